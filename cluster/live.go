@@ -1,0 +1,526 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// settleInterval bounds how long a verdict on ownership lags behind the
+	// events that it rests on.
+	settleInterval = 100 * time.Millisecond
+	// discoveryInterval is how often the served groups are read when nothing
+	// hints at a change; kube-aggregator itself looks every 60 s
+	// (kube-aggregator, pkg/apiserver/handler_discovery.go).
+	discoveryInterval = 30 * time.Second
+	// discoveryPause is kept between two discoveries however often something
+	// hints at a change, and discoveryLag after the last hint comes one more:
+	// the discovery document may follow a CustomResourceDefinition late.
+	discoveryPause = 500 * time.Millisecond
+	discoveryLag   = 3 * time.Second
+	// rewatchPause is kept between two watches of one resource.
+	rewatchPause = 100 * time.Millisecond
+	// pollInterval is how often a resource without the verb watch is listed.
+	pollInterval = 60 * time.Second
+	// initialLists bounds how many resources are listed at the same time.
+	initialLists = 10
+	// pageSize bounds how many objects one page of a list holds.
+	pageSize = 500
+)
+
+// unwatched resources are left out of the inventory, by decision: their objects
+// come and go by the thousand and practically never carry finalizers. See
+// docs/limits.md.
+var unwatched = sets.New("events", "events.events.k8s.io", "leases.coordination.k8s.io")
+
+// Live keeps a World up to date with a cluster.
+type Live struct {
+	world     *World
+	discovery discovery.DiscoveryInterface
+	metadata  metadata.Interface
+	rest      map[schema.GroupVersion]rest.Interface
+	log       *slog.Logger
+
+	lists chan struct{} // a place for each initial list under way
+	kick  chan struct{} // asks for discovery
+
+	mu     sync.Mutex
+	feeds  map[string]*feed // by "plural.group"
+	listed bool             // discovery has answered
+}
+
+// feed keeps one resource up to date.
+type feed struct {
+	Resource
+	verbs  sets.Set[string]
+	source source
+	cancel context.CancelFunc
+	synced bool
+}
+
+// NewLive returns a Live that reads the cluster behind config into world, once
+// it is run.
+func NewLive(config *rest.Config, world *World, log *slog.Logger) (*Live, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 100, 200 // the API server's priority and fairness is the limit that counts
+	dc, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect for discovery: %w", err)
+	}
+	mc, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect for metadata: %w", err)
+	}
+	l := &Live{
+		world: world, discovery: dc, metadata: mc, log: log,
+		rest:  map[schema.GroupVersion]rest.Interface{},
+		lists: make(chan struct{}, initialLists),
+		kick:  make(chan struct{}, 1),
+		feeds: map[string]*feed{},
+	}
+	codecs := serializer.NewCodecFactory(scheme).WithoutConversion()
+	for _, res := range typed {
+		gv := res.GroupVersion()
+		c := rest.CopyConfig(config)
+		c.GroupVersion, c.NegotiatedSerializer, c.APIPath = &gv, codecs, "/apis"
+		c.ContentType = runtime.ContentTypeProtobuf
+		c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+		if gv.Group == "" {
+			c.APIPath = "/api"
+		}
+		if l.rest[gv], err = rest.RESTClientFor(c); err != nil {
+			return nil, fmt.Errorf("connect for %s: %w", gv, err)
+		}
+	}
+	for _, res := range typed {
+		world.SetUnseen(res, UnseenSyncing, "not listed yet")
+	}
+	return l, nil
+}
+
+// Run keeps the facts up to date until ctx ends.
+func (l *Live) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { l.world.Settle() }, settleInterval) })
+	ticker := time.NewTicker(discoveryInterval)
+	defer ticker.Stop()
+	retry := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 6, Cap: discoveryInterval}
+	var again <-chan time.Time
+	for {
+		if err := l.discover(ctx, &running); err != nil {
+			l.log.Warn("discovery failed", "error", err)
+			again = time.After(retry.Step())
+		}
+		pause(ctx, discoveryPause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.kick:
+			again = time.After(discoveryLag)
+		case <-ticker.C:
+		case <-again:
+			again = nil
+		}
+	}
+}
+
+// Synced tells whether every resource that can be listed has been.
+func (l *Live) Synced() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.listed {
+		return false
+	}
+	for _, f := range l.feeds {
+		if !f.synced {
+			return false
+		}
+	}
+	return true
+}
+
+// WaitForSync waits until Synced, and settles the verdicts.
+func (l *Live) WaitForSync(ctx context.Context) error {
+	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) { return l.Synced(), nil })
+	if err != nil {
+		return fmt.Errorf("the facts were not complete in time: %w", err)
+	}
+	l.world.Settle()
+	return nil
+}
+
+// rediscover asks for discovery without waiting for it.
+func (l *Live) rediscover() {
+	select {
+	case l.kick <- struct{}{}:
+	default:
+	}
+}
+
+// discover reads what the cluster serves, as the namespace controller does
+// before each pass (pkg/controller/namespace/deletion), and starts and stops
+// feeds accordingly. A group that cannot be read becomes a fact.
+func (l *Live) discover(ctx context.Context, running *sync.WaitGroup) error {
+	groups, lists, err := discovery.ServerGroupsAndResources(l.discovery)
+	var failed *discovery.ErrGroupDiscoveryFailed
+	if err != nil && !errors.As(err, &failed) {
+		return err
+	}
+	version, err := l.discovery.ServerVersion()
+	if err != nil {
+		return err
+	}
+	l.world.SetVersion(version.GitVersion)
+
+	stale, lost := map[string]bool{}, map[string]error{}
+	if failed != nil {
+		for gv, err := range failed.Groups {
+			stale[gv.Version+"."+gv.Group] = true
+			lost[gv.Group] = err
+		}
+	}
+	var names []string
+	preferred := map[string]string{}
+	for _, group := range groups {
+		names = append(names, group.Name)
+		preferred[group.Name] = group.PreferredVersion.Version
+	}
+	l.world.SetServed(names, stale)
+	wanted := wantedResources(lists, preferred)
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.listed = true
+	for name, f := range l.feeds {
+		if _, still := wanted[name]; !still && lost[f.Group] == nil {
+			f.cancel()
+			delete(l.feeds, name)
+			l.world.Drop(f.Resource)
+		}
+	}
+	for name, want := range wanted {
+		if have := l.feeds[name]; have != nil {
+			if have.Resource == want.Resource {
+				continue
+			}
+			have.cancel() // another version is preferred now
+		}
+		f := &feed{Resource: want.Resource, verbs: want.verbs, source: l.source(want.Resource)}
+		l.world.SetUnseen(f.Resource, UnseenSyncing, "not listed yet")
+		feedCtx, cancel := context.WithCancel(ctx)
+		f.cancel = cancel
+		l.feeds[name] = f
+		running.Go(func() { l.feed(feedCtx, f) })
+	}
+	for group, err := range lost {
+		known := false
+		for _, f := range l.feeds {
+			known = known || f.Group == group
+		}
+		if !known {
+			l.world.SetUnseen(unknownResources(group), UnseenDiscovery, err.Error())
+		}
+	}
+	for _, group := range names {
+		if lost[group] == nil {
+			l.world.Seen(unknownResources(group))
+		}
+	}
+	return nil
+}
+
+// unknownResources stands for all resources of a group that cannot be read.
+func unknownResources(group string) Resource {
+	return Resource{GroupVersionResource: schema.GroupVersionResource{Group: group, Resource: "*"}, Namespaced: true}
+}
+
+// wantedResources picks what to keep: of each group the preferred version, or
+// the version that the reducers understand, of everything that can be deleted
+// and listed.
+func wantedResources(lists []*metav1.APIResourceList, preferred map[string]string) map[string]feed {
+	wanted := map[string]feed{}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, api := range list.APIResources {
+			res := Resource{GroupVersionResource: gv.WithResource(api.Name), Namespaced: api.Namespaced}
+			verbs := sets.New(api.Verbs...)
+			name := res.String()
+			if strings.Contains(api.Name, "/") || unwatched.Has(name) || !verbs.HasAll("delete", "list") {
+				continue
+			}
+			_, have := wanted[name]
+			switch {
+			case isTyped(res.GroupResource()):
+				if !slices.Contains(typed, res) {
+					continue
+				}
+			case have && gv.Version != preferred[gv.Group]:
+				continue // the preferred version may lack the resource
+			}
+			wanted[name] = feed{Resource: res, verbs: verbs}
+		}
+	}
+	return wanted
+}
+
+// feed lists and watches one resource for as long as ctx lasts.
+func (l *Live) feed(ctx context.Context, f *feed) {
+	backoff := newBackoff()
+	for ctx.Err() == nil {
+		err := l.follow(ctx, f, func() { backoff = newBackoff() })
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+			l.unseen(f, err)
+		}
+		if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+			l.rediscover()
+		}
+		pause(ctx, backoff.Step())
+	}
+}
+
+func newBackoff() *wait.Backoff {
+	return &wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 8, Cap: 30 * time.Second}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// unseen records why a resource cannot be seen. The wait for it is over: what
+// is unseen is part of every answer.
+func (l *Live) unseen(f *feed, err error) {
+	reason := UnseenError
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+		reason = UnseenForbidden
+	}
+	l.log.Warn("resource is unseen", "resource", f.String(), "reason", reason, "error", err)
+	l.world.SetUnseen(f.Resource, reason, err.Error())
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) && status.Status().Code >= 500 {
+		l.world.SetListError(f.Resource, err.Error())
+	}
+	l.setSynced(f)
+}
+
+func (l *Live) setSynced(f *feed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f.synced = true
+}
+
+// source lists and watches one resource.
+type source interface {
+	List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
+	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+}
+
+func (l *Live) source(res Resource) source {
+	if isTyped(res.GroupResource()) {
+		return typedSource{l.rest[res.GroupVersion()], res.Resource}
+	}
+	return metadataSource{l.metadata.Resource(res.GroupVersionResource)}
+}
+
+type typedSource struct {
+	client   rest.Interface
+	resource string
+}
+
+func (s typedSource) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return s.client.Get().Resource(s.resource).VersionedParams(&options, metav1.ParameterCodec).Do(ctx).Get()
+}
+
+func (s typedSource) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	options.Watch = true
+	return s.client.Get().Resource(s.resource).VersionedParams(&options, metav1.ParameterCodec).Watch(ctx)
+}
+
+type metadataSource struct{ client metadata.ResourceInterface }
+
+func (s metadataSource) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return s.client.List(ctx, options)
+}
+
+func (s metadataSource) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return s.client.Watch(ctx, options)
+}
+
+// follow lists a resource and follows it until that fails. Objects are reduced
+// one by one as they arrive: a client-go Reflector would hold all of them while
+// it lists. healthy is called once the list is complete.
+func (l *Live) follow(ctx context.Context, f *feed, healthy func()) error {
+	if !f.verbs.Has("watch") {
+		return l.poll(ctx, f, healthy)
+	}
+	version, w, err := l.list(ctx, f)
+	if err != nil {
+		return err
+	}
+	healthy()
+	for {
+		if w == nil {
+			if w, err = f.source.Watch(ctx, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}); err != nil {
+				return err
+			}
+			l.world.Seen(f.Resource) // an error before this one may have hidden it
+		}
+		err := l.drain(ctx, f, w, &version, nil)
+		w.Stop()
+		w = nil
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		pause(ctx, rewatchPause)
+	}
+}
+
+// list takes in all objects of a resource: as a stream of events where the API
+// server offers that (sendInitialEvents, KEP-3157), else page by page.
+func (l *Live) list(ctx context.Context, f *feed) (version string, w watch.Interface, err error) {
+	select {
+	case l.lists <- struct{}{}:
+		defer func() { <-l.lists }()
+	case <-ctx.Done():
+		return "", nil, ctx.Err()
+	}
+	l.world.Begin(f.Resource)
+	initial := true
+	w, err = f.source.Watch(ctx, metav1.ListOptions{
+		SendInitialEvents: &initial, AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+	})
+	switch {
+	case err == nil:
+		done := false
+		if err = l.drain(ctx, f, w, &version, &done); err != nil || !done {
+			w.Stop()
+			return "", nil, cmp.Or(err, fmt.Errorf("watch of %s ended before its initial events did", f))
+		}
+	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err):
+		if version, err = l.pages(ctx, f); err != nil {
+			return "", nil, err
+		}
+	default:
+		return "", nil, err
+	}
+	l.world.End(f.Resource)
+	l.world.SetListError(f.Resource, "")
+	l.setSynced(f)
+	return version, w, nil
+}
+
+func (l *Live) pages(ctx context.Context, f *feed) (version string, err error) {
+	options := metav1.ListOptions{Limit: pageSize}
+	for {
+		list, err := f.source.List(ctx, options)
+		if err != nil {
+			return "", err
+		}
+		if err := meta.EachListItem(list, func(obj runtime.Object) error { return l.world.Apply(f.Resource, obj, true) }); err != nil {
+			return "", err
+		}
+		m, err := meta.ListAccessor(list)
+		if err != nil {
+			return "", err
+		}
+		if options.Continue = m.GetContinue(); options.Continue == "" {
+			return m.GetResourceVersion(), nil
+		}
+	}
+}
+
+// poll lists a resource that cannot be watched, again and again.
+func (l *Live) poll(ctx context.Context, f *feed, healthy func()) error {
+	for ctx.Err() == nil {
+		l.world.Begin(f.Resource)
+		if _, err := l.pages(ctx, f); err != nil {
+			return err
+		}
+		l.world.End(f.Resource)
+		l.world.SetListError(f.Resource, "")
+		l.setSynced(f)
+		healthy()
+		pause(ctx, pollInterval)
+	}
+	return nil
+}
+
+// drain takes in events until the watch ends or, with done given, the initial
+// events do.
+func (l *Live) drain(ctx context.Context, f *feed, w watch.Interface, version *string, done *bool) error {
+	for {
+		var event watch.Event
+		var open bool
+		select {
+		case <-ctx.Done():
+			return nil
+		case event, open = <-w.ResultChan():
+			if !open {
+				return nil
+			}
+		}
+		if event.Type == watch.Error {
+			return apierrors.FromObject(event.Object)
+		}
+		m, err := meta.Accessor(event.Object)
+		if err != nil {
+			return fmt.Errorf("watch %s: %w", f, err)
+		}
+		*version = m.GetResourceVersion()
+		switch event.Type {
+		case watch.Added, watch.Modified:
+			err = l.world.Apply(f.Resource, event.Object, event.Type == watch.Added)
+		case watch.Deleted:
+			err = l.world.Remove(f.Resource, event.Object)
+		case watch.Bookmark:
+			if done != nil && m.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
+				*done = true
+				return nil
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if f.Group == "apiextensions.k8s.io" || f.Group == "apiregistration.k8s.io" {
+			l.rediscover()
+		}
+	}
+}
+
+// Resources are those that are followed, for tests and diagnosis.
+func (l *Live) Resources() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Sorted(maps.Keys(l.feeds))
+}

@@ -1,0 +1,238 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+var widgets = Resource{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "widgets"}, Namespaced: true}
+
+// fakeSource answers lists and watches from functions.
+type fakeSource struct {
+	list  func(metav1.ListOptions) (runtime.Object, error)
+	watch func(metav1.ListOptions) (watch.Interface, error)
+}
+
+func (s fakeSource) List(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	return s.list(o)
+}
+
+func (s fakeSource) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	return s.watch(o)
+}
+
+func widget(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "x.io/v1", "kind": "Widget",
+		"metadata": map[string]any{"name": name, "namespace": "demo", "resourceVersion": "5", "finalizers": []any{"x.io/f"}},
+	}}
+}
+
+func bookmark() *unstructured.Unstructured {
+	b := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"resourceVersion": "7"}}}
+	b.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	return b
+}
+
+// events is a watch that has delivered its events and stays open.
+func events(list ...watch.Event) *watch.RaceFreeFakeWatcher {
+	w := watch.NewRaceFreeFake()
+	for _, e := range list {
+		w.Action(e.Type, e.Object)
+	}
+	return w
+}
+
+// follow runs a feed over src for as long as the test's bubble lasts.
+func follow(t *testing.T, src source, verbs ...string) (*World, *Live) {
+	t.Helper()
+	w := NewWorld(Options{})
+	l := &Live{world: w, log: slog.New(slog.DiscardHandler), lists: make(chan struct{}, 1), kick: make(chan struct{}, 1), feeds: map[string]*feed{}, listed: true}
+	f := &feed{Resource: widgets, verbs: sets.New(verbs...), source: src}
+	l.feeds[f.String()] = f
+	w.SetUnseen(widgets, UnseenSyncing, "not listed yet")
+	go l.feed(t.Context(), f)
+	return w, l
+}
+
+func unseenReason(w *World) any {
+	list, _ := at(w, "unseen").([]any)
+	for _, u := range list {
+		if u.(map[string]any)["resource"] == widgets.String() {
+			return u.(map[string]any)["reason"]
+		}
+	}
+	return nil
+}
+
+func TestFeed(t *testing.T) {
+	forbidden := apierrors.NewForbidden(widgets.GroupResource(), "", errors.New("no"))
+	noWatchList := apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
+	tests := map[string]struct {
+		reason string
+		verbs  []string
+		source func() source
+		count  any
+		unseen any
+		synced bool
+	}{
+		"initial events": {
+			reason: "objects arrive as a stream, and the bookmark ends the listing",
+			verbs:  []string{"list", "watch"},
+			source: func() source {
+				return fakeSource{watch: func(metav1.ListOptions) (watch.Interface, error) {
+					return events(watch.Event{Type: watch.Added, Object: widget("a")}, watch.Event{Type: watch.Added, Object: widget("b")}, watch.Event{Type: watch.Deleted, Object: widget("a")}, watch.Event{Type: watch.Bookmark, Object: bookmark()}), nil
+				}}
+			},
+			count: 1, synced: true,
+		},
+		"no initial events to be had": {
+			reason: "an API server without KEP-3157 is listed page by page",
+			verbs:  []string{"list", "watch"},
+			source: func() source {
+				return fakeSource{
+					watch: func(o metav1.ListOptions) (watch.Interface, error) {
+						if o.SendInitialEvents != nil {
+							return nil, noWatchList
+						}
+						return events(watch.Event{Type: watch.Added, Object: widget("c")}), nil
+					},
+					list: func(o metav1.ListOptions) (runtime.Object, error) {
+						list := &unstructured.UnstructuredList{Object: map[string]any{"metadata": map[string]any{"resourceVersion": "5"}}}
+						if o.Continue == "" {
+							list.SetContinue("more")
+							list.Items = []unstructured.Unstructured{*widget("a")}
+							return list, nil
+						}
+						list.Items = []unstructured.Unstructured{*widget("b")}
+						return list, nil
+					},
+				}
+			},
+			count: 3, synced: true,
+		},
+		"no watch": {
+			reason: "what cannot be watched is listed now and then",
+			verbs:  []string{"list"},
+			source: func() source {
+				n := 0
+				return fakeSource{list: func(metav1.ListOptions) (runtime.Object, error) {
+					n++
+					list := &unstructured.UnstructuredList{Items: []unstructured.Unstructured{*widget("a")}}
+					if n > 1 {
+						list.Items = append(list.Items, *widget("b"))
+					}
+					return list, nil
+				}}
+			},
+			count: 2, synced: true,
+		},
+		"forbidden": {
+			reason: "what RBAC hides is unseen, and nobody waits for it",
+			verbs:  []string{"list", "watch"},
+			source: func() source {
+				return fakeSource{watch: func(metav1.ListOptions) (watch.Interface, error) { return nil, forbidden }}
+			},
+			unseen: UnseenForbidden, synced: true,
+		},
+		"API server gone and back": {
+			reason: "after a broken watch the listing is done again, and what vanished meanwhile is swept",
+			verbs:  []string{"list", "watch"},
+			source: func() source {
+				n := 0
+				return fakeSource{watch: func(o metav1.ListOptions) (watch.Interface, error) {
+					switch n++; n {
+					case 1:
+						w := events(watch.Event{Type: watch.Added, Object: widget("a")}, watch.Event{Type: watch.Added, Object: widget("b")}, watch.Event{Type: watch.Bookmark, Object: bookmark()})
+						time.AfterFunc(time.Second, w.Stop)
+						return w, nil
+					case 2, 3:
+						return nil, errors.New("connection refused")
+					}
+					if o.SendInitialEvents == nil {
+						t.Error("resumed although an error came between")
+					}
+					return events(watch.Event{Type: watch.Added, Object: widget("b")}, watch.Event{Type: watch.Bookmark, Object: bookmark()}), nil
+				}}
+			},
+			count: 1, synced: true,
+		},
+		"too old a resource version": {
+			reason: "an expired watch starts over without becoming unseen",
+			verbs:  []string{"list", "watch"},
+			source: func() source {
+				n := 0
+				return fakeSource{watch: func(metav1.ListOptions) (watch.Interface, error) {
+					if n++; n == 1 {
+						status := apierrors.NewResourceExpired("too old").Status()
+						return events(watch.Event{Type: watch.Added, Object: widget("a")}, watch.Event{Type: watch.Bookmark, Object: bookmark()}, watch.Event{Type: watch.Error, Object: &status}), nil
+					}
+					return events(watch.Event{Type: watch.Added, Object: widget("b")}, watch.Event{Type: watch.Bookmark, Object: bookmark()}), nil
+				}}
+			},
+			count: 1, synced: true,
+		},
+		"ends before its initial events do": {
+			reason: "half a listing is none",
+			verbs:  []string{"list", "watch"},
+			source: func() source {
+				return fakeSource{watch: func(metav1.ListOptions) (watch.Interface, error) {
+					w := events(watch.Event{Type: watch.Added, Object: widget("a")})
+					time.AfterFunc(time.Second, w.Stop)
+					return w, nil
+				}}
+			},
+			unseen: UnseenError, synced: true,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, l := follow(t, tc.source(), tc.verbs...)
+				time.Sleep(90 * time.Second) // the bubble's own time
+				synctest.Wait()
+				want := []any{tc.count, tc.unseen, tc.synced}
+				got := []any{at(w, "counts", "demo", "widgets.x.io"), unseenReason(w), l.Synced()}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%s\n-want +got (count, unseen, synced)\n%s", tc.reason, diff)
+				}
+			})
+		})
+	}
+}
+
+func TestWantedResources(t *testing.T) {
+	api := func(name string, verbs ...string) metav1.APIResource {
+		return metav1.APIResource{Name: name, Namespaced: true, Verbs: verbs}
+	}
+	all := []string{"delete", "list", "watch"}
+	got := wantedResources([]*metav1.APIResourceList{
+		{GroupVersion: "v1", APIResources: []metav1.APIResource{api("pods", all...), api("pods/status", "get"), api("events", all...), api("bindings", "create"), api("configmaps", all...)}},
+		{GroupVersion: "metrics.k8s.io/v1beta1", APIResources: []metav1.APIResource{api("pods", "get", "list")}},
+		{GroupVersion: "x.io/v1", APIResources: []metav1.APIResource{api("widgets", all...)}},
+		{GroupVersion: "x.io/v2", APIResources: []metav1.APIResource{api("widgets", all...)}},
+		{GroupVersion: "x.io/v1alpha1", APIResources: []metav1.APIResource{api("gadgets", all...)}},
+		{GroupVersion: "apps/v1beta1", APIResources: []metav1.APIResource{api("deployments", all...)}},
+	}, map[string]string{"": "v1", "x.io": "v2"})
+	versions := map[string]string{}
+	for name, f := range got {
+		versions[name] = f.Version
+	}
+	want := map[string]string{"pods": "v1", "configmaps": "v1", "widgets.x.io": "v2", "gadgets.x.io": "v1alpha1"}
+	if diff := cmp.Diff(want, versions); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}

@@ -1,0 +1,203 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+)
+
+const apiVersion = "termguard.dev/v1"
+
+// aside tells, beside objects, what objects cannot show of a cluster:
+// a document of kind Cluster.
+type aside struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Version of the API server, as in gitVersion.
+	Version string `json:"version"`
+	// Now is the time that the facts are told at.
+	Now *time.Time `json:"now"`
+	// Groups that are served beside the built-in ones and those of the
+	// CustomResourceDefinitions at hand.
+	Groups []string `json:"groups"`
+	// Stale names APIServices whose group cannot be discovered.
+	Stale []string `json:"stale"`
+	// ListErrors are errors of listing an aggregated API, by APIService.
+	ListErrors map[string]string `json:"listErrors"`
+	Unseen     []struct {
+		Resource   string `json:"resource"`
+		Namespaced bool   `json:"namespaced"`
+		Reason     string `json:"reason"`
+		Message    string `json:"message"`
+	} `json:"unseen"`
+}
+
+// FromObjects returns the facts about a cluster that holds just the given
+// objects, as `kubectl get -o yaml` prints them, with their status. A document
+// of kind Cluster among them tells what objects cannot show.
+func FromObjects(options Options, objects []*unstructured.Unstructured) (*World, error) {
+	w := NewWorld(options)
+	var about aside
+	groups := BuiltinGroups()
+	mapped := resourcesOf(objects)
+	begun := map[Resource][]runtime.Object{}
+	for _, res := range typed {
+		begun[res] = nil
+	}
+	for _, obj := range objects {
+		gvk := obj.GroupVersionKind()
+		if gvk.GroupVersion().String() == apiVersion {
+			if gvk.Kind == "Cluster" {
+				if err := decode(obj, &about); err != nil {
+					return nil, fmt.Errorf("document of kind Cluster: %w", err)
+				}
+			}
+			continue
+		}
+		typed, err := typedObject(obj)
+		if err != nil {
+			return nil, err
+		}
+		res := mapped[gvk]
+		begun[res] = append(begun[res], typed)
+		groups = append(groups, gvk.Group)
+		if group, found, _ := unstructured.NestedString(obj.Object, "spec", "group"); found && gvk.Kind == "CustomResourceDefinition" {
+			groups = append(groups, group)
+		}
+	}
+	if about.Version != "" {
+		w.SetVersion(about.Version)
+	}
+	if about.Now != nil {
+		w.doc["now"] = about.Now.UTC().Format(time.RFC3339)
+	}
+	stale := map[string]bool{}
+	for _, name := range about.Stale {
+		stale[name] = true
+	}
+	w.SetServed(append(groups, about.Groups...), stale)
+	for res, list := range begun {
+		w.Begin(res)
+		for _, obj := range list {
+			if err := w.Apply(res, obj, true); err != nil {
+				return nil, err
+			}
+		}
+		w.End(res)
+	}
+	for name, message := range about.ListErrors {
+		child(w.doc, "apiservices", name)["listError"] = message
+	}
+	for _, u := range about.Unseen {
+		w.SetUnseen(Resource{GroupVersionResource: schema.ParseGroupResource(u.Resource).WithVersion(""), Namespaced: u.Namespaced}, u.Reason, u.Message)
+	}
+	w.Settle()
+	return w, nil
+}
+
+// typedObject converts an object of a kind that the facts reduce to its Go
+// type; others stay as they are.
+func typedObject(obj *unstructured.Unstructured) (runtime.Object, error) {
+	typed, err := scheme.New(obj.GroupVersionKind())
+	if err != nil {
+		return obj, nil //nolint:nilerr // a kind of which only the metadata counts
+	}
+	if err := decode(obj, typed); err != nil {
+		return nil, fmt.Errorf("%s %q: %w", obj.GetKind(), obj.GetName(), err)
+	}
+	return typed, nil
+}
+
+// decode goes through JSON, whose errors name the field, as those of
+// runtime.DefaultUnstructuredConverter do not.
+func decode(obj *unstructured.Unstructured, into any) error {
+	data, err := json.Marshal(obj.Object)
+	if err != nil {
+		return err
+	}
+	return kjson.UnmarshalCaseSensitivePreserveInts(data, into)
+}
+
+// resourcesOf maps the kinds of objects to resources: by the
+// CustomResourceDefinitions among them, else by the plural that Kubernetes
+// itself would guess.
+func resourcesOf(objects []*unstructured.Unstructured) map[schema.GroupVersionKind]Resource {
+	plurals := map[schema.GroupKind]string{}
+	for _, obj := range objects {
+		if obj.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		group, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
+		kind, _, _ := unstructured.NestedString(obj.Object, "spec", "names", "kind")
+		plurals[schema.GroupKind{Group: group, Kind: kind}], _, _ = unstructured.NestedString(obj.Object, "spec", "names", "plural")
+	}
+	mapped := map[schema.GroupVersionKind]Resource{}
+	for _, obj := range objects {
+		gvk := obj.GroupVersionKind()
+		gvr, _ := meta.UnsafeGuessKindToResource(gvk)
+		if plural := plurals[gvk.GroupKind()]; plural != "" {
+			gvr.Resource = plural
+		}
+		res := Resource{GroupVersionResource: gvr, Namespaced: obj.GetNamespace() != ""}
+		if i := slices.IndexFunc(typed, func(b Resource) bool { return b.GroupResource() == gvr.GroupResource() }); i >= 0 {
+			res = typed[i]
+		}
+		if before, seen := mapped[gvk]; seen && before.Namespaced {
+			continue
+		}
+		mapped[gvk] = res
+	}
+	return mapped
+}
+
+// WriteSnapshot writes the facts as JSON.
+func (w *World) WriteSnapshot(out io.Writer) error {
+	var err error
+	w.View(func(doc map[string]any) {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(doc)
+	})
+	if err != nil {
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	return nil
+}
+
+// ErrNotSnapshot is returned for input that is no facts document of this
+// version.
+var ErrNotSnapshot = errors.New("not a snapshot of termguard.dev/v1 (make one with: termguard snapshot)")
+
+// ReadSnapshot returns the facts that WriteSnapshot wrote. They stay as they
+// are: a snapshot takes in no further objects.
+func ReadSnapshot(in io.Reader) (*World, error) {
+	var doc map[string]any
+	if err := json.NewDecoder(in).Decode(&doc); err != nil {
+		return nil, fmt.Errorf("read snapshot: %w: %w", ErrNotSnapshot, err)
+	}
+	if doc["apiVersion"] != apiVersion || doc["kind"] != "Facts" {
+		return nil, fmt.Errorf("read snapshot: %w: it has apiVersion %v, kind %v", ErrNotSnapshot, doc["apiVersion"], doc["kind"])
+	}
+	w := NewWorld(Options{})
+	for key, empty := range w.doc {
+		switch value := doc[key].(type) {
+		case nil:
+			doc[key] = empty
+		default:
+			if fmt.Sprintf("%T", value) != fmt.Sprintf("%T", empty) {
+				return nil, fmt.Errorf("read snapshot: %w: %q is a %T", ErrNotSnapshot, key, value)
+			}
+		}
+	}
+	w.doc, w.snapshot = doc, true
+	return w, nil
+}

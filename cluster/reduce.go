@@ -1,0 +1,496 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	aggregation "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+)
+
+// ours are the labels and annotations that the facts keep of a namespace.
+const ours = "termguard.dev/"
+
+// specFinalizers are a namespace's spec.finalizers; none of anything else.
+func specFinalizers(obj runtime.Object) []string {
+	ns, ok := obj.(*corev1.Namespace)
+	if !ok {
+		return nil
+	}
+	finalizers := make([]string, len(ns.Spec.Finalizers))
+	for i, f := range ns.Spec.Finalizers {
+		finalizers[i] = string(f)
+	}
+	return finalizers
+}
+
+// keep reduces an object to what policies and ownership read of it, and tells
+// whether there is anything to forget when it goes.
+func (w *World) keep(obj runtime.Object) bool {
+	switch o := obj.(type) {
+	case *corev1.Namespace:
+		child(w.doc, "namespaces")[o.Name] = namespaceFacts(o)
+	case *corev1.Pod:
+		w.keepPod(o)
+	case *corev1.Node:
+		w.keepNode(o)
+	case *corev1.Service:
+		w.services[o.Namespace+"/"+o.Name] = service{external: o.Spec.Type == corev1.ServiceTypeExternalName}
+		w.refreshBackend(o.Namespace + "/" + o.Name)
+	case *discoveryv1.EndpointSlice:
+		w.keepSlice(o)
+	case *corev1.ServiceAccount:
+		w.account(o.Namespace + "/" + o.Name).exists = true
+		w.ownersDirty = true
+	case *appsv1.Deployment:
+		w.keepWorkload("Deployment", &o.ObjectMeta, o.Spec.Template.Spec, ptrOr(o.Spec.Replicas, 1), o.Status.ReadyReplicas)
+	case *appsv1.StatefulSet:
+		w.keepWorkload("StatefulSet", &o.ObjectMeta, o.Spec.Template.Spec, ptrOr(o.Spec.Replicas, 1), o.Status.ReadyReplicas)
+	case *appsv1.DaemonSet:
+		w.keepWorkload("DaemonSet", &o.ObjectMeta, o.Spec.Template.Spec, o.Status.DesiredNumberScheduled, o.Status.NumberReady)
+		if affinity := requiredNodeAffinity(o.Spec.Template.Spec.Affinity); len(affinity) > 0 {
+			child(w.doc, "daemonsets", o.Namespace)[o.Name] = map[string]any{"nodeAffinity": affinity}
+		} else {
+			prune(w.doc, "daemonsets", o.Namespace, o.Name)
+		}
+	case *rbacv1.Role:
+		w.keepRole(o.Namespace+"/"+o.Name, o.Labels, o.Rules)
+	case *rbacv1.ClusterRole:
+		w.keepRole("/"+o.Name, o.Labels, o.Rules)
+	case *rbacv1.RoleBinding:
+		w.keepBinding(o.Namespace, o.Name, o.RoleRef, o.Subjects)
+	case *rbacv1.ClusterRoleBinding:
+		w.keepBinding("", o.Name, o.RoleRef, o.Subjects)
+	case *aggregation.APIService:
+		w.keepAPIService(o)
+	case *apiextensionsv1.CustomResourceDefinition:
+		child(w.doc, "crds")[o.Name] = w.crdFacts(o)
+		w.ownersDirty = true
+	case *admissionv1.ValidatingWebhookConfiguration:
+		w.forgetWebhooks("validating", o.Name)
+		for _, hook := range o.Webhooks {
+			w.keepWebhook("validating", o.Name, hook.Name, hook.ClientConfig, hook)
+		}
+	case *admissionv1.MutatingWebhookConfiguration:
+		w.forgetWebhooks("mutating", o.Name)
+		for _, hook := range o.Webhooks {
+			w.keepWebhook("mutating", o.Name, hook.Name, hook.ClientConfig, hook)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// forget undoes keep.
+func (w *World) forget(res Resource, key types.NamespacedName) {
+	name := key.Namespace + "/" + key.Name
+	switch res.String() {
+	case "namespaces":
+		prune(w.doc, "namespaces", key.Name)
+	case "pods":
+		w.forgetPod(key)
+	case "nodes":
+		prune(w.doc, "nodes", key.Name)
+		prune(w.doc, "notReady", key.Name)
+		delete(w.clouds, key.Name)
+		w.ownersDirty = true
+	case "services":
+		delete(w.services, name)
+		w.refreshBackend(name)
+	case "endpointslices.discovery.k8s.io":
+		w.forgetSlice(name)
+	case "serviceaccounts":
+		w.account(name).exists = false
+		w.dropAccount(name)
+	case "deployments.apps":
+		w.forgetWorkload("Deployment", name)
+	case "statefulsets.apps":
+		w.forgetWorkload("StatefulSet", name)
+	case "daemonsets.apps":
+		w.forgetWorkload("DaemonSet", name)
+		prune(w.doc, "daemonsets", key.Namespace, key.Name)
+	case "roles.rbac.authorization.k8s.io", "clusterroles.rbac.authorization.k8s.io":
+		delete(w.roles, name)
+		w.grantsDirty = true
+	case "rolebindings.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io":
+		delete(w.bindings, name)
+		w.grantsDirty = true
+	case "apiservices.apiregistration.k8s.io":
+		prune(w.doc, "apiservices", key.Name)
+	case "customresourcedefinitions.apiextensions.k8s.io":
+		prune(w.doc, "crds", key.Name)
+		w.ownersDirty = true
+	case "validatingwebhookconfigurations.admissionregistration.k8s.io":
+		w.forgetWebhooks("validating", key.Name)
+	case "mutatingwebhookconfigurations.admissionregistration.k8s.io":
+		w.forgetWebhooks("mutating", key.Name)
+	}
+}
+
+func namespaceFacts(ns *corev1.Namespace) map[string]any {
+	facts := map[string]any{
+		"phase":          string(ns.Status.Phase),
+		"finalizers":     anys(ns.Finalizers),
+		"specFinalizers": anys(specFinalizers(ns)),
+	}
+	if ns.DeletionTimestamp != nil {
+		facts["deletionTimestamp"] = timestamp(*ns.DeletionTimestamp)
+	}
+	if labels := ownKeys(ns.Labels); len(labels) > 0 {
+		facts["labels"] = labels
+	}
+	if annotations := ownKeys(ns.Annotations); len(annotations) > 0 {
+		facts["annotations"] = annotations
+	}
+	if len(ns.Status.Conditions) > 0 {
+		conditions := map[string]any{}
+		for _, c := range ns.Status.Conditions {
+			conditions[string(c.Type)] = map[string]any{"status": string(c.Status), "reason": c.Reason, "message": c.Message}
+		}
+		facts["conditions"] = conditions
+	}
+	return facts
+}
+
+// keepPod records a pod, and which node's kubelet it needs to go.
+func (w *World) keepPod(pod *corev1.Pod) {
+	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	w.forgetPod(key)
+	facts := map[string]any{"phase": w.intern(string(pod.Status.Phase))}
+	if pod.Spec.NodeName != "" {
+		facts["node"] = w.intern(pod.Spec.NodeName)
+	}
+	if grace := ptrOr(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds); grace != corev1.DefaultTerminationGracePeriodSeconds {
+		facts["gracePeriodSeconds"] = int(grace)
+	}
+	if pod.DeletionTimestamp != nil {
+		facts["deletionTimestamp"] = timestamp(*pod.DeletionTimestamp)
+	}
+	if controller := metav1.GetControllerOf(pod); controller != nil {
+		facts["owner"] = map[string]any{"kind": w.intern(controller.Kind), "name": controller.Name}
+	}
+	child(w.doc, "pods", pod.Namespace)[pod.Name] = facts
+	if needsKubelet(pod) {
+		on := child(w.doc, "podsByNode", pod.Namespace, pod.Spec.NodeName)
+		count, _ := on["count"].(int)
+		names, _ := on["names"].([]any)
+		if len(names) < maxNames {
+			names = append(slices.Clone(names), pod.Name)
+		}
+		on["count"], on["names"] = count+1, names
+	}
+	w.runPod(key, pod)
+}
+
+// needsKubelet tells whether a delete of the pod waits for its node: the API
+// server removes pods that are unscheduled or have finished at once
+// (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).
+func needsKubelet(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+func (w *World) forgetPod(key types.NamespacedName) {
+	w.stopPod(key)
+	facts, found := lookup(w.doc, "pods", key.Namespace, key.Name).(map[string]any)
+	if !found {
+		return
+	}
+	prune(w.doc, "pods", key.Namespace, key.Name)
+	node, _ := facts["node"].(string)
+	phase, _ := facts["phase"].(string)
+	on, found := lookup(w.doc, "podsByNode", key.Namespace, node).(map[string]any)
+	if !found || phase == string(corev1.PodSucceeded) || phase == string(corev1.PodFailed) {
+		return
+	}
+	count, _ := on["count"].(int)
+	if count <= 1 {
+		prune(w.doc, "podsByNode", key.Namespace, node)
+		return
+	}
+	names, _ := on["names"].([]any)
+	on["count"], on["names"] = count-1, slices.DeleteFunc(slices.Clone(names), func(name any) bool { return name == key.Name })
+}
+
+func (w *World) keepNode(node *corev1.Node) {
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusNeverUpdated"}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			ready = c
+		}
+	}
+	taints := make([]any, len(node.Spec.Taints))
+	outOfService := false
+	for i, taint := range node.Spec.Taints {
+		taints[i] = taint.Key
+		outOfService = outOfService || taint.Key == corev1.TaintNodeOutOfService
+	}
+	facts := map[string]any{
+		"ready":        string(ready.Status),
+		"reason":       ready.Reason,
+		"message":      ready.Message,
+		"since":        timestamp(ready.LastTransitionTime),
+		"outOfService": outOfService,
+		"taints":       taints,
+		"kubelet":      node.Status.NodeInfo.KubeletVersion,
+		"runtime":      node.Status.NodeInfo.ContainerRuntimeVersion,
+	}
+	child(w.doc, "nodes")[node.Name] = facts
+	if ready.Status == corev1.ConditionTrue {
+		prune(w.doc, "notReady", node.Name)
+	} else {
+		child(w.doc, "notReady")[node.Name] = facts
+	}
+	if cloud, had := node.Spec.ProviderID != "", w.clouds[node.Name]; cloud != had {
+		delete(w.clouds, node.Name)
+		if cloud {
+			w.clouds[node.Name] = true
+		}
+		w.ownersDirty = true
+	}
+}
+
+// keepAPIService records an APIService that a Service backs. Those that the API
+// server serves itself cannot become unavailable on their own.
+func (w *World) keepAPIService(o *aggregation.APIService) {
+	if o.Spec.Service == nil {
+		prune(w.doc, "apiservices", o.Name)
+		return
+	}
+	facts := map[string]any{
+		"group":     o.Spec.Group,
+		"version":   o.Spec.Version,
+		"service":   map[string]any{"namespace": o.Spec.Service.Namespace, "name": o.Spec.Service.Name},
+		"available": string(aggregation.ConditionUnknown),
+		"reason":    "NotChecked",
+		"message":   "the API server has not checked it yet",
+		"stale":     w.stale[o.Name],
+		"listError": "",
+	}
+	for _, c := range o.Status.Conditions {
+		if c.Type == aggregation.Available {
+			facts["available"], facts["reason"], facts["message"] = string(c.Status), c.Reason, c.Message
+		}
+	}
+	if before, found := lookup(w.doc, "apiservices", o.Name).(map[string]any); found {
+		facts["listError"] = before["listError"]
+	}
+	child(w.doc, "apiservices")[o.Name] = facts
+}
+
+// SetServed records what discovery answered: the API groups that are served,
+// and the group versions ("v1beta1.metrics.k8s.io") that could not be read.
+func (w *World) SetServed(groups []string, stale map[string]bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.groups = map[string]bool{}
+	for _, group := range groups {
+		w.groups[group] = true
+	}
+	w.stale = stale
+	for name, node := range child(w.doc, "apiservices") {
+		if facts, ok := node.(map[string]any); ok {
+			facts["stale"] = stale[name]
+		}
+	}
+	w.ownersDirty = true
+}
+
+// SetListError records that the objects of an aggregated API cannot be listed
+// though it counts as available; "" withdraws it.
+func (w *World) SetListError(res Resource, message string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if facts, ok := lookup(w.doc, "apiservices", res.Version+"."+res.Group).(map[string]any); ok {
+		facts["listError"] = message
+	}
+}
+
+func (w *World) crdFacts(o *apiextensionsv1.CustomResourceDefinition) map[string]any {
+	versions := make([]any, len(o.Spec.Versions))
+	for i, v := range o.Spec.Versions {
+		versions[i] = map[string]any{"name": v.Name, "served": v.Served, "storage": v.Storage}
+	}
+	conditions := map[string]any{}
+	for _, c := range o.Status.Conditions {
+		conditions[string(c.Type)] = map[string]any{"status": string(c.Status), "reason": c.Reason, "message": c.Message}
+	}
+	conversion := map[string]any{"strategy": string(apiextensionsv1.NoneConverter)}
+	if c := o.Spec.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter {
+		conversion["strategy"] = string(c.Strategy)
+		if c.Webhook != nil && c.Webhook.ClientConfig != nil && c.Webhook.ClientConfig.Service != nil {
+			s := c.Webhook.ClientConfig.Service
+			conversion["service"] = map[string]any{"namespace": s.Namespace, "name": s.Name}
+			conversion["backend"] = w.backend(s.Namespace + "/" + s.Name)
+		}
+	}
+	return map[string]any{
+		"group":          o.Spec.Group,
+		"kind":           o.Spec.Names.Kind,
+		"scope":          string(o.Spec.Scope),
+		"versions":       versions,
+		"storedVersions": anys(o.Status.StoredVersions),
+		"conversion":     conversion,
+		"deleting":       o.DeletionTimestamp != nil,
+		"conditions":     conditions,
+	}
+}
+
+// keepWebhook records one webhook of a configuration: the fields that decide
+// what it matches as the API writes them, and the state of its backend.
+func (w *World) keepWebhook(kind, configuration, name string, client admissionv1.WebhookClientConfig, hook any) {
+	facts, err := asMap(hook)
+	if err != nil {
+		return // cannot happen: a typed webhook is JSON
+	}
+	delete(facts, "clientConfig")
+	facts["type"], facts["configuration"] = kind, configuration
+	if s := client.Service; s != nil {
+		facts["service"] = map[string]any{"namespace": s.Namespace, "name": s.Name}
+		facts["backend"] = w.backend(s.Namespace + "/" + s.Name)
+	} else if client.URL != nil {
+		facts["url"] = *client.URL
+		facts["backend"] = map[string]any{"state": "unknown", "reason": "it is called by URL, which says nothing about its state"}
+	}
+	child(w.doc, "webhooks")[kind+"/"+configuration+"/"+name] = facts
+}
+
+func (w *World) forgetWebhooks(kind, configuration string) {
+	hooks := child(w.doc, "webhooks")
+	for key := range hooks {
+		if strings.HasPrefix(key, kind+"/"+configuration+"/") {
+			delete(hooks, key)
+		}
+	}
+}
+
+// requiredNodeAffinity lists the expressions of a pod template's required node
+// affinity, each with its path in a DaemonSet.
+func requiredNodeAffinity(affinity *corev1.Affinity) []any {
+	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	const path = "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[%d].%s[%d].values"
+	var found []any
+	for i, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for field, requirements := range map[string][]corev1.NodeSelectorRequirement{"matchExpressions": term.MatchExpressions, "matchFields": term.MatchFields} {
+			for j, r := range requirements {
+				found = append(found, map[string]any{"field": fmt.Sprintf(path, i, field, j), "key": r.Key, "operator": string(r.Operator), "values": anys(r.Values)})
+			}
+		}
+	}
+	return found
+}
+
+// backend is the state of a Service that a webhook calls.
+type backend struct{ facts map[string]any }
+
+type service struct{ external bool }
+
+type slice struct {
+	service string // "namespace/name"
+	ready   bool   // at least one ready endpoint
+}
+
+// backend returns the facts about a Service's endpoints, kept up to date.
+func (w *World) backend(name string) map[string]any {
+	b, found := w.backends[name]
+	if !found {
+		b = &backend{facts: map[string]any{}}
+		w.backends[name] = b
+		w.refreshBackend(name)
+	}
+	return b.facts
+}
+
+func (w *World) refreshBackend(name string) {
+	b, wanted := w.backends[name]
+	if !wanted {
+		return
+	}
+	state, reason := "down", "Service "+name+" does not exist"
+	if s, exists := w.services[name]; exists {
+		reason = "Service " + name + " has no ready endpoint"
+		for _, slice := range w.slices {
+			if slice.service == name && slice.ready {
+				state, reason = "up", "Service "+name+" has ready endpoints"
+			}
+		}
+		if s.external {
+			state, reason = "unknown", "Service "+name+" is an ExternalName"
+		}
+	}
+	b.facts["state"], b.facts["reason"] = state, reason
+}
+
+func (w *World) keepSlice(o *discoveryv1.EndpointSlice) {
+	s := slice{service: o.Namespace + "/" + o.Labels[discoveryv1.LabelServiceName]}
+	for _, endpoint := range o.Endpoints {
+		s.ready = s.ready || ptrOr(endpoint.Conditions.Ready, true)
+	}
+	name := o.Namespace + "/" + o.Name
+	if before, found := w.slices[name]; found && before.service != s.service {
+		delete(w.slices, name)
+		w.refreshBackend(before.service)
+	}
+	w.slices[name] = s
+	w.refreshBackend(s.service)
+}
+
+func (w *World) forgetSlice(name string) {
+	s := w.slices[name]
+	delete(w.slices, name)
+	w.refreshBackend(s.service)
+}
+
+func ptrOr[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}
+
+func anys[T ~string](values []T) []any {
+	list := make([]any, len(values))
+	for i, v := range values {
+		list[i] = string(v)
+	}
+	return list
+}
+
+func ownKeys(m map[string]string) map[string]any {
+	found := map[string]any{}
+	for key, value := range m {
+		if strings.HasPrefix(key, ours) {
+			found[key] = value
+		}
+	}
+	return found
+}
+
+func timestamp(t metav1.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func asMap(v any) (map[string]any, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var m map[string]any
+	return m, json.Unmarshal(data, &m)
+}

@@ -1,0 +1,217 @@
+package cluster
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/cluster/catalog"
+)
+
+// Options configure a World. The zero value works.
+type Options struct {
+	// Catalog of known finalizers. Defaults to the one in the binary.
+	Catalog *catalog.Catalog
+	// Owners declares who removes a finalizer, by finalizer:
+	// "KIND/NAMESPACE/NAME" of a workload, or "external". Declarations
+	// outweigh everything else that is known about a finalizer.
+	Owners map[string]string
+	// Now tells the time. Defaults to time.Now.
+	Now func() time.Time
+}
+
+func (o *Options) setDefaults() {
+	if o.Catalog == nil {
+		o.Catalog = catalog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}
+
+// World reduces objects to the facts document as they arrive. What it keeps of
+// an object without finalizers that no policy reads is a count. It is safe for
+// concurrent use.
+type World struct {
+	options Options
+
+	mu  sync.RWMutex
+	doc map[string]any
+
+	resources   map[string]*resource  // by "plural.group"
+	unseen      map[string]unseen     // by "plural.group"; what cannot be seen, and why
+	groups      map[string]bool       // API groups that are served
+	stale       map[string]bool       // APIServices whose group our own discovery cannot read
+	interned    map[string]any        // strings that recur, boxed once
+	backends    map[string]*backend   // Services that something refers to, by "namespace/name"
+	services    map[string]service    // by "namespace/name"
+	slices      map[string]slice      // EndpointSlices, by "namespace/name"
+	matches     map[string]*match     // workloads that a catalog entry means, by entry
+	readyImages map[string]int        // ready pods by image name
+	workloads   map[string]workload   // by "Kind/namespace/name"
+	accounts    map[string]*account   // service accounts, by "namespace/name"
+	running     map[string]runningPod // pods, by "namespace/name"
+	roles       map[string][]grant    // by "namespace/name", "" for cluster roles
+	bindings    map[string]binding    // by "namespace/name", "" for cluster role bindings
+	grantees    map[string][]grantee  // who may update a resource, by "plural.group"
+	verdicts    map[verdictKey]*verdict
+	clouds      map[string]bool // nodes that a cloud provider runs
+	snapshot    bool            // read from a file: the document is all there is
+
+	ownersDirty, grantsDirty bool
+}
+
+// NewWorld returns a World that has seen nothing.
+func NewWorld(options Options) *World {
+	options.setDefaults()
+	w := &World{
+		options:     options,
+		doc:         map[string]any{"apiVersion": "termguard.dev/v1", "kind": "Facts"},
+		resources:   map[string]*resource{},
+		unseen:      map[string]unseen{},
+		groups:      map[string]bool{},
+		stale:       map[string]bool{},
+		interned:    map[string]any{},
+		backends:    map[string]*backend{},
+		services:    map[string]service{},
+		slices:      map[string]slice{},
+		matches:     map[string]*match{},
+		readyImages: map[string]int{},
+		workloads:   map[string]workload{},
+		accounts:    map[string]*account{},
+		running:     map[string]runningPod{},
+		roles:       map[string][]grant{},
+		bindings:    map[string]binding{},
+		grantees:    map[string][]grantee{},
+		verdicts:    map[verdictKey]*verdict{},
+		clouds:      map[string]bool{},
+	}
+	for _, key := range []string{
+		"apiservices", "webhooks", "admissionpolicies", "crds", "namespaces", "finalized", "finalizers", "counts",
+		"pods", "podsByNode", "nodes", "notReady", "daemonsets", "csidrivers", "storage", "owners", "version",
+	} {
+		w.doc[key] = map[string]any{}
+	}
+	w.doc["unseen"] = []any{}
+	return w
+}
+
+// View calls f with the facts, which stand still until f returns. The document
+// must be neither changed nor kept.
+func (w *World) View(f func(doc map[string]any)) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	doc := maps.Clone(w.doc) // only the top level: the time differs between readers
+	if _, fixed := doc["now"]; !fixed {
+		doc["now"] = w.options.Now().UTC().Format(time.RFC3339)
+	}
+	f(doc)
+}
+
+// Ownership tells who removes the finalizers of one object, whether or not it
+// is part of the inventory: the verdict of each finalizer, by its name. For a
+// namespace, specFinalizers are those of spec.finalizers.
+func (w *World) Ownership(obj metav1.Object, res schema.GroupResource, specFinalizers []string) map[string]any {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	verdicts := map[string]any{}
+	for finalizer, evidence := range finalizersOf(obj, specFinalizers) {
+		key := w.verdictKey(finalizer, res.String(), obj.GetNamespace(), evidence)
+		if known := w.recorded(key); known != nil {
+			verdicts[finalizer] = known
+			continue
+		}
+		verdicts[finalizer] = w.judge(key, evidence)
+	}
+	return verdicts
+}
+
+// recorded is the verdict that the facts hold already: of objects with the very
+// same evidence, or, in a snapshot, which knows no more than its document, of
+// the same finalizer on the same resource.
+func (w *World) recorded(key verdictKey) any {
+	if known, found := w.verdicts[key]; found {
+		return known.facts
+	}
+	if !w.snapshot {
+		return nil
+	}
+	byEvidence, _ := lookup(w.doc, "finalizers", key.finalizer, key.resource).(map[string]any)
+	if known, found := byEvidence[key.evidence]; found {
+		return known
+	}
+	if len(byEvidence) == 1 {
+		for _, known := range byEvidence {
+			return known
+		}
+	}
+	return nil
+}
+
+// SetVersion records the API server's version, as in gitVersion, with the known
+// bugs that it has.
+func (w *World) SetVersion(git string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	bugs := map[string]any{}
+	for id, bug := range catalog.Bugs("kubernetes", git) {
+		bugs[id] = map[string]any{"affected": bug.Affected, "fixedIn": bug.FixedIn, "symptom": bug.Symptom, "source": bug.Source}
+	}
+	w.doc["version"] = map[string]any{"git": git, "bugs": bugs}
+}
+
+// intern boxes a string that many records share, once.
+func (w *World) intern(s string) any {
+	if boxed, found := w.interned[s]; found {
+		return boxed
+	}
+	boxed := any(s)
+	w.interned[s] = boxed
+	return boxed
+}
+
+// lookup follows path into nested maps; nil where it leads nowhere.
+func lookup(doc map[string]any, path ...string) any {
+	var node any = doc
+	for _, key := range path {
+		m, ok := node.(map[string]any)
+		if !ok {
+			return nil
+		}
+		node = m[key]
+	}
+	return node
+}
+
+// child returns the map at path below doc and creates what is missing.
+func child(doc map[string]any, path ...string) map[string]any {
+	for _, key := range path {
+		next, ok := doc[key].(map[string]any)
+		if !ok {
+			next = map[string]any{}
+			doc[key] = next
+		}
+		doc = next
+	}
+	return doc
+}
+
+// prune deletes the entry at path and the maps above it that it leaves empty,
+// up to but not including the first, which is a section of the document.
+func prune(doc map[string]any, path ...string) {
+	below, ok := doc[path[0]].(map[string]any)
+	if !ok {
+		return
+	}
+	if len(path) == 2 {
+		delete(below, path[1])
+		return
+	}
+	prune(below, path[1:]...)
+	if inner, ok := below[path[1]].(map[string]any); ok && len(inner) == 0 {
+		delete(below, path[1])
+	}
+}

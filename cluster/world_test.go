@@ -1,0 +1,384 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+)
+
+// objects parses YAML documents separated by "---" lines.
+func objects(t testing.TB, text string) []*unstructured.Unstructured {
+	t.Helper()
+	var list []*unstructured.Unstructured
+	for _, doc := range strings.Split(text, "\n---\n") {
+		obj := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(doc), &obj.Object); err != nil {
+			t.Fatalf("parse test object: %v", err)
+		}
+		if len(obj.Object) > 0 {
+			list = append(list, obj)
+		}
+	}
+	return list
+}
+
+func world(t testing.TB, text string) *World {
+	t.Helper()
+	w, err := FromObjects(Options{Now: func() time.Time { return time.Unix(0, 0) }}, objects(t, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// at reads one place of the facts.
+func at(w *World, path ...string) (found any) {
+	w.View(func(doc map[string]any) { found = lookup(doc, path...) })
+	return found
+}
+
+const kialiCRD = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: kialis.kiali.io}
+spec:
+  group: kiali.io
+  scope: Namespaced
+  names: {kind: Kiali, plural: kialis}
+  versions: [{name: v1alpha1, served: true, storage: true}]
+`
+
+const kiali = `
+apiVersion: kiali.io/v1alpha1
+kind: Kiali
+metadata: {name: kiali, namespace: istio-system, finalizers: [kiali.io/finalizer]}
+`
+
+// operator is a Deployment with one pod, under a service account that controls kialis.
+const operator = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: NAME, namespace: ops}
+spec: {replicas: REPLICAS, template: {spec: {serviceAccountName: op, containers: [{name: c, image: IMAGE}]}}}
+status: {readyReplicas: READY}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: op, namespace: ops}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: op}
+rules: [{apiGroups: [kiali.io], resources: ["*"], verbs: ["*"]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: op}
+roleRef: {kind: ClusterRole, name: op}
+subjects: [{kind: ServiceAccount, name: op, namespace: ops}]
+`
+
+const operatorPod = `
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: op-1, namespace: ops}
+spec: {nodeName: n1, serviceAccountName: op, containers: [{name: c, image: IMAGE}]}
+status: {phase: Running, conditions: [{type: Ready, status: "READYCOND"}], containerStatuses: [{name: c, state: {STATE}}]}
+`
+
+func TestOwnership(t *testing.T) {
+	fill := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
+	tests := map[string]struct {
+		reason    string
+		cluster   string
+		state     string
+		certainty string
+		evidence  string
+	}{
+		"catalogued, nothing of it installed": {
+			reason:  "the operator's workload is gone while its CRD is still there",
+			cluster: kialiCRD + "---" + kiali,
+			state:   Absent, certainty: "will", evidence: "no workload of it exists",
+		},
+		"catalogued, workload ready": {
+			reason:  "the catalog names the Deployment and it has a ready pod",
+			cluster: kialiCRD + "---" + kiali + "---" + fill(operator, "NAME", "kiali-operator", "REPLICAS", "1", "READY", "1", "IMAGE", "quay.io/kiali/kiali-operator:v2"),
+			state:   Alive, certainty: "will", evidence: "Deployment ops/kiali-operator has 1 ready pod",
+		},
+		"catalogued, scaled to zero": {
+			reason:  "known and switched off: it will not remove anything",
+			cluster: kialiCRD + "---" + kiali + "---" + fill(operator, "NAME", "kiali-operator", "REPLICAS", "0", "READY", "0", "IMAGE", "quay.io/kiali/kiali-operator:v2"),
+			state:   Down, certainty: "will", evidence: "is scaled to zero",
+		},
+		"alive under a name that no catalog knows": {
+			reason: "who may update the resource and its status, and runs, is its controller whatever its name",
+			cluster: kialiCRD + "---" + kiali + "---" + fill(operator, "NAME", "mesh-console", "REPLICAS", "1", "READY", "1", "IMAGE", "corp/mesh:1") +
+				fill(operatorPod, "IMAGE", "corp/mesh:1", "READYCOND", "True", "STATE", "running: {}"),
+			state: Alive, certainty: "will", evidence: "service account ops/op may update kialis.kiali.io and its status",
+		},
+		"service account without pods": {
+			reason:  "its permissions are there and nothing runs under them",
+			cluster: kialiCRD + "---" + kiali + "---" + fill(operator, "NAME", "mesh-console", "REPLICAS", "1", "READY", "0", "IMAGE", "corp/mesh:1"),
+			state:   Down, certainty: "will", evidence: "has no pod",
+		},
+		"crash loop": {
+			reason: "a pod in CrashLoopBackOff is proof",
+			cluster: kialiCRD + "---" + kiali + "---" + fill(operator, "NAME", "kiali-operator", "REPLICAS", "1", "READY", "0", "IMAGE", "kiali/kiali-operator") +
+				fill(operatorPod, "IMAGE", "kiali/kiali-operator", "READYCOND", "False", "STATE", "waiting: {reason: CrashLoopBackOff}"),
+			state: Down, certainty: "will", evidence: "CrashLoopBackOff",
+		},
+		"not ready for a moment": {
+			reason: "a pod that merely restarts is no proof",
+			cluster: kialiCRD + "---" + kiali + "---" + fill(operator, "NAME", "kiali-operator", "REPLICAS", "1", "READY", "0", "IMAGE", "kiali/kiali-operator") +
+				fill(operatorPod, "IMAGE", "kiali/kiali-operator", "READYCOND", "False", "STATE", "running: {}"),
+			state: Down, certainty: "may", evidence: "at the moment",
+		},
+		"declared owner outweighs the catalog": {
+			reason:  "the annotation names a workload that runs",
+			cluster: kialiCRD + "---" + strings.Replace(kiali, "finalizers:", "annotations: {termguard.dev/finalizer-owner: Deployment/ops/mine}, finalizers:", 1) + "---" + fill(operator, "NAME", "mine", "REPLICAS", "1", "READY", "1", "IMAGE", "x"),
+			state:   Alive, certainty: "will", evidence: "declared owner Deployment ops/mine has 1 ready pod",
+		},
+		"declared owner gone": {
+			reason:  "the annotation names a workload that does not exist",
+			cluster: kialiCRD + "---" + strings.Replace(kiali, "finalizers:", "annotations: {termguard.dev/finalizer-owner: Deployment/ops/mine}, finalizers:", 1),
+			state:   Absent, certainty: "will", evidence: "does not exist",
+		},
+		"pods cannot be seen": {
+			reason:  "nobody is called absent on half of the evidence",
+			cluster: kialiCRD + "---" + kiali + "\n---\napiVersion: termguard.dev/v1\nkind: Cluster\nunseen: [{resource: pods, namespaced: true, reason: forbidden, message: denied}]",
+			state:   Unknown, certainty: "may", evidence: "pods (forbidden) cannot be seen",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := world(t, tc.cluster)
+			buckets, _ := at(w, "finalized", "istio-system", "kiali.io/finalizer", "kialis.kiali.io").(map[string]any)
+			if len(buckets) != 1 {
+				t.Fatalf("%s\nwant one bucket, got %v", tc.reason, buckets)
+			}
+			for _, b := range buckets {
+				got := b.(map[string]any)["ownership"].(map[string]any)
+				if got["state"] != tc.state || got["certainty"] != tc.certainty || !strings.Contains(fmt.Sprint(got["evidence"]), tc.evidence) {
+					t.Errorf("%s\ngot %v, want %s (%s): %s", tc.reason, got, tc.state, tc.certainty, tc.evidence)
+				}
+				obj := objects(t, tc.cluster)[1]
+				asked := w.Ownership(obj, schema.GroupResource{Group: "kiali.io", Resource: "kialis"}, nil)
+				if diff := cmp.Diff(map[string]any{"kiali.io/finalizer": any(got)}, asked); diff != "" {
+					t.Errorf("Ownership of the object itself differs from the inventory's: -inventory +asked\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// TestIncremental holds the invariant that everything else rests on: whatever
+// the order in which objects come, change and go, the facts are those of the
+// objects that are left.
+func TestIncremental(t *testing.T) {
+	for seed := range uint64(50) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			live := NewWorld(Options{Now: func() time.Time { return time.Unix(0, 0) }})
+			live.SetServed(BuiltinGroups(), nil)
+			present := map[Resource]map[string]runtime.Object{}
+			for _, res := range append(slices.Clone(typed), Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Namespaced: true}) {
+				present[res] = map[string]runtime.Object{}
+				live.Begin(res)
+				live.End(res)
+			}
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 300 {
+				obj := randomObject(t, rng)
+				res := resourcesOf([]*unstructured.Unstructured{obj})[obj.GroupVersionKind()]
+				if res.Resource == "configmaps" {
+					res.Namespaced = true
+				}
+				typedObj, err := typedObject(obj)
+				must(err)
+				key := obj.GetNamespace() + "/" + obj.GetName()
+				old, exists := present[res][key]
+				switch {
+				case exists && rng.IntN(2) == 0:
+					must(live.Remove(res, old))
+					delete(present[res], key)
+				default:
+					must(live.Apply(res, typedObj, !exists))
+					present[res][key] = typedObj
+				}
+				if rng.IntN(20) == 0 { // a relisting after a lost watch, during which something vanished
+					for gone := range present[res] {
+						delete(present[res], gone)
+						break
+					}
+					live.Begin(res)
+					for _, o := range present[res] {
+						must(live.Apply(res, o, true))
+					}
+					live.End(res)
+				}
+				if rng.IntN(10) == 0 {
+					live.Settle()
+				}
+			}
+			live.Settle()
+			fresh := NewWorld(Options{Now: func() time.Time { return time.Unix(0, 0) }})
+			fresh.SetServed(BuiltinGroups(), nil)
+			for res, list := range present {
+				fresh.Begin(res)
+				for _, o := range list {
+					must(fresh.Apply(res, o, true))
+				}
+				fresh.End(res)
+			}
+			fresh.Settle()
+			if diff := cmp.Diff(facts(t, fresh), facts(t, live)); diff != "" {
+				t.Errorf("facts depend on history: -fresh +incremental\n%s", diff)
+			}
+		})
+	}
+}
+
+// facts is the document as JSON decodes it, without the names that a group of
+// objects happens to be shown by.
+func facts(t *testing.T, w *World) (doc map[string]any) {
+	t.Helper()
+	var buf bytes.Buffer
+	if err := w.WriteSnapshot(&buf); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(buf.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, namespace := range doc["podsByNode"].(map[string]any) {
+		for _, node := range namespace.(map[string]any) {
+			delete(node.(map[string]any), "names")
+		}
+	}
+	return doc
+}
+
+func randomObject(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
+	pick := func(options ...string) string { return options[rng.IntN(len(options))] }
+	ns, name := pick("a", "b"), pick("x", "v", "z")
+	finalizers := pick("[]", "[]", "[one.io/f]", "[one.io/f, two.io/f]", "[kubernetes.io/pvc-protection]")
+	var text string
+	switch rng.IntN(9) {
+	case 0:
+		text = fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: %s, finalizers: %s}}", name, ns, finalizers)
+	case 1:
+		text = fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: %s, finalizers: %s}, spec: {serviceAccountName: %s, nodeName: %s, containers: [{name: c, image: i}]}, status: {phase: %s, conditions: [{type: Ready, status: %q}]}}",
+			name, ns, finalizers, pick("op", "default"), pick("n1", "n2", `""`), pick("Running", "Pending", "Succeeded"), pick("True", "False"))
+	case 2:
+		text = fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: %s}, spec: {providerID: %q}, status: {conditions: [{type: Ready, status: %q}]}}", pick("n1", "n2"), pick("", "aws"), pick("True", "Unknown"))
+	case 3:
+		text = fmt.Sprintf("{apiVersion: rbac.authorization.k8s.io/v1, kind: %s}", "Role")
+		text = fmt.Sprintf("{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: %s, namespace: %s}, rules: [{apiGroups: [%q], resources: [%s, %s], verbs: [%s]}]}", name, ns, "", pick("configmaps", "pods"), pick("configmaps/status", "pods"), pick("update", "get"))
+	case 4:
+		text = fmt.Sprintf("{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: %s, namespace: %s}, roleRef: {kind: Role, name: %s}, subjects: [{kind: ServiceAccount, name: op, namespace: %s}]}", name, ns, pick("x", "v", "z"), pick("a", "b"))
+	case 5:
+		text = fmt.Sprintf("{apiVersion: v1, kind: ServiceAccount, metadata: {name: op, namespace: %s}}", ns)
+	case 6:
+		text = fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s, finalizers: %s}, spec: {finalizers: [kubernetes]}, status: {phase: %s}}", ns, finalizers, pick("Active", "Terminating"))
+	case 7:
+		text = fmt.Sprintf("{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: %s, namespace: %s, labels: {kubernetes.io/service-name: %s}}, addressType: IPv4, endpoints: [{addresses: [192.0.2.1], conditions: {ready: %s}}]}", name, ns, pick("x", "v"), pick("true", "false"))
+	case 8:
+		text = fmt.Sprintf("{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: %s}, webhooks: [{name: w.x.io, clientConfig: {service: {namespace: %s, name: %s}}, sideEffects: None, admissionReviewVersions: [v1]}]}", name, ns, pick("x", "v"))
+	}
+	return objects(t, text)[0]
+}
+
+func TestSnapshotRoundTrip(t *testing.T) {
+	w := world(t, kialiCRD+"---"+kiali)
+	var first, second bytes.Buffer
+	if err := w.WriteSnapshot(&first); err != nil {
+		t.Fatal(err)
+	}
+	again, err := ReadSnapshot(bytes.NewReader(first.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.WriteSnapshot(&second); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first.String(), second.String()); diff != "" {
+		t.Errorf("a snapshot reads back as something else: -written +read\n%s", diff)
+	}
+	obj := objects(t, kiali)[0]
+	got := again.Ownership(obj, schema.GroupResource{Group: "kiali.io", Resource: "kialis"}, nil)
+	if state := got["kiali.io/finalizer"].(map[string]any)["state"]; state != Absent {
+		t.Errorf("a snapshot says %v of the owner, want %s as when it was taken", state, Absent)
+	}
+}
+
+func TestNamesAreBounded(t *testing.T) {
+	w := NewWorld(Options{})
+	res := Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Namespaced: true}
+	w.Begin(res)
+	cm := func(i int) *unstructured.Unstructured {
+		return objects(t, fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: c%04d, namespace: big, finalizers: [x.io/f]}}", i))[0]
+	}
+	for i := range 5000 {
+		if err := w.Apply(res, cm(i), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.End(res)
+	want := func(count int, names ...any) {
+		t.Helper()
+		got, _ := at(w, "finalized", "big", "x.io/f", "configmaps", "").(map[string]any)
+		if diff := cmp.Diff([]any{count, names}, []any{got["count"], got["names"]}); diff != "" {
+			t.Errorf("-want +got\n%s", diff)
+		}
+	}
+	want(5000, "c0000", "c0001", "c0002", "c0003", "c0004")
+	for i := range 5 {
+		if err := w.Remove(res, cm(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(4995, "c0005", "c0006", "c0007", "c0008", "c0009")
+}
+
+func FuzzReadSnapshot(f *testing.F) {
+	f.Add([]byte(`{"apiVersion":"termguard.dev/v1","kind":"Facts","unseen":[]}`))
+	f.Add([]byte(`{"apiVersion":"termguard.dev/v1","kind":"Facts","finalizers":{"a":{"b":1}}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		w, err := ReadSnapshot(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		obj := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"finalizers": []any{"a"}}}}
+		w.Ownership(obj, schema.GroupResource{Resource: "b"}, nil)
+	})
+}
+
+func FuzzManagedFinalizers(f *testing.F) {
+	f.Add(`{"f:metadata":{"f:finalizers":{".":{},"v:\"kiali.io/finalizer\"":{}}}}`)
+	f.Add(`{"f:metadata":{"f:finalizers":[1]}}`)
+	f.Fuzz(func(t *testing.T, fields string) {
+		obj := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{
+			"finalizers":    []any{"kiali.io/finalizer"},
+			"managedFields": []any{map[string]any{"manager": "m", "fieldsV1": map[string]any{"x": fields}}},
+		}}}
+		if _, found := finalizersOf(obj, nil)["kiali.io/finalizer"]; !found {
+			t.Error("a finalizer was lost")
+		}
+	})
+}
