@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -183,33 +182,10 @@ func (l *Live) rediscover() {
 // before each pass (pkg/controller/namespace/deletion), and starts and stops
 // feeds accordingly. A group that cannot be read becomes a fact.
 func (l *Live) discover(ctx context.Context, running *sync.WaitGroup) error {
-	groups, lists, err := discovery.ServerGroupsAndResources(l.discovery)
-	var failed *discovery.ErrGroupDiscoveryFailed
-	if err != nil && !errors.As(err, &failed) {
-		return err
-	}
-	version, err := l.discovery.ServerVersion()
+	wanted, served, lost, err := l.serves()
 	if err != nil {
 		return err
 	}
-	l.world.SetVersion(version.GitVersion)
-
-	stale, lost := map[string]bool{}, map[string]error{}
-	if failed != nil {
-		for gv, err := range failed.Groups {
-			stale[gv.Version+"."+gv.Group] = true
-			lost[gv.Group] = err
-		}
-	}
-	var names []string
-	preferred := map[string]string{}
-	for _, group := range groups {
-		names = append(names, group.Name)
-		preferred[group.Name] = group.PreferredVersion.Version
-	}
-	l.world.SetServed(names, stale)
-	wanted := wantedResources(lists, preferred)
-
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.listed = true
@@ -227,12 +203,15 @@ func (l *Live) discover(ctx context.Context, running *sync.WaitGroup) error {
 			}
 			have.cancel() // another version is preferred now
 		}
-		f := &feed{Resource: want.Resource, verbs: want.verbs, source: l.source(want.Resource)}
+		f := &feed{Resource: want.Resource, verbs: want.verbs, source: l.source(want.Resource, metav1.NamespaceAll)}
 		l.world.SetUnseen(f.Resource, UnseenSyncing, "not listed yet")
 		feedCtx, cancel := context.WithCancel(ctx)
 		f.cancel = cancel
 		l.feeds[name] = f
 		running.Go(func() { l.feed(feedCtx, f) })
+	}
+	for group := range served {
+		l.world.Seen(unknownResources(group))
 	}
 	for group, err := range lost {
 		known := false
@@ -243,12 +222,41 @@ func (l *Live) discover(ctx context.Context, running *sync.WaitGroup) error {
 			l.world.SetUnseen(unknownResources(group), UnseenDiscovery, err.Error())
 		}
 	}
-	for _, group := range names {
-		if lost[group] == nil {
-			l.world.Seen(unknownResources(group))
+	return nil
+}
+
+// serves tells what the cluster serves: the resources to follow, the groups
+// that answered and those that did not.
+func (l *Live) serves() (wanted map[string]feed, served sets.Set[string], lost map[string]error, err error) {
+	groups, lists, err := discovery.ServerGroupsAndResources(l.discovery)
+	var failed *discovery.ErrGroupDiscoveryFailed
+	if err != nil && !errors.As(err, &failed) {
+		return nil, nil, nil, fmt.Errorf("discover what the cluster serves: %w", err)
+	}
+	version, err := l.discovery.ServerVersion()
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	l.world.SetVersion(version.GitVersion)
+
+	stale, lost := map[string]bool{}, map[string]error{}
+	if failed != nil {
+		for gv, err := range failed.Groups {
+			stale[gv.Version+"."+gv.Group] = true
+			lost[gv.Group] = err
 		}
 	}
-	return nil
+	served = sets.New[string]()
+	preferred := map[string]string{}
+	for _, group := range groups {
+		preferred[group.Name] = group.PreferredVersion.Version
+		served.Insert(group.Name)
+	}
+	l.world.SetServed(sets.List(served), stale)
+	for group := range lost {
+		served.Delete(group)
+	}
+	return wantedResources(lists, preferred), served, lost, nil
 }
 
 // unknownResources stands for all resources of a group that cannot be read.
@@ -346,9 +354,12 @@ type source interface {
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-func (l *Live) source(res Resource) source {
+func (l *Live) source(res Resource, namespace string) source {
 	if isTyped(res.GroupResource()) {
 		return typedSource{l.rest[res.GroupVersion()], res.Resource}
+	}
+	if res.Namespaced {
+		return metadataSource{l.metadata.Resource(res.GroupVersionResource).Namespace(namespace)}
 	}
 	return metadataSource{l.metadata.Resource(res.GroupVersionResource)}
 }
@@ -516,11 +527,4 @@ func (l *Live) drain(ctx context.Context, f *feed, w watch.Interface, version *s
 			l.rediscover()
 		}
 	}
-}
-
-// Resources are those that are followed, for tests and diagnosis.
-func (l *Live) Resources() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Sorted(maps.Keys(l.feeds))
 }

@@ -1,0 +1,48 @@
+package cluster
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"k8s.io/client-go/rest"
+)
+
+// Collect reads a cluster once: the facts as Live would keep them, without
+// watching. Of resources that only count by their metadata it reads those in
+// one namespace; all where namespace is "". What cannot be read is unseen; an
+// error means that the cluster could not be asked at all.
+func Collect(ctx context.Context, config *rest.Config, options Options, namespace string, log *slog.Logger) (*World, error) {
+	world := NewWorld(options)
+	l, err := NewLive(config, world, log)
+	if err != nil {
+		return nil, err
+	}
+	wanted, _, lost, err := l.serves()
+	if err != nil {
+		return nil, err
+	}
+	for group, err := range lost {
+		world.SetUnseen(unknownResources(group), UnseenDiscovery, err.Error())
+	}
+	var listing sync.WaitGroup
+	for _, want := range wanted {
+		listing.Go(func() {
+			l.lists <- struct{}{}
+			defer func() { <-l.lists }()
+			f := &feed{Resource: want.Resource, source: l.source(want.Resource, namespace)}
+			world.Begin(f.Resource)
+			if _, err := l.pages(ctx, f); err != nil {
+				l.unseen(f, err)
+				return
+			}
+			world.End(f.Resource)
+		})
+	}
+	listing.Wait()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	world.Settle()
+	return world, nil
+}
