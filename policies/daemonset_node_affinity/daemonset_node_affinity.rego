@@ -1,0 +1,87 @@
+# METADATA
+# title: DaemonSet that deletes its pods without end
+# description: >-
+#   Kubernetes 1.8 to 1.11 sorts the values of a node affinity in place, in the
+#   DaemonSet controller's own cache. A DaemonSet whose required node affinity
+#   lists two or more values out of order then never matches its own revision:
+#   its pods are deleted and created again without end, and some are always
+#   Terminating.
+# related_resources:
+#   - ref: https://github.com/kubernetes/kubernetes/issues/66298
+#     description: The loop.
+#   - ref: https://github.com/kubernetes/kubernetes/pull/66480
+#     description: The fix; in 1.11.3 through pull request 67096.
+#   - ref: https://github.com/kubernetes/kubernetes/issues/70458
+#     description: It takes values that are not in ascending order.
+# custom:
+#   id: daemonset-node-affinity
+#   severity: medium
+#   triggers: [delete, apply]
+#   remedy: >-
+#     Use a nodeSelector, a single value, or sort the values in ascending order.
+#     For good, upgrade to Kubernetes 1.11.3, 1.12 or later.
+#   limits: >-
+#     The update strategy is known of an object under review only: with OnDelete
+#     there is no loop. A delete ends the loop with the DaemonSet, which is why
+#     it is told as "may".
+package termguard.daemonset_node_affinity
+
+import data.termguard.lib
+
+bug := data.cluster.version.bugs["daemonset-node-affinity"]
+
+path := "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+
+# A DaemonSet that is about to be applied.
+deny contains finding(lib.namespace, lib.name, expression) if {
+	bug
+	input.request.operation in {"CREATE", "UPDATE"}
+	some expression in reviewed(input.request.object)
+	unsorted(expression)
+}
+
+# A DaemonSet that is deleted.
+warn contains finding(lib.namespace, lib.name, expression) if {
+	bug
+	lib.deleting
+	some expression in reviewed(input.request.oldObject)
+	unsorted(expression)
+}
+
+# The DaemonSets of a namespace that is deleted.
+warn contains finding(lib.name, name, expression) if {
+	bug
+	lib.deletes_namespace
+	some name, daemonset in data.cluster.daemonsets[lib.name]
+	some expression in daemonset.nodeAffinity
+	unsorted(expression)
+}
+
+# reviewed are the node affinity expressions of a DaemonSet under review, as the
+# facts have those of the others.
+reviewed(daemonset) := [expression |
+	lib.resource in {"daemonsets.apps", "daemonsets.extensions"}
+	object.get(daemonset, ["spec", "updateStrategy", "type"], "RollingUpdate") != "OnDelete"
+	some i, term in daemonset.spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms
+	some list in ["matchExpressions", "matchFields"]
+	some j, requirement in term[list]
+	expression := object.union(requirement, {"field": sprintf("%s[%d].%s[%d].values", [path, i, list, j])})
+]
+
+unsorted(expression) if {
+	expression.operator in {"In", "NotIn"}
+	expression.values != sort(expression.values)
+}
+
+finding(namespace, name, expression) := {
+	"msg": sprintf(
+		"the values of %s (%s) are out of order: Kubernetes %s deletes and creates the pods without end",
+		[expression.key, concat(", ", expression.values), data.cluster.version.git],
+	),
+	"objects": [{"resource": "daemonsets.apps", "namespace": namespace, "name": name}],
+	"evidence": [
+		sprintf("affected: %s; fixed in: %s", [bug.affected, bug.fixedIn]),
+		sprintf("required node affinity, %s %s [%s]", [expression.key, expression.operator, concat(", ", expression.values)]),
+	],
+	"field": expression.field,
+}

@@ -1,0 +1,212 @@
+package policies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/rego"
+)
+
+// Facts is the facts document, data.cluster.
+type Facts interface {
+	// View calls f with the facts, which stand still until f returns.
+	View(f func(doc map[string]any))
+}
+
+// Document is a facts document that never changes.
+type Document map[string]any
+
+// View calls f with the document.
+func (d Document) View(f func(doc map[string]any)) { f(d) }
+
+// EngineOptions configure an Engine. The zero value works.
+type EngineOptions struct {
+	// Params are data.params: configuration, by policy id.
+	Params map[string]any
+	// Off names the policies that are not asked.
+	Off map[string]bool
+	// Deadline bounds one evaluation. Half of it belongs to asking all
+	// policies at once; if that fails, the rest is shared out among them.
+	// Defaults to 200 ms: less than the 300 ms that the webhook gives itself.
+	Deadline time.Duration
+}
+
+func (o *EngineOptions) setDefaults() {
+	if o.Deadline <= 0 {
+		o.Deadline = 200 * time.Millisecond
+	}
+}
+
+// Engine asks policies. It is safe for concurrent use.
+type Engine struct {
+	options EngineOptions
+	store   *store
+	on      map[Trigger]*prepared
+	all     []Policy
+}
+
+// prepared is how the policies of one trigger are asked.
+type prepared struct {
+	policies []Policy // that are on
+	together rego.PreparedEvalQuery
+	alone    map[string]rego.PreparedEvalQuery // by policy id
+}
+
+// NewEngine prepares the policies of a set. An unknown id in options.Off is an
+// error: it would leave on what somebody meant to turn off.
+func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, error) {
+	options.setDefaults()
+	if options.Params == nil {
+		options.Params = map[string]any{}
+	}
+	e := &Engine{options: options, store: newStore(options.Params), on: map[Trigger]*prepared{}}
+	for id := range options.Off {
+		if !slices.ContainsFunc(set.policies, func(p Policy) bool { return p.ID == id }) {
+			return nil, fmt.Errorf("turn off policy %q: there is no such policy", id)
+		}
+	}
+	alone := map[string]rego.PreparedEvalQuery{}
+	for _, p := range set.policies {
+		if options.Off[p.ID] {
+			continue
+		}
+		query, err := e.prepare(ctx, set, []Policy{p})
+		if err != nil {
+			return nil, fmt.Errorf("prepare policy %s: %w", p.ID, err)
+		}
+		alone[p.ID] = query
+	}
+	for _, trigger := range Triggers() {
+		on := &prepared{alone: alone}
+		for _, p := range set.policies {
+			if !options.Off[p.ID] && slices.Contains(p.Triggers, trigger) {
+				on.policies = append(on.policies, p)
+			}
+		}
+		var err error
+		if on.together, err = e.prepare(ctx, set, on.policies); err != nil {
+			return nil, fmt.Errorf("prepare policies for trigger %s: %w", trigger, err)
+		}
+		e.on[trigger] = on
+	}
+	return e, nil
+}
+
+// answer is the variable of a query that holds the sets of every policy.
+const answer = "answer"
+
+func (e *Engine) prepare(ctx context.Context, set *Set, of []Policy) (rego.PreparedEvalQuery, error) {
+	var members []string
+	for _, p := range of {
+		var sets []string
+		for _, rule := range set.rules[p.ID] {
+			sets = append(sets, fmt.Sprintf("%q: data.termguard.%s.%s", rule, p.Folder, rule))
+		}
+		members = append(members, fmt.Sprintf("%q: {%s}", p.ID, strings.Join(sets, ", ")))
+	}
+	return rego.New(
+		rego.Query(answer+" = {"+strings.Join(members, ", ")+"}"),
+		rego.Compiler(set.compiler),
+		rego.Store(e.store),
+		// A built-in function that fails makes its rule undefined, which
+		// would read as "nothing found".
+		rego.StrictBuiltinErrors(true),
+	).PrepareForEval(ctx)
+}
+
+// Evaluate asks the policies of a trigger about one request. The error is for
+// what concerns the whole evaluation; policies that fail are in the result.
+// It never panics.
+func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string]any, facts Facts) (result Result, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			result, err = Result{}, panicked(r)
+		}
+	}()
+	on, known := e.on[trigger]
+	if !known {
+		return Result{}, fmt.Errorf("unknown trigger %q: use one of %v", trigger, Triggers())
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.options.Deadline)
+	defer cancel()
+	facts.View(func(doc map[string]any) {
+		var txn *view
+		if txn, err = e.store.view(ctx, doc); err != nil {
+			return
+		}
+		defer e.store.Abort(ctx, txn)
+		e.ask(ctx, on, ast.LazyObject(input), txn, &result)
+		result.Unseen = unseen(input, doc)
+	})
+	if err != nil {
+		return Result{}, fmt.Errorf("evaluate policies: %w", err)
+	}
+	slices.SortStableFunc(result.Findings, Finding.compare)
+	return result, nil
+}
+
+// ask asks all policies in one query, which shares what they have in common,
+// and each by itself if that fails.
+func (e *Engine) ask(ctx context.Context, on *prepared, input ast.Value, txn *view, result *Result) {
+	answers, err := eval(ctx, e.options.Deadline/2, on.together, input, txn)
+	for i, p := range on.policies {
+		sets, failed := answers[p.ID], err
+		if err != nil {
+			var alone map[string]any
+			alone, failed = eval(ctx, remaining(ctx)/time.Duration(len(on.policies)-i), on.alone[p.ID], input, txn)
+			sets = alone[p.ID]
+		}
+		if failed != nil {
+			result.Errors = append(result.Errors, fmt.Errorf("policy %s: %w", p.ID, failed))
+			continue
+		}
+		found, omitted, errs := decode(p, sets)
+		result.Findings = append(result.Findings, found...)
+		result.Omitted += omitted
+		result.Errors = append(result.Errors, errs...)
+	}
+}
+
+func remaining(ctx context.Context) time.Duration {
+	deadline, _ := ctx.Deadline()
+	return time.Until(deadline)
+}
+
+// eval runs one query and returns the sets of each policy, by its id.
+func eval(ctx context.Context, limit time.Duration, query rego.PreparedEvalQuery, input ast.Value, txn *view) (answers map[string]any, err error) {
+	defer func() { // a conversion deep in OPA may panic on a type that it does not know
+		if r := recover(); r != nil {
+			answers, err = nil, panicked(r)
+		}
+	}()
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("took longer than %v", limit.Round(time.Millisecond)))
+	defer cancel()
+	results, err := query.Eval(ctx,
+		rego.EvalParsedInput(input),
+		rego.EvalTransaction(txn),
+		// The index over rules walks the whole of x for data.cluster.x[k] ==
+		// "constant", on every evaluation.
+		rego.EvalRuleIndexing(false),
+	)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, cause
+		}
+		return nil, err
+	}
+	if len(results) != 1 {
+		return nil, errors.New("a rule is undefined where it should be a set")
+	}
+	answers, _ = results[0].Bindings[answer].(map[string]any)
+	return answers, nil
+}
+
+func panicked(r any) error {
+	return fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+}

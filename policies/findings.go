@@ -1,0 +1,166 @@
+package policies
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"unicode/utf8"
+)
+
+// Bounds of what one policy may say about one request. The API server cuts
+// warnings at 256 characters; people do not read more than a screenful.
+const (
+	MaxFindings = 64
+	MaxMessage  = 256 // characters
+	MaxObjects  = 64
+	MaxEvidence = 16
+	maxText     = 4096 // characters of a piece of evidence, or of a remedy
+)
+
+// misformatted is what sprintf leaves behind where verbs and arguments differ:
+// %!s(MISSING), %!d(string=x), %!(EXTRA …), %!(NOVERB).
+var misformatted = regexp.MustCompile(`%!.?\(`)
+
+// decode turns the sets of a policy into findings. A member that is malformed
+// is an error and takes no other with it.
+func decode(p Policy, sets any) (found []Finding, omitted int, errs []error) {
+	m, _ := sets.(map[string]any)
+	for _, rule := range []string{"deny", "warn"} {
+		members, _ := m[rule].([]any)
+		for _, member := range members {
+			if len(found) == MaxFindings {
+				omitted++
+				continue
+			}
+			f, err := decodeFinding(p, member)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("policy %s: malformed member of %s: %w", p.ID, rule, err))
+				if len(errs) == MaxFindings {
+					return found, omitted, errs
+				}
+				continue
+			}
+			f.Certainty = Will
+			if rule == "warn" {
+				f.Certainty = May
+			}
+			found = append(found, f)
+		}
+	}
+	return found, omitted, errs
+}
+
+func decodeFinding(p Policy, member any) (Finding, error) {
+	f := Finding{Policy: p.ID, Title: p.Title, Severity: p.Severity, Objects: []Object{}, Evidence: []string{}, Remedy: p.Remedy}
+	m, ok := member.(map[string]any)
+	if !ok {
+		return f, fmt.Errorf("want an object with msg, got %T", member)
+	}
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		value := m[key]
+		var err error
+		switch key {
+		case "msg":
+			f.Message, err = text(value, MaxMessage)
+		case "remedy":
+			f.Remedy, err = text(value, maxText)
+		case "field":
+			f.Field, err = text(value, maxText)
+		case "estimate_seconds":
+			f.EstimateSeconds, err = seconds(value)
+		case "objects":
+			err = list(value, MaxObjects, func(item any) error {
+				o, err := object(item)
+				f.Objects = append(f.Objects, o)
+				return err
+			})
+		case "evidence":
+			err = list(value, MaxEvidence, func(item any) error {
+				s, err := text(item, maxText)
+				f.Evidence = append(f.Evidence, s)
+				return err
+			})
+		default:
+			err = errors.New("unknown key")
+		}
+		if err != nil {
+			return f, fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	switch {
+	case f.Message == "":
+		return f, errors.New("msg is missing")
+	case misformatted.MatchString(f.Message):
+		return f, fmt.Errorf("msg %q: the verbs and arguments of sprintf differ", f.Message)
+	}
+	return f, nil
+}
+
+// text is a string of at most limit characters; what is longer ends in "…".
+func text(value any, limit int) (string, error) {
+	s, ok := value.(string)
+	if !ok {
+		return "", fmt.Errorf("want a string, got %T", value)
+	}
+	if len(s) <= limit || utf8.RuneCountInString(s) <= limit {
+		return s, nil
+	}
+	return string([]rune(s)[:limit-1]) + "…", nil
+}
+
+func seconds(value any) (*int, error) {
+	n, ok := value.(json.Number)
+	if !ok {
+		return nil, fmt.Errorf("want a number, got %T", value)
+	}
+	f, err := n.Float64()
+	if err != nil || f < 0 || f > 1<<31 {
+		return nil, fmt.Errorf("want seconds, got %s", n)
+	}
+	s := int(f)
+	return &s, nil
+}
+
+func list(value any, limit int, each func(any) error) error {
+	items, ok := value.([]any)
+	if !ok {
+		return fmt.Errorf("want a list, got %T", value)
+	}
+	for _, item := range items[:min(limit, len(items))] {
+		if err := each(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func object(value any) (Object, error) {
+	m, ok := value.(map[string]any)
+	if !ok {
+		return Object{}, fmt.Errorf("want {resource, namespace, name}, got %T", value)
+	}
+	var o Object
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		s, err := text(m[key], maxText)
+		if err != nil {
+			return o, fmt.Errorf("%s: %w", key, err)
+		}
+		switch key {
+		case "resource":
+			o.Resource = s
+		case "namespace":
+			o.Namespace = s
+		case "name":
+			o.Name = s
+		default:
+			return o, fmt.Errorf("%s: unknown key", key)
+		}
+	}
+	if o.Resource == "" {
+		return o, errors.New("resource is missing")
+	}
+	return o, nil
+}

@@ -1,0 +1,266 @@
+package policies
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// Folders that hold no policy.
+const (
+	libFolder    = "lib" // shared rules: package termguard.lib
+	schemaFolder = "schema"
+)
+
+// sharedFile stands beside the embedded folders and says what holds for all.
+const sharedFile = "termguard.rego"
+
+// named is a file system whose files have a path that people know.
+type named struct {
+	fs.FS
+	name string
+}
+
+// Dir are the policies below a folder, for Load. Errors name its files by path.
+func Dir(name string) fs.FS { return named{os.DirFS(name), name} }
+
+// Set are policies that compile. It is immutable.
+type Set struct {
+	policies []Policy // sorted by ID
+	rules    map[string][]string
+	compiler *ast.Compiler
+}
+
+// Policies are the policies of the set, sorted by ID.
+func (s *Set) Policies() []Policy { return slices.Clone(s.policies) }
+
+// Load finds and compiles the policies in the folders of each file system.
+// Policies may use the rules of the embedded library, data.termguard.lib.
+// Errors name file and line, and are joined where there are several.
+func Load(fsyses ...fs.FS) (*Set, error) {
+	l := loader{
+		set:     &Set{rules: map[string][]string{}},
+		modules: map[string]*ast.Module{},
+		files:   map[string]string{},
+	}
+	l.shared()
+	for _, fsys := range fsyses {
+		l.load(fsys)
+	}
+	if len(l.errs) > 0 {
+		return nil, errors.Join(l.errs...)
+	}
+	schemas, err := schemaSet()
+	if err != nil {
+		return nil, err
+	}
+	compiler := ast.NewCompiler().
+		WithCapabilities(capabilities()).
+		WithSchemas(schemas).
+		WithUseTypeCheckAnnotations(true).
+		WithStrict(true)
+	if compiler.Compile(l.modules); compiler.Failed() {
+		for _, err := range compiler.Errors {
+			l.errs = append(l.errs, err)
+		}
+		return nil, errors.Join(l.errs...)
+	}
+	l.set.compiler = compiler
+	slices.SortFunc(l.set.policies, func(a, b Policy) int { return strings.Compare(a.ID, b.ID) })
+	return l.set, nil
+}
+
+type loader struct {
+	set     *Set
+	modules map[string]*ast.Module
+	files   map[string]string // of each policy, by ID
+	errs    []error
+}
+
+func (l *loader) fail(file string, line int, format string, args ...any) {
+	l.errs = append(l.errs, fmt.Errorf("%s:%d: %w", file, line, fmt.Errorf(format, args...)))
+}
+
+// shared loads what the binary brings for every policy, whether or not its own
+// policies are wanted.
+func (l *loader) shared() {
+	l.parse(Embedded(), sharedFile)
+	l.parseFolder(Embedded(), libFolder)
+}
+
+func (l *loader) load(fsys fs.FS) {
+	entries, err := fs.ReadDir(fsys, ".")
+	if err != nil {
+		l.errs = append(l.errs, fmt.Errorf("read policies: %w", err))
+		return
+	}
+	_, own := fsys.(named)
+	own = own && fsys.(named).FS == fs.FS(embedded)
+	for _, entry := range entries {
+		folder := entry.Name()
+		switch {
+		case !entry.IsDir(), strings.HasPrefix(folder, "."), folder == schemaFolder, folder == "testdata":
+		case folder == libFolder:
+			if !own {
+				l.fail(path.Join(nameOf(fsys), folder), 1, "the folder name %q is taken by the library that every policy can use; rename it", libFolder)
+			}
+		default:
+			l.policy(fsys, folder)
+		}
+	}
+}
+
+// policy loads one folder.
+func (l *loader) policy(fsys fs.FS, folder string) {
+	parsed := l.parseFolder(fsys, folder)
+	if len(parsed) == 0 {
+		return // no Rego in it, or none that parses
+	}
+	main := path.Join(nameOf(fsys), folder, folder+".rego")
+	module, found := parsed[main]
+	if !found {
+		if _, err := fs.Stat(fsys, path.Join(folder, folder+".rego")); err != nil {
+			l.fail(path.Join(nameOf(fsys), folder), 1, "no policy: %s.rego is missing; name the policy's file like its folder", folder)
+		}
+		return
+	}
+	policy, err := metadata(main, module, parsed[main].Comments)
+	if err != nil {
+		l.errs = append(l.errs, err)
+		return
+	}
+	policy.Folder, policy.File = folder, main
+	if want := strings.ReplaceAll(folder, "_", "-"); policy.ID != want {
+		l.fail(main, module.Package.Location.Row, "METADATA custom.id is %q, but the folder %s asks for %q", policy.ID, folder, want)
+		return
+	}
+	if other, taken := l.files[policy.ID]; taken {
+		l.fail(main, module.Package.Location.Row, "policy %q is already defined in %s; rename one", policy.ID, other)
+		return
+	}
+	l.files[policy.ID] = main
+	l.set.policies = append(l.set.policies, policy)
+	rules := map[string]bool{}
+	for file, module := range parsed {
+		for _, rule := range module.Rules {
+			name := rule.Head.Ref()[0].Value.String()
+			if name != "deny" && name != "warn" {
+				continue
+			}
+			if rule.Head.RuleKind() != ast.MultiValue || len(rule.Head.Ref()) != 1 {
+				l.fail(file, rule.Location.Row, "%s is not a set of findings; write: %s contains finding if { … }", name, name)
+			}
+			rules[name] = true
+		}
+	}
+	if len(rules) == 0 {
+		l.fail(main, module.Package.Location.Row, "the policy finds nothing: it has neither deny nor warn")
+	}
+	for _, name := range []string{"deny", "warn"} {
+		if rules[name] {
+			l.set.rules[policy.ID] = append(l.set.rules[policy.ID], name)
+		}
+	}
+}
+
+// parseFolder parses the Rego of a folder, tests left out, by file name.
+func (l *loader) parseFolder(fsys fs.FS, folder string) map[string]*ast.Module {
+	files, err := fs.Glob(fsys, folder+"/*.rego")
+	if err != nil {
+		l.errs = append(l.errs, fmt.Errorf("read policy %s: %w", folder, err))
+	}
+	parsed := map[string]*ast.Module{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.rego") {
+			continue
+		}
+		module := l.parse(fsys, file)
+		if module == nil {
+			continue
+		}
+		known := path.Join(nameOf(fsys), file)
+		if want := "data.termguard." + folder; module.Package.Path.String() != want {
+			l.fail(known, module.Package.Location.Row, "package %s should be %s, like its folder", strings.TrimPrefix(module.Package.Path.String(), "data."), strings.TrimPrefix(want, "data."))
+			continue
+		}
+		parsed[known] = module
+	}
+	return parsed
+}
+
+func (l *loader) parse(fsys fs.FS, file string) *ast.Module {
+	known := path.Join(nameOf(fsys), file)
+	if other, loaded := l.modules[known]; loaded {
+		return other
+	}
+	text, err := fs.ReadFile(fsys, file)
+	if err != nil {
+		l.errs = append(l.errs, fmt.Errorf("read policy: %w", err))
+		return nil
+	}
+	module, err := ast.ParseModuleWithOpts(known, string(text), ast.ParserOptions{ProcessAnnotation: true, RegoVersion: ast.RegoV1})
+	if err != nil {
+		l.errs = append(l.errs, err)
+		return nil
+	}
+	if module == nil {
+		l.fail(known, 1, "the file is empty")
+		return nil
+	}
+	l.modules[known] = module
+	return module
+}
+
+func nameOf(fsys fs.FS) string {
+	if n, ok := fsys.(named); ok {
+		return n.name
+	}
+	return ""
+}
+
+// schemaSet are the shapes that the type checker holds policies to.
+func schemaSet() (*ast.SchemaSet, error) {
+	set := ast.NewSchemaSet()
+	for _, name := range []string{"input.schema", "cluster.schema"} {
+		var schema any
+		if err := readSchema(name, &schema); err != nil {
+			return nil, err
+		}
+		set.Put(ast.SchemaRootRef.Append(ast.StringTerm(name)), schema)
+	}
+	return set, nil
+}
+
+func readSchema(name string, into *any) error {
+	text, err := embedded.ReadFile(schemaFolder + "/" + name + ".json")
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// capabilities are the built-in functions that a policy may call: no network,
+// no environment, no clock and no chance, so that the same facts always have
+// the same answer.
+func capabilities() *ast.Capabilities {
+	c := ast.CapabilitiesForThisVersion()
+	c.AllowNet = []string{} // for $ref in schemas, too
+	c.Builtins = slices.DeleteFunc(c.Builtins, func(b *ast.Builtin) bool {
+		switch b.Name {
+		case "http.send", "opa.runtime", "rego.parse_module":
+			return true
+		}
+		return b.Nondeterministic || strings.HasPrefix(b.Name, "net.")
+	})
+	return c
+}

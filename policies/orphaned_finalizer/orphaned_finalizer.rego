@@ -1,0 +1,187 @@
+# METADATA
+# title: Finalizer that nobody removes
+# description: >-
+#   An object with finalizers is deleted only when each of them is removed, by
+#   the software that put it there. If that software is uninstalled, or does not
+#   run, the object stays Terminating, and with it its namespace. Looks at the
+#   finalizers of the object itself, at both kinds of finalizers of a namespace,
+#   and at everything in it.
+# related_resources:
+#   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
+#     description: Finalizers.
+#   - ref: https://github.com/kubernetes/kubernetes/issues/77086
+#     description: Unknown finalizers in spec.finalizers of a namespace.
+# custom:
+#   id: orphaned-finalizer
+#   severity: high
+#   triggers: [delete]
+#   remedy: >-
+#     Bring back the software that removes the finalizer, and the deletion
+#     finishes by itself. If it is gone for good, clean up what the finalizer
+#     guards, then take the finalizer out by hand: whatever it guarded and is
+#     not cleaned up stays behind for ever.
+#   limits: >-
+#     Software that runs and yet fails to remove its finalizer. Software that
+#     runs outside of the cluster and is not declared as owner: the finding then
+#     says "may".
+package termguard.orphaned_finalizer
+
+import data.termguard.lib
+
+# The object's own finalizers.
+
+deny contains own(field, finalizer, ownership) if {
+	some field, finalizer in fields
+	ownership := input.ownership[finalizer]
+	certain(ownership)
+}
+
+warn contains own(field, finalizer, ownership) if {
+	some field, finalizer in fields
+	ownership := input.ownership[finalizer]
+	uncertain(ownership)
+}
+
+# An eviction carries no object: its finalizers are those whose ownership is
+# known. The API server evicts whatever a webhook says of the delete.
+warn contains object.remove(own("metadata.finalizers", finalizer, ownership), ["field"]) if {
+	lib.evicting
+	some finalizer, ownership in input.ownership
+	ownership.state != "alive"
+}
+
+# What is in a namespace.
+
+deny contains content(finalizer, resource, bucket) if {
+	lib.deletes_namespace
+	some finalizer, resources in data.cluster.finalized[lib.name]
+	some resource, buckets in resources
+	some bucket in buckets
+	certain(bucket.ownership)
+}
+
+warn contains content(finalizer, resource, bucket) if {
+	lib.deletes_namespace
+	some finalizer, resources in data.cluster.finalized[lib.name]
+	some resource, buckets in resources
+	some bucket in buckets
+	uncertain(bucket.ownership)
+}
+
+certain(ownership) if {
+	ownership.state in {"absent", "down"}
+	ownership.certainty == "will"
+}
+
+uncertain(ownership) if {
+	ownership.state in {"absent", "down"}
+	ownership.certainty != "will"
+}
+
+uncertain(ownership) if ownership.state == "unknown"
+
+# fields are the finalizers of the object, by where each stands.
+fields[sprintf("metadata.finalizers[%d]", [i])] := finalizer if {
+	lib.deleting
+	some i, finalizer in input.request.oldObject.metadata.finalizers
+}
+
+# The namespace controller removes its own once the content is gone.
+fields[sprintf("spec.finalizers[%d]", [i])] := finalizer if {
+	lib.deletes_namespace
+	some i, finalizer in input.request.oldObject.spec.finalizers
+	finalizer != "kubernetes"
+}
+
+own(field, finalizer, ownership) := {
+	"msg": sprintf("finalizer %s in %s is not removed: %s", [finalizer, split(field, "[")[0], reason(ownership)]),
+	"objects": [lib.target],
+	"evidence": object.get(ownership, "evidence", []),
+	"field": field,
+	"remedy": concat(" ", [bring_back(ownership), by_hand(field, finalizer)]),
+}
+
+content(finalizer, resource, bucket) := {
+	"msg": sprintf("%d %s %s finalizer %s: %s", [bucket.count, resource, verb(bucket.count), finalizer, reason(bucket.ownership)]),
+	"objects": [{"resource": resource, "namespace": lib.name, "name": name} | some name in bucket.names],
+	"evidence": object.get(bucket.ownership, "evidence", []),
+	"remedy": concat(" ", [bring_back(bucket.ownership), sprintf(
+		"kubectl edit %s -n %s NAME and take %s out of metadata.finalizers; what it guards and is not cleaned up stays behind for ever.",
+		[resource, lib.name, finalizer],
+	)]),
+}
+
+verb(count) := "holds" if count == 1
+
+verb(count) := "hold" if count != 1
+
+owner(ownership) := object.get(ownership, "owner", "")
+
+reason(ownership) := sprintf("its owner, %s, is not installed", [owner(ownership)]) if {
+	ownership.state == "absent"
+	owner(ownership) != ""
+}
+
+reason(ownership) := "nothing that could remove it is running" if {
+	ownership.state == "absent"
+	owner(ownership) == ""
+}
+
+reason(ownership) := sprintf("its owner, %s, is not running", [owner(ownership)]) if {
+	ownership.state == "down"
+	owner(ownership) != ""
+}
+
+reason(ownership) := "what removes it is not running" if {
+	ownership.state == "down"
+	owner(ownership) == ""
+}
+
+reason(ownership) := sprintf("whether its owner, %s, runs is unknown", [owner(ownership)]) if {
+	ownership.state == "unknown"
+	owner(ownership) != ""
+}
+
+reason(ownership) := "who removes it is unknown" if {
+	ownership.state == "unknown"
+	owner(ownership) == ""
+}
+
+bring_back(ownership) := sprintf(
+	"Bring back %s, and the deletion finishes by itself. If it is gone for good, first clean up what the finalizer guards%s, then",
+	[who(ownership), guarded(ownership)],
+)
+
+who(ownership) := owner(ownership) if owner(ownership) != ""
+
+who(ownership) := "what removes the finalizer" if owner(ownership) == ""
+
+# guarded is what the owner does before it removes the finalizer.
+guarded(ownership) := sprintf(" (%s)", [ownership.clears]) if object.get(ownership, "clears", "") != ""
+
+guarded(ownership) := "" if object.get(ownership, "clears", "") == ""
+
+by_hand(field, finalizer) := sprintf(
+	concat(" ", [
+		"PUT /api/v1/namespaces/%[1]s/finalize without it, for kubectl edit on spec.finalizers is silently ignored:",
+		`kubectl get namespace %[1]s -o json | jq '.spec.finalizers -= ["%[2]s"]' | kubectl replace --raw /api/v1/namespaces/%[1]s/finalize -f -;`,
+		"what it guards and is not cleaned up stays behind for ever.",
+	]),
+	[lib.name, finalizer],
+) if {
+	startswith(field, "spec.")
+}
+
+by_hand(field, finalizer) := sprintf(
+	concat(" ", [
+		"kubectl edit %s %s%s and take %s out of metadata.finalizers;",
+		"what it guards and is not cleaned up stays behind for ever.",
+	]),
+	[lib.resource, lib.name, in_namespace, finalizer],
+) if {
+	startswith(field, "metadata.")
+}
+
+in_namespace := "" if lib.namespace == ""
+
+in_namespace := sprintf(" -n %s", [lib.namespace]) if lib.namespace != ""

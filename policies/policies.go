@@ -1,0 +1,164 @@
+// Package policies answers, in Rego, whether a deletion will finish.
+//
+// A policy is a folder: FOLDER/FOLDER.rego, package termguard.FOLDER, with its
+// tests, fixtures and a generated README beside it. There is no registry: the
+// folders are it. A policy offers the sets deny (it will hang) and warn (it may
+// hang, will be slow, or is unwise) over input, data.cluster and data.params,
+// whose shapes are in schema/. What is true of all its findings stands in the
+// METADATA of its package.
+//
+// The package knows nothing of Kubernetes clients: facts come as plain maps.
+package policies
+
+import (
+	"cmp"
+	"embed"
+	"io/fs"
+	"slices"
+)
+
+// Tests are embedded with the rest, for a pattern cannot leave them out: they
+// are a few kilobytes, and Load skips them.
+//
+//go:embed termguard.rego schema/*.json */*.rego
+var embedded embed.FS
+
+// Embedded are the policies in the binary.
+func Embedded() fs.FS { return named{embedded, "policies"} }
+
+// Trigger is an occasion on which policies are asked.
+type Trigger string
+
+// The occasions.
+const (
+	Delete        Trigger = "delete"         // a DELETE, or the CREATE of an eviction
+	FinalizerEdit Trigger = "finalizer-edit" // an UPDATE that changes finalizers, or of namespaces/finalize
+	Apply         Trigger = "apply"          // a manifest that is about to be applied
+)
+
+// Triggers are all occasions.
+func Triggers() []Trigger { return []Trigger{Delete, FinalizerEdit, Apply} }
+
+// Certainty is how sure a finding is.
+type Certainty string
+
+// How sure a finding is.
+const (
+	Will Certainty = "will" // from deny
+	May  Certainty = "may"  // from warn
+)
+
+// Severity is how much a finding matters. Findings of severity Info do not
+// touch the verdict.
+type Severity string
+
+// The severities, the gravest first.
+const (
+	High   Severity = "high"
+	Medium Severity = "medium"
+	Low    Severity = "low"
+	Info   Severity = "info"
+)
+
+var severities = []Severity{High, Medium, Low, Info}
+
+// Policy is what the METADATA of a policy's package says.
+type Policy struct {
+	ID               string     `json:"id"` // kebab-case of Folder
+	Title            string     `json:"title"`
+	Description      string     `json:"description"`
+	Severity         Severity   `json:"severity"`
+	Triggers         []Trigger  `json:"triggers"`
+	Remedy           string     `json:"remedy"` // unless a finding brings its own
+	Limits           string     `json:"limits"` // what the policy cannot see
+	RelatedResources []Resource `json:"relatedResources"`
+	Folder           string     `json:"folder"`
+	File             string     `json:"file"` // with the policy's METADATA
+}
+
+// Resource is a source that a policy rests on.
+type Resource struct {
+	Ref         string `json:"ref"`
+	Description string `json:"description,omitempty"`
+}
+
+// Object is a Kubernetes object.
+type Object struct {
+	Resource  string `json:"resource"` // plural, or plural.group
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+}
+
+// Finding is one reason why a deletion does not finish.
+type Finding struct {
+	Policy    string    `json:"policy"`
+	Title     string    `json:"title"`
+	Certainty Certainty `json:"certainty"`
+	Severity  Severity  `json:"severity"`
+	// Message is one sentence of at most MaxMessage characters.
+	Message string `json:"message"`
+	// Objects are the blockers, the most telling first.
+	Objects  []Object `json:"objects"`
+	Evidence []string `json:"evidence"`
+	// EstimateSeconds is how long the deletion takes, where it completes.
+	EstimateSeconds *int `json:"estimateSeconds,omitempty"`
+	// Field is a path in the manifest of Objects[0], as in
+	// "spec.finalizers[1]"; "" where none is to blame.
+	Field  string `json:"field,omitempty"`
+	Remedy string `json:"remedy"`
+}
+
+// compare orders findings by what a reader needs first.
+func (f Finding) compare(g Finding) int {
+	certainty := func(c Certainty) int { return slices.Index([]Certainty{Will, May}, c) }
+	return cmp.Or(
+		cmp.Compare(certainty(f.Certainty), certainty(g.Certainty)),
+		cmp.Compare(slices.Index(severities, f.Severity), slices.Index(severities, g.Severity)),
+		cmp.Compare(f.Policy, g.Policy),
+		cmp.Compare(f.Message, g.Message),
+	)
+}
+
+// Result is what the policies say about one request.
+type Result struct {
+	// Findings are sorted: will before may, then by severity, policy, message.
+	Findings []Finding
+	// Omitted counts findings beyond MaxFindings of a policy.
+	Omitted int
+	// Errors are policies that failed, and findings that are malformed. What
+	// the others found still counts.
+	Errors []error
+	// Unseen are the resources that matter to the request and are hidden from
+	// the facts, each with the reason: "kialis.kiali.io: forbidden".
+	Unseen []string
+}
+
+// Verdict is the answer in one word.
+type Verdict string
+
+// The verdicts.
+const (
+	Hangs     Verdict = "hangs"     // at least one "will"
+	AtRisk    Verdict = "at-risk"   // only "may"
+	Completes Verdict = "completes" // neither, and nothing that matters is unseen
+	Unknown   Verdict = "unknown"   // otherwise
+)
+
+// Verdict weighs the findings. A policy that failed has seen nothing, so that
+// without findings the verdict is Unknown.
+func (r Result) Verdict() Verdict {
+	verdict := Completes
+	if len(r.Unseen) > 0 || len(r.Errors) > 0 {
+		verdict = Unknown
+	}
+	for _, f := range r.Findings {
+		switch {
+		case f.Severity == Info:
+		case f.Certainty == Will:
+			return Hangs
+		default:
+			verdict = AtRisk
+		}
+	}
+	return verdict
+}

@@ -1,0 +1,85 @@
+package policies
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/storage"
+	"github.com/open-policy-agent/opa/v1/storage/inmem"
+)
+
+// store answers data.cluster and data.params from plain maps, without a copy:
+// only what a rule touches is converted. The facts come with the transaction,
+// so that one compiled query serves any document. All other paths, which OPA
+// uses for itself, go to an ordinary store in memory.
+type store struct {
+	storage.Store
+	params map[string]any
+}
+
+func newStore(params map[string]any) *store {
+	return &store{Store: inmem.New(), params: params}
+}
+
+// view is a read transaction over facts that stand still.
+type view struct {
+	storage.Transaction
+	roots map[string]any // by first path element
+}
+
+// view opens a transaction. The caller aborts it.
+func (s *store) view(ctx context.Context, cluster map[string]any) (*view, error) {
+	inner, err := s.NewTransaction(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &view{inner, map[string]any{"cluster": cluster, "params": s.params}}, nil
+}
+
+// Abort ends a transaction.
+func (s *store) Abort(ctx context.Context, txn storage.Transaction) {
+	if v, ok := txn.(*view); ok {
+		txn = v.Transaction
+	}
+	s.Store.Abort(ctx, txn)
+}
+
+// Read answers a path. An inner node is answered whole, if lazily: OPA asks for
+// it when it walks a map, and would take "not found" for an empty one.
+func (s *store) Read(ctx context.Context, txn storage.Transaction, path storage.Path) (any, error) {
+	v, ok := txn.(*view)
+	if !ok {
+		return s.Store.Read(ctx, txn, path)
+	}
+	if len(path) == 0 {
+		return ast.LazyObject(v.roots), nil
+	}
+	if _, owned := v.roots[path[0]]; !owned {
+		return s.Store.Read(ctx, v.Transaction, path)
+	}
+	var node any = v.roots
+	for _, key := range path {
+		found := false
+		switch n := node.(type) {
+		case map[string]any:
+			node, found = n[key]
+		case []any:
+			if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(n) {
+				node, found = n[i], true
+			}
+		}
+		if !found {
+			return nil, notFound(path)
+		}
+	}
+	if m, ok := node.(map[string]any); ok {
+		return ast.LazyObject(m), nil
+	}
+	return ast.InterfaceToValue(node)
+}
+
+func notFound(path storage.Path) error {
+	return &storage.Error{Code: storage.NotFoundErr, Message: fmt.Sprintf("%v: document does not exist", path)}
+}

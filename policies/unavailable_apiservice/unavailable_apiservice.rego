@@ -1,0 +1,82 @@
+# METADATA
+# title: Unavailable aggregated API
+# description: >-
+#   An APIService whose backing Service does not answer. Before the namespace
+#   controller ends a namespace it discovers every API of the cluster and gives
+#   up on the first that it cannot read, so a single broken APIService keeps
+#   every namespace Terminating, even if it has no object in it. Other kinds of
+#   objects are deleted as usual.
+# related_resources:
+#   - ref: https://github.com/kubernetes/kubernetes/issues/75788
+#     description: The deletion of a namespace depends on unrelated APIServices.
+#   - ref: https://github.com/kubernetes/kubernetes/issues/83332
+#     description: One broken metrics-server blocks all namespaces.
+#   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/namespace/deletion/namespaced_resources_deleter.go
+#     description: The namespace controller's passes.
+# custom:
+#   id: unavailable-apiservice
+#   severity: high
+#   triggers: [delete]
+#   remedy: >-
+#     Bring the Service behind the APIService back, and every waiting namespace
+#     finishes by itself. If its software is gone for good, delete the
+#     APIService: that removes no data. Clearing spec.finalizers of the
+#     namespace instead leaves what is still in it as orphans.
+#   limits: >-
+#     An APIService that breaks after the delete. Availability and discovery
+#     are checked by the API server every 30 to 60 seconds, so for about a
+#     minute a broken one still counts as available, and a mended one as
+#     broken.
+package termguard.unavailable_apiservice
+
+import data.termguard.lib
+
+deny contains finding(name, service, msg) if {
+	lib.deletes_namespace
+	some name, service in data.cluster.apiservices
+	service.available == "False"
+	msg := sprintf("APIService %s is unavailable (%s), so no namespace can finish deleting", [name, service.reason])
+}
+
+deny contains finding(name, service, msg) if {
+	lib.deletes_namespace
+	some name, service in data.cluster.apiservices
+	service.available == "True"
+	some failure in failures(service)
+	msg := sprintf("APIService %s counts as available, but %s, so no namespace can finish deleting", [name, failure])
+}
+
+warn contains finding(name, service, msg) if {
+	lib.deletes_namespace
+	some name, service in data.cluster.apiservices
+	service.available == "Unknown"
+	msg := sprintf("APIService %s may be unavailable (%s), so namespaces may not finish deleting", [name, service.reason])
+}
+
+# failures is what the API server's own check has missed.
+failures(service) := ["its discovery fails"] if service.stale
+
+failures(service) := ["its objects cannot be listed"] if {
+	not service.stale
+	service.listError != ""
+}
+
+finding(name, service, msg) := {
+	"msg": msg,
+	"objects": [{"resource": "apiservices.apiregistration.k8s.io", "namespace": "", "name": name}],
+	"evidence": array.concat(
+		[
+			sprintf("Available=%s, %s: %s", [service.available, service.reason, service.message]),
+			sprintf("it is served by Service %s/%s", [service.service.namespace, service.service.name]),
+		],
+		[sprintf("listing its objects fails: %s", [service.listError]) | service.listError != ""],
+	),
+	"remedy": sprintf(
+		concat(" ", [
+			"Bring back Service %s/%s; waiting namespaces then finish by themselves.",
+			"If its software is gone for good: kubectl delete apiservices.apiregistration.k8s.io %s (removes no data).",
+			"Do not clear spec.finalizers of the namespace: that leaves its content as orphans.",
+		]),
+		[service.service.namespace, service.service.name, name],
+	),
+}
