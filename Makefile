@@ -1,0 +1,72 @@
+# The version that a build reports: the nearest tag, or the commit.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+# Scenarios start real control planes: the Go tests of test/ run one package at a time.
+E2E_TIMEOUT ?= 40m
+
+OPA := go tool -modfile=test/tools/opa/go.mod opa
+REGAL := go tool -modfile=test/tools/regal/go.mod regal
+STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
+
+.DEFAULT_GOAL := help
+.PHONY: help build components demo test unit rego e2e check quick fmt vet staticcheck regal generated fuzz docs golden hooks clean
+
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build termguard into bin/
+	@mkdir -p bin
+	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o bin/termguard ./cmd/termguard
+
+components: ## Build the Kubernetes components that tests and demo run (3 to 10 minutes once, then cached)
+	cd test && go run ./cmd/lab build
+
+demo: build components ## Play the main cases on a real control plane on this machine
+	cd test && go run ./cmd/demo -termguard ../bin/termguard
+
+test: unit rego e2e ## All tests: Go, Rego, and scenarios on a real control plane
+
+unit: ## Go tests of the product
+	go test ./...
+
+rego: ## Rego tests with coverage, strict type check
+	$(OPA) check --strict --schema policies/schema policies --ignore '*.yaml'
+	$(OPA) test --coverage --threshold 100 policies --ignore '*.yaml' --format=pretty >/dev/null || $(OPA) test --verbose policies --ignore '*.yaml'
+	$(OPA) test policies --ignore '*.yaml'
+
+e2e: build components ## Scenarios on a real control plane
+	cd test && go test -count=1 -p 1 -timeout $(E2E_TIMEOUT) ./...
+
+check: quick generated test fuzz ## Everything that CI runs
+
+quick: fmt vet staticcheck regal ## The part of check that takes seconds
+
+fmt: ## Fail on unformatted Go or Rego
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:" $$unformatted; exit 1; fi
+	$(OPA) fmt --fail --diff policies
+
+vet: ## go vet
+	go vet ./...
+	cd test && go vet ./...
+
+staticcheck: ## staticcheck
+	$(STATICCHECK) ./...
+	cd test && go tool -modfile=tools/staticcheck/go.mod staticcheck ./...
+
+regal: ## Lint the Rego
+	$(REGAL) lint --config-file .regal/config.yaml policies
+
+fuzz: ## Run each fuzz test for a few seconds
+	./test/fuzz.sh 5s
+
+docs golden: ## Write the generated files anew
+	UPDATE_GOLDEN=1 go test ./policies/... ./cmd/... >/dev/null
+
+generated: docs ## Fail if a generated file is not current
+	@git diff --exit-code -- policies cmd docs || { echo "generated files are not current: run 'make docs' and commit"; exit 1; }
+
+hooks: ## Let git run the quick checks before a push
+	git config core.hooksPath .githooks
+
+clean: ## Remove what make built here (components stay cached)
+	rm -rf bin
