@@ -26,12 +26,12 @@ daemonset(strategy, expressions) := {
 	},
 }
 
-request(operation, object, old) := {"request": {
+request(operation, new, old) := {"request": {
 	"operation": operation,
 	"resource": {"group": "apps", "version": "v1", "resource": "daemonsets"},
 	"name": "agent",
 	"namespace": "demo",
-	"object": object,
+	"object": new,
 	"oldObject": old,
 }}
 

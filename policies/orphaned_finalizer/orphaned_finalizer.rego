@@ -29,11 +29,19 @@ package termguard.orphaned_finalizer
 import data.termguard.lib
 
 # The object's own finalizers.
-
 deny contains own(field, finalizer, ownership) if {
 	some field, finalizer in fields
 	ownership := input.ownership[finalizer]
 	certain(ownership)
+}
+
+# What is in a namespace.
+deny contains content(finalizer, resource, bucket) if {
+	lib.deletes_namespace
+	some finalizer, resources in data.cluster.finalized[lib.name]
+	some resource, buckets in resources
+	some bucket in buckets
+	certain(bucket.ownership)
 }
 
 warn contains own(field, finalizer, ownership) if {
@@ -48,16 +56,6 @@ warn contains object.remove(own("metadata.finalizers", finalizer, ownership), ["
 	lib.evicting
 	some finalizer, ownership in input.ownership
 	ownership.state != "alive"
-}
-
-# What is in a namespace.
-
-deny contains content(finalizer, resource, bucket) if {
-	lib.deletes_namespace
-	some finalizer, resources in data.cluster.finalized[lib.name]
-	some resource, buckets in resources
-	some bucket in buckets
-	certain(bucket.ownership)
 }
 
 warn contains content(finalizer, resource, bucket) if {
@@ -102,7 +100,10 @@ own(field, finalizer, ownership) := {
 }
 
 content(finalizer, resource, bucket) := {
-	"msg": sprintf("%d %s %s finalizer %s: %s", [bucket.count, resource, verb(bucket.count), finalizer, reason(bucket.ownership)]),
+	"msg": sprintf(
+		"%d %s %s finalizer %s: %s",
+		[bucket.count, resource, verb(bucket.count), finalizer, reason(bucket.ownership)],
+	),
 	"objects": [{"resource": resource, "namespace": lib.name, "name": name} | some name in bucket.names],
 	"evidence": object.get(bucket.ownership, "evidence", []),
 	"remedy": concat(" ", [bring_back(bucket.ownership), sprintf(
@@ -111,9 +112,9 @@ content(finalizer, resource, bucket) := {
 	)]),
 }
 
-verb(count) := "holds" if count == 1
+verb(1) := "holds"
 
-verb(count) := "hold" if count != 1
+verb(n) := "hold" if n != 1
 
 owner(ownership) := object.get(ownership, "owner", "")
 
@@ -164,7 +165,8 @@ guarded(ownership) := "" if object.get(ownership, "clears", "") == ""
 by_hand(field, finalizer) := sprintf(
 	concat(" ", [
 		"PUT /api/v1/namespaces/%[1]s/finalize without it, for kubectl edit on spec.finalizers is silently ignored:",
-		`kubectl get namespace %[1]s -o json | jq '.spec.finalizers -= ["%[2]s"]' | kubectl replace --raw /api/v1/namespaces/%[1]s/finalize -f -;`,
+		`kubectl get namespace %[1]s -o json | jq '.spec.finalizers -= ["%[2]s"]' |`,
+		"kubectl replace --raw /api/v1/namespaces/%[1]s/finalize -f -;",
 		"what it guards and is not cleaned up stays behind for ever.",
 	]),
 	[lib.name, finalizer],

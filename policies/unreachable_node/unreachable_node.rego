@@ -33,20 +33,20 @@ package termguard.unreachable_node
 import data.termguard.lib
 
 deny contains finding(name, node, pods, "will") if {
+	not lib.evicting
 	some name, pods in waiting
 	node := data.cluster.notReady[name]
 	not node.outOfService
 	stopped(node)
-	not lib.evicting
 }
 
 # The delete that an eviction causes is not shown to admission.
 warn contains finding(name, node, pods, "will") if {
+	lib.evicting
 	some name, pods in waiting
 	node := data.cluster.notReady[name]
 	not node.outOfService
 	stopped(node)
-	lib.evicting
 }
 
 warn contains finding(name, node, pods, "may") if {
@@ -133,7 +133,8 @@ finding(name, node, pods, certainty) := {
 	"remedy": sprintf(
 		concat(" ", [
 			"Bring node %[1]s back, and its pods go by themselves. If the machine is off for good: kubectl delete node %[1]s, or",
-			"kubectl taint node %[1]s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute; its pods are then collected within a minute or two.",
+			"kubectl taint node %[1]s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute;",
+			"its pods are then collected within a minute or two.",
 			"Last, kubectl delete pod --force --grace-period=0 removes only the object:",
 			"containers on a machine that still runs live on, next to their replacement.",
 		]),
@@ -153,9 +154,9 @@ who(pods) := sprintf("%d pods are", [pods.count]) if {
 	pods.count != 1
 }
 
-pronoun(count) := "it" if count == 1
+pronoun(1) := "it"
 
-pronoun(count) := "they" if count != 1
+pronoun(n) := "they" if n != 1
 
 state(node) := sprintf("does not answer (%s)", [node.reason]) if node.ready == "Unknown"
 

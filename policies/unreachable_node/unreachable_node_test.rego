@@ -21,7 +21,8 @@ not_ready(message) := node({"ready": "False", "reason": "KubeletNotReady", "mess
 
 remedy := concat(" ", [
 	"Bring node n1 back, and its pods go by themselves. If the machine is off for good: kubectl delete node n1, or",
-	"kubectl taint node n1 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute; its pods are then collected within a minute or two.",
+	"kubectl taint node n1 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute;",
+	"its pods are then collected within a minute or two.",
 	"Last, kubectl delete pod --force --grace-period=0 removes only the object:",
 	"containers on a machine that still runs live on, next to their replacement.",
 ])
