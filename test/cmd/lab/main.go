@@ -1,0 +1,42 @@
+// Command lab brings a real control plane up on this machine until it is
+// interrupted; "lab build" only builds the components it runs.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/termguard/termguard/test/lab"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "lab:", err)
+		os.Exit(2)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 1 && args[0] == "build" {
+		_, err := lab.Build(ctx, os.Stderr)
+		return err
+	}
+	if len(args) > 0 {
+		return fmt.Errorf("unknown argument %q: it takes none, or \"build\"", args[0])
+	}
+	l, err := lab.Start(ctx, lab.Options{})
+	if err != nil {
+		return err
+	}
+	defer l.Stop()
+	fmt.Printf("export KUBECONFIG=%s\n", l.Kubeconfig())
+	fmt.Fprintln(os.Stderr, "lab: ready; Ctrl-C ends it and removes everything")
+	<-ctx.Done()
+	return nil
+}

@@ -1,0 +1,430 @@
+// Package lab runs a real Kubernetes control plane on this machine: etcd,
+// kube-apiserver and kube-controller-manager by their own binaries, on loopback
+// addresses of their own, and nodes with the real kubelet code over a fake
+// runtime (kubemark).
+//
+// Each lab takes one network 127.N.0.0/16 as its Service network. All of it is
+// loopback, so a Service's ClusterIP is an address that a process of this
+// machine can listen on: what the API server calls through a Service reference
+// (webhooks, extension API servers) is real, without kube-proxy. A Service with
+// nothing listening is refused at once, as with kube-proxy.
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Options configure a lab. The zero value works.
+type Options struct {
+	// Progress is where the lab says what it does. Defaults to os.Stderr.
+	Progress io.Writer
+	// NodeGrace is how long a node may be silent before it counts as not
+	// ready (kube-controller-manager, --node-monitor-grace-period). A kubelet
+	// renews its lease every 10 s. Defaults to 22 s, to be quick where
+	// Kubernetes takes 50 s.
+	NodeGrace time.Duration
+}
+
+// Lab is a running control plane.
+type Lab struct {
+	options  Options
+	dir, bin string
+	network  string // "127.N"
+	claim    net.Listener
+	clients  *authority
+	front    *authority
+	watchdog io.Closer
+
+	mu        sync.Mutex
+	processes []*Process // in the order they started
+
+	config     *rest.Config
+	kubeconfig string
+}
+
+// Start brings a lab up. It takes about 10 s once the components are built.
+func Start(ctx context.Context, options Options) (l *Lab, err error) {
+	if options.Progress == nil {
+		options.Progress = os.Stderr
+	}
+	if options.NodeGrace == 0 {
+		options.NodeGrace = 22 * time.Second
+	}
+	bin, err := Build(ctx, options.Progress)
+	if err != nil {
+		return nil, err
+	}
+	l = &Lab{options: options, bin: bin}
+	defer func() {
+		if err != nil {
+			l.Stop()
+			l = nil
+		}
+	}()
+	if l.network, l.claim, err = claimNetwork(); err != nil {
+		return l, err
+	}
+	if l.dir, err = os.MkdirTemp("", "termguard-lab-"); err != nil {
+		return l, err
+	}
+	if l.watchdog, err = watchdog(l.dir); err != nil {
+		return l, err
+	}
+	if err := l.prepare(); err != nil {
+		return l, fmt.Errorf("prepare the lab: %w", err)
+	}
+	if err := l.startControlPlane(ctx); err != nil {
+		return l, err
+	}
+	return l, nil
+}
+
+// claimNetwork takes a loopback network that no other lab of this machine has:
+// whoever listens on its last address owns it, and dying gives it back.
+func claimNetwork() (string, net.Listener, error) {
+	for n := 96; n < 250; n++ {
+		network := fmt.Sprintf("127.%d", n)
+		claim, err := net.Listen("tcp", network+".255.254:61443")
+		if err != nil {
+			continue
+		}
+		// The API server and webhooks listen on port 443 as in a cluster.
+		probe, err := net.Listen("tcp", network+".0.1:443")
+		if err == nil {
+			probe.Close()
+			return network, claim, nil
+		}
+		claim.Close()
+		if errors.Is(err, os.ErrPermission) {
+			return "", nil, errors.New("the lab listens on port 443 of loopback addresses, which this user may not: run as root, or first: sudo sysctl -w net.ipv4.ip_unprivileged_port_start=443")
+		}
+	}
+	return "", nil, errors.New("all of 127.96.0.0/16 to 127.249.0.0/16 are in use: stop other labs first")
+}
+
+// watchdog removes the lab's folder should this process die without doing so.
+func watchdog(dir string) (io.Closer, error) {
+	cmd := exec.Command("sh", "-c", `cat >/dev/null; rm -rf -- "$1" || { sleep 1; rm -rf -- "$1"; }`, "watchdog", dir)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is not for it
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the watchdog: %w", err)
+	}
+	return closer(func() error { in.Close(); return cmd.Wait() }), nil
+}
+
+type closer func() error
+
+func (c closer) Close() error { return c() }
+
+// environment is that of every child: the lab's own kubeconfig and folder for
+// temporary files, never the user's.
+func (l *Lab) environment() []string {
+	env := []string{"KUBECONFIG=" + filepath.Join(l.dir, "admin.kubeconfig"), "TMPDIR=" + l.dir, "HOME=" + l.dir, "PATH=" + l.bin + ":" + os.Getenv("PATH"), "KUBECTL_KUBERC=false"}
+	return env
+}
+
+func (l *Lab) apiserver() string { return l.network + ".0.1" }
+
+func (l *Lab) prepare() error {
+	var err error
+	if l.clients, err = newAuthority("termguard-lab"); err != nil {
+		return err
+	}
+	if l.front, err = newAuthority("termguard-lab-front-proxy"); err != nil {
+		return err
+	}
+	if _, err := l.write("ca.crt", l.clients.pem()); err != nil {
+		return err
+	}
+	if _, err := l.write("front-ca.crt", l.front.pem()); err != nil {
+		return err
+	}
+	hosts := []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
+	if err := l.writePair(l.clients, "apiserver", "kube-apiserver", nil, hosts, l.apiserver(), "127.0.0.1"); err != nil {
+		return err
+	}
+	if err := l.writePair(l.front, "front-proxy", "front-proxy", nil, nil); err != nil {
+		return err
+	}
+	if err := l.writePair(l.clients, "service-account", "service-account", nil, nil); err != nil {
+		return err
+	}
+	if l.config, err = l.ConfigFor("admin", "system:masters"); err != nil {
+		return err
+	}
+	if l.kubeconfig, err = l.WriteKubeconfig("admin", l.config); err != nil {
+		return err
+	}
+	manager, err := l.ConfigFor("system:kube-controller-manager")
+	if err != nil {
+		return err
+	}
+	_, err = l.WriteKubeconfig("controller-manager", manager)
+	return err
+}
+
+func (l *Lab) startControlPlane(ctx context.Context) error {
+	file := func(name string) string { return filepath.Join(l.dir, name) }
+	etcd := "http://" + l.network + ".255.1:2379"
+	peer := "http://" + l.network + ".255.1:2380"
+	if _, err := l.run("etcd", "etcd", "--data-dir", file("etcd"), "--unsafe-no-fsync", "--log-level", "warn",
+		"--listen-client-urls", etcd, "--advertise-client-urls", etcd, "--listen-peer-urls", peer,
+		"--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer); err != nil {
+		return err
+	}
+	if _, err := l.run("kube-apiserver", "kube-apiserver",
+		"--etcd-servers", etcd,
+		"--bind-address", l.apiserver(), "--secure-port", "443",
+		// Nobody dials it: the kubernetes Service's ClusterIP is the API server itself.
+		"--advertise-address", "192.0.2.1", "--endpoint-reconciler-type", "none",
+		"--tls-cert-file", file("apiserver.crt"), "--tls-private-key-file", file("apiserver.key"),
+		"--client-ca-file", file("ca.crt"),
+		"--authorization-mode", "Node,RBAC",
+		"--service-account-issuer", "https://kubernetes.default.svc",
+		"--service-account-key-file", file("service-account.key"), "--service-account-signing-key-file", file("service-account.key"),
+		"--service-cluster-ip-range", l.network+".0.0/16",
+		"--enable-aggregator-routing=false",
+		"--requestheader-client-ca-file", file("front-ca.crt"), "--requestheader-allowed-names", "front-proxy",
+		"--requestheader-username-headers", "X-Remote-User", "--requestheader-group-headers", "X-Remote-Group",
+		"--requestheader-extra-headers-prefix", "X-Remote-Extra-",
+		"--proxy-client-cert-file", file("front-proxy.crt"), "--proxy-client-key-file", file("front-proxy.key"),
+		"--allow-privileged", "--profiling=false",
+	); err != nil {
+		return err
+	}
+	if err := l.waitReady(ctx); err != nil {
+		return err
+	}
+	if _, err := l.run("kube-controller-manager", "kube-controller-manager",
+		"--kubeconfig", file("controller-manager.kubeconfig"),
+		"--use-service-account-credentials=true", "--leader-elect=false", "--secure-port=0",
+		"--service-account-private-key-file", file("service-account.key"), "--root-ca-file", file("ca.crt"),
+		"--service-cluster-ip-range", l.network+".0.0/16",
+		"--node-monitor-period=1s", "--node-monitor-grace-period", l.options.NodeGrace.String(),
+		"--concurrent-namespace-syncs=50", "--kube-api-qps=200", "--kube-api-burst=400",
+	); err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(l.config)
+	if err != nil {
+		return err
+	}
+	return l.await(ctx, 60*time.Second, "the controller-manager to make the default service account", func(ctx context.Context) (bool, error) {
+		_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
+		return err == nil, nil
+	})
+}
+
+func (l *Lab) waitReady(ctx context.Context) error {
+	transport, err := rest.TransportFor(l.config)
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: transport, Timeout: 2 * time.Second}
+	return l.await(ctx, 60*time.Second, "the API server to be ready", func(context.Context) (bool, error) {
+		response, err := client.Get(l.config.Host + "/readyz")
+		if err != nil {
+			return false, nil
+		}
+		response.Body.Close()
+		return response.StatusCode == http.StatusOK, nil
+	})
+}
+
+// await polls for a condition and, where it does not come, says what the lab's
+// processes printed last.
+func (l *Lab) await(ctx context.Context, limit time.Duration, what string, condition wait.ConditionWithContextFunc) error {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, p := range l.processes {
+			select {
+			case <-p.done:
+				return false, fmt.Errorf("%s ended: %w", p.name, errors.Join(p.err))
+			default:
+			}
+		}
+		return condition(ctx)
+	})
+	if err == nil {
+		return nil
+	}
+	var logs strings.Builder
+	for _, p := range l.processes {
+		fmt.Fprintf(&logs, "\n--- %s\n%s", p.name, tail(p.Log(), 15))
+	}
+	return fmt.Errorf("wait for %s: %w%s", what, err, logs.String())
+}
+
+func tail(text string, lines int) string {
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// run starts one of the components.
+func (l *Lab) run(name, component string, args ...string) (*Process, error) {
+	return l.StartProcess(name, filepath.Join(l.bin, component), args...)
+}
+
+// StartProcess runs a program as part of the lab: with the lab's environment,
+// its output in the lab's folder, stopped when the lab is.
+func (l *Lab) StartProcess(name, program string, args ...string) (*Process, error) {
+	p, err := l.start(name, program, args...)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.processes = append(l.processes, p)
+	return p, nil
+}
+
+// forget takes a process that was ended on purpose out of the lab's care.
+func (l *Lab) forget(p *Process) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, other := range l.processes {
+		if other == p {
+			l.processes = append(l.processes[:i], l.processes[i+1:]...)
+			return
+		}
+	}
+}
+
+// Stop ends the lab, last started first: an API server that loses etcd first
+// never exits. Nothing is left behind.
+func (l *Lab) Stop() {
+	l.mu.Lock()
+	processes := l.processes
+	l.processes = nil
+	l.mu.Unlock()
+	for i := len(processes) - 1; i >= 0; i-- {
+		if err := processes[i].Stop(); err != nil {
+			fmt.Fprintln(l.options.Progress, "lab:", err)
+		}
+	}
+	if l.claim != nil {
+		l.claim.Close()
+	}
+	if l.watchdog != nil {
+		l.watchdog.Close() // removes the folder
+	}
+}
+
+// Dir is the lab's folder, with the log of each process. It goes with the lab.
+func (l *Lab) Dir() string { return l.dir }
+
+// Config connects as an administrator (system:masters).
+func (l *Lab) Config() *rest.Config { return rest.CopyConfig(l.config) }
+
+// Kubeconfig is the path of a kubeconfig for Config.
+func (l *Lab) Kubeconfig() string { return l.kubeconfig }
+
+// ConfigFor connects as a user, by a certificate that the lab issues.
+func (l *Lab) ConfigFor(user string, groups ...string) (*rest.Config, error) {
+	certPEM, keyPEM, err := l.clients.issue(user, groups, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &rest.Config{
+		Host: "https://" + l.apiserver() + ":443", QPS: -1,
+		TLSClientConfig: rest.TLSClientConfig{CAData: l.clients.pem(), CertData: certPEM, KeyData: keyPEM},
+	}, nil
+}
+
+// WriteKubeconfig writes a kubeconfig into the lab's folder.
+func (l *Lab) WriteKubeconfig(name string, config *rest.Config) (string, error) {
+	kubeconfig := clientcmdapi.NewConfig()
+	kubeconfig.Clusters["lab"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	kubeconfig.AuthInfos["lab"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken}
+	kubeconfig.Contexts["lab"] = &clientcmdapi.Context{Cluster: "lab", AuthInfo: "lab"}
+	kubeconfig.CurrentContext = "lab"
+	data, err := clientcmd.Write(*kubeconfig)
+	if err != nil {
+		return "", err
+	}
+	return l.write(name+".kubeconfig", data)
+}
+
+// Result is what a command printed, and its exit code.
+type Result struct {
+	Stdout, Stderr string
+	Code           int
+}
+
+// Kubectl runs the lab's kubectl as an administrator.
+func (l *Lab) Kubectl(ctx context.Context, args ...string) (Result, error) {
+	return l.KubectlWith(ctx, "", args...)
+}
+
+// KubectlWith runs the lab's kubectl with text on its standard input.
+func (l *Lab) KubectlWith(ctx context.Context, stdin string, args ...string) (Result, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "kubectl"), args...)
+	cmd.Env = l.environment()
+	cmd.Dir = l.dir
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	err := cmd.Run()
+	result := Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: cmd.ProcessState.ExitCode()}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return result, fmt.Errorf("run kubectl: %w", err)
+	}
+	return result, nil
+}
+
+// Apply applies manifests, and fails where kubectl does.
+func (l *Lab) Apply(ctx context.Context, manifests string) error {
+	r, err := l.KubectlWith(ctx, manifests, "apply", "--server-side", "--force-conflicts", "-f", "-")
+	if err != nil {
+		return err
+	}
+	if r.Code != 0 {
+		return fmt.Errorf("kubectl apply: %s", strings.TrimSpace(r.Stderr))
+	}
+	return nil
+}
+
+// Client is a typed client for Config.
+func (l *Lab) Client() (kubernetes.Interface, error) { return kubernetes.NewForConfig(l.config) }
+
+// ClusterIP is the address of a Service: on this machine, something can listen there.
+func (l *Lab) ClusterIP(ctx context.Context, namespace, name string) (string, error) {
+	client, err := l.Client()
+	if err != nil {
+		return "", err
+	}
+	service, err := client.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	if service.Spec.ClusterIP == "" || service.Spec.ClusterIP == corev1.ClusterIPNone {
+		return "", fmt.Errorf("service %s/%s has no ClusterIP", namespace, name)
+	}
+	return service.Spec.ClusterIP, nil
+}

@@ -1,0 +1,102 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// Process is a child of the lab. It dies with the process that started it,
+// whatever happens to that.
+type Process struct {
+	name string
+	log  string
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error
+}
+
+// spawn runs functions on one thread that lives as long as the process: the
+// kernel kills a child with Pdeathsig when the thread that started it ends
+// (prctl(2), PR_SET_PDEATHSIG).
+var spawn = func() chan func() {
+	work := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for f := range work {
+			f()
+		}
+	}()
+	return work
+}()
+
+// start runs a program with its output in a file of the lab.
+func (l *Lab) start(name, program string, args ...string) (*Process, error) {
+	logPath := filepath.Join(l.dir, name+".log")
+	out, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	p := &Process{name: name, log: logPath, cmd: exec.Command(program, args...), done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	p.cmd.Dir = l.dir
+	p.cmd.Env = l.environment()
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	spawn <- func() { started <- p.cmd.Start() }
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// PID of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Exited is closed when the process has ended.
+func (p *Process) Exited() <-chan struct{} { return p.done }
+
+// Log is what the process has printed so far.
+func (p *Process) Log() string {
+	data, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
+
+// Signal sends a signal to the process.
+func (p *Process) Signal(signal os.Signal) error { return p.cmd.Process.Signal(signal) }
+
+// Kill ends the process at once and waits until it is gone.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.done
+}
+
+// Stop asks the process to end, waits until it is gone, and kills it where it
+// does not go within 15 s.
+func (p *Process) Stop() error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); errors.Is(err, os.ErrProcessDone) {
+		<-p.done
+		return nil
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGCONT) // a stopped process would not see the SIGTERM
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(15 * time.Second):
+		p.Kill()
+		return fmt.Errorf("%s did not stop within 15s of SIGTERM and was killed", p.name)
+	}
+}
