@@ -136,6 +136,9 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 	ctx, cancel := context.WithTimeout(ctx, e.options.Deadline)
 	defer cancel()
 	facts.View(func(doc map[string]any) {
+		if err = ctx.Err(); err != nil {
+			return
+		}
 		var txn *view
 		if txn, err = e.store.view(ctx, doc); err != nil {
 			return

@@ -2,6 +2,9 @@ package policies
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,4 +75,327 @@ func TestEvaluateNamespaceDelete(t *testing.T) {
 	if got.Verdict() != Hangs {
 		t.Errorf("Verdict() = %s, want %s", got.Verdict(), Hangs)
 	}
+}
+
+// withBody is a policy whose rules are body.
+func withBody(id, body string) string {
+	folder := strings.ReplaceAll(id, "-", "_")
+	text := strings.NewReplacer("too-many-pods", id, "too_many_pods", folder).Replace(policyText)
+	head, _, _ := strings.Cut(text, "import data")
+	return head + "\n" + body
+}
+
+const good = `deny contains {"msg": "still here"}` + "\n"
+
+func TestEvaluateBadPolicies(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		body   string
+		want   string // in the error
+	}{
+		"BuiltinFails":  {"undefined would read as nothing found", `deny contains {"msg": "x"} if to_number(input.request.name) > 1`, "to_number"},
+		"Conflict":      {"two values for one rule", "x := 1 if input.request\n\nx := 2 if input.request\n\ndeny contains {\"msg\": \"x\"} if x > 0", "conflict"},
+		"NoMessage":     {"a finding says something", `deny contains {"objects": []}`, "msg is missing"},
+		"EmptyMessage":  {"a finding says something", `deny contains {"msg": ""}`, "msg is missing"},
+		"NoObject":      {"a member is an object", `warn contains "it hangs"`, "want an object with msg, got string"},
+		"UnknownKey":    {"a misspelt key", `deny contains {"msg": "x", "evidnce": []}`, "evidnce: unknown key"},
+		"BadMessage":    {"msg is text", `deny contains {"msg": 1}`, "msg: want a string"},
+		"BadObjects":    {"objects are objects", `deny contains {"msg": "x", "objects": ["pods"]}`, "objects: want {resource, namespace, name}"},
+		"NoResource":    {"an object has a resource", `deny contains {"msg": "x", "objects": [{"name": "x"}]}`, "objects: resource is missing"},
+		"UnknownMember": {"an object has no kind", `deny contains {"msg": "x", "objects": [{"resource": "pods", "kind": "Pod"}]}`, "objects: kind: unknown key"},
+		"BadEvidence":   {"evidence is text", `deny contains {"msg": "x", "evidence": [{}]}`, "evidence: want a string"},
+		"BadEstimate":   {"seconds are a number", `deny contains {"msg": "x", "estimate_seconds": "30"}`, "estimate_seconds: want a number"},
+		"LongEstimate":  {"seconds fit", `deny contains {"msg": "x", "estimate_seconds": 1e300}`, "estimate_seconds: want seconds"},
+		"Sprintf":       {"a verb too many", `deny contains {"msg": sprintf("%s of %s", ["x"])}`, "the verbs and arguments of sprintf differ"},
+		"SprintfExtra":  {"an argument too many", `deny contains {"msg": sprintf("%s", ["x", "y"])}`, "the verbs and arguments of sprintf differ"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			set, err := Load(files("bad/bad.rego", withBody("bad", tc.body), "good/good.rego", withBody("good", good)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := NewEngine(t.Context(), set, EngineOptions{Deadline: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			result, err := e.Evaluate(t.Context(), Delete, deleteNamespace("demo", nil), Document{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(result.Errors) != 1 || !strings.Contains(result.Errors[0].Error(), tc.want) || !strings.Contains(result.Errors[0].Error(), "policy bad: ") {
+				t.Errorf("%s\nErrors are %v, want one with %q", tc.reason, result.Errors, tc.want)
+			}
+			want := []Finding{{Policy: "good", Title: "Too many pods", Certainty: Will, Severity: Low, Message: "still here", Objects: []Object{}, Evidence: []string{}, Remedy: "Delete some first."}}
+			if diff := cmp.Diff(want, result.Findings); diff != "" {
+				t.Errorf("%s\nthe other policy: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestEvaluateDeadline holds that a policy that never ends costs a bounded time
+// and silences no other.
+func TestEvaluateDeadline(t *testing.T) {
+	endless := `deny contains {"msg": "x"} if {
+	some i in numbers.range(1, 5000)
+	some j in numbers.range(1, 5000)
+	i * j < 0
+}`
+	set, err := Load(files("endless/endless.rego", withBody("endless", endless), "good/good.rego", withBody("good", good)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := NewEngine(t.Context(), set, EngineOptions{Deadline: 400 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := e.Evaluate(t.Context(), Delete, deleteNamespace("demo", nil), Document{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.Findings) != 1 || len(result.Errors) != 1 || !strings.HasPrefix(result.Errors[0].Error(), "policy endless: took longer than ") {
+		t.Errorf("Evaluate(...) = %+v, want the finding of the other policy and one error", result)
+	}
+	if result.Verdict() != Hangs {
+		t.Errorf("Verdict() = %s, want %s", result.Verdict(), Hangs)
+	}
+}
+
+func TestEvaluateBounds(t *testing.T) {
+	body := `deny contains {
+	"msg": sprintf("%d %s", [i, concat("", ["é" | some _ in numbers.range(1, 300)])]),
+	"objects": [{"resource": "pods", "name": sprintf("%d", [j])} | some j in numbers.range(1, 1000)],
+	"evidence": [sprintf("%d", [j]) | some j in numbers.range(1, 1000)],
+	"estimate_seconds": 32,
+} if some i in numbers.range(1, 100)`
+	set, err := Load(files("loud/loud.rego", withBody("loud", body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := NewEngine(t.Context(), set, EngineOptions{Deadline: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := e.Evaluate(t.Context(), Delete, deleteNamespace("demo", nil), Document{})
+	if err != nil || len(result.Errors) > 0 {
+		t.Fatal(err, result.Errors)
+	}
+	if len(result.Findings) != MaxFindings || result.Omitted != 100-MaxFindings {
+		t.Errorf("%d findings, %d omitted, want %d and %d", len(result.Findings), result.Omitted, MaxFindings, 100-MaxFindings)
+	}
+	f := result.Findings[0]
+	if n := len([]rune(f.Message)); n != MaxMessage || !strings.HasSuffix(f.Message, "é…") {
+		t.Errorf("message of %d characters, want %d that end in …: %s", n, MaxMessage, f.Message)
+	}
+	if len(f.Objects) != MaxObjects || len(f.Evidence) != MaxEvidence || *f.EstimateSeconds != 32 {
+		t.Errorf("%d objects, %d pieces of evidence, %d s", len(f.Objects), len(f.Evidence), *f.EstimateSeconds)
+	}
+}
+
+type panicking struct{}
+
+func (panicking) View(func(map[string]any)) { panic("no facts") }
+
+// TestEvaluateOddities holds what is not about one policy.
+func TestEvaluateOddities(t *testing.T) {
+	e := engine(t, EngineOptions{})
+	if _, err := e.Evaluate(t.Context(), "create", nil, Document{}); err == nil {
+		t.Error("Evaluate(unknown trigger): no error")
+	}
+	if _, err := e.Evaluate(t.Context(), Delete, nil, panicking{}); err == nil {
+		t.Error("Evaluate(facts that panic): no error")
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	if result, err := e.Evaluate(done, Delete, deleteNamespace("demo", nil), Document{}); err == nil && len(result.Errors) == 0 {
+		t.Error("Evaluate(ended context): no error")
+	}
+	for reason, input := range map[string]obj{
+		"no input": nil, "no request": {}, "request is text": {"request": "x"}, "an unknown type": {"request": obj{"operation": make(chan int)}},
+	} {
+		result, err := e.Evaluate(t.Context(), Delete, input, Document{})
+		if err != nil || len(result.Findings) > 0 {
+			t.Errorf("%s: Evaluate(...) = %+v, %v", reason, result, err)
+		}
+	}
+	for trigger, on := range e.on {
+		if len(on.policies) == 0 {
+			result, err := e.Evaluate(t.Context(), trigger, nil, Document{})
+			if err != nil || len(result.Errors) > 0 {
+				t.Errorf("trigger %s has no policies: %+v, %v", trigger, result, err)
+			}
+		}
+	}
+	set, err := Load(Embedded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewEngine(t.Context(), set, EngineOptions{Off: map[string]bool{"orphaned-finaliser": true}}); err == nil {
+		t.Error("NewEngine(unknown policy off): no error")
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	will, may, info := Finding{Certainty: Will, Severity: High}, Finding{Certainty: May, Severity: Low}, Finding{Certainty: May, Severity: Info}
+	cases := map[string]struct {
+		reason string
+		result Result
+		want   Verdict
+	}{
+		"Nothing":      {"nothing found, nothing hidden", Result{}, Completes},
+		"Info":         {"a duration is no risk", Result{Findings: []Finding{info}}, Completes},
+		"May":          {"only may", Result{Findings: []Finding{may, info}}, AtRisk},
+		"Will":         {"one will is enough", Result{Findings: []Finding{will, may}}, Hangs},
+		"Unseen":       {"never completes while something is hidden", Result{Unseen: []string{"pods: forbidden"}}, Unknown},
+		"UnseenAndMay": {"what is found outweighs what is hidden", Result{Findings: []Finding{may}, Unseen: []string{"pods: forbidden"}}, AtRisk},
+		"Failed":       {"a policy that failed has seen nothing", Result{Errors: []error{errors.New("x")}}, Unknown},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.result.Verdict(); got != tc.want {
+				t.Errorf("%s\nVerdict() = %s, want %s", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestUnseen(t *testing.T) {
+	hidden := Document{"unseen": []any{
+		obj{"resource": "kialis.kiali.io", "namespaced": true, "reason": "forbidden"},
+		obj{"resource": "apiservices.apiregistration.k8s.io", "namespaced": false, "reason": "syncing"},
+		obj{"resource": "nodes", "namespaced": false, "reason": "syncing"},
+		obj{"resource": "clusterroles.rbac.authorization.k8s.io", "namespaced": false, "reason": "error"},
+		obj{"resource": "storageclasses.storage.k8s.io", "namespaced": false, "reason": "error"},
+	}}
+	request := func(group, resource string, finalizers ...any) obj {
+		return obj{"request": obj{"resource": obj{"group": group, "resource": resource}, "oldObject": obj{"metadata": obj{"finalizers": finalizers}}}}
+	}
+	cases := map[string]struct {
+		reason string
+		input  obj
+		want   []string
+	}{
+		"Namespace":       {"what may be in it, and what blocks all", request("", "namespaces"), []string{"apiservices.apiregistration.k8s.io: syncing", "kialis.kiali.io: forbidden", "nodes: syncing"}},
+		"OwnKind":         {"the kind itself", request("kiali.io", "kialis"), []string{"kialis.kiali.io: forbidden"}},
+		"OtherKind":       {"nothing about it is hidden", request("", "configmaps"), nil},
+		"Pod":             {"a pod needs its node", request("", "pods"), []string{"nodes: syncing"}},
+		"WithFinalizers":  {"who removes them is told by workloads and RBAC", request("", "configmaps", "x/y"), []string{"clusterroles.rbac.authorization.k8s.io: error"}},
+		"WithoutResource": {"bad input", obj{}, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, unseen(tc.input, hidden)); diff != "" {
+				t.Errorf("%s\nunseen(...): -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestParams holds that configuration reaches a policy.
+func TestParams(t *testing.T) {
+	set, err := Load(files("limit/limit.rego", withBody("limit", `deny contains {"msg": sprintf("limit %d", [data.params.limit.max])} if data.params.limit.max < 5`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := NewEngine(t.Context(), set, EngineOptions{Params: obj{"limit": obj{"max": 3}}, Deadline: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := e.Evaluate(t.Context(), Delete, nil, Document{})
+	if err != nil || len(result.Findings) != 1 || result.Findings[0].Message != "limit 3" {
+		t.Errorf("Evaluate(...) = %+v, %v", result, err)
+	}
+}
+
+// TestStore holds the traps of answering OPA from a live map: inner nodes are
+// there when a rule walks them, and numbers of a snapshot are whole.
+func TestStore(t *testing.T) {
+	facts := Document{
+		"crds":   obj{"a": obj{"storedVersions": []any{"v1", "v2"}, "group": "g"}, "b": obj{"storedVersions": []any{}, "group": "h"}},
+		"counts": obj{"demo": obj{"pods": 3.0}}, "unseen": []any{obj{"resource": "x"}, obj{"resource": "y"}},
+	}
+	for name, tc := range map[string]struct{ body, want string }{
+		"Walk":       {`deny contains {"msg": name} if { some name, crd in data.cluster.crds; crd.group == "g" }`, "a"},
+		"Constant":   {`deny contains {"msg": name} if { some name; data.cluster.crds[name].group == "h" }`, "b"},
+		"Index":      {`deny contains {"msg": data.cluster.unseen[1].resource}`, "y"},
+		"WalkList":   {`deny contains {"msg": data.cluster.unseen[i].resource} if { some i; data.cluster.unseen[i].resource == "x" }`, "x"},
+		"Whole":      {`deny contains {"msg": concat(",", sort([k | some k, _ in data.cluster]))}`, "counts,crds,unseen"},
+		"Count":      {`deny contains {"msg": sprintf("%d", [count(data.cluster.crds)])}`, "2"},
+		"Float":      {`deny contains {"msg": sprintf("%d", [data.cluster.counts.demo.pods])}`, "3"},
+		"MissingKey": {`deny contains {"msg": "none"} if not data.cluster.crds.c`, "none"},
+		"Roots":      {`deny contains {"msg": concat(",", sort([k | some k, _ in data; k != "termguard"]))}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set, err := Load(files("walk/walk.rego", withBody("walk", tc.body)))
+			if tc.want == "" { // data as a whole holds the rule itself: OPA refuses
+				if err == nil {
+					t.Error("Load(...): no error")
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := NewEngine(t.Context(), set, EngineOptions{Deadline: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			result, err := e.Evaluate(t.Context(), Delete, nil, facts)
+			if err != nil || len(result.Findings) != 1 || result.Findings[0].Message != tc.want {
+				t.Errorf("Evaluate(...) = %+v, %v, want %q", result, err, tc.want)
+			}
+		})
+	}
+}
+
+// touched counts what an evaluation converts of the facts, by hiding in it maps
+// that OPA cannot convert.
+func TestEvaluateTouchesTheTargetOnly(t *testing.T) {
+	poison := obj{"poison": make(chan int)} // converting it fails
+	facts := cluster(10, 1000)
+	for _, section := range []string{"finalized", "podsByNode", "daemonsets", "counts"} {
+		if facts[section] == nil {
+			facts[section] = obj{}
+		}
+		facts[section].(obj)["elsewhere"] = poison
+	}
+	for _, section := range []string{"webhooks", "crds", "namespaces", "pods", "nodes"} {
+		facts[section] = poison
+	}
+	result, err := engine(t, EngineOptions{}).Evaluate(t.Context(), Delete, deleteNamespace("target", obj{"metadata": obj{"name": "target"}}), facts)
+	if err != nil || len(result.Errors) > 0 || len(result.Findings) != 1 {
+		t.Errorf("Evaluate(...) = %+v, %v, want one finding and no error", result, err)
+	}
+}
+
+func FuzzEvaluate(f *testing.F) {
+	e := engine(f, EngineOptions{})
+	facts := cluster(5, 10)
+	facts["notReady"] = obj{"node-1": obj{"ready": "Unknown", "reason": "x", "message": "y", "since": "z", "outOfService": false}}
+	facts["version"] = obj{"git": "v1.11.2", "bugs": obj{"daemonset-node-affinity": obj{"affected": "x", "fixedIn": "y"}}}
+	for _, input := range []obj{
+		nil,
+		deleteNamespace("target", obj{"metadata": obj{"name": "target", "finalizers": []any{"a/b"}}, "spec": obj{"finalizers": []any{"kubernetes", "a/b"}}}),
+		{"request": obj{"operation": "DELETE", "name": "web-0", "namespace": "target", "resource": obj{"resource": "pods"}, "oldObject": obj{"spec": obj{"nodeName": "node-1"}, "status": obj{"phase": "Running"}}}},
+		{"request": obj{"operation": "CREATE", "name": "web-0", "subResource": "eviction", "resource": obj{"resource": "pods"}, "object": obj{}}, "ownership": obj{"a/b": obj{"state": "absent"}}},
+		{"request": obj{"operation": "UPDATE", "name": "x", "resource": obj{"group": "apps", "resource": "daemonsets"}, "object": obj{"spec": obj{"template": "x"}}}},
+	} {
+		text, err := json.Marshal(input)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var input obj
+		if json.Unmarshal([]byte(text), &input) != nil {
+			t.Skip()
+		}
+		for _, trigger := range Triggers() {
+			if _, err := e.Evaluate(t.Context(), trigger, input, facts); err != nil {
+				t.Errorf("Evaluate(%s, %s): %v", trigger, text, err)
+			}
+		}
+	})
 }

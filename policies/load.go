@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -73,6 +74,9 @@ func Load(fsyses ...fs.FS) (*Set, error) {
 		return nil, errors.Join(l.errs...)
 	}
 	l.set.compiler = compiler
+	if l.references(compiler); len(l.errs) > 0 {
+		return nil, errors.Join(l.errs...)
+	}
 	slices.SortFunc(l.set.policies, func(a, b Policy) int { return strings.Compare(a.ID, b.ID) })
 	return l.set, nil
 }
@@ -101,14 +105,12 @@ func (l *loader) load(fsys fs.FS) {
 		l.errs = append(l.errs, fmt.Errorf("read policies: %w", err))
 		return
 	}
-	_, own := fsys.(named)
-	own = own && fsys.(named).FS == fs.FS(embedded)
 	for _, entry := range entries {
 		folder := entry.Name()
 		switch {
 		case !entry.IsDir(), strings.HasPrefix(folder, "."), folder == schemaFolder, folder == "testdata":
 		case folder == libFolder:
-			if !own {
+			if fsys != Embedded() {
 				l.fail(path.Join(nameOf(fsys), folder), 1, "the folder name %q is taken by the library that every policy can use; rename it", libFolder)
 			}
 		default:
@@ -216,6 +218,29 @@ func (l *loader) parse(fsys fs.FS, file string) *ast.Module {
 	}
 	l.modules[known] = module
 	return module
+}
+
+// references refuses what refers to nothing: OPA takes a misspelt rule for data
+// that is not there, and the rule that asks for it finds nothing, in silence.
+func (l *loader) references(compiler *ast.Compiler) {
+	for _, file := range slices.Sorted(maps.Keys(compiler.Modules)) {
+		ast.WalkTerms(compiler.Modules[file], func(term *ast.Term) bool {
+			ref, ok := term.Value.(ast.Ref)
+			if !ok || len(ref) < 2 || !ref[0].Equal(ast.DefaultRootDocument) || !ref[1].IsGround() {
+				return false
+			}
+			switch root, _ := ref[1].Value.(ast.String); root {
+			case "cluster", "params":
+			case "termguard":
+				if prefix := ref.GroundPrefix(); len(compiler.GetRules(prefix)) == 0 {
+					l.fail(file, term.Location.Row, "undefined ref: %s: no policy or library has such a rule", prefix)
+				}
+			default:
+				l.fail(file, term.Location.Row, "undefined ref: %s: policies see input, data.cluster, data.params and data.termguard", ref)
+			}
+			return false
+		})
+	}
 }
 
 func nameOf(fsys fs.FS) string {

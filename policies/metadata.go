@@ -86,11 +86,10 @@ func checkMetadata(file string, first int, block *yaml.Node) []error {
 	}
 	errs := make([]error, len(violations))
 	for i, v := range violations {
-		where, path := "", strings.Split(v.field, ".")
-		if v.field == "(root)" {
-			path = nil
-		} else {
-			where = " in " + v.field
+		var where string
+		var path []string
+		if v.field != root {
+			where, path = " in "+v.field, strings.Split(v.field, ".")
 		}
 		switch v.kind {
 		case "additional_property_not_allowed":
@@ -105,10 +104,13 @@ func checkMetadata(file string, first int, block *yaml.Node) []error {
 	return errs
 }
 
+// root is the field of a violation of the document as a whole.
+const root = "(root)"
+
 // violation is one place where a document does not fit its schema.
 type violation struct {
 	kind        string
-	field       string // dotted path, or "(root)"
+	field       string // dotted path, or root
 	property    string // that is missing or too many
 	description string
 }
@@ -135,7 +137,7 @@ func matchSchema(document, schema any) ([]violation, error) {
 		for _, item := range list {
 			m, _ := item.(map[string]any)
 			text := func(key string) string { s, _ := m[key].(string); return s }
-			v := violation{kind: text("type"), field: text("field"), description: text("desc")}
+			v := violation{kind: text("type"), field: strings.ReplaceAll(text("field"), "(Root)", root), description: text("desc")}
 			switch words := strings.Fields(v.description); {
 			case v.kind == "required" && len(words) > 0: // "remedy is required"
 				v.property = words[0]

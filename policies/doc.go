@@ -1,0 +1,29 @@
+package policies
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Doc is the page about a policy, in Markdown: its folder's README.md.
+func Doc(p Policy) []byte {
+	var b strings.Builder
+	triggers := make([]string, len(p.Triggers))
+	for i, t := range p.Triggers {
+		triggers[i] = string(t)
+	}
+	fmt.Fprintf(&b, "<!-- Generated from the METADATA of %s.rego. Do not edit. -->\n", p.Folder)
+	fmt.Fprintf(&b, "# %s\n\n%s\n\n", p.Title, p.Description)
+	fmt.Fprintf(&b, "| id | severity | triggers |\n|---|---|---|\n| `%s` | %s | %s |\n\n", p.ID, p.Severity, strings.Join(triggers, ", "))
+	fmt.Fprintf(&b, "## What to do\n\n%s\n\n", p.Remedy)
+	fmt.Fprintf(&b, "## What it cannot see\n\n%s\n\n", p.Limits)
+	b.WriteString("## Sources\n\n")
+	for _, r := range p.RelatedResources {
+		if r.Description == "" {
+			fmt.Fprintf(&b, "- <%s>\n", r.Ref)
+			continue
+		}
+		fmt.Fprintf(&b, "- [%s](%s)\n", strings.TrimSuffix(r.Description, "."), r.Ref)
+	}
+	return []byte(b.String())
+}

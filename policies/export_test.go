@@ -1,0 +1,15 @@
+package policies
+
+// MatchSchema tells where a document does not fit one of the schemas.
+func MatchSchema(name string, document any) ([]string, error) {
+	var schema any
+	if err := readSchema(name, &schema); err != nil {
+		return nil, err
+	}
+	violations, err := matchSchema(document, schema)
+	found := make([]string, len(violations))
+	for i, v := range violations {
+		found[i] = v.field + ": " + v.description
+	}
+	return found, err
+}
