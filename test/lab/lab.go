@@ -123,9 +123,14 @@ func claimNetwork() (string, net.Listener, error) {
 	return "", nil, errors.New("all of 127.96.0.0/16 to 127.249.0.0/16 are in use: stop other labs first")
 }
 
-// watchdog removes the lab's folder should this process die without doing so.
+// watchdog removes the lab's folder, and what kubemark writes beside it (it
+// takes no other folder than /tmp, but logs the names), once this process
+// closes the pipe or dies.
 func watchdog(dir string) (io.Closer, error) {
-	cmd := exec.Command("sh", "-c", `cat >/dev/null; rm -rf -- "$1" || { sleep 1; rm -rf -- "$1"; }`, "watchdog", dir)
+	const script = `cat >/dev/null
+grep -ohE '/tmp/(hollow-kubelet[.][0-9]+|kubelet_remote_[0-9]+[.]sock)' "$1"/node-*.log 2>/dev/null | sort -u | xargs -r rm -rf --
+rm -rf -- "$1" || { sleep 1; rm -rf -- "$1"; }`
+	cmd := exec.Command("sh", "-c", script, "watchdog", dir)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

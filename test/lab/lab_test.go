@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -99,7 +100,15 @@ func TestNothingIsLeft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if _, err := l.StartNode(t.Context(), "n1"); err != nil {
+			t.Fatal(err)
+		}
 		fmt.Println("dir", l.Dir())
+		for _, p := range l.processes {
+			for _, path := range regexp.MustCompile(`/tmp/(hollow-kubelet|kubelet_remote_)[^ "]*`).FindAllString(p.Log(), -1) {
+				fmt.Println("file", path)
+			}
+		}
 		for _, p := range l.processes {
 			fmt.Println("pid", p.PID())
 		}
@@ -116,7 +125,7 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Fatalf("the child did not get as far as its panic:\n%s", out)
 	}
 	var pids []int
-	var dir string
+	var files []string
 	for _, line := range strings.Split(string(out), "\n") {
 		if pid, found := strings.CutPrefix(line, "pid "); found {
 			n, err := strconv.Atoi(pid)
@@ -125,12 +134,15 @@ func TestNothingIsLeft(t *testing.T) {
 			}
 			pids = append(pids, n)
 		}
-		if d, found := strings.CutPrefix(line, "dir "); found {
-			dir = d
+		if file, found := strings.CutPrefix(line, "file "); found {
+			files = append(files, file)
+		}
+		if dir, found := strings.CutPrefix(line, "dir "); found {
+			files = append(files, dir)
 		}
 	}
-	if len(pids) != 3 || dir == "" {
-		t.Fatalf("want three processes and a folder, got %v %q", pids, dir)
+	if len(pids) != 4 || len(files) < 3 {
+		t.Fatalf("want four processes, the lab's folder and kubemark's, got %v %q", pids, files)
 	}
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
 		for _, pid := range pids {
@@ -138,11 +150,15 @@ func TestNothingIsLeft(t *testing.T) {
 				return false, nil
 			}
 		}
-		_, err := os.Stat(dir)
-		return os.IsNotExist(err), nil
+		for _, file := range files {
+			if _, err := os.Lstat(file); err == nil {
+				return false, nil
+			}
+		}
+		return true, nil
 	})
 	if err != nil {
-		t.Errorf("left behind: processes of %v or folder %s", pids, dir)
+		t.Errorf("left behind: processes of %v or files of %v", pids, files)
 	}
 }
 

@@ -36,7 +36,8 @@ func (l *Lab) StartNode(ctx context.Context, name string) (*Node, error) {
 	}
 	process, err := l.run("node-"+name, "kubemark", "--morph=kubelet", "--name", name, "--kubeconfig", kubeconfig,
 		"--kubelet-port", strconv.Itoa(port), "--kubelet-read-only-port=0", "--use-host-image-service=false",
-		"--kube-api-qps=100", "--kube-api-burst=200")
+		"--kube-api-qps=100", "--kube-api-burst=200",
+		"-v=3") // from here on it logs the socket that the watchdog removes
 	if err != nil {
 		return nil, err
 	}
