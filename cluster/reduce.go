@@ -195,10 +195,11 @@ func (w *World) keepPod(pod *corev1.Pod) {
 }
 
 // needsKubelet tells whether a delete of the pod waits for its node: the API
-// server removes pods that are unscheduled or have finished at once
-// (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).
+// server removes pods that are unscheduled, have finished or have no grace
+// period at once (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).
 func needsKubelet(pod *corev1.Pod) bool {
-	return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed &&
+		ptrOr(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds) != 0
 }
 
 func (w *World) forgetPod(key types.NamespacedName) {
@@ -211,7 +212,7 @@ func (w *World) forgetPod(key types.NamespacedName) {
 	node, _ := facts["node"].(string)
 	phase, _ := facts["phase"].(string)
 	on, found := lookup(w.doc, "podsByNode", key.Namespace, node).(map[string]any)
-	if !found || phase == string(corev1.PodSucceeded) || phase == string(corev1.PodFailed) {
+	if !found || phase == string(corev1.PodSucceeded) || phase == string(corev1.PodFailed) || facts["gracePeriodSeconds"] == 0 {
 		return
 	}
 	count, _ := on["count"].(int)
