@@ -1,0 +1,98 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	"sigs.k8s.io/yaml"
+)
+
+// maxConfig bounds a configuration, in bytes: that of a ConfigMap, 1 MiB.
+const maxConfig = 1 << 20
+
+// Config is what users write, apiVersion termguard.dev/v1, kind Config.
+type Config struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Enforcement says what follows from findings.
+	Enforcement Enforcement `json:"enforcement,omitempty"`
+	// FinalizerOwners says who removes a finalizer, by finalizer:
+	// "KIND/NAMESPACE/NAME" of a workload, or "external".
+	FinalizerOwners map[string]string `json:"finalizerOwners,omitempty"`
+	// Params are configuration of policies (data.params), by policy id.
+	Params map[string]any `json:"params,omitempty"`
+	// Catalog holds entries beyond those in the binary (cluster/catalog).
+	Catalog []any `json:"catalog,omitempty"`
+}
+
+// ReadConfig reads a configuration and checks it against the ids of the
+// policies that are loaded. Errors are joined where there are several.
+func ReadConfig(in io.Reader, policyIDs []string) (Config, error) {
+	text, err := io.ReadAll(io.LimitReader(in, maxConfig+1))
+	if err != nil {
+		return Config{}, err
+	}
+	if len(text) > maxConfig {
+		return Config{}, fmt.Errorf("larger than %d bytes", maxConfig)
+	}
+	var c Config
+	if err := yaml.UnmarshalStrict(text, &c); err != nil {
+		return Config{}, fmt.Errorf("not a Config: %w", err)
+	}
+	return c, c.check(policyIDs)
+}
+
+func (c Config) check(policyIDs []string) error {
+	const apiVersion, kind = "termguard.dev/v1", "Config"
+	if c.APIVersion != apiVersion || c.Kind != kind {
+		return fmt.Errorf("want apiVersion: %s, kind: %s; got apiVersion: %s, kind: %s", apiVersion, kind, c.APIVersion, c.Kind)
+	}
+	var errs []error
+	mode := func(where string, m Mode) {
+		if !m.valid() {
+			errs = append(errs, fmt.Errorf("%s: %q is not deny, warn, dryrun or off", where, m))
+		}
+	}
+	known := func(where, id string) {
+		if !slices.Contains(policyIDs, id) {
+			errs = append(errs, fmt.Errorf("%s: there is no policy %q%s", where, id, Nearest(id, policyIDs)))
+		}
+	}
+	if c.Enforcement.Default != "" {
+		mode("enforcement.default", c.Enforcement.Default)
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.Enforcement.Policies)) {
+		known("enforcement.policies", id)
+		mode("enforcement.policies."+id, c.Enforcement.Policies[id])
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.Params)) {
+		known("params", id)
+	}
+	for _, finalizer := range slices.Sorted(maps.Keys(c.FinalizerOwners)) {
+		owner := c.FinalizerOwners[finalizer]
+		parts := strings.Split(owner, "/")
+		if owner != "external" && (len(parts) != 3 || slices.Contains(parts, "")) {
+			errs = append(errs, fmt.Errorf("finalizerOwners: owner of %q is %q; want KIND/NAMESPACE/NAME of a workload, or external", finalizer, owner))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Nearest is a hint at what was meant by name, "" where nothing is near.
+func Nearest(name string, candidates []string) string {
+	best, distance := "", 1+max(2, len(name)/3)
+	for _, candidate := range candidates {
+		if d := levenshtein.ComputeDistance(name, candidate); d < distance {
+			best, distance = candidate, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}

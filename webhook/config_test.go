@@ -1,0 +1,105 @@
+package webhook
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var ids = []string{"orphaned-finalizer", "unavailable-apiservice"}
+
+func TestReadConfig(t *testing.T) {
+	const head = "apiVersion: termguard.dev/v1\nkind: Config\n"
+	cases := map[string]struct {
+		reason, text string
+		want         Config
+		err          string // contained in the error
+	}{
+		"Whole": {
+			reason: "Every key.",
+			text: head + `
+enforcement: {default: warn, policies: {orphaned-finalizer: deny}}
+finalizerOwners: {x.io/f: Deployment/x/controller, y.io/f: external}
+params: {orphaned-finalizer: {limit: 3}}
+catalog: [{finalizer: z.io/f}]
+`,
+			want: Config{
+				APIVersion: "termguard.dev/v1", Kind: "Config",
+				Enforcement:     Enforcement{Default: Warn, Policies: map[string]Mode{"orphaned-finalizer": Deny}},
+				FinalizerOwners: map[string]string{"x.io/f": "Deployment/x/controller", "y.io/f": "external"},
+				Params:          map[string]any{"orphaned-finalizer": map[string]any{"limit": float64(3)}},
+				Catalog:         []any{map[string]any{"finalizer": "z.io/f"}},
+			},
+		},
+		"Empty":         {reason: "An empty file is a mistake.", text: "", err: "want apiVersion: termguard.dev/v1, kind: Config"},
+		"OtherKind":     {reason: "So is another document.", text: "apiVersion: v1\nkind: ConfigMap\n", err: "got apiVersion: v1, kind: ConfigMap"},
+		"UnknownKey":    {reason: "A key that nobody reads is a typing error.", text: head + "enforcment: {}\n", err: `unknown field "enforcment"`},
+		"TwiceTheKey":   {reason: "Which one counts?", text: head + "kind: Config\n", err: "already set"},
+		"UnknownPolicy": {reason: "The nearest name helps.", text: head + "enforcement: {policies: {orphan-finalizer: deny}}\n", err: `enforcement.policies: there is no policy "orphan-finalizer"; did you mean "orphaned-finalizer"?`},
+		"StrangePolicy": {reason: "What is not near is no help.", text: head + "params: {zzz: {}}\n", err: `params: there is no policy "zzz"`},
+		"UnknownMode":   {reason: "Modes are few.", text: head + "enforcement: {default: block}\n", err: `enforcement.default: "block" is not deny, warn, dryrun or off`},
+		"EmptyMode":     {reason: "No mode is no mode.", text: head + "enforcement: {policies: {orphaned-finalizer: \"\"}}\n", err: `"" is not deny`},
+		"OddOwner":      {reason: "The form is that of the annotation.", text: head + "finalizerOwners: {x: a/b}\n", err: `owner of "x" is "a/b"; want KIND/NAMESPACE/NAME`},
+		"NotYAML":       {reason: "Not YAML.", text: "a: [", err: "not a Config"},
+		"TooLarge":      {reason: "No ConfigMap is larger.", text: head + strings.Repeat("#", maxConfig), err: "larger than"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := ReadConfig(strings.NewReader(tc.text), ids)
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Fatalf("%s\nwant an error with %q, got %v", tc.reason, tc.err, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("%s\n%v", tc.reason, err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s\nconfig: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func FuzzReadConfig(f *testing.F) {
+	f.Add("apiVersion: termguard.dev/v1\nkind: Config\nenforcement: {default: warn, policies: {orphaned-finalizer: deny}}\nparams: {orphaned-finalizer: {}}")
+	f.Add("finalizerOwners: {a: external}")
+	f.Add("{")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := ReadConfig(strings.NewReader(text), ids)
+		if err == nil && c.Kind != "Config" {
+			t.Errorf("accepted %+v", c)
+		}
+	})
+}
+
+func TestMode(t *testing.T) {
+	configured := Enforcement{Default: DryRun, Policies: map[string]Mode{"p": Deny, "off": Off}}
+	cases := map[string]struct {
+		reason      string
+		enforcement Enforcement
+		policy      string
+		labels      map[string]string
+		want        Mode
+	}{
+		"Zero":           {"Warnings unless somebody asks for more.", Enforcement{}, "p", nil, Warn},
+		"Default":        {"The default is for the others.", configured, "q", nil, DryRun},
+		"Configured":     {"A policy's own mode comes first.", configured, "p", nil, Deny},
+		"Label":          {"A namespace outweighs configuration.", configured, "p", map[string]string{EnforceLabel: "warn"}, Warn},
+		"LabelForPolicy": {"And its label for one policy the one for all.", configured, "p", map[string]string{EnforceLabel: "warn", EnforceLabel + ".p": "off"}, Off},
+		"OddLabel":       {"A label that says nothing changes nothing.", configured, "p", map[string]string{EnforceLabel: "WARN"}, Deny},
+		"Off":            {"What is not asked cannot answer.", configured, "off", map[string]string{EnforceLabel: "deny"}, Off},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.enforcement.Mode(tc.policy, tc.labels); got != tc.want {
+				t.Errorf("%s\nwant %s, got %s", tc.reason, tc.want, got)
+			}
+		})
+	}
+	if diff := cmp.Diff(map[string]bool{"off": true}, configured.Off([]string{"p", "q", "off"})); diff != "" {
+		t.Errorf("Off: -want, +got:\n%s", diff)
+	}
+}

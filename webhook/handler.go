@@ -1,0 +1,385 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/policies"
+)
+
+// MaxBody bounds an AdmissionReview, in bytes. A request body has at most 3 MiB
+// (k8s.io/apiserver/pkg/server/config.go, MaxRequestBodyBytes); a review holds
+// the object twice, as it was and as it will be, in JSON, which may be larger
+// than what etcd stores, and escapes.
+const MaxBody = 12 << 20
+
+// maxInFlight bounds the evaluations that run at the same time, those included
+// that went on after their deadline.
+const maxInFlight = 256
+
+// Evaluator asks the policies about one request. *policies.Engine is one.
+type Evaluator interface {
+	Evaluate(context.Context, policies.Trigger, map[string]any, policies.Facts) (policies.Result, error)
+}
+
+// Facts are what is known about the cluster. *cluster.World has them.
+type Facts interface {
+	// View calls f with the facts, which stand still until f returns.
+	View(f func(doc map[string]any))
+	// Ownership tells who removes the finalizers of an object, by finalizer.
+	Ownership(obj metav1.Object, resource schema.GroupResource, specFinalizers []string) map[string]any
+}
+
+// Options configure a Handler. Evaluator and Facts are required.
+type Options struct {
+	Evaluator Evaluator
+	Facts     Facts
+	// Synced tells whether the facts are complete. Until then nothing is
+	// checked. Defaults to always.
+	Synced func() bool
+	// Enforcement says what follows from findings. Defaults to warnings.
+	Enforcement Enforcement
+	// Deadline bounds the evaluation of one review. Defaults to 300 ms: the API
+	// server waits for one second.
+	Deadline time.Duration
+	// ShowObjectNames shows the names of other objects in the namespace that a
+	// request is about to whoever may make that request. Defaults to kind,
+	// count and finalizer only.
+	ShowObjectNames bool
+	// Recorder tells the world of deletions that were let through by
+	// annotation. Defaults to nobody.
+	Recorder Recorder
+	// Registry takes the metrics. Defaults to one of its own.
+	Registry prometheus.Registerer
+	// Log defaults to slog.Default().
+	Log *slog.Logger
+}
+
+func (o *Options) setDefaults() {
+	if o.Synced == nil {
+		o.Synced = func() bool { return true }
+	}
+	if o.Deadline <= 0 {
+		o.Deadline = 300 * time.Millisecond
+	}
+	if o.Recorder == nil {
+		o.Recorder = discard{}
+	}
+	if o.Registry == nil {
+		o.Registry = prometheus.NewRegistry()
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+}
+
+// Handler answers AdmissionReviews, of v1 and v1beta1. It is safe for concurrent
+// use.
+//
+// It is not controller-runtime's: that one turns an error or a panic into a
+// refusal, which no failurePolicy undoes, and answers a body that it cannot
+// read with 200 and no uid.
+type Handler struct {
+	options Options
+	metrics metrics
+	slots   chan struct{} // one for each evaluation under way
+}
+
+// NewHandler returns a Handler.
+func NewHandler(options Options) *Handler {
+	options.setDefaults()
+	return &Handler{
+		options: options,
+		metrics: newMetrics(options.Registry),
+		slots:   make(chan struct{}, maxInFlight),
+	}
+}
+
+// ServeHTTP answers one AdmissionReview. Only what is none gets a status of 4xx.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
+	started := time.Now()
+	var body bytes.Buffer
+	if n := httpRequest.ContentLength; n > 0 && n <= MaxBody {
+		body.Grow(int(n) + bytes.MinRead)
+	}
+	if _, err := body.ReadFrom(http.MaxBytesReader(w, httpRequest.Body, MaxBody)); err != nil {
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			h.turnAway(w, http.StatusRequestEntityTooLarge, tooLarge, fmt.Errorf("the body is larger than %d bytes", large.Limit))
+			return
+		}
+		h.turnAway(w, http.StatusBadRequest, notReview, fmt.Errorf("read the body: %w", err))
+		return
+	}
+	review, err := decodeReview(body.Bytes())
+	if err != nil {
+		h.turnAway(w, http.StatusBadRequest, notReview, err)
+		return
+	}
+	answer := h.review(httpRequest.Context(), review, started)
+	answer.UID = review.uid
+	w.Header().Set("Content-Type", "application/json")
+	err = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: review.apiVersion, Kind: "AdmissionReview"},
+		Response: answer,
+	})
+	if err != nil {
+		h.options.Log.Debug("the answer could not be sent", "error", err)
+	}
+}
+
+func (h *Handler) turnAway(w http.ResponseWriter, status int, reason failure, err error) {
+	h.metrics.failed(reason)
+	h.options.Log.Debug("turned a request away", "status", status, "error", err)
+	http.Error(w, "termguard: "+err.Error(), status)
+}
+
+// review answers one review, whatever happens.
+func (h *Handler) review(ctx context.Context, rv review, started time.Time) (answer *admissionv1.AdmissionResponse) {
+	on, how := onOther, failedOpen
+	defer func() { h.metrics.reviewed(on, how, time.Since(started)) }()
+	defer func() {
+		if p := recover(); p != nil {
+			how, answer = failedOpen, h.allowUnchecked(panicked, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		}
+	}()
+	r, err := parseRequest(rv.request)
+	on = r.occasion
+	switch {
+	case errors.Is(err, errUnexpected):
+		return h.allowUnchecked(unexpected, err)
+	case err != nil:
+		return h.allowUnchecked(malformed, err)
+	case !h.options.Synced():
+		return h.allowUnchecked(unsynced, errors.New("the facts are not complete yet"))
+	}
+	// The request's own context ends with the connection, and may end with
+	// the server: neither is a reason to leave a person without an answer.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.options.Deadline)
+	defer cancel()
+	c := h.consider(ctx, r)
+	if c.err != nil {
+		return h.allowUnchecked(c.reason, c.err)
+	}
+	answer, how = h.decide(r, c)
+	return answer
+}
+
+// allowUnchecked lets a request through that could not be checked.
+func (h *Handler) allowUnchecked(reason failure, err error) *admissionv1.AdmissionResponse {
+	h.metrics.failed(reason)
+	h.options.Log.Warn("allowed a request unchecked", "reason", string(reason), "error", err)
+	return &admissionv1.AdmissionResponse{
+		Allowed:          true,
+		Warnings:         []string{line("not checked, allowed: "+explain[reason], "")},
+		AuditAnnotations: map[string]string{"decision": string(failedOpen), "error": string(reason)},
+	}
+}
+
+// explain tells a person what went wrong, without what only operators of
+// termguard may see or can use.
+var explain = map[failure]string{
+	malformed:  "parts of the admission request are missing",
+	unexpected: "no policy is about such a request",
+	unsynced:   "termguard is still reading the cluster",
+	busy:       "termguard has too much to do",
+	deadline:   "termguard did not answer in time",
+	panicked:   "termguard failed (see its log)",
+	evaluation: "termguard failed (see its log)",
+}
+
+// considered is what the policies say, and what the decision needs besides.
+type considered struct {
+	result      policies.Result
+	labels      map[string]string // of the namespace that the request is about
+	terminating bool              // that namespace is being deleted
+
+	reason failure
+	err    error // none of the above is known
+}
+
+// consider asks the policies, and gives up when ctx ends, whatever they do.
+func (h *Handler) consider(ctx context.Context, r request) considered {
+	select {
+	case h.slots <- struct{}{}:
+	default:
+		return considered{reason: busy, err: fmt.Errorf("%d reviews are under way", maxInFlight)}
+	}
+	done := make(chan considered, 1)
+	go func() {
+		defer func() { <-h.slots }()
+		c := considered{reason: evaluation, err: errors.New("the evaluation ended without an answer")}
+		defer func() {
+			if p := recover(); p != nil {
+				c = considered{reason: panicked, err: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
+			}
+			done <- c
+		}()
+		c = h.ask(ctx, r)
+	}()
+	select {
+	case c := <-done:
+		return c
+	case <-ctx.Done():
+		return considered{reason: deadline, err: fmt.Errorf("no answer within %v", h.options.Deadline)}
+	}
+}
+
+func (h *Handler) ask(ctx context.Context, r request) considered {
+	var c considered
+	objects := []map[string]any{r.old, r.object}
+	if evicted := h.look(r, &c); r.occasion == onEviction {
+		objects = []map[string]any{evicted}
+	}
+	ownership := map[string]any{}
+	for _, object := range objects {
+		if object != nil {
+			maps.Copy(ownership, h.options.Facts.Ownership(&unstructured.Unstructured{Object: object}, r.resource, specFinalizers(r.resource, object)))
+		}
+	}
+	result, err := h.options.Evaluator.Evaluate(ctx, r.trigger, map[string]any{"request": r.raw, "ownership": ownership}, h.options.Facts)
+	switch {
+	case ctx.Err() != nil:
+		return considered{reason: deadline, err: ctx.Err()}
+	case err != nil:
+		return considered{reason: evaluation, err: err}
+	}
+	c.result = result
+	return c
+}
+
+// look reads from the facts what the request does not carry: the labels of the
+// namespace, and, for an eviction, the pod as far as it is known.
+func (h *Handler) look(r request, c *considered) (evicted map[string]any) {
+	if r.resource == namespaces {
+		c.labels = labelsOf(r.old)
+		return nil
+	}
+	h.options.Facts.View(func(doc map[string]any) {
+		namespace := child(child(doc, "namespaces"), r.namespace)
+		c.labels = stringMap(child(namespace, "labels"))
+		c.terminating = str(namespace, "deletionTimestamp") != ""
+		if r.occasion == onEviction {
+			finalizers, _ := child(child(child(doc, "pods"), r.namespace), r.name)["finalizers"].([]any)
+			evicted = map[string]any{"metadata": map[string]any{"namespace": r.namespace, "name": r.name, "finalizers": slices.Clone(finalizers)}}
+		}
+	})
+	return evicted
+}
+
+// decide turns what the policies say into the answer.
+func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionResponse, decision) {
+	j := h.options.Enforcement.judge(c.result.Findings, c.labels)
+	h.metrics.found(j.record)
+	answer := &admissionv1.AdmissionResponse{Allowed: true, AuditAnnotations: map[string]string{}}
+	how := allowed
+	switch {
+	case len(j.say) > 0:
+		how = warned
+	case len(j.record) > 0:
+		how = recorded
+	}
+	notices := misspelt(c.labels)
+	if n := len(c.result.Errors); n > 0 {
+		how = failedOpen
+		h.metrics.failed(policy)
+		h.options.Log.Warn("policies failed; a request is judged by the others and not refused", "error", errors.Join(c.result.Errors...))
+		answer.AuditAnnotations["error"] = string(policy)
+		notices = append(notices, "not checked in full: a policy failed (see termguard's log)")
+	}
+	if r.trigger == policies.Delete {
+		if note := unseenNote(c.result.Unseen); note != "" {
+			notices = append(notices, note)
+		}
+	}
+	// The API server evicts whatever it is told of the delete, and an answer
+	// that is not whole refuses nothing.
+	if len(j.refuse) > 0 && r.occasion != onEviction && len(c.result.Errors) == 0 {
+		if reason := clean(strings.TrimSpace(r.annotation(AllowAnnotation))); reason != "" {
+			how = brokeGlass
+			reason = cut(reason, 1024)
+			answer.AuditAnnotations["break-glass"] = reason
+			h.letThrough(r, j.refuse, reason, c.terminating)
+		} else {
+			how = denied
+			answer.Allowed = false
+			answer.Result = &metav1.Status{
+				Status:  metav1.StatusFailure,
+				Code:    http.StatusForbidden,
+				Reason:  metav1.StatusReasonForbidden,
+				Message: refusal(r, j.refuse),
+			}
+		}
+	}
+	answer.Warnings = warnings(r, j.say, notices, h.options.ShowObjectNames)
+	if len(j.record) > 0 {
+		answer.AuditAnnotations["policies"] = audit(j.record)
+	}
+	if len(answer.AuditAnnotations) > 0 || how != allowed {
+		answer.AuditAnnotations["decision"] = string(how)
+	}
+	return answer, how
+}
+
+// letThrough tells the world that somebody wanted this. Dry runs are nobody's
+// business.
+func (h *Handler) letThrough(r request, why []policies.Finding, reason string, terminating bool) {
+	if r.dryRun {
+		return
+	}
+	h.options.Log.Info("let a deletion through by annotation", "resource", r.resource.String(), "namespace", r.namespace, "name", r.name, "reason", reason)
+	h.options.Recorder.LetThrough(LetThrough{
+		Resource: r.resource, APIVersion: apiVersion(r.raw), Kind: r.kind,
+		Namespace: r.namespace, Name: r.name, Terminating: terminating,
+		Reason: reason, Why: why[0].Message, Policy: why[0].Policy,
+	})
+}
+
+// apiVersion of the object in a request.
+func apiVersion(raw map[string]any) string {
+	kind := child(raw, "kind")
+	return schema.GroupVersion{Group: str(kind, "group"), Version: str(kind, "version")}.String()
+}
+
+// unseenNote tells what the answer could not take into account.
+func unseenNote(unseen []string) string {
+	switch len(unseen) {
+	case 0:
+		return ""
+	case 1:
+		return "not checked in full: termguard cannot see " + unseen[0]
+	default:
+		return fmt.Sprintf("not checked in full: termguard cannot see %s (and %d more)", unseen[0], len(unseen)-1)
+	}
+}
+
+// audit is what the audit log keeps: each policy with its gravest certainty.
+func audit(findings []policies.Finding) string {
+	gravest := map[string]policies.Certainty{}
+	for _, f := range findings {
+		if gravest[f.Policy] != policies.Will {
+			gravest[f.Policy] = f.Certainty
+		}
+	}
+	var parts []string
+	for _, id := range slices.Sorted(maps.Keys(gravest)) {
+		parts = append(parts, id+"="+string(gravest[id]))
+	}
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,668 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/policies"
+)
+
+// asked is an Evaluator that answers as told.
+type asked func(ctx context.Context, trigger policies.Trigger, input map[string]any) (policies.Result, error)
+
+func (a asked) Evaluate(ctx context.Context, trigger policies.Trigger, input map[string]any, _ policies.Facts) (policies.Result, error) {
+	return a(ctx, trigger, input)
+}
+
+func finds(findings ...policies.Finding) asked {
+	return func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+		return policies.Result{Findings: findings}, nil
+	}
+}
+
+// facts know what a document says, and one verdict for every finalizer.
+type facts struct{ policies.Document }
+
+func (facts) Ownership(obj metav1.Object, resource schema.GroupResource, spec []string) map[string]any {
+	verdicts := map[string]any{}
+	for _, finalizer := range append(obj.GetFinalizers(), spec...) {
+		verdicts[finalizer] = map[string]any{"state": "absent", "certainty": "will", "owner": resource.String()}
+	}
+	return verdicts
+}
+
+type recorder struct {
+	mu  sync.Mutex
+	got []LetThrough
+}
+
+func (r *recorder) LetThrough(l LetThrough) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.got = append(r.got, l)
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func hang(policy, message string) policies.Finding {
+	return policies.Finding{Policy: policy, Certainty: policies.Will, Severity: policies.High, Message: message}
+}
+
+func maybe(policy, message string) policies.Finding {
+	f := hang(policy, message)
+	f.Certainty = policies.May
+	return f
+}
+
+func info(policy, message string) policies.Finding {
+	f := hang(policy, message)
+	f.Severity = policies.Info
+	return f
+}
+
+// body is an AdmissionReview with a request.
+func body(t testing.TB, apiVersion, request string) []byte {
+	t.Helper()
+	text := fmt.Sprintf(`{"apiVersion":%q,"kind":"AdmissionReview","request":%s}`, apiVersion, request)
+	if !json.Valid([]byte(text)) {
+		t.Fatalf("the test's own request is no JSON: %s", text)
+	}
+	return []byte(text)
+}
+
+const v1 = "admission.k8s.io/v1"
+
+const deleteNamespace = `{"uid":"u1","operation":"DELETE","resource":{"group":"","version":"v1","resource":"namespaces"},
+	"kind":{"group":"","version":"v1","kind":"Namespace"},"name":"demo","namespace":"demo","object":null,
+	"oldObject":{"metadata":{"name":"demo"},"spec":{"finalizers":["kubernetes"]}}}`
+
+// with edits a request: pairs of old and new text.
+func with(request string, pairs ...string) string {
+	for i := 0; i < len(pairs); i += 2 {
+		if !strings.Contains(request, pairs[i]) {
+			panic("the test's own request has no " + pairs[i])
+		}
+	}
+	return strings.NewReplacer(pairs...).Replace(request)
+}
+
+func deleteKiali(metadata string) string {
+	return `{"uid":"u2","operation":"DELETE","resource":{"group":"kiali.io","version":"v1alpha1","resource":"kialis"},
+	"kind":{"group":"kiali.io","version":"v1alpha1","kind":"Kiali"},"name":"kiali","namespace":"demo",
+	"oldObject":{"metadata":` + metadata + `}}`
+}
+
+// post sends a body and returns the status and, for 200, the answer.
+func post(t testing.TB, client *http.Client, url string, body []byte) (int, *admissionv1.AdmissionReview) {
+	t.Helper()
+	response, err := client.Post(url, "application/json", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return response.StatusCode, nil
+	}
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(text, &review); err != nil {
+		t.Fatalf("answer %q: %v", text, err)
+	}
+	return response.StatusCode, &review
+}
+
+func serve(t testing.TB, options Options) (*http.Client, string) {
+	t.Helper()
+	if options.Log == nil {
+		options.Log = quiet
+	}
+	if options.Facts == nil {
+		options.Facts = facts{}
+	}
+	server := httptest.NewTLSServer(NewHandler(options))
+	t.Cleanup(server.Close)
+	return server.Client(), server.URL
+}
+
+func TestAnswers(t *testing.T) {
+	const check = `termguard: run "kubectl termguard check namespaces/demo" for evidence and the safe way out`
+	const checkKiali = `termguard: run "kubectl termguard check -n demo kialis.kiali.io/kiali" for evidence and the safe way out`
+	demo := facts{policies.Document{"namespaces": map[string]any{
+		"demo": map[string]any{"labels": map[string]any{"termguard.dev/enforce": "deny"}},
+	}}}
+	refusedKiali := &metav1.Status{
+		Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden,
+		Message: "termguard: deleting kialis.kiali.io/kiali is refused: will hang: it waits [p]. Evidence and the safe way out: kubectl termguard check -n demo kialis.kiali.io/kiali. To go ahead all the same: kubectl annotate -n demo kialis.kiali.io/kiali termguard.dev/allow-hang='REASON'",
+	}
+	cases := map[string]struct {
+		reason  string
+		options Options
+		request string
+		want    admissionv1.AdmissionResponse
+		events  []LetThrough
+	}{
+		"Silence": {
+			reason:  "A deletion that completes is nobody's business: no warning, no annotation.",
+			options: Options{Evaluator: finds()},
+			request: deleteNamespace,
+			want:    admissionv1.AdmissionResponse{UID: "u1", Allowed: true},
+		},
+		"Warn": {
+			reason:  "By default findings are warnings: what is certain first, and the command that tells the rest last.",
+			options: Options{Evaluator: finds(maybe("q", "who knows"), hang("p", "it waits"))},
+			request: deleteNamespace,
+			want: admissionv1.AdmissionResponse{
+				UID: "u1", Allowed: true,
+				Warnings:         []string{"termguard: will hang: it waits [p]", "termguard: may hang: who knows [q]", check},
+				AuditAnnotations: map[string]string{"decision": "warn", "policies": "p=will,q=may"},
+			},
+		},
+		"Deny": {
+			reason:  "A certain finding of a policy set to deny refuses, and says what, why, what next and how to go ahead.",
+			options: Options{Evaluator: finds(hang("p", "it waits")), Enforcement: Enforcement{Policies: map[string]Mode{"p": Deny}}},
+			request: deleteKiali(`{"name":"kiali"}`),
+			want: admissionv1.AdmissionResponse{
+				UID: "u2", Allowed: false, Result: refusedKiali,
+				Warnings:         []string{"termguard: will hang: it waits [p]", checkKiali},
+				AuditAnnotations: map[string]string{"decision": "deny", "policies": "p=will"},
+			},
+		},
+		"DenyIsNotForMaybe": {
+			reason:  "What only may hang is never refused.",
+			options: Options{Evaluator: finds(maybe("p", "who knows")), Enforcement: Enforcement{Default: Deny}},
+			request: deleteNamespace,
+			want: admissionv1.AdmissionResponse{
+				UID: "u1", Allowed: true,
+				Warnings:         []string{"termguard: may hang: who knows [p]", check},
+				AuditAnnotations: map[string]string{"decision": "warn", "policies": "p=may"},
+			},
+		},
+		"DenyIsNotForInfo": {
+			reason:  "What is only good to know is never refused.",
+			options: Options{Evaluator: finds(info("p", "it takes 90 s")), Enforcement: Enforcement{Default: Deny}},
+			request: deleteNamespace,
+			want: admissionv1.AdmissionResponse{
+				UID: "u1", Allowed: true,
+				Warnings:         []string{"termguard: note: it takes 90 s [p]", check},
+				AuditAnnotations: map[string]string{"decision": "warn", "policies": "p=will"},
+			},
+		},
+		"DenyByLabelOfTheNamespaceInTheFacts": {
+			reason:  "What an object's namespace asks for outweighs configuration.",
+			options: Options{Evaluator: finds(hang("p", "it waits")), Facts: demo},
+			request: deleteKiali(`{"name":"kiali"}`),
+			want: admissionv1.AdmissionResponse{
+				UID: "u2", Allowed: false, Result: refusedKiali,
+				Warnings:         []string{"termguard: will hang: it waits [p]", checkKiali},
+				AuditAnnotations: map[string]string{"decision": "deny", "policies": "p=will"},
+			},
+		},
+		"LabelForOnePolicyOnTheNamespaceItself": {
+			reason:  "A namespace brings its labels itself, and the label for one policy outweighs that for all.",
+			options: Options{Evaluator: finds(hang("p", "it waits"), hang("q", "it waits too"))},
+			request: with(deleteNamespace, `{"name":"demo"}`, `{"name":"demo","labels":{"termguard.dev/enforce":"off","termguard.dev/enforce.q":"dryrun"}}`),
+			want: admissionv1.AdmissionResponse{
+				UID: "u1", Allowed: true,
+				AuditAnnotations: map[string]string{"decision": "dryrun", "policies": "q=will"},
+			},
+		},
+		"MisspeltLabel": {
+			reason:  "A label with a typing error must not pass for protection.",
+			options: Options{Evaluator: finds()},
+			request: with(deleteNamespace, `{"name":"demo"}`, `{"name":"demo","labels":{"termguard.dev/enforce":"Deny"}}`),
+			want: admissionv1.AdmissionResponse{
+				UID: "u1", Allowed: true,
+				Warnings: []string{"termguard: label termguard.dev/enforce=Deny is ignored: it is not deny, warn, dryrun or off"},
+			},
+		},
+		"BreakGlass": {
+			reason:  "A reason on the object lets it through, with warnings, audit annotation and event.",
+			options: Options{Evaluator: finds(hang("p", "it waits")), Enforcement: Enforcement{Default: Deny}},
+			request: deleteKiali(`{"name":"kiali","annotations":{"termguard.dev/allow-hang":"moving\nhouse"}}`),
+			want: admissionv1.AdmissionResponse{
+				UID: "u2", Allowed: true,
+				Warnings:         []string{"termguard: will hang: it waits [p]", checkKiali},
+				AuditAnnotations: map[string]string{"decision": "break-glass", "policies": "p=will", "break-glass": "moving\uFFFDhouse"},
+			},
+			events: []LetThrough{{
+				Resource: schema.GroupResource{Group: "kiali.io", Resource: "kialis"}, APIVersion: "kiali.io/v1alpha1", Kind: "Kiali",
+				Namespace: "demo", Name: "kiali", Reason: "moving\uFFFDhouse", Policy: "p", Why: "it waits",
+			}},
+		},
+		"BreakGlassOnDryRun": {
+			reason:  "A dry run is answered like the real thing and leaves no trace in the cluster.",
+			options: Options{Evaluator: finds(hang("p", "it waits")), Enforcement: Enforcement{Default: Deny}},
+			request: with(deleteKiali(`{"name":"kiali","annotations":{"termguard.dev/allow-hang":"x"}}`), `"uid":"u2"`, `"uid":"u2","dryRun":true`),
+			want: admissionv1.AdmissionResponse{
+				UID: "u2", Allowed: true,
+				Warnings:         []string{"termguard: will hang: it waits [p]", checkKiali},
+				AuditAnnotations: map[string]string{"decision": "break-glass", "policies": "p=will", "break-glass": "x"},
+			},
+		},
+		"BreakGlassWithoutReason": {
+			reason:  "The value of the annotation is the reason: without one it is none.",
+			options: Options{Evaluator: finds(hang("p", "it waits")), Enforcement: Enforcement{Default: Deny}},
+			request: deleteKiali(`{"name":"kiali","annotations":{"termguard.dev/allow-hang":" "}}`),
+			want: admissionv1.AdmissionResponse{
+				UID: "u2", Allowed: false, Result: refusedKiali,
+				Warnings:         []string{"termguard: will hang: it waits [p]", checkKiali},
+				AuditAnnotations: map[string]string{"decision": "deny", "policies": "p=will"},
+			},
+		},
+		"Eviction": {
+			reason: "An eviction is judged as the delete of its pod, with the finalizers that the facts have of it, and never refused.",
+			options: Options{
+				Enforcement: Enforcement{Default: Deny},
+				Facts:       facts{policies.Document{"pods": map[string]any{"demo": map[string]any{"web-0": map[string]any{"finalizers": []any{"x.io/f"}}}}}},
+				Evaluator: asked(func(_ context.Context, trigger policies.Trigger, input map[string]any) (policies.Result, error) {
+					return policies.Result{Findings: []policies.Finding{hang("p", fmt.Sprint(trigger, " ", input["ownership"]))}}, nil
+				}),
+			},
+			request: `{"uid":"u3","operation":"CREATE","subResource":"eviction","resource":{"group":"","version":"v1","resource":"pods"},
+				"namespace":"demo","name":"web-0","object":{"metadata":{"name":"web-0"}},"oldObject":null}`,
+			want: admissionv1.AdmissionResponse{
+				UID: "u3", Allowed: true,
+				Warnings: []string{
+					"termguard: will hang: delete map[x.io/f:map[certainty:will owner:pods state:absent]] [p]",
+					`termguard: run "kubectl termguard check -n demo pods/web-0" for evidence and the safe way out`,
+				},
+				AuditAnnotations: map[string]string{"decision": "warn", "policies": "p=will"},
+			},
+		},
+		"Finalize": {
+			reason: "An update of namespaces/finalize is an edit of finalizers, of both states and both lists.",
+			options: Options{Evaluator: asked(func(_ context.Context, trigger policies.Trigger, input map[string]any) (policies.Result, error) {
+				return policies.Result{Findings: []policies.Finding{hang("p", fmt.Sprint(trigger, " ", len(input["ownership"].(map[string]any))))}}, nil
+			})},
+			request: with(deleteNamespace, `DELETE","res`, `UPDATE","subResource":"finalize","res`, `"object":null`, `"object":{"metadata":{"name":"demo","finalizers":["a/b"]}}`),
+			want: admissionv1.AdmissionResponse{
+				UID: "u1", Allowed: true,
+				Warnings:         []string{"termguard: unsafe: finalizer-edit 2 [p]", check},
+				AuditAnnotations: map[string]string{"decision": "warn", "policies": "p=will"},
+			},
+		},
+		"NameOfACollectionItem": {
+			reason:  "The items of a deletecollection come without a name of their own.",
+			options: Options{Evaluator: finds(hang("p", "it waits"))},
+			request: with(deleteKiali(`{"name":"kiali"}`), `"name":"kiali",`, ``),
+			want: admissionv1.AdmissionResponse{
+				UID: "u2", Allowed: true,
+				Warnings:         []string{"termguard: will hang: it waits [p]", checkKiali},
+				AuditAnnotations: map[string]string{"decision": "warn", "policies": "p=will"},
+			},
+		},
+		"Unseen": {
+			reason: "Silence about what could not be seen would be a promise.",
+			options: Options{Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+				return policies.Result{Unseen: []string{"a: forbidden", "b: error"}}, nil
+			})},
+			request: deleteNamespace,
+			want: admissionv1.AdmissionResponse{
+				UID: "u1", Allowed: true,
+				Warnings: []string{"termguard: not checked in full: termguard cannot see a: forbidden (and 1 more)"},
+			},
+		},
+		"APolicyFails": {
+			reason: "An answer that is not whole refuses nothing, and still tells what was found.",
+			options: Options{
+				Enforcement: Enforcement{Default: Deny},
+				Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+					return policies.Result{Findings: []policies.Finding{hang("p", "it waits")}, Errors: []error{errors.New("boom")}}, nil
+				}),
+			},
+			request: deleteNamespace,
+			want: admissionv1.AdmissionResponse{
+				UID: "u1", Allowed: true,
+				Warnings: []string{
+					"termguard: will hang: it waits [p]",
+					"termguard: not checked in full: a policy failed (see termguard's log)",
+					check,
+				},
+				AuditAnnotations: map[string]string{"decision": "error", "error": "policy", "policies": "p=will"},
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			events := &recorder{}
+			tc.options.Recorder = events
+			client, url := serve(t, tc.options)
+			status, got := post(t, client, url, body(t, v1, tc.request))
+			if status != http.StatusOK {
+				t.Fatalf("%s\nstatus %d", tc.reason, status)
+			}
+			if diff := cmp.Diff(tc.want, *got.Response); diff != "" {
+				t.Errorf("%s\nanswer: -want, +got:\n%s", tc.reason, diff)
+			}
+			if diff := cmp.Diff(tc.events, events.got); diff != "" {
+				t.Errorf("%s\nevents: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestInputIsTheRequestAsSent(t *testing.T) {
+	var got map[string]any
+	client, url := serve(t, Options{Evaluator: asked(func(_ context.Context, _ policies.Trigger, input map[string]any) (policies.Result, error) {
+		got = input["request"].(map[string]any)
+		return policies.Result{}, nil
+	})})
+	sent := with(deleteNamespace, `"uid":"u1"`, `"uid":"u1","options":{"gracePeriodSeconds":0},"userInfo":{"username":"ann"}`)
+	post(t, client, url, body(t, v1, sent))
+	var want map[string]any
+	if err := json.Unmarshal([]byte(sent), &want); err != nil {
+		t.Fatal(err)
+	}
+	want["options"] = map[string]any{"gracePeriodSeconds": int64(0)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("input.request: -want, +got:\n%s", diff)
+	}
+}
+
+func TestFailsOpen(t *testing.T) {
+	denies := Enforcement{Default: Deny}
+	refuses := finds(hang("p", "it waits"))
+	cases := map[string]struct {
+		reason  string
+		options Options
+		request string
+		want    failure
+	}{
+		"Panic": {
+			reason:  "A bug of ours is not the user's problem.",
+			options: Options{Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) { panic("boom") })},
+			request: deleteNamespace, want: panicked,
+		},
+		"PanicInFacts": {
+			reason:  "Nor is one in the facts.",
+			options: Options{Evaluator: refuses, Facts: brokenFacts{}},
+			request: deleteKiali(`{"name":"kiali"}`), want: panicked,
+		},
+		"Error": {
+			reason: "The engine failed as a whole.",
+			options: Options{Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+				return policies.Result{}, errors.New("boom")
+			})},
+			request: deleteNamespace, want: evaluation,
+		},
+		"DeadlineKept": {
+			reason: "An evaluation that ends with its deadline has no answer.",
+			options: Options{Deadline: time.Millisecond, Evaluator: asked(func(ctx context.Context, _ policies.Trigger, _ map[string]any) (policies.Result, error) {
+				<-ctx.Done()
+				return policies.Result{Findings: []policies.Finding{hang("p", "late")}}, nil
+			})},
+			request: deleteNamespace, want: deadline,
+		},
+		"DeadlineIgnored": {
+			reason: "One that does not end is left behind.",
+			options: Options{Deadline: time.Millisecond, Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+				<-t.Context().Done()
+				return policies.Result{}, nil
+			})},
+			request: deleteNamespace, want: deadline,
+		},
+		"Unsynced": {
+			reason:  "Facts that are not complete prove nothing.",
+			options: Options{Evaluator: refuses, Synced: func() bool { return false }},
+			request: deleteNamespace, want: unsynced,
+		},
+		"NoOldObject": {
+			reason:  "Without the object there is nothing to judge.",
+			options: Options{Evaluator: refuses},
+			request: `{"uid":"u1","operation":"DELETE","resource":{"resource":"namespaces"},"name":"demo","oldObject":null}`, want: malformed,
+		},
+		"NoObject": {
+			reason:  "Nor without its new state.",
+			options: Options{Evaluator: refuses},
+			request: with(deleteNamespace, "DELETE", "UPDATE"), want: malformed,
+		},
+		"NoResource": {
+			reason:  "Nor without its resource.",
+			options: Options{Evaluator: refuses},
+			request: `{"uid":"u1"}`, want: malformed,
+		},
+		"OddTypes": {
+			reason:  "What is not of its type is missing.",
+			options: Options{Evaluator: refuses},
+			request: `{"uid":"u1","operation":["DELETE"],"resource":"namespaces","name":7,"oldObject":"x","dryRun":"yes"}`, want: malformed,
+		},
+		"Unexpected": {
+			reason:  "A webhook configuration that sends too much must not harm.",
+			options: Options{Evaluator: refuses},
+			request: with(deleteNamespace, "DELETE", "CONNECT"), want: unexpected,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tc.options.Enforcement = denies
+			registry := prometheus.NewRegistry()
+			tc.options.Registry = registry
+			client, url := serve(t, tc.options)
+			status, got := post(t, client, url, body(t, v1, tc.request))
+			if status != http.StatusOK {
+				t.Fatalf("%s\nstatus %d", tc.reason, status)
+			}
+			answer := got.Response
+			if !answer.Allowed || !strings.HasPrefix(string(answer.UID), "u") || len(answer.Warnings) != 1 {
+				t.Errorf("%s\nwant it allowed, with its uid and one warning; got %+v", tc.reason, answer)
+			}
+			if diff := cmp.Diff(map[string]float64{string(tc.want): 1}, counted(t, registry, "termguard_errors_total", "reason")); diff != "" {
+				t.Errorf("%s\nerrors: -want, +got:\n%s", tc.reason, diff)
+			}
+			if diff := cmp.Diff(map[string]float64{"error": 1}, counted(t, registry, "termguard_reviews_total", "decision")); diff != "" {
+				t.Errorf("%s\nreviews: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// brokenFacts panic.
+type brokenFacts struct{ facts }
+
+func (brokenFacts) View(func(map[string]any)) { panic("boom") }
+
+// counted are the series of a counter that have counted, by a label.
+func counted(t *testing.T, registry prometheus.Gatherer, name, label string) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			for _, pair := range m.GetLabel() {
+				if n := m.GetCounter().GetValue(); family.GetName() == name && pair.GetName() == label && n > 0 {
+					counts[pair.GetValue()] += n
+				}
+			}
+		}
+	}
+	return counts
+}
+
+func TestOtherFailures(t *testing.T) {
+	huge := make([]byte, MaxBody+1)
+	cases := map[string]struct {
+		reason string
+		body   []byte
+		want   int
+	}{
+		"Empty":      {"There is no uid to answer to.", nil, 400},
+		"NotJSON":    {"There is no uid to answer to.", []byte("{"), 400},
+		"Trailing":   {"One review is one document.", append(body(t, v1, deleteNamespace), "{}"...), 400},
+		"NoRequest":  {"There is no uid to answer to.", []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`), 400},
+		"NoUID":      {"There is no uid to answer to.", body(t, v1, `{}`), 400},
+		"OtherKind":  {"This is not a review.", []byte(`{"apiVersion":"v1","kind":"Pod"}`), 400},
+		"OtherGroup": {"A version that nobody knows how to answer in.", body(t, "admission.k8s.io/v2", deleteNamespace), 400},
+		"Array":      {"This is not a review.", []byte(`[]`), 400},
+		"TooLarge":   {"What is too large is told so.", huge, 413},
+		"Largest":    {"The limit itself is not too large.", append(body(t, v1, deleteNamespace), bytes.Repeat([]byte(" "), MaxBody-len(body(t, v1, deleteNamespace)))...), 200},
+		"V1beta1":    {"The older version is answered in kind.", body(t, "admission.k8s.io/v1beta1", deleteNamespace), 200},
+	}
+	client, url := serve(t, Options{Evaluator: finds()})
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			status, got := post(t, client, url, tc.body)
+			if status != tc.want {
+				t.Fatalf("%s\nwant status %d, got %d", tc.reason, tc.want, status)
+			}
+			if name == "V1beta1" && got.APIVersion != "admission.k8s.io/v1beta1" {
+				t.Errorf("%s\nanswered in %s", tc.reason, got.APIVersion)
+			}
+		})
+	}
+}
+
+func TestBusy(t *testing.T) {
+	release := make(chan struct{})
+	started := make(chan struct{}, maxInFlight)
+	h := NewHandler(Options{Log: quiet, Facts: facts{}, Deadline: time.Minute, Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+		started <- struct{}{}
+		<-release
+		return policies.Result{}, nil
+	})})
+	rv, err := decodeReview(body(t, v1, deleteNamespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var under sync.WaitGroup
+	for range maxInFlight {
+		under.Go(func() { h.review(t.Context(), rv, time.Now()) })
+	}
+	for range maxInFlight {
+		<-started
+	}
+	answer := h.review(t.Context(), rv, time.Now())
+	close(release)
+	under.Wait()
+	if !answer.Allowed || answer.AuditAnnotations["error"] != string(busy) {
+		t.Errorf("one review too many: want it allowed as %s, got %+v", busy, answer)
+	}
+}
+
+func TestOutlivesItsConnection(t *testing.T) {
+	h := NewHandler(Options{Log: quiet, Facts: facts{}, Evaluator: asked(func(ctx context.Context, _ policies.Trigger, _ map[string]any) (policies.Result, error) {
+		return policies.Result{Findings: []policies.Finding{hang("p", fmt.Sprint(ctx.Err()))}}, nil
+	})})
+	rv, err := decodeReview(body(t, v1, deleteNamespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, want := h.review(ctx, rv, time.Now()).Warnings[0], "termguard: will hang: <nil> [p]"; got != want {
+		t.Errorf("want %q, got %q", want, got)
+	}
+}
+
+func TestRealPolicies(t *testing.T) {
+	set, err := policies.Load(policies.Embedded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	world := facts{policies.Document{
+		"now": "2026-11-21T07:00:00Z",
+		"apiservices": map[string]any{"v1beta1.metrics.k8s.io": map[string]any{
+			"group": "metrics.k8s.io", "version": "v1beta1", "available": "False", "reason": "ServiceNotFound", "message": "service not found", "stale": true, "listError": "",
+			"service": map[string]any{"namespace": "monitoring", "name": "prometheus-adapter"},
+		}},
+		"unseen": []any{},
+	}}
+	client, url := serve(t, Options{Evaluator: engine, Facts: world, Deadline: 10 * time.Second})
+	_, got := post(t, client, url, body(t, v1, deleteNamespace))
+	if len(got.Response.Warnings) != 2 || !strings.HasPrefix(got.Response.Warnings[0], "termguard: will hang: ") || !strings.HasSuffix(got.Response.Warnings[0], " [unavailable-apiservice]") {
+		t.Errorf("warnings: %q", got.Response.Warnings)
+	}
+}
+
+// FuzzServeHTTP sends anything to a handler whose policies fail now and then,
+// through a real HTTPS server.
+func FuzzServeHTTP(f *testing.F) {
+	for _, request := range []string{
+		deleteNamespace, deleteKiali(`{"name":"kiali","finalizers":["a/b"]}`), `{}`, `{"uid":"u"}`, `{"uid":7}`,
+		with(deleteNamespace, "DELETE", "UPDATE"), with(deleteNamespace, `{"name":"demo"}`, `{"name":"d\u0000","labels":{"termguard.dev/enforce":"deny"},"finalizers":[1],"managedFields":[{"fieldsV1":"x"}]}`),
+	} {
+		f.Add(body(f, v1, request))
+		f.Add(body(f, "admission.k8s.io/v1beta1", request))
+	}
+	f.Add([]byte(""))
+	f.Add([]byte("null"))
+	var calls int
+	var mu sync.Mutex
+	client, url := serve(f, Options{Evaluator: asked(func(_ context.Context, _ policies.Trigger, input map[string]any) (policies.Result, error) {
+		mu.Lock()
+		calls++
+		n := calls
+		mu.Unlock()
+		switch n % 4 {
+		case 0:
+			panic("boom")
+		case 1:
+			return policies.Result{}, errors.New("boom")
+		case 2:
+			return policies.Result{Findings: []policies.Finding{maybe("p", fmt.Sprint(input["ownership"]))}}, nil
+		default:
+			return policies.Result{}, nil
+		}
+	}), Enforcement: Enforcement{Default: Deny}})
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		status, got := post(t, client, url, sent)
+		if status != http.StatusOK {
+			if status != http.StatusBadRequest && status != http.StatusRequestEntityTooLarge {
+				t.Fatalf("status %d", status)
+			}
+			return
+		}
+		rv, err := decodeReview(sent)
+		if err != nil {
+			t.Fatalf("answered what is no review: %v", err)
+		}
+		if !got.Response.Allowed || got.Response.UID != rv.uid || got.APIVersion != rv.apiVersion {
+			t.Errorf("want uid %q allowed in %s, got %+v in %s", rv.uid, rv.apiVersion, got.Response, got.APIVersion)
+		}
+		checkBudget(t, got.Response.Warnings)
+	})
+}
+
+// checkBudget holds warnings to what the API server and people can take.
+func checkBudget(t *testing.T, warnings []string) {
+	t.Helper()
+	total := 0
+	for _, w := range warnings {
+		n := utf8.RuneCountInString(w)
+		total += n
+		if n > 256 || !utf8.ValidString(w) || strings.ContainsFunc(w, unicode.IsControl) {
+			t.Errorf("unfit warning of %d characters: %q", n, w)
+		}
+	}
+	if len(warnings) > 15 || total > 4096 {
+		t.Errorf("%d warnings of %d characters", len(warnings), total)
+	}
+}

@@ -1,0 +1,87 @@
+package webhook
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/termguard/termguard/policies"
+)
+
+// decision is how a review ended, as a label of metrics and in the audit log.
+type decision string
+
+const (
+	allowed    decision = "allow"       // nothing found
+	warned     decision = "warn"        // found, and told
+	recorded   decision = "dryrun"      // found, and only recorded
+	denied     decision = "deny"        // refused
+	brokeGlass decision = "break-glass" // let through by annotation
+	failedOpen decision = "error"       // not, or not wholly, checked, and allowed
+)
+
+// failure is why a request could not be checked, as a label of metrics.
+type failure string
+
+const (
+	notReview  failure = "not-a-review" // answered with 400
+	tooLarge   failure = "too-large"    // answered with 413
+	malformed  failure = "malformed"    // parts of the request are missing
+	unexpected failure = "unexpected"   // no policy is about such a request
+	unsynced   failure = "unsynced"     // the facts are not complete yet
+	busy       failure = "busy"         // too many reviews at once
+	deadline   failure = "deadline"     // took too long
+	panicked   failure = "panic"
+	evaluation failure = "evaluation" // the engine failed
+	policy     failure = "policy"     // some policies failed, the others were asked
+)
+
+// metrics carry no object names, and labels from closed sets only: those above,
+// and the ids of the policies that are loaded.
+type metrics struct {
+	reviews  *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	findings *prometheus.CounterVec
+	errors   *prometheus.CounterVec
+}
+
+func newMetrics(registry prometheus.Registerer) metrics {
+	factory := promauto.With(registry)
+	m := metrics{
+		reviews: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "termguard_reviews_total",
+			Help: "Admission reviews, by what was asked and how it ended.",
+		}, []string{"trigger", "decision"}),
+		duration: factory.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "termguard_review_duration_seconds",
+			Help:    "Time from the first byte of a review to its answer.",
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1},
+		}, []string{"trigger"}),
+		findings: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "termguard_findings_total",
+			Help: "Findings of policies, by policy and certainty (will or may).",
+		}, []string{"policy", "certainty"}),
+		errors: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "termguard_errors_total",
+			Help: "Requests that were allowed, or turned away as no review, because they could not be checked.",
+		}, []string{"reason"}),
+	}
+	for _, reason := range []failure{notReview, tooLarge, malformed, unexpected, unsynced, busy, deadline, panicked, evaluation, policy} {
+		m.errors.WithLabelValues(string(reason)) // rates need a zero to start from
+	}
+	return m
+}
+
+func (m metrics) failed(reason failure) { m.errors.WithLabelValues(string(reason)).Inc() }
+
+func (m metrics) reviewed(on occasion, how decision, took time.Duration) {
+	m.reviews.WithLabelValues(string(on), string(how)).Inc()
+	m.duration.WithLabelValues(string(on)).Observe(took.Seconds())
+}
+
+func (m metrics) found(findings []policies.Finding) {
+	for _, f := range findings {
+		m.findings.WithLabelValues(f.Policy, string(f.Certainty)).Inc()
+	}
+}

@@ -1,0 +1,42 @@
+package webhook
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/record"
+)
+
+// LetThrough is a deletion that was refused but for its annotation.
+type LetThrough struct {
+	Resource         schema.GroupResource
+	APIVersion, Kind string
+	Namespace, Name  string // Namespace is "" for what is not in one
+	Terminating      bool   // Namespace is being deleted
+	Reason           string // of the person
+	Policy, Why      string // of the refusal
+}
+
+// Recorder takes note of deletions that were let through. It must not block.
+type Recorder interface{ LetThrough(LetThrough) }
+
+type discard struct{}
+
+func (discard) LetThrough(LetThrough) {}
+
+// Events records with Events of the API.
+type Events struct{ Recorder record.EventRecorder }
+
+// LetThrough makes an Event about the object, in its namespace; for what is in
+// no namespace that is "default". In a namespace that is being deleted no Event
+// can be created: there it is about the namespace.
+func (e Events) LetThrough(l LetThrough) {
+	about := &corev1.ObjectReference{APIVersion: l.APIVersion, Kind: l.Kind, Namespace: l.Namespace, Name: l.Name}
+	if l.Terminating {
+		about = &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: l.Namespace}
+	}
+	e.Recorder.Event(about, corev1.EventTypeWarning, "DeletionLetThrough",
+		cut(clean(fmt.Sprintf("%s/%s: let through by annotation %s: %s; refused by policy %s: %s",
+			l.Resource, l.Name, AllowAnnotation, cut(l.Reason, 400), l.Policy, l.Why)), 1000))
+}

@@ -1,0 +1,182 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionv1beta1 "k8s.io/api/admission/v1beta1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/termguard/termguard/policies"
+)
+
+// review is an AdmissionReview, with its request as it was sent.
+type review struct {
+	apiVersion string
+	uid        types.UID
+	request    map[string]any
+}
+
+// decodeReview reads an AdmissionReview. The error is for what is none: then
+// there is no uid to answer to.
+func decodeReview(body []byte) (review, error) {
+	if len(body) == 0 {
+		return review{}, errors.New("the body is empty; want an AdmissionReview")
+	}
+	var m map[string]any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &m); err != nil {
+		return review{}, fmt.Errorf("the body is not JSON; want an AdmissionReview: %w", err)
+	}
+	r := review{apiVersion: str(m, "apiVersion"), request: child(m, "request")}
+	switch r.apiVersion {
+	case admissionv1.SchemeGroupVersion.String(), admissionv1beta1.SchemeGroupVersion.String():
+	default:
+		return review{}, fmt.Errorf("apiVersion is %q; want %s or %s", r.apiVersion, admissionv1.SchemeGroupVersion, admissionv1beta1.SchemeGroupVersion)
+	}
+	if kind := str(m, "kind"); kind != "AdmissionReview" {
+		return review{}, fmt.Errorf("kind is %q; want AdmissionReview", kind)
+	}
+	if r.request == nil {
+		return review{}, errors.New("the AdmissionReview has no request")
+	}
+	if r.uid = types.UID(str(r.request, "uid")); r.uid == "" {
+		return review{}, errors.New("the request has no uid")
+	}
+	return r, nil
+}
+
+// occasion is what a request is about, as a label of metrics.
+type occasion string
+
+const (
+	onDelete        occasion = "delete"
+	onEviction      occasion = "eviction"
+	onFinalizerEdit occasion = "finalizer-edit"
+	onFinalize      occasion = "finalize"
+	onOther         occasion = "other"
+)
+
+var namespaces, pods = schema.GroupResource{Resource: "namespaces"}, schema.GroupResource{Resource: "pods"}
+
+// request is an AdmissionRequest that policies are asked about.
+type request struct {
+	raw             map[string]any // as the API server sent it
+	occasion        occasion
+	trigger         policies.Trigger
+	resource        schema.GroupResource
+	kind            string
+	namespace, name string         // namespace is "" for what is not in one
+	object, old     map[string]any // nil where the request has none
+	dryRun          bool
+}
+
+// errUnexpected is for a request that this webhook has nothing to say about.
+var errUnexpected = errors.New("no policy is about such a request; see the rules of the ValidatingWebhookConfiguration")
+
+// parseRequest tells what a request is about. With an error, what could be read
+// is returned all the same.
+func parseRequest(raw map[string]any) (request, error) {
+	gvr := child(raw, "resource")
+	r := request{
+		raw:       raw,
+		occasion:  onOther,
+		resource:  schema.GroupResource{Group: str(gvr, "group"), Resource: str(gvr, "resource")},
+		kind:      str(child(raw, "kind"), "kind"),
+		namespace: str(raw, "namespace"),
+		name:      str(raw, "name"),
+		object:    child(raw, "object"),
+		old:       child(raw, "oldObject"),
+	}
+	r.dryRun, _ = raw["dryRun"].(bool)
+	if r.resource == namespaces {
+		r.namespace = "" // a namespace's request carries its own name there
+	}
+	for _, object := range []map[string]any{r.old, r.object} {
+		if r.name == "" { // the items of a deletecollection come without
+			r.name = str(child(object, "metadata"), "name")
+		}
+	}
+	operation, subresource := str(raw, "operation"), str(raw, "subResource")
+	switch {
+	case r.resource.Resource == "":
+		return r, errors.New("the request names no resource")
+	case operation == string(admissionv1.Delete) && subresource == "":
+		r.occasion, r.trigger = onDelete, policies.Delete
+	case operation == string(admissionv1.Create) && subresource == "eviction" && r.resource == pods:
+		r.occasion, r.trigger = onEviction, policies.Delete
+	case operation == string(admissionv1.Update) && subresource == "":
+		r.occasion, r.trigger = onFinalizerEdit, policies.FinalizerEdit
+	case operation == string(admissionv1.Update) && subresource == "finalize" && r.resource == namespaces:
+		r.occasion, r.trigger = onFinalize, policies.FinalizerEdit
+	default:
+		return r, errUnexpected
+	}
+	switch {
+	case r.old == nil && r.occasion != onEviction:
+		return r, errors.New("the request has no oldObject")
+	case r.object == nil && r.trigger == policies.FinalizerEdit:
+		return r, errors.New("the request has no object")
+	case r.name == "":
+		return r, errors.New("the request has no name")
+	}
+	return r, nil
+}
+
+// annotation of the object under review; of an update, the new state counts:
+// the same edit may bring it.
+func (r request) annotation(key string) string {
+	for _, object := range []map[string]any{r.object, r.old} {
+		if value := str(child(child(object, "metadata"), "annotations"), key); value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+// target is the object as kubectl and kubectl termguard take it.
+func (r request) target() string {
+	target := quote(r.resource.String() + "/" + r.name)
+	if r.namespace != "" {
+		target = "-n " + quote(r.namespace) + " " + target
+	}
+	return target
+}
+
+// specFinalizers are those of a namespace's spec.
+func specFinalizers(res schema.GroupResource, object map[string]any) []string {
+	if res != namespaces {
+		return nil
+	}
+	finalizers, _, _ := unstructured.NestedStringSlice(object, "spec", "finalizers")
+	return finalizers
+}
+
+func child(m map[string]any, key string) map[string]any {
+	c, _ := m[key].(map[string]any)
+	return c
+}
+
+func str(m map[string]any, key string) string {
+	s, _ := m[key].(string)
+	return s
+}
+
+// labelsOf are the labels in the metadata of an object; malformed ones are left
+// out.
+func labelsOf(object map[string]any) map[string]string {
+	return stringMap(child(child(object, "metadata"), "labels"))
+}
+
+func stringMap(m map[string]any) map[string]string {
+	labels := make(map[string]string, len(m))
+	for key, value := range m {
+		if s, ok := value.(string); ok {
+			labels[key] = s
+		}
+	}
+	return labels
+}

@@ -1,0 +1,190 @@
+package webhook
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/termguard/termguard/policies"
+)
+
+// The API server keeps the text of all warnings of a response until they exceed
+// 4096 characters together; then it cuts each at 256
+// (k8s.io/apiserver/pkg/endpoints/filters/warning.go). 15 lines of 256 stay
+// within that, and people do not read more.
+const (
+	maxLines    = 15
+	maxLine     = 256 // characters
+	maxOfPolicy = 4   // lines of one policy with one certainty
+	maxNotices  = 3   // lines about termguard itself
+	maxNames    = 3   // object names behind a warning, where they are shown
+)
+
+// warnings are the lines that a person reads: findings in their order, notices
+// about termguard itself, and last the command that tells the rest.
+func warnings(r request, findings []policies.Finding, notices []string, showNames bool) []string {
+	var last []string
+	for _, notice := range notices[:min(maxNotices, len(notices))] {
+		last = append(last, line(notice, ""))
+	}
+	if len(findings) > 0 {
+		last = append(last, line(fmt.Sprintf("run %q for evidence and the safe way out", "kubectl termguard check "+r.target()), ""))
+	}
+	lines := findingLines(r, findings, showNames)
+	if room := maxLines - len(last); len(lines) > room {
+		more := len(lines) - (room - 1)
+		lines = append(lines[:room-1:room-1], line(fmt.Sprintf("and %d more", more), ""))
+	}
+	return append(lines, last...)
+}
+
+// findingLines is a line for each finding; those of one policy beyond
+// maxOfPolicy become one line with their number.
+func findingLines(r request, findings []policies.Finding, showNames bool) []string {
+	type group struct{ prefix, policy string }
+	count := map[group]int{}
+	seen := map[string]bool{}
+	var unique []policies.Finding
+	for _, f := range findings {
+		key := string(f.Certainty) + "\x00" + f.Policy + "\x00" + f.Message
+		if !seen[key] {
+			seen[key] = true
+			unique = append(unique, f)
+			count[group{prefix(r, f), f.Policy}]++
+		}
+	}
+	slices.SortStableFunc(unique, func(a, b policies.Finding) int {
+		return cmp.Compare(rank(a), rank(b))
+	})
+	var lines []string
+	said := map[group]int{}
+	for _, f := range unique {
+		g := group{prefix(r, f), f.Policy}
+		said[g]++
+		switch rest := count[g] - said[g] + 1; {
+		case said[g] < maxOfPolicy, said[g] == maxOfPolicy && rest == 1:
+			lines = append(lines, line(g.prefix+": "+f.Message+names(r, f, showNames), f.Policy))
+		case said[g] == maxOfPolicy:
+			lines = append(lines, line(fmt.Sprintf("%s: and %d more", g.prefix, rest), f.Policy))
+		}
+	}
+	return lines
+}
+
+// rank orders findings by certainty, then severity.
+func rank(f policies.Finding) int {
+	severities := []policies.Severity{policies.High, policies.Medium, policies.Low, policies.Info}
+	at := slices.Index(severities, f.Severity)
+	if f.Certainty != policies.Will {
+		at += len(severities)
+	}
+	return at
+}
+
+// prefix says what a finding means for the request.
+func prefix(r request, f policies.Finding) string {
+	switch {
+	case f.Severity == policies.Info:
+		return "note"
+	case r.trigger == policies.FinalizerEdit && f.Certainty == policies.Will:
+		return "unsafe"
+	case r.trigger == policies.FinalizerEdit:
+		return "may be unsafe"
+	case f.Certainty == policies.Will:
+		return "will hang"
+	default:
+		return "may hang"
+	}
+}
+
+// names of the blockers, where they may be shown: those of the namespace that
+// the request is about, and never those of another.
+func names(r request, f policies.Finding, show bool) string {
+	if !show {
+		return ""
+	}
+	within := r.namespace
+	if r.resource == namespaces {
+		within = r.name
+	}
+	var shown []string
+	for _, o := range f.Objects {
+		if o.Namespace == "" || o.Namespace != within || o.Resource == r.resource.String() && o.Name == r.name {
+			continue
+		}
+		if len(shown) == maxNames {
+			shown = append(shown, "…")
+			break
+		}
+		shown = append(shown, o.Name)
+	}
+	if len(shown) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(shown, ", ") + ")"
+}
+
+// line is one warning, cut to size; the policy it comes from is never cut off.
+func line(text, policy string) string {
+	const start = "termguard: "
+	end := ""
+	if policy != "" {
+		end = " [" + policy + "]"
+	}
+	return start + cut(clean(text), maxLine-utf8.RuneCountInString(start+end)) + end
+}
+
+// clean makes a text fit for an HTTP Warning header and a terminal: valid
+// UTF-8 without control and format characters, which could hide or reorder
+// what stands beside them.
+func clean(text string) string {
+	if !strings.ContainsFunc(text, odd) {
+		return text
+	}
+	return strings.Map(func(r rune) rune {
+		if odd(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
+
+func odd(r rune) bool {
+	return r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co)
+}
+
+// cut shortens a text to a number of characters.
+func cut(text string, limit int) string {
+	if len(text) <= limit || utf8.RuneCountInString(text) <= limit {
+		return text
+	}
+	return string([]rune(text)[:limit-1]) + "…"
+}
+
+var plain = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=-]+$`)
+
+// quote makes a word safe to paste into a shell.
+func quote(word string) string {
+	if plain.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// refusal is the message of a refused request: what, why, and what to do.
+func refusal(r request, why []policies.Finding) string {
+	more := ""
+	if n := len(why) - 1; n > 0 {
+		more = fmt.Sprintf(" (and %d more)", n)
+	}
+	what := "deleting"
+	if r.trigger == policies.FinalizerEdit {
+		what = "changing the finalizers of"
+	}
+	return clean(fmt.Sprintf("termguard: %s %s is refused: %s: %s%s [%s]. Evidence and the safe way out: kubectl termguard check %s. To go ahead all the same: kubectl annotate %s %s='REASON'",
+		what, r.resource.String()+"/"+r.name, prefix(r, why[0]), why[0].Message, more, why[0].Policy, r.target(), r.target(), AllowAnnotation))
+}

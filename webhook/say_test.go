@@ -1,0 +1,123 @@
+package webhook
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/policies"
+)
+
+var demo = request{trigger: policies.Delete, resource: namespaces, name: "demo"}
+
+const lastLine = `termguard: run "kubectl termguard check namespaces/demo" for evidence and the safe way out`
+
+func TestWarnings(t *testing.T) {
+	many := func(n int, policy string) []policies.Finding {
+		var findings []policies.Finding
+		for i := range n {
+			findings = append(findings, hang(policy, fmt.Sprint("it waits for ", i)))
+		}
+		return findings
+	}
+	held := hang("p", "2 kialis.kiali.io hold finalizer f")
+	held.Objects = []policies.Object{
+		{Resource: "kialis.kiali.io", Namespace: "demo", Name: "a"},
+		{Resource: "kialis.kiali.io", Namespace: "other", Name: "secret"},
+		{Resource: "namespaces", Name: "demo"},
+		{Resource: "kialis.kiali.io", Namespace: "demo", Name: "b"},
+	}
+	cases := map[string]struct {
+		reason   string
+		findings []policies.Finding
+		notices  []string
+		show     bool
+		want     []string
+	}{
+		"Nothing": {reason: "Nothing found, nothing said."},
+		"Order": {
+			reason:   "Certainty comes before severity.",
+			findings: []policies.Finding{info("i", "slow"), maybe("m", "perhaps"), hang("w", "surely")},
+			want:     []string{"termguard: will hang: surely [w]", "termguard: note: slow [i]", "termguard: may hang: perhaps [m]", lastLine},
+		},
+		"Twice": {
+			reason:   "Nobody needs to read the same twice.",
+			findings: []policies.Finding{hang("p", "x"), hang("p", "x")},
+			want:     []string{"termguard: will hang: x [p]", lastLine},
+		},
+		"ManyOfOnePolicy": {
+			reason:   "One policy does not crowd out the others.",
+			findings: append(many(16, "p"), maybe("q", "perhaps")),
+			want: []string{
+				"termguard: will hang: it waits for 0 [p]", "termguard: will hang: it waits for 1 [p]", "termguard: will hang: it waits for 2 [p]",
+				"termguard: will hang: and 13 more [p]", "termguard: may hang: perhaps [q]", lastLine,
+			},
+		},
+		"FourOfOnePolicy": {
+			reason:   "A line that says 'and 1 more' is no shorter than the one it hides.",
+			findings: many(4, "p"),
+			want: []string{
+				"termguard: will hang: it waits for 0 [p]", "termguard: will hang: it waits for 1 [p]", "termguard: will hang: it waits for 2 [p]",
+				"termguard: will hang: it waits for 3 [p]", lastLine,
+			},
+		},
+		"NamesHidden": {
+			reason:   "Who may delete a namespace need not be allowed to list what is in it.",
+			findings: []policies.Finding{held},
+			want:     []string{"termguard: will hang: 2 kialis.kiali.io hold finalizer f [p]", lastLine},
+		},
+		"NamesShown": {
+			reason:   "Names of the same namespace only, and only where that is asked for.",
+			findings: []policies.Finding{held}, show: true,
+			want: []string{"termguard: will hang: 2 kialis.kiali.io hold finalizer f (a, b) [p]", lastLine},
+		},
+		"OddCharacters": {
+			reason:   "Nothing may break the header, nor fool who reads it on a terminal.",
+			findings: []policies.Finding{hang("p", "finalizer a\r\nb\x1b[31m\u202ec\xff of 日本")},
+			want:     []string{"termguard: will hang: finalizer a\uFFFD\uFFFDb\uFFFD[31m\uFFFDc\uFFFD of 日本 [p]", lastLine},
+		},
+		"Notices": {
+			reason:  "What termguard says of itself comes after what it found.",
+			notices: []string{"a", "b", "c", "d"}, findings: []policies.Finding{hang("p", "x")},
+			want: []string{"termguard: will hang: x [p]", "termguard: a", "termguard: b", "termguard: c", lastLine},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := warnings(demo, tc.findings, tc.notices, tc.show)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s\nwarnings: -want, +got:\n%s", tc.reason, diff)
+			}
+			checkBudget(t, got)
+		})
+	}
+}
+
+func TestWarningsStayInBudget(t *testing.T) {
+	var findings []policies.Finding
+	for i := range 40 {
+		for j := range 5 {
+			findings = append(findings, hang(fmt.Sprint("policy-", i), strings.Repeat("ü", 250)+fmt.Sprint(j)))
+		}
+	}
+	long := demo
+	long.name = strings.Repeat("n", 253)
+	got := warnings(long, findings, []string{strings.Repeat("x", 500), "b", "c", "d"}, true)
+	checkBudget(t, got)
+	if want := "termguard: and 150 more"; len(got) != maxLines || got[10] != want {
+		t.Errorf("want %d lines, the eleventh %q; got %d lines, %q", maxLines, want, len(got), got[10])
+	}
+}
+
+func TestRefusalIsSafeToPaste(t *testing.T) {
+	r := request{trigger: policies.Delete, resource: schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}, name: "a b';rm"}
+	want := `termguard: deleting clusterroles.rbac.authorization.k8s.io/a b';rm is refused: will hang: x (and 1 more) [p]. ` +
+		`Evidence and the safe way out: kubectl termguard check 'clusterroles.rbac.authorization.k8s.io/a b'\'';rm'. ` +
+		`To go ahead all the same: kubectl annotate 'clusterroles.rbac.authorization.k8s.io/a b'\'';rm' termguard.dev/allow-hang='REASON'`
+	if diff := cmp.Diff(want, refusal(r, []policies.Finding{hang("p", "x"), hang("q", "y")})); diff != "" {
+		t.Errorf("refusal: -want, +got:\n%s", diff)
+	}
+}

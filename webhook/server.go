@@ -1,0 +1,194 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Path is where the Handler is served.
+const Path = "/validate"
+
+// Check is one condition of readiness. A nil error means that it holds.
+type Check struct {
+	Name  string
+	Check func() error
+}
+
+// Server serves a Handler to the API server, and health and metrics to others.
+//
+// It is net/http alone: controller-runtime's server derives the context of
+// requests from the one whose end starts the shutdown, closes its listener at
+// that very moment, and brings HTTP/2, which the API server does not speak to
+// Services.
+type Server struct {
+	// Handler answers reviews at Path.
+	Handler http.Handler
+	// GetCertificate is that of tls.Config.
+	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// Listen and HealthListen are HOST:PORT. Default to ":9443" and ":8081".
+	Listen, HealthListen string
+	// Ready are conditions of readiness.
+	Ready []Check
+	// Metrics are served at /metrics. Defaults to none.
+	Metrics prometheus.Gatherer
+	// Profile serves /debug/pprof/ beside the metrics.
+	Profile bool
+	// Drain is how long reviews are still answered after readiness turned off:
+	// until every API server has learned that this replica is gone. Defaults
+	// to 5 s.
+	Drain time.Duration
+	// Grace is how long reviews that are under way then may take. Defaults to
+	// 10 s; with Drain it must stay below the pod's grace period.
+	Grace time.Duration
+	// Log defaults to slog.Default().
+	Log *slog.Logger
+
+	draining atomic.Bool
+}
+
+func (s *Server) setDefaults() {
+	if s.Listen == "" {
+		s.Listen = ":9443"
+	}
+	if s.HealthListen == "" {
+		s.HealthListen = ":8081"
+	}
+	if s.Drain <= 0 {
+		s.Drain = 5 * time.Second
+	}
+	if s.Grace <= 0 {
+		s.Grace = 10 * time.Second
+	}
+	if s.Log == nil {
+		s.Log = slog.Default()
+	}
+}
+
+// Run serves until ctx ends; then readiness turns off, the server drains, and
+// Run returns. An error means that it could not serve.
+func (s *Server) Run(ctx context.Context) error {
+	s.setDefaults()
+	reviews, err := net.Listen("tcp", s.Listen)
+	if err != nil {
+		return fmt.Errorf("listen for reviews: %w (choose another address with --listen)", err)
+	}
+	health, err := net.Listen("tcp", s.HealthListen)
+	if err != nil {
+		return errors.Join(fmt.Errorf("listen for health checks: %w (choose another address with --health-listen)", err), reviews.Close())
+	}
+	return s.serve(ctx, reviews, health)
+}
+
+func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error {
+	s.Log.Info("serving", "reviews", reviews.Addr().String(), "health", health.Addr().String())
+	errorLog := slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug) // failed handshakes, mostly
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	answering := &http.Server{
+		Handler:           s.closing(s.reviewMux()),
+		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.GetCertificate},
+		Protocols:         protocols,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      20 * time.Second,
+		// Longer than the 90 s for which a client keeps an idle connection
+		// (k8s.io/apimachinery/pkg/util/net, SetTransportDefaults): the side
+		// that sends must be the one that hangs up, or a review is lost.
+		IdleTimeout:    3 * time.Minute,
+		MaxHeaderBytes: 64 << 10,
+		ErrorLog:       errorLog,
+	}
+	checking := &http.Server{
+		Handler:           s.healthMux(),
+		ReadHeaderTimeout: 5 * time.Second,
+		ErrorLog:          errorLog,
+	}
+	failed := make(chan error, 2)
+	go func() { failed <- answering.ServeTLS(reviews, "", "") }()
+	go func() { failed <- checking.Serve(health) }()
+	defer checking.Close()
+	select {
+	case err := <-failed:
+		return errors.Join(err, answering.Close())
+	case <-ctx.Done():
+	}
+	s.draining.Store(true)
+	s.Log.Info("no longer ready; draining", "for", s.Drain.String())
+	select {
+	case err := <-failed:
+		return errors.Join(err, answering.Close())
+	case <-time.After(s.Drain):
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Grace)
+	defer cancel()
+	if err := answering.Shutdown(ending); err != nil {
+		return errors.Join(fmt.Errorf("reviews were still under way: %w", err), answering.Close())
+	}
+	return nil
+}
+
+// closing asks the API server to take its next review elsewhere, once this
+// server drains. To close connections instead could hit one that a review is
+// being sent on.
+func (s *Server) closing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) reviewMux() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle(Path, s.Handler)
+	return mux
+}
+
+func (s *Server) healthMux() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", s.readyz)
+	if s.Metrics != nil {
+		mux.Handle("GET /metrics", promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{}))
+	}
+	if s.Profile {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
+	return mux
+}
+
+// readyz lists each condition, with what it lacks.
+func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+	checks := append(slices.Clone(s.Ready), Check{"shutdown", func() error {
+		if s.draining.Load() {
+			return errors.New("this replica is shutting down")
+		}
+		return nil
+	}})
+	status, report := http.StatusOK, ""
+	for _, c := range checks {
+		if err := c.Check(); err != nil {
+			status = http.StatusServiceUnavailable
+			report += fmt.Sprintf("[-]%s: %v\n", c.Name, err)
+		} else {
+			report += fmt.Sprintf("[+]%s ok\n", c.Name)
+		}
+	}
+	w.WriteHeader(status)
+	fmt.Fprint(w, report)
+}
