@@ -48,7 +48,6 @@ type Engine struct {
 	options EngineOptions
 	store   *store
 	on      map[Trigger]*prepared
-	all     []Policy
 }
 
 // prepared is how the policies of one trigger are asked.

@@ -1,5 +1,8 @@
 package policies
 
+// LineOf is the line of a field in its file.
+var LineOf = lineOf
+
 // MatchSchema tells where a document does not fit one of the schemas.
 func MatchSchema(name string, document any) ([]string, error) {
 	var schema any

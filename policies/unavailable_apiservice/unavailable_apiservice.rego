@@ -32,25 +32,29 @@ package termguard.unavailable_apiservice
 import data.termguard.lib
 
 deny contains finding(name, service, msg) if {
-	lib.deletes_namespace
-	some name, service in data.cluster.apiservices
+	some name, service in suspects
 	service.available == "False"
 	msg := sprintf("APIService %s is unavailable (%s), so no namespace can finish deleting", [name, service.reason])
 }
 
 deny contains finding(name, service, msg) if {
-	lib.deletes_namespace
-	some name, service in data.cluster.apiservices
+	some name, service in suspects
 	service.available == "True"
 	some failure in failures(service)
 	msg := sprintf("APIService %s counts as available, but %s, so no namespace can finish deleting", [name, failure])
 }
 
 warn contains finding(name, service, msg) if {
-	lib.deletes_namespace
-	some name, service in data.cluster.apiservices
+	some name, service in suspects
 	service.available == "Unknown"
 	msg := sprintf("APIService %s may be unavailable (%s), so namespaces may not finish deleting", [name, service.reason])
+}
+
+# suspects are the APIServices that are not healthy in every respect.
+suspects[name] := service if {
+	lib.deletes_namespace
+	some name, service in data.cluster.apiservices
+	[service.available, service.stale, service.listError] != ["True", false, ""]
 }
 
 # failures is what the API server's own check has missed.
