@@ -253,13 +253,20 @@ func (w *World) keepNode(node *corev1.Node) {
 	} else {
 		child(w.doc, "notReady")[node.Name] = facts
 	}
-	if cloud, had := node.Spec.ProviderID != "", w.clouds[node.Name]; cloud != had {
+	if cloud, had := inCloud(node.Spec.ProviderID), w.clouds[node.Name]; cloud != had {
 		delete(w.clouds, node.Name)
 		if cloud {
 			w.clouds[node.Name] = true
 		}
 		w.ownersDirty = true
 	}
+}
+
+// inCloud tells whether a provider ID (PROVIDER://…) is that of a cloud, rather
+// than of a distribution that runs on bare machines.
+func inCloud(id string) bool {
+	provider, _, _ := strings.Cut(id, "://")
+	return !slices.Contains([]string{"", "kind", "k3s", "rke2", "minikube", "kubemark"}, provider)
 }
 
 // keepAPIService records an APIService that a Service backs. Those that the API
