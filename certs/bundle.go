@@ -1,0 +1,268 @@
+package certs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// The authority's certificate in its Secret
+// (github.com/cert-manager/cert-manager, pkg/server/tls/authority).
+const caKey = "ca.crt"
+
+const (
+	// resync is how often a bundle is looked at when nothing changes:
+	// predecessors leave it.
+	resync = 10 * time.Minute
+	// retryPause is kept after a patch that failed.
+	retryPause = time.Second
+)
+
+// bundle keeps the caBundle of the webhook configuration current. All replicas
+// do, and arrive at the same one.
+type bundle struct {
+	client  kubernetes.Interface
+	options Options
+	changed chan struct{}
+
+	secrets, configurations cache.SharedIndexInformer
+
+	mu        sync.Mutex
+	synced    bool
+	installed bool      // a webhook configuration calls our Service
+	seen      []byte    // the bundle that it holds
+	since     time.Time // when it was first seen
+}
+
+func newBundle(client kubernetes.Interface, options Options) *bundle {
+	b := &bundle{client: client, options: options, changed: make(chan struct{}, 1)}
+	only := func(name string) informers.SharedInformerOption {
+		return informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+		})
+	}
+	b.secrets = informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(options.Namespace), only(options.Secret)).
+		Core().V1().Secrets().Informer()
+	b.configurations = informers.NewSharedInformerFactoryWithOptions(client, resync, only(options.Configuration)).
+		Admissionregistration().V1().ValidatingWebhookConfigurations().Informer()
+	for _, informer := range []cache.SharedIndexInformer{b.secrets, b.configurations} {
+		// Adding a handler fails on an informer that has stopped; these have
+		// not started.
+		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(any) { b.kick() },
+			UpdateFunc: func(any, any) { b.kick() },
+			DeleteFunc: func(any) { b.kick() },
+		})
+	}
+	return b
+}
+
+func (b *bundle) kick() {
+	select {
+	case b.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (b *bundle) run(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for _, informer := range []cache.SharedIndexInformer{b.secrets, b.configurations} {
+		running.Go(func() { informer.RunWithContext(ctx) })
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), b.secrets.HasSynced, b.configurations.HasSynced) {
+		return nil
+	}
+	var again <-chan time.Time
+	for {
+		b.look()
+		if err := b.reconcile(ctx); err != nil && ctx.Err() == nil {
+			b.options.Log.Warn("the webhook configuration cannot be given its certificate authority; trying again", "configuration", b.options.Configuration, "error", err)
+			again = time.After(retryPause)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-b.changed:
+		case <-again:
+			again = nil
+		}
+	}
+}
+
+// look notes which bundle the configuration holds.
+func (b *bundle) look() {
+	configuration := b.configuration()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.synced = true
+	var seen []byte
+	ours := b.ours(configuration)
+	b.installed = len(ours) > 0
+	for _, w := range ours {
+		if seen = w.ClientConfig.CABundle; len(seen) == 0 {
+			break // one that trusts nobody yet
+		}
+	}
+	if !bytes.Equal(b.seen, seen) {
+		b.seen, b.since = slices.Clone(seen), time.Now()
+	}
+}
+
+// trusts tells since when the webhook configuration trusts a certificate.
+func (b *bundle) trusts(leaf *x509.Certificate) (time.Time, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case !b.synced:
+		return time.Time{}, errors.New("the webhook configuration has not been read yet")
+	case !b.installed:
+		return time.Time{}, fmt.Errorf("no ValidatingWebhookConfiguration %s calls Service %s/%s: apply it", b.options.Configuration, b.options.Namespace, b.options.Service)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(b.seen)
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: serverName(b.options), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
+		return time.Time{}, fmt.Errorf("ValidatingWebhookConfiguration %s does not trust the authority yet: %w", b.options.Configuration, err)
+	}
+	return b.since, nil
+}
+
+// configuration is that of the cluster, nil where there is none.
+func (b *bundle) configuration() *admissionv1.ValidatingWebhookConfiguration {
+	obj, _, _ := b.configurations.GetStore().GetByKey(b.options.Configuration)
+	configuration, _ := obj.(*admissionv1.ValidatingWebhookConfiguration)
+	return configuration
+}
+
+// ours are the webhooks that call our Service.
+func (b *bundle) ours(configuration *admissionv1.ValidatingWebhookConfiguration) []admissionv1.ValidatingWebhook {
+	if configuration == nil {
+		return nil
+	}
+	var ours []admissionv1.ValidatingWebhook
+	for _, w := range configuration.Webhooks {
+		if s := w.ClientConfig.Service; s != nil && s.Namespace == b.options.Namespace && s.Name == b.options.Service {
+			ours = append(ours, w)
+		}
+	}
+	return ours
+}
+
+// reconcile patches the webhooks whose bundle is not as it should be. The
+// resourceVersion makes the API server refuse a patch that rests on an older
+// state; the change then comes by the watch.
+func (b *bundle) reconcile(ctx context.Context) error {
+	obj, found, err := b.secrets.GetStore().GetByKey(b.options.Namespace + "/" + b.options.Secret)
+	if err != nil || !found {
+		return err // the authority is about to create it
+	}
+	configuration := b.configuration()
+	if configuration == nil {
+		return nil // not installed yet, or being uninstalled
+	}
+	type clientConfig struct {
+		CABundle []byte `json:"caBundle"`
+	}
+	type webhook struct {
+		Name         string       `json:"name"`
+		ClientConfig clientConfig `json:"clientConfig"`
+	}
+	var patched []webhook
+	for _, w := range b.ours(configuration) {
+		wanted, err := extend(w.ClientConfig.CABundle, obj.(*corev1.Secret).Data[caKey], b.options.LeafDuration, time.Now())
+		if err != nil {
+			return fmt.Errorf("secret %s/%s: %w", b.options.Namespace, b.options.Secret, err)
+		}
+		if !bytes.Equal(wanted, w.ClientConfig.CABundle) {
+			patched = append(patched, webhook{w.Name, clientConfig{wanted}})
+		}
+	}
+	if len(patched) == 0 {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": configuration.ResourceVersion},
+		"webhooks": patched,
+	})
+	if err != nil {
+		return err
+	}
+	_, err = b.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().
+		Patch(ctx, b.options.Configuration, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: "termguard"})
+	if err != nil {
+		return err
+	}
+	b.options.Log.Info("gave the webhook configuration its certificate authority", slog.String("configuration", b.options.Configuration), slog.Int("webhooks", len(patched)))
+	return nil
+}
+
+// extend is the bundle for an authority, the newest certificate first: its own;
+// those of its predecessors in the present bundle, for as long as certificates
+// that they signed may be served; and any successor, of which another replica
+// has learned first.
+func extend(present, authority []byte, leafDuration time.Duration, now time.Time) ([]byte, error) {
+	own, err := parse(authority)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", caKey, err)
+	}
+	if len(own) == 0 {
+		return nil, fmt.Errorf("%s holds no certificate", caKey)
+	}
+	current := own[0]
+	trusted := []*x509.Certificate{current}
+	others, err := parse(present)
+	if err != nil {
+		others = nil // what cannot be read trusts nobody
+	}
+	for _, o := range others {
+		wanted := o.NotBefore.After(current.NotBefore) || now.Before(current.NotBefore.Add(leafDuration))
+		if wanted && o.Subject.CommonName == commonName && now.Before(o.NotAfter) && !slices.ContainsFunc(trusted, o.Equal) {
+			trusted = append(trusted, o)
+		}
+	}
+	slices.SortStableFunc(trusted, func(a, b *x509.Certificate) int {
+		return cmp.Or(b.NotBefore.Compare(a.NotBefore), bytes.Compare(a.Raw, b.Raw))
+	})
+	var bundle []byte
+	for _, c := range trusted {
+		bundle = append(bundle, encode(c)...)
+	}
+	return bundle, nil
+}
+
+func parse(text []byte) ([]*x509.Certificate, error) {
+	var found []*x509.Certificate
+	for {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			return found, nil
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, certificate)
+	}
+}
+
+func encode(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}

@@ -1,0 +1,358 @@
+package certs
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"log/slog"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cert-manager/cert-manager/pkg/server/tls/authority"
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// root is a self-signed authority.
+type root struct {
+	certificate *x509.Certificate
+	key         crypto.Signer
+}
+
+func newRoot(t *testing.T, name string, notBefore time.Time) root {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(notBefore.UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: notBefore, NotAfter: notBefore.Add(365 * 24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	return root{sign(t, template, template, key.Public(), key), key}
+}
+
+func sign(t *testing.T, template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) *x509.Certificate {
+	t.Helper()
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (r root) pem() []byte { return encode(r.certificate) }
+
+// signer is an authority whose root the test changes.
+type signer struct {
+	t       *testing.T
+	mu      sync.Mutex
+	root    root
+	rotated []chan<- struct{}
+}
+
+func (s *signer) Run(ctx context.Context) error { <-ctx.Done(); return nil }
+
+func (s *signer) WatchRotation(ch chan<- struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rotated = append(s.rotated, ch)
+}
+
+func (s *signer) StopWatchingRotation(chan<- struct{}) {}
+
+func (s *signer) Sign(template *x509.Certificate) (*x509.Certificate, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.root.certificate == nil {
+		return nil, authority.ErrCertificateNotAvailable
+	}
+	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	template.NotBefore, template.NotAfter = time.Now(), time.Now().Add(7*24*time.Hour)
+	return sign(s.t, template, s.root.certificate, template.PublicKey, s.root.key), nil
+}
+
+func (s *signer) rotate(r root) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.root = r
+	for _, ch := range s.rotated {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+}
+
+var options = Options{Namespace: "guard", Secret: "ca", Service: "guard", Configuration: "guard", Log: quiet}
+
+func configuration() *admissionv1.ValidatingWebhookConfiguration {
+	call := func(service string) admissionv1.WebhookClientConfig {
+		return admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "guard", Name: service}}
+	}
+	return &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "guard"},
+		Webhooks: []admissionv1.ValidatingWebhook{
+			{Name: "delete.guard", ClientConfig: call("guard")},
+			{Name: "finalize.guard", ClientConfig: call("guard")},
+			{Name: "other.guard", ClientConfig: call("other")},
+		},
+	}
+}
+
+func secret(r root) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "guard", Name: "ca"}, Data: map[string][]byte{caKey: r.pem()}}
+}
+
+// trusted fails the test unless the webhook configuration trusts what the
+// source serves; it returns who signed that.
+func trusted(t *testing.T, client *fake.Clientset, source *Source, roots map[string]root) string {
+	t.Helper()
+	c, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), "guard", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served, err := source.GetCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(served.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range c.Webhooks[:2] {
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(w.ClientConfig.CABundle)
+		if _, err := leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: "guard.guard.svc", CurrentTime: time.Now()}); err != nil {
+			t.Fatalf("webhook %s does not trust what is served: %v", w.Name, err)
+		}
+	}
+	if len(c.Webhooks[2].ClientConfig.CABundle) > 0 {
+		t.Error("a webhook that calls another Service was given our authority")
+	}
+	for name, r := range roots {
+		if leaf.CheckSignatureFrom(r.certificate) == nil {
+			return name
+		}
+	}
+	return "nobody known"
+}
+
+func TestRotation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		roots := map[string]root{"old": newRoot(t, commonName, time.Now())}
+		client := fake.NewClientset(configuration(), secret(roots["old"]))
+		signs := &signer{t: t, root: roots["old"]}
+		o := options
+		o.setDefaults()
+		source := embedded(client, signs, o)
+		if err := source.Ready(); err == nil {
+			t.Error("ready before it runs")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped := make(chan struct{})
+		go func() { source.Run(ctx); close(stopped) }()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if by := trusted(t, client, source, roots); by != "old" || source.Ready() != nil {
+			t.Fatalf("signed by %s, ready: %v", by, source.Ready())
+		}
+
+		time.Sleep(8 * 24 * time.Hour) // a leaf has been renewed, the authority is no longer young
+		synctest.Wait()
+		roots["new"] = newRoot(t, commonName, time.Now())
+		signs.rotate(roots["new"]) // this replica hears of it before the Secret's watch
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if by := trusted(t, client, source, roots); by != "old" {
+			t.Errorf("signed by %s before the configuration has the new authority", by)
+		}
+		if _, err := client.CoreV1().Secrets("guard").Update(t.Context(), secret(roots["new"]), metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if by := trusted(t, client, source, roots); by != "old" {
+			t.Errorf("signed by %s before API servers know the new authority", by)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if by := trusted(t, client, source, roots); by != "new" {
+			t.Errorf("signed by %s at last", by)
+		}
+
+		time.Sleep(8 * 24 * time.Hour) // longer than a leaf lives
+		synctest.Wait()
+		if by := trusted(t, client, source, roots); by != "new" {
+			t.Errorf("signed by %s at last", by)
+		}
+		c, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), "guard", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(roots["new"].pem()), string(c.Webhooks[0].ClientConfig.CABundle)); diff != "" {
+			t.Errorf("the old authority outlives what it signed: -want, +got:\n%s", diff)
+		}
+		cancel()
+		<-stopped
+	})
+}
+
+func TestNotInstalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRoot(t, commonName, time.Now())
+		o := options
+		o.setDefaults()
+		source := embedded(fake.NewClientset(secret(r)), &signer{t: t, root: r}, o)
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped := make(chan struct{})
+		go func() { source.Run(ctx); close(stopped) }()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if err := source.Ready(); err == nil || !strings.Contains(err.Error(), "no ValidatingWebhookConfiguration guard calls Service guard/guard") {
+			t.Errorf("ready without a webhook configuration: %v", err)
+		}
+		cancel()
+		<-stopped
+	})
+}
+
+func TestExtend(t *testing.T) {
+	now := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
+	const day = 24 * time.Hour
+	older, old := newRoot(t, commonName, now.Add(-300*day)), newRoot(t, commonName, now.Add(-200*day))
+	current, young := newRoot(t, commonName, now.Add(-30*day)), newRoot(t, commonName, now.Add(-day))
+	expired := newRoot(t, commonName, now.Add(-400*day))
+	foreign := newRoot(t, "somebody", now.Add(-day))
+	bundle := func(roots ...root) (text []byte) {
+		for _, r := range roots {
+			text = append(text, r.pem()...)
+		}
+		return text
+	}
+	cases := map[string]struct {
+		reason             string
+		present, authority []byte
+		want               []byte
+		err                bool
+	}{
+		"First":       {reason: "Its own.", authority: bundle(current), want: bundle(current)},
+		"Kept":        {reason: "What an old authority signed may still be served.", present: bundle(old, older), authority: bundle(young), want: bundle(young, old, older)},
+		"Stable":      {reason: "Doing it again changes nothing.", present: bundle(young, old, older), authority: bundle(young), want: bundle(young, old, older)},
+		"Dropped":     {reason: "Until nothing that it signed can be served.", present: bundle(current, old), authority: bundle(current), want: bundle(current)},
+		"Successor":   {reason: "A replica that learns late of a rotation does not undo it.", present: bundle(young, current), authority: bundle(current), want: bundle(young, current)},
+		"Expired":     {reason: "What has expired is of no use.", present: bundle(expired), authority: bundle(young), want: bundle(young)},
+		"Foreign":     {reason: "Nobody else signs for us.", present: bundle(foreign), authority: bundle(young), want: bundle(young)},
+		"Unreadable":  {reason: "What cannot be read trusts nobody.", present: []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), authority: bundle(young), want: bundle(young)},
+		"NoAuthority": {reason: "Without an authority there is no bundle.", present: bundle(old), err: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := extend(tc.present, tc.authority, 7*day, now)
+			if (err != nil) != tc.err {
+				t.Fatalf("%s\nerror %v", tc.reason, err)
+			}
+			if diff := cmp.Diff(string(tc.want), string(got)); diff != "" {
+				t.Errorf("%s\nbundle: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func FuzzExtend(f *testing.F) {
+	f.Add([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), []byte("x"))
+	f.Add([]byte(nil), []byte(nil))
+	f.Fuzz(func(t *testing.T, present, authority []byte) {
+		bundle, err := extend(present, authority, time.Hour, time.Now())
+		if err == nil && len(bundle) == 0 {
+			t.Error("neither a bundle nor an error")
+		}
+	})
+}
+
+func TestFiles(t *testing.T) {
+	folder := t.TempDir()
+	certificate, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
+	write := func(r root) {
+		t.Helper()
+		der, err := x509.MarshalPKCS8PrivateKey(r.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for path, text := range map[string][]byte{key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), certificate: r.pem()} {
+			if err := os.WriteFile(path, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		source := Files(certificate, key, quiet)
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped := make(chan struct{})
+		go func() { source.Run(ctx); close(stopped) }()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if err := source.Ready(); err == nil || !strings.Contains(err.Error(), certificate) {
+			t.Errorf("ready without files: %v", err)
+		}
+		for _, name := range []string{"first", "second"} {
+			r := newRoot(t, name, time.Now())
+			write(r)
+			time.Sleep(11 * time.Second)
+			synctest.Wait()
+			got, err := source.GetCertificate(&tls.ClientHelloInfo{})
+			if err != nil || string(got.Certificate[0]) != string(r.certificate.Raw) {
+				t.Errorf("%s certificate is not served: %v", name, err)
+			}
+		}
+		if err := os.Remove(key); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if err := source.Ready(); err != nil {
+			t.Errorf("lost its certificate with the file: %v", err)
+		}
+		cancel()
+		<-stopped
+	})
+}
+
+func TestKeepsRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		s := &Source{log: quiet, start: []func(context.Context) error{func(context.Context) error {
+			runs++
+			return errors.New("boom")
+		}}}
+		ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
+		defer cancel()
+		s.Run(ctx)
+		if runs != 3 {
+			t.Errorf("want 3 runs in 12 s, got %d", runs)
+		}
+	})
+}
