@@ -6,6 +6,7 @@ E2E_TIMEOUT ?= 40m
 
 OPA := go tool -modfile=test/tools/opa/go.mod opa
 REGAL := go tool -modfile=test/tools/regal/go.mod regal
+REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
@@ -30,12 +31,12 @@ unit: ## Go tests of the product
 	go test ./...
 
 rego: ## Rego tests with coverage, strict type check
-	$(OPA) check --strict --schema policies/schema policies --ignore '*.yaml'
-	$(OPA) test --coverage --threshold 100 policies --ignore '*.yaml' --format=pretty >/dev/null || $(OPA) test --verbose policies --ignore '*.yaml'
-	$(OPA) test policies --ignore '*.yaml'
+	$(OPA) check --strict --schema policies/schema policies
+	$(OPA) test $(REGO_TESTS)
+	$(OPA) test --coverage --threshold 100 $(REGO_TESTS) >/dev/null
 
 e2e: build components ## Scenarios on a real control plane
-	cd test && go test -count=1 -p 1 -timeout $(E2E_TIMEOUT) ./...
+	cd test && go test -count=1 -p 1 -parallel 64 -timeout $(E2E_TIMEOUT) ./...
 
 check: quick generated test fuzz ## Everything that CI runs
 

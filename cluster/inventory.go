@@ -36,6 +36,7 @@ type resource struct {
 	counts     map[string]int                    // by namespace
 	recount    map[string]int                    // while listing
 	held       map[types.NamespacedName]*holding // objects with finalizers
+	heldIn     map[string]int                    // how many of them, by namespace
 	kept       map[types.NamespacedName]int      // objects of a typed resource: their generation
 }
 
@@ -49,11 +50,72 @@ type holding struct {
 // bucket is the part of the facts that counts objects of one namespace, one
 // resource and one finalizer whose ownership rests on the same evidence.
 type bucket struct {
+	group
 	path    []string // in the document, from "finalized"
+	verdict *verdict
+}
+
+// group is a set of names in the facts: how many, and the first few.
+type group struct {
 	members map[string]struct{}
 	names   []string
-	verdict *verdict
 	facts   map[string]any
+}
+
+func newGroup() group {
+	return group{members: map[string]struct{}{}, facts: map[string]any{}}
+}
+
+func (g *group) add(name string) {
+	g.members[name] = struct{}{}
+	if i, named := slices.BinarySearch(g.names, name); !named && (i < len(g.names) || len(g.names) < maxNames) {
+		g.names = slices.Insert(g.names, i, name)
+		g.names = g.names[:min(maxNames, len(g.names))]
+	}
+	g.publish()
+}
+
+func (g *group) remove(name string) {
+	delete(g.members, name)
+	if i, named := slices.BinarySearch(g.names, name); named {
+		g.names = slices.Delete(g.names, i, i+1)
+		if len(g.names) == 0 { // only now, so that removing many costs little each
+			all := slices.Sorted(maps.Keys(g.members))
+			g.names = slices.Clone(all[:min(maxNames, len(all))])
+		}
+	}
+	g.publish()
+}
+
+func (g *group) publish() {
+	g.facts["count"] = len(g.members)
+	g.facts["names"] = anys(g.names)
+}
+
+// index puts a name into the group at a path of the document.
+func (w *World) index(name string, path ...string) {
+	key := strings.Join(path, "\x00")
+	g := w.indexed[key]
+	if g == nil {
+		made := newGroup()
+		g = &made
+		w.indexed[key] = g
+		child(w.doc, path[:len(path)-1]...)[path[len(path)-1]] = g.facts
+	}
+	g.add(name)
+}
+
+// unindex takes it out again.
+func (w *World) unindex(name string, path ...string) {
+	key := strings.Join(path, "\x00")
+	g := w.indexed[key]
+	if g == nil {
+		return
+	}
+	if g.remove(name); len(g.members) == 0 {
+		delete(w.indexed, key)
+		prune(w.doc, path...)
+	}
 }
 
 // Begin starts a new listing of a resource: what it does not show again before
@@ -63,7 +125,7 @@ func (w *World) Begin(res Resource) {
 	defer w.mu.Unlock()
 	r, found := w.resources[res.String()]
 	if !found {
-		r = &resource{Resource: res, counts: map[string]int{}, held: map[types.NamespacedName]*holding{}, kept: map[types.NamespacedName]int{}}
+		r = &resource{Resource: res, counts: map[string]int{}, held: map[types.NamespacedName]*holding{}, heldIn: map[string]int{}, kept: map[types.NamespacedName]int{}}
 		w.resources[res.String()] = r
 	}
 	r.Resource = res
@@ -184,6 +246,7 @@ func (w *World) count(r *resource, namespace string, change int) {
 }
 
 func (w *World) setCount(r *resource, namespace string, n int) {
+	w.touched[namespace] = true
 	if n <= 0 {
 		delete(r.counts, namespace)
 		prune(w.doc, "counts", namespace, r.String())
@@ -207,11 +270,17 @@ func (w *World) hold(r *resource, key types.NamespacedName, m metav1.Object, spe
 		}
 		w.release(r, key)
 	}
-	h := &holding{generation: r.generation, evidence: now}
-	for finalizer, evidence := range now {
+	w.hang(r, key, &holding{generation: r.generation, evidence: now})
+}
+
+// hang puts an object with finalizers into its buckets.
+func (w *World) hang(r *resource, key types.NamespacedName, h *holding) {
+	for finalizer, evidence := range h.evidence {
 		h.buckets = append(h.buckets, w.bucket(r, key, finalizer, evidence))
 	}
 	r.held[key] = h
+	r.heldIn[key.Namespace]++
+	w.touched[key.Namespace] = true
 }
 
 func (w *World) release(r *resource, key types.NamespacedName) {
@@ -220,21 +289,13 @@ func (w *World) release(r *resource, key types.NamespacedName) {
 		return
 	}
 	delete(r.held, key)
+	r.heldIn[key.Namespace]--
+	w.touched[key.Namespace] = true
 	for _, b := range h.buckets {
-		delete(b.members, key.Name)
-		if len(b.members) == 0 {
+		if b.remove(key.Name); len(b.members) == 0 {
 			prune(w.doc, b.path...)
 			w.unjudge(b)
-			continue
 		}
-		if i, named := slices.BinarySearch(b.names, key.Name); named {
-			b.names = slices.Delete(b.names, i, i+1)
-			if len(b.names) == 0 {
-				b.names = slices.Sorted(maps.Keys(b.members))
-				b.names = slices.Clone(b.names[:min(maxNames, len(b.names))])
-			}
-		}
-		b.publish()
 	}
 }
 
@@ -245,27 +306,13 @@ func (w *World) bucket(r *resource, key types.NamespacedName, finalizer string, 
 	v := w.verdictFor(vkey, evidence)
 	b := v.buckets[key.Namespace]
 	if b == nil {
-		b = &bucket{path: path, members: map[string]struct{}{}, verdict: v, facts: map[string]any{}}
+		b = &bucket{group: newGroup(), path: path, verdict: v}
+		b.facts["ownership"] = v.facts
 		v.buckets[key.Namespace] = b
 		child(w.doc, path[:4]...)[vkey.evidence] = b.facts
 	}
-	b.members[key.Name] = struct{}{}
-	if i, named := slices.BinarySearch(b.names, key.Name); !named && (i < len(b.names) || len(b.names) < maxNames) {
-		b.names = slices.Insert(b.names, i, key.Name)
-		b.names = b.names[:min(maxNames, len(b.names))]
-	}
-	b.publish()
+	b.add(key.Name)
 	return b
-}
-
-func (b *bucket) publish() {
-	names := make([]any, len(b.names))
-	for i, name := range b.names {
-		names[i] = name
-	}
-	b.facts["count"] = len(b.members)
-	b.facts["names"] = names
-	b.facts["ownership"] = b.verdict.facts
 }
 
 // unseen is why a resource cannot be seen.

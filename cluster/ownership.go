@@ -69,6 +69,7 @@ func (w *World) unjudge(b *bucket) {
 func (w *World) Settle() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.refreshBlocked()
 	if w.grantsDirty {
 		w.grantsDirty = false
 		w.ownersDirty = true
@@ -101,14 +102,7 @@ func (w *World) regrant() {
 				continue
 			}
 			w.release(r, key)
-			for finalizer, e := range h.evidence {
-				h2 := r.held[key]
-				if h2 == nil {
-					h2 = &holding{generation: h.generation, evidence: h.evidence}
-					r.held[key] = h2
-				}
-				h2.buckets = append(h2.buckets, w.bucket(r, key, finalizer, e))
-			}
+			w.hang(r, key, &holding{generation: h.generation, evidence: h.evidence})
 		}
 	}
 }

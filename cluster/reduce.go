@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook"
 	aggregation "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
@@ -41,6 +43,8 @@ func (w *World) keep(obj runtime.Object) bool {
 	switch o := obj.(type) {
 	case *corev1.Namespace:
 		child(w.doc, "namespaces")[o.Name] = namespaceFacts(o)
+		w.namespaceLabels[o.Name] = o.Labels
+		w.touched[o.Name] = true
 	case *corev1.Pod:
 		w.keepPod(o)
 	case *corev1.Node:
@@ -80,12 +84,12 @@ func (w *World) keep(obj runtime.Object) bool {
 	case *admissionv1.ValidatingWebhookConfiguration:
 		w.forgetWebhooks("validating", o.Name)
 		for _, hook := range o.Webhooks {
-			w.keepWebhook("validating", o.Name, hook.Name, hook.ClientConfig, hook)
+			w.keepWebhook("validating", webhook.NewValidatingWebhookAccessor("", o.Name, &hook), hook.ClientConfig, hook)
 		}
 	case *admissionv1.MutatingWebhookConfiguration:
 		w.forgetWebhooks("mutating", o.Name)
 		for _, hook := range o.Webhooks {
-			w.keepWebhook("mutating", o.Name, hook.Name, hook.ClientConfig, hook)
+			w.keepWebhook("mutating", webhook.NewMutatingWebhookAccessor("", o.Name, &hook), hook.ClientConfig, hook)
 		}
 	default:
 		return false
@@ -99,6 +103,8 @@ func (w *World) forget(res Resource, key types.NamespacedName) {
 	switch res.String() {
 	case "namespaces":
 		prune(w.doc, "namespaces", key.Name)
+		delete(w.namespaceLabels, key.Name)
+		w.touched[key.Name] = true
 	case "pods":
 		w.forgetPod(key)
 	case "nodes":
@@ -178,50 +184,71 @@ func (w *World) keepPod(pod *corev1.Pod) {
 	if pod.DeletionTimestamp != nil {
 		facts["deletionTimestamp"] = timestamp(*pod.DeletionTimestamp)
 	}
+	if len(pod.Finalizers) > 0 {
+		facts["finalizers"] = anys(pod.Finalizers)
+	}
 	if controller := metav1.GetControllerOf(pod); controller != nil {
 		facts["owner"] = map[string]any{"kind": w.intern(controller.Kind), "name": controller.Name}
 	}
 	child(w.doc, "pods", pod.Namespace)[pod.Name] = facts
-	if needsKubelet(pod) {
-		on := child(w.doc, "podsByNode", pod.Namespace, pod.Spec.NodeName)
-		count, _ := on["count"].(int)
-		names, _ := on["names"].([]any)
-		if len(names) < maxNames {
-			names = append(slices.Clone(names), pod.Name)
-		}
-		on["count"], on["names"] = count+1, names
+	for _, path := range podIndexes(pod) {
+		w.index(pod.Name, path...)
+		w.podPaths[key] = append(w.podPaths[key], path)
 	}
 	w.runPod(key, pod)
 }
 
-// needsKubelet tells whether a delete of the pod waits for its node: the API
-// server removes pods that are unscheduled, have finished or have no grace
-// period at once (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).
-func needsKubelet(pod *corev1.Pod) bool {
-	return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed &&
-		ptrOr(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds) != 0
+// podIndexes are the groups that a pod is found by.
+func podIndexes(pod *corev1.Pod) [][]string {
+	if pod.Spec.NodeName == "" {
+		return nil
+	}
+	var paths [][]string
+	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		// Its delete waits for its node: pods that are unscheduled, have
+		// finished or have no grace period the API server removes at once
+		// (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).
+		if grace := stopSeconds(pod); grace > 0 {
+			paths = append(paths, []string{"podsByNode", pod.Namespace, pod.Spec.NodeName}, []string{"podsByGrace", pod.Namespace, strconv.FormatInt(grace, 10)})
+		}
+	}
+	// Even a finished pod holds its claims, if a node ran it
+	// (pkg/controller/volume/pvcprotection/pvc_protection_controller.go).
+	for _, v := range pod.Spec.Volumes {
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			paths = append(paths, []string{"storage", "claims", pod.Namespace, v.PersistentVolumeClaim.ClaimName})
+		case v.Ephemeral != nil:
+			paths = append(paths, []string{"storage", "claims", pod.Namespace, pod.Name + "-" + v.Name})
+		}
+	}
+	return paths
+}
+
+// stopSeconds is how long a pod may take to stop: its grace period, and the two
+// seconds that the kubelet leaves a container after a preStop hook that used
+// all of it (pkg/kubelet/kuberuntime/kuberuntime_container.go,
+// minimumGracePeriodInSeconds).
+func stopSeconds(pod *corev1.Pod) int64 {
+	grace := ptrOr(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
+	if grace < 0 {
+		grace = 1 // the API server's own reading of a negative one
+	}
+	for _, c := range pod.Spec.Containers {
+		if grace > 0 && c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
+			return grace + 2
+		}
+	}
+	return grace
 }
 
 func (w *World) forgetPod(key types.NamespacedName) {
 	w.stopPod(key)
-	facts, found := lookup(w.doc, "pods", key.Namespace, key.Name).(map[string]any)
-	if !found {
-		return
+	for _, path := range w.podPaths[key] {
+		w.unindex(key.Name, path...)
 	}
+	delete(w.podPaths, key)
 	prune(w.doc, "pods", key.Namespace, key.Name)
-	node, _ := facts["node"].(string)
-	phase, _ := facts["phase"].(string)
-	on, found := lookup(w.doc, "podsByNode", key.Namespace, node).(map[string]any)
-	if !found || phase == string(corev1.PodSucceeded) || phase == string(corev1.PodFailed) || facts["gracePeriodSeconds"] == 0 {
-		return
-	}
-	count, _ := on["count"].(int)
-	if count <= 1 {
-		prune(w.doc, "podsByNode", key.Namespace, node)
-		return
-	}
-	names, _ := on["names"].([]any)
-	on["count"], on["names"] = count-1, slices.DeleteFunc(slices.Clone(names), func(name any) bool { return name == key.Name })
 }
 
 func (w *World) keepNode(node *corev1.Node) {
@@ -357,13 +384,13 @@ func (w *World) crdFacts(o *apiextensionsv1.CustomResourceDefinition) map[string
 
 // keepWebhook records one webhook of a configuration: the fields that decide
 // what it matches as the API writes them, and the state of its backend.
-func (w *World) keepWebhook(kind, configuration, name string, client admissionv1.WebhookClientConfig, hook any) {
+func (w *World) keepWebhook(kind string, accessor webhook.WebhookAccessor, client admissionv1.WebhookClientConfig, hook any) {
 	facts, err := asMap(hook)
 	if err != nil {
 		return // cannot happen: a typed webhook is JSON
 	}
 	delete(facts, "clientConfig")
-	facts["type"], facts["configuration"] = kind, configuration
+	facts["type"], facts["configuration"] = kind, accessor.GetConfigurationName()
 	if s := client.Service; s != nil {
 		facts["service"] = map[string]any{"namespace": s.Namespace, "name": s.Name}
 		facts["backend"] = w.backend(s.Namespace + "/" + s.Name)
@@ -371,7 +398,12 @@ func (w *World) keepWebhook(kind, configuration, name string, client admissionv1
 		facts["url"] = *client.URL
 		facts["backend"] = map[string]any{"state": "unknown", "reason": "it is called by URL, which says nothing about its state"}
 	}
-	child(w.doc, "webhooks")[kind+"/"+configuration+"/"+name] = facts
+	key := kind + "/" + accessor.GetConfigurationName() + "/" + accessor.GetName()
+	child(w.doc, "webhooks")[key] = facts
+	w.hooksDirty = true
+	if h := newHook(accessor, client); h != nil {
+		w.hooks[key] = h
+	}
 }
 
 func (w *World) forgetWebhooks(kind, configuration string) {
@@ -379,6 +411,8 @@ func (w *World) forgetWebhooks(kind, configuration string) {
 	for key := range hooks {
 		if strings.HasPrefix(key, kind+"/"+configuration+"/") {
 			delete(hooks, key)
+			delete(w.hooks, key)
+			w.hooksDirty = true
 		}
 	}
 }
@@ -439,6 +473,7 @@ func (w *World) refreshBackend(name string) {
 			state, reason = "unknown", "Service "+name+" is an ExternalName"
 		}
 	}
+	w.hooksDirty = w.hooksDirty || b.facts["state"] != state
 	b.facts["state"], b.facts["reason"] = state, reason
 }
 

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/termguard/termguard/cluster/catalog"
 )
@@ -61,37 +62,48 @@ type World struct {
 	clouds      map[string]bool // nodes that a cloud provider runs
 	snapshot    bool            // read from a file: the document is all there is
 
-	ownersDirty, grantsDirty bool
+	indexed         map[string]*group                   // groups of names, by path in the document
+	podPaths        map[types.NamespacedName][][]string // the groups that a pod is in
+	hooks           map[string]*hook                    // webhooks that refuse when their backend is down, as keyed in the facts
+	namespaceLabels map[string]map[string]string        // by namespace
+	touched         map[string]bool                     // namespaces whose contents changed since the last Settle
+
+	ownersDirty, grantsDirty, hooksDirty bool
 }
 
 // NewWorld returns a World that has seen nothing.
 func NewWorld(options Options) *World {
 	options.setDefaults()
 	w := &World{
-		options:     options,
-		doc:         map[string]any{"apiVersion": "termguard.dev/v1", "kind": "Facts"},
-		resources:   map[string]*resource{},
-		unseen:      map[string]unseen{},
-		groups:      map[string]bool{},
-		stale:       map[string]bool{},
-		interned:    map[string]any{},
-		backends:    map[string]*backend{},
-		services:    map[string]service{},
-		slices:      map[string]slice{},
-		matches:     map[string]*match{},
-		readyImages: map[string]int{},
-		workloads:   map[string]workload{},
-		accounts:    map[string]*account{},
-		running:     map[string]runningPod{},
-		roles:       map[string][]grant{},
-		bindings:    map[string]binding{},
-		grantees:    map[string][]grantee{},
-		verdicts:    map[verdictKey]*verdict{},
-		clouds:      map[string]bool{},
+		options:         options,
+		doc:             map[string]any{"apiVersion": "termguard.dev/v1", "kind": "Facts"},
+		resources:       map[string]*resource{},
+		unseen:          map[string]unseen{},
+		groups:          map[string]bool{},
+		stale:           map[string]bool{},
+		interned:        map[string]any{},
+		backends:        map[string]*backend{},
+		services:        map[string]service{},
+		slices:          map[string]slice{},
+		matches:         map[string]*match{},
+		readyImages:     map[string]int{},
+		workloads:       map[string]workload{},
+		accounts:        map[string]*account{},
+		running:         map[string]runningPod{},
+		roles:           map[string][]grant{},
+		bindings:        map[string]binding{},
+		grantees:        map[string][]grantee{},
+		verdicts:        map[verdictKey]*verdict{},
+		clouds:          map[string]bool{},
+		hooks:           map[string]*hook{},
+		namespaceLabels: map[string]map[string]string{},
+		indexed:         map[string]*group{},
+		podPaths:        map[types.NamespacedName][][]string{},
+		touched:         map[string]bool{},
 	}
 	for _, key := range []string{
 		"apiservices", "webhooks", "admissionpolicies", "crds", "namespaces", "finalized", "finalizers", "counts",
-		"pods", "podsByNode", "nodes", "notReady", "daemonsets", "csidrivers", "storage", "owners", "version",
+		"pods", "podsByNode", "podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage", "owners", "version", "blocked",
 	} {
 		w.doc[key] = map[string]any{}
 	}
