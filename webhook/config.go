@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,9 @@ import (
 
 	"github.com/agnivade/levenshtein"
 	"sigs.k8s.io/yaml"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/catalog"
 )
 
 // maxConfig bounds a configuration, in bytes: that of a ConfigMap, 1 MiB.
@@ -26,7 +30,8 @@ type Config struct {
 	FinalizerOwners map[string]string `json:"finalizerOwners,omitempty"`
 	// Params are configuration of policies (data.params), by policy id.
 	Params map[string]any `json:"params,omitempty"`
-	// Catalog holds entries beyond those in the binary (cluster/catalog).
+	// Catalog holds entries that come before those in the binary
+	// (cluster/catalog/finalizers.yaml).
 	Catalog []any `json:"catalog,omitempty"`
 }
 
@@ -80,7 +85,28 @@ func (c Config) check(policyIDs []string) error {
 			errs = append(errs, fmt.Errorf("finalizerOwners: owner of %q is %q; want KIND/NAMESPACE/NAME of a workload, or external", finalizer, owner))
 		}
 	}
+	if _, err := c.FactsOptions(); err != nil {
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
+}
+
+// FactsOptions are what the configuration says about finalizers.
+func (c Config) FactsOptions() (cluster.Options, error) {
+	options := cluster.Options{Owners: c.FinalizerOwners}
+	if len(c.Catalog) == 0 {
+		return options, nil
+	}
+	text, err := json.Marshal(c.Catalog)
+	if err != nil {
+		return options, fmt.Errorf("catalog: %w", err)
+	}
+	own, err := catalog.Parse(text)
+	if err != nil {
+		return options, err
+	}
+	options.Catalog = catalog.Default().Merge(own)
+	return options, nil
 }
 
 // Nearest is a hint at what was meant by name, "" where nothing is near.

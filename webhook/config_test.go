@@ -22,14 +22,14 @@ func TestReadConfig(t *testing.T) {
 enforcement: {default: warn, policies: {orphaned-finalizer: deny}}
 finalizerOwners: {x.io/f: Deployment/x/controller, y.io/f: external}
 params: {orphaned-finalizer: {limit: 3}}
-catalog: [{finalizer: z.io/f}]
+catalog: [{finalizer: z.io/f, resources: [zs.z.io], owner: Z, component: in-cluster, source: us}]
 `,
 			want: Config{
 				APIVersion: "termguard.dev/v1", Kind: "Config",
 				Enforcement:     Enforcement{Default: Warn, Policies: map[string]Mode{"orphaned-finalizer": Deny}},
 				FinalizerOwners: map[string]string{"x.io/f": "Deployment/x/controller", "y.io/f": "external"},
 				Params:          map[string]any{"orphaned-finalizer": map[string]any{"limit": float64(3)}},
-				Catalog:         []any{map[string]any{"finalizer": "z.io/f"}},
+				Catalog:         []any{map[string]any{"finalizer": "z.io/f", "resources": []any{"zs.z.io"}, "owner": "Z", "component": "in-cluster", "source": "us"}},
 			},
 		},
 		"Empty":         {reason: "An empty file is a mistake.", text: "", err: "want apiVersion: termguard.dev/v1, kind: Config"},
@@ -41,6 +41,7 @@ catalog: [{finalizer: z.io/f}]
 		"UnknownMode":   {reason: "Modes are few.", text: head + "enforcement: {default: block}\n", err: `enforcement.default: "block" is not deny, warn, dryrun or off`},
 		"EmptyMode":     {reason: "No mode is no mode.", text: head + "enforcement: {policies: {orphaned-finalizer: \"\"}}\n", err: `"" is not deny`},
 		"OddOwner":      {reason: "The form is that of the annotation.", text: head + "finalizerOwners: {x: a/b}\n", err: `owner of "x" is "a/b"; want KIND/NAMESPACE/NAME`},
+		"OddEntry":      {reason: "An entry is checked like those in the binary.", text: head + "catalog: [{finalizer: z.io/f}]\n", err: "catalog entry 1 (z.io/f): resources, owner and source are needed"},
 		"NotYAML":       {reason: "Not YAML.", text: "a: [", err: "not a Config"},
 		"TooLarge":      {reason: "No ConfigMap is larger.", text: head + strings.Repeat("#", maxConfig), err: "larger than"},
 	}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// clusterFlags say which cluster is meant, as for kubectl.
+type clusterFlags struct{ kubeconfig, context string }
+
+func (f *clusterFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `FILE` (default: KUBECONFIG, ~/.kube/config, or the pod's own service account)")
+	flags.StringVar(&f.context, "context", "", "context of the kubeconfig")
+}
+
+func (f *clusterFlags) config() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context}).ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, fmt.Errorf("no cluster is configured: set KUBECONFIG or --kubeconfig")
+	case err != nil:
+		return nil, fmt.Errorf("find the cluster: %w", err)
+	}
+	config.UserAgent = "termguard/" + versionOf()
+	config.WarningHandlerWithContext = rest.NoWarnings{}
+	return config, nil
+}

@@ -1,0 +1,21 @@
+// Command termguard tells whether a deletion in Kubernetes will finish: before
+// it starts, and with the reason if it will not.
+//
+// It exits with 0 if all is well, and with 2 if it could not do what it was
+// asked to: broken input, wrong usage, no cluster. 1 is for commands that found
+// something.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/webhook"
+)
+
+func newPolicy() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "policy",
+		Short: "Show and check policies",
+		Args:  cobra.NoArgs,
+		RunE:  needsCommand,
+	}
+	c.AddCommand(newPolicyList(), newPolicyExplain(), newPolicyCheck())
+	return c
+}
+
+func newPolicyList() *cobra.Command {
+	var settings settingsFlags
+	var output string
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the policies",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			set, err := settings.load()
+			if err != nil {
+				return err
+			}
+			switch output {
+			case "json":
+				encoder := json.NewEncoder(c.OutOrStdout())
+				encoder.SetIndent("", "  ")
+				return encoder.Encode(set.Policies())
+			case "text":
+				table := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+				fmt.Fprintln(table, "ID\tSEVERITY\tTRIGGERS\tTITLE")
+				for _, p := range set.Policies() {
+					fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", p.ID, p.Severity, triggers(p), p.Title)
+				}
+				return table.Flush()
+			default:
+				return fmt.Errorf("unknown output %q: use text or json", output)
+			}
+		},
+	}
+	settings.addPolicies(c.Flags())
+	c.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return c
+}
+
+func triggers(p policies.Policy) string {
+	var names []string
+	for _, t := range p.Triggers {
+		names = append(names, string(t))
+	}
+	return strings.Join(names, ",")
+}
+
+func newPolicyExplain() *cobra.Command {
+	var settings settingsFlags
+	c := &cobra.Command{
+		Use:   "explain ID",
+		Short: "Explain a policy",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			set, err := settings.load()
+			if err != nil {
+				return err
+			}
+			all := set.Policies()
+			at := slices.IndexFunc(all, func(p policies.Policy) bool { return p.ID == args[0] })
+			if at < 0 {
+				return fmt.Errorf("there is no policy %q%s (see: termguard policy list)", args[0], webhook.Nearest(args[0], idsOf(set)))
+			}
+			p, out := all[at], c.OutOrStdout()
+			fmt.Fprintf(out, "%s: %s\n", p.ID, p.Title)
+			fmt.Fprintf(out, "severity %s, asked on %s\n", p.Severity, triggers(p))
+			for _, part := range []struct{ title, text string }{
+				{"What hangs", p.Description}, {"The way out", p.Remedy}, {"What it cannot see", p.Limits},
+			} {
+				fmt.Fprintf(out, "\n%s\n%s\n", part.title, wrap(part.text))
+			}
+			fmt.Fprintln(out, "\nSources")
+			for _, r := range p.RelatedResources {
+				fmt.Fprintf(out, "  %s %s\n", r.Ref, r.Description)
+			}
+			return nil
+		},
+	}
+	settings.addPolicies(c.Flags())
+	return c
+}
+
+// wrap fills lines of at most 80 characters, two of them in front.
+func wrap(text string) string {
+	var lines []string
+	line := " "
+	for _, word := range strings.Fields(text) {
+		if len(line)+1+len(word) > 80 && line != " " {
+			lines = append(lines, line)
+			line = " "
+		}
+		line += " " + word
+	}
+	return strings.Join(append(lines, line), "\n")
+}
+
+func newPolicyCheck() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FOLDER...",
+		Short: "Check policies of your own: that they compile, and say what they are",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			none, err := policies.Load(policies.Embedded())
+			if err != nil {
+				return err
+			}
+			set, err := (&settingsFlags{policies: args}).load()
+			if err != nil {
+				return err
+			}
+			if _, err := policies.NewEngine(c.Context(), set, policies.EngineOptions{}); err != nil {
+				return err
+			}
+			n := len(set.Policies()) - len(none.Policies())
+			if n == 0 {
+				return fmt.Errorf("no policy in %s: a policy is a folder with FOLDER.rego in it", strings.Join(args, ", "))
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%d of %d policies are yours, and all compile\n", n, len(set.Policies()))
+			return nil
+		},
+	}
+}

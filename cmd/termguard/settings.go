@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/webhook"
+)
+
+// settingsFlags are the policies and the configuration that a command goes by.
+type settingsFlags struct {
+	config   string
+	policies []string
+}
+
+func (f *settingsFlags) addConfig(flags *pflag.FlagSet) {
+	flags.StringVar(&f.config, "config", "", "configuration `FILE`, kind Config (default: none)")
+}
+
+func (f *settingsFlags) addPolicies(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.policies, "policies", nil, "`FOLDER` with policies beyond those in the binary, one in each of its folders (may be repeated)")
+}
+
+// load returns the policies, in the binary and in the folders.
+func (f *settingsFlags) load() (*policies.Set, error) {
+	from := []fs.FS{policies.Embedded()}
+	for _, folder := range f.policies {
+		from = append(from, policies.Dir(folder))
+	}
+	return policies.Load(from...)
+}
+
+// read returns the configuration, checked against the policies.
+func (f *settingsFlags) read(set *policies.Set) (webhook.Config, error) {
+	if f.config == "" {
+		return webhook.Config{}, nil
+	}
+	file, err := os.Open(f.config)
+	if err != nil {
+		return webhook.Config{}, fmt.Errorf("read configuration: %w", err)
+	}
+	defer file.Close()
+	config, err := webhook.ReadConfig(file, idsOf(set))
+	if err != nil {
+		return config, fmt.Errorf("configuration %s: %w", f.config, err)
+	}
+	return config, nil
+}
+
+func idsOf(set *policies.Set) []string {
+	var ids []string
+	for _, p := range set.Policies() {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
