@@ -1,0 +1,371 @@
+// Package deploy_test holds the manifests to what they promise.
+package deploy_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	certmanagerv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apiserver/pkg/admission"
+	admissioncel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/cel/environment"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+
+	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/webhook"
+)
+
+// manifests are the documents of a folder, kustomization and patches left out,
+// decoded strictly.
+func manifests(t *testing.T, folder string) []runtime.Object {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, certmanagerv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	var objects []runtime.Object
+	for _, file := range kustomization(t, folder).Resources {
+		if strings.HasPrefix(file, "..") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(folder, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+		for {
+			document, err := documents.Read()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			object, _, err := decoder.Decode(document, nil, nil)
+			if err != nil {
+				t.Fatalf("%s/%s: %v", folder, file, err)
+			}
+			objects = append(objects, object)
+		}
+	}
+	return objects
+}
+
+type kustomize struct {
+	Resources []string
+	Patches   []struct{ Path string }
+}
+
+func kustomization(t *testing.T, folder string) kustomize {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(folder, "kustomization.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var k kustomize
+	if err := yaml.Unmarshal(text, &k); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func find[T runtime.Object](t *testing.T, objects []runtime.Object) T {
+	t.Helper()
+	for _, o := range objects {
+		if found, ok := o.(T); ok {
+			return found
+		}
+	}
+	t.Fatalf("no %T", *new(T))
+	return *new(T)
+}
+
+func TestManifests(t *testing.T) {
+	for _, folder := range []string{"base", "overlays/cert-manager"} {
+		used := []string{"kustomization.yaml"}
+		k := kustomization(t, folder)
+		for _, r := range k.Resources {
+			if !strings.HasPrefix(r, "..") {
+				used = append(used, r)
+			}
+		}
+		for _, p := range k.Patches {
+			if p.Path != "" {
+				used = append(used, p.Path)
+			}
+		}
+		var present []string
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			present = append(present, e.Name())
+		}
+		slices.Sort(used)
+		if diff := cmp.Diff(present, used); diff != "" {
+			t.Errorf("%s: files: -present, +used:\n%s", folder, diff)
+		}
+		for _, o := range manifests(t, folder) {
+			m := o.(metav1.Object)
+			if m.GetLabels()["app.kubernetes.io/name"] != "termguard" {
+				t.Errorf("%s: %T %s has no label of termguard's: nobody finds it to uninstall", folder, o, m.GetName())
+			}
+			if len(m.GetFinalizers()) > 0 || len(m.GetOwnerReferences()) > 0 {
+				t.Errorf("%s: %T %s could outstay its deletion", folder, o, m.GetName())
+			}
+		}
+	}
+}
+
+func TestConfigIsRead(t *testing.T) {
+	set, err := policies.Load(policies.Embedded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, p := range set.Policies() {
+		ids = append(ids, p.ID)
+	}
+	config, err := webhook.ReadConfig(strings.NewReader(find[*corev1.ConfigMap](t, manifests(t, "base")).Data["config.yaml"]), ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Enforcement.Default != webhook.Warn {
+		t.Errorf("shipped default is %q: nobody asked for more than warnings", config.Enforcement.Default)
+	}
+}
+
+// What is granted beyond reading is written down here, too.
+func TestRightsToWrite(t *testing.T) {
+	objects := manifests(t, "base")
+	got := map[string]string{}
+	note := func(where string, list []rbacv1.PolicyRule) {
+		for _, r := range list {
+			for _, verb := range r.Verbs {
+				if !slices.Contains([]string{"get", "list", "watch"}, verb) {
+					got[where+" "+verb+" "+strings.Join(r.APIGroups, ",")+"/"+strings.Join(r.Resources, ",")] = strings.Join(r.ResourceNames, ",")
+				}
+			}
+		}
+	}
+	note("everywhere", find[*rbacv1.ClusterRole](t, objects).Rules)
+	note("at home", find[*rbacv1.Role](t, objects).Rules)
+	want := map[string]string{
+		"everywhere create /events": "",
+		"everywhere patch /events":  "",
+		"everywhere patch admissionregistration.k8s.io/validatingwebhookconfigurations": "termguard",
+		"at home create /secrets": "",
+		"at home update /secrets": "termguard-ca",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rights to write: -want, +got:\n%s", diff)
+	}
+}
+
+func TestNamesAgree(t *testing.T) {
+	objects := manifests(t, "base")
+	deployment := find[*appsv1.Deployment](t, objects)
+	service := find[*corev1.Service](t, objects)
+	if diff := cmp.Diff(service.Spec.Selector, deployment.Spec.Template.Labels); diff != "" {
+		t.Errorf("the Service selects other pods: -selector, +labels:\n%s", diff)
+	}
+	if !*deployment.Spec.Template.Spec.SecurityContext.RunAsNonRoot || !*deployment.Spec.Template.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem {
+		t.Error("the pod has rights that it does not need")
+	}
+	for _, w := range find[*admissionv1.ValidatingWebhookConfiguration](t, objects).Webhooks {
+		s := w.ClientConfig.Service
+		if s == nil || s.Namespace != service.Namespace || s.Name != service.Name || *s.Path != webhook.Path || *s.Port != service.Spec.Ports[0].Port {
+			t.Errorf("%s calls %+v", w.Name, w.ClientConfig)
+		}
+		if *w.FailurePolicy != admissionv1.Ignore || *w.TimeoutSeconds != 1 || *w.SideEffects != admissionv1.SideEffectClassNoneOnDryRun || *w.MatchPolicy != admissionv1.Equivalent {
+			t.Errorf("%s is not harmless", w.Name)
+		}
+	}
+}
+
+// asker is who makes a request.
+var (
+	person              = &user.DefaultInfo{Name: "ann", Groups: []string{"system:authenticated"}}
+	admin               = &user.DefaultInfo{Name: "kubernetes-admin", Groups: []string{"system:masters", "system:authenticated"}}
+	kubelet             = &user.DefaultInfo{Name: "system:node:n1", Groups: []string{"system:nodes", "system:authenticated"}}
+	apiserver           = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:masters"}}
+	controllerManager   = &user.DefaultInfo{Name: "system:kube-controller-manager", Groups: []string{"system:authenticated"}}
+	namespaceController = account("kube-system", "namespace-controller")
+	garbageCollector    = account("kube-system", "generic-garbage-collector")
+	termguard           = account("termguard-system", "termguard")
+	addon               = account("kube-system", "metrics-server")
+	lookalike           = account("kube-systems", "namespace-controller")
+)
+
+func account(namespace, name string) user.Info {
+	return &user.DefaultInfo{
+		Name:   "system:serviceaccount:" + namespace + ":" + name,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+	}
+}
+
+func object(pairs ...any) *unstructured.Unstructured {
+	metadata := map[string]any{"name": "x"}
+	for i := 0; i < len(pairs); i += 2 {
+		metadata[pairs[i].(string)] = pairs[i+1]
+	}
+	return &unstructured.Unstructured{Object: map[string]any{"metadata": metadata}}
+}
+
+func TestSelectsExactlyWhatMatters(t *testing.T) {
+	const (
+		onDelete   = "delete.termguard.dev"
+		onEdit     = "finalizers.termguard.dev"
+		onFinalize = "finalize.termguard.dev"
+	)
+	plain, held := object(), object("finalizers", []any{"a/b"})
+	labelled := object("labels", map[string]any{"a": "b"})
+	dying := object("finalizers", []any{"a/b"}, "deletionTimestamp", "2026-11-21T07:00:00Z")
+	core := func(resource string) schema.GroupVersionResource {
+		return schema.GroupVersionResource{Version: "v1", Resource: resource}
+	}
+	kialis := schema.GroupVersionResource{Group: "kiali.io", Version: "v1alpha1", Resource: "kialis"}
+	knative := schema.GroupVersionResource{Group: "serving.knative.dev", Version: "v1", Resource: "services"}
+	deployments := appsv1.SchemeGroupVersion.WithResource("deployments")
+	foreground, background := metav1.DeletePropagationForeground, metav1.DeletePropagationBackground
+	cases := map[string]struct {
+		who         user.Info
+		operation   admission.Operation
+		resource    schema.GroupVersionResource
+		subresource string
+		old, now    *unstructured.Unstructured
+		options     runtime.Object
+		want        []string
+	}{
+		"person deletes namespace":                       {who: person, operation: admission.Delete, resource: core("namespaces"), old: plain, want: []string{onDelete}},
+		"admin deletes namespace":                        {who: admin, operation: admission.Delete, resource: core("namespaces"), old: plain, want: []string{onDelete}},
+		"person deletes namespace without options":       {who: person, operation: admission.Delete, resource: core("namespaces"), old: plain, options: noOptions, want: []string{onDelete}},
+		"person deletes pod":                             {who: person, operation: admission.Delete, resource: core("pods"), old: plain, want: []string{onDelete}},
+		"person deletes pod again":                       {who: person, operation: admission.Delete, resource: core("pods"), old: dying},
+		"kubelet deletes pod":                            {who: kubelet, operation: admission.Delete, resource: core("pods"), old: dying, options: &metav1.DeleteOptions{GracePeriodSeconds: new(int64)}},
+		"kubelet deletes pod that nobody else deletes":   {who: kubelet, operation: admission.Delete, resource: core("pods"), old: plain, options: &metav1.DeleteOptions{GracePeriodSeconds: new(int64)}},
+		"person deletes deployment":                      {who: person, operation: admission.Delete, resource: deployments, old: plain, want: []string{onDelete}},
+		"add-on in kube-system deletes deployment":       {who: addon, operation: admission.Delete, resource: deployments, old: plain, want: []string{onDelete}},
+		"garbage collector deletes deployment":           {who: garbageCollector, operation: admission.Delete, resource: deployments, old: plain},
+		"namespace controller deletes held object":       {who: namespaceController, operation: admission.Delete, resource: kialis, old: held},
+		"controller of a lookalike deletes held object":  {who: lookalike, operation: admission.Delete, resource: kialis, old: held, want: []string{onDelete}},
+		"controller manager deletes pod":                 {who: controllerManager, operation: admission.Delete, resource: core("pods"), old: plain},
+		"API server deletes APIService":                  {who: apiserver, operation: admission.Delete, resource: schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}, old: plain},
+		"termguard deletes namespace":                    {who: termguard, operation: admission.Delete, resource: core("namespaces"), old: plain},
+		"person deletes configmap":                       {who: person, operation: admission.Delete, resource: core("configmaps"), old: plain},
+		"person deletes configmap in the background":     {who: person, operation: admission.Delete, resource: core("configmaps"), old: plain, options: &metav1.DeleteOptions{PropagationPolicy: &background}},
+		"person deletes configmap in the foreground":     {who: person, operation: admission.Delete, resource: core("configmaps"), old: plain, options: &metav1.DeleteOptions{PropagationPolicy: &foreground}, want: []string{onDelete}},
+		"person deletes configmap with finalizer":        {who: person, operation: admission.Delete, resource: core("configmaps"), old: held, want: []string{onDelete}},
+		"person deletes it again":                        {who: person, operation: admission.Delete, resource: core("configmaps"), old: dying},
+		"person deletes custom resource":                 {who: person, operation: admission.Delete, resource: kialis, old: plain},
+		"person deletes custom resource with finalizer":  {who: person, operation: admission.Delete, resource: kialis, old: held, want: []string{onDelete}},
+		"person deletes service of another API":          {who: person, operation: admission.Delete, resource: knative, old: plain},
+		"person evicts pod":                              {who: person, operation: admission.Create, resource: core("pods"), subresource: "eviction", now: plain, options: &metav1.CreateOptions{}, want: []string{onDelete}},
+		"taint eviction evicts pod":                      {who: account("kube-system", "node-controller"), operation: admission.Create, resource: core("pods"), subresource: "eviction", now: plain, options: &metav1.CreateOptions{}},
+		"person creates pod":                             {who: person, operation: admission.Create, resource: core("pods"), now: plain, options: &metav1.CreateOptions{}},
+		"person creates configmap with finalizer":        {who: person, operation: admission.Create, resource: core("configmaps"), now: held, options: &metav1.CreateOptions{}},
+		"person runs a command in pod":                   {who: person, operation: admission.Connect, resource: core("pods"), subresource: "exec", now: plain, options: noOptions},
+		"person labels configmap":                        {who: person, operation: admission.Update, resource: core("configmaps"), old: plain, now: labelled, options: &metav1.UpdateOptions{}},
+		"person labels object with finalizer":            {who: person, operation: admission.Update, resource: kialis, old: held, now: object("finalizers", []any{"a/b"}, "labels", map[string]any{"a": "b"}), options: &metav1.UpdateOptions{}},
+		"person removes finalizer":                       {who: person, operation: admission.Update, resource: kialis, old: held, now: plain, options: &metav1.UpdateOptions{}, want: []string{onEdit}},
+		"person removes finalizer of what is deleted":    {who: person, operation: admission.Update, resource: kialis, old: dying, now: object("deletionTimestamp", "2026-11-21T07:00:00Z"), options: &metav1.UpdateOptions{}, want: []string{onEdit}},
+		"person adds finalizer":                          {who: person, operation: admission.Update, resource: core("configmaps"), old: plain, now: held, options: &metav1.UpdateOptions{}, want: []string{onEdit}},
+		"operator removes its finalizer":                 {who: account("kiali", "operator"), operation: admission.Update, resource: kialis, old: dying, now: object("deletionTimestamp", "2026-11-21T07:00:00Z"), options: &metav1.UpdateOptions{}, want: []string{onEdit}},
+		"garbage collector removes foregroundDeletion":   {who: garbageCollector, operation: admission.Update, resource: deployments, old: held, now: plain, options: &metav1.UpdateOptions{}},
+		"PVC protection removes its finalizer":           {who: account("kube-system", "pvc-protection-controller"), operation: admission.Update, resource: core("persistentvolumeclaims"), old: held, now: plain, options: &metav1.UpdateOptions{}},
+		"kubelet renews its lease":                       {who: kubelet, operation: admission.Update, resource: schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}, old: plain, now: plain, options: &metav1.UpdateOptions{}},
+		"status update":                                  {who: person, operation: admission.Update, resource: kialis, subresource: "status", old: held, now: plain, options: &metav1.UpdateOptions{}},
+		"person finalizes namespace":                     {who: person, operation: admission.Update, resource: core("namespaces"), subresource: "finalize", old: dying, now: dying, options: &metav1.UpdateOptions{}, want: []string{onFinalize}},
+		"namespace controller finalizes namespace":       {who: namespaceController, operation: admission.Update, resource: core("namespaces"), subresource: "finalize", old: dying, now: dying, options: &metav1.UpdateOptions{}},
+		"namespace controller updates namespace status":  {who: namespaceController, operation: admission.Update, resource: core("namespaces"), subresource: "status", old: dying, now: dying, options: &metav1.UpdateOptions{}},
+		"person updates namespace without finalizers":    {who: person, operation: admission.Update, resource: core("namespaces"), old: plain, now: labelled, options: &metav1.UpdateOptions{}},
+		"person takes finalizer from namespace metadata": {who: person, operation: admission.Update, resource: core("namespaces"), old: dying, now: object("deletionTimestamp", "2026-11-21T07:00:00Z"), options: &metav1.UpdateOptions{}, want: []string{onEdit}},
+	}
+	configuration := find[*admissionv1.ValidatingWebhookConfiguration](t, manifests(t, "base"))
+	compiler := admissioncel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	matchers := map[string]matchconditions.Matcher{}
+	fail := admissionv1.Fail // an expression that fails must not pass for one that does not match
+	for _, w := range configuration.Webhooks {
+		var conditions []admissioncel.ExpressionAccessor
+		for _, c := range w.MatchConditions {
+			conditions = append(conditions, (*matchconditions.MatchCondition)(&c))
+		}
+		matchers[w.Name] = matchconditions.NewMatcher(
+			compiler.CompileCondition(conditions, admissioncel.OptionalVariableDeclarations{HasAuthorizer: true}, environment.NewExpressions),
+			&fail, "webhook", "validating", w.Name)
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if tc.options == nil {
+				tc.options = &metav1.DeleteOptions{}
+			}
+			if tc.options == noOptions {
+				tc.options = nil
+			}
+			kind := schema.GroupVersionKind{Group: tc.resource.Group, Version: tc.resource.Version, Kind: "X"}
+			attributes := admission.NewAttributesRecord(orNil(tc.now), orNil(tc.old), kind, "demo", "x", tc.resource, tc.subresource, tc.operation, tc.options, false, tc.who)
+			versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: kind, VersionedObject: orNil(tc.now), VersionedOldObject: orNil(tc.old)}
+			var got []string
+			for _, w := range configuration.Webhooks {
+				if !slices.ContainsFunc(w.Rules, func(r admissionv1.RuleWithOperations) bool {
+					matcher := rules.Matcher{Rule: r, Attr: attributes}
+					return matcher.Matches()
+				}) {
+					continue
+				}
+				result := matchers[w.Name].Match(context.Background(), versioned, nil, nil)
+				if result.Error != nil {
+					t.Errorf("%s: %v", w.Name, result.Error)
+				}
+				if result.Matches {
+					got = append(got, w.Name)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("webhooks called: -want, +got:\n%s", diff)
+			}
+		})
+	}
+	if want := slices.Sorted(maps.Keys(matchers)); !slices.Equal(want, []string{onDelete, onFinalize, onEdit}) {
+		t.Errorf("webhooks: %q", want)
+	}
+}
+
+// noOptions stands for a request without options.
+var noOptions runtime.Object = &metav1.Status{}
+
+// orNil keeps a nil pointer from becoming an interface that is not nil.
+func orNil(u *unstructured.Unstructured) runtime.Object {
+	if u == nil {
+		return nil
+	}
+	return u
+}
