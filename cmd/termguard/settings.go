@@ -29,6 +29,9 @@ func (f *settingsFlags) addPolicies(flags *pflag.FlagSet) {
 func (f *settingsFlags) load() (*policies.Set, error) {
 	from := []fs.FS{policies.Embedded()}
 	for _, folder := range f.policies {
+		if _, err := os.ReadDir(folder); err != nil {
+			return nil, fmt.Errorf("read policies: %w", err)
+		}
 		from = append(from, policies.Dir(folder))
 	}
 	return policies.Load(from...)
