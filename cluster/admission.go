@@ -51,6 +51,7 @@ var (
 		Name:   "system:serviceaccount:kube-system:namespace-controller",
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"},
 	}
+	apiServer          = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:masters", "system:authenticated"}}
 	namespacesResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
 
@@ -186,6 +187,9 @@ func (w *World) blockedBy(h *hook, namespace string) []any {
 			}
 			if held := r.heldIn[namespace]; held > 0 {
 				add(admission.Update, r.Resource, "", held, nil)
+				if name == "customresourcedefinitions.apiextensions.k8s.io" { // their cleanup finalizer goes by way of the status
+					add(admission.Update, r.Resource, "status", held, apiServer)
+				}
 			}
 		}
 	}
@@ -193,6 +197,9 @@ func (w *World) blockedBy(h *hook, namespace string) []any {
 		res := Resource{GroupVersionResource: namespacesResource}
 		add(admission.Update, res, "finalize", 1, namespaceController)
 		add(admission.Update, res, "status", 1, namespaceController)
+		if own, _ := lookup(w.doc, "namespaces", namespace, "finalizers").([]any); len(own) > 0 {
+			add(admission.Update, res, "", 1, nil)
+		}
 	}
 	return requests
 }
