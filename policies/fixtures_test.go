@@ -59,13 +59,17 @@ type request struct {
 	Groups      []string       `json:"groups"`
 	Options     map[string]any `json:"options"`
 	DryRun      bool           `json:"dryRun"`
+	// Of an UPDATE that edits finalizers: those that it leaves in the metadata
+	// of the object, or, with subresource finalize, in its spec. The document
+	// is the object as it was before.
+	Finalizers []string `json:"finalizers"`
 }
 
 func (r request) trigger() policies.Trigger {
 	switch {
 	case r.Operation == "DELETE", r.Subresource == "eviction":
 		return policies.Delete
-	case r.Subresource == "finalize":
+	case r.Finalizers != nil:
 		return policies.FinalizerEdit
 	}
 	return policies.Apply
@@ -207,6 +211,16 @@ func (f fixture) input(t testing.TB, world *cluster.World) map[string]any {
 		} else {
 			review["oldObject"] = target.object.Object
 		}
+	case policies.FinalizerEdit:
+		object, left := target.object.DeepCopy(), make([]any, len(r.Finalizers))
+		for i, finalizer := range r.Finalizers {
+			left[i] = finalizer
+		}
+		place := map[bool]string{true: "spec", false: "metadata"}[r.Subresource == "finalize"]
+		if err := unstructured.SetNestedSlice(object.Object, left, place, "finalizers"); err != nil {
+			t.Fatalf("%s: %v", f.file, err)
+		}
+		review["object"], review["oldObject"] = object.Object, target.object.Object
 	default:
 		review["object"] = target.object.Object
 	}

@@ -43,3 +43,30 @@ evicting if {
 	input.request.subResource == "eviction"
 	resource == "pods"
 }
+
+# finished are the phases of a pod in which the API server sets the grace period
+# to 0 (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).
+finished := {"Succeeded", "Failed"}
+
+# stopped nodes stop no pod: their kubelet is silent, or has no runtime.
+stopped(node) if node.ready == "Unknown"
+
+stopped(node) if contains(node.message, "container runtime is down")
+
+# harmless is what makes a node not ready while its kubelet still stops pods.
+# Whatever else the message names outweighs it.
+harmless(node) if {
+	some excuse in ["NetworkPluginNotReady", "cni plugin not initialized", "CSINode is not yet initialized", "missing node capacity"]
+	contains(explained(node), excuse)
+	every trouble in ["is not healthy", "container runtime not ready", "runtime status check", "shutting down"] {
+		not contains(explained(node), trouble)
+	}
+}
+
+# explained is why a node is not ready.
+explained(node) := sprintf("%s: %s", [node.reason, node.message])
+
+# plural is the word for so many.
+plural(1, one, _) := one
+
+plural(n, _, many) := many if n != 1

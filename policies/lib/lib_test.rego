@@ -44,3 +44,8 @@ test_evicting if {
 	lib.evicting with input as request("CREATE", "", "pods", {"subResource": "eviction"})
 	not lib.evicting with input as request("CREATE", "", "pods", {})
 }
+
+test_plural if {
+	lib.plural(1, "pod", "pods") == "pod"
+	lib.plural(0, "pod", "pods") == "pods"
+}

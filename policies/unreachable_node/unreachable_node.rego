@@ -37,7 +37,7 @@ deny contains finding(name, node, pods, "will") if {
 	some name, pods in waiting
 	node := data.cluster.notReady[name]
 	not node.outOfService
-	stopped(node)
+	lib.stopped(node)
 }
 
 # The delete that an eviction causes is not shown to admission.
@@ -46,15 +46,15 @@ warn contains finding(name, node, pods, "will") if {
 	some name, pods in waiting
 	node := data.cluster.notReady[name]
 	not node.outOfService
-	stopped(node)
+	lib.stopped(node)
 }
 
 warn contains finding(name, node, pods, "may") if {
 	some name, pods in waiting
 	node := data.cluster.notReady[name]
 	not node.outOfService
-	not stopped(node)
-	not harmless(node)
+	not lib.stopped(node)
+	not lib.harmless(node)
 }
 
 # waiting are the pods that need their kubelet to go, by node: how many, the
@@ -68,14 +68,14 @@ waiting[pod.spec.nodeName] := {"count": 1, "names": [lib.name], "namespace": lib
 	lib.deleting
 	lib.resource == "pods"
 	pod := input.request.oldObject
-	not pod.status.phase in finished
+	not pod.status.phase in lib.finished
 	grace(object.get(pod.spec, "terminationGracePeriodSeconds", 30)) != 0
 }
 
 waiting[pod.node] := {"count": 1, "names": [lib.name], "namespace": lib.namespace} if {
 	lib.evicting
 	pod := data.cluster.pods[lib.namespace][lib.name]
-	not pod.phase in finished
+	not pod.phase in lib.finished
 	grace(object.get(pod, "gracePeriodSeconds", 30)) != 0
 }
 
@@ -93,10 +93,6 @@ used[node] := pods if {
 	data.cluster.notReady[node]
 }
 
-# finished are the phases in which the API server sets the grace period to 0
-# (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).
-finished := {"Succeeded", "Failed"}
-
 # grace is the grace period of the request; of the pod, if it names none.
 grace(spec) := seconds if {
 	some seconds in requested
@@ -106,30 +102,13 @@ requested contains input.request.options.gracePeriodSeconds if lib.deleting
 
 requested contains input.request.object.deleteOptions.gracePeriodSeconds if lib.evicting
 
-# stopped nodes stop no pod: their kubelet is silent, or has no runtime.
-stopped(node) if node.ready == "Unknown"
-
-stopped(node) if contains(node.message, "container runtime is down")
-
-# harmless is what makes a node not ready while its kubelet still stops pods.
-# Whatever else the message names outweighs it.
-harmless(node) if {
-	some excuse in ["NetworkPluginNotReady", "cni plugin not initialized", "CSINode is not yet initialized", "missing node capacity"]
-	contains(explained(node), excuse)
-	every trouble in ["is not healthy", "container runtime not ready", "runtime status check", "shutting down"] {
-		not contains(explained(node), trouble)
-	}
-}
-
-explained(node) := sprintf("%s: %s", [node.reason, node.message])
-
 finding(name, node, pods, certainty) := {
 	"msg": sprintf("%s on node %s, which %s, so %s %s stay Terminating", [who(pods), name, state(node), pronoun(pods.count), certainty]),
 	"objects": array.concat(
 		[{"resource": "nodes", "namespace": "", "name": name}],
 		[{"resource": "pods", "namespace": pods.namespace, "name": pod} | some pod in pods.names],
 	),
-	"evidence": [sprintf("node %s has Ready=%s since %s, %s", [name, node.ready, node.since, explained(node)])],
+	"evidence": [sprintf("node %s has Ready=%s since %s, %s", [name, node.ready, node.since, lib.explained(node)])],
 	"remedy": sprintf(
 		concat(" ", [
 			"Bring node %[1]s back, and its pods go by themselves. If the machine is off for good: kubectl delete node %[1]s, or",
@@ -162,7 +141,7 @@ state(node) := sprintf("does not answer (%s)", [node.reason]) if node.ready == "
 
 state(node) := "has no container runtime" if {
 	node.ready != "Unknown"
-	stopped(node)
+	lib.stopped(node)
 }
 
-state(node) := sprintf("is not ready (%s)", [node.reason]) if not stopped(node)
+state(node) := sprintf("is not ready (%s)", [node.reason]) if not lib.stopped(node)
