@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -19,15 +21,16 @@ const Version = "v1.36.3"
 
 // components are the programs of the lab and the packages they are built from,
 // in the nested module test/components/kubernetes.
-var components = map[string]string{
-	"etcd":                    "go.etcd.io/etcd/server/v3",
-	"kube-apiserver":          "k8s.io/kubernetes/cmd/kube-apiserver",
-	"kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
-	"kubectl":                 "k8s.io/kubernetes/cmd/kubectl",
-	"kubemark":                "k8s.io/kubernetes/cmd/kubemark",
+var components = []struct{ name, pkg string }{
+	{"etcd", "go.etcd.io/etcd/server/v3"},
+	{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
+	{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"},
+	{"kubectl", "k8s.io/kubernetes/cmd/kubectl"},
+	{"node", "./node"},
+	{"sample-apiserver", "./sampleapiserver"},
 }
 
-var buildFlags = []string{"-trimpath", "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=" + Version}
+var buildFlags = []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=" + Version}
 
 // Build makes sure that the components are built and returns their folder, in
 // the user's cache, by version. It says what it does on progress. Two builds at
@@ -41,23 +44,18 @@ func Build(ctx context.Context, progress io.Writer) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the user's cache folder (set HOME or XDG_CACHE_HOME): %w", err)
 	}
-	sum := sha256.New()
-	for _, name := range []string{"go.mod", "go.sum"} {
-		data, err := os.ReadFile(filepath.Join(source, name))
-		if err != nil {
-			return "", fmt.Errorf("read the components' module: %w", err)
-		}
-		sum.Write(data)
+	key, err := buildKey(source)
+	if err != nil {
+		return "", fmt.Errorf("read the components' module: %w", err)
 	}
-	fmt.Fprint(sum, buildFlags, runtime.Version())
-	dir := filepath.Join(cache, "termguard", "components", fmt.Sprintf("kubernetes-%s-%.6x", Version, sum.Sum(nil)))
+	dir := filepath.Join(cache, "termguard", "components", "kubernetes-"+Version+"-"+key)
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return "", err
 	}
-	unlock, err := lock(dir + ".lock")
+	unlock, err := lock(ctx, dir+".lock", progress)
 	if err != nil {
 		return "", err
 	}
@@ -66,40 +64,73 @@ func Build(ctx context.Context, progress io.Writer) (string, error) {
 		return dir, nil // somebody else built it while this one waited
 	}
 
-	partial, err := os.MkdirTemp(filepath.Dir(dir), "building-")
-	if err != nil {
+	partial := dir + ".partial"
+	if err := os.RemoveAll(partial); err != nil { // of a build that was killed
 		return "", err
 	}
 	defer os.RemoveAll(partial)
 	started := time.Now()
-	fmt.Fprintf(progress, "lab: building etcd, kube-apiserver, kube-controller-manager, kubectl and kubemark %s from Go modules; once, 3 to 10 minutes\n", Version)
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
+	elapsed := func() time.Duration { return time.Since(started).Round(time.Second) }
+	fmt.Fprintf(progress, "lab: building etcd and Kubernetes %s from Go modules into %s: once, 3 to 10 minutes on two cores\n", Version, dir)
+	for i, c := range components {
+		done := make(chan error, 1)
+		go func() { done <- build(ctx, source, filepath.Join(partial, c.name), c.pkg) }()
 		ticker := time.NewTicker(15 * time.Second)
-		defer ticker.Stop()
-		for {
+		for waiting := true; waiting; {
 			select {
-			case <-done:
-				return
+			case err := <-done:
+				if err != nil {
+					return "", fmt.Errorf("build %s: %w", c.name, err)
+				}
+				waiting = false
 			case <-ticker.C:
-				fmt.Fprintf(progress, "lab: still building, %s so far\n", time.Since(started).Round(time.Second))
+				fmt.Fprintf(progress, "lab: building %s (%d of %d), %s so far\n", c.name, i+1, len(components), elapsed())
 			}
 		}
-	}()
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kubemark"} {
-		cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, buildFlags...), "-o", filepath.Join(partial, name), components[name])...)
-		cmd.Dir = source
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=mod", "GOWORK=off")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
-		}
-		fmt.Fprintf(progress, "lab: built %s after %s\n", name, time.Since(started).Round(time.Second))
+		ticker.Stop()
 	}
 	if err := os.Rename(partial, dir); err != nil {
 		return "", fmt.Errorf("keep the built components: %w", err)
 	}
+	fmt.Fprintf(progress, "lab: built after %s\n", elapsed())
 	return dir, nil
+}
+
+// buildKey is a short hash of what decides how the components come out.
+func buildKey(source string) (string, error) {
+	sum := sha256.New()
+	for _, name := range []string{"go.mod", "go.sum", filepath.Join("node", "main.go"), filepath.Join("sampleapiserver", "main.go")} {
+		data, err := os.ReadFile(filepath.Join(source, name))
+		if err != nil {
+			return "", err
+		}
+		sum.Write(data)
+	}
+	fmt.Fprint(sum, components, buildFlags, runtime.Version(), runtime.GOARCH)
+	return fmt.Sprintf("%.6x", sum.Sum(nil)), nil
+}
+
+func build(ctx context.Context, source, target, pkg string) error {
+	args := append([]string{"build"}, buildFlags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "-o", target, pkg)...)
+	cmd.Dir = source
+	// Without cgo and a workspace, whatever the user's settings are.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=", "GOARCH=")
+	// The compilers that it starts die with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := startChild(cmd); err != nil {
+		return err
+	}
+	if err := cmd.Wait(); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("%w\n%s", err, strings.TrimSpace(out.String()))
+	}
+	return nil
 }
 
 // componentsModule is the folder of the nested module, beside this file.
@@ -110,21 +141,38 @@ func componentsModule() (string, error) {
 	}
 	dir := filepath.Join(filepath.Dir(file), "..", "components", "kubernetes")
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
-		return "", fmt.Errorf("find the components' module (run from a checkout): %w", err)
+		return "", fmt.Errorf("find the components' module (run from a checkout, without -trimpath): %w", err)
 	}
 	return dir, nil
 }
 
 // lock takes an exclusive lock on a file; the kernel drops it should the
 // process die.
-func lock(path string) (unlock func(), err error) {
+func lock(ctx context.Context, path string, progress io.Writer) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", path, err)
+	ticker := time.NewTicker(200 * time.Millisecond)
+	defer ticker.Stop()
+	for said := false; ; {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		if !said {
+			fmt.Fprintln(progress, "lab: another process is building the components: waiting for it")
+			said = true
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, fmt.Errorf("wait for the build of another process: %w", context.Cause(ctx))
+		case <-ticker.C:
+		}
 	}
-	return func() { f.Close() }, nil
 }

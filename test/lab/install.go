@@ -1,9 +1,10 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"time"
+	"slices"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,10 +27,12 @@ func (l *Lab) ServiceAccountConfig(ctx context.Context, namespace, name string) 
 	return config, nil
 }
 
-// RunDeployment runs the first container of a Deployment as a process of this
-// machine, in place of a kubelet: the given program, with the arguments of the
-// Deployment and the rights of its service account, listening on the ClusterIP
-// of a Service. Arguments in extra come last and win.
+// RunDeployment plays the kubelet for a Deployment on the host network: it runs
+// the given program in place of the first container, as a process of this
+// machine, with the container's arguments, the rights of its service account,
+// and listening on the ClusterIP of a Service. These arguments come last, so
+// that they win: --kubeconfig FILE, --listen CLUSTERIP:443 and --health-listen
+// CLUSTERIP:8081, then extra. The API server sees no pod.
 func (l *Lab) RunDeployment(ctx context.Context, namespace, name, service, program string, extra ...string) (*Process, error) {
 	client, err := l.Client()
 	if err != nil {
@@ -39,7 +42,8 @@ func (l *Lab) RunDeployment(ctx context.Context, namespace, name, service, progr
 	if err != nil {
 		return nil, fmt.Errorf("read Deployment %s/%s: %w", namespace, name, err)
 	}
-	config, err := l.ServiceAccountConfig(ctx, namespace, deployment.Spec.Template.Spec.ServiceAccountName)
+	pod := deployment.Spec.Template.Spec
+	config, err := l.ServiceAccountConfig(ctx, namespace, cmp.Or(pod.ServiceAccountName, "default"))
 	if err != nil {
 		return nil, err
 	}
@@ -51,17 +55,7 @@ func (l *Lab) RunDeployment(ctx context.Context, namespace, name, service, progr
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{}, deployment.Spec.Template.Spec.Containers[0].Args...)
-	args = append(args, "--kubeconfig", kubeconfig, "--listen", address+":443", "--health-listen", address+":8081")
-	process, err := l.StartProcess(namespace+"-"+name, program, append(args, extra...)...)
-	if err != nil {
-		return nil, err
-	}
-	return process, nil
-}
-
-// Await waits for a condition, up to a limit; where it does not come, the error
-// shows what the lab's processes printed last.
-func (l *Lab) Await(ctx context.Context, limit time.Duration, what string, condition func(context.Context) (bool, error)) error {
-	return l.await(ctx, limit, what, condition)
+	args := slices.Concat(pod.Containers[0].Args,
+		[]string{"--kubeconfig", kubeconfig, "--listen", address + ":443", "--health-listen", address + ":8081"}, extra)
+	return l.StartProcess(namespace+"-"+name, program, args...)
 }

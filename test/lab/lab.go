@@ -1,18 +1,23 @@
 // Package lab runs a real Kubernetes control plane on this machine: etcd,
 // kube-apiserver and kube-controller-manager by their own binaries, on loopback
 // addresses of their own, and nodes with the real kubelet code over a fake
-// runtime (kubemark).
+// runtime. There is no scheduler: pods that should run name their node.
 //
 // Each lab takes one network 127.N.0.0/16 as its Service network. All of it is
 // loopback, so a Service's ClusterIP is an address that a process of this
 // machine can listen on: what the API server calls through a Service reference
 // (webhooks, extension API servers) is real, without kube-proxy. A Service with
-// nothing listening is refused at once, as with kube-proxy.
+// nothing listening is refused at once, as with kube-proxy. The API server itself
+// listens on the ClusterIP of the kubernetes Service.
+//
+// It needs Linux: loopback is all of 127.0.0.0/8 there, and the kernel ends the
+// children of a process that dies.
 package lab
 
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +26,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -40,9 +46,9 @@ type Options struct {
 	// Progress is where the lab says what it does. Defaults to os.Stderr.
 	Progress io.Writer
 	// NodeGrace is how long a node may be silent before it counts as not
-	// ready (kube-controller-manager, --node-monitor-grace-period). A kubelet
-	// renews its lease every 10 s. Defaults to 22 s, to be quick where
-	// Kubernetes takes 50 s.
+	// ready (kube-controller-manager, --node-monitor-grace-period). A lab's
+	// kubelets give six signs of life in that time. Defaults to 12 s, to be
+	// quick where Kubernetes takes 50 s; at least 4 s.
 	NodeGrace time.Duration
 }
 
@@ -56,25 +62,32 @@ type Lab struct {
 	front    *authority
 	watchdog io.Closer
 
-	mu        sync.Mutex
-	processes []*Process // in the order they started
+	mu                    sync.Mutex
+	etcd, server, manager *Process
+	processes             []*Process // the others that run, in the order they started
 
 	config     *rest.Config
 	kubeconfig string
 }
 
-// Start brings a lab up. It takes about 10 s once the components are built.
+// Start brings a lab up. It takes about 4 s once the components are built (two
+// cores, idle). ctx bounds the start, not the life of the lab: call Stop. Should
+// this process die without it, processes and files go all the same.
 func Start(ctx context.Context, options Options) (l *Lab, err error) {
 	if options.Progress == nil {
 		options.Progress = os.Stderr
 	}
 	if options.NodeGrace == 0 {
-		options.NodeGrace = 22 * time.Second
+		options.NodeGrace = 12 * time.Second
+	}
+	if options.NodeGrace < 4*time.Second {
+		return nil, fmt.Errorf("a node grace of %s: a lease lasts whole seconds, so at least 4s", options.NodeGrace)
 	}
 	bin, err := Build(ctx, options.Progress)
 	if err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	l = &Lab{options: options, bin: bin}
 	defer func() {
 		if err != nil {
@@ -97,6 +110,7 @@ func Start(ctx context.Context, options Options) (l *Lab, err error) {
 	if err := l.startControlPlane(ctx); err != nil {
 		return l, err
 	}
+	fmt.Fprintf(options.Progress, "lab: control plane %s up after %.1fs, logs in %s\n", Version, time.Since(began).Seconds(), l.dir)
 	return l, nil
 }
 
@@ -123,13 +137,10 @@ func claimNetwork() (string, net.Listener, error) {
 	return "", nil, errors.New("all of 127.96.0.0/16 to 127.249.0.0/16 are in use: stop other labs first")
 }
 
-// watchdog removes the lab's folder, and what kubemark writes beside it (it
-// takes no other folder than /tmp, but logs the names), once this process
-// closes the pipe or dies.
+// watchdog removes the lab's folder once this process closes the pipe or dies.
+// Then the lab's processes are being killed too, and may still write.
 func watchdog(dir string) (io.Closer, error) {
-	const script = `cat >/dev/null
-grep -ohE '/tmp/(hollow-kubelet[.][0-9]+|kubelet_remote_[0-9]+[.]sock)' "$1"/node-*.log 2>/dev/null | sort -u | xargs -r rm -rf --
-rm -rf -- "$1" || { sleep 1; rm -rf -- "$1"; }`
+	const script = `cat >/dev/null; for i in 1 2 3 4 5; do rm -rf -- "$1" 2>/dev/null && exit; sleep 1; done`
 	cmd := exec.Command("sh", "-c", script, "watchdog", dir)
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -149,8 +160,10 @@ func (c closer) Close() error { return c() }
 // environment is that of every child: the lab's own kubeconfig and folder for
 // temporary files, never the user's.
 func (l *Lab) environment() []string {
-	env := []string{"KUBECONFIG=" + filepath.Join(l.dir, "admin.kubeconfig"), "TMPDIR=" + l.dir, "HOME=" + l.dir, "PATH=" + l.bin + ":" + os.Getenv("PATH"), "KUBECTL_KUBERC=false"}
-	return env
+	return []string{
+		"KUBECONFIG=" + filepath.Join(l.dir, "admin.kubeconfig"), "KUBECTL_KUBERC=false",
+		"HOME=" + l.dir, "TMPDIR=" + l.dir, "PATH=" + l.bin + ":" + os.Getenv("PATH"),
+	}
 }
 
 func (l *Lab) apiserver() string { return l.network + ".0.1" }
@@ -179,9 +192,11 @@ func (l *Lab) prepare() error {
 	if err := l.writePair(l.clients, "service-account", "service-account", nil, nil); err != nil {
 		return err
 	}
-	if l.config, err = l.ConfigFor("admin", "system:masters"); err != nil {
+	token := rand.Text()
+	if _, err := l.write("tokens.csv", fmt.Appendf(nil, "%s,admin,admin,system:masters\n", token)); err != nil {
 		return err
 	}
+	l.config = &rest.Config{Host: "https://" + l.apiserver() + ":443", QPS: -1, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: l.clients.pem()}}
 	if l.kubeconfig, err = l.WriteKubeconfig("admin", l.config); err != nil {
 		return err
 	}
@@ -193,22 +208,50 @@ func (l *Lab) prepare() error {
 	return err
 }
 
-func (l *Lab) startControlPlane(ctx context.Context) error {
+// etcdURL is where etcd listens: out of the way of the Services' addresses,
+// which the API server hands out from all of the network at random.
+func (l *Lab) etcdURL() string { return "http://" + l.network + ".255.1:2379" }
+
+func (l *Lab) startControlPlane(ctx context.Context) (err error) {
 	file := func(name string) string { return filepath.Join(l.dir, name) }
-	etcd := "http://" + l.network + ".255.1:2379"
 	peer := "http://" + l.network + ".255.1:2380"
-	if _, err := l.run("etcd", "etcd", "--data-dir", file("etcd"), "--unsafe-no-fsync", "--log-level", "warn",
-		"--listen-client-urls", etcd, "--advertise-client-urls", etcd, "--listen-peer-urls", peer,
+	if l.etcd, err = l.start("etcd", filepath.Join(l.bin, "etcd"), "--data-dir", file("etcd"), "--unsafe-no-fsync", "--log-level", "warn",
+		"--listen-client-urls", l.etcdURL(), "--advertise-client-urls", l.etcdURL(), "--listen-peer-urls", peer,
 		"--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer); err != nil {
 		return err
 	}
-	if _, err := l.run("kube-apiserver", "kube-apiserver",
-		"--etcd-servers", etcd,
+	if err := l.startAPIServer(ctx); err != nil {
+		return err
+	}
+	if l.manager, err = l.start("kube-controller-manager", filepath.Join(l.bin, "kube-controller-manager"),
+		"--kubeconfig", file("controller-manager.kubeconfig"),
+		"--use-service-account-credentials=true", "--leader-elect=false", "--secure-port=0",
+		"--service-account-private-key-file", file("service-account.key"), "--root-ca-file", file("ca.crt"),
+		"--service-cluster-ip-range", l.network+".0.0/16",
+		"--node-monitor-period=1s", "--node-monitor-grace-period", l.options.NodeGrace.String(),
+		"--concurrent-namespace-syncs=50", "--kube-api-qps=200", "--kube-api-burst=400",
+	); err != nil {
+		return err
+	}
+	client, err := l.Client()
+	if err != nil {
+		return err
+	}
+	return l.Await(ctx, 60*time.Second, "the controller-manager to make the default service account", func(ctx context.Context) (bool, error) {
+		_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
+		return err == nil, nil
+	})
+}
+
+func (l *Lab) startAPIServer(ctx context.Context) error {
+	file := func(name string) string { return filepath.Join(l.dir, name) }
+	server, err := l.start("kube-apiserver", filepath.Join(l.bin, "kube-apiserver"),
+		"--etcd-servers", l.etcdURL(),
 		"--bind-address", l.apiserver(), "--secure-port", "443",
 		// Nobody dials it: the kubernetes Service's ClusterIP is the API server itself.
 		"--advertise-address", "192.0.2.1", "--endpoint-reconciler-type", "none",
 		"--tls-cert-file", file("apiserver.crt"), "--tls-private-key-file", file("apiserver.key"),
-		"--client-ca-file", file("ca.crt"),
+		"--client-ca-file", file("ca.crt"), "--token-auth-file", file("tokens.csv"),
 		"--authorization-mode", "Node,RBAC",
 		"--service-account-issuer", "https://kubernetes.default.svc",
 		"--service-account-key-file", file("service-account.key"), "--service-account-signing-key-file", file("service-account.key"),
@@ -219,30 +262,25 @@ func (l *Lab) startControlPlane(ctx context.Context) error {
 		"--requestheader-extra-headers-prefix", "X-Remote-Extra-",
 		"--proxy-client-cert-file", file("front-proxy.crt"), "--proxy-client-key-file", file("front-proxy.key"),
 		"--allow-privileged", "--profiling=false",
-	); err != nil {
-		return err
-	}
-	if err := l.waitReady(ctx); err != nil {
-		return err
-	}
-	if _, err := l.run("kube-controller-manager", "kube-controller-manager",
-		"--kubeconfig", file("controller-manager.kubeconfig"),
-		"--use-service-account-credentials=true", "--leader-elect=false", "--secure-port=0",
-		"--service-account-private-key-file", file("service-account.key"), "--root-ca-file", file("ca.crt"),
-		"--service-cluster-ip-range", l.network+".0.0/16",
-		"--node-monitor-period=1s", "--node-monitor-grace-period", l.options.NodeGrace.String(),
-		"--concurrent-namespace-syncs=50", "--kube-api-qps=200", "--kube-api-burst=400",
-	); err != nil {
-		return err
-	}
-	client, err := kubernetes.NewForConfig(l.config)
+	)
 	if err != nil {
 		return err
 	}
-	return l.await(ctx, 60*time.Second, "the controller-manager to make the default service account", func(ctx context.Context) (bool, error) {
-		_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
-		return err == nil, nil
-	})
+	l.mu.Lock()
+	l.server = server
+	l.mu.Unlock()
+	return l.waitReady(ctx)
+}
+
+// RestartAPIServer kills the API server and starts it again, on the same address.
+func (l *Lab) RestartAPIServer(ctx context.Context) error {
+	l.mu.Lock()
+	server := l.server
+	l.mu.Unlock()
+	if server != nil {
+		server.Kill()
+	}
+	return l.startAPIServer(ctx)
 }
 
 func (l *Lab) waitReady(ctx context.Context) error {
@@ -251,7 +289,7 @@ func (l *Lab) waitReady(ctx context.Context) error {
 		return err
 	}
 	client := &http.Client{Transport: transport, Timeout: 2 * time.Second}
-	return l.await(ctx, 60*time.Second, "the API server to be ready", func(context.Context) (bool, error) {
+	return l.Await(ctx, 60*time.Second, "the API server to be ready", func(context.Context) (bool, error) {
 		response, err := client.Get(l.config.Host + "/readyz")
 		if err != nil {
 			return false, nil
@@ -261,17 +299,14 @@ func (l *Lab) waitReady(ctx context.Context) error {
 	})
 }
 
-// await polls for a condition and, where it does not come, says what the lab's
-// processes printed last.
-func (l *Lab) await(ctx context.Context, limit time.Duration, what string, condition wait.ConditionWithContextFunc) error {
+// Await polls for a condition, up to a limit. Where it does not come, or a
+// process of the lab ends by itself, the error shows what they printed last; it
+// is a context.DeadlineExceeded if only the limit has passed.
+func (l *Lab) Await(ctx context.Context, limit time.Duration, what string, condition wait.ConditionWithContextFunc) error {
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		for _, p := range l.processes {
-			select {
-			case <-p.done:
-				return false, fmt.Errorf("%s ended: %w", p.name, errors.Join(p.err))
-			default:
+		for _, p := range l.running() {
+			if err := p.failed(); err != nil {
+				return false, err
 			}
 		}
 		return condition(ctx)
@@ -280,10 +315,24 @@ func (l *Lab) await(ctx context.Context, limit time.Duration, what string, condi
 		return nil
 	}
 	var logs strings.Builder
-	for _, p := range l.processes {
+	for _, p := range l.running() {
 		fmt.Fprintf(&logs, "\n--- %s\n%s", p.name, tail(p.Log(), 15))
 	}
 	return fmt.Errorf("wait for %s: %w%s", what, err, logs.String())
+}
+
+// running are the lab's processes that are not ended on purpose, in the order
+// that they started, but the control plane first.
+func (l *Lab) running() []*Process {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []*Process
+	for _, p := range []*Process{l.etcd, l.server, l.manager} {
+		if p != nil {
+			all = append(all, p)
+		}
+	}
+	return append(all, l.processes...)
 }
 
 func tail(text string, lines int) string {
@@ -291,13 +340,9 @@ func tail(text string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// run starts one of the components.
-func (l *Lab) run(name, component string, args ...string) (*Process, error) {
-	return l.StartProcess(name, filepath.Join(l.bin, component), args...)
-}
-
-// StartProcess runs a program as part of the lab: with the lab's environment,
-// its output in the lab's folder, stopped when the lab is.
+// StartProcess runs a program as part of the lab: with the lab's environment
+// (KUBECONFIG is the administrator's), its output in the lab's folder as
+// NAME.log, stopped when the lab is. Ending by itself fails what Await waits for.
 func (l *Lab) StartProcess(name, program string, args ...string) (*Process, error) {
 	p, err := l.start(name, program, args...)
 	if err != nil {
@@ -309,27 +354,25 @@ func (l *Lab) StartProcess(name, program string, args ...string) (*Process, erro
 	return p, nil
 }
 
-// forget takes a process that was ended on purpose out of the lab's care.
-func (l *Lab) forget(p *Process) {
+// Forget takes a process that is ended on purpose out of the lab's care: that it
+// is gone is no failure, and Stop leaves it alone. Process.Kill and Stop do this.
+func (l *Lab) Forget(p *Process) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i, other := range l.processes {
-		if other == p {
-			l.processes = append(l.processes[:i], l.processes[i+1:]...)
-			return
+	for _, part := range []**Process{&l.etcd, &l.server, &l.manager} {
+		if *part == p {
+			*part = nil
 		}
 	}
+	l.processes = slices.DeleteFunc(l.processes, func(other *Process) bool { return other == p })
 }
 
-// Stop ends the lab, last started first: an API server that loses etcd first
-// never exits. Nothing is left behind.
+// Stop ends the lab, last started first and the control plane at the end, etcd
+// last of all: an API server that loses etcd first never exits. Nothing is left
+// behind.
 func (l *Lab) Stop() {
-	l.mu.Lock()
-	processes := l.processes
-	l.processes = nil
-	l.mu.Unlock()
-	for i := len(processes) - 1; i >= 0; i-- {
-		if err := processes[i].Stop(); err != nil {
+	for _, p := range slices.Backward(l.running()) {
+		if err := p.Stop(); err != nil {
 			fmt.Fprintln(l.options.Progress, "lab:", err)
 		}
 	}
@@ -347,10 +390,11 @@ func (l *Lab) Dir() string { return l.dir }
 // Config connects as an administrator (system:masters).
 func (l *Lab) Config() *rest.Config { return rest.CopyConfig(l.config) }
 
-// Kubeconfig is the path of a kubeconfig for Config.
+// Kubeconfig is the path of a kubeconfig for Config, in the lab's folder.
 func (l *Lab) Kubeconfig() string { return l.kubeconfig }
 
-// ConfigFor connects as a user, by a certificate that the lab issues.
+// ConfigFor connects as a user, by a certificate that the lab issues: any name
+// and groups will do. What it may is for RBAC to say.
 func (l *Lab) ConfigFor(user string, groups ...string) (*rest.Config, error) {
 	certPEM, keyPEM, err := l.clients.issue(user, groups, nil)
 	if err != nil {
@@ -362,7 +406,7 @@ func (l *Lab) ConfigFor(user string, groups ...string) (*rest.Config, error) {
 	}, nil
 }
 
-// WriteKubeconfig writes a kubeconfig into the lab's folder.
+// WriteKubeconfig writes a kubeconfig into the lab's folder and returns its path.
 func (l *Lab) WriteKubeconfig(name string, config *rest.Config) (string, error) {
 	kubeconfig := clientcmdapi.NewConfig()
 	kubeconfig.Clusters["lab"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
@@ -382,7 +426,8 @@ type Result struct {
 	Code           int
 }
 
-// Kubectl runs the lab's kubectl as an administrator.
+// Kubectl runs the lab's kubectl as an administrator. An exit code other than 0
+// is not an error, only a kubectl that could not run or outlived ctx.
 func (l *Lab) Kubectl(ctx context.Context, args ...string) (Result, error) {
 	return l.KubectlWith(ctx, "", args...)
 }
@@ -392,10 +437,17 @@ func (l *Lab) KubectlWith(ctx context.Context, stdin string, args ...string) (Re
 	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "kubectl"), args...)
 	cmd.Env = l.environment()
 	cmd.Dir = l.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
-	err := cmd.Run()
+	if err := startChild(cmd); err != nil {
+		return Result{}, fmt.Errorf("run kubectl: %w", err)
+	}
+	err := cmd.Wait()
 	result := Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: cmd.ProcessState.ExitCode()}
+	if ctx.Err() != nil {
+		return result, fmt.Errorf("kubectl %s: %w", strings.Join(args, " "), context.Cause(ctx))
+	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return result, fmt.Errorf("run kubectl: %w", err)

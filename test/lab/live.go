@@ -4,11 +4,16 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -75,13 +80,14 @@ func release(ctx context.Context, objects dynamic.ResourceInterface, name, final
 }
 
 // Serve answers HTTPS on port 443 of a Service's ClusterIP until ctx ends, and
-// returns the certificate authority for its caBundle.
+// returns the certificate authority for its caBundle. For what must be there
+// before it listens, such as the caBundle of a webhook, see CABundle.
 func (l *Lab) Serve(ctx context.Context, namespace, service string, handler http.Handler) (caBundle []byte, err error) {
 	address, err := l.ClusterIP(ctx, namespace, service)
 	if err != nil {
 		return nil, err
 	}
-	certPEM, keyPEM, err := l.clients.issue(service, nil, []string{service + "." + namespace + ".svc"}, address)
+	certPEM, keyPEM, err := l.clients.issue(service, nil, serviceNames(namespace, service), address)
 	if err != nil {
 		return nil, err
 	}
@@ -89,14 +95,55 @@ func (l *Lab) Serve(ctx context.Context, namespace, service string, handler http
 	if err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", address+":443")
+	var listener net.Listener
+	err = l.Await(ctx, 10*time.Second, "the address of Service "+namespace+"/"+service, func(ctx context.Context) (bool, error) {
+		listener, err = new(net.ListenConfig).Listen(ctx, "tcp", address+":443")
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return false, nil // the one before is on its way out
+		}
+		return err == nil, err
+	})
 	if err != nil {
 		return nil, err
 	}
-	server := &http.Server{Handler: handler, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}}
+	server := &http.Server{
+		Handler:   handler,
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
+		ErrorLog:  log.New(io.Discard, "", 0), // the API server hangs up on a backend as it likes
+	}
 	go server.ServeTLS(listener, "", "") //nolint:errcheck // ends with ctx
 	context.AfterFunc(ctx, func() { server.Close() })
-	return l.clients.pem(), nil
+	return l.CABundle(), nil
+}
+
+// CABundle is the authority of whatever Serve serves, in PEM.
+func (l *Lab) CABundle() []byte { return l.clients.pem() }
+
+// serviceNames are those that the API server expects in a backend's certificate.
+func serviceNames(namespace, service string) []string {
+	return []string{service + "." + namespace + ".svc"}
+}
+
+// SampleAPIServer runs k8s.io/sample-apiserver on the ClusterIP of a Service: a
+// real extension API server, for wardle.example.com/v1alpha1 (flunders, fischers)
+// and v1beta1 (flunders), kept in the lab's etcd. It runs as an administrator.
+// The APIService is for the caller to create; caBundle is CABundle. Kill and
+// Stop take it away again. With "--protobuf" in args it fails in the way
+// described at test/components/kubernetes/sampleapiserver.
+func (l *Lab) SampleAPIServer(ctx context.Context, namespace, service string, args ...string) (*Process, error) {
+	address, err := l.ClusterIP(ctx, namespace, service)
+	if err != nil {
+		return nil, err
+	}
+	name := namespace + "-" + service
+	if err := l.writePair(l.clients, name, service, nil, serviceNames(namespace, service), address); err != nil {
+		return nil, err
+	}
+	file := func(name string) string { return filepath.Join(l.dir, name) }
+	return l.StartProcess(name, filepath.Join(l.bin, "sample-apiserver"), append([]string{
+		"--etcd-servers", l.etcdURL(), "--bind-address", address, "--secure-port", "443",
+		"--tls-cert-file", file(name + ".crt"), "--tls-private-key-file", file(name + ".key"),
+		"--kubeconfig", l.kubeconfig, "--authentication-kubeconfig", l.kubeconfig, "--authorization-kubeconfig", l.kubeconfig}, args...)...)
 }
 
 // Review is a webhook that answers every review with a decision.
@@ -116,8 +163,28 @@ func Review(decide func(request map[string]any) (allowed bool, message string)) 
 	})
 }
 
+// Allow is a webhook that allows everything.
+func Allow() http.Handler {
+	return Review(func(map[string]any) (bool, string) { return true, "" })
+}
+
+// Deny is a webhook that refuses everything, with a message.
+func Deny(message string) http.Handler {
+	return Review(func(map[string]any) (bool, string) { return false, message })
+}
+
+// Hang takes requests and never answers, until the caller hangs up.
+func Hang() http.Handler {
+	return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // with the body read, the server notices the hang-up
+		<-r.Context().Done()
+	})
+}
+
 // ExtensionAPI serves the discovery of one API group with one namespaced
-// resource that has no objects: the least that makes an APIService available.
+// resource that has no objects: the least that makes an APIService available,
+// for groups that no published server of this size has. See SampleAPIServer for
+// a real one.
 func ExtensionAPI(group, version, resource, kind string, verbs ...string) http.Handler {
 	list := metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: group + "/" + version,

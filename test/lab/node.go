@@ -3,8 +3,7 @@ package lab
 import (
 	"context"
 	"fmt"
-	"net"
-	"strconv"
+	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,15 +11,16 @@ import (
 )
 
 // Node is a node of the lab: the kubelet's own code over a fake runtime
-// (k8s.io/kubernetes, cmd/kubemark). Pods bound to it become Running and ready,
-// and go the way the kubelet takes them away.
+// (test/components/kubernetes/node). Pods bound to it become Running and ready,
+// and go the way the kubelet takes them away. Probes and mounts are fakes.
 type Node struct {
 	Name    string
 	lab     *Lab
 	process *Process
 }
 
-// StartNode starts a node and waits until it is ready.
+// StartNode starts a node and waits until it is ready. A node of a name that
+// was there before comes back.
 func (l *Lab) StartNode(ctx context.Context, name string) (*Node, error) {
 	config, err := l.ConfigFor("system:node:"+name, "system:nodes")
 	if err != nil {
@@ -30,14 +30,10 @@ func (l *Lab) StartNode(ctx context.Context, name string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	process, err := l.run("node-"+name, "kubemark", "--morph=kubelet", "--name", name, "--kubeconfig", kubeconfig,
-		"--kubelet-port", strconv.Itoa(port), "--kubelet-read-only-port=0", "--use-host-image-service=false",
-		"--kube-api-qps=100", "--kube-api-burst=200",
-		"-v=3") // from here on it logs the socket that the watchdog removes
+	// The kubelet renews its lease after a quarter of its duration; see NodeGrace.
+	lease := (l.options.NodeGrace * 4 / 6).Truncate(time.Second)
+	process, err := l.StartProcess("node-"+name, filepath.Join(l.bin, "node"), "-name", name, "-kubeconfig", kubeconfig,
+		"-dir", filepath.Join(l.dir, "node-"+name), "-lease", lease.String())
 	if err != nil {
 		return nil, err
 	}
@@ -47,21 +43,26 @@ func (l *Lab) StartNode(ctx context.Context, name string) (*Node, error) {
 
 // Kill ends the node's kubelet as a power cut would. The node is not ready once
 // Options.NodeGrace has passed: see AwaitReady.
-func (n *Node) Kill() {
-	n.lab.forget(n.process)
-	n.process.Kill()
-}
+func (n *Node) Kill() { n.process.Kill() }
 
-// AwaitReady waits until the node's Ready condition has a status.
+// Stop ends the node's kubelet with SIGTERM. It does not drain the node; pods
+// stay bound to it as with Kill.
+func (n *Node) Stop() error { return n.process.Stop() }
+
+// Process is the node's kubelet: freeze it with SIGSTOP, or read its log.
+func (n *Node) Process() *Process { return n.process }
+
+// AwaitReady waits until the node's Ready condition has a status: "Unknown" is
+// that of a node that went silent.
 func (n *Node) AwaitReady(ctx context.Context, status corev1.ConditionStatus) error {
 	client, err := n.lab.Client()
 	if err != nil {
 		return err
 	}
-	return n.lab.await(ctx, 2*time.Minute, fmt.Sprintf("node %s to have Ready=%s", n.Name, status), func(ctx context.Context) (bool, error) {
+	return n.lab.Await(ctx, 2*time.Minute, fmt.Sprintf("node %s to have Ready=%s", n.Name, status), func(ctx context.Context) (bool, error) {
 		node, err := client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
 		if err != nil {
-			return false, nil
+			return false, nil // not registered yet
 		}
 		for _, c := range node.Status.Conditions {
 			if c.Type == corev1.NodeReady {
@@ -70,13 +71,4 @@ func (n *Node) AwaitReady(ctx context.Context, status corev1.ConditionStatus) er
 		}
 		return false, nil
 	})
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }

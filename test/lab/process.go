@@ -17,8 +17,9 @@ type Process struct {
 	name string
 	log  string
 	cmd  *exec.Cmd
+	lab  *Lab
 	done chan struct{}
-	err  error
+	err  error // of Wait, once done is closed
 }
 
 // spawn runs functions on one thread that lives as long as the process: the
@@ -35,6 +36,13 @@ var spawn = func() chan func() {
 	return work
 }()
 
+// startChild starts a command so that Pdeathsig means the death of this process.
+func startChild(cmd *exec.Cmd) error {
+	started := make(chan error)
+	spawn <- func() { started <- cmd.Start() }
+	return <-started
+}
+
 // start runs a program with its output in a file of the lab.
 func (l *Lab) start(name, program string, args ...string) (*Process, error) {
 	logPath := filepath.Join(l.dir, name+".log")
@@ -43,14 +51,12 @@ func (l *Lab) start(name, program string, args ...string) (*Process, error) {
 		return nil, err
 	}
 	defer out.Close()
-	p := &Process{name: name, log: logPath, cmd: exec.Command(program, args...), done: make(chan struct{})}
+	p := &Process{name: name, log: logPath, cmd: exec.Command(program, args...), lab: l, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.Dir = l.dir
 	p.cmd.Env = l.environment()
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	started := make(chan error)
-	spawn <- func() { started <- p.cmd.Start() }
-	if err := <-started; err != nil {
+	if err := startChild(p.cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	go func() {
@@ -75,11 +81,13 @@ func (p *Process) Log() string {
 	return string(data)
 }
 
-// Signal sends a signal to the process.
+// Signal sends a signal to the process: syscall.SIGSTOP freezes it,
+// syscall.SIGCONT lets it go on.
 func (p *Process) Signal(signal os.Signal) error { return p.cmd.Process.Signal(signal) }
 
 // Kill ends the process at once and waits until it is gone.
 func (p *Process) Kill() {
+	p.lab.Forget(p)
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.done
 }
@@ -87,16 +95,33 @@ func (p *Process) Kill() {
 // Stop asks the process to end, waits until it is gone, and kills it where it
 // does not go within 15 s.
 func (p *Process) Stop() error {
+	p.lab.Forget(p)
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); errors.Is(err, os.ErrProcessDone) {
 		<-p.done
 		return nil
 	}
 	_ = p.cmd.Process.Signal(syscall.SIGCONT) // a stopped process would not see the SIGTERM
+	timer := time.NewTimer(15 * time.Second)
+	defer timer.Stop()
 	select {
 	case <-p.done:
 		return nil
-	case <-time.After(15 * time.Second):
-		p.Kill()
+	case <-timer.C:
+		_ = p.cmd.Process.Kill()
+		<-p.done
 		return fmt.Errorf("%s did not stop within 15s of SIGTERM and was killed", p.name)
+	}
+}
+
+// failed is the error of a process that has ended.
+func (p *Process) failed() error {
+	select {
+	case <-p.done:
+		if p.err == nil {
+			return fmt.Errorf("%s ended by itself", p.name)
+		}
+		return fmt.Errorf("%s ended by itself: %w", p.name, p.err)
+	default:
+		return nil
 	}
 }
