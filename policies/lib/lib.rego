@@ -70,3 +70,16 @@ explained(node) := sprintf("%s: %s", [node.reason, node.message])
 plural(1, one, _) := one
 
 plural(n, _, many) := many if n != 1
+
+# person is true where nothing tells that software makes the request: it is
+# neither a service account nor part of the control plane or a node. Some
+# distributions call their administrator system:admin.
+default person := false
+
+person if not startswith(user, "system:")
+
+person if user == "system:admin"
+
+default user := ""
+
+user := input.request.userInfo.username

@@ -49,3 +49,13 @@ test_plural if {
 	lib.plural(1, "pod", "pods") == "pod"
 	lib.plural(0, "pod", "pods") == "pods"
 }
+
+test_person if {
+	lib.person with input as {"request": {}}
+	every name in ["", "ada", "system:admin"] {
+		lib.person with input as {"request": {"userInfo": {"username": name}}}
+	}
+	every name in ["system:serviceaccount:ops:op", "system:kube-controller-manager", "system:node:n1"] {
+		not lib.person with input as {"request": {"userInfo": {"username": name}}}
+	}
+}

@@ -1,0 +1,76 @@
+# METADATA
+# title: Finalizer taken out by hand while its owner runs
+# description: >-
+#   A finalizer stands for work that is to be done before its object goes: delete
+#   a load balancer, a volume, rows in a database. Who takes it out while the
+#   software that does this work runs, makes the object go at once and leaves
+#   behind what it guarded, with nothing left that points at it.
+# related_resources:
+#   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
+#     description: What finalizers are for, and why not to remove them by hand.
+# custom:
+#   id: finalizer-stripped-while-controller-alive
+#   severity: high
+#   triggers: [finalizer-edit]
+#   remedy: >-
+#     Leave the finalizer and give its owner time; its log and the events of the
+#     object tell what it waits for. Last, if it is taken out all the same, clean up
+#     by hand what it guards: nothing else will.
+#   limits: >-
+#     Whether the owner would ever finish: it runs, and that is all that is known.
+#     Software that takes out what belongs to other software: only people are
+#     warned, and a service account that a person borrows counts as software.
+package termguard.finalizer_stripped_while_controller_alive
+
+import data.termguard.lib
+
+warn contains {
+	"msg": sprintf("finalizer %s is taken out by hand while %s: what it guards stays behind", [finalizer, runs(ownership)]),
+	"objects": [lib.target],
+	"evidence": object.get(ownership, "evidence", []),
+	"field": field,
+	"remedy": sprintf(
+		concat(" ", [
+			"Leave %[1]s in place and look at the log of %[2]s and at the events of the object.",
+			"Last, if you take it out all the same: do by hand what its owner does%[3]s, for nothing else will.",
+		]),
+		[finalizer, who(ownership), clears(ownership)],
+	),
+} if {
+	lib.person
+	some field, finalizer in taken
+	ownership := input.ownership[finalizer]
+	ownership.state == "alive"
+}
+
+# taken are the finalizers that the update takes out, by where each stood.
+taken[sprintf("metadata.finalizers[%d]", [i])] := finalizer if {
+	input.request.operation == "UPDATE"
+	object.get(input.request, "subResource", "") == ""
+	some i, finalizer in input.request.oldObject.metadata.finalizers
+	not finalizer in object.get(input.request.object, ["metadata", "finalizers"], [])
+}
+
+taken[sprintf("spec.finalizers[%d]", [i])] := finalizer if {
+	lib.resource == "namespaces"
+	input.request.operation == "UPDATE"
+	input.request.subResource == "finalize"
+	some i, finalizer in input.request.oldObject.spec.finalizers
+	not finalizer in object.get(input.request.object, ["spec", "finalizers"], [])
+}
+
+default owner(_) := ""
+
+owner(ownership) := ownership.owner
+
+runs(ownership) := sprintf("its owner, %s, runs", [owner(ownership)]) if owner(ownership) != ""
+
+runs(ownership) := "its owner runs" if owner(ownership) == ""
+
+who(ownership) := owner(ownership) if owner(ownership) != ""
+
+who(ownership) := "its owner" if owner(ownership) == ""
+
+clears(ownership) := sprintf(" (%s)", [ownership.clears]) if object.get(ownership, "clears", "") != ""
+
+clears(ownership) := "" if object.get(ownership, "clears", "") == ""

@@ -1,0 +1,76 @@
+# METADATA
+# title: Namespace ended by force
+# description: >-
+#   The namespace controller takes kubernetes out of spec.finalizers of a
+#   namespace when nothing is left in it. Who takes it out sooner, by an update of
+#   namespaces/finalize, makes the namespace disappear and what is in it stay:
+#   objects in a namespace that does not exist, which nothing deletes any more,
+#   whose finalizers nobody removes, and which are there again as soon as
+#   somebody creates a namespace of that name.
+# related_resources:
+#   - ref: https://kubernetes.io/docs/tasks/administer-cluster/namespaces/#deleting-a-namespace
+#     description: How namespaces are deleted.
+#   - ref: https://github.com/kubernetes/kubernetes/issues/77086
+#     description: Why there is no force delete of a namespace.
+# custom:
+#   id: forced-namespace-finalize
+#   severity: high
+#   triggers: [finalizer-edit]
+#   remedy: >-
+#     Find out what the namespace waits for (kubectl termguard check
+#     namespaces/NAME), mend that, and it finishes by itself. Or delete what is
+#     left in it first. Last, if it is ended by force all the same, write down what
+#     is in it: those objects stay in etcd, and what they stand for (load
+#     balancers, volumes, machines) stays in existence.
+#   limits: >-
+#     The numbers are those of the facts, a moment old. One ConfigMap and one
+#     ServiceAccount are taken for kube-root-ca.crt and default, which every
+#     namespace has. Events, leases, and objects of an API that cannot be read are
+#     not counted. Software that ends namespaces by force.
+package termguard.forced_namespace_finalize
+
+import data.termguard.lib
+
+warn contains {
+	"msg": sprintf(
+		"ending namespace %s by force leaves %d %s as orphans: %s",
+		[lib.name, total, lib.plural(total, "object", "objects"), listed],
+	),
+	"objects": [lib.target],
+	"evidence": described,
+	"field": sprintf("spec.finalizers[%d]", [i]),
+	"remedy": sprintf(
+		concat(" ", [
+			"kubectl termguard check namespaces/%[1]s tells what the namespace waits for: mend that, and it finishes by itself.",
+			"Last, by force: first save the list of what is in it,",
+			"for those objects stay in etcd without a namespace, and what they stand for stays in existence.",
+		]),
+		[lib.name],
+	),
+} if {
+	lib.resource == "namespaces"
+	input.request.subResource == "finalize"
+	input.request.operation == "UPDATE"
+	lib.person
+	not "kubernetes" in object.get(input.request.object, ["spec", "finalizers"], [])
+	some i, "kubernetes" in input.request.oldObject.spec.finalizers
+	total := sum([n | some n in orphans])
+	total > 0
+}
+
+# orphans are how many objects are left, by resource.
+orphans[resource] := left if {
+	some resource, n in data.cluster.counts[lib.name]
+	left := n - object.get(always, resource, 0)
+	left > 0
+}
+
+# always are the objects that every namespace has: kube-root-ca.crt and default.
+always := {"configmaps": 1, "serviceaccounts": 1}
+
+# described are the orphans, the most numerous first.
+described := [sprintf("%d %s", [pair[1], pair[2]]) | some pair in sort([[0 - n, n, resource] | some resource, n in orphans])]
+
+listed := concat(", ", described) if count(described) <= 3
+
+listed := sprintf("%s and %d more kinds", [concat(", ", array.slice(described, 0, 2)), count(described) - 2]) if count(described) > 3
