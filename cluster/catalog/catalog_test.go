@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // TestShipped holds the catalog in the binary to its own promises.
@@ -37,9 +35,6 @@ func TestShipped(t *testing.T) {
 		if !strings.HasPrefix(e.Source, "github.com/") || !strings.Contains(e.Source, ":") {
 			t.Errorf("%s: source %q is no file of a repository", e.key(), e.Source)
 		}
-	}
-	if _, err := parseVersions(shippedVersions); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -106,39 +101,6 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-func TestBugs(t *testing.T) {
-	tests := map[string]struct {
-		reason, component, version string
-		want                       []string
-	}{
-		"first affected":     {"the defect begins in 1.8.0", "kubernetes", "v1.8.0", []string{"daemonset-node-affinity"}},
-		"before":             {"1.7 does not sort in place", "kubernetes", "v1.7.16", nil},
-		"last of 1.10":       {"1.10 never got the fix", "kubernetes", "v1.10.13", []string{"daemonset-node-affinity"}},
-		"last affected":      {"1.11.2 has it", "kubernetes", "v1.11.2", []string{"daemonset-node-affinity"}},
-		"fixed":              {"1.11.3 has not", "kubernetes", "v1.11.3", nil},
-		"vendor suffix":      {"a vendor's build of 1.11.9 is fixed", "kubernetes", "v1.11.9-gke.1", nil},
-		"vendor, affected":   {"and one of 1.11.2 is not", "kubernetes", "v1.11.2-gke.18", []string{"daemonset-node-affinity"}},
-		"build metadata":     {"what follows a plus does not count", "kubernetes", "v1.11.3+coreos.0", nil},
-		"pre-release":        {"a release candidate comes before its release", "kubernetes", "v1.11.3-rc.1", []string{"daemonset-node-affinity"}},
-		"runtime":            {"as a node reports its runtime", "docker", "docker://17.3.2", []string{"docker-device-busy"}},
-		"newer runtime":      {"a current containerd", "containerd", "containerd://1.6.8", nil},
-		"not this component": {"a kubelet has no DaemonSet controller", "kubelet", "v1.11.2", nil},
-		"nonsense":           {"what does not parse has no known bugs", "kubernetes", "banana", nil},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			var got []string
-			for id := range Bugs(tc.component, tc.version) {
-				got = append(got, id)
-			}
-			slices.Sort(got)
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("%s: -want +got\n%s", tc.reason, diff)
-			}
-		})
-	}
-}
-
 func TestParseErrors(t *testing.T) {
 	tests := map[string]struct{ reason, text, want string }{
 		"no key":        {"nothing to match by", "- {resources: [pods], owner: x, component: in-cluster, source: x}", "exactly one of"},
@@ -169,9 +131,4 @@ func FuzzParse(f *testing.F) {
 			c.Lookup(e.Finalizer, "pods")
 		}
 	})
-}
-
-func FuzzBugs(f *testing.F) {
-	f.Add("v1.11.9-gke.1")
-	f.Fuzz(func(t *testing.T, version string) { Bugs("kubernetes", version) })
 }

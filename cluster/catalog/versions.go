@@ -2,7 +2,10 @@ package catalog
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -33,29 +36,53 @@ var bugs = sync.OnceValue(func() []Bug {
 	return list
 })
 
+// parseVersions reads a list of bugs in YAML. It refuses fields that it does
+// not know; errors name the entry.
 func parseVersions(data []byte) ([]Bug, error) {
 	var list []Bug
 	if err := yaml.UnmarshalStrict(data, &list); err != nil {
 		return nil, fmt.Errorf("parse versions: %w", err)
 	}
+	seen := map[string]bool{}
 	for i := range list {
 		b := &list[i]
-		affects, err := semver.ParseRange(b.Affected)
-		if err != nil {
-			return nil, fmt.Errorf("versions entry %d (%s): affected %q: %w", i+1, b.ID, b.Affected, err)
+		if err := b.check(); err != nil {
+			return nil, fmt.Errorf("versions entry %d (%s): %w", i+1, b.ID, err)
 		}
-		b.affects = affects
-		if b.ID == "" || b.Component == "" || b.Source == "" || b.Symptom == "" {
-			return nil, fmt.Errorf("versions entry %d (%s): id, component, symptom and source are needed", i+1, b.ID)
+		if seen[b.ID] {
+			return nil, fmt.Errorf("versions entry %d (%s): the id is taken", i+1, b.ID)
 		}
+		seen[b.ID] = true
 	}
 	return list, nil
 }
 
+func (b *Bug) check() error {
+	if b.ID == "" || b.FixedIn == "" || b.Symptom == "" || b.Source == "" {
+		return errors.New("id, fixedIn, symptom and source are needed")
+	}
+	if !slices.Contains([]string{"kubernetes", "kubelet", "docker", "containerd"}, b.Component) {
+		return fmt.Errorf("unknown component %q", b.Component)
+	}
+	affects, err := semver.ParseRange(b.Affected)
+	if err != nil {
+		return fmt.Errorf("affected %q: %w", b.Affected, err)
+	}
+	b.affects = affects
+	return nil
+}
+
 // Bugs returns the known bugs that a version of a component has, by id. It
 // takes versions as components report them: "v1.11.9-gke.1",
-// "docker://17.3.2". What does not parse has no known bugs.
+// "docker://17.3.2". A runtime's scheme must be that of the component. What
+// does not parse has no known bugs: the result is nil.
 func Bugs(component, version string) map[string]Bug {
+	if scheme, rest, found := strings.Cut(version, "://"); found {
+		if scheme != component {
+			return nil
+		}
+		version = rest
+	}
 	v, err := parseVersion(version)
 	if err != nil {
 		return nil
@@ -69,19 +96,28 @@ func Bugs(component, version string) map[string]Bug {
 	return found
 }
 
-// parseVersion drops a runtime's scheme and a vendor's suffix: "-gke.1" must
-// not make a version older than the release it is built from, as "-alpha.1",
-// "-beta.1" and "-rc.1" do.
+// versionPattern takes a version apart: its release, and what makes it a
+// pre-release. What else follows is a vendor's ("-gke.1", "+coreos.0", "-ce",
+// "~ds1", "-0ubuntu1").
+var versionPattern = regexp.MustCompile(`^\s*v?([0-9]+(?:\.[0-9]+){0,2})(?:[-~]((?:alpha|beta|rc)(?:\.?[0-9]+)*)(?:$|[^0-9A-Za-z]))?`)
+
+// parseVersion drops a vendor's suffix: "-gke.1" must not make a version older
+// than the release it is built from, as "-alpha.1", "-beta.1" and "-rc.1" do.
 func parseVersion(version string) (semver.Version, error) {
-	if _, rest, found := strings.Cut(version, "://"); found {
-		version = rest
+	parts := versionPattern.FindStringSubmatch(version)
+	if parts == nil {
+		return semver.Version{}, fmt.Errorf("%q is no version", version)
 	}
-	v, err := semver.ParseTolerant(version)
-	if err != nil {
+	v, err := semver.ParseTolerant(parts[1])
+	if err != nil || parts[2] == "" {
 		return v, err
 	}
-	if len(v.Pre) > 0 && v.Pre[0].VersionStr != "alpha" && v.Pre[0].VersionStr != "beta" && v.Pre[0].VersionStr != "rc" {
-		v.Pre = nil
+	for _, identifier := range strings.Split(parts[2], ".") {
+		pre, err := semver.NewPRVersion(identifier)
+		if err != nil {
+			return v, err
+		}
+		v.Pre = append(v.Pre, pre)
 	}
 	return v, nil
 }
