@@ -178,7 +178,7 @@ func (w *World) keepPod(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" {
 		facts["node"] = w.intern(pod.Spec.NodeName)
 	}
-	if grace := ptrOr(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds); grace != corev1.DefaultTerminationGracePeriodSeconds {
+	if grace := graceSeconds(pod); grace != corev1.DefaultTerminationGracePeriodSeconds {
 		facts["gracePeriodSeconds"] = int(grace)
 	}
 	if pod.DeletionTimestamp != nil {
@@ -230,14 +230,21 @@ func podIndexes(pod *corev1.Pod) [][]string {
 // all of it (pkg/kubelet/kuberuntime/kuberuntime_container.go,
 // minimumGracePeriodInSeconds).
 func stopSeconds(pod *corev1.Pod) int64 {
-	grace := ptrOr(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
-	if grace < 0 {
-		grace = 1 // the API server's own reading of a negative one
-	}
+	grace := graceSeconds(pod)
 	for _, c := range pod.Spec.Containers {
 		if grace > 0 && c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
 			return grace + 2
 		}
+	}
+	return grace
+}
+
+// graceSeconds is a pod's grace period as the API server reads it: a negative
+// one is 1 (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).
+func graceSeconds(pod *corev1.Pod) int64 {
+	grace := ptrOr(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
+	if grace < 0 {
+		return 1
 	}
 	return grace
 }
