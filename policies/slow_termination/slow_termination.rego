@@ -1,0 +1,141 @@
+# METADATA
+# title: Pod that takes long to stop
+# description: >-
+#   A pod may take its whole grace period to stop, and a little more. It starts
+#   with the preStop hook, which is part of the grace period; then TERM is sent,
+#   and KILL at the end. A container whose hook, or whose wait for its turn, has
+#   used up the grace period still gets 2 seconds. A namespace waits for the slowest
+#   of its pods before it deletes anything else. This is slow and no hang: it is
+#   told where it takes longer than data.params["slow-termination"].seconds,
+#   60 by default.
+# related_resources:
+#   - ref: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination
+#     description: How a pod is stopped.
+#   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/kuberuntime/kuberuntime_container.go
+#     description: The arithmetic (killContainer, minimumGracePeriodInSeconds).
+#   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/registry/core/pod/strategy.go
+#     description: What the API server makes of a grace period (CheckGracefulDelete).
+# custom:
+#   id: slow-termination
+#   severity: info
+#   triggers: [delete]
+#   remedy: >-
+#     Wait: it finishes by itself. To make it faster for good, let the program
+#     end on TERM (a shell as PID 1 does not pass it on: use exec, or an init such as
+#     tini), shorten the preStop hook, or set a smaller
+#     terminationGracePeriodSeconds. Last, kubectl delete pod --grace-period=SECONDS
+#     with a smaller number: what a container has not finished by then is lost.
+#   limits: >-
+#     The estimate is an upper bound. Whether the program ends on TERM, and so
+#     much sooner, is in its image: a PID 1 that ignores TERM cannot be told from
+#     one that does not, and a shell in the manifest is only a hint. Unmounting and
+#     the container runtime add a few seconds. Of an eviction and of the pods of a
+#     namespace, sidecars are not counted.
+package termguard.slow_termination
+
+import data.termguard.lib
+
+warn contains {
+	"msg": sprintf("this pod may take up to %d s to stop: its grace period is %d s", [estimate, grace]),
+	"objects": [lib.target],
+	"evidence": array.concat([sprintf("grace period %d s, from %s", [grace, source])], evidence),
+	"estimate_seconds": estimate,
+} if {
+	estimate > threshold
+}
+
+warn contains {
+	"msg": sprintf(
+		"%d %s may take up to %d s to stop, and the rest of the namespace waits for that",
+		[slowest.pods.count, lib.plural(slowest.pods.count, "pod", "pods"), slowest.seconds],
+	),
+	"objects": [{"resource": "pods", "namespace": lib.name, "name": name} | some name in slowest.pods.names],
+	"evidence": [],
+	"estimate_seconds": slowest.seconds,
+} if {
+	slowest.seconds > threshold
+}
+
+default threshold := 60
+
+threshold := data.params["slow-termination"].seconds
+
+# slowest are the pods of a namespace that take the longest.
+slowest := {"seconds": seconds, "pods": data.cluster.podsByGrace[lib.name][format_int(seconds, 10)]} if {
+	lib.deletes_namespace
+	seconds := max([to_number(key) | some key, _ in data.cluster.podsByGrace[lib.name]])
+}
+
+# estimate is the upper bound, in seconds, for a pod: without a grace period the
+# API server removes it at once.
+estimate := max(array.concat([grace, minimum], late)) if grace > 0
+
+# minimum is what the kubelet leaves a container after its hook or its wait, in
+# seconds (minimumGracePeriodInSeconds).
+minimum := 2
+
+# late are the seconds after which containers that start to stop late are gone.
+late := array.concat(
+	[seconds |
+		some container in pod.spec.containers
+		seconds := min([grace, object.get(container.lifecycle.preStop, ["sleep", "seconds"], grace)]) + minimum
+	],
+	[seconds |
+		some container in pod.spec.initContainers
+		container.restartPolicy == "Always" # a sidecar, which waits for the others
+		seconds := grace + minimum
+	],
+)
+
+# pod is the one under review. It has finished, or no node runs it: then it has
+# no grace period.
+pod := input.request.oldObject if {
+	lib.deleting
+	lib.resource == "pods"
+}
+
+# An eviction carries no pod.
+pod := {"spec": {"nodeName": known.node, "terminationGracePeriodSeconds": seconds}, "status": {"phase": known.phase}} if {
+	lib.evicting
+	known := data.cluster.pods[lib.namespace][lib.name]
+	seconds := object.get(known, "gracePeriodSeconds", 30)
+}
+
+default grace := 0
+
+grace := positive(asked) if {
+	object.get(pod.spec, "nodeName", "") != ""
+	not object.get(pod, ["status", "phase"], "") in lib.finished
+}
+
+# positive is what the API server reads a grace period as.
+positive(seconds) := seconds if seconds >= 0
+
+positive(seconds) := 1 if seconds < 0
+
+# asked is the grace period that the request names; that of the pod, otherwise.
+asked := seconds if {
+	some seconds in requested
+} else := object.get(pod.spec, "terminationGracePeriodSeconds", 30)
+
+requested contains input.request.options.gracePeriodSeconds if lib.deleting
+
+requested contains input.request.object.deleteOptions.gracePeriodSeconds if lib.evicting
+
+source := "the request" if count(requested) > 0
+
+source := "the pod" if count(requested) == 0
+
+evidence := array.concat(
+	[sprintf("container %s has a preStop hook, which runs within the grace period", [container.name]) |
+		some container in pod.spec.containers
+		container.lifecycle.preStop
+	],
+	[sprintf("container %s starts as a shell, which may not pass TERM on: use exec", [container.name]) |
+		some container in pod.spec.containers
+		regex.match(`^([^ ]*/)?(ba|da|a|z|k)?sh -c `, line(container))
+		not regex.match(`\bexec\b`, line(container))
+	],
+)
+
+line(container) := concat(" ", array.concat(object.get(container, "command", []), object.get(container, "args", [])))

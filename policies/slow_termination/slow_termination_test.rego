@@ -1,0 +1,164 @@
+package termguard.slow_termination_test
+
+import data.termguard.slow_termination as policy
+
+# A pod.
+
+delete_pod(spec, options) := {"request": {
+	"operation": "DELETE",
+	"resource": {"group": "", "version": "v1", "resource": "pods"},
+	"name": "web-0",
+	"namespace": "demo",
+	"oldObject": {
+		"metadata": {"name": "web-0"},
+		"spec": object.union({"nodeName": "n1", "containers": [{"name": "web"}]}, spec),
+		"status": {"phase": "Running"},
+	},
+	"options": options,
+}}
+
+finding(estimate, grace, source, evidence) := {
+	"msg": sprintf("this pod may take up to %d s to stop: its grace period is %d s", [estimate, grace]),
+	"objects": [{"resource": "pods", "namespace": "demo", "name": "web-0"}],
+	"evidence": array.concat([sprintf("grace period %d s, from %s", [grace, source])], evidence),
+	"estimate_seconds": estimate,
+}
+
+test_long_grace_period if {
+	got := policy.warn with input as delete_pod({"terminationGracePeriodSeconds": 3600}, {})
+	got == {finding(3600, 3600, "the pod", [])}
+}
+
+test_grace_period_of_the_request if {
+	every options in [{"gracePeriodSeconds": 90}, {"gracePeriodSeconds": 90, "propagationPolicy": "Nonsense"}] {
+		got := policy.warn with input as delete_pod({"terminationGracePeriodSeconds": 3600}, options)
+		got == {finding(90, 90, "the request", [])}
+	}
+}
+
+test_below_the_threshold if {
+	every options in [{}, {"gracePeriodSeconds": 60}, {"gracePeriodSeconds": 0}, {"gracePeriodSeconds": -3600}] {
+		got := policy.warn with input as delete_pod({}, options)
+		got == set()
+	}
+}
+
+test_estimates if {
+	every options, want in {
+		{}: [30, 30, "the pod"],
+		{"gracePeriodSeconds": 1}: [2, 1, "the request"],
+		{"gracePeriodSeconds": -5}: [2, 1, "the request"],
+	} {
+		got := policy.warn with input as delete_pod({}, options) with data.params as {"slow-termination": {"seconds": 1}}
+		got == {finding(want[0], want[1], want[2], [])}
+	}
+}
+
+with_hook(hook) := {"containers": [{"name": "web", "lifecycle": {"preStop": hook}}, {"name": "log"}]}
+
+test_hook_is_part_of_the_grace_period if {
+	evidence := ["container web has a preStop hook, which runs within the grace period"]
+	every hook, estimate in {
+		{"exec": {"command": ["sleep"]}}: 102,
+		{"sleep": {"seconds": 5}}: 100,
+		{"sleep": {"seconds": 99}}: 101,
+		{"sleep": {"seconds": 500}}: 102,
+	} {
+		got := policy.warn with input as delete_pod(with_hook(hook), {"gracePeriodSeconds": 100})
+		got == {finding(estimate, 100, "the request", evidence)}
+	}
+}
+
+test_sidecars_wait_for_the_others if {
+	got := policy.warn with input as delete_pod(
+		{"initContainers": [{"name": "setup"}, {"name": "proxy", "restartPolicy": "Always"}]},
+		{"gracePeriodSeconds": 100},
+	)
+	got == {finding(102, 100, "the request", [])}
+}
+
+test_shell_as_the_first_process if {
+	every container in [
+		{"name": "web", "command": ["/bin/sh", "-c", "serve; sleep 1"]},
+		{"name": "web", "command": ["bash"], "args": ["-c", "serve"]},
+	] {
+		got := policy.warn with input as delete_pod({"containers": [container]}, {"gracePeriodSeconds": 100})
+		got == {finding(100, 100, "the request", ["container web starts as a shell, which may not pass TERM on: use exec"])}
+	}
+}
+
+test_shell_that_makes_way if {
+	every container in [{"name": "web", "command": ["sh", "-c", "setup && exec serve"]}, {"name": "web", "command": ["/pub.sh"]}] {
+		got := policy.warn with input as delete_pod({"containers": [container]}, {"gracePeriodSeconds": 100})
+		got == {finding(100, 100, "the request", [])}
+	}
+}
+
+test_pod_that_the_api_server_removes_itself if {
+	long := delete_pod({"terminationGracePeriodSeconds": 3600}, {})
+	every patch in [
+		{"op": "replace", "path": "/request/oldObject/spec/nodeName", "value": ""},
+		{"op": "replace", "path": "/request/oldObject/status/phase", "value": "Succeeded"},
+		{"op": "replace", "path": "/request/oldObject/status/phase", "value": "Failed"},
+	] {
+		got := policy.warn with input as json.patch(long, [patch])
+		got == set()
+	}
+}
+
+# An eviction.
+
+evict(options) := {"request": {
+	"operation": "CREATE",
+	"resource": {"group": "", "version": "v1", "resource": "pods"},
+	"subResource": "eviction",
+	"name": "web-0",
+	"namespace": "demo",
+	"object": {"kind": "Eviction", "deleteOptions": options},
+}}
+
+pods(changes) := {"demo": {"web-0": object.union({"node": "n1", "phase": "Running"}, changes)}}
+
+test_evicted if {
+	got := policy.warn with input as evict({}) with data.cluster.pods as pods({"gracePeriodSeconds": 3600})
+	got == {finding(3600, 3600, "the pod", [])}
+}
+
+test_evicted_with_a_grace_period if {
+	got := policy.warn with input as evict({"gracePeriodSeconds": 90}) with data.cluster.pods as pods({})
+	got == {finding(90, 90, "the request", [])}
+}
+
+# A namespace.
+
+delete_namespace := {"request": {
+	"operation": "DELETE",
+	"resource": {"group": "", "version": "v1", "resource": "namespaces"},
+	"name": "demo",
+	"namespace": "demo",
+}}
+
+test_namespace_waits_for_its_slowest_pods if {
+	groups := {
+		"30": {"count": 9, "names": ["web-0", "web-1"]},
+		"3600": {"count": 2, "names": ["game-0", "game-1"]},
+		"7": {"count": 1, "names": ["api-0"]},
+	}
+	got := policy.warn with input as delete_namespace with data.cluster.podsByGrace as {"demo": groups}
+	got == {{
+		"msg": "2 pods may take up to 3600 s to stop, and the rest of the namespace waits for that",
+		"objects": [
+			{"resource": "pods", "namespace": "demo", "name": "game-0"},
+			{"resource": "pods", "namespace": "demo", "name": "game-1"},
+		],
+		"evidence": [],
+		"estimate_seconds": 3600,
+	}}
+}
+
+test_namespace_of_fast_pods if {
+	every groups in [{}, {"30": {"count": 9, "names": ["web-0"]}}] {
+		got := policy.warn with input as delete_namespace with data.cluster.podsByGrace as {"demo": groups}
+		got == set()
+	}
+}
