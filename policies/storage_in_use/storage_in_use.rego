@@ -1,0 +1,104 @@
+# METADATA
+# title: Storage in use
+# description: >-
+#   A PersistentVolumeClaim stays Terminating while a pod that a node runs, or ran,
+#   refers to it: a finished pod counts until it is deleted, one that is not scheduled
+#   yet does not. A PersistentVolume stays Terminating while it is bound to its
+#   claim. Within the delete of a namespace the pods go first, so that its claims
+#   follow.
+# related_resources:
+#   - ref: https://kubernetes.io/docs/concepts/storage/persistent-volumes/#storage-object-in-use-protection
+#     description: Storage object in use protection.
+#   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/volume/pvcprotection/pvc_protection_controller.go
+#     description: Which pods hold a claim (podUsesPVCForDeletion).
+# custom:
+#   id: storage-in-use
+#   severity: medium
+#   triggers: [delete]
+#   remedy: >-
+#     Delete what uses the storage first: the pods of a claim, by way of the workload
+#     that makes them (finished pods, too), then the claim, then the volume. Last,
+#     taking out the finalizer by hand lets the object go under a running program,
+#     which may lose data that it has not written yet.
+#   limits: >-
+#     Whether the pods themselves can be deleted: other policies tell, of the pods.
+#     Whether a dynamic volume can be removed from its storage.
+package termguard.storage_in_use
+
+import data.termguard.lib
+
+deny contains claim_finding if {
+	not leaving
+}
+
+deny contains {
+	"msg": "this volume is bound, and stays Terminating until its claim is deleted",
+	"objects": array.concat(
+		[lib.target],
+		[{"resource": "persistentvolumeclaims", "namespace": claim.namespace, "name": claim.name} |
+			claim := input.request.oldObject.spec.claimRef
+		],
+	),
+	"evidence": ["status.phase Bound, finalizer kubernetes.io/pv-protection"],
+	"field": "status.phase",
+	"remedy": concat(" ", [
+		"Delete the claim first, and before it the pods that use it; the volume then goes by itself.",
+		"Last, taking out kubernetes.io/pv-protection by hand leaves the claim Lost, and its pods without their data.",
+	]),
+} if {
+	lib.deleting
+	lib.resource == "persistentvolumes"
+	"kubernetes.io/pv-protection" in input.request.oldObject.metadata.finalizers
+	input.request.oldObject.status.phase == "Bound"
+}
+
+# Its pods are being deleted: the claim follows if that ends.
+warn contains claim_finding if {
+	leaving
+}
+
+# users are the pods that hold the claim.
+users := data.cluster.storage.claims[lib.namespace][lib.name] if {
+	lib.deleting
+	lib.resource == "persistentvolumeclaims"
+	"kubernetes.io/pvc-protection" in input.request.oldObject.metadata.finalizers
+}
+
+# leaving is true if every user is being deleted.
+default leaving := false
+
+leaving if {
+	count(users.names) == users.count
+	every name in users.names {
+		object.get(data.cluster.pods[lib.namespace][name], "deletionTimestamp", "") != ""
+	}
+}
+
+claim_finding := {
+	"msg": sprintf(
+		"%d %s this claim, which stays Terminating until %s gone",
+		[users.count, lib.plural(users.count, "pod uses", "pods use"), lib.plural(users.count, "it is", "they are")],
+	),
+	"objects": array.concat(
+		[lib.target],
+		[{"resource": "pods", "namespace": lib.namespace, "name": name} | some name in users.names],
+	),
+	"evidence": [sprintf("pod %s is %s%s", [name, pod.phase, note]) |
+		some name in users.names
+		pod := data.cluster.pods[lib.namespace][name]
+		note := object.get(notes, pod.phase, "")
+	],
+	"remedy": sprintf(
+		concat(" ", [
+			"Delete the pods first, by way of the workload that makes them; the claim then goes by itself.",
+			"kubectl describe persistentvolumeclaims %s -n %s lists them.",
+			"Last, taking out kubernetes.io/pvc-protection by hand lets the claim go under its pods, which may lose data.",
+		]),
+		[lib.name, lib.namespace],
+	),
+}
+
+notes := {
+	"Succeeded": ": it holds the claim until it is deleted",
+	"Failed": ": it holds the claim until it is deleted",
+}
