@@ -303,8 +303,8 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 		answer.AuditAnnotations["error"] = string(policy)
 		notices = append(notices, "not checked in full: a policy failed (see termguard's log)")
 	}
-	if r.trigger == policies.Delete {
-		if note := unseenNote(c.result.Unseen); note != "" {
+	if r.trigger == policies.Delete && h.options.Enforcement.speaks(c.labels) {
+		if note := unseenNote(j.record, c.result.Unseen); note != "" {
 			notices = append(notices, note)
 		}
 	}
@@ -313,7 +313,8 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 	if len(j.refuse) > 0 && r.occasion != onEviction && len(c.result.Errors) == 0 {
 		if reason := clean(strings.TrimSpace(r.annotation(AllowAnnotation))); reason != "" {
 			how = brokeGlass
-			reason = cut(reason, 1024)
+			reason = cut(reason, maxReason)
+			notices = append([]string{fmt.Sprintf("let through all the same: annotation %s says %q", AllowAnnotation, cut(reason, 100))}, notices...)
 			answer.AuditAnnotations["break-glass"] = reason
 			h.letThrough(r, j.refuse, reason, c.terminating)
 		} else {
@@ -327,7 +328,11 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 			}
 		}
 	}
-	answer.Warnings = warnings(r, j.say, notices, h.options.ShowObjectNames)
+	omitted := c.result.Omitted
+	if len(j.say) == 0 {
+		omitted = 0 // where nothing is said, nothing is left out
+	}
+	answer.Warnings = warnings(r, j.say, omitted, notices, h.options.ShowObjectNames)
 	if len(j.record) > 0 {
 		answer.AuditAnnotations["policies"] = audit(j.record)
 	}
@@ -357,15 +362,18 @@ func apiVersion(raw map[string]any) string {
 	return schema.GroupVersion{Group: str(kind, "group"), Version: str(kind, "version")}.String()
 }
 
-// unseenNote tells what the answer could not take into account.
-func unseenNote(unseen []string) string {
-	switch len(unseen) {
-	case 0:
+// unseenNote tells what kept the policies from finding anything: silence would
+// pass for "it completes". Beside a finding that it may hang it would be noise.
+func unseenNote(findings []policies.Finding, unseen []string) string {
+	const incomplete = "not checked in full: termguard cannot see "
+	verdict := policies.Result{Findings: findings, Unseen: unseen}.Verdict()
+	switch {
+	case verdict != policies.Unknown:
 		return ""
-	case 1:
-		return "not checked in full: termguard cannot see " + unseen[0]
+	case len(unseen) == 1:
+		return incomplete + unseen[0]
 	default:
-		return fmt.Sprintf("not checked in full: termguard cannot see %s (and %d more)", unseen[0], len(unseen)-1)
+		return fmt.Sprintf("%s%s (and %d more)", incomplete, cut(unseen[0], 180), len(unseen)-1)
 	}
 }
 

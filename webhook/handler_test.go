@@ -148,13 +148,13 @@ func serve(t testing.TB, options Options) (*http.Client, string) {
 
 func TestAnswers(t *testing.T) {
 	const check = `termguard: run "kubectl termguard check namespaces/demo" for evidence and the safe way out`
-	const checkKiali = `termguard: run "kubectl termguard check -n demo kialis.kiali.io/kiali" for evidence and the safe way out`
+	const checkKiali = `termguard: run "kubectl termguard check kialis.kiali.io/kiali -n demo" for evidence and the safe way out`
 	demo := facts{policies.Document{"namespaces": map[string]any{
 		"demo": map[string]any{"labels": map[string]any{"termguard.dev/enforce": "deny"}},
 	}}}
 	refusedKiali := &metav1.Status{
 		Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden,
-		Message: "termguard: deleting kialis.kiali.io/kiali is refused: will hang: it waits [p]. Evidence and the safe way out: kubectl termguard check -n demo kialis.kiali.io/kiali. To go ahead all the same: kubectl annotate -n demo kialis.kiali.io/kiali termguard.dev/allow-hang='REASON'",
+		Message: "termguard: deleting kialis.kiali.io/kiali is refused: will hang: it waits [p]. Evidence and the safe way out: kubectl termguard check kialis.kiali.io/kiali -n demo. To go ahead all the same: kubectl annotate kialis.kiali.io/kiali -n demo termguard.dev/allow-hang='REASON'",
 	}
 	cases := map[string]struct {
 		reason  string
@@ -205,7 +205,7 @@ func TestAnswers(t *testing.T) {
 			request: deleteNamespace,
 			want: admissionv1.AdmissionResponse{
 				UID: "u1", Allowed: true,
-				Warnings:         []string{"termguard: note: it takes 90 s [p]", check},
+				Warnings:         []string{"termguard: it takes 90 s [p]", check},
 				AuditAnnotations: map[string]string{"decision": "warn", "policies": "p=will"},
 			},
 		},
@@ -243,7 +243,10 @@ func TestAnswers(t *testing.T) {
 			request: deleteKiali(`{"name":"kiali","annotations":{"termguard.dev/allow-hang":"moving\nhouse"}}`),
 			want: admissionv1.AdmissionResponse{
 				UID: "u2", Allowed: true,
-				Warnings:         []string{"termguard: will hang: it waits [p]", checkKiali},
+				Warnings: []string{
+					"termguard: will hang: it waits [p]",
+					"termguard: let through all the same: annotation termguard.dev/allow-hang says \"moving\uFFFDhouse\"", checkKiali,
+				},
 				AuditAnnotations: map[string]string{"decision": "break-glass", "policies": "p=will", "break-glass": "moving\uFFFDhouse"},
 			},
 			events: []LetThrough{{
@@ -257,7 +260,10 @@ func TestAnswers(t *testing.T) {
 			request: with(deleteKiali(`{"name":"kiali","annotations":{"termguard.dev/allow-hang":"x"}}`), `"uid":"u2"`, `"uid":"u2","dryRun":true`),
 			want: admissionv1.AdmissionResponse{
 				UID: "u2", Allowed: true,
-				Warnings:         []string{"termguard: will hang: it waits [p]", checkKiali},
+				Warnings: []string{
+					"termguard: will hang: it waits [p]",
+					"termguard: let through all the same: annotation termguard.dev/allow-hang says \"x\"", checkKiali,
+				},
 				AuditAnnotations: map[string]string{"decision": "break-glass", "policies": "p=will", "break-glass": "x"},
 			},
 		},
@@ -286,7 +292,7 @@ func TestAnswers(t *testing.T) {
 				UID: "u3", Allowed: true,
 				Warnings: []string{
 					"termguard: will hang: delete map[x.io/f:map[certainty:will owner:pods state:absent]] [p]",
-					`termguard: run "kubectl termguard check -n demo pods/web-0" for evidence and the safe way out`,
+					`termguard: run "kubectl termguard check pods/web-0 -n demo" for evidence and the safe way out`,
 				},
 				AuditAnnotations: map[string]string{"decision": "warn", "policies": "p=will"},
 			},
@@ -322,6 +328,55 @@ func TestAnswers(t *testing.T) {
 			want: admissionv1.AdmissionResponse{
 				UID: "u1", Allowed: true,
 				Warnings: []string{"termguard: not checked in full: termguard cannot see a: forbidden (and 1 more)"},
+			},
+		},
+		"UnseenBesideAFinding": {
+			reason: "It may hang: that more may be hidden changes nothing.",
+			options: Options{Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+				return policies.Result{Findings: []policies.Finding{maybe("p", "who knows")}, Unseen: []string{"a: forbidden"}}, nil
+			})},
+			request: deleteNamespace,
+			want: admissionv1.AdmissionResponse{
+				UID: "u1", Allowed: true,
+				Warnings:         []string{"termguard: may hang: who knows [p]", check},
+				AuditAnnotations: map[string]string{"decision": "warn", "policies": "p=may"},
+			},
+		},
+		"UnseenBesideInfo": {
+			reason: "That it is slow does not say that it completes.",
+			options: Options{Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+				return policies.Result{Findings: []policies.Finding{info("p", "it takes 90 s")}, Unseen: []string{"a: forbidden"}}, nil
+			})},
+			request: deleteNamespace,
+			want: admissionv1.AdmissionResponse{
+				UID: "u1", Allowed: true,
+				Warnings:         []string{"termguard: it takes 90 s [p]", "termguard: not checked in full: termguard cannot see a: forbidden", check},
+				AuditAnnotations: map[string]string{"decision": "warn", "policies": "p=will"},
+			},
+		},
+		"UnseenWhereNothingIsSaid": {
+			reason: "A dry run of termguard itself stays silent.",
+			options: Options{
+				Enforcement: Enforcement{Default: DryRun, Policies: map[string]Mode{"q": Off}},
+				Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+					return policies.Result{Unseen: []string{"a: forbidden"}}, nil
+				}),
+			},
+			request: deleteNamespace,
+			want:    admissionv1.AdmissionResponse{UID: "u1", Allowed: true},
+		},
+		"DryRunMode": {
+			reason: "A policy on trial shows in the audit log and the metrics, and tells people nothing.",
+			options: Options{
+				Enforcement: Enforcement{Policies: map[string]Mode{"p": DryRun}},
+				Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+					return policies.Result{Findings: []policies.Finding{hang("p", "it waits")}, Omitted: 3}, nil
+				}),
+			},
+			request: deleteNamespace,
+			want: admissionv1.AdmissionResponse{
+				UID: "u1", Allowed: true,
+				AuditAnnotations: map[string]string{"decision": "dryrun", "policies": "p=will"},
 			},
 		},
 		"APolicyFails": {

@@ -141,7 +141,7 @@ func (r request) annotation(key string) string {
 func (r request) target() string {
 	target := quote(r.resource.String() + "/" + r.name)
 	if r.namespace != "" {
-		target = "-n " + quote(r.namespace) + " " + target
+		target += " -n " + quote(r.namespace)
 	}
 	return target
 }

@@ -64,6 +64,27 @@ func (e Enforcement) Mode(policy string, labels map[string]string) Mode {
 	return configured
 }
 
+// speaks tells whether people in a namespace with these labels are told
+// anything: where every policy only records or is off, nor are they told what
+// could not be seen.
+func (e Enforcement) speaks(labels map[string]string) bool {
+	speaks := func(m Mode) bool { return m == Deny || m == Warn }
+	if speaks(e.Mode("", labels)) {
+		return true
+	}
+	for id := range e.Policies {
+		if speaks(e.Mode(id, labels)) {
+			return true
+		}
+	}
+	for key, value := range labels {
+		if strings.HasPrefix(key, EnforceLabel+".") && speaks(Mode(value)) {
+			return true
+		}
+	}
+	return false
+}
+
 // Off are the policies among ids that are not to be asked.
 func (e Enforcement) Off(ids []string) map[string]bool {
 	off := map[string]bool{}

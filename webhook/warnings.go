@@ -18,33 +18,58 @@ import (
 // within that, and people do not read more.
 const (
 	maxLines    = 15
-	maxLine     = 256 // characters
-	maxOfPolicy = 4   // lines of one policy with one certainty
-	maxNotices  = 3   // lines about termguard itself
-	maxNames    = 3   // object names behind a warning, where they are shown
+	maxLine     = 256  // characters
+	maxOfPolicy = 4    // lines of one policy with one certainty
+	maxNotices  = 3    // lines about termguard itself
+	maxNames    = 3    // object names behind a warning, where they are shown
+	maxReason   = 1024 // characters of a person's reason, in the audit log
 )
 
 // warnings are the lines that a person reads: findings in their order, notices
-// about termguard itself, and last the command that tells the rest.
-func warnings(r request, findings []policies.Finding, notices []string, showNames bool) []string {
+// about termguard itself, and last the command that tells the rest. omitted
+// counts findings beside those given.
+func warnings(r request, findings []policies.Finding, omitted int, notices []string, showNames bool) []string {
 	var last []string
 	for _, notice := range notices[:min(maxNotices, len(notices))] {
 		last = append(last, line(notice, ""))
 	}
 	if len(findings) > 0 {
-		last = append(last, line(fmt.Sprintf("run %q for evidence and the safe way out", "kubectl termguard check "+r.target()), ""))
+		last = append(last, line(`run "kubectl termguard check `+r.target()+`" for evidence and the safe way out`, ""))
 	}
-	lines := findingLines(r, findings, showNames)
-	if room := maxLines - len(last); len(lines) > room {
-		more := len(lines) - (room - 1)
-		lines = append(lines[:room-1:room-1], line(fmt.Sprintf("and %d more", more), ""))
+	var lines []string
+	room := maxLines - len(last)
+	said := findingLines(r, findings, showNames)
+	for i, l := range said {
+		if len(said)+min(omitted, 1) > room && i == room-1 {
+			for _, rest := range said[i:] {
+				omitted += rest.findings
+			}
+			break
+		}
+		lines = append(lines, l.text)
+	}
+	if omitted > 0 {
+		lines = append(lines, line("and "+more(omitted), ""))
 	}
 	return append(lines, last...)
 }
 
+func more(n int) string {
+	if n == 1 {
+		return "1 more finding"
+	}
+	return fmt.Sprintf("%d more findings", n)
+}
+
+// findingLine is a warning about so many findings.
+type findingLine struct {
+	text     string
+	findings int
+}
+
 // findingLines is a line for each finding; those of one policy beyond
 // maxOfPolicy become one line with their number.
-func findingLines(r request, findings []policies.Finding, showNames bool) []string {
+func findingLines(r request, findings []policies.Finding, showNames bool) []findingLine {
 	type group struct{ prefix, policy string }
 	count := map[group]int{}
 	seen := map[string]bool{}
@@ -60,16 +85,16 @@ func findingLines(r request, findings []policies.Finding, showNames bool) []stri
 	slices.SortStableFunc(unique, func(a, b policies.Finding) int {
 		return cmp.Compare(rank(a), rank(b))
 	})
-	var lines []string
+	var lines []findingLine
 	said := map[group]int{}
 	for _, f := range unique {
 		g := group{prefix(r, f), f.Policy}
 		said[g]++
 		switch rest := count[g] - said[g] + 1; {
 		case said[g] < maxOfPolicy, said[g] == maxOfPolicy && rest == 1:
-			lines = append(lines, line(g.prefix+": "+f.Message+names(r, f, showNames), f.Policy))
+			lines = append(lines, findingLine{line(g.prefix+f.Message+names(r, f, showNames), f.Policy), 1})
 		case said[g] == maxOfPolicy:
-			lines = append(lines, line(fmt.Sprintf("%s: and %d more", g.prefix, rest), f.Policy))
+			lines = append(lines, findingLine{line(g.prefix+"and "+more(rest), f.Policy), rest})
 		}
 	}
 	return lines
@@ -85,19 +110,21 @@ func rank(f policies.Finding) int {
 	return at
 }
 
-// prefix says what a finding means for the request.
+// prefix says what a finding means for the request. What is only good to know
+// has none. An edit of finalizers does not hang: what is wrong with it is what
+// it leaves behind.
 func prefix(r request, f policies.Finding) string {
 	switch {
 	case f.Severity == policies.Info:
-		return "note"
+		return ""
 	case r.trigger == policies.FinalizerEdit && f.Certainty == policies.Will:
-		return "unsafe"
+		return "unsafe: "
 	case r.trigger == policies.FinalizerEdit:
-		return "may be unsafe"
+		return "may be unsafe: "
 	case f.Certainty == policies.Will:
-		return "will hang"
+		return "will hang: "
 	default:
-		return "may hang"
+		return "may hang: "
 	}
 }
 
@@ -177,14 +204,14 @@ func quote(word string) string {
 
 // refusal is the message of a refused request: what, why, and what to do.
 func refusal(r request, why []policies.Finding) string {
-	more := ""
+	others := ""
 	if n := len(why) - 1; n > 0 {
-		more = fmt.Sprintf(" (and %d more)", n)
+		others = " (and " + more(n) + ")"
 	}
 	what := "deleting"
 	if r.trigger == policies.FinalizerEdit {
 		what = "changing the finalizers of"
 	}
-	return clean(fmt.Sprintf("termguard: %s %s is refused: %s: %s%s [%s]. Evidence and the safe way out: kubectl termguard check %s. To go ahead all the same: kubectl annotate %s %s='REASON'",
-		what, r.resource.String()+"/"+r.name, prefix(r, why[0]), why[0].Message, more, why[0].Policy, r.target(), r.target(), AllowAnnotation))
+	return clean(fmt.Sprintf("termguard: %s %s is refused: %s%s%s [%s]. Evidence and the safe way out: kubectl termguard check %s. To go ahead all the same: kubectl annotate %s %s='REASON'",
+		what, r.resource.String()+"/"+r.name, prefix(r, why[0]), cut(why[0].Message, maxLine), others, why[0].Policy, r.target(), r.target(), AllowAnnotation))
 }

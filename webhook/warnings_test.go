@@ -33,6 +33,7 @@ func TestWarnings(t *testing.T) {
 	cases := map[string]struct {
 		reason   string
 		findings []policies.Finding
+		omitted  int
 		notices  []string
 		show     bool
 		want     []string
@@ -41,7 +42,7 @@ func TestWarnings(t *testing.T) {
 		"Order": {
 			reason:   "Certainty comes before severity.",
 			findings: []policies.Finding{info("i", "slow"), maybe("m", "perhaps"), hang("w", "surely")},
-			want:     []string{"termguard: will hang: surely [w]", "termguard: note: slow [i]", "termguard: may hang: perhaps [m]", lastLine},
+			want:     []string{"termguard: will hang: surely [w]", "termguard: slow [i]", "termguard: may hang: perhaps [m]", lastLine},
 		},
 		"Twice": {
 			reason:   "Nobody needs to read the same twice.",
@@ -53,11 +54,11 @@ func TestWarnings(t *testing.T) {
 			findings: append(many(16, "p"), maybe("q", "perhaps")),
 			want: []string{
 				"termguard: will hang: it waits for 0 [p]", "termguard: will hang: it waits for 1 [p]", "termguard: will hang: it waits for 2 [p]",
-				"termguard: will hang: and 13 more [p]", "termguard: may hang: perhaps [q]", lastLine,
+				"termguard: will hang: and 13 more findings [p]", "termguard: may hang: perhaps [q]", lastLine,
 			},
 		},
 		"FourOfOnePolicy": {
-			reason:   "A line that says 'and 1 more' is no shorter than the one it hides.",
+			reason:   "A line that says 'and 1 more finding' is no shorter than the one it hides.",
 			findings: many(4, "p"),
 			want: []string{
 				"termguard: will hang: it waits for 0 [p]", "termguard: will hang: it waits for 1 [p]", "termguard: will hang: it waits for 2 [p]",
@@ -79,6 +80,26 @@ func TestWarnings(t *testing.T) {
 			findings: []policies.Finding{hang("p", "finalizer a\r\nb\x1b[31m\u202ec\xff of 日本")},
 			want:     []string{"termguard: will hang: finalizer a\uFFFD\uFFFDb\uFFFD[31m\uFFFDc\uFFFD of 日本 [p]", lastLine},
 		},
+		"Omitted": {
+			reason:   "What the policies left out is counted.",
+			findings: []policies.Finding{hang("p", "x")}, omitted: 1,
+			want: []string{"termguard: will hang: x [p]", "termguard: and 1 more finding", lastLine},
+		},
+		"Fills": {
+			reason:   "Fifteen lines that say all need no line that says how many more.",
+			findings: manyPolicies(14),
+			want:     append(linesOf(14), lastLine),
+		},
+		"Overflows": {
+			reason:   "One more, and the last line but one counts what it stands for.",
+			findings: manyPolicies(15),
+			want:     append(linesOf(13), "termguard: and 2 more findings", lastLine),
+		},
+		"FillsAndOmitted": {
+			reason:   "The line with the number needs its room too.",
+			findings: manyPolicies(14), omitted: 3,
+			want: append(linesOf(13), "termguard: and 4 more findings", lastLine),
+		},
 		"Notices": {
 			reason:  "What termguard says of itself comes after what it found.",
 			notices: []string{"a", "b", "c", "d"}, findings: []policies.Finding{hang("p", "x")},
@@ -87,13 +108,29 @@ func TestWarnings(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := warnings(demo, tc.findings, tc.notices, tc.show)
+			got := warnings(demo, tc.findings, tc.omitted, tc.notices, tc.show)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s\nwarnings: -want, +got:\n%s", tc.reason, diff)
 			}
 			checkBudget(t, got)
 		})
 	}
+}
+
+// manyPolicies have one finding each.
+func manyPolicies(n int) (findings []policies.Finding) {
+	for i := range n {
+		findings = append(findings, hang(fmt.Sprintf("p%02d", i), "x"))
+	}
+	return findings
+}
+
+// linesOf are the warnings about manyPolicies.
+func linesOf(n int) (lines []string) {
+	for i := range n {
+		lines = append(lines, fmt.Sprintf("termguard: will hang: x [p%02d]", i))
+	}
+	return lines
 }
 
 func TestWarningsStayInBudget(t *testing.T) {
@@ -105,19 +142,42 @@ func TestWarningsStayInBudget(t *testing.T) {
 	}
 	long := demo
 	long.name = strings.Repeat("n", 253)
-	got := warnings(long, findings, []string{strings.Repeat("x", 500), "b", "c", "d"}, true)
+	got := warnings(long, findings, 50, []string{strings.Repeat("x", 500), "b", "c", "d"}, true)
 	checkBudget(t, got)
-	if want := "termguard: and 150 more"; len(got) != maxLines || got[10] != want {
+	if want := "termguard: and 238 more findings"; len(got) != maxLines || got[10] != want {
 		t.Errorf("want %d lines, the eleventh %q; got %d lines, %q", maxLines, want, len(got), got[10])
 	}
 }
 
 func TestRefusalIsSafeToPaste(t *testing.T) {
 	r := request{trigger: policies.Delete, resource: schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}, name: "a b';rm"}
-	want := `termguard: deleting clusterroles.rbac.authorization.k8s.io/a b';rm is refused: will hang: x (and 1 more) [p]. ` +
+	want := `termguard: deleting clusterroles.rbac.authorization.k8s.io/a b';rm is refused: will hang: x (and 1 more finding) [p]. ` +
 		`Evidence and the safe way out: kubectl termguard check 'clusterroles.rbac.authorization.k8s.io/a b'\'';rm'. ` +
 		`To go ahead all the same: kubectl annotate 'clusterroles.rbac.authorization.k8s.io/a b'\'';rm' termguard.dev/allow-hang='REASON'`
 	if diff := cmp.Diff(want, refusal(r, []policies.Finding{hang("p", "x"), hang("q", "y")})); diff != "" {
 		t.Errorf("refusal: -want, +got:\n%s", diff)
+	}
+}
+
+func TestSpeaks(t *testing.T) {
+	cases := map[string]struct {
+		reason      string
+		enforcement Enforcement
+		labels      map[string]string
+		want        bool
+	}{
+		"Zero":      {"Warnings are the default.", Enforcement{}, nil, true},
+		"Silent":    {"Every policy only records.", Enforcement{Default: DryRun}, nil, false},
+		"OnePolicy": {"One policy has something to say.", Enforcement{Default: Off, Policies: map[string]Mode{"p": Deny}}, nil, true},
+		"Label":     {"The namespace wants none of it.", Enforcement{}, map[string]string{EnforceLabel: "off"}, false},
+		"LabelOfOne": {"The namespace wants one policy.", Enforcement{Default: DryRun},
+			map[string]string{EnforceLabel + ".p": "warn"}, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.enforcement.speaks(tc.labels); got != tc.want {
+				t.Errorf("%s\nwant %v, got %v", tc.reason, tc.want, got)
+			}
+		})
 	}
 }
