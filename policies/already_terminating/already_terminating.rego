@@ -1,0 +1,245 @@
+# METADATA
+# title: Already Terminating for too long
+# description: >-
+#   An object that was deleted and is still there. Of a namespace, its conditions
+#   tell how far the namespace controller came; of a pod, its containers tell
+#   whether it is the runtime that cannot stop them or the node that cannot clean
+#   up after them; of anything else, the finalizers that are left. A minute past
+#   the grace period is taken for normal.
+# related_resources:
+#   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/namespace/deletion/status_condition_utils.go
+#     description: The conditions of a namespace that is being deleted.
+#   - ref: https://github.com/kubernetes/kubernetes/issues/138208
+#     description: The conditions say that everything is gone while pods hang.
+#   - ref: https://github.com/kubernetes/kubernetes/issues/70916
+#     description: Make it clear why a namespace is still in Terminating.
+# custom:
+#   id: already-terminating
+#   severity: high
+#   triggers: [delete]
+#   remedy: >-
+#     Mend what the finding names, and the deletion goes on by itself: deleting
+#     again does nothing. For a namespace, mend APIs first (kubectl get
+#     apiservices), then what remains in it. For a pod, look at the log of its
+#     kubelet (verbosity 3 names the reason) and restart the container runtime; a
+#     reboot ends what cannot be killed. Last, force: it removes the object only,
+#     and what it stood for stays behind.
+#   limits: >-
+#     The conditions of a namespace are those of the last pass that ended. Software
+#     that takes more than a minute for its finalizer and then finishes: the finding
+#     says "may". In a webhook the policy has nothing to say, for a second delete
+#     is not shown to it.
+package termguard.already_terminating
+
+import data.termguard.lib
+
+# A condition of a namespace.
+deny contains condition_finding(name, condition) if {
+	overdue
+	not proceeding
+	some name, condition in bad
+}
+
+# While pods are left the namespace controller ends its pass before it counts.
+deny contains {
+	"msg": sprintf(
+		"Terminating for %s: the conditions say that nothing is left, but %d %s",
+		[elapsed, pods, lib.plural(pods, "pod is", "pods are")],
+	),
+	"objects": [lib.target],
+	"evidence": ["pods go first: nothing else in the namespace is deleted before"],
+	"remedy": sprintf("kubectl get pods -n %[1]s, then kubectl termguard check pods/NAME -n %[1]s tells what holds each.", [lib.name]),
+} if {
+	overdue
+	lib.deletes_namespace
+	count(bad) == 0
+	pods > 0
+}
+
+# A pod that its node has not finished with.
+deny contains {
+	"msg": sprintf("Terminating for %s past its grace period: %s", [elapsed, stage]),
+	"objects": [lib.target, {"resource": "nodes", "namespace": "", "name": pod.spec.nodeName}],
+	"evidence": array.concat(
+		[sprintf("it should have been gone by %s", [pod.metadata.deletionTimestamp])],
+		[sprintf("container %s: %s", [status.name, state]) |
+			some status in pod.status.containerStatuses
+			some state, _ in status.state
+		],
+	),
+	"remedy": sprintf(
+		concat(" ", [
+			"Look at the log of the kubelet on node %s: from verbosity 3 on it names the reason.",
+			"Restart the container runtime there; reboot the node for processes that cannot be killed.",
+			"Last, kubectl delete pod --force --grace-period=0 removes only the object: what runs there lives on.",
+		]),
+		[pod.spec.nodeName],
+	),
+} if {
+	overdue
+}
+
+# Its content's finalizers may be on their way; a failure may be one of a moment.
+warn contains condition_finding(name, condition) if {
+	overdue
+	proceeding
+	some name, condition in bad
+}
+
+warn contains condition_finding(name, condition) if {
+	not overdue
+	some name, condition in bad
+	name in failures
+}
+
+warn contains {
+	"msg": sprintf("Terminating for %s, and nothing that could hold it is seen", [elapsed]),
+	"objects": [lib.target],
+	"evidence": [sprintf("deletionTimestamp %s", [input.request.oldObject.metadata.deletionTimestamp])],
+	"remedy": concat(" ", [
+		"See whether kube-controller-manager runs, and in its log whether a webhook or a policy refuses its requests.",
+		"Do not clear spec.finalizers by hand: what is left in the namespace would stay as orphans.",
+	]),
+} if {
+	overdue
+	lib.deletes_namespace
+	count(bad) == 0
+	pods == 0
+	count(held) == 0
+}
+
+# What its finalizers wait for. Those that nobody removes are told by
+# orphaned-finalizer.
+warn contains {
+	"msg": sprintf("Terminating for %s: finalizer %s is not removed yet, though its owner runs", [elapsed, finalizer]),
+	"objects": [lib.target],
+	"evidence": object.get(ownership, "evidence", []),
+	"field": field,
+	"remedy": concat(" ", [
+		"Look at the log of what removes the finalizer, and at the events of the object.",
+		"Last, taking the finalizer out by hand leaves behind what it guards.",
+	]),
+} if {
+	overdue
+	some field, finalizer in held
+	ownership := input.ownership[finalizer]
+	ownership.state == "alive"
+}
+
+# waited is how long ago the object should have been gone, in seconds: the API
+# server puts the grace period of a pod into its deletionTimestamp.
+waited := floor((time.parse_rfc3339_ns(data.cluster.now) - time.parse_rfc3339_ns(deleted)) / 1000000000) if {
+	lib.deleting
+	deleted := input.request.oldObject.metadata.deletionTimestamp
+}
+
+# patience is what a deletion may take beyond its pods, in seconds: back-off of
+# the namespace controller and of the kubelet.
+patience := 60
+
+overdue if waited > patience + slowest
+
+default slowest := 0
+
+# slowest is what the pods of a namespace may take, in seconds.
+slowest := max([to_number(key) | some key, _ in data.cluster.podsByGrace[lib.name]]) if lib.deletes_namespace
+
+elapsed := sprintf("%d s", [waited]) if waited < 120
+
+elapsed := sprintf("%d minutes", [floor(waited / 60)]) if {
+	waited >= 120
+	waited < 7200
+}
+
+elapsed := sprintf("%d hours", [floor(waited / 3600)]) if waited >= 7200
+
+# bad are the conditions of the namespace that tell of something wrong.
+bad[name] := condition if {
+	lib.deletes_namespace
+	waited >= 0
+	some name, condition in data.cluster.namespaces[lib.name].conditions
+	condition.status == "True"
+	name in object.keys(meanings)
+}
+
+meanings := {
+	"NamespaceDeletionDiscoveryFailure": "an API cannot be discovered, so the namespace cannot finish",
+	"NamespaceDeletionGroupVersionParsingFailure": "an API has a version that cannot be parsed, so the namespace cannot finish",
+	"NamespaceDeletionContentFailure": "some of its content cannot be deleted",
+	"NamespaceContentRemaining": "some of its content remains",
+	"NamespaceFinalizersRemaining": "some of its content waits for finalizers",
+}
+
+failures := {
+	"NamespaceDeletionDiscoveryFailure",
+	"NamespaceDeletionGroupVersionParsingFailure",
+	"NamespaceDeletionContentFailure",
+}
+
+remedies := {
+	"NamespaceDeletionDiscoveryFailure": "kubectl get apiservices shows which API is unavailable: bring it back, or delete the APIService.",
+	"NamespaceDeletionGroupVersionParsingFailure": "kubectl api-versions shows the API: delete its APIService.",
+	"NamespaceDeletionContentFailure": "The condition names what failed: often a webhook or a conversion webhook whose backend is down.",
+	"NamespaceContentRemaining": "The condition counts what remains: kubectl get those resources in the namespace, pods first.",
+	"NamespaceFinalizersRemaining": "The condition names the finalizers: bring back the software that removes them.",
+}
+
+# proceeding is true if all that is left waits for finalizers whose owner runs.
+default proceeding := false
+
+proceeding if {
+	bad.NamespaceFinalizersRemaining
+	count(failures - object.keys(bad)) == count(failures)
+	states == {"alive"}
+}
+
+states contains bucket.ownership.state if {
+	some resources in data.cluster.finalized[lib.name]
+	some buckets in resources
+	some bucket in buckets
+}
+
+condition_finding(name, condition) := {
+	"msg": sprintf("Terminating for %s: %s (%s)", [elapsed, meanings[name], name]),
+	"objects": [lib.target],
+	"evidence": [sprintf("%s: %s", [condition.reason, condition.message])],
+	"remedy": sprintf(
+		"%s Then it finishes by itself. Do not clear spec.finalizers by hand: what is left would stay as orphans.",
+		[remedies[name]],
+	),
+}
+
+default pods := 0
+
+pods := data.cluster.counts[lib.name].pods
+
+# held are the finalizers of the object itself, by where each stands; of a
+# namespace, once it is empty.
+held[sprintf("metadata.finalizers[%d]", [i])] := finalizer if {
+	count(bad) == 0
+	some i, finalizer in input.request.oldObject.metadata.finalizers
+}
+
+held[sprintf("spec.finalizers[%d]", [i])] := finalizer if {
+	lib.deletes_namespace
+	count(bad) == 0
+	some i, finalizer in input.request.oldObject.spec.finalizers
+	finalizer != "kubernetes"
+}
+
+# pod is the one under review: without its node, the pod garbage collector ends
+# it; with a grace period of 0, its node has finished with it.
+pod := input.request.oldObject if {
+	lib.resource == "pods"
+	input.request.oldObject.metadata.deletionGracePeriodSeconds != 0
+	data.cluster.nodes[input.request.oldObject.spec.nodeName]
+}
+
+default stage := "its containers still run"
+
+stage := "its containers have ended, but its node has not cleaned up after them" if {
+	count(pod.status.containerStatuses) > 0
+	every status in pod.status.containerStatuses {
+		status.state.terminated
+	}
+}
