@@ -1,6 +1,12 @@
 // Package catalog knows well-known finalizers and the software that removes
 // them, and versions of Kubernetes components with bugs that make deletions
-// hang. It explains and hints: it never outweighs what a cluster itself shows.
+// hang.
+//
+// All of it is hints: how an installation usually looks, and what a finalizer
+// usually waits for. It never outweighs what a cluster itself shows. Since a
+// workload that is not found may count as proof that its owner is gone, an
+// entry names workloads only where they are specific, and none where they are
+// not known or not in the cluster that holds the objects.
 package catalog
 
 import (
@@ -56,30 +62,70 @@ type Entry struct {
 
 // Workload describes what runs the owner of a finalizer. Empty fields say nothing.
 type Workload struct {
-	Kind      string `json:"kind,omitempty"`      // Deployment, StatefulSet or DaemonSet
-	Namespace string `json:"namespace,omitempty"` // the usual one
+	Kind      string `json:"kind,omitempty"`      // Deployment, StatefulSet, DaemonSet or Pod
+	Namespace string `json:"namespace,omitempty"` // the usual one: it counts for generic names only
 	Name      string `json:"name,omitempty"`      // may hold '*'
-	Image     string `json:"image,omitempty"`     // last path element of the image's repository, without tag
+	// Image is the last path element of the image's repository, without tag. It
+	// is left out where containers that do not remove the finalizer run it too,
+	// a webhook or the database that an operator manages: they would stand for
+	// a controller that is gone.
+	Image string `json:"image,omitempty"`
 }
 
-// genericNames are workload names that many projects share.
-var genericNames = []string{"controller", "controller-manager", "manager", "operator", "server", "webhook", "agent", "node-agent"}
+// genericNames are names of workloads and images that many projects share.
+var genericNames = []string{
+	"", "agent", "api", "app", "controller", "controller-manager", "controllers", "driver", "main", "manager",
+	"node", "node-agent", "operator", "server", "webhook", "worker",
+}
 
-// Matches tells whether a workload of a cluster is the one described: by image,
-// or by name, as it is or behind the name of a Helm release ("RELEASE-NAME").
-// A name that many projects share counts only in the usual namespace.
+// generic tells whether many projects share a name, whatever '*' stands for.
+func generic(name string) bool {
+	return slices.Contains(genericNames, strings.Trim(name, "*-"))
+}
+
+// versionSuffix is what a version adds to a name: "-v2", "-1-20-3".
+var versionSuffix = regexp.MustCompile(`^(-v?[0-9][0-9a-z]*)+$`)
+
+// Matches tells whether a workload of a cluster is the one described. The
+// images are those of its containers, as references or as their last path
+// elements. It is the one described
+//   - by image, whatever its name, if one of the images is w.Image;
+//   - by name, if it is of w.Kind and has w.Name, in any namespace: as it is, or
+//     behind the name of a Helm release ("RELEASE-NAME"), or, for names of two
+//     words or more, before a version ("istio-operator-1-20"). Other words
+//     behind a name make another workload: cert-manager-webhook removes no
+//     finalizers;
+//   - by a generic name, which many projects share (controller, manager,
+//     operator, server and the like), only in w.Namespace and as it is.
 func (w Workload) Matches(kind, namespace, name string, images []string) bool {
-	if w.Image != "" && slices.Contains(images, w.Image) {
+	if w.Image != "" && slices.ContainsFunc(images, func(ref string) bool { return imageName(ref) == w.Image }) {
 		return true
 	}
 	if w.Name == "" || w.Kind != "" && w.Kind != kind {
 		return false
 	}
-	if slices.Contains(genericNames, w.Name) {
-		return name == w.Name && namespace == w.Namespace
+	if generic(w.Name) {
+		return w.Namespace != "" && namespace == w.Namespace && glob(w.Name, name)
 	}
-	matched, err := path.Match(w.Name, name)
-	return err == nil && matched || strings.HasSuffix(name, "-"+w.Name)
+	if glob(w.Name, name) || glob("*-"+w.Name, name) {
+		return true
+	}
+	rest, found := strings.CutPrefix(name, w.Name)
+	return found && strings.Contains(w.Name, "-") && versionSuffix.MatchString(rest)
+}
+
+// glob tells whether a name matches a pattern; check has seen that it is one.
+func glob(pattern, name string) bool {
+	matched, err := path.Match(pattern, name)
+	return err == nil && matched
+}
+
+// imageName is the last path element of an image reference, without tag and
+// digest.
+func imageName(ref string) string {
+	ref, _, _ = strings.Cut(ref, "@")
+	name, _, _ := strings.Cut(path.Base(ref), ":")
+	return name
 }
 
 // Catalog is a set of entries. A nil Catalog knows nothing.
@@ -94,30 +140,66 @@ var Default = sync.OnceValue(func() *Catalog {
 	return c
 })
 
-// Parse reads a catalog in YAML. It refuses fields that it does not know.
+// Parse reads a catalog in YAML. It refuses fields that it does not know, and
+// entries that could never be found. Errors name the entry.
 func Parse(data []byte) (*Catalog, error) {
 	c := &Catalog{}
 	if err := yaml.UnmarshalStrict(data, &c.entries); err != nil {
-		return nil, fmt.Errorf("parse catalog: %w", err)
+		return nil, culprit(data, err)
 	}
-	seen := map[string]int{}
+	seen := map[[2]string]int{} // what matches, and a resource
 	for i := range c.entries {
 		e := &c.entries[i]
 		if err := e.check(); err != nil {
 			return nil, fmt.Errorf("catalog entry %d (%s): %w", i+1, e.key(), err)
 		}
-		id := e.key() + " " + strings.Join(e.On, ",")
-		if first, twice := seen[id]; twice {
-			return nil, fmt.Errorf("catalog entry %d (%s): the same as entry %d", i+1, e.key(), first)
+		for _, resource := range e.On {
+			id := [2]string{e.key(), resource}
+			if first, twice := seen[id]; twice {
+				return nil, fmt.Errorf("catalog entry %d (%s): entry %d says it of %s already", i+1, e.key(), first, resource)
+			}
+			seen[id] = i + 1
 		}
-		seen[id] = i + 1
 	}
 	return c, nil
 }
 
-func (e *Entry) key() string {
-	return e.Finalizer + e.Prefix + e.Suffix + e.Regex
+// culprit finds the entry that a whole catalog could not be read for.
+func culprit(data []byte, err error) error {
+	var entries []map[string]any
+	if yaml.Unmarshal(data, &entries) != nil {
+		return fmt.Errorf("parse catalog: a list of entries is needed: %w", err)
+	}
+	for i, fields := range entries {
+		text, marshalErr := yaml.Marshal(fields)
+		if marshalErr != nil {
+			continue
+		}
+		var e Entry
+		if err := yaml.UnmarshalStrict(text, &e); err != nil {
+			return fmt.Errorf("catalog entry %d (%s): %w", i+1, e.key(), err)
+		}
+	}
+	return fmt.Errorf("parse catalog: %w", err)
 }
+
+// key names an entry by what it matches.
+func (e *Entry) key() string {
+	switch {
+	case e.Finalizer != "":
+		return e.Finalizer
+	case e.Prefix != "":
+		return "prefix " + e.Prefix
+	case e.Suffix != "":
+		return "suffix " + e.Suffix
+	case e.Regex != "":
+		return "regex " + e.Regex
+	}
+	return "no finalizer"
+}
+
+// resourcePattern is that of plural.group, or of a plural of the core group.
+var resourcePattern = regexp.MustCompile(`^[a-z][a-z0-9]*(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 func (e *Entry) check() error {
 	keys := 0
@@ -134,12 +216,14 @@ func (e *Entry) check() error {
 	case !slices.Contains([]string{InCluster, KubeControllerManager, CloudControllerManager, KubeAPIServer, External}, e.Component):
 		return fmt.Errorf("unknown component %q", e.Component)
 	}
-	for _, w := range e.Workloads {
-		if w.Name == "" && w.Image == "" {
-			return errors.New("a workload needs a name or an image")
+	for _, resource := range e.On {
+		if resource != "*" && !resourcePattern.MatchString(resource) {
+			return fmt.Errorf("resource %q is neither plural.group nor \"*\"", resource)
 		}
-		if _, err := path.Match(w.Name, ""); err != nil {
-			return fmt.Errorf("workload name %q: %w", w.Name, err)
+	}
+	for _, w := range e.Workloads {
+		if err := w.check(); err != nil {
+			return fmt.Errorf("workload %s: %w", strings.TrimSpace(w.Kind+" "+w.Name), err)
 		}
 	}
 	if e.Regex != "" {
@@ -152,8 +236,27 @@ func (e *Entry) check() error {
 	return nil
 }
 
-// Merge returns a catalog in which the entries of user come first: they win
-// over those of c with the same key.
+func (w Workload) check() error {
+	switch {
+	case w.Name == "" && w.Image == "":
+		return errors.New("a name or an image is needed")
+	case !slices.Contains([]string{"", "Deployment", "StatefulSet", "DaemonSet", "Pod"}, w.Kind):
+		return fmt.Errorf("unknown kind %q", w.Kind)
+	case w.Name != "" && generic(w.Name) && w.Namespace == "":
+		return errors.New("many projects share that name: add the namespace, or use an image")
+	case w.Image != "" && generic(w.Image):
+		return fmt.Errorf("many projects share the image name %q: use a name", w.Image)
+	case strings.ContainsAny(w.Image, "/:@*"):
+		return fmt.Errorf("image %q is not the last path element of a repository", w.Image)
+	}
+	if _, err := path.Match(w.Name, ""); err != nil {
+		return fmt.Errorf("name %q: %w", w.Name, err)
+	}
+	return nil
+}
+
+// Merge returns a catalog in which the entries of user come first: of entries
+// that match equally well, the user's wins.
 func (c *Catalog) Merge(user *Catalog) *Catalog {
 	return &Catalog{entries: slices.Concat(user.Entries(), c.Entries())}
 }
@@ -167,8 +270,13 @@ func (c *Catalog) Entries() []Entry {
 }
 
 // Lookup finds the entry for a finalizer on a resource (plural.group): exact
-// before the longest prefix or suffix, those before a regular expression, and
-// in each of these an entry that lists the resource before one that does not.
+// before the longest prefix or suffix, those before a regular expression. Of
+// entries that match equally well, one that lists the resource wins over one
+// for "*", and that over one that lists others only.
+//
+// An entry that lists others only counts where the finalizer names a domain, or
+// the resource is of its API group: "kiali.io/finalizer" is Kiali's on whatever
+// kind it appears, but "server" is Dynatrace's on its own kinds only.
 func (c *Catalog) Lookup(finalizer, resource string) (Entry, bool) {
 	if c == nil {
 		return Entry{}, false
@@ -180,9 +288,14 @@ func (c *Catalog) Lookup(finalizer, resource string) (Entry, bool) {
 		if rank == 0 {
 			continue
 		}
-		rank *= 2
-		if slices.Contains(e.On, resource) {
+		rank *= 3
+		switch {
+		case slices.Contains(e.On, resource):
+			rank += 2
+		case slices.Contains(e.On, "*"):
 			rank++
+		case !e.qualified() && !e.owns(resource):
+			continue
 		}
 		if rank > bestRank {
 			best, bestRank = i, rank
@@ -207,4 +320,19 @@ func (e *Entry) rank(finalizer string) int {
 		return 1
 	}
 	return 0
+}
+
+// qualified tells whether what an entry matches names a domain, which makes it
+// one project's: "user.cleanup" and "redisFinalizer" do not.
+func (e *Entry) qualified() bool {
+	domain, _, _ := strings.Cut(e.Finalizer+e.Prefix+e.Suffix+e.Regex, "/")
+	dot := strings.LastIndexByte(domain, '.')
+	return dot >= 0 && !slices.Contains([]string{"", "cleanup", "finalizer", "finalizers"}, domain[dot+1:])
+}
+
+// owns tells whether a resource is of the API group that the owner needs, or of
+// one below it.
+func (e *Entry) owns(resource string) bool {
+	_, group, _ := strings.Cut(resource, ".")
+	return e.CRDGroup != "" && (group == e.CRDGroup || strings.HasSuffix(group, "."+e.CRDGroup))
 }

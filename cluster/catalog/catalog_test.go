@@ -6,6 +6,34 @@ import (
 	"testing"
 )
 
+// samples are finalizers that the regular expressions of the catalog match.
+var samples = map[string][]string{
+	`finalizer\.(.*)\.k8s\.elastic\.co/(.*)`:                  {"finalizer.elasticsearch.k8s.elastic.co/secure-settings"},
+	`finalizers\.[a-z0-9-]+\.services\.k8s\.aws/[A-Za-z0-9]+`: {"finalizers.s3.services.k8s.aws/Bucket"},
+	`deletion\.finalizers\.(queues|exchanges|bindings|users|vhosts|policies|permissions|federations|shovels|schemareplications|superstreams|topicpermissions|operatorpolicies)\.rabbitmq\.com`: {"deletion.finalizers.queues.rabbitmq.com"},
+}
+
+// shared are images that more than the controller runs.
+var shared = map[string]string{
+	"argocd":                          "all of Argo CD runs it",
+	"ceph":                            "the daemons of a Rook cluster run quay.io/ceph/ceph",
+	"crossplane":                      "the RBAC manager runs it",
+	"dynatrace-operator":              "the webhook and the CSI driver run it",
+	"external-secrets":                "the webhook and the certificate controller run it",
+	"gatekeeper":                      "audit runs it",
+	"gha-runner-scale-set-controller": "the listeners run it",
+	"kube-ovn":                        "its agents run it",
+	"longhorn-manager":                "the driver deployer runs it",
+	"mariadb-operator":                "the webhook and the agents beside databases run it",
+	"percona-postgresql-operator":     "databases run it, in other tags",
+	"percona-server-mongodb-operator": "backups run it, in other tags",
+	"percona-xtradb-cluster-operator": "databases run it, in other tags",
+	"rancher-agent":                   "node agents run it",
+	"scylla-operator":                 "sidecars of databases and the webhook run it",
+	"spark-operator":                  "the webhook runs it",
+	"topolvm-with-sidecar":            "every part of TopoLVM runs it",
+}
+
 // TestShipped holds the catalog in the binary to its own promises.
 func TestShipped(t *testing.T) {
 	c, err := Parse(shipped)
@@ -16,20 +44,30 @@ func TestShipped(t *testing.T) {
 		t.Errorf("only %d entries: some were lost", len(c.entries))
 	}
 	for _, e := range c.entries {
-		for _, res := range e.On {
-			if e.Finalizer == "" || res == "*" {
-				continue
-			}
-			if got, _ := c.Lookup(e.Finalizer, res); got.key() != e.key() || !slices.Contains(got.On, res) {
-				t.Errorf("%s on %s is shadowed by %s", e.Finalizer, res, got.key())
+		// One finalizer that the entry matches, or more for a regular expression.
+		matches := []string{e.Finalizer}
+		switch {
+		case e.Prefix != "":
+			matches = []string{e.Prefix + "x"}
+		case e.Suffix != "":
+			matches = []string{"x" + e.Suffix}
+		case e.Regex != "":
+			matches = samples[e.Regex]
+			if len(matches) == 0 {
+				t.Errorf("%s: add a finalizer that it matches to samples", e.key())
 			}
 		}
-		for _, pattern := range []string{e.Prefix + "x", "x" + e.Suffix} {
-			if e.Finalizer != "" || e.Regex != "" || e.rank(pattern) == 0 {
-				continue
+		for _, finalizer := range matches {
+			for _, res := range e.On {
+				got, found := c.Lookup(finalizer, res)
+				if !found || got.key() != e.key() || !slices.Equal(got.On, e.On) {
+					t.Errorf("%s on %s is shadowed: %q finds %s on %v", e.key(), res, finalizer, got.key(), got.On)
+				}
 			}
-			if got, _ := c.Lookup(pattern, e.On[0]); got.key() != e.key() {
-				t.Errorf("pattern %s can never be found: %s comes first for %q", e.key(), got.key(), pattern)
+		}
+		for _, w := range e.Workloads {
+			if why := shared[w.Image]; why != "" {
+				t.Errorf("%s: image %s stands for a controller that is gone: %s", e.key(), w.Image, why)
 			}
 		}
 		if !strings.HasPrefix(e.Source, "github.com/") || !strings.Contains(e.Source, ":") {
@@ -46,6 +84,10 @@ func TestLookup(t *testing.T) {
 - {prefix: a.io/long-, resources: ["*"], owner: longer prefix, component: in-cluster, source: x}
 - {suffix: .b.io, resources: ["*"], owner: suffix, component: in-cluster, source: x}
 - {regex: 'c[0-9]+', resources: ["*"], owner: regex, component: in-cluster, source: x}
+- {finalizer: d.io/f, resources: [widgets.a.io], owner: listed, component: in-cluster, source: x}
+- {finalizer: d.io/f, resources: ["*"], owner: any, component: in-cluster, source: x}
+- {finalizer: server, resources: [widgets.a.io], crdGroup: a.io, owner: unqualified, component: in-cluster, source: x}
+- {finalizer: user.cleanup, resources: [users.a.io], owner: unqualified, component: in-cluster, source: x}
 `
 	c, err := Parse([]byte(text))
 	if err != nil {
@@ -59,6 +101,14 @@ func TestLookup(t *testing.T) {
 		"longest prefix":    {"the longer prefix says more", "a.io/long-x", "pods", "longer prefix"},
 		"suffix":            {"by its end", "x.b.io", "pods", "suffix"},
 		"regex":             {"the whole string", "c12", "pods", "regex"},
+		"listed":            {"an entry for the resource, rather than one for any", "d.io/f", "widgets.a.io", "listed"},
+		"any":               {"one for any, rather than one for others", "d.io/f", "pods", "any"},
+		"unqualified":       {"a name without a domain, where it is known", "server", "widgets.a.io", "unqualified"},
+		"same group":        {"and on kinds of the same API group", "server", "gadgets.a.io", "unqualified"},
+		"group below":       {"or of one below it", "server", "gadgets.x.a.io", "unqualified"},
+		"alike group":       {"not of one that ends alike", "server", "gadgets.aa.io", ""},
+		"somebody else's":   {"anybody may call a finalizer that", "server", "pods", ""},
+		"no domain":         {"a dot makes no domain", "user.cleanup", "pods", ""},
 		"regex is anchored": {"a part of the string is not enough", "xc12", "pods", ""},
 	}
 	for name, tc := range tests {
@@ -74,6 +124,9 @@ func TestMatches(t *testing.T) {
 	kiali := Workload{Kind: "Deployment", Namespace: "kiali-operator", Name: "kiali-operator", Image: "kiali-operator"}
 	generic := Workload{Kind: "Deployment", Namespace: "argo-events", Name: "controller-manager"}
 	glob := Workload{Name: "*cloud-controller-manager*"}
+	operator := Workload{Kind: "Deployment", Namespace: "hypershift", Name: "operator", Image: "hypershift-operator"}
+	certManager := Workload{Kind: "Deployment", Namespace: "cert-manager", Name: "cert-manager"}
+	velero := Workload{Kind: "Deployment", Name: "velero"}
 	tests := map[string]struct {
 		reason                string
 		w                     Workload
@@ -90,6 +143,17 @@ func TestMatches(t *testing.T) {
 		"generic, its namespace":    {"a shared name in the usual namespace", generic, "Deployment", "argo-events", "controller-manager", nil, true},
 		"generic, another":          {"a shared name elsewhere is somebody else's", generic, "Deployment", "cert-manager", "controller-manager", nil, false},
 		"generic, behind a release": {"a shared name says nothing behind a release either", generic, "Deployment", "argo-events", "x-controller-manager", nil, false},
+		"generic, by image":         {"a shared name elsewhere, with the image", operator, "Deployment", "ops", "operator", []string{"quay.io/x/hypershift-operator@sha256:0123"}, true},
+		"generic, other image":      {"a shared name elsewhere, with another image", operator, "Deployment", "ops", "operator", []string{"operator"}, false},
+		"image reference":           {"by the last path element, without port, tag and digest", kiali, "Deployment", "ops", "x", []string{"reg.io:5000/mirror/kiali-operator:v2.1@sha256:0123"}, true},
+		"image begins alike":        {"another image", kiali, "Deployment", "ops", "x", []string{"quay.io/kiali/kiali-operator-bundle:v2"}, false},
+		"revision":                  {"a version behind the name", kiali, "Deployment", "ops", "kiali-operator-v2-4", nil, true},
+		"another part":              {"cert-manager-webhook does not stand for its controller", certManager, "Deployment", "cert-manager", "cert-manager-webhook", nil, false},
+		"one word":                  {"one word before a version is not specific", velero, "Deployment", "velero", "velero-2", nil, false},
+		"one word, release":         {"behind a release it is", velero, "Deployment", "backup", "my-velero", nil, true},
+		"glob, release":             {"a pattern behind a release", Workload{Name: "percona-*-operator"}, "Deployment", "db", "prod-percona-x-operator", nil, true},
+		"glob, generic":             {"what '*' stands for makes no name specific", Workload{Namespace: "a", Name: "*-operator"}, "Deployment", "b", "x-operator", nil, false},
+		"empty":                     {"it says nothing", Workload{}, "Deployment", "ops", "x", []string{""}, false},
 		"glob":                      {"vendors put their name around it", glob, "DaemonSet", "kube-system", "aws-cloud-controller-manager", nil, true},
 	}
 	for name, tc := range tests {
@@ -101,14 +165,48 @@ func TestMatches(t *testing.T) {
 	}
 }
 
+func TestMerge(t *testing.T) {
+	shipped, err := Parse([]byte(`
+- {finalizer: a.io/f, resources: [widgets.a.io], owner: shipped, component: in-cluster, source: x}
+- {finalizer: b.io/f, resources: [widgets.b.io], owner: shipped, component: in-cluster, source: x}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, err := Parse([]byte("- {finalizer: a.io/f, resources: [widgets.a.io], owner: user, component: in-cluster, source: us}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := shipped.Merge(user)
+	for finalizer, want := range map[string]string{"a.io/f": "user", "b.io/f": "shipped"} {
+		if got, _ := both.Lookup(finalizer, "widgets."+finalizer[:4]); got.Owner != want {
+			t.Errorf("%s: the entry of the %s wins, want that of the %s", finalizer, got.Owner, want)
+		}
+	}
+	if got, found := (*Catalog)(nil).Merge(nil).Lookup("a.io/f", "pods"); found {
+		t.Errorf("an empty catalog knows %v", got)
+	}
+}
+
 func TestParseErrors(t *testing.T) {
 	tests := map[string]struct{ reason, text, want string }{
 		"no key":        {"nothing to match by", "- {resources: [pods], owner: x, component: in-cluster, source: x}", "exactly one of"},
 		"two keys":      {"what would it match", "- {finalizer: a, prefix: b, resources: [pods], owner: x, component: in-cluster, source: x}", "exactly one of"},
 		"component":     {"a typo", "- {finalizer: a, resources: [pods], owner: x, component: incluster, source: x}", `unknown component "incluster"`},
-		"unknown field": {"a typo", "- {finaliser: a}", "finaliser"},
+		"unknown field": {"a typo", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x}\n- {finalizer: b, ownr: x}", `catalog entry 2 (b): `},
+		"wrong type":    {"a list is needed", "- {finalizer: a, resources: pods}", "catalog entry 1 "},
+		"no list":       {"one entry is not a catalog", "finalizer: a", "a list of entries is needed"},
+		"no owner":      {"it would explain nothing", "- {finalizer: a, resources: [pods], component: in-cluster, source: x}", "entry 1 (a): resources, owner and source"},
+		"no resource":   {"it would never count", "- {finalizer: a, resources: [], owner: x, component: in-cluster, source: x}", "resources, owner and source"},
+		"resource":      {"a kind is no resource", "- {finalizer: a, resources: [Pod], owner: x, component: in-cluster, source: x}", `resource "Pod"`},
+		"overlap":       {"the second would never be found for pods", "- {prefix: a, resources: [pods], owner: x, component: in-cluster, source: x}\n- {prefix: a, resources: [nodes, pods], owner: x, component: in-cluster, source: x}", "entry 2 (prefix a): entry 1 says it of pods"},
+		"generic name":  {"it would match half of all clusters", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, workloads: [{name: controller-manager}]}", "add the namespace"},
+		"generic glob":  {"so would this", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, workloads: [{name: '*-operator'}]}", "add the namespace"},
+		"generic image": {"and this", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, workloads: [{name: x, image: controller}]}", `image name "controller"`},
+		"image":         {"a reference is never equal to its last path element", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, workloads: [{image: 'a/b:c'}]}", "last path element"},
+		"kind":          {"a typo", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, workloads: [{kind: deployment, name: x}]}", `unknown kind "deployment"`},
 		"regex":         {"does not compile", "- {regex: '(', resources: [pods], owner: x, component: in-cluster, source: x}", "entry 1"},
-		"twice":         {"the second would never be found", "- &e {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x}\n- *e", "the same as entry 1"},
+		"twice":         {"the second would never be found", "- &e {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x}\n- *e", "entry 2 (a): entry 1 says it of pods already"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -121,6 +219,8 @@ func TestParseErrors(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add(shipped[:2000])
+	f.Add([]byte("- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, workloads: [{kind: Pod, name: 'a*'}]}"))
+	f.Add([]byte("- {finaliser: a}"))
 	f.Add([]byte("- {regex: 'c[0-9]+', resources: [\"*\"], owner: x, component: in-cluster, source: x}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := Parse(data)
@@ -128,7 +228,14 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, e := range c.Entries() {
-			c.Lookup(e.Finalizer, "pods")
+			for _, res := range e.On {
+				if _, found := c.Lookup(e.Finalizer, res); e.Finalizer != "" && !found {
+					t.Errorf("%q on %q is in the catalog and not found", e.Finalizer, res)
+				}
+			}
+			for _, w := range e.Workloads {
+				w.Matches(w.Kind, w.Namespace, w.Name, []string{w.Image})
+			}
 		}
 	})
 }
