@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/agnivade/levenshtein"
+	goyaml "go.yaml.in/yaml/v2"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/cluster"
@@ -46,10 +49,35 @@ func ReadConfig(in io.Reader, policyIDs []string) (Config, error) {
 		return Config{}, fmt.Errorf("larger than %d bytes", maxConfig)
 	}
 	var c Config
-	if err := yaml.UnmarshalStrict(text, &c); err != nil {
+	if err := unmarshal(text, &c); err != nil {
 		return Config{}, fmt.Errorf("not a Config: %w", err)
 	}
 	return c, c.check(policyIDs)
+}
+
+// unmarshal reads the one document in text. Keys that it does not know, that
+// differ in case, or that stand there twice are errors.
+func unmarshal(text []byte, into any) error {
+	asJSON, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return err
+	}
+	strict, err := kjson.UnmarshalStrict(asJSON, into)
+	if err := errors.Join(append(strict, err)...); err != nil {
+		return err
+	}
+	documents := goyaml.NewDecoder(bytes.NewReader(text))
+	for n := 1; ; n++ {
+		var document any
+		switch err := documents.Decode(&document); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case n > 1 && document != nil:
+			return fmt.Errorf("there is a second document: move what it says into the first, or into a file of its own")
+		}
+	}
 }
 
 func (c Config) check(policyIDs []string) error {

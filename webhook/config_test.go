@@ -28,7 +28,7 @@ catalog: [{finalizer: z.io/f, resources: [zs.z.io], owner: Z, component: in-clus
 				APIVersion: "termguard.dev/v1", Kind: "Config",
 				Enforcement:     Enforcement{Default: Warn, Policies: map[string]Mode{"orphaned-finalizer": Deny}},
 				FinalizerOwners: map[string]string{"x.io/f": "Deployment/x/controller", "y.io/f": "external"},
-				Params:          map[string]any{"orphaned-finalizer": map[string]any{"limit": float64(3)}},
+				Params:          map[string]any{"orphaned-finalizer": map[string]any{"limit": int64(3)}},
 				Catalog:         []any{map[string]any{"finalizer": "z.io/f", "resources": []any{"zs.z.io"}, "owner": "Z", "component": "in-cluster", "source": "us"}},
 			},
 		},
@@ -36,6 +36,11 @@ catalog: [{finalizer: z.io/f, resources: [zs.z.io], owner: Z, component: in-clus
 		"OtherKind":     {reason: "So is another document.", text: "apiVersion: v1\nkind: ConfigMap\n", err: "got apiVersion: v1, kind: ConfigMap"},
 		"UnknownKey":    {reason: "A key that nobody reads is a typing error.", text: head + "enforcment: {}\n", err: `unknown field "enforcment"`},
 		"TwiceTheKey":   {reason: "Which one counts?", text: head + "kind: Config\n", err: "already set"},
+		"OtherCase":     {reason: "Kubernetes minds the case of keys.", text: head + "Enforcement: {default: deny}\n", err: `unknown field "Enforcement"`},
+		"TwoDocuments":  {reason: "Nobody would read the second.", text: head + "---\nenforcement: {default: deny}\n", err: "second document"},
+		"EmptyDocument": {reason: "A line at the end is no document.", text: head + "---\n# the end\n", want: Config{APIVersion: "termguard.dev/v1", Kind: "Config"}},
+		"ByteOrderMark": {reason: "Some editors leave one.", text: "\ufeff" + head, want: Config{APIVersion: "termguard.dev/v1", Kind: "Config"}},
+		"Windows":       {reason: "Some editors end lines so.", text: strings.ReplaceAll(head, "\n", "\r\n"), want: Config{APIVersion: "termguard.dev/v1", Kind: "Config"}},
 		"UnknownPolicy": {reason: "The nearest name helps.", text: head + "enforcement: {policies: {orphan-finalizer: deny}}\n", err: `enforcement.policies: there is no policy "orphan-finalizer"; did you mean "orphaned-finalizer"?`},
 		"StrangePolicy": {reason: "What is not near is no help.", text: head + "params: {zzz: {}}\n", err: `params: there is no policy "zzz"`},
 		"UnknownMode":   {reason: "Modes are few.", text: head + "enforcement: {default: block}\n", err: `enforcement.default: "block" is not deny, warn, dryrun or off`},
@@ -74,33 +79,4 @@ func FuzzReadConfig(f *testing.F) {
 			t.Errorf("accepted %+v", c)
 		}
 	})
-}
-
-func TestMode(t *testing.T) {
-	configured := Enforcement{Default: DryRun, Policies: map[string]Mode{"p": Deny, "off": Off}}
-	cases := map[string]struct {
-		reason      string
-		enforcement Enforcement
-		policy      string
-		labels      map[string]string
-		want        Mode
-	}{
-		"Zero":           {"Warnings unless somebody asks for more.", Enforcement{}, "p", nil, Warn},
-		"Default":        {"The default is for the others.", configured, "q", nil, DryRun},
-		"Configured":     {"A policy's own mode comes first.", configured, "p", nil, Deny},
-		"Label":          {"A namespace outweighs configuration.", configured, "p", map[string]string{EnforceLabel: "warn"}, Warn},
-		"LabelForPolicy": {"And its label for one policy the one for all.", configured, "p", map[string]string{EnforceLabel: "warn", EnforceLabel + ".p": "off"}, Off},
-		"OddLabel":       {"A label that says nothing changes nothing.", configured, "p", map[string]string{EnforceLabel: "WARN"}, Deny},
-		"Off":            {"What is not asked cannot answer.", configured, "off", map[string]string{EnforceLabel: "deny"}, Off},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			if got := tc.enforcement.Mode(tc.policy, tc.labels); got != tc.want {
-				t.Errorf("%s\nwant %s, got %s", tc.reason, tc.want, got)
-			}
-		})
-	}
-	if diff := cmp.Diff(map[string]bool{"off": true}, configured.Off([]string{"p", "q", "off"})); diff != "" {
-		t.Errorf("Off: -want, +got:\n%s", diff)
-	}
 }

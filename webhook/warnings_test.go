@@ -158,26 +158,3 @@ func TestRefusalIsSafeToPaste(t *testing.T) {
 		t.Errorf("refusal: -want, +got:\n%s", diff)
 	}
 }
-
-func TestSpeaks(t *testing.T) {
-	cases := map[string]struct {
-		reason      string
-		enforcement Enforcement
-		labels      map[string]string
-		want        bool
-	}{
-		"Zero":      {"Warnings are the default.", Enforcement{}, nil, true},
-		"Silent":    {"Every policy only records.", Enforcement{Default: DryRun}, nil, false},
-		"OnePolicy": {"One policy has something to say.", Enforcement{Default: Off, Policies: map[string]Mode{"p": Deny}}, nil, true},
-		"Label":     {"The namespace wants none of it.", Enforcement{}, map[string]string{EnforceLabel: "off"}, false},
-		"LabelOfOne": {"The namespace wants one policy.", Enforcement{Default: DryRun},
-			map[string]string{EnforceLabel + ".p": "warn"}, true},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			if got := tc.enforcement.speaks(tc.labels); got != tc.want {
-				t.Errorf("%s\nwant %v, got %v", tc.reason, tc.want, got)
-			}
-		})
-	}
-}

@@ -1,0 +1,81 @@
+package webhook
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
+)
+
+// realEngine asks the policies in the binary.
+func realEngine(t testing.TB) *policies.Engine {
+	t.Helper()
+	set, err := policies.Load(policies.Embedded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine
+}
+
+// kialis are n objects in namespace demo, each with the same finalizer.
+func kialis(t testing.TB, n int) *cluster.World {
+	t.Helper()
+	objects := []*unstructured.Unstructured{{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "demo"}, "spec": map[string]any{"finalizers": []any{"kubernetes"}},
+	}}}
+	for i := range n {
+		objects = append(objects, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "kiali.io/v1alpha1", "kind": "Kiali",
+			"metadata": map[string]any{"namespace": "demo", "name": fmt.Sprint("kiali-", i), "finalizers": []any{"kiali.io/finalizer"}},
+		}})
+	}
+	world, err := cluster.FromObjects(cluster.Options{}, objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return world
+}
+
+// BenchmarkReview measures a whole review but for the network: reading,
+// decoding, the policies in the binary, and the answer.
+func BenchmarkReview(b *testing.B) {
+	big := strings.Repeat("x", 1<<20)
+	cases := []struct {
+		name    string
+		objects int // with finalizers, in the namespace
+		request string
+	}{
+		{"namespace", 0, deleteNamespace},
+		{"namespace-10000-finalized", 10_000, deleteNamespace},
+		{"object", 0, deleteKiali(`{"name":"kiali","namespace":"demo","finalizers":["kiali.io/finalizer"]}`)},
+		{"object-1MiB", 0, deleteKiali(`{"name":"kiali","namespace":"demo","annotations":{"a":"` + big + `"}}`)},
+		{"no-op", 0, with(deleteNamespace, "DELETE", "CONNECT")},
+	}
+	engine := realEngine(b)
+	for _, c := range cases {
+		b.Run(c.name, func(b *testing.B) {
+			h := NewHandler(Options{Log: quiet, Evaluator: engine, Facts: kialis(b, c.objects)})
+			sent := body(b, v1, c.request)
+			b.SetBytes(int64(len(sent)))
+			b.ReportAllocs()
+			for b.Loop() {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, Path, bytes.NewReader(sent)))
+				if w.Code != http.StatusOK {
+					b.Fatal(w.Code, w.Body)
+				}
+			}
+		})
+	}
+}
