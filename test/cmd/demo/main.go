@@ -1,0 +1,271 @@
+// Command demo plays termguard's main cases on a real control plane on this
+// machine: each command as typed, what kubectl printed, and what really
+// happened afterwards.
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/test/lab"
+	"github.com/termguard/termguard/test/scenario"
+)
+
+//go:embed world.yaml
+var world string
+
+// hangsAfter is how long a deletion must not have finished to count as hanging.
+const hangsAfter = 25 * time.Second
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+// act is one deletion: what was predicted, what came.
+type act struct {
+	title, target string
+	predicted     string
+	expected      string // what must really happen
+	real          string
+	began         time.Time
+}
+
+type demo struct {
+	*scenario.Guarded
+	binary string
+	acts   []*act
+}
+
+func run(ctx context.Context) error {
+	binary, err := scenario.Binary()
+	if err != nil {
+		return err
+	}
+	say("Starting etcd, kube-apiserver, kube-controller-manager and a node, and installing termguard (kubectl apply -k deploy/base)")
+	g, err := scenario.Guard(ctx, lab.Options{})
+	if err != nil {
+		return err
+	}
+	defer g.Stop()
+	d := &demo{Guarded: g, binary: binary}
+	if err := d.prepare(ctx); err != nil {
+		return fmt.Errorf("prepare: %w", err)
+	}
+	for _, play := range []func(context.Context) error{d.silence, d.hangs, d.refusals, d.harmless, d.apiservice} {
+		if err := play(ctx); err != nil {
+			return err
+		}
+	}
+	return d.curtain(ctx)
+}
+
+// prepare builds the world that the acts play in.
+func (d *demo) prepare(ctx context.Context) error {
+	node, err := d.StartNode(ctx, "worker-7")
+	if err != nil {
+		return err
+	}
+	err = d.Await(ctx, 30*time.Second, "the objects to be accepted", func(ctx context.Context) (bool, error) {
+		return d.Apply(ctx, world) == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", d.Apply(ctx, world), err)
+	}
+	for _, wait := range []string{"pod/cart-0 -n shop --for=condition=Ready", "deployment/velero -n velero --for=condition=Available"} {
+		if r, err := d.Kubectl(ctx, append([]string{"wait", "--timeout=60s"}, strings.Fields(wait)...)...); err != nil || r.Code != 0 {
+			return fmt.Errorf("wait for %s: %s", wait, r.Stderr)
+		}
+	}
+	if err := d.Controller(ctx, "velero", "velero", "restores.velero.io/external-resources-finalizer", schema.GroupVersionResource{Group: "velero.io", Version: "v1", Resource: "restores"}); err != nil {
+		return err
+	}
+	say("Cutting the power of node worker-7, where pod cart-0 runs")
+	node.Kill()
+	return node.AwaitReady(ctx, "Unknown")
+}
+
+func (d *demo) silence(ctx context.Context) error {
+	say("AN ORDINARY NAMESPACE: nothing to say, and it goes")
+	if err := d.delete(ctx, "ordinary namespace", "namespace plain", scenario.Completes); err != nil {
+		return err
+	}
+	say("AN OPERATOR THAT IS ALIVE: its finalizer is no reason to worry, and the namespace goes")
+	return d.delete(ctx, "operator alive", "namespace backups", scenario.Completes)
+}
+
+func (d *demo) hangs(ctx context.Context) error {
+	say("KIALI, LEFT BEHIND BY ITS OPERATOR: first only asked")
+	d.kubectl(ctx, "delete namespace istio-system --dry-run=server")
+	if err := d.delete(ctx, "Kiali left behind by its operator", "namespace istio-system", scenario.Hangs); err != nil {
+		return err
+	}
+	say("A KUBESPHERE FINALIZER ON THE NAMESPACE, KubeSphere long gone")
+	if err := d.delete(ctx, "KubeSphere finalizer on the namespace", "namespace project-x", scenario.Hangs); err != nil {
+		return err
+	}
+	say("A POD ON A DEAD NODE")
+	return d.delete(ctx, "pod on a dead node", "namespace shop", scenario.Hangs)
+}
+
+func (d *demo) refusals(ctx context.Context) error {
+	say("DENY MODE, for one namespace by label: the delete is refused")
+	d.kubectl(ctx, "label namespace guarded termguard.dev/enforce=deny")
+	if err := d.settled(ctx, "namespace guarded", "Forbidden"); err != nil {
+		return err
+	}
+	d.kubectl(ctx, "delete namespace guarded --wait=false")
+	d.note("deny mode", "refused", d.exists(ctx, "namespace guarded", false), "refused, and the namespace is untouched")
+	say("BREAK GLASS: a reason on the object lets it through")
+	d.kubectl(ctx, `annotate namespace guarded 'termguard.dev/allow-hang=the cluster goes on Friday'`)
+	return d.delete(ctx, "break-glass", "namespace guarded", scenario.Hangs)
+}
+
+func (d *demo) harmless(ctx context.Context) error {
+	say("TERMGUARD KILLED: deletes go on, without a word")
+	d.Termguard.Kill()
+	d.Forget(d.Termguard)
+	if err := d.delete(ctx, "termguard killed", "namespace after-kill", scenario.Completes); err != nil {
+		return err
+	}
+	if err := d.StartTermguard(ctx, d.binary); err != nil {
+		return err
+	}
+	say("TERMGUARD FROZEN (SIGSTOP): deletes go on, one second later")
+	if err := d.Termguard.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	if err := d.delete(ctx, "termguard frozen", "namespace after-freeze", scenario.Completes); err != nil {
+		return err
+	}
+	return d.Termguard.Signal(syscall.SIGCONT)
+}
+
+func (d *demo) apiservice(ctx context.Context) error {
+	say("THE APISERVICE OF AN UNINSTALLED PROMETHEUS-ADAPTER: it blocks every namespace, so it comes last")
+	const manifest = `{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1beta1.metrics.k8s.io}, spec: {group: metrics.k8s.io, version: v1beta1, groupPriorityMinimum: 100, versionPriority: 100, insecureSkipTLSVerify: true, service: {namespace: monitoring, name: prometheus-adapter}}}`
+	if err := d.Apply(ctx, manifest); err != nil {
+		return err
+	}
+	if r, err := d.Kubectl(ctx, "wait", "apiservice/v1beta1.metrics.k8s.io", "--for=condition=Available=False", "--timeout=60s"); err != nil || r.Code != 0 {
+		return fmt.Errorf("wait for the APIService: %s", r.Stderr)
+	}
+	d.kubectl(ctx, "get apiservice v1beta1.metrics.k8s.io")
+	if err := d.settled(ctx, "namespace team-a", "v1beta1.metrics.k8s.io"); err != nil {
+		return err
+	}
+	return d.delete(ctx, "APIService of an uninstalled prometheus-adapter", "namespace team-a", scenario.Hangs)
+}
+
+// curtain watches what hangs, and compares.
+func (d *demo) curtain(ctx context.Context) error {
+	say("What really happened")
+	for _, a := range d.acts {
+		if a.real != "" {
+			continue
+		}
+		left := hangsAfter - time.Since(a.began)
+		r, err := d.Kubectl(ctx, append([]string{"wait", "--for=delete", "--timeout", max(left, time.Second).Round(time.Second).String()}, strings.Fields(a.target)...)...)
+		if err != nil {
+			return err
+		}
+		a.real = scenario.Completes
+		if strings.Contains(r.Stderr, "timed out") {
+			a.real = scenario.Hangs
+			d.kubectl(ctx, "get "+a.target)
+		}
+	}
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\nCASE\tPREDICTED\tREALLY\t")
+	wrong := 0
+	for _, a := range d.acts {
+		mark := ""
+		if a.real != a.expected || a.predicted != a.expected && !strings.HasPrefix(a.title, "termguard") {
+			mark, wrong = "<- wrong", wrong+1
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", a.title, a.predicted, a.real, mark)
+	}
+	table.Flush()
+	if wrong > 0 {
+		return fmt.Errorf("%d predictions or outcomes are not as they should be; %s holds the logs until the demo ends", wrong, filepath.Clean(d.Dir()))
+	}
+	return nil
+}
+
+// delete types a delete, and remembers what was predicted. What completes is
+// waited for; what hangs is looked at in the end.
+func (d *demo) delete(ctx context.Context, title, target, expected string) error {
+	began := time.Now()
+	r := d.kubectl(ctx, "delete "+target+" --wait=false")
+	if r.Code != 0 {
+		return fmt.Errorf("%s: kubectl failed", title)
+	}
+	a := &act{title: title, target: target, expected: expected, predicted: scenario.Verdict(scenario.Warnings(r.Stderr)), began: began}
+	answered := time.Since(began)
+	d.acts = append(d.acts, a)
+	if strings.HasPrefix(title, "termguard") {
+		a.predicted = "(nothing)"
+	}
+	if expected != scenario.Completes {
+		return nil
+	}
+	if w, err := d.Kubectl(ctx, append([]string{"wait", "--for=delete", "--timeout=60s"}, strings.Fields(target)...)...); err != nil || (w.Code != 0 && !strings.Contains(w.Stderr, "NotFound")) {
+		a.real = scenario.Hangs
+		return err
+	}
+	a.real = scenario.Completes
+	fmt.Printf("  -> kubectl returned after %s; gone after %s\n", answered.Round(10*time.Millisecond), time.Since(began).Round(100*time.Millisecond))
+	return nil
+}
+
+func (d *demo) note(title, expected string, ok bool, text string) {
+	a := &act{title: title, predicted: expected, expected: expected, real: expected}
+	if !ok {
+		a.real = "not so"
+	}
+	d.acts = append(d.acts, a)
+	fmt.Println("  ->", text)
+}
+
+// exists tells whether an object is there and, unless deleting, not being deleted.
+func (d *demo) exists(ctx context.Context, target string, deleting bool) bool {
+	r, err := d.Kubectl(ctx, append([]string{"get", "-o", "jsonpath=x{.metadata.deletionTimestamp}"}, strings.Fields(target)...)...)
+	return err == nil && r.Code == 0 && (r.Stdout != "x") == deleting
+}
+
+// settled waits until termguard has seen the newest change: its answer to a dry
+// run holds some text.
+func (d *demo) settled(ctx context.Context, target, text string) error {
+	return d.Await(ctx, 20*time.Second, "termguard to see the change", func(ctx context.Context) (bool, error) {
+		r, err := d.Kubectl(ctx, append([]string{"delete", "--dry-run=server"}, strings.Fields(target)...)...)
+		return strings.Contains(r.Stderr, text), err
+	})
+}
+
+// kubectl types a command and shows what it prints.
+func (d *demo) kubectl(ctx context.Context, command string) lab.Result {
+	fmt.Printf("\n$ kubectl %s\n", command)
+	r, err := d.Kubectl(ctx, scenario.Words(command)...)
+	if err != nil {
+		fmt.Println(err)
+	}
+	fmt.Print(r.Stderr, r.Stdout)
+	return r
+}
+
+func say(text string) { fmt.Printf("\n=== %s\n", text) }

@@ -1,0 +1,413 @@
+// Package scenario holds termguard to reality: each scenario is a cluster as
+// data, a delete, the verdicts that would be fair, and what really happens. A
+// scenario is asked, deleted and watched on a real control plane.
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/termguard/termguard/test/lab"
+)
+
+// Verdicts, as in termguard's answers.
+const (
+	Hangs     = "hangs"
+	AtRisk    = "at-risk"
+	Completes = "completes"
+	Unknown   = "unknown"
+)
+
+// Scenario is one file: this document first, then the objects to create.
+// "$NS" stands for a name that is the scenario's own.
+type Scenario struct {
+	// Name is the file's name.
+	Name string `json:"-"`
+	// About says in a sentence what is special here; for a near miss, which
+	// one fact differs.
+	About string `json:"about"`
+	// Policies are those that see the hang: with one of them off, the scenario
+	// must go red.
+	Policies []string `json:"policies,omitempty"`
+	// Delete is what kubectl delete is called with.
+	Delete string `json:"delete"`
+	// Expect are the verdicts that are fair.
+	Expect []string `json:"expect"`
+	// Blocker is text that the warning must hold: a right verdict that names
+	// the wrong blocker is wrong.
+	Blocker string `json:"blocker,omitempty"`
+	// Reality is Hangs or Completes.
+	Reality string `json:"reality"`
+	// Remains is what kubectl get must still find while the deletion hangs.
+	Remains string `json:"remains,omitempty"`
+	// Within bounds how long a deletion that completes may take. Defaults to 60 s.
+	Within Duration `json:"within,omitempty"`
+	// Cure are kubectl commands after which a hanging deletion completes.
+	Cure []string `json:"cure,omitempty"`
+	// Exclusive scenarios break something for the whole cluster and run one by one.
+	Exclusive bool `json:"exclusive,omitempty"`
+	// Live parts run while the scenario does.
+	Live Live `json:"live,omitempty"`
+	// Wait are arguments of kubectl wait, before anything is asked.
+	Wait []string `json:"wait,omitempty"`
+	// Do are kubectl commands after that.
+	Do []string `json:"do,omitempty"`
+
+	Objects string `json:"-"`
+}
+
+// Duration is a time.Duration as in "90s".
+type Duration struct{ time.Duration }
+
+// UnmarshalJSON reads a duration in quotes.
+func (d *Duration) UnmarshalJSON(data []byte) (err error) {
+	d.Duration, err = time.ParseDuration(strings.Trim(string(data), `"`))
+	return err
+}
+
+// Live parts of a scenario.
+type Live struct {
+	// Nodes are started before the objects are created. Every lab also has a
+	// node named "steady".
+	Nodes []Node `json:"nodes,omitempty"`
+	// Controllers remove a finalizer from what is being deleted.
+	Controllers []Controller `json:"controllers,omitempty"`
+	// APIs serve an API group from a Service.
+	APIs []API `json:"apis,omitempty"`
+}
+
+// Node is a node that may die once everything is up: "dead" is a kubelet
+// killed, "gone" the node object deleted after that, "out-of-service" the taint
+// set after that.
+type Node struct {
+	Name    string `json:"name"`
+	Becomes string `json:"becomes,omitempty"`
+}
+
+// Controller is what removes a finalizer, with the rights of a service account.
+type Controller struct {
+	Account   string `json:"account"` // NAMESPACE/NAME
+	Finalizer string `json:"finalizer"`
+	Resource  string `json:"resource"` // as kubectl takes it: PLURAL.VERSION.GROUP
+}
+
+// API is an extension API server behind a Service.
+type API struct {
+	Service  string `json:"service"`  // NAMESPACE/NAME
+	Resource string `json:"resource"` // PLURAL.VERSION.GROUP
+	Kind     string `json:"kind"`
+}
+
+// Load reads the scenarios of a folder.
+func Load(dir string) ([]Scenario, error) {
+	var scenarios []Scenario
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		s, err := parse(strings.TrimSuffix(filepath.Base(path), ".yaml"), string(data))
+		if err != nil {
+			return fmt.Errorf("scenario %s: %w", path, err)
+		}
+		scenarios = append(scenarios, s)
+		return nil
+	})
+	if err == nil && len(scenarios) == 0 {
+		err = fmt.Errorf("no scenario in %s", dir)
+	}
+	return scenarios, err
+}
+
+func parse(name, text string) (Scenario, error) {
+	text = strings.ReplaceAll(text, "$NS", "s-"+name)
+	head, objects, _ := strings.Cut(text, "\n---\n")
+	s := Scenario{Name: name, Objects: objects}
+	if err := yaml.UnmarshalStrict([]byte(head), &s); err != nil {
+		return s, err
+	}
+	if s.Within.Duration == 0 {
+		s.Within.Duration = 60 * time.Second
+	}
+	known := []string{Hangs, AtRisk, Completes, Unknown}
+	for _, e := range s.Expect {
+		if !slices.Contains(known, e) {
+			return s, fmt.Errorf("unknown verdict %q: want one of %v", e, known)
+		}
+	}
+	switch {
+	case s.Delete == "" || len(s.Expect) == 0 || s.About == "":
+		return s, errors.New("about, delete and expect are needed")
+	case s.Reality != Hangs && s.Reality != Completes:
+		return s, fmt.Errorf("reality is %q: want %s or %s", s.Reality, Hangs, Completes)
+	case s.Reality == Hangs && (s.Remains == "" || s.Blocker == ""):
+		return s, errors.New("a hang needs blocker and remains: what is named, and what is still there")
+	}
+	return s, nil
+}
+
+// hangsAfter is how long a deletion must not have finished to count as hanging:
+// several passes of the namespace controller, which waits 5 s after an event
+// and 8 s where it saw finalizers (pkg/controller/namespace/deletion).
+const hangsAfter = 30 * time.Second
+
+// Outcome is what a scenario came to.
+type Outcome struct {
+	Scenario  Scenario
+	Predicted string
+	Real      string
+	Took      time.Duration // until it completed
+	Warnings  []string
+	Wrong     []string // what is not as it should be
+	Err       error    // the scenario could not be played
+}
+
+// Guarded is a lab with termguard in it.
+type Guarded struct {
+	*lab.Lab
+	Termguard *lab.Process
+}
+
+// Play sets a scenario up, asks, deletes, watches and cures it.
+func (g *Guarded) Play(ctx context.Context, s Scenario) (o Outcome) {
+	o.Scenario = s
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	fail := func(err error) Outcome {
+		o.Err = err
+		return o
+	}
+	if err := g.setUp(ctx, s); err != nil {
+		return fail(fmt.Errorf("set up: %w", err))
+	}
+	// The facts follow the cluster with a lag: ask until the answer is as
+	// expected, then take the one that the real delete gets.
+	err := g.Await(ctx, 15*time.Second, "a fair verdict", func(ctx context.Context) (bool, error) {
+		r, err := g.Kubectl(ctx, append([]string{"delete", "--dry-run=server"}, strings.Fields(s.Delete)...)...)
+		if err != nil || r.Code != 0 {
+			return false, fmt.Errorf("ask: %w: %s", err, r.Stderr)
+		}
+		o.Warnings = Warnings(r.Stderr)
+		return slices.Contains(s.Expect, Verdict(o.Warnings)), nil
+	})
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return fail(err)
+	}
+	began := time.Now()
+	r, err := g.Kubectl(ctx, append([]string{"delete", "--wait=false"}, strings.Fields(s.Delete)...)...)
+	if err != nil || r.Code != 0 {
+		return fail(fmt.Errorf("delete: %w: %s", err, r.Stderr))
+	}
+	o.Warnings = Warnings(r.Stderr)
+	o.Predicted = Verdict(o.Warnings)
+
+	limit := s.Within.Duration
+	if s.Reality == Hangs {
+		limit = hangsAfter
+	}
+	gone, err := g.gone(ctx, s, limit)
+	if err != nil {
+		return fail(err)
+	}
+	o.Real, o.Took = Completes, time.Since(began)
+	if !gone {
+		o.Real = Hangs
+	}
+	o.judge()
+	if o.Real == Hangs && s.Remains != "" {
+		r, err := g.Kubectl(ctx, append([]string{"get", "-o", "name"}, strings.Fields(s.Remains)...)...)
+		if err != nil {
+			return fail(err)
+		}
+		if r.Code != 0 || r.Stdout == "" {
+			o.Wrong = append(o.Wrong, "the named blocker is gone, so something else holds the deletion: "+s.Remains)
+		}
+	}
+	if o.Real == Hangs && len(s.Cure) > 0 {
+		for _, command := range s.Cure {
+			if r, err := g.Kubectl(ctx, Words(command)...); err != nil || r.Code != 0 {
+				return fail(fmt.Errorf("cure: kubectl %s: %w: %s", command, err, r.Stderr))
+			}
+		}
+		gone, err := g.gone(ctx, s, 90*time.Second)
+		if err != nil {
+			return fail(err)
+		}
+		if !gone {
+			o.Wrong = append(o.Wrong, "the cure does not help: "+strings.Join(s.Cure, "; "))
+		}
+	}
+	return o
+}
+
+// judge compares the prediction with what happened.
+func (o *Outcome) judge() {
+	s := o.Scenario
+	if o.Real != s.Reality {
+		o.Wrong = append(o.Wrong, fmt.Sprintf("it %s, where the scenario says it %s", o.Real, s.Reality))
+	}
+	if !slices.Contains(s.Expect, o.Predicted) {
+		o.Wrong = append(o.Wrong, fmt.Sprintf("the verdict %s is not fair: want %v", o.Predicted, s.Expect))
+	}
+	if o.FalseAlarm() {
+		o.Wrong = append(o.Wrong, "false alarm")
+	}
+	if o.Miss() {
+		o.Wrong = append(o.Wrong, "miss")
+	}
+	if s.Blocker != "" && !strings.Contains(strings.Join(o.Warnings, "\n"), s.Blocker) {
+		o.Wrong = append(o.Wrong, fmt.Sprintf("the blocker %q is not named", s.Blocker))
+	}
+}
+
+// FalseAlarm is a hang predicted that did not come.
+func (o *Outcome) FalseAlarm() bool { return o.Predicted == Hangs && o.Real == Completes }
+
+// Miss is a hang that came although completion was predicted.
+func (o *Outcome) Miss() bool { return o.Predicted == Completes && o.Real == Hangs }
+
+// Warnings are termguard's lines among what kubectl printed.
+func Warnings(stderr string) []string {
+	var found []string
+	for line := range strings.Lines(stderr) {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "Warning: termguard: "); ok {
+			found = append(found, text)
+		}
+	}
+	return found
+}
+
+// Verdict is what a set of warnings says.
+func Verdict(warnings []string) string {
+	verdict := Completes
+	for _, w := range warnings {
+		switch {
+		case strings.HasPrefix(w, "will hang"):
+			return Hangs
+		case strings.HasPrefix(w, "may hang"):
+			verdict = AtRisk
+		case strings.HasPrefix(w, "not checked") && verdict == Completes:
+			verdict = Unknown
+		}
+	}
+	return verdict
+}
+
+func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
+	nodes := map[string]*lab.Node{}
+	for _, n := range s.Live.Nodes {
+		node, err := g.StartNode(ctx, n.Name)
+		if err != nil {
+			return err
+		}
+		nodes[n.Name] = node
+	}
+	// A custom resource is not known before its definition is established.
+	var last error
+	err := g.Await(ctx, 30*time.Second, "the objects to be accepted", func(ctx context.Context) (bool, error) {
+		last = g.Apply(ctx, s.Objects)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", last, err)
+	}
+	for _, api := range s.Live.APIs {
+		gvr, _ := schema.ParseResourceArg(api.Resource)
+		namespace, service, _ := strings.Cut(api.Service, "/")
+		if gvr == nil {
+			return fmt.Errorf("api %q: want PLURAL.VERSION.GROUP", api.Resource)
+		}
+		if _, err := g.Serve(ctx, namespace, service, lab.ExtensionAPI(gvr.Group, gvr.Version, gvr.Resource, api.Kind, "get", "list")); err != nil {
+			return err
+		}
+	}
+	for _, c := range s.Live.Controllers {
+		gvr, gr := schema.ParseResourceArg(c.Resource)
+		if gvr == nil {
+			v := gr.WithVersion("v1")
+			gvr = &v
+		}
+		namespace, account, _ := strings.Cut(c.Account, "/")
+		if err := g.Controller(ctx, namespace, account, c.Finalizer, *gvr); err != nil {
+			return err
+		}
+	}
+	for _, args := range s.Wait {
+		if r, err := g.Kubectl(ctx, append([]string{"wait", "--timeout=60s"}, strings.Fields(args)...)...); err != nil || r.Code != 0 {
+			return fmt.Errorf("kubectl wait %s: %w: %s", args, err, r.Stderr)
+		}
+	}
+	for _, n := range s.Live.Nodes {
+		if n.Becomes == "" {
+			continue
+		}
+		nodes[n.Name].Kill()
+		if err := nodes[n.Name].AwaitReady(ctx, "Unknown"); err != nil {
+			return err
+		}
+		var args []string
+		switch n.Becomes {
+		case "dead":
+			continue
+		case "gone":
+			args = []string{"delete", "node", n.Name}
+		case "out-of-service":
+			args = []string{"taint", "node", n.Name, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"}
+		default:
+			return fmt.Errorf("node %s becomes %q: want dead, gone or out-of-service", n.Name, n.Becomes)
+		}
+		if r, err := g.Kubectl(ctx, args...); err != nil || r.Code != 0 {
+			return fmt.Errorf("kubectl %v: %w: %s", args, err, r.Stderr)
+		}
+	}
+	for _, command := range s.Do {
+		if r, err := g.Kubectl(ctx, Words(command)...); err != nil || r.Code != 0 {
+			return fmt.Errorf("kubectl %s: %w: %s", command, err, r.Stderr)
+		}
+	}
+	return nil
+}
+
+// gone waits for the target to go, up to a limit.
+func (g *Guarded) gone(ctx context.Context, s Scenario, limit time.Duration) (bool, error) {
+	var target []string
+	for _, arg := range strings.Fields(s.Delete) {
+		if !strings.HasPrefix(arg, "--") {
+			target = append(target, arg)
+		}
+	}
+	r, err := g.Kubectl(ctx, append([]string{"wait", "--for=delete", "--timeout", limit.String()}, target...)...)
+	if err != nil {
+		return false, err
+	}
+	if r.Code != 0 && !strings.Contains(r.Stderr, "timed out") && !strings.Contains(r.Stderr, "NotFound") {
+		return false, fmt.Errorf("watch the deletion: %s", r.Stderr)
+	}
+	return r.Code == 0 || strings.Contains(r.Stderr, "NotFound"), nil
+}
+
+// Words splits a command as a shell would, single quotes only.
+func Words(command string) []string {
+	var out []string
+	for i, part := range strings.Split(command, "'") {
+		if i%2 == 1 {
+			out = append(out, part)
+		} else {
+			out = append(out, strings.Fields(part)...)
+		}
+	}
+	return out
+}

@@ -1,0 +1,116 @@
+package scenario
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/termguard/termguard/test/lab"
+)
+
+// TestScenarios plays every scenario on a real control plane: termguard is
+// asked, the delete is done, and reality is watched. Scenarios run side by side
+// in one cluster; those that break something for all of it run one by one in
+// another.
+func TestScenarios(t *testing.T) {
+	scenarios, err := Load("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var outcomes []Outcome
+	t.Cleanup(func() {
+		var table strings.Builder
+		Matrix(&table, outcomes)
+		t.Log("\n" + table.String())
+		if path := os.Getenv("MATRIX"); path != "" {
+			if err := os.WriteFile(path, []byte(table.String()), 0o644); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	play := func(t *testing.T, g *Guarded, s Scenario) {
+		t.Helper()
+		o := g.Play(t.Context(), s)
+		mu.Lock()
+		outcomes = append(outcomes, o)
+		mu.Unlock()
+		if o.Err != nil {
+			t.Fatal(o.Err)
+		}
+		if len(o.Wrong) > 0 {
+			t.Errorf("%s\nit was predicted that it %s; it %s\n- %s\ntermguard said:\n  %s", s.About, o.Predicted, o.Real, strings.Join(o.Wrong, "\n- "), strings.Join(o.Warnings, "\n  "))
+		}
+	}
+	guard := func(t *testing.T) *Guarded {
+		t.Helper()
+		g, err := Guard(t.Context(), lab.Options{Progress: t.Output()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(g.Stop)
+		return g
+	}
+	t.Run("one by one", func(t *testing.T) {
+		t.Parallel()
+		g := guard(t)
+		for _, s := range scenarios {
+			if s.Exclusive {
+				t.Run(s.Name, func(t *testing.T) { play(t, g, s) })
+			}
+		}
+	})
+	t.Run("side by side", func(t *testing.T) {
+		g := guard(t)
+		t.Parallel()
+		for _, s := range scenarios {
+			if !s.Exclusive {
+				t.Run(s.Name, func(t *testing.T) {
+					t.Parallel()
+					play(t, g, s)
+				})
+			}
+		}
+	})
+}
+
+// TestScoring holds the judge to account: a scenario that goes wrong in any
+// way is found wrong.
+func TestScoring(t *testing.T) {
+	hang := Scenario{Expect: []string{Hangs}, Reality: Hangs, Blocker: "x.io/f"}
+	ok := Scenario{Expect: []string{Completes}, Reality: Completes}
+	tests := map[string]struct {
+		reason   string
+		scenario Scenario
+		real     string
+		warnings []string
+		wrong    int
+	}{
+		"right":           {"predicted, named and true", hang, Hangs, []string{"will hang: x.io/f"}, 0},
+		"silent and true": {"nothing said, and it completes", ok, Completes, nil, 0},
+		"miss":            {"silence before a hang is unfair, a miss, and names nothing", hang, Hangs, nil, 3},
+		"false alarm":     {"a hang that does not come is unfair and a false alarm", ok, Completes, []string{"will hang: x"}, 2},
+		"wrong blocker":   {"right for the wrong reason is wrong", hang, Hangs, []string{"will hang: y.io/g"}, 1},
+		"hedged":          {"may hang is neither alarm nor miss, but here it is not fair", hang, Hangs, []string{"may hang: x.io/f"}, 1},
+		"other reality":   {"the scenario itself must be right about the world", hang, Completes, []string{"will hang: x.io/f"}, 2},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := Outcome{Scenario: tc.scenario, Predicted: Verdict(tc.warnings), Real: tc.real, Warnings: tc.warnings}
+			o.judge()
+			if len(o.Wrong) != tc.wrong {
+				t.Errorf("%s\nwant %d things wrong, got %q", tc.reason, tc.wrong, o.Wrong)
+			}
+		})
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	got := Warnings("Warning: something else\nWarning: termguard: will hang: x\n\nnamespace \"a\" deleted\n")
+	if diff := cmp.Diff([]string{"will hang: x"}, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
