@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -21,7 +22,7 @@ func realEngine(t testing.TB) *policies.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{})
+	engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{Deadline: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

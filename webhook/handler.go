@@ -55,8 +55,8 @@ type Options struct {
 	Synced func() bool
 	// Enforcement says what follows from findings. Defaults to warnings.
 	Enforcement Enforcement
-	// Deadline bounds the evaluation of one review. Defaults to 300 ms: the API
-	// server waits for one second.
+	// Deadline bounds one review, from its first byte. Defaults to 300 ms: the
+	// API server waits for one second.
 	Deadline time.Duration
 	// ShowObjectNames shows the names of other objects in the namespace that a
 	// request is about to whoever may make that request. Defaults to kind,
@@ -171,7 +171,7 @@ func (h *Handler) review(ctx context.Context, rv review, started time.Time) (ans
 	}
 	// The request's own context ends with the connection, and may end with
 	// the server: neither is a reason to leave a person without an answer.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.options.Deadline)
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), started.Add(h.options.Deadline))
 	defer cancel()
 	c := h.consider(ctx, r)
 	if c.err != nil {

@@ -12,9 +12,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,6 +23,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/termguard/termguard/policies"
 )
@@ -591,6 +593,59 @@ func TestOtherFailures(t *testing.T) {
 	}
 }
 
+// However an evaluation misbehaves, the answer comes at the deadline.
+func TestDeadline(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		stuck  func(ctx context.Context, release chan struct{})
+		late   time.Duration // of the body
+		want   time.Duration
+	}{
+		"Heeded":  {"It ends with its context.", func(ctx context.Context, _ chan struct{}) { <-ctx.Done() }, 0, 300 * time.Millisecond},
+		"Ignored": {"It does not end at all.", func(_ context.Context, release chan struct{}) { <-release }, 0, 300 * time.Millisecond},
+		"LateBody": {"The API server's patience began with the request.",
+			func(_ context.Context, release chan struct{}) { <-release }, 200 * time.Millisecond, 300 * time.Millisecond},
+		"InTime": {"What is slower than most is answered all the same.", func(context.Context, chan struct{}) { time.Sleep(299 * time.Millisecond) }, 0, 299 * time.Millisecond},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				release := make(chan struct{})
+				defer close(release)
+				h := NewHandler(Options{Log: quiet, Facts: facts{}, Evaluator: asked(func(ctx context.Context, _ policies.Trigger, _ map[string]any) (policies.Result, error) {
+					tc.stuck(ctx, release)
+					return policies.Result{Findings: []policies.Finding{maybe("p", "late")}}, nil
+				})})
+				sent := io.MultiReader(readerFunc(func([]byte) (int, error) {
+					time.Sleep(tc.late)
+					return 0, io.EOF
+				}), bytes.NewReader(body(t, v1, deleteNamespace)))
+				started := time.Now()
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, Path, sent))
+				if took := time.Since(started); took != tc.want {
+					t.Errorf("%s\nwant an answer after %v, got one after %v", tc.reason, tc.want, took)
+				}
+				var got admissionv1.AdmissionReview
+				if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+					t.Fatal(err)
+				}
+				want := []string{"termguard: not checked, allowed: termguard did not answer in time"}
+				if name == "InTime" {
+					want = []string{"termguard: may hang: late [p]", lastLine}
+				}
+				if diff := cmp.Diff(want, got.Response.Warnings); diff != "" || !got.Response.Allowed {
+					t.Errorf("%s\nwarnings: -want, +got:\n%s", tc.reason, diff)
+				}
+			})
+		})
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
 func TestBusy(t *testing.T) {
 	release := make(chan struct{})
 	started := make(chan struct{}, maxInFlight)
@@ -633,16 +688,9 @@ func TestOutlivesItsConnection(t *testing.T) {
 	}
 }
 
+// The policies in the binary, over facts like those of a cluster.
 func TestRealPolicies(t *testing.T) {
-	set, err := policies.Load(policies.Embedded())
-	if err != nil {
-		t.Fatal(err)
-	}
-	engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	world := facts{policies.Document{
+	adapter := facts{policies.Document{
 		"now": "2026-11-21T07:00:00Z",
 		"apiservices": map[string]any{"v1beta1.metrics.k8s.io": map[string]any{
 			"group": "metrics.k8s.io", "version": "v1beta1", "available": "False", "reason": "ServiceNotFound", "message": "service not found", "stale": true, "listError": "",
@@ -650,15 +698,82 @@ func TestRealPolicies(t *testing.T) {
 		}},
 		"unseen": []any{},
 	}}
-	client, url := serve(t, Options{Evaluator: engine, Facts: world, Deadline: 10 * time.Second})
-	_, got := post(t, client, url, body(t, v1, deleteNamespace))
-	if len(got.Response.Warnings) != 2 || !strings.HasPrefix(got.Response.Warnings[0], "termguard: will hang: ") || !strings.HasSuffix(got.Response.Warnings[0], " [unavailable-apiservice]") {
-		t.Errorf("warnings: %q", got.Response.Warnings)
+	var many []string
+	for i := range 5000 {
+		many = append(many, fmt.Sprintf("%q", fmt.Sprintf("f%d.example.com/wait", i)))
+	}
+	kialiWith := func(finalizers string) string {
+		return deleteKiali(`{"name":"kiali","namespace":"demo","finalizers":[` + finalizers + `]}`)
+	}
+	cases := map[string]struct {
+		reason  string
+		facts   Facts
+		request string
+		lines   int
+		first   string
+	}{
+		"APIService": {
+			"An API that does not answer holds every namespace.", adapter, deleteNamespace,
+			2, "termguard: will hang: ",
+		},
+		"5000FinalizedObjects": {
+			"However many objects wait for the same, it is one finding.", kialis(t, 5000), deleteNamespace,
+			2, "termguard: will hang: ",
+		},
+		"5000Finalizers": {
+			"However many finalizers an object has, the answer is readable.", kialis(t, 0), kialiWith(strings.Join(many, ",")),
+			6, "termguard: may hang: ",
+		},
+		"OddFinalizers": {
+			"What the API server stores is no reason to fail.", kialis(t, 0),
+			kialiWith(`"a\"b\\c","\u001b[2J","line\nbreak","\u202eolleh","ünï/cödé","","` + strings.Repeat("x", 5000) + `"`),
+			5, "termguard: may hang: ",
+		},
+		"UnknownResource": {
+			"Of a kind that no facts are about nothing is known to hang.", kialis(t, 0),
+			with(deleteKiali(`{"name":"kiali","namespace":"demo"}`), "kialis", "strangers", "kiali.io", "strange.example.com"),
+			0, "",
+		},
+	}
+	engine := realEngine(t)
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			client, url := serve(t, Options{Evaluator: engine, Facts: tc.facts, Deadline: 10 * time.Second})
+			_, got := post(t, client, url, body(t, v1, tc.request))
+			warnings := got.Response.Warnings
+			if !got.Response.Allowed || got.Response.AuditAnnotations["error"] != "" {
+				t.Errorf("%s\nanswer: %+v", tc.reason, got.Response)
+			}
+			if len(warnings) != tc.lines || tc.lines > 0 && !strings.HasPrefix(warnings[0], tc.first) {
+				t.Errorf("%s\nwant %d warnings, the first %q…; got:\n%s", tc.reason, tc.lines, tc.first, strings.Join(warnings, "\n"))
+			}
+			checkBudget(t, warnings)
+		})
 	}
 }
 
-// FuzzServeHTTP sends anything to a handler whose policies fail now and then,
-// through a real HTTPS server.
+// moody is a handler, behind a real HTTPS server, whose policies are those in
+// the binary and fail now and then. Policy p is set to refuse.
+func moody(f *testing.F) (*http.Client, string) {
+	engine, world := realEngine(f), kialis(f, 3)
+	var calls atomic.Int64
+	return serve(f, Options{Facts: world, Evaluator: asked(func(ctx context.Context, trigger policies.Trigger, input map[string]any) (policies.Result, error) {
+		switch calls.Add(1) % 6 {
+		case 0:
+			panic("boom")
+		case 1:
+			return policies.Result{}, errors.New("boom")
+		case 2:
+			return policies.Result{Findings: []policies.Finding{hang("p", fmt.Sprint(input["ownership"]))}, Errors: []error{errors.New("boom")}}, nil
+		case 3:
+			return policies.Result{Findings: []policies.Finding{maybe("p", fmt.Sprint(input["request"]))}, Unseen: []string{fmt.Sprint(input["request"])}, Omitted: 7}, nil
+		default:
+			return engine.Evaluate(ctx, trigger, input, world)
+		}
+	}), Enforcement: Enforcement{Default: Warn, Policies: map[string]Mode{"p": Deny}}})
+}
+
+// FuzzServeHTTP sends anything.
 func FuzzServeHTTP(f *testing.F) {
 	for _, request := range []string{
 		deleteNamespace, deleteKiali(`{"name":"kiali","finalizers":["a/b"]}`), `{}`, `{"uid":"u"}`, `{"uid":7}`,
@@ -669,41 +784,64 @@ func FuzzServeHTTP(f *testing.F) {
 	}
 	f.Add([]byte(""))
 	f.Add([]byte("null"))
-	var calls int
-	var mu sync.Mutex
-	client, url := serve(f, Options{Evaluator: asked(func(_ context.Context, _ policies.Trigger, input map[string]any) (policies.Result, error) {
-		mu.Lock()
-		calls++
-		n := calls
-		mu.Unlock()
-		switch n % 4 {
-		case 0:
-			panic("boom")
-		case 1:
-			return policies.Result{}, errors.New("boom")
-		case 2:
-			return policies.Result{Findings: []policies.Finding{maybe("p", fmt.Sprint(input["ownership"]))}}, nil
-		default:
-			return policies.Result{}, nil
-		}
-	}), Enforcement: Enforcement{Default: Deny}})
+	client, url := moody(f)
 	f.Fuzz(func(t *testing.T, sent []byte) {
-		status, got := post(t, client, url, sent)
-		if status != http.StatusOK {
-			if status != http.StatusBadRequest && status != http.StatusRequestEntityTooLarge {
-				t.Fatalf("status %d", status)
-			}
-			return
-		}
-		rv, err := decodeReview(sent)
-		if err != nil {
-			t.Fatalf("answered what is no review: %v", err)
-		}
-		if !got.Response.Allowed || got.Response.UID != rv.uid || got.APIVersion != rv.apiVersion {
-			t.Errorf("want uid %q allowed in %s, got %+v in %s", rv.uid, rv.apiVersion, got.Response, got.APIVersion)
-		}
-		checkBudget(t, got.Response.Warnings)
+		checkAnswer(t, client, url, sent)
 	})
+}
+
+// FuzzRequest sends reviews that differ from good ones in their texts only.
+func FuzzRequest(f *testing.F) {
+	f.Add("DELETE", "", "", "namespaces", "demo", "demo", "kiali.io/finalizer", "warn", "")
+	f.Add("DELETE", "", "kiali.io", "kialis", "demo", "kiali", "kiali.io/finalizer", "deny", "because")
+	f.Add("UPDATE", "finalize", "", "namespaces", "demo", "demo", "a\r\nb", "", "\x1b[31m")
+	f.Add("CREATE", "eviction", "", "pods", "demo", "web-0", "\xff", "Deny", "\u202e")
+	client, url := moody(f)
+	f.Fuzz(func(t *testing.T, operation, subresource, group, resource, namespace, name, finalizer, mode, reason string) {
+		object := map[string]any{
+			"metadata": map[string]any{
+				"name": name, "namespace": namespace, "finalizers": []string{finalizer, "x" + finalizer},
+				"labels":      map[string]string{EnforceLabel: mode, EnforceLabel + "." + name: mode},
+				"annotations": map[string]string{AllowAnnotation: reason},
+			},
+			"spec": map[string]any{"finalizers": []string{finalizer}},
+		}
+		request, err := json.Marshal(map[string]any{
+			"uid": "u1", "operation": operation, "subResource": subresource, "name": name, "namespace": namespace,
+			"resource": map[string]string{"group": group, "resource": resource, "version": "v1"},
+			"object":   object, "oldObject": object,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkAnswer(t, client, url, body(t, v1, string(request)))
+	})
+}
+
+// checkAnswer sends a body, and holds the answer to what holds of every one.
+func checkAnswer(t *testing.T, client *http.Client, url string, sent []byte) {
+	t.Helper()
+	status, got := post(t, client, url, sent)
+	if status != http.StatusOK {
+		if status != http.StatusBadRequest && status != http.StatusRequestEntityTooLarge {
+			t.Fatalf("status %d", status)
+		}
+		return
+	}
+	rv, err := decodeReview(sent)
+	if err != nil {
+		t.Fatalf("answered what is no review: %v", err)
+	}
+	answer := got.Response
+	if answer.UID != rv.uid || got.APIVersion != rv.apiVersion {
+		t.Errorf("want uid %q in %s, got %q in %s", rv.uid, rv.apiVersion, answer.UID, got.APIVersion)
+	}
+	// A namespace may ask for refusals by its label; a failure never does.
+	asked := answer.AuditAnnotations["decision"] == string(denied) && answer.AuditAnnotations["error"] == "" && answer.Result.Code == http.StatusForbidden
+	if !answer.Allowed && !asked {
+		t.Errorf("refused: %+v", answer)
+	}
+	checkBudget(t, answer.Warnings)
 }
 
 // checkBudget holds warnings to what the API server and people can take.
@@ -713,8 +851,18 @@ func checkBudget(t *testing.T, warnings []string) {
 	for _, w := range warnings {
 		n := utf8.RuneCountInString(w)
 		total += n
-		if n > 256 || !utf8.ValidString(w) || strings.ContainsFunc(w, unicode.IsControl) {
-			t.Errorf("unfit warning of %d characters: %q", n, w)
+		if n > 256 {
+			t.Errorf("warning of %d characters: %q", n, w)
+		}
+		// As the API server sends it, and as kubectl reads it.
+		header, err := utilnet.NewWarningHeader(299, "-", w)
+		if err != nil {
+			t.Errorf("warning %q: %v", w, err)
+			continue
+		}
+		read, errs := utilnet.ParseWarningHeaders([]string{header})
+		if len(errs) > 0 || len(read) != 1 || read[0].Text != w {
+			t.Errorf("warning %q arrives as %+v, %v", w, read, errs)
 		}
 	}
 	if len(warnings) > 15 || total > 4096 {

@@ -1,19 +1,25 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admission/v1"
 )
 
 // running is a Server that serves until its stop is called.
@@ -105,51 +111,182 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// A review that is under way when the server is told to stop, and one that
-// comes while readiness is off already, are both answered.
-func TestDrain(t *testing.T) {
-	entered, release := make(chan struct{}), make(chan struct{})
+// memory is a listener without a network, whose connections synctest knows.
+type memory struct {
+	connections chan net.Conn
+	closed      chan struct{}
+	once        sync.Once
+}
+
+func newMemory() *memory {
+	return &memory{connections: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (m *memory) Accept() (net.Conn, error) {
+	select {
+	case c := <-m.connections:
+		return c, nil
+	case <-m.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (m *memory) Close() error {
+	m.once.Do(func() { close(m.closed) })
+	return nil
+}
+
+func (m *memory) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)} }
+
+func (m *memory) dial(context.Context, string, string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case m.connections <- theirs:
+		return ours, nil
+	case <-m.closed:
+		return nil, syscall.ECONNREFUSED
+	}
+}
+
+// drained is a Server in a synctest bubble that has just been told to stop,
+// with a review under way that ends when release is closed.
+type drained struct {
+	release         chan struct{}
+	reviews, health *http.Client
+	answered        chan *admissionv1.AdmissionReview // nil where none came
+	done            chan error
+}
+
+func drain(t *testing.T, certificate tls.Certificate) drained {
+	t.Helper()
+	reviews, health := newMemory(), newMemory()
+	d := drained{
+		release:  make(chan struct{}),
+		reviews:  &http.Client{Transport: &http.Transport{DialContext: reviews.dial, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}},
+		health:   &http.Client{Transport: &http.Transport{DialContext: health.dial}},
+		answered: make(chan *admissionv1.AdmissionReview, 1),
+		done:     make(chan error, 1),
+	}
+	t.Cleanup(d.reviews.CloseIdleConnections)
+	t.Cleanup(d.health.CloseIdleConnections)
 	handler := NewHandler(Options{Log: quiet, Facts: facts{}, Evaluator: finds(maybe("p", "perhaps"))})
-	var first atomic.Bool
-	first.Store(true)
-	r := run(t, &Server{
-		Drain: time.Second,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-			if first.Swap(false) {
-				close(entered)
-				<-release
+	server := &Server{
+		Log:            quiet,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &certificate, nil },
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Has("slow") {
+				<-d.release
 			}
-			handler.ServeHTTP(w, q)
+			handler.ServeHTTP(w, r)
 		}),
-	})
-	answered := make(chan []string, 1)
+	}
+	server.setDefaults()
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { d.done <- server.serve(ctx, reviews, health) }()
+	synctest.Wait()
+	if status, text := d.get(t, "/readyz"); status != http.StatusOK {
+		t.Fatalf("readyz before: %d %q", status, text)
+	}
 	go func() {
-		_, got := post(t, r.client, r.reviews+Path, body(t, v1, deleteNamespace))
-		answered <- got.Response.Warnings
+		defer close(d.answered)
+		if answer, err := d.post(t, "?slow"); err == nil {
+			d.answered <- answer
+		}
 	}()
-	<-entered
-	r.stop()
-	for !r.draining.Load() {
-		time.Sleep(time.Millisecond) // until the other goroutine has seen the end of ctx
-	}
-	if status, text := r.get(t, r.health+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "[-]shutdown") {
-		t.Errorf("readyz while draining: %d %q", status, text)
-	}
-	response, err := r.client.Post(r.reviews+Path, "application/json", strings.NewReader(string(body(t, v1, deleteNamespace))))
+	synctest.Wait()
+	stop()
+	synctest.Wait()
+	return d
+}
+
+func (d drained) get(t *testing.T, path string) (int, string) {
+	t.Helper()
+	response, err := d.health.Get("http://health" + path)
 	if err != nil {
-		t.Fatalf("a review while draining: %v", err)
+		t.Fatal(err)
 	}
-	response.Body.Close()
-	if response.StatusCode != http.StatusOK || !response.Close {
-		t.Errorf("a review while draining: status %d, connection closed %v; want 200, true", response.StatusCode, response.Close)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
 	}
-	close(release)
-	if got := <-answered; len(got) != 2 {
-		t.Errorf("the review under way: warnings %q", got)
+	return response.StatusCode, string(text)
+}
+
+// post sends a review. That the connection stays open is an error.
+func (d drained) post(t *testing.T, query string) (*admissionv1.AdmissionReview, error) {
+	response, err := d.reviews.Post("https://termguard"+Path+query, "application/json", bytes.NewReader(body(t, v1, deleteNamespace)))
+	if err != nil {
+		return nil, err
 	}
-	if err := <-r.done; err != nil {
-		t.Error(err)
+	defer response.Body.Close()
+	var review admissionv1.AdmissionReview
+	if err := json.NewDecoder(response.Body).Decode(&review); err != nil {
+		return nil, err
 	}
+	if !response.Close {
+		return nil, errors.New("the server does not say that this was the last review on the connection")
+	}
+	return &review, nil
+}
+
+// borrowCertificate is of the tests of net/http.
+func borrowCertificate(t *testing.T) tls.Certificate {
+	t.Helper()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	return server.TLS.Certificates[0]
+}
+
+func TestDrain(t *testing.T) {
+	certificate := borrowCertificate(t)
+	synctest.Test(t, func(t *testing.T) {
+		d := drain(t, certificate)
+		if status, text := d.get(t, "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "[-]shutdown") {
+			t.Errorf("readyz while draining: %d %q", status, text)
+		}
+		if status, _ := d.get(t, "/healthz"); status != http.StatusOK {
+			t.Errorf("healthz while draining: %d; want 200, or the kubelet kills it", status)
+		}
+		for range 2 { // at once, and just before the 5 s are over
+			if _, err := d.post(t, ""); err != nil {
+				t.Errorf("a new review while draining: %v", err)
+			}
+			time.Sleep(4990 * time.Millisecond)
+		}
+		if _, err := d.post(t, ""); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("a new review after that: %v; want it refused", err)
+		}
+		select {
+		case err := <-d.done:
+			t.Errorf("ended with a review under way: %v", err)
+		default:
+		}
+		close(d.release)
+		if got := <-d.answered; got == nil || len(got.Response.Warnings) != 2 {
+			t.Errorf("the review under way: %+v; want its warnings", got)
+		}
+		if err := <-d.done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A review that never ends does not hold the process for ever.
+func TestDrainEnds(t *testing.T) {
+	certificate := borrowCertificate(t)
+	synctest.Test(t, func(t *testing.T) {
+		d := drain(t, certificate)
+		stopped := time.Now()
+		err := <-d.done
+		if took := time.Since(stopped); took != 15*time.Second || err == nil || !strings.Contains(err.Error(), "still under way") {
+			t.Errorf("want an error after 5 s + 10 s; got %v after %v", err, took)
+		}
+		close(d.release)
+		if got := <-d.answered; got != nil {
+			t.Errorf("answered all the same: %+v", got)
+		}
+	})
 }
 
 func TestAddressTaken(t *testing.T) {
