@@ -38,12 +38,14 @@ type resource struct {
 	held       map[types.NamespacedName]*holding // objects with finalizers
 	heldIn     map[string]int                    // how many of them, by namespace
 	kept       map[types.NamespacedName]int      // objects of a typed resource: their generation
+	links      map[types.NamespacedName]*link    // objects that block the deletion of their owner
 }
 
 // holding is one object that carries finalizers.
 type holding struct {
 	generation int
 	evidence   map[string]evidence // by finalizer
+	owner      types.UID           // whose deletion it blocks, "" if none
 	buckets    []*bucket
 }
 
@@ -105,6 +107,9 @@ func (w *World) index(name string, path ...string) {
 	g.add(name)
 }
 
+// group is the one at a path of the document, nil if it is empty.
+func (w *World) group(path ...string) *group { return w.indexed[strings.Join(path, "\x00")] }
+
 // unindex takes it out again.
 func (w *World) unindex(name string, path ...string) {
 	key := strings.Join(path, "\x00")
@@ -125,7 +130,7 @@ func (w *World) Begin(res Resource) {
 	defer w.mu.Unlock()
 	r, found := w.resources[res.String()]
 	if !found {
-		r = &resource{Resource: res, counts: map[string]int{}, held: map[types.NamespacedName]*holding{}, heldIn: map[string]int{}, kept: map[types.NamespacedName]int{}}
+		r = &resource{Resource: res, counts: map[string]int{}, held: map[types.NamespacedName]*holding{}, heldIn: map[string]int{}, kept: map[types.NamespacedName]int{}, links: map[types.NamespacedName]*link{}}
 		w.resources[res.String()] = r
 	}
 	r.Resource = res
@@ -157,6 +162,11 @@ func (w *World) End(res Resource) {
 			w.release(r, key)
 		}
 	}
+	for key, l := range r.links {
+		if l.generation != r.generation {
+			w.unlink(r, key)
+		}
+	}
 	for key, generation := range r.kept {
 		if generation != r.generation {
 			delete(r.kept, key)
@@ -185,6 +195,7 @@ func (w *World) Apply(res Resource, obj runtime.Object, added bool) error {
 		w.count(r, key.Namespace, 1)
 	}
 	w.hold(r, key, m, specFinalizers(obj))
+	w.link(r, key, m)
 	if w.keep(obj) {
 		r.kept[key] = r.generation
 	}
@@ -206,6 +217,7 @@ func (w *World) Remove(res Resource, obj runtime.Object) error {
 	key := types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}
 	w.count(r, key.Namespace, -1)
 	w.release(r, key)
+	w.unlink(r, key)
 	if _, kept := r.kept[key]; kept {
 		delete(r.kept, key)
 		w.forget(r.Resource, key)
@@ -226,6 +238,9 @@ func (w *World) Drop(res Resource) {
 	}
 	for key := range r.held {
 		w.release(r, key)
+	}
+	for key := range r.links {
+		w.unlink(r, key)
 	}
 	for key := range r.kept {
 		w.forget(r.Resource, key)
@@ -262,15 +277,15 @@ func (w *World) hold(r *resource, key types.NamespacedName, m metav1.Object, spe
 		w.release(r, key)
 		return
 	}
-	now := finalizersOf(m, spec)
+	now, owner := finalizersOf(m, spec), blockingOwner(m)
 	if h, held := r.held[key]; held {
-		if maps.EqualFunc(h.evidence, now, evidence.equal) {
+		if h.owner == owner && maps.EqualFunc(h.evidence, now, evidence.equal) {
 			h.generation = r.generation
 			return
 		}
 		w.release(r, key)
 	}
-	w.hang(r, key, &holding{generation: r.generation, evidence: now})
+	w.hang(r, key, &holding{generation: r.generation, evidence: now, owner: owner})
 }
 
 // hang puts an object with finalizers into its buckets.
@@ -279,6 +294,7 @@ func (w *World) hang(r *resource, key types.NamespacedName, h *holding) {
 		h.buckets = append(h.buckets, w.bucket(r, key, finalizer, evidence))
 	}
 	r.held[key] = h
+	w.block(key, h)
 	r.heldIn[key.Namespace]++
 	w.touched[key.Namespace] = true
 }
@@ -289,6 +305,7 @@ func (w *World) release(r *resource, key types.NamespacedName) {
 		return
 	}
 	delete(r.held, key)
+	w.unblock(key, h)
 	r.heldIn[key.Namespace]--
 	w.touched[key.Namespace] = true
 	for _, b := range h.buckets {

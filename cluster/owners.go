@@ -94,6 +94,7 @@ type runningPod struct {
 	goes    bool     // it is being deleted
 	names   []string // what a field manager may call it: containers, images, commands, its workload
 	images  []string
+	owner   types.UID // whose foreground deletion waits for it, "" if none
 }
 
 // account is a service account and the pods that run under it.
@@ -127,6 +128,7 @@ func (w *World) runPod(key types.NamespacedName, pod *corev1.Pod) {
 		failing: failing(pod),
 		goes:    pod.DeletionTimestamp != nil,
 		images:  imagesOf(pod.Spec),
+		owner:   blockingOwner(pod),
 	}
 	for _, c := range pod.Status.Conditions {
 		p.ready = p.ready || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue

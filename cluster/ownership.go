@@ -102,7 +102,7 @@ func (w *World) regrant() {
 				continue
 			}
 			w.release(r, key)
-			w.hang(r, key, &holding{generation: h.generation, evidence: h.evidence})
+			w.hang(r, key, &holding{generation: h.generation, evidence: h.evidence, owner: h.owner})
 		}
 	}
 }
@@ -142,7 +142,7 @@ func (w *World) judgement(key verdictKey, e evidence) judgement {
 	if declared != "" {
 		return w.judgeDeclared(j, declared)
 	}
-	if catalogued && (entry.Component == "kube-controller-manager" || entry.Component == "kube-apiserver") {
+	if catalogued && builtIn(entry) {
 		return j.is(Alive, true, "it is built into the %s", entry.Component)
 	}
 
@@ -227,6 +227,11 @@ func (w *World) judgement(key verdictKey, e evidence) judgement {
 		return j.is(Absent, false, "no controller that may update %s runs", key.resource)
 	}
 	return j.is(Absent, true, "no workload of it exists: looked for %s", wanted(entry))
+}
+
+// builtIn tells whether Kubernetes itself removes a finalizer.
+func builtIn(entry catalog.Entry) bool {
+	return entry.Component == "kube-controller-manager" || entry.Component == "kube-apiserver"
 }
 
 func (j judgement) is(state string, certain bool, format string, args ...any) judgement {

@@ -110,6 +110,7 @@ func (w *World) forget(res Resource, key types.NamespacedName) {
 	case "nodes":
 		prune(w.doc, "nodes", key.Name)
 		prune(w.doc, "notReady", key.Name)
+		w.restrand(key.Name)
 		delete(w.clouds, key.Name)
 		w.ownersDirty = true
 	case "services":
@@ -196,6 +197,7 @@ func (w *World) keepPod(pod *corev1.Pod) {
 		w.podPaths[key] = append(w.podPaths[key], path)
 	}
 	w.runPod(key, pod)
+	w.strand(key, pod.Spec.NodeName)
 }
 
 // podIndexes are the groups that a pod is found by.
@@ -252,7 +254,9 @@ func graceSeconds(pod *corev1.Pod) int64 {
 func (w *World) forgetPod(key types.NamespacedName) {
 	w.stopPod(key)
 	for _, path := range w.podPaths[key] {
-		w.unindex(key.Name, path...)
+		if w.unindex(key.Name, path...); path[0] == "owners" {
+			w.chain(types.UID(path[1]))
+		}
 	}
 	delete(w.podPaths, key)
 	prune(w.doc, "pods", key.Namespace, key.Name)
@@ -282,10 +286,14 @@ func (w *World) keepNode(node *corev1.Node) {
 		"runtime":      node.Status.NodeInfo.ContainerRuntimeVersion,
 	}
 	child(w.doc, "nodes")[node.Name] = facts
+	_, wasNotReady := child(w.doc, "notReady")[node.Name]
 	if ready.Status == corev1.ConditionTrue {
 		prune(w.doc, "notReady", node.Name)
 	} else {
 		child(w.doc, "notReady")[node.Name] = facts
+	}
+	if wasNotReady != (ready.Status != corev1.ConditionTrue) {
+		w.restrand(node.Name)
 	}
 	if cloud, had := inCloud(node.Spec.ProviderID), w.clouds[node.Name]; cloud != had {
 		delete(w.clouds, node.Name)

@@ -64,6 +64,7 @@ type World struct {
 
 	indexed         map[string]*group                   // groups of names, by path in the document
 	podPaths        map[types.NamespacedName][][]string // the groups that a pod is in
+	links           map[types.UID]*link                 // objects that block the deletion of their owner
 	hooks           map[string]*hook                    // webhooks that refuse when their backend is down, as keyed in the facts
 	namespaceLabels map[string]map[string]string        // by namespace
 	touched         map[string]bool                     // namespaces whose contents changed since the last Settle
@@ -96,6 +97,7 @@ func NewWorld(options Options) *World {
 		verdicts:        map[verdictKey]*verdict{},
 		clouds:          map[string]bool{},
 		hooks:           map[string]*hook{},
+		links:           map[types.UID]*link{},
 		namespaceLabels: map[string]map[string]string{},
 		indexed:         map[string]*group{},
 		podPaths:        map[types.NamespacedName][][]string{},

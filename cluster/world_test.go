@@ -187,13 +187,27 @@ func TestOwnership(t *testing.T) {
 // the order in which objects come, change and go, the facts are those of the
 // objects that are left.
 func TestIncremental(t *testing.T) {
-	for seed := range uint64(50) {
+	incremental(t, 50, randomObject)
+}
+
+// TestIncrementalOwners is the same for the dependents of owners: chains of
+// objects that block each other's deletion, on nodes that come and go.
+func TestIncrementalOwners(t *testing.T) {
+	incremental(t, 150, randomDependent)
+}
+
+func incremental(t *testing.T, seeds uint64, random func(*testing.T, *rand.Rand) *unstructured.Unstructured) {
+	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))
 			live := NewWorld(Options{Now: func() time.Time { return time.Unix(0, 0) }})
 			live.SetServed(BuiltinGroups(), nil)
 			present := map[Resource]map[string]runtime.Object{}
-			for _, res := range append(slices.Clone(typed), Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Namespaced: true}) {
+			for _, res := range append(slices.Clone(typed),
+				Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Namespaced: true},
+				Resource{GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}, Namespaced: true},
+				Resource{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "widgets"}, Namespaced: true},
+			) {
 				present[res] = map[string]runtime.Object{}
 				live.Begin(res)
 				live.End(res)
@@ -205,7 +219,7 @@ func TestIncremental(t *testing.T) {
 				}
 			}
 			for range 300 {
-				obj := randomObject(t, rng)
+				obj := random(t, rng)
 				res := resourcesOf([]*unstructured.Unstructured{obj})[obj.GroupVersionKind()]
 				if res.Resource == "configmaps" {
 					res.Namespaced = true
@@ -272,14 +286,21 @@ func facts(t *testing.T, w *World) (doc map[string]any) {
 func randomObject(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	pick := func(options ...string) string { return options[rng.IntN(len(options))] }
 	ns, name := pick("a", "b"), pick("x", "v", "z")
+	owned := func(kinds ...string) string { // by none, one, or two of them
+		refs := make([]string, rng.IntN(3))
+		for i := range refs {
+			refs[i] = fmt.Sprintf("{apiVersion: apps/v1, kind: %[1]s, name: x, uid: %[1]s-%[2]s-%[3]s, blockOwnerDeletion: %[4]s}", pick(kinds...), ns, pick("1", "2"), pick("true", "true", "false"))
+		}
+		return "[" + strings.Join(refs, ", ") + "]"
+	}
 	finalizers := pick("[]", "[]", "[one.io/f]", "[one.io/f, two.io/f]", "[kubernetes.io/pvc-protection]")
 	var text string
-	switch rng.IntN(9) {
+	switch rng.IntN(10) {
 	case 0:
-		text = fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: %s, finalizers: %s}}", name, ns, finalizers)
+		text = fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: %s, finalizers: %s, ownerReferences: %s}}", name, ns, finalizers, owned("ReplicaSet", "Deployment"))
 	case 1:
-		text = fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: %s, finalizers: %s}, spec: {serviceAccountName: %s, nodeName: %s, containers: [{name: c, image: i}]}, status: {phase: %s, conditions: [{type: Ready, status: %q}]}}",
-			name, ns, finalizers, pick("op", "default"), pick("n1", "n2", `""`), pick("Running", "Pending", "Succeeded"), pick("True", "False"))
+		text = fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: %s, finalizers: %s, ownerReferences: %s}, spec: {serviceAccountName: %s, nodeName: %s, containers: [{name: c, image: i}]}, status: {phase: %s, conditions: [{type: Ready, status: %q}]}}",
+			name, ns, finalizers, owned("ReplicaSet", "Job"), pick("op", "default"), pick("n1", "n2", `""`), pick("Running", "Pending", "Succeeded"), pick("True", "False"))
 	case 2:
 		text = fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: %s}, spec: {providerID: %q}, status: {conditions: [{type: Ready, status: %q}]}}", pick("n1", "n2"), pick("", "aws"), pick("True", "Unknown"))
 	case 3:
@@ -295,6 +316,37 @@ func randomObject(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 		text = fmt.Sprintf("{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: %s, namespace: %s, labels: {kubernetes.io/service-name: %s}}, addressType: IPv4, endpoints: [{addresses: [192.0.2.1], conditions: {ready: %s}}]}", name, ns, pick("x", "v"), pick("true", "false"))
 	case 8:
 		text = fmt.Sprintf("{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: %s}, webhooks: [{name: w.x.io, clientConfig: {service: {namespace: %s, name: %s}}, sideEffects: None, admissionReviewVersions: [v1]}]}", name, ns, pick("x", "v"))
+	case 9:
+		text = fmt.Sprintf("{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: x, namespace: %s, uid: ReplicaSet-%s-%s, finalizers: %s, ownerReferences: %s}}", ns, ns, pick("1", "2"), finalizers, owned("Deployment"))
+	}
+	return objects(t, text)[0]
+}
+
+// randomDependent is a link of a chain Widget, Deployment, ReplicaSet, of which
+// there is one each with one of two UIDs, something that the ReplicaSet owns, or
+// the node that it runs on.
+func randomDependent(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
+	pick := func(options ...string) string { return options[rng.IntN(len(options))] }
+	meta := func(name, kind, owner, finalizers string) string {
+		return fmt.Sprintf("{name: %s, namespace: a, uid: %s-%s, finalizers: %s, ownerReferences: [{apiVersion: apps/v1, kind: %[5]s, name: x, uid: %[5]s-%[6]s, blockOwnerDeletion: %[7]s}]}",
+			name, kind, pick("1", "1", "2"), finalizers, owner, pick("1", "1", "2"), pick("true", "true", "true", "false"))
+	}
+	finalizers := pick("[]", "[]", "[]", "[one.io/f]", "[one.io/f, two.io/f]", "[kubernetes.io/pvc-protection]")
+	var text string
+	switch rng.IntN(8) {
+	case 0:
+		text = fmt.Sprintf("{apiVersion: x.io/v1, kind: Widget, metadata: %s}", meta("x", "Widget", "Top", "[]"))
+	case 1:
+		text = fmt.Sprintf("{apiVersion: apps/v1, kind: Deployment, metadata: %s}", meta("x", "Deployment", "Widget", "[]"))
+	case 2:
+		text = fmt.Sprintf("{apiVersion: apps/v1, kind: ReplicaSet, metadata: %s}", meta("x", "ReplicaSet", "Deployment", pick("[]", "[]", "[]", "[one.io/f]")))
+	case 3:
+		text = fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: %s}", meta(pick("x", "z"), "ConfigMap", "ReplicaSet", finalizers))
+	case 4, 5:
+		text = fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: %s, spec: {nodeName: %s, containers: [{name: c, image: i}]}, status: {phase: %s}}",
+			meta(pick("x", "z"), "Pod", "ReplicaSet", pick("[]", "[one.io/f]")), pick("n1", "n1", "n2", `""`), pick("Running", "Running", "Succeeded"))
+	case 6, 7:
+		text = fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: %s}, status: {conditions: [{type: Ready, status: %q}]}}", pick("n1", "n2"), pick("True", "Unknown", "Unknown"))
 	}
 	return objects(t, text)[0]
 }
