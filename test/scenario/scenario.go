@@ -54,6 +54,8 @@ type Scenario struct {
 	Within Duration `json:"within,omitempty"`
 	// Cure are kubectl commands after which a hanging deletion completes.
 	Cure []string `json:"cure,omitempty"`
+	// After are kubectl commands that undo what an exclusive scenario broke.
+	After []string `json:"after,omitempty"`
 	// Exclusive scenarios break something for the whole cluster and run one by one.
 	Exclusive bool `json:"exclusive,omitempty"`
 	// Live parts run while the scenario does.
@@ -162,7 +164,7 @@ func parse(name, text string) (Scenario, error) {
 // hangsAfter is how long a deletion must not have finished to count as hanging:
 // several passes of the namespace controller, which waits 5 s after an event
 // and 8 s where it saw finalizers (pkg/controller/namespace/deletion).
-const hangsAfter = 30 * time.Second
+const hangsAfter = 25 * time.Second
 
 // Outcome is what a scenario came to.
 type Outcome struct {
@@ -181,8 +183,10 @@ type Guarded struct {
 	Termguard *lab.Process
 }
 
-// Play sets a scenario up, asks, deletes, watches and cures it.
-func (g *Guarded) Play(ctx context.Context, s Scenario) (o Outcome) {
+// Play sets a scenario up, asks, deletes, watches and cures it. Between setting
+// up and asking it calls ready, which may wait for other scenarios: their new
+// resources are unseen for a moment, which makes answers unsure.
+func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome) {
 	o.Scenario = s
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -190,12 +194,21 @@ func (g *Guarded) Play(ctx context.Context, s Scenario) (o Outcome) {
 		o.Err = err
 		return o
 	}
-	if err := g.setUp(ctx, s); err != nil {
+	err := g.setUp(ctx, s)
+	ready()
+	if err != nil {
 		return fail(fmt.Errorf("set up: %w", err))
 	}
+	defer func() {
+		for _, command := range s.After {
+			if r, err := g.Kubectl(ctx, Words(command)...); err != nil || r.Code != 0 {
+				o.Err = errors.Join(o.Err, fmt.Errorf("clean up: kubectl %s: %w: %s", command, err, r.Stderr))
+			}
+		}
+	}()
 	// The facts follow the cluster with a lag: ask until the answer is as
 	// expected, then take the one that the real delete gets.
-	err := g.Await(ctx, 15*time.Second, "a fair verdict", func(ctx context.Context) (bool, error) {
+	err = g.Await(ctx, 15*time.Second, "a fair verdict", func(ctx context.Context) (bool, error) {
 		r, err := g.Kubectl(ctx, append([]string{"delete", "--dry-run=server"}, strings.Fields(s.Delete)...)...)
 		if err != nil || r.Code != 0 {
 			return false, fmt.Errorf("ask: %w: %s", err, r.Stderr)

@@ -32,9 +32,9 @@ func TestScenarios(t *testing.T) {
 			}
 		}
 	})
-	play := func(t *testing.T, g *Guarded, s Scenario) {
+	play := func(t *testing.T, g *Guarded, s Scenario, ready func()) {
 		t.Helper()
-		o := g.Play(t.Context(), s)
+		o := g.Play(t.Context(), s, ready)
 		mu.Lock()
 		outcomes = append(outcomes, o)
 		mu.Unlock()
@@ -59,18 +59,22 @@ func TestScenarios(t *testing.T) {
 		g := guard(t)
 		for _, s := range scenarios {
 			if s.Exclusive {
-				t.Run(s.Name, func(t *testing.T) { play(t, g, s) })
+				t.Run(s.Name, func(t *testing.T) { play(t, g, s, func() {}) })
 			}
 		}
 	})
 	t.Run("side by side", func(t *testing.T) {
-		g := guard(t)
 		t.Parallel()
+		g := guard(t)
+		var settingUp sync.WaitGroup
 		for _, s := range scenarios {
 			if !s.Exclusive {
+				settingUp.Add(1)
 				t.Run(s.Name, func(t *testing.T) {
 					t.Parallel()
-					play(t, g, s)
+					done := sync.OnceFunc(settingUp.Done)
+					t.Cleanup(done)
+					play(t, g, s, func() { done(); settingUp.Wait() })
 				})
 			}
 		}
