@@ -24,6 +24,11 @@ default namespace := ""
 
 namespace := input.request.namespace if resource != "namespaces"
 
+# in_namespace is the option of kubectl that names the namespace of the target.
+in_namespace := "" if namespace == ""
+
+in_namespace := sprintf(" -n %s", [namespace]) if namespace != ""
+
 # deleting is the request to delete the target itself, not one of its parts.
 deleting if {
 	input.request.operation == "DELETE"
@@ -83,3 +88,51 @@ person if user == "system:admin"
 default user := ""
 
 user := input.request.userInfo.username
+
+# certain is an owner of which it is sure that it does not remove its finalizer.
+certain(ownership) if {
+	ownership.state in {"absent", "down"}
+	ownership.certainty == "will"
+}
+
+# uncertain is one of which it is not sure that it does.
+uncertain(ownership) if {
+	ownership.state in {"absent", "down"}
+	ownership.certainty != "will"
+}
+
+uncertain(ownership) if ownership.state == "unknown"
+
+# owner is who removes a finalizer, "" where nobody knows.
+owner(ownership) := object.get(ownership, "owner", "")
+
+# reason is why a finalizer is not removed.
+reason(ownership) := sprintf("its owner, %s, is not installed", [owner(ownership)]) if {
+	ownership.state == "absent"
+	owner(ownership) != ""
+}
+
+reason(ownership) := "nothing that could remove it is running" if {
+	ownership.state == "absent"
+	owner(ownership) == ""
+}
+
+reason(ownership) := sprintf("its owner, %s, is not running", [owner(ownership)]) if {
+	ownership.state == "down"
+	owner(ownership) != ""
+}
+
+reason(ownership) := "what removes it is not running" if {
+	ownership.state == "down"
+	owner(ownership) == ""
+}
+
+reason(ownership) := sprintf("whether its owner, %s, runs is unknown", [owner(ownership)]) if {
+	ownership.state == "unknown"
+	owner(ownership) != ""
+}
+
+reason(ownership) := "who removes it is unknown" if {
+	ownership.state == "unknown"
+	owner(ownership) == ""
+}

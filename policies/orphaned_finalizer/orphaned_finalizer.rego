@@ -32,7 +32,7 @@ import data.termguard.lib
 deny contains own(field, finalizer, ownership) if {
 	some field, finalizer in fields
 	ownership := input.ownership[finalizer]
-	certain(ownership)
+	lib.certain(ownership)
 }
 
 # What is in a namespace.
@@ -41,13 +41,13 @@ deny contains content(finalizer, resource, bucket) if {
 	some finalizer, resources in data.cluster.finalized[lib.name]
 	some resource, buckets in resources
 	some bucket in buckets
-	certain(bucket.ownership)
+	lib.certain(bucket.ownership)
 }
 
 warn contains own(field, finalizer, ownership) if {
 	some field, finalizer in fields
 	ownership := input.ownership[finalizer]
-	uncertain(ownership)
+	lib.uncertain(ownership)
 }
 
 # An eviction carries no object: its finalizers are those whose ownership is
@@ -63,20 +63,8 @@ warn contains content(finalizer, resource, bucket) if {
 	some finalizer, resources in data.cluster.finalized[lib.name]
 	some resource, buckets in resources
 	some bucket in buckets
-	uncertain(bucket.ownership)
+	lib.uncertain(bucket.ownership)
 }
-
-certain(ownership) if {
-	ownership.state in {"absent", "down"}
-	ownership.certainty == "will"
-}
-
-uncertain(ownership) if {
-	ownership.state in {"absent", "down"}
-	ownership.certainty != "will"
-}
-
-uncertain(ownership) if ownership.state == "unknown"
 
 # fields are the finalizers of the object, by where each stands.
 fields[sprintf("metadata.finalizers[%d]", [i])] := finalizer if {
@@ -92,7 +80,7 @@ fields[sprintf("spec.finalizers[%d]", [i])] := finalizer if {
 }
 
 own(field, finalizer, ownership) := {
-	"msg": sprintf("finalizer %s in %s is not removed: %s", [finalizer, split(field, "[")[0], reason(ownership)]),
+	"msg": sprintf("finalizer %s in %s is not removed: %s", [finalizer, split(field, "[")[0], lib.reason(ownership)]),
 	"objects": [lib.target],
 	"evidence": object.get(ownership, "evidence", []),
 	"field": field,
@@ -102,7 +90,7 @@ own(field, finalizer, ownership) := {
 content(finalizer, resource, bucket) := {
 	"msg": sprintf(
 		"%d %s %s finalizer %s: %s",
-		[bucket.count, resource, verb(bucket.count), finalizer, reason(bucket.ownership)],
+		[bucket.count, resource, verb(bucket.count), finalizer, lib.reason(bucket.ownership)],
 	),
 	"objects": [{"resource": resource, "namespace": lib.name, "name": name} | some name in bucket.names],
 	"evidence": object.get(bucket.ownership, "evidence", []),
@@ -116,46 +104,14 @@ verb(1) := "holds"
 
 verb(n) := "hold" if n != 1
 
-owner(ownership) := object.get(ownership, "owner", "")
-
-reason(ownership) := sprintf("its owner, %s, is not installed", [owner(ownership)]) if {
-	ownership.state == "absent"
-	owner(ownership) != ""
-}
-
-reason(ownership) := "nothing that could remove it is running" if {
-	ownership.state == "absent"
-	owner(ownership) == ""
-}
-
-reason(ownership) := sprintf("its owner, %s, is not running", [owner(ownership)]) if {
-	ownership.state == "down"
-	owner(ownership) != ""
-}
-
-reason(ownership) := "what removes it is not running" if {
-	ownership.state == "down"
-	owner(ownership) == ""
-}
-
-reason(ownership) := sprintf("whether its owner, %s, runs is unknown", [owner(ownership)]) if {
-	ownership.state == "unknown"
-	owner(ownership) != ""
-}
-
-reason(ownership) := "who removes it is unknown" if {
-	ownership.state == "unknown"
-	owner(ownership) == ""
-}
-
 bring_back(ownership) := sprintf(
 	"Bring back %s, and the deletion finishes by itself. If it is gone for good, first clean up what the finalizer guards%s, then",
 	[who(ownership), guarded(ownership)],
 )
 
-who(ownership) := owner(ownership) if owner(ownership) != ""
+who(ownership) := lib.owner(ownership) if lib.owner(ownership) != ""
 
-who(ownership) := "what removes the finalizer" if owner(ownership) == ""
+who(ownership) := "what removes the finalizer" if lib.owner(ownership) == ""
 
 # guarded is what the owner does before it removes the finalizer.
 guarded(ownership) := sprintf(" (%s)", [ownership.clears]) if object.get(ownership, "clears", "") != ""
@@ -179,11 +135,7 @@ by_hand(field, finalizer) := sprintf(
 		"kubectl edit %s %s%s and take %s out of metadata.finalizers;",
 		"what it guards and is not cleaned up stays behind for ever.",
 	]),
-	[lib.resource, lib.name, in_namespace, finalizer],
+	[lib.resource, lib.name, lib.in_namespace, finalizer],
 ) if {
 	startswith(field, "metadata.")
 }
-
-in_namespace := "" if lib.namespace == ""
-
-in_namespace := sprintf(" -n %s", [lib.namespace]) if lib.namespace != ""
