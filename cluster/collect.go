@@ -18,7 +18,7 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 	if err != nil {
 		return nil, err
 	}
-	wanted, _, lost, err := l.serves()
+	wanted, lost, err := l.serves()
 	if err != nil {
 		return nil, err
 	}

@@ -67,6 +67,7 @@ type Live struct {
 	mu     sync.Mutex
 	feeds  map[string]*feed // by "plural.group"
 	listed bool             // discovery has answered
+	lost   map[string]error // groups that could not be read
 }
 
 // feed keeps one resource up to date.
@@ -182,7 +183,7 @@ func (l *Live) rediscover() {
 // before each pass (pkg/controller/namespace/deletion), and starts and stops
 // feeds accordingly. A group that cannot be read becomes a fact.
 func (l *Live) discover(ctx context.Context, running *sync.WaitGroup) error {
-	wanted, served, lost, err := l.serves()
+	wanted, lost, err := l.serves()
 	if err != nil {
 		return err
 	}
@@ -210,9 +211,12 @@ func (l *Live) discover(ctx context.Context, running *sync.WaitGroup) error {
 		l.feeds[name] = f
 		running.Go(func() { l.feed(feedCtx, f) })
 	}
-	for group := range served {
-		l.world.Seen(unknownResources(group))
+	for group := range l.lost {
+		if lost[group] == nil {
+			l.world.Seen(unknownResources(group)) // it answers again, or is gone
+		}
 	}
+	l.lost = lost
 	for group, err := range lost {
 		known := false
 		for _, f := range l.feeds {
@@ -225,17 +229,17 @@ func (l *Live) discover(ctx context.Context, running *sync.WaitGroup) error {
 	return nil
 }
 
-// serves tells what the cluster serves: the resources to follow, the groups
-// that answered and those that did not.
-func (l *Live) serves() (wanted map[string]feed, served sets.Set[string], lost map[string]error, err error) {
+// serves tells what the cluster serves: the resources to follow, and the groups
+// that did not answer.
+func (l *Live) serves() (wanted map[string]feed, lost map[string]error, err error) {
 	groups, lists, err := discovery.ServerGroupsAndResources(l.discovery)
 	var failed *discovery.ErrGroupDiscoveryFailed
 	if err != nil && !errors.As(err, &failed) {
-		return nil, nil, nil, fmt.Errorf("discover what the cluster serves: %w", err)
+		return nil, nil, fmt.Errorf("discover what the cluster serves: %w", err)
 	}
 	version, err := l.discovery.ServerVersion()
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("ask the API server for its version: %w", err)
+		return nil, nil, fmt.Errorf("ask the API server for its version: %w", err)
 	}
 	l.world.SetVersion(version.GitVersion)
 
@@ -246,17 +250,14 @@ func (l *Live) serves() (wanted map[string]feed, served sets.Set[string], lost m
 			lost[gv.Group] = err
 		}
 	}
-	served = sets.New[string]()
+	var served []string
 	preferred := map[string]string{}
 	for _, group := range groups {
 		preferred[group.Name] = group.PreferredVersion.Version
-		served.Insert(group.Name)
+		served = append(served, group.Name)
 	}
-	l.world.SetServed(sets.List(served), stale)
-	for group := range lost {
-		served.Delete(group)
-	}
-	return wantedResources(lists, preferred), served, lost, nil
+	l.world.SetServed(served, stale)
+	return wantedResources(lists, preferred), lost, nil
 }
 
 // unknownResources stands for all resources of a group that cannot be read.
