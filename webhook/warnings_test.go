@@ -149,12 +149,36 @@ func TestWarningsStayInBudget(t *testing.T) {
 	}
 }
 
-func TestRefusalIsSafeToPaste(t *testing.T) {
-	r := request{trigger: policies.Delete, resource: schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}, name: "a b';rm"}
-	want := `termguard: deleting clusterroles.rbac.authorization.k8s.io/a b';rm is refused: will hang: x (and 1 more finding) [p]. ` +
-		`Evidence and the safe way out: kubectl termguard check 'clusterroles.rbac.authorization.k8s.io/a b'\'';rm'. ` +
-		`To go ahead all the same: kubectl annotate 'clusterroles.rbac.authorization.k8s.io/a b'\'';rm' termguard.dev/allow-hang='REASON'`
-	if diff := cmp.Diff(want, refusal(r, []policies.Finding{hang("p", "x"), hang("q", "y")})); diff != "" {
-		t.Errorf("refusal: -want, +got:\n%s", diff)
+func TestRefusal(t *testing.T) {
+	roles := schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}
+	cases := map[string]struct {
+		reason string
+		r      request
+		why    []policies.Finding
+		want   string
+	}{
+		"SafeToPaste": {
+			reason: "Names of roles may hold what a shell minds.",
+			r:      request{trigger: policies.Delete, resource: roles, name: "a b';rm"},
+			why:    []policies.Finding{hang("p", "x"), hang("q", "y")},
+			want: `termguard: deleting clusterroles.rbac.authorization.k8s.io/a b';rm is refused: will hang: x (and 1 more finding) [p]. ` +
+				`Evidence and the safe way out: kubectl termguard check 'clusterroles.rbac.authorization.k8s.io/a b'\'';rm'. ` +
+				`To go ahead all the same: kubectl annotate 'clusterroles.rbac.authorization.k8s.io/a b'\'';rm' termguard.dev/allow-hang='REASON'`,
+		},
+		"FinalizerEdit": {
+			reason: "Such an edit does not hang: it leaves something behind.",
+			r:      request{trigger: policies.FinalizerEdit, resource: namespaces, name: "demo"},
+			why:    []policies.Finding{hang("p", "x")},
+			want: `termguard: changing the finalizers of namespaces/demo is refused: unsafe: x [p]. ` +
+				`Evidence and the safe way out: kubectl termguard check namespaces/demo. ` +
+				`To go ahead all the same: kubectl annotate namespaces/demo termguard.dev/allow-hang='REASON'`,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, refusal(tc.r, tc.why)); diff != "" {
+				t.Errorf("%s\nrefusal: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
 	}
 }
