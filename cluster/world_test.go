@@ -304,7 +304,6 @@ func randomObject(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	case 2:
 		text = fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: %s}, spec: {providerID: %q}, status: {conditions: [{type: Ready, status: %q}]}}", pick("n1", "n2"), pick("", "aws"), pick("True", "Unknown"))
 	case 3:
-		text = fmt.Sprintf("{apiVersion: rbac.authorization.k8s.io/v1, kind: %s}", "Role")
 		text = fmt.Sprintf("{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: %s, namespace: %s}, rules: [{apiGroups: [%q], resources: [%s, %s], verbs: [%s]}]}", name, ns, "", pick("configmaps", "pods"), pick("configmaps/status", "pods"), pick("update", "get"))
 	case 4:
 		text = fmt.Sprintf("{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: %s, namespace: %s}, roleRef: {kind: Role, name: %s}, subjects: [{kind: ServiceAccount, name: op, namespace: %s}]}", name, ns, pick("x", "v", "z"), pick("a", "b"))

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/termguard/termguard/"
+
+// layers is a statement of design: what each folder may import of this module.
+// Do not change it to make a build pass.
+var layers = map[string][]string{
+	"cmd/termguard":               {"webhook", "certs", "check", "lint", "policies", "cluster", "cluster/catalog"},
+	"webhook":                     {"policies", "cluster", "cluster/catalog"},
+	"certs":                       {},
+	"check":                       {"policies", "cluster", "cluster/catalog"},
+	"lint":                        {"policies", "cluster", "cluster/catalog"},
+	"policies":                    {},
+	"policies/internal/newpolicy": {"policies"},
+	"cluster":                     {"cluster/catalog"},
+	"cluster/catalog":             {},
+	"deploy":                      {},
+}
+
+// TestImports holds the direction of imports: cmd → webhook, certs, check →
+// policies, cluster; policies know no Kubernetes, the facts no Rego.
+func TestImports(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		pkg := strings.TrimPrefix(fields[0], module)
+		allowed, known := layers[pkg]
+		if !known {
+			t.Errorf("package %s has no place in the layers: give it one", pkg)
+			continue
+		}
+		for _, path := range fields[1:] {
+			ours, own := strings.CutPrefix(path, module)
+			switch {
+			case own && !slices.Contains(allowed, ours):
+				t.Errorf("%s imports %s, which is not below it", pkg, ours)
+			case pkg == "policies" && (strings.HasPrefix(path, "k8s.io/") || strings.HasPrefix(path, "sigs.k8s.io/")):
+				t.Errorf("policies imports %s: it knows nothing of Kubernetes", path)
+			case strings.HasPrefix(pkg, "cluster") && strings.Contains(path, "open-policy-agent"):
+				t.Errorf("%s imports %s: facts know nothing of Rego", pkg, path)
+			}
+		}
+	}
+}
