@@ -1,0 +1,151 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/termguard/termguard/test/lab"
+)
+
+// TestHarmless does to termguard what happens to webhooks in the field, and
+// deletes meanwhile: no delete is refused, none waits longer than a second, and
+// the answers come back.
+func TestHarmless(t *testing.T) {
+	g, err := Guard(t.Context(), lab.Options{Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Stop)
+	ctx := t.Context()
+	kubectl := func(t *testing.T, args string) lab.Result {
+		t.Helper()
+		r, err := g.Kubectl(ctx, Words(args)...)
+		if err != nil || r.Code != 0 {
+			t.Fatalf("kubectl %s: %v %s", args, err, r.Stderr)
+		}
+		return r
+	}
+	// A namespace that hangs is what there is to say something about.
+	stuck := func(t *testing.T, name string) {
+		t.Helper()
+		if err := g.Apply(ctx, fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s, finalizers: [finalizers.kubesphere.io/namespaces]}}", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaitVerdict := func(t *testing.T, target string, want ...string) []string {
+		t.Helper()
+		var said []string
+		err := g.Await(ctx, 60*time.Second, fmt.Sprintf("the verdict %v on %s", want, target), func(ctx context.Context) (bool, error) {
+			r, err := g.Kubectl(ctx, "delete", "--dry-run=server", "namespace", target)
+			if err != nil || r.Code != 0 {
+				return false, fmt.Errorf("a dry run failed: %w %s", err, r.Stderr)
+			}
+			said = Warnings(r.Stderr)
+			return slices.Contains(want, Verdict(said)), nil
+		})
+		if err != nil {
+			t.Fatalf("%v\nlast said: %q", err, said)
+		}
+		return said
+	}
+	stuck(t, "before")
+	awaitVerdict(t, "before", Hangs)
+
+	t.Run("API server restarted", func(t *testing.T) {
+		if err := g.RestartAPIServer(ctx); err != nil {
+			t.Fatal(err)
+		}
+		stuck(t, "after-restart")
+		awaitVerdict(t, "after-restart", Hangs)
+		kubectl(t, "create namespace plain-after-restart")
+		awaitVerdict(t, "plain-after-restart", Completes)
+	})
+	t.Run("permissions taken away", func(t *testing.T) {
+		kubectl(t, `patch clusterrole termguard-read --type=json -p '[{"op":"replace","path":"/rules/0/apiGroups","value":["apps","batch"]}]'`)
+		// What it may no longer see it finds out when its watches end.
+		if err := g.RestartAPIServer(ctx); err != nil {
+			t.Fatal(err)
+		}
+		said := awaitVerdict(t, "plain-after-restart", Unknown)
+		if !strings.Contains(strings.Join(said, "\n"), "forbidden") {
+			t.Errorf("what is unseen, and why, is not said: %q", said)
+		}
+		kubectl(t, "delete namespace plain-after-restart --timeout=60s")
+		kubectl(t, `patch clusterrole termguard-read --type=json -p '[{"op":"replace","path":"/rules/0/apiGroups","value":["*"]}]'`)
+		awaitVerdict(t, "after-restart", Hangs)
+	})
+	t.Run("5,000 finalized objects", func(t *testing.T) {
+		kubectl(t, "create namespace crowded")
+		var manifests strings.Builder
+		for i := range 5000 {
+			fmt.Fprintf(&manifests, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c%d, namespace: crowded, finalizers: [\"gone.test/%d\"]}}\n---\n", i, i%40)
+		}
+		r, err := g.KubectlWith(ctx, manifests.String(), "create", "-f", "-")
+		if err != nil || r.Code != 0 {
+			t.Fatalf("%v %s", err, r.Stderr)
+		}
+		said := awaitVerdict(t, "crowded", AtRisk)
+		total := 0
+		for _, line := range said {
+			total += len([]rune(line))
+		}
+		if len(said) > 15 || total > 4096 {
+			t.Errorf("%d warnings of %d runes: over budget", len(said), total)
+		}
+	})
+	t.Run("frozen", func(t *testing.T) {
+		kubectl(t, "create namespace while-frozen")
+		if err := g.Termguard.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		r := kubectl(t, "delete namespace while-frozen --timeout=60s")
+		if said := Warnings(r.Stderr); len(said) > 0 {
+			t.Errorf("a frozen termguard said %q: it was not frozen", said)
+		}
+		if err := g.Termguard.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		awaitVerdict(t, "before", Hangs)
+	})
+	t.Run("stopped under load", func(t *testing.T) {
+		// Rolled out: readiness goes first, reviews are answered meanwhile.
+		address, err := g.ClusterIP(ctx, "termguard-system", "termguard")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Termguard.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		err = g.Await(ctx, 10*time.Second, "readiness to turn off", func(context.Context) (bool, error) {
+			response, err := http.Get("http://" + address + ":8081/readyz")
+			if err != nil {
+				return false, err
+			}
+			response.Body.Close()
+			return response.StatusCode != http.StatusOK, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := Warnings(kubectl(t, "delete --dry-run=server namespace before").Stderr); Verdict(said) != Hangs {
+			t.Errorf("a review during the drain was lost: %q", said)
+		}
+		<-g.Termguard.Exited()
+	})
+	t.Run("gone", func(t *testing.T) {
+		kubectl(t, "create namespace while-gone")
+		kubectl(t, "delete namespace while-gone --timeout=60s")
+	})
+	t.Run("uninstalled", func(t *testing.T) {
+		kubectl(t, "delete -k " + Root() + "/deploy/base --timeout=60s")
+		if left := kubectl(t, "get clusterroles,clusterrolebindings,validatingwebhookconfigurations,flowschemas,prioritylevelconfigurations,namespaces -o name").Stdout; strings.Contains(left, "termguard") {
+			t.Errorf("left behind:\n%s", left)
+		}
+	})
+}
