@@ -10,13 +10,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
 	goyaml "go.yaml.in/yaml/v2"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/internal/nearest"
 )
 
 // maxConfig bounds a configuration, in bytes: that of a ConfigMap, 1 MiB.
@@ -93,7 +93,7 @@ func (c Config) check(policyIDs []string) error {
 	}
 	known := func(where, id string) {
 		if !slices.Contains(policyIDs, id) {
-			errs = append(errs, fmt.Errorf("%s: there is no policy %q%s", where, id, Nearest(id, policyIDs)))
+			errs = append(errs, fmt.Errorf("%s: there is no policy %q%s", where, id, nearest.Hint(id, policyIDs)))
 		}
 	}
 	if c.Enforcement.Default != "" {
@@ -135,18 +135,4 @@ func (c Config) FactsOptions() (cluster.Options, error) {
 	}
 	options.Catalog = catalog.Default().Merge(own)
 	return options, nil
-}
-
-// Nearest is a hint at what was meant by name, "" where nothing is near.
-func Nearest(name string, candidates []string) string {
-	best, distance := "", 1+max(2, len(name)/3)
-	for _, candidate := range candidates {
-		if d := levenshtein.ComputeDistance(name, candidate); d < distance {
-			best, distance = candidate, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
 }

@@ -16,10 +16,23 @@ func (f *clusterFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.context, "context", "", "context of the kubeconfig")
 }
 
-func (f *clusterFlags) config() (*rest.Config, error) {
+func (f *clusterFlags) loader() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context}).ClientConfig()
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
+}
+
+// namespace is that of the context; "default" where it has none.
+func (f *clusterFlags) namespace() (string, error) {
+	namespace, _, err := f.loader().Namespace()
+	if err != nil {
+		return "", fmt.Errorf("find the namespace of the context: %w", err)
+	}
+	return namespace, nil
+}
+
+func (f *clusterFlags) config() (*rest.Config, error) {
+	config, err := f.loader().ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
 		return nil, fmt.Errorf("no cluster is configured: set KUBECONFIG or --kubeconfig")

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/termguard/termguard/internal/nearest"
 	"github.com/termguard/termguard/policies"
-	"github.com/termguard/termguard/webhook"
 )
 
 func newPolicy() *cobra.Command {
@@ -80,7 +80,7 @@ func newPolicyExplain() *cobra.Command {
 			all := set.Policies()
 			at := slices.IndexFunc(all, func(p policies.Policy) bool { return p.ID == args[0] })
 			if at < 0 {
-				return fmt.Errorf("there is no policy %q%s (see: termguard policy list)", args[0], webhook.Nearest(args[0], idsOf(set)))
+				return fmt.Errorf("there is no policy %q%s (see: termguard policy list)", args[0], nearest.Hint(args[0], idsOf(set)))
 			}
 			p, out := all[at], c.OutOrStdout()
 			fmt.Fprintf(out, "%s: %s\n", p.ID, p.Title)

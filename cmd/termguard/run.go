@@ -54,7 +54,7 @@ func newRoot(name string) *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(newWebhook(), newSnapshot(), newPolicy(), newVersion())
+	root.AddCommand(newCheck(), newWebhook(), newSnapshot(), newPolicy(), newVersion())
 	return root
 }
 

@@ -1,0 +1,231 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/nearest"
+)
+
+// builtin are the types of Kubernetes that a snapshot, which holds no answer of
+// discovery, can be asked about by any of their names.
+var builtin = map[schema.GroupVersion][]metav1.APIResource{
+	{Version: "v1"}: {
+		{Name: "namespaces", Kind: "Namespace", ShortNames: []string{"ns"}},
+		{Name: "nodes", Kind: "Node", ShortNames: []string{"no"}},
+		{Name: "persistentvolumes", Kind: "PersistentVolume", ShortNames: []string{"pv"}},
+		{Name: "pods", Kind: "Pod", Namespaced: true, ShortNames: []string{"po"}},
+		{Name: "configmaps", Kind: "ConfigMap", Namespaced: true, ShortNames: []string{"cm"}},
+		{Name: "endpoints", Kind: "Endpoints", Namespaced: true, ShortNames: []string{"ep"}},
+		{Name: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", Namespaced: true, ShortNames: []string{"pvc"}},
+		{Name: "replicationcontrollers", Kind: "ReplicationController", Namespaced: true, ShortNames: []string{"rc"}},
+		{Name: "secrets", Kind: "Secret", Namespaced: true},
+		{Name: "serviceaccounts", Kind: "ServiceAccount", Namespaced: true, ShortNames: []string{"sa"}},
+		{Name: "services", Kind: "Service", Namespaced: true, ShortNames: []string{"svc"}},
+	},
+	{Group: "apps", Version: "v1"}: {
+		{Name: "daemonsets", Kind: "DaemonSet", Namespaced: true, ShortNames: []string{"ds"}},
+		{Name: "deployments", Kind: "Deployment", Namespaced: true, ShortNames: []string{"deploy"}},
+		{Name: "replicasets", Kind: "ReplicaSet", Namespaced: true, ShortNames: []string{"rs"}},
+		{Name: "statefulsets", Kind: "StatefulSet", Namespaced: true, ShortNames: []string{"sts"}},
+	},
+	{Group: "batch", Version: "v1"}: {
+		{Name: "cronjobs", Kind: "CronJob", Namespaced: true, ShortNames: []string{"cj"}},
+		{Name: "jobs", Kind: "Job", Namespaced: true},
+	},
+	{Group: "networking.k8s.io", Version: "v1"}: {
+		{Name: "ingresses", Kind: "Ingress", Namespaced: true, ShortNames: []string{"ing"}},
+		{Name: "networkpolicies", Kind: "NetworkPolicy", Namespaced: true, ShortNames: []string{"netpol"}},
+	},
+	{Group: "apiextensions.k8s.io", Version: "v1"}: {
+		{Name: "customresourcedefinitions", Kind: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"}},
+	},
+	{Group: "apiregistration.k8s.io", Version: "v1"}: {{Name: "apiservices", Kind: "APIService"}},
+}
+
+// FromFacts finds an object in facts that were read before, as in a snapshot.
+// They hold no whole objects: the subject is as much of it as they tell.
+func FromFacts(world *cluster.World, name Name) (s Subject, err error) {
+	world.View(func(doc map[string]any) { s, err = fromFacts(doc, name) })
+	return s, err
+}
+
+func fromFacts(doc map[string]any, name Name) (Subject, error) {
+	s := Subject{Name: name.Name}
+	var err error
+	if s.Type, err = typesOf(doc).Find(name.Type); err != nil {
+		return s, err
+	}
+	if s.Type.Namespaced {
+		s.Namespace = name.Namespace
+	}
+	s.Object = bare(s.Type, s.Namespace, s.Name)
+	metadata := child(s.Object, "metadata")
+	resource := s.Type.GroupResource()
+	if records, whole := recordsOf(doc, s); whole && !s.unseen(doc) {
+		record, found := records[s.Name].(map[string]any)
+		if !found {
+			return s, fmt.Errorf("the snapshot has no %s%s", s, nearest.Hint(s.Name, slices.Sorted(maps.Keys(records))))
+		}
+		for _, key := range []string{"deletionTimestamp", "finalizers", "labels", "annotations"} {
+			if value, set := record[key]; set && value != "" {
+				metadata[key] = value
+			}
+		}
+		switch resource {
+		case namespaces:
+			s.Object["spec"] = map[string]any{"finalizers": anyList(record["specFinalizers"])}
+			s.Object["status"] = map[string]any{"phase": record["phase"], "conditions": conditions(child(record, "conditions"))}
+		case pods:
+			spec := map[string]any{"nodeName": record["node"]}
+			if grace, set := record["gracePeriodSeconds"]; set {
+				spec["terminationGracePeriodSeconds"] = grace
+				if metadata["deletionTimestamp"] != nil {
+					metadata["deletionGracePeriodSeconds"] = grace
+				}
+			}
+			s.Object["spec"], s.Object["status"] = spec, map[string]any{"phase": record["phase"]}
+		}
+	}
+	return s, s.finalize(doc)
+}
+
+// finalize sets the finalizers that the facts know the object by. The facts
+// count objects and name those with finalizers, or the first few of them.
+func (s *Subject) finalize(doc map[string]any) error {
+	resource := s.Type.GroupResource().String()
+	finalizers := anyList(child(s.Object, "metadata")["finalizers"])
+	named, cut := map[string]bool{}, false
+	byFinalizer := child(child(doc, "finalized"), s.Namespace)
+	for _, finalizer := range slices.Sorted(maps.Keys(byFinalizer)) {
+		for _, bucket := range child(child(byFinalizer, finalizer), resource) {
+			bucket, _ := bucket.(map[string]any)
+			names := anyList(bucket["names"])
+			cut = cut || number(bucket["count"]) > len(names)
+			for _, name := range names {
+				if name, ok := name.(string); ok {
+					named[name] = true
+				}
+			}
+			if slices.Contains(names, any(s.Name)) && !slices.Contains(finalizers, any(finalizer)) {
+				finalizers = append(finalizers, finalizer)
+			}
+		}
+	}
+	if len(finalizers) > 0 {
+		child(s.Object, "metadata")["finalizers"] = finalizers
+	}
+	_, whole := recordsOf(doc, *s)
+	if whole || named[s.Name] || s.unseen(doc) {
+		return nil
+	}
+	count := number(child(child(doc, "counts"), s.Namespace)[resource])
+	if count <= len(named) {
+		return fmt.Errorf("the snapshot has no %s%s", s, nearest.Hint(s.Name, slices.Sorted(maps.Keys(named))))
+	}
+	if cut {
+		s.Unseen = append(s.Unseen, fmt.Sprintf("%s itself: the snapshot does not name all %s that have finalizers", s, resource))
+	}
+	return nil
+}
+
+// recordsOf are the records of a type by name, where the facts have one of every
+// object.
+func recordsOf(doc map[string]any, s Subject) (records map[string]any, whole bool) {
+	switch s.Type.GroupResource().String() {
+	case "namespaces":
+		return child(doc, "namespaces"), true
+	case "nodes":
+		return child(doc, "nodes"), true
+	case "pods":
+		return child(child(doc, "pods"), s.Namespace), true
+	case "customresourcedefinitions.apiextensions.k8s.io":
+		return child(doc, "crds"), true
+	}
+	return nil, false
+}
+
+// unseen tells whether the facts could not see the subject's resource.
+func (s *Subject) unseen(doc map[string]any) bool {
+	resource := s.Type.GroupResource().String()
+	return slices.ContainsFunc(anyList(doc["unseen"]), func(item any) bool {
+		u, _ := item.(map[string]any)
+		return u["resource"] == resource
+	})
+}
+
+// typesOf are the types that the facts tell of.
+func typesOf(doc map[string]any) Types {
+	var types Types
+	for _, gv := range slices.SortedFunc(maps.Keys(builtin), func(a, b schema.GroupVersion) int { return strings.Compare(a.String(), b.String()) }) {
+		for _, api := range builtin[gv] {
+			api.SingularName = strings.ToLower(api.Kind)
+			types.add(gv, api, true)
+		}
+	}
+	crds := child(doc, "crds")
+	for _, name := range slices.Sorted(maps.Keys(crds)) {
+		crd := child(crds, name)
+		kind, _ := crd["kind"].(string)
+		gr, version := schema.ParseGroupResource(name), ""
+		for _, v := range anyList(crd["versions"]) {
+			if v, _ := v.(map[string]any); v["served"] == true {
+				version, _ = v["name"].(string)
+			}
+		}
+		types.add(gr.WithVersion(version).GroupVersion(), metav1.APIResource{
+			Name: gr.Resource, Kind: kind, SingularName: strings.ToLower(kind), Namespaced: crd["scope"] == "Namespaced",
+		}, true)
+	}
+	counts := child(doc, "counts")
+	for _, namespace := range slices.Sorted(maps.Keys(counts)) {
+		for _, name := range slices.Sorted(maps.Keys(child(counts, namespace))) {
+			gr := schema.ParseGroupResource(name)
+			if !slices.ContainsFunc(types.all, func(t Type) bool { return t.GroupResource() == gr }) {
+				types.add(schema.GroupVersion{Group: gr.Group, Version: "v1"}, metav1.APIResource{Name: gr.Resource, Namespaced: namespace != ""}, true)
+			}
+		}
+	}
+	return types
+}
+
+// conditions are those of the facts, by type, as they stand in a status.
+func conditions(byType map[string]any) []any {
+	list := []any{}
+	for _, name := range slices.Sorted(maps.Keys(byType)) {
+		condition := maps.Clone(child(byType, name))
+		condition["type"] = name
+		list = append(list, condition)
+	}
+	return list
+}
+
+func child(m map[string]any, key string) map[string]any {
+	c, _ := m[key].(map[string]any)
+	return c
+}
+
+func anyList(value any) []any {
+	list, _ := value.([]any)
+	return slices.Clone(list)
+}
+
+// number reads a number of the facts: an int from a cluster, a float64 from a
+// file.
+func number(value any) int {
+	switch n := value.(type) {
+	case int:
+		return n
+	case int64:
+		return int(n)
+	case float64:
+		return int(n)
+	}
+	return 0
+}

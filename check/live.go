@@ -1,0 +1,141 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/nearest"
+)
+
+// maxCandidates bounds the objects that are listed for the one that was meant.
+const maxCandidates = 500
+
+// FromCluster finds an object in a cluster and reads the facts that its deletion
+// depends on.
+func FromCluster(ctx context.Context, config *rest.Config, options cluster.Options, name Name, log *slog.Logger) (Subject, *cluster.World, error) {
+	dc, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return Subject{}, nil, fmt.Errorf("connect for discovery: %w", err)
+	}
+	types, err := Discover(dc)
+	if err != nil {
+		return Subject{}, nil, err
+	}
+	s := Subject{Name: name.Name}
+	if s.Type, err = types.Find(name.Type); err != nil {
+		return s, nil, err
+	}
+	if err := s.Type.deletable(); err != nil {
+		return s, nil, err
+	}
+	within := "" // the namespace whose content counts
+	switch {
+	case s.Type.GroupResource() == namespaces:
+		within = s.Name
+	case s.Type.Namespaced:
+		s.Namespace, within = name.Namespace, name.Namespace
+	}
+	if err := s.read(ctx, config); err != nil {
+		return s, nil, err
+	}
+	if s.User, err = whoami(ctx, config); err != nil {
+		log.Debug("who would delete is unknown", "error", err)
+	}
+	world, err := cluster.Collect(ctx, config, options, within, log)
+	if err != nil {
+		return s, nil, fmt.Errorf("read the cluster: %w", explain(err))
+	}
+	return s, world, nil
+}
+
+// read reads the object. One that may not be read is unseen, not an error.
+func (s *Subject) read(ctx context.Context, config *rest.Config) error {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	var objects dynamic.ResourceInterface = client.Resource(s.Type.GroupVersionResource)
+	if s.Namespace != "" {
+		objects = client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)
+	}
+	object, err := objects.Get(ctx, s.Name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		s.Object = object.Object
+		return nil
+	case apierrors.IsForbidden(err):
+		s.Object = bare(s.Type, s.Namespace, s.Name)
+		s.Unseen = append(s.Unseen, fmt.Sprintf("%s itself: forbidden", s))
+		return nil
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("there is no %s%s", s, s.hint(ctx, config))
+	default:
+		return fmt.Errorf("read %s: %w", s, explain(err))
+	}
+}
+
+// hint is what was meant by an object that is not there, as far as that can be
+// listed.
+func (s *Subject) hint(ctx context.Context, config *rest.Config) string {
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return ""
+	}
+	names := func(objects metadata.ResourceInterface) (names []string) {
+		list, err := objects.List(ctx, metav1.ListOptions{Limit: maxCandidates})
+		if err != nil {
+			return nil
+		}
+		for _, item := range list.Items {
+			names = append(names, item.Name)
+		}
+		return names
+	}
+	if s.Namespace == "" {
+		return nearest.Hint(s.Name, names(client.Resource(s.Type.GroupVersionResource)))
+	}
+	all := client.Resource(namespaces.WithVersion("v1"))
+	if _, err := all.Get(ctx, s.Namespace, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+		return fmt.Sprintf(", for there is no namespace %q%s", s.Namespace, nearest.Hint(s.Namespace, names(all)))
+	}
+	return nearest.Hint(s.Name, names(client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)))
+}
+
+// whoami is the userInfo that requests would carry.
+func whoami(ctx context.Context, config *rest.Config) (map[string]any, error) {
+	client, err := authenticationclient.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	review, err := client.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(&review.Status.UserInfo)
+}
+
+// explain says what to do about a cluster that does not answer.
+func explain(err error) error {
+	var network *net.OpError
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("the cluster does not accept the credentials (expired?): log in again, or choose another --context: %w", err)
+	case errors.As(err, &network):
+		return fmt.Errorf("the cluster does not answer: check the network and --context: %w", err)
+	}
+	return err
+}

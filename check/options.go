@@ -1,0 +1,38 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// cascades are the propagation policies as kubectl names them.
+var cascades = map[string]metav1.DeletionPropagation{
+	"background": metav1.DeletePropagationBackground,
+	"foreground": metav1.DeletePropagationForeground,
+	"orphan":     metav1.DeletePropagationOrphan,
+}
+
+// DeleteOptions are those that kubectl delete would send for its flags of the
+// same names. A negative grace period, in seconds, is the object's own. As with
+// kubectl, 0 seconds without force are one.
+func DeleteOptions(cascade string, grace int64, force bool) (map[string]any, error) {
+	propagation, known := cascades[strings.ToLower(cascade)]
+	if !known {
+		return nil, fmt.Errorf("--cascade is %q: want background, foreground or orphan", cascade)
+	}
+	options := map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": string(propagation)}
+	switch {
+	case force && grace > 0:
+		return nil, errors.New("--force and a --grace-period greater than 0 contradict each other: drop one")
+	case force:
+		options["gracePeriodSeconds"] = int64(0)
+	case grace == 0:
+		options["gracePeriodSeconds"] = int64(1)
+	case grace > 0:
+		options["gracePeriodSeconds"] = grace
+	}
+	return options, nil
+}

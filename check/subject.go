@@ -1,0 +1,97 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var namespaces, pods = schema.GroupResource{Resource: "namespaces"}, schema.GroupResource{Resource: "pods"}
+
+// Name is an object as it is named on the command line.
+type Name struct {
+	Type, Name string
+	// Namespace for what is in one.
+	Namespace string
+}
+
+// ParseName reads TYPE/NAME, or TYPE and NAME.
+func ParseName(args []string, namespace string) (Name, error) {
+	const usage = "want TYPE/NAME, as in namespaces/demo"
+	var typ, name string
+	switch len(args) {
+	case 1:
+		var slash bool
+		if typ, name, slash = strings.Cut(args[0], "/"); !slash {
+			return Name{}, fmt.Errorf("%q has no name: %s", args[0], usage)
+		}
+	case 2:
+		typ, name = args[0], args[1]
+		if strings.Contains(typ, "/") {
+			return Name{}, fmt.Errorf("%q and %q are two objects: check one at a time", typ, name)
+		}
+	default:
+		return Name{}, fmt.Errorf("got %d arguments: %s", len(args), usage)
+	}
+	if typ == "" || name == "" || strings.Contains(name, "/") {
+		return Name{}, fmt.Errorf("%q is no object: %s", strings.Join(args, " "), usage)
+	}
+	if strings.ContainsAny(typ, ", ") || typ == "all" {
+		return Name{}, fmt.Errorf("%q is more than one type: check one object at a time", typ)
+	}
+	return Name{Type: typ, Name: name, Namespace: namespace}, nil
+}
+
+// Subject is the object whose deletion is in question.
+type Subject struct {
+	Type      Type
+	Namespace string // "" for what is in none
+	Name      string
+	// Object as the API server holds it, or as much of it as is known.
+	Object map[string]any
+	// User who would delete it, userInfo of the request; nil where unknown.
+	User map[string]any
+	// Unseen is what could not be seen of the object itself.
+	Unseen []string
+}
+
+func (s Subject) String() string {
+	text := s.Type.GroupResource().String() + "/" + s.Name
+	if s.Namespace != "" {
+		text += " -n " + s.Namespace
+	}
+	return text
+}
+
+// request is the AdmissionRequest that the API server would send for a DELETE.
+func (s Subject) request(options map[string]any) map[string]any {
+	namespace := s.Namespace
+	if s.Type.GroupResource() == namespaces {
+		namespace = s.Name // a namespace's request carries its own name there
+	}
+	kind := map[string]any{"group": s.Type.Group, "version": s.Type.Version, "kind": s.Type.Kind}
+	resource := map[string]any{"group": s.Type.Group, "version": s.Type.Version, "resource": s.Type.Resource}
+	request := map[string]any{
+		"uid": "check", "kind": kind, "resource": resource, "requestKind": kind, "requestResource": resource,
+		"name": s.Name, "namespace": namespace, "operation": "DELETE", "dryRun": false,
+		"object": nil, "oldObject": s.Object, "options": options,
+	}
+	if s.User != nil {
+		request["userInfo"] = s.User
+	}
+	return request
+}
+
+// bare is an object of which no more is known than that it is meant.
+func bare(t Type, namespace, name string) map[string]any {
+	metadata := map[string]any{"name": name}
+	if namespace != "" {
+		metadata["namespace"] = namespace
+	}
+	object := map[string]any{"apiVersion": t.GroupVersion().String(), "metadata": metadata}
+	if t.Kind != "" {
+		object["kind"] = t.Kind
+	}
+	return object
+}

@@ -1,0 +1,145 @@
+package check
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/termguard/termguard/policies"
+)
+
+// maxShown bounds the objects of one finding that the text names.
+const maxShown = 3
+
+// node is a line of the tree of blockers, with what is below it.
+type node struct {
+	line  string
+	below []*node
+}
+
+// child returns the node below n with this line; there is one of each.
+func (n *node) child(line string) *node {
+	for _, below := range n.below {
+		if below.line == line {
+			return below
+		}
+	}
+	below := &node{line: line}
+	n.below = append(n.below, below)
+	return below
+}
+
+func (n *node) write(out *strings.Builder, indent string) {
+	for i, below := range n.below {
+		branch, deeper := "├─ ", "│  "
+		if i == len(n.below)-1 {
+			branch, deeper = "└─ ", "   "
+		}
+		fmt.Fprintf(out, "%s%s%s\n", indent, branch, below.line)
+		below.write(out, indent+deeper)
+	}
+}
+
+// Text writes the report for people: the verdict, the tree of what blocks the
+// deletion, what to do about it, and what could not be seen.
+func (r Report) Text(w io.Writer) error {
+	var out strings.Builder
+	target := shown(r.Target, "")
+	fmt.Fprintf(&out, "%s: %s\n", target, r.meaning())
+	if len(r.Findings) > 0 {
+		fmt.Fprintf(&out, "\n%s\n", target)
+		r.tree().write(&out, "")
+	}
+	if r.Omitted > 0 {
+		fmt.Fprintf(&out, "and %d findings more\n", r.Omitted)
+	}
+	if len(r.Plan) > 0 {
+		out.WriteString("\nwhat to do:\n")
+		for i, step := range r.Plan {
+			fmt.Fprintf(&out, "%3d. %s\n     because: %s\n", i+1, step.Do, step.Why)
+			if step.Command != "" {
+				fmt.Fprintf(&out, "     $ %s\n", step.Command)
+			}
+		}
+	}
+	if len(r.Unseen) > 0 {
+		out.WriteString("\nnot seen:\n")
+		for _, unseen := range r.Unseen {
+			fmt.Fprintf(&out, "  %s\n", unseen)
+		}
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func (r Report) meaning() string {
+	within := ""
+	if r.EstimateSeconds != nil {
+		within = fmt.Sprintf(", within %d s", *r.EstimateSeconds)
+	}
+	switch r.Verdict {
+	case policies.Hangs:
+		return "hangs: its deletion will not finish by itself"
+	case policies.AtRisk:
+		return "at-risk: its deletion may not finish, or takes long" + within
+	case policies.Completes:
+		return "completes: nothing stands in the way of its deletion" + within
+	default:
+		return "unknown: nothing was found, but not all that matters could be seen"
+	}
+}
+
+// tree has objects below the target, findings below objects, and evidence below
+// findings.
+func (r Report) tree() *node {
+	root := &node{}
+	for _, f := range r.Findings {
+		at := root
+		if blockers := r.blockers(f.Objects); blockers != "" {
+			at = root.child(blockers)
+		}
+		at = at.child(fmt.Sprintf("%s hang: %s [%s]", f.Certainty, f.Message, f.Policy))
+		if f.Severity == policies.Info {
+			at.line = fmt.Sprintf("%s [%s]", f.Message, f.Policy)
+		}
+		for _, evidence := range f.Evidence {
+			at.child(evidence)
+		}
+	}
+	return root
+}
+
+// blockers names objects other than the target.
+func (r Report) blockers(objects []policies.Object) string {
+	var names []string
+	for _, o := range objects {
+		if o != r.Target {
+			names = append(names, shown(o, r.home()))
+		}
+	}
+	more := ""
+	if beyond := len(names) - maxShown; beyond > 0 {
+		names, more = names[:maxShown], fmt.Sprintf(" and %d more", beyond)
+	}
+	return strings.Join(names, ", ") + more
+}
+
+// home is the namespace that goes without saying.
+func (r Report) home() string {
+	if r.Target.Resource == namespaces.Resource {
+		return r.Target.Name
+	}
+	return r.Target.Namespace
+}
+
+// shown is an object as kubectl takes it.
+func shown(o policies.Object, home string) string {
+	text := o.Resource
+	if o.Name != "" {
+		text += "/" + o.Name
+	}
+	if o.Namespace != "" && o.Namespace != home {
+		text += " -n " + o.Namespace
+	}
+	return text
+}

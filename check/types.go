@@ -1,0 +1,165 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/nearest"
+)
+
+// Type is a kind of object that can be named on the command line.
+type Type struct {
+	schema.GroupVersionResource // of the preferred version
+	Kind                        string
+	Namespaced                  bool
+
+	singular string
+	short    []string
+	versions []string
+	verbs    []string // nil where nobody knows
+}
+
+// Types are those that a cluster serves, in its order.
+type Types struct {
+	all  []Type
+	lost []string // groups that could not be read
+}
+
+// Discover asks a cluster for its types. Groups that do not answer are left out;
+// the error is for a cluster that cannot be asked at all.
+func Discover(client discovery.DiscoveryInterface) (Types, error) {
+	groups, lists, err := discovery.ServerGroupsAndResources(client)
+	var failed *discovery.ErrGroupDiscoveryFailed
+	if err != nil && !errors.As(err, &failed) {
+		return Types{}, fmt.Errorf("discover what the cluster serves: %w", explain(err))
+	}
+	var types Types
+	if failed != nil {
+		for gv := range failed.Groups {
+			types.lost = append(types.lost, gv.String())
+		}
+		slices.Sort(types.lost)
+	}
+	preferred := map[string]string{}
+	for _, group := range groups {
+		preferred[group.Name] = group.PreferredVersion.Version
+	}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, api := range list.APIResources {
+			if !strings.Contains(api.Name, "/") { // else a subresource
+				types.add(gv, api, preferred[gv.Group] == gv.Version)
+			}
+		}
+	}
+	return types, nil
+}
+
+func (t *Types) add(gv schema.GroupVersion, api metav1.APIResource, preferred bool) {
+	add := Type{
+		GroupVersionResource: gv.WithResource(api.Name), Kind: api.Kind, Namespaced: api.Namespaced,
+		singular: api.SingularName, short: api.ShortNames, verbs: api.Verbs,
+	}
+	at := slices.IndexFunc(t.all, func(have Type) bool { return have.GroupResource() == add.GroupResource() })
+	if at < 0 {
+		add.versions = []string{gv.Version}
+		t.all = append(t.all, add)
+		return
+	}
+	add.versions = append(t.all[at].versions, gv.Version)
+	if preferred {
+		t.all[at] = add
+	} else {
+		t.all[at].versions = add.versions
+	}
+}
+
+// Find returns the type that name stands for, as kubectl takes it: plural,
+// singular, kind or short name, with ".GROUP" or ".VERSION.GROUP" behind it. Of
+// several, those of Kubernetes itself come first; where that does not decide,
+// the name is ambiguous and an error.
+func (t Types) Find(name string) (Type, error) {
+	name = strings.ToLower(name)
+	for _, names := range []func(Type) []string{
+		func(typ Type) []string { return []string{typ.Resource, typ.singular, strings.ToLower(typ.Kind)} },
+		func(typ Type) []string { return typ.short },
+	} {
+		var found []Type
+		for _, typ := range t.all {
+			if match, ok := typ.called(name, names(typ)); ok {
+				found = append(found, match)
+			}
+		}
+		if len(found) > 0 {
+			return choose(name, found)
+		}
+	}
+	var known []string
+	for _, typ := range t.all {
+		known = append(known, typ.GroupResource().String(), typ.Resource, typ.singular)
+		known = append(known, typ.short...)
+	}
+	lost := ""
+	if len(t.lost) > 0 {
+		lost = fmt.Sprintf(" (these APIs do not answer: %s)", strings.Join(t.lost, ", "))
+	}
+	return Type{}, fmt.Errorf("there is no type %q%s%s; see: kubectl api-resources", name, lost, nearest.Hint(name, known))
+}
+
+// called tells whether name is one of names, and of which version.
+func (t Type) called(name string, names []string) (Type, bool) {
+	for _, own := range names {
+		if own == "" {
+			continue
+		}
+		if name == own || name == own+"."+t.Group && t.Group != "" {
+			return t, true
+		}
+		for _, version := range t.versions {
+			if name == own+"."+version+"."+t.Group {
+				t.Version = version
+				return t, true
+			}
+		}
+	}
+	return t, false
+}
+
+func choose(name string, found []Type) (Type, error) {
+	builtin := cluster.BuiltinGroups()
+	for _, first := range []func(Type) bool{
+		func(t Type) bool { return t.Group == "" },
+		func(t Type) bool { return slices.Contains(builtin, t.Group) },
+	} {
+		if at := slices.IndexFunc(found, first); at >= 0 {
+			return found[at], nil
+		}
+	}
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	var full []string
+	for _, t := range found {
+		full = append(full, t.GroupResource().String())
+	}
+	slices.Sort(full)
+	return Type{}, fmt.Errorf("type %q is ambiguous: say which of %s is meant", name, strings.Join(full, ", "))
+}
+
+// deletable is an error for what no DELETE is known for.
+func (t Type) deletable() error {
+	if t.verbs != nil && !slices.Contains(t.verbs, "delete") {
+		return fmt.Errorf("%s cannot be deleted: the API server has no such verb for it", t.GroupResource())
+	}
+	return nil
+}

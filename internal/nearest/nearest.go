@@ -1,0 +1,22 @@
+// Package nearest tells what somebody may have meant.
+package nearest
+
+import (
+	"fmt"
+
+	"github.com/agnivade/levenshtein"
+)
+
+// Hint is a hint at what was meant by name, "" where nothing is near.
+func Hint(name string, candidates []string) string {
+	best, distance := "", 1+max(2, len(name)/3)
+	for _, candidate := range candidates {
+		if d := levenshtein.ComputeDistance(name, candidate); d < distance {
+			best, distance = candidate, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
