@@ -304,11 +304,11 @@ func (w *World) keepNode(node *corev1.Node) {
 	}
 }
 
-// inCloud tells whether a provider ID (PROVIDER://…) is that of a cloud, rather
-// than of a distribution that runs on bare machines.
+// inCloud tells whether a provider ID (PROVIDER://…) tells of something that may
+// have a cloud controller: k3s and kind have theirs where no workload shows it.
 func inCloud(id string) bool {
 	provider, _, _ := strings.Cut(id, "://")
-	return !slices.Contains([]string{"", "kind", "k3s", "rke2", "minikube", "kubemark"}, provider)
+	return !slices.Contains([]string{"", "kubemark"}, provider)
 }
 
 // keepAPIService records an APIService that a Service backs. Those that the API

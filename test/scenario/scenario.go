@@ -5,6 +5,7 @@ package scenario
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -86,6 +87,14 @@ type Live struct {
 	Controllers []Controller `json:"controllers,omitempty"`
 	// APIs serve an API group from a Service.
 	APIs []API `json:"apis,omitempty"`
+	// Webhooks allow everything, from a Service; "$CA" among the objects is
+	// their caBundle.
+	Webhooks []Webhook `json:"webhooks,omitempty"`
+}
+
+// Webhook is a webhook that allows everything.
+type Webhook struct {
+	Service string `json:"service"` // NAMESPACE/NAME
 }
 
 // Node is a node that may die once everything is up: "dead" is a kubelet
@@ -219,6 +228,11 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return fail(err)
 	}
+	off, err := g.switchOff(ctx, s)
+	if err != nil {
+		return fail(fmt.Errorf("switch policies off: %w", err))
+	}
+	o.Wrong = off
 	began := time.Now()
 	r, err := g.Kubectl(ctx, append([]string{"delete", "--wait=false"}, strings.Fields(s.Delete)...)...)
 	if err != nil || r.Code != 0 {
@@ -331,7 +345,7 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 	// A custom resource is not known before its definition is established.
 	var last error
 	err := g.Await(ctx, 30*time.Second, "the objects to be accepted", func(ctx context.Context) (bool, error) {
-		last = g.Apply(ctx, s.Objects)
+		last = g.Apply(ctx, strings.ReplaceAll(s.Objects, "$CA", base64.StdEncoding.EncodeToString(g.CABundle())))
 		return last == nil, nil
 	})
 	if err != nil {
@@ -344,6 +358,12 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 			return fmt.Errorf("api %q: want PLURAL.VERSION.GROUP", api.Resource)
 		}
 		if _, err := g.Serve(ctx, namespace, service, lab.ExtensionAPI(gvr.Group, gvr.Version, gvr.Resource, api.Kind, "get", "list")); err != nil {
+			return err
+		}
+	}
+	for _, hook := range s.Live.Webhooks {
+		namespace, service, _ := strings.Cut(hook.Service, "/")
+		if _, err := g.Serve(ctx, namespace, service, lab.Allow()); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,132 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
+)
+
+// engines are the policies with one of them off each, by its id; all of them
+// under "".
+var engines = sync.OnceValues(func() (map[string]*policies.Engine, error) {
+	set, err := policies.Load(policies.Embedded())
+	if err != nil {
+		return nil, err
+	}
+	made := map[string]*policies.Engine{}
+	for _, off := range append([]policies.Policy{{}}, set.Policies()...) {
+		options := policies.EngineOptions{Deadline: time.Minute} // the machine is busy with scenarios
+		if off.ID != "" {
+			options.Off = map[string]bool{off.ID: true}
+		}
+		if made[off.ID], err = policies.NewEngine(context.Background(), set, options); err != nil {
+			return nil, err
+		}
+	}
+	return made, nil
+})
+
+// switchOff asks about the scenario's delete again, over a snapshot: with all
+// policies the answer is that of the webhook, and with one of them off it goes
+// wrong if, and only if, the scenario names that policy.
+func (g *Guarded) switchOff(ctx context.Context, s Scenario) ([]string, error) {
+	input, world, err := g.question(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	made, err := engines()
+	if err != nil {
+		return nil, err
+	}
+	var wrong []string
+	for off, engine := range made {
+		result, err := engine.Evaluate(ctx, policies.Delete, input, world)
+		if err != nil {
+			return nil, err
+		}
+		o := Outcome{Scenario: s, Predicted: string(result.Verdict()), Real: s.Reality}
+		for _, f := range result.Findings {
+			o.Warnings = append(o.Warnings, f.Message)
+		}
+		o.judge()
+		switch red := len(o.Wrong) > 0; {
+		case off == "" && red:
+			wrong = append(wrong, fmt.Sprintf("over a snapshot the answer is not that of the webhook: %s, %q", o.Predicted, o.Warnings))
+		case off != "" && red && !slices.Contains(s.Policies, off):
+			wrong = append(wrong, "it goes wrong with policy "+off+" off, which it does not name")
+		case off != "" && !red && slices.Contains(s.Policies, off):
+			wrong = append(wrong, "it does not go wrong with policy "+off+" off")
+		}
+	}
+	slices.Sort(wrong)
+	return wrong, nil
+}
+
+// question is the review of the scenario's delete as policies see it, and the
+// facts as `termguard snapshot` writes them.
+func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cluster.World, error) {
+	var target []string
+	options := map[string]any{}
+	for _, arg := range strings.Fields(s.Delete) {
+		switch {
+		case arg == "--cascade=foreground":
+			options["propagationPolicy"] = "Foreground"
+		case arg == "--grace-period=0":
+			options["gracePeriodSeconds"] = int64(0)
+		case !strings.HasPrefix(arg, "--"):
+			target = append(target, arg)
+		}
+	}
+	r, err := g.Kubectl(ctx, append([]string{"get", "-o", "json"}, target...)...)
+	if err != nil || r.Code != 0 {
+		return nil, nil, fmt.Errorf("read the target: %w: %s", err, r.Stderr)
+	}
+	obj := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(r.Stdout), &obj.Object); err != nil {
+		return nil, nil, err
+	}
+	gvr, _ := meta.UnsafeGuessKindToResource(obj.GroupVersionKind())
+	binary, err := Binary()
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd := exec.CommandContext(ctx, binary, "snapshot", "--kubeconfig", g.Kubeconfig())
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return nil, nil, fmt.Errorf("termguard snapshot: %w: %s", err, &stderr)
+	}
+	world, err := cluster.ReadSnapshot(&stdout)
+	if err != nil {
+		return nil, nil, err
+	}
+	namespace := obj.GetNamespace()
+	if gvr.Resource == "namespaces" {
+		namespace = obj.GetName()
+	}
+	spec, _, _ := unstructured.NestedStringSlice(obj.Object, "spec", "finalizers")
+	if gvr.Resource != "namespaces" {
+		spec = nil
+	}
+	return map[string]any{
+		"request": map[string]any{
+			"operation": "DELETE", "name": obj.GetName(), "namespace": namespace, "oldObject": obj.Object, "options": options,
+			"resource": map[string]any{"group": gvr.Group, "version": gvr.Version, "resource": gvr.Resource},
+			"kind":     map[string]any{"group": gvr.Group, "version": gvr.Version, "kind": obj.GetKind()},
+			"userInfo": map[string]any{"username": "admin", "groups": []any{"system:masters"}},
+		},
+		"ownership": world.Ownership(obj, gvr.GroupResource(), spec),
+	}, world, nil
+}
