@@ -1,0 +1,14 @@
+# Linted, not built, in CI: docker build -t termguard .
+FROM golang:1.26 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+ARG VERSION=dev
+RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /termguard ./cmd/termguard
+
+FROM gcr.io/distroless/static-debian12:nonroot
+COPY --from=build /termguard /termguard
+USER 65532:65532
+EXPOSE 9443 8081
+ENTRYPOINT ["/termguard"]
