@@ -3,6 +3,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # Scenarios start real control planes: the Go tests of test/ run one package at a time.
 E2E_TIMEOUT ?= 40m
+OBJECTS ?= 10000
 
 OPA := go tool -modfile=test/tools/opa/go.mod opa
 REGAL := go tool -modfile=test/tools/regal/go.mod regal
@@ -10,7 +11,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build components demo test unit rego e2e check quick fmt vet staticcheck regal generated fuzz docs golden hooks clean
+.PHONY: help build components demo test unit rego e2e check quick fmt vet staticcheck regal generated fuzz docs golden bench new-policy hooks clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,10 +62,17 @@ fuzz: ## Run each fuzz test for a few seconds
 	./test/fuzz.sh 5s
 
 docs golden: ## Write the generated files anew
-	UPDATE_GOLDEN=1 go test ./policies/... ./cmd/... >/dev/null
+	UPDATE_GOLDEN=1 go test ./policies/... ./check/... ./cmd/...
 
 generated: docs ## Fail if a generated file is not current
-	@git diff --exit-code -- policies cmd docs || { echo "generated files are not current: run 'make docs' and commit"; exit 1; }
+	@git diff --exit-code -- policies check cmd docs || { echo "generated files are not current: run 'make docs' and commit"; exit 1; }
+
+bench: build components ## Print benchmarks: beside a no-op webhook, and by size of the cluster (OBJECTS=10000)
+	go test -run '^$$' -bench . ./policies ./webhook
+	cd test && go run ./cmd/bench -objects $(OBJECTS)
+
+new-policy: ## Scaffold a policy that passes at once: make new-policy ID=some-id
+	go run ./policies/internal/newpolicy $(ID)
 
 hooks: ## Let git run the quick checks before a push
 	git config core.hooksPath .githooks

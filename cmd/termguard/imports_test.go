@@ -12,16 +12,17 @@ const module = "github.com/termguard/termguard/"
 // layers is a statement of design: what each folder may import of this module.
 // Do not change it to make a build pass.
 var layers = map[string][]string{
-	"cmd/termguard":               {"webhook", "certs", "check", "lint", "policies", "cluster", "cluster/catalog"},
-	"webhook":                     {"policies", "cluster", "cluster/catalog"},
+	"cmd/termguard":               {"webhook", "certs", "check", "lint", "policies", "cluster", "cluster/catalog", "internal/nearest"},
+	"webhook":                     {"policies", "cluster", "cluster/catalog", "internal/nearest"},
 	"certs":                       {},
-	"check":                       {"policies", "cluster", "cluster/catalog"},
+	"check":                       {"policies", "cluster", "cluster/catalog", "internal/nearest"},
 	"lint":                        {"policies", "cluster", "cluster/catalog"},
 	"policies":                    {},
 	"policies/internal/newpolicy": {"policies"},
 	"cluster":                     {"cluster/catalog"},
 	"cluster/catalog":             {},
 	"deploy":                      {},
+	"internal/nearest":            {},
 }
 
 // TestImports holds the direction of imports: cmd → webhook, certs, check →

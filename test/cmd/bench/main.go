@@ -1,0 +1,294 @@
+// Command bench measures termguard on a real control plane on this machine and
+// prints tables: a delete through termguard beside one through a webhook that
+// does nothing, what installing termguard costs updates that are none of its
+// business, and what a cluster of a given size costs to read and to keep.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+
+	"github.com/termguard/termguard/test/lab"
+	"github.com/termguard/termguard/test/scenario"
+)
+
+func main() {
+	rounds := flag.Int("rounds", 500, "requests of each kind")
+	objects := flag.Int("objects", 10000, "ConfigMaps in the cluster that is read; 1 % of them carry a finalizer")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *rounds, *objects)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+type bench struct {
+	*scenario.Guarded
+	client kubernetes.Interface
+	table  *tabwriter.Writer
+}
+
+func run(ctx context.Context, rounds, objects int) error {
+	g, err := scenario.Guard(ctx, lab.Options{})
+	if err != nil {
+		return err
+	}
+	defer g.Stop()
+	client, err := g.Client()
+	if err != nil {
+		return err
+	}
+	b := &bench{Guarded: g, client: client, table: tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)}
+	if err := b.prepare(ctx); err != nil {
+		return fmt.Errorf("prepare: %w", err)
+	}
+	if err := b.deletes(ctx, rounds); err != nil {
+		return err
+	}
+	if err := b.updates(ctx, rounds); err != nil {
+		return err
+	}
+	return b.size(ctx, objects)
+}
+
+// prepare makes two namespaces: termguard is asked about "ours" alone, a
+// webhook that allows everything about "noop" alone.
+func (b *bench) prepare(ctx context.Context) error {
+	if err := b.Apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: ours}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: noop, labels: {bench: noop}}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: noop, namespace: default}, spec: {ports: [{port: 443}]}}`); err != nil {
+		return err
+	}
+	ca, err := b.Serve(ctx, "default", "noop", lab.Allow())
+	if err != nil {
+		return err
+	}
+	hooks := b.client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	ours, err := hooks.Get(ctx, "termguard", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	noop := ours.DeepCopy()
+	noop.ObjectMeta = metav1.ObjectMeta{Name: "noop"}
+	noop.Webhooks = noop.Webhooks[:1] // the entry for deletes
+	noop.Webhooks[0].Name = "noop.example.com"
+	noop.Webhooks[0].ClientConfig.CABundle = ca
+	noop.Webhooks[0].ClientConfig.Service.Namespace, noop.Webhooks[0].ClientConfig.Service.Name = "default", "noop"
+	noop.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"bench": "noop"}}
+	if _, err := hooks.Create(ctx, noop, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	for i := range ours.Webhooks {
+		ours.Webhooks[i].NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "bench", Operator: metav1.LabelSelectorOpDoesNotExist}}}
+	}
+	_, err = hooks.Update(ctx, ours, metav1.UpdateOptions{})
+	return err
+}
+
+// timings are the latencies of one kind of request.
+type timings []time.Duration
+
+func (t timings) at(q float64) time.Duration {
+	sorted := slices.Sorted(slices.Values(t))
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
+}
+
+func (t timings) perSecond() float64 {
+	total := time.Duration(0)
+	for _, d := range t {
+		total += d
+	}
+	return float64(len(t)) / total.Seconds()
+}
+
+// pair prints two kinds of request and their ratio.
+func (b *bench) pair(nameA string, a timings, nameB string, z timings) {
+	fmt.Fprintln(b.table, "\tp50 ms\tp99 ms\trequests/s\t")
+	for _, row := range []struct {
+		name string
+		t    timings
+	}{{nameA, a}, {nameB, z}} {
+		fmt.Fprintf(b.table, "%s\t%.2f\t%.2f\t%.0f\t\n", row.name, ms(row.t.at(0.5)), ms(row.t.at(0.99)), row.t.perSecond())
+	}
+	fmt.Fprintf(b.table, "ratio\t%.2f\t%.2f\t%.2f\t\n", ms(a.at(0.5))/ms(z.at(0.5)), ms(a.at(0.99))/ms(z.at(0.99)), a.perSecond()/z.perSecond())
+	b.table.Flush()
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// deletes compares the delete of a pod through termguard with one through a
+// webhook that does nothing, in turn.
+func (b *bench) deletes(ctx context.Context, rounds int) error {
+	fmt.Printf("\nDelete of a pod, %d of each in turn, one client\n", rounds)
+	taken := map[string]timings{}
+	pod := func(i int) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p" + strconv.Itoa(i)}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	}
+	for i := range rounds + 20 { // the first 20 warm up
+		for _, ns := range []string{"ours", "noop"} {
+			if _, err := b.client.CoreV1().Pods(ns).Create(ctx, pod(i), metav1.CreateOptions{}); err != nil {
+				return err
+			}
+			began := time.Now()
+			if err := b.client.CoreV1().Pods(ns).Delete(ctx, pod(i).Name, metav1.DeleteOptions{}); err != nil {
+				return err
+			}
+			if i >= 20 {
+				taken[ns] = append(taken[ns], time.Since(began))
+			}
+		}
+	}
+	b.pair("through termguard", taken["ours"], "through a no-op webhook", taken["noop"])
+	return nil
+}
+
+// updates compares updates that change no finalizer where termguard's
+// conditions are evaluated with updates where its namespace selector leaves
+// them out.
+func (b *bench) updates(ctx context.Context, rounds int) error {
+	for _, size := range []int{1 << 10, 10 << 10, 1000 << 10} {
+		fmt.Printf("\nUpdate of a ConfigMap of %d KiB, %d of each in turn\n", size>>10, rounds/2)
+		taken := map[string]timings{}
+		for _, ns := range []string{"ours", "noop"} {
+			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c" + strconv.Itoa(size)}, Data: map[string]string{"x": strings.Repeat("x", size)}}
+			if _, err := b.client.CoreV1().ConfigMaps(ns).Create(ctx, cm, metav1.CreateOptions{}); err != nil {
+				return err
+			}
+		}
+		for i := range rounds / 2 {
+			for _, ns := range []string{"ours", "noop"} {
+				cm, err := b.client.CoreV1().ConfigMaps(ns).Get(ctx, "c"+strconv.Itoa(size), metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				cm.Annotations = map[string]string{"round": strconv.Itoa(i)}
+				began := time.Now()
+				if _, err := b.client.CoreV1().ConfigMaps(ns).Update(ctx, cm, metav1.UpdateOptions{}); err != nil {
+					return err
+				}
+				taken[ns] = append(taken[ns], time.Since(began))
+			}
+		}
+		b.pair("termguard installed", taken["ours"], "left out", taken["noop"])
+	}
+	return nil
+}
+
+// size fills the cluster and starts termguard anew: how long until it is ready,
+// beside how long the API server takes to list the same, and what it keeps.
+func (b *bench) size(ctx context.Context, objects int) error {
+	fmt.Printf("\nCluster with %d ConfigMaps in 100 namespaces, 1 %% with a finalizer\n", objects)
+	if err := b.fill(ctx, objects); err != nil {
+		return fmt.Errorf("fill the cluster: %w", err)
+	}
+	mc, err := metadata.NewForConfig(b.Config())
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	options := metav1.ListOptions{Limit: 500}
+	for listed := false; !listed; {
+		list, err := mc.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).List(ctx, options)
+		if err != nil {
+			return err
+		}
+		options.Continue = list.Continue
+		listed = list.Continue == ""
+	}
+	floor := time.Since(began)
+	if err := b.Termguard.Stop(); err != nil {
+		return err
+	}
+	binary, err := scenario.Binary()
+	if err != nil {
+		return err
+	}
+	began = time.Now()
+	if err := b.StartTermguard(ctx, binary); err != nil {
+		return err
+	}
+	ready := time.Since(began)
+	rss, err := residentMiB(b.Termguard.PID())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(b.table, "listing alone s\tready after s\tbeyond s\tRSS MiB\t")
+	fmt.Fprintf(b.table, "%.2f\t%.2f\t%.2f\t%.0f\t\n", floor.Seconds(), ready.Seconds(), (ready - floor).Seconds(), rss)
+	b.table.Flush()
+	return nil
+}
+
+func (b *bench) fill(ctx context.Context, objects int) error {
+	const namespaces, workers = 100, 16
+	for i := range namespaces {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fill-" + strconv.Itoa(i)}}
+		if _, err := b.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	next := make(chan int)
+	failed := make(chan error, workers)
+	var working sync.WaitGroup
+	for range workers {
+		working.Go(func() {
+			for i := range next {
+				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c" + strconv.Itoa(i)}}
+				if i%100 == 0 {
+					cm.Finalizers = []string{"bench.example.com/f"}
+				}
+				if _, err := b.client.CoreV1().ConfigMaps("fill-"+strconv.Itoa(i%namespaces)).Create(ctx, cm, metav1.CreateOptions{}); err != nil {
+					select {
+					case failed <- err:
+					default:
+					}
+				}
+			}
+		})
+	}
+	for i := range objects {
+		next <- i
+	}
+	close(next)
+	working.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
+	}
+}
+
+// residentMiB is the resident memory of a process (proc(5), VmRSS).
+func residentMiB(pid int) (float64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		if rest, found := strings.CutPrefix(line, "VmRSS:"); found {
+			kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+			return kib / 1024, err
+		}
+	}
+	return 0, fmt.Errorf("no VmRSS for process %d", pid)
+}
