@@ -26,11 +26,14 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 		world.SetUnseen(unknownResources(group), UnseenDiscovery, err.Error())
 	}
 	var listing sync.WaitGroup
-	for _, want := range wanted {
+	for name, want := range wanted {
+		f := &feed{Resource: want.Resource, source: l.source(want.Resource, namespace)}
+		l.feeds[name] = f
+	}
+	for _, f := range l.feeds {
 		listing.Go(func() {
 			l.lists <- struct{}{}
 			defer func() { <-l.lists }()
-			f := &feed{Resource: want.Resource, source: l.source(want.Resource, namespace)}
 			world.Begin(f.Resource)
 			if _, err := l.pages(ctx, f); err != nil {
 				l.unseen(f, err)

@@ -335,12 +335,17 @@ func (l *Live) unseen(f *feed, err error) {
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 		reason = UnseenForbidden
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.feeds[f.String()] != f {
+		return // dropped meanwhile: it is not unseen, but gone
+	}
 	l.log.Warn("resource is unseen", "resource", f.String(), "reason", reason, "error", err)
 	l.world.SetUnseen(f.Resource, reason, err.Error())
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) && status.Status().Code >= 500 {
 		l.world.SetListError(f.Resource, err.Error())
 	}
-	l.setSynced(f)
+	f.synced = true
 }
 
 func (l *Live) setSynced(f *feed) {
