@@ -131,9 +131,12 @@ func whoami(ctx context.Context, config *rest.Config) (map[string]any, error) {
 // explain says what to do about a cluster that does not answer.
 func explain(err error) error {
 	var network *net.OpError
+	var timeout net.Error
 	switch {
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the cluster does not accept the credentials (expired?): log in again, or choose another --context: %w", err)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Errorf("the cluster did not answer in time: check the network, or raise --request-timeout: %w", err)
 	case errors.As(err, &network):
 		return fmt.Errorf("the cluster does not answer: check the network and --context: %w", err)
 	}

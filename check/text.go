@@ -55,8 +55,13 @@ func (r Report) Text(w io.Writer) error {
 	}
 	if len(r.Plan) > 0 {
 		out.WriteString("\nwhat to do:\n")
+		told := map[string]bool{}
 		for i, step := range r.Plan {
-			fmt.Fprintf(&out, "%3d. %s\n     because: %s\n", i+1, step.Do, step.Why)
+			fmt.Fprintf(&out, "%3d. %s\n", i+1, step.Do)
+			if !told[step.Why] {
+				fmt.Fprintf(&out, "     because: %s\n", step.Why)
+			}
+			told[step.Why] = true
 			if step.Command != "" {
 				fmt.Fprintf(&out, "     $ %s\n", step.Command)
 			}
@@ -64,7 +69,7 @@ func (r Report) Text(w io.Writer) error {
 	}
 	if len(r.Unseen) > 0 {
 		out.WriteString("\nnot seen:\n")
-		for _, unseen := range r.Unseen {
+		for _, unseen := range byReason(r.Unseen) {
 			fmt.Fprintf(&out, "  %s\n", unseen)
 		}
 	}
@@ -122,6 +127,27 @@ func (r Report) blockers(objects []policies.Object) string {
 		names, more = names[:maxShown], fmt.Sprintf(" and %d more", beyond)
 	}
 	return strings.Join(names, ", ") + more
+}
+
+// byReason gathers what is unseen for the same reason, "RESOURCE: REASON", in
+// one line for each.
+func byReason(unseen []string) []string {
+	var lines []string
+	at := map[string]int{}
+	for _, item := range unseen {
+		resource, reason, ok := strings.Cut(item, ": ")
+		known, again := at[reason]
+		switch {
+		case !ok || strings.Contains(resource, " "): // a sentence
+			lines = append(lines, item)
+		case again:
+			lines[known] += ", " + resource
+		default:
+			at[reason] = len(lines)
+			lines = append(lines, reason+": "+resource)
+		}
+	}
+	return lines
 }
 
 // home is the namespace that goes without saying.

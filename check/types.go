@@ -113,7 +113,7 @@ func (t Types) Find(name string) (Type, error) {
 	if len(t.lost) > 0 {
 		lost = fmt.Sprintf(" (these APIs do not answer: %s)", strings.Join(t.lost, ", "))
 	}
-	return Type{}, fmt.Errorf("there is no type %q%s%s; see: kubectl api-resources", name, lost, nearest.Hint(name, known))
+	return Type{}, fmt.Errorf("there is no type %q%s%s (see: kubectl api-resources)", name, lost, nearest.Hint(name, known))
 }
 
 // called tells whether name is one of names, and of which version.

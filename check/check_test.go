@@ -1,0 +1,283 @@
+package check
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
+)
+
+func newEngine(t testing.TB) *policies.Engine {
+	t.Helper()
+	set, err := policies.Load(policies.Embedded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{Deadline: time.Minute}) // a slow machine is no failure
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine
+}
+
+// worldOf are the facts about the objects in a file of testdata.
+func worldOf(t testing.TB, file string) *cluster.World {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, document := range strings.Split(string(text), "\n---\n") {
+		object := &unstructured.Unstructured{}
+		asJSON, err := yaml.YAMLToJSON([]byte(document))
+		if err == nil {
+			err = object.UnmarshalJSON(asJSON)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		objects = append(objects, object)
+	}
+	world, err := cluster.FromObjects(cluster.Options{}, objects)
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return world
+}
+
+// TestReport compares answers with testdata/NAME.txt and NAME.json;
+// UPDATE_GOLDEN=1 writes them.
+func TestReport(t *testing.T) {
+	engine := newEngine(t)
+	for _, tt := range []struct {
+		name, reason string
+		target       Name
+		want         policies.Verdict
+	}{
+		{"namespace", "what is in a namespace holds it", Name{"ns", "demo", ""}, policies.Hangs},
+		{"object", "finalizers of the object itself come from the facts", Name{"kiali", "kiali", "demo"}, policies.Hangs},
+		{"terminating", "a namespace that is already being deleted", Name{"ns", "stuck", ""}, policies.Hangs},
+		{"plain", "nothing in the way", Name{"ns", "plain", ""}, policies.Completes},
+		{"configmap", "an object that the facts only count", Name{"cm", "settings", "plain"}, policies.Completes},
+		{"unseen", "what may be there is not seen", Name{"secret", "token", "plain"}, policies.Unknown},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			world := worldOf(t, "cluster.yaml")
+			subject, err := FromFacts(world, tt.target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			options, err := DeleteOptions("background", -1, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			report, err := Ask(t.Context(), engine, world, subject, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if report.Verdict != tt.want {
+				t.Errorf("verdict %s, want %s: %s", report.Verdict, tt.want, tt.reason)
+			}
+			var text bytes.Buffer
+			if err := report.Text(&text); err != nil {
+				t.Fatal(err)
+			}
+			asJSON, err := json.MarshalIndent(report, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, tt.name+".txt", text.Bytes())
+			golden(t, tt.name+".json", append(asJSON, '\n'))
+		})
+	}
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v (write it with: UPDATE_GOLDEN=1 go test ./check)", err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (UPDATE_GOLDEN=1 go test ./check writes it): -want, +got:\n%s", file, diff)
+	}
+}
+
+func TestFromFactsFailures(t *testing.T) {
+	world := worldOf(t, "cluster.yaml")
+	for _, tt := range []struct {
+		reason string
+		target Name
+		want   string
+	}{
+		{"no such namespace", Name{"ns", "demi", ""}, `the snapshot has no namespaces/demi; did you mean "demo"?`},
+		{"all of its type are named", Name{"kialis", "kialli", "demo"}, `the snapshot has no kialis.kiali.io/kialli -n demo; did you mean "kiali"?`},
+		{"none of its type", Name{"deploy", "web", "demo"}, `the snapshot has no deployments.apps/web -n demo`},
+		{"no such type", Name{"kialy", "x", "demo"}, `there is no type "kialy"; did you mean "kiali"? (see: kubectl api-resources)`},
+	} {
+		_, err := FromFacts(world, tt.target)
+		if err == nil || err.Error() != tt.want {
+			t.Errorf("%s: got error %v, want %s", tt.reason, err, tt.want)
+		}
+	}
+}
+
+func TestPlan(t *testing.T) {
+	got := plan([]policies.Finding{
+		{Message: "a", Remedy: "Mend a. Last, force a."},
+		{Message: "b", Remedy: "Mend b. If it is gone for good, drop b."},
+		{Message: "c", Remedy: "Mend a. Last, force c."},
+		{Message: "d"},
+	})
+	want := []Step{
+		{Do: "Mend a.", Why: "a"},
+		{Do: "Mend b.", Why: "b"},
+		{Do: "Last, force a.", Why: "a"},
+		{Do: "If it is gone for good, drop b.", Why: "b"},
+		{Do: "Last, force c.", Why: "c"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("each remedy once, forcing last: -want, +got:\n%s", diff)
+	}
+}
+
+type answer struct {
+	policies.Result
+	err error
+}
+
+func TestAsk(t *testing.T) {
+	seconds := func(n int) *int { return &n }
+	finding := func(certainty policies.Certainty, severity policies.Severity, estimate *int) policies.Finding {
+		return policies.Finding{Certainty: certainty, Severity: severity, EstimateSeconds: estimate}
+	}
+	for _, tt := range []struct {
+		reason   string
+		result   policies.Result
+		unseen   []string
+		verdict  policies.Verdict
+		estimate *int
+		seen     []string
+	}{
+		{reason: "nothing found", verdict: policies.Completes, seen: []string{}},
+		{
+			reason:  "the longest estimate counts",
+			result:  policies.Result{Findings: []policies.Finding{finding(policies.May, policies.Info, seconds(5)), finding(policies.May, policies.Info, seconds(32))}},
+			verdict: policies.Completes, estimate: seconds(32), seen: []string{},
+		},
+		{
+			reason:  "what hangs takes for ever",
+			result:  policies.Result{Findings: []policies.Finding{finding(policies.Will, policies.High, nil), finding(policies.May, policies.Low, seconds(32))}},
+			verdict: policies.Hangs, seen: []string{},
+		},
+		{reason: "the object itself is unseen", unseen: []string{"x itself: forbidden"}, verdict: policies.Unknown, seen: []string{"x itself: forbidden"}},
+		{
+			reason:  "a policy that failed has seen nothing",
+			result:  policies.Result{Errors: []error{errors.New("policy p: failed")}, Unseen: []string{"pods: forbidden"}},
+			verdict: policies.Unknown, seen: []string{"pods: forbidden", "policy p: failed"},
+		},
+	} {
+		s := Subject{Name: "x", Object: map[string]any{}, Unseen: tt.unseen}
+		report, err := Ask(t.Context(), evaluated(answer{Result: tt.result}), cluster.NewWorld(cluster.Options{}), s, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]any{tt.verdict, tt.estimate, tt.seen}, []any{report.Verdict, report.EstimateSeconds, report.Unseen}); diff != "" {
+			t.Errorf("%s: -want, +got:\n%s", tt.reason, diff)
+		}
+	}
+	if _, err := Ask(t.Context(), evaluated(answer{err: errors.New("broken")}), cluster.NewWorld(cluster.Options{}), Subject{Object: map[string]any{}}, nil); err == nil {
+		t.Error("an engine that fails gave an answer")
+	}
+}
+
+func TestDeleteOptions(t *testing.T) {
+	options := func(propagation string, grace any) map[string]any {
+		m := map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": propagation}
+		if grace != nil {
+			m["gracePeriodSeconds"] = grace
+		}
+		return m
+	}
+	for _, tt := range []struct {
+		reason, cascade string
+		grace           int64
+		force           bool
+		want            map[string]any
+	}{
+		{"defaults", "background", -1, false, options("Background", nil)},
+		{"foreground", "Foreground", 5, false, options("Foreground", int64(5))},
+		{"orphan by force", "orphan", -1, true, options("Orphan", int64(0))},
+		{"kubectl makes 0 without force 1", "background", 0, false, options("Background", int64(1))},
+		{"0 with force", "background", 0, true, options("Background", int64(0))},
+		{"contradiction", "background", 5, true, nil},
+		{"nonsense", "sideways", -1, false, nil},
+	} {
+		got, err := DeleteOptions(tt.cascade, tt.grace, tt.force)
+		if diff := cmp.Diff(tt.want, got); diff != "" || (err == nil) != (tt.want != nil) {
+			t.Errorf("%s: error %v, -want, +got:\n%s", tt.reason, err, diff)
+		}
+	}
+}
+
+func TestParseName(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		want Name
+		ok   bool
+	}{
+		{[]string{"ns/demo"}, Name{"ns", "demo", "n"}, true},
+		{[]string{"ns", "demo"}, Name{"ns", "demo", "n"}, true},
+		{[]string{"ns"}, Name{}, false},
+		{[]string{"ns/"}, Name{}, false},
+		{[]string{"/demo"}, Name{}, false},
+		{[]string{"ns/a/b"}, Name{}, false},
+		{[]string{"ns/a", "ns/b"}, Name{}, false},
+		{[]string{"all/x"}, Name{}, false},
+		{[]string{"po,svc", "x"}, Name{}, false},
+		{nil, Name{}, false},
+	} {
+		got, err := ParseName(tt.args, "n")
+		if got != tt.want || (err == nil) != tt.ok {
+			t.Errorf("ParseName(%q) = %v, %v; want %v", tt.args, got, err, tt.want)
+		}
+	}
+}
+
+// Whatever a file that passes for a snapshot holds, asking it does not panic.
+func FuzzFromFacts(f *testing.F) {
+	var snapshot bytes.Buffer
+	if err := worldOf(f, "cluster.yaml").WriteSnapshot(&snapshot); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(snapshot.Bytes(), "ns", "demo")
+	f.Add([]byte(`{"apiVersion":"termguard.dev/v1","kind":"Facts","finalized":{"demo":{"f":{"configmaps":{"":{"names":[1]}}}}},"crds":{"x":1}}`), "cm", "x")
+	f.Fuzz(func(t *testing.T, data []byte, typ, name string) {
+		world, err := cluster.ReadSnapshot(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		if _, err := FromFacts(world, Name{typ, name, "demo"}); err == nil && name == "" {
+			t.Skip()
+		}
+	})
+}
