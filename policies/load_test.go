@@ -2,6 +2,7 @@ package policies
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -143,7 +144,7 @@ func TestEmbedded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range folders {
-		if f.IsDir() && f.Name() != libFolder && f.Name() != schemaFolder && f.Name() != "testdata" {
+		if f.IsDir() && f.Name() != libFolder && f.Name() != schemaFolder && !slices.Contains([]string{"testdata", "internal", "scaffold"}, f.Name()) {
 			want = append(want, f.Name())
 		}
 	}

@@ -56,6 +56,7 @@ guarded contains object.union(group, {
 	"finalizer": finalizer,
 	"ownership": ownership,
 }) if {
+	foreground
 	some uid in waited
 	some namespace, finalizers in data.cluster.owners[uid].finalized
 	some finalizer, resources in finalizers
@@ -66,6 +67,7 @@ guarded contains object.union(group, {
 
 # stranded are the dependents that are pods of a node that is not ready.
 stranded contains object.union(group, {"namespace": namespace, "name": name, "node": node}) if {
+	foreground
 	some uid in waited
 	some namespace, nodes in data.cluster.owners[uid].pods
 	some name, group in nodes
@@ -88,7 +90,7 @@ foreground if {
 # no recursion, and a custom resource that owns a Deployment needs three.
 waited := (((start | second) | third) | fourth) | fifth
 
-start contains input.request.oldObject.metadata.uid if foreground
+start contains input.request.oldObject.metadata.uid
 
 second := below(start)
 

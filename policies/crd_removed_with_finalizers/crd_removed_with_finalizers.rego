@@ -1,0 +1,61 @@
+# METADATA
+# title: Definition removed while instances hold finalizers
+# description: >-
+#   Deleting a CustomResourceDefinition deletes all of its instances, in every
+#   namespace, inside the API server: no admission webhook sees them go. Instances
+#   with a finalizer that nobody removes stay, and with them the definition, which
+#   stays Terminating. Deleting the definition is the only moment to notice.
+# related_resources:
+#   - ref: https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.3/pkg/controller/finalizer/crd_finalizer.go
+#     description: How a definition takes its instances with it.
+#   - ref: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#delete-a-customresourcedefinition
+#     description: Delete a CustomResourceDefinition.
+# custom:
+#   id: crd-removed-with-finalizers
+#   severity: high
+#   triggers: [delete]
+#   remedy: >-
+#     Keep the definition and the software behind it, delete the instances first, and
+#     wait until they are gone. If that software is gone for good, clean up what each
+#     finalizer guards, then take it out of the instances by hand: whatever it guarded
+#     and is not cleaned up stays behind for ever.
+#   limits: >-
+#     Instances that cannot be listed, as when the conversion webhook is down.
+package termguard.crd_removed_with_finalizers
+
+import data.termguard.lib
+
+deny contains finding(finalizer, ownership) if {
+	some finalizer, ownership in held
+	ownership.state in {"absent", "down"}
+	ownership.certainty == "will"
+}
+
+warn contains finding(finalizer, ownership) if {
+	some finalizer, ownership in held
+	ownership.state in {"absent", "down"}
+	ownership.certainty != "will"
+}
+
+warn contains finding(finalizer, ownership) if {
+	some finalizer, ownership in held
+	ownership.state == "unknown"
+}
+
+# held are the finalizers of instances, wherever they are, with one verdict each:
+# that of the first group of instances that is not well.
+held[finalizer] := ownership if {
+	lib.deleting
+	lib.resource == "customresourcedefinitions.apiextensions.k8s.io"
+	some finalizer, resources in data.cluster.finalizers
+	unwell := [o | some o in resources[lib.name]; o.state != "alive"]
+	ownership := array.concat([o | some o in unwell; o.certainty == "will"], unwell)[0]
+}
+
+finding(finalizer, ownership) := {
+	"msg": sprintf("instances hold finalizer %s, and what removes it is %s", [finalizer, words[ownership.state]]),
+	"objects": [lib.target],
+	"evidence": object.get(ownership, "evidence", []),
+}
+
+words := {"absent": "not installed", "down": "not running", "unknown": "not known"}

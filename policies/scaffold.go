@@ -1,0 +1,98 @@
+package policies
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"text/template"
+)
+
+//go:embed scaffold/*.tmpl
+var scaffolds embed.FS
+
+var policyID = regexp.MustCompile(`^[a-z][a-z0-9]*([_-][a-z0-9]+)*$`)
+
+// ErrExists is returned for a policy that is there already.
+var ErrExists = errors.New("there is such a policy already")
+
+// Scaffold writes the folder of a new policy below dir and returns its path: a
+// policy, its tests, its fixtures and its page, all of which pass. The id may be
+// spelt with - or _.
+func Scaffold(dir, id string) (string, error) {
+	if !policyID.MatchString(id) {
+		return "", fmt.Errorf("policy id %q: want lower case letters, digits and - or _ between them, as in some-cause", id)
+	}
+	id = strings.ReplaceAll(id, "_", "-")
+	folder := strings.ReplaceAll(id, "-", "_")
+	target := filepath.Join(dir, folder)
+	for _, taken := range []string{libFolder, schemaFolder, "scaffold", "internal", "testdata"} {
+		if folder == taken {
+			return "", fmt.Errorf("policy id %q: the folder name is taken; choose another", id)
+		}
+	}
+	if _, err := os.Lstat(target); err == nil {
+		return "", fmt.Errorf("scaffold policy in %s: %w", target, ErrExists)
+	}
+	// Made aside, so that what fails leaves nothing behind.
+	aside, err := os.MkdirTemp(dir, ".new-policy-*")
+	if err != nil {
+		return "", fmt.Errorf("scaffold policy: %w", err)
+	}
+	defer os.RemoveAll(aside)
+	if err := fill(filepath.Join(aside, folder), folder, id); err != nil {
+		return "", fmt.Errorf("scaffold policy: %w", err)
+	}
+	set, err := Load(Dir(aside))
+	if err != nil {
+		return "", fmt.Errorf("scaffold policy: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(aside, folder, "README.md"), Doc(set.policies[0]), 0o644); err != nil {
+		return "", fmt.Errorf("scaffold policy: %w", err)
+	}
+	if err := os.Rename(filepath.Join(aside, folder), target); err != nil {
+		return "", fmt.Errorf("scaffold policy: %w", err)
+	}
+	return target, nil
+}
+
+// fill writes what the templates make of a policy.
+func fill(target, folder, id string) error {
+	if err := os.MkdirAll(filepath.Join(target, "testdata"), 0o755); err != nil {
+		return err
+	}
+	words := strings.ReplaceAll(id, "-", " ")
+	values := map[string]string{"ID": id, "Folder": folder, "Title": strings.ToUpper(words[:1]) + words[1:]}
+	templates, err := fs.Glob(scaffolds, "scaffold/*.tmpl")
+	if err != nil {
+		return err
+	}
+	for _, name := range templates {
+		text, err := fs.ReadFile(scaffolds, name)
+		if err != nil {
+			return err
+		}
+		parsed, err := template.New(name).Delims("[[", "]]").Option("missingkey=error").Parse(string(text))
+		if err != nil {
+			return err
+		}
+		base := strings.TrimSuffix(filepath.Base(name), ".tmpl")
+		if strings.HasSuffix(base, ".yaml") {
+			base = filepath.Join("testdata", base)
+		} else {
+			base = strings.Replace(base, "policy", folder, 1)
+		}
+		var b strings.Builder
+		if err := parsed.Execute(&b, values); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(target, base), []byte(b.String()), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

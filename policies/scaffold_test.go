@@ -1,0 +1,144 @@
+package policies_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/cover"
+	"github.com/open-policy-agent/opa/v1/format"
+	"github.com/open-policy-agent/opa/v1/storage"
+	"github.com/open-policy-agent/opa/v1/tester"
+
+	"github.com/termguard/termguard/policies"
+)
+
+// TestScaffold holds that a new policy passes at once what every policy is held
+// to.
+func TestScaffold(t *testing.T) {
+	dir := t.TempDir()
+	folder, err := policies.Scaffold(dir, "some_cause-2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(filepath.Join(dir, "some_cause_2"), folder); diff != "" {
+		t.Errorf("folder: -want +got\n%s", diff)
+	}
+	set, err := policies.Load(policies.Embedded(), policies.Dir(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	engines := map[bool]*policies.Engine{}
+	for _, off := range []bool{true, false} {
+		engines[off], err = policies.NewEngine(t.Context(), set, policies.EngineOptions{Off: map[string]bool{"some-cause-2": off}, Deadline: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "testdata", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	for _, file := range files {
+		f, err := readFixture(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, _, _ := strings.Cut(filepath.Base(file), "_")
+		kinds[kind]++
+		for _, problem := range f.problems(f.evaluate(t, engines[false]).Findings) {
+			t.Error(problem)
+		}
+		if red := len(f.problems(f.evaluate(t, engines[true]).Findings)) > 0; red != (kind == "hang") {
+			t.Errorf("%s: without the policy it fails: %v", file, red)
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"hang": 2, "ok": 2}, kinds); diff != "" {
+		t.Errorf("fixtures: -want +got\n%s", diff)
+	}
+	for _, p := range set.Policies() {
+		if p.ID != "some-cause-2" {
+			continue
+		}
+		page, err := os.ReadFile(filepath.Join(folder, "README.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(policies.Doc(p)), string(page)); diff != "" {
+			t.Errorf("page: -want +got\n%s", diff)
+		}
+	}
+	runRegoTests(t, folder)
+}
+
+// runRegoTests is `opa test --coverage --threshold 100` and `opa fmt --fail` for
+// one folder.
+func runRegoTests(t *testing.T, folder string) {
+	t.Helper()
+	modules, store, err := tester.LoadWithRegoVersion([]string{folder, "lib"}, func(path string, _ os.FileInfo, _ int) bool {
+		return strings.HasSuffix(path, ".yaml")
+	}, ast.RegoV1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	coverage := cover.New()
+	ran := 0
+	err = storage.Txn(t.Context(), store, storage.TransactionParams{}, func(txn storage.Transaction) error {
+		results, err := tester.NewRunner().SetStore(store).SetModules(modules).SetCoverageQueryTracer(coverage).
+			Filter("some_cause_2_test").RunTests(t.Context(), txn)
+		if err != nil {
+			return err
+		}
+		for result := range results {
+			if ran++; !result.Pass() {
+				t.Errorf("%s: %v", result.Name, result.Error)
+			}
+		}
+		return nil
+	})
+	if err != nil || ran == 0 {
+		t.Fatalf("%d Rego tests ran: %v", ran, err)
+	}
+	for file, module := range modules {
+		if !strings.HasPrefix(file, folder) {
+			continue
+		}
+		report := coverage.Report(map[string]*ast.Module{file: module})
+		if report.Coverage != 100 {
+			t.Errorf("%s: %v %% of its lines are covered", file, report.Coverage)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		formatted, err := format.SourceWithOpts(file, text, format.Opts{RegoVersion: ast.RegoV1})
+		if diff := cmp.Diff(string(formatted), string(text)); err != nil || diff != "" {
+			t.Errorf("%s is not formatted: %v\n%s", file, err, diff)
+		}
+	}
+}
+
+func TestScaffoldRefuses(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := policies.Scaffold(dir, "some_id"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := policies.Scaffold(dir, "some-id"); !errors.Is(err, policies.ErrExists) {
+		t.Errorf("scaffold what is there: got %v, want %v", err, policies.ErrExists)
+	}
+	for _, id := range []string{"", "Some_id", "1st", "a__b", "a_", "../a", "a/b", "lib", "schema", "ümlaut"} {
+		if _, err := policies.Scaffold(dir, id); err == nil {
+			t.Errorf("scaffold %q: no error", id)
+		}
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
