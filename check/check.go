@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -30,11 +29,10 @@ type Report struct {
 	Unseen []string `json:"unseen"`
 }
 
-// Step is one thing to do, in the order that is safe.
+// Step is one thing to do, and the finding that asks for it.
 type Step struct {
-	Do      string `json:"do"`
-	Why     string `json:"why"`
-	Command string `json:"command,omitempty"`
+	policies.Step
+	Why string `json:"why"`
 }
 
 // Evaluator asks the policies about one request. *policies.Engine is one.
@@ -86,29 +84,27 @@ func longest(findings []policies.Finding) *int {
 	return longest
 }
 
-// lastResorts are what the part of a remedy begins with that gives something
-// up: what remedies say is ordered, mending first.
-var lastResorts = []string{"Last, ", "If it is gone for good", "If its software is gone for good"}
-
-// plan lists every distinct remedy once, in the order of the findings; what
-// gives something up comes after all that mends.
+// plan lists every distinct step once: what mends before what removes, what
+// forces last, and otherwise in the order of the findings.
 func plan(findings []policies.Finding) []Step {
-	mend, force := []Step{}, []Step{}
-	add := func(steps *[]Step, do, why string) {
-		do = strings.TrimSpace(do)
-		if do != "" && !slices.ContainsFunc(*steps, func(s Step) bool { return s.Do == do }) {
-			*steps = append(*steps, Step{Do: do, Why: why})
-		}
-	}
-	for _, f := range findings {
-		cut := len(f.Remedy)
-		for _, words := range lastResorts {
-			if at := strings.Index(f.Remedy, words); at >= 0 {
-				cut = min(cut, at)
+	steps := []Step{}
+	for _, kind := range policies.StepKinds() {
+		for _, f := range findings {
+			for _, s := range stepsOf(f) {
+				known := func(t Step) bool { return t.Do == s.Do && t.Command == s.Command }
+				if s.Kind == kind && !slices.ContainsFunc(steps, known) {
+					steps = append(steps, Step{Step: s, Why: f.Message})
+				}
 			}
 		}
-		add(&mend, f.Remedy[:cut], f.Message)
-		add(&force, f.Remedy[cut:], f.Message)
 	}
-	return append(mend, force...)
+	return steps
+}
+
+// stepsOf are the steps of a finding; its remedy is one, where it has no others.
+func stepsOf(f policies.Finding) []policies.Step {
+	if len(f.Steps) > 0 || f.Remedy == "" {
+		return f.Steps
+	}
+	return []policies.Step{{Kind: policies.Mend, Do: f.Remedy}}
 }

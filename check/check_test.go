@@ -142,21 +142,28 @@ func TestFromFactsFailures(t *testing.T) {
 }
 
 func TestPlan(t *testing.T) {
+	mend := func(do string) policies.Step { return policies.Step{Kind: policies.Mend, Do: do} }
+	force := func(do, command string) policies.Step {
+		return policies.Step{Kind: policies.Force, Do: do, Command: command}
+	}
+	remove := policies.Step{Kind: policies.Remove, Do: "drop", Command: "kubectl delete x"}
 	got := plan([]policies.Finding{
-		{Message: "a", Remedy: "Mend a. Last, force a."},
-		{Message: "b", Remedy: "Mend b. If it is gone for good, drop b."},
-		{Message: "c", Remedy: "Mend a. Last, force c."},
-		{Message: "d"},
+		{Message: "a", Remedy: "told by the steps", Steps: []policies.Step{mend("mend a"), force("force", "kubectl a")}},
+		{Message: "b", Steps: []policies.Step{remove, mend("mend b")}},
+		{Message: "c", Steps: []policies.Step{mend("mend a"), remove, force("force", "kubectl c")}},
+		{Message: "d", Remedy: "no steps"},
+		{Message: "e"},
 	})
 	want := []Step{
-		{Do: "Mend a.", Why: "a"},
-		{Do: "Mend b.", Why: "b"},
-		{Do: "Last, force a.", Why: "a"},
-		{Do: "If it is gone for good, drop b.", Why: "b"},
-		{Do: "Last, force c.", Why: "c"},
+		{mend("mend a"), "a"},
+		{mend("mend b"), "b"},
+		{mend("no steps"), "d"},
+		{remove, "b"},
+		{force("force", "kubectl a"), "a"},
+		{force("force", "kubectl c"), "c"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("each remedy once, forcing last: -want, +got:\n%s", diff)
+		t.Errorf("each step once, forcing last: -want, +got:\n%s", diff)
 	}
 }
 

@@ -106,6 +106,9 @@ func TestEvaluateBadPolicies(t *testing.T) {
 		"BadEvidence":   {"evidence is text", `deny contains {"msg": "x", "evidence": [{}]}`, "evidence: want a string"},
 		"BadEstimate":   {"seconds are a number", `deny contains {"msg": "x", "estimate_seconds": "30"}`, "estimate_seconds: want a number"},
 		"LongEstimate":  {"seconds fit", `deny contains {"msg": "x", "estimate_seconds": 1e300}`, "estimate_seconds: want seconds"},
+		"StepKind":      {"a step has a kind", `deny contains {"msg": "x", "steps": [{"kind": "reboot", "do": "x"}]}`, "steps: kind \"reboot\": want one of [mend remove force]"},
+		"StepEmpty":     {"a step says what to do", `deny contains {"msg": "x", "steps": [{"kind": "mend"}]}`, "steps: do is missing"},
+		"StepMember":    {"a misspelt key of a step", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "cmd": "y"}]}`, "steps: cmd: unknown key"},
 		"Sprintf":       {"a verb too many", `deny contains {"msg": sprintf("%s of %s", ["x"])}`, "the verbs and arguments of sprintf differ"},
 		"SprintfExtra":  {"an argument too many", `deny contains {"msg": sprintf("%s", ["x", "y"])}`, "the verbs and arguments of sprintf differ"},
 	}
@@ -366,6 +369,32 @@ func TestEvaluateTouchesTheTargetOnly(t *testing.T) {
 	result, err := engine(t, EngineOptions{}).Evaluate(t.Context(), Delete, deleteNamespace("target", obj{"metadata": obj{"name": "target"}}), facts)
 	if err != nil || len(result.Errors) > 0 || len(result.Findings) != 1 {
 		t.Errorf("Evaluate(...) = %+v, %v, want one finding and no error", result, err)
+	}
+}
+
+func TestSteps(t *testing.T) {
+	set, err := Load(files("steps/steps.rego", withBody("steps", `deny contains {"msg": "x", "steps": [
+	{"kind": "mend", "do": "bring it back"},
+	{"kind": "force", "do": "give up y", "command": "kubectl delete y"},
+]}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := NewEngine(t.Context(), set, EngineOptions{Deadline: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := e.Evaluate(t.Context(), Delete, deleteNamespace("demo", nil), Document{})
+	if err != nil || len(result.Findings) != 1 {
+		t.Fatal(err, result)
+	}
+	got := result.Findings[0]
+	want := []Step{{Mend, "bring it back", ""}, {Force, "give up y", "kubectl delete y"}}
+	if diff := cmp.Diff(want, got.Steps); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	if prose := "bring it back. give up y: kubectl delete y."; got.Remedy != prose {
+		t.Errorf("the remedy is %q, want the steps in prose: %q", got.Remedy, prose)
 	}
 }
 

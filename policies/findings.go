@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -17,6 +18,7 @@ const (
 	MaxMessage  = 256 // characters
 	MaxObjects  = 64
 	MaxEvidence = 16
+	MaxSteps    = 16
 	maxText     = 4096 // characters of a piece of evidence, or of a remedy
 )
 
@@ -67,6 +69,12 @@ func decodeFinding(p Policy, member any) (Finding, error) {
 			f.Message, err = text(value, MaxMessage)
 		case "remedy":
 			f.Remedy, err = text(value, maxText)
+		case "steps":
+			err = list(value, MaxSteps, func(item any) error {
+				s, err := step(item)
+				f.Steps = append(f.Steps, s)
+				return err
+			})
 		case "field":
 			f.Field, err = text(value, maxText)
 		case "estimate_seconds":
@@ -96,7 +104,54 @@ func decodeFinding(p Policy, member any) (Finding, error) {
 	case misformatted.MatchString(f.Message):
 		return f, fmt.Errorf("msg %q: the verbs and arguments of sprintf differ", f.Message)
 	}
+	if _, own := m["remedy"]; !own && len(f.Steps) > 0 {
+		f.Remedy = prose(f.Steps)
+	}
 	return f, nil
+}
+
+// prose tells steps as sentences.
+func prose(steps []Step) string {
+	var sentences []string
+	for _, s := range steps {
+		sentence := strings.TrimSuffix(s.Do, ".")
+		if s.Command != "" {
+			sentence += ": " + s.Command
+		}
+		sentences = append(sentences, sentence+".")
+	}
+	return strings.Join(sentences, " ")
+}
+
+func step(value any) (Step, error) {
+	m, ok := value.(map[string]any)
+	if !ok {
+		return Step{}, fmt.Errorf("want {kind, do, command}, got %T", value)
+	}
+	var s Step
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		words, err := text(m[key], maxText)
+		if err != nil {
+			return s, fmt.Errorf("%s: %w", key, err)
+		}
+		switch key {
+		case "kind":
+			s.Kind = StepKind(words)
+		case "do":
+			s.Do = words
+		case "command":
+			s.Command = words
+		default:
+			return s, fmt.Errorf("%s: unknown key", key)
+		}
+	}
+	if !slices.Contains(StepKinds(), s.Kind) {
+		return s, fmt.Errorf("kind %q: want one of %v", s.Kind, StepKinds())
+	}
+	if s.Do == "" {
+		return s, errors.New("do is missing")
+	}
+	return s, nil
 }
 
 // text is a string of at most limit characters; what is longer ends in "…".

@@ -104,8 +104,33 @@ type Finding struct {
 	EstimateSeconds *int `json:"estimateSeconds,omitempty"`
 	// Field is a path in the manifest of Objects[0], as in
 	// "spec.finalizers[1]"; "" where none is to blame.
-	Field  string `json:"field,omitempty"`
+	Field string `json:"field,omitempty"`
+	// Remedy is the way out, in prose; Steps tell it step by step, where the
+	// policy can.
 	Remedy string `json:"remedy"`
+	Steps  []Step `json:"steps,omitempty"`
+}
+
+// StepKind is what a step costs.
+type StepKind string
+
+// The kinds of steps, in the order in which they are tried.
+const (
+	Mend   StepKind = "mend"   // restores what the deletion waits for
+	Remove StepKind = "remove" // gives up one thing that nobody is left for
+	Force  StepKind = "force"  // gives up more than that: Do names the price
+)
+
+// StepKinds are all kinds of steps, the safest first.
+func StepKinds() []StepKind { return []StepKind{Mend, Remove, Force} }
+
+// Step is one thing to do so that the deletion finishes.
+type Step struct {
+	Kind StepKind `json:"kind"`
+	Do   string   `json:"do"`
+	// Command is a shell line that does it as it stands; "" where that takes
+	// a person's judgement.
+	Command string `json:"command,omitempty"`
 }
 
 // compare orders findings by what a reader needs first.
