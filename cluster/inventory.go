@@ -59,17 +59,39 @@ type bucket struct {
 
 // group is a set of names in the facts: how many, and the first few.
 type group struct {
-	members map[string]struct{}
+	members map[string]int // in a bucket, where the finalizer stands; 0 otherwise
 	names   []string
 	facts   map[string]any
 }
 
 func newGroup() group {
-	return group{members: map[string]struct{}{}, facts: map[string]any{}}
+	return group{members: map[string]int{}, facts: map[string]any{}}
+}
+
+// place is add for a bucket.
+func (b *bucket) place(name string, at int) {
+	b.add(name)
+	b.members[name] = at
+	b.publish()
+}
+
+func (b *bucket) publish() {
+	b.group.publish()
+	at := make([]any, len(b.names))
+	for i, name := range b.names {
+		at[i] = b.members[name]
+	}
+	b.facts["at"] = at
+}
+
+// remove takes an object out.
+func (b *bucket) remove(name string) {
+	b.group.remove(name)
+	b.publish()
 }
 
 func (g *group) add(name string) {
-	g.members[name] = struct{}{}
+	g.members[name] = 0
 	if i, named := slices.BinarySearch(g.names, name); !named && (i < len(g.names) || len(g.names) < maxNames) {
 		g.names = slices.Insert(g.names, i, name)
 		g.names = g.names[:min(maxNames, len(g.names))]
@@ -328,7 +350,7 @@ func (w *World) bucket(r *resource, key types.NamespacedName, finalizer string, 
 		v.buckets[key.Namespace] = b
 		child(w.doc, path[:4]...)[vkey.evidence] = b.facts
 	}
-	b.add(key.Name)
+	b.place(key.Name, evidence.at)
 	return b
 }
 
@@ -383,9 +405,14 @@ type evidence struct {
 	managers []string
 	// owners are the kinds of the object's owner references, as Kind.group.
 	owners []string
+	// at is where the finalizer stands in metadata.finalizers, -1 if elsewhere.
+	// It is no evidence of who removes it: the signature leaves it out.
+	at int
 }
 
-func (e evidence) equal(other evidence) bool { return e.signature() == other.signature() }
+func (e evidence) equal(other evidence) bool {
+	return e.at == other.at && e.signature() == other.signature()
+}
 
 // signature tells evidence apart, readably.
 func (e evidence) signature() string {
@@ -410,7 +437,7 @@ const OwnerAnnotation = "termguard.dev/finalizer-owner"
 // each. The namespace controller's own is left out of a namespace's spec
 // finalizers: it goes when everything else has.
 func finalizersOf(m metav1.Object, spec []string) map[string]evidence {
-	common := evidence{declared: m.GetAnnotations()[OwnerAnnotation]}
+	common := evidence{declared: m.GetAnnotations()[OwnerAnnotation], at: -1}
 	for _, ref := range m.GetOwnerReferences() {
 		gv, err := schema.ParseGroupVersion(ref.APIVersion)
 		if err == nil {
@@ -420,11 +447,14 @@ func finalizersOf(m metav1.Object, spec []string) map[string]evidence {
 	slices.Sort(common.owners)
 	common.owners = slices.Compact(common.owners)
 	found := map[string]evidence{}
-	for _, finalizer := range m.GetFinalizers() {
-		found[finalizer] = common
-	}
 	for _, finalizer := range spec {
 		if finalizer != "kubernetes" {
+			found[finalizer] = common
+		}
+	}
+	for i, finalizer := range m.GetFinalizers() {
+		if e, again := found[finalizer]; !again || e.at < 0 {
+			common.at = i
 			found[finalizer] = common
 		}
 	}
