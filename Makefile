@@ -62,10 +62,10 @@ fuzz: ## Run each fuzz test for a few seconds
 	./test/fuzz.sh 5s
 
 docs golden: ## Write the generated files anew
-	UPDATE_GOLDEN=1 go test ./policies/... ./check/... ./cmd/...
+	UPDATE_GOLDEN=1 go test ./policies/... ./check/... ./lint/... ./cmd/...
 
 generated: docs ## Fail if a generated file is not current
-	@git diff --exit-code -- policies check cmd docs || { echo "generated files are not current: run 'make docs' and commit"; exit 1; }
+	@git diff --exit-code -- policies check lint cmd docs || { echo "generated files are not current: run 'make docs' and commit"; exit 1; }
 
 bench: build components ## Print benchmarks: beside a no-op webhook, and by size of the cluster (OBJECTS=10000)
 	go test -run '^$$' -bench . ./policies ./webhook

@@ -12,11 +12,14 @@ const module = "github.com/termguard/termguard/"
 // layers is a statement of design: what each folder may import of this module.
 // Do not change it to make a build pass.
 var layers = map[string][]string{
-	"cmd/termguard":               {"webhook", "certs", "check", "lint", "policies", "cluster", "cluster/catalog", "internal/nearest"},
+	"cmd/termguard":               {"webhook", "certs", "check", "lint", "lint/report", "lint/settings", "lint/triage", "policies", "cluster", "cluster/catalog", "internal/nearest"},
 	"webhook":                     {"policies", "cluster", "cluster/catalog", "internal/nearest"},
 	"certs":                       {},
 	"check":                       {"policies", "cluster", "cluster/catalog", "internal/nearest"},
 	"lint":                        {"policies", "cluster", "cluster/catalog"},
+	"lint/settings":               {"policies", "cluster/catalog", "internal/nearest"},
+	"lint/triage":                 {"lint", "lint/settings", "policies", "internal/nearest"},
+	"lint/report":                 {"lint", "lint/triage", "policies"},
 	"policies":                    {},
 	"policies/internal/newpolicy": {"policies"},
 	"cluster":                     {"cluster/catalog"},

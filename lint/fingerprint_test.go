@@ -1,0 +1,53 @@
+package lint
+
+import (
+	"testing"
+
+	"github.com/termguard/termguard/policies"
+)
+
+func TestFingerprints(t *testing.T) {
+	base := Finding{
+		Finding: policies.Finding{
+			Policy: "orphaned-finalizer", Message: "held by 2", Field: "metadata.finalizers[0]",
+			Objects: []policies.Object{{Resource: "things.example.com", Namespace: "demo", Name: "a"}},
+		},
+		Question: DeleteObject,
+		Object:   policies.Object{Resource: "things.example.com", Namespace: "demo", Name: "a"},
+		Place:    Place{File: "deploy/a.yaml", Line: 12, Column: 5, Source: "  - example.com/f"},
+	}
+	same := func(file string) string { return file }
+	print := func(change func(*Finding)) string {
+		f := base
+		change(&f)
+		return Fingerprints([]Finding{f}, same)[0]
+	}
+	want := print(func(*Finding) {})
+	cases := map[string]struct {
+		reason string
+		change func(*Finding)
+		same   bool
+	}{
+		"Moved":    {"Lines above were added.", func(f *Finding) { f.Place.Line, f.Place.Column, f.Place.Source = 40, 9, "x" }, true},
+		"Reworded": {"A newer termguard says it better.", func(f *Finding) { f.Message, f.Remedy, f.Severity = "blocked by 2", "wait", policies.Low }, true},
+		"File":     {"Another file is another place.", func(f *Finding) { f.Place.File = "b.yaml" }, false},
+		"Policy":   {"Another policy.", func(f *Finding) { f.Policy = "storage-in-use" }, false},
+		"Question": {"Another question.", func(f *Finding) { f.Question = DeleteSet }, false},
+		"Object":   {"Another object.", func(f *Finding) { f.Object.Name = "b" }, false},
+		"Field":    {"Another field.", func(f *Finding) { f.Field = "metadata.finalizers[1]" }, false},
+		"Blocker":  {"Another blocker.", func(f *Finding) { f.Objects = nil }, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := print(tc.change); (got == want) != tc.same {
+				t.Errorf("%s\nfingerprint %s, unchanged %s", tc.reason, got, want)
+			}
+		})
+	}
+	if got := Fingerprints([]Finding{base, base}, same); got[0] == got[1] {
+		t.Errorf("two findings that are alike have one fingerprint, %s", got[0])
+	}
+	if got := Fingerprints([]Finding{base}, func(string) string { return "elsewhere" })[0]; got == want {
+		t.Error("the name of the file is not taken from rel")
+	}
+}

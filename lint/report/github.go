@@ -1,0 +1,68 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/termguard/termguard/lint"
+)
+
+// writeGitHub writes workflow commands, which the runner of GitHub Actions
+// turns into annotations:
+// https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
+func writeGitHub(r Report, out io.Writer) error {
+	var b bytes.Buffer
+	for _, f := range r.Findings {
+		text := says(f)
+		if moment := when(f); moment != "" {
+			text += "\n" + moment
+		}
+		for _, e := range f.Evidence {
+			text += "\nbecause: " + e
+		}
+		if f.Remedy != "" {
+			text += "\nway out: " + f.Remedy
+		}
+		command := map[string]string{"error": "error", "warning": "warning", "note": "notice"}[level(f)]
+		r.command(&b, command, f.Place, f.Policy, text)
+	}
+	for _, p := range r.Problems {
+		r.command(&b, "error", p.Place, "cannot be read", p.Message)
+	}
+	for _, note := range r.Notes {
+		r.command(&b, "notice", lint.Place{}, "termguard", note)
+	}
+	_, err := out.Write(b.Bytes())
+	return err
+}
+
+func (r Report) command(b *bytes.Buffer, command string, p lint.Place, title, message string) {
+	var properties []string
+	add := func(key, value string) { properties = append(properties, key+"="+escapeProperty(value)) }
+	if p.File != "" && p.File != "-" {
+		add("file", r.path(p.File))
+	}
+	if p.Line > 0 {
+		add("line", fmt.Sprint(p.Line))
+		if p.Column > 0 {
+			add("col", fmt.Sprint(p.Column))
+		}
+		if p.EndColumn > p.Column {
+			add("endColumn", fmt.Sprint(p.EndColumn))
+		}
+	}
+	add("title", title)
+	fmt.Fprintf(b, "::%s %s::%s\n", command, strings.Join(properties, ","), escapeData(message))
+}
+
+// What the runner undoes:
+// https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
+var (
+	data     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	property = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+)
+
+func escapeData(s string) string     { return data.Replace(s) }
+func escapeProperty(s string) string { return property.Replace(s) }

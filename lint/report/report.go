@@ -1,0 +1,188 @@
+// Package report writes what a run of lint found: for people, code scanning,
+// test reports and annotations of a pull request.
+package report
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/triage"
+	"github.com/termguard/termguard/policies"
+)
+
+// Report is a run of lint, after triage.
+type Report struct {
+	// Findings that count, sorted, with their fingerprints in the same order.
+	Findings     []lint.Finding
+	Fingerprints []string
+	Suppressed   []triage.Suppressed
+	Known        int // findings that a baseline knows
+	Problems     []lint.Problem
+	Notes        []string
+	Files        int
+	Documents    int
+	Objects      int
+	Skipped      int
+	// Policies that findings may be of.
+	Policies []policies.Policy
+	Version  string // of termguard
+	// ExitCode of the run.
+	ExitCode int
+	// Rel makes the name of a file that was given by an absolute path
+	// relative to the root of the repository, if it is in it. Formats that
+	// machines read use it. Nil leaves names alone.
+	Rel func(file string) string
+}
+
+// Format is a way to write a report.
+type Format func(Report, io.Writer) error
+
+// Formats by name. Text is made by Text, for it depends on the terminal.
+func Formats() map[string]Format {
+	return map[string]Format{
+		"text":   Text{}.Write,
+		"json":   writeJSON,
+		"sarif":  writeSARIF,
+		"junit":  writeJUnit,
+		"github": writeGitHub,
+	}
+}
+
+// Names are those of Formats, the ordinary one first.
+func Names() []string { return []string{"text", "json", "sarif", "junit", "github"} }
+
+// Summary is the run in one line.
+func (r Report) Summary() string {
+	var parts []string
+	if len(r.Findings) == 0 {
+		parts = append(parts, "no findings")
+	} else {
+		var counts []string
+		for _, severity := range []policies.Severity{policies.High, policies.Medium, policies.Low, policies.Info} {
+			if n := r.count(severity); n > 0 {
+				counts = append(counts, fmt.Sprintf("%d %s", n, severity))
+			}
+		}
+		parts = append(parts, fmt.Sprintf("%s: %s", plural(len(r.Findings), "finding"), strings.Join(counts, ", ")))
+	}
+	if n := len(r.Problems); n > 0 {
+		parts = append(parts, plural(n, "input")+" could not be read")
+	}
+	if n := len(r.Suppressed); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d ignored", n))
+	}
+	if r.Known > 0 {
+		parts = append(parts, fmt.Sprintf("%d in the baseline", r.Known))
+	}
+	looked := fmt.Sprintf("%s in %s", plural(r.Objects, "object"), plural(r.Files, "file"))
+	if r.Skipped > 0 {
+		looked += fmt.Sprintf(", %s without any", plural(r.Skipped, "document"))
+	}
+	return strings.Join(parts, "; ") + " (" + looked + ")"
+}
+
+func (r Report) count(severity policies.Severity) int {
+	n := 0
+	for _, f := range r.Findings {
+		if f.Severity == severity {
+			n++
+		}
+	}
+	return n
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Fails tells whether a finding has at least the severity failOn. "never" has
+// none.
+func Fails(f lint.Finding, failOn string) bool {
+	severities := []policies.Severity{policies.High, policies.Medium, policies.Low, policies.Info}
+	limit := slices.Index(severities, policies.Severity(failOn))
+	at := slices.Index(severities, f.Severity)
+	return at >= 0 && at <= limit
+}
+
+// says is a finding's message, with what it means for the deletion in front.
+func says(f lint.Finding) string {
+	switch {
+	case f.Question == "" || f.Severity == policies.Info:
+		return f.Message
+	case f.Certainty == policies.Will:
+		return "will hang: " + f.Message
+	default:
+		return "may hang: " + f.Message
+	}
+}
+
+// when says which deletion, or apply, a finding is about.
+func when(f lint.Finding) string {
+	switch f.Question {
+	case lint.DeleteObject:
+		return "when " + name(f.Object) + " is deleted"
+	case lint.DeleteNamespace:
+		if f.Object.Resource == "namespaces" {
+			return "when namespace " + f.Object.Name + " is deleted"
+		}
+		return "when namespace " + f.Object.Namespace + " is deleted, with " + name(f.Object) + " in it"
+	case lint.DeleteSet:
+		return "when kubectl delete -f runs on all these files"
+	case lint.ApplyObject:
+		return "when " + name(f.Object) + " is applied"
+	default:
+		return ""
+	}
+}
+
+// name of an object as people and kubectl write it.
+func name(o policies.Object) string {
+	s := o.Resource + "/" + o.Name
+	if o.Namespace != "" {
+		s += " -n " + o.Namespace
+	}
+	return s
+}
+
+// stdin is what the file "-" is called where others would look for it.
+const stdin = "stdin"
+
+// path of a place for machines: relative to the repository where it can be.
+func (r Report) path(file string) string {
+	if file == "-" {
+		return stdin
+	}
+	if r.Rel != nil && filepath.IsAbs(filepath.FromSlash(file)) {
+		return r.Rel(file)
+	}
+	return strings.TrimPrefix(file, "./")
+}
+
+// level of a finding: "error", "warning" or "note".
+func level(f lint.Finding) string {
+	switch {
+	case f.Severity == policies.High && f.Certainty == policies.Will:
+		return "error"
+	case f.Severity == policies.High || f.Severity == policies.Medium:
+		return "warning"
+	default:
+		return "note"
+	}
+}
+
+// visible replaces characters that would steer a terminal or a log.
+func visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' || r == 0x7f || 0x80 <= r && r < 0xa0 || r == 0x2028 || r == 0x2029 || 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069 {
+			return '\ufffd'
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,291 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
+
+	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/triage"
+	"github.com/termguard/termguard/policies"
+)
+
+var orphaned = policies.Policy{
+	ID: "orphaned-finalizer", Title: "Finalizer without an owner", Severity: policies.High,
+	Description: "A finalizer whose controller is gone is never removed.",
+	Remedy:      "Install the controller again, and delete then. Last, remove the finalizer by hand: what it guards stays behind.",
+	Limits:      "Controllers outside the cluster.",
+	RelatedResources: []policies.Resource{
+		{Ref: "https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/", Description: "How finalizers work."},
+	},
+}
+
+// full has all that formats must cope with.
+func full() Report {
+	finding := func(severity policies.Severity, certainty policies.Certainty, message string, place lint.Place) lint.Finding {
+		return lint.Finding{
+			Finding: policies.Finding{
+				Policy: orphaned.ID, Title: orphaned.Title, Severity: severity, Certainty: certainty, Message: message,
+				Objects: []policies.Object{{Resource: "things.example.com", Namespace: "demo", Name: "a"}}, Evidence: []string{}, Remedy: orphaned.Remedy,
+			},
+			Question: lint.DeleteObject,
+			Object:   policies.Object{Resource: "things.example.com", Namespace: "demo", Name: "a"},
+			Place:    place,
+		}
+	}
+	findings := []lint.Finding{
+		finding(policies.High, policies.Will, "finalizer example.com/f has no owner", lint.Place{File: "./deploy/a.yaml", Line: 12, Column: 7, EndColumn: 20, Source: "    - example.com/f  # why?"}),
+		finding(policies.High, policies.May, "50 % of a: b, c\nsecond line <&> \x1b[31mred", lint.Place{File: "deploy/ü b,c:d%.yaml", Line: 3, Column: 4, EndColumn: 8, Source: "\t\t-\tübung"}),
+		finding(policies.Medium, policies.Will, "rendered", lint.Place{File: "-", Line: 120, Column: 200, EndColumn: 210, Source: strings.Repeat("x", 199) + "0123456789" + strings.Repeat("y", 99), Rendered: "templates/a.yaml"}),
+		finding(policies.Info, policies.Will, "takes 600 seconds", lint.Place{File: "C:/repo/a.yaml", Line: 1, Column: 1}),
+		finding(policies.Low, policies.May, "no place", lint.Place{File: "/repo/deploy/z.yaml"}),
+	}
+	findings[0].Evidence = []string{"no Deployment of it is in the files", "its API group example.com is not served"}
+	findings[1].Question, findings[2].Question, findings[3].Question = lint.DeleteNamespace, lint.DeleteSet, lint.ApplyObject
+	findings[4].Question, findings[4].Policy, findings[4].Remedy, findings[4].Object = "", triage.Unused, "Remove the entry.", policies.Object{}
+	rel := func(file string) string { return strings.TrimPrefix(file, "/repo/") }
+	return Report{
+		Findings:     findings,
+		Fingerprints: lint.Fingerprints(findings, rel),
+		Suppressed: []triage.Suppressed{{
+			Finding: finding(policies.High, policies.Will, "hidden", lint.Place{File: "b.yaml", Line: 1, Column: 1}),
+			Reason:  "known", Until: "2026-12-31", By: lint.Place{File: "b.yaml", Line: 1, Column: 20},
+		}},
+		Known: 3,
+		Problems: []lint.Problem{
+			{Place: lint.Place{File: "broken.yaml", Line: 2, Column: 1, Source: "\tkey: value"}, Message: "tabs may not indent; use spaces"},
+			{Place: lint.Place{File: "logo.png"}, Message: "binary file"},
+		},
+		Notes:     []string{"1 chart was skipped: pipe it in with helm template . | termguard lint -"},
+		Files:     5,
+		Documents: 9,
+		Objects:   7,
+		Skipped:   2,
+		Policies:  append([]policies.Policy{orphaned}, triage.Policies()...),
+		Version:   "v1.2.3",
+		ExitCode:  2,
+		Rel:       rel,
+	}
+}
+
+func empty() Report {
+	return Report{Files: 1, Documents: 1, Objects: 1, Policies: []policies.Policy{orphaned}, Version: "v1.2.3"}
+}
+
+// TestGolden holds each format to a file; UPDATE_GOLDEN=1 writes them anew.
+func TestGolden(t *testing.T) {
+	formats := map[string]Format{"color.txt": Text{Color: true}.Write}
+	for name, extension := range map[string]string{"text": "txt", "json": "json", "sarif": "sarif", "junit": "xml", "github": "github"} {
+		formats[extension] = Formats()[name]
+	}
+	for extension, format := range formats {
+		for name, report := range map[string]Report{"full": full(), "empty": empty()} {
+			t.Run(name+"."+extension, func(t *testing.T) {
+				var got, again bytes.Buffer
+				if err := format(report, &got); err != nil {
+					t.Fatal(err)
+				}
+				if err := format(report, &again); err != nil || !bytes.Equal(got.Bytes(), again.Bytes()) {
+					t.Errorf("it is written otherwise the second time: %v", err)
+				}
+				file := filepath.Join("testdata", name+"."+extension)
+				if os.Getenv("UPDATE_GOLDEN") != "" {
+					if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
+						t.Fatal(err)
+					}
+					return
+				}
+				want, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(string(want), got.String()); diff != "" {
+					t.Errorf("%s is not current (UPDATE_GOLDEN=1 writes it): -want, +got:\n%s", file, diff)
+				}
+			})
+		}
+	}
+}
+
+// The schema is the one of OASIS, errata 01, which go-sarif carries.
+func TestSARIFIsValid(t *testing.T) {
+	for name, r := range map[string]Report{"full": full(), "empty": empty()} {
+		t.Run(name, func(t *testing.T) {
+			var text bytes.Buffer
+			if err := writeSARIF(r, &text); err != nil {
+				t.Fatal(err)
+			}
+			decoder := json.NewDecoder(bytes.NewReader(text.Bytes()))
+			decoder.DisallowUnknownFields()
+			if err := decoder.Decode(new(sarif.Report)); err != nil {
+				t.Fatal(err)
+			}
+			report, err := sarif.FromBytes(text.Bytes())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := report.Validate(); err != nil {
+				t.Error(err)
+			}
+			for _, result := range report.Runs[0].Results {
+				rules := report.Runs[0].Tool.Driver.Rules
+				if *rules[result.RuleIndex].ID != *result.RuleID {
+					t.Errorf("result of %s points at the rule %s", *result.RuleID, *rules[result.RuleIndex].ID)
+				}
+			}
+		})
+	}
+}
+
+func TestURI(t *testing.T) {
+	r := full()
+	cases := map[string]struct{ reason, file, want string }{
+		"Relative": {"As it is.", "a/b.yaml", "a/b.yaml"},
+		"Dot":      {"GitHub knows no ./.", "./a/b.yaml", "a/b.yaml"},
+		"Odd":      {"Escaped, for it is a URI.", "a b/ü%?#.yaml", "a%20b/%C3%BC%25%3F%23.yaml"},
+		"Colon":    {"Not a scheme.", "a:b.yaml", "./a:b.yaml"},
+		"Inside":   {"Relative to the repository.", "/repo/a.yaml", "a.yaml"},
+		"Outside":  {"It is elsewhere.", "/etc/a b.yaml", "file:///etc/a%20b.yaml"},
+		"Drive":    {"A drive is no scheme.", "C:/a b/c.yaml", "file:///C:/a%20b/c.yaml"},
+		"Share":    {"A share has a host.", "//host/share/a.yaml", "file://host/share/a.yaml"},
+		"Stdin":    {"It has no name.", "-", "stdin"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := r.uri(tc.file); got != tc.want {
+				t.Errorf("%s\ngot %s, want %s", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+// Whatever stands in a manifest, a line of the output is one command, and no
+// other than ours.
+func TestGitHubEscapes(t *testing.T) {
+	r := full()
+	for i := range r.Findings {
+		r.Findings[i].Message = "a\n::error::b\r::stop-commands::x"
+		r.Findings[i].Place.File = "a\n::error file=b::c,line=1.yaml"
+	}
+	var out bytes.Buffer
+	if err := writeGitHub(r, &out); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	if want := len(r.Findings) + len(r.Problems) + len(r.Notes); len(lines) != want {
+		t.Errorf("%d lines, want %d:\n%s", len(lines), want, &out)
+	}
+	for _, line := range lines {
+		_, rest, _ := strings.Cut(line, " ")
+		properties, _, _ := strings.Cut(rest, "::")
+		if !command.MatchString(line) || strings.Contains(line, "\r") || strings.Count(properties, ",file=")+strings.Count(properties, ",line=") > 1 {
+			t.Errorf("not one command: %s", line)
+		}
+	}
+}
+
+var command = regexp.MustCompile(`^::(error|warning|notice) [^:]+::`)
+
+func TestJUnitCounts(t *testing.T) {
+	var out bytes.Buffer
+	if err := writeJUnit(full(), &out); err != nil {
+		t.Fatal(err)
+	}
+	var got suites
+	if err := xml.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Tests != 7 || got.Failures != 5 || got.Errors != 2 || len(got.Suites[0].Cases) != 7 {
+		t.Errorf("tests %d, failures %d, errors %d, cases %d", got.Tests, got.Failures, got.Errors, len(got.Suites[0].Cases))
+	}
+}
+
+func TestFails(t *testing.T) {
+	cases := map[string]struct {
+		reason, failOn string
+		want           []policies.Severity
+	}{
+		"High":  {"Only the gravest.", "high", []policies.Severity{policies.High}},
+		"Low":   {"All but what is only good to know.", "low", []policies.Severity{policies.High, policies.Medium, policies.Low}},
+		"Info":  {"All.", "info", []policies.Severity{policies.High, policies.Medium, policies.Low, policies.Info}},
+		"Never": {"None.", "never", nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var got []policies.Severity
+			for _, severity := range []policies.Severity{policies.High, policies.Medium, policies.Low, policies.Info} {
+				if Fails(lint.Finding{Finding: policies.Finding{Severity: severity}}, tc.failOn) {
+					got = append(got, severity)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// The caret stands below the column that is meant, whatever is before it.
+func TestCaret(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		place  lint.Place
+		want   string
+	}{
+		"Word":    {"All of it.", lint.Place{Line: 7, Column: 3, EndColumn: 6, Source: "a: bcd"}, "    7 | a: bcd\n      |   ^~~\n"},
+		"NoEnd":   {"One character.", lint.Place{Line: 7, Column: 4, Source: "a: b"}, "    7 | a: b\n      |    ^\n"},
+		"Tabs":    {"They stay, so that widths agree.", lint.Place{Line: 7, Column: 3, EndColumn: 4, Source: "\tüx"}, "    7 | \tüx\n      | \t ^\n"},
+		"Beyond":  {"A column behind the end.", lint.Place{Line: 7, Column: 99, EndColumn: 120, Source: "ab"}, "    7 | ab\n      |   ^\n"},
+		"Steers":  {"A terminal is not steered.", lint.Place{Line: 7, Column: 1, Source: "\x1b[2Jab\r"}, "    7 | \ufffd[2Jab\ufffd\n      | ^\n"},
+		"NoLine":  {"Nothing to show.", lint.Place{Source: "ab"}, ""},
+		"NoWords": {"Nothing to show.", lint.Place{Line: 3}, ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			Text{}.source(&b, tc.place, red)
+			if diff := cmp.Diff(tc.want, b.String()); diff != "" {
+				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func FuzzFormats(f *testing.F) {
+	f.Add("a.yaml", "message", "source", 1, 1, 2)
+	f.Add("a:b,c\n", "\x1b[0m\n%0A]]>", "\t\xff", -1, 400, 3)
+	f.Fuzz(func(t *testing.T, file, message, source string, line, column, end int) {
+		r := full()
+		r.Findings = r.Findings[:1]
+		r.Findings[0].Message = message
+		r.Findings[0].Place = lint.Place{File: file, Line: line, Column: column, EndColumn: end, Source: source}
+		for name, format := range Formats() {
+			var out bytes.Buffer
+			if err := format(r, &out); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			switch name {
+			case "json", "sarif":
+				if !json.Valid(out.Bytes()) {
+					t.Errorf("%s is not JSON", name)
+				}
+			case "junit":
+				if err := xml.Unmarshal(out.Bytes(), new(suites)); err != nil {
+					t.Errorf("junit: %v", err)
+				}
+			case "text":
+				if strings.ContainsAny(out.String(), "\x1b\r\a") {
+					t.Error("text holds control characters")
+				}
+			}
+		}
+	})
+}

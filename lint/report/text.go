@@ -1,0 +1,150 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/termguard/termguard/lint"
+)
+
+// Text writes a report for people.
+type Text struct {
+	Color bool
+}
+
+// width of the lines that remedies are filled to, in characters.
+const width = 100
+
+// maxSource is how much of a source line is shown, in characters.
+const maxSource = 160
+
+// Write writes a report for people: each finding with its line, then what
+// could not be read, what to know about the run, and the summary.
+func (t Text) Write(r Report, out io.Writer) error {
+	var b bytes.Buffer
+	// A remedy is said once: the next finding of its policy has the same.
+	remedies := map[string]string{}
+	for _, f := range r.Findings {
+		t.finding(&b, f, remedies)
+		b.WriteByte('\n')
+	}
+	for _, p := range r.Problems {
+		fmt.Fprintf(&b, "%s: %s %s\n", t.bold(where(p.Place)), t.paint(red, "cannot be read:"), visible(p.Message))
+		t.source(&b, p.Place, red)
+		b.WriteByte('\n')
+	}
+	for _, note := range r.Notes {
+		b.WriteString(fill("note: "+visible(note), "", "  "))
+	}
+	fmt.Fprintln(&b, r.Summary())
+	_, err := out.Write(b.Bytes())
+	return err
+}
+
+func (t Text) finding(b *bytes.Buffer, f lint.Finding, remedies map[string]string) {
+	color := colors[level(f)]
+	fmt.Fprintf(b, "%s: %s: %s %s\n", t.bold(where(f.Place)), t.paint(color, string(f.Severity)), visible(says(f)), t.paint(faint, "["+f.Policy+"]"))
+	t.source(b, f.Place, color)
+	if f.Place.Rendered != "" {
+		fmt.Fprintf(b, "  rendered from %s\n", visible(f.Place.Rendered))
+	}
+	if moment := when(f); moment != "" {
+		fmt.Fprintf(b, "  %s\n", visible(moment))
+	}
+	for _, e := range f.Evidence {
+		b.WriteString(fill(visible(e), "  because: ", "    "))
+	}
+	if first, said := remedies[f.Remedy]; said {
+		fmt.Fprintf(b, "  way out: as at %s\n", first)
+	} else if f.Remedy != "" {
+		remedies[f.Remedy] = where(f.Place)
+		b.WriteString(fill(visible(f.Remedy), "  way out: ", "    "))
+	}
+}
+
+// source shows the line of a place, with a caret below what is meant.
+func (t Text) source(b *bytes.Buffer, p lint.Place, color string) {
+	if p.Source == "" || p.Line < 1 {
+		return
+	}
+	line := []rune(visible(p.Source))
+	from := min(max(p.Column-1, 0), len(line))
+	length := max(p.EndColumn-p.Column, 1)
+	// Of a long line, the part around the place.
+	cut := ""
+	if len(line) > maxSource {
+		start := max(0, min(from-maxSource/4, len(line)-maxSource))
+		line, from = line[start:start+maxSource], from-start
+		if start > 0 {
+			cut = "…"
+		}
+	}
+	number := fmt.Sprintf("%5d", p.Line)
+	fmt.Fprintf(b, "%s %s%s\n", t.paint(faint, number+" |"), cut, string(line))
+	pad := strings.Map(func(r rune) rune { // tabs stay, so that the caret stands below
+		if r == '\t' {
+			return r
+		}
+		return ' '
+	}, cut+string(line[:from]))
+	length = max(min(length, len(line)-from), 1)
+	fmt.Fprintf(b, "%s %s%s\n", t.paint(faint, strings.Repeat(" ", len(number))+" |"), pad, t.paint(color, "^"+strings.Repeat("~", length-1)))
+}
+
+// where is file:line:col, as editors and terminals understand it.
+func where(p lint.Place) string {
+	file := visible(p.File)
+	if p.File == "-" {
+		file = stdin
+	}
+	switch {
+	case p.Line < 1:
+		return file
+	case p.Column < 1:
+		return fmt.Sprintf("%s:%d", file, p.Line)
+	default:
+		return fmt.Sprintf("%s:%d:%d", file, p.Line, p.Column)
+	}
+}
+
+// fill fills lines of at most width characters: first in front of the first,
+// rest in front of the others.
+func fill(text, first, rest string) string {
+	var b strings.Builder
+	line, empty := first, true
+	for _, word := range strings.Fields(text) {
+		if !empty && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+			line, empty = rest, true
+		}
+		if !empty {
+			line += " "
+		}
+		line, empty = line+word, false
+	}
+	return b.String() + strings.TrimRight(line, " ") + "\n"
+}
+
+// The escapes of ECMA-48 that terminals understand.
+const (
+	red    = "\x1b[31m"
+	yellow = "\x1b[33m"
+	blue   = "\x1b[34m"
+	faint  = "\x1b[2m"
+	strong = "\x1b[1m"
+	normal = "\x1b[0m"
+)
+
+var colors = map[string]string{"error": red, "warning": yellow, "note": blue}
+
+func (t Text) paint(color, text string) string {
+	if !t.Color {
+		return text
+	}
+	return color + text + normal
+}
+
+func (t Text) bold(text string) string { return t.paint(strong, text) }

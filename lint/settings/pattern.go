@@ -1,0 +1,36 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// checkPattern says what is wrong with a pattern for files.
+func checkPattern(pattern string) error {
+	switch {
+	case strings.Contains(pattern, `\`):
+		return fmt.Errorf("%q: separate folders by /, on Windows too", pattern)
+	case strings.HasPrefix(pattern, "/"):
+		return fmt.Errorf("%q: want a path relative to the folder of the configuration", pattern)
+	case strings.HasPrefix(pattern, "../"):
+		return fmt.Errorf("%q: want a path below the folder of the configuration", pattern)
+	case !doublestar.ValidatePattern(pattern):
+		return fmt.Errorf("%q is no pattern: %w", pattern, errUnclosed)
+	}
+	return nil
+}
+
+var errUnclosed = errors.New("a bracket or brace is not closed")
+
+// matchPattern tells whether a file, with forward slashes, fits a pattern. The
+// name of a folder means all that is in it.
+func matchPattern(pattern, file string) bool {
+	pattern = strings.TrimSuffix(strings.TrimPrefix(pattern, "./"), "/")
+	if pattern == "." {
+		return true
+	}
+	return doublestar.MatchUnvalidated(pattern, file) || doublestar.MatchUnvalidated(pattern+"/**", file)
+}

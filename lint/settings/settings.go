@@ -1,0 +1,395 @@
+// Package settings reads .termguard.yaml: how a repository wants to be linted.
+// termguard.schema.json beside it says the same to editors.
+package settings
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/internal/nearest"
+	"github.com/termguard/termguard/policies"
+)
+
+// FileName is what the configuration of a repository is called.
+const FileName = ".termguard.yaml"
+
+// maxSize bounds a configuration, in bytes.
+const maxSize = 1 << 20
+
+// Schema is the JSON schema of FileName.
+//
+//go:embed termguard.schema.json
+var Schema []byte
+
+// Settings are what FileName says, apiVersion termguard.dev/v1, kind
+// LintConfig. Names are those of the webhook's Config where they mean the same.
+type Settings struct {
+	// File that they were read from, "" if there is none.
+	File string
+	// Policies are folders with policies beyond those in the binary.
+	Policies []string
+	// Exclude are patterns as in .gitignore.
+	Exclude []string
+	// FailOn is the least severity that fails a run, or Never.
+	FailOn string
+	// KubernetesVersion of the API servers that the manifests are for.
+	KubernetesVersion string
+	// Snapshot is a file with the facts of a cluster.
+	Snapshot string
+	// Baseline is a file with findings that are known.
+	Baseline string
+	// Enforcement as in Config: a policy that is off is not asked; the other
+	// modes are for admission and all mean the same here.
+	Enforcement Enforcement
+	// FinalizerOwners, Params and Catalog as in Config.
+	FinalizerOwners map[string]string
+	Params          map[string]any
+	Catalog         *catalog.Catalog
+	// Ignore are findings that are not wanted.
+	Ignore []Ignore
+
+	uses []use
+}
+
+// Enforcement says which policies are asked.
+type Enforcement struct {
+	Default  string            // for policies that are not in Policies
+	Policies map[string]string // modes by policy id
+}
+
+// Off are the policies, of those with these ids, that are not asked.
+func (e Enforcement) Off(ids []string) map[string]bool {
+	off := map[string]bool{}
+	for _, id := range ids {
+		mode, set := e.Policies[id]
+		if !set {
+			mode = e.Default
+		}
+		if mode == "off" {
+			off[id] = true
+		}
+	}
+	return off
+}
+
+// Ignore is a wish not to hear of a policy in some files.
+type Ignore struct {
+	Policy string
+	// Paths are patterns as doublestar has them, relative to the folder of the
+	// configuration. None means all files.
+	Paths  []string
+	Reason string
+	// Until is the last day on which it holds; zero without end.
+	Until time.Time
+	// Where it stands.
+	Line, Column int
+	Source       string // the line
+}
+
+// use is the mention of a policy's id, to be checked when policies are loaded.
+type use struct {
+	id    string
+	at    *yaml.Node
+	where string
+}
+
+// Never in FailOn lets findings of no severity fail a run.
+const Never = "never"
+
+// FailOn are the values of FailOn, the gravest severity first.
+func FailOn() []string {
+	return []string{string(policies.High), string(policies.Medium), string(policies.Low), string(policies.Info), Never}
+}
+
+var modes = []string{"deny", "warn", "dryrun", "off"}
+
+// Find looks for FileName in dir and upwards, as far as the root of the
+// repository. It returns "" where there is none.
+func Find(dir string) (string, error) {
+	for {
+		file := filepath.Join(dir, FileName)
+		switch info, err := os.Stat(file); {
+		case err == nil && info.IsDir():
+			return "", fmt.Errorf("%s is a folder: want a file", file)
+		case err == nil:
+			return file, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", fmt.Errorf("look for %s: %w", FileName, err)
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir || IsRoot(dir) {
+			return "", nil
+		}
+		dir = parent
+	}
+}
+
+// IsRoot tells whether dir is the root of a git repository or work tree.
+func IsRoot(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, ".git"))
+	return err == nil
+}
+
+// Load reads the configuration in a file. Relative paths in it are relative to
+// its folder, and are returned joined with it.
+func Load(file string) (*Settings, error) {
+	in, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	defer in.Close()
+	s, err := Read(in, file)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Dir(file)
+	join := func(path *string) {
+		if *path != "" && !filepath.IsAbs(*path) {
+			*path = filepath.Join(dir, filepath.FromSlash(*path))
+		}
+	}
+	for i := range s.Policies {
+		join(&s.Policies[i])
+	}
+	join(&s.Snapshot)
+	join(&s.Baseline)
+	return s, nil
+}
+
+// Read reads a configuration; errors call it file, and are joined where there
+// are several.
+func Read(in io.Reader, file string) (*Settings, error) {
+	text, err := io.ReadAll(io.LimitReader(in, maxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	if len(text) > maxSize {
+		return nil, &Error{File: file, Message: fmt.Sprintf("larger than %d bytes", maxSize)}
+	}
+	root, err := parse(text, file)
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{file: file}
+	s := &Settings{File: file}
+	s.read(r, root, strings.Split(string(text), "\n"))
+	return s, r.err()
+}
+
+// parse returns the one document in text.
+func parse(text []byte, file string) (*yaml.Node, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var root *yaml.Node
+	for {
+		var document yaml.Node
+		switch err := decoder.Decode(&document); {
+		case errors.Is(err, io.EOF) && root == nil:
+			return nil, &Error{File: file, Message: "it is empty: want at least " + header}
+		case errors.Is(err, io.EOF):
+			return root, nil
+		case err != nil:
+			return nil, &Error{File: file, Message: "not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
+		}
+		content := resolve(document.Content[0])
+		switch {
+		case root == nil:
+			root = content
+		case content.Tag != "!!null":
+			return nil, &Error{file, content.Line, content.Column, "a second document starts here: move what it says into the first"}
+		}
+	}
+}
+
+const header = "apiVersion: termguard.dev/v1 and kind: LintConfig"
+
+func (s *Settings) read(r *reader, root *yaml.Node, lines []string) {
+	var apiVersion, kind string
+	var entries []any
+	text := func(into *string, where string) func(*yaml.Node) {
+		return func(n *yaml.Node) { *into = r.text(n, where) }
+	}
+	texts := func(into *[]string, where string) func(*yaml.Node) {
+		return func(n *yaml.Node) { *into = r.texts(n, where) }
+	}
+	known := len(r.errs)
+	r.object(root, "", map[string]func(*yaml.Node){
+		"apiVersion":        text(&apiVersion, "apiVersion"),
+		"kind":              text(&kind, "kind"),
+		"policies":          texts(&s.Policies, "policies"),
+		"exclude":           texts(&s.Exclude, "exclude"),
+		"failOn":            func(n *yaml.Node) { s.FailOn = oneOf(r, n, "failOn", FailOn()) },
+		"kubernetesVersion": text(&s.KubernetesVersion, "kubernetesVersion"),
+		"snapshot":          text(&s.Snapshot, "snapshot"),
+		"baseline":          text(&s.Baseline, "baseline"),
+		"enforcement":       func(n *yaml.Node) { s.readEnforcement(r, n) },
+		"finalizerOwners":   func(n *yaml.Node) { s.readOwners(r, n) },
+		"params":            func(n *yaml.Node) { s.readParams(r, n) },
+		"catalog": func(n *yaml.Node) {
+			r.items(n, "catalog", func(item *yaml.Node) { entries = append(entries, r.any(item, "catalog")) })
+			s.readCatalog(r, n, entries)
+		},
+		"ignore": func(n *yaml.Node) {
+			r.items(n, "ignore", func(item *yaml.Node) { s.readIgnore(r, item, lines) })
+		},
+	})
+	if (apiVersion != "termguard.dev/v1" || kind != "LintConfig") && len(r.errs) == known {
+		r.errorf(root, "want %s; got apiVersion: %s and kind: %s", header, orNone(apiVersion), orNone(kind))
+	}
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "(none)"
+	}
+	return s
+}
+
+func oneOf(r *reader, n *yaml.Node, where string, values []string) string {
+	value := r.text(n, where)
+	if value != "" && !slices.Contains(values, value) {
+		r.errorf(n, "%s: %q is not %s", where, value, Or(values))
+	}
+	return value
+}
+
+// Or lists alternatives as people do: a, b or c.
+func Or(values []string) string {
+	last := len(values) - 1
+	return strings.Join(values[:last], ", ") + " or " + values[last]
+}
+
+func (s *Settings) mention(id *yaml.Node, where string) {
+	s.uses = append(s.uses, use{id: id.Value, at: id, where: where})
+}
+
+func (s *Settings) readEnforcement(r *reader, n *yaml.Node) {
+	s.Enforcement.Policies = map[string]string{}
+	r.object(n, "enforcement", map[string]func(*yaml.Node){
+		"default": func(n *yaml.Node) { s.Enforcement.Default = oneOf(r, n, "enforcement.default", modes) },
+		"policies": func(n *yaml.Node) {
+			r.entries(n, "enforcement.policies", func(id, mode *yaml.Node) {
+				s.mention(id, "enforcement.policies")
+				s.Enforcement.Policies[id.Value] = oneOf(r, mode, "enforcement.policies."+id.Value, modes)
+			})
+		},
+	})
+}
+
+func (s *Settings) readOwners(r *reader, n *yaml.Node) {
+	s.FinalizerOwners = map[string]string{}
+	r.entries(n, "finalizerOwners", func(finalizer, owner *yaml.Node) {
+		value := r.text(owner, "finalizerOwners")
+		parts := strings.Split(value, "/")
+		if value != "" && value != "external" && (len(parts) != 3 || slices.Contains(parts, "")) {
+			r.errorf(owner, "finalizerOwners: owner of %q is %q; want KIND/NAMESPACE/NAME of a workload, or external", finalizer.Value, value)
+			return
+		}
+		s.FinalizerOwners[finalizer.Value] = value
+	})
+}
+
+func (s *Settings) readParams(r *reader, n *yaml.Node) {
+	s.Params = map[string]any{}
+	r.entries(n, "params", func(id, value *yaml.Node) {
+		s.mention(id, "params")
+		s.Params[id.Value] = r.any(value, "params."+id.Value)
+	})
+}
+
+func (s *Settings) readCatalog(r *reader, n *yaml.Node, entries []any) {
+	if len(entries) == 0 || len(r.errs) > 0 {
+		return
+	}
+	text, err := json.Marshal(entries)
+	if err != nil {
+		r.errorf(n, "catalog: %v", err)
+		return
+	}
+	own, err := catalog.Parse(text)
+	if err != nil {
+		r.errorf(n, "%v", err)
+		return
+	}
+	s.Catalog = catalog.Default().Merge(own)
+}
+
+func (s *Settings) readIgnore(r *reader, n *yaml.Node, lines []string) {
+	ignore := Ignore{Line: n.Line, Column: n.Column}
+	if n.Line <= len(lines) {
+		ignore.Source = strings.TrimRight(strings.TrimPrefix(lines[n.Line-1], "\ufeff"), "\r")
+	}
+	before := len(r.errs)
+	r.object(n, "ignore", map[string]func(*yaml.Node){
+		"policy": func(n *yaml.Node) {
+			if ignore.Policy = r.text(n, "ignore.policy"); ignore.Policy != "" {
+				s.mention(n, "ignore.policy")
+			}
+		},
+		"paths": func(n *yaml.Node) {
+			r.items(n, "ignore.paths", func(item *yaml.Node) {
+				pattern := r.text(item, "ignore.paths")
+				if pattern == "" {
+					return
+				}
+				if err := checkPattern(pattern); err != nil {
+					r.errorf(item, "ignore.paths: %v", err)
+				}
+				ignore.Paths = append(ignore.Paths, pattern)
+			})
+		},
+		"reason": func(n *yaml.Node) { ignore.Reason = r.text(n, "ignore.reason") },
+		"until": func(n *yaml.Node) {
+			value := r.text(n, "ignore.until")
+			if value == "" {
+				return
+			}
+			day, err := time.Parse(time.DateOnly, value)
+			if err != nil {
+				r.errorf(n, "ignore.until: %q is no day: want YYYY-MM-DD, the last day on which it holds", value)
+			}
+			ignore.Until = day
+		},
+	})
+	if len(r.errs) > before {
+		return
+	}
+	if ignore.Policy == "" {
+		r.errorf(n, "ignore: policy is missing: say which one is not wanted")
+	}
+	if ignore.Reason == "" {
+		r.errorf(n, "ignore: reason is missing: say why the finding may stay")
+	}
+	s.Ignore = append(s.Ignore, ignore)
+}
+
+// Check holds the ids of policies to those that are loaded.
+func (s *Settings) Check(ids []string) error {
+	r := &reader{file: s.File}
+	for _, u := range s.uses {
+		if !slices.Contains(ids, u.id) {
+			r.errorf(u.at, "%s: there is no policy %q%s", u.where, u.id, nearest.Hint(u.id, ids))
+		}
+	}
+	return r.err()
+}
+
+// Matches tells whether an entry is about a file. rel makes its name relative
+// to the folder of the configuration.
+func (i Ignore) Matches(policy, rel string) bool {
+	return i.Policy == policy && (len(i.Paths) == 0 || slices.ContainsFunc(i.Paths, func(pattern string) bool {
+		return matchPattern(pattern, rel)
+	}))
+}

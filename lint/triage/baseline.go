@@ -1,0 +1,102 @@
+package triage
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	kjson "sigs.k8s.io/json"
+
+	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/policies"
+)
+
+// maxBaseline bounds a baseline, in bytes: about 100,000 findings.
+const maxBaseline = 64 << 20
+
+const (
+	baselineVersion = "termguard.dev/v1"
+	baselineKind    = "LintBaseline"
+)
+
+// Baseline are findings that are known: they were there when somebody started
+// to lint, and do not count.
+type Baseline struct {
+	APIVersion string  `json:"apiVersion"`
+	Kind       string  `json:"kind"`
+	Findings   []Known `json:"findings"`
+}
+
+// Known is a finding of a baseline. Only the fingerprint counts; the rest is
+// for people who read it in a review.
+type Known struct {
+	Fingerprint string          `json:"fingerprint"`
+	Policy      string          `json:"policy"`
+	File        string          `json:"file"`
+	Object      policies.Object `json:"object"`
+	Message     string          `json:"message"`
+}
+
+// NewBaseline knows findings, with their fingerprints. rel is that of
+// lint.Fingerprints.
+func NewBaseline(findings []lint.Finding, prints []string, rel func(file string) string) Baseline {
+	b := Baseline{APIVersion: baselineVersion, Kind: baselineKind, Findings: []Known{}}
+	for i, f := range findings {
+		b.Findings = append(b.Findings, Known{prints[i], f.Policy, rel(f.Place.File), f.Object, f.Message})
+	}
+	// Not by line, so that lines that move leave no trace.
+	slices.SortFunc(b.Findings, func(a, b Known) int {
+		return cmp.Or(strings.Compare(a.File, b.File), strings.Compare(a.Policy, b.Policy), strings.Compare(a.Fingerprint, b.Fingerprint))
+	})
+	return b
+}
+
+// Write writes a baseline for ReadBaseline.
+func (b Baseline) Write(out io.Writer) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(b)
+}
+
+// ReadBaseline reads a baseline.
+func ReadBaseline(in io.Reader) (Baseline, error) {
+	var b Baseline
+	text, err := io.ReadAll(io.LimitReader(in, maxBaseline+1))
+	switch {
+	case err != nil:
+		return b, err
+	case len(text) > maxBaseline:
+		return b, fmt.Errorf("larger than %d bytes", maxBaseline)
+	}
+	strict, err := kjson.UnmarshalStrict(text, &b)
+	if err := errors.Join(append(strict, err)...); err != nil {
+		return b, fmt.Errorf("not a baseline: %w; write it anew with --write-baseline", err)
+	}
+	if b.APIVersion != baselineVersion || b.Kind != baselineKind {
+		return b, fmt.Errorf("want apiVersion: %s, kind: %s; got apiVersion: %s, kind: %s; write it anew with --write-baseline", baselineVersion, baselineKind, b.APIVersion, b.Kind)
+	}
+	return b, nil
+}
+
+// Compare parts findings into new ones and the number of those that are known.
+// gone is how many that are known were not found.
+func (b Baseline) Compare(findings []lint.Finding, prints []string) (fresh []lint.Finding, known, gone int) {
+	left := map[string]bool{}
+	for _, k := range b.Findings {
+		left[k.Fingerprint] = true
+	}
+	for i, f := range findings {
+		if left[prints[i]] {
+			delete(left, prints[i])
+			known++
+			continue
+		}
+		fresh = append(fresh, f)
+	}
+	return fresh, known, len(left)
+}

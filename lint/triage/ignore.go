@@ -1,0 +1,81 @@
+package triage
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Ignore is a wish not to hear of some policies.
+type Ignore struct {
+	Policies []string
+	Reason   string
+	Until    time.Time // the last day on which it holds; zero without end
+}
+
+// maxIgnore bounds the text of a wish, in bytes.
+const maxIgnore = 4096
+
+// policyID as the schema of METADATA has it.
+var policyID = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
+
+// ParseIgnore reads "ID[,ID] -- reason [until YYYY-MM-DD]".
+func ParseIgnore(text string) (Ignore, error) {
+	const want = "write: ID[,ID] -- reason [until YYYY-MM-DD]"
+	if len(text) > maxIgnore {
+		return Ignore{}, fmt.Errorf("longer than %d bytes", maxIgnore)
+	}
+	ids, reason, reasoned := cutDashes(text)
+	var i Ignore
+	i.Policies = strings.FieldsFunc(ids, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
+	odd := slices.IndexFunc(i.Policies, func(id string) bool { return !policyID.MatchString(id) })
+	switch {
+	case len(i.Policies) == 0:
+		return i, errors.New("it names no policy; " + want)
+	case odd >= 0:
+		return i, fmt.Errorf("%q is no id of a policy; %s", i.Policies[odd], want)
+	case !reasoned:
+		return i, errors.New("it gives no reason; " + want)
+	}
+	i.Reason = strings.Join(strings.Fields(reason), " ")
+	words := strings.Fields(i.Reason)
+	if n := len(words); n >= 2 && words[n-2] == "until" && looksLikeDay(words[n-1]) {
+		day, err := time.Parse(time.DateOnly, words[n-1])
+		if err != nil {
+			return i, fmt.Errorf("%q is no day: want YYYY-MM-DD, the last day on which it holds", words[n-1])
+		}
+		i.Until = day
+		i.Reason = strings.Join(words[:n-2], " ")
+	}
+	if i.Reason == "" {
+		return i, errors.New("it gives no reason; " + want)
+	}
+	return i, nil
+}
+
+// cutDashes cuts around the first "--" that stands alone.
+func cutDashes(text string) (before, after string, found bool) {
+	for at := 0; at < len(text); {
+		n := strings.Index(text[at:], "--")
+		if n < 0 {
+			break
+		}
+		n += at
+		left := n == 0 || strings.ContainsRune(" \t", rune(text[n-1]))
+		right := n+2 == len(text) || strings.ContainsRune(" \t", rune(text[n+2]))
+		if left && right {
+			return text[:n], text[n+2:], true
+		}
+		at = n + 2
+	}
+	return text, "", false
+}
+
+// looksLikeDay tells a day, even one that does not exist, from a reason that
+// happens to end in "until" and a word.
+func looksLikeDay(word string) bool {
+	return len(word) > 0 && word[0] >= '0' && word[0] <= '9'
+}

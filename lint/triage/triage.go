@@ -1,0 +1,195 @@
+// Package triage decides which findings count: not those that somebody gave a
+// reason to keep quiet about, nor those that a baseline knows.
+package triage
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/termguard/termguard/internal/nearest"
+	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/settings"
+	"github.com/termguard/termguard/policies"
+)
+
+// Ids of findings about wishes not to hear something. They cannot be ignored
+// themselves: there is always something to correct instead.
+const (
+	Unused  = "unused-ignore"
+	Expired = "expired-ignore"
+	Invalid = "invalid-ignore"
+)
+
+// Policies describe the findings of this package as METADATA does for those of
+// others.
+func Policies() []policies.Policy {
+	how := []policies.Resource{{Ref: "https://github.com/termguard/termguard/blob/main/docs/lint.md", Description: "How to ignore findings."}}
+	return []policies.Policy{
+		{
+			ID: Expired, Severity: policies.Low, Triggers: []policies.Trigger{}, RelatedResources: how,
+			Title:       "Ignored until a day that has passed",
+			Description: "An annotation, comment or configuration ignores a policy until a day that has passed. It no longer does: what it hid is reported again.",
+			Remedy:      "Do what was put off, and remove the entry; or give a new day, with the reason.",
+			Limits:      "Days are those of UTC.",
+		},
+		{
+			ID: Invalid, Severity: policies.Low, Triggers: []policies.Trigger{}, RelatedResources: how,
+			Title:       "Ignores nothing, for it cannot be read",
+			Description: "An annotation or comment is meant to ignore a policy, but names none, names one that does not exist, or gives no reason. It is without effect.",
+			Remedy:      "Write ID[,ID] -- reason [until YYYY-MM-DD]. The ids are those of termguard policy list.",
+			Limits:      "None.",
+		},
+		{
+			ID: Unused, Severity: policies.Low, Triggers: []policies.Trigger{}, RelatedResources: how,
+			Title:       "Ignores a finding that is not there",
+			Description: "An annotation, comment or configuration ignores a policy that finds nothing there: the cause is gone, or the entry stands at the wrong place. It would hide the next finding, which nobody has looked at.",
+			Remedy:      "Remove the entry. A comment is about its own line or the one below it, an annotation about its object.",
+			Limits:      "A policy that is off, or a file that was not asked about, is not counted as unused.",
+		},
+	}
+}
+
+// Options are what findings are held to.
+type Options struct {
+	Known  []string          // ids of the policies that are loaded
+	Off    map[string]bool   // those that were not asked
+	Ignore []settings.Ignore // from the configuration
+	File   string            // that configuration
+	// Rel makes the name of a file relative to the folder of that
+	// configuration, with forward slashes.
+	Rel func(file string) string
+	// Partial is set where not all files were asked about: entries of the
+	// configuration may be about the others.
+	Partial bool
+	// Now tells the time. Defaults to time.Now.
+	Now func() time.Time
+}
+
+// Suppressed is a finding that somebody gave a reason to keep quiet about.
+type Suppressed struct {
+	lint.Finding
+	Reason string     `json:"reason"`
+	Until  string     `json:"until,omitempty"` // the last day
+	By     lint.Place `json:"by"`              // where it is said
+}
+
+// wish is one policy that is not wanted somewhere.
+type wish struct {
+	policy  string
+	reason  string
+	until   time.Time
+	place   lint.Place
+	matches func(lint.Finding) bool
+	global  bool // from the configuration
+	used    bool
+}
+
+// Suppress parts the findings of a result into those that count and those that
+// are not wanted. Wishes that are unused, expired or invalid become findings
+// that count.
+func Suppress(result *lint.Result, o Options) (kept []lint.Finding, suppressed []Suppressed) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	wishes, kept := o.marks(result.Marks)
+	for _, i := range o.Ignore {
+		wishes = append(wishes, &wish{
+			policy: i.Policy, reason: i.Reason, until: i.Until, global: true,
+			place:   lint.Place{File: o.File, Line: i.Line, Column: i.Column, Source: i.Source},
+			matches: func(f lint.Finding) bool { return i.Matches(f.Policy, o.Rel(f.Place.File)) },
+		})
+	}
+	wishes = slices.DeleteFunc(wishes, func(w *wish) bool {
+		expired := !w.until.IsZero() && !o.Now().UTC().Before(w.until.AddDate(0, 0, 1))
+		if expired {
+			kept = append(kept, finding(Expired, w.place, fmt.Sprintf("%s was ignored until %s (%s), which has passed", w.policy, w.until.Format(time.DateOnly), w.reason)))
+		}
+		return expired
+	})
+	for _, f := range result.Findings {
+		var by *wish
+		for _, w := range wishes {
+			if w.matches(f) {
+				w.used = true
+				by = cmp.Or(by, w)
+			}
+		}
+		if by == nil {
+			kept = append(kept, f)
+			continue
+		}
+		s := Suppressed{Finding: f, Reason: by.reason, By: by.place}
+		if !by.until.IsZero() {
+			s.Until = by.until.Format(time.DateOnly)
+		}
+		suppressed = append(suppressed, s)
+	}
+	for _, w := range wishes {
+		if !w.used && !o.Off[w.policy] && !(w.global && o.Partial) {
+			kept = append(kept, finding(Unused, w.place, fmt.Sprintf("nothing is found here for %s, which is ignored (%s)", w.policy, w.reason)))
+		}
+	}
+	Sort(kept)
+	return kept, suppressed
+}
+
+// marks are the wishes that stand in the manifests, and findings about those
+// that cannot be read. An annotation may hold several, one a line.
+func (o Options) marks(marks []lint.Mark) (wishes []*wish, invalid []lint.Finding) {
+	for _, mark := range marks {
+		lines := strings.Split(strings.TrimSpace(mark.Text), "\n")
+		for _, line := range lines {
+			if strings.TrimSpace(line) == "" && len(lines) > 1 {
+				continue
+			}
+			ignore, err := ParseIgnore(line)
+			if err != nil {
+				invalid = append(invalid, finding(Invalid, mark.Place, fmt.Sprintf("termguard:ignore has no effect: %v", err)))
+				continue
+			}
+			for _, id := range ignore.Policies {
+				if !slices.Contains(o.Known, id) {
+					invalid = append(invalid, finding(Invalid, mark.Place, fmt.Sprintf("termguard:ignore has no effect: there is no policy %q%s", id, nearest.Hint(id, o.Known))))
+					continue
+				}
+				wishes = append(wishes, &wish{
+					policy: id, reason: ignore.Reason, until: ignore.Until, place: mark.Place,
+					matches: func(f lint.Finding) bool {
+						return f.Policy == id && f.Place.File == mark.File && mark.From <= f.Place.Line && f.Place.Line <= mark.To
+					},
+				})
+			}
+		}
+	}
+	return wishes, invalid
+}
+
+// finding about a wish.
+func finding(id string, at lint.Place, message string) lint.Finding {
+	all := Policies()
+	p := all[slices.IndexFunc(all, func(p policies.Policy) bool { return p.ID == id })]
+	return lint.Finding{
+		Finding: policies.Finding{
+			Policy: id, Title: p.Title, Certainty: policies.Will, Severity: p.Severity, Message: message,
+			Objects: []policies.Object{}, Evidence: []string{}, Remedy: p.Remedy,
+		},
+		Place: at,
+	}
+}
+
+// Sort orders findings by place, then policy.
+func Sort(findings []lint.Finding) {
+	slices.SortStableFunc(findings, func(a, b lint.Finding) int {
+		return cmp.Or(
+			strings.Compare(a.Place.File, b.Place.File),
+			cmp.Compare(a.Place.Line, b.Place.Line),
+			cmp.Compare(a.Place.Column, b.Place.Column),
+			strings.Compare(a.Policy, b.Policy),
+			strings.Compare(string(a.Question), string(b.Question)),
+			strings.Compare(a.Message, b.Message),
+		)
+	})
+}

@@ -1,0 +1,208 @@
+package triage
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/settings"
+	"github.com/termguard/termguard/policies"
+)
+
+func found(file string, line int, policy string) lint.Finding {
+	return lint.Finding{
+		Finding:  policies.Finding{Policy: policy, Severity: policies.High, Message: "m", Objects: []policies.Object{}},
+		Question: lint.DeleteObject,
+		Object:   policies.Object{Resource: "pods", Name: fmt.Sprint("at-", line)},
+		Place:    lint.Place{File: file, Line: line, Column: 3},
+	}
+}
+
+func mark(text string, from, to int) lint.Mark {
+	return lint.Mark{Place: lint.Place{File: "a.yaml", Line: from, Column: 1}, Text: text, From: from, To: to}
+}
+
+// say is a finding in short: file:line policy: message.
+func say(findings []lint.Finding) []string {
+	var short []string
+	for _, f := range findings {
+		short = append(short, fmt.Sprintf("%s:%d %s: %s", f.Place.File, f.Place.Line, f.Policy, f.Message))
+	}
+	return short
+}
+
+func TestSuppress(t *testing.T) {
+	day := func(s string) time.Time { d, _ := time.Parse(time.DateOnly, s); return d }
+	now := time.Date(2026, 11, 21, 23, 59, 0, 0, time.UTC)
+	entry := func(policy, until string, paths ...string) settings.Ignore {
+		return settings.Ignore{Policy: policy, Paths: paths, Reason: "r", Until: day(until), Line: 7, Column: 3}
+	}
+	cases := map[string]struct {
+		reason     string
+		findings   []lint.Finding
+		marks      []lint.Mark
+		options    Options
+		kept       []string
+		suppressed []string
+	}{
+		"Nothing": {reason: "Nobody minds.", findings: []lint.Finding{found("a.yaml", 3, "p-a")}, kept: []string{"a.yaml:3 p-a: m"}},
+		"Mark": {
+			reason:     "It holds for its lines, its file and its policy.",
+			findings:   []lint.Finding{found("a.yaml", 2, "p-a"), found("a.yaml", 4, "p-a"), found("a.yaml", 3, "p-b"), found("b.yaml", 3, "p-a"), found("a.yaml", 3, "p-a")},
+			marks:      []lint.Mark{mark("p-a -- r", 3, 3)},
+			kept:       []string{"a.yaml:2 p-a: m", "a.yaml:3 p-b: m", "a.yaml:4 p-a: m", "b.yaml:3 p-a: m"},
+			suppressed: []string{"a.yaml:3 p-a: r"},
+		},
+		"Several": {
+			reason:     "One mark may name several policies.",
+			findings:   []lint.Finding{found("a.yaml", 3, "p-a"), found("a.yaml", 3, "p-b")},
+			marks:      []lint.Mark{mark("p-a, p-b -- r", 2, 9)},
+			suppressed: []string{"a.yaml:3 p-a: r", "a.yaml:3 p-b: r"},
+		},
+		"Lines": {
+			reason:     "An annotation may hold one a line, with reasons of their own.",
+			findings:   []lint.Finding{found("a.yaml", 3, "p-a"), found("a.yaml", 3, "p-b")},
+			marks:      []lint.Mark{mark("p-a -- one\n\np-b -- two\n", 1, 9)},
+			suppressed: []string{"a.yaml:3 p-a: one", "a.yaml:3 p-b: two"},
+		},
+		"Unused": {
+			reason:     "What hides nothing would hide the next.",
+			findings:   []lint.Finding{found("a.yaml", 3, "p-a")},
+			marks:      []lint.Mark{mark("p-a,p-b -- r", 3, 3)},
+			kept:       []string{"a.yaml:3 unused-ignore: nothing is found here for p-b, which is ignored (r)"},
+			suppressed: []string{"a.yaml:3 p-a: r"},
+		},
+		"Off": {reason: "A policy that was not asked proves nothing.", marks: []lint.Mark{mark("p-b -- r", 3, 3)}, options: Options{Off: map[string]bool{"p-b": true}}},
+		"Twice": {
+			reason:     "Two that hide the same are both used.",
+			findings:   []lint.Finding{found("a.yaml", 3, "p-a")},
+			marks:      []lint.Mark{mark("p-a -- first", 3, 3), mark("p-a -- second", 1, 9)},
+			suppressed: []string{"a.yaml:3 p-a: first"},
+		},
+		"LastDay": {
+			reason:     "The day counts to its end.",
+			findings:   []lint.Finding{found("a.yaml", 3, "p-a")},
+			marks:      []lint.Mark{mark("p-a -- r until 2026-11-21", 3, 3)},
+			suppressed: []string{"a.yaml:3 p-a: r"},
+		},
+		"Expired": {
+			reason:   "Then it has no effect, and says so.",
+			findings: []lint.Finding{found("a.yaml", 3, "p-a")},
+			marks:    []lint.Mark{mark("p-a -- r until 2026-11-20", 3, 3)},
+			kept:     []string{"a.yaml:3 expired-ignore: p-a was ignored until 2026-11-20 (r), which has passed", "a.yaml:3 p-a: m"},
+		},
+		"Invalid": {
+			reason:   "A mark without reason hides nothing.",
+			findings: []lint.Finding{found("a.yaml", 3, "p-a")},
+			marks:    []lint.Mark{mark("p-a", 3, 3)},
+			kept:     []string{"a.yaml:3 invalid-ignore: termguard:ignore has no effect: it gives no reason; write: ID[,ID] -- reason [until YYYY-MM-DD]", "a.yaml:3 p-a: m"},
+		},
+		"Unknown": {
+			reason: "The nearest name helps.",
+			marks:  []lint.Mark{mark("p-aa -- r", 3, 3)},
+			kept:   []string{`a.yaml:3 invalid-ignore: termguard:ignore has no effect: there is no policy "p-aa"; did you mean "p-a"?`},
+		},
+		"Configured": {
+			reason:     "By patterns relative to the configuration.",
+			findings:   []lint.Finding{found("sub/a.yaml", 3, "p-a"), found("sub/b.yaml", 3, "p-a")},
+			options:    Options{Ignore: []settings.Ignore{entry("p-a", "2026-12-31", "*/a.yaml")}},
+			kept:       []string{"sub/b.yaml:3 p-a: m"},
+			suppressed: []string{"sub/a.yaml:3 p-a: r"},
+		},
+		"ConfiguredUnused": {
+			reason:  "It stands in the configuration.",
+			options: Options{Ignore: []settings.Ignore{entry("p-a", "2026-12-31")}},
+			kept:    []string{".termguard.yaml:7 unused-ignore: nothing is found here for p-a, which is ignored (r)"},
+		},
+		"Partial": {reason: "The files it is about may not have been asked about.", options: Options{Partial: true, Ignore: []settings.Ignore{entry("p-a", "2026-12-31")}}},
+		"ConfiguredExpired": {
+			reason:  "It stands in the configuration.",
+			options: Options{Partial: true, Ignore: []settings.Ignore{entry("p-a", "2020-01-01")}},
+			kept:    []string{".termguard.yaml:7 expired-ignore: p-a was ignored until 2020-01-01 (r), which has passed"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := tc.options
+			o.Known, o.File, o.Rel = []string{"p-a", "p-b"}, ".termguard.yaml", func(file string) string { return file }
+			o.Now = func() time.Time { return now }
+			kept, suppressed := Suppress(&lint.Result{Findings: tc.findings, Marks: tc.marks}, o)
+			if diff := cmp.Diff(tc.kept, say(kept)); diff != "" {
+				t.Errorf("%s\nkept: -want, +got:\n%s", tc.reason, diff)
+			}
+			var quiet []string
+			for _, s := range suppressed {
+				quiet = append(quiet, fmt.Sprintf("%s:%d %s: %s", s.Place.File, s.Place.Line, s.Policy, s.Reason))
+			}
+			if diff := cmp.Diff(tc.suppressed, quiet); diff != "" {
+				t.Errorf("%s\nsuppressed: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestBaseline(t *testing.T) {
+	old := []lint.Finding{found("b.yaml", 3, "p-a"), found("a.yaml", 5, "p-b"), found("a.yaml", 9, "p-a")}
+	rel := func(file string) string { return path.Join("deploy", file) }
+	var text bytes.Buffer
+	if err := NewBaseline(old, lint.Fingerprints(old, rel), rel).Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	b, err := ReadBaseline(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One moved, one is gone, one is new.
+	now := []lint.Finding{found("a.yaml", 5, "p-b"), found("b.yaml", 3, "p-a"), found("b.yaml", 4, "p-a")}
+	now[0].Place.Line = 50
+	fresh, known, gone := b.Compare(now, lint.Fingerprints(now, rel))
+	if diff := cmp.Diff([]string{"b.yaml:4 p-a: m"}, say(fresh)); diff != "" || known != 2 || gone != 1 {
+		t.Errorf("known %d, want 2; gone %d, want 1; new: -want, +got:\n%s", known, gone, diff)
+	}
+	var files []string
+	for _, k := range b.Findings {
+		files = append(files, k.File)
+	}
+	if diff := cmp.Diff([]string{"deploy/a.yaml", "deploy/a.yaml", "deploy/b.yaml"}, files); diff != "" {
+		t.Errorf("files: -want, +got:\n%s", diff)
+	}
+}
+
+func TestReadBaseline(t *testing.T) {
+	cases := map[string]struct{ reason, text, err string }{
+		"Good":       {reason: "As written.", text: `{"apiVersion":"termguard.dev/v1","kind":"LintBaseline","findings":[]}`},
+		"Empty":      {reason: "A file that was cut off.", text: "", err: "not a baseline: unexpected end of JSON input; write it anew with --write-baseline"},
+		"OtherKind":  {reason: "Some other file.", text: `{"apiVersion":"v1","kind":"List"}`, err: "want apiVersion: termguard.dev/v1, kind: LintBaseline; got apiVersion: v1, kind: List"},
+		"UnknownKey": {reason: "Of a newer termguard, or a conflict half resolved.", text: `{"apiVersion":"termguard.dev/v1","kind":"LintBaseline","finding":[]}`, err: `unknown field "finding"`},
+		"Conflict":   {reason: "A merge that nobody finished.", text: "<<<<<<< HEAD\n", err: "not a baseline"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := ReadBaseline(strings.NewReader(tc.text))
+			if tc.err == "" && err != nil || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
+				t.Errorf("%s\nwant an error with %q, got %v", tc.reason, tc.err, err)
+			}
+		})
+	}
+}
+
+func FuzzReadBaseline(f *testing.F) {
+	f.Add(`{"apiVersion":"termguard.dev/v1","kind":"LintBaseline","findings":[{"fingerprint":"a","policy":"p","file":"f","object":{"resource":"pods"},"message":"m"}]}`)
+	f.Add(`{"findings":[null]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		b, err := ReadBaseline(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		fresh, known, _ := b.Compare([]lint.Finding{found("a", 1, "p")}, []string{"a"})
+		if len(fresh)+known != 1 {
+			t.Errorf("1 finding became %d new and %d known", len(fresh), known)
+		}
+	})
+}
