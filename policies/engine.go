@@ -47,10 +47,17 @@ func (o *EngineOptions) setDefaults() {
 type Engine struct {
 	options EngineOptions
 	store   *store
-	on      map[Trigger]*prepared
+	on      map[Trigger]occasion
 }
 
-// prepared is how the policies of one trigger are asked.
+// occasion is who is asked at a trigger, by what the request is about: most
+// policies have nothing to say of most resources.
+type occasion struct {
+	about map[string]*prepared // by resource
+	other *prepared            // of all resources that no policy names
+}
+
+// prepared is how some policies are asked.
 type prepared struct {
 	policies []Policy // that are on
 	together rego.PreparedEvalQuery
@@ -64,37 +71,73 @@ func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, e
 	if options.Params == nil {
 		options.Params = map[string]any{}
 	}
-	e := &Engine{options: options, store: newStore(options.Params), on: map[Trigger]*prepared{}}
+	e := &Engine{options: options, store: newStore(options.Params), on: map[Trigger]occasion{}}
 	for id := range options.Off {
 		if !slices.ContainsFunc(set.policies, func(p Policy) bool { return p.ID == id }) {
 			return nil, fmt.Errorf("turn off policy %q: there is no such policy", id)
 		}
 	}
+	var err error
 	alone := map[string]rego.PreparedEvalQuery{}
 	for _, p := range set.policies {
 		if options.Off[p.ID] {
 			continue
 		}
-		query, err := e.prepare(ctx, set, []Policy{p})
-		if err != nil {
+		if alone[p.ID], err = e.prepare(ctx, set, []Policy{p}); err != nil {
 			return nil, fmt.Errorf("prepare policy %s: %w", p.ID, err)
 		}
-		alone[p.ID] = query
 	}
 	for _, trigger := range Triggers() {
-		on := &prepared{alone: alone}
-		for _, p := range set.policies {
-			if !options.Off[p.ID] && slices.Contains(p.Triggers, trigger) {
-				on.policies = append(on.policies, p)
-			}
-		}
-		var err error
-		if on.together, err = e.prepare(ctx, set, on.policies); err != nil {
+		if e.on[trigger], err = e.occasion(ctx, set, trigger, alone); err != nil {
 			return nil, fmt.Errorf("prepare policies for trigger %s: %w", trigger, err)
 		}
-		e.on[trigger] = on
 	}
 	return e, nil
+}
+
+// occasion prepares the policies of a trigger. Resources about which the same
+// policies are asked share one query.
+func (e *Engine) occasion(ctx context.Context, set *Set, trigger Trigger, alone map[string]rego.PreparedEvalQuery) (o occasion, err error) {
+	shared := map[string]*prepared{}
+	asked := func(resource string) (*prepared, error) {
+		p := &prepared{alone: alone}
+		var key strings.Builder
+		for _, policy := range set.policies {
+			fits := len(policy.Resources) == 0 || slices.Contains(policy.Resources, resource)
+			if fits && !e.options.Off[policy.ID] && slices.Contains(policy.Triggers, trigger) {
+				p.policies = append(p.policies, policy)
+				key.WriteString(policy.ID + " ")
+			}
+		}
+		if same, known := shared[key.String()]; known {
+			return same, nil
+		}
+		shared[key.String()] = p
+		var err error
+		p.together, err = e.prepare(ctx, set, p.policies)
+		return p, err
+	}
+	o.about = map[string]*prepared{}
+	for _, policy := range set.policies {
+		for _, resource := range policy.Resources {
+			if o.about[resource], err = asked(resource); err != nil {
+				return o, err
+			}
+		}
+	}
+	o.other, err = asked("")
+	return o, err
+}
+
+// resourceOf is what a request is about, plural or plural.group.
+func resourceOf(input map[string]any) string {
+	request, _ := input["request"].(map[string]any)
+	about, _ := request["resource"].(map[string]any)
+	resource, _ := about["resource"].(string)
+	if group, _ := about["group"].(string); group != "" {
+		return resource + "." + group
+	}
+	return resource
 }
 
 // answer is the variable of a query that holds the sets of every policy.
@@ -128,9 +171,13 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			result, err = Result{}, panicked(r)
 		}
 	}()
-	on, known := e.on[trigger]
+	occasion, known := e.on[trigger]
 	if !known {
 		return Result{}, fmt.Errorf("unknown trigger %q: use one of %v", trigger, Triggers())
+	}
+	on, named := occasion.about[resourceOf(input)]
+	if !named {
+		on = occasion.other
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.options.Deadline)
 	defer cancel()

@@ -223,7 +223,7 @@ func TestEvaluateOddities(t *testing.T) {
 		}
 	}
 	for trigger, on := range e.on {
-		if len(on.policies) == 0 {
+		if len(on.other.policies) == 0 {
 			result, err := e.Evaluate(t.Context(), trigger, nil, Document{})
 			if err != nil || len(result.Errors) > 0 {
 				t.Errorf("trigger %s has no policies: %+v, %v", trigger, result, err)
@@ -369,6 +369,42 @@ func TestEvaluateTouchesTheTargetOnly(t *testing.T) {
 	result, err := engine(t, EngineOptions{}).Evaluate(t.Context(), Delete, deleteNamespace("target", obj{"metadata": obj{"name": "target"}}), facts)
 	if err != nil || len(result.Errors) > 0 || len(result.Findings) != 1 {
 		t.Errorf("Evaluate(...) = %+v, %v, want one finding and no error", result, err)
+	}
+}
+
+// TestResources: a policy is asked about what it names, and one that names
+// nothing is asked about everything.
+func TestResources(t *testing.T) {
+	narrow := strings.Replace(withBody("narrow", `deny contains {"msg": "narrow"}`), "triggers: [delete]", "triggers: [delete]\n#   resources: [pods, deployments.apps]", 1)
+	set, err := Load(files("narrow/narrow.rego", narrow, "wide/wide.rego", withBody("wide", `deny contains {"msg": "wide"}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := NewEngine(t.Context(), set, EngineOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		group, resource, subresource string
+		want                         []string
+	}{
+		{"", "pods", "", []string{"narrow", "wide"}},
+		{"", "pods", "eviction", []string{"narrow", "wide"}},
+		{"apps", "deployments", "", []string{"narrow", "wide"}},
+		{"", "deployments", "", []string{"wide"}},
+		{"other.io", "pods", "", []string{"wide"}},
+	} {
+		result, err := e.Evaluate(t.Context(), Delete, obj{"request": obj{"operation": "DELETE", "subResource": tt.subresource, "resource": obj{"group": tt.group, "resource": tt.resource}}}, Document{})
+		if err != nil || len(result.Errors) > 0 {
+			t.Fatal(err, result.Errors)
+		}
+		var got []string
+		for _, f := range result.Findings {
+			got = append(got, f.Message)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s %s: -want, +got:\n%s", tt.resource, tt.group, diff)
+		}
 	}
 }
 

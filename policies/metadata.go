@@ -32,11 +32,12 @@ func metadata(file string, module *ast.Module, comments []*ast.Comment) (Policy,
 		Description      string
 		RelatedResources []Resource `yaml:"related_resources"`
 		Custom           struct {
-			ID       string
-			Severity Severity
-			Triggers []Trigger
-			Remedy   string
-			Limits   string
+			ID        string
+			Severity  Severity
+			Triggers  []Trigger
+			Resources []string
+			Remedy    string
+			Limits    string
 		}
 	}
 	if errs := checkMetadata(file, first, document.Content[0]); len(errs) > 0 {
@@ -51,6 +52,7 @@ func metadata(file string, module *ast.Module, comments []*ast.Comment) (Policy,
 		Description:      strings.TrimSpace(raw.Description),
 		Severity:         raw.Custom.Severity,
 		Triggers:         raw.Custom.Triggers,
+		Resources:        raw.Custom.Resources,
 		Remedy:           strings.TrimSpace(raw.Custom.Remedy),
 		Limits:           strings.TrimSpace(raw.Custom.Limits),
 		RelatedResources: raw.RelatedResources,

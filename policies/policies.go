@@ -69,8 +69,9 @@ type Policy struct {
 	Description      string     `json:"description"`
 	Severity         Severity   `json:"severity"`
 	Triggers         []Trigger  `json:"triggers"`
-	Remedy           string     `json:"remedy"` // unless a finding brings its own
-	Limits           string     `json:"limits"` // what the policy cannot see
+	Resources        []string   `json:"resources,omitempty"` // plural or plural.group; all, if empty
+	Remedy           string     `json:"remedy"`              // unless a finding brings its own
+	Limits           string     `json:"limits"`              // what the policy cannot see
 	RelatedResources []Resource `json:"relatedResources"`
 	Folder           string     `json:"folder"`
 	File             string     `json:"file"` // with the policy's METADATA

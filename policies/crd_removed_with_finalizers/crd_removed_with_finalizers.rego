@@ -14,6 +14,7 @@
 #   id: crd-removed-with-finalizers
 #   severity: high
 #   triggers: [delete]
+#   resources: [customresourcedefinitions.apiextensions.k8s.io]
 #   remedy: >-
 #     Keep the definition and the software behind it, delete the instances first, and
 #     wait until they are gone. If that software is gone for good, clean up what each

@@ -17,6 +17,7 @@
 #   id: daemonset-node-affinity
 #   severity: medium
 #   triggers: [delete, apply]
+#   resources: [namespaces, daemonsets.apps, daemonsets.extensions]
 #   remedy: >-
 #     Use a nodeSelector, a single value, or sort the values in ascending order.
 #     For good, upgrade to Kubernetes 1.11.3, 1.12 or later.

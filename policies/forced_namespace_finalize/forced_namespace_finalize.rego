@@ -16,6 +16,7 @@
 #   id: forced-namespace-finalize
 #   severity: high
 #   triggers: [finalizer-edit]
+#   resources: [namespaces]
 #   remedy: >-
 #     Find out what the namespace waits for (kubectl termguard check
 #     namespaces/NAME), mend that, and it finishes by itself. Or delete what is

@@ -19,6 +19,7 @@
 #   id: slow-termination
 #   severity: info
 #   triggers: [delete]
+#   resources: [namespaces, pods]
 #   remedy: >-
 #     Wait: it finishes by itself. To make it faster for good, let the program
 #     end on TERM (a shell as PID 1 does not pass it on: use exec, or an init such as

@@ -15,6 +15,7 @@
 #   id: storage-in-use
 #   severity: medium
 #   triggers: [delete]
+#   resources: [persistentvolumeclaims, persistentvolumes]
 #   remedy: >-
 #     Delete what uses the storage first: the pods of a claim, by way of the workload
 #     that makes them (finished pods, too), then the claim, then the volume. Last,

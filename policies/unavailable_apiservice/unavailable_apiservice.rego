@@ -17,6 +17,7 @@
 #   id: unavailable-apiservice
 #   severity: high
 #   triggers: [delete]
+#   resources: [namespaces]
 #   remedy: >-
 #     Bring the Service behind the APIService back, and every waiting namespace
 #     finishes by itself. If its software is gone for good, delete the

@@ -18,6 +18,7 @@
 #   id: unreachable-node
 #   severity: high
 #   triggers: [delete]
+#   resources: [namespaces, pods]
 #   remedy: >-
 #     Bring the node back, and the pod goes by itself. If the machine is off for
 #     good, delete the Node, or taint it
