@@ -437,6 +437,9 @@ const OwnerAnnotation = "termguard.dev/finalizer-owner"
 // each. The namespace controller's own is left out of a namespace's spec
 // finalizers: it goes when everything else has.
 func finalizersOf(m metav1.Object, spec []string) map[string]evidence {
+	if len(m.GetFinalizers()) == 0 && len(spec) == 0 {
+		return nil // most objects, whose field managers are not worth reading
+	}
 	common := evidence{declared: m.GetAnnotations()[OwnerAnnotation], at: -1}
 	for _, ref := range m.GetOwnerReferences() {
 		gv, err := schema.ParseGroupVersion(ref.APIVersion)

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -47,21 +48,11 @@ func (o *EngineOptions) setDefaults() {
 type Engine struct {
 	options EngineOptions
 	store   *store
-	on      map[Trigger]occasion
-}
-
-// occasion is who is asked at a trigger, by what the request is about: most
-// policies have nothing to say of most resources.
-type occasion struct {
-	about map[string]*prepared // by resource
-	other *prepared            // of all resources that no policy names
-}
-
-// prepared is how some policies are asked.
-type prepared struct {
-	policies []Policy // that are on
-	together rego.PreparedEvalQuery
-	alone    map[string]rego.PreparedEvalQuery // by policy id
+	set     *Set
+	on      map[Trigger][]Policy
+	alone   map[string]rego.PreparedEvalQuery // by policy id
+	// together are the queries that ask some policies at once, by their ids.
+	together sync.Map
 }
 
 // NewEngine prepares the policies of a set. An unknown id in options.Off is an
@@ -71,90 +62,47 @@ func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, e
 	if options.Params == nil {
 		options.Params = map[string]any{}
 	}
-	e := &Engine{options: options, store: newStore(options.Params), on: map[Trigger]occasion{}}
+	e := &Engine{options: options, store: newStore(options.Params), set: set, on: map[Trigger][]Policy{}, alone: map[string]rego.PreparedEvalQuery{}}
 	for id := range options.Off {
 		if !slices.ContainsFunc(set.policies, func(p Policy) bool { return p.ID == id }) {
 			return nil, fmt.Errorf("turn off policy %q: there is no such policy", id)
 		}
 	}
 	var err error
-	alone := map[string]rego.PreparedEvalQuery{}
 	for _, p := range set.policies {
 		if options.Off[p.ID] {
 			continue
 		}
-		if alone[p.ID], err = e.prepare(ctx, set, []Policy{p}); err != nil {
+		if e.alone[p.ID], err = e.prepare(ctx, []Policy{p}); err != nil {
 			return nil, fmt.Errorf("prepare policy %s: %w", p.ID, err)
 		}
 	}
 	for _, trigger := range Triggers() {
-		if e.on[trigger], err = e.occasion(ctx, set, trigger, alone); err != nil {
-			return nil, fmt.Errorf("prepare policies for trigger %s: %w", trigger, err)
+		e.on[trigger] = []Policy{}
+		for _, p := range set.policies {
+			if !options.Off[p.ID] && slices.Contains(p.Triggers, trigger) {
+				e.on[trigger] = append(e.on[trigger], p)
+			}
 		}
 	}
 	return e, nil
 }
 
-// occasion prepares the policies of a trigger. Resources about which the same
-// policies are asked share one query.
-func (e *Engine) occasion(ctx context.Context, set *Set, trigger Trigger, alone map[string]rego.PreparedEvalQuery) (o occasion, err error) {
-	shared := map[string]*prepared{}
-	asked := func(resource string) (*prepared, error) {
-		p := &prepared{alone: alone}
-		var key strings.Builder
-		for _, policy := range set.policies {
-			fits := len(policy.Resources) == 0 || slices.Contains(policy.Resources, resource)
-			if fits && !e.options.Off[policy.ID] && slices.Contains(policy.Triggers, trigger) {
-				p.policies = append(p.policies, policy)
-				key.WriteString(policy.ID + " ")
-			}
-		}
-		if same, known := shared[key.String()]; known {
-			return same, nil
-		}
-		shared[key.String()] = p
-		var err error
-		p.together, err = e.prepare(ctx, set, p.policies)
-		return p, err
-	}
-	o.about = map[string]*prepared{}
-	for _, policy := range set.policies {
-		for _, resource := range policy.Resources {
-			if o.about[resource], err = asked(resource); err != nil {
-				return o, err
-			}
-		}
-	}
-	o.other, err = asked("")
-	return o, err
-}
-
-// resourceOf is what a request is about, plural or plural.group.
-func resourceOf(input map[string]any) string {
-	request, _ := input["request"].(map[string]any)
-	about, _ := request["resource"].(map[string]any)
-	resource, _ := about["resource"].(string)
-	if group, _ := about["group"].(string); group != "" {
-		return resource + "." + group
-	}
-	return resource
-}
-
 // answer is the variable of a query that holds the sets of every policy.
 const answer = "answer"
 
-func (e *Engine) prepare(ctx context.Context, set *Set, of []Policy) (rego.PreparedEvalQuery, error) {
+func (e *Engine) prepare(ctx context.Context, of []Policy) (rego.PreparedEvalQuery, error) {
 	var members []string
 	for _, p := range of {
 		var sets []string
-		for _, rule := range set.rules[p.ID] {
+		for _, rule := range e.set.rules[p.ID] {
 			sets = append(sets, fmt.Sprintf("%q: data.termguard.%s.%s", rule, p.Folder, rule))
 		}
 		members = append(members, fmt.Sprintf("%q: {%s}", p.ID, strings.Join(sets, ", ")))
 	}
 	return rego.New(
 		rego.Query(answer+" = {"+strings.Join(members, ", ")+"}"),
-		rego.Compiler(set.compiler),
+		rego.Compiler(e.set.compiler),
 		rego.Store(e.store),
 		// A built-in function that fails makes its rule undefined, which
 		// would read as "nothing found".
@@ -171,13 +119,9 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			result, err = Result{}, panicked(r)
 		}
 	}()
-	occasion, known := e.on[trigger]
+	on, known := e.on[trigger]
 	if !known {
 		return Result{}, fmt.Errorf("unknown trigger %q: use one of %v", trigger, Triggers())
-	}
-	on, named := occasion.about[resourceOf(input)]
-	if !named {
-		on = occasion.other
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.options.Deadline)
 	defer cancel()
@@ -190,7 +134,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			return
 		}
 		defer e.store.Abort(ctx, txn)
-		e.ask(ctx, on, ast.LazyObject(input), txn, &result)
+		e.ask(ctx, concerned(on, input, doc), ast.LazyObject(input), txn, &result)
 		result.Unseen = unseen(input, doc)
 	})
 	if err != nil {
@@ -200,15 +144,22 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 	return result, nil
 }
 
-// ask asks all policies in one query, which shares what they have in common,
-// and each by itself if that fails.
-func (e *Engine) ask(ctx context.Context, on *prepared, input ast.Value, txn *view, result *Result) {
-	answers, err := eval(ctx, e.options.Deadline/2, on.together, input, txn)
-	for i, p := range on.policies {
+// ask asks policies in one query, which shares what they have in common, and
+// each by itself if that fails.
+func (e *Engine) ask(ctx context.Context, who []Policy, input ast.Value, txn *view, result *Result) {
+	if len(who) == 0 {
+		return
+	}
+	var answers map[string]any
+	query, err := e.query(ctx, who)
+	if err == nil {
+		answers, err = eval(ctx, e.options.Deadline/2, query, input, txn)
+	}
+	for i, p := range who {
 		sets, failed := answers[p.ID], err
 		if err != nil {
 			var alone map[string]any
-			alone, failed = eval(ctx, remaining(ctx)/time.Duration(len(on.policies)-i), on.alone[p.ID], input, txn)
+			alone, failed = eval(ctx, remaining(ctx)/time.Duration(len(who)-i), e.alone[p.ID], input, txn)
 			sets = alone[p.ID]
 		}
 		if failed != nil {
@@ -220,6 +171,27 @@ func (e *Engine) ask(ctx context.Context, on *prepared, input ast.Value, txn *vi
 		result.Omitted += omitted
 		result.Errors = append(result.Errors, errs...)
 	}
+}
+
+// query is the one that asks these policies, prepared when it is first needed:
+// few sets of policies occur.
+func (e *Engine) query(ctx context.Context, who []Policy) (rego.PreparedEvalQuery, error) {
+	if len(who) == 1 {
+		return e.alone[who[0].ID], nil
+	}
+	ids := make([]string, len(who))
+	for i, p := range who {
+		ids[i] = p.ID
+	}
+	key := strings.Join(ids, " ")
+	if query, known := e.together.Load(key); known {
+		return query.(rego.PreparedEvalQuery), nil
+	}
+	query, err := e.prepare(ctx, who)
+	if err == nil {
+		e.together.Store(key, query)
+	}
+	return query, err
 }
 
 func remaining(ctx context.Context) time.Duration {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -149,7 +150,7 @@ func TestEvaluateDeadline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := NewEngine(t.Context(), set, EngineOptions{Deadline: 400 * time.Millisecond})
+	e, err := NewEngine(t.Context(), set, EngineOptions{Deadline: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +224,7 @@ func TestEvaluateOddities(t *testing.T) {
 		}
 	}
 	for trigger, on := range e.on {
-		if len(on.other.policies) == 0 {
+		if len(on) == 0 {
 			result, err := e.Evaluate(t.Context(), trigger, nil, Document{})
 			if err != nil || len(result.Errors) > 0 {
 				t.Errorf("trigger %s has no policies: %+v, %v", trigger, result, err)
@@ -404,6 +405,49 @@ func TestResources(t *testing.T) {
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s %s: -want, +got:\n%s", tt.resource, tt.group, diff)
+		}
+	}
+}
+
+// TestNeeds: a policy is asked where one of the documents that it needs is there.
+func TestNeeds(t *testing.T) {
+	const path = "#   needs: [data.cluster.finalized.$NAMESPACE, data.cluster.owners.$UID, input.ownership]"
+	policy := strings.Replace(withBody("needy", `deny contains {"msg": "asked"}`), "#   triggers: [delete]", "#   triggers: [delete]\n"+path, 1)
+	set, err := Load(files("needy/needy.rego", policy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := NewEngine(t.Context(), set, EngineOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := func(extra obj) obj {
+		input := obj{"request": obj{"operation": "DELETE", "namespace": "demo", "name": "web", "resource": obj{"resource": "pods"}, "oldObject": obj{"metadata": obj{"uid": "u1", "name": "web"}}}}
+		maps.Copy(input, extra)
+		return input
+	}
+	held := Document{"finalized": obj{"demo": obj{"f": obj{}}}}
+	for _, tt := range []struct {
+		reason string
+		input  obj
+		facts  Document
+		asked  bool
+	}{
+		{"nothing there", pod(nil), Document{}, false},
+		{"of its namespace", pod(nil), held, true},
+		{"of another namespace", pod(nil), Document{"finalized": obj{"other": obj{"f": obj{}}}}, false},
+		{"empty", pod(nil), Document{"finalized": obj{"demo": obj{}}}, false},
+		{"of its UID", pod(nil), Document{"owners": obj{"u1": obj{"dependents": obj{"u2": true}}}}, true},
+		{"in the input", pod(obj{"ownership": obj{"f": obj{}}}), Document{}, true},
+		{"of the namespace that is deleted", deleteNamespace("demo", nil), held, true},
+		{"an item of a deletecollection", obj{"request": obj{"operation": "DELETE", "resource": obj{"resource": "namespaces"}, "oldObject": obj{"metadata": obj{"name": "demo"}}}}, held, true},
+	} {
+		result, err := e.Evaluate(t.Context(), Delete, tt.input, tt.facts)
+		if err != nil || len(result.Errors) > 0 {
+			t.Fatal(tt.reason, err, result.Errors)
+		}
+		if asked := len(result.Findings) > 0; asked != tt.asked {
+			t.Errorf("%s: asked is %v, want %v", tt.reason, asked, tt.asked)
 		}
 	}
 }

@@ -36,6 +36,7 @@ func metadata(file string, module *ast.Module, comments []*ast.Comment) (Policy,
 			Severity  Severity
 			Triggers  []Trigger
 			Resources []string
+			Needs     []string
 			Remedy    string
 			Limits    string
 		}
@@ -53,6 +54,7 @@ func metadata(file string, module *ast.Module, comments []*ast.Comment) (Policy,
 		Severity:         raw.Custom.Severity,
 		Triggers:         raw.Custom.Triggers,
 		Resources:        raw.Custom.Resources,
+		Needs:            raw.Custom.Needs,
 		Remedy:           strings.TrimSpace(raw.Custom.Remedy),
 		Limits:           strings.TrimSpace(raw.Custom.Limits),
 		RelatedResources: raw.RelatedResources,

@@ -70,6 +70,7 @@ type Policy struct {
 	Severity         Severity   `json:"severity"`
 	Triggers         []Trigger  `json:"triggers"`
 	Resources        []string   `json:"resources,omitempty"` // plural or plural.group; all, if empty
+	Needs            []string   `json:"needs,omitempty"`     // documents, of which one must not be empty
 	Remedy           string     `json:"remedy"`              // unless a finding brings its own
 	Limits           string     `json:"limits"`              // what the policy cannot see
 	RelatedResources []Resource `json:"relatedResources"`

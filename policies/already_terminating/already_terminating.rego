@@ -17,6 +17,7 @@
 #   id: already-terminating
 #   severity: high
 #   triggers: [delete]
+#   needs: [input.request.oldObject.metadata.deletionTimestamp]
 #   remedy: >-
 #     Mend what the finding names, and the deletion goes on by itself: deleting
 #     again does nothing. For a namespace, mend APIs first (kubectl get

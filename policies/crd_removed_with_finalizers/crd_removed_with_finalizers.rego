@@ -15,6 +15,7 @@
 #   severity: high
 #   triggers: [delete]
 #   resources: [customresourcedefinitions.apiextensions.k8s.io]
+#   needs: [data.cluster.finalizers]
 #   remedy: >-
 #     Keep the definition and the software behind it, delete the instances first, and
 #     wait until they are gone. If that software is gone for good, clean up what each

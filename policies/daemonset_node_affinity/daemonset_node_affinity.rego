@@ -18,6 +18,7 @@
 #   severity: medium
 #   triggers: [delete, apply]
 #   resources: [namespaces, daemonsets.apps, daemonsets.extensions]
+#   needs: [data.cluster.version.bugs]
 #   remedy: >-
 #     Use a nodeSelector, a single value, or sort the values in ascending order.
 #     For good, upgrade to Kubernetes 1.11.3, 1.12 or later.

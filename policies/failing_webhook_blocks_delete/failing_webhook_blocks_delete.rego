@@ -18,6 +18,7 @@
 #   id: failing-webhook-blocks-delete
 #   severity: high
 #   triggers: [delete]
+#   needs: [data.cluster.blocked]
 #   remedy: >-
 #     Bring the Service behind the webhook back, and what waits for it finishes
 #     by itself. If its software is gone for good, delete its configuration.

@@ -12,6 +12,7 @@
 #   id: finalizer-stripped-while-controller-alive
 #   severity: high
 #   triggers: [finalizer-edit]
+#   needs: [input.ownership]
 #   remedy: >-
 #     Leave the finalizer and give its owner time; its log and the events of the
 #     object tell what it waits for. Last, if it is taken out all the same, clean up

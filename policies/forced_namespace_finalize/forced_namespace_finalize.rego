@@ -17,6 +17,7 @@
 #   severity: high
 #   triggers: [finalizer-edit]
 #   resources: [namespaces]
+#   needs: [data.cluster.counts.$NAMESPACE]
 #   remedy: >-
 #     Find out what the namespace waits for (kubectl termguard check
 #     namespaces/NAME), mend that, and it finishes by itself. Or delete what is

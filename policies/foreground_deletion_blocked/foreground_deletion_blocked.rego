@@ -15,6 +15,7 @@
 #   id: foreground-deletion-blocked
 #   severity: medium
 #   triggers: [delete]
+#   needs: [data.cluster.owners.$UID]
 #   remedy: >-
 #     Mend what holds the dependent (bring back the software that removes its
 #     finalizer, or its node), and the chain goes by itself. Or delete in the

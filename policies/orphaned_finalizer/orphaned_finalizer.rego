@@ -15,6 +15,7 @@
 #   id: orphaned-finalizer
 #   severity: high
 #   triggers: [delete]
+#   needs: [input.ownership, data.cluster.finalized.$NAMESPACE]
 #   remedy: >-
 #     Bring back the software that removes the finalizer, and the deletion
 #     finishes by itself. If it is gone for good, clean up what the finalizer

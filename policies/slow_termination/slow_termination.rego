@@ -20,6 +20,7 @@
 #   severity: info
 #   triggers: [delete]
 #   resources: [namespaces, pods]
+#   needs: [data.cluster.podsByGrace.$NAMESPACE, input.request.oldObject.spec.containers, data.cluster.pods.$NAMESPACE]
 #   remedy: >-
 #     Wait: it finishes by itself. To make it faster for good, let the program
 #     end on TERM (a shell as PID 1 does not pass it on: use exec, or an init such as

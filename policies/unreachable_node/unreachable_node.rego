@@ -19,6 +19,7 @@
 #   severity: high
 #   triggers: [delete]
 #   resources: [namespaces, pods]
+#   needs: [data.cluster.notReady]
 #   remedy: >-
 #     Bring the node back, and the pod goes by itself. If the machine is off for
 #     good, delete the Node, or taint it
