@@ -50,18 +50,20 @@ func (w *World) keep(obj runtime.Object) bool {
 	case *corev1.Node:
 		w.keepNode(o)
 	case *corev1.Service:
-		w.services[o.Namespace+"/"+o.Name] = service{external: o.Spec.Type == corev1.ServiceTypeExternalName}
-		w.refreshBackend(o.Namespace + "/" + o.Name)
+		w.keepService(o)
 	case *discoveryv1.EndpointSlice:
 		w.keepSlice(o)
 	case *corev1.ServiceAccount:
 		w.account(o.Namespace + "/" + o.Name).exists = true
 		w.ownersDirty = true
 	case *appsv1.Deployment:
+		w.keepTemplate("deployments.apps", types.NamespacedName{Namespace: o.Namespace, Name: o.Name}, o.Spec.Template.Labels)
 		w.keepWorkload("Deployment", &o.ObjectMeta, o.Spec.Template.Spec, ptrOr(o.Spec.Replicas, 1), o.Status.ReadyReplicas)
 	case *appsv1.StatefulSet:
+		w.keepTemplate("statefulsets.apps", types.NamespacedName{Namespace: o.Namespace, Name: o.Name}, o.Spec.Template.Labels)
 		w.keepWorkload("StatefulSet", &o.ObjectMeta, o.Spec.Template.Spec, ptrOr(o.Spec.Replicas, 1), o.Status.ReadyReplicas)
 	case *appsv1.DaemonSet:
+		w.keepTemplate("daemonsets.apps", types.NamespacedName{Namespace: o.Namespace, Name: o.Name}, o.Spec.Template.Labels)
 		w.keepWorkload("DaemonSet", &o.ObjectMeta, o.Spec.Template.Spec, o.Status.DesiredNumberScheduled, o.Status.NumberReady)
 		if affinity := requiredNodeAffinity(o.Spec.Template.Spec.Affinity); len(affinity) > 0 {
 			child(w.doc, "daemonsets", o.Namespace)[o.Name] = map[string]any{"nodeAffinity": affinity}
@@ -114,18 +116,20 @@ func (w *World) forget(res Resource, key types.NamespacedName) {
 		delete(w.clouds, key.Name)
 		w.ownersDirty = true
 	case "services":
-		delete(w.services, name)
-		w.refreshBackend(name)
+		w.forgetService(name)
 	case "endpointslices.discovery.k8s.io":
 		w.forgetSlice(name)
 	case "serviceaccounts":
 		w.account(name).exists = false
 		w.dropAccount(name)
 	case "deployments.apps":
+		w.forgetTemplate("deployments.apps", key)
 		w.forgetWorkload("Deployment", name)
 	case "statefulsets.apps":
+		w.forgetTemplate("statefulsets.apps", key)
 		w.forgetWorkload("StatefulSet", name)
 	case "daemonsets.apps":
+		w.forgetTemplate("daemonsets.apps", key)
 		w.forgetWorkload("DaemonSet", name)
 		prune(w.doc, "daemonsets", key.Namespace, key.Name)
 	case "roles.rbac.authorization.k8s.io", "clusterroles.rbac.authorization.k8s.io":
@@ -322,6 +326,7 @@ func (w *World) keepAPIService(o *aggregation.APIService) {
 		"group":     o.Spec.Group,
 		"version":   o.Spec.Version,
 		"service":   map[string]any{"namespace": o.Spec.Service.Namespace, "name": o.Spec.Service.Name},
+		"backend":   w.backend(o.Spec.Service.Namespace + "/" + o.Spec.Service.Name),
 		"available": string(aggregation.ConditionUnknown),
 		"reason":    "NotChecked",
 		"message":   "the API server has not checked it yet",
@@ -448,68 +453,6 @@ func requiredNodeAffinity(affinity *corev1.Affinity) []any {
 		}
 	}
 	return found
-}
-
-// backend is the state of a Service that a webhook calls.
-type backend struct{ facts map[string]any }
-
-type service struct{ external bool }
-
-type slice struct {
-	service string // "namespace/name"
-	ready   bool   // at least one ready endpoint
-}
-
-// backend returns the facts about a Service's endpoints, kept up to date.
-func (w *World) backend(name string) map[string]any {
-	b, found := w.backends[name]
-	if !found {
-		b = &backend{facts: map[string]any{}}
-		w.backends[name] = b
-		w.refreshBackend(name)
-	}
-	return b.facts
-}
-
-func (w *World) refreshBackend(name string) {
-	b, wanted := w.backends[name]
-	if !wanted {
-		return
-	}
-	state, reason := "down", "Service "+name+" does not exist"
-	if s, exists := w.services[name]; exists {
-		reason = "Service " + name + " has no ready endpoint"
-		for _, slice := range w.slices {
-			if slice.service == name && slice.ready {
-				state, reason = "up", "Service "+name+" has ready endpoints"
-			}
-		}
-		if s.external {
-			state, reason = "unknown", "Service "+name+" is an ExternalName"
-		}
-	}
-	w.hooksDirty = w.hooksDirty || b.facts["state"] != state
-	b.facts["state"], b.facts["reason"] = state, reason
-}
-
-func (w *World) keepSlice(o *discoveryv1.EndpointSlice) {
-	s := slice{service: o.Namespace + "/" + o.Labels[discoveryv1.LabelServiceName]}
-	for _, endpoint := range o.Endpoints {
-		s.ready = s.ready || ptrOr(endpoint.Conditions.Ready, true)
-	}
-	name := o.Namespace + "/" + o.Name
-	if before, found := w.slices[name]; found && before.service != s.service {
-		delete(w.slices, name)
-		w.refreshBackend(before.service)
-	}
-	w.slices[name] = s
-	w.refreshBackend(s.service)
-}
-
-func (w *World) forgetSlice(name string) {
-	s := w.slices[name]
-	delete(w.slices, name)
-	w.refreshBackend(s.service)
 }
 
 func ptrOr[T any](p *T, otherwise T) T {

@@ -42,22 +42,23 @@ type World struct {
 	mu  sync.RWMutex
 	doc map[string]any
 
-	resources   map[string]*resource  // by "plural.group"
-	unseen      map[string]unseen     // by "plural.group"; what cannot be seen, and why
-	groups      map[string]bool       // API groups that are served
-	stale       map[string]bool       // APIServices whose group our own discovery cannot read
-	interned    map[string]any        // strings that recur, boxed once
-	backends    map[string]*backend   // Services that something refers to, by "namespace/name"
-	services    map[string]service    // by "namespace/name"
-	slices      map[string]slice      // EndpointSlices, by "namespace/name"
-	matches     map[string]*match     // workloads that a catalog entry means, by entry
-	readyImages map[string]int        // ready pods by image name
-	workloads   map[string]workload   // by "Kind/namespace/name"
-	accounts    map[string]*account   // service accounts, by "namespace/name"
-	running     map[string]runningPod // pods, by "namespace/name"
-	roles       map[string][]grant    // by "namespace/name", "" for cluster roles
-	bindings    map[string]binding    // by "namespace/name", "" for cluster role bindings
-	grantees    map[string][]grantee  // who may update a resource, by "plural.group"
+	resources   map[string]*resource                    // by "plural.group"
+	unseen      map[string]unseen                       // by "plural.group"; what cannot be seen, and why
+	groups      map[string]bool                         // API groups that are served
+	stale       map[string]bool                         // APIServices whose group our own discovery cannot read
+	interned    map[string]any                          // strings that recur, boxed once
+	backends    map[string]*backend                     // Services that something refers to, by "namespace/name"
+	services    map[string]service                      // by "namespace/name"
+	slices      map[string]slice                        // EndpointSlices, by "namespace/name"
+	templates   map[string]map[string]map[string]string // labels of the pods of workloads, by namespace and "resource/name"
+	matches     map[string]*match                       // workloads that a catalog entry means, by entry
+	readyImages map[string]int                          // ready pods by image name
+	workloads   map[string]workload                     // by "Kind/namespace/name"
+	accounts    map[string]*account                     // service accounts, by "namespace/name"
+	running     map[string]runningPod                   // pods, by "namespace/name"
+	roles       map[string][]grant                      // by "namespace/name", "" for cluster roles
+	bindings    map[string]binding                      // by "namespace/name", "" for cluster role bindings
+	grantees    map[string][]grantee                    // who may update a resource, by "plural.group"
 	verdicts    map[verdictKey]*verdict
 	clouds      map[string]bool // nodes that a cloud provider runs
 	snapshot    bool            // read from a file: the document is all there is
@@ -86,6 +87,7 @@ func NewWorld(options Options) *World {
 		backends:        map[string]*backend{},
 		services:        map[string]service{},
 		slices:          map[string]slice{},
+		templates:       map[string]map[string]map[string]string{},
 		matches:         map[string]*match{},
 		readyImages:     map[string]int{},
 		workloads:       map[string]workload{},

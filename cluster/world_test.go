@@ -295,7 +295,7 @@ func randomObject(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	}
 	finalizers := pick("[]", "[]", "[one.io/f]", "[one.io/f, two.io/f]", "[kubernetes.io/pvc-protection]")
 	var text string
-	switch rng.IntN(10) {
+	switch rng.IntN(12) {
 	case 0:
 		text = fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: %s, finalizers: %s, ownerReferences: %s}}", name, ns, finalizers, owned("ReplicaSet", "Deployment"))
 	case 1:
@@ -317,6 +317,10 @@ func randomObject(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 		text = fmt.Sprintf("{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: %s}, webhooks: [{name: w.x.io, clientConfig: {service: {namespace: %s, name: %s}}, sideEffects: None, admissionReviewVersions: [v1]}]}", name, ns, pick("x", "v"))
 	case 9:
 		text = fmt.Sprintf("{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: x, namespace: %s, uid: ReplicaSet-%s-%s, finalizers: %s, ownerReferences: %s}}", ns, ns, pick("1", "2"), finalizers, owned("Deployment"))
+	case 10:
+		text = fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {name: %s, namespace: %s}, spec: {selector: {app: %s}}}", pick("x", "v"), ns, pick("x", "v"))
+	case 11:
+		text = fmt.Sprintf("{apiVersion: apps/v1, kind: %s, metadata: {name: %s, namespace: %s}, spec: {template: {metadata: {labels: {app: %s}}, spec: {containers: [{name: c, image: i}]}}}}", pick("Deployment", "DaemonSet"), name, ns, pick("x", "v"))
 	}
 	return objects(t, text)[0]
 }

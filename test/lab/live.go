@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -83,20 +84,99 @@ func release(ctx context.Context, objects dynamic.ResourceInterface, name, final
 // returns the certificate authority for its caBundle. For what must be there
 // before it listens, such as the caBundle of a webhook, see CABundle.
 func (l *Lab) Serve(ctx context.Context, namespace, service string, handler http.Handler) (caBundle []byte, err error) {
-	address, err := l.ClusterIP(ctx, namespace, service)
+	address, pair, err := l.serving(ctx, namespace, service)
 	if err != nil {
 		return nil, err
+	}
+	if err := l.serve(ctx, address, pair, handler); err != nil {
+		return nil, fmt.Errorf("serve Service %s/%s: %w", namespace, service, err)
+	}
+	return l.CABundle(), nil
+}
+
+// ServeEndpoints is Serve for as long as the Service has endpoints, as it is
+// behind kube-proxy: it listens while one is ready or, where all are
+// terminating, one still serves (KEP-1669), and hangs up when the last is gone.
+// It returns once it listens: there must be an endpoint within 20 s.
+func (l *Lab) ServeEndpoints(ctx context.Context, namespace, service string, handler http.Handler) error {
+	address, pair, err := l.serving(ctx, namespace, service)
+	if err != nil {
+		return err
+	}
+	client, err := l.Client()
+	if err != nil {
+		return err
+	}
+	listening := func() bool {
+		slices, err := client.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
+		if err != nil {
+			return true // it says nothing about the backend
+		}
+		for _, slice := range slices.Items {
+			for _, e := range slice.Endpoints {
+				if c := e.Conditions; c.Ready == nil || *c.Ready || c.Serving != nil && *c.Serving {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	var hangUp context.CancelFunc
+	update := func() error {
+		switch up := listening(); {
+		case up && hangUp == nil:
+			serving, cancel := context.WithCancel(ctx)
+			if err := l.serve(serving, address, pair, handler); err != nil {
+				cancel()
+				return err
+			}
+			hangUp = cancel
+		case !up && hangUp != nil:
+			hangUp()
+			hangUp = nil
+		}
+		return nil
+	}
+	err = l.Await(ctx, 20*time.Second, "an endpoint of Service "+namespace+"/"+service, func(context.Context) (bool, error) {
+		err := update()
+		return hangUp != nil, err
+	})
+	if err != nil {
+		return err
+	}
+	go func() {
+		ticker := time.NewTicker(100 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				_ = update() // the next round tries again
+			}
+		}
+	}()
+	return nil
+}
+
+// serving is the address of a Service, and a certificate for what listens there.
+func (l *Lab) serving(ctx context.Context, namespace, service string) (address string, pair tls.Certificate, err error) {
+	if address, err = l.ClusterIP(ctx, namespace, service); err != nil {
+		return "", pair, err
 	}
 	certPEM, keyPEM, err := l.clients.issue(service, nil, serviceNames(namespace, service), address)
 	if err != nil {
-		return nil, err
+		return "", pair, err
 	}
-	pair, err := tls.X509KeyPair(certPEM, keyPEM)
-	if err != nil {
-		return nil, err
-	}
+	pair, err = tls.X509KeyPair(certPEM, keyPEM)
+	return address, pair, err
+}
+
+// serve answers HTTPS on port 443 of an address until ctx ends.
+func (l *Lab) serve(ctx context.Context, address string, pair tls.Certificate, handler http.Handler) error {
 	var listener net.Listener
-	err = l.Await(ctx, 10*time.Second, "the address of Service "+namespace+"/"+service, func(ctx context.Context) (bool, error) {
+	err := l.Await(ctx, 10*time.Second, "port 443 of "+address, func(ctx context.Context) (bool, error) {
+		var err error
 		listener, err = new(net.ListenConfig).Listen(ctx, "tcp", address+":443")
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return false, nil // the one before is on its way out
@@ -104,7 +184,7 @@ func (l *Lab) Serve(ctx context.Context, namespace, service string, handler http
 		return err == nil, err
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	server := &http.Server{
 		Handler:   handler,
@@ -113,7 +193,7 @@ func (l *Lab) Serve(ctx context.Context, namespace, service string, handler http
 	}
 	go server.ServeTLS(listener, "", "") //nolint:errcheck // ends with ctx
 	context.AfterFunc(ctx, func() { server.Close() })
-	return l.CABundle(), nil
+	return nil
 }
 
 // CABundle is the authority of whatever Serve serves, in PEM.

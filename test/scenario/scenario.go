@@ -85,10 +85,10 @@ type Live struct {
 	Nodes []Node `json:"nodes,omitempty"`
 	// Controllers remove a finalizer from what is being deleted.
 	Controllers []Controller `json:"controllers,omitempty"`
-	// APIs serve an API group from a Service.
+	// APIs serve an API group from a Service, while it has endpoints.
 	APIs []API `json:"apis,omitempty"`
-	// Webhooks allow everything, from a Service; "$CA" among the objects is
-	// their caBundle.
+	// Webhooks allow everything, from a Service, while it has endpoints; "$CA"
+	// among the objects is their caBundle.
 	Webhooks []Webhook `json:"webhooks,omitempty"`
 }
 
@@ -357,13 +357,13 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 		if gvr == nil {
 			return fmt.Errorf("api %q: want PLURAL.VERSION.GROUP", api.Resource)
 		}
-		if _, err := g.Serve(ctx, namespace, service, lab.ExtensionAPI(gvr.Group, gvr.Version, gvr.Resource, api.Kind, "get", "list")); err != nil {
+		if err := g.ServeEndpoints(ctx, namespace, service, lab.ExtensionAPI(gvr.Group, gvr.Version, gvr.Resource, api.Kind, "get", "list")); err != nil {
 			return err
 		}
 	}
 	for _, hook := range s.Live.Webhooks {
 		namespace, service, _ := strings.Cut(hook.Service, "/")
-		if _, err := g.Serve(ctx, namespace, service, lab.Allow()); err != nil {
+		if err := g.ServeEndpoints(ctx, namespace, service, lab.Allow()); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,97 @@
+# METADATA
+# title: Aggregated API loses its backend
+# description: >-
+#   A Service that an APIService refers to goes, and the APIService stays: it is
+#   cluster-scoped. From then on the namespace controller cannot discover every API, so
+#   that no namespace can finish. That includes the namespace of the Service itself if
+#   it does not finish in the pass that deletes the Service: content with finalizers
+#   is never gone that soon, while pods are deleted in a pass before.
+# related_resources:
+#   - ref: https://github.com/prometheus-operator/kube-prometheus/issues/275
+#     description: A namespace that holds an adapter sticks on its own APIService.
+#   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/namespace/deletion/namespaced_resources_deleter.go
+#     description: The namespace controller's passes.
+#   - ref: https://github.com/kubernetes/kube-aggregator/blob/v0.36.3/pkg/apiserver/handler_discovery.go
+#     description: When discovery of an aggregated API is read again.
+# custom:
+#   id: apiservice-backend-removed
+#   severity: high
+#   triggers: [delete]
+#   remedy: >-
+#     Delete the APIService first: that removes no data, and what stays of its
+#     software goes with the namespace. If it is too late, delete it then, and every
+#     waiting namespace finishes by itself. Forcing a namespace instead leaves its
+#     content as orphans.
+#   limits: >-
+#     Pods that go while others keep the namespace: whether discovery notices in
+#     time is chance. The pods of a Deployment deleted with their owner orphaned,
+#     and Services whose endpoints are kept by hand.
+package termguard.apiservice_backend_removed
+
+import data.termguard.lib
+
+# What has finalizers is still there after the pass that deletes the Service.
+deny contains finding(name, service, msg) if {
+	count(later) > 0
+	some name, service in lost
+	msg := sprintf("APIService %s is served from this namespace, which cannot finish without it", [name])
+}
+
+warn contains finding(name, service, msg) if {
+	lib.deletes_namespace
+	count(later) == 0
+	some name, service in lost
+	msg := sprintf("APIService %s is served from this namespace: with that gone, no other can finish deleting", [name])
+}
+
+warn contains finding(name, service, msg) if {
+	not lib.deletes_namespace
+	some name, service in lost
+	msg := sprintf("APIService %s is served from here: with this gone, no namespace can finish deleting", [name])
+}
+
+# lost are the APIServices that work now, and whose backend goes with the target.
+lost[name] := service if {
+	lib.deleting
+	some name, service in data.cluster.apiservices
+	[service.available, service.stale, service.listError] == ["True", false, ""]
+	goes(service)
+}
+
+goes(service) if {
+	lib.deletes_namespace
+	service.service.namespace == lib.name
+}
+
+goes(service) if {
+	lib.resource == "services"
+	service.service == {"namespace": lib.namespace, "name": lib.name}
+}
+
+goes(service) if {
+	service.service.namespace == lib.namespace
+	service.backend.workloads == [{"resource": lib.resource, "name": lib.name}]
+}
+
+# later is what holds the namespace beyond the pass that deletes its Services.
+# Pods go in a pass before.
+later contains resource if {
+	lib.deletes_namespace
+	some resources in data.cluster.finalized[lib.name]
+	some resource, _ in resources
+	resource != "pods"
+}
+
+finding(name, service, msg) := {
+	"msg": msg,
+	"objects": [{"resource": "apiservices.apiregistration.k8s.io", "namespace": "", "name": name}],
+	"evidence": array.concat(
+		[sprintf("it is served by Service %s/%s, which goes", [service.service.namespace, service.service.name])],
+		[sprintf("this namespace holds %s with finalizers, which outlast the Service", [resource]) | some resource in later],
+	),
+	"steps": [{
+		"kind": "remove",
+		"do": sprintf("Delete the APIService %s before what serves it: that removes no data.", [name]),
+		"command": sprintf("kubectl delete apiservices.apiregistration.k8s.io %s", [name]),
+	}],
+}

@@ -1,0 +1,120 @@
+package termguard.apiservice_backend_removed_test
+
+import data.termguard.apiservice_backend_removed as policy
+
+found := {"deny": policy.deny, "warn": policy.warn}
+
+nothing := {"deny": set(), "warn": set()}
+
+delete(group, resource, namespace, name) := {"request": {
+	"operation": "DELETE",
+	"resource": {"group": group, "version": "v1", "resource": resource},
+	"name": name,
+	"namespace": namespace,
+}}
+
+delete_namespace := delete("", "namespaces", "monitoring", "monitoring")
+
+adapter := "v1beta1.metrics.k8s.io"
+
+service(changes) := {adapter: object.union(
+	{
+		"group": "metrics.k8s.io",
+		"version": "v1beta1",
+		"service": {"namespace": "monitoring", "name": "adapter"},
+		"backend": {"state": "up", "reason": "", "workloads": [{"resource": "deployments.apps", "name": "server"}]},
+		"available": "True",
+		"reason": "Passed",
+		"message": "all checks passed",
+		"stale": false,
+		"listError": "",
+	},
+	changes,
+)}
+
+finalized(resource) := {"monitoring": {"x.io/f": {resource: {"": {"count": 1}}}}}
+
+finding(msg, evidence) := {
+	"msg": sprintf("APIService v1beta1.metrics.k8s.io is served from %s", [msg]),
+	"objects": [{"resource": "apiservices.apiregistration.k8s.io", "namespace": "", "name": adapter}],
+	"evidence": array.concat(["it is served by Service monitoring/adapter, which goes"], evidence),
+	"steps": [{
+		"kind": "remove",
+		"do": "Delete the APIService v1beta1.metrics.k8s.io before what serves it: that removes no data.",
+		"command": "kubectl delete apiservices.apiregistration.k8s.io v1beta1.metrics.k8s.io",
+	}],
+}
+
+test_content_with_finalizers_outlasts_the_service if {
+	got := found with input as delete_namespace
+		with data.cluster.apiservices as service({})
+		with data.cluster.finalized as finalized("widgets.x.io")
+	got == {
+		"deny": {finding(
+			"this namespace, which cannot finish without it",
+			["this namespace holds widgets.x.io with finalizers, which outlast the Service"],
+		)},
+		"warn": set(),
+	}
+}
+
+test_the_rest_goes_in_time if {
+	every resource in ["pods", ""] {
+		got := found with input as delete_namespace
+			with data.cluster.apiservices as service({})
+			with data.cluster.finalized as {k: v | some k, v in finalized("pods"); resource != ""}
+		got == {
+			"deny": set(),
+			"warn": {finding("this namespace: with that gone, no other can finish deleting", [])},
+		}
+	}
+}
+
+test_service_or_the_only_workload_behind_it if {
+	every request in [
+		delete("", "services", "monitoring", "adapter"),
+		delete("apps", "deployments", "monitoring", "server"),
+	] {
+		got := found with input as request with data.cluster.apiservices as service({})
+		got == {
+			"deny": set(),
+			"warn": {finding("here: with this gone, no namespace can finish deleting", [])},
+		}
+	}
+}
+
+test_something_else if {
+	every request in [
+		delete("", "namespaces", "other", "other"),
+		delete("", "services", "other", "adapter"),
+		delete("", "services", "monitoring", "other"),
+		delete("apps", "deployments", "monitoring", "other"),
+		delete("apps", "statefulsets", "monitoring", "server"),
+		delete("apps", "deployments", "other", "server"),
+	] {
+		got := found with input as request with data.cluster.apiservices as service({})
+		got == nothing
+	}
+}
+
+test_another_workload_remains if {
+	got := found with input as delete("apps", "deployments", "monitoring", "server")
+		with data.cluster.apiservices as service({"backend": {"workloads": [
+			{"resource": "deployments.apps", "name": "other"},
+			{"resource": "deployments.apps", "name": "server"},
+		]}})
+	got == nothing
+}
+
+test_broken_already if {
+	every change in [{"available": "False"}, {"stale": true}, {"listError": "503"}] {
+		got := found with input as delete_namespace with data.cluster.apiservices as service(change)
+		got == nothing
+	}
+}
+
+test_update if {
+	update := {"request": object.union(delete_namespace.request, {"operation": "UPDATE"})}
+	got := found with input as update with data.cluster.apiservices as service({})
+	got == nothing
+}
