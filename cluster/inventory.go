@@ -213,13 +213,17 @@ func (w *World) Apply(res Resource, obj runtime.Object, added bool) error {
 		return nil // dropped meanwhile
 	}
 	key := types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}
-	if added {
-		w.count(r, key.Namespace, 1)
+	if res != eventsResource {
+		if added {
+			w.count(r, key.Namespace, 1)
+		}
+		w.hold(r, key, m, specFinalizers(obj))
+		w.link(r, key, m)
 	}
-	w.hold(r, key, m, specFinalizers(obj))
-	w.link(r, key, m)
 	if w.keep(obj) {
 		r.kept[key] = r.generation
+	} else {
+		delete(r.kept, key)
 	}
 	return nil
 }
@@ -237,7 +241,9 @@ func (w *World) Remove(res Resource, obj runtime.Object) error {
 		return nil
 	}
 	key := types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}
-	w.count(r, key.Namespace, -1)
+	if res != eventsResource {
+		w.count(r, key.Namespace, -1)
+	}
 	w.release(r, key)
 	w.unlink(r, key)
 	if _, kept := r.kept[key]; kept {

@@ -46,12 +46,14 @@ const (
 	initialLists = 10
 	// pageSize bounds how many objects one page of a list holds.
 	pageSize = 500
+	// maxEventPages bounds how many pages of events are read.
+	maxEventPages = 20
 )
 
 // unwatched resources are left out of the inventory, by decision: their objects
 // come and go by the thousand and practically never carry finalizers. See
-// docs/limits.md.
-var unwatched = sets.New("events", "events.events.k8s.io", "leases.coordination.k8s.io")
+// docs/limits.md. Of events, see there, some are read as evidence.
+var unwatched = sets.New("events.events.k8s.io", "leases.coordination.k8s.io")
 
 // Live keeps a World up to date with a cluster.
 type Live struct {
@@ -362,7 +364,11 @@ type source interface {
 
 func (l *Live) source(res Resource, namespace string) source {
 	if isTyped(res.GroupResource()) {
-		return typedSource{l.rest[res.GroupVersion()], res.Resource}
+		s := typedSource{client: l.rest[res.GroupVersion()], resource: res.Resource}
+		if res == eventsResource {
+			s.selector = eventSelector
+		}
+		return s
 	}
 	if res.Namespaced {
 		return metadataSource{l.metadata.Resource(res.GroupVersionResource).Namespace(namespace)}
@@ -373,14 +379,16 @@ func (l *Live) source(res Resource, namespace string) source {
 type typedSource struct {
 	client   rest.Interface
 	resource string
+	selector string // of fields
 }
 
 func (s typedSource) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	options.FieldSelector = s.selector
 	return s.client.Get().Resource(s.resource).VersionedParams(&options, metav1.ParameterCodec).Do(ctx).Get()
 }
 
 func (s typedSource) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	options.Watch = true
+	options.Watch, options.FieldSelector = true, s.selector
 	return s.client.Get().Resource(s.resource).VersionedParams(&options, metav1.ParameterCodec).Watch(ctx)
 }
 
@@ -459,7 +467,7 @@ func (l *Live) list(ctx context.Context, f *feed) (version string, w watch.Inter
 
 func (l *Live) pages(ctx context.Context, f *feed) (version string, err error) {
 	options := metav1.ListOptions{Limit: pageSize}
-	for {
+	for page := 1; ; page++ {
 		list, err := f.source.List(ctx, options)
 		if err != nil {
 			return "", err
@@ -471,7 +479,7 @@ func (l *Live) pages(ctx context.Context, f *feed) (version string, err error) {
 		if err != nil {
 			return "", err
 		}
-		if options.Continue = m.GetContinue(); options.Continue == "" {
+		if options.Continue = m.GetContinue(); options.Continue == "" || f.Resource == eventsResource && page == maxEventPages {
 			return m.GetResourceVersion(), nil
 		}
 	}

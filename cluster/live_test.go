@@ -231,7 +231,7 @@ func TestWantedResources(t *testing.T) {
 	for name, f := range got {
 		versions[name] = f.Version
 	}
-	want := map[string]string{"pods": "v1", "configmaps": "v1", "widgets.x.io": "v2", "gadgets.x.io": "v1alpha1"}
+	want := map[string]string{"pods": "v1", "events": "v1", "configmaps": "v1", "widgets.x.io": "v2", "gadgets.x.io": "v1alpha1"}
 	if diff := cmp.Diff(want, versions); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

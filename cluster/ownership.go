@@ -70,6 +70,7 @@ func (w *World) Settle() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.refreshBlocked()
+	w.settleLeaving()
 	if w.grantsDirty {
 		w.grantsDirty = false
 		w.ownersDirty = true

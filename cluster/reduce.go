@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,6 +50,15 @@ func (w *World) keep(obj runtime.Object) bool {
 		w.keepPod(o)
 	case *corev1.Node:
 		w.keepNode(o)
+	case *corev1.Event:
+		return w.keepEvent(o)
+	case *corev1.PersistentVolume:
+		w.keepVolume(o)
+	case *storagev1.CSINode:
+		w.keepCSINode(o)
+	case *storagev1.CSIDriver:
+		child(w.doc, "csidrivers")[o.Name] = map[string]any{"attachRequired": ptrOr(o.Spec.AttachRequired, true)}
+		w.ownersDirty = true
 	case *corev1.Service:
 		w.keepService(o)
 	case *discoveryv1.EndpointSlice:
@@ -112,8 +122,18 @@ func (w *World) forget(res Resource, key types.NamespacedName) {
 	case "nodes":
 		prune(w.doc, "nodes", key.Name)
 		prune(w.doc, "notReady", key.Name)
+		prune(w.doc, "buggy", key.Name)
 		w.restrand(key.Name)
 		delete(w.clouds, key.Name)
+		w.ownersDirty = true
+	case eventsResource.String():
+		w.forgetEvent(key)
+	case "persistentvolumes":
+		w.forgetVolume(key.Name)
+	case "csinodes.storage.k8s.io":
+		w.forgetCSINode(key.Name)
+	case "csidrivers.storage.k8s.io":
+		prune(w.doc, "csidrivers", key.Name)
 		w.ownersDirty = true
 	case "services":
 		w.forgetService(name)
@@ -192,6 +212,9 @@ func (w *World) keepPod(pod *corev1.Pod) {
 	if len(pod.Finalizers) > 0 {
 		facts["finalizers"] = anys(pod.Finalizers)
 	}
+	if found := hazards(pod); len(found) > 0 {
+		facts["hazards"] = anys(found)
+	}
 	if controller := metav1.GetControllerOf(pod); controller != nil {
 		facts["owner"] = map[string]any{"kind": w.intern(controller.Kind), "name": controller.Name}
 	}
@@ -202,6 +225,8 @@ func (w *World) keepPod(pod *corev1.Pod) {
 	}
 	w.runPod(key, pod)
 	w.strand(key, pod.Spec.NodeName)
+	w.leave(pod)
+	w.mount(key, pod)
 }
 
 // podIndexes are the groups that a pod is found by.
@@ -216,7 +241,13 @@ func podIndexes(pod *corev1.Pod) [][]string {
 		// (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).
 		if grace := stopSeconds(pod); grace > 0 {
 			paths = append(paths, []string{"podsByNode", pod.Namespace, pod.Spec.NodeName}, []string{"podsByGrace", pod.Namespace, strconv.FormatInt(grace, 10)})
+			for _, hazard := range hazards(pod) {
+				paths = append(paths, []string{"hazards", pod.Namespace, hazard, pod.Spec.NodeName})
+			}
 		}
+	}
+	if dir, ok := registrar(pod); ok {
+		paths = append(paths, []string{"registrars", pod.Spec.NodeName, dir, pod.Namespace})
 	}
 	// Even a finished pod holds its claims, if a node ran it
 	// (pkg/controller/volume/pvcprotection/pvc_protection_controller.go).
@@ -257,6 +288,8 @@ func graceSeconds(pod *corev1.Pod) int64 {
 
 func (w *World) forgetPod(key types.NamespacedName) {
 	w.stopPod(key)
+	w.stay(key)
+	w.unmount(key)
 	for _, path := range w.podPaths[key] {
 		if w.unindex(key.Name, path...); path[0] == "owners" {
 			w.chain(types.UID(path[1]))
@@ -288,6 +321,15 @@ func (w *World) keepNode(node *corev1.Node) {
 		"taints":       taints,
 		"kubelet":      node.Status.NodeInfo.KubeletVersion,
 		"runtime":      node.Status.NodeInfo.ContainerRuntimeVersion,
+	}
+	if full := pressure(node, corev1.NodeDiskPressure); full != nil {
+		facts["diskPressure"] = full
+	}
+	if bugs := nodeBugs(node); len(bugs) > 0 {
+		facts["bugs"] = bugs
+		child(w.doc, "buggy")[node.Name] = facts
+	} else {
+		prune(w.doc, "buggy", node.Name)
 	}
 	child(w.doc, "nodes")[node.Name] = facts
 	_, wasNotReady := child(w.doc, "notReady")[node.Name]

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,7 +21,7 @@ import (
 var scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme, discoveryv1.AddToScheme,
+		corev1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme, discoveryv1.AddToScheme, storagev1.AddToScheme,
 		admissionv1.AddToScheme, apiextensionsv1.AddToScheme, aggregation.AddToScheme,
 	} {
 		utilruntime.Must(add(s))
@@ -48,7 +49,16 @@ var typed = []Resource{
 	{admissionv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"), false},
 	{apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), false},
 	{aggregation.SchemeGroupVersion.WithResource("apiservices"), false},
+	{corev1.SchemeGroupVersion.WithResource("persistentvolumes"), false},
+	{storagev1.SchemeGroupVersion.WithResource("csidrivers"), false},
+	{storagev1.SchemeGroupVersion.WithResource("csinodes"), false},
+	{storagev1.SchemeGroupVersion.WithResource("volumeattachments"), false},
+	eventsResource,
 }
+
+// eventsResource is read whole, but of them only what tells of trouble on a node, and
+// they do not count as content of a namespace.
+var eventsResource = Resource{corev1.SchemeGroupVersion.WithResource("events"), true}
 
 func isTyped(gr schema.GroupResource) bool {
 	return slices.ContainsFunc(typed, func(r Resource) bool { return r.GroupResource() == gr })

@@ -69,6 +69,11 @@ type World struct {
 	hooks           map[string]*hook                    // webhooks that refuse when their backend is down, as keyed in the facts
 	namespaceLabels map[string]map[string]string        // by namespace
 	touched         map[string]bool                     // namespaces whose contents changed since the last Settle
+	left            map[types.NamespacedName]leaving    // pods that their kubelet has to finish with
+	leaving         map[leavingGroup]map[types.NamespacedName]leaving
+	leavingDirty    map[leavingGroup]bool // since the last Settle
+	symptoms        symptoms
+	storage         storage
 
 	ownersDirty, grantsDirty, hooksDirty bool
 }
@@ -104,10 +109,16 @@ func NewWorld(options Options) *World {
 		indexed:         map[string]*group{},
 		podPaths:        map[types.NamespacedName][][]string{},
 		touched:         map[string]bool{},
+		left:            map[types.NamespacedName]leaving{},
+		leaving:         map[leavingGroup]map[types.NamespacedName]leaving{},
+		leavingDirty:    map[leavingGroup]bool{},
+		symptoms:        newSymptoms(),
+		storage:         newStorage(),
 	}
 	for _, key := range []string{
 		"apiservices", "webhooks", "admissionpolicies", "crds", "namespaces", "finalized", "finalizers", "counts",
 		"pods", "podsByNode", "podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage", "owners", "version", "blocked",
+		"leaving", "symptoms", "hazards", "csinodes", "driverless", "buggy", "registrars",
 	} {
 		w.doc[key] = map[string]any{}
 	}

@@ -190,6 +190,12 @@ func TestIncremental(t *testing.T) {
 	incremental(t, 50, randomObject)
 }
 
+// TestIncrementalNodes is the same for what nodes show of trouble: pods that
+// leave, events, CSI drivers.
+func TestIncrementalNodes(t *testing.T) {
+	incremental(t, 100, randomTrouble)
+}
+
 // TestIncrementalOwners is the same for the dependents of owners: chains of
 // objects that block each other's deletion, on nodes that come and go.
 func TestIncrementalOwners(t *testing.T) {
@@ -350,6 +356,36 @@ func randomDependent(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 			meta(pick("x", "z"), "Pod", "ReplicaSet", pick("[]", "[one.io/f]")), pick("n1", "n1", "n2", `""`), pick("Running", "Running", "Succeeded"))
 	case 6, 7:
 		text = fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: %s}, status: {conditions: [{type: Ready, status: %q}]}}", pick("n1", "n2"), pick("True", "Unknown", "Unknown"))
+	}
+	return objects(t, text)[0]
+}
+
+// randomTrouble is a pod that may leave its node, with volumes, hazards or the
+// sidecar of a CSI driver; a volume, a node, a CSINode or an event.
+func randomTrouble(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
+	pick := func(options ...string) string { return options[rng.IntN(len(options))] }
+	ns, name, node := pick("a", "b"), pick("x", "v", "z"), pick("n1", "n2")
+	var text string
+	switch rng.IntN(10) {
+	case 0, 1, 2, 3:
+		meta := pick("", ", deletionTimestamp: 1970-01-01T00:00:10Z, deletionGracePeriodSeconds: 30", ", deletionTimestamp: 1970-01-01T00:00:05Z, deletionGracePeriodSeconds: 0")
+		volume := pick("persistentVolumeClaim: {claimName: c1}", "csi: {driver: d1}", "ephemeral: {}", "emptyDir: {}")
+		container := pick("{name: c, image: i}", "{name: c, image: x/csi-node-driver-registrar:v2, args: [--kubelet-registration-path=/p/d1/csi.sock]}",
+			"{name: c, image: i, args: [chattr +i /v/f], securityContext: {privileged: true}, volumeMounts: [{name: v, mountPath: /v, mountPropagation: Bidirectional}]}")
+		text = fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: %s%s}, spec: {nodeName: %s, volumes: [{name: v, %s}], containers: [%s]}, status: {phase: %s}}",
+			name, ns, meta, pick("n1", "n2", `""`), volume, container, pick("Running", "Running", "Pending", "Failed"))
+	case 4, 5:
+		text = fmt.Sprintf("{apiVersion: v1, kind: PersistentVolume, metadata: {name: %s}, spec: {csi: {driver: %s, volumeHandle: h}, claimRef: {namespace: %s, name: %s}}, status: {phase: %s}}",
+			pick("pv1", "pv2"), pick("d1", "d2"), ns, pick("c1", name+"-v"), pick("Bound", "Bound", "Released"))
+	case 6:
+		text = fmt.Sprintf("{apiVersion: storage.k8s.io/v1, kind: CSINode, metadata: {name: %s}, spec: {drivers: [%s]}}", node, pick("", "{name: d1, nodeID: i}", "{name: d2, nodeID: i}, {name: d1, nodeID: i}"))
+	case 7:
+		text = fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: %s}, status: {conditions: [{type: DiskPressure, status: %q}], nodeInfo: {kubeletVersion: %s, containerRuntimeVersion: %q}}}", node, pick("True", "False"), pick("v1.36.3", "v1.8.4"), pick("docker://17.3.2", "containerd://2.2.0"))
+	case 8:
+		text = fmt.Sprintf("{apiVersion: v1, kind: Event, metadata: {name: %s, namespace: %s}, involvedObject: {kind: Pod, namespace: %[2]s, name: %s}, reason: %s, count: %s, lastTimestamp: 1970-01-01T00:00:0%sZ, source: {component: kubelet, host: %s}}",
+			name, ns, pick("x", "v"), pick("FailedKillPod", "Killing", "Pulled"), pick("1", "9"), pick("1", "2"), node)
+	case 9:
+		text = fmt.Sprintf("{apiVersion: storage.k8s.io/v1, kind: CSIDriver, metadata: {name: %s}, spec: {attachRequired: %s}}", pick("d1", "d2"), pick("true", "false"))
 	}
 	return objects(t, text)[0]
 }

@@ -17,7 +17,8 @@ var ownerResources = []string{
 // unseen are the hidden resources that the answer to a request depends on: for
 // a namespace everything that may be in it and what blocks every namespace or
 // its pods; for another object its own kind, a pod's node, and, where it has
-// finalizers, what tells who removes them.
+// finalizers, what tells who removes them. Events are evidence that comes on
+// top: most clusters are fine without, so nothing depends on them.
 func unseen(input, doc map[string]any) []string {
 	hidden, _ := doc["unseen"].([]any)
 	if len(hidden) == 0 {
@@ -35,7 +36,7 @@ func unseen(input, doc map[string]any) []string {
 		matters := resource == target
 		switch target {
 		case "namespaces":
-			matters = matters || namespaced || resource == "nodes" || resource == "apiservices.apiregistration.k8s.io"
+			matters = matters || namespaced && resource != "events" || resource == "nodes" || resource == "apiservices.apiregistration.k8s.io"
 		case "pods":
 			matters = matters || resource == "nodes"
 		}
