@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+
+	"github.com/termguard/termguard/cluster/catalog"
 )
 
 // Options are what a run looks at. The zero value finds nothing to lint.
@@ -41,6 +43,8 @@ type Options struct {
 	// Owners declares who removes a finalizer, by finalizer, as in
 	// cluster.Options.
 	Owners map[string]string
+	// Catalog of known finalizers. Defaults to the one in the binary.
+	Catalog *catalog.Catalog
 }
 
 // ErrNothing is returned where there is nothing to lint.

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -82,23 +83,31 @@ func newPolicyExplain() *cobra.Command {
 			if at < 0 {
 				return fmt.Errorf("there is no policy %q%s (see: termguard policy list)", args[0], nearest.Hint(args[0], idsOf(set)))
 			}
-			p, out := all[at], c.OutOrStdout()
-			fmt.Fprintf(out, "%s: %s\n", p.ID, p.Title)
-			fmt.Fprintf(out, "severity %s, asked on %s\n", p.Severity, triggers(p))
-			for _, part := range []struct{ title, text string }{
-				{"What hangs", p.Description}, {"The way out", p.Remedy}, {"What it cannot see", p.Limits},
-			} {
-				fmt.Fprintf(out, "\n%s\n%s\n", part.title, wrap(part.text))
-			}
-			fmt.Fprintln(out, "\nSources")
-			for _, r := range p.RelatedResources {
-				fmt.Fprintf(out, "  %s %s\n", r.Ref, r.Description)
-			}
+			explain(c.OutOrStdout(), all[at])
 			return nil
 		},
 	}
 	settings.addPolicies(c.Flags())
 	return c
+}
+
+// explain writes what the METADATA of a policy says.
+func explain(out io.Writer, p policies.Policy) {
+	fmt.Fprintf(out, "%s: %s\n", p.ID, p.Title)
+	asked := ""
+	if len(p.Triggers) > 0 {
+		asked = ", asked on " + triggers(p)
+	}
+	fmt.Fprintf(out, "severity %s%s\n", p.Severity, asked)
+	for _, part := range []struct{ title, text string }{
+		{"What hangs", p.Description}, {"The way out", p.Remedy}, {"What it cannot see", p.Limits},
+	} {
+		fmt.Fprintf(out, "\n%s\n%s\n", part.title, wrap(part.text))
+	}
+	fmt.Fprintln(out, "\nSources")
+	for _, r := range p.RelatedResources {
+		fmt.Fprintf(out, "  %s %s\n", r.Ref, r.Description)
+	}
 }
 
 // wrap fills lines of at most 80 characters, two of them in front.

@@ -28,13 +28,22 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	switch err := root.ExecuteContext(ctx); {
+	err := root.ExecuteContext(ctx)
+	code := exitCode(err)
+	if code == exitFailed {
+		fmt.Fprintf(stderr, "termguard: %v\n", err)
+	}
+	return code
+}
+
+// exitCode of a command that ended so.
+func exitCode(err error) int {
+	switch {
 	case err == nil:
 		return 0
 	case errors.Is(err, errFound):
 		return exitFound
 	default:
-		fmt.Fprintf(stderr, "termguard: %v\n", err)
 		return exitFailed
 	}
 }
@@ -54,7 +63,7 @@ func newRoot(name string) *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(newCheck(), newWebhook(), newSnapshot(), newPolicy(), newVersion())
+	root.AddCommand(newCheck(), newLint(), newWebhook(), newSnapshot(), newPolicy(), newVersion())
 	return root
 }
 

@@ -5,7 +5,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -32,9 +31,9 @@ type Report struct {
 	Version  string // of termguard
 	// ExitCode of the run.
 	ExitCode int
-	// Rel makes the name of a file that was given by an absolute path
-	// relative to the root of the repository, if it is in it. Formats that
-	// machines read use it. Nil leaves names alone.
+	// Rel makes the name of a file relative to the root of the repository, if
+	// it is in it: those who read SARIF, JUnit and annotations start there. Nil
+	// leaves names alone.
 	Rel func(file string) string
 }
 
@@ -159,7 +158,7 @@ func (r Report) path(file string) string {
 	if file == "-" {
 		return stdin
 	}
-	if r.Rel != nil && filepath.IsAbs(filepath.FromSlash(file)) {
+	if r.Rel != nil {
 		return r.Rel(file)
 	}
 	return strings.TrimPrefix(file, "./")

@@ -51,7 +51,7 @@ func full() Report {
 	findings[0].Evidence = []string{"no Deployment of it is in the files", "its API group example.com is not served"}
 	findings[1].Question, findings[2].Question, findings[3].Question = lint.DeleteNamespace, lint.DeleteSet, lint.ApplyObject
 	findings[4].Question, findings[4].Policy, findings[4].Remedy, findings[4].Object = "", triage.Unused, "Remove the entry.", policies.Object{}
-	rel := func(file string) string { return strings.TrimPrefix(file, "/repo/") }
+	rel := func(file string) string { return strings.TrimPrefix(strings.TrimPrefix(file, "/repo/"), "./") }
 	return Report{
 		Findings:     findings,
 		Fingerprints: lint.Fingerprints(findings, rel),

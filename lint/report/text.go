@@ -94,6 +94,11 @@ func (t Text) source(b *bytes.Buffer, p lint.Place, color string) {
 	fmt.Fprintf(b, "%s %s%s\n", t.paint(faint, strings.Repeat(" ", len(number))+" |"), pad, t.paint(color, "^"+strings.Repeat("~", length-1)))
 }
 
+// Problem is a problem in one line.
+func Problem(p lint.Problem) string {
+	return where(p.Place) + ": cannot be read: " + visible(p.Message)
+}
+
 // where is file:line:col, as editors and terminals understand it.
 func where(p lint.Place) string {
 	file := visible(p.File)

@@ -130,17 +130,29 @@ func Find(dir string) (string, error) {
 			return "", fmt.Errorf("look for %s: %w", FileName, err)
 		}
 		parent := filepath.Dir(dir)
-		if parent == dir || IsRoot(dir) {
+		if parent == dir || isRoot(dir) {
 			return "", nil
 		}
 		dir = parent
 	}
 }
 
-// IsRoot tells whether dir is the root of a git repository or work tree.
-func IsRoot(dir string) bool {
+// isRoot tells whether dir is the root of a git repository or work tree.
+func isRoot(dir string) bool {
 	_, err := os.Lstat(filepath.Join(dir, ".git"))
 	return err == nil
+}
+
+// Root is the root of the repository that dir is in, "" if it is in none.
+func Root(dir string) string {
+	for !isRoot(dir) {
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return ""
+		}
+		dir = parent
+	}
+	return dir
 }
 
 // Load reads the configuration in a file. Relative paths in it are relative to

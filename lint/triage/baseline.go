@@ -83,9 +83,9 @@ func ReadBaseline(in io.Reader) (Baseline, error) {
 	return b, nil
 }
 
-// Compare parts findings into new ones and the number of those that are known.
-// gone is how many that are known were not found.
-func (b Baseline) Compare(findings []lint.Finding, prints []string) (fresh []lint.Finding, known, gone int) {
+// Compare parts findings into new ones, with their fingerprints, and the number
+// of those that are known. gone is how many that are known were not found.
+func (b Baseline) Compare(findings []lint.Finding, prints []string) (fresh []lint.Finding, freshPrints []string, known, gone int) {
 	left := map[string]bool{}
 	for _, k := range b.Findings {
 		left[k.Fingerprint] = true
@@ -96,7 +96,7 @@ func (b Baseline) Compare(findings []lint.Finding, prints []string) (fresh []lin
 			known++
 			continue
 		}
-		fresh = append(fresh, f)
+		fresh, freshPrints = append(fresh, f), append(freshPrints, prints[i])
 	}
-	return fresh, known, len(left)
+	return fresh, freshPrints, known, len(left)
 }

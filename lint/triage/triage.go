@@ -46,7 +46,7 @@ func Policies() []policies.Policy {
 			ID: Unused, Severity: policies.Low, Triggers: []policies.Trigger{}, RelatedResources: how,
 			Title:       "Ignores a finding that is not there",
 			Description: "An annotation, comment or configuration ignores a policy that finds nothing there: the cause is gone, or the entry stands at the wrong place. It would hide the next finding, which nobody has looked at.",
-			Remedy:      "Remove the entry. A comment is about its own line or the one below it, an annotation about its object.",
+			Remedy:      "Remove the entry, or move it: a comment is about the entry that it stands behind, or, on a line of its own, about the one that follows; an annotation is about its object.",
 			Limits:      "A policy that is off, or a file that was not asked about, is not counted as unused.",
 		},
 	}

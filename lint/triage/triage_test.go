@@ -161,7 +161,11 @@ func TestBaseline(t *testing.T) {
 	// One moved, one is gone, one is new.
 	now := []lint.Finding{found("a.yaml", 5, "p-b"), found("b.yaml", 3, "p-a"), found("b.yaml", 4, "p-a")}
 	now[0].Place.Line = 50
-	fresh, known, gone := b.Compare(now, lint.Fingerprints(now, rel))
+	prints := lint.Fingerprints(now, rel)
+	fresh, freshPrints, known, gone := b.Compare(now, prints)
+	if diff := cmp.Diff(prints[2:], freshPrints); diff != "" {
+		t.Errorf("fingerprints: -want, +got:\n%s", diff)
+	}
 	if diff := cmp.Diff([]string{"b.yaml:4 p-a: m"}, say(fresh)); diff != "" || known != 2 || gone != 1 {
 		t.Errorf("known %d, want 2; gone %d, want 1; new: -want, +got:\n%s", known, gone, diff)
 	}
@@ -200,7 +204,7 @@ func FuzzReadBaseline(f *testing.F) {
 		if err != nil {
 			return
 		}
-		fresh, known, _ := b.Compare([]lint.Finding{found("a", 1, "p")}, []string{"a"})
+		fresh, _, known, _ := b.Compare([]lint.Finding{found("a", 1, "p")}, []string{"a"})
 		if len(fresh)+known != 1 {
 			t.Errorf("1 finding became %d new and %d known", len(fresh), known)
 		}

@@ -1,0 +1,96 @@
+package triage
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// repository has a branch "main", and two commits and more on top of it.
+func repository(t *testing.T) (dir string, git func(...string)) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not in PATH: install it to run this test")
+	}
+	dir = t.TempDir()
+	for key, value := range map[string]string{
+		"GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_SYSTEM": os.DevNull,
+		"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.com", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.com",
+	} {
+		t.Setenv(key, value)
+	}
+	git = func(args ...string) {
+		t.Helper()
+		if out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	write := func(name, text string) {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git("init", "-q", "-b", "main")
+	for _, name := range []string{"same.yaml", "sub/changed.yaml", "gone.yaml", "old name.yaml", "edited.yaml", ".gitignore"} {
+		write(name, "a: "+name+"\n")
+	}
+	write(".gitignore", "ignored.yaml\n")
+	git("add", "-A")
+	git("commit", "-qm", "one")
+	git("checkout", "-qb", "topic")
+	write("sub/changed.yaml", "b: 1\n")
+	git("mv", "old name.yaml", "new ü.yaml")
+	git("rm", "-q", "gone.yaml")
+	git("commit", "-qam", "two")
+	git("checkout", "-q", "main")
+	write("same.yaml", "changed on main only\n")
+	git("commit", "-qam", "three")
+	git("checkout", "-q", "topic")
+	write("edited.yaml", "not committed\n")
+	write("sub/new.yaml", "not added\n")
+	write("ignored.yaml", "not wanted\n")
+	return dir, git
+}
+
+func TestChanged(t *testing.T) {
+	dir, git := repository(t)
+	for _, from := range []string{".", "sub"} {
+		got, err := Changed(t.Context(), filepath.Join(dir, from), "main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, name := range []string{"edited.yaml", "new ü.yaml", "sub/changed.yaml", "sub/new.yaml"} {
+			want = append(want, filepath.Join(dir, name))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("from %s: -want, +got:\n%s", from, diff)
+		}
+	}
+	git("checkout", "-q", "--orphan", "alone")
+	git("commit", "-qm", "other root")
+	cases := map[string]struct{ reason, dir, ref, err string }{
+		"UnknownRef": {"A typing error, or not fetched.", dir, "mian", `git knows no commit "mian" here: write a branch, tag or commit that is there, or fetch it`},
+		"Option":     {"A ref is no option of git.", dir, "--all", `git knows no commit "--all" here`},
+		"NoCommon":   {"As in a shallow clone.", dir, "main", "main and HEAD have no commit in common here: fetch more of the history"},
+		"NoGit":      {"Not a repository.", t.TempDir(), "main", "not a git repository"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if _, err := Changed(t.Context(), tc.dir, tc.ref); err == nil || !strings.Contains(err.Error(), tc.err) {
+				t.Errorf("%s\nwant an error with %q, got %v", tc.reason, tc.err, err)
+			}
+		})
+	}
+	t.Setenv("PATH", t.TempDir())
+	if _, err := Changed(t.Context(), dir, "main"); err == nil || !strings.Contains(err.Error(), "git is not in PATH") {
+		t.Errorf("without git: %v", err)
+	}
+}
