@@ -1,0 +1,376 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// A Composed world is put together at random from parts, each with a variant:
+// nobody wrote down what comes of it. It is asked, deleted and compared.
+type Composed struct {
+	Name   string
+	Parts  []Part
+	Target int // what is deleted: an index into the targets that the parts offer
+}
+
+// Part is one ingredient of a world, and which of its variants.
+type Part struct {
+	Kind    string
+	ID      string // in the names of its objects
+	Variant []int
+}
+
+func (p Part) String() string { return fmt.Sprint(p.ID, ":", p.Kind, p.Variant) }
+
+// String says what the world is made of, and what is deleted in it.
+func (c Composed) String() string {
+	return fmt.Sprintf("%v, delete %s", c.Parts, c.render().target)
+}
+
+// kinds are the parts, by name: how many variants each choice has.
+var kinds = map[string][]int{
+	"content":   {3},             // how many ConfigMaps
+	"operator":  {5, 2, 2, 2, 2}, // state, where, instances, second finalizer, a ConfigMap for the garbage collector
+	"pod":       {3, 3, 2},       // how many, grace period, finalizer
+	"claim":     {3},             // used by nobody, by a running pod, by a pod that no node has
+	"webhook":   {2, 4, 3, 2},    // backend, what it sees, where, failure policy
+	"tree":      {2},             // a Deployment, whose pods have a finalizer that nobody removes
+	"namespace": {2},             // a finalizer of the namespace: in metadata, in spec
+	"balancer":  {1},             // a load balancer without a cloud
+	"policy":    {2, 3, 2},       // what it denies, where, action
+}
+
+// Compose makes up a world of at most size parts.
+func Compose(r *rand.Rand, name string, size int) Composed {
+	c := Composed{Name: name}
+	names := make([]string, 0, len(kinds))
+	for kind := range kinds {
+		names = append(names, kind)
+	}
+	slices.Sort(names)
+	for i := range 1 + r.IntN(size) {
+		kind := names[r.IntN(len(names))]
+		p := Part{Kind: kind, ID: fmt.Sprintf("p%d", i)}
+		for _, n := range kinds[kind] {
+			p.Variant = append(p.Variant, r.IntN(n))
+		}
+		once := kind == "namespace"
+		if once && slices.ContainsFunc(c.Parts, func(q Part) bool { return q.Kind == kind }) {
+			continue
+		}
+		c.Parts = append(c.Parts, p)
+	}
+	if r.IntN(2) == 0 { // half of all deletes are of the namespace
+		c.Target = 1 + r.IntN(8)
+	}
+	return c
+}
+
+// rendered is a world as objects.
+type rendered struct {
+	objects     []string
+	controllers []Controller
+	webhooks    []Webhook
+	wait        []string
+	targets     []string
+	target      string
+	after       []string
+}
+
+// render writes the world down. Whatever is not namespaced has the world's name
+// in its own, so that worlds do not meet.
+func (c Composed) render() rendered {
+	ns := c.Name
+	w := rendered{targets: []string{"namespace " + ns}}
+	add := func(format string, args ...any) { w.objects = append(w.objects, fmt.Sprintf(format, args...)) }
+	var metaFinalizers, specFinalizers string
+	for _, p := range c.Parts {
+		v, id := p.Variant, p.ID
+		switch p.Kind {
+		case "content":
+			for n := range v[0] + 1 {
+				add(`{apiVersion: v1, kind: ConfigMap, metadata: {name: %s-%d, namespace: %s}}`, id, n, ns)
+			}
+			w.targets = append(w.targets, fmt.Sprintf("configmap %s-0 -n %s", id, ns))
+		case "operator":
+			w.operator(ns, id, v)
+		case "pod":
+			finalizer := []string{"", ", finalizers: [actions.summerwind.dev/runner-pod]"}[v[2]]
+			for n := range v[0] + 1 {
+				add(`{apiVersion: v1, kind: Pod, metadata: {name: %s-%d, namespace: %s%s}, spec: {nodeName: steady, terminationGracePeriodSeconds: %d, containers: [{name: c, image: i}]}}`, id, n, ns, finalizer, v[1])
+			}
+			w.targets = append(w.targets, fmt.Sprintf("pod %s-0 -n %s", id, ns))
+			w.wait = append(w.wait, fmt.Sprintf("pod/%s-0 -n %s --for=condition=Ready", id, ns))
+		case "claim":
+			add(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: %[1]s, namespace: %[2]s}, spec: {accessModes: [ReadWriteOnce], storageClassName: %[2]s, resources: {requests: {storage: 1Gi}}}}`, id, ns)
+			w.targets = append(w.targets, fmt.Sprintf("pvc %s -n %s", id, ns))
+			if v[0] > 0 {
+				node := []string{"", "", "nodeSelector: {no: node}, "}[v[0]]
+				if v[0] == 1 {
+					node = "nodeName: steady, "
+				}
+				add(`{apiVersion: v1, kind: Pod, metadata: {name: %[1]s-user, namespace: %[2]s}, spec: {%[3]sterminationGracePeriodSeconds: 1, containers: [{name: c, image: i}], volumes: [{name: d, persistentVolumeClaim: {claimName: %[1]s}}]}}`, id, ns, node)
+			}
+		case "webhook":
+			w.webhook(ns, id, v)
+		case "tree":
+			finalizer := []string{"", ", finalizers: [actions.summerwind.dev/runner-pod]"}[v[0]]
+			add(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: %[1]s, namespace: %[2]s}, spec: {selector: {matchLabels: {app: %[1]s}}, template: {metadata: {labels: {app: %[1]s}%[3]s}, spec: {nodeName: steady, terminationGracePeriodSeconds: 1, containers: [{name: c, image: i}]}}}}`, id, ns, finalizer)
+			w.wait = append(w.wait, fmt.Sprintf("deployment/%s -n %s --for=condition=Available", id, ns))
+			for _, cascade := range []string{"foreground", "background", "orphan"} {
+				w.targets = append(w.targets, fmt.Sprintf("deployment %s -n %s --cascade=%s", id, ns, cascade))
+			}
+		case "namespace":
+			if v[0] == 0 {
+				metaFinalizers = ", finalizers: [finalizers.kubesphere.io/namespaces]"
+			} else {
+				specFinalizers = ", spec: {finalizers: [kubernetes, finalizers.kubesphere.io/namespaces]}"
+			}
+		case "balancer":
+			add(`{apiVersion: v1, kind: Service, metadata: {name: %s, namespace: %s, finalizers: [service.kubernetes.io/load-balancer-cleanup]}, spec: {type: LoadBalancer, ports: [{port: 80}]}}`, id, ns)
+			w.targets = append(w.targets, fmt.Sprintf("service %s -n %s", id, ns))
+		case "policy":
+			w.policy(ns, id, v)
+		}
+	}
+	w.objects = append([]string{fmt.Sprintf(`{apiVersion: v1, kind: Namespace, metadata: {name: %s%s}%s}`, ns, metaFinalizers, specFinalizers)}, w.objects...)
+	w.target = w.targets[c.Target%len(w.targets)]
+	return w
+}
+
+// States of an operator.
+const (
+	alive = iota
+	scaledToZero
+	absent
+	accountOnly
+	declaredGone
+)
+
+// operator is a custom resource whose instances carry a finalizer, and what
+// removes it.
+func (w *rendered) operator(ns, id string, v []int) {
+	state, inside, instances, second, collected := v[0], v[1] == 1, v[2]+1, v[3] == 1, v[4] == 1
+	group := fmt.Sprintf("%s.%s.test", id, ns)
+	home := ns
+	if !inside {
+		home = fmt.Sprintf("%s-%s", ns, id)
+	}
+	add := func(format string, args ...any) { w.objects = append(w.objects, fmt.Sprintf(format, args...)) }
+	add(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.%[1]s}, spec: {group: %[1]s, scope: Namespaced, names: {kind: Thing, plural: things, singular: thing}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`, group)
+	w.after = append(w.after, "delete crd --ignore-not-found --wait=false things."+group)
+	if state != absent && state != declaredGone {
+		if !inside {
+			add(`{apiVersion: v1, kind: Namespace, metadata: {name: %s}}`, home)
+			w.after = append(w.after, "delete namespace --ignore-not-found --wait=false "+home)
+		}
+		add(`{apiVersion: v1, kind: ServiceAccount, metadata: {name: %s, namespace: %s}}`, id, home)
+		add(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: %s}, rules: [{apiGroups: [%q], resources: ["*"], verbs: ["*"]}]}`, group, group)
+		add(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: %[1]s}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %[1]s}, subjects: [{kind: ServiceAccount, name: %[2]s, namespace: %[3]s}]}`, group, id, home)
+	}
+	if state == alive || state == scaledToZero {
+		add(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: %[1]s, namespace: %[2]s}, spec: {replicas: %[3]d, selector: {matchLabels: {app: %[1]s}}, template: {metadata: {labels: {app: %[1]s}}, spec: {serviceAccountName: %[1]s, nodeName: steady, terminationGracePeriodSeconds: 1, containers: [{name: manager, image: "corp/%[1]s:1"}]}}}}`, id, home, 1-state)
+	}
+	if state == alive {
+		w.wait = append(w.wait, fmt.Sprintf("deployment/%s -n %s --for=condition=Available", id, home))
+		w.controllers = append(w.controllers, Controller{Account: home + "/" + id, Finalizer: group + "/f", Resource: "things.v1." + group})
+		w.targets = append(w.targets, fmt.Sprintf("deployment %s -n %s", id, home))
+	}
+	finalizers, annotations := group+"/f", ""
+	if second {
+		finalizers += ", kiali.io/finalizer"
+	}
+	if state == declaredGone {
+		annotations = fmt.Sprintf(", annotations: {termguard.dev/finalizer-owner: Deployment/%s/gone}", home)
+	}
+	for n := range instances {
+		add(`{apiVersion: %s/v1, kind: Thing, metadata: {name: it-%d, namespace: %s, finalizers: [%s]%s}}`, group, n, ns, finalizers, annotations)
+	}
+	if collected {
+		add(`{apiVersion: v1, kind: ConfigMap, metadata: {name: %s-collected, namespace: %s, finalizers: [foregroundDeletion]}}`, id, ns)
+		w.targets = append(w.targets, fmt.Sprintf("configmap %s-collected -n %s", id, ns))
+	}
+	w.targets = append(w.targets, fmt.Sprintf("things.%s it-0 -n %s", group, ns), "crd things."+group)
+}
+
+// webhook is one that is up and allows everything, or that nobody serves.
+func (w *rendered) webhook(ns, id string, v []int) {
+	up, sees, where, ignore := v[0] == 1, v[1], v[2], v[3] == 1
+	name := ns + "-" + id
+	add := func(format string, args ...any) { w.objects = append(w.objects, fmt.Sprintf(format, args...)) }
+	ca := ""
+	if up {
+		add(`{apiVersion: v1, kind: Service, metadata: {name: %s, namespace: default}, spec: {ports: [{port: 443}]}}`, name)
+		w.webhooks = append(w.webhooks, Webhook{Service: "default/" + name})
+		w.after = append(w.after, "delete service -n default --ignore-not-found "+name)
+		ca = `, caBundle: "$CA"`
+	}
+	rule := []string{
+		`operations: [DELETE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]`,
+		`operations: [DELETE], apiGroups: [""], apiVersions: [v1], resources: [pods]`,
+		`operations: [UPDATE], apiGroups: ["*"], apiVersions: ["*"], resources: [things]`,
+		`operations: [UPDATE], apiGroups: [""], apiVersions: [v1], resources: [namespaces/finalize]`,
+	}[sees]
+	selector := []string{ns, ns, "elsewhere"}[where]
+	policy := "Fail"
+	if ignore {
+		policy = "Ignore"
+	}
+	add(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: %[1]s}, webhooks: [{name: hook.example.com, clientConfig: {service: {namespace: default, name: %[1]s}%[2]s}, rules: [{%[3]s}], failurePolicy: %[4]s, namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[5]s}}, admissionReviewVersions: [v1], sideEffects: None, timeoutSeconds: 2}]}`, name, ca, rule, policy, selector)
+	w.after = append(w.after, "delete validatingwebhookconfiguration --ignore-not-found "+name)
+}
+
+// policy is a ValidatingAdmissionPolicy that refuses something.
+func (w *rendered) policy(ns, id string, v []int) {
+	name := ns + "-" + id
+	rule := []string{
+		`operations: [DELETE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]`,
+		`operations: [UPDATE], apiGroups: ["*"], apiVersions: ["*"], resources: [things]`,
+	}[v[0]]
+	selector := []string{ns, ns, "elsewhere"}[v[1]]
+	action := []string{"Deny", "Audit"}[v[2]]
+	w.objects = append(w.objects,
+		fmt.Sprintf(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: %s}, spec: {failurePolicy: Fail, matchConstraints: {resourceRules: [{%s}]}, validations: [{expression: "false", message: not here}]}}`, name, rule),
+		fmt.Sprintf(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: %[1]s}, spec: {policyName: %[1]s, validationActions: [%[2]s], matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[3]s}}}}}`, name, action, selector))
+	w.after = append(w.after, "delete validatingadmissionpolicybinding,validatingadmissionpolicy --ignore-not-found "+name)
+}
+
+// completesWithin bounds how long a composed world may take to go: nothing in it
+// waits for more than a few passes of the namespace controller.
+const completesWithin = 75 * time.Second
+
+// Explore sets a composed world up, asks, deletes and watches. It judges only
+// what needs no expectation: false alarms and misses.
+func (g *Guarded) Explore(ctx context.Context, c Composed, ready func()) (o Outcome) {
+	w := c.render()
+	s := Scenario{Name: c.Name, About: c.String(), Delete: w.target, Objects: strings.Join(w.objects, "\n---\n"), Live: Live{Webhooks: w.webhooks}, Wait: w.wait}
+	o.Scenario = s
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	fail := func(err error) Outcome {
+		o.Err = err
+		return o
+	}
+	defer func() {
+		for _, command := range append(w.after, "delete namespace --ignore-not-found --wait=false "+c.Name) {
+			if _, err := g.Kubectl(context.WithoutCancel(ctx), Words(command)...); err != nil {
+				o.Err = errors.Join(o.Err, err)
+			}
+		}
+	}()
+	err := g.setUp(ctx, s)
+	if err == nil {
+		err = g.control(ctx, w.controllers)
+	}
+	ready()
+	if err != nil {
+		return fail(fmt.Errorf("set up: %w", err))
+	}
+	// The facts follow the cluster with a lag: ask until the answer stands.
+	var last string
+	same := 0
+	err = g.Await(ctx, 30*time.Second, "the same answer four times", func(ctx context.Context) (bool, error) {
+		r, err := g.Kubectl(ctx, append([]string{"delete", "--dry-run=server"}, strings.Fields(s.Delete)...)...)
+		if err != nil {
+			return false, err
+		}
+		if same++; r.Stderr != last {
+			last, same = r.Stderr, 1
+		}
+		return same == 4, nil
+	})
+	if err != nil {
+		return fail(err)
+	}
+	began := time.Now()
+	r, err := g.Kubectl(ctx, append([]string{"delete", "--wait=false"}, strings.Fields(s.Delete)...)...)
+	if err != nil {
+		return fail(err)
+	}
+	o.Warnings = Warnings(r.Stderr)
+	o.Predicted = Verdict(o.Warnings)
+	if r.Code != 0 { // refused by a webhook or a policy of this world: it hangs in no other sense
+		o.Predicted, o.Real = Unknown, "refused"
+		return o
+	}
+	limit := completesWithin
+	if o.Predicted != Completes {
+		limit = hangsAfter + 10*time.Second
+	}
+	gone, err := g.gone(ctx, s, limit)
+	if err != nil {
+		return fail(err)
+	}
+	o.Real, o.Took = Completes, time.Since(began)
+	if !gone {
+		o.Real = Hangs
+	}
+	switch {
+	case o.FalseAlarm():
+		o.Wrong = append(o.Wrong, "false alarm")
+	case o.Miss():
+		o.Wrong = append(o.Wrong, "miss")
+	}
+	return o
+}
+
+// control runs controllers, each for as long as a pod runs under its account:
+// the pods of a lab run no program.
+func (g *Guarded) control(ctx context.Context, controllers []Controller) error {
+	client, err := g.Client()
+	if err != nil {
+		return err
+	}
+	for _, c := range controllers {
+		gvr, _ := schema.ParseResourceArg(c.Resource)
+		namespace, account, _ := strings.Cut(c.Account, "/")
+		ctx, stop := context.WithCancel(ctx)
+		if err := g.Controller(ctx, namespace, account, c.Finalizer, *gvr); err != nil {
+			stop()
+			return err
+		}
+		go func() {
+			defer stop()
+			watch, err := client.CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{LabelSelector: "app=" + account})
+			if err != nil {
+				return
+			}
+			defer watch.Stop()
+			for event := range watch.ResultChan() {
+				if event.Type == "DELETED" {
+					return
+				}
+			}
+		}()
+	}
+	return nil
+}
+
+// Shrink takes away parts of a world for as long as it goes wrong in the same
+// way, and returns what is left.
+func (g *Guarded) Shrink(ctx context.Context, c Composed, wrong string) Composed {
+	for again := true; again && len(c.Parts) > 1; {
+		again = false
+		for i := range c.Parts {
+			smaller := Composed{Name: fmt.Sprintf("%s-%d", c.Name, i), Parts: slices.Delete(slices.Clone(c.Parts), i, i+1)}
+			// The target keeps its words, if the smaller world still has it.
+			target := strings.ReplaceAll(c.render().target, c.Name, smaller.Name)
+			if smaller.Target = slices.Index(smaller.render().targets, target); smaller.Target < 0 {
+				continue
+			}
+			if o := g.Explore(ctx, smaller, func() {}); o.Err == nil && slices.Contains(o.Wrong, wrong) {
+				c, again = smaller, true
+				break
+			}
+		}
+	}
+	return c
+}

@@ -1,0 +1,75 @@
+package scenario
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/termguard/termguard/test/lab"
+)
+
+// TestComposed explores worlds that nobody wrote down, a batch at a time, for as
+// long as COMPOSE_FOR says. COMPOSE_SEED plays the same worlds again. What goes
+// wrong is shrunk if COMPOSE_SHRINK is set, and printed.
+func TestComposed(t *testing.T) {
+	const batch, size = 32, 5
+	lasting := 45 * time.Second
+	if text := os.Getenv("COMPOSE_FOR"); text != "" {
+		var err error
+		if lasting, err = time.ParseDuration(text); err != nil {
+			t.Fatalf("COMPOSE_FOR: %v", err)
+		}
+	}
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("COMPOSE_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("COMPOSE_SEED: %v", err)
+		}
+	}
+	t.Logf("COMPOSE_SEED=%d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	g, err := Guard(t.Context(), lab.Options{Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Stop)
+	tally := map[string]int{}
+	for began, n := time.Now(), 0; time.Since(began) < lasting; n++ {
+		var settingUp, exploring sync.WaitGroup
+		outcomes := make([]Outcome, batch)
+		worlds := make([]Composed, batch)
+		settingUp.Add(batch)
+		for i := range batch {
+			worlds[i] = Compose(r, fmt.Sprintf("w%d-%d", n, i), size)
+			exploring.Go(func() {
+				done := sync.OnceFunc(settingUp.Done)
+				defer done()
+				outcomes[i] = g.Explore(t.Context(), worlds[i], func() { done(); settingUp.Wait() })
+			})
+		}
+		exploring.Wait()
+		for i, o := range outcomes {
+			if o.Err != nil {
+				t.Errorf("%v: %v", worlds[i], o.Err)
+				continue
+			}
+			tally[o.Predicted+", "+o.Real]++
+			if len(o.Wrong) == 0 {
+				continue
+			}
+			world := worlds[i]
+			if os.Getenv("COMPOSE_SHRINK") != "" {
+				world = g.Shrink(t.Context(), world, o.Wrong[0])
+			}
+			t.Errorf("%s: predicted %s, it %s\ntermguard said:\n  %s\n%v\nwhich comes down to %v:\n%s", o.Wrong[0], o.Predicted, o.Real,
+				strings.Join(o.Warnings, "\n  "), worlds[i], world, strings.Join(world.render().objects, "\n---\n"))
+		}
+	}
+	t.Logf("predicted, really: %v", tally)
+}
