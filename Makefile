@@ -11,7 +11,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build components demo test unit rego e2e check quick fmt vet staticcheck regal generated fuzz docs golden bench new-policy hooks clean
+.PHONY: help build components demo test unit rego e2e test-node check quick fmt vet staticcheck regal generated fuzz docs golden bench new-policy hooks clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +26,7 @@ components: ## Build the Kubernetes components that tests and demo run (3 to 10 
 demo: build components ## Play the main cases on a real control plane on this machine
 	cd test && go run ./cmd/demo -termguard ../bin/termguard
 
-test: unit rego e2e ## All tests: Go, Rego, and scenarios on a real control plane
+test: unit rego e2e test-node ## All tests: Go, Rego, scenarios on a real control plane and on a real node
 
 unit: ## Go tests of the product
 	go test ./...
@@ -37,7 +37,11 @@ rego: ## Rego tests with coverage, strict type check
 	$(OPA) test --coverage --threshold 100 $(REGO_TESTS) >/dev/null
 
 e2e: build components ## Scenarios on a real control plane
-	cd test && go test -count=1 -p 1 -parallel 64 -timeout $(E2E_TIMEOUT) ./...
+	cd test && go test -count=1 -p 1 -parallel 64 -timeout $(E2E_TIMEOUT) $$(go list ./... | grep -v '/test/node$$')
+
+# In the package's folder and with -v, so that what is skipped is said, and why.
+test-node: build components ## Scenarios on a real node: kubelet, containerd, runc (as root; TABLES=FILE writes what was found)
+	cd test/node && go test -v -count=1 -parallel 64 -timeout 15m
 
 check: quick generated test fuzz ## Everything that CI runs
 

@@ -19,24 +19,65 @@ import (
 // Version of the Kubernetes components that the lab runs.
 const Version = "v1.36.3"
 
-// components are the programs of the lab and the packages they are built from,
-// in the nested module test/components/kubernetes.
-var components = []struct{ name, pkg string }{
-	{"etcd", "go.etcd.io/etcd/server/v3"},
-	{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
-	{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"},
-	{"kubectl", "k8s.io/kubernetes/cmd/kubectl"},
-	{"node", "./node"},
-	{"sample-apiserver", "./sampleapiserver"},
+// ContainerdVersion is that of the container runtime of real nodes.
+const ContainerdVersion = "v2.4.2"
+
+// module is a nested module of test/components, and the programs that are built
+// from it.
+type module struct {
+	name, version string
+	programs      []program
+	sources       []string // files besides go.mod and go.sum that decide how they come out
+	flags         []string
+	about         string
 }
 
-var buildFlags = []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=" + Version}
+type program struct{ name, pkg string }
 
-// Build makes sure that the components are built and returns their folder, in
-// the user's cache, by version. It says what it does on progress. Two builds at
-// once wait for each other; one that is interrupted leaves nothing to be used.
+var kubernetesModule = module{
+	name: "kubernetes", version: Version,
+	programs: []program{
+		{"etcd", "go.etcd.io/etcd/server/v3"},
+		{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
+		{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"},
+		{"kubectl", "k8s.io/kubernetes/cmd/kubectl"},
+		{"kubelet", "k8s.io/kubernetes/cmd/kubelet"},
+		{"node", "./node"},
+		{"sample-apiserver", "./sampleapiserver"},
+	},
+	sources: []string{filepath.Join("node", "main.go"), filepath.Join("sampleapiserver", "main.go")},
+	flags:   []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=" + Version},
+	about:   "etcd and Kubernetes " + Version + " from Go modules: once, 3 to 10 minutes on two cores",
+}
+
+var containerdModule = module{
+	name: "containerd", version: ContainerdVersion,
+	programs: []program{
+		{"containerd", "github.com/containerd/containerd/v2/cmd/containerd"},
+		{"containerd-shim-runc-v2", "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"},
+		{"ctr", "github.com/containerd/containerd/v2/cmd/ctr"},
+		{"loopback", "github.com/containernetworking/plugins/plugins/main/loopback"},
+	},
+	flags: []string{"-mod=readonly", "-trimpath", "-tags", "no_btrfs no_devmapper no_zfs",
+		"-ldflags", "-s -w -X github.com/containerd/containerd/v2/version.Version=" + ContainerdVersion},
+	about: "containerd " + ContainerdVersion + " from Go modules: once, 1 to 3 minutes on two cores",
+}
+
+// Build makes sure that the control plane's components are built and returns
+// their folder, in the user's cache, by version. It says what it does on
+// progress. Two builds at once wait for each other; one that is interrupted
+// leaves nothing to be used.
 func Build(ctx context.Context, progress io.Writer) (string, error) {
-	source, err := componentsModule()
+	return kubernetesModule.make(ctx, progress)
+}
+
+// BuildRuntime does as Build for what a real node runs besides the kubelet.
+func BuildRuntime(ctx context.Context, progress io.Writer) (string, error) {
+	return containerdModule.make(ctx, progress)
+}
+
+func (m module) make(ctx context.Context, progress io.Writer) (string, error) {
+	source, err := m.source()
 	if err != nil {
 		return "", err
 	}
@@ -44,11 +85,11 @@ func Build(ctx context.Context, progress io.Writer) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the user's cache folder (set HOME or XDG_CACHE_HOME): %w", err)
 	}
-	key, err := buildKey(source)
+	key, err := m.key(source)
 	if err != nil {
 		return "", fmt.Errorf("read the components' module: %w", err)
 	}
-	dir := filepath.Join(cache, "termguard", "components", "kubernetes-"+Version+"-"+key)
+	dir := filepath.Join(cache, "termguard", "components", m.name+"-"+m.version+"-"+key)
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
@@ -71,20 +112,20 @@ func Build(ctx context.Context, progress io.Writer) (string, error) {
 	defer os.RemoveAll(partial)
 	started := time.Now()
 	elapsed := func() time.Duration { return time.Since(started).Round(time.Second) }
-	fmt.Fprintf(progress, "lab: building etcd and Kubernetes %s from Go modules into %s: once, 3 to 10 minutes on two cores\n", Version, dir)
-	for i, c := range components {
+	fmt.Fprintf(progress, "lab: building %s, into %s\n", m.about, dir)
+	for i, p := range m.programs {
 		done := make(chan error, 1)
-		go func() { done <- build(ctx, source, filepath.Join(partial, c.name), c.pkg) }()
+		go func() { done <- m.build(ctx, source, filepath.Join(partial, p.name), p.pkg) }()
 		ticker := time.NewTicker(15 * time.Second)
 		for waiting := true; waiting; {
 			select {
 			case err := <-done:
 				if err != nil {
-					return "", fmt.Errorf("build %s: %w", c.name, err)
+					return "", fmt.Errorf("build %s: %w", p.name, err)
 				}
 				waiting = false
 			case <-ticker.C:
-				fmt.Fprintf(progress, "lab: building %s (%d of %d), %s so far\n", c.name, i+1, len(components), elapsed())
+				fmt.Fprintf(progress, "lab: building %s (%d of %d), %s so far\n", p.name, i+1, len(m.programs), elapsed())
 			}
 		}
 		ticker.Stop()
@@ -96,22 +137,22 @@ func Build(ctx context.Context, progress io.Writer) (string, error) {
 	return dir, nil
 }
 
-// buildKey is a short hash of what decides how the components come out.
-func buildKey(source string) (string, error) {
+// key is a short hash of what decides how the components come out.
+func (m module) key(source string) (string, error) {
 	sum := sha256.New()
-	for _, name := range []string{"go.mod", "go.sum", filepath.Join("node", "main.go"), filepath.Join("sampleapiserver", "main.go")} {
+	for _, name := range append([]string{"go.mod", "go.sum"}, m.sources...) {
 		data, err := os.ReadFile(filepath.Join(source, name))
 		if err != nil {
 			return "", err
 		}
 		sum.Write(data)
 	}
-	fmt.Fprint(sum, components, buildFlags, runtime.Version(), runtime.GOARCH)
+	fmt.Fprint(sum, m.programs, m.flags, runtime.Version(), runtime.GOARCH)
 	return fmt.Sprintf("%.6x", sum.Sum(nil)), nil
 }
 
-func build(ctx context.Context, source, target, pkg string) error {
-	args := append([]string{"build"}, buildFlags...)
+func (m module) build(ctx context.Context, source, target, pkg string) error {
+	args := append([]string{"build"}, m.flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "-o", target, pkg)...)
 	cmd.Dir = source
 	// Without cgo and a workspace, whatever the user's settings are.
@@ -133,13 +174,13 @@ func build(ctx context.Context, source, target, pkg string) error {
 	return nil
 }
 
-// componentsModule is the folder of the nested module, beside this file.
-func componentsModule() (string, error) {
+// source is the folder of the nested module, in test/components.
+func (m module) source() (string, error) {
 	_, file, _, ok := runtime.Caller(0)
 	if !ok {
 		return "", errors.New("find the lab's source: built without file names")
 	}
-	dir := filepath.Join(filepath.Dir(file), "..", "components", "kubernetes")
+	dir := filepath.Join(filepath.Dir(file), "..", "components", m.name)
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
 		return "", fmt.Errorf("find the components' module (run from a checkout, without -trimpath): %w", err)
 	}

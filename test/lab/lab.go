@@ -137,10 +137,23 @@ func claimNetwork() (string, net.Listener, error) {
 	return "", nil, errors.New("all of 127.96.0.0/16 to 127.249.0.0/16 are in use: stop other labs first")
 }
 
-// watchdog removes the lab's folder once this process closes the pipe or dies.
-// Then the lab's processes are being killed too, and may still write.
+// watchdog removes the lab's folder, and the cgroups of its real nodes, once this
+// process closes the pipe or dies. Then the lab's processes are being killed too,
+// and may still write; frozen ones must thaw before they can die.
 func watchdog(dir string) (io.Closer, error) {
-	const script = `cat >/dev/null; for i in 1 2 3 4 5; do rm -rf -- "$1" 2>/dev/null && exit; sleep 1; done`
+	const script = `cat >/dev/null
+cgroups() { find /sys/fs/cgroup -maxdepth 2 -type d -name "${1##*/}" 2>/dev/null; }
+for i in 1 2 3 4 5 6 7 8 9 10; do
+	left=
+	for c in $(cgroups "$1"); do
+		left=1
+		find "$c" -name freezer.state -exec sh -c 'echo THAWED >"$0"' {} \;
+		find "$c" -name cgroup.freeze -exec sh -c 'echo 0 >"$0"' {} \;
+		find "$c" -depth -type d -exec rmdir {} +
+	done 2>/dev/null
+	rm -rf -- "$1" 2>/dev/null && [ -z "$left" ] && exit
+	sleep 0.5
+done`
 	cmd := exec.Command("sh", "-c", script, "watchdog", dir)
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -348,10 +361,15 @@ func (l *Lab) StartProcess(name, program string, args ...string) (*Process, erro
 	if err != nil {
 		return nil, err
 	}
+	return l.keep(p), nil
+}
+
+// keep takes a process into the lab's care.
+func (l *Lab) keep(p *Process) *Process {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.processes = append(l.processes, p)
-	return p, nil
+	return p
 }
 
 // Forget takes a process that is ended on purpose out of the lab's care: that it
@@ -371,6 +389,7 @@ func (l *Lab) Forget(p *Process) {
 // last of all: an API server that loses etcd first never exits. Nothing is left
 // behind.
 func (l *Lab) Stop() {
+	l.thaw()
 	for _, p := range slices.Backward(l.running()) {
 		if err := p.Stop(); err != nil {
 			fmt.Fprintln(l.options.Progress, "lab:", err)

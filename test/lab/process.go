@@ -22,11 +22,13 @@ type Process struct {
 	err  error // of Wait, once done is closed
 }
 
-// spawn runs functions on one thread that lives as long as the process: the
-// kernel kills a child with Pdeathsig when the thread that started it ends
-// (prctl(2), PR_SET_PDEATHSIG).
-var spawn = func() chan func() {
-	work := make(chan func())
+// thread runs functions one after the other on one thread of its own, which
+// lives until the channel is closed: the kernel kills a child with Pdeathsig
+// when the thread that started it ends (prctl(2), PR_SET_PDEATHSIG).
+type thread chan func()
+
+func newThread() thread {
+	work := make(thread)
 	go func() {
 		runtime.LockOSThread()
 		for f := range work {
@@ -34,29 +36,44 @@ var spawn = func() chan func() {
 		}
 	}()
 	return work
-}()
+}
+
+// do runs a function on the thread.
+func (t thread) do(f func() error) error {
+	done := make(chan error)
+	t <- func() { done <- f() }
+	return <-done
+}
+
+var spawn = newThread()
 
 // startChild starts a command so that Pdeathsig means the death of this process.
-func startChild(cmd *exec.Cmd) error {
-	started := make(chan error)
-	spawn <- func() { started <- cmd.Start() }
-	return <-started
-}
+func startChild(cmd *exec.Cmd) error { return spawn.do(cmd.Start) }
 
 // start runs a program with its output in a file of the lab.
 func (l *Lab) start(name, program string, args ...string) (*Process, error) {
+	return l.startOn(spawn, name, exec.Command(program, args...), 0)
+}
+
+// startOn starts a command on a thread, in new namespaces if flags say so.
+func (l *Lab) startOn(t thread, name string, cmd *exec.Cmd, namespaces uintptr) (*Process, error) {
 	logPath := filepath.Join(l.dir, name+".log")
 	out, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer out.Close()
-	p := &Process{name: name, log: logPath, cmd: exec.Command(program, args...), lab: l, done: make(chan struct{})}
+	p := &Process{name: name, log: logPath, cmd: cmd, lab: l, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.Dir = l.dir
-	p.cmd.Env = l.environment()
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := startChild(p.cmd); err != nil {
+	p.cmd.Env = append(l.environment(), cmd.Env...)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: namespaces}
+	if t == spawn {
+		// Elsewhere the child dies with its PID namespace, and package syscall
+		// would take a parent that it cannot see there for dead.
+		p.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
+	if err := t.do(p.cmd.Start); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	go func() {

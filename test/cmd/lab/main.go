@@ -1,5 +1,6 @@
 // Command lab brings a real control plane up on this machine until it is
-// interrupted; "lab build" only builds the components it runs.
+// interrupted, with "lab node" also a real node (as root); "lab build" only builds
+// the components it runs.
 package main
 
 import (
@@ -24,17 +25,28 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 1 && args[0] == "build" {
-		_, err := lab.Build(ctx, os.Stderr)
+		if _, err := lab.Build(ctx, os.Stderr); err != nil {
+			return err
+		}
+		_, err := lab.BuildRuntime(ctx, os.Stderr)
 		return err
 	}
-	if len(args) > 0 {
-		return fmt.Errorf("unknown argument %q: it takes none, or \"build\"", args[0])
+	node := len(args) == 1 && args[0] == "node"
+	if len(args) > 0 && !node {
+		return fmt.Errorf("unknown argument %q: it takes none, \"build\" or \"node\"", args[0])
 	}
 	l, err := lab.Start(ctx, lab.Options{})
 	if err != nil {
 		return err
 	}
 	defer l.Stop()
+	if node {
+		n, err := l.StartRealNode(ctx, "real")
+		if err != nil {
+			return err
+		}
+		fmt.Printf("# the node's own view: nsenter -m -p -t %d; image for pods (hostNetwork): %s\n", n.PID(), lab.Image)
+	}
 	fmt.Printf("export KUBECONFIG=%s\n", l.Kubeconfig())
 	fmt.Fprintln(os.Stderr, "lab: ready; Ctrl-C ends it and removes everything")
 	<-ctx.Done()

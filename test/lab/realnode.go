@@ -1,0 +1,445 @@
+package lab
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"golang.org/x/sys/unix"
+)
+
+// Image is what pods on a real node run: busybox with its applets in /bin.
+// Their imagePullPolicy must not be Always.
+const Image = "lab.local/busybox:1"
+
+// RealNode is a node of the lab with a real kubelet, containerd and runc. Pods on
+// it must use the host's network: there is no other.
+//
+// It lives in PID and mount namespaces of its own, on two file systems of its own
+// (loop devices, the kubelet's and containerd's), so that a fault in it harms
+// nothing else and the kernel clears all of it away with the first process of the
+// namespace: shims, containers, mounts, loop devices, whatever is in its files.
+// Only its cgroups are left to remove (watchdog).
+type RealNode struct {
+	Name string
+	// Dir holds the file systems, in the folders kubelet and containerd.
+	Dir string
+
+	lab     *Lab
+	inside  thread
+	runtime string // folder of containerd's programs
+	init    *Process
+
+	// Kubelet and Containerd are the running processes. Stop, kill or freeze
+	// them at will, and start them again with StartKubelet and StartContainerd.
+	Kubelet, Containerd *Process
+}
+
+// RealNodeNeeds says what keeps this machine from running a real node, "" if
+// nothing does.
+func RealNodeNeeds() string {
+	var missing []string
+	if os.Geteuid() != 0 {
+		missing = append(missing, "to run as root")
+	}
+	for program, pkg := range map[string]string{"runc": "runc", "/bin/busybox": "busybox-static", "mkfs.ext4": "e2fsprogs", "chattr": "e2fsprogs", "mount": "mount"} {
+		if _, err := exec.LookPath(program); err != nil {
+			missing = append(missing, fmt.Sprintf("%s (Debian: %s)", program, pkg))
+		}
+	}
+	for _, file := range []string{"/dev/loop-control", "/sys/fs/cgroup"} {
+		if _, err := os.Stat(file); err != nil {
+			missing = append(missing, file)
+		}
+	}
+	return strings.Join(missing, ", ")
+}
+
+// firstProcess is PID 1 of a node: it makes the mounts and then takes in the
+// orphans. What is in /run, /var/lib and /var/log of this machine is none of the
+// node's business: containerd and the kubelet have paths there that cannot be set.
+// The whole tree is shared so that mount propagation works as on a node.
+const firstProcess = `set -e
+trap 'exit 0' TERM
+mount --make-rprivate /
+mount --make-rshared /
+mount -t proc proc /proc
+for d in /run /var/lib /var/log; do mount -t tmpfs -o mode=755 tmpfs "$d"; done
+for disk in kubelet containerd; do
+	mkdir -p "$1/$disk"
+	truncate -s 1G "$1/$disk.img"
+	mkfs.ext4 -q -E lazy_itable_init=1,lazy_journal_init=1 "$1/$disk.img"
+	mount -o loop "$1/$disk.img" "$1/$disk"
+done
+touch "$1/mounted"
+while :; do sleep 3600 & wait; done`
+
+// StartRealNode starts a real node and waits until it is ready. It takes about
+// 6 s once the components are built.
+func (l *Lab) StartRealNode(ctx context.Context, name string) (*RealNode, error) {
+	if needs := RealNodeNeeds(); needs != "" {
+		return nil, fmt.Errorf("a real node needs %s", needs)
+	}
+	programs, err := BuildRuntime(ctx, l.options.Progress)
+	if err != nil {
+		return nil, err
+	}
+	n := &RealNode{Name: name, Dir: filepath.Join(l.dir, "node-"+name), lab: l, runtime: programs}
+	if err := os.Mkdir(n.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := makeCgroup(n.cgroup()); err != nil {
+		return nil, fmt.Errorf("make the node's cgroup: %w", err)
+	}
+	cmd := exec.Command("sh", "-c", firstProcess, "node-"+name, n.Dir)
+	if n.init, err = l.startOn(spawn, "init-"+name, cmd, syscall.CLONE_NEWNS|syscall.CLONE_NEWPID); err != nil {
+		return nil, err
+	}
+	l.keep(n.init)
+	if err := l.Await(ctx, 30*time.Second, "the file systems of node "+name, func(context.Context) (bool, error) {
+		_, err := os.Stat(filepath.Join(n.Dir, "mounted"))
+		return err == nil, nil
+	}); err != nil {
+		return nil, err
+	}
+	if n.inside, err = enter(n.init.PID()); err != nil {
+		return nil, fmt.Errorf("enter the node's namespaces: %w", err)
+	}
+	if err := n.configure(); err != nil {
+		return nil, fmt.Errorf("configure node %s: %w", name, err)
+	}
+	if err := n.StartContainerd(ctx); err != nil {
+		return nil, err
+	}
+	image := filepath.Join(n.Dir, "image.tar")
+	if err := writeImage(image, Image, "/bin/busybox"); err != nil {
+		return nil, fmt.Errorf("make the image: %w", err)
+	}
+	if out, err := n.Run(ctx, filepath.Join(programs, "ctr"), "--namespace", "k8s.io", "images", "import", "--local", image); err != nil {
+		return nil, fmt.Errorf("import the image: %w: %s", err, out)
+	}
+	if err := n.StartKubelet(ctx); err != nil {
+		return nil, err
+	}
+	return n, n.AwaitReady(ctx, corev1.ConditionTrue)
+}
+
+// enter is a thread in the mount and PID namespaces of a process.
+func enter(pid int) (thread, error) {
+	t := newThread()
+	return t, t.do(func() error {
+		if err := unix.Unshare(unix.CLONE_FS); err != nil { // setns(2) wants it for a mount namespace
+			return err
+		}
+		for _, kind := range []string{"pid", "mnt"} { // mnt last: afterwards /proc is another
+			f, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			if err := unix.Setns(int(f.Fd()), 0); err != nil {
+				return fmt.Errorf("%s: %w", kind, err)
+			}
+		}
+		return nil
+	})
+}
+
+// cgroup of the node, below each hierarchy's root. The lab's name is in it, for
+// the watchdog.
+func (n *RealNode) cgroup() string { return "/" + filepath.Base(n.lab.dir) + "/" + n.Name }
+
+// makeCgroup makes a cgroup in every hierarchy, with what a cpuset of version 1
+// must have before a process may join, and with the controllers of version 2.
+func makeCgroup(path string) error {
+	roots := []string{"/sys/fs/cgroup"}
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil { // version 1
+		if roots, err = filepath.Glob("/sys/fs/cgroup/*/cgroup.procs"); err != nil {
+			return err
+		}
+		for i := range roots {
+			roots[i] = filepath.Dir(roots[i])
+		}
+	}
+	for _, root := range roots {
+		at := root
+		for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+			if controllers, err := os.ReadFile(filepath.Join(at, "cgroup.controllers")); err == nil {
+				for c := range strings.FieldsSeq(string(controllers)) {
+					_ = os.WriteFile(filepath.Join(at, "cgroup.subtree_control"), []byte("+"+c), 0) // some cannot be passed on
+				}
+			}
+			above := at
+			at = filepath.Join(at, part)
+			if err := os.MkdirAll(at, 0o755); err != nil {
+				return err
+			}
+			for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+				if data, err := os.ReadFile(filepath.Join(above, file)); err == nil && filepath.Base(root) == "cpuset" {
+					if err := os.WriteFile(filepath.Join(at, file), data, 0); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// thaw lets everything in the lab's cgroups run, so that it can die.
+func (l *Lab) thaw() {
+	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+		roots, _ := filepath.Glob(filepath.Join(pattern, filepath.Base(l.dir)))
+		for _, root := range roots {
+			_ = filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
+				switch filepath.Base(path) {
+				case "freezer.state":
+					_ = os.WriteFile(path, []byte("THAWED"), 0)
+				case "cgroup.freeze":
+					_ = os.WriteFile(path, []byte("0"), 0)
+				}
+				return nil // a cgroup may go while we look
+			})
+		}
+	}
+}
+
+const containerdConfig = `version = 3
+root = "DIR/containerd/root"
+state = "/run/containerd"
+[grpc]
+  address = "/run/containerd/containerd.sock"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "IMAGE"
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = true
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+  SystemdCgroup = false
+[plugins."io.containerd.cri.v1.runtime".cni]
+  bin_dirs = ["BIN"]
+  conf_dir = "DIR/cni"
+`
+
+// The kubelet does not listen, leaves the host's iptables alone, and does not
+// evict: what fills a file system here is a fault on purpose.
+const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+enableServer: false
+healthzPort: 0
+containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
+cgroupDriver: cgroupfs
+cgroupRoot: CGROUP
+failCgroupV1: false
+failSwapOn: false
+enforceNodeAllocatable: []
+evictionHard: {memory.available: "0%", nodefs.available: "0%", nodefs.inodesFree: "0%", imagefs.available: "0%"}
+makeIPTablesUtilChains: false
+podLogsDir: DIR/kubelet/logs
+staticPodPath: DIR/manifests
+volumePluginDir: DIR/volume-plugins
+resolvConf: DIR/resolv.conf
+nodeLeaseDurationSeconds: LEASE
+nodeStatusUpdateFrequency: 2s
+maxPods: 250
+kubeAPIQPS: 200
+kubeAPIBurst: 400
+registryPullQPS: 0
+eventRecordQPS: 0
+logging: {verbosity: 3}
+`
+
+func (n *RealNode) configure() error {
+	config, err := n.lab.ConfigFor("system:node:"+n.Name, "system:nodes")
+	if err != nil {
+		return err
+	}
+	if _, err := n.lab.WriteKubeconfig("node-"+n.Name, config); err != nil {
+		return err
+	}
+	for _, dir := range []string{"cni", "manifests", "volume-plugins"} {
+		if err := os.Mkdir(filepath.Join(n.Dir, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	lease := int((n.lab.options.NodeGrace * 4 / 6).Seconds())
+	fill := strings.NewReplacer("DIR", n.Dir, "IMAGE", Image, "BIN", n.runtime, "CGROUP", n.cgroup(), "LEASE", fmt.Sprint(lease))
+	for name, text := range map[string]string{
+		"containerd.toml":      containerdConfig,
+		"kubelet.yaml":         kubeletConfig,
+		"resolv.conf":          "",
+		"cni/10-loop.conflist": `{"cniVersion": "1.0.0", "name": "loop", "plugins": [{"type": "loopback"}]}`,
+	} {
+		if err := os.WriteFile(filepath.Join(n.Dir, name), []byte(fill.Replace(text)), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StartContainerd starts containerd and waits until it answers. Containers that
+// were there before are taken over.
+func (n *RealNode) StartContainerd(ctx context.Context) (err error) {
+	cmd := exec.Command(filepath.Join(n.runtime, "containerd"), "--config", filepath.Join(n.Dir, "containerd.toml"))
+	cmd.Env = []string{"PATH=" + n.runtime + ":" + os.Getenv("PATH")}
+	if n.Containerd, err = n.start("containerd-"+n.Name, cmd); err != nil {
+		return err
+	}
+	return n.lab.Await(ctx, 30*time.Second, "containerd of node "+n.Name, func(ctx context.Context) (bool, error) {
+		_, err := n.Run(ctx, filepath.Join(n.runtime, "ctr"), "version")
+		return err == nil, nil
+	})
+}
+
+// StartKubelet starts the kubelet; see AwaitReady.
+func (n *RealNode) StartKubelet(context.Context) (err error) {
+	cmd := exec.Command(filepath.Join(n.lab.bin, "kubelet"), "--config", filepath.Join(n.Dir, "kubelet.yaml"),
+		"--kubeconfig", filepath.Join(n.lab.dir, "node-"+n.Name+".kubeconfig"), "--hostname-override", n.Name,
+		"--root-dir", filepath.Join(n.Dir, "kubelet"), "--cert-dir", filepath.Join(n.Dir, "kubelet", "pki"))
+	n.Kubelet, err = n.start("kubelet-"+n.Name, cmd)
+	return err
+}
+
+func (n *RealNode) start(name string, cmd *exec.Cmd) (*Process, error) {
+	p, err := n.lab.startOn(n.inside, name, cmd, 0)
+	if err != nil {
+		return nil, err
+	}
+	return n.lab.keep(p), nil
+}
+
+// PID of the node's first process: nsenter -m -p -t PID sees what the node sees.
+func (n *RealNode) PID() int { return n.init.PID() }
+
+// Run runs a program in the node's namespaces and returns what it printed.
+func (n *RealNode) Run(ctx context.Context, program string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = n.lab.environment()
+	cmd.Dir = n.Dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = time.Second
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := n.inside.do(cmd.Start); err != nil {
+		return "", err
+	}
+	err := cmd.Wait()
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return out.String(), err
+}
+
+// AwaitReady waits until the node's Ready condition has a status, and, for True,
+// until pods may run on it.
+func (n *RealNode) AwaitReady(ctx context.Context, status corev1.ConditionStatus) error {
+	client, err := n.lab.Client()
+	if err != nil {
+		return err
+	}
+	return n.lab.Await(ctx, 2*time.Minute, fmt.Sprintf("node %s to have Ready=%s", n.Name, status), func(ctx context.Context) (bool, error) {
+		node, err := client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, nil // not registered yet
+		}
+		for _, c := range node.Status.Conditions {
+			if c.Type == corev1.NodeReady {
+				return c.Status == status && (status != corev1.ConditionTrue || len(node.Spec.Taints) == 0), nil
+			}
+		}
+		return false, nil
+	})
+}
+
+// Stop ends the node as a power cut would, and removes it; its Node object stays.
+func (n *RealNode) Stop() error {
+	n.lab.thaw()
+	for _, p := range []*Process{n.Kubelet, n.Containerd, n.init} {
+		if p != nil {
+			p.Kill()
+		}
+	}
+	if n.inside != nil {
+		close(n.inside)
+	}
+	return os.RemoveAll(n.Dir)
+}
+
+// writeImage writes an image for one platform as docker save does, with a single
+// static binary that is all of /bin by its applets' names.
+func writeImage(path, name, busybox string) error {
+	binary, err := os.ReadFile(busybox)
+	if err != nil {
+		return err
+	}
+	applets, err := exec.Command(busybox, "--list").Output()
+	if err != nil {
+		return fmt.Errorf("list the applets of %s: %w", busybox, err)
+	}
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	for _, dir := range []string{"bin/", "tmp/", "proc/", "sys/", "dev/", "etc/"} {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}); err != nil {
+			return err
+		}
+	}
+	if err := addFile(w, "bin/busybox", binary, 0o755); err != nil {
+		return err
+	}
+	for applet := range strings.FieldsSeq(string(applets)) {
+		if applet == "busybox" {
+			continue
+		}
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeLink, Name: "bin/" + applet, Linkname: "bin/busybox", Mode: 0o755}); err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	config, err := json.Marshal(map[string]any{
+		"architecture": runtime.GOARCH, "os": "linux",
+		// As the sandbox of a pod it does nothing, for 68 years.
+		"config": map[string]any{"Entrypoint": []string{"/bin/sleep", "2147483647"}, "Env": []string{"PATH=/bin"}},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer.Bytes()))}},
+	})
+	if err != nil {
+		return err
+	}
+	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{name}, "Layers": []string{"layer.tar"}}})
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	w = tar.NewWriter(f)
+	return errors.Join(
+		addFile(w, "config.json", config, 0o644), addFile(w, "layer.tar", layer.Bytes(), 0o644),
+		addFile(w, "manifest.json", manifest, 0o644), w.Close(), f.Close())
+}
+
+func addFile(w *tar.Writer, name string, data []byte, mode int64) error {
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(data))}); err != nil {
+		return err
+	}
+	_, err := io.Copy(w, bytes.NewReader(data))
+	return err
+}

@@ -1,0 +1,472 @@
+// Package node holds termguard to what a real node does: kubelet, containerd and
+// runc, with processes that do not end, files that cannot be removed and daemons
+// that are gone. A scenario is one file of testdata: termguard is asked, the pod
+// is deleted, and the node decides.
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/termguard/termguard/test/lab"
+	"github.com/termguard/termguard/test/scenario"
+)
+
+// Scenario is one file: this document first, then the objects to create. "$NS"
+// stands for a namespace and "$NODE" for a node.
+type Scenario struct {
+	// Name is the file's name.
+	Name string `json:"-"`
+	// About says in a sentence what is special here; for a near miss, which
+	// one fact differs.
+	About string `json:"about"`
+	// Own says that the scenario breaks its node, and so needs one of its own.
+	Own bool `json:"own,omitempty"`
+	// Shape is what the pod is called in the table of estimates; "" keeps the
+	// scenario out of it.
+	Shape string `json:"shape,omitempty"`
+	// Pod is what faults refer to. Defaults to "p".
+	Pod string `json:"pod,omitempty"`
+	// Unready says that the pod never runs: nothing is waited for.
+	Unready bool `json:"unready,omitempty"`
+	// Before are the faults, before termguard is asked.
+	Before []Step `json:"before,omitempty"`
+	// Delete is what kubectl delete is called with. Defaults to "pod p".
+	Delete string `json:"delete,omitempty"`
+	// Expect are the verdicts that are fair before the delete.
+	Expect []string `json:"expect"`
+	// Says is a regular expression that a finding must match before the delete.
+	Says string `json:"says,omitempty"`
+	// Unforeseen says why nobody outside the node can know that it will hang.
+	// Only with it may the verdict be that it completes where it does not.
+	Unforeseen string `json:"unforeseen,omitempty"`
+	// Reality is hangs or completes.
+	Reality string `json:"reality"`
+	// Within bounds a deletion that completes. Defaults to 60 s.
+	Within scenario.Duration `json:"within,omitempty"`
+	// Diagnosis is a regular expression that a finding about the object that
+	// hangs must match: "POLICY: MESSAGE".
+	Diagnosis string `json:"diagnosis,omitempty"`
+	// Symptoms are regular expressions, each for an event or a condition of the
+	// node that shows while it hangs: "REASON MESSAGE" or "TYPE=STATUS REASON MESSAGE".
+	Symptoms []string `json:"symptoms,omitempty"`
+	// Then are steps that must succeed after the deletion, or while it hangs.
+	Then []Step `json:"then,omitempty"`
+	// Cure are the steps after which a hanging deletion completes.
+	Cure []Step `json:"cure,omitempty"`
+
+	Objects string `json:"-"`
+}
+
+// Step is one thing to do; exactly one of its fields is set.
+type Step struct {
+	// Run is a shell script in the node's namespaces. It knows $DIR (of the
+	// node), $POD_DIR (the kubelet's folder of the pod), $VOLUMES (its emptyDirs),
+	// $ROOT (of the first container), and of its process $PID, $SHIM and
+	// $FREEZER (its cgroup's folder).
+	Run string `json:"run,omitempty"`
+	// Kubectl are arguments for kubectl.
+	Kubectl string `json:"kubectl,omitempty"`
+	// Kubelet and Containerd are signals for the two: stop, cont or kill; or start.
+	Kubelet    string `json:"kubelet,omitempty"`
+	Containerd string `json:"containerd,omitempty"`
+	// Ready is the status that the node's Ready condition is to come to.
+	Ready string `json:"ready,omitempty"`
+}
+
+// Parse reads a scenario from its file.
+func Parse(name, text string) (Scenario, error) {
+	text = strings.ReplaceAll(text, "$NS", "n-"+name)
+	head, objects, _ := strings.Cut(text, "\n---\n")
+	s := Scenario{Name: name, Objects: objects, Pod: "p", Delete: "pod p"}
+	if err := yaml.UnmarshalStrict([]byte(head), &s); err != nil {
+		return s, err
+	}
+	if s.Within.Duration == 0 {
+		s.Within.Duration = time.Minute
+	}
+	switch {
+	case s.About == "" || len(s.Expect) == 0:
+		return s, errors.New("about and expect are needed")
+	case s.Reality != scenario.Hangs && s.Reality != scenario.Completes:
+		return s, fmt.Errorf("reality is %q: want %s or %s", s.Reality, scenario.Hangs, scenario.Completes)
+	case s.Reality == scenario.Hangs && len(s.Cure) == 0:
+		return s, errors.New("a hang needs a cure")
+	case s.Reality == scenario.Hangs && s.Unforeseen == "" && s.Says == "":
+		return s, errors.New("a hang needs says, or unforeseen")
+	}
+	for _, pattern := range append([]string{s.Says, s.Diagnosis}, s.Symptoms...) {
+		if _, err := regexp.Compile(pattern); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// hangsAfter is how much longer than termguard's estimate, or the grace period,
+// a deletion must take to count as hanging.
+const hangsAfter = 15 * time.Second
+
+// Outcome is what a scenario came to.
+type Outcome struct {
+	Scenario  Scenario
+	Predicted string
+	Estimate  *int // seconds
+	Real      string
+	Took      time.Duration // until it completed
+	Shows     []string      // events and conditions while it hung, or after it was gone
+	Wrong     []string      // what is not as it should be
+	Err       error         // the scenario could not be played
+}
+
+// report is what the scenarios read of check's answer.
+type report struct {
+	Verdict         string
+	EstimateSeconds *int
+	Findings        []struct {
+		Policy, Message string
+		Evidence        []string
+	}
+	Unseen []string
+}
+
+func (r report) lines() (lines []string) {
+	for _, f := range r.Findings {
+		lines = append(lines, f.Policy+": "+f.Message+" ["+strings.Join(f.Evidence, "; ")+"]")
+	}
+	for _, u := range r.Unseen {
+		lines = append(lines, "unseen: "+u)
+	}
+	return lines
+}
+
+func (r report) says(pattern string) bool {
+	return slices.ContainsFunc(r.lines(), regexp.MustCompile(pattern).MatchString)
+}
+
+// player plays one scenario on a node.
+type player struct {
+	*scenario.Guarded
+	Scenario
+	node *lab.RealNode
+	env  []string // of scripts
+	// grace is the pod's grace period.
+	grace time.Duration
+}
+
+// Play sets a scenario up, asks, deletes, watches and cures it.
+func Play(ctx context.Context, g *scenario.Guarded, node *lab.RealNode, s Scenario) (o Outcome) {
+	p := &player{Guarded: g, Scenario: s, node: node}
+	o.Scenario = s
+	o.Err = p.play(ctx, &o)
+	return o
+}
+
+func (p *player) play(ctx context.Context, o *Outcome) error {
+	wrong := func(format string, args ...any) { o.Wrong = append(o.Wrong, fmt.Sprintf(format, args...)) }
+	if err := p.setUp(ctx); err != nil {
+		return fmt.Errorf("set up: %w", err)
+	}
+	if err := p.do(ctx, p.Before); err != nil {
+		return fmt.Errorf("break it: %w", err)
+	}
+	asked, err := p.ask(ctx, func(r report) bool {
+		return slices.Contains(p.Expect, r.Verdict) && (p.Says == "" || r.says(p.Says))
+	})
+	if err != nil {
+		return err
+	}
+	o.Predicted, o.Estimate = asked.Verdict, asked.EstimateSeconds
+	if !slices.Contains(p.Expect, asked.Verdict) {
+		wrong("the verdict %s is not fair: want %v: %s", asked.Verdict, p.Expect, strings.Join(asked.lines(), "; "))
+	}
+	if p.Says != "" && !asked.says(p.Says) {
+		wrong("nothing says %q before the delete: %s", p.Says, strings.Join(asked.lines(), "; "))
+	}
+
+	began := time.Now()
+	r, err := p.Kubectl(ctx, p.words("delete", "--wait=false", p.Delete)...)
+	if err != nil || r.Code != 0 {
+		return fmt.Errorf("delete: %w: %s", err, r.Stderr)
+	}
+	if verdict := scenario.Verdict(scenario.Warnings(r.Stderr)); verdict != asked.Verdict {
+		wrong("check says %s, the webhook says %s: %s", asked.Verdict, verdict, r.Stderr)
+	}
+	limit := p.Within.Duration
+	if p.Reality == scenario.Hangs {
+		limit = p.grace + hangsAfter
+	}
+	gone, err := p.gone(ctx, limit)
+	if err != nil {
+		return err
+	}
+	o.Real, o.Took = scenario.Completes, time.Since(began)
+	if !gone {
+		o.Real = scenario.Hangs
+	}
+	if o.Shows, err = p.shows(ctx); err != nil {
+		return err
+	}
+	if o.Real != p.Reality {
+		wrong("it %s, where the scenario says it %s", o.Real, p.Reality)
+	}
+	if o.Predicted == scenario.Hangs && o.Real == scenario.Completes {
+		wrong("false alarm")
+	}
+	if o.Predicted == scenario.Completes && o.Real == scenario.Hangs && p.Unforeseen == "" {
+		wrong("miss")
+	}
+	for _, pattern := range p.Symptoms {
+		if !slices.ContainsFunc(o.Shows, regexp.MustCompile(pattern).MatchString) {
+			wrong("no event or condition matches %q: %s", pattern, strings.Join(o.Shows, "; "))
+		}
+	}
+	if o.Real == scenario.Hangs && p.Diagnosis != "" {
+		diagnosis, err := p.ask(ctx, func(r report) bool { return r.Verdict == scenario.Hangs && r.says(p.Diagnosis) })
+		if err != nil {
+			return err
+		}
+		if diagnosis.Verdict != scenario.Hangs || !diagnosis.says(p.Diagnosis) {
+			wrong("the diagnosis is %s, want hangs and %q: %s", diagnosis.Verdict, p.Diagnosis, strings.Join(diagnosis.lines(), "; "))
+		}
+	}
+	if err := p.do(ctx, p.Then); err != nil {
+		wrong("%v", err)
+	}
+	// In any case: nothing broken is left behind on a shared node.
+	if err := p.do(ctx, p.Cure); err != nil {
+		return fmt.Errorf("cure: %w", err)
+	}
+	if o.Real == scenario.Hangs {
+		// The kubelet retries after up to 2 min 2 s (field notes: about 30 s).
+		if gone, err = p.gone(ctx, 3*time.Minute); err != nil {
+			return err
+		}
+		if !gone {
+			wrong("the cure does not help")
+		}
+	}
+	return nil
+}
+
+func (p *player) words(verb, flag, rest string) []string {
+	return append([]string{verb, flag, "-n", "n-" + p.Name}, scenario.Words(rest)...)
+}
+
+func (p *player) setUp(ctx context.Context) error {
+	objects := "{apiVersion: v1, kind: Namespace, metadata: {name: n-" + p.Name + "}}\n---\n" + strings.ReplaceAll(p.Objects, "$NODE", p.node.Name)
+	if err := p.Apply(ctx, objects); err != nil {
+		return err
+	}
+	client, err := p.Client()
+	if err != nil {
+		return err
+	}
+	pods := client.CoreV1().Pods("n-" + p.Name)
+	if err := p.Await(ctx, time.Minute, "pod "+p.Pod+" of "+p.Name, func(ctx context.Context) (bool, error) {
+		pod, err := pods.Get(ctx, p.Pod, metav1.GetOptions{})
+		if err != nil {
+			return false, nil
+		}
+		if p.Unready {
+			return true, nil
+		}
+		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		}), nil
+	}); err != nil {
+		return err
+	}
+	pod, err := pods.Get(ctx, p.Pod, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	p.grace = time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+	dir := filepath.Join(p.node.Dir, "kubelet", "pods", string(pod.UID))
+	p.env = []string{"DIR=" + p.node.Dir, "POD_DIR=" + dir, "VOLUMES=" + filepath.Join(dir, "volumes", "kubernetes.io~empty-dir")}
+	if p.Unready {
+		return nil
+	}
+	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
+	out, err := p.run(ctx, `task=/run/containerd/io.containerd.runtime.v2.task/k8s.io/`+id+`
+PID=$(cat $task/init.pid)
+FREEZER=/sys/fs/cgroup/freezer$(sed -n 's/^[0-9]*:freezer://p' /proc/$PID/cgroup)
+[ -e /sys/fs/cgroup/cgroup.controllers ] && FREEZER=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/$PID/cgroup)
+echo PID=$PID SHIM=$(sed -n 's/^PPid:[^0-9]*//p' /proc/$PID/status) FREEZER=$FREEZER ROOT=$task/rootfs`)
+	if err != nil {
+		return err
+	}
+	p.env = append(p.env, strings.Fields(out)...)
+	return nil
+}
+
+// run runs a shell script in the node's namespaces.
+func (p *player) run(ctx context.Context, script string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	out, err := p.node.Run(ctx, "env", append(slices.Clone(p.env), "sh", "-euc", script)...)
+	if err != nil {
+		return out, fmt.Errorf("run %q: %w: %s", script, err, out)
+	}
+	return out, nil
+}
+
+func (p *player) do(ctx context.Context, steps []Step) error {
+	for _, s := range steps {
+		var err error
+		switch {
+		case s.Run != "":
+			_, err = p.run(ctx, s.Run)
+		case s.Kubectl != "":
+			var r lab.Result
+			words := scenario.Words(s.Kubectl)
+			if r, err = p.Kubectl(ctx, append(words, "-n", "n-"+p.Name)...); err == nil && r.Code != 0 {
+				err = fmt.Errorf("kubectl %s: %s", s.Kubectl, r.Stderr)
+			}
+		case s.Kubelet == "start":
+			err = p.node.StartKubelet(ctx)
+		case s.Kubelet != "":
+			err = signal(p.node.Kubelet, s.Kubelet)
+		case s.Containerd == "start":
+			err = p.node.StartContainerd(ctx)
+		case s.Containerd != "":
+			err = signal(p.node.Containerd, s.Containerd)
+		case s.Ready != "":
+			err = p.node.AwaitReady(ctx, corev1.ConditionStatus(s.Ready))
+		default:
+			err = errors.New("an empty step")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func signal(process *lab.Process, name string) error {
+	switch name {
+	case "stop":
+		return process.Signal(syscall.SIGSTOP)
+	case "cont":
+		return process.Signal(syscall.SIGCONT)
+	case "kill":
+		process.Kill()
+		return nil
+	}
+	return fmt.Errorf("unknown signal %q: want stop, cont or kill", name)
+}
+
+// ask asks termguard check until the answer is as expected, for a while: what
+// happened on the node reaches the API with a lag. The last answer counts.
+func (p *player) ask(ctx context.Context, fair func(report) bool) (r report, err error) {
+	binary, err := scenario.Binary()
+	if err != nil {
+		return r, err
+	}
+	config := filepath.Join(p.Dir(), "check.yaml")
+	err = p.Await(ctx, 20*time.Second, "a fair verdict", func(ctx context.Context) (bool, error) {
+		args := append([]string{"check", "--kubeconfig", p.Kubeconfig(), "--config", config, "-o", "json", "-n", "n-" + p.Name}, scenario.Words(p.Delete)...)
+		cmd := exec.CommandContext(ctx, binary, args...)
+		var stdout, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		err := cmd.Run()
+		var exit *exec.ExitError
+		if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
+			return false, fmt.Errorf("termguard check: %w: %s", err, stderr.String())
+		}
+		r = report{}
+		if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
+			return false, fmt.Errorf("termguard check: %w: %s", err, stdout.String())
+		}
+		return fair(r), nil
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return r, nil
+	}
+	return r, err
+}
+
+// gone waits for what is deleted to go, up to a limit.
+func (p *player) gone(ctx context.Context, limit time.Duration) (bool, error) {
+	var target []string
+	for _, word := range scenario.Words(p.Delete) {
+		if !strings.HasPrefix(word, "--") {
+			target = append(target, word)
+		}
+	}
+	r, err := p.Kubectl(ctx, append([]string{"wait", "-n", "n-" + p.Name, "--for=delete", "--timeout", limit.String()}, target...)...)
+	switch {
+	case err != nil:
+		return false, err
+	case r.Code == 0 || strings.Contains(r.Stderr, "NotFound"):
+		return true, nil
+	case strings.Contains(r.Stderr, "timed out"):
+		return false, nil
+	}
+	return false, fmt.Errorf("watch the deletion: %s", r.Stderr)
+}
+
+// shows are the pod's state, its events and the node's conditions and taints.
+func (p *player) shows(ctx context.Context) (lines []string, err error) {
+	client, err := p.Client()
+	if err != nil {
+		return nil, err
+	}
+	if pod, err := client.CoreV1().Pods("n-"+p.Name).Get(ctx, p.Pod, metav1.GetOptions{}); err == nil {
+		state := []string{"pod phase " + string(pod.Status.Phase)}
+		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+			switch {
+			case c.State.Terminated != nil:
+				state = append(state, fmt.Sprintf("%s terminated %s exit %d", c.Name, c.State.Terminated.Reason, c.State.Terminated.ExitCode))
+			case c.State.Running != nil:
+				state = append(state, c.Name+" running")
+			case c.State.Waiting != nil:
+				state = append(state, c.Name+" waiting "+c.State.Waiting.Reason)
+			}
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Reason != "" {
+				state = append(state, fmt.Sprintf("%s=%s %s", c.Type, c.Status, c.Reason))
+			}
+		}
+		lines = append(lines, strings.Join(state, ", "))
+	}
+	events, err := client.CoreV1().Events("n-"+p.Name).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range events.Items {
+		switch e.Reason {
+		case "Pulled", "Created", "Started", "Scheduled":
+		default:
+			lines = append(lines, fmt.Sprintf("%s x%d %s", e.Reason, max(e.Count, 1), strings.Join(strings.Fields(e.Message), " ")))
+		}
+	}
+	node, err := client.CoreV1().Nodes().Get(ctx, p.node.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range node.Status.Conditions {
+		if (c.Type == corev1.NodeReady) != (c.Status == corev1.ConditionTrue) {
+			lines = append(lines, fmt.Sprintf("node %s=%s %s %s", c.Type, c.Status, c.Reason, c.Message))
+		}
+	}
+	for _, t := range node.Spec.Taints {
+		lines = append(lines, fmt.Sprintf("node taint %s:%s", t.Key, t.Effect))
+	}
+	return lines, nil
+}

@@ -1,0 +1,123 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/termguard/termguard/test/lab"
+	"github.com/termguard/termguard/test/scenario"
+)
+
+// needs skips a test where the machine cannot run a real node, and says why.
+func needs(t *testing.T) {
+	t.Helper()
+	if needs := lab.RealNodeNeeds(); needs != "" {
+		t.Skip("a real node needs " + needs)
+	}
+}
+
+func load(t *testing.T) (scenarios []Scenario) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios in testdata: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Parse(strings.TrimSuffix(filepath.Base(file), ".yaml"), string(text))
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		scenarios = append(scenarios, s)
+	}
+	return scenarios
+}
+
+// TestScenarios plays every scenario on a real node. They run side by side;
+// those that break their node have one of their own.
+func TestScenarios(t *testing.T) {
+	scenarios := load(t)
+	needs(t)
+	g, err := scenario.Guard(t.Context(), lab.Options{Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Stop)
+	if err := os.WriteFile(filepath.Join(g.Dir(), "check.yaml"), []byte(checkConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var outcomes []Outcome
+	t.Cleanup(func() { // before the lab stops
+		var table strings.Builder
+		Tables(&table, outcomes)
+		t.Log("\n" + table.String())
+		if path := os.Getenv("TABLES"); path != "" {
+			if err := os.WriteFile(path, []byte(table.String()), 0o644); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	shared := sync.OnceValues(func() (*lab.RealNode, error) { return g.StartRealNode(t.Context(), "shared") })
+	for _, s := range scenarios {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			start := shared
+			if s.Own {
+				start = func() (*lab.RealNode, error) { return g.StartRealNode(t.Context(), s.Name) }
+			}
+			node, err := start()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Own {
+				t.Cleanup(func() {
+					if err := node.Stop(); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			o := Play(t.Context(), g, node, s)
+			mu.Lock()
+			outcomes = append(outcomes, o)
+			mu.Unlock()
+			if o.Err != nil {
+				t.Fatal(o.Err)
+			}
+			if len(o.Wrong) > 0 {
+				t.Errorf("%s\nit was predicted that it %s; it %s after %.1fs\n- %s", s.About, o.Predicted, o.Real, o.Took.Seconds(), strings.Join(o.Wrong, "\n- "))
+			}
+			if s.Shape != "" && o.Err == nil {
+				if err := near(o); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// near holds the estimate to the measured time: within 2 s or 20 %, whichever is
+// larger.
+func near(o Outcome) error {
+	if o.Estimate == nil {
+		return fmt.Errorf("termguard gave no estimate; it took %.1fs", o.Took.Seconds())
+	}
+	off := o.Took.Seconds() - float64(*o.Estimate)
+	if bound := max(2, 0.2*float64(*o.Estimate)); off < -bound || off > bound {
+		return fmt.Errorf("the estimate is %d s, and it took %.1f s", *o.Estimate, o.Took.Seconds())
+	}
+	return nil
+}
+
+// checkConfig lets every estimate be told, however short.
+const checkConfig = `apiVersion: termguard.dev/v1
+kind: Config
+params: {slow-termination: {seconds: 0}}
+`
