@@ -1,0 +1,197 @@
+// Package source reads manifests: it finds files, splits them into documents,
+// and tells of each Kubernetes object in them where its fields stand.
+package source
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// File is one input.
+type File struct {
+	// Name is how findings call it, with forward slashes.
+	Name string
+	// Path is where it is, "" for what has no file; then Content is all of it.
+	Path    string
+	Content []byte
+	// Whole asks for what no policy of ours reads, too: the schemas of
+	// CustomResourceDefinitions.
+	Whole bool
+}
+
+func (f *File) open() (interface {
+	io.ReadCloser
+	io.ReaderAt
+}, error) {
+	if f.Path == "" {
+		return content{bytes.NewReader(f.Content)}, nil
+	}
+	return os.Open(f.Path)
+}
+
+type content struct{ *bytes.Reader }
+
+func (content) Close() error { return nil }
+
+// Problem is what cannot be read, or only in part.
+type Problem struct {
+	Position
+	Message string
+}
+
+// Contents is what a document of a file holds.
+type Contents struct {
+	Objects  []*Object
+	Plain    int // values that are no Kubernetes objects
+	Marks    []Mark
+	Problems []Problem
+	// Template tells that it is a template, which is not YAML yet.
+	Template bool
+}
+
+// Read calls visit with the contents of each document of a file that holds
+// anything. What is wrong with one document hides no other.
+func (f *File) Read(visit func(Contents)) {
+	in, err := f.open()
+	if err != nil {
+		visit(Contents{Problems: []Problem{{Position: Position{Line: 1, Column: 1}, Message: reason(err)}}})
+		return
+	}
+	defer in.Close()
+	s := newSplitter(in, f.Whole)
+	for {
+		d, err := s.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return
+		case err != nil:
+			visit(Contents{Problems: []Problem{{Position: Position{Line: s.line, Column: 1}, Message: reason(err)}}})
+			return
+		}
+		d.text = bytes.Clone(d.text)
+		visit(f.contents(d))
+	}
+}
+
+// reason is an error of reading a file without the file's name, which its place
+// says already.
+func reason(err error) string {
+	var path *os.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	return "cannot be read: " + err.Error()
+}
+
+// contents parses a document.
+func (f *File) contents(d document) (c Contents) {
+	t := &Text{File: f, bytes: d.text, line: d.line, offset: d.offset, size: d.size, cuts: d.cuts, source: d.source}
+	root, err := parse(d.text)
+	if err != nil && len(d.cuts) > 0 { // what was cut out may be why
+		if whole, readErr := f.whole(d); readErr == nil {
+			return f.contents(whole)
+		}
+	}
+	if err != nil {
+		var syntax *syntaxError
+		switch {
+		case bytes.Contains(d.text, []byte("{{")):
+			c.Template = true
+		case errors.As(err, &syntax):
+			c.Problems = append(c.Problems, Problem{t.position(syntax.line, syntax.column, 1), "invalid YAML: " + syntax.message})
+		}
+		return c
+	}
+	if root == nil {
+		return c
+	}
+	c.Objects, c.Plain = objects(t, root)
+	if bytes.Contains(d.text, []byte("{{")) && hasTemplateKey(root, 0) {
+		return Contents{Template: true}
+	}
+	c.Marks = t.marks(root)
+	if len(c.Objects) == 0 {
+		return c
+	}
+	for _, o := range c.Objects {
+		c.Marks = append(c.Marks, o.annotationMarks()...)
+	}
+	for _, d := range duplicates(root, nil) {
+		first := t.position(d.first.Line, d.first.Column, 1)
+		c.Problems = append(c.Problems, Problem{
+			(&Object{Text: t}).nodePosition(d.second),
+			fmt.Sprintf("key %q is here twice, first on line %d: only this one counts", d.second.Value, first.Line),
+		})
+	}
+	return c
+}
+
+// hasTemplateKey tells whether a key is a mapping, as {{ .Values.name }} is to
+// YAML.
+func hasTemplateKey(node *yaml.Node, depth int) bool {
+	if depth > maxDepth {
+		return false
+	}
+	for i, child := range node.Content {
+		if node.Kind == yaml.MappingNode && i%2 == 0 && child.Kind == yaml.MappingNode || hasTemplateKey(child, depth+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// whole reads a document again, with what was cut out of it.
+func (f *File) whole(d document) (document, error) {
+	in, err := f.open()
+	if err != nil {
+		return document{}, err
+	}
+	defer in.Close()
+	text := make([]byte, d.size)
+	if _, err := in.ReadAt(text, d.offset); err != nil {
+		return document{}, err
+	}
+	return document{text: bytes.TrimPrefix(text, byteOrderMark), line: d.line, offset: d.offset, size: d.size, source: d.source}, nil
+}
+
+// Release forgets the text of an object and what was parsed of it; Load reads
+// it again.
+func (o *Object) Release() {
+	o.node, o.Text.bytes = nil, nil
+}
+
+// Size is about how many bytes of text Release would free.
+func (o *Object) Size() int { return len(o.Text.bytes) }
+
+// Load undoes Release.
+func (o *Object) Load() error {
+	if o.node != nil {
+		return nil
+	}
+	d, err := o.File.whole(document{offset: o.offset, line: o.line, size: o.size, source: o.source})
+	if err != nil {
+		return fmt.Errorf("read %s again: %w", o.File.Name, err)
+	}
+	if !o.File.Whole {
+		s := newSplitter(bytes.NewReader(d.text), false)
+		if cut, err := s.next(); err == nil {
+			d.text, d.cuts = bytes.Clone(cut.text), cut.cuts
+		}
+	}
+	for _, other := range o.File.contents(d).Objects {
+		if other.From == o.From && other.Name == o.Name && other.Kind == o.Kind {
+			o.node, o.Text = other.node, other.Text
+			return nil
+		}
+	}
+	return fmt.Errorf("%s changed while it was read", o.File.Name)
+}
+
+// Source is the file of which a comment says that the object was rendered from
+// it, "" if none does.
+func (o *Object) Source() string { return o.Text.source }

@@ -1,0 +1,295 @@
+package source
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// syntaxError is what is wrong at a line of a document's text.
+type syntaxError struct {
+	line    int // from 1
+	column  int // from 1; 0 where unknown
+	message string
+}
+
+func (e *syntaxError) Error() string { return e.message }
+
+// parse returns the root of a document; nil for one that holds nothing.
+func parse(text []byte) (root *yaml.Node, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			root, err = nil, &syntaxError{line: 1, message: fmt.Sprintf("the YAML parser failed: %v", r)}
+		}
+	}()
+	if first := bytes.TrimLeft(text, " \t\r\n"); len(first) > 0 && (first[0] == '{' || first[0] == '[') {
+		if root, err := parseJSON(text); err == nil {
+			return root, nil
+		}
+		// YAML in flow style, or broken: its parser knows the place.
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil, explain(err, text)
+	}
+	if len(document.Content) == 0 {
+		return nil, nil
+	}
+	return document.Content[0], nil
+}
+
+// explain says in a person's words what the parser found, and where.
+func explain(err error, text []byte) error {
+	var load *yaml.LoadError
+	if !errors.As(err, &load) {
+		return &syntaxError{line: 1, message: strings.TrimPrefix(err.Error(), "yaml: ")}
+	}
+	mark, message := load.Mark, load.Message
+	switch {
+	case strings.Contains(message, "end of stream") && load.ContextMark.Line > 0:
+		mark = load.ContextMark // where the quotes were opened
+		message = "the quotes that are opened here are not closed"
+	case strings.Contains(message, "could not find expected ':'") && load.ContextMark.Line > 0:
+		mark = load.ContextMark
+		message = "a key without a colon"
+	case strings.Contains(message, "cannot start any token"):
+		if line := lineOf(text, mark.Line); bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("\t")) {
+			message = "a tab cannot indent: use spaces"
+		}
+	}
+	return &syntaxError{line: max(mark.Line, 1), column: mark.Column, message: message}
+}
+
+// lineOf is a line of a text, counted from 1 as YAML counts them.
+func lineOf(text []byte, line int) []byte {
+	start, end := lineBounds(text, line)
+	return text[start:end]
+}
+
+// lineBounds are where a line of a text starts and ends, as YAML counts lines:
+// CR, CRLF, LF, NEL, LS and PS end one (YAML 1.1, section 4.1.4).
+func lineBounds(text []byte, line int) (start, end int) {
+	for end = 0; end < len(text); {
+		n := lineBreak(text[end:])
+		if n == 0 {
+			end++
+			continue
+		}
+		if line--; line == 0 {
+			return start, end
+		}
+		end += n
+		start = end
+	}
+	if line > 1 {
+		start = end
+	}
+	return start, end
+}
+
+// lineBreak is the length of the line break that a text starts with.
+func lineBreak(text []byte) int {
+	switch {
+	case text[0] == '\n':
+		return 1
+	case text[0] == '\r' && len(text) > 1 && text[1] == '\n':
+		return 2
+	case text[0] == '\r':
+		return 1
+	case text[0] == 0xc2 && len(text) > 1 && text[1] == 0x85:
+		return 2
+	case text[0] == 0xe2 && len(text) > 2 && text[1] == 0x80 && (text[2] == 0xa8 || text[2] == 0xa9):
+		return 3
+	}
+	return 0
+}
+
+// duplicate is a key that a mapping has twice.
+type duplicate struct{ first, second *yaml.Node }
+
+// duplicates finds the keys that a document gives twice.
+func duplicates(node *yaml.Node, found []duplicate) []duplicate {
+	if node.Kind == yaml.MappingNode {
+		var known map[string]*yaml.Node
+		if len(node.Content) > 32 { // two maps with many keys
+			known = make(map[string]*yaml.Node, len(node.Content)/2)
+		}
+		for i := 0; i < len(node.Content); i += 2 {
+			key := node.Content[i]
+			if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
+				continue
+			}
+			if known != nil {
+				if first, again := known[key.Value]; again {
+					found = append(found, duplicate{first, key})
+					continue
+				}
+				known[key.Value] = key
+				continue
+			}
+			for j := 0; j < i; j += 2 {
+				if first := node.Content[j]; first.Value == key.Value && first.Kind == yaml.ScalarNode {
+					found = append(found, duplicate{first, key})
+					break
+				}
+			}
+		}
+	}
+	for _, child := range node.Content {
+		found = duplicates(child, found)
+	}
+	return found
+}
+
+// maxExpanded bounds the nodes that aliases add to a document: an honest one
+// repeats itself a few times, a bomb by powers of ten.
+const maxExpanded = 100_000
+
+var (
+	errBomb     = errors.New("its aliases expand to more than 100000 nodes: write out what they stand for")
+	errCycle    = errors.New("an alias stands inside the anchor that it refers to")
+	errTemplate = errors.New("a mapping as key, as in a template")
+	errDepth    = errors.New("it nests deeper than 1000 levels")
+)
+
+// expander turns nodes into the values that the API server would see.
+type expander struct {
+	budget int // of nodes that aliases may still add
+	open   []*yaml.Node
+	depth  int
+}
+
+func newExpander() *expander { return &expander{budget: maxExpanded} }
+
+const maxDepth = 1000
+
+func (e *expander) value(node *yaml.Node) (any, error) {
+	if e.depth++; e.depth > maxDepth {
+		return nil, errDepth
+	}
+	defer func() { e.depth-- }()
+	if len(e.open) > 0 {
+		if e.budget--; e.budget < 0 {
+			return nil, errBomb
+		}
+	}
+	switch node.Kind {
+	case yaml.MappingNode:
+		m := make(map[string]any, len(node.Content)/2)
+		return m, e.fill(m, node, false)
+	case yaml.SequenceNode:
+		list := make([]any, len(node.Content))
+		for i, child := range node.Content {
+			var err error
+			if list[i], err = e.value(child); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	case yaml.AliasNode:
+		if slices.Contains(e.open, node.Alias) {
+			return nil, errCycle
+		}
+		e.open = append(e.open, node.Alias)
+		defer func() { e.open = e.open[:len(e.open)-1] }()
+		return e.value(node.Alias)
+	}
+	return scalar(node), nil
+}
+
+// fill puts the entries of a mapping into m: its own, then what it merges,
+// which counts only where nothing else does (https://yaml.org/type/merge.html).
+func (e *expander) fill(m map[string]any, node *yaml.Node, merged bool) error {
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key := node.Content[i]
+		if key.Kind == yaml.AliasNode {
+			key = key.Alias
+		}
+		if key.Kind != yaml.ScalarNode {
+			return errTemplate
+		}
+		if isMerge(key) {
+			continue
+		}
+		if _, own := m[key.Value]; own && merged {
+			continue
+		}
+		v, err := e.value(node.Content[i+1])
+		if err != nil {
+			return err
+		}
+		m[key.Value] = v
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if isMerge(node.Content[i]) {
+			if err := e.merge(m, node.Content[i+1]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (e *expander) merge(m map[string]any, node *yaml.Node) error {
+	if e.depth++; e.depth > maxDepth {
+		return errDepth
+	}
+	defer func() { e.depth-- }()
+	switch node.Kind {
+	case yaml.AliasNode:
+		if slices.Contains(e.open, node.Alias) {
+			return errCycle
+		}
+		e.open = append(e.open, node.Alias)
+		defer func() { e.open = e.open[:len(e.open)-1] }()
+		return e.merge(m, node.Alias)
+	case yaml.SequenceNode:
+		for _, child := range node.Content {
+			if err := e.merge(m, child); err != nil {
+				return err
+			}
+		}
+	case yaml.MappingNode:
+		if e.budget -= len(node.Content); e.budget < 0 {
+			return errBomb
+		}
+		return e.fill(m, node, true)
+	}
+	return nil
+}
+
+func isMerge(key *yaml.Node) bool {
+	return key.Kind == yaml.ScalarNode && key.Value == "<<" && (key.Tag == "!!merge" || key.Tag == "" || key.Style == 0)
+}
+
+// scalar is a value as JSON knows it. What is no JSON, as a time, stays text.
+func scalar(node *yaml.Node) any {
+	switch node.ShortTag() {
+	case "!!null":
+		return nil
+	case "!!bool":
+		var b bool
+		if node.Decode(&b) == nil {
+			return b
+		}
+	case "!!int":
+		var i int64
+		if node.Decode(&i) == nil {
+			return i
+		}
+		var f float64
+		if node.Decode(&f) == nil {
+			return f
+		}
+	case "!!float":
+		var f float64
+		if node.Decode(&f) == nil && f-f == 0 { // JSON has neither NaN nor infinity
+			return f
+		}
+	}
+	return node.Value
+}

@@ -1,0 +1,178 @@
+package source
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+)
+
+// document is the text of one YAML document, or of all that a JSON file holds.
+type document struct {
+	text   []byte
+	offset int64 // of text, in the file
+	line   int   // of text's first line, in the file, from 1
+	size   int64 // of what stands in the file for it
+	cuts   []cut
+	// source is what a comment "# Source: FILE" says, as Helm writes it.
+	source string
+}
+
+// cut is a subtree that was left out of a document's text.
+type cut struct {
+	at    int // offset in the text, behind which it is missing
+	lines int
+}
+
+var (
+	errBinary = errors.New("not a text file: it contains a zero byte")
+
+	documentStart = []byte("---")
+	documentEnd   = []byte("...")
+	schemaKey     = []byte("openAPIV3Schema:")
+	sourceComment = []byte("# Source: ")
+	byteOrderMark = []byte("\xef\xbb\xbf")
+)
+
+// splitter finds the documents in a stream. Markers stand at the beginning of a
+// line, whatever scalar the line is in (YAML 1.2.2, section 9.1.3, production
+// c-forbidden), so that no parser is needed.
+type splitter struct {
+	in *bufio.Reader
+	// whole keeps the schemas of CustomResourceDefinitions, which are most of
+	// the bytes of real manifests and which no policy reads.
+	whole bool
+
+	line   int   // of the next one
+	offset int64 // of the next line
+	buffer []byte
+	held   []byte // a line that belongs to the next document
+}
+
+func newSplitter(in io.Reader, whole bool) *splitter {
+	return &splitter{in: bufio.NewReaderSize(in, 64<<10), whole: whole, line: 1}
+}
+
+// next returns the next document that holds anything; io.EOF behind the last.
+// Its text is valid until next is called again.
+func (s *splitter) next() (document, error) {
+	for {
+		d, content, err := s.document()
+		if err != nil || content {
+			return d, err
+		}
+	}
+}
+
+// document reads up to the next marker, and tells whether there is more than
+// comments in it.
+func (s *splitter) document() (d document, content bool, err error) {
+	s.buffer = s.buffer[:0]
+	d.line, d.offset = s.line, s.offset
+	var definition bool // it is a CustomResourceDefinition
+	skip := -1          // indentation of what is being left out
+	ended := false
+	for !ended {
+		line, start, err := s.read()
+		if err != nil && (!errors.Is(err, io.EOF) || len(s.buffer) == 0 && len(line) == 0) {
+			return d, false, err
+		}
+		if len(line) == 0 {
+			break
+		}
+		switch {
+		case marker(line, documentStart):
+			if start > d.offset {
+				s.unread(line, start)
+				d.text, d.size = s.buffer, start-d.offset
+				return d, content, nil
+			}
+			content = content || len(trim(line[3:])) > 0
+		case marker(line, documentEnd):
+			ended = true
+			continue
+		case skip >= 0:
+			if blank := trim(line); len(blank) == 0 || indentation(line) > skip {
+				d.cuts[len(d.cuts)-1].lines++
+				continue
+			}
+			skip = -1
+			fallthrough
+		default:
+			trimmed := trim(line)
+			content = content || len(trimmed) > 0
+			if d.source == "" && len(trimmed) == 0 && bytes.HasPrefix(line, sourceComment) {
+				d.source = string(bytes.TrimSpace(line[len(sourceComment):]))
+			}
+			if s.whole {
+				break
+			}
+			if bytes.HasPrefix(line, []byte("kind:")) {
+				definition = bytes.Equal(bytes.Trim(trim(line[5:]), `"'`), []byte("CustomResourceDefinition"))
+			}
+			if definition && bytes.HasPrefix(trimmed, schemaKey) && len(trim(trimmed[len(schemaKey):])) == 0 {
+				skip = indentation(line)
+				s.buffer = append(s.buffer, line[:skip+len(schemaKey)]...)
+				s.buffer = append(s.buffer, " {}\n"...)
+				d.cuts = append(d.cuts, cut{at: len(s.buffer) - 1})
+				continue
+			}
+		}
+		s.buffer = append(s.buffer, line...)
+	}
+	d.text, d.size = s.buffer, s.offset-d.offset
+	return d, content, nil
+}
+
+// read returns the next line with its end, and where it starts.
+func (s *splitter) read() (line []byte, start int64, err error) {
+	if s.held != nil {
+		line, s.held = s.held, nil
+	} else {
+		line, err = s.in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			long := bytes.Clone(line)
+			line, err = s.in.ReadBytes('\n')
+			line = append(long, line...)
+		}
+		if bytes.IndexByte(line, 0) >= 0 {
+			return nil, s.offset, errBinary
+		}
+	}
+	start = s.offset
+	if start == 0 && bytes.HasPrefix(line, byteOrderMark) {
+		line, start = line[len(byteOrderMark):], int64(len(byteOrderMark))
+		s.offset = start
+	}
+	s.offset += int64(len(line))
+	s.line++
+	return line, start, err
+}
+
+func (s *splitter) unread(line []byte, start int64) {
+	s.held, s.offset = bytes.Clone(line), start
+	s.line--
+}
+
+// marker tells whether a line is "---" or "...", alone or before white space.
+func marker(line, mark []byte) bool {
+	return bytes.HasPrefix(line, mark) && (len(line) == 3 || strings.IndexByte(" \t\r\n", line[3]) >= 0)
+}
+
+// trim is a line without white space around it, and without a comment that
+// takes up all the rest of it.
+func trim(line []byte) []byte {
+	line = bytes.TrimSpace(line)
+	if len(line) > 0 && line[0] == '#' {
+		return nil
+	}
+	if i := bytes.Index(line, []byte(" #")); i >= 0 {
+		return bytes.TrimSpace(line[:i])
+	}
+	return line
+}
+
+func indentation(line []byte) int {
+	return len(line) - len(bytes.TrimLeft(line, " "))
+}

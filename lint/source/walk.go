@@ -1,0 +1,163 @@
+package source
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// Directory is a folder with what is directly in it.
+type Directory struct {
+	Name string // how findings call it, with forward slashes
+	Path string
+	// Files are manifests, by name.
+	Files []*File
+	// Chart tells that it holds a Chart.yaml, Kustomization the name of its
+	// kustomization file, "" if it has none.
+	Chart         bool
+	Kustomization string
+	// Templates counts the files of a chart's templates folder.
+	Templates int
+}
+
+// kustomizations are the names of kustomization files
+// (sigs.k8s.io/kustomize/api/konfig, RecognizedKustomizationFileNames).
+var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
+
+// ignored are folders that hold no manifests of their owner.
+var ignored = []string{".git", ".hg", ".svn", ".terraform", "node_modules"}
+
+// Exclude are patterns as in .gitignore.
+type Exclude struct{ patterns []pattern }
+
+type pattern struct {
+	glob        string
+	not, folder bool
+}
+
+// NewExclude reads patterns as in .gitignore: without a slash but at the end, a
+// pattern matches at any depth; a leading "!" takes back what an earlier one
+// excluded; "**" stands for any number of folders.
+func NewExclude(patterns []string) (Exclude, error) {
+	var e Exclude
+	for _, text := range patterns {
+		text = strings.TrimSpace(filepath.ToSlash(text))
+		if text == "" || strings.HasPrefix(text, "#") {
+			continue
+		}
+		p := pattern{glob: text}
+		p.glob, p.not = strings.CutPrefix(p.glob, "!")
+		p.glob, p.folder = strings.CutSuffix(p.glob, "/")
+		if rooted := strings.Contains(p.glob, "/"); rooted {
+			p.glob = strings.TrimPrefix(strings.TrimPrefix(p.glob, "./"), "/")
+		} else {
+			p.glob = "**/" + p.glob
+		}
+		if !doublestar.ValidatePattern(p.glob) {
+			return Exclude{}, fmt.Errorf("exclude pattern %q: it is no glob; close its brackets", text)
+		}
+		e.patterns = append(e.patterns, p)
+	}
+	return e, nil
+}
+
+// Matches tells whether a path relative to where the patterns are rooted, with
+// forward slashes, is excluded.
+func (e Exclude) Matches(name string, folder bool) bool {
+	excluded := false
+	for _, p := range e.patterns {
+		if p.folder && !folder {
+			continue
+		}
+		if doublestar.MatchUnvalidated(p.glob, name) {
+			excluded = !p.not
+		}
+	}
+	return excluded
+}
+
+// Walk finds the manifests below a folder, folder by folder, and calls visit for
+// each folder that holds any. name is how findings call the folder; relative is
+// its path relative to where the patterns are rooted. What cannot be read is a
+// problem. Symbolic links are followed, each folder once.
+func Walk(name, dir, relative string, exclude Exclude, visit func(*Directory), problem func(file, message string)) {
+	w := walker{exclude: exclude, visit: visit, problem: problem, seen: map[string]bool{}}
+	w.walk(name, dir, relative)
+}
+
+type walker struct {
+	exclude Exclude
+	visit   func(*Directory)
+	problem func(file, message string)
+	seen    map[string]bool // by real path
+}
+
+func (w *walker) walk(name, dir, relative string) {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		if real, err = filepath.Abs(real); err == nil {
+			if w.seen[real] {
+				return
+			}
+			w.seen[real] = true
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		w.problem(name, reason(err))
+		return
+	}
+	d := &Directory{Name: name, Path: dir}
+	d.Chart = slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "Chart.yaml" })
+	var folders []string
+	for _, entry := range entries {
+		base := entry.Name()
+		full, inside := filepath.Join(dir, base), path.Join(relative, base)
+		folder, regular := entry.IsDir(), entry.Type().IsRegular()
+		if entry.Type()&fs.ModeSymlink != 0 {
+			info, err := os.Stat(full)
+			if err != nil {
+				continue // it leads nowhere, or in a circle
+			}
+			folder, regular = info.IsDir(), info.Mode().IsRegular()
+		}
+		switch {
+		case w.exclude.Matches(inside, folder):
+		case folder && !slices.Contains(ignored, base):
+			if d.Chart && base == "templates" {
+				d.Templates = countFiles(full)
+				continue
+			}
+			folders = append(folders, base)
+		case regular && slices.Contains(kustomizations, base):
+			d.Kustomization = base
+		case regular && isManifest(base) && !(d.Chart && (strings.HasPrefix(base, "values") || base == "Chart.yaml")):
+			d.Files = append(d.Files, &File{Name: path.Join(name, base), Path: full})
+		}
+	}
+	if len(d.Files) > 0 || d.Chart || d.Kustomization != "" {
+		w.visit(d)
+	}
+	for _, base := range folders {
+		w.walk(path.Join(name, base), filepath.Join(dir, base), path.Join(relative, base))
+	}
+}
+
+func isManifest(name string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(name)))
+}
+
+func countFiles(dir string) (n int) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && isManifest(d.Name()) {
+			n++
+		}
+		return nil
+	})
+	return n
+}
