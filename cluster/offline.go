@@ -29,6 +29,8 @@ type aside struct {
 	// Groups that are served beside the built-in ones and those of the
 	// CustomResourceDefinitions at hand.
 	Groups []string `json:"groups"`
+	// Set tells that all objects are deleted together.
+	Set bool `json:"set"`
 	// Stale names APIServices whose group cannot be discovered.
 	Stale []string `json:"stale"`
 	// ListErrors are errors of listing an aggregated API, by APIService.
@@ -79,6 +81,9 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	}
 	if about.Now != nil {
 		w.doc["now"] = about.Now.UTC().Format(time.RFC3339)
+	}
+	if about.Set {
+		w.doc["set"] = true
 	}
 	stale := map[string]bool{}
 	for _, name := range about.Stale {

@@ -16,6 +16,7 @@ const (
 	Down    = "down"    // it is known and does not run
 	Absent  = "absent"  // it is not installed
 	Unknown = "unknown" // the cluster does not tell
+	Unasked = "unasked" // only a cluster could tell, and there are just manifests
 )
 
 // verdictKey is what a verdict on ownership depends on.
@@ -115,6 +116,8 @@ type judgement struct {
 	owner    string
 	clears   string
 	evidence []string
+	// workloads are those that run what removes the finalizer, as far as known.
+	workloads []workload
 }
 
 func (j judgement) facts() map[string]any {
@@ -122,7 +125,15 @@ func (j judgement) facts() map[string]any {
 	if j.certain {
 		certainty = "will"
 	}
-	return map[string]any{"state": j.state, "certainty": certainty, "owner": j.owner, "clears": j.clears, "evidence": anys(j.evidence)}
+	facts := map[string]any{"state": j.state, "certainty": certainty, "owner": j.owner, "clears": j.clears, "evidence": anys(j.evidence)}
+	if len(j.workloads) > 0 {
+		workloads := make([]any, len(j.workloads))
+		for i, wl := range j.workloads {
+			workloads[i] = map[string]any{"resource": strings.ToLower(wl.kind) + "s.apps", "namespace": wl.namespace, "name": wl.name}
+		}
+		facts["workloads"] = workloads
+	}
+	return facts
 }
 
 // judge tells who removes a finalizer, from what is known now. Strongest first:
@@ -150,11 +161,13 @@ func (w *World) judgement(key verdictKey, e evidence) judgement {
 	found := w.matching(entry)
 	for _, wl := range found {
 		if wl.ready > 0 {
+			j.workloads = []workload{wl}
 			return j.is(Alive, true, "%s has %d ready %s", wl, wl.ready, pods(wl.ready))
 		}
 	}
 	for _, known := range entry.Workloads {
 		if n := w.readyImages[known.Image]; known.Image != "" && n > 0 {
+			j.workloads = w.workloadsWhere(func(wl workload) bool { return slices.Contains(wl.images, known.Image) })
 			return j.is(Alive, true, "%d ready %s of image %s", n, pods(n), known.Image)
 		}
 	}
@@ -173,6 +186,7 @@ func (w *World) judgement(key verdictKey, e evidence) judgement {
 	}
 	for _, c := range live {
 		if manager := w.managed(c, e.managers); manager != "" {
+			j.workloads = w.workloadsUnder(c.account)
 			return j.is(Alive, true, "field manager %q wrote the finalizer, and pod %s runs under service account %s, which may update %s",
 				manager, w.readyUnder(w.accounts[c.account]), c.account, key.resource)
 		}
@@ -189,11 +203,15 @@ func (w *World) judgement(key verdictKey, e evidence) judgement {
 			if j.owner == "" {
 				j.owner = "controller under service account " + controllers[0]
 			}
+			j.workloads = w.workloadsUnder(controllers[0])
 			return j.is(Alive, true, "service account %s may update %s and its status, and pod %s is ready under it",
 				controllers[0], key.resource, w.readyUnder(w.accounts[controllers[0]]))
 		}
 	}
 
+	if w.options.manifests {
+		return w.judgeManifests(j, found, live, key.resource)
+	}
 	if blind := w.blind(); blind != "" {
 		return j.is(Unknown, false, "%s cannot be seen", blind)
 	}
@@ -283,9 +301,37 @@ func (w *World) judgeDown(j judgement, found []workload) judgement {
 	return j
 }
 
+// judgeManifests judges what nothing in a set of manifests surely removes.
+func (w *World) judgeManifests(j judgement, found []workload, live []grantee, resource string) judgement {
+	switch {
+	case len(found) > 0:
+		j = w.judgeDown(j, found)
+		j.certain = false // a person may scale it up again
+		return j
+	case len(live) > 0:
+		return j.is(Alive, false, "%s may update %s", accounts(live), resource)
+	}
+	return j.is(Unasked, false, "the manifests hold nothing that removes it: only a cluster tells whether it runs there")
+}
+
 func (w *World) judgeIdle(j judgement, name string) judgement {
 	proof, sure := w.whyDown(1, name)
 	return j.is(Down, sure, "service account %s may update it and its status, and %s", name, proof)
+}
+
+// workloadsUnder are the workloads that run under a service account.
+func (w *World) workloadsUnder(account string) []workload {
+	return w.workloadsWhere(func(wl workload) bool { return wl.account == account })
+}
+
+func (w *World) workloadsWhere(is func(workload) bool) []workload {
+	var found []workload
+	for _, key := range slices.Sorted(maps.Keys(w.workloads)) {
+		if wl := w.workloads[key]; wl.wanted > 0 && is(wl) {
+			found = append(found, wl)
+		}
+	}
+	return found
 }
 
 // whyDown tells why nothing is ready under a service account, and whether that

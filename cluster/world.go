@@ -22,6 +22,8 @@ type Options struct {
 	Owners map[string]string
 	// Now tells the time. Defaults to time.Now.
 	Now func() time.Time
+
+	manifests bool // the objects are manifests: what they do not hold is unknown
 }
 
 func (o *Options) setDefaults() {

@@ -1,12 +1,23 @@
 package lint
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/lint/source"
+	"github.com/termguard/termguard/policies"
 )
 
 // Options are what a run looks at. The zero value finds nothing to lint.
@@ -45,18 +56,245 @@ type Options struct {
 	Owners map[string]string
 	// Catalog of known finalizers. Defaults to the one in the binary.
 	Catalog *catalog.Catalog
+
+	// everything asks every question about every object and builds every node,
+	// as tests do to hold what is left out to finding the same.
+	everything bool
 }
 
 // ErrNothing is returned where there is nothing to lint.
 var ErrNothing = errors.New("nothing to lint")
 
+// evaluation bounds one evaluation of the policies: a linter can wait, and a
+// busy machine is no reason to find nothing.
+const evaluation = 10 * time.Second
+
 // Run reads manifests and asks the policies about them. What cannot be read is
 // a Problem of the result; the error is for what concerns the whole run, such
 // as ErrNothing, or a path that does not exist.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	_ = ctx
 	if len(o.Paths) == 0 {
-		return nil, ErrNothing
+		return nil, fmt.Errorf("%w: name files, directories, or - for standard input", ErrNothing)
 	}
-	return &Result{}, nil
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &run{options: o, engine: prepare(ctx, o), snapshot: readSnapshot(o)}
+	if err := r.inputs(); err != nil {
+		return nil, err
+	}
+	if err := r.each(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := r.engine(); err != nil { // where nothing asked for it
+		return nil, err
+	}
+	if r.total.files == 0 {
+		return nil, fmt.Errorf("%w: no .yaml, .yml or .json files in %v", ErrNothing, o.Paths)
+	}
+	return r.result(), nil
+}
+
+// run is one run under way.
+type run struct {
+	options  Options
+	engine   func() (*policies.Engine, error)
+	snapshot func() (*cluster.World, error)
+
+	sets []*set
+	mu   sync.Mutex
+	total
+}
+
+// total is what the sets of a run add up to.
+type total struct {
+	findings                           []Finding
+	problems                           []Problem
+	marks                              []Mark
+	files, documents, objects, skipped int
+	notes                              notes
+}
+
+func (t *total) add(u total) {
+	t.findings = append(t.findings, u.findings...)
+	t.problems = append(t.problems, u.problems...)
+	t.marks = append(t.marks, u.marks...)
+	t.files += u.files
+	t.documents += u.documents
+	t.objects += u.objects
+	t.skipped += u.skipped
+	t.notes.add(u.notes)
+}
+
+// prepare loads the policies while files are read.
+func prepare(ctx context.Context, o Options) func() (*policies.Engine, error) {
+	load := sync.OnceValues(func() (*policies.Engine, error) {
+		folders := o.Policies
+		if len(folders) == 0 {
+			folders = []fs.FS{policies.Embedded()}
+		}
+		set, err := policies.Load(folders...)
+		if err != nil {
+			return nil, fmt.Errorf("load policies: %w", err)
+		}
+		return policies.NewEngine(ctx, set, policies.EngineOptions{Params: o.Params, Off: o.Off, Deadline: evaluation})
+	})
+	go func() { _, _ = load() }()
+	return load
+}
+
+func readSnapshot(o Options) func() (*cluster.World, error) {
+	return sync.OnceValues(func() (*cluster.World, error) {
+		if o.Snapshot == "" {
+			return nil, nil //nolint:nilnil // there is none
+		}
+		in, err := os.Open(absolute(o.Dir, o.Snapshot))
+		if err != nil {
+			return nil, fmt.Errorf("read snapshot: %w", err)
+		}
+		defer in.Close()
+		world, err := cluster.ReadSnapshot(in)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", o.Snapshot, err)
+		}
+		return world, nil
+	})
+}
+
+func absolute(dir, path string) string {
+	if dir == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// inputs finds the sets of files: what is applied, and deleted, together. Files
+// that are given one by one are a set; so are those directly in a directory, as
+// for kubectl delete -f DIR.
+func (r *run) inputs() error {
+	exclude, err := source.NewExclude(r.options.Exclude)
+	if err != nil {
+		return err
+	}
+	given := &set{run: r}
+	for _, path := range r.options.Paths {
+		name := filepath.ToSlash(path)
+		if path == "-" {
+			if r.options.Stdin == nil {
+				return errors.New("standard input was asked for, and there is none")
+			}
+			file, err := spool(r.options.Stdin)
+			if err != nil {
+				return fmt.Errorf("read standard input: %w", err)
+			}
+			given.files = append(given.files, file)
+			continue
+		}
+		full := absolute(r.options.Dir, path)
+		info, err := os.Stat(full)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, errors.Unwrap(err))
+		}
+		if !info.IsDir() {
+			given.files = append(given.files, &source.File{Name: name, Path: full, Whole: r.options.everything})
+			continue
+		}
+		source.Walk(cleaned(name), full, relative(r.options.Dir, full), exclude, r.directory, func(file, message string) {
+			r.problems = append(r.problems, Problem{Place: Place{File: file, Line: 1, Column: 1}, Message: message})
+		})
+	}
+	if len(given.files) > 0 {
+		r.sets = append(r.sets, given)
+	}
+	return nil
+}
+
+// directory takes in what Walk found.
+func (r *run) directory(d *source.Directory) {
+	r.notes.directory(d)
+	for _, file := range d.Files {
+		file.Whole = r.options.everything
+	}
+	if len(d.Files) > 0 {
+		r.sets = append(r.sets, &set{run: r, files: d.Files})
+	}
+}
+
+func cleaned(name string) string { return filepath.ToSlash(filepath.Clean(name)) }
+
+// relative is where a path stands below the working directory, for patterns.
+func relative(dir, full string) string {
+	base, err := filepath.Abs(dir)
+	if err != nil {
+		return filepath.ToSlash(full)
+	}
+	abs, err := filepath.Abs(full)
+	if err != nil {
+		return filepath.ToSlash(full)
+	}
+	if rel, err := filepath.Rel(base, abs); err == nil {
+		return filepath.ToSlash(rel)
+	}
+	return filepath.ToSlash(abs)
+}
+
+// spool keeps standard input, which is read more than once.
+func spool(in io.Reader) (*source.File, error) {
+	content, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
+	}
+	return &source.File{Name: "-", Content: content}, nil
+}
+
+// each works through the sets, as many at a time as there are processors.
+func (r *run) each(ctx context.Context) error {
+	work := make(chan *set)
+	errs := make(chan error, runtime.GOMAXPROCS(0))
+	var wait sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wait.Go(func() {
+			var failed error
+			for s := range work {
+				if failed != nil || ctx.Err() != nil {
+					continue
+				}
+				failed = s.lint(ctx)
+				r.mu.Lock()
+				r.add(s.total)
+				r.mu.Unlock()
+			}
+			if failed != nil {
+				errs <- failed
+			}
+		})
+	}
+	for _, s := range r.sets {
+		work <- s
+	}
+	close(work)
+	wait.Wait()
+	close(errs)
+	return cmp.Or(<-errs, context.Cause(ctx))
+}
+
+// result is what has been found, in order.
+func (r *run) result() *Result {
+	slices.SortFunc(r.findings, func(a, b Finding) int {
+		return cmp.Or(a.Place.compare(b.Place), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Message, b.Message), cmp.Compare(a.Question, b.Question))
+	})
+	r.findings = slices.CompactFunc(r.findings, func(a, b Finding) bool {
+		return a.Place.compare(b.Place) == 0 && a.Policy == b.Policy && a.Message == b.Message
+	})
+	slices.SortFunc(r.problems, func(a, b Problem) int {
+		return cmp.Or(a.compare(b.Place), cmp.Compare(a.Message, b.Message))
+	})
+	slices.SortFunc(r.marks, func(a, b Mark) int { return a.compare(b.Place) })
+	return &Result{
+		Findings: append([]Finding{}, r.findings...), Problems: append([]Problem{}, r.problems...), Marks: r.marks,
+		Notes: r.notes.list(), Files: r.files, Documents: r.documents, Objects: r.objects, Skipped: r.skipped,
+	}
+}
+
+func (p Place) compare(q Place) int {
+	return cmp.Or(cmp.Compare(p.File, q.File), cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column), cmp.Compare(p.Rendered, q.Rendered))
 }

@@ -261,6 +261,24 @@ func (c *Catalog) Merge(user *Catalog) *Catalog {
 	return &Catalog{entries: slices.Concat(user.Entries(), c.Entries())}
 }
 
+// Carried returns the entries of the finalizers that controllers put on the
+// custom resources of a kind. What only a person writes into a manifest, and
+// what is not of the kind alone, is not among them.
+func (c *Catalog) Carried(resource string) []Entry {
+	_, group, custom := strings.Cut(resource, ".")
+	if c == nil || !custom || group == "argoproj.io" || !strings.Contains(group, ".") ||
+		strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".x-k8s.io") {
+		return nil
+	}
+	var found []Entry
+	for _, e := range c.entries {
+		if e.Finalizer != "" && e.Component == InCluster && slices.Contains(e.On, resource) {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
 // Entries of the catalog, in its order.
 func (c *Catalog) Entries() []Entry {
 	if c == nil {

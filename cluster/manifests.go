@@ -1,0 +1,233 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// DefaultNamespace is where kubectl puts what names no namespace.
+const DefaultNamespace = corev1.NamespaceDefault
+
+// FromManifests returns the facts about a cluster to which manifests were
+// applied as one set, and in which what they describe runs: workloads have
+// ready pods, Services that select them have endpoints, APIServices with
+// endpoints are available, and custom resources carry the finalizers that the
+// catalog knows of their kind. What the manifests do not hold is unknown. The
+// objects are changed: they take on what the API server and the controllers
+// would write into them.
+func FromManifests(options Options, version string, objects []*unstructured.Unstructured) (*World, error) {
+	options.setDefaults()
+	options.manifests = true
+	m := manifests{options: options, resources: resourcesOf(objects), namespaces: map[string]bool{}, scopes: scopesOf(objects)}
+	for _, obj := range objects {
+		m.place(obj)
+	}
+	all := slices.Clone(objects)
+	for _, obj := range objects {
+		all = append(all, m.apply(obj)...)
+	}
+	for _, obj := range objects {
+		all = append(all, m.endpoints(obj)...)
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(m.namespaces)) {
+		if !m.namespaces[namespace] {
+			all = append(all, made("v1", "Namespace", "", namespace, map[string]any{
+				"metadata": map[string]any{"labels": map[string]any{corev1.LabelMetadataName: namespace}},
+				"spec":     map[string]any{"finalizers": []any{"kubernetes"}}, "status": map[string]any{"phase": "Active"},
+			}))
+		}
+	}
+	w, err := FromObjects(options, all)
+	if err != nil {
+		return nil, err
+	}
+	if version != "" {
+		w.SetVersion(version)
+	}
+	w.mu.Lock()
+	for _, b := range w.backends {
+		if b.facts["state"] == "down" {
+			b.facts["state"], b.facts["reason"] = "unknown", "only a cluster tells what is behind it"
+		}
+	}
+	w.hooksDirty = true
+	w.mu.Unlock()
+	w.Settle()
+	return w, nil
+}
+
+// manifests plays what a cluster does with the objects of a set.
+type manifests struct {
+	options    Options
+	resources  map[schema.GroupVersionKind]Resource
+	namespaces map[string]bool // that something is in; true if the set has it
+	scopes     map[schema.GroupKind]string
+	pods       []*unstructured.Unstructured
+}
+
+// place puts an object into the namespace that kubectl would.
+func (m *manifests) place(obj *unstructured.Unstructured) {
+	gvk := obj.GroupVersionKind()
+	if gvk.Kind == "Namespace" && gvk.Group == "" {
+		m.namespaces[obj.GetName()] = true
+		return
+	}
+	if obj.GetNamespace() == "" && (m.resources[gvk].Namespaced || namespaced(gvk, m.scopes)) {
+		obj.SetNamespace(DefaultNamespace)
+	}
+	if ns := obj.GetNamespace(); ns != "" {
+		m.namespaces[ns] = m.namespaces[ns]
+	}
+}
+
+// apply writes into an object what the cluster would, and returns the objects
+// that it would make for it.
+func (m *manifests) apply(obj *unstructured.Unstructured) []*unstructured.Unstructured {
+	res := m.resources[obj.GroupVersionKind()].String()
+	switch res {
+	case "namespaces":
+		set(obj, "Active", "status", "phase")
+		set(obj, obj.GetName(), "metadata", "labels", corev1.LabelMetadataName)
+		if spec, _, _ := unstructured.NestedSlice(obj.Object, "spec", "finalizers"); len(spec) == 0 {
+			set(obj, []any{"kubernetes"}, "spec", "finalizers")
+		}
+	case "deployments.apps", "statefulsets.apps", "daemonsets.apps":
+		return m.run(obj, res)
+	case "pods":
+		runs(obj)
+		m.pods = append(m.pods, obj)
+	case "apiservices.apiregistration.k8s.io":
+		set(obj, []any{map[string]any{"type": "Available", "status": "True", "reason": "Passed", "message": "the manifests are taken to work"}}, "status", "conditions")
+	default:
+		m.finalize(obj, res)
+	}
+	return nil
+}
+
+// run gives a workload one ready pod, unless it is scaled to zero.
+func (m *manifests) run(obj *unstructured.Unstructured, res string) []*unstructured.Unstructured {
+	if replicas, set, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "replicas"); set && (replicas == int64(0) || replicas == float64(0)) {
+		return nil
+	}
+	set(obj, int64(1), "status", "readyReplicas")
+	if res == "daemonsets.apps" {
+		set(obj, int64(1), "status", "desiredNumberScheduled")
+		set(obj, int64(1), "status", "numberReady")
+	}
+	template, _, _ := unstructured.NestedMap(obj.Object, "spec", "template")
+	spec, _ := template["spec"].(map[string]any)
+	metadata, _ := template["metadata"].(map[string]any)
+	podLabels, _ := metadata["labels"].(map[string]any)
+	pod := made("v1", "Pod", obj.GetNamespace(), obj.GetName()+"-0", map[string]any{
+		"metadata": map[string]any{"labels": podLabels}, "spec": spec,
+	})
+	runs(pod)
+	m.pods = append(m.pods, pod)
+	return []*unstructured.Unstructured{pod}
+}
+
+func runs(pod *unstructured.Unstructured) {
+	set(pod, "Running", "status", "phase")
+	set(pod, []any{map[string]any{"type": "Ready", "status": "True"}}, "status", "conditions")
+}
+
+// endpoints gives a Service the endpoints that it would find.
+func (m *manifests) endpoints(obj *unstructured.Unstructured) []*unstructured.Unstructured {
+	if m.resources[obj.GroupVersionKind()].String() != "services" {
+		return nil
+	}
+	wanted, _, _ := unstructured.NestedStringMap(obj.Object, "spec", "selector")
+	selector := labels.SelectorFromSet(wanted)
+	if len(wanted) == 0 || !slices.ContainsFunc(m.pods, func(pod *unstructured.Unstructured) bool {
+		return pod.GetNamespace() == obj.GetNamespace() && selector.Matches(labels.Set(pod.GetLabels()))
+	}) {
+		return nil
+	}
+	return []*unstructured.Unstructured{made("discovery.k8s.io/v1", "EndpointSlice", obj.GetNamespace(), obj.GetName(), map[string]any{
+		"metadata":    map[string]any{"labels": map[string]any{"kubernetes.io/service-name": obj.GetName()}},
+		"addressType": "IPv4", "endpoints": []any{map[string]any{"addresses": []any{"192.0.2.1"}, "conditions": map[string]any{"ready": true}}},
+	})}
+}
+
+// finalize adds to a custom resource the finalizers that its controller will.
+func (m *manifests) finalize(obj *unstructured.Unstructured, res string) {
+	finalizers := obj.GetFinalizers()
+	for _, entry := range m.options.Catalog.Carried(res) {
+		if !slices.Contains(finalizers, entry.Finalizer) {
+			finalizers = append(finalizers, entry.Finalizer)
+		}
+	}
+	if len(finalizers) > 0 {
+		obj.SetFinalizers(finalizers)
+	}
+}
+
+func set(obj *unstructured.Unstructured, value any, path ...string) {
+	node := obj.Object
+	for _, key := range path[:len(path)-1] {
+		next, ok := node[key].(map[string]any)
+		if !ok {
+			next = map[string]any{}
+			node[key] = next
+		}
+		node = next
+	}
+	node[path[len(path)-1]] = value
+}
+
+func made(apiVersion, kind, namespace, name string, object map[string]any) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{Object: object}
+	obj.SetAPIVersion(apiVersion)
+	obj.SetKind(kind)
+	obj.SetName(name)
+	if namespace != "" {
+		obj.SetNamespace(namespace)
+	}
+	return obj
+}
+
+// clusterScoped are the kinds of Kubernetes that are in no namespace
+// (kubectl api-resources --namespaced=false).
+var clusterScoped = map[string]bool{
+	"APIService": true, "CSIDriver": true, "CSINode": true, "CertificateSigningRequest": true, "ClusterRole": true,
+	"ClusterRoleBinding": true, "ClusterTrustBundle": true, "ComponentStatus": true, "CustomResourceDefinition": true,
+	"DeviceClass": true, "FlowSchema": true, "IPAddress": true, "IngressClass": true, "MutatingAdmissionPolicy": true,
+	"MutatingAdmissionPolicyBinding": true, "MutatingWebhookConfiguration": true, "Namespace": true, "Node": true,
+	"PersistentVolume": true, "PodSecurityPolicy": true, "PriorityClass": true, "PriorityLevelConfiguration": true,
+	"ResourceSlice": true, "RuntimeClass": true, "ServiceCIDR": true, "StorageClass": true, "StorageVersion": true,
+	"StorageVersionMigration": true, "ValidatingAdmissionPolicy": true, "ValidatingAdmissionPolicyBinding": true,
+	"ValidatingWebhookConfiguration": true, "VolumeAttachment": true, "VolumeAttributesClass": true,
+}
+
+// namespaced tells whether the objects of a kind are in namespaces, as far as
+// the manifests show it.
+func namespaced(gvk schema.GroupVersionKind, scopes map[schema.GroupKind]string) bool {
+	if scope, defined := scopes[gvk.GroupKind()]; defined {
+		return scope == "Namespaced"
+	}
+	return slices.Contains(BuiltinGroups(), gvk.Group) && !clusterScoped[gvk.Kind]
+}
+
+// scopesOf are the scopes of the kinds that objects define.
+func scopesOf(objects []*unstructured.Unstructured) map[schema.GroupKind]string {
+	scopes := map[schema.GroupKind]string{}
+	for _, obj := range objects {
+		if obj.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		group, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
+		kind, _, _ := unstructured.NestedString(obj.Object, "spec", "names", "kind")
+		scopes[schema.GroupKind{Group: group, Kind: kind}], _, _ = unstructured.NestedString(obj.Object, "spec", "scope")
+	}
+	return scopes
+}
+
+// Resources maps the kinds of objects to resources, as FromManifests does.
+func Resources(objects []*unstructured.Unstructured) map[schema.GroupVersionKind]Resource {
+	return resourcesOf(objects)
+}

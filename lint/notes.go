@@ -1,0 +1,80 @@
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/termguard/termguard/lint/source"
+)
+
+// notes are what is said once for a run.
+type notes struct {
+	templates   []string       // files with templates
+	charts      []string       // directories
+	unasked     map[string]int // owners of finalizers that only a cluster knows, and how many objects wait for them
+	incomplete  []string       // webhook configurations without rules
+	ignoredHelm int
+}
+
+func (n *notes) add(m notes) {
+	n.templates = append(n.templates, m.templates...)
+	n.charts = append(n.charts, m.charts...)
+	n.incomplete = append(n.incomplete, m.incomplete...)
+	for owner, count := range m.unasked {
+		n.ask(owner, count)
+	}
+}
+
+func (n *notes) ask(owner string, count int) {
+	if n.unasked == nil {
+		n.unasked = map[string]int{}
+	}
+	n.unasked[owner] += count
+}
+
+func (n *notes) directory(d *source.Directory) {
+	if d.Chart && d.Templates > 0 {
+		n.charts = append(n.charts, d.Name)
+	}
+}
+
+// few names the first of a list.
+func few(names []string) string {
+	names = slices.Sorted(slices.Values(names))
+	names = slices.Compact(names)
+	if len(names) > 3 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), len(names)-3)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (n *notes) list() []string {
+	list := []string{}
+	if len(n.charts) > 0 {
+		charts := slices.Sorted(slices.Values(n.charts))
+		list = append(list, fmt.Sprintf("the templates of %s were skipped: helm template %s | termguard lint -", counted(len(charts), "Helm chart"), charts[0]))
+	}
+	if len(n.templates) > 0 {
+		list = append(list, fmt.Sprintf("%s skipped (%s): render first, as in helm template CHART | termguard lint -", counted(len(n.templates), "template"), few(n.templates)))
+	}
+	if len(n.incomplete) > 0 {
+		list = append(list, fmt.Sprintf("what %s (%s) would see is unknown: no rules yet, they are filled in at run time", counted(len(n.incomplete), "webhook configuration"), few(n.incomplete)))
+	}
+	if len(n.unasked) > 0 {
+		objects := 0
+		for _, count := range n.unasked {
+			objects += count
+		}
+		list = append(list, fmt.Sprintf("whether what removes the finalizers of %s runs (%s), only a cluster tells: add --snapshot", counted(objects, "object"), few(slices.Collect(maps.Keys(n.unasked)))))
+	}
+	return list
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,304 @@
+package lint
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/lint/source"
+	"github.com/termguard/termguard/policies"
+)
+
+// set is what is applied, and deleted, together.
+type set struct {
+	run   *run
+	files []*source.File
+	total
+
+	objects []*source.Object
+	loaded  int // bytes of text that are held
+}
+
+// maxLoaded bounds the text that a set holds while it is linted, with some ten
+// times as much for what is parsed of it: what is beyond is read again when it
+// is asked about.
+const maxLoaded = 1 << 20
+
+func (s *set) lint(ctx context.Context) error {
+	only := s.run.options.Only
+	if only != nil && !slices.ContainsFunc(s.files, s.asked) {
+		return nil
+	}
+	for _, file := range s.files {
+		s.read(file)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	if !slices.ContainsFunc(s.objects, s.interesting) {
+		return nil
+	}
+	return s.ask(ctx)
+}
+
+// asked tells whether questions are asked about the objects of a file.
+func (s *set) asked(file *source.File) bool {
+	only := s.run.options.Only
+	return only == nil || file.Path == "" || slices.Contains(only, relative(s.run.options.Dir, file.Path))
+}
+
+func (s *set) read(file *source.File) {
+	s.total.files++
+	file.Read(func(c source.Contents) {
+		for _, p := range c.Problems {
+			s.problems = append(s.problems, Problem{Place: placed(file, p.Position, ""), Message: p.Message})
+		}
+		if c.Template {
+			s.notes.templates = append(s.notes.templates, file.Name)
+			s.documents++
+			s.skipped++
+			return
+		}
+		for _, m := range c.Marks {
+			s.marks = append(s.marks, Mark{Place: placed(file, m.Position, ""), Text: m.Text, From: m.From, To: m.To})
+		}
+		s.skipped += c.Plain
+		s.total.objects += len(c.Objects)
+		if len(c.Objects)+c.Plain > 0 {
+			s.documents++
+		}
+		for _, o := range c.Objects {
+			s.objects = append(s.objects, o)
+		}
+		if len(c.Objects) == 0 {
+			return
+		}
+		if s.loaded += c.Objects[0].Size(); s.loaded > maxLoaded {
+			for _, o := range c.Objects {
+				o.Release()
+			}
+		}
+	})
+}
+
+func placed(file *source.File, p source.Position, rendered string) Place {
+	return Place{File: file.Name, Line: p.Line, Column: p.Column, EndColumn: p.EndColumn, Source: p.Text, Rendered: rendered}
+}
+
+// interesting tells whether an object's kind is one that policies speak about,
+// or whose facts they read.
+func (s *set) interesting(o *source.Object) bool {
+	return s.run.options.everything || !quiet(o)
+}
+
+// quiet are the objects of Argo CD and Flux: what they deploy is elsewhere.
+func quiet(o *source.Object) bool {
+	group, _ := path.Split(o.APIVersion)
+	group = strings.TrimSuffix(group, "/")
+	return group == "argoproj.io" && slices.Contains([]string{"Application", "ApplicationSet", "AppProject"}, o.Kind) || strings.HasSuffix(group, "toolkit.fluxcd.io")
+}
+
+// subject is an object that questions are asked about.
+type subject struct {
+	*source.Object
+	object   *unstructured.Unstructured // as it would be in the cluster
+	resource cluster.Resource
+}
+
+func (s *set) ask(ctx context.Context) error {
+	var subjects []*subject
+	var objects []*unstructured.Unstructured
+	for _, o := range s.objects {
+		if err := o.Load(); err != nil {
+			s.problem(o, err.Error())
+			continue
+		}
+		value, err := o.Value()
+		if err != nil {
+			s.problem(o, err.Error())
+			continue
+		}
+		if !wellFormed(value) {
+			continue
+		}
+		u := &unstructured.Unstructured{Object: value}
+		if u.GroupVersionKind().Group == "termguard.dev" {
+			continue // documents of ours, as in fixtures
+		}
+		subjects, objects = append(subjects, &subject{Object: o, object: u}), append(objects, u)
+	}
+	world, err := cluster.FromManifests(cluster.Options{Owners: s.run.options.Owners, Catalog: s.run.options.Catalog}, s.run.options.KubernetesVersion, objects)
+	if err != nil {
+		return err
+	}
+	engine, err := s.run.engine()
+	if err != nil {
+		return err
+	}
+	resources := cluster.Resources(objects)
+	a := &asker{set: s, engine: engine, world: world, index: map[policies.Object]*subject{}}
+	for _, sub := range subjects {
+		sub.resource = resources[sub.object.GroupVersionKind()]
+		a.index[sub.id()] = sub
+	}
+	for _, sub := range subjects {
+		if err := a.ask(ctx, sub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wellFormed tells whether a value can be taken for an object.
+func wellFormed(value map[string]any) bool {
+	metadata, ok := value["metadata"].(map[string]any)
+	if !ok {
+		return false
+	}
+	for _, m := range []map[string]any{value, metadata} {
+		for _, key := range []string{"apiVersion", "kind", "name", "namespace", "generateName"} {
+			if v, found := m[key]; found {
+				if _, ok := v.(string); !ok && v != nil {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+func (s *set) problem(o *source.Object, message string) {
+	p, _ := o.Find("")
+	s.problems = append(s.problems, Problem{Place: placed(o.File, p, o.Source()), Message: message})
+}
+
+func (sub *subject) id() policies.Object {
+	return policies.Object{Resource: sub.resource.String(), Namespace: sub.object.GetNamespace(), Name: sub.object.GetName()}
+}
+
+// asker asks the policies about the objects of a set.
+type asker struct {
+	set    *set
+	engine *policies.Engine
+	world  *cluster.World
+	index  map[policies.Object]*subject
+}
+
+func (a *asker) ask(ctx context.Context, sub *subject) error {
+	if !a.set.asked(sub.File) || quiet(sub.Object) {
+		return nil
+	}
+	var spec []string
+	isNamespace := sub.resource.String() == "namespaces"
+	if isNamespace {
+		spec, _, _ = unstructured.NestedStringSlice(sub.object.Object, "spec", "finalizers")
+	}
+	ownership := a.world.Ownership(sub.object, sub.resource.GroupResource(), spec)
+	a.note(sub, ownership)
+	if err := a.evaluate(ctx, ApplyObject, policies.Apply, sub, ownership, a.world); err != nil {
+		return err
+	}
+	question := DeleteObject
+	if isNamespace {
+		question = DeleteNamespace
+	}
+	if err := a.evaluate(ctx, question, policies.Delete, sub, ownership, a.world); err != nil {
+		return err
+	}
+	if len(sub.object.GetFinalizers()) > 0 && len(a.index) > 1 {
+		return a.evaluate(ctx, DeleteSet, policies.Delete, sub, ownership, together{a.world})
+	}
+	return nil
+}
+
+// together are the facts of a set of which everything is deleted.
+type together struct{ policies.Facts }
+
+func (t together) View(f func(doc map[string]any)) {
+	t.Facts.View(func(doc map[string]any) {
+		doc = maps.Clone(doc)
+		doc["set"] = true
+		f(doc)
+	})
+}
+
+// note counts the finalizers whose owners only a cluster knows.
+func (a *asker) note(sub *subject, ownership map[string]any) {
+	owners := map[string]bool{}
+	for _, verdict := range ownership {
+		v, _ := verdict.(map[string]any)
+		if owner, _ := v["owner"].(string); v["state"] == cluster.Unasked && owner != "" {
+			owners[owner] = true
+		}
+	}
+	for owner := range owners {
+		a.set.notes.ask(owner, 1)
+	}
+}
+
+func (a *asker) evaluate(ctx context.Context, question Question, trigger policies.Trigger, sub *subject, ownership map[string]any, facts policies.Facts) error {
+	result, err := a.engine.Evaluate(ctx, trigger, map[string]any{"request": sub.request(trigger), "ownership": ownership}, facts)
+	if err != nil {
+		return fmt.Errorf("ask the policies about %s %s: %w", sub.Kind, sub.Name, err)
+	}
+	for _, err := range result.Errors {
+		a.set.problem(sub.Object, err.Error())
+	}
+	for _, f := range result.Findings {
+		a.found(question, sub, f)
+	}
+	return nil
+}
+
+// request is the AdmissionRequest that the API server would send.
+func (sub *subject) request(trigger policies.Trigger) map[string]any {
+	gvk := sub.object.GroupVersionKind()
+	kind := map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind}
+	resource := map[string]any{"group": gvk.Group, "version": gvk.Version, "resource": sub.resource.Resource}
+	namespace := sub.object.GetNamespace()
+	if sub.resource.String() == "namespaces" {
+		namespace = sub.object.GetName()
+	}
+	request := map[string]any{
+		"uid": "lint", "kind": kind, "resource": resource, "requestKind": kind, "requestResource": resource,
+		"name": sub.object.GetName(), "namespace": namespace, "dryRun": false,
+		"object": nil, "oldObject": nil,
+	}
+	switch trigger {
+	case policies.Apply:
+		request["operation"], request["object"] = "CREATE", sub.object.Object
+		request["options"] = map[string]any{"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"}
+	default:
+		request["operation"], request["oldObject"] = "DELETE", sub.object.Object
+		request["options"] = map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background"}
+	}
+	return request
+}
+
+// found places a finding: at its field in its first object where the set holds
+// that, else at the object that was asked about.
+func (a *asker) found(question Question, sub *subject, f policies.Finding) {
+	at := sub
+	if len(f.Objects) > 0 {
+		if other := a.index[f.Objects[0]]; other != nil {
+			at = other
+		}
+	}
+	field := f.Field
+	if at != sub && len(f.Objects) == 0 {
+		field = ""
+	}
+	if at.Load() != nil {
+		at = sub
+	}
+	p, _ := at.Find(field)
+	a.set.findings = append(a.set.findings, Finding{
+		Finding: f, Question: question, Object: at.id(), Place: placed(at.File, p, at.Source()),
+	})
+}
