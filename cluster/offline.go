@@ -66,6 +66,9 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 			continue
 		}
 		typed, err := typedObject(obj)
+		if err != nil && options.manifests {
+			continue // the API server would refuse it
+		}
 		if err != nil {
 			return nil, err
 		}
