@@ -91,7 +91,7 @@ func plan(findings []policies.Finding) []Step {
 	for _, kind := range policies.StepKinds() {
 		for _, f := range findings {
 			for _, s := range stepsOf(f) {
-				known := func(t Step) bool { return t.Do == s.Do && t.Command == s.Command }
+				known := func(t Step) bool { return t.Command == s.Command && (t.Do == s.Do || s.Command != "") }
 				if s.Kind == kind && !slices.ContainsFunc(steps, known) {
 					steps = append(steps, Step{Step: s, Why: f.Message})
 				}

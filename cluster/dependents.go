@@ -95,7 +95,7 @@ func (w *World) chain(uid types.UID) {
 // unblock takes it out.
 func (w *World) block(key types.NamespacedName, h *holding) {
 	for _, b := range w.blocking(h) {
-		w.index(key.Name, append([]string{"owners", string(h.owner), "finalized"}, b.path[1:]...)...)
+		w.place(key.Name, b.members[key.Name], append([]string{"owners", string(h.owner), "finalized"}, b.path[1:]...)...)
 	}
 	w.chain(h.owner)
 }

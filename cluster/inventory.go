@@ -13,10 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxNames bounds the names that the facts hold of a group of objects: enough
-// to point at, whatever the size of the group.
-const maxNames = 5
-
 // Resource is one kind of object that the API serves.
 type Resource struct {
 	schema.GroupVersionResource
@@ -59,42 +55,25 @@ type bucket struct {
 
 // group is a set of names in the facts: how many, and the first few.
 type group struct {
-	members map[string]int // in a bucket, where the finalizer stands; 0 otherwise
+	placed  bool           // its members have a place
+	limit   int            // of the names
+	members map[string]int // where the finalizer stands in each, nowhere if that is not known
 	names   []string
 	facts   map[string]any
 }
 
-func newGroup() group {
-	return group{members: map[string]int{}, facts: map[string]any{}}
+// nowhere is the place of a finalizer that is not in metadata.finalizers.
+const nowhere = -1
+
+func (w *World) newGroup(placed bool) group {
+	return group{placed: placed, limit: w.options.MaxNames, members: map[string]int{}, facts: map[string]any{}}
 }
 
-// place is add for a bucket.
-func (b *bucket) place(name string, at int) {
-	b.add(name)
-	b.members[name] = at
-	b.publish()
-}
-
-func (b *bucket) publish() {
-	b.group.publish()
-	at := make([]any, len(b.names))
-	for i, name := range b.names {
-		at[i] = b.members[name]
-	}
-	b.facts["at"] = at
-}
-
-// remove takes an object out.
-func (b *bucket) remove(name string) {
-	b.group.remove(name)
-	b.publish()
-}
-
-func (g *group) add(name string) {
-	g.members[name] = 0
-	if i, named := slices.BinarySearch(g.names, name); !named && (i < len(g.names) || len(g.names) < maxNames) {
+func (g *group) add(name string, at int) {
+	g.members[name] = at
+	if i, named := slices.BinarySearch(g.names, name); !named && (i < len(g.names) || len(g.names) < g.limit) {
 		g.names = slices.Insert(g.names, i, name)
-		g.names = g.names[:min(maxNames, len(g.names))]
+		g.names = g.names[:min(g.limit, len(g.names))]
 	}
 	g.publish()
 }
@@ -105,7 +84,7 @@ func (g *group) remove(name string) {
 		g.names = slices.Delete(g.names, i, i+1)
 		if len(g.names) == 0 { // only now, so that removing many costs little each
 			all := slices.Sorted(maps.Keys(g.members))
-			g.names = slices.Clone(all[:min(maxNames, len(all))])
+			g.names = slices.Clone(all[:min(g.limit, len(all))])
 		}
 	}
 	g.publish()
@@ -114,19 +93,36 @@ func (g *group) remove(name string) {
 func (g *group) publish() {
 	g.facts["count"] = len(g.members)
 	g.facts["names"] = anys(g.names)
+	if g.placed {
+		at := make([]any, len(g.names))
+		for i, name := range g.names {
+			at[i] = g.members[name]
+		}
+		g.facts["at"] = at
+	}
 }
 
 // index puts a name into the group at a path of the document.
 func (w *World) index(name string, path ...string) {
+	w.grouped(false, path).add(name, nowhere)
+}
+
+// place is index for a group whose facts tell where a finalizer stands.
+func (w *World) place(name string, at int, path ...string) {
+	w.grouped(true, path).add(name, at)
+}
+
+// grouped is the group at a path of the document.
+func (w *World) grouped(placed bool, path []string) *group {
 	key := strings.Join(path, "\x00")
 	g := w.indexed[key]
 	if g == nil {
-		made := newGroup()
+		made := w.newGroup(placed)
 		g = &made
 		w.indexed[key] = g
 		child(w.doc, path[:len(path)-1]...)[path[len(path)-1]] = g.facts
 	}
-	g.add(name)
+	return g
 }
 
 // group is the one at a path of the document, nil if it is empty.
@@ -339,6 +335,7 @@ func (w *World) release(r *resource, key types.NamespacedName) {
 	for _, b := range h.buckets {
 		if b.remove(key.Name); len(b.members) == 0 {
 			prune(w.doc, b.path...)
+			w.unindex(key.Namespace, spread(b)...)
 			w.unjudge(b)
 		}
 	}
@@ -351,13 +348,19 @@ func (w *World) bucket(r *resource, key types.NamespacedName, finalizer string, 
 	v := w.verdictFor(vkey, evidence)
 	b := v.buckets[key.Namespace]
 	if b == nil {
-		b = &bucket{group: newGroup(), path: path, verdict: v}
+		b = &bucket{group: w.newGroup(true), path: path, verdict: v}
 		b.facts["ownership"] = v.facts
 		v.buckets[key.Namespace] = b
 		child(w.doc, path[:4]...)[vkey.evidence] = b.facts
+		w.index(key.Namespace, spread(b)...)
 	}
-	b.place(key.Name, evidence.at)
+	b.add(key.Name, evidence.at)
 	return b
+}
+
+// spread is the path to the namespaces with buckets like one.
+func spread(b *bucket) []string {
+	return []string{"spread", b.path[3], b.path[2], b.path[4]}
 }
 
 // unseen is why a resource cannot be seen.
@@ -411,7 +414,7 @@ type evidence struct {
 	managers []string
 	// owners are the kinds of the object's owner references, as Kind.group.
 	owners []string
-	// at is where the finalizer stands in metadata.finalizers, -1 if elsewhere.
+	// at is where the finalizer stands in metadata.finalizers, or nowhere.
 	// It is no evidence of who removes it: the signature leaves it out.
 	at int
 }
@@ -446,7 +449,7 @@ func finalizersOf(m metav1.Object, spec []string) map[string]evidence {
 	if len(m.GetFinalizers()) == 0 && len(spec) == 0 {
 		return nil // most objects, whose field managers are not worth reading
 	}
-	common := evidence{declared: m.GetAnnotations()[OwnerAnnotation], at: -1}
+	common := evidence{declared: m.GetAnnotations()[OwnerAnnotation], at: nowhere}
 	for _, ref := range m.GetOwnerReferences() {
 		gv, err := schema.ParseGroupVersion(ref.APIVersion)
 		if err == nil {
@@ -462,7 +465,7 @@ func finalizersOf(m metav1.Object, spec []string) map[string]evidence {
 		}
 	}
 	for i, finalizer := range m.GetFinalizers() {
-		if e, again := found[finalizer]; !again || e.at < 0 {
+		if e, again := found[finalizer]; !again || e.at == nowhere {
 			common.at = i
 			found[finalizer] = common
 		}

@@ -112,7 +112,7 @@ func (w *World) settleLeaving() {
 			continue
 		}
 		pods := []any{}
-		for _, l := range members[:min(maxNames, len(members))] {
+		for _, l := range members[:min(w.options.MaxNames, len(members))] {
 			pods = append(pods, map[string]any{
 				"namespace": l.key.Namespace, "name": l.key.Name, "node": w.intern(l.node),
 				"deadline": l.deadline.UTC().Format(time.RFC3339), "ended": l.ended,

@@ -20,6 +20,9 @@ type Options struct {
 	// "KIND/NAMESPACE/NAME" of a workload, or "external". Declarations
 	// outweigh everything else that is known about a finalizer.
 	Owners map[string]string
+	// MaxNames bounds the names that the facts hold of a group of objects,
+	// whatever its size. Defaults to 5: enough to point at.
+	MaxNames int
 	// Now tells the time. Defaults to time.Now.
 	Now func() time.Time
 
@@ -29,6 +32,9 @@ type Options struct {
 func (o *Options) setDefaults() {
 	if o.Catalog == nil {
 		o.Catalog = catalog.Default()
+	}
+	if o.MaxNames == 0 {
+		o.MaxNames = 5
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -119,7 +125,7 @@ func NewWorld(options Options) *World {
 	}
 	for _, key := range []string{
 		"apiservices", "webhooks", "admissionpolicies", "crds", "namespaces", "finalized", "finalizers", "counts",
-		"pods", "podsByNode", "podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage", "owners", "version", "blocked",
+		"pods", "podsByNode", "podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage", "owners", "spread", "version", "blocked",
 		"leaving", "symptoms", "hazards", "csinodes", "driverless", "buggy", "registrars",
 	} {
 		w.doc[key] = map[string]any{}

@@ -140,7 +140,9 @@ func step(value any) (Step, error) {
 		case "do":
 			s.Do = words
 		case "command":
-			s.Command = words
+			if s.Command = words; words != m[key] {
+				s.Command = "" // half of a command is worse than none
+			}
 		default:
 			return s, fmt.Errorf("%s: unknown key", key)
 		}

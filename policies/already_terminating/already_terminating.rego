@@ -49,7 +49,10 @@ deny contains {
 	),
 	"objects": [lib.target],
 	"evidence": ["pods go first: nothing else in the namespace is deleted before"],
-	"remedy": sprintf("kubectl get pods -n %[1]s, then kubectl termguard check pods/NAME -n %[1]s tells what holds each.", [lib.name]),
+	"steps": [lib.mend(
+		sprintf("See what holds each of the pods: kubectl get pods -n %[1]s, then kubectl termguard check pods/NAME -n %[1]s", [lib.name]),
+		[],
+	)],
 } if {
 	overdue
 	lib.deletes_namespace
@@ -68,13 +71,12 @@ deny contains {
 			some state, _ in status.state
 		],
 	),
-	"remedy": sprintf(
-		concat(" ", [
-			"Look at the log of the kubelet on node %s: from verbosity 3 on it names the reason.",
-			"Restart the container runtime there; reboot the node for processes that cannot be killed.",
-			"Last, kubectl delete pod --force --grace-period=0 removes only the object: what runs there lives on.",
-		]),
-		[pod.spec.nodeName],
+	"steps": array.concat(
+		[
+			lib.mend(sprintf("Look at the log of the kubelet on node %s, which names the reason from verbosity 3 on", [pod.spec.nodeName]), []),
+			lib.mend("Restart the container runtime there, and reboot the node for processes that cannot be killed", []),
+		],
+		lib.forced(lib.namespace, [lib.name]),
 	),
 } if {
 	overdue
@@ -97,10 +99,10 @@ warn contains {
 	"msg": sprintf("Terminating for %s, and nothing that could hold it is seen", [elapsed]),
 	"objects": [lib.target],
 	"evidence": [sprintf("deletionTimestamp %s", [input.request.oldObject.metadata.deletionTimestamp])],
-	"remedy": concat(" ", [
-		"See whether kube-controller-manager runs, and in its log whether a webhook or a policy refuses its requests.",
-		"Do not clear spec.finalizers by hand: what is left in the namespace would stay as orphans.",
-	]),
+	"steps": [lib.mend(
+		"See whether kube-controller-manager runs, and in its log whether a webhook or a policy refuses its requests",
+		[],
+	)],
 } if {
 	overdue
 	lib.deletes_namespace
@@ -116,10 +118,10 @@ warn contains {
 	"objects": [lib.target],
 	"evidence": object.get(ownership, "evidence", []),
 	"field": field,
-	"remedy": concat(" ", [
-		"Look at the log of what removes the finalizer, and at the events of the object.",
-		"Last, taking the finalizer out by hand leaves behind what it guards.",
-	]),
+	"steps": [
+		lib.mend("Look at the log of what removes the finalizer, and at the events of the object", []),
+		lib.force(sprintf("Take out %s under its owner: %s", [finalizer, lib.left_behind]), taking_out(field, finalizer)),
+	],
 } if {
 	overdue
 	some field, finalizer in held
@@ -178,11 +180,11 @@ failures := {
 }
 
 remedies := {
-	"NamespaceDeletionDiscoveryFailure": "kubectl get apiservices shows which API is unavailable: bring it back, or delete the APIService.",
-	"NamespaceDeletionGroupVersionParsingFailure": "kubectl api-versions shows the API: delete its APIService.",
-	"NamespaceDeletionContentFailure": "The condition names what failed: often a webhook or a conversion webhook whose backend is down.",
-	"NamespaceContentRemaining": "The condition counts what remains: kubectl get those resources in the namespace, pods first.",
-	"NamespaceFinalizersRemaining": "The condition names the finalizers: bring back the software that removes them.",
+	"NamespaceDeletionDiscoveryFailure": "Bring back the API that kubectl get apiservices shows unavailable, or delete its APIService",
+	"NamespaceDeletionGroupVersionParsingFailure": "Delete the APIService of the API that kubectl api-versions shows",
+	"NamespaceDeletionContentFailure": "Mend what the condition names: often a webhook or a conversion webhook whose backend is down",
+	"NamespaceContentRemaining": "See what holds what the condition counts, pods first",
+	"NamespaceFinalizersRemaining": "Bring back the software that removes the finalizers that the condition names",
 }
 
 # proceeding is true if all that is left waits for finalizers whose owner runs.
@@ -204,10 +206,7 @@ condition_finding(name, condition) := {
 	"msg": sprintf("Terminating for %s: %s (%s)", [elapsed, meanings[name], name]),
 	"objects": [lib.target],
 	"evidence": [sprintf("%s: %s", [condition.reason, condition.message])],
-	"remedy": sprintf(
-		"%s Then it finishes by itself. Do not clear spec.finalizers by hand: what is left would stay as orphans.",
-		[remedies[name]],
-	),
+	"steps": [lib.mend(sprintf("%s: then it finishes by itself", [remedies[name]]), [])],
 }
 
 default pods := 0
@@ -243,4 +242,14 @@ stage := "its containers have ended, but its node has not cleaned up after them"
 	every status in pod.status.containerStatuses {
 		status.state.terminated
 	}
+}
+
+# taking_out are the words that take out a finalizer whose owner runs, after
+# those whose owner does not.
+taking_out(field, _) := [] if startswith(field, "spec.")
+
+taking_out(field, finalizer) := lib.taking_own_out(lib.shifted(standing, gone)) if {
+	startswith(field, "metadata.")
+	standing := {[i, held] | some i, held in input.request.oldObject.metadata.finalizers; held == finalizer}
+	gone := {pair | some pairs in lib.own; some pair in pairs}
 }

@@ -34,10 +34,7 @@ condition(elapsed, type) := {
 	"msg": sprintf("Terminating for %s: %s (%s)", [elapsed, policy.meanings[type], type]),
 	"objects": target,
 	"evidence": ["R: M"],
-	"remedy": sprintf(
-		"%s Then it finishes by itself. Do not clear spec.finalizers by hand: what is left would stay as orphans.",
-		[policy.remedies[type]],
-	),
+	"steps": [{"kind": "mend", "do": sprintf("%s: then it finishes by itself", [policy.remedies[type]])}],
 }
 
 test_each_condition_is_named if {
@@ -111,23 +108,40 @@ test_pods_that_the_conditions_hide if {
 				"msg": msg,
 				"objects": target,
 				"evidence": ["pods go first: nothing else in the namespace is deleted before"],
-				"remedy": "kubectl get pods -n demo, then kubectl termguard check pods/NAME -n demo tells what holds each.",
+				"steps": [{
+					"kind": "mend",
+					"do": "See what holds each of the pods: kubectl get pods -n demo, then kubectl termguard check pods/NAME -n demo",
+				}],
 			}},
 			"warn": set(),
 		}
 	}
 }
 
-waits(objects, field) := {
+waits(objects, field, command) := {
 	"msg": "Terminating for 5 minutes: finalizer x.io/f is not removed yet, though its owner runs",
 	"objects": objects,
 	"evidence": ["it runs"],
 	"field": field,
-	"remedy": concat(" ", [
-		"Look at the log of what removes the finalizer, and at the events of the object.",
-		"Last, taking the finalizer out by hand leaves behind what it guards.",
-	]),
+	"steps": [
+		{"kind": "mend", "do": "Look at the log of what removes the finalizer, and at the events of the object"},
+		object.union(
+			{
+				"kind": "force",
+				"do": "Take out x.io/f under its owner: what it guards and is not cleaned up stays behind for ever",
+			},
+			command,
+		),
+	],
 }
+
+taken_out(holder, at) := {"command": sprintf(
+	concat("", [
+		`kubectl patch %[1]s --type=json -p '[{"op":"test","path":"/metadata/finalizers/%[2]d","value":"x.io/f"},`,
+		`{"op":"remove","path":"/metadata/finalizers/%[2]d"}]'`,
+	]),
+	[holder, at],
+)}
 
 test_finalizers_of_an_empty_namespace if {
 	got := found with input as namespace({
@@ -136,7 +150,10 @@ test_finalizers_of_an_empty_namespace if {
 	})
 		with data.cluster.now as "2026-11-21T07:05:00Z"
 		with data.cluster.namespaces as conditions({})
-	got == {"deny": set(), "warn": {waits(target, "metadata.finalizers[1]"), waits(target, "spec.finalizers[1]")}}
+	got == {"deny": set(), "warn": {
+		waits(target, "metadata.finalizers[1]", taken_out("namespaces/demo", 0)),
+		waits(target, "spec.finalizers[1]", {}),
+	}}
 }
 
 test_nothing_is_seen if {
@@ -147,10 +164,10 @@ test_nothing_is_seen if {
 		"msg": "Terminating for 5 minutes, and nothing that could hold it is seen",
 		"objects": target,
 		"evidence": ["deletionTimestamp 2026-11-21T07:00:00Z"],
-		"remedy": concat(" ", [
-			"See whether kube-controller-manager runs, and in its log whether a webhook or a policy refuses its requests.",
-			"Do not clear spec.finalizers by hand: what is left in the namespace would stay as orphans.",
-		]),
+		"steps": [{
+			"kind": "mend",
+			"do": "See whether kube-controller-manager runs, and in its log whether a webhook or a policy refuses its requests",
+		}],
 	}}}
 }
 
@@ -188,11 +205,15 @@ stuck(stage, states) := {
 		["it should have been gone by 2026-11-21T07:00:00Z"],
 		[sprintf("container c: %s", [state]) | some state in states],
 	),
-	"remedy": concat(" ", [
-		"Look at the log of the kubelet on node n1: from verbosity 3 on it names the reason.",
-		"Restart the container runtime there; reboot the node for processes that cannot be killed.",
-		"Last, kubectl delete pod --force --grace-period=0 removes only the object: what runs there lives on.",
-	]),
+	"steps": [
+		{"kind": "mend", "do": "Look at the log of the kubelet on node n1, which names the reason from verbosity 3 on"},
+		{"kind": "mend", "do": "Restart the container runtime there, and reboot the node for processes that cannot be killed"},
+		{
+			"kind": "force",
+			"do": "Remove only the object: containers on a machine that still runs live on, next to their replacement",
+			"command": "kubectl delete pods/web-0 -n demo --wait=false --force --grace-period=0",
+		},
+	],
 }
 
 ended := {"name": "c", "state": {"terminated": {}}}
@@ -235,5 +256,9 @@ test_pod_that_its_node_has_finished_with if {
 	got := found with input as pod(0, ["x.io/f"], [ended])
 		with data.cluster.now as "2026-11-21T07:05:00Z"
 		with data.cluster.nodes as nodes
-	got == {"deny": set(), "warn": {waits([{"resource": "pods", "namespace": "demo", "name": "web-0"}], "metadata.finalizers[0]")}}
+	got == {"deny": set(), "warn": {waits(
+		[{"resource": "pods", "namespace": "demo", "name": "web-0"}],
+		"metadata.finalizers[0]",
+		taken_out("pods/web-0 -n demo", 0),
+	)}}
 }

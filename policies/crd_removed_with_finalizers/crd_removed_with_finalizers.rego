@@ -27,37 +27,29 @@ package termguard.crd_removed_with_finalizers
 
 import data.termguard.lib
 
-deny contains finding(finalizer, ownership) if {
-	some finalizer, ownership in held
-	ownership.state in {"absent", "down"}
-	ownership.certainty == "will"
-}
+deny contains finding(finalizer, owners[0]) if some finalizer, owners in held.certain
 
-warn contains finding(finalizer, ownership) if {
-	some finalizer, ownership in held
-	ownership.state in {"absent", "down"}
-	ownership.certainty != "will"
-}
+warn contains finding(finalizer, owners[0]) if some finalizer, owners in held.uncertain
 
-warn contains finding(finalizer, ownership) if {
-	some finalizer, ownership in held
-	ownership.state == "unknown"
-}
-
-# held are the finalizers of instances, wherever they are, with one verdict each:
-# that of the first group of instances that is not well.
-held[finalizer] := ownership if {
-	lib.deleting
-	lib.resource == "customresourcedefinitions.apiextensions.k8s.io"
-	some finalizer, resources in data.cluster.finalizers
-	unwell := [o | some o in resources[lib.name]; o.state != "alive"]
-	ownership := array.concat([o | some o in unwell; o.certainty == "will"], unwell)[0]
+# held are the finalizers of instances, wherever they are, that are not removed:
+# by class, with what is known of each group of instances.
+held[class][finalizer] := owners if {
+	lib.deletes_definition
+	some class in ["certain", "uncertain"]
+	some finalizer, signatures in data.cluster.spread[lib.name]
+	owners := [owner |
+		some signature, _ in signatures
+		owner := data.cluster.finalizers[finalizer][lib.name][signature]
+		lib.class(owner) == class
+	]
+	count(owners) > 0
 }
 
 finding(finalizer, ownership) := {
 	"msg": sprintf("instances hold finalizer %s, and what removes it is %s", [finalizer, words[ownership.state]]),
 	"objects": [lib.target],
 	"evidence": object.get(ownership, "evidence", []),
+	"steps": array.concat([lib.bringing_back(ownership)], lib.giving_up(finalizer, lib.name, ownership)),
 }
 
 words := {"absent": "not installed", "down": "not running", "unknown": "not known"}

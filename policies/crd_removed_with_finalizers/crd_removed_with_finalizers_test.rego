@@ -14,9 +14,20 @@ delete_crd := {"request": {
 
 owned(state, certainty) := {"state": state, "certainty": certainty, "owner": "Kiali operator", "evidence": [state]}
 
-held(owners) := {"kiali.io/finalizer": {"kialis.kiali.io": owners, "others.kiali.io": {"": owned("absent", "will")}}}
+# Instances with one signature each, the first in the first place.
+held(owners) := {
+	"finalizers": {"kiali.io/finalizer": {"kialis.kiali.io": owners, "others.kiali.io": {"": owned("absent", "will")}}},
+	"spread": {
+		"kialis.kiali.io": {"kiali.io/finalizer": {signature: {"count": 1, "names": ["demo"]} | some signature, _ in owners}},
+		"others.kiali.io": {"kiali.io/finalizer": {"": {"count": 1, "names": ["demo"]}}},
+	},
+	"finalized": {"demo": {"kiali.io/finalizer": {"kialis.kiali.io": {signature: bucket |
+		some signature, owner in owners
+		bucket := {"count": 1, "names": [concat("", ["it", signature])], "at": [0], "ownership": owner}
+	}}}},
+}
 
-finding(words, evidence) := {
+finding(words, evidence, objects) := {
 	"msg": sprintf("instances hold finalizer kiali.io/finalizer, and what removes it is %s", [words]),
 	"objects": [{
 		"resource": "customresourcedefinitions.apiextensions.k8s.io",
@@ -24,36 +35,72 @@ finding(words, evidence) := {
 		"name": "kialis.kiali.io",
 	}],
 	"evidence": evidence,
+	"steps": [
+		{"kind": "mend", "do": "Bring back Kiali operator, and the deletion finishes by itself"},
+		{
+			"kind": "remove",
+			"do": concat(" ", [
+				"If that is gone for good, clean up what the finalizer guards, then take out kiali.io/finalizer:",
+				"what it guards and is not cleaned up stays behind for ever",
+			]),
+			"command": sprintf(
+				concat("", [
+					`kubectl patch %s -n demo --type=json -p '[{"op":"test","path":"/metadata/finalizers/0","value":"kiali.io/finalizer"},`,
+					`{"op":"remove","path":"/metadata/finalizers/0"}]'`,
+				]),
+				[objects],
+			),
+		},
+	],
 }
 
 test_absent if {
-	got := found with input as delete_crd with data.cluster.finalizers as held({"": owned("absent", "will")})
-	got == {"deny": {finding("not installed", ["absent"])}, "warn": set()}
+	got := found with input as delete_crd
+		with data.cluster.finalizers as held({"": owned("absent", "will")}).finalizers
+		with data.cluster.spread as held({"": owned("absent", "will")}).spread
+		with data.cluster.finalized as held({"": owned("absent", "will")}).finalized
+	got == {"deny": {finding("not installed", ["absent"], "kialis.kiali.io/it")}, "warn": set()}
 }
 
 test_down_for_the_moment if {
-	got := found with input as delete_crd with data.cluster.finalizers as held({"": owned("down", "may")})
-	got == {"deny": set(), "warn": {finding("not running", ["down"])}}
+	got := found with input as delete_crd
+		with data.cluster.finalizers as held({"": owned("down", "may")}).finalizers
+		with data.cluster.spread as held({"": owned("down", "may")}).spread
+		with data.cluster.finalized as held({"": owned("down", "may")}).finalized
+	got == {"deny": set(), "warn": {finding("not running", ["down"], "kialis.kiali.io/it")}}
 }
 
 test_unknown if {
-	got := found with input as delete_crd with data.cluster.finalizers as held({"": owned("unknown", "may")})
-	got == {"deny": set(), "warn": {finding("not known", ["unknown"])}}
+	got := found with input as delete_crd
+		with data.cluster.finalizers as held({"": owned("unknown", "may")}).finalizers
+		with data.cluster.spread as held({"": owned("unknown", "may")}).spread
+		with data.cluster.finalized as held({"": owned("unknown", "may")}).finalized
+	got == {"deny": set(), "warn": {finding("not known", ["unknown"], "kialis.kiali.io/it")}}
 }
 
-test_the_worst_counts if {
-	owners := {"a": owned("alive", "will"), "b": owned("down", "may"), "c": owned("absent", "will")}
-	got := found with input as delete_crd with data.cluster.finalizers as held(owners)
-	got == {"deny": {finding("not installed", ["absent"])}, "warn": set()}
+test_one_finding_for_each_class if {
+	owners := {"a": owned("alive", "will"), "b": owned("down", "may"), "c": owned("absent", "will"), "d": owned("unknown", "may")}
+	both := "kialis.kiali.io/itb kialis.kiali.io/itd"
+	got := found with input as delete_crd
+		with data.cluster.finalizers as held(owners).finalizers
+		with data.cluster.spread as held(owners).spread
+		with data.cluster.finalized as held(owners).finalized
+	got == {"deny": {finding("not installed", ["absent"], "kialis.kiali.io/itc")}, "warn": {finding("not running", ["down"], both)}}
 }
 
 test_alive if {
-	got := found with input as delete_crd with data.cluster.finalizers as held({"": owned("alive", "will")})
+	got := found with input as delete_crd
+		with data.cluster.finalizers as held({"": owned("alive", "will")}).finalizers
+		with data.cluster.spread as held({"": owned("alive", "will")}).spread
+		with data.cluster.finalized as held({"": owned("alive", "will")}).finalized
 	got == nothing
 }
 
 test_update if {
 	update := {"request": object.union(delete_crd.request, {"operation": "UPDATE"})}
-	got := found with input as update with data.cluster.finalizers as held({"": owned("absent", "will")})
+	got := found with input as update
+		with data.cluster.finalizers as held({"": owned("absent", "will")}).finalizers
+		with data.cluster.spread as held({"": owned("absent", "will")}).spread
+		with data.cluster.finalized as held({"": owned("absent", "will")}).finalized
 	got == nothing
 }

@@ -142,14 +142,20 @@ finding(key, requests, outcome) := {
 			some request in requests
 		],
 	),
-	"remedy": sprintf(
-		concat(" ", [
-			"Bring back Service %[1]s; what waits then finishes by itself.",
-			"If its software is gone for good: kubectl delete %[2]s %[3]s.",
-			"Last, failurePolicy: Ignore for %[4]s: until it is set back, what it should check goes through unchecked.",
-		]),
-		[service, resource, hook.configuration, hook.name],
-	),
+	"steps": [
+		lib.mend(sprintf("Bring back Service %s: what waits then finishes by itself", [service]), []),
+		lib.remove(
+			"If its software is gone for good, delete the webhook configuration",
+			lib.deletion([sprintf("%s/%s", [resource, hook.configuration])], ""),
+		),
+		lib.force(
+			sprintf(
+				"Set failurePolicy of webhook %s to Ignore: until it is set back, what it should check goes through unchecked",
+				[hook.name],
+			),
+			[],
+		),
+	],
 } if {
 	hook := data.cluster.webhooks[key]
 	id := sprintf("%s/%s", [hook.configuration, hook.name])

@@ -32,11 +32,18 @@ finding(what, seen) := {
 		["validating/guard/deny.x.io, failurePolicy Fail: Service ops/guard does not exist"],
 		[sprintf("it sees %s (2 objects)", [request]) | some request in seen],
 	),
-	"remedy": concat(" ", [
-		"Bring back Service ops/guard; what waits then finishes by itself.",
-		"If its software is gone for good: kubectl delete validatingwebhookconfigurations.admissionregistration.k8s.io guard.",
-		"Last, failurePolicy: Ignore for deny.x.io: until it is set back, what it should check goes through unchecked.",
-	]),
+	"steps": [
+		{"kind": "mend", "do": "Bring back Service ops/guard: what waits then finishes by itself"},
+		{
+			"kind": "remove",
+			"do": "If its software is gone for good, delete the webhook configuration",
+			"command": "kubectl delete validatingwebhookconfigurations.admissionregistration.k8s.io/guard --wait=false",
+		},
+		{
+			"kind": "force",
+			"do": "Set failurePolicy of webhook deny.x.io to Ignore: until it is set back, what it should check goes through unchecked",
+		},
+	],
 }
 
 # A namespace.

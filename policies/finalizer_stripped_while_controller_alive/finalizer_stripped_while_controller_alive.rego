@@ -30,13 +30,19 @@ warn contains {
 	"objects": [lib.target],
 	"evidence": object.get(ownership, "evidence", []),
 	"field": field,
-	"remedy": sprintf(
-		concat(" ", [
-			"Leave %[1]s in place and look at the log of %[2]s and at the events of the object.",
-			"Last, if you take it out all the same: do by hand what its owner does%[3]s, for nothing else will.",
-		]),
-		[finalizer, who(ownership), clears(ownership)],
-	),
+	"steps": [
+		lib.mend(
+			sprintf("Leave %s in place, and look at the log of %s and at the events of the object", [finalizer, who(ownership)]),
+			[],
+		),
+		lib.force(
+			sprintf(
+				"Take it out, and do by hand what its owner does%s, for nothing else will",
+				[lib.cleared(ownership)],
+			),
+			[],
+		),
+	],
 } if {
 	lib.person
 	some field, finalizer in taken
@@ -60,18 +66,10 @@ taken[sprintf("spec.finalizers[%d]", [i])] := finalizer if {
 	not finalizer in object.get(input.request.object, ["spec", "finalizers"], [])
 }
 
-default owner(_) := ""
+runs(ownership) := sprintf("its owner, %s, runs", [lib.owner(ownership)]) if lib.owner(ownership) != ""
 
-owner(ownership) := ownership.owner
+runs(ownership) := "its owner runs" if lib.owner(ownership) == ""
 
-runs(ownership) := sprintf("its owner, %s, runs", [owner(ownership)]) if owner(ownership) != ""
+who(ownership) := lib.owner(ownership) if lib.owner(ownership) != ""
 
-runs(ownership) := "its owner runs" if owner(ownership) == ""
-
-who(ownership) := owner(ownership) if owner(ownership) != ""
-
-who(ownership) := "its owner" if owner(ownership) == ""
-
-clears(ownership) := sprintf(" (%s)", [ownership.clears]) if object.get(ownership, "clears", "") != ""
-
-clears(ownership) := "" if object.get(ownership, "clears", "") == ""
+who(ownership) := "its owner" if lib.owner(ownership) == ""

@@ -31,13 +31,16 @@ finding(runs, evidence, who, clears) := {
 	"objects": [{"resource": "kialis.kiali.io", "namespace": "demo", "name": "kiali"}],
 	"evidence": evidence,
 	"field": "metadata.finalizers[1]",
-	"remedy": sprintf(
-		concat(" ", [
-			"Leave kiali.io/finalizer in place and look at the log of %s and at the events of the object.",
-			"Last, if you take it out all the same: do by hand what its owner does%s, for nothing else will.",
-		]),
-		[who, clears],
-	),
+	"steps": [
+		{
+			"kind": "mend",
+			"do": sprintf("Leave kiali.io/finalizer in place, and look at the log of %s and at the events of the object", [who]),
+		},
+		{
+			"kind": "force",
+			"do": sprintf("Take it out, and do by hand what its owner does%s, for nothing else will", [clears]),
+		},
+	],
 }
 
 by_hand := finding(

@@ -41,14 +41,7 @@ warn contains {
 	"objects": [lib.target],
 	"evidence": described,
 	"field": sprintf("spec.finalizers[%d]", [i]),
-	"remedy": sprintf(
-		concat(" ", [
-			"kubectl termguard check namespaces/%[1]s tells what the namespace waits for: mend that, and it finishes by itself.",
-			"Last, by force: first save the list of what is in it,",
-			"for those objects stay in etcd without a namespace, and what they stand for stays in existence.",
-		]),
-		[lib.name],
-	),
+	"steps": steps,
 } if {
 	lib.resource == "namespaces"
 	input.request.subResource == "finalize"
@@ -76,3 +69,20 @@ described := [sprintf("%d %s", [pair[1], pair[2]]) | some pair in sort([[0 - n, 
 listed := concat(", ", described) if count(described) <= 3
 
 listed := sprintf("%s and %d more kinds", [concat(", ", array.slice(described, 0, 2)), count(described) - 2]) if count(described) > 3
+
+steps := [
+	lib.mend(
+		sprintf(
+			"Mend what the namespace waits for (kubectl termguard check namespaces/%s), and it finishes by itself",
+			[lib.name],
+		),
+		[],
+	),
+	lib.force(
+		concat(" ", [
+			"End it by force, having saved the list of what is in it:",
+			"those objects stay in etcd without a namespace, and what they stand for stays in existence",
+		]),
+		[],
+	),
+]

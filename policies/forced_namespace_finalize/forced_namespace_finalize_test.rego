@@ -20,11 +20,19 @@ finding(left, evidence) := {
 	"objects": [{"resource": "namespaces", "namespace": "", "name": "demo"}],
 	"evidence": evidence,
 	"field": "spec.finalizers[1]",
-	"remedy": concat(" ", [
-		"kubectl termguard check namespaces/demo tells what the namespace waits for: mend that, and it finishes by itself.",
-		"Last, by force: first save the list of what is in it,",
-		"for those objects stay in etcd without a namespace, and what they stand for stays in existence.",
-	]),
+	"steps": [
+		{
+			"kind": "mend",
+			"do": "Mend what the namespace waits for (kubectl termguard check namespaces/demo), and it finishes by itself",
+		},
+		{
+			"kind": "force",
+			"do": concat(" ", [
+				"End it by force, having saved the list of what is in it:",
+				"those objects stay in etcd without a namespace, and what they stand for stays in existence",
+			]),
+		},
+	],
 }
 
 empty := {"configmaps": 1, "serviceaccounts": 1}

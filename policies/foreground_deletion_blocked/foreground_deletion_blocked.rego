@@ -30,7 +30,7 @@ package termguard.foreground_deletion_blocked
 import data.termguard.lib
 
 deny contains guarded_finding(dependent) if {
-	some dependent in guarded
+	some dependent in lib.guarded
 	lib.certain(dependent.ownership)
 }
 
@@ -40,7 +40,7 @@ deny contains stranded_finding(pods, "will") if {
 }
 
 warn contains guarded_finding(dependent) if {
-	some dependent in guarded
+	some dependent in lib.guarded
 	lib.uncertain(dependent.ownership)
 }
 
@@ -50,58 +50,15 @@ warn contains stranded_finding(pods, "may") if {
 	not lib.harmless(pods.node)
 }
 
-# guarded are the dependents with finalizers.
-guarded contains object.union(group, {
-	"resource": resource,
-	"namespace": namespace,
-	"finalizer": finalizer,
-	"ownership": ownership,
-}) if {
-	foreground
-	some uid in waited
-	some namespace, finalizers in data.cluster.owners[uid].finalized
-	some finalizer, resources in finalizers
-	some resource, groups in resources
-	some signature, group in groups
-	ownership := data.cluster.finalizers[finalizer][resource][signature]
-}
-
 # stranded are the dependents that are pods of a node that is not ready.
 stranded contains object.union(group, {"namespace": namespace, "name": name, "node": node}) if {
-	foreground
-	some uid in waited
+	lib.foreground
+	some uid in lib.waited
 	some namespace, nodes in data.cluster.owners[uid].pods
 	some name, group in nodes
 	node := data.cluster.notReady[name]
 	not node.outOfService
 }
-
-# foreground is the request that waits for the dependents; it may be the second.
-foreground if {
-	lib.deleting
-	input.request.options.propagationPolicy == "Foreground"
-}
-
-foreground if {
-	lib.deleting
-	"foregroundDeletion" in input.request.oldObject.metadata.finalizers
-}
-
-# waited are the UIDs of the object and of what it owns, four links down: Rego has
-# no recursion, and a custom resource that owns a Deployment needs three.
-waited := (((start | second) | third) | fourth) | fifth
-
-start contains input.request.oldObject.metadata.uid
-
-second := below(start)
-
-third := below(second)
-
-fourth := below(third)
-
-fifth := below(fourth)
-
-below(uids) := {uid | some owner in uids; some uid, _ in data.cluster.owners[owner].dependents}
 
 guarded_finding(dependent) := {
 	"msg": sprintf(
@@ -110,14 +67,11 @@ guarded_finding(dependent) := {
 	),
 	"objects": [{"resource": dependent.resource, "namespace": dependent.namespace, "name": name} | some name in dependent.names],
 	"evidence": object.get(dependent.ownership, "evidence", []),
-	"remedy": sprintf(
-		concat(" ", [
-			"Bring back what removes %[1]s, and the chain goes by itself.",
-			"Or kubectl delete %[2]s %[3]s%[4]s --cascade=background: then only the dependent stays Terminating.",
-			"Last, take %[1]s out of the dependent by hand: what it guards stays behind.",
-		]),
-		[dependent.finalizer, lib.resource, lib.name, lib.in_namespace],
-	),
+	"steps": array.flatten([
+		lib.bringing_back(dependent.ownership),
+		lib.giving_up(dependent.finalizer, dependent.resource, dependent.ownership),
+		leave("dependent"),
+	]),
 }
 
 stranded_finding(pods, certainty) := {
@@ -127,12 +81,13 @@ stranded_finding(pods, certainty) := {
 	),
 	"objects": [{"resource": "pods", "namespace": pods.namespace, "name": name} | some name in pods.names],
 	"evidence": [sprintf("node %s has Ready=%s, %s", [pods.name, pods.node.ready, lib.explained(pods.node)])],
-	"remedy": sprintf(
-		concat(" ", [
-			"Bring node %[1]s back, and the chain goes by itself; if the machine is off for good, kubectl delete node %[1]s.",
-			"Or kubectl delete %[2]s %[3]s%[4]s --cascade=background: then only the pods stay Terminating.",
-			"Last, kubectl delete pod --force --grace-period=0 removes only the object: what runs there lives on.",
-		]),
-		[pods.name, lib.resource, lib.name, lib.in_namespace],
-	),
+	"steps": array.flatten([lib.pods_off(pods.name, pods.namespace, pods.names), leave("pods")]),
 }
+
+# leave lets the target go without what it waits for.
+leave(dependents) := lib.force(
+	sprintf("Delete in the background: then the %s alone %s Terminating", [dependents, stay[dependents]]),
+	array.concat(lib.deletion([lib.target_word], lib.namespace), ["--cascade=background"]),
+)
+
+stay := {"dependent": "stays", "pods": "stay"}

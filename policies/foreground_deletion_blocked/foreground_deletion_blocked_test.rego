@@ -1,6 +1,7 @@
 package termguard.foreground_deletion_blocked_test
 
 import data.termguard.foreground_deletion_blocked as policy
+import data.termguard.lib
 
 found := {"deny": policy.deny, "warn": policy.warn}
 
@@ -21,20 +22,36 @@ in_foreground := delete_web({"propagationPolicy": "Foreground"}, [])
 
 owners := {
 	"deployment": {"dependents": {"replicaset": true}},
-	"replicaset": {"finalized": {"demo": {"x.io/f": {"pods": {"owners=ReplicaSet.apps": {"count": 2, "names": ["a", "b"]}}}}}},
+	"replicaset": {"finalized": {"demo": {"x.io/f": {"pods": {"owners=ReplicaSet.apps": {"count": 2, "names": ["a", "b"], "at": [0, 0]}}}}}},
 }
 
 finalizers(ownership) := {"x.io/f": {"pods": {"owners=ReplicaSet.apps": ownership}}}
 
-guarded(reason, evidence) := {
+leave(dependents) := {
+	"kind": "force",
+	"do": sprintf("Delete in the background: then the %s Terminating", [dependents]),
+	"command": "kubectl delete deployments.apps/web -n demo --wait=false --cascade=background",
+}
+
+guarded(reason, evidence, who) := {
 	"msg": sprintf("foreground deletion waits for 2 pods with finalizer x.io/f: %s", [reason]),
 	"objects": [{"resource": "pods", "namespace": "demo", "name": name} | some name in ["a", "b"]],
 	"evidence": evidence,
-	"remedy": concat(" ", [
-		"Bring back what removes x.io/f, and the chain goes by itself.",
-		"Or kubectl delete deployments.apps web -n demo --cascade=background: then only the dependent stays Terminating.",
-		"Last, take x.io/f out of the dependent by hand: what it guards stays behind.",
-	]),
+	"steps": [
+		{"kind": "mend", "do": sprintf("Bring back %s, and the deletion finishes by itself", [who])},
+		{
+			"kind": "remove",
+			"do": concat(" ", [
+				"If that is gone for good, clean up what the finalizer guards, then take out x.io/f:",
+				"what it guards and is not cleaned up stays behind for ever",
+			]),
+			"command": concat("", [
+				`kubectl patch pods/a pods/b -n demo --type=json -p '[{"op":"test","path":"/metadata/finalizers/0","value":"x.io/f"},`,
+				`{"op":"remove","path":"/metadata/finalizers/0"}]'`,
+			]),
+		},
+		leave("dependent alone stays"),
+	],
 }
 
 test_finalizer_that_nobody_removes if {
@@ -42,7 +59,7 @@ test_finalizer_that_nobody_removes if {
 		got := found with input as request
 			with data.cluster.owners as owners
 			with data.cluster.finalizers as finalizers({"state": "absent", "certainty": "will", "owner": "X", "evidence": ["no X"]})
-		got == {"deny": {guarded("its owner, X, is not installed", ["no X"])}, "warn": set()}
+		got == {"deny": {guarded("its owner, X, is not installed", ["no X"], "X")}, "warn": set()}
 	}
 }
 
@@ -50,7 +67,7 @@ test_finalizer_of_somebody_unknown if {
 	got := found with input as in_foreground
 		with data.cluster.owners as owners
 		with data.cluster.finalizers as finalizers({"state": "unknown", "certainty": "may"})
-	got == {"deny": set(), "warn": {guarded("who removes it is unknown", [])}}
+	got == {"deny": set(), "warn": {guarded("who removes it is unknown", [], "what removes the finalizer")}}
 }
 
 test_finalizer_whose_owner_runs if {
@@ -82,11 +99,7 @@ waits(certainty, ready) := {
 	"msg": sprintf("foreground deletion waits for 1 pod that %s stay: node n1 is not ready (R)", [certainty]),
 	"objects": [{"resource": "pods", "namespace": "demo", "name": "a"}],
 	"evidence": [sprintf("node n1 has Ready=%s, R: M", [ready])],
-	"remedy": concat(" ", [
-		"Bring node n1 back, and the chain goes by itself; if the machine is off for good, kubectl delete node n1.",
-		"Or kubectl delete deployments.apps web -n demo --cascade=background: then only the pods stay Terminating.",
-		"Last, kubectl delete pod --force --grace-period=0 removes only the object: what runs there lives on.",
-	]),
+	"steps": array.concat(lib.pods_off("n1", "demo", ["a"]), [leave("pods alone stay")]),
 }
 
 test_pod_of_a_silent_node if {

@@ -24,10 +24,8 @@ default namespace := ""
 
 namespace := input.request.namespace if resource != "namespaces"
 
-# in_namespace is the option of kubectl that names the namespace of the target.
-in_namespace := "" if namespace == ""
-
-in_namespace := sprintf(" -n %s", [namespace]) if namespace != ""
+# target_word is the target as kubectl takes it.
+target_word := sprintf("%s/%s", [resource, name])
 
 # deleting is the request to delete the target itself, not one of its parts.
 deleting if {
@@ -39,6 +37,12 @@ deleting if {
 deletes_namespace if {
 	deleting
 	resource == "namespaces"
+}
+
+# deletes_definition is true for the request to delete a CustomResourceDefinition.
+deletes_definition if {
+	deleting
+	resource == "customresourcedefinitions.apiextensions.k8s.io"
 }
 
 # evicting is the request to evict the target, a pod: the delete that it causes
@@ -136,3 +140,66 @@ reason(ownership) := "who removes it is unknown" if {
 	ownership.state == "unknown"
 	owner(ownership) == ""
 }
+
+# class is what is known of an owner that does not remove its finalizer.
+class(ownership) := "certain" if certain(ownership)
+
+class(ownership) := "uncertain" if uncertain(ownership)
+
+# own are the finalizers of the target that are not removed, by class: pairs
+# [INDEX, FINALIZER].
+own[class(ownership)] contains [i, finalizer] if {
+	deleting
+	some i, finalizer in input.request.oldObject.metadata.finalizers
+	ownership := input.ownership[finalizer]
+}
+
+# Deletion in the foreground.
+
+# foreground is the request that waits for the dependents; it may be the second.
+foreground if {
+	deleting
+	input.request.options.propagationPolicy == "Foreground"
+}
+
+foreground if {
+	deleting
+	"foregroundDeletion" in input.request.oldObject.metadata.finalizers
+}
+
+# waited are the UIDs of the object and of what it owns, four links down: Rego has
+# no recursion, and a custom resource that owns a Deployment needs three.
+waited := (((start | second) | third) | fourth) | fifth
+
+start contains input.request.oldObject.metadata.uid
+
+second := below(start)
+
+third := below(second)
+
+fourth := below(third)
+
+fifth := below(fourth)
+
+below(uids) := {uid | some owner in uids; some uid, _ in data.cluster.owners[owner].dependents}
+
+# guarded are the dependents with finalizers.
+guarded contains object.union(group, {
+	"resource": of,
+	"namespace": ns,
+	"finalizer": finalizer,
+	"ownership": ownership,
+}) if {
+	foreground
+	some uid in waited
+	some ns, finalizers in data.cluster.owners[uid].finalized
+	some finalizer, resources in finalizers
+	some of, groups in resources
+	some signature, group in groups
+	ownership := data.cluster.finalizers[finalizer][of][signature]
+}
+
+# cleared is what the owner does before it removes the finalizer.
+cleared(ownership) := sprintf(" (%s)", [ownership.clears]) if object.get(ownership, "clears", "") != ""
+
+cleared(ownership) := "" if object.get(ownership, "clears", "") == ""

@@ -59,3 +59,25 @@ test_person if {
 		not lib.person with input as {"request": {"userInfo": {"username": name}}}
 	}
 }
+
+# Steps.
+
+test_names_cannot_break_out_of_a_command if {
+	every word, quoted in {
+		"system:node:n1": "system:node:n1",
+		"it's": `'it'\''s'`,
+		"$(reboot)": "'$(reboot)'",
+		"a b": "'a b'",
+		"": "''",
+		"`x`;y": "'`x`;y'",
+	} {
+		lib.quoted(word) == quoted
+	}
+}
+
+test_objects_in_batches if {
+	lib.batches("pods", []) == []
+	names := [sprintf("p%d", [i]) | some i in numbers.range(1, 21)]
+	[count(batch) | some batch in lib.batches("pods", names)] == [10, 10, 1]
+	lib.batches("pods", names)[2] == ["pods/p21"]
+}

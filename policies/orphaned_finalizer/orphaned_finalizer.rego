@@ -85,58 +85,43 @@ own(field, finalizer, ownership) := {
 	"objects": [lib.target],
 	"evidence": object.get(ownership, "evidence", []),
 	"field": field,
-	"remedy": concat(" ", [bring_back(ownership), by_hand(field, finalizer)]),
+	"steps": [lib.bringing_back(ownership), by_hand(field, finalizer, ownership)],
 }
 
 content(finalizer, resource, bucket) := {
 	"msg": sprintf(
 		"%d %s %s finalizer %s: %s",
-		[bucket.count, resource, verb(bucket.count), finalizer, lib.reason(bucket.ownership)],
+		[bucket.count, resource, lib.plural(bucket.count, "holds", "hold"), finalizer, lib.reason(bucket.ownership)],
 	),
 	"objects": [{"resource": resource, "namespace": lib.name, "name": name} | some name in bucket.names],
 	"evidence": object.get(bucket.ownership, "evidence", []),
-	"remedy": concat(" ", [bring_back(bucket.ownership), sprintf(
-		"kubectl edit %s -n %s NAME and take %s out of metadata.finalizers; what it guards and is not cleaned up stays behind for ever.",
-		[resource, lib.name, finalizer],
-	)]),
+	"steps": array.concat(
+		[lib.bringing_back(bucket.ownership)],
+		lib.giving_up(finalizer, resource, bucket.ownership),
+	),
 }
 
-verb(1) := "holds"
-
-verb(n) := "hold" if n != 1
-
-bring_back(ownership) := sprintf(
-	"Bring back %s, and the deletion finishes by itself. If it is gone for good, first clean up what the finalizer guards%s, then",
-	[who(ownership), guarded(ownership)],
-)
-
-who(ownership) := lib.owner(ownership) if lib.owner(ownership) != ""
-
-who(ownership) := "what removes the finalizer" if lib.owner(ownership) == ""
-
-# guarded is what the owner does before it removes the finalizer.
-guarded(ownership) := sprintf(" (%s)", [ownership.clears]) if object.get(ownership, "clears", "") != ""
-
-guarded(ownership) := "" if object.get(ownership, "clears", "") == ""
-
-by_hand(field, finalizer) := sprintf(
-	concat(" ", [
-		"PUT /api/v1/namespaces/%[1]s/finalize without it, for kubectl edit on spec.finalizers is silently ignored:",
-		`kubectl get namespace %[1]s -o json | jq '.spec.finalizers -= ["%[2]s"]' |`,
-		"kubectl replace --raw /api/v1/namespaces/%[1]s/finalize -f -;",
-		"what it guards and is not cleaned up stays behind for ever.",
-	]),
-	[lib.name, finalizer],
+by_hand(field, finalizer, ownership) := object.union(
+	lib.remove(
+		sprintf(
+			"%s (to patch or edit spec.finalizers is silently ignored)",
+			[lib.gone_for_good(finalizer, ownership)],
+		),
+		[],
+	),
+	{"command": sprintf("kubectl get namespace %s -o json | jq %s | kubectl replace --raw %s -f -", [
+		lib.quoted(lib.name),
+		lib.quoted(sprintf(".spec.finalizers -= [%s]", [json.marshal(finalizer)])),
+		lib.quoted(sprintf("/api/v1/namespaces/%s/finalize", [lib.name])),
+	])},
 ) if {
 	startswith(field, "spec.")
 }
 
-by_hand(field, finalizer) := sprintf(
-	concat(" ", [
-		"kubectl edit %s %s%s and take %s out of metadata.finalizers;",
-		"what it guards and is not cleaned up stays behind for ever.",
-	]),
-	[lib.resource, lib.name, lib.in_namespace, finalizer],
-) if {
+by_hand(field, _, ownership) := lib.giving_up_own(ownership) if {
 	startswith(field, "metadata.")
+	lib.deleting
 }
+
+# Where an evicted pod holds its finalizers is not told.
+by_hand(_, finalizer, ownership) := lib.remove(lib.gone_for_good(finalizer, ownership), []) if lib.evicting

@@ -19,17 +19,27 @@ kiali(changes) := object.union(
 
 nobody(changes) := object.union({"state": "absent", "certainty": "will", "owner": "", "clears": ""}, changes)
 
-behind := "what it guards and is not cleaned up stays behind for ever."
+bring_back(who) := {"kind": "mend", "do": sprintf("Bring back %s, and the deletion finishes by itself", [who])}
 
-bring_back_kiali := concat(" ", [
-	"Bring back Kiali operator, and the deletion finishes by itself.",
-	"If it is gone for good, first clean up what the finalizer guards (kiali-remove playbook ran), then",
-])
+# give_up is the step that takes finalizers out by the rest of a command.
+give_up(clears, finalizers, command) := {
+	"kind": "remove",
+	"do": sprintf(
+		"If that is gone for good, clean up what the finalizer guards%s, then take out %s: %s",
+		[clears, finalizers, "what it guards and is not cleaned up stays behind for ever"],
+	),
+	"command": command,
+}
 
-bring_back_somebody := concat(" ", [
-	"Bring back what removes the finalizer, and the deletion finishes by itself.",
-	"If it is gone for good, first clean up what the finalizer guards, then",
-])
+kiali_cleared := " (kiali-remove playbook ran)"
+
+patch(objects, at, finalizer) := sprintf(
+	concat("", [
+		`kubectl patch %[1]s --type=json -p '[{"op":"test","path":"/metadata/finalizers/%[2]d","value":"%[3]s"},`,
+		`{"op":"remove","path":"/metadata/finalizers/%[2]d"}]'`,
+	]),
+	[objects, at, finalizer],
+)
 
 # The object's own finalizers.
 
@@ -44,21 +54,20 @@ delete_kiali(ownership) := {
 	"ownership": {"alive.io/f": {"state": "alive", "certainty": "will"}, "kiali.io/finalizer": ownership},
 }
 
-own_kiali(reason, evidence, bring_back) := {
+own_kiali(reason, evidence, who, clears) := {
 	"msg": concat("", ["finalizer kiali.io/finalizer in metadata.finalizers is not removed: ", reason]),
 	"objects": [{"resource": "kialis.kiali.io", "namespace": "demo", "name": "kiali"}],
 	"evidence": evidence,
 	"field": "metadata.finalizers[1]",
-	"remedy": concat(" ", [
-		bring_back,
-		"kubectl edit kialis.kiali.io kiali -n demo and take kiali.io/finalizer out of metadata.finalizers;",
-		behind,
-	]),
+	"steps": [
+		bring_back(who),
+		give_up(clears, "kiali.io/finalizer", patch("kialis.kiali.io/kiali -n demo", 1, "kiali.io/finalizer")),
+	],
 }
 
-kiali_is(reason) := own_kiali(reason, ["no Deployment kiali-operator"], bring_back_kiali)
+kiali_is(reason) := own_kiali(reason, ["no Deployment kiali-operator"], "Kiali operator", kiali_cleared)
 
-nobody_is(reason) := own_kiali(reason, [], bring_back_somebody)
+nobody_is(reason) := own_kiali(reason, [], "what removes the finalizer", "")
 
 test_absent if {
 	got := found with input as delete_kiali(kiali({}))
@@ -122,6 +131,18 @@ delete_namespace := {
 	"ownership": {"example.com/f": nobody({})},
 }
 
+spec_step := {
+	"kind": "remove",
+	"do": concat("", [
+		give_up("", "example.com/f", "").do,
+		" (to patch or edit spec.finalizers is silently ignored)",
+	]),
+	"command": concat(" ", [
+		`kubectl get namespace demo -o json | jq '.spec.finalizers -= ["example.com/f"]' |`,
+		"kubectl replace --raw /api/v1/namespaces/demo/finalize -f -",
+	]),
+}
+
 test_namespace_with_the_same_finalizer_in_both_lists if {
 	got := found with input as delete_namespace
 	got == {
@@ -131,24 +152,17 @@ test_namespace_with_the_same_finalizer_in_both_lists if {
 				"objects": [{"resource": "namespaces", "namespace": "", "name": "demo"}],
 				"evidence": [],
 				"field": "metadata.finalizers[0]",
-				"remedy": concat(" ", [
-					bring_back_somebody,
-					"kubectl edit namespaces demo and take example.com/f out of metadata.finalizers;",
-					behind,
-				]),
+				"steps": [
+					bring_back("what removes the finalizer"),
+					give_up("", "example.com/f", patch("namespaces/demo", 0, "example.com/f")),
+				],
 			},
 			{
 				"msg": "finalizer example.com/f in spec.finalizers is not removed: nothing that could remove it is running",
 				"objects": [{"resource": "namespaces", "namespace": "", "name": "demo"}],
 				"evidence": [],
 				"field": "spec.finalizers[1]",
-				"remedy": concat(" ", [
-					bring_back_somebody,
-					"PUT /api/v1/namespaces/demo/finalize without it, for kubectl edit on spec.finalizers is silently ignored:",
-					`kubectl get namespace demo -o json | jq '.spec.finalizers -= ["example.com/f"]' |`,
-					"kubectl replace --raw /api/v1/namespaces/demo/finalize -f -;",
-					behind,
-				]),
+				"steps": [bring_back("what removes the finalizer"), spec_step],
 			},
 		},
 		"warn": set(),
@@ -160,36 +174,73 @@ delete_plain_namespace := json.patch(delete_namespace, [
 	{"op": "replace", "path": "/ownership", "value": {}},
 ])
 
-content(n, verb, names, reason) := {
+content(n, verb, at, names, reason) := {
 	"msg": sprintf("%d kialis.kiali.io %s finalizer kiali.io/finalizer: %s", [n, verb, reason]),
 	"objects": [{"resource": "kialis.kiali.io", "namespace": "demo", "name": name} | some name in names],
 	"evidence": ["no Deployment kiali-operator"],
-	"remedy": concat(" ", [
-		bring_back_kiali,
-		"kubectl edit kialis.kiali.io -n demo NAME and take kiali.io/finalizer out of metadata.finalizers;",
-		behind,
-	]),
+	"steps": [bring_back("Kiali operator"), give_up(kiali_cleared, "kiali.io/finalizer", patch(
+		concat(" ", array.concat([sprintf("kialis.kiali.io/%s", [name]) | some name in names], ["-n demo"])),
+		at, "kiali.io/finalizer",
+	))],
 }
 
 inventory(buckets) := {"demo": {"kiali.io/finalizer": {"kialis.kiali.io": buckets}}}
 
+held_by(n, names, at, ownership) := {"count": n, "names": names, "at": at, "ownership": ownership}
+
 test_content if {
 	got := found with input as delete_plain_namespace
 		with data.cluster.finalized as inventory({
-			"a": {"count": 2, "names": ["kiali", "kiali-b"], "ownership": kiali({})},
-			"b": {"count": 1, "names": ["kiali-c"], "ownership": kiali({"state": "unknown"})},
-			"c": {"count": 1, "names": ["kiali-d"], "ownership": kiali({"state": "alive"})},
+			"a": held_by(2, ["kiali", "kiali-b"], [0, 0], kiali({})),
+			"b": held_by(1, ["kiali-c"], [2], kiali({"state": "unknown"})),
+			"c": held_by(1, ["kiali-d"], [0], kiali({"state": "alive"})),
 		})
 	got == {
-		"deny": {content(2, "hold", ["kiali", "kiali-b"], "its owner, Kiali operator, is not installed")},
-		"warn": {content(1, "holds", ["kiali-c"], "whether its owner, Kiali operator, runs is unknown")},
+		"deny": {content(2, "hold", 0, ["kiali", "kiali-b"], "its owner, Kiali operator, is not installed")},
+		"warn": {content(1, "holds", 2, ["kiali-c"], "whether its owner, Kiali operator, runs is unknown")},
 	}
 }
 
+things(at, ownership) := {"things.x.io": {"": held_by(1, ["it"], [at], ownership)}}
+
+# Each finalizer that is taken out changes where the others stand: those of an
+# object go together, and what is uncertain goes after what is certain.
+test_several_finalizers_of_one_object if {
+	got := found with input as delete_plain_namespace
+		with data.cluster.finalized as {"demo": {
+			"a/f": things(2, nobody({})),
+			"b/f": things(0, nobody({})),
+			"c/f": things(3, nobody({"state": "unknown"})),
+			"d/f": things(1, nobody({"state": "alive"})),
+		}}
+	together := give_up("", "b/f, a/f", concat("", [
+		`kubectl patch things.x.io/it -n demo --type=json -p '[`,
+		`{"op":"test","path":"/metadata/finalizers/2","value":"a/f"},{"op":"remove","path":"/metadata/finalizers/2"},`,
+		`{"op":"test","path":"/metadata/finalizers/0","value":"b/f"},{"op":"remove","path":"/metadata/finalizers/0"}]'`,
+	]))
+	{finding.steps[1] | some finding in got.deny} == {together}
+	{finding.steps[1] | some finding in got.warn} == {give_up("", "c/f", patch("things.x.io/it -n demo", 1, "c/f"))}
+}
+
+test_several_finalizers_of_the_object if {
+	request := object.union(delete_kiali(kiali({"state": "unknown"})), {"ownership": {"alive.io/f": kiali({})}})
+	got := found with input as request
+	{finding.steps[1].command | some finding in got.deny} == {patch("kialis.kiali.io/kiali -n demo", 0, "alive.io/f")}
+	{finding.steps[1].command | some finding in got.warn} == {patch("kialis.kiali.io/kiali -n demo", 0, "kiali.io/finalizer")}
+}
+
 test_content_of_another_namespace if {
-	elsewhere := inventory({"a": {"count": 1, "names": ["kiali"], "ownership": kiali({})}}).demo
+	elsewhere := inventory({"a": held_by(1, ["kiali"], [0], kiali({}))}).demo
 	got := found with input as delete_plain_namespace with data.cluster.finalized as {"other": elsewhere}
 	got == nothing
+}
+
+test_more_finalizers_than_fit_a_command if {
+	finalizers := [sprintf("x.io/%d", [i]) | some i in numbers.range(1, 21)]
+	request := object.union(delete_kiali(kiali({})), {"ownership": {finalizer: nobody({}) | some finalizer in finalizers}})
+	path := "/request/oldObject/metadata/finalizers"
+	got := policy.deny with input as json.patch(request, [{"op": "replace", "path": path, "value": finalizers}])
+	{finding.steps[1] | some finding in got} == {object.remove(give_up("", "all 21 that nobody removes", ""), ["command"])}
 }
 
 # Evictions.
@@ -212,11 +263,10 @@ test_evicted if {
 		"msg": "finalizer kiali.io/finalizer in metadata.finalizers is not removed: its owner, Kiali operator, is not installed",
 		"objects": [{"resource": "pods", "namespace": "demo", "name": "web-0"}],
 		"evidence": ["no Deployment kiali-operator"],
-		"remedy": concat(" ", [
-			bring_back_kiali,
-			"kubectl edit pods web-0 -n demo and take kiali.io/finalizer out of metadata.finalizers;",
-			behind,
-		]),
+		"steps": [
+			bring_back("Kiali operator"),
+			object.remove(give_up(kiali_cleared, "kiali.io/finalizer", ""), ["command"]),
+		],
 	}}}
 }
 

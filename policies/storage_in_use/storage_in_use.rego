@@ -42,15 +42,18 @@ deny contains {
 	),
 	"evidence": ["status.phase Bound, finalizer kubernetes.io/pv-protection"],
 	"field": "status.phase",
-	"remedy": concat(" ", [
-		"Delete the claim first, and before it the pods that use it; the volume then goes by itself.",
-		"Last, taking out kubernetes.io/pv-protection by hand leaves the claim Lost, and its pods without their data.",
-	]),
+	"steps": [
+		lib.remove("Delete the claim, and before it the pods that use it: the volume then goes by itself", array.flatten([
+		lib.deletion([sprintf("persistentvolumeclaims/%s", [claim.name])], claim.namespace) |
+			claim := input.request.oldObject.spec.claimRef
+		])),
+		unprotect(i, "kubernetes.io/pv-protection", "the claim is then Lost, and its pods are without their data"),
+	],
 } if {
 	lib.deleting
 	lib.resource == "persistentvolumes"
-	"kubernetes.io/pv-protection" in input.request.oldObject.metadata.finalizers
 	input.request.oldObject.status.phase == "Bound"
+	some i, "kubernetes.io/pv-protection" in input.request.oldObject.metadata.finalizers
 }
 
 # Its pods are being deleted: the claim follows if that ends.
@@ -89,15 +92,23 @@ claim_finding := {
 		pod := data.cluster.pods[lib.namespace][name]
 		note := object.get(notes, pod.phase, "")
 	],
-	"remedy": sprintf(
-		concat(" ", [
-			"Delete the pods first, by way of the workload that makes them; the claim then goes by itself.",
-			"kubectl describe persistentvolumeclaims %s -n %s lists them.",
-			"Last, taking out kubernetes.io/pvc-protection by hand lets the claim go under its pods, which may lose data.",
-		]),
-		[lib.name, lib.namespace],
+	"steps": array.concat(
+		[lib.remove(
+			"Delete the pods that use it, best by way of the workload that makes them: the claim then goes by itself",
+			lib.deletion(objects, lib.namespace),
+		) |
+			some objects in lib.batches("pods", users.names)
+		],
+		[unprotect(i, "kubernetes.io/pvc-protection", "the claim then goes under its pods, which may lose data") |
+			some i, "kubernetes.io/pvc-protection" in input.request.oldObject.metadata.finalizers
+		],
 	),
 }
+
+unprotect(i, finalizer, price) := lib.force(
+	sprintf("Take out %s: %s", [finalizer, price]),
+	lib.taking_own_out({[i, finalizer]}),
+)
 
 notes := {
 	"Succeeded": ": it holds the claim until it is deleted",

@@ -27,11 +27,34 @@ finding(msg, names, evidence) := {
 		[{"resource": "pods", "namespace": "demo", "name": name} | some name in names],
 	),
 	"evidence": evidence,
-	"remedy": concat(" ", [
-		"Delete the pods first, by way of the workload that makes them; the claim then goes by itself.",
-		"kubectl describe persistentvolumeclaims data -n demo lists them.",
-		"Last, taking out kubernetes.io/pvc-protection by hand lets the claim go under its pods, which may lose data.",
-	]),
+	"steps": [
+		{
+			"kind": "remove",
+			"do": "Delete the pods that use it, best by way of the workload that makes them: the claim then goes by itself",
+			"command": concat(" ", array.flatten([
+				"kubectl delete",
+				[sprintf("pods/%s", [name]) | some name in names],
+				"-n demo --wait=false",
+			])),
+		},
+		unprotect(
+			"persistentvolumeclaims/data -n demo",
+			"kubernetes.io/pvc-protection",
+			"the claim then goes under its pods, which may lose data",
+		),
+	],
+}
+
+unprotect(holder, finalizer, price) := {
+	"kind": "force",
+	"do": sprintf("Take out %s: %s", [finalizer, price]),
+	"command": sprintf(
+		concat("", [
+			`kubectl patch %s --type=json -p '[{"op":"test","path":"/metadata/finalizers/0","value":"%s"},`,
+			`{"op":"remove","path":"/metadata/finalizers/0"}]'`,
+		]),
+		[holder, finalizer],
+	),
 }
 
 test_used_by_a_pod if {
@@ -104,27 +127,36 @@ delete_volume(finalizers, phase, spec) := {"request": {
 	"oldObject": {"metadata": {"name": "pv-1", "finalizers": finalizers}, "spec": spec, "status": {"phase": phase}},
 }}
 
-bound(claims) := {
+bound(claims, steps) := {
 	"msg": "this volume is bound, and stays Terminating until its claim is deleted",
 	"objects": array.concat([{"resource": "persistentvolumes", "namespace": "", "name": "pv-1"}], claims),
 	"evidence": ["status.phase Bound, finalizer kubernetes.io/pv-protection"],
 	"field": "status.phase",
-	"remedy": concat(" ", [
-		"Delete the claim first, and before it the pods that use it; the volume then goes by itself.",
-		"Last, taking out kubernetes.io/pv-protection by hand leaves the claim Lost, and its pods without their data.",
-	]),
+	"steps": [
+		object.union(
+			{"kind": "remove", "do": "Delete the claim, and before it the pods that use it: the volume then goes by itself"},
+			steps,
+		),
+		unprotect("persistentvolumes/pv-1", "kubernetes.io/pv-protection", "the claim is then Lost, and its pods are without their data"),
+	],
 }
 
 protection := ["kubernetes.io/pv-protection"]
 
 test_bound_volume if {
 	got := found with input as delete_volume(protection, "Bound", {"claimRef": {"namespace": "demo", "name": "data"}})
-	got == {"deny": {bound([{"resource": "persistentvolumeclaims", "namespace": "demo", "name": "data"}])}, "warn": set()}
+	got == {
+		"deny": {bound(
+			[{"resource": "persistentvolumeclaims", "namespace": "demo", "name": "data"}],
+			{"command": "kubectl delete persistentvolumeclaims/data -n demo --wait=false"},
+		)},
+		"warn": set(),
+	}
 }
 
 test_bound_volume_without_a_reference if {
 	got := found with input as delete_volume(protection, "Bound", {})
-	got == {"deny": {bound([])}, "warn": set()}
+	got == {"deny": {bound([], {})}, "warn": set()}
 }
 
 test_volume_that_is_free if {

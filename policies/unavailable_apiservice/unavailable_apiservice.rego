@@ -76,12 +76,17 @@ finding(name, service, msg) := {
 		],
 		[sprintf("listing its objects fails: %s", [service.listError]) | service.listError != ""],
 	),
-	"remedy": sprintf(
-		concat(" ", [
-			"Bring back Service %s/%s; waiting namespaces then finish by themselves.",
-			"If its software is gone for good: kubectl delete apiservices.apiregistration.k8s.io %s (removes no data).",
-			"Do not clear spec.finalizers of the namespace: that leaves its content as orphans.",
-		]),
-		[service.service.namespace, service.service.name, name],
-	),
+	"steps": [
+		lib.mend(
+			sprintf(
+				"Bring back Service %s/%s: waiting namespaces then finish by themselves",
+				[service.service.namespace, service.service.name],
+			),
+			[],
+		),
+		lib.remove(
+			"If its software is gone for good, delete the APIService, which removes no data (clearing spec.finalizers would leave orphans)",
+			lib.deletion([sprintf("apiservices.apiregistration.k8s.io/%s", [name])], ""),
+		),
+	],
 }

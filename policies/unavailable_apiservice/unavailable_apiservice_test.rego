@@ -23,17 +23,23 @@ service(changes) := {"v1beta1.metrics.k8s.io": object.union(
 	changes,
 )}
 
-remedy := concat(" ", [
-	"Bring back Service monitoring/prometheus-adapter; waiting namespaces then finish by themselves.",
-	"If its software is gone for good: kubectl delete apiservices.apiregistration.k8s.io v1beta1.metrics.k8s.io (removes no data).",
-	"Do not clear spec.finalizers of the namespace: that leaves its content as orphans.",
-])
+steps := [
+	{"kind": "mend", "do": "Bring back Service monitoring/prometheus-adapter: waiting namespaces then finish by themselves"},
+	{
+		"kind": "remove",
+		"do": concat(", ", [
+			"If its software is gone for good",
+			"delete the APIService, which removes no data (clearing spec.finalizers would leave orphans)",
+		]),
+		"command": "kubectl delete apiservices.apiregistration.k8s.io/v1beta1.metrics.k8s.io --wait=false",
+	},
+]
 
 finding(msg, evidence) := {
 	"msg": msg,
 	"objects": [{"resource": "apiservices.apiregistration.k8s.io", "namespace": "", "name": "v1beta1.metrics.k8s.io"}],
 	"evidence": evidence,
-	"remedy": remedy,
+	"steps": steps,
 }
 
 found := {"deny": policy.deny, "warn": policy.warn}

@@ -111,16 +111,7 @@ finding(name, node, pods, certainty) := {
 		[{"resource": "pods", "namespace": pods.namespace, "name": pod} | some pod in pods.names],
 	),
 	"evidence": [sprintf("node %s has Ready=%s since %s, %s", [name, node.ready, node.since, lib.explained(node)])],
-	"remedy": sprintf(
-		concat(" ", [
-			"Bring node %[1]s back, and its pods go by themselves. If the machine is off for good: kubectl delete node %[1]s, or",
-			"kubectl taint node %[1]s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute;",
-			"its pods are then collected within a minute or two.",
-			"Last, kubectl delete pod --force --grace-period=0 removes only the object:",
-			"containers on a machine that still runs live on, next to their replacement.",
-		]),
-		[name],
-	),
+	"steps": lib.pods_off(name, pods.namespace, pods.names),
 }
 
 who(_) := "this pod is" if lib.resource == "pods"

@@ -19,13 +19,26 @@ node(changes) := object.union(
 
 not_ready(message) := node({"ready": "False", "reason": "KubeletNotReady", "message": message})
 
-remedy := concat(" ", [
-	"Bring node n1 back, and its pods go by themselves. If the machine is off for good: kubectl delete node n1, or",
-	"kubectl taint node n1 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute;",
-	"its pods are then collected within a minute or two.",
-	"Last, kubectl delete pod --force --grace-period=0 removes only the object:",
-	"containers on a machine that still runs live on, next to their replacement.",
-])
+steps(pods) := [
+	{"kind": "mend", "do": "Bring node n1 back, and its pods go by themselves"},
+	{
+		"kind": "remove",
+		"do": concat(" ", [
+			"If the machine of n1 is off for good, delete its Node",
+			"(or taint it node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, to keep it):",
+			"its pods are then collected within a minute or two",
+		]),
+		"command": "kubectl delete nodes/n1 --wait=false",
+	},
+	{
+		"kind": "force",
+		"do": "Remove only the object: containers on a machine that still runs live on, next to their replacement",
+		"command": sprintf("kubectl delete %s -n demo --wait=false --force --grace-period=0", [concat(" ", [word |
+			some pod in pods
+			word := sprintf("pods/%s", [pod])
+		])]),
+	},
+]
 
 finding(msg, evidence, pods) := {
 	"msg": msg,
@@ -34,7 +47,7 @@ finding(msg, evidence, pods) := {
 		[{"resource": "pods", "namespace": "demo", "name": pod} | some pod in pods],
 	),
 	"evidence": [evidence],
-	"remedy": remedy,
+	"steps": steps(pods),
 }
 
 silent := "node n1 has Ready=Unknown since 2026-11-21T07:00:00Z, NodeStatusUnknown: Kubelet stopped posting node status."
