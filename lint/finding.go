@@ -20,6 +20,8 @@ const (
 type Finding struct {
 	policies.Finding
 	Question Question `json:"question"`
+	// Target is what the question is about: what is deleted, or applied.
+	Target policies.Object `json:"target"`
 	// Object is the object of the manifest that the finding stands at.
 	Object policies.Object `json:"object"`
 	Place  Place           `json:"place"`

@@ -16,7 +16,7 @@ func Fingerprints(findings []Finding, rel func(file string) string) []string {
 	seen := map[string]int{}
 	for i, f := range findings {
 		hash := sha256.New()
-		fmt.Fprintf(hash, "%q %q %q %q %q %q", f.Policy, f.Question, rel(f.Place.File), f.Object, f.Field, f.Objects)
+		fmt.Fprintf(hash, "%q %q %q %q %q %q %q", f.Policy, f.Question, f.Target, rel(f.Place.File), f.Object, f.Field, f.Objects)
 		print := hex.EncodeToString(hash.Sum(nil)[:16])
 		seen[print]++
 		if n := seen[print]; n > 1 {

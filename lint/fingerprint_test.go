@@ -33,6 +33,7 @@ func TestFingerprints(t *testing.T) {
 		"File":     {"Another file is another place.", func(f *Finding) { f.Place.File = "b.yaml" }, false},
 		"Policy":   {"Another policy.", func(f *Finding) { f.Policy = "storage-in-use" }, false},
 		"Question": {"Another question.", func(f *Finding) { f.Question = DeleteSet }, false},
+		"Target":   {"Another deletion.", func(f *Finding) { f.Target.Name = "b" }, false},
 		"Object":   {"Another object.", func(f *Finding) { f.Object.Name = "b" }, false},
 		"Field":    {"Another field.", func(f *Finding) { f.Field = "metadata.finalizers[1]" }, false},
 		"Blocker":  {"Another blocker.", func(f *Finding) { f.Objects = nil }, false},

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -44,9 +43,9 @@ type Options struct {
 	// KubernetesVersion is that of the API server that manifests are for, as
 	// in v1.36.3. Defaults to that of the snapshot; without both it is unknown.
 	KubernetesVersion string
-	// Policies are file systems with folders of policies. Defaults to those in
-	// the binary.
-	Policies []fs.FS
+	// Policies loads the policies that are asked. It is called while files are
+	// read. Defaults to those in the binary.
+	Policies func() (*policies.Set, error)
 	// Params are data.params, by policy id.
 	Params map[string]any
 	// Off names the policies that are not asked.
@@ -128,11 +127,11 @@ func (t *total) add(u total) {
 // prepare loads the policies while files are read.
 func prepare(ctx context.Context, o Options) func() (*policies.Engine, error) {
 	load := sync.OnceValues(func() (*policies.Engine, error) {
-		folders := o.Policies
-		if len(folders) == 0 {
-			folders = []fs.FS{policies.Embedded()}
+		from := o.Policies
+		if from == nil {
+			from = func() (*policies.Set, error) { return policies.Load(policies.Embedded()) }
 		}
-		set, err := policies.Load(folders...)
+		set, err := from()
 		if err != nil {
 			return nil, fmt.Errorf("load policies: %w", err)
 		}

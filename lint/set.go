@@ -299,6 +299,6 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 	}
 	p, _ := at.Find(field)
 	a.set.findings = append(a.set.findings, Finding{
-		Finding: f, Question: question, Object: at.id(), Place: placed(at.File, p, at.Source()),
+		Finding: f, Question: question, Target: sub.id(), Object: at.id(), Place: placed(at.File, p, at.Source()),
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/blang/semver/v4"
@@ -108,7 +109,7 @@ func (f *linting) explainPolicy() error {
 // plan is what a run does, from flags and configuration.
 type plan struct {
 	settings *settings.Settings
-	set      *policies.Set
+	load     func() (*policies.Set, error) // loads the policies, once
 	off      map[string]bool
 	options  lint.Options
 	outputs  []output
@@ -133,9 +134,13 @@ func (f *linting) run(ctx context.Context, paths []string) error {
 	case err != nil:
 		return err
 	}
+	set, err := p.load()
+	if err != nil {
+		return err
+	}
 	p.onlyChanged(result, f.changedSince)
 	kept, suppressed := triage.Suppress(result, triage.Options{
-		Known: idsOf(p.set), Off: p.off, Ignore: p.settings.Ignore, File: p.shown(p.settings.File), Partial: p.changed != nil,
+		Known: idsOf(set), Off: p.off, Ignore: p.settings.Ignore, File: p.shown(p.settings.File), Partial: p.changed != nil,
 		Rel: func(file string) string { return p.relative(filepath.Dir(p.settings.File), file) },
 	})
 	fromRoot := func(file string) string { return p.relative(p.root(), file) }
@@ -146,7 +151,7 @@ func (f *linting) run(ctx context.Context, paths []string) error {
 	r := report.Report{
 		Suppressed: suppressed, Problems: result.Problems, Notes: result.Notes,
 		Files: result.Files, Documents: result.Documents, Objects: result.Objects, Skipped: result.Skipped,
-		Policies: append(p.set.Policies(), triage.Policies()...), Version: versionOf(), Rel: fromRoot,
+		Policies: append(set.Policies(), triage.Policies()...), Version: versionOf(), Rel: fromRoot,
 	}
 	var gone int
 	r.Findings, r.Fingerprints, r.Known, gone = p.baseline.Compare(kept, prints)
@@ -164,7 +169,7 @@ func (f *linting) run(ctx context.Context, paths []string) error {
 // verdict is how a run ends that could do its work.
 func verdict(r report.Report, failOn string) error {
 	if n := len(r.Problems); n > 0 {
-		return fmt.Errorf("%s could not be read, so that more may be wrong than was found", counted(n, "input"))
+		return fmt.Errorf("%s with the input: more may be wrong than was found", counted(n, "problem"))
 	}
 	if slices.ContainsFunc(r.Findings, func(found lint.Finding) bool { return report.Fails(found, failOn) }) {
 		return errFound
@@ -218,10 +223,7 @@ func (f *linting) plan(ctx context.Context, paths []string) (*plan, error) {
 	if p.settings.File != "" {
 		p.options.Exclude = append(settings.Rebase(p.settings.Exclude, filepath.Dir(p.settings.File), p.cwd), f.exclude...)
 	}
-	p.options.Policies = []fs.FS{policies.Embedded()}
-	for _, folder := range f.policies.policies {
-		p.options.Policies = append(p.options.Policies, policies.Dir(folder))
-	}
+	p.options.Policies = p.load
 	if f.changedSince != "" {
 		return p, p.findChanged(ctx, paths, f.changedSince)
 	}
@@ -255,15 +257,19 @@ func (f *linting) readSettings(p *plan, paths []string) error {
 	}
 	s := p.settings
 	f.policies.policies = append(slices.Clone(s.Policies), f.policies.policies...)
-	var err error
-	if p.set, err = f.policies.load(); err != nil {
-		return err
-	}
-	if err := s.Check(idsOf(p.set)); err != nil {
-		return err
+	p.load = sync.OnceValues(f.policies.load)
+	go func() { _, _ = p.load() }() // while files are read
+	if s.NamesPolicies() {
+		set, err := p.load()
+		if err != nil {
+			return err
+		}
+		if err := s.Check(idsOf(set)); err != nil {
+			return err
+		}
+		p.off = s.Enforcement.Off(idsOf(set))
 	}
 	s.File = file
-	p.off = s.Enforcement.Off(idsOf(p.set))
 	for _, value := range []struct {
 		flag   *string
 		values []string
@@ -309,7 +315,7 @@ func (f *linting) write(b triage.Baseline, result *lint.Result) error {
 		for _, problem := range result.Problems {
 			fmt.Fprintln(f.stderr, report.Problem(problem))
 		}
-		return fmt.Errorf("the baseline was not written: %s could not be read", counted(len(result.Problems), "input"))
+		return fmt.Errorf("the baseline was not written: %s with the input, which may hide findings", counted(len(result.Problems), "problem"))
 	}
 	var text bytes.Buffer
 	if err := b.Write(&text); err != nil {
@@ -357,7 +363,7 @@ func (p *plan) onlyChanged(result *lint.Result, ref string) {
 	before := len(result.Problems)
 	result.Problems = slices.DeleteFunc(result.Problems, func(problem lint.Problem) bool { return unchanged(problem.File) })
 	if n := before - len(result.Problems); n > 0 {
-		result.Notes = append(result.Notes, fmt.Sprintf("%s that did not change since %s could not be read: lint without --changed-since to see why", counted(n, "input"), ref))
+		result.Notes = append(result.Notes, fmt.Sprintf("%s with files that did not change since %s: lint without --changed-since to see them", counted(n, "problem"), ref))
 	}
 	if len(p.changed) == 0 {
 		result.Notes = append(result.Notes, fmt.Sprintf("nothing changed since %s", ref))

@@ -29,7 +29,7 @@ func writeGitHub(r Report, out io.Writer) error {
 		r.command(&b, command, f.Place, f.Policy, text)
 	}
 	for _, p := range r.Problems {
-		r.command(&b, "error", p.Place, "cannot be read", p.Message)
+		r.command(&b, "error", p.Place, "broken input", p.Message)
 	}
 	for _, note := range r.Notes {
 		r.command(&b, "notice", lint.Place{}, "termguard", note)

@@ -65,7 +65,7 @@ func writeJUnit(r Report, out io.Writer) error {
 	}
 	for _, p := range r.Problems {
 		s.Cases = append(s.Cases, testcase{
-			Class: r.path(p.File), Name: "can be read", File: r.path(p.File), Line: p.Line,
+			Class: r.path(p.File), Name: "is sound", File: r.path(p.File), Line: p.Line,
 			Error: &detail{Message: p.Message, Type: "input", Text: where(p.Place) + ": " + p.Message},
 		})
 	}

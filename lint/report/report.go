@@ -69,7 +69,7 @@ func (r Report) Summary() string {
 		parts = append(parts, fmt.Sprintf("%s: %s", plural(len(r.Findings), "finding"), strings.Join(counts, ", ")))
 	}
 	if n := len(r.Problems); n > 0 {
-		parts = append(parts, plural(n, "input")+" could not be read")
+		parts = append(parts, plural(n, "problem")+" with the input")
 	}
 	if n := len(r.Suppressed); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d ignored", n))
@@ -125,17 +125,12 @@ func says(f lint.Finding) string {
 // when says which deletion, or apply, a finding is about.
 func when(f lint.Finding) string {
 	switch f.Question {
-	case lint.DeleteObject:
-		return "when " + name(f.Object) + " is deleted"
-	case lint.DeleteNamespace:
-		if f.Object.Resource == "namespaces" {
-			return "when namespace " + f.Object.Name + " is deleted"
-		}
-		return "when namespace " + f.Object.Namespace + " is deleted, with " + name(f.Object) + " in it"
+	case lint.DeleteObject, lint.DeleteNamespace:
+		return "when " + name(f.Target) + " is deleted"
 	case lint.DeleteSet:
-		return "when kubectl delete -f runs on all these files"
+		return "when kubectl delete -f deletes " + name(f.Target) + " and all that is with it"
 	case lint.ApplyObject:
-		return "when " + name(f.Object) + " is applied"
+		return "when " + name(f.Target) + " is applied"
 	default:
 		return ""
 	}

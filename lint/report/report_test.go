@@ -37,6 +37,7 @@ func full() Report {
 				Objects: []policies.Object{{Resource: "things.example.com", Namespace: "demo", Name: "a"}}, Evidence: []string{}, Remedy: orphaned.Remedy,
 			},
 			Question: lint.DeleteObject,
+			Target:   policies.Object{Resource: "things.example.com", Namespace: "demo", Name: "a"},
 			Object:   policies.Object{Resource: "things.example.com", Namespace: "demo", Name: "a"},
 			Place:    place,
 		}
@@ -49,6 +50,7 @@ func full() Report {
 		finding(policies.Low, policies.May, "no place", lint.Place{File: "/repo/deploy/z.yaml"}),
 	}
 	findings[0].Evidence = []string{"no Deployment of it is in the files", "its API group example.com is not served"}
+	findings[1].Target = policies.Object{Resource: "namespaces", Name: "demo"}
 	findings[1].Question, findings[2].Question, findings[3].Question = lint.DeleteNamespace, lint.DeleteSet, lint.ApplyObject
 	findings[4].Question, findings[4].Policy, findings[4].Remedy, findings[4].Object = "", triage.Unused, "Remove the entry.", policies.Object{}
 	rel := func(file string) string { return strings.TrimPrefix(strings.TrimPrefix(file, "/repo/"), "./") }
@@ -61,8 +63,8 @@ func full() Report {
 		}},
 		Known: 3,
 		Problems: []lint.Problem{
-			{Place: lint.Place{File: "broken.yaml", Line: 2, Column: 1, Source: "\tkey: value"}, Message: "tabs may not indent; use spaces"},
-			{Place: lint.Place{File: "logo.png"}, Message: "binary file"},
+			{Place: lint.Place{File: "broken.yaml", Line: 2, Column: 1, Source: "\tkey: value"}, Message: "invalid YAML: tabs may not indent; use spaces"},
+			{Place: lint.Place{File: "logo.png"}, Message: "cannot be read: permission denied"},
 		},
 		Notes:     []string{"1 chart was skipped: pipe it in with helm template . | termguard lint -"},
 		Files:     5,

@@ -32,7 +32,7 @@ func (t Text) Write(r Report, out io.Writer) error {
 		b.WriteByte('\n')
 	}
 	for _, p := range r.Problems {
-		fmt.Fprintf(&b, "%s: %s %s\n", t.bold(where(p.Place)), t.paint(red, "cannot be read:"), visible(p.Message))
+		fmt.Fprintf(&b, "%s: %s %s\n", t.bold(where(p.Place)), t.paint(red, "error:"), visible(p.Message))
 		t.source(&b, p.Place, red)
 		b.WriteByte('\n')
 	}
@@ -96,7 +96,7 @@ func (t Text) source(b *bytes.Buffer, p lint.Place, color string) {
 
 // Problem is a problem in one line.
 func Problem(p lint.Problem) string {
-	return where(p.Place) + ": cannot be read: " + visible(p.Message)
+	return where(p.Place) + ": error: " + visible(p.Message)
 }
 
 // where is file:line:col, as editors and terminals understand it.

@@ -387,6 +387,9 @@ func (s *Settings) readIgnore(r *reader, n *yaml.Node, lines []string) {
 	s.Ignore = append(s.Ignore, ignore)
 }
 
+// NamesPolicies tells whether the settings depend on which policies there are.
+func (s *Settings) NamesPolicies() bool { return len(s.uses) > 0 || s.Enforcement.Default != "" }
+
 // Check holds the ids of policies to those that are loaded.
 func (s *Settings) Check(ids []string) error {
 	r := &reader{file: s.File}
