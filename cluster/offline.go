@@ -86,7 +86,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		w.doc["now"] = about.Now.UTC().Format(time.RFC3339)
 	}
 	if about.Set {
-		w.doc["set"] = true
+		w.doc["set"] = Set(objects)
 	}
 	stale := map[string]bool{}
 	for _, name := range about.Stale {
@@ -110,6 +110,18 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	}
 	w.Settle()
 	return w, nil
+}
+
+// Set is the part of the facts that tells which objects are deleted together.
+func Set(objects []*unstructured.Unstructured) map[string]any {
+	set := map[string]any{}
+	mapped := resourcesOf(objects)
+	for _, obj := range objects {
+		if gvk := obj.GroupVersionKind(); gvk.GroupVersion().String() != apiVersion {
+			child(set, mapped[gvk].String(), obj.GetNamespace())[obj.GetName()] = true
+		}
+	}
+	return set
 }
 
 // typedObject converts an object of a kind that the facts reduce to its Go

@@ -70,6 +70,7 @@ func (w *World) unjudge(b *bucket) {
 func (w *World) Settle() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.refreshOwnPods()
 	w.refreshBlocked()
 	w.settleLeaving()
 	if w.grantsDirty {

@@ -188,6 +188,7 @@ type asker struct {
 	engine *policies.Engine
 	world  *cluster.World
 	index  map[policies.Object]*subject
+	all    map[string]any // of the set, as data.cluster.set
 }
 
 func (a *asker) ask(ctx context.Context, sub *subject) error {
@@ -212,20 +213,34 @@ func (a *asker) ask(ctx context.Context, sub *subject) error {
 		return err
 	}
 	if len(sub.object.GetFinalizers()) > 0 && len(a.index) > 1 {
-		return a.evaluate(ctx, DeleteSet, policies.Delete, sub, ownership, together{a.world})
+		return a.evaluate(ctx, DeleteSet, policies.Delete, sub, ownership, together{a.world, a.together()})
 	}
 	return nil
 }
 
 // together are the facts of a set of which everything is deleted.
-type together struct{ policies.Facts }
+type together struct {
+	policies.Facts
+	set map[string]any
+}
 
 func (t together) View(f func(doc map[string]any)) {
 	t.Facts.View(func(doc map[string]any) {
 		doc = maps.Clone(doc)
-		doc["set"] = true
+		doc["set"] = t.set
 		f(doc)
 	})
+}
+
+func (a *asker) together() map[string]any {
+	if a.all == nil {
+		objects := make([]*unstructured.Unstructured, 0, len(a.index))
+		for _, sub := range a.index {
+			objects = append(objects, sub.object)
+		}
+		a.all = cluster.Set(objects)
+	}
+	return a.all
 }
 
 // note counts the finalizers whose owners only a cluster knows.

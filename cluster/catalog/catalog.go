@@ -47,6 +47,9 @@ type Entry struct {
 	Component string   `json:"component"`
 	// CRDGroup is the API group without which the owner cannot work.
 	CRDGroup string `json:"crdGroup,omitempty"`
+	// Seldom is set where current versions of the owner do not put the finalizer
+	// on the objects unless they are asked to.
+	Seldom bool `json:"seldom,omitempty"`
 	// Clears says what clears the finalizer, in a few words.
 	Clears string `json:"clears,omitempty"`
 	Note   string `json:"note,omitempty"`
@@ -272,7 +275,7 @@ func (c *Catalog) Carried(resource string) []Entry {
 	}
 	var found []Entry
 	for _, e := range c.entries {
-		if e.Finalizer != "" && e.Component == InCluster && slices.Contains(e.On, resource) {
+		if e.Finalizer != "" && !e.Seldom && e.Component == InCluster && slices.Contains(e.On, resource) {
 			found = append(found, e)
 		}
 	}

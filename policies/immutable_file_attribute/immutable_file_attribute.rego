@@ -1,0 +1,50 @@
+# METADATA
+# title: Files that cannot be removed
+# description: >-
+#   A file with the attribute i (chattr +i) or a (chattr +a) cannot be removed, not even
+#   by root. In a volume of the pod, it keeps the kubelet from tearing the volume down:
+#   the pod stays Terminating until somebody takes the attribute off, on the node.
+# related_resources:
+#   - ref: https://man7.org/linux/man-pages/man1/chattr.1.html
+#     description: The attributes.
+#   - ref: https://man7.org/linux/man-pages/man7/capabilities.7.html
+#     description: CAP_LINUX_IMMUTABLE, which setting them takes.
+# custom:
+#   id: immutable-file-attribute
+#   severity: medium
+#   triggers: [apply]
+#   resources: [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers, jobs.batch, cronjobs.batch]
+#   remedy: >-
+#     Do not set the attribute in a volume of the pod, or take it off in a preStop hook
+#     (chattr -R -i DIR). For a pod that hangs already: chattr -R -i on its volumes in
+#     /var/lib/kubelet/pods/UID/volumes on the node, and it goes by itself.
+#   limits: >-
+#     Scripts in images and ConfigMaps, and programs that set the attribute by
+#     themselves. Whether the files are in a volume.
+package termguard.immutable_file_attribute
+
+import data.termguard.lib
+
+warn contains {
+	"msg": sprintf("container %s runs chattr +%s: a volume with such a file cannot be removed, nor can the pod", [container.name, attribute]),
+	"objects": [lib.target],
+	"evidence": [substring(found[0], 0, 100)],
+	"field": sprintf("%s.%s[%d]", [path, key, i]),
+} if {
+	some path, container in lib.containers
+	some key in ["command", "args"]
+	some i, word in container[key]
+	some found in regex.find_all_string_submatch_n(`\bchattr\s+(?:-\w+\s+)*\+\w*([ia])`, word, 1)
+	attribute := found[1]
+}
+
+warn contains {
+	"msg": sprintf("container %s may make files that nobody can remove: it has CAP_LINUX_IMMUTABLE", [container.name]),
+	"objects": [lib.target],
+	"evidence": ["such a file in a volume keeps the pod Terminating"],
+	"field": sprintf("%s.securityContext.capabilities.add[%d]", [path, i]),
+} if {
+	some path, container in lib.containers
+	some i, capability in container.securityContext.capabilities.add
+	trim_prefix(capability, "CAP_") == "LINUX_IMMUTABLE"
+}

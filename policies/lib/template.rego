@@ -1,0 +1,40 @@
+package termguard.lib
+
+# applying is the request to create the target, or to change it.
+applying if {
+	input.request.operation in {"CREATE", "UPDATE"}
+	object.get(input.request, "subResource", "") == ""
+}
+
+# workloads are the paths to the pods of what makes them.
+workloads := {
+	"pods": "spec",
+	"deployments.apps": "spec.template.spec",
+	"statefulsets.apps": "spec.template.spec",
+	"daemonsets.apps": "spec.template.spec",
+	"replicasets.apps": "spec.template.spec",
+	"replicationcontrollers": "spec.template.spec",
+	"jobs.batch": "spec.template.spec",
+	"cronjobs.batch": "spec.jobTemplate.spec.template.spec",
+}
+
+# pod_path is where the spec of the pods stands in the object that is applied.
+pod_path := workloads[resource] if applying
+
+# pod_spec is that of the pods that the object makes.
+pod_spec := spec if {
+	some path in [pod_path]
+	spec := object.get(input.request.object, split(path, "."), {})
+	is_object(spec)
+}
+
+# containers are those of the pods, by where each stands.
+containers[sprintf("%s.%s[%d]", [pod_path, list, i])] := container if {
+	some list in ["initContainers", "containers"]
+	some i, container in pod_spec[list]
+}
+
+# command is all that a container is started with, where the manifest says it.
+command(container) := array.concat(words(container, "command"), words(container, "args"))
+
+words(container, key) := [word | some word in container[key]; is_string(word)]

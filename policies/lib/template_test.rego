@@ -1,0 +1,37 @@
+package termguard.lib_test
+
+import data.termguard.lib
+
+create(plural, group, object) := {"request": {
+	"operation": "CREATE",
+	"resource": {"group": group, "version": "v1", "resource": plural},
+	"name": "demo",
+	"namespace": "demo",
+	"object": object,
+}}
+
+test_containers_of_a_pod if {
+	got := lib.containers with input as create("pods", "", {"spec": {"initContainers": [{"name": "a"}], "containers": [{"name": "b"}]}})
+	got == {"spec.initContainers[0]": {"name": "a"}, "spec.containers[0]": {"name": "b"}}
+}
+
+test_containers_of_a_cron_job if {
+	got := lib.containers with input as create("cronjobs", "batch", {"spec": {"jobTemplate": {"spec": {"template": {"spec": {"containers": [{"name": "a"}]}}}}}})
+	got == {"spec.jobTemplate.spec.template.spec.containers[0]": {"name": "a"}}
+}
+
+test_no_containers if {
+	every input_ in [
+		create("pods", "", {"spec": null}),
+		create("configmaps", "", {}),
+		object.union(create("pods", "", {"spec": {"containers": [{"name": "a"}]}}), {"request": {"operation": "DELETE"}}),
+	] {
+		got := lib.containers with input as input_
+		got == {}
+	}
+}
+
+test_command if {
+	lib.command({"command": ["sh", "-c"], "args": ["sleep 1", 2]}) == ["sh", "-c", "sleep 1"]
+	lib.command({}) == []
+}

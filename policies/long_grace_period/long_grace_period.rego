@@ -1,0 +1,53 @@
+# METADATA
+# title: Pods with a long grace period
+# description: >-
+#   The pods may take their whole grace period to stop, and 2 seconds more where a
+#   preStop hook uses it up. Their namespace waits for the slowest of them before it
+#   deletes anything else, and a drain waits with it. It is told from
+#   data.params["long-grace-period"].seconds on, 300 by default.
+# related_resources:
+#   - ref: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination
+#     description: How a pod is stopped.
+#   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/kuberuntime/kuberuntime_container.go
+#     description: The arithmetic (killContainer, minimumGracePeriodInSeconds).
+# custom:
+#   id: long-grace-period
+#   severity: info
+#   triggers: [apply]
+#   resources: [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers, jobs.batch, cronjobs.batch]
+#   remedy: >-
+#     If the program needs that long to end its work, keep it: deletes finish by
+#     themselves, late. Else let the program end on TERM, shorten the preStop hook, and
+#     set a smaller terminationGracePeriodSeconds.
+#   limits: >-
+#     The grace period is an upper bound. How long the program really takes is in its
+#     image.
+package termguard.long_grace_period
+
+import data.termguard.lib
+
+warn contains {
+	"msg": sprintf("a delete may wait up to %d s for these pods: their grace period is %d s", [grace + extra, grace]),
+	"objects": [lib.target],
+	"evidence": [sprintf("container %s has a preStop hook, which runs within the grace period", [name]) | some name in hooks],
+	"estimate_seconds": grace + extra,
+	"field": sprintf("%s.terminationGracePeriodSeconds", [lib.pod_path]),
+} if {
+	grace >= threshold
+}
+
+default threshold := 300
+
+threshold := data.params["long-grace-period"].seconds
+
+grace := lib.pod_spec.terminationGracePeriodSeconds if is_number(lib.pod_spec.terminationGracePeriodSeconds)
+
+hooks contains container.name if {
+	some container in lib.containers
+	container.lifecycle.preStop
+}
+
+# extra are the seconds that a container has after a hook that used all of them.
+extra := 2 if count(hooks) > 0
+
+extra := 0 if count(hooks) == 0

@@ -1,0 +1,56 @@
+# METADATA
+# title: Operator deleted together with its custom resources
+# description: >-
+#   One kubectl delete -f takes the object and the workload that removes its finalizer.
+#   kubectl deletes in the order of the files and waits only at the end: whether the
+#   controller gets to the object before it is stopped itself, or loses its permissions,
+#   is chance. If it does not, the object stays Terminating, and so do its namespace and
+#   its CustomResourceDefinition.
+# related_resources:
+#   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
+#     description: Finalizers.
+#   - ref: https://github.com/kubernetes/kubectl/blob/v0.36.3/pkg/cmd/delete/delete.go
+#     description: Everything is deleted first, then waited for (DeleteResult).
+# custom:
+#   id: operator-in-same-set
+#   severity: medium
+#   triggers: [delete]
+#   needs: [data.cluster.set]
+#   remedy: >-
+#     Delete the custom resources first, and wait until they are gone; then delete the
+#     rest. Keep them in a directory, or a release, of their own. If it is too late, bring
+#     the operator back, and they finish by themselves.
+#   limits: >-
+#     Finalizers that the catalog does not know, and that the manifests do not show. Which
+#     of the two is faster.
+package termguard.operator_in_same_set
+
+import data.termguard.lib
+
+warn contains {
+	"msg": sprintf("kubectl delete -f on this set also deletes %s, which removes %s", [called(workload), several(finalizers)]),
+	"objects": [lib.target, workload],
+	"evidence": [fact | some finalizer in finalizers; some fact in input.ownership[finalizer].evidence],
+} if {
+	lib.deleting
+	some workload, finalizers in removes
+}
+
+# removes are the workloads that go with the set, each with the finalizers of the
+# object that it removes.
+removes[workload] contains finalizer if {
+	some finalizer in input.request.oldObject.metadata.finalizers
+	input.ownership[finalizer].state == "alive"
+	some workload in input.ownership[finalizer].workloads
+	data.cluster.set[workload.resource][workload.namespace][workload.name]
+}
+
+several(finalizers) := finalizer if {
+	count(finalizers) == 1
+	some finalizer in finalizers
+}
+
+several(finalizers) := sprintf("%d finalizers of it", [count(finalizers)]) if count(finalizers) > 1
+
+# called is a workload as people call it.
+called(workload) := sprintf("%s %s/%s", [trim_suffix(workload.resource, "s.apps"), workload.namespace, workload.name])

@@ -1,0 +1,48 @@
+package termguard.operator_in_same_set_test
+
+import data.termguard.operator_in_same_set as policy
+
+operator := {"resource": "deployments.apps", "namespace": "kiali", "name": "kiali-operator"}
+
+target := {"resource": "kialis.kiali.io", "namespace": "demo", "name": "kiali"}
+
+all := {"deployments.apps": {"kiali": {"kiali-operator": true}}}
+
+found(operation, finalizers, ownership, together) := warn if {
+	warn := policy.warn with input as {
+		"request": {
+			"operation": operation,
+			"resource": {"group": "kiali.io", "version": "v1alpha1", "resource": "kialis"},
+			"name": "kiali",
+			"namespace": "demo",
+			"oldObject": {"metadata": {"finalizers": finalizers}},
+		},
+		"ownership": {finalizer: ownership | some finalizer in finalizers},
+	}
+		with data.cluster.set as together
+}
+
+alive := {"state": "alive", "evidence": ["it runs"], "workloads": [operator]}
+
+test_together if {
+	found("DELETE", ["kiali.io/finalizer"], alive, all) == {{
+		"msg": "kubectl delete -f on this set also deletes deployment kiali/kiali-operator, which removes kiali.io/finalizer",
+		"objects": [target, operator],
+		"evidence": ["it runs"],
+	}}
+}
+
+test_several_finalizers if {
+	found("DELETE", ["kiali.io/a", "kiali.io/b"], alive, all) == {{
+		"msg": "kubectl delete -f on this set also deletes deployment kiali/kiali-operator, which removes 2 finalizers of it",
+		"objects": [target, operator],
+		"evidence": ["it runs", "it runs"],
+	}}
+}
+
+test_apart if {
+	found("DELETE", ["kiali.io/finalizer"], alive, {"deployments.apps": {"kiali": {"other": true}}}) == set()
+	found("DELETE", ["kiali.io/finalizer"], {"state": "alive", "evidence": []}, all) == set()
+	found("DELETE", ["kiali.io/finalizer"], object.union(alive, {"state": "down"}), all) == set()
+	found("CREATE", ["kiali.io/finalizer"], alive, all) == set()
+}

@@ -1,0 +1,43 @@
+package termguard.unowned_finalizer_test
+
+import data.termguard.unowned_finalizer as policy
+
+found(operation, ownership) := warn if {
+	warn := policy.warn with input as {
+		"request": {
+			"operation": operation,
+			"resource": {"group": "", "version": "v1", "resource": "configmaps"},
+			"name": "settings",
+			"namespace": "demo",
+			"object": {"metadata": {"finalizers": ["example.com/guard"]}},
+		},
+		"ownership": {"example.com/guard": ownership},
+	}
+}
+
+finding := {
+	"msg": "nothing is known to remove finalizer example.com/guard: once deleted, this may stay Terminating",
+	"objects": [{"resource": "configmaps", "namespace": "demo", "name": "settings"}],
+	"evidence": ["nobody"],
+	"field": "metadata.finalizers[0]",
+}
+
+test_nobody if {
+	every state in ["unasked", "absent"] {
+		found("CREATE", {"state": state, "owner": "", "evidence": ["nobody"]}) == {finding}
+	}
+}
+
+test_somebody if {
+	every ownership in [
+		{"state": "alive", "owner": "", "evidence": []},
+		{"state": "unasked", "owner": "Kiali operator", "evidence": []},
+		{"state": "unknown", "owner": "", "evidence": []},
+	] {
+		found("CREATE", ownership) == set()
+	}
+}
+
+test_deleted if {
+	found("DELETE", {"state": "absent", "owner": "", "evidence": []}) == set()
+}
