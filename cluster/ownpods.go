@@ -43,4 +43,3 @@ func (w *World) seesOwnPods(h *hook) certainty {
 	}
 	return sure
 }
-
