@@ -34,7 +34,7 @@ containers[sprintf("%s.%s[%d]", [pod_path, list, i])] := container if {
 	some i, container in pod_spec[list]
 }
 
-# command is all that a container is started with, where the manifest says it.
-command(container) := array.concat(words(container, "command"), words(container, "args"))
+# starts is all that a container is started with, where the manifest says it.
+starts(container) := array.concat(words(container, "command"), words(container, "args"))
 
 words(container, key) := [word | some word in container[key]; is_string(word)]

@@ -31,7 +31,7 @@ test_no_containers if {
 	}
 }
 
-test_command if {
-	lib.command({"command": ["sh", "-c"], "args": ["sleep 1", 2]}) == ["sh", "-c", "sleep 1"]
-	lib.command({}) == []
+test_starts if {
+	lib.starts({"command": ["sh", "-c"], "args": ["sleep 1", 2]}) == ["sh", "-c", "sleep 1"]
+	lib.starts({}) == []
 }

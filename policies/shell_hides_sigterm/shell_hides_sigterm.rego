@@ -51,7 +51,7 @@ grace := lib.pod_spec.terminationGracePeriodSeconds if is_number(lib.pod_spec.te
 
 # script is the shell that a container starts as, and what it runs.
 script(container) := [shell, words[i + 1]] if {
-	words := lib.command(container)
+	words := lib.starts(container)
 	count(words) > 2
 	shell := regex.find_n(`[^/]*$`, words[0], 1)[0]
 	shell in {"sh", "bash", "ash", "dash", "busybox"}
