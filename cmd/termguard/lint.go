@@ -130,7 +130,7 @@ func (f *linting) run(ctx context.Context, paths []string) error {
 	case errors.Is(err, lint.ErrNothing) && p.changed != nil:
 		result = &lint.Result{}
 	case errors.Is(err, lint.ErrNothing):
-		return fmt.Errorf("%w: no Kubernetes object in %s; name files or folders with .yaml, .yml or .json files, or - for standard input", err, strings.Join(paths, ", "))
+		return fmt.Errorf("%w; name files or folders that hold manifests, or - for standard input", err)
 	case err != nil:
 		return err
 	}
