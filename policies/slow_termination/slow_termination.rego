@@ -30,20 +30,19 @@
 #   limits: >-
 #     The estimate is an upper bound. Whether the program ends on TERM, and so
 #     much sooner, is in its image: a PID 1 that ignores TERM cannot be told from
-#     one that does not, and a shell in the manifest is only a hint. Unmounting and
-#     the container runtime add a few seconds. Of an eviction and of the pods of a
-#     namespace, sidecars are not counted.
+#     one that does not, and a shell in the manifest is only a hint. Of an
+#     eviction and of the pods of a namespace, sidecars are not counted.
 package termguard.slow_termination
 
 import data.termguard.lib
 
 warn contains {
-	"msg": sprintf("this pod may take up to %d s to stop: its grace period is %d s", [estimate, grace]),
+	"msg": sprintf("this pod may take up to %d s to stop: its grace period is %d s", [stops, grace]),
 	"objects": [lib.target],
 	"evidence": array.concat([sprintf("grace period %d s, from %s", [grace, source])], evidence),
-	"estimate_seconds": estimate,
+	"estimate_seconds": stops + removal,
 } if {
-	estimate > threshold
+	stops > threshold
 }
 
 warn contains {
@@ -53,7 +52,7 @@ warn contains {
 	),
 	"objects": [{"resource": "pods", "namespace": lib.name, "name": name} | some name in slowest.pods.names],
 	"evidence": [],
-	"estimate_seconds": slowest.seconds,
+	"estimate_seconds": (slowest.seconds + removal) + passes,
 } if {
 	slowest.seconds > threshold
 }
@@ -68,9 +67,18 @@ slowest := {"seconds": seconds, "pods": data.cluster.podsByGrace[lib.name][forma
 	seconds := max([to_number(key) | some key, _ in data.cluster.podsByGrace[lib.name]])
 }
 
-# estimate is the upper bound, in seconds, for a pod: without a grace period the
-# API server removes it at once.
-estimate := max(array.concat([grace, minimum], late)) if grace > 0
+# stops is the upper bound, in seconds, for the containers of a pod: without a
+# grace period the API server removes it at once.
+stops := max(array.concat([grace, minimum], late)) if grace > 0
+
+# removal is what the kubelet needs after that, in seconds: to notice, to unmount
+# the volumes and to remove the cgroup. It measures 0.3 to 2.2 s (docs/node.md).
+removal := 1
+
+# passes is what the namespace controller adds, in seconds: it waits 5 s before it
+# begins, and looks again after half the longest grace period
+# (pkg/controller/namespace/namespace_controller.go). It measures 6 to 12 s.
+passes := 10
 
 # minimum is what the kubelet leaves a container after its hook or its wait, in
 # seconds (minimumGracePeriodInSeconds).
@@ -80,6 +88,7 @@ minimum := 2
 late := array.concat(
 	[seconds |
 		some container in pod.spec.containers
+		not container.name in idle
 		seconds := min([grace, object.get(container.lifecycle.preStop, ["sleep", "seconds"], grace)]) + minimum
 	],
 	[seconds |
@@ -108,7 +117,32 @@ default grace := 0
 grace := positive(asked) if {
 	object.get(pod.spec, "nodeName", "") != ""
 	not object.get(pod, ["status", "phase"], "") in lib.finished
+	not nothing_runs
 }
+
+# nothing_runs of a pod whose containers all wait, for their image or to be
+# restarted, or have ended: there is nothing to stop. Of an eviction they are not
+# known.
+nothing_runs if {
+	every container in pod.spec.containers {
+		container.name in idle
+	}
+	every container in object.get(pod.spec, "initContainers", []) {
+		container.name in idle
+	}
+}
+
+# idle are the containers that do not run.
+idle contains status.name if {
+	some statuses in ["containerStatuses", "initContainerStatuses"]
+	some status in pod.status[statuses]
+	some state in ["waiting", "terminated"]
+	status.state[state]
+	not object.get(status.state[state], "reason", "") in starting
+}
+
+# starting are the reasons to wait of a container that is about to run.
+starting := {"ContainerCreating", "PodInitializing"}
 
 # positive is what the API server reads a grace period as.
 positive(seconds) := seconds if seconds >= 0

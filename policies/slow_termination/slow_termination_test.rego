@@ -21,7 +21,7 @@ finding(estimate, grace, source, evidence) := {
 	"msg": sprintf("this pod may take up to %d s to stop: its grace period is %d s", [estimate, grace]),
 	"objects": [{"resource": "pods", "namespace": "demo", "name": "web-0"}],
 	"evidence": array.concat([sprintf("grace period %d s, from %s", [grace, source])], evidence),
-	"estimate_seconds": estimate,
+	"estimate_seconds": estimate + 1,
 }
 
 test_long_grace_period if {
@@ -106,6 +106,36 @@ test_pod_that_the_api_server_removes_itself if {
 	}
 }
 
+test_pod_of_which_nothing_runs if {
+	long := delete_pod({"initContainers": [{"name": "setup"}]}, {"gracePeriodSeconds": 100})
+	done := [{"name": "setup", "state": {"terminated": {"exitCode": 0}}}]
+	every web in [{"waiting": {"reason": "CrashLoopBackOff"}}, {"terminated": {"exitCode": 1}}] {
+		status := {"initContainerStatuses": done, "containerStatuses": [{"name": "web", "state": web}]}
+		got := policy.warn with input as json.patch(long, [{"op": "add", "path": "/request/oldObject/status", "value": status}])
+		got == set()
+	}
+	every status in [
+		{"initContainerStatuses": done}, # the web is not known
+		{"initContainerStatuses": done, "containerStatuses": [{"name": "web", "state": {"running": {}}}]},
+		{"containerStatuses": [{"name": "web", "state": {"waiting": {}}}]}, # nor the setup
+		{"initContainerStatuses": done, "containerStatuses": [{"name": "web", "state": {"waiting": {"reason": "PodInitializing"}}}]},
+	] {
+		got := policy.warn with input as json.patch(long, [{"op": "add", "path": "/request/oldObject/status", "value": status}])
+		got == {finding(100, 100, "the request", [])}
+	}
+}
+
+test_hook_of_a_container_that_does_not_run if {
+	spec := with_hook({"exec": {"command": ["sleep"]}})
+	status := {"containerStatuses": [{"name": "web", "state": {"waiting": {}}}]}
+	pod := json.patch(
+		delete_pod(spec, {"gracePeriodSeconds": 100}),
+		[{"op": "add", "path": "/request/oldObject/status", "value": status}],
+	)
+	got := policy.warn with input as pod
+	{f.estimate_seconds | some f in got} == {101}
+}
+
 # An eviction.
 
 evict(options) := {"request": {
@@ -152,7 +182,7 @@ test_namespace_waits_for_its_slowest_pods if {
 			{"resource": "pods", "namespace": "demo", "name": "game-1"},
 		],
 		"evidence": [],
-		"estimate_seconds": 3600,
+		"estimate_seconds": 3611,
 	}}
 }
 

@@ -389,7 +389,7 @@ func (l *Lab) Forget(p *Process) {
 // last of all: an API server that loses etcd first never exits. Nothing is left
 // behind.
 func (l *Lab) Stop() {
-	l.thaw()
+	thaw(filepath.Base(l.dir))
 	for _, p := range slices.Backward(l.running()) {
 		if err := p.Stop(); err != nil {
 			fmt.Fprintln(l.options.Progress, "lab:", err)

@@ -201,10 +201,10 @@ func makeCgroup(path string) error {
 	return nil
 }
 
-// thaw lets everything in the lab's cgroups run, so that it can die.
-func (l *Lab) thaw() {
+// thaw lets everything in a cgroup, of every hierarchy, run, so that it can die.
+func thaw(cgroup string) {
 	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
-		roots, _ := filepath.Glob(filepath.Join(pattern, filepath.Base(l.dir)))
+		roots, _ := filepath.Glob(filepath.Join(pattern, cgroup))
 		for _, root := range roots {
 			_ = filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
 				switch filepath.Base(path) {
@@ -369,7 +369,7 @@ func (n *RealNode) AwaitReady(ctx context.Context, status corev1.ConditionStatus
 
 // Stop ends the node as a power cut would, and removes it; its Node object stays.
 func (n *RealNode) Stop() error {
-	n.lab.thaw()
+	thaw(n.cgroup())
 	for _, p := range []*Process{n.Kubelet, n.Containerd, n.init} {
 		if p != nil {
 			p.Kill()

@@ -27,7 +27,8 @@ import (
 )
 
 // Scenario is one file: this document first, then the objects to create. "$NS"
-// stands for a namespace and "$NODE" for a node.
+// stands for a namespace, "$NODE" for a node, "$IMAGE" for the lab's image, and
+// "$ON" for what every pod has: its node, the host's network and no token.
 type Scenario struct {
 	// Name is the file's name.
 	Name string `json:"-"`
@@ -68,6 +69,9 @@ type Scenario struct {
 	Then []Step `json:"then,omitempty"`
 	// Cure are the steps after which a hanging deletion completes.
 	Cure []Step `json:"cure,omitempty"`
+	// Incurable says why nothing helps but to restart the node, which then is
+	// the scenario's own.
+	Incurable string `json:"incurable,omitempty"`
 
 	Objects string `json:"-"`
 }
@@ -90,7 +94,8 @@ type Step struct {
 
 // Parse reads a scenario from its file.
 func Parse(name, text string) (Scenario, error) {
-	text = strings.ReplaceAll(text, "$NS", "n-"+name)
+	text = strings.NewReplacer("$NS", "n-"+name, "$IMAGE", lab.Image,
+		"$ON", "nodeName: $NODE, hostNetwork: true, automountServiceAccountToken: false").Replace(text)
 	head, objects, _ := strings.Cut(text, "\n---\n")
 	s := Scenario{Name: name, Objects: objects, Pod: "p", Delete: "pod p"}
 	if err := yaml.UnmarshalStrict([]byte(head), &s); err != nil {
@@ -104,7 +109,7 @@ func Parse(name, text string) (Scenario, error) {
 		return s, errors.New("about and expect are needed")
 	case s.Reality != scenario.Hangs && s.Reality != scenario.Completes:
 		return s, fmt.Errorf("reality is %q: want %s or %s", s.Reality, scenario.Hangs, scenario.Completes)
-	case s.Reality == scenario.Hangs && len(s.Cure) == 0:
+	case s.Reality == scenario.Hangs && len(s.Cure) == 0 && (s.Incurable == "" || !s.Own):
 		return s, errors.New("a hang needs a cure")
 	case s.Reality == scenario.Hangs && s.Unforeseen == "" && s.Says == "":
 		return s, errors.New("a hang needs says, or unforeseen")
@@ -125,7 +130,7 @@ const hangsAfter = 15 * time.Second
 type Outcome struct {
 	Scenario  Scenario
 	Predicted string
-	Estimate  *int // seconds
+	Estimate  int // seconds
 	Real      string
 	Took      time.Duration // until it completed
 	Shows     []string      // events and conditions while it hung, or after it was gone
@@ -136,7 +141,7 @@ type Outcome struct {
 // report is what the scenarios read of check's answer.
 type report struct {
 	Verdict         string
-	EstimateSeconds *int
+	EstimateSeconds int // 0: none
 	Findings        []struct {
 		Policy, Message string
 		Evidence        []string
@@ -168,17 +173,20 @@ type player struct {
 	grace time.Duration
 }
 
-// Play sets a scenario up, asks, deletes, watches and cures it.
-func Play(ctx context.Context, g *scenario.Guarded, node *lab.RealNode, s Scenario) (o Outcome) {
+// Play sets a scenario up, asks, deletes, watches and cures it. Once it is set
+// up, it calls ready.
+func Play(ctx context.Context, g *scenario.Guarded, node *lab.RealNode, s Scenario, ready func()) (o Outcome) {
 	p := &player{Guarded: g, Scenario: s, node: node}
 	o.Scenario = s
-	o.Err = p.play(ctx, &o)
+	o.Err = p.play(ctx, &o, ready)
 	return o
 }
 
-func (p *player) play(ctx context.Context, o *Outcome) error {
+func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 	wrong := func(format string, args ...any) { o.Wrong = append(o.Wrong, fmt.Sprintf(format, args...)) }
-	if err := p.setUp(ctx); err != nil {
+	err := p.setUp(ctx)
+	ready()
+	if err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
 	if err := p.do(ctx, p.Before); err != nil {
@@ -251,7 +259,7 @@ func (p *player) play(ctx context.Context, o *Outcome) error {
 	if err := p.do(ctx, p.Cure); err != nil {
 		return fmt.Errorf("cure: %w", err)
 	}
-	if o.Real == scenario.Hangs {
+	if o.Real == scenario.Hangs && p.Incurable == "" {
 		// The kubelet retries after up to 2 min 2 s (field notes: about 30 s).
 		if gone, err = p.gone(ctx, 3*time.Minute); err != nil {
 			return err
@@ -269,8 +277,13 @@ func (p *player) words(verb, flag, rest string) []string {
 
 func (p *player) setUp(ctx context.Context) error {
 	objects := "{apiVersion: v1, kind: Namespace, metadata: {name: n-" + p.Name + "}}\n---\n" + strings.ReplaceAll(p.Objects, "$NODE", p.node.Name)
-	if err := p.Apply(ctx, objects); err != nil {
-		return err
+	// Pods are refused before the namespace has its service account.
+	var last error
+	if err := p.Await(ctx, 30*time.Second, "the objects to be accepted", func(ctx context.Context) (bool, error) {
+		last = p.Apply(ctx, objects)
+		return last == nil, nil
+	}); err != nil {
+		return errors.Join(last, err)
 	}
 	client, err := p.Client()
 	if err != nil {
@@ -377,9 +390,8 @@ func (p *player) ask(ctx context.Context, fair func(report) bool) (r report, err
 	if err != nil {
 		return r, err
 	}
-	config := filepath.Join(p.Dir(), "check.yaml")
 	err = p.Await(ctx, 20*time.Second, "a fair verdict", func(ctx context.Context) (bool, error) {
-		args := append([]string{"check", "--kubeconfig", p.Kubeconfig(), "--config", config, "-o", "json", "-n", "n-" + p.Name}, scenario.Words(p.Delete)...)
+		args := append([]string{"check", "--kubeconfig", p.Kubeconfig(), "-o", "json", "-n", "n-" + p.Name}, scenario.Words(p.Delete)...)
 		cmd := exec.CommandContext(ctx, binary, args...)
 		var stdout, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
