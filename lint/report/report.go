@@ -111,9 +111,11 @@ func Fails(f lint.Finding, failOn string) bool {
 }
 
 // says is a finding's message, with what it means for the deletion in front.
+// What is said of an object that is applied stands alone: no deletion was asked
+// about.
 func says(f lint.Finding) string {
 	switch {
-	case f.Question == "" || f.Severity == policies.Info:
+	case f.Question == "" || f.Question == lint.ApplyObject || f.Severity == policies.Info:
 		return f.Message
 	case f.Certainty == policies.Will:
 		return "will hang: " + f.Message
@@ -122,7 +124,7 @@ func says(f lint.Finding) string {
 	}
 }
 
-// when says which deletion, or apply, a finding is about.
+// when says which deletion, or object, a finding is about.
 func when(f lint.Finding) string {
 	switch f.Question {
 	case lint.DeleteObject, lint.DeleteNamespace:
@@ -130,7 +132,7 @@ func when(f lint.Finding) string {
 	case lint.DeleteSet:
 		return "when kubectl delete -f deletes " + name(f.Target) + " and all that is with it"
 	case lint.ApplyObject:
-		return "when " + name(f.Target) + " is applied"
+		return "in " + name(f.Target)
 	default:
 		return ""
 	}

@@ -52,6 +52,7 @@ func full() Report {
 	findings[0].Evidence = []string{"no Deployment of it is in the files", "its API group example.com is not served"}
 	findings[1].Target = policies.Object{Resource: "namespaces", Name: "demo"}
 	findings[1].Question, findings[2].Question, findings[3].Question = lint.DeleteNamespace, lint.DeleteSet, lint.ApplyObject
+	findings[1].Remedy, findings[2].Remedy = "Wait.", "Wait."
 	findings[4].Question, findings[4].Policy, findings[4].Remedy, findings[4].Object = "", triage.Unused, "Remove the entry.", policies.Object{}
 	rel := func(file string) string { return strings.TrimPrefix(strings.TrimPrefix(file, "/repo/"), "./") }
 	return Report{

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/policies"
 )
 
 // Text writes a report for people.
@@ -25,10 +27,20 @@ const maxSource = 160
 // could not be read, what to know about the run, and the summary.
 func (t Text) Write(r Report, out io.Writer) error {
 	var b bytes.Buffer
-	// A remedy is said once: the next finding of its policy has the same.
-	remedies := map[string]string{}
+	// A remedy is said once. --explain tells those that a policy has for all
+	// of its findings.
+	said := map[string]string{}
 	for _, f := range r.Findings {
-		t.finding(&b, f, remedies)
+		wayOut := f.Remedy
+		if first, again := said[f.Remedy]; again {
+			wayOut = "as at " + first
+			if slices.ContainsFunc(r.Policies, func(p policies.Policy) bool { return p.ID == f.Policy && p.Remedy == f.Remedy }) {
+				wayOut = "as above; see termguard lint --explain " + f.Policy
+			}
+		} else {
+			said[f.Remedy] = where(f.Place)
+		}
+		t.finding(&b, f, wayOut)
 		b.WriteByte('\n')
 	}
 	for _, p := range r.Problems {
@@ -44,7 +56,7 @@ func (t Text) Write(r Report, out io.Writer) error {
 	return err
 }
 
-func (t Text) finding(b *bytes.Buffer, f lint.Finding, remedies map[string]string) {
+func (t Text) finding(b *bytes.Buffer, f lint.Finding, wayOut string) {
 	color := colors[level(f)]
 	fmt.Fprintf(b, "%s: %s: %s %s\n", t.bold(where(f.Place)), t.paint(color, string(f.Severity)), visible(says(f)), t.paint(faint, "["+f.Policy+"]"))
 	t.source(b, f.Place, color)
@@ -57,11 +69,8 @@ func (t Text) finding(b *bytes.Buffer, f lint.Finding, remedies map[string]strin
 	for _, e := range f.Evidence {
 		b.WriteString(fill(visible(e), "  because: ", "    "))
 	}
-	if first, said := remedies[f.Remedy]; said {
-		fmt.Fprintf(b, "  way out: as at %s\n", first)
-	} else if f.Remedy != "" {
-		remedies[f.Remedy] = where(f.Place)
-		b.WriteString(fill(visible(f.Remedy), "  way out: ", "    "))
+	if wayOut != "" {
+		b.WriteString(fill(visible(wayOut), "  way out: ", "    "))
 	}
 }
 
