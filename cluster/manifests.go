@@ -3,6 +3,7 @@ package cluster
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,6 +27,7 @@ func FromManifests(options Options, version string, objects []*unstructured.Unst
 	m := manifests{options: options, resources: resourcesOf(objects), namespaces: map[string]bool{}, scopes: scopesOf(objects)}
 	for _, obj := range objects {
 		m.place(obj)
+		m.hooks = m.hooks || strings.HasSuffix(obj.GetKind(), "WebhookConfiguration")
 	}
 	all := slices.Clone(objects)
 	for _, obj := range objects {
@@ -35,6 +37,9 @@ func FromManifests(options Options, version string, objects []*unstructured.Unst
 		all = append(all, m.endpoints(obj)...)
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(m.namespaces)) {
+		if m.hooks {
+			all = append(all, made("v1", "ConfigMap", namespace, "kube-root-ca.crt", map[string]any{}), made("v1", "ServiceAccount", namespace, "default", map[string]any{}))
+		}
 		if !m.namespaces[namespace] {
 			all = append(all, made("v1", "Namespace", "", namespace, map[string]any{
 				"metadata": map[string]any{"labels": map[string]any{corev1.LabelMetadataName: namespace}},
@@ -68,6 +73,7 @@ type manifests struct {
 	namespaces map[string]bool // that something is in; true if the set has it
 	scopes     map[schema.GroupKind]string
 	pods       []*unstructured.Unstructured
+	hooks      bool // there are webhooks, which see what the cluster makes by itself
 }
 
 // place puts an object into the namespace that kubectl would.
@@ -128,7 +134,15 @@ func (m *manifests) run(obj *unstructured.Unstructured, res string) []*unstructu
 	})
 	runs(pod)
 	m.pods = append(m.pods, pod)
-	return []*unstructured.Unstructured{pod}
+	made := []*unstructured.Unstructured{pod}
+	if m.hooks && res == "deployments.apps" {
+		made = append(made, replicaSet(obj))
+	}
+	return made
+}
+
+func replicaSet(deployment *unstructured.Unstructured) *unstructured.Unstructured {
+	return made("apps/v1", "ReplicaSet", deployment.GetNamespace(), deployment.GetName()+"-0", map[string]any{})
 }
 
 func runs(pod *unstructured.Unstructured) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/lint/source"
@@ -109,6 +110,7 @@ type subject struct {
 	*source.Object
 	object   *unstructured.Unstructured // as it would be in the cluster
 	resource cluster.Resource
+	implied  bool // the manifests name it, and do not hold it
 }
 
 func (s *set) ask(ctx context.Context) error {
@@ -128,10 +130,17 @@ func (s *set) ask(ctx context.Context) error {
 			continue
 		}
 		u := &unstructured.Unstructured{Object: value}
+		if incomplete(u) {
+			s.notes.incomplete = append(s.notes.incomplete, u.GetName())
+		}
 		if u.GroupVersionKind().Group == "termguard.dev" {
 			continue // documents of ours, as in fixtures
 		}
 		subjects, objects = append(subjects, &subject{Object: o, object: u}), append(objects, u)
+	}
+	snapshot, err := s.run.snapshot()
+	if err != nil {
+		return err
 	}
 	world, err := cluster.FromManifests(cluster.Options{Owners: s.run.options.Owners, Catalog: s.run.options.Catalog}, s.run.options.KubernetesVersion, objects)
 	if err != nil {
@@ -142,18 +151,45 @@ func (s *set) ask(ctx context.Context) error {
 		return err
 	}
 	resources := cluster.Resources(objects)
-	a := &asker{set: s, engine: engine, world: world, index: map[policies.Object]*subject{}}
+	a := &asker{set: s, engine: engine, facts: &facts{set: world, snapshot: snapshot}, index: map[policies.Object]*subject{}}
 	for _, sub := range subjects {
 		sub.resource = resources[sub.object.GroupVersionKind()]
 		a.index[sub.id()] = sub
 	}
-	for _, sub := range subjects {
+	for _, sub := range append(subjects, a.implied(subjects)...) {
 		if err := a.ask(ctx, sub); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// undeletable are the namespaces that the API server does not let go
+// (k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle).
+var undeletable = []string{"default", "kube-system", "kube-public"}
+
+// implied are the namespaces that objects of the set are in, and that the set
+// does not hold itself. Each stands at the first object that is in it.
+func (a *asker) implied(subjects []*subject) []*subject {
+	var found []*subject
+	for _, sub := range subjects {
+		namespace := sub.object.GetNamespace()
+		id := policies.Object{Resource: "namespaces", Name: namespace}
+		if namespace == "" || a.index[id] != nil || slices.Contains(undeletable, namespace) || !a.set.asked(sub.File) {
+			continue
+		}
+		made := &subject{Object: sub.Object, resource: namespaces, implied: true, object: &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Namespace",
+			"metadata": map[string]any{"name": namespace, "labels": map[string]any{"kubernetes.io/metadata.name": namespace}},
+			"spec":     map[string]any{"finalizers": []any{"kubernetes"}}, "status": map[string]any{"phase": "Active"},
+		}}}
+		a.index[id] = made
+		found = append(found, made)
+	}
+	return found
+}
+
+var namespaces = cluster.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
 
 // wellFormed tells whether a value can be taken for an object.
 func wellFormed(value map[string]any) bool {
@@ -186,7 +222,7 @@ func (sub *subject) id() policies.Object {
 type asker struct {
 	set    *set
 	engine *policies.Engine
-	world  *cluster.World
+	facts  *facts
 	index  map[policies.Object]*subject
 	all    map[string]any // of the set, as data.cluster.set
 }
@@ -200,20 +236,20 @@ func (a *asker) ask(ctx context.Context, sub *subject) error {
 	if isNamespace {
 		spec, _, _ = unstructured.NestedStringSlice(sub.object.Object, "spec", "finalizers")
 	}
-	ownership := a.world.Ownership(sub.object, sub.resource.GroupResource(), spec)
+	ownership := a.facts.Ownership(sub.object, sub.resource.GroupResource(), spec)
 	a.note(sub, ownership)
-	if err := a.evaluate(ctx, ApplyObject, policies.Apply, sub, ownership, a.world); err != nil {
+	if err := a.evaluate(ctx, ApplyObject, policies.Apply, sub, ownership, a.facts); err != nil {
 		return err
 	}
 	question := DeleteObject
 	if isNamespace {
 		question = DeleteNamespace
 	}
-	if err := a.evaluate(ctx, question, policies.Delete, sub, ownership, a.world); err != nil {
+	if err := a.evaluate(ctx, question, policies.Delete, sub, ownership, a.facts); err != nil {
 		return err
 	}
 	if len(sub.object.GetFinalizers()) > 0 && len(a.index) > 1 {
-		return a.evaluate(ctx, DeleteSet, policies.Delete, sub, ownership, together{a.world, a.together()})
+		return a.evaluate(ctx, DeleteSet, policies.Delete, sub, ownership, together{a.facts, a.together()})
 	}
 	return nil
 }
@@ -306,7 +342,7 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 		}
 	}
 	field := f.Field
-	if at != sub && len(f.Objects) == 0 {
+	if at.implied {
 		field = ""
 	}
 	if at.Load() != nil {
@@ -315,5 +351,19 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 	p, _ := at.Find(field)
 	a.set.findings = append(a.set.findings, Finding{
 		Finding: f, Question: question, Target: sub.id(), Object: at.id(), Place: placed(at.File, p, at.Source()),
+	})
+}
+
+// incomplete tells whether a webhook configuration lacks rules: software fills
+// them in when it runs.
+func incomplete(u *unstructured.Unstructured) bool {
+	if !strings.HasSuffix(u.GetKind(), "WebhookConfiguration") {
+		return false
+	}
+	webhooks, _, _ := unstructured.NestedSlice(u.Object, "webhooks")
+	return len(webhooks) == 0 || slices.ContainsFunc(webhooks, func(w any) bool {
+		hook, _ := w.(map[string]any)
+		rules, _ := hook["rules"].([]any)
+		return len(rules) == 0
 	})
 }

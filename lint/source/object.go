@@ -45,7 +45,9 @@ func (t *Text) position(line, column, width int) Position {
 
 // at is the position of an offset in the document's text.
 func (t *Text) at(offset, width int) Position {
-	offset = min(offset, len(t.bytes))
+	if offset >= len(t.bytes) { // its end, which is not on the line of what follows
+		offset = len(bytes.TrimRight(t.bytes, "\r\n"))
+	}
 	p := Position{Line: t.line + bytes.Count(t.bytes[:offset], []byte("\n"))}
 	for _, c := range t.cuts {
 		if c.at < offset {
@@ -298,7 +300,7 @@ func (t *Text) mark(root *yaml.Node, line, start, end int) (Mark, bool) {
 			}
 		}
 	}
-	last := bytes.Count(t.bytes, []byte("\n")) + 1
+	last := t.last()
 	from, to := target, target
 	if own && target <= root.Line {
 		from, to = 1, last
@@ -340,8 +342,12 @@ func inScalar(root *yaml.Node, text []byte, line, offset int) bool {
 // objects finds the Kubernetes objects below the root of a document: itself, or
 // the items of a List, or the values of a stream. plain counts what is none.
 func objects(t *Text, root *yaml.Node) (found []*Object, plain int) {
-	last := bytes.Count(bytes.TrimRight(t.bytes, "\r\n"), []byte("\n")) + 1
-	return objectsIn(t, root, root.Line, last, 0)
+	return objectsIn(t, root, root.Line, t.last(), 0)
+}
+
+// last is the last line of a document's text that holds anything.
+func (t *Text) last() int {
+	return bytes.Count(bytes.TrimRight(t.bytes, "\r\n"), []byte("\n")) + 1
 }
 
 func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object, plain int) {

@@ -56,6 +56,9 @@ func explain(err error, text []byte) error {
 	case strings.Contains(message, "could not find expected ':'") && load.ContextMark.Line > 0:
 		mark = load.ContextMark
 		message = "a key without a colon"
+	case (strings.Contains(message, "',' or ']'") || strings.Contains(message, "',' or '}'")) && load.ContextMark.Line > 0 && load.ContextMark.Line < mark.Line:
+		mark = load.ContextMark
+		message = "the bracket that is opened here is not closed"
 	case strings.Contains(message, "cannot start any token"):
 		if line := lineOf(text, mark.Line); bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("\t")) {
 			message = "a tab cannot indent: use spaces"

@@ -114,7 +114,7 @@ func (w *walker) walk(name, dir, relative string) {
 	}
 	d := &Directory{Name: name, Path: dir}
 	d.Chart = slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "Chart.yaml" })
-	var folders []string
+	var folders, linked []string
 	for _, entry := range entries {
 		base := entry.Name()
 		full, inside := filepath.Join(dir, base), path.Join(relative, base)
@@ -133,7 +133,11 @@ func (w *walker) walk(name, dir, relative string) {
 				d.Templates = countFiles(full)
 				continue
 			}
-			folders = append(folders, base)
+			if entry.IsDir() {
+				folders = append(folders, base)
+			} else {
+				linked = append(linked, base)
+			}
 		case regular && slices.Contains(kustomizations, base):
 			d.Kustomization = base
 		case regular && isManifest(base) && !(d.Chart && (strings.HasPrefix(base, "values") || base == "Chart.yaml")):
@@ -143,7 +147,7 @@ func (w *walker) walk(name, dir, relative string) {
 	if len(d.Files) > 0 || d.Chart || d.Kustomization != "" {
 		w.visit(d)
 	}
-	for _, base := range folders {
+	for _, base := range append(folders, linked...) { // under their own name first
 		w.walk(path.Join(name, base), filepath.Join(dir, base), path.Join(relative, base))
 	}
 }

@@ -1,0 +1,304 @@
+package source_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/termguard/termguard/lint/source"
+)
+
+// read tells what a file holds, one line for each thing, with its line.
+func read(text string, whole bool) []string {
+	var got []string
+	file := &source.File{Name: "f.yaml", Content: []byte(text), Whole: whole}
+	file.Read(func(c source.Contents) {
+		for _, o := range c.Objects {
+			name := o.Name
+			if o.Namespace != "" {
+				name = o.Namespace + "/" + name
+			}
+			got = append(got, fmt.Sprintf("%d-%d %s %s", o.From, o.To, o.Kind, name))
+		}
+		for _, p := range c.Problems {
+			got = append(got, fmt.Sprintf("%d:%d problem: %s", p.Line, p.Column, p.Message))
+		}
+		for _, m := range c.Marks {
+			got = append(got, fmt.Sprintf("%d-%d ignore: %s", m.From, m.To, m.Text))
+		}
+		if c.Template {
+			got = append(got, "template")
+		}
+		if c.Plain > 0 {
+			got = append(got, fmt.Sprintf("plain: %d", c.Plain))
+		}
+	})
+	return got
+}
+
+const cm = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n"
+
+func TestRead(t *testing.T) {
+	object := func(name string) string { return fmt.Sprintf(cm, name) }
+	for _, tc := range []struct {
+		reason, text string
+		want         []string
+	}{
+		{"one document", object("a"), []string{"1-3 ConfigMap a"}},
+		{"a separator with a comment", object("a") + "--- # next\n" + object("b"), []string{"1-3 ConfigMap a", "5-7 ConfigMap b"}},
+		{"a separator with trailing space", object("a") + "---  \n" + object("b"), []string{"1-3 ConfigMap a", "5-7 ConfigMap b"}},
+		{"content behind the separator", "--- {apiVersion: v1, kind: Pod, metadata: {name: a}}\n", []string{"1-1 Pod a"}},
+		{"empty documents and comments", "# licence\n---\n---\n# nothing\n---\n" + object("a") + "---\n", []string{"6-8 ConfigMap a"}},
+		{"the end of a document", object("a") + "...\n# between\n---\n" + object("b"), []string{"1-3 ConfigMap a", "7-9 ConfigMap b"}},
+		{"a separator in a block scalar is indented", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  x: |\n    ---\n    y\n", []string{"1-7 ConfigMap a"}},
+		{"CRLF", strings.ReplaceAll(object("a")+"---\n"+object("b"), "\n", "\r\n"), []string{"1-3 ConfigMap a", "5-7 ConfigMap b"}},
+		{"BOM", "\ufeff" + object("a"), []string{"1-3 ConfigMap a"}},
+		{"BOM before a separator", "\ufeff---\n" + object("a"), []string{"2-4 ConfigMap a"}},
+		{"no end of line", strings.TrimSpace(object("a")), []string{"1-3 ConfigMap a"}},
+		{"JSON", "{\n \"apiVersion\": \"v1\",\n \"kind\": \"Pod\",\n \"metadata\": {\"name\": \"a\\ud83d\\ude00\"}}\n", []string{"1-4 Pod a😀"}},
+		{"JSON indented with tabs", "{\n\t\"apiVersion\": \"v1\",\n\t\"kind\": \"Pod\",\n\t\"metadata\": {\"name\": \"a\"}\n}\n", []string{"1-5 Pod a"}},
+		{"JSON values in a row", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}` + "\n" + `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b"}}`, []string{"1-1 Pod a", "2-2 Pod b"}},
+		{"items of a List", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: a\n    namespace: x\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: b}\n", []string{"4-8 Pod x/a", "9-11 Pod b"}},
+		{"a list of a kind", "apiVersion: v1\nkind: PodList\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: a}}]\n", []string{"3-3 Pod a"}},
+		{"what is no object", "a: 1\n---\n- x\n---\nkind: Kustomization\napiVersion: kustomize.config.k8s.io/v1beta1\nresources: [x]\n---\n" + object("a"), []string{"plain: 1", "plain: 1", "plain: 1", "9-11 ConfigMap a"}},
+		{"one broken document hides no other", object("a") + "---\na: 1\nb: [1,\nc: 3\n---\n" + object("b"), []string{"1-3 ConfigMap a", "6:4 problem: invalid YAML: the bracket that is opened here is not closed", "9-11 ConfigMap b"}},
+		{"a tab", object("a") + "---\na:\n\tb: 1\n", []string{"1-3 ConfigMap a", "6:1 problem: invalid YAML: a tab cannot indent: use spaces"}},
+		{"open quotes", "a: 1\nb: 'x\nc: 1\n", []string{"2:4 problem: invalid YAML: the quotes that are opened here are not closed"}},
+		{"a key without colon", "a: 1\nb 2\nc: 3\n", []string{"2:1 problem: invalid YAML: a key without a colon"}},
+		{"an unknown anchor", "a: 1\n\nb: *x\n", []string{"3:4 problem: invalid YAML: unknown anchor 'x' referenced"}},
+		{"duplicate keys", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  name: b\n", []string{"1-5 Pod b", `5:3 problem: key "name" is here twice, first on line 4: only this one counts`}},
+		{"duplicate keys of what is no object are its own business", "a: 1\na: 2\n", []string{"plain: 1"}},
+		{"a template", object("a") + "---\napiVersion: v1\n{{- if x }}\nkind: Pod\n{{- end }}\n---\n" + object("b"), []string{"1-3 ConfigMap a", "template", "10-12 ConfigMap b"}},
+		{"a template that is YAML", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n", []string{"template"}},
+		{"braces in a string are no template", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, annotations: {x: \"{{ y }}\"}}\n", []string{"1-3 Pod a"}},
+		{"a binary file", object("a") + "---\n\x00\x01", []string{"1-3 ConfigMap a", "5:1 problem: cannot be read: not a text file: it contains a zero byte"}},
+		{"an anchor and a merge key", "x: &x {name: a}\napiVersion: v1\nkind: Pod\nmetadata:\n  <<: *x\n  namespace: n\n", []string{"1-6 Pod n/a"}},
+		{"comments that ask for silence", "# termguard:ignore all-of-it -- old\napiVersion: v1\nkind: Pod\nmetadata:\n  name: a\nspec:\n  # termguard:ignore x -- y\n  containers:\n  - name: c\n  nodeName: n # termguard:ignore z -- w\n", []string{"2-10 Pod a", "1-10 ignore: all-of-it -- old", "8-9 ignore: x -- y", "10-10 ignore: z -- w"}},
+		{"text is no comment", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  x: |\n    # termguard:ignore x -- y\n  y: \"# termguard:ignore x -- y\"\n", []string{"1-7 ConfigMap a"}},
+		{"an annotation that asks for silence", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  annotations:\n    termguard.dev/ignore: x -- y\n", []string{"1-6 Pod a", "1-6 ignore: x -- y"}},
+	} {
+		for _, whole := range []bool{false, true} {
+			if diff := cmp.Diff(tc.want, read(tc.text, whole)); diff != "" {
+				t.Errorf("%s (whole %t): -want, +got:\n%s", tc.reason, whole, diff)
+			}
+		}
+	}
+}
+
+const crd = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: things.example.com
+spec:
+  group: example.com
+  versions:
+  - name: v1
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object}
+
+        # a comment
+    served: true
+`
+
+// TestSchemas leaves out what is most of the bytes of real manifests, without
+// moving what is behind it.
+func TestSchemas(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		file := &source.File{Content: []byte(crd + "---\n" + fmt.Sprintf(cm, "a")), Whole: whole}
+		var got []string
+		file.Read(func(c source.Contents) {
+			for _, o := range c.Objects {
+				p, exact := o.Find("spec.versions[0].served")
+				value, err := o.Value()
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, fmt.Sprintf("%d-%d %s %d:%d %t %q %d", o.From, o.To, o.Kind, p.Line, p.Column, exact, p.Text, len(value)))
+			}
+		})
+		want := []string{`1-16 CustomResourceDefinition 16:13 true "    served: true" 4`, `18-20 ConfigMap 20:18 false "metadata: {name: a}" 3`}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("whole %t: -want, +got:\n%s", whole, diff)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	const text = `x: &limits
+  cpu: 1
+apiVersion: v1
+kind: Pod
+metadata:
+  name: "ä-name"
+  annotations: {a.b/c: d}
+  finalizers:
+  - one
+  - two
+spec:
+  containers:
+  - name: a
+    resources: *limits
+  - <<: {image: merged}
+    name: b
+`
+	for _, tc := range []struct{ field, want string }{
+		{"metadata.finalizers[1]", `10:5-8 true "  - two"`},
+		{"metadata.finalizers", `8:3-13 true "  finalizers:"`},
+		{"metadata.finalizers[7]", `8:3-13 false "  finalizers:"`},
+		{`metadata.annotations["a.b/c"]`, `7:24-25 true "  annotations: {a.b/c: d}"`},
+		{"spec.containers[0].resources.cpu", `2:8-9 true "  cpu: 1"`},
+		{"spec.containers[1].image", `15:17-23 true "  - <<: {image: merged}"`},
+		{"spec.template", `6:9-17 false "  name: \"ä-name\""`},
+		{"", `6:9-17 false "  name: \"ä-name\""`},
+	} {
+		file := &source.File{Content: []byte(text)}
+		file.Read(func(c source.Contents) {
+			p, exact := c.Objects[0].Find(tc.field)
+			if got := fmt.Sprintf("%d:%d-%d %t %q", p.Line, p.Column, p.EndColumn, exact, p.Text); got != tc.want {
+				t.Errorf("Find(%s): got %s, want %s", tc.field, got, tc.want)
+			}
+		})
+	}
+}
+
+// TestBombs bounds what aliases expand to.
+func TestBombs(t *testing.T) {
+	bomb := "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 9 {
+		bomb += fmt.Sprintf("a%d: &a%d [%s]\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i), 10), ", "))
+	}
+	for _, tc := range []struct{ reason, text, want string }{
+		{"a billion laughs", bomb, "expand to more than"},
+		{"an alias to itself", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nx: &x [*x]\n", "inside the anchor"},
+		{"a merge of itself", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nx: &x {<<: *x}\n", "inside the anchor"},
+	} {
+		file := &source.File{Content: []byte(tc.text)}
+		file.Read(func(c source.Contents) {
+			for _, o := range c.Objects {
+				if _, err := o.Value(); err == nil || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("%s: got %v, want %q", tc.reason, err, tc.want)
+				}
+			}
+			if len(c.Objects)+len(c.Problems) == 0 {
+				t.Errorf("%s: neither object nor problem", tc.reason)
+			}
+		})
+	}
+}
+
+// TestLoad reads an object again that was released.
+func TestLoad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f.yaml")
+	if err := os.WriteFile(path, []byte("\ufeff"+fmt.Sprintf(cm, "a")+"---\n"+crd+"---\n"+fmt.Sprintf(cm, "b")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := &source.File{Name: path, Path: path}
+	file.Read(func(c source.Contents) {
+		for _, o := range c.Objects {
+			before, _ := o.Find("metadata.name")
+			o.Release()
+			if err := o.Load(); err != nil {
+				t.Fatal(err)
+			}
+			if after, _ := o.Find("metadata.name"); after != before {
+				t.Errorf("%s: at %+v, and after Load at %+v", o.Name, before, after)
+			}
+		}
+	})
+}
+
+func TestWalk(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.yaml", "b.yml", "c.json", "d.txt", ".git/x.yaml", "sub/e.yaml", "skip/f.yaml", "sub/skip.yaml", "chart/Chart.yaml", "chart/values.yaml", "chart/templates/t.yaml", "chart/crds/crd.yaml", "k/kustomization.yaml", "k/l.yaml"} {
+		full := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(full, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, target := range map[string]string{"sub/loop": "..", "linked.yaml": "a.yaml", "dangling.yaml": "nowhere", "again": "sub"} {
+		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exclude, err := source.NewExclude([]string{"skip/", "sub/*.yaml", "!sub/e.yaml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	source.Walk("top", dir, "", exclude, func(d *source.Directory) {
+		line := d.Name + ":"
+		for _, f := range d.Files {
+			line += " " + f.Name
+		}
+		got = append(got, fmt.Sprintf("%s chart=%t kustomization=%s templates=%d", line, d.Chart, d.Kustomization, d.Templates))
+	}, func(file, message string) { t.Errorf("%s: %s", file, message) })
+	want := []string{
+		"top: top/a.yaml top/b.yml top/c.json top/linked.yaml chart=false kustomization= templates=0",
+		"top/chart: chart=true kustomization= templates=1",
+		"top/chart/crds: top/chart/crds/crd.yaml chart=false kustomization= templates=0",
+		"top/k: top/k/l.yaml chart=false kustomization=kustomization.yaml templates=0",
+		"top/sub: top/sub/e.yaml chart=false kustomization= templates=0",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Walk: -want, +got:\n%s", diff)
+	}
+	if _, err := source.NewExclude([]string{"[a"}); err == nil {
+		t.Error("a broken pattern passes")
+	}
+}
+
+// FuzzRead holds every position to its file, and what is left out to finding
+// the same.
+func FuzzRead(f *testing.F) {
+	f.Add(crd + "--- # x\n" + fmt.Sprintf(cm, "a"))
+	f.Add("\ufeff{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"x\"}}]}")
+	f.Add("a: &a [*a]\r\nb: {{ x }}\r---\n\u2028x: 'y\n# termguard:ignore z\n")
+	f.Add("apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  finalizers: [a/b, \"c\"]\n  <<: {x: y}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		lines := strings.Split(text, "\n")
+		inside := func(what string, p source.Position) {
+			if p.Line < 1 || p.Line > len(lines)+1 || p.Column < 1 || p.EndColumn != 0 && p.EndColumn < p.Column {
+				t.Errorf("%s at %+v, the file has %d lines", what, p, len(lines))
+				return
+			}
+			if p.Line <= len(lines) {
+				line := strings.TrimPrefix(strings.TrimSuffix(lines[p.Line-1], "\r"), "\ufeff")
+				if p.Text != line && !strings.HasPrefix(p.Text, "      openAPIV3Schema:") && !strings.Contains(p.Text, "openAPIV3Schema: {}") {
+					t.Errorf("%s at line %d: %q, the file has %q", what, p.Line, p.Text, line)
+				}
+				if p.Column > len([]rune(p.Text))+1 {
+					t.Errorf("%s at column %d of %q", what, p.Column, p.Text)
+				}
+			}
+		}
+		file := &source.File{Content: []byte(text)}
+		file.Read(func(c source.Contents) {
+			for _, p := range c.Problems {
+				if strings.HasPrefix(p.Message, "cannot be read") {
+					continue // it has no text to show
+				}
+				inside(p.Message, p.Position)
+			}
+			for _, m := range c.Marks {
+				inside(m.Text, m.Position)
+			}
+			for _, o := range c.Objects {
+				for _, field := range []string{"", "metadata.name", "metadata.finalizers[0]", "spec.versions[0].name"} {
+					p, _ := o.Find(field)
+					inside(o.Kind+" "+field, p)
+				}
+				_, _ = o.Value()
+			}
+		})
+	})
+}
