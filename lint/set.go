@@ -161,7 +161,48 @@ func (s *set) ask(ctx context.Context) error {
 			return err
 		}
 	}
+	s.findings = distinct(s.findings)
 	return nil
+}
+
+// distinct keeps, of what one policy says at one place, what is told of the
+// object that stands there, or else of its namespace: the questions ask for the
+// same trouble several times.
+func distinct(findings []Finding) []Finding {
+	type key struct {
+		policy, file string
+		line, column int
+	}
+	rank := func(f Finding) int {
+		switch {
+		case f.Certainty == policies.Will && f.Target == f.Object:
+			return 0
+		case f.Certainty == policies.Will:
+			return 1
+		case f.Target == f.Object:
+			return 2
+		case f.Question == DeleteNamespace:
+			return 3
+		}
+		return 4
+	}
+	best := map[key]Finding{}
+	of := func(f Finding) key {
+		k := key{f.Policy, f.Place.File, f.Place.Line, f.Place.Column}
+		if f.Question == ApplyObject {
+			k.policy += f.Message
+		}
+		return k
+	}
+	for _, f := range findings {
+		if known, again := best[of(f)]; !again || rank(f) < rank(known) {
+			best[of(f)] = f
+		}
+	}
+	return slices.DeleteFunc(findings, func(f Finding) bool {
+		b := best[of(f)]
+		return f.Target != b.Target || f.Question != b.Question
+	})
 }
 
 // undeletable are the namespaces that the API server does not let go

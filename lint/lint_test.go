@@ -1,0 +1,253 @@
+package lint_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/termguard/termguard/lint"
+)
+
+// lines are findings, problems and notes, each in a line.
+func lines(r *lint.Result) []string {
+	var got []string
+	for _, f := range r.Findings {
+		place := fmt.Sprintf("%s:%d:%d", f.Place.File, f.Place.Line, f.Place.Column)
+		if f.Place.Rendered != "" {
+			place += " (" + f.Place.Rendered + ")"
+		}
+		got = append(got, fmt.Sprintf("%s %s %s %s: %s", place, f.Question, f.Certainty, f.Policy, f.Message))
+	}
+	for _, p := range r.Problems {
+		got = append(got, fmt.Sprintf("%s:%d:%d problem: %s", p.File, p.Line, p.Column, p.Message))
+	}
+	for _, n := range r.Notes {
+		got = append(got, "note: "+n)
+	}
+	return got
+}
+
+func run(t *testing.T, o lint.Options) *lint.Result {
+	t.Helper()
+	r, err := lint.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+const (
+	kialiCRD = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: kialis.kiali.io}
+spec: {group: kiali.io, scope: Namespaced, names: {plural: kialis, kind: Kiali}, versions: [{name: v1alpha1, served: true, storage: true}]}
+---
+`
+	kialiOperator = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: kiali-operator, namespace: kiali}
+spec:
+  selector: {matchLabels: {app: kiali}}
+  template:
+    metadata: {labels: {app: kiali}}
+    spec: {containers: [{name: o, image: quay.io/kiali/kiali-operator}]}
+---
+`
+	kiali = `apiVersion: kiali.io/v1alpha1
+kind: Kiali
+metadata: {name: kiali, namespace: mesh}
+---
+`
+	metricsServer = `apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1beta1.metrics.k8s.io}
+spec: {group: metrics.k8s.io, version: v1beta1, groupPriorityMinimum: 100, versionPriority: 100, service: {namespace: metrics, name: server}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: server, namespace: metrics}
+spec: {selector: {app: server}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: server, namespace: metrics}
+spec:
+  selector: {matchLabels: {app: server}}
+  template:
+    metadata: {labels: {app: server}}
+    spec: {containers: [{name: o, image: server}]}
+---
+`
+	webhook = `apiVersion: v1
+kind: Namespace
+metadata: {name: guard}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: guard, namespace: guard}
+spec: {selector: {app: guard}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: guard, namespace: guard}
+spec:
+  selector: {matchLabels: {app: guard}}
+  template:
+    metadata: {labels: {app: guard}}
+    spec: {containers: [{name: o, image: guard}]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: guard}
+webhooks:
+- name: guard.example.com
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  clientConfig: {service: {namespace: guard, name: guard}}
+  rules: [{operations: [%s], apiGroups: ['%s'], apiVersions: ['*'], resources: ['%s']}]
+---
+`
+)
+
+func TestRun(t *testing.T) {
+	for _, tc := range []struct {
+		reason, text string
+		want         []string // parts of the lines
+	}{
+		{"nothing to say", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", nil},
+		{"an operator with its custom resource", kialiCRD + kialiOperator + kiali, []string{"-:17:18 delete-set may operator-in-same-set: kubectl delete -f on this set also deletes deployment kiali/kiali-operator, which removes kiali.io/finalizer"}},
+		{"a custom resource alone: only a cluster tells, which is said once", kiali + strings.ReplaceAll(kiali, "name: kiali,", "name: other,"), []string{"note: whether what removes the finalizers of 2 objects runs (Kiali"}},
+		{"an operator alone", kialiCRD + kialiOperator, nil},
+		{"an operator that is scaled to zero", kialiCRD + strings.Replace(kialiOperator, "spec:\n", "spec:\n  replicas: 0\n", 1) + kiali, []string{"-:3:18 delete may crd-removed-with-finalizers", "-:18:18 delete may orphaned-finalizer: finalizer kiali.io/finalizer in metadata.finalizers"}},
+		{"a finalizer that nobody owns", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  finalizers:\n  - example.com/guard\n", []string{"-:6:5 apply may unowned-finalizer: nothing is known to remove finalizer example.com/guard"}},
+		{"a finalizer of Argo CD, whose software is elsewhere", "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: a, finalizers: [resources-finalizer.argocd.argoproj.io]}\n", nil},
+		{"a Flux object", "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: a}\nspec: {path: ./x}\n", nil},
+		{"an APIService whose backend is in a namespace", metricsServer, []string{"apiservice-backend-removed: "}},
+		{"a webhook that sees nothing of its own namespace", fmt.Sprintf(webhook, "CREATE, UPDATE", "cert-manager.io", "certificates"), nil},
+		{"a webhook that sees its own pods", fmt.Sprintf(webhook, "CREATE", "", "pods"), []string{"-:27:3 apply may self-blocking-webhook"}},
+		{"a webhook without rules", "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: later}\nwebhooks: [{name: a.b.c}]\n", []string{"note: what 1 webhook configuration (later) would see is unknown"}},
+		{"a rendered chart names its template", "---\n# Source: web/templates/web.yaml\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {terminationGracePeriodSeconds: 900, containers: []}\n", []string{"-:6:39 (web/templates/web.yaml) apply may long-grace-period"}},
+		{"items of a List", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  spec:\n    terminationGracePeriodSeconds: 900\n", []string{"-:8:36 apply may long-grace-period"}},
+		{"JSON", "{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"name\": \"a\"},\n \"spec\": {\"terminationGracePeriodSeconds\": 900}}\n", []string{"-:2:44 apply may long-grace-period"}},
+		{"one broken document among others", "a: [\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {terminationGracePeriodSeconds: 900}\n", []string{"-:6:39 apply may long-grace-period", "-:1:5 problem: invalid YAML"}},
+		{"templates", "a: {{ x }}\n", []string{"note: 1 template skipped (-): render first, as in helm template CHART | termguard lint -"}},
+	} {
+		r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(tc.text)})
+		got := lines(r)
+		ok := len(got) == len(tc.want)
+		for i := 0; ok && i < len(got); i++ {
+			ok = strings.Contains(got[i], tc.want[i])
+		}
+		if !ok {
+			t.Errorf("%s: got\n  %s\nwant\n  %s", tc.reason, strings.Join(got, "\n  "), strings.Join(tc.want, "\n  "))
+		}
+	}
+}
+
+// TestVersion asks about a bug of a version.
+func TestVersion(t *testing.T) {
+	const text = `apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: a, namespace: b}
+spec:
+  template:
+    spec:
+      affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: z, operator: In, values: [b, a]}]}]}}}
+      containers: []
+`
+	for version, want := range map[string]int{"": 0, "v1.11.1": 1, "v1.36.3": 0} {
+		r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(text), KubernetesVersion: version})
+		if len(r.Findings) != want {
+			t.Errorf("version %q: got %v, want %d findings", version, lines(r), want)
+		}
+	}
+}
+
+// write makes files below a new directory.
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		full := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(full, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// TestSets tells what is deleted together: the files of a directory, and those
+// that are given one by one.
+func TestSets(t *testing.T) {
+	dir := write(t, map[string]string{"one/crd.yaml": kialiCRD, "one/operator.yaml": kialiOperator, "one/cr.yaml": kiali, "two/operator.yaml": kialiOperator, "three/cr.yaml": kiali})
+	for _, tc := range []struct {
+		reason string
+		paths  []string
+		want   int
+	}{
+		{"one directory", []string{"one"}, 1},
+		{"two directories", []string{"two", "three"}, 0},
+		{"files", []string{"two/operator.yaml", "three/cr.yaml"}, 1},
+		{"everything", []string{"."}, 1},
+	} {
+		r := run(t, lint.Options{Dir: dir, Paths: tc.paths})
+		if len(r.Findings) != tc.want {
+			t.Errorf("%s: got %v, want %d findings", tc.reason, lines(r), tc.want)
+		}
+	}
+	r := run(t, lint.Options{Dir: dir, Paths: []string{"."}, Only: []string{"one/operator.yaml"}})
+	if len(r.Findings) != 0 || r.Files != 3 {
+		t.Errorf("with a change beside the finding: got %v in %d files, want none in 3", lines(r), r.Files)
+	}
+	r = run(t, lint.Options{Dir: dir, Paths: []string{"."}, Exclude: []string{"one"}})
+	if len(r.Findings) != 0 || r.Files != 2 {
+		t.Errorf("without one: got %v in %d files", lines(r), r.Files)
+	}
+}
+
+func TestNothing(t *testing.T) {
+	dir := write(t, map[string]string{"readme.txt": "x", "a.yaml": kiali})
+	for _, tc := range []struct {
+		paths []string
+		want  string
+	}{
+		{nil, "nothing to lint"},
+		{[]string{"."}, "nothing to lint"},
+		{[]string{"absent.yaml"}, "absent.yaml: no such file"},
+	} {
+		o := lint.Options{Dir: dir, Paths: tc.paths, Exclude: []string{"*.yaml"}}
+		if _, err := lint.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%v: got %v, want %q", tc.paths, err, tc.want)
+		}
+	}
+	if _, err := lint.Run(t.Context(), lint.Options{Dir: dir}); !errors.Is(err, lint.ErrNothing) {
+		t.Errorf("no paths: got %v", err)
+	}
+	if _, err := lint.Run(t.Context(), lint.Options{Dir: dir, Paths: []string{"a.yaml"}, Snapshot: "readme.txt"}); err == nil || !strings.Contains(err.Error(), "snapshot") {
+		t.Errorf("a file that is no snapshot: got %v", err)
+	}
+}
+
+// TestSnapshot takes from a cluster what manifests leave open.
+func TestSnapshot(t *testing.T) {
+	const snapshot = `{"apiVersion": "termguard.dev/v1", "kind": "Facts", "version": {"git": "v1.36.3", "bugs": {}},
+"finalizers": {"kiali.io/finalizer": {"kialis.kiali.io": {"": {"state": "%s", "certainty": "will", "owner": "Kiali operator", "clears": "", "evidence": ["seen"]}}}}}`
+	for state, want := range map[string][]string{
+		"alive":  nil,
+		"absent": {"cr.yaml:3:18 delete will orphaned-finalizer: finalizer kiali.io/finalizer in metadata.finalizers is not removed: its owner, Kiali operator, is not installed"},
+	} {
+		dir := write(t, map[string]string{"cr.yaml": kiali, "snapshot.json": fmt.Sprintf(snapshot, state)})
+		r := run(t, lint.Options{Dir: dir, Paths: []string{"cr.yaml"}, Snapshot: "snapshot.json"})
+		if diff := cmp.Diff(want, lines(r)); diff != "" {
+			t.Errorf("%s: -want, +got:\n%s", state, diff)
+		}
+	}
+}

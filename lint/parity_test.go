@@ -1,0 +1,175 @@
+package lint
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v4"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/lint/source"
+	"github.com/termguard/termguard/policies"
+)
+
+// TestParity asks about each fixture of a policy with trigger apply through
+// lint and as the handler does, over the same facts: the findings are the same,
+// and they stand on the lines that the fixture names.
+func TestParity(t *testing.T) {
+	set, err := policies.Load(policies.Embedded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{Deadline: evaluation})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, p := range set.Policies() {
+		if !slices.Contains(p.Triggers, policies.Apply) {
+			continue
+		}
+		files, err := filepath.Glob("../policies/" + p.Folder + "/testdata/*.yaml")
+		if err != nil || len(files) < 4 {
+			t.Fatalf("policy %s: %d fixtures, %v", p.ID, len(files), err)
+		}
+		for _, file := range files {
+			if compareFixture(t, engine, p, file) {
+				compared++
+			}
+		}
+	}
+	if compared < 20 {
+		t.Errorf("%d fixtures were compared: that is too few to mean anything", compared)
+	}
+}
+
+var want = regexp.MustCompile(`# want "`)
+
+func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, file string) bool {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var request struct{ Operation, Resource, Namespace, Name string }
+	var objects []*unstructured.Unstructured
+	f := &source.File{Name: file, Path: file}
+	s := &set{run: &run{engine: func() (*policies.Engine, error) { return engine, nil }}}
+	var parsed []*source.Object
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	for { // the fixture's own documents are no objects
+		var value map[string]any
+		if decoder.Decode(&value) != nil {
+			break
+		}
+		if value["kind"] == "Request" {
+			for key, into := range map[string]*string{"operation": &request.Operation, "resource": &request.Resource, "namespace": &request.Namespace, "name": &request.Name} {
+				*into, _ = value[key].(string)
+			}
+		} else if value["kind"] == "Cluster" {
+			objects = append(objects, &unstructured.Unstructured{Object: value})
+		}
+	}
+	if request.Operation != "CREATE" {
+		return false
+	}
+	f.Read(func(c source.Contents) { parsed = append(parsed, c.Objects...) })
+	a := &asker{set: s, engine: engine, index: map[policies.Object]*subject{}}
+	for _, o := range parsed {
+		value, err := o.Value()
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &unstructured.Unstructured{Object: value}
+		if u.GroupVersionKind().Group == "termguard.dev" {
+			continue
+		}
+		objects = append(objects, u)
+		sub := &subject{Object: o, object: u, resource: cluster.Resources(objects)[u.GroupVersionKind()]}
+		a.index[sub.id()] = sub
+	}
+	world, err := cluster.FromObjects(cluster.Options{}, objects)
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	a.facts = &facts{set: world}
+	target := a.index[policies.Object{Resource: request.Resource, Namespace: request.Namespace, Name: request.Name}]
+	if target == nil {
+		t.Fatalf("%s: the request names no object of the fixture", file)
+	}
+
+	gr := schema.ParseGroupResource(request.Resource)
+	handler, err := engine.Evaluate(t.Context(), policies.Apply, map[string]any{
+		"request": map[string]any{
+			"uid": "u", "operation": "CREATE", "name": request.Name, "namespace": request.Namespace,
+			"resource": map[string]any{"group": gr.Group, "version": "v1", "resource": gr.Resource},
+			"object":   target.object.Object, "oldObject": nil,
+		},
+		"ownership": world.Ownership(target.object, gr, nil),
+	}, world)
+	if err != nil || len(handler.Errors) > 0 {
+		t.Fatalf("%s: %v %v", file, err, handler.Errors)
+	}
+	if err := a.evaluate(context.Background(), ApplyObject, policies.Apply, target, world.Ownership(target.object, gr, nil), a.facts); err != nil {
+		t.Fatal(err)
+	}
+	var linted []policies.Finding
+	lines := map[int]bool{}
+	for _, f := range s.findings {
+		linted = append(linted, f.Finding)
+		if f.Policy == p.ID {
+			lines[f.Place.Line] = true
+		}
+	}
+	if diff := cmp.Diff(handler.Findings, linted); diff != "" {
+		t.Errorf("%s: -handler, +lint:\n%s", file, diff)
+	}
+	wanted := map[int]bool{}
+	for i, line := range bytes.Split(text, []byte("\n")) {
+		if want.Match(line) {
+			wanted[i+1] = true
+		}
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(wanted)), slices.Sorted(maps.Keys(lines))); diff != "" {
+		t.Errorf("%s: lines of findings: -want, +got:\n%s", file, diff)
+	}
+	return true
+}
+
+// TestFastPath holds what is left out to finding the same: every question about
+// every object, and every node built, on all fixtures and manifests at hand.
+func TestFastPath(t *testing.T) {
+	paths := []string{"../policies", "../deploy", "../test/scenario/testdata", "testdata"}
+	if corpus := os.Getenv("TERMGUARD_CORPUS"); corpus != "" {
+		paths = append(paths, corpus)
+	}
+	paths = slices.DeleteFunc(paths, func(p string) bool { _, err := os.Stat(p); return err != nil })
+	fast, err := Run(t.Context(), Options{Paths: paths})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow, err := Run(t.Context(), Options{Paths: paths, everything: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(fast.Findings) < 30 {
+		t.Errorf("%d findings: too few to mean anything", len(fast.Findings))
+	}
+	for i := range slow.Findings { // the one line that is shown without what follows
+		slow.Findings[i].Place.Source = ""
+	}
+	for i := range fast.Findings {
+		fast.Findings[i].Place.Source = ""
+	}
+	if diff := cmp.Diff(slow, fast); diff != "" {
+		t.Errorf("-slow, +fast:\n%s", diff)
+	}
+}
