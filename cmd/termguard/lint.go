@@ -223,12 +223,26 @@ func (f *linting) plan(ctx context.Context, paths []string) (*plan, error) {
 	if p.settings.File != "" {
 		p.options.Exclude = append(settings.Rebase(p.settings.Exclude, filepath.Dir(p.settings.File), p.cwd), f.exclude...)
 	}
+	// What lint itself reads and writes is no manifest.
+	p.options.Exclude = append(p.options.Exclude, settings.FileName)
+	own := []string{f.baseline, f.snapshot}
+	for _, o := range p.outputs {
+		own = append(own, o.file)
+	}
+	for _, file := range own {
+		if file != "" {
+			p.options.Exclude = append(p.options.Exclude, "/"+globbed.Replace(p.relative(p.cwd, file)))
+		}
+	}
 	p.options.Policies = p.load
 	if f.changedSince != "" {
 		return p, p.findChanged(ctx, paths, f.changedSince)
 	}
 	return p, nil
 }
+
+// globbed escapes what patterns as in .gitignore take for more than itself.
+var globbed = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "{", `\{`)
 
 // readSettings finds the configuration and the policies; flags that are not set
 // take its values.

@@ -156,7 +156,7 @@ func (r *reader) any(n *yaml.Node, where string) any {
 		}
 	}
 	if err != nil {
-		r.errorf(n, "%s: %v", where, err)
+		r.errorf(n, "%s: %s", where, strings.TrimPrefix(err.Error(), "yaml: "))
 		return nil
 	}
 	return value
