@@ -209,8 +209,9 @@ func (w *rendered) webhook(ns, id string, v []int) {
 	ca := ""
 	if up {
 		add(`{apiVersion: v1, kind: Service, metadata: {name: %s, namespace: default}, spec: {ports: [{port: 443}]}}`, name)
+		add(`{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: %[1]s, namespace: default, labels: {kubernetes.io/service-name: %[1]s}}, addressType: IPv4, ports: [{port: 443}], endpoints: [{addresses: [192.0.2.1], conditions: {ready: true}}]}`, name)
 		w.webhooks = append(w.webhooks, Webhook{Service: "default/" + name})
-		w.after = append(w.after, "delete service -n default --ignore-not-found "+name)
+		w.after = append(w.after, "delete service,endpointslice -n default --ignore-not-found "+name)
 		ca = `, caBundle: "$CA"`
 	}
 	rule := []string{

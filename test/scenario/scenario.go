@@ -67,6 +67,8 @@ type Scenario struct {
 	Do []string `json:"do,omitempty"`
 
 	Objects string `json:"-"`
+	// Later are objects that need the live parts: they follow "--- # later".
+	Later string `json:"-"`
 }
 
 // Duration is a time.Duration as in "90s".
@@ -89,7 +91,15 @@ type Live struct {
 	APIs []API `json:"apis,omitempty"`
 	// Webhooks allow everything, from a Service, while it has endpoints; "$CA"
 	// among the objects is their caBundle.
-	Webhooks []Webhook `json:"webhooks,omitempty"`
+	// SampleAPIs run k8s.io/sample-apiserver behind a Service.
+	SampleAPIs []SampleAPI `json:"sampleAPIs,omitempty"`
+	Webhooks   []Webhook   `json:"webhooks,omitempty"`
+}
+
+// SampleAPI is k8s.io/sample-apiserver, for wardle.example.com.
+type SampleAPI struct {
+	Service string   `json:"service"` // NAMESPACE/NAME
+	Args    []string `json:"args,omitempty"`
 }
 
 // Webhook is a webhook that allows everything.
@@ -146,7 +156,8 @@ func Load(dir string) ([]Scenario, error) {
 func parse(name, text string) (Scenario, error) {
 	text = strings.ReplaceAll(text, "$NS", "s-"+name)
 	head, objects, _ := strings.Cut(text, "\n---\n")
-	s := Scenario{Name: name, Objects: objects}
+	objects, later, _ := strings.Cut(objects, "\n--- # later\n")
+	s := Scenario{Name: name, Objects: objects, Later: later}
 	if err := yaml.UnmarshalStrict([]byte(head), &s); err != nil {
 		return s, err
 	}
@@ -342,14 +353,8 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 		}
 		nodes[n.Name] = node
 	}
-	// A custom resource is not known before its definition is established.
-	var last error
-	err := g.Await(ctx, 30*time.Second, "the objects to be accepted", func(ctx context.Context) (bool, error) {
-		last = g.Apply(ctx, strings.ReplaceAll(s.Objects, "$CA", base64.StdEncoding.EncodeToString(g.CABundle())))
-		return last == nil, nil
-	})
-	if err != nil {
-		return fmt.Errorf("%w: %w", last, err)
+	if err := g.create(ctx, s.Objects); err != nil {
+		return err
 	}
 	for _, api := range s.Live.APIs {
 		gvr, _ := schema.ParseResourceArg(api.Resource)
@@ -361,9 +366,20 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 			return err
 		}
 	}
+	for _, api := range s.Live.SampleAPIs {
+		namespace, service, _ := strings.Cut(api.Service, "/")
+		if _, err := g.SampleAPIServer(ctx, namespace, service, api.Args...); err != nil {
+			return err
+		}
+	}
 	for _, hook := range s.Live.Webhooks {
 		namespace, service, _ := strings.Cut(hook.Service, "/")
 		if err := g.ServeEndpoints(ctx, namespace, service, lab.Allow()); err != nil {
+			return err
+		}
+	}
+	if s.Later != "" {
+		if err := g.create(ctx, s.Later); err != nil {
 			return err
 		}
 	}
@@ -410,6 +426,20 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 		if r, err := g.Kubectl(ctx, Words(command)...); err != nil || r.Code != 0 {
 			return fmt.Errorf("kubectl %s: %w: %s", command, err, r.Stderr)
 		}
+	}
+	return nil
+}
+
+// create applies objects. A custom resource is not known before its definition
+// is established.
+func (g *Guarded) create(ctx context.Context, objects string) error {
+	var last error
+	err := g.Await(ctx, 2*time.Minute, "the objects to be accepted", func(ctx context.Context) (bool, error) {
+		last = g.Apply(ctx, strings.ReplaceAll(objects, "$CA", base64.StdEncoding.EncodeToString(g.CABundle())))
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", last, err)
 	}
 	return nil
 }

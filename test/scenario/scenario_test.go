@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"flag"
 	"os"
 	"strings"
 	"sync"
@@ -69,8 +70,8 @@ func TestScenarios(t *testing.T) {
 		var settingUp sync.WaitGroup
 		for _, s := range scenarios {
 			if !s.Exclusive {
-				settingUp.Add(1)
 				t.Run(s.Name, func(t *testing.T) {
+					settingUp.Add(1) // not before: -run may leave it out
 					t.Parallel()
 					done := sync.OnceFunc(settingUp.Done)
 					t.Cleanup(done)
@@ -117,4 +118,13 @@ func TestWarnings(t *testing.T) {
 	if diff := cmp.Diff([]string{"will hang: x"}, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
+}
+
+// TestMain lets all scenarios run side by side: each waits until all are set up.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "256"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
 }
