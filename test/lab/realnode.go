@@ -37,7 +37,8 @@ const Image = "lab.local/busybox:1"
 // Only its cgroups are left to remove (watchdog).
 type RealNode struct {
 	Name string
-	// Dir holds the file systems, in the folders kubelet and containerd.
+	// Dir holds the file systems, in the folders kubelet and containerd. There are
+	// sockets in it, so its path must be short (108 characters with theirs).
 	Dir string
 
 	lab     *Lab
@@ -99,7 +100,7 @@ func (l *Lab) StartRealNode(ctx context.Context, name string) (*RealNode, error)
 	if err != nil {
 		return nil, err
 	}
-	n := &RealNode{Name: name, Dir: filepath.Join(l.dir, "node-"+name), lab: l, runtime: programs}
+	n := &RealNode{Name: name, Dir: filepath.Join(l.dir, name), lab: l, runtime: programs}
 	if err := os.Mkdir(n.Dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -314,6 +315,14 @@ func (n *RealNode) StartKubelet(context.Context) (err error) {
 		"--root-dir", filepath.Join(n.Dir, "kubelet"), "--cert-dir", filepath.Join(n.Dir, "kubelet", "pki"))
 	n.Kubelet, err = n.start("kubelet-"+n.Name, cmd)
 	return err
+}
+
+// StartCSIDriver starts a CSI driver on the node: its volumes are ephemeral. It is
+// registered with the kubelet, and in the CSINode, a moment later. Killed, it
+// leaves its sockets behind, as a driver does whose pod is killed.
+func (n *RealNode) StartCSIDriver(name string) (*Process, error) {
+	return n.start("csi-"+name+"-"+n.Name, exec.Command(filepath.Join(n.lab.bin, "csidriver"),
+		"-name", name, "-node", n.Name, "-kubelet", filepath.Join(n.Dir, "kubelet")))
 }
 
 func (n *RealNode) start(name string, cmd *exec.Cmd) (*Process, error) {

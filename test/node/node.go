@@ -44,6 +44,8 @@ type Scenario struct {
 	Pod string `json:"pod,omitempty"`
 	// Unready says that the pod never runs: nothing is waited for.
 	Unready bool `json:"unready,omitempty"`
+	// First are steps before the objects are created.
+	First []Step `json:"first,omitempty"`
 	// Before are the faults, before termguard is asked.
 	Before []Step `json:"before,omitempty"`
 	// Delete is what kubectl delete is called with. Defaults to "pod p".
@@ -74,7 +76,11 @@ type Scenario struct {
 	Incurable string `json:"incurable,omitempty"`
 
 	Objects string `json:"-"`
+	text    string
 }
+
+// Again is the same scenario by another name, with a namespace of its own.
+func (s Scenario) Again() (Scenario, error) { return Parse(s.Name+"-again", s.text) }
 
 // Step is one thing to do; exactly one of its fields is set.
 type Step struct {
@@ -88,16 +94,19 @@ type Step struct {
 	// Kubelet and Containerd are signals for the two: stop, cont or kill; or start.
 	Kubelet    string `json:"kubelet,omitempty"`
 	Containerd string `json:"containerd,omitempty"`
+	// CSIDriver is the same for the CSI driver csi.lab.test.
+	CSIDriver string `json:"csiDriver,omitempty"`
 	// Ready is the status that the node's Ready condition is to come to.
 	Ready string `json:"ready,omitempty"`
 }
 
 // Parse reads a scenario from its file.
 func Parse(name, text string) (Scenario, error) {
+	original := text
 	text = strings.NewReplacer("$NS", "n-"+name, "$IMAGE", lab.Image,
 		"$ON", "nodeName: $NODE, hostNetwork: true, automountServiceAccountToken: false").Replace(text)
 	head, objects, _ := strings.Cut(text, "\n---\n")
-	s := Scenario{Name: name, Objects: objects, Pod: "p", Delete: "pod p"}
+	s := Scenario{Name: name, Objects: objects, text: original, Pod: "p", Delete: "pod p"}
 	if err := yaml.UnmarshalStrict([]byte(head), &s); err != nil {
 		return s, err
 	}
@@ -167,8 +176,9 @@ func (r report) says(pattern string) bool {
 type player struct {
 	*scenario.Guarded
 	Scenario
-	node *lab.RealNode
-	env  []string // of scripts
+	node   *lab.RealNode
+	driver *lab.Process
+	env    []string // of scripts
 	// grace is the pod's grace period.
 	grace time.Duration
 }
@@ -276,6 +286,9 @@ func (p *player) words(verb, flag, rest string) []string {
 }
 
 func (p *player) setUp(ctx context.Context) error {
+	if err := p.do(ctx, p.First); err != nil {
+		return err
+	}
 	objects := "{apiVersion: v1, kind: Namespace, metadata: {name: n-" + p.Name + "}}\n---\n" + strings.ReplaceAll(p.Objects, "$NODE", p.node.Name)
 	// Pods are refused before the namespace has its service account.
 	var last error
@@ -358,6 +371,10 @@ func (p *player) do(ctx context.Context, steps []Step) error {
 			err = p.node.StartContainerd(ctx)
 		case s.Containerd != "":
 			err = signal(p.node.Containerd, s.Containerd)
+		case s.CSIDriver == "start":
+			p.driver, err = p.node.StartCSIDriver("csi.lab.test")
+		case s.CSIDriver != "":
+			err = signal(p.driver, s.CSIDriver)
 		case s.Ready != "":
 			err = p.node.AwaitReady(ctx, corev1.ConditionStatus(s.Ready))
 		default:
