@@ -38,7 +38,6 @@ type linting struct {
 	baseline      string
 	writeBaseline bool
 	changedSince  string
-	render        bool
 	explain       string
 
 	stdin          io.Reader
@@ -83,7 +82,6 @@ that could not be read, wrong usage, or an internal error.`,
 	flags.StringVar(&f.failOn, "fail-on", "", "least `SEVERITY` that makes the exit code 1: high, medium, low, info or never (default: low)")
 	flags.StringVar(&f.snapshot, "snapshot", "", "facts of the cluster that the manifests are for: a `FILE` written by termguard snapshot")
 	flags.StringVar(&f.version, "kubernetes-version", "", "`VERSION` of the API server that the manifests are for (default: that of the snapshot)")
-	flags.BoolVar(&f.render, "render", false, "render Helm charts and kustomizations in folders with helm, kustomize or kubectl from PATH")
 	flags.StringVar(&f.baseline, "baseline", "", "leave out the findings that this `FILE` knows")
 	flags.BoolVar(&f.writeBaseline, "write-baseline", false, "write the findings of this run to the --baseline file")
 	flags.StringVar(&f.changedSince, "changed-since", "", "ask only about files that changed since the branch, tag or commit `REF`, by git")
@@ -216,7 +214,7 @@ func (f *linting) plan(ctx context.Context, paths []string) (*plan, error) {
 		return nil, err
 	}
 	p.options = lint.Options{
-		Paths: paths, Stdin: f.stdin, Dir: p.cwd, Exclude: f.exclude, Render: f.render,
+		Paths: paths, Stdin: f.stdin, Dir: p.cwd, Exclude: f.exclude,
 		Snapshot: f.snapshot, KubernetesVersion: version,
 		Params: p.settings.Params, Off: p.off, Owners: p.settings.FinalizerOwners, Catalog: p.settings.Catalog,
 	}
