@@ -11,7 +11,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build components demo test unit rego e2e test-node check quick fmt vet staticcheck regal generated fuzz docs golden bench new-policy hooks clean
+.PHONY: help build components demo test unit rego e2e test-node check quick fmt vet staticcheck regal generated fuzz docs golden bench bench-lint new-policy hooks clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ generated: docs ## Fail if a generated file is not current
 bench: build components ## Print benchmarks: beside a no-op webhook, and by size of the cluster (OBJECTS=10000)
 	go test -run '^$$' -bench . ./policies ./webhook
 	cd test && go run ./cmd/bench -objects $(OBJECTS)
+
+bench-lint: build ## Print lint beside conftest, kube-score and gator (CORPUS=archive or folder of manifests)
+	cd test && go run ./cmd/bench-lint -termguard $(CURDIR)/bin/termguard $(if $(CORPUS),-corpus $(abspath $(CORPUS)))
 
 new-policy: ## Scaffold a policy that passes at once: make new-policy ID=some-id
 	go run ./policies/internal/newpolicy $(ID)

@@ -245,3 +245,9 @@ func scopesOf(objects []*unstructured.Unstructured) map[schema.GroupKind]string 
 func Resources(objects []*unstructured.Unstructured) map[schema.GroupVersionKind]Resource {
 	return resourcesOf(objects)
 }
+
+// Reduces tells whether the facts hold more of the objects of a resource than
+// their metadata.
+func Reduces(res Resource) bool {
+	return slices.ContainsFunc(typed, func(t Resource) bool { return t.GroupResource() == res.GroupResource() })
+}

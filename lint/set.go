@@ -26,10 +26,10 @@ type set struct {
 	loaded  int // bytes of text that are held
 }
 
-// maxLoaded bounds the text that a set holds while it is linted, with some ten
+// maxLoaded bounds the text that a set holds while it is linted, with some fifty
 // times as much for what is parsed of it: what is beyond is read again when it
 // is asked about.
-const maxLoaded = 1 << 20
+const maxLoaded = 64 << 10
 
 func (s *set) lint(ctx context.Context) error {
 	only := s.run.options.Only
@@ -111,32 +111,23 @@ type subject struct {
 	object   *unstructured.Unstructured // as it would be in the cluster
 	resource cluster.Resource
 	implied  bool // the manifests name it, and do not hold it
+	whole    bool // more than its metadata is read
+	trimmed  bool // and is to be read again
 }
 
 func (s *set) ask(ctx context.Context) error {
+	engine, err := s.run.engine()
+	if err != nil {
+		return err
+	}
+	read := s.reads(engine)
 	var subjects []*subject
 	var objects []*unstructured.Unstructured
 	for _, o := range s.objects {
-		if err := o.Load(); err != nil {
-			s.problem(o, err.Error())
-			continue
+		sub := s.subject(o, read)
+		if sub != nil {
+			subjects, objects = append(subjects, sub), append(objects, sub.object)
 		}
-		value, err := o.Value()
-		if err != nil {
-			s.problem(o, err.Error())
-			continue
-		}
-		if !wellFormed(value) {
-			continue
-		}
-		u := &unstructured.Unstructured{Object: value}
-		if incomplete(u) {
-			s.notes.incomplete = append(s.notes.incomplete, u.GetName())
-		}
-		if u.GroupVersionKind().Group == "termguard.dev" {
-			continue // documents of ours, as in fixtures
-		}
-		subjects, objects = append(subjects, &subject{Object: o, object: u}), append(objects, u)
 	}
 	snapshot, err := s.run.snapshot()
 	if err != nil {
@@ -146,15 +137,14 @@ func (s *set) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	engine, err := s.run.engine()
-	if err != nil {
-		return err
-	}
 	resources := cluster.Resources(objects)
 	a := &asker{set: s, engine: engine, facts: &facts{set: world, snapshot: snapshot}, index: map[policies.Object]*subject{}}
 	for _, sub := range subjects {
 		sub.resource = resources[sub.object.GroupVersionKind()]
 		a.index[sub.id()] = sub
+		if s.loaded > maxLoaded {
+			sub.trim()
+		}
 	}
 	for _, sub := range append(subjects, a.implied(subjects)...) {
 		if err := a.ask(ctx, sub); err != nil {
@@ -162,6 +152,83 @@ func (s *set) ask(ctx context.Context) error {
 		}
 	}
 	s.findings = distinct(s.findings)
+	return nil
+}
+
+// reads tells of which resources more than the metadata is read, by policies or
+// for the facts.
+func (s *set) reads(engine *policies.Engine) func(*unstructured.Unstructured) bool {
+	all := s.run.options.everything
+	spoken := map[string]bool{}
+	for _, p := range engine.Policies() {
+		all = all || len(p.Resources) == 0 && len(p.Needs) == 0
+		for _, resource := range p.Resources {
+			spoken[resource] = true
+		}
+	}
+	return func(u *unstructured.Unstructured) bool {
+		res := cluster.Resources([]*unstructured.Unstructured{u})[u.GroupVersionKind()]
+		return all || spoken[res.String()] || cluster.Reduces(res)
+	}
+}
+
+// subject reads an object, as much of it as is asked for; nil if it is none.
+func (s *set) subject(o *source.Object, read func(*unstructured.Unstructured) bool) *subject {
+	if err := o.Load(); err != nil {
+		s.problem(o, err.Error())
+		return nil
+	}
+	defer func() {
+		if s.loaded > maxLoaded {
+			o.Release()
+		}
+	}()
+	about := &unstructured.Unstructured{Object: map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind}}
+	if about.GroupVersionKind().Group == "termguard.dev" {
+		return nil // documents of ours, as in fixtures
+	}
+	keys := []string{"apiVersion", "kind", "metadata"}
+	whole := read(about)
+	if whole {
+		keys = nil
+	}
+	value, err := o.Value(keys...)
+	if err != nil {
+		s.problem(o, err.Error())
+		return nil
+	}
+	if !wellFormed(value) {
+		return nil
+	}
+	u := &unstructured.Unstructured{Object: value}
+	if incomplete(u) {
+		s.notes.incomplete = append(s.notes.incomplete, u.GetName())
+	}
+	return &subject{Object: o, object: u, whole: whole}
+}
+
+// trim forgets all of an object but its metadata; complete reads it again.
+func (sub *subject) trim() {
+	if sub.whole {
+		sub.trimmed = true
+		sub.object.Object = map[string]any{"apiVersion": sub.APIVersion, "kind": sub.Kind, "metadata": sub.object.Object["metadata"]}
+	}
+}
+
+func (sub *subject) complete() error {
+	if !sub.trimmed {
+		return nil
+	}
+	if err := sub.Load(); err != nil {
+		return err
+	}
+	defer sub.Release()
+	value, err := sub.Value()
+	if err != nil {
+		return err
+	}
+	value["metadata"] = sub.object.Object["metadata"]
+	sub.object.Object, sub.trimmed = value, false
 	return nil
 }
 
@@ -251,6 +318,10 @@ func wellFormed(value map[string]any) bool {
 }
 
 func (s *set) problem(o *source.Object, message string) {
+	if err := o.Load(); err != nil {
+		s.problems = append(s.problems, Problem{Place: Place{File: o.File.Name, Line: o.From, Column: 1}, Message: message})
+		return
+	}
 	p, _ := o.Find("")
 	s.problems = append(s.problems, Problem{Place: placed(o.File, p, o.Source()), Message: message})
 }
@@ -271,6 +342,13 @@ type asker struct {
 func (a *asker) ask(ctx context.Context, sub *subject) error {
 	if !a.set.asked(sub.File) || quiet(sub.Object) {
 		return nil
+	}
+	if sub.trimmed {
+		if err := sub.complete(); err != nil {
+			a.set.problem(sub.Object, err.Error())
+			return nil
+		}
+		defer sub.trim()
 	}
 	var spec []string
 	isNamespace := sub.resource.String() == "namespaces"
@@ -390,6 +468,9 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 		at = sub
 	}
 	p, _ := at.Find(field)
+	if at.trimmed || sub.trimmed || a.set.loaded > maxLoaded {
+		at.Release()
+	}
 	a.set.findings = append(a.set.findings, Finding{
 		Finding: f, Question: question, Target: sub.id(), Object: at.id(), Place: placed(at.File, p, at.Source()),
 	})

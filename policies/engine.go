@@ -88,6 +88,11 @@ func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, e
 	return e, nil
 }
 
+// Policies are those that are asked.
+func (e *Engine) Policies() []Policy {
+	return slices.DeleteFunc(e.set.Policies(), func(p Policy) bool { return e.options.Off[p.ID] })
+}
+
 // answer is the variable of a query that holds the sets of every policy.
 const answer = "answer"
 

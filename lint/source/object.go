@@ -78,10 +78,24 @@ type Object struct {
 	node *yaml.Node
 }
 
-// Value is the object as the API server would read it.
-func (o *Object) Value() (map[string]any, error) {
+// Value is the object as the API server would read it: all of it, or just the
+// given keys.
+func (o *Object) Value(keys ...string) (map[string]any, error) {
 	m := map[string]any{}
-	return m, newExpander().fill(m, o.node, false)
+	e := newExpander()
+	if len(keys) == 0 {
+		return m, e.fill(m, o.node, false)
+	}
+	for _, key := range keys {
+		if _, node := step(o.node, key); node != nil {
+			value, err := e.value(node)
+			if err != nil {
+				return nil, err
+			}
+			m[key] = value
+		}
+	}
+	return m, nil
 }
 
 // Find returns the position of a field, as in "spec.finalizers[1]" or

@@ -17,6 +17,7 @@
 #   id: apiservice-backend-removed
 #   severity: high
 #   triggers: [delete]
+#   needs: [data.cluster.apiservices]
 #   remedy: >-
 #     Delete the APIService first: that removes no data, and what stays of its
 #     software goes with the namespace. If it is too late, delete it then, and every

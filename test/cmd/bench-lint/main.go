@@ -1,0 +1,314 @@
+// Command bench-lint measures termguard lint beside conftest, kube-score and
+// gator, on the same files and with rules of the same kind, and beside the floor
+// of only parsing them: time, processor time and memory, in one run.
+package main
+
+import (
+	"context"
+	_ "embed"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func main() {
+	var b bench
+	flag.StringVar(&b.corpus, "corpus", "", "folder, or archive that tar can read, of manifests; without it, ordinary shapes are made")
+	flag.StringVar(&b.termguard, "termguard", "../bin/termguard", "binary that is measured")
+	flag.StringVar(&b.tools, "tools", "tools", "folder with the modules of the peers")
+	flag.IntVar(&b.rounds, "rounds", 5, "runs of each; the fastest counts")
+	floor := flag.String("floor", "", "only parse the files below this folder, as the floor is measured")
+	flag.Parse()
+	if *floor != "" {
+		fmt.Println(parse(*floor))
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := b.run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench-lint:", err)
+		os.Exit(1)
+	}
+}
+
+type bench struct {
+	corpus, termguard, tools string
+	rounds                   int
+	dir                      string // for all that is made here
+	table                    *tabwriter.Writer
+}
+
+func (b *bench) run(ctx context.Context) error {
+	var err error
+	if b.dir, err = os.MkdirTemp("", "bench-lint-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.dir)
+	if b.termguard, err = filepath.Abs(b.termguard); err != nil {
+		return err
+	}
+	files := filepath.Join(b.dir, "files")
+	if err := b.collect(ctx, files); err != nil {
+		return err
+	}
+	peers, err := b.peers(ctx)
+	if err != nil {
+		return err
+	}
+	all, size, documents := census(files)
+	fmt.Printf("%d files, %d documents, %.1f MB; the fastest of %d runs each\n\n", len(all), documents, float64(size)/1e6, b.rounds)
+	b.table = tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(b.table, "what\ttime\tprocessor\tmemory\tdocuments/s\tbeside termguard")
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	var ours time.Duration
+	for _, c := range []command{
+		{"termguard lint", []string{b.termguard, "lint", "-o", "json", files}},
+		{"floor: parse with yaml/v3, one thread", []string{self, "-floor", files}},
+		{"conftest", append([]string{peers["conftest"], "test", "--parser", "yaml", "-o", "json", "-p", filepath.Join(b.dir, "rego")}, files)},
+		{"kube-score", append([]string{peers["kube-score"], "score", "-o", "json"}, all...)},
+		{"gator", []string{peers["gator"], "test", "-o", "json", "-f", filepath.Join(b.dir, "gator"), "-f", files}},
+	} {
+		used, err := b.measure(ctx, c)
+		if err != nil {
+			return err
+		}
+		if ours == 0 {
+			ours = used.wall
+		}
+		b.print(c.name, used, documents, fmt.Sprintf("%.1f ×", float64(used.wall)/float64(ours)))
+	}
+	if err := b.growth(ctx, files); err != nil {
+		return err
+	}
+	return b.table.Flush()
+}
+
+// growth measures what more input costs, and what a run costs that has next to
+// none.
+func (b *bench) growth(ctx context.Context, files string) error {
+	fmt.Fprintln(b.table, "\t\t\t\t\t")
+	one := filepath.Join(b.dir, "one")
+	if err := write(filepath.Join(one, "a.yaml"), deployment("a")); err != nil {
+		return err
+	}
+	four := filepath.Join(b.dir, "four")
+	for i := range 4 {
+		if err := os.CopyFS(filepath.Join(four, fmt.Sprint(i)), os.DirFS(files)); err != nil {
+			return err
+		}
+	}
+	crds := filepath.Join(b.dir, "crds", "all.yaml")
+	var text strings.Builder
+	for i := 0; text.Len() < 100e6; i++ {
+		text.WriteString("---\n" + definition(fmt.Sprintf("thing%d", i), 4000))
+	}
+	if err := write(crds, text.String()); err != nil {
+		return err
+	}
+	for _, c := range []command{
+		{"termguard lint, one Deployment", []string{b.termguard, "lint", "-o", "json", one}},
+		{"termguard lint, the files four times", []string{b.termguard, "lint", "-o", "json", four}},
+		{"termguard lint, 100 MB of CRDs in one file", []string{b.termguard, "lint", "-o", "json", crds}},
+	} {
+		used, err := b.measure(ctx, c)
+		if err != nil {
+			return err
+		}
+		b.print(c.name, used, 0, "")
+	}
+	return nil
+}
+
+type command struct {
+	name string
+	args []string
+}
+
+type usage struct {
+	wall, cpu time.Duration
+	memory    int64 // bytes, at most
+}
+
+// measure runs a command several times. That it finds something is no error.
+func (b *bench) measure(ctx context.Context, c command) (usage, error) {
+	var best usage
+	for i := range b.rounds {
+		cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		start := time.Now()
+		err := cmd.Run()
+		wall := time.Since(start)
+		if code := cmd.ProcessState.ExitCode(); err != nil && code != 1 && !(code == 2 && strings.HasSuffix(c.args[0], "termguard")) {
+			return usage{}, fmt.Errorf("%s: %w: %.500s", c.name, err, stderr.String())
+		}
+		rusage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+		if !ok {
+			return usage{}, fmt.Errorf("%s: this system does not tell what a process used", c.name)
+		}
+		used := usage{wall, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), rusage.Maxrss * 1024}
+		if i == 0 || used.wall < best.wall {
+			used.memory = max(used.memory, best.memory)
+			best = used
+		}
+		best.memory = max(best.memory, used.memory)
+	}
+	return best, nil
+}
+
+func (b *bench) print(name string, used usage, documents int, beside string) {
+	rate := ""
+	if documents > 0 {
+		rate = fmt.Sprintf("%.0f", float64(documents)/used.wall.Seconds())
+	}
+	fmt.Fprintf(b.table, "%s\t%v\t%v\t%d MB\t%s\t%s\n", name, used.wall.Round(time.Millisecond), used.cpu.Round(time.Millisecond), used.memory>>20, rate, beside)
+}
+
+var (
+	//go:embed rules.rego
+	conftestRules string
+	//go:embed gator.yaml
+	gatorRules string
+)
+
+// peers builds the other linters, each with rules that look at pods, webhooks
+// and finalizers, as ours do.
+func (b *bench) peers(ctx context.Context) (map[string]string, error) {
+	if err := write(filepath.Join(b.dir, "rego", "rules.rego"), conftestRules); err != nil {
+		return nil, err
+	}
+	if err := write(filepath.Join(b.dir, "gator", "rules.yaml"), gatorRules); err != nil {
+		return nil, err
+	}
+	built := map[string]string{}
+	for name, pkg := range map[string]string{
+		"conftest":   "github.com/open-policy-agent/conftest",
+		"kube-score": "github.com/zegl/kube-score/cmd/kube-score",
+		"gator":      "github.com/open-policy-agent/gatekeeper/v3/cmd/gator",
+	} {
+		built[name] = filepath.Join(b.dir, "bin", name)
+		fmt.Fprintf(os.Stderr, "building %s …\n", name)
+		cmd := exec.CommandContext(ctx, "go", "build", "-o", built[name], pkg)
+		cmd.Dir = filepath.Join(b.tools, name)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("build %s: %w: %s", name, err, out)
+		}
+	}
+	return built, nil
+}
+
+// collect puts the manifests that every peer can read into a folder: on others
+// most of them stop.
+func (b *bench) collect(ctx context.Context, into string) error {
+	if b.corpus == "" {
+		return generate(into)
+	}
+	from := b.corpus
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		from = filepath.Join(b.dir, "archive")
+		if err := os.Mkdir(from, 0o755); err != nil {
+			return err
+		}
+		if out, err := exec.CommandContext(ctx, "tar", "-xf", b.corpus, "-C", from).CombinedOutput(); err != nil {
+			return fmt.Errorf("unpack %s: %w: %s", b.corpus, err, out)
+		}
+	}
+	return filepath.WalkDir(from, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)) {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil || !readable(string(text)) {
+			return err
+		}
+		relative, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		return write(filepath.Join(into, relative), string(text))
+	})
+}
+
+// readable tells whether all documents of a file are Kubernetes objects in YAML.
+func readable(text string) bool {
+	decoder := yaml.NewDecoder(strings.NewReader(text))
+	found := false
+	for {
+		var object struct {
+			APIVersion, Kind string
+			Metadata         struct{ Name string }
+		}
+		var any map[string]any
+		var node yaml.Node
+		if err := decoder.Decode(&node); err != nil {
+			return found && err.Error() == "EOF"
+		}
+		if node.Decode(&any) != nil || node.Decode(&object) != nil {
+			return false
+		}
+		if version, _ := any["apiVersion"].(string); version == "" || object.Kind == "" || object.Metadata.Name == "" {
+			return false
+		}
+		found = true
+	}
+}
+
+func census(dir string) (files []string, size int64, documents int) {
+	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			files = append(files, path)
+			if text, err := os.ReadFile(path); err == nil {
+				size += int64(len(text))
+				documents += strings.Count("\n"+string(text), "\napiVersion:")
+			}
+		}
+		return nil
+	})
+	return files, size, documents
+}
+
+// parse is the floor: every document of every file as nodes.
+func parse(dir string) (documents int) {
+	files, _, _ := census(dir)
+	for _, path := range files {
+		in, err := os.Open(path)
+		if err != nil {
+			continue
+		}
+		decoder := yaml.NewDecoder(in)
+		for {
+			var node yaml.Node
+			if decoder.Decode(&node) != nil {
+				break
+			}
+			documents++
+		}
+		in.Close()
+	}
+	return documents
+}
+
+func write(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(text), 0o600)
+}
