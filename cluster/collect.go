@@ -2,9 +2,11 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -25,7 +27,12 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 	for group, err := range lost {
 		world.SetUnseen(unknownResources(group), UnseenDiscovery, err.Error())
 	}
+	core, err := typedcorev1.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect for what was learned: %w", err)
+	}
 	var listing sync.WaitGroup
+	listing.Go(func() { world.Recall(ctx, core, HomeNamespace, log) })
 	for name, want := range wanted {
 		f := &feed{Resource: want.Resource, source: l.source(want.Resource, namespace)}
 		l.feeds[name] = f

@@ -57,6 +57,11 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	}
 	for _, obj := range objects {
 		gvk := obj.GroupVersionKind()
+		if gvk.Kind == "ConfigMap" && obj.GetName() == LearnedConfigMap {
+			if err := w.recall(obj); err != nil {
+				return nil, err
+			}
+		}
 		if gvk.GroupVersion().String() == apiVersion {
 			if gvk.Kind == "Cluster" {
 				if err := decode(obj, &about); err != nil {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -119,6 +120,9 @@ type judgement struct {
 	evidence []string
 	// workloads are those that run what removes the finalizer, as far as known.
 	workloads []workload
+	// circumstantial is set where nothing but permissions ties the owner to the
+	// finalizer: any other source outweighs it.
+	circumstantial bool
 }
 
 func (j judgement) facts() map[string]any {
@@ -138,9 +142,9 @@ func (j judgement) facts() map[string]any {
 }
 
 // judge tells who removes a finalizer, from what is known now. Strongest first:
-// what is declared, what runs in the control plane, the workloads that the
-// catalog names, the field manager that wrote the finalizer, who may update the
-// resource, and which API groups are served.
+// what is declared, what runs in the control plane, who was seen to remove it,
+// the workloads that the catalog names, the field manager that wrote the
+// finalizer, who may update the resource, and which API groups are served.
 func (w *World) judge(key verdictKey, e evidence) map[string]any {
 	return w.judgement(key, e).facts()
 }
@@ -158,7 +162,16 @@ func (w *World) judgement(key verdictKey, e evidence) judgement {
 	if catalogued && builtIn(entry) {
 		return j.is(Alive, true, "it is built into the %s", entry.Component)
 	}
+	seen := w.witness(key)
+	if seen.alive != "" {
+		j.owner, j.workloads = cmp.Or(j.owner, seen.owner), w.workloadsUnder(seen.account)
+		return j.is(Alive, true, "%s", seen.alive)
+	}
+	return w.weigh(seen, j, w.surmise(key, e, entry, catalogued, j))
+}
 
+// surmise tells who removes a finalizer that nobody was seen to remove.
+func (w *World) surmise(key verdictKey, e evidence, entry catalog.Entry, catalogued bool, j judgement) judgement {
 	found := w.matching(entry)
 	for _, wl := range found {
 		if wl.ready > 0 {
@@ -204,7 +217,7 @@ func (w *World) judgement(key verdictKey, e evidence) judgement {
 			if j.owner == "" {
 				j.owner = "controller under service account " + controllers[0]
 			}
-			j.workloads = w.workloadsUnder(controllers[0])
+			j.workloads, j.circumstantial = w.workloadsUnder(controllers[0]), true
 			return j.is(Alive, true, "service account %s may update %s and its status, and pod %s is ready under it",
 				controllers[0], key.resource, w.readyUnder(w.accounts[controllers[0]]))
 		}
@@ -220,6 +233,7 @@ func (w *World) judgement(key verdictKey, e evidence) judgement {
 		return w.judgeDown(j, found)
 	}
 	if len(live) > 0 && (custom || !catalogued) {
+		j.circumstantial = true
 		return j.is(Unknown, false, "%s may update %s: whether one of them removes the finalizer, the cluster does not tell", accounts(live), key.resource)
 	}
 	if catalogued && entry.CRDGroup != "" && !w.served(entry.CRDGroup) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/learned"
 )
 
 // Options configure a World. The zero value works.
@@ -82,6 +83,7 @@ type World struct {
 	leavingDirty    map[leavingGroup]bool // since the last Settle
 	symptoms        symptoms
 	storage         storage
+	learned         learned.Memory
 
 	ownersDirty, grantsDirty, hooksDirty bool
 }

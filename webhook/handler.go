@@ -65,6 +65,9 @@ type Options struct {
 	// Recorder tells the world of deletions that were let through by
 	// annotation. Defaults to nobody.
 	Recorder Recorder
+	// Learner is told of requests that take finalizers from objects that are
+	// being deleted. Defaults to nobody.
+	Learner Learner
 	// Registry takes the metrics. Defaults to one of its own.
 	Registry prometheus.Registerer
 	// Log defaults to slog.Default().
@@ -80,6 +83,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Recorder == nil {
 		o.Recorder = discard{}
+	}
+	if o.Learner == nil {
+		o.Learner = unteachable{}
 	}
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
@@ -178,6 +184,9 @@ func (h *Handler) review(ctx context.Context, rv review, started time.Time) (ans
 		return h.allowUnchecked(c.reason, c.err)
 	}
 	answer, how = h.decide(r, c)
+	if removal, ok := removalOf(r); ok && answer.Allowed {
+		h.options.Learner.Saw(removal)
+	}
 	return answer
 }
 

@@ -47,6 +47,7 @@ type serving struct {
 	source             *certs.Source
 	stopEvents         func()
 	recorder           webhook.Recorder
+	learner            *cluster.Learner
 }
 
 func newWebhook() *cobra.Command {
@@ -94,6 +95,7 @@ func (s *serving) run(ctx context.Context) error {
 	running.Go(func() { s.live.Run(background) })
 	running.Go(func() { s.source.Run(background) })
 	running.Go(func() { s.awaitFacts(background) })
+	running.Go(func() { s.learner.Run(background) })
 	defer func() {
 		stop()
 		s.stopEvents()
@@ -151,6 +153,11 @@ func (s *serving) prepare(ctx context.Context) (*webhook.Handler, error) {
 	if err := s.prepareEvents(); err != nil {
 		return nil, err
 	}
+	core, err := typedcorev1.NewForConfig(s.cluster)
+	if err != nil {
+		return nil, fmt.Errorf("connect for what is learned: %w", err)
+	}
+	s.learner = cluster.NewLearner(s.world, core, s.certs.Namespace, s.log)
 	s.registry = prometheus.NewRegistry()
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return webhook.NewHandler(webhook.Options{
@@ -161,6 +168,7 @@ func (s *serving) prepare(ctx context.Context) (*webhook.Handler, error) {
 		Deadline:        s.deadline,
 		ShowObjectNames: s.showNames,
 		Recorder:        s.recorder,
+		Learner:         s.learner,
 		Registry:        s.registry,
 		Log:             s.log,
 	}), nil

@@ -1,0 +1,340 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/termguard/termguard/cluster/learned"
+)
+
+// HomeNamespace is where termguard usually runs.
+const HomeNamespace = "termguard-system"
+
+// LearnedConfigMap is the ConfigMap that keeps what was learned, and learnedKey
+// the key in it.
+const (
+	LearnedConfigMap = "termguard-learned"
+	learnedKey       = "learned.json"
+)
+
+const (
+	// confirmInterval is how often the facts are asked whether a removal came
+	// true, and confirmWithin how long they may take to show it.
+	confirmInterval = time.Second
+	confirmWithin   = 30 * time.Second
+	// mergeInterval is how often the ConfigMap is read, and written if there is
+	// something new.
+	mergeInterval = time.Minute
+	// maxRemovals bounds the removals that wait to be confirmed.
+	maxRemovals = 1000
+)
+
+// Removal is a request that takes finalizers from an object that is being
+// deleted.
+type Removal struct {
+	Resource   schema.GroupResource
+	Namespace  string // "" for what is in none
+	Name       string
+	UID        types.UID
+	Finalizers []string // that it takes
+	// User is who asks, and Groups those that it is in; Pod is set where the
+	// user's token is bound to a pod.
+	User   string
+	Groups []string
+	Pod    bool
+	// Manager is the field manager that the request names.
+	Manager string
+}
+
+// teaches tells whether a removal tells who owns a finalizer. A person who
+// forces one off with kubectl, or with the rights to do anything, does not.
+func (r Removal) teaches() bool {
+	return r.User != "" && !slices.Contains(r.Groups, "system:masters") && !byHand(r.Manager)
+}
+
+// byHand tells whether a field manager is a kubectl: "kubectl-edit",
+// "kubectl-patch", or "kubectl" of a server-side apply
+// (k8s.io/kubectl, pkg/cmd).
+func byHand(manager string) bool {
+	return manager == "kubectl" || strings.HasPrefix(manager, "kubectl-")
+}
+
+// Learner learns from requests who removes which finalizers, and keeps it in a
+// ConfigMap that all replicas share: each merges into it what it learned itself.
+// It is safe for concurrent use.
+type Learner struct {
+	world      *World
+	configMaps typedcorev1.ConfigMapInterface
+	log        *slog.Logger
+
+	mu      sync.Mutex
+	waiting map[lesson]sighting
+	news    learned.Memory // not written yet
+	known   learned.Memory // as written
+}
+
+// lesson is one finalizer on one object.
+type lesson struct {
+	uid       types.UID
+	finalizer string
+}
+
+// sighting is who removes it.
+type sighting struct {
+	Removal
+	at time.Time
+	// void is set where several ask for it: which of them removes it does not
+	// show.
+	void bool
+}
+
+// NewLearner returns a Learner for the facts in world that keeps what it learns
+// in a namespace.
+func NewLearner(world *World, client typedcorev1.ConfigMapsGetter, namespace string, log *slog.Logger) *Learner {
+	return &Learner{world: world, configMaps: client.ConfigMaps(namespace), log: log, waiting: map[lesson]sighting{}}
+}
+
+// Saw takes note of a removal that was let through. It comes true, or does not:
+// others may refuse it. It never blocks.
+func (l *Learner) Saw(r Removal) {
+	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, finalizer := range r.Finalizers {
+		if !l.world.Carries(r.Resource, key, finalizer) {
+			continue // whether it goes could not be told
+		}
+		at := lesson{r.UID, finalizer}
+		before, again := l.waiting[at]
+		if !again && len(l.waiting) >= maxRemovals {
+			continue // there will be others
+		}
+		l.waiting[at] = sighting{
+			Removal: r, at: l.world.options.Now(),
+			void: !r.teaches() || again && (before.void || before.User != r.User),
+		}
+	}
+}
+
+// Alarm takes note of a policy that said "will hang" of a deletion that then
+// completed by itself. It never blocks.
+func (l *Learner) Alarm(policy string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.world.options.Now()
+	l.news.AddAlarm(learned.Alarm{Policy: policy, Count: 1, First: now, Last: now})
+	l.publish()
+}
+
+// Alarmed are the policies that were wrong within the last 30 days, on any
+// replica.
+func (l *Learner) Alarmed() map[string]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	wrong := map[string]bool{}
+	for _, m := range []*learned.Memory{&l.known, &l.news} {
+		for _, a := range m.Alarms() {
+			wrong[a.Policy] = true
+		}
+	}
+	return wrong
+}
+
+// Run learns until ctx ends; what is not written by then it still writes.
+func (l *Learner) Run(ctx context.Context) {
+	confirm := time.NewTicker(confirmInterval)
+	defer confirm.Stop()
+	merge := time.NewTimer(0)
+	defer merge.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			l.leave(ctx)
+			return
+		case <-confirm.C:
+			l.confirm()
+		case <-merge.C:
+			if err := l.merge(ctx); err != nil && ctx.Err() == nil {
+				l.log.Warn("what was learned of finalizers is kept in memory only", "configMap", LearnedConfigMap, "error", err)
+			}
+			merge.Reset(mergeInterval + rand.N(mergeInterval/10)) // replicas that start together part
+		}
+	}
+}
+
+// leave writes what is new, for whoever comes next.
+func (l *Learner) leave(ctx context.Context) {
+	const limit = 3 * time.Second
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	l.confirm()
+	l.mu.Lock()
+	nothing := l.known.Knows(l.news)
+	l.mu.Unlock()
+	if nothing {
+		return
+	}
+	if err := l.merge(ctx); err != nil {
+		l.log.Warn("what was learned of finalizers in the last minute is lost", "configMap", LearnedConfigMap, "error", err)
+	}
+}
+
+// confirm learns from the removals that came true.
+func (l *Learner) confirm() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.world.options.Now()
+	changed := false
+	for at, s := range l.waiting {
+		if !l.world.Sees(s.Resource) {
+			if now.Sub(s.at) > confirmWithin {
+				delete(l.waiting, at)
+			}
+			continue
+		}
+		if l.world.Carries(s.Resource, types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, at.finalizer) {
+			if now.Sub(s.at) > confirmWithin {
+				delete(l.waiting, at) // somebody else refused it
+			}
+			continue
+		}
+		delete(l.waiting, at)
+		o := learned.Owner{Finalizer: at.finalizer, Resource: s.Resource.String(), Identity: s.User, Objects: 1, First: s.at, Last: s.at}
+		if account := o.Account(); account != "" {
+			o.Outside = !s.Pod && !l.world.RunsPods(account)
+		}
+		if s.void || !o.Storable() {
+			continue
+		}
+		l.news.Add(o)
+		changed = true
+	}
+	if changed {
+		l.publish()
+	}
+}
+
+// publish tells the facts what is known. l.mu is held.
+func (l *Learner) publish() {
+	all := l.known.Clone()
+	all.Merge(l.news)
+	all.Prune(l.world.options.Now())
+	l.world.SetLearned(all)
+}
+
+// merge reads what all replicas learned, and adds what is new here.
+func (l *Learner) merge(ctx context.Context) error {
+	l.mu.Lock()
+	news := l.news
+	l.news = learned.Memory{}
+	l.mu.Unlock()
+	var merged learned.Memory
+	err := retry.OnError(retry.DefaultBackoff, func(err error) bool {
+		return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+	}, func() (err error) {
+		merged, err = l.mergeOnce(ctx, news)
+		return err
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		l.known = merged
+	} else {
+		l.news.Merge(news)
+	}
+	l.publish()
+	return err
+}
+
+func (l *Learner) mergeOnce(ctx context.Context, news learned.Memory) (learned.Memory, error) {
+	now := l.world.options.Now()
+	cm, err := l.configMaps.Get(ctx, LearnedConfigMap, metav1.GetOptions{})
+	missing := apierrors.IsNotFound(err)
+	if err != nil && !missing {
+		return learned.Memory{}, fmt.Errorf("read ConfigMap %s: %w", LearnedConfigMap, err)
+	}
+	var memory learned.Memory
+	broken := false
+	if !missing { // who deletes it wants it to be forgotten
+		memory, broken = l.read(cm, now)
+	}
+	if !broken && memory.Knows(news) {
+		return memory, nil
+	}
+	memory.Merge(news)
+	memory.Prune(now)
+	if missing {
+		cm = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: LearnedConfigMap, Labels: map[string]string{"app.kubernetes.io/name": "termguard"}}}
+	}
+	cm.Data, cm.BinaryData = map[string]string{learnedKey: string(memory.Encode())}, nil
+	if missing {
+		_, err = l.configMaps.Create(ctx, cm, metav1.CreateOptions{})
+	} else {
+		_, err = l.configMaps.Update(ctx, cm, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return learned.Memory{}, fmt.Errorf("write ConfigMap %s: %w", LearnedConfigMap, err)
+	}
+	return memory, nil
+}
+
+// read understands the ConfigMap as far as it makes sense; where nothing does,
+// what it said before counts. With broken it is to be written anew.
+func (l *Learner) read(cm *corev1.ConfigMap, now time.Time) (m learned.Memory, broken bool) {
+	m, wrong, err := learned.Decode([]byte(cm.Data[learnedKey]), now)
+	switch {
+	case err != nil:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		m, wrong = l.known.Clone(), err
+	case wrong == nil:
+		return m, false
+	}
+	l.log.Warn("what makes no sense in the ConfigMap is ignored, and the ConfigMap is written anew", "configMap", LearnedConfigMap, "error", wrong)
+	return m, true
+}
+
+// recall takes the ConfigMap from among objects.
+func (w *World) recall(obj *unstructured.Unstructured) error {
+	text, _, err := unstructured.NestedString(obj.Object, "data", learnedKey)
+	if err != nil {
+		return fmt.Errorf("ConfigMap %s: %w", LearnedConfigMap, err)
+	}
+	m, wrong, err := learned.Decode([]byte(text), w.options.Now())
+	if err := cmp.Or(err, wrong); err != nil {
+		return fmt.Errorf("ConfigMap %s: %w", LearnedConfigMap, err)
+	}
+	w.SetLearned(m)
+	return nil
+}
+
+// Recall reads what a termguard in the cluster learned, which it keeps in a
+// namespace. Whoever may not read it, or where there is none, does without.
+func (w *World) Recall(ctx context.Context, client typedcorev1.ConfigMapsGetter, namespace string, log *slog.Logger) {
+	cm, err := client.ConfigMaps(namespace).Get(ctx, LearnedConfigMap, metav1.GetOptions{})
+	if err != nil {
+		log.Debug("nothing that was learned of finalizers is known", "configMap", namespace+"/"+LearnedConfigMap, "error", err)
+		return
+	}
+	m, wrong, err := learned.Decode([]byte(cm.Data[learnedKey]), w.options.Now())
+	if err := cmp.Or(err, wrong); err != nil {
+		log.Warn("what makes no sense in the ConfigMap is ignored", "configMap", namespace+"/"+LearnedConfigMap, "error", err)
+	}
+	w.SetLearned(m)
+}

@@ -1,0 +1,389 @@
+// Package learned is the memory of who was seen to remove which finalizer, and
+// of which policies were wrong on this cluster: what it holds, what it trusts,
+// how replicas merge theirs, and how it is written down. It asks nobody
+// anything.
+package learned
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// Forget is how long something is remembered after it was seen last.
+	Forget = 30 * 24 * time.Hour
+	// MaxOwners bounds the memory, and MaxIdentities what it holds of one
+	// finalizer on one resource; what was seen last stays.
+	MaxOwners, MaxIdentities = 2000, 8
+	// MaxSize bounds what is written down, in bytes: a ConfigMap holds 1 MiB
+	// (k8s.io/api/core/v1, MaxSecretSize, which counts for both).
+	MaxSize = 512 << 10
+
+	maxObjects = 1000 // more are not counted
+	maxAlarms  = 200
+	maxString  = 512
+	// maxAhead is how far the clock of another replica may be ahead.
+	maxAhead = time.Hour
+	// An identity that is no service account has to remove a finalizer from so
+	// many objects over so long a time before it counts as its owner: a person
+	// who forces one does not keep doing so.
+	strangerObjects = 3
+	strangerTime    = 24 * time.Hour
+)
+
+// Owner is somebody who was seen to remove a finalizer from objects that were
+// being deleted.
+type Owner struct {
+	Finalizer string `json:"finalizer"`
+	Resource  string `json:"resource"` // plural.group
+	Identity  string `json:"identity"` // user name, as in an admission request
+	Objects   int    `json:"objects"`  // how many it was removed from
+	// Outside is set for a service account under which no pod ran when it was
+	// seen last: something outside the cluster holds its token.
+	Outside bool      `json:"outside,omitempty"`
+	First   time.Time `json:"first"`
+	Last    time.Time `json:"last"`
+}
+
+// serviceAccount is what the user names of service accounts begin with
+// (k8s.io/apiserver, pkg/authentication/serviceaccount/util.go).
+const serviceAccount = "system:serviceaccount:"
+
+// Account is the service account that an owner is, as "namespace/name"; "" if
+// it is none.
+func (o Owner) Account() string { return Account(o.Identity) }
+
+// Account is the service account behind a user name, as "namespace/name"; "" if
+// there is none.
+func Account(user string) string {
+	namespace, name, ok := strings.Cut(strings.TrimPrefix(user, serviceAccount), ":")
+	if !strings.HasPrefix(user, serviceAccount) || !ok || namespace == "" || name == "" || strings.Contains(name, ":") {
+		return ""
+	}
+	return namespace + "/" + name
+}
+
+// Trusted tells whether an owner was seen often enough to count.
+func (o Owner) Trusted() bool {
+	return o.Account() != "" || o.Objects >= strangerObjects && o.Last.Sub(o.First) >= strangerTime
+}
+
+// Alarm is a policy that said "will hang" of deletions that then completed by
+// themselves.
+type Alarm struct {
+	Policy string    `json:"policy"`
+	Count  int       `json:"count"`
+	First  time.Time `json:"first"`
+	Last   time.Time `json:"last"`
+}
+
+type key struct{ finalizer, resource, identity string }
+
+func (o Owner) key() key { return key{o.Finalizer, o.Resource, o.Identity} }
+
+// Memory is what was learned. The zero value is empty and ready for use. It is
+// not safe for concurrent use.
+type Memory struct {
+	owners map[key]Owner
+	alarms map[string]Alarm
+}
+
+// Add takes in an owner as it was seen, or as another replica wrote it.
+func (m *Memory) Add(o Owner) {
+	if m.owners == nil {
+		m.owners = map[key]Owner{}
+	}
+	if before, known := m.owners[o.key()]; known {
+		if before.Last.After(o.Last) {
+			o.Outside = before.Outside
+		}
+		o.Objects += before.Objects
+		o.First, o.Last = earliest(before.First, o.First), latest(before.Last, o.Last)
+	}
+	o.Objects = min(o.Objects, maxObjects)
+	m.owners[o.key()] = o
+}
+
+// AddAlarm takes in a false alarm, or several.
+func (m *Memory) AddAlarm(a Alarm) {
+	if m.alarms == nil {
+		m.alarms = map[string]Alarm{}
+	}
+	if before, known := m.alarms[a.Policy]; known {
+		a.Count += before.Count
+		a.First, a.Last = earliest(before.First, a.First), latest(before.Last, a.Last)
+	}
+	a.Count = min(a.Count, maxObjects)
+	m.alarms[a.Policy] = a
+}
+
+// Merge takes in what was learned elsewhere since both had the same memory.
+func (m *Memory) Merge(news Memory) {
+	for _, o := range news.owners {
+		m.Add(o)
+	}
+	for _, a := range news.alarms {
+		m.AddAlarm(a)
+	}
+}
+
+// Clone returns a copy.
+func (m *Memory) Clone() Memory {
+	return Memory{owners: maps.Clone(m.owners), alarms: maps.Clone(m.alarms)}
+}
+
+// Empty tells whether nothing is remembered.
+func (m *Memory) Empty() bool { return len(m.owners) == 0 && len(m.alarms) == 0 }
+
+// Knows tells whether news change nothing that a verdict rests on: what it
+// holds is remembered already, trusted, and seen within the last hour.
+func (m *Memory) Knows(news Memory) bool {
+	for k, o := range news.owners {
+		known, found := m.owners[k]
+		if !found || known.Objects < strangerObjects || !known.Trusted() || known.Outside != o.Outside || o.Last.Sub(known.Last) > time.Hour {
+			return false
+		}
+	}
+	return len(news.alarms) == 0
+}
+
+// Owners are the trusted owners of a finalizer on a resource, the one that was
+// seen last first.
+func (m *Memory) Owners(finalizer, resource string) []Owner {
+	var found []Owner
+	for k, o := range m.owners {
+		if k.finalizer == finalizer && k.resource == resource && o.Trusted() {
+			found = append(found, o)
+		}
+	}
+	slices.SortFunc(found, newestFirst)
+	return found
+}
+
+// Alarms are the policies that were wrong, by name.
+func (m *Memory) Alarms() []Alarm {
+	return slices.SortedFunc(maps.Values(m.alarms), func(a, b Alarm) int { return cmp.Compare(a.Policy, b.Policy) })
+}
+
+// Prune forgets what was not seen for long, and what is beyond the bounds.
+func (m *Memory) Prune(now time.Time) {
+	maps.DeleteFunc(m.owners, func(_ key, o Owner) bool { return now.Sub(o.Last) > Forget })
+	maps.DeleteFunc(m.alarms, func(_ string, a Alarm) bool { return now.Sub(a.Last) > Forget })
+	identities := map[[2]string]int{}
+	kept := 0
+	for _, o := range m.all() {
+		on := [2]string{o.Finalizer, o.Resource}
+		if kept == MaxOwners || identities[on] == MaxIdentities {
+			delete(m.owners, o.key())
+			continue
+		}
+		kept++
+		identities[on]++
+	}
+	for len(m.alarms) > maxAlarms {
+		oldest := slices.MinFunc(slices.Collect(maps.Values(m.alarms)), func(a, b Alarm) int {
+			return cmp.Or(a.Last.Compare(b.Last), cmp.Compare(a.Policy, b.Policy))
+		})
+		delete(m.alarms, oldest.Policy)
+	}
+}
+
+// all owners: those that count before those that do not yet, so that a flood of
+// strangers pushes out no owner; the newest first.
+func (m *Memory) all() []Owner {
+	return slices.SortedFunc(maps.Values(m.owners), func(a, b Owner) int {
+		if a.Trusted() != b.Trusted() {
+			if a.Trusted() {
+				return -1
+			}
+			return 1
+		}
+		return newestFirst(a, b)
+	})
+}
+
+func newestFirst(a, b Owner) int {
+	return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Finalizer, b.Finalizer), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Identity, b.Identity))
+}
+
+// document is how a memory is written down.
+type document struct {
+	APIVersion string            `json:"apiVersion"`
+	Owners     []json.RawMessage `json:"owners"`
+	Alarms     []json.RawMessage `json:"falseAlarms,omitempty"`
+}
+
+const apiVersion = "termguard.dev/v1"
+
+// Encode writes a memory down, one thing to a line, what was seen last first.
+// What does not fit into MaxSize is left out.
+func (m *Memory) Encode() []byte {
+	lines := func(out *bytes.Buffer, name string, values []any) {
+		fmt.Fprintf(out, ",\n%q: [", name)
+		separator := "\n  "
+		for _, v := range values {
+			line, err := json.Marshal(v)
+			if err != nil || out.Len()+len(line) > MaxSize-100 {
+				continue // an error cannot happen: these are strings, numbers and times
+			}
+			out.WriteString(separator)
+			out.Write(line)
+			separator = ",\n  "
+		}
+		out.WriteString("]")
+	}
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "{\"apiVersion\": %q", apiVersion)
+	var owners, alarms []any
+	for _, a := range m.Alarms() {
+		a.First, a.Last = second(a.First), second(a.Last)
+		alarms = append(alarms, a)
+	}
+	for _, o := range m.all() {
+		o.First, o.Last = second(o.First), second(o.Last)
+		owners = append(owners, o)
+	}
+	lines(&out, "falseAlarms", alarms)
+	lines(&out, "owners", owners)
+	out.WriteString("}\n")
+	return out.Bytes()
+}
+
+// ErrNonsense is for text that is no memory at all.
+var ErrNonsense = errors.New("not what termguard writes down")
+
+// Decode reads what Encode wrote. People edit it: what of it makes no sense is
+// left out, and said in wrong. With ErrNonsense nothing could be read.
+func Decode(text []byte, now time.Time) (m Memory, wrong error, err error) {
+	if len(text) > 2*MaxSize {
+		return m, nil, fmt.Errorf("%w: %d bytes", ErrNonsense, len(text))
+	}
+	var doc document
+	if err := decode(text, &doc); err != nil {
+		return m, nil, fmt.Errorf("%w: %w", ErrNonsense, err)
+	}
+	if doc.APIVersion != apiVersion {
+		return m, nil, fmt.Errorf("%w: apiVersion is %q, want %s", ErrNonsense, doc.APIVersion, apiVersion)
+	}
+	const maxErrors = 5
+	var errs []error
+	complain := func(where string, i int, err error) {
+		if len(errs) < maxErrors {
+			errs = append(errs, fmt.Errorf("%s[%d] is ignored: %w", where, i, err))
+		}
+	}
+	for i, raw := range doc.Owners {
+		var o Owner
+		err := decode(raw, &o)
+		if err == nil {
+			err = o.check(now)
+		}
+		if _, twice := m.owners[o.key()]; err == nil && twice {
+			err = errors.New("it stands there twice")
+		}
+		if err != nil {
+			complain("owners", i, err)
+			continue
+		}
+		m.Add(o)
+	}
+	for i, raw := range doc.Alarms {
+		var a Alarm
+		err := decode(raw, &a)
+		if err == nil {
+			err = a.check(now)
+		}
+		if _, twice := m.alarms[a.Policy]; err == nil && twice {
+			err = errors.New("it stands there twice")
+		}
+		if err != nil {
+			complain("falseAlarms", i, err)
+			continue
+		}
+		m.AddAlarm(a)
+	}
+	m.Prune(now)
+	return m, errors.Join(errs...), nil
+}
+
+func decode(text []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("text after the end")
+	}
+	return nil
+}
+
+func (o Owner) check(now time.Time) error {
+	for name, s := range map[string]string{"finalizer": o.Finalizer, "resource": o.Resource, "identity": o.Identity} {
+		if err := plain(s); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return seen(o.Objects, o.First, o.Last, now)
+}
+
+func (a Alarm) check(now time.Time) error {
+	if err := plain(a.Policy); err != nil {
+		return fmt.Errorf("policy: %w", err)
+	}
+	return seen(a.Count, a.First, a.Last, now)
+}
+
+func seen(count int, first, last, now time.Time) error {
+	switch {
+	case count < 1 || count > maxObjects:
+		return fmt.Errorf("a count of %d", count)
+	case first.IsZero() || last.Before(first):
+		return errors.New("it was seen last before it was seen first")
+	case last.Sub(now) > maxAhead:
+		return fmt.Errorf("it was seen in the future, at %s", last.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// plain tells what is wrong with a string that people will read.
+func plain(s string) error {
+	switch {
+	case s == "":
+		return errors.New("is empty")
+	case len(s) > maxString:
+		return fmt.Errorf("is longer than %d bytes", maxString)
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return errors.New("holds what cannot be printed")
+	}
+	return nil
+}
+
+// Storable tells whether an owner can be written down.
+func (o Owner) Storable() bool { return o.check(o.Last) == nil }
+
+func second(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

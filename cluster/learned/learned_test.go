@@ -1,0 +1,208 @@
+package learned
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+const operator = "system:serviceaccount:ops:operator"
+
+func owner(identity string, objects int, first, last time.Time) Owner {
+	return Owner{Finalizer: "x.io/f", Resource: "widgets.x.io", Identity: identity, Objects: objects, First: first, Last: last}
+}
+
+func TestTrusted(t *testing.T) {
+	day := 24 * time.Hour
+	tests := map[string]struct {
+		reason string
+		owner  Owner
+		want   bool
+	}{
+		"service account, once":      {"a controller is known by its first removal", owner(operator, 1, noon, noon), true},
+		"stranger, once":             {"a person who forces a finalizer off is not its owner", owner("alice", 1, noon, noon), false},
+		"stranger, often at once":    {"nor is one who forces a hundred in an afternoon", owner("alice", 100, noon, noon.Add(6*time.Hour)), false},
+		"stranger, twice over a day": {"two are too few", owner("controller", 2, noon, noon.Add(day)), false},
+		"stranger, over a day":       {"something outside the cluster keeps doing it", owner("controller", 3, noon, noon.Add(day)), true},
+		"a name like an account":     {"of a service account there is a namespace and a name", owner("system:serviceaccount:ops", 1, noon, noon), false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.owner.Trusted(); got != tc.want {
+				t.Errorf("%s: got %v", tc.reason, got)
+			}
+		})
+	}
+}
+
+func TestMergeOfReplicas(t *testing.T) {
+	var base, one, other Memory
+	base.Add(owner(operator, 1, noon, noon))
+	one.Add(owner(operator, 2, noon.Add(time.Hour), noon.Add(2*time.Hour)))
+	one.AddAlarm(Alarm{"slow", 1, noon, noon})
+	other.Add(owner(operator, 1, noon.Add(-time.Hour), noon.Add(-time.Hour)))
+	other.Add(owner("alice", 1, noon, noon))
+	other.AddAlarm(Alarm{"slow", 1, noon.Add(time.Minute), noon.Add(time.Minute)})
+
+	a, b := base.Clone(), base.Clone()
+	a.Merge(one)
+	a.Merge(other)
+	b.Merge(other)
+	b.Merge(one)
+	if diff := cmp.Diff(string(a.Encode()), string(b.Encode())); diff != "" {
+		t.Errorf("the order in which replicas merge matters: %s", diff)
+	}
+	want := []Owner{owner(operator, 4, noon.Add(-time.Hour), noon.Add(2*time.Hour))}
+	if diff := cmp.Diff(want, a.Owners("x.io/f", "widgets.x.io")); diff != "" {
+		t.Errorf("owners: -want +got\n%s", diff)
+	}
+	if diff := cmp.Diff([]Alarm{{"slow", 2, noon, noon.Add(time.Minute)}}, a.Alarms()); diff != "" {
+		t.Errorf("alarms: -want +got\n%s", diff)
+	}
+	if base.Owners("x.io/f", "widgets.x.io")[0].Objects != 1 {
+		t.Error("a clone shares what it was cloned from")
+	}
+}
+
+func TestPrune(t *testing.T) {
+	var m Memory
+	m.Add(owner(operator, 1, noon.Add(-Forget), noon.Add(-Forget)))
+	m.Add(owner(operator+"-old", 1, noon.Add(-Forget), noon.Add(-Forget-time.Second)))
+	m.Prune(noon)
+	if got := m.Owners("x.io/f", "widgets.x.io"); len(got) != 1 || got[0].Identity != operator {
+		t.Errorf("after 30 days: %v", got)
+	}
+	// A flood of strangers must not push out who is known.
+	for i := range 3 * MaxOwners {
+		m.Add(Owner{Finalizer: fmt.Sprint("flood/", i), Resource: "widgets.x.io", Identity: "alice", Objects: 1, First: noon, Last: noon})
+	}
+	for i := range 100 {
+		m.Add(owner(fmt.Sprint("stranger-", i), 1, noon, noon))
+	}
+	m.Prune(noon)
+	if len(m.owners) != MaxOwners || len(m.Owners("x.io/f", "widgets.x.io")) != 1 {
+		t.Errorf("%d owners are left, of the one known %v", len(m.owners), m.Owners("x.io/f", "widgets.x.io"))
+	}
+	identities := 0
+	for k := range m.owners {
+		if k.finalizer == "x.io/f" {
+			identities++
+		}
+	}
+	if identities > MaxIdentities {
+		t.Errorf("%d identities of one finalizer", identities)
+	}
+}
+
+func TestKnows(t *testing.T) {
+	var known Memory
+	known.Add(owner(operator, 3, noon, noon))
+	news := func(o Owner) (m Memory) { m.Add(o); return m }
+	outside := owner(operator, 1, noon, noon)
+	outside.Outside = true
+	tests := map[string]struct {
+		reason string
+		news   Memory
+		want   bool
+	}{
+		"nothing":          {"nothing is known already", Memory{}, true},
+		"again":            {"the same within the hour is not worth a write", news(owner(operator, 1, noon, noon.Add(time.Minute))), true},
+		"again, later":     {"but its date must not become too old", news(owner(operator, 1, noon, noon.Add(2*time.Hour))), false},
+		"somebody else":    {"a new identity", news(owner("alice", 1, noon, noon)), false},
+		"from outside now": {"it moved out of the cluster", news(outside), false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := known.Knows(tc.news); got != tc.want {
+				t.Errorf("%s: got %v", tc.reason, got)
+			}
+		})
+	}
+}
+
+func TestDecode(t *testing.T) {
+	line := func(fields string) string {
+		return `{"apiVersion":"termguard.dev/v1","owners":[{"finalizer":"x.io/f","resource":"widgets.x.io","identity":"a","objects":1,"first":"2026-03-01T12:00:00Z","last":"2026-03-01T12:00:00Z"` + fields + `}]}`
+	}
+	tests := map[string]struct {
+		reason, text string
+		owners       int
+		wrong        string
+		nonsense     bool
+	}{
+		"empty":                {"somebody emptied it", "", 0, "", true},
+		"not JSON":             {"somebody wrote into it", "hello", 0, "", true},
+		"another version":      {"a newer termguard wrote it", `{"apiVersion":"termguard.dev/v9","owners":[]}`, 0, "", true},
+		"more behind":          {"two documents", `{"apiVersion":"termguard.dev/v1","owners":[]} {}`, 0, "", true},
+		"nothing learned":      {"as it begins", `{"apiVersion":"termguard.dev/v1","owners":[]}`, 0, "", false},
+		"one":                  {"as it is written", line(``), 1, "", false},
+		"unknown field":        {"a typing error must not pass for something", line(`,"outsde":true`), 0, "outsde", false},
+		"count of zero":        {"seen never", line(`,"objects":0`), 0, "a count of 0", false},
+		"absurd count":         {"beyond what is counted", line(`,"objects":99999`), 0, "a count of 99999", false},
+		"last before first":    {"impossible", line(`,"last":"2020-03-01T12:00:00Z"`), 0, "before it was seen first", false},
+		"far in the future":    {"it would never be forgotten", line(`,"last":"2999-03-01T12:00:00Z"`), 0, "in the future", false},
+		"a little ahead":       {"clocks of replicas differ", line(`,"last":"2026-03-01T12:30:00Z"`), 1, "", false},
+		"no identity":          {"of nobody", line(`,"identity":""`), 0, "identity: is empty", false},
+		"control characters":   {"people read it on terminals", line(`,"identity":"\u001b[31m"`), 0, "cannot be printed", false},
+		"wrong type":           {"one bad entry hides no other", line(`,"objects":"three"`), 0, "objects", false},
+		"forgotten long since": {"as after a long pause", line(`,"first":"2020-03-01T12:00:00Z","last":"2020-03-01T12:00:00Z"`), 0, "", false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			m, wrong, err := Decode([]byte(tc.text), noon)
+			if errors.Is(err, ErrNonsense) != tc.nonsense {
+				t.Fatalf("%s: %v", tc.reason, err)
+			}
+			if len(m.owners) != tc.owners || !strings.Contains(fmt.Sprint(wrong), tc.wrong) || (wrong != nil) != (tc.wrong != "") {
+				t.Errorf("%s: %d owners; wrong: %v", tc.reason, len(m.owners), wrong)
+			}
+		})
+	}
+}
+
+func TestEncodeFitsConfigMap(t *testing.T) {
+	var m Memory
+	long := strings.Repeat("x", maxString-10)
+	for i := range MaxOwners {
+		m.Add(Owner{Finalizer: fmt.Sprint(long, i), Resource: long, Identity: long, Objects: 1, First: noon, Last: noon.Add(time.Duration(i) * time.Minute)})
+	}
+	text := m.Encode()
+	if len(text) > MaxSize {
+		t.Errorf("%d bytes", len(text))
+	}
+	got, wrong, err := Decode(text, noon.Add(MaxOwners*time.Minute))
+	if err != nil || wrong != nil || len(got.owners) < 100 {
+		t.Errorf("%d owners, %v, %v", len(got.owners), wrong, err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	var m Memory
+	m.Add(owner(operator, 3, noon, noon))
+	m.AddAlarm(Alarm{"slow", 2, noon, noon})
+	f.Add(m.Encode())
+	f.Add([]byte(`{"apiVersion":"termguard.dev/v1","owners":[null,{},[],"x",{"finalizer":1}],"falseAlarms":[{}]}`))
+	f.Add([]byte(`{"apiVersion":"termguard.dev/v1","owners":null}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m, _, err := Decode(text, noon)
+		if err != nil {
+			if !m.Empty() {
+				t.Fatal("of nonsense something is remembered")
+			}
+			return
+		}
+		again, wrong, err := Decode(m.Encode(), noon)
+		if err != nil || wrong != nil {
+			t.Fatalf("what it writes it does not understand: %v %v", wrong, err)
+		}
+		if diff := cmp.Diff(string(m.Encode()), string(again.Encode())); diff != "" {
+			t.Fatalf("it is not stable: %s", diff)
+		}
+	})
+}
