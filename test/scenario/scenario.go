@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
@@ -120,6 +122,9 @@ type Controller struct {
 	Account   string `json:"account"` // NAMESPACE/NAME
 	Finalizer string `json:"finalizer"`
 	Resource  string `json:"resource"` // as kubectl takes it: PLURAL.VERSION.GROUP
+	// While names the Deployment that it runs in, NAMESPACE/NAME: it stops once
+	// that has no ready pod any more.
+	While string `json:"while,omitempty"`
 }
 
 // API is an extension API server behind a Service.
@@ -390,7 +395,11 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 			gvr = &v
 		}
 		namespace, account, _ := strings.Cut(c.Account, "/")
-		if err := g.Controller(ctx, namespace, account, c.Finalizer, *gvr); err != nil {
+		running, err := g.while(ctx, c.While)
+		if err != nil {
+			return err
+		}
+		if err := g.Controller(running, namespace, account, c.Finalizer, *gvr); err != nil {
 			return err
 		}
 	}
@@ -442,6 +451,43 @@ func (g *Guarded) create(ctx context.Context, objects string) error {
 		return fmt.Errorf("%w: %w", last, err)
 	}
 	return nil
+}
+
+// while returns a context that ends once a Deployment has no ready pod any
+// more; ctx itself where none is named.
+func (g *Guarded) while(ctx context.Context, deployment string) (context.Context, error) {
+	if deployment == "" {
+		return ctx, nil
+	}
+	namespace, name, _ := strings.Cut(deployment, "/")
+	client, err := g.Client()
+	if err != nil {
+		return nil, err
+	}
+	ready := func(ctx context.Context) (bool, error) {
+		d, err := client.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		return d.Status.ReadyReplicas > 0, nil
+	}
+	if err := g.Await(ctx, 60*time.Second, "Deployment "+deployment+" to run", ready); err != nil {
+		return nil, err
+	}
+	running, stop := context.WithCancel(ctx)
+	go func() {
+		defer stop()
+		for ctx.Err() == nil {
+			if up, err := ready(ctx); err == nil && !up || apierrors.IsNotFound(err) {
+				return
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+	}()
+	return running, nil
 }
 
 // gone waits for the target to go, up to a limit.

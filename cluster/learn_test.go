@@ -1,0 +1,343 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
+)
+
+var gizmos = Resource{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "gizmos"}, Namespaced: true}
+
+// school is a Learner with a cluster to learn from.
+type school struct {
+	*Learner
+	t      *testing.T
+	client *fake.Clientset
+	log    *bytes.Buffer
+}
+
+// newSchool must be called in a bubble: the clock is the bubble's.
+func newSchool(t *testing.T, client *fake.Clientset) *school {
+	w := NewWorld(Options{})
+	w.Begin(gizmos)
+	w.End(gizmos)
+	var log bytes.Buffer
+	return &school{NewLearner(w, client.CoreV1(), "termguard-system", slog.New(slog.NewTextHandler(&log, nil))), t, client, &log}
+}
+
+func (s *school) widget(name string, finalizers ...string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(name), Finalizers: finalizers}}
+}
+
+func (s *school) apply(obj runtime.Object) {
+	s.t.Helper()
+	if err := s.world.Apply(gizmos, obj, true); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// removes plays somebody who takes finalizer x.io/f from a widget that is being
+// deleted: the request, and what the watch then shows.
+func (s *school) removes(user, name string, change func(*Removal)) {
+	s.apply(s.widget(name, "x.io/f"))
+	r := Removal{Resource: gizmos.GroupResource(), Namespace: "a", Name: name, UID: types.UID(name), Finalizers: []string{"x.io/f"}, User: user}
+	if change != nil {
+		change(&r)
+	}
+	s.Saw(r)
+	if err := s.world.Remove(gizmos, s.widget(name)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// owners are those that are known, each with the number of objects.
+func (s *school) owners() map[string]int {
+	s.world.mu.RLock()
+	defer s.world.mu.RUnlock()
+	found := map[string]int{}
+	for _, o := range s.world.learned.Owners("x.io/f", "gizmos.x.io") {
+		found[o.Identity] = o.Objects
+	}
+	return found
+}
+
+func (s *school) written() string {
+	cm, err := s.client.CoreV1().ConfigMaps("termguard-system").Get(context.Background(), LearnedConfigMap, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return ""
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return cm.Data[learnedKey]
+}
+
+// run runs the Learner until the function that it returns is called.
+func (s *school) run() (stop func()) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	done := make(chan struct{})
+	go func() { s.Run(ctx); close(done) }()
+	return func() { cancel(); <-done }
+}
+
+const operatorUser = "system:serviceaccount:ops:operator"
+
+func TestLearn(t *testing.T) {
+	tests := map[string]struct {
+		reason string
+		play   func(s *school)
+		want   map[string]int
+	}{
+		"service account": {
+			"a controller removes its finalizer",
+			func(s *school) { s.removes(operatorUser, "one", nil); s.removes(operatorUser, "two", nil) },
+			map[string]int{operatorUser: 2},
+		},
+		"kubectl": {
+			"a person who forces it off with kubectl is not its owner, whatever the identity",
+			func(s *school) {
+				s.removes(operatorUser, "one", func(r *Removal) { r.Manager = "kubectl-patch" })
+				s.removes(operatorUser, "two", func(r *Removal) { r.Manager = "kubectl" })
+			},
+			map[string]int{},
+		},
+		"administrator": {
+			"nor one who may do anything",
+			func(s *school) {
+				s.removes(operatorUser, "one", func(r *Removal) { r.Groups = []string{"system:masters", "system:authenticated"} })
+			},
+			map[string]int{},
+		},
+		"refused by another webhook": {
+			"the object keeps its finalizer: nothing was removed",
+			func(s *school) {
+				s.apply(s.widget("one", "x.io/f"))
+				s.Saw(Removal{Resource: gizmos.GroupResource(), Namespace: "a", Name: "one", UID: "one", Finalizers: []string{"x.io/f"}, User: operatorUser})
+				time.Sleep(time.Minute) // of the bubble
+				if err := s.world.Remove(gizmos, s.widget("one")); err != nil {
+					s.t.Fatal(err)
+				}
+			},
+			map[string]int{},
+		},
+		"a person is quicker": {
+			"the controller asks, and a person with kubectl: who did it does not show",
+			func(s *school) {
+				s.apply(s.widget("one", "x.io/f"))
+				s.Saw(Removal{Resource: gizmos.GroupResource(), Namespace: "a", Name: "one", UID: "one", Finalizers: []string{"x.io/f"}, User: operatorUser})
+				s.removes("alice", "one", func(r *Removal) { r.Manager = "kubectl-edit" })
+			},
+			map[string]int{},
+		},
+		"a stranger, in one afternoon": {
+			"a person with a script is no owner",
+			func(s *school) {
+				for i := range 20 {
+					s.removes("alice", fmt.Sprint(i), nil)
+					time.Sleep(10 * time.Minute)
+				}
+			},
+			map[string]int{},
+		},
+		"a stranger, over days": {
+			"a controller outside the cluster",
+			func(s *school) {
+				for i := range 3 {
+					s.removes("controller", fmt.Sprint(i), nil)
+					time.Sleep(13 * time.Hour)
+				}
+			},
+			map[string]int{"controller": 3},
+		},
+		"forgotten": {
+			"after 30 days nobody is known any more",
+			func(s *school) { s.removes(operatorUser, "one", nil); time.Sleep(31 * 24 * time.Hour) },
+			map[string]int{},
+		},
+		"not in the inventory": {
+			"whether it came true could not be told",
+			func(s *school) {
+				s.Saw(Removal{Resource: gizmos.GroupResource(), Namespace: "a", Name: "one", UID: "one", Finalizers: []string{"x.io/f"}, User: operatorUser})
+			},
+			map[string]int{},
+		},
+		"unseen meanwhile": {
+			"the watch broke: that the object is gone was not seen",
+			func(s *school) {
+				s.apply(s.widget("one", "x.io/f"))
+				s.Saw(Removal{Resource: gizmos.GroupResource(), Namespace: "a", Name: "one", UID: "one", Finalizers: []string{"x.io/f"}, User: operatorUser})
+				s.world.SetUnseen(gizmos, UnseenError, "broken")
+			},
+			map[string]int{},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSchool(t, fake.NewClientset())
+				stop := s.run()
+				tc.play(s)
+				time.Sleep(2 * time.Minute)
+				if diff := cmp.Diff(tc.want, s.owners()); diff != "" {
+					t.Errorf("%s: -want +got\n%s", tc.reason, diff)
+				}
+				stop()
+				// Whoever comes next knows the same.
+				next := newSchool(t, s.client)
+				stop = next.run()
+				time.Sleep(time.Second)
+				if diff := cmp.Diff(tc.want, next.owners()); diff != "" {
+					t.Errorf("%s: after a restart: -want +got\n%s", tc.reason, diff)
+				}
+				stop()
+			})
+		})
+	}
+}
+
+func TestLearnersShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		conflicts := 0
+		client.PrependReactor("update", "configmaps", func(k8stesting.Action) (bool, runtime.Object, error) {
+			if conflicts++; conflicts == 1 {
+				return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, LearnedConfigMap, nil)
+			}
+			return false, nil, nil
+		})
+		one, other := newSchool(t, client), newSchool(t, client)
+		stopOne, stopOther := one.run(), other.run()
+		time.Sleep(10 * time.Second) // both have read that there is nothing
+		one.removes(operatorUser, "a", nil)
+		other.removes(operatorUser, "b", nil)
+		other.removes("system:serviceaccount:ops:second", "c", nil)
+		time.Sleep(4 * time.Minute)
+		want := map[string]int{operatorUser: 2, "system:serviceaccount:ops:second": 1}
+		for _, s := range []*school{one, other} {
+			if diff := cmp.Diff(want, s.owners()); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		}
+		if conflicts == 0 {
+			t.Error("nothing was ever in conflict: the test tests nothing")
+		}
+		stopOne()
+		stopOther()
+	})
+}
+
+func TestLearnWritesSparingly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		s := newSchool(t, client)
+		stop := s.run()
+		for i := range 2000 { // for over half an hour, a removal each second
+			s.removes(operatorUser, fmt.Sprint(i), nil)
+			time.Sleep(time.Second)
+		}
+		stop()
+		writes := 0
+		for _, a := range client.Actions() {
+			if a.GetVerb() == "create" || a.GetVerb() == "update" {
+				writes++
+			}
+		}
+		if writes < 1 || writes > 3 {
+			t.Errorf("%d writes of what is known", writes)
+		}
+	})
+}
+
+func TestLearnRebuilds(t *testing.T) {
+	tests := map[string]struct {
+		reason string
+		edit   func(*corev1.ConfigMap)
+		delete bool
+		want   map[string]int
+		warns  bool
+	}{
+		"nonsense": {"ignored, and written anew from memory", func(cm *corev1.ConfigMap) { cm.Data[learnedKey] = "hello" }, false, map[string]int{operatorUser: 1}, true},
+		"emptied":  {"ignored, and written anew from memory", func(cm *corev1.ConfigMap) { cm.Data = nil }, false, map[string]int{operatorUser: 1}, true},
+		"one line": {"what makes no sense is left out", func(cm *corev1.ConfigMap) {
+			cm.Data[learnedKey] = strings.Replace(cm.Data[learnedKey], `"objects":1`, `"objects":-1`, 1)
+		}, false, map[string]int{}, true},
+		"deleted":     {"somebody wants it to be forgotten", nil, true, map[string]int{}, false},
+		"not touched": {"it stays", func(*corev1.ConfigMap) {}, false, map[string]int{operatorUser: 1}, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := fake.NewClientset()
+				s := newSchool(t, client)
+				stop := s.run()
+				defer stop()
+				s.removes(operatorUser, "one", nil)
+				time.Sleep(2 * time.Minute)
+				before := s.written()
+				maps := client.CoreV1().ConfigMaps("termguard-system")
+				if tc.delete {
+					if err := maps.Delete(t.Context(), LearnedConfigMap, metav1.DeleteOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					cm, err := maps.Get(t.Context(), LearnedConfigMap, metav1.GetOptions{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					tc.edit(cm)
+					if _, err := maps.Update(t.Context(), cm, metav1.UpdateOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(2 * time.Minute)
+				if diff := cmp.Diff(tc.want, s.owners()); diff != "" {
+					t.Errorf("%s: -want +got\n%s", tc.reason, diff)
+				}
+				if got := strings.Contains(s.log.String(), "makes no sense"); got != tc.warns {
+					t.Errorf("%s: warned: %v: %s", tc.reason, got, s.log)
+				}
+				if len(tc.want) > 0 {
+					if diff := cmp.Diff(before, s.written()); diff != "" {
+						t.Errorf("%s: it was not written anew: %s", tc.reason, diff)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestLearnWithoutPermission: what cannot be written is remembered.
+func TestLearnWithoutPermission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		client.PrependReactor("*", "configmaps", func(k8stesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, LearnedConfigMap, nil)
+		})
+		s := newSchool(t, client)
+		stop := s.run()
+		s.removes(operatorUser, "one", nil)
+		time.Sleep(5 * time.Minute)
+		if diff := cmp.Diff(map[string]int{operatorUser: 1}, s.owners()); diff != "" {
+			t.Errorf("-want +got\n%s", diff)
+		}
+		if !strings.Contains(s.log.String(), "kept in memory only") {
+			t.Errorf("nobody is told: %s", s.log)
+		}
+		stop()
+	})
+}
