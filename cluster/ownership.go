@@ -349,8 +349,10 @@ func (w *World) workloadsWhere(is func(workload) bool) []workload {
 	return found
 }
 
-// whyDown tells why nothing is ready under a service account, and whether that
-// passes by itself.
+// whyDown tells why nothing is ready under a service account of a workload that
+// wants so many pods, and whether there is proof that this does not pass by
+// itself: it is scaled to zero, or each of its pods fails for a reason that
+// stays.
 func (w *World) whyDown(wanted int32, name string) (proof string, sure bool) {
 	if wanted == 0 {
 		return "is scaled to zero", true
@@ -360,11 +362,19 @@ func (w *World) whyDown(wanted int32, name string) (proof string, sure bool) {
 		return "has no pod", true
 	}
 	for _, pod := range slices.Sorted(maps.Keys(a.pods)) {
-		if reason := w.running[pod].failing; reason != "" {
-			return fmt.Sprintf("has no ready pod: pod %s is in %s", pod, reason), true
+		p := w.running[pod]
+		switch {
+		case p.goes:
+		case p.failing == "":
+			return "has no ready pod at the moment", false
+		case proof == "":
+			proof = fmt.Sprintf("has no ready pod: pod %s is in %s", pod, p.failing)
 		}
 	}
-	return "has no ready pod at the moment", false
+	if proof == "" {
+		return "has no ready pod at the moment: its pods are being deleted", false
+	}
+	return proof, true
 }
 
 // readyUnder is one ready pod that runs under a service account, "" if none.

@@ -1,0 +1,222 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// What a world may hold of gadgets.x.io, whose finalizer is x.io/cleanup.
+const (
+	gadget = `
+{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: gadgets.x.io}, spec: {group: x.io, scope: Namespaced, names: {kind: Gadget, plural: gadgets}, versions: [{name: v1, served: true, storage: true}]}}
+---
+{apiVersion: x.io/v1, kind: Gadget, metadata: {name: it, namespace: a, finalizers: [x.io/cleanup]}}
+`
+	anAccount = `
+---
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: SA, namespace: ops}}
+`
+	controls = `
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: SA}, rules: [{apiGroups: [x.io], resources: ["*"], verbs: ["*"]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: SA}, roleRef: {kind: ClusterRole, name: SA}, subjects: [{kind: ServiceAccount, name: SA, namespace: ops}]}
+`
+	running = `
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: SA, namespace: ops}, spec: {replicas: 1, template: {spec: {serviceAccountName: SA, containers: [{name: c, image: i}]}}}, status: {readyReplicas: 1}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: SA-1, namespace: ops}, spec: {nodeName: n1, serviceAccountName: SA, containers: [{name: c, image: i}]}, status: {phase: Running, conditions: [{type: Ready, status: "True"}]}}
+`
+	scaledToZero = `
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: SA, namespace: ops}, spec: {replicas: 0, template: {spec: {serviceAccountName: SA, containers: [{name: c, image: i}]}}}}
+`
+	notReady = `
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: SA, namespace: ops}, spec: {replicas: 1, template: {spec: {serviceAccountName: SA, containers: [{name: c, image: i}]}}}}
+`
+	badPod = `
+---
+{apiVersion: v1, kind: Pod, metadata: {name: POD, namespace: ops}, spec: {serviceAccountName: SA, containers: [{name: c, image: i}]}, status: {phase: Pending, STATUS}}
+`
+	blindness = `
+---
+{apiVersion: termguard.dev/v1, kind: Cluster, unseen: [{resource: pods, namespaced: true, reason: forbidden, message: denied}]}
+`
+)
+
+func as(account string, parts ...string) string {
+	return strings.ReplaceAll(strings.Join(parts, ""), "SA", account)
+}
+
+func bad(name, status string) string {
+	return strings.NewReplacer("POD", name, "STATUS", status).Replace(badPod)
+}
+
+func waiting(reason string) string {
+	return "containerStatuses: [{name: c, state: {waiting: {reason: " + reason + "}}}]"
+}
+
+// seen is the ConfigMap of a termguard that saw identities remove the
+// finalizer, each "IDENTITY OBJECTS AGE" or "IDENTITY OBJECTS AGE outside".
+func seen(sightings ...string) string {
+	var owners []string
+	for _, s := range sightings {
+		f := strings.Fields(s)
+		age, err := time.ParseDuration(f[2])
+		if err != nil {
+			panic(err)
+		}
+		last := time.Unix(0, 0).Add(-age).UTC()
+		owners = append(owners, fmt.Sprintf(`{"finalizer":"x.io/cleanup","resource":"gadgets.x.io","identity":%q,"objects":%s,"outside":%v,"first":%q,"last":%q}`,
+			f[0], f[1], len(f) > 3, last.Add(-48*time.Hour).Format(time.RFC3339), last.Format(time.RFC3339)))
+	}
+	return fmt.Sprintf("\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: termguard-learned, namespace: termguard-system}, data: {learned.json: '{\"apiVersion\":\"termguard.dev/v1\",\"owners\":[%s]}'}}\n", strings.Join(owners, ","))
+}
+
+// TestOwnershipByStrength holds the order of the sources: declared, learned,
+// managed, catalog, RBAC; and what each proves.
+func TestOwnershipByStrength(t *testing.T) {
+	const one, two = "system:serviceaccount:ops:one", "system:serviceaccount:ops:two"
+	declaredTwo := strings.Replace(gadget, "name: it,", "name: it, annotations: {termguard.dev/finalizer-owner: Deployment/ops/two},", 1)
+	managedTwo := strings.Replace(gadget, "name: it,", `name: it, managedFields: [{manager: c, operation: Update, apiVersion: x.io/v1, fieldsType: FieldsV1, fieldsV1: {"f:metadata": {"f:finalizers": {'v:"x.io/cleanup"': {}}}}}],`, 1)
+	tests := map[string]struct {
+		reason, cluster, state, certainty string
+		evidence                          []string
+	}{
+		"learned, alive, no permissions of its own": {
+			"a cluster-admin's permissions tell nothing, but it was seen",
+			gadget + as("one", anAccount, running) + seen(one+" 1 1h"),
+			Alive, "will", []string{"service account ops/one was seen to remove it from 1 object", "pod ops/one-1 is ready under it"},
+		},
+		"learned, scaled to zero": {
+			"whoever removed it so far is switched off",
+			gadget + as("one", anAccount, scaledToZero) + seen(one+" 1 1h"),
+			Down, "will", []string{"was seen to remove it", "Deployment ops/one is scaled to zero"},
+		},
+		"learned, scaled to zero, another may do it": {
+			"seen once against permissions: neither is certain",
+			gadget + as("one", anAccount, scaledToZero) + as("two", anAccount, controls, running) + seen(one+" 1 1h"),
+			Down, "may", []string{"Deployment ops/one is scaled to zero", "service account ops/two may update gadgets.x.io"},
+		},
+		"learned often, scaled to zero, another may do it": {
+			"seen often outweighs permissions",
+			gadget + as("one", anAccount, scaledToZero) + as("two", anAccount, controls, running) + seen(one+" 3 1h"),
+			Down, "will", []string{"Deployment ops/one is scaled to zero"},
+		},
+		"learned, scaled to zero, another wrote it and runs": {
+			"two strong sources disagree",
+			managedTwo + as("one", anAccount, scaledToZero) + as("two", anAccount, controls, running) + seen(one+" 9 1h"),
+			Down, "may", []string{"Deployment ops/one is scaled to zero", "field manager"},
+		},
+		"learned, scaled to zero, declared otherwise": {
+			"a declaration outweighs everything",
+			declaredTwo + as("one", anAccount, scaledToZero) + as("two", anAccount, running) + seen(one+" 9 1h"),
+			Alive, "will", []string{"declared owner Deployment ops/two has 1 ready pod"},
+		},
+		"learned, alive, declared otherwise and gone": {
+			"a declaration outweighs everything",
+			declaredTwo + as("one", anAccount, running) + seen(one+" 9 1h"),
+			Absent, "will", []string{"declared owner Deployment/ops/two does not exist"},
+		},
+		"learned, gone, its successor runs": {
+			"an upgrade gave the service account another name",
+			gadget + as("two", anAccount, controls, running) + seen(one+" 9 1h"),
+			Alive, "will", []string{"service account ops/two may update"},
+		},
+		"learned, gone": {
+			"nothing is left that may do it: but the catalog does not know it",
+			gadget + seen(one+" 9 1h"),
+			Absent, "may", []string{"no controller that may update", "that service account is gone"},
+		},
+		"two learned, one of them alive": {
+			"replicas of two kinds share the work",
+			gadget + as("one", anAccount, scaledToZero) + as("two", anAccount, running) + seen(one+" 9 1h", two+" 1 48h"),
+			Alive, "will", []string{"service account ops/two was seen"},
+		},
+		"two learned, both down": {
+			"proof for each",
+			gadget + as("one", anAccount, scaledToZero) + as("two", anAccount) + seen(one+" 1 1h", two+" 1 48h"),
+			Down, "will", []string{"Deployment ops/one is scaled to zero", "service account ops/two has no pod"},
+		},
+		"learned, from outside, lately": {
+			"no pod ever ran under it: that none does is no proof",
+			gadget + as("one", anAccount, controls) + seen(one+" 1 1h outside"),
+			Alive, "will", []string{"from outside the cluster"},
+		},
+		"learned, from outside, long ago": {
+			"nothing shows whether it still runs: never absent, never down",
+			gadget + as("one", anAccount, controls) + seen(one+" 1 72h outside"),
+			Unknown, "may", []string{"whether it still runs, the cluster does not tell"},
+		},
+		"stranger, lately": {
+			"a controller outside the cluster with a certificate",
+			gadget + seen("manager 3 1h"),
+			Alive, "will", []string{"user manager was seen to remove it from 3 objects"},
+		},
+		"stranger, long ago": {
+			"as above, but no longer fresh",
+			gadget + seen("manager 3 72h"),
+			Unknown, "may", []string{"user manager"},
+		},
+		"stranger, too rarely": {
+			"a person who forced it twice is not its owner",
+			gadget + seen("alice 2 1h"),
+			Absent, "may", []string{"no controller that may update"},
+		},
+		"learned, scaled to zero, pods cannot be seen": {
+			"nobody is called down on half of the evidence",
+			gadget + as("one", anAccount, scaledToZero) + seen(one+" 9 1h") + blindness,
+			Unknown, "may", []string{"pods (forbidden) cannot be seen"},
+		},
+
+		"down: service account without pods": {
+			"only its service account is left", gadget + as("one", anAccount, controls),
+			Down, "will", []string{"service account ops/one may update it and its status, and has no pod"},
+		},
+		"down: CrashLoopBackOff": {
+			"its only pod crashes again and again", gadget + as("one", anAccount, notReady, bad("p", waiting("CrashLoopBackOff"))) + seen(one+" 1 1h"),
+			Down, "will", []string{"pod ops/p is in CrashLoopBackOff"},
+		},
+		"down: image missing": {
+			"its image cannot be pulled", gadget + as("one", anAccount, notReady, bad("p", waiting("ImagePullBackOff"))) + seen(one+" 1 1h"),
+			Down, "will", []string{"pod ops/p is in ImagePullBackOff"},
+		},
+		"down: no node": {
+			"the scheduler finds no node", gadget + as("one", anAccount, notReady, bad("p", `conditions: [{type: PodScheduled, status: "False", reason: Unschedulable}]`)) + seen(one+" 1 1h"),
+			Down, "will", []string{"pod ops/p is in Unschedulable"},
+		},
+		"down for a moment: one crashes, another starts": {
+			"the other may well become ready", gadget + as("one", anAccount, notReady, bad("p", waiting("CrashLoopBackOff")), bad("q", waiting("ContainerCreating"))) + seen(one+" 1 1h"),
+			Down, "may", []string{"at the moment"},
+		},
+		"down for a moment: starting": {
+			"no proof", gadget + as("one", anAccount, notReady, bad("p", waiting("ContainerCreating"))) + seen(one+" 1 1h"),
+			Down, "may", []string{"at the moment"},
+		},
+		"up again: one crashes, another is ready": {
+			"one is enough", gadget + as("one", anAccount, running, bad("p", waiting("CrashLoopBackOff"))) + seen(one+" 1 1h"),
+			Alive, "will", []string{"pod ops/one-1 is ready"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := world(t, tc.cluster)
+			obj := objects(t, tc.cluster)[1]
+			got, _ := w.Ownership(obj, schema.GroupResource{Group: "x.io", Resource: "gadgets"}, nil)["x.io/cleanup"].(map[string]any)
+			if got["state"] != tc.state || got["certainty"] != tc.certainty {
+				t.Errorf("%s\ngot %s (%s), want %s (%s): %v", tc.reason, got["state"], got["certainty"], tc.state, tc.certainty, got["evidence"])
+			}
+			for _, want := range tc.evidence {
+				if !strings.Contains(fmt.Sprint(got["evidence"]), want) {
+					t.Errorf("%s\nthe evidence does not say %q: %v", tc.reason, want, got["evidence"])
+				}
+			}
+		})
+	}
+}
