@@ -38,8 +38,8 @@ const (
 	// true, and confirmWithin how long they may take to show it.
 	confirmInterval = time.Second
 	confirmWithin   = 30 * time.Second
-	// mergeInterval is how often the ConfigMap is read, and written if there is
-	// something new.
+	// mergeInterval is how often the ConfigMap is read, and at most written;
+	// what is new is written at once if nothing was for so long.
 	mergeInterval = time.Minute
 	// maxRemovals bounds the removals that wait to be confirmed.
 	maxRemovals = 1000
@@ -99,6 +99,8 @@ type lesson struct {
 type sighting struct {
 	Removal
 	at time.Time
+	// outside is set where the user is a service account under which no pod ran.
+	outside bool
 	// void is set where several ask for it: which of them removes it does not
 	// show.
 	void bool
@@ -114,6 +116,8 @@ func NewLearner(world *World, client typedcorev1.ConfigMapsGetter, namespace str
 // others may refuse it. It never blocks.
 func (l *Learner) Saw(r Removal) {
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+	account := learned.Account(r.User)
+	outside := account != "" && !r.Pod && !l.world.RunsPods(account)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, finalizer := range r.Finalizers {
@@ -126,7 +130,7 @@ func (l *Learner) Saw(r Removal) {
 			continue // there will be others
 		}
 		l.waiting[at] = sighting{
-			Removal: r, at: l.world.options.Now(),
+			Removal: r, at: l.world.options.Now(), outside: outside,
 			void: !r.teaches() || again && (before.void || before.User != r.User),
 		}
 	}
@@ -162,6 +166,17 @@ func (l *Learner) Run(ctx context.Context) {
 	defer confirm.Stop()
 	merge := time.NewTimer(0)
 	defer merge.Stop()
+	var wrote time.Time
+	write := func() {
+		before, err := l.merge(ctx)
+		if err != nil && ctx.Err() == nil {
+			l.log.Warn("what was learned of finalizers is kept in memory only", "configMap", LearnedConfigMap, "error", err)
+		}
+		if before || err != nil {
+			wrote = l.world.options.Now()
+		}
+		merge.Reset(mergeInterval + rand.N(mergeInterval/10)) // replicas that start together part
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -169,11 +184,11 @@ func (l *Learner) Run(ctx context.Context) {
 			return
 		case <-confirm.C:
 			l.confirm()
-		case <-merge.C:
-			if err := l.merge(ctx); err != nil && ctx.Err() == nil {
-				l.log.Warn("what was learned of finalizers is kept in memory only", "configMap", LearnedConfigMap, "error", err)
+			if l.world.options.Now().Sub(wrote) >= mergeInterval && l.curious() {
+				write()
 			}
-			merge.Reset(mergeInterval + rand.N(mergeInterval/10)) // replicas that start together part
+		case <-merge.C:
+			write()
 		}
 	}
 }
@@ -184,15 +199,19 @@ func (l *Learner) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	l.confirm()
-	l.mu.Lock()
-	nothing := l.known.Knows(l.news)
-	l.mu.Unlock()
-	if nothing {
+	if !l.curious() {
 		return
 	}
-	if err := l.merge(ctx); err != nil {
+	if _, err := l.merge(ctx); err != nil {
 		l.log.Warn("what was learned of finalizers in the last minute is lost", "configMap", LearnedConfigMap, "error", err)
 	}
+}
+
+// curious tells whether there is something new that is worth a write.
+func (l *Learner) curious() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.known.Knows(l.news)
 }
 
 // confirm learns from the removals that came true.
@@ -215,10 +234,7 @@ func (l *Learner) confirm() {
 			continue
 		}
 		delete(l.waiting, at)
-		o := learned.Owner{Finalizer: at.finalizer, Resource: s.Resource.String(), Identity: s.User, Objects: 1, First: s.at, Last: s.at}
-		if account := o.Account(); account != "" {
-			o.Outside = !s.Pod && !l.world.RunsPods(account)
-		}
+		o := learned.Owner{Finalizer: at.finalizer, Resource: s.Resource.String(), Identity: s.User, Objects: 1, Outside: s.outside, First: s.at, Last: s.at}
 		if s.void || !o.Storable() {
 			continue
 		}
@@ -239,16 +255,16 @@ func (l *Learner) publish() {
 }
 
 // merge reads what all replicas learned, and adds what is new here.
-func (l *Learner) merge(ctx context.Context) error {
+func (l *Learner) merge(ctx context.Context) (wrote bool, err error) {
 	l.mu.Lock()
 	news := l.news
 	l.news = learned.Memory{}
 	l.mu.Unlock()
 	var merged learned.Memory
-	err := retry.OnError(retry.DefaultBackoff, func(err error) bool {
+	err = retry.OnError(retry.DefaultBackoff, func(err error) bool {
 		return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 	}, func() (err error) {
-		merged, err = l.mergeOnce(ctx, news)
+		merged, wrote, err = l.mergeOnce(ctx, news)
 		return err
 	})
 	l.mu.Lock()
@@ -259,23 +275,22 @@ func (l *Learner) merge(ctx context.Context) error {
 		l.news.Merge(news)
 	}
 	l.publish()
-	return err
+	return wrote, err
 }
 
-func (l *Learner) mergeOnce(ctx context.Context, news learned.Memory) (learned.Memory, error) {
+func (l *Learner) mergeOnce(ctx context.Context, news learned.Memory) (memory learned.Memory, wrote bool, err error) {
 	now := l.world.options.Now()
 	cm, err := l.configMaps.Get(ctx, LearnedConfigMap, metav1.GetOptions{})
 	missing := apierrors.IsNotFound(err)
 	if err != nil && !missing {
-		return learned.Memory{}, fmt.Errorf("read ConfigMap %s: %w", LearnedConfigMap, err)
+		return learned.Memory{}, false, fmt.Errorf("read ConfigMap %s: %w", LearnedConfigMap, err)
 	}
-	var memory learned.Memory
 	broken := false
 	if !missing { // who deletes it wants it to be forgotten
 		memory, broken = l.read(cm, now)
 	}
 	if !broken && memory.Knows(news) {
-		return memory, nil
+		return memory, false, nil
 	}
 	memory.Merge(news)
 	memory.Prune(now)
@@ -289,9 +304,9 @@ func (l *Learner) mergeOnce(ctx context.Context, news learned.Memory) (learned.M
 		_, err = l.configMaps.Update(ctx, cm, metav1.UpdateOptions{})
 	}
 	if err != nil {
-		return learned.Memory{}, fmt.Errorf("write ConfigMap %s: %w", LearnedConfigMap, err)
+		return learned.Memory{}, false, fmt.Errorf("write ConfigMap %s: %w", LearnedConfigMap, err)
 	}
-	return memory, nil
+	return memory, true, nil
 }
 
 // read understands the ConfigMap as far as it makes sense; where nothing does,

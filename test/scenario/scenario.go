@@ -65,7 +65,8 @@ type Scenario struct {
 	Live Live `json:"live,omitempty"`
 	// Wait are arguments of kubectl wait, before anything is asked.
 	Wait []string `json:"wait,omitempty"`
-	// Do are kubectl commands after that.
+	// Do are kubectl commands after that. Of one that is followed by " => TEXT"
+	// the output is awaited: it runs again until it holds the text.
 	Do []string `json:"do,omitempty"`
 
 	Objects string `json:"-"`
@@ -432,6 +433,16 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 		}
 	}
 	for _, command := range s.Do {
+		if command, text, awaited := strings.Cut(command, " => "); awaited {
+			err := g.Await(ctx, 90*time.Second, "kubectl "+command+" to say "+text, func(ctx context.Context) (bool, error) {
+				r, err := g.Kubectl(ctx, Words(command)...)
+				return strings.Contains(r.Stdout+r.Stderr, text), err
+			})
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		if r, err := g.Kubectl(ctx, Words(command)...); err != nil || r.Code != 0 {
 			return fmt.Errorf("kubectl %s: %w: %s", command, err, r.Stderr)
 		}

@@ -1,0 +1,65 @@
+package webhook
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/cluster"
+)
+
+func TestRemoval(t *testing.T) {
+	const edit = `{
+		"operation": "UPDATE", "namespace": "a", "name": "it", "resource": {"group": "x.io", "version": "v1", "resource": "gadgets"},
+		"userInfo": {"username": "system:serviceaccount:ops:op", "groups": ["system:serviceaccounts"]},
+		"options": {"fieldManager": "op"},
+		"oldObject": {"metadata": {"uid": "u", "name": "it", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x.io/a", "x.io/b"]}},
+		"object": {"metadata": {"uid": "u", "name": "it", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x.io/b"]}}}`
+	const finalize = `{
+		"operation": "UPDATE", "subResource": "finalize", "name": "a", "namespace": "a", "resource": {"version": "v1", "resource": "namespaces"},
+		"userInfo": {"username": "u"},
+		"oldObject": {"metadata": {"uid": "u", "name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"finalizers": ["kubernetes", "x.io/a"]}},
+		"object": {"metadata": {"uid": "u", "name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"finalizers": ["kubernetes"]}}}`
+	gadget := cluster.Removal{
+		Resource: schema.GroupResource{Group: "x.io", Resource: "gadgets"}, Namespace: "a", Name: "it", UID: "u", Finalizers: []string{"x.io/a"},
+		User: "system:serviceaccount:ops:op", Groups: []string{"system:serviceaccounts"}, Manager: "op",
+	}
+	bound := gadget
+	bound.Pod = true
+	tests := map[string]struct {
+		reason, request string
+		want            *cluster.Removal
+	}{
+		"a controller":      {"one of two finalizers goes", edit, &gadget},
+		"in a pod":          {"the token is bound to a pod", strings.Replace(edit, `"groups"`, `"extra": {"authentication.kubernetes.io/pod-name": ["op-1"]}, "groups"`, 1), &bound},
+		"dry run":           {"nothing happens", strings.Replace(edit, `"operation"`, `"dryRun": true, "operation"`, 1), nil},
+		"not being deleted": {"the controller changed its mind, or was uninstalled", strings.Replace(edit, `"uid": "u", "name": "it", "deletionTimestamp": "2026-01-01T00:00:00Z"`, `"uid": "u", "name": "it"`, 1), nil},
+		"added":             {"who adds one may be anybody", strings.Replace(edit, `["x.io/a", "x.io/b"]`, `[]`, 1), nil},
+		"finalize": {"a finalizer of a namespace's spec", finalize, &cluster.Removal{
+			Resource: schema.GroupResource{Resource: "namespaces"}, Name: "a", UID: "u", Finalizers: []string{"x.io/a"}, User: "u",
+		}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var raw map[string]any
+			if err := json.Unmarshal([]byte(tc.request), &raw); err != nil {
+				t.Fatal(err)
+			}
+			r, err := parseRequest(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok := removalOf(r)
+			var found *cluster.Removal
+			if ok {
+				found = &got
+			}
+			if diff := cmp.Diff(tc.want, found); diff != "" {
+				t.Errorf("%s: -want +got\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
