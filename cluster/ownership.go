@@ -213,7 +213,9 @@ func (w *World) surmise(key verdictKey, e evidence, entry catalog.Entry, catalog
 				controllers = append(controllers, c.account)
 			}
 		}
-		if len(controllers) == 1 {
+		// Whoever controls the kind clears its own finalizers, not those that
+		// another's software has put on it.
+		if len(controllers) == 1 && !(catalogued && entry.Foreign(key.resource)) {
 			if j.owner == "" {
 				j.owner = "controller under service account " + controllers[0]
 			}

@@ -353,6 +353,12 @@ func (e *Entry) qualified() bool {
 
 // owns tells whether a resource is of the API group that the owner needs, or of
 // one below it.
+// Foreign tells whether the finalizer belongs to software that has other kinds of
+// its own, and is not known to put it on this resource.
+func (e *Entry) Foreign(resource string) bool {
+	return len(e.On) > 0 && e.CRDGroup != "" && !slices.Contains(e.On, resource) && !slices.Contains(e.On, "*") && !e.owns(resource)
+}
+
 func (e *Entry) owns(resource string) bool {
 	_, group, _ := strings.Cut(resource, ".")
 	return e.CRDGroup != "" && (group == e.CRDGroup || strings.HasSuffix(group, "."+e.CRDGroup))

@@ -17,7 +17,7 @@ import (
 // long as COMPOSE_FOR says. COMPOSE_SEED plays the same worlds again. What goes
 // wrong is shrunk if COMPOSE_SHRINK is set, and printed.
 func TestComposed(t *testing.T) {
-	const batch, size = 16, 5
+	const batch, size = 8, 5
 	lasting := 45 * time.Second
 	if text := os.Getenv("COMPOSE_FOR"); text != "" {
 		var err error
