@@ -9,11 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -45,6 +49,8 @@ type RealNode struct {
 	inside  thread
 	runtime string // folder of containerd's programs
 	init    *Process
+	mu      sync.Mutex
+	started []*Process // inside
 
 	// Kubelet and Containerd are the running processes. Stop, kill or freeze
 	// them at will, and start them again with StartKubelet and StartContainerd.
@@ -127,12 +133,8 @@ func (l *Lab) StartRealNode(ctx context.Context, name string) (*RealNode, error)
 	if err := n.StartContainerd(ctx); err != nil {
 		return nil, err
 	}
-	image := filepath.Join(n.Dir, "image.tar")
-	if err := writeImage(image, Image, "/bin/busybox"); err != nil {
-		return nil, fmt.Errorf("make the image: %w", err)
-	}
-	if out, err := n.Run(ctx, filepath.Join(programs, "ctr"), "--namespace", "k8s.io", "images", "import", "--local", image); err != nil {
-		return nil, fmt.Errorf("import the image: %w: %s", err, out)
+	if err := n.importBusybox(ctx); err != nil {
+		return nil, err
 	}
 	if err := n.StartKubelet(ctx); err != nil {
 		return nil, err
@@ -330,6 +332,9 @@ func (n *RealNode) start(name string, cmd *exec.Cmd) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.started = append(n.started, p)
 	return n.lab.keep(p), nil
 }
 
@@ -379,10 +384,10 @@ func (n *RealNode) AwaitReady(ctx context.Context, status corev1.ConditionStatus
 // Stop ends the node as a power cut would, and removes it; its Node object stays.
 func (n *RealNode) Stop() error {
 	thaw(n.cgroup())
-	for _, p := range []*Process{n.Kubelet, n.Containerd, n.init} {
-		if p != nil {
-			p.Kill()
-		}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, p := range append(n.started, n.init) {
+		p.Kill()
 	}
 	if n.inside != nil {
 		close(n.inside)
@@ -390,16 +395,47 @@ func (n *RealNode) Stop() error {
 	return os.RemoveAll(n.Dir)
 }
 
-// writeImage writes an image for one platform as docker save does, with a single
-// static binary that is all of /bin by its applets' names.
-func writeImage(path, name, busybox string) error {
-	binary, err := os.ReadFile(busybox)
-	if err != nil {
-		return err
-	}
+// ImportProgram makes an image of one static program, which runs as its
+// entrypoint, known to the node by a name.
+func (n *RealNode) ImportProgram(ctx context.Context, name, program string) error {
+	return n.importImage(ctx, image{name: name, binary: program, path: filepath.Base(program), entrypoint: []string{"/" + filepath.Base(program)}})
+}
+
+// importBusybox imports Image, which also is the sandbox of every pod: as such it
+// does nothing, for 68 years.
+func (n *RealNode) importBusybox(ctx context.Context) error {
+	const busybox = "/bin/busybox"
 	applets, err := exec.Command(busybox, "--list").Output()
 	if err != nil {
 		return fmt.Errorf("list the applets of %s: %w", busybox, err)
+	}
+	links := slices.DeleteFunc(strings.Fields(string(applets)), func(name string) bool { return name == "busybox" })
+	return n.importImage(ctx, image{name: Image, binary: busybox, path: "bin/busybox", links: links, entrypoint: []string{"/bin/sleep", "2147483647"}})
+}
+
+// image is one for this machine's platform, with a single static program.
+type image struct {
+	name, binary, path string
+	links              []string // other names of it, beside it
+	entrypoint         []string
+}
+
+func (n *RealNode) importImage(ctx context.Context, i image) error {
+	file := filepath.Join(n.Dir, "image.tar")
+	if err := i.write(file); err != nil {
+		return fmt.Errorf("make image %s: %w", i.name, err)
+	}
+	if out, err := n.Run(ctx, filepath.Join(n.runtime, "ctr"), "--namespace", "k8s.io", "images", "import", "--local", file); err != nil {
+		return fmt.Errorf("import image %s: %w: %s", i.name, err, out)
+	}
+	return os.Remove(file)
+}
+
+// write writes the image as docker save does.
+func (i image) write(file string) error {
+	binary, err := os.ReadFile(i.binary)
+	if err != nil {
+		return err
 	}
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
@@ -408,14 +444,11 @@ func writeImage(path, name, busybox string) error {
 			return err
 		}
 	}
-	if err := addFile(w, "bin/busybox", binary, 0o755); err != nil {
+	if err := addFile(w, i.path, binary, 0o755); err != nil {
 		return err
 	}
-	for applet := range strings.FieldsSeq(string(applets)) {
-		if applet == "busybox" {
-			continue
-		}
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeLink, Name: "bin/" + applet, Linkname: "bin/busybox", Mode: 0o755}); err != nil {
+	for _, name := range i.links {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeLink, Name: filepath.Join(filepath.Dir(i.path), name), Linkname: i.path, Mode: 0o755}); err != nil {
 			return err
 		}
 	}
@@ -424,18 +457,17 @@ func writeImage(path, name, busybox string) error {
 	}
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux",
-		// As the sandbox of a pod it does nothing, for 68 years.
-		"config": map[string]any{"Entrypoint": []string{"/bin/sleep", "2147483647"}, "Env": []string{"PATH=/bin"}},
+		"config": map[string]any{"Entrypoint": i.entrypoint, "Env": []string{"PATH=/bin"}},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer.Bytes()))}},
 	})
 	if err != nil {
 		return err
 	}
-	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{name}, "Layers": []string{"layer.tar"}}})
+	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{i.name}, "Layers": []string{"layer.tar"}}})
 	if err != nil {
 		return err
 	}
-	f, err := os.Create(path)
+	f, err := os.Create(file)
 	if err != nil {
 		return err
 	}
@@ -449,6 +481,47 @@ func addFile(w *tar.Writer, name string, data []byte, mode int64) error {
 	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(data))}); err != nil {
 		return err
 	}
-	_, err := io.Copy(w, bytes.NewReader(data))
+	_, err := w.Write(data)
 	return err
+}
+
+// HostAddress is an address of the lab for what pods on the host's network listen
+// on: on all addresses they would be in each other's way, and in the way of this
+// machine.
+func (l *Lab) HostAddress() string { return l.network + ".255.2" }
+
+// Forward lets a Service's ClusterIP reach an address until ctx ends, as
+// kube-proxy would.
+func (l *Lab) Forward(ctx context.Context, namespace, service string, port int, address string) error {
+	ip, err := l.ClusterIP(ctx, namespace, service)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(ip, strconv.Itoa(port)))
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, func() { listener.Close() })
+	go func() {
+		for {
+			from, err := listener.Accept()
+			if err != nil {
+				return // closed
+			}
+			go func() {
+				defer from.Close()
+				to, err := net.Dial("tcp", address)
+				if err != nil {
+					return
+				}
+				defer to.Close()
+				go func() {
+					io.Copy(to, from) //nolint:errcheck // either side may hang up
+					to.Close()
+				}()
+				io.Copy(from, to) //nolint:errcheck // as above
+			}()
+		}
+	}()
+	return nil
 }
