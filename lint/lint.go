@@ -31,8 +31,9 @@ type Options struct {
 	// directories are searched without. A path that is given itself is read
 	// all the same.
 	Exclude []string
-	// Only, if not nil, are the files, relative to Dir, that questions are
-	// asked about. The others of Paths are read for their facts.
+	// Only, if not nil, are the files, relative to Dir, that findings are about:
+	// they hold what would be deleted, or the place of the finding. The others
+	// of Paths are read for their facts.
 	Only []string
 	// Render lets the user's helm, kustomize or kubectl render charts and
 	// kustomizations that are found in directories.

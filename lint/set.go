@@ -283,7 +283,7 @@ func (a *asker) implied(subjects []*subject) []*subject {
 	for _, sub := range subjects {
 		namespace := sub.object.GetNamespace()
 		id := policies.Object{Resource: "namespaces", Name: namespace}
-		if namespace == "" || a.index[id] != nil || slices.Contains(undeletable, namespace) || !a.set.asked(sub.File) {
+		if namespace == "" || a.index[id] != nil || slices.Contains(undeletable, namespace) {
 			continue
 		}
 		made := &subject{Object: sub.Object, resource: namespaces, implied: true, object: &unstructured.Unstructured{Object: map[string]any{
@@ -340,7 +340,7 @@ type asker struct {
 }
 
 func (a *asker) ask(ctx context.Context, sub *subject) error {
-	if !a.set.asked(sub.File) || quiet(sub.Object) {
+	if quiet(sub.Object) {
 		return nil
 	}
 	if sub.trimmed {
@@ -356,7 +356,9 @@ func (a *asker) ask(ctx context.Context, sub *subject) error {
 		spec, _, _ = unstructured.NestedStringSlice(sub.object.Object, "spec", "finalizers")
 	}
 	ownership := a.facts.Ownership(sub.object, sub.resource.GroupResource(), spec)
-	a.note(sub, ownership)
+	if a.set.asked(sub.File) {
+		a.note(sub, ownership)
+	}
 	if err := a.evaluate(ctx, ApplyObject, policies.Apply, sub, ownership, a.facts); err != nil {
 		return err
 	}
@@ -466,6 +468,9 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 	}
 	if at.Load() != nil {
 		at = sub
+	}
+	if !a.set.asked(sub.File) && !a.set.asked(at.File) {
+		return // neither what goes nor what it leaves behind is in a file that is asked about
 	}
 	p, _ := at.Find(field)
 	if at.trimmed || sub.trimmed || a.set.loaded > maxLoaded {

@@ -142,7 +142,7 @@ func (f *linting) run(ctx context.Context, paths []string) error {
 	}
 	p.onlyChanged(result, f.changedSince)
 	kept, suppressed := triage.Suppress(result, triage.Options{
-		Known: idsOf(set), Off: p.off, Ignore: p.settings.Ignore, File: p.shown(p.settings.File), Partial: p.changed != nil,
+		Known: idsOf(set), Off: p.off, Ignore: p.settings.Ignore, File: p.shown(p.settings.File), Partial: p.changed != nil, Asked: p.asked,
 		Rel: func(file string) string { return p.relative(filepath.Dir(p.settings.File), file) },
 	})
 	fromRoot := func(file string) string { return p.relative(p.root(), file) }
@@ -368,16 +368,13 @@ func (p *plan) findChanged(ctx context.Context, paths []string, ref string) erro
 	return nil
 }
 
-// onlyChanged takes from a result what is about files that did not change.
+// onlyChanged takes from a result problems with files that did not change.
 func (p *plan) onlyChanged(result *lint.Result, ref string) {
 	if p.changed == nil {
 		return
 	}
-	unchanged := func(file string) bool { return !p.changed[p.absolute(file)] }
-	result.Findings = slices.DeleteFunc(result.Findings, func(f lint.Finding) bool { return unchanged(f.Place.File) })
-	result.Marks = slices.DeleteFunc(result.Marks, func(m lint.Mark) bool { return unchanged(m.File) })
 	before := len(result.Problems)
-	result.Problems = slices.DeleteFunc(result.Problems, func(problem lint.Problem) bool { return unchanged(problem.File) })
+	result.Problems = slices.DeleteFunc(result.Problems, func(problem lint.Problem) bool { return !p.asked(problem.File) })
 	if n := before - len(result.Problems); n > 0 {
 		result.Notes = append(result.Notes, fmt.Sprintf("%s with files that did not change since %s: lint without --changed-since to see them", counted(n, "problem"), ref))
 	}
@@ -385,6 +382,9 @@ func (p *plan) onlyChanged(result *lint.Result, ref string) {
 		result.Notes = append(result.Notes, fmt.Sprintf("nothing changed since %s", ref))
 	}
 }
+
+// asked tells whether a file is asked about.
+func (p *plan) asked(file string) bool { return p.changed == nil || p.changed[p.absolute(file)] }
 
 // folder of a path that was given.
 func (p *plan) folder(path string) string {

@@ -62,8 +62,9 @@ type Options struct {
 	// configuration, with forward slashes.
 	Rel func(file string) string
 	// Partial is set where not all files were asked about: entries of the
-	// configuration may be about the others.
+	// configuration may be about the others. Asked tells which; nil is all.
 	Partial bool
+	Asked   func(file string) bool
 	// Now tells the time. Defaults to time.Now.
 	Now func() time.Time
 }
@@ -93,6 +94,9 @@ type wish struct {
 func Suppress(result *lint.Result, o Options) (kept []lint.Finding, suppressed []Suppressed) {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Asked == nil {
+		o.Asked = func(string) bool { return true }
 	}
 	wishes, kept := o.marks(result.Marks)
 	for _, i := range o.Ignore {
@@ -132,6 +136,10 @@ func Suppress(result *lint.Result, o Options) (kept []lint.Finding, suppressed [
 			kept = append(kept, finding(Unused, w.place, fmt.Sprintf("nothing is found here for %s, which is ignored (%s)", w.policy, w.reason)))
 		}
 	}
+	// Marks in other files hide what they are meant to, and that is all.
+	kept = slices.DeleteFunc(kept, func(f lint.Finding) bool {
+		return slices.Contains([]string{Unused, Expired, Invalid}, f.Policy) && f.Place.File != o.File && !o.Asked(f.Place.File)
+	})
 	Sort(kept)
 	return kept, suppressed
 }

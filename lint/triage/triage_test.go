@@ -120,6 +120,14 @@ func TestSuppress(t *testing.T) {
 			options: Options{Ignore: []settings.Ignore{entry("p-a", "2026-12-31")}},
 			kept:    []string{".termguard.yaml:7 unused-ignore: nothing is found here for p-a, which is ignored (r)"},
 		},
+		"NotAsked": {
+			reason:     "A mark in a file that was not asked about hides what is found there, and is not judged.",
+			findings:   []lint.Finding{found("a.yaml", 3, "p-a"), found("a.yaml", 4, "p-b")},
+			marks:      []lint.Mark{mark("p-a -- r", 3, 3), mark("p-b", 4, 4), mark("p-a -- unused", 9, 9), mark("p-b -- old until 2020-01-01", 4, 4)},
+			options:    Options{Asked: func(file string) bool { return file != "a.yaml" }},
+			kept:       []string{"a.yaml:4 p-b: m"},
+			suppressed: []string{"a.yaml:3 p-a: r"},
+		},
 		"Partial": {reason: "The files it is about may not have been asked about.", options: Options{Partial: true, Ignore: []settings.Ignore{entry("p-a", "2026-12-31")}}},
 		"ConfiguredExpired": {
 			reason:  "It stands in the configuration.",
