@@ -51,9 +51,35 @@ var (
 		Name:   "system:serviceaccount:kube-system:namespace-controller",
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"},
 	}
-	apiServer          = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:masters", "system:authenticated"}}
+	apiServer = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:masters", "system:authenticated"}}
+	// Of which node a pod is makes no difference to conditions that are met in
+	// practice: they look at the group, or at the name's prefix.
+	kubelet            = &user.DefaultInfo{Name: "system:node:", Groups: []string{"system:nodes", "system:authenticated"}}
 	namespacesResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
+
+// builtinOwners are the controllers that remove finalizers of Kubernetes itself
+// (pkg/controller, cmd/kube-controller-manager/app; all run as service accounts
+// of kube-system).
+var builtinOwners = map[string]string{
+	"kubernetes.io/pvc-protection":             "pvc-protection-controller",
+	"kubernetes.io/pv-protection":              "pv-protection-controller",
+	"kubernetes.io/vac-protection":             "volumeattributesclass-protection-controller",
+	"batch.kubernetes.io/job-tracking":         "job-controller",
+	"foregroundDeletion":                       "generic-garbage-collector",
+	"orphan":                                   "generic-garbage-collector",
+	"resource.kubernetes.io/delete-protection": "resource-claim-controller",
+	"networking.k8s.io/service-cidr-finalizer": "service-cidrs-controller",
+}
+
+// owner is who removes a finalizer, nil where that is not known by name.
+func owner(finalizer string) user.Info {
+	name, known := builtinOwners[finalizer]
+	if !known {
+		return nil
+	}
+	return &user.DefaultInfo{Name: "system:serviceaccount:kube-system:" + name, Groups: namespaceController.Groups}
+}
 
 // newHook returns nil for a webhook that never refuses by being down.
 func newHook(accessor webhook.WebhookAccessor, client admissionv1.WebhookClientConfig) *hook {
@@ -132,19 +158,20 @@ func (h *hook) matches(op admission.Operation, gvr schema.GroupVersionResource, 
 }
 
 // refreshBlocked works out anew which deletes in which namespaces run into a
-// webhook that refuses because its backend is down.
+// webhook that refuses because its backend is down, or will be once it has gone
+// with the namespace.
 func (w *World) refreshBlocked() {
 	dead := map[string]*hook{}
 	for key, h := range w.hooks {
-		if b := w.backends[h.backend]; b != nil && b.facts["state"] == "down" {
+		if w.backend(h.backend)["state"] == "down" {
 			dead[key] = h
 		}
 	}
 	if w.hooksDirty {
 		w.hooksDirty = false
-		w.doc["blocked"] = map[string]any{}
+		w.doc["blocked"], w.doc["selfBlocked"] = map[string]any{}, map[string]any{}
 		clear(w.touched)
-		if len(dead) > 0 {
+		if len(w.hooks) > 0 {
 			for namespace := range w.namespaceLabels {
 				w.touched[namespace] = true
 			}
@@ -153,9 +180,19 @@ func (w *World) refreshBlocked() {
 	}
 	for namespace := range w.touched {
 		prune(w.doc, "blocked", namespace)
+		prune(w.doc, "selfBlocked", namespace)
 		for key, h := range dead {
-			if requests := w.blockedBy(h, namespace); len(requests) > 0 {
+			if requests := w.blockedBy(h, namespace, namespaceController); len(requests) > 0 {
 				child(w.doc, "blocked", namespace)[key] = requests
+			}
+		}
+		for key, h := range w.hooks {
+			if namespaceOf(h.backend) != namespace || w.backend(h.backend)["state"] != "up" {
+				continue
+			}
+			// While it deletes pods, the backend is still there.
+			if requests := w.blockedBy(h, namespace); len(requests) > 0 {
+				child(w.doc, "selfBlocked", namespace)[key] = requests
 			}
 		}
 	}
@@ -165,11 +202,15 @@ func (w *World) refreshBlocked() {
 // blockedBy lists the requests that a deletion in a namespace needs and that a
 // webhook sees: the deletes of what is in it, the updates that remove
 // finalizers, and those of the namespace itself. "" stands for cluster-scoped
-// objects.
-func (w *World) blockedBy(h *hook, namespace string) []any {
+// objects. deletesPods are those who delete pods, beside the kubelet, which does
+// so once more when a pod has stopped.
+func (w *World) blockedBy(h *hook, namespace string, deletesPods ...user.Info) []any {
 	var requests []any
-	add := func(op admission.Operation, res Resource, subresource string, count int, caller user.Info) {
-		sure := h.matches(op, res.GroupVersionResource, subresource, namespace, w.namespaceLabels[namespace], caller)
+	add := func(op admission.Operation, res Resource, subresource string, count int, callers ...user.Info) {
+		sure := no
+		for _, caller := range callers {
+			sure = max(sure, h.matches(op, res.GroupVersionResource, subresource, namespace, w.namespaceLabels[namespace], caller))
+		}
 		if sure == no {
 			return
 		}
@@ -178,15 +219,23 @@ func (w *World) blockedBy(h *hook, namespace string) []any {
 			"certainty": map[certainty]string{may: "may", will: "will"}[sure],
 		})
 	}
+	owners := w.ownersIn(namespace)
 	names := slices.Sorted(maps.Keys(w.resources))
 	for _, name := range names {
 		r := w.resources[name]
 		if n := r.counts[namespace]; n > 0 && r.Namespaced == (namespace != "") {
 			if namespace != "" {
-				add(admission.Delete, r.Resource, "", n, namespaceController)
+				callers := []user.Info{namespaceController}
+				if name == "pods" {
+					callers = deletesPods
+					if lookup(w.doc, "podsByNode", namespace) != nil {
+						callers = append(slices.Clone(callers), kubelet)
+					}
+				}
+				add(admission.Delete, r.Resource, "", n, callers...)
 			}
 			if held := r.heldIn[namespace]; held > 0 {
-				add(admission.Update, r.Resource, "", held, nil)
+				add(admission.Update, r.Resource, "", held, owners[name]...)
 				if name == "customresourcedefinitions.apiextensions.k8s.io" { // their cleanup finalizer goes by way of the status
 					add(admission.Update, r.Resource, "status", held, apiServer)
 				}
@@ -198,8 +247,26 @@ func (w *World) blockedBy(h *hook, namespace string) []any {
 		add(admission.Update, res, "finalize", 1, namespaceController)
 		add(admission.Update, res, "status", 1, namespaceController)
 		if own, _ := lookup(w.doc, "namespaces", namespace, "finalizers").([]any); len(own) > 0 {
-			add(admission.Update, res, "", 1, nil)
+			var callers []user.Info
+			for _, finalizer := range own {
+				callers = append(callers, owner(finalizer.(string)))
+			}
+			add(admission.Update, res, "", 1, callers...)
 		}
 	}
 	return requests
+}
+
+// ownersIn are those who remove the finalizers of the objects in a namespace, by
+// resource: nil is someone not known by name.
+func (w *World) ownersIn(namespace string) map[string][]user.Info {
+	owners := map[string][]user.Info{}
+	held, _ := lookup(w.doc, "finalized", namespace).(map[string]any)
+	for finalizer, resources := range held {
+		resources, _ := resources.(map[string]any)
+		for resource := range resources {
+			owners[resource] = append(owners[resource], owner(finalizer))
+		}
+	}
+	return owners
 }

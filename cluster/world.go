@@ -127,7 +127,7 @@ func NewWorld(options Options) *World {
 	}
 	for _, key := range []string{
 		"apiservices", "webhooks", "admissionpolicies", "crds", "namespaces", "finalized", "finalizers", "counts",
-		"pods", "podsByNode", "podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage", "owners", "spread", "version", "blocked",
+		"pods", "podsByNode", "podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage", "owners", "spread", "version", "blocked", "selfBlocked",
 		"leaving", "symptoms", "hazards", "csinodes", "driverless", "buggy", "registrars",
 	} {
 		w.doc[key] = map[string]any{}

@@ -90,9 +90,8 @@ finding(name, service, msg) := {
 		[sprintf("it is served by Service %s/%s, which goes", [service.service.namespace, service.service.name])],
 		[sprintf("this namespace holds %s with finalizers, which outlast the Service", [resource]) | some resource in later],
 	),
-	"steps": [{
-		"kind": "remove",
-		"do": sprintf("Delete the APIService %s before what serves it: that removes no data.", [name]),
-		"command": sprintf("kubectl delete apiservices.apiregistration.k8s.io %s", [name]),
-	}],
+	"steps": [lib.remove(
+		"Delete the APIService before what serves it: that removes no data",
+		lib.deletion([sprintf("apiservices.apiregistration.k8s.io/%s", [name])], ""),
+	)],
 }

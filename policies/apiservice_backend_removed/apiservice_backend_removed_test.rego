@@ -40,8 +40,8 @@ finding(msg, evidence) := {
 	"evidence": array.concat(["it is served by Service monitoring/adapter, which goes"], evidence),
 	"steps": [{
 		"kind": "remove",
-		"do": "Delete the APIService v1beta1.metrics.k8s.io before what serves it: that removes no data.",
-		"command": "kubectl delete apiservices.apiregistration.k8s.io v1beta1.metrics.k8s.io",
+		"do": "Delete the APIService before what serves it: that removes no data",
+		"command": "kubectl delete apiservices.apiregistration.k8s.io/v1beta1.metrics.k8s.io --wait=false",
 	}],
 }
 

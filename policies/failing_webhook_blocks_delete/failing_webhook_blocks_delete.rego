@@ -59,86 +59,17 @@ sure(requests) if {
 
 # refused are the requests that the deletion needs, by webhook.
 refused[key] := requests if {
-	some key, blocked in data.cluster.blocked[within]
-	requests := [request | some request in blocked; request in needed]
+	some key, blocked in data.cluster.blocked[lib.within]
+	requests := [request | some request in blocked; lib.needs(request)]
 	count(requests) > 0
 }
 
-# within is the namespace that the requests are about.
-within := lib.name if lib.resource == "namespaces"
-
-within := lib.namespace if lib.resource != "namespaces"
-
-# What the content of a namespace needs. A refused update of namespaces/status
-# does not stop the namespace controller.
-needed contains request if {
-	lib.deletes_namespace
-	some blocked in data.cluster.blocked[within]
-	some request in blocked
-	request.subresource != "status"
-}
-
-# The update that removes the finalizers of an object. The request to delete the
-# object itself fails at once where a webhook refuses it: that is no hang.
-needed contains request if {
-	lib.deleting
-	some blocked in data.cluster.blocked[within]
-	some request in blocked
-	request.operation == "UPDATE"
-	request.resource == lib.resource
-	request.subresource == ""
-	some finalizer in finalizers
-	finalizer != crd_cleanup
-}
-
-# The API server itself removes this one, by way of the status.
-needed contains request if {
-	lib.deleting
-	lib.resource == "customresourcedefinitions.apiextensions.k8s.io"
-	crd_cleanup in finalizers
-	some blocked in data.cluster.blocked[within]
-	some request in blocked
-	request.resource == lib.resource
-	request.subresource == "status"
-}
-
-# The delete that an eviction causes is shown to no webhook, but the kubelet's,
-# once the pod has stopped, is.
-needed contains request if {
-	lib.evicting
-	pod := data.cluster.pods[lib.namespace][lib.name]
-	pod.node
-	not pod.phase in lib.finished
-	some blocked in data.cluster.blocked[within]
-	some request in blocked
-	request.operation == "DELETE"
-	request.resource == "pods"
-}
-
-needed contains request if {
-	lib.evicting
-	count(input.ownership) > 0
-	some blocked in data.cluster.blocked[within]
-	some request in blocked
-	request.operation == "UPDATE"
-	request.resource == "pods"
-}
-
-crd_cleanup := "customresourcecleanup.apiextensions.k8s.io"
-
-# finalizers of the object under review, and those that its delete brings.
-finalizers contains finalizer if some finalizer in input.request.oldObject.metadata.finalizers
-
-finalizers contains "foregroundDeletion" if input.request.options.propagationPolicy == "Foreground"
-
-finalizers contains "orphan" if input.request.options.propagationPolicy == "Orphan"
-
 finding(key, requests, outcome) := {
-	"msg": sprintf("webhook %s fails closed and Service %s is down: %s %s goes through", [id, service, told[0], more(told, outcome)]),
+	"msg": sprintf("webhook %s fails closed and Service %s is down: %s %s goes through", [id, service, told[0], lib.more(told, outcome)]),
 	"objects": [{"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": array.concat(
 		[sprintf("%s, failurePolicy Fail: %s", [key, hook.backend.reason])],
-		[sprintf("it sees %s (%d %s)", [described(request), request.count, lib.plural(request.count, "object", "objects")]) |
+		[sprintf("it sees %s (%d %s)", [lib.described(request), request.count, lib.plural(request.count, "object", "objects")]) |
 			some request in requests
 		],
 	),
@@ -161,15 +92,5 @@ finding(key, requests, outcome) := {
 	id := sprintf("%s/%s", [hook.configuration, hook.name])
 	service := sprintf("%s/%s", [hook.service.namespace, hook.service.name])
 	resource := sprintf("%swebhookconfigurations.admissionregistration.k8s.io", [hook.type])
-	told := sort([described(request) | some request in requests])
+	told := sort([lib.described(request) | some request in requests])
 }
-
-described(request) := sprintf("%s %s%s", [request.operation, request.resource, part(request.subresource)])
-
-part("") := ""
-
-part(subresource) := sprintf("/%s", [subresource]) if subresource != ""
-
-more(told, outcome) := outcome if count(told) == 1
-
-more(told, outcome) := sprintf("(and %d more) %s", [count(told) - 1, outcome]) if count(told) > 1

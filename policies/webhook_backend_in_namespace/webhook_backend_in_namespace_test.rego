@@ -1,0 +1,123 @@
+package termguard.webhook_backend_in_namespace_test
+
+import data.termguard.webhook_backend_in_namespace as policy
+
+found := {"deny": policy.deny, "warn": policy.warn}
+
+nothing := {"deny": set(), "warn": set()}
+
+delete_namespace := {"request": {
+	"operation": "DELETE",
+	"resource": {"group": "", "version": "v1", "resource": "namespaces"},
+	"name": "demo",
+	"namespace": "demo",
+}}
+
+key := "validating/guard/deny.x.io"
+
+webhooks(workloads) := {key: {
+	"type": "validating",
+	"configuration": "guard",
+	"name": "deny.x.io",
+	"service": {"namespace": "demo", "name": "guard"},
+	"backend": {"state": "up", "reason": "", "workloads": workloads},
+}}
+
+deployment := [{"resource": "deployments.apps", "name": "guard"}]
+
+pods := {"demo": {"30": {"count": 1, "names": ["guard-1"]}}}
+
+refuses(operation, resource, subresource, certainty) := {
+	"operation": operation,
+	"resource": resource,
+	"subresource": subresource,
+	"count": 1,
+	"certainty": certainty,
+}
+
+blocked(requests) := {"demo": {key: requests}}
+
+finding(outcome, seen) := {
+	"msg": sprintf(
+		"webhook deny.x.io fails closed and is served from this namespace: with that gone, %s goes through",
+		[outcome],
+	),
+	"objects": [{
+		"resource": "validatingwebhookconfigurations.admissionregistration.k8s.io",
+		"namespace": "",
+		"name": "guard",
+	}],
+	"evidence": array.concat(
+		["validating/guard/deny.x.io, failurePolicy Fail, calls Service demo/guard"],
+		[sprintf("it sees %s (1 object)", [request]) | some request in seen],
+	),
+	"steps": [{
+		"kind": "remove",
+		"do": "Delete the webhook configuration before its backend: without that it checks nothing",
+		"command": "kubectl delete validatingwebhookconfigurations.admissionregistration.k8s.io/guard --wait=false",
+	}],
+}
+
+test_content_after_pods if {
+	got := found with input as delete_namespace
+		with data.cluster.webhooks as webhooks(deployment)
+		with data.cluster.podsByGrace as pods
+		with data.cluster.selfBlocked as blocked([
+			refuses("DELETE", "configmaps", "", "will"),
+			refuses("UPDATE", "namespaces", "status", "will"),
+		])
+	got == {"deny": {finding("DELETE configmaps never", ["DELETE configmaps"])}, "warn": set()}
+}
+
+test_several if {
+	got := found with input as delete_namespace
+		with data.cluster.webhooks as webhooks(deployment)
+		with data.cluster.podsByGrace as pods
+		with data.cluster.selfBlocked as blocked([
+			refuses("DELETE", "secrets", "", "may"),
+			refuses("DELETE", "configmaps", "", "will"),
+		])
+	got == {
+		"deny": {finding("DELETE configmaps (and 1 more) never", ["DELETE secrets", "DELETE configmaps"])},
+		"warn": set(),
+	}
+}
+
+test_order_left_to_chance if {
+	every certainty in ["will", "may"] {
+		got := found with input as delete_namespace
+			with data.cluster.webhooks as webhooks(deployment)
+			with data.cluster.podsByGrace as {k: v | some k, v in pods; certainty == "may"}
+			with data.cluster.selfBlocked as blocked([refuses("DELETE", "configmaps", "", certainty)])
+		got == {"deny": set(), "warn": {finding("DELETE configmaps perhaps never", ["DELETE configmaps"])}}
+	}
+}
+
+test_no_known_pods_behind_it if {
+	got := found with input as delete_namespace
+		with data.cluster.webhooks as webhooks([])
+		with data.cluster.podsByGrace as pods
+		with data.cluster.selfBlocked as blocked([refuses("DELETE", "configmaps", "", "will")])
+	got == {"deny": set(), "warn": {finding("DELETE configmaps perhaps never", ["DELETE configmaps"])}}
+}
+
+test_finalize_comes_last_in_any_case if {
+	got := found with input as delete_namespace
+		with data.cluster.webhooks as webhooks([])
+		with data.cluster.selfBlocked as blocked([refuses("UPDATE", "namespaces", "finalize", "will")])
+	got == {"deny": {finding("UPDATE namespaces/finalize never", ["UPDATE namespaces/finalize"])}, "warn": set()}
+}
+
+test_status_stops_nobody if {
+	got := found with input as delete_namespace
+		with data.cluster.webhooks as webhooks(deployment)
+		with data.cluster.selfBlocked as blocked([refuses("UPDATE", "namespaces", "status", "will")])
+	got == nothing
+}
+
+test_something_else_is_deleted if {
+	got := found with input as {"request": object.union(delete_namespace.request, {"resource": {"resource": "configmaps"}})}
+		with data.cluster.webhooks as webhooks(deployment)
+		with data.cluster.selfBlocked as blocked([refuses("DELETE", "configmaps", "", "will")])
+	got == nothing
+}
