@@ -169,18 +169,25 @@ func (w *World) refreshBlocked() {
 	}
 	if w.hooksDirty {
 		w.hooksDirty = false
-		w.doc["blocked"], w.doc["selfBlocked"] = map[string]any{}, map[string]any{}
+		w.doc["blocked"], w.doc["selfBlocked"], w.doc["denied"] = map[string]any{}, map[string]any{}, map[string]any{}
 		clear(w.touched)
-		if len(w.hooks) > 0 {
+		if len(w.hooks) > 0 || len(w.policyBindings) > 0 {
 			for namespace := range w.namespaceLabels {
 				w.touched[namespace] = true
 			}
 			w.touched[""] = true
 		}
 	}
+	deniers := w.deniers()
 	for namespace := range w.touched {
-		prune(w.doc, "blocked", namespace)
-		prune(w.doc, "selfBlocked", namespace)
+		for _, section := range []string{"blocked", "selfBlocked", "denied"} {
+			prune(w.doc, section, namespace)
+		}
+		for key, b := range deniers {
+			if requests := w.blockedBy(b, namespace, namespaceController); len(requests) > 0 {
+				child(w.doc, "denied", namespace)[key] = requests
+			}
+		}
 		for key, h := range dead {
 			if requests := w.blockedBy(h, namespace, namespaceController); len(requests) > 0 {
 				child(w.doc, "blocked", namespace)[key] = requests
@@ -200,11 +207,11 @@ func (w *World) refreshBlocked() {
 }
 
 // blockedBy lists the requests that a deletion in a namespace needs and that a
-// webhook sees: the deletes of what is in it, the updates that remove
+// webhook or a policy refuses: the deletes of what is in it, the updates that remove
 // finalizers, and those of the namespace itself. "" stands for cluster-scoped
 // objects. deletesPods are those who delete pods, beside the kubelet, which does
 // so once more when a pod has stopped.
-func (w *World) blockedBy(h *hook, namespace string, deletesPods ...user.Info) []any {
+func (w *World) blockedBy(h refuser, namespace string, deletesPods ...user.Info) []any {
 	var requests []any
 	add := func(op admission.Operation, res Resource, subresource string, count int, callers ...user.Info) {
 		sure := no

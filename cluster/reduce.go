@@ -103,6 +103,10 @@ func (w *World) keep(obj runtime.Object) bool {
 		for _, hook := range o.Webhooks {
 			w.keepWebhook("mutating", webhook.NewMutatingWebhookAccessor("", o.Name, &hook), hook.ClientConfig, hook)
 		}
+	case *admissionv1.ValidatingAdmissionPolicy:
+		w.keepPolicy(o)
+	case *admissionv1.ValidatingAdmissionPolicyBinding:
+		w.keepPolicyBinding(o)
 	default:
 		return false
 	}
@@ -167,6 +171,10 @@ func (w *World) forget(res Resource, key types.NamespacedName) {
 		w.forgetWebhooks("validating", key.Name)
 	case "mutatingwebhookconfigurations.admissionregistration.k8s.io":
 		w.forgetWebhooks("mutating", key.Name)
+	case "validatingadmissionpolicies.admissionregistration.k8s.io":
+		w.forgetPolicy(key.Name)
+	case "validatingadmissionpolicybindings.admissionregistration.k8s.io":
+		w.forgetPolicyBinding(key.Name)
 	}
 }
 

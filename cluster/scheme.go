@@ -47,6 +47,8 @@ var typed = []Resource{
 	{rbacv1.SchemeGroupVersion.WithResource("clusterrolebindings"), false},
 	{admissionv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations"), false},
 	{admissionv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"), false},
+	{admissionv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"), false},
+	{admissionv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings"), false},
 	{apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), false},
 	{aggregation.SchemeGroupVersion.WithResource("apiservices"), false},
 	{corev1.SchemeGroupVersion.WithResource("persistentvolumes"), false},

@@ -76,6 +76,8 @@ type World struct {
 	podPaths        map[types.NamespacedName][][]string // the groups that a pod is in
 	links           map[types.UID]*link                 // objects that block the deletion of their owner
 	hooks           map[string]*hook                    // webhooks that refuse when their backend is down, as keyed in the facts
+	guards          map[string]*guard                   // ValidatingAdmissionPolicies, by name
+	policyBindings  map[string]*policyBinding           // ValidatingAdmissionPolicyBindings that deny, by name
 	namespaceLabels map[string]map[string]string        // by namespace
 	touched         map[string]bool                     // namespaces whose contents changed since the last Settle
 	left            map[types.NamespacedName]leaving    // pods that their kubelet has to finish with
@@ -115,6 +117,8 @@ func NewWorld(options Options) *World {
 		clouds:          map[string]bool{},
 		hooks:           map[string]*hook{},
 		links:           map[types.UID]*link{},
+		guards:          map[string]*guard{},
+		policyBindings:  map[string]*policyBinding{},
 		namespaceLabels: map[string]map[string]string{},
 		indexed:         map[string]*group{},
 		podPaths:        map[types.NamespacedName][][]string{},
@@ -127,7 +131,7 @@ func NewWorld(options Options) *World {
 	}
 	for _, key := range []string{
 		"apiservices", "webhooks", "admissionpolicies", "crds", "namespaces", "finalized", "finalizers", "counts",
-		"pods", "podsByNode", "podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage", "owners", "spread", "version", "blocked", "selfBlocked",
+		"pods", "podsByNode", "podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage", "owners", "spread", "version", "blocked", "selfBlocked", "denied",
 		"leaving", "symptoms", "hazards", "csinodes", "driverless", "buggy", "registrars",
 	} {
 		w.doc[key] = map[string]any{}

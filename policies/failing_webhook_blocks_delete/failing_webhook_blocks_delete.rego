@@ -60,7 +60,7 @@ sure(requests) if {
 # refused are the requests that the deletion needs, by webhook.
 refused[key] := requests if {
 	some key, blocked in data.cluster.blocked[lib.within]
-	requests := [request | some request in blocked; lib.needs(request)]
+	requests := [request | some request in blocked; request in lib.needed]
 	count(requests) > 0
 }
 

@@ -19,18 +19,31 @@ within := name if resource == "namespaces"
 
 within := namespace if resource != "namespaces"
 
-# needs tells whether the deletion under review needs a request: of a namespace,
+# refusable are the requests that are refused here.
+refusable contains request if {
+	some requests in data.cluster.blocked[within]
+	some request in requests
+}
+
+refusable contains request if {
+	some requests in data.cluster.denied[within]
+	some request in requests
+}
+
+# needed are those of them that the deletion under review needs: of a namespace,
 # what its content needs. A refused update of namespaces/status does not stop the
 # namespace controller.
-needs(request) if {
+needed contains request if {
 	deletes_namespace
+	some request in refusable
 	request.subresource != "status"
 }
 
 # The update that removes the finalizers of an object. The request to delete the
 # object itself fails at once where it is refused: that is no hang.
-needs(request) if {
+needed contains request if {
 	deleting
+	some request in refusable
 	request.operation == "UPDATE"
 	request.resource == resource
 	request.subresource == ""
@@ -39,30 +52,34 @@ needs(request) if {
 }
 
 # The API server itself removes this one, by way of the status.
-needs(request) if {
+needed contains request if {
 	deletes_definition
 	crd_cleanup in finalizers
+	some request in refusable
 	request.resource == resource
 	request.subresource == "status"
 }
 
 # The delete that an eviction causes is shown to nobody, but the kubelet's, once
 # the pod has stopped, is.
-needs(request) if {
+needed contains request if {
 	evicting
-	pod := data.cluster.pods[namespace][name]
-	pod.node
-	not pod.phase in finished
+	evicted.node
+	not evicted.phase in finished
+	some request in refusable
 	request.operation == "DELETE"
 	request.resource == "pods"
 }
 
-needs(request) if {
+needed contains request if {
 	evicting
 	count(input.ownership) > 0
+	some request in refusable
 	request.operation == "UPDATE"
 	request.resource == "pods"
 }
+
+evicted := data.cluster.pods[target.namespace][target.name]
 
 crd_cleanup := "customresourcecleanup.apiextensions.k8s.io"
 

@@ -1,0 +1,335 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"slices"
+
+	celgo "github.com/google/cel-go/cel"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	admissioncel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/authentication/user"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+)
+
+// refuser is what may refuse a request that a deletion needs.
+type refuser interface {
+	// matches tells how surely it refuses a request for some object of a
+	// resource. caller is nil where it is not known who calls.
+	matches(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) certainty
+}
+
+// guard is a ValidatingAdmissionPolicy, compiled as the API server compiles it
+// (k8s.io/apiserver, pkg/admission/plugin/policy/validating/plugin.go).
+type guard struct {
+	scope       scope
+	params      bool // it has a paramKind
+	failsClosed bool
+	conditions  expressions
+	validations expressions
+}
+
+// binding puts a policy into force: one that denies.
+type policyBinding struct {
+	policy string
+	scope  scope
+}
+
+// bound is a policy where a binding puts it into force.
+type bound struct {
+	*guard
+	binding *policyBinding
+}
+
+// scope is what a policy or a binding applies to.
+type scope struct {
+	namespaces, objects labels.Selector
+	rules, excluded     []admissionv1.NamedRuleWithOperations
+	exact               bool
+	nothing             bool // a selector that cannot be parsed
+}
+
+// expressions are evaluated together; reads tells of each what it looks at
+// beyond what is known of a request.
+type expressions struct {
+	evaluator admissioncel.ConditionEvaluator
+	reads     []reads
+}
+
+type reads struct{ object, user, absence bool }
+
+var (
+	readsRequest = regexp.MustCompile(`\brequest\s*\.\s*(name|kind|requestKind|options|object|oldObject|uid|dryRun)\b`)
+	// readsAbsence is what makes sense of an object that is not there, and so
+	// may come to a result that another object would not.
+	readsAbsence  = regexp.MustCompile(`\bnull\b|\.\?|\[\?|\btype\(|\bdyn\(|\?\.`)
+	readsVariable = regexp.MustCompile(`\bvariables\s*\.\s*(\w+)`)
+)
+
+// variable is one of a policy, as the API server compiles it
+// (policy/validating/interface.go; importing that package brings informers).
+type variable admissionv1.Variable
+
+func (v *variable) GetName() string       { return v.Name }
+func (v *variable) GetExpression() string { return v.Expression }
+func (v *variable) ReturnTypes() []*celgo.Type {
+	return []*celgo.Type{celgo.AnyType, celgo.DynType}
+}
+
+func newGuard(o *admissionv1.ValidatingAdmissionPolicy) *guard {
+	g := &guard{params: o.Spec.ParamKind != nil, failsClosed: ptrOr(o.Spec.FailurePolicy, admissionv1.Fail) == admissionv1.Fail}
+	g.scope = newScope(o.Spec.MatchConstraints)
+	declared := admissioncel.OptionalVariableDeclarations{HasParams: g.params, HasAuthorizer: true}
+	compiler, err := admissioncel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	if err != nil {
+		return nil // cannot happen: the environment is the API server's own
+	}
+	variables := map[string]string{}
+	for _, v := range o.Spec.Variables {
+		compiler.CompileAndStoreVariable((*variable)(&v), declared, environment.StoredExpressions)
+		variables[v.Name] = v.Expression
+	}
+	compile := func(accessors []admissioncel.ExpressionAccessor) expressions {
+		e := expressions{evaluator: compiler.CompileCondition(accessors, declared, environment.StoredExpressions)}
+		for _, accessor := range accessors {
+			e.reads = append(e.reads, readsOf(accessor.GetExpression(), variables))
+		}
+		return e
+	}
+	var conditions, validations []admissioncel.ExpressionAccessor
+	for _, c := range o.Spec.MatchConditions {
+		conditions = append(conditions, (*matchconditions.MatchCondition)(&c))
+	}
+	for _, v := range o.Spec.Validations {
+		validations = append(validations, &matchconditions.MatchCondition{Expression: v.Expression})
+	}
+	g.conditions, g.validations = compile(conditions), compile(validations)
+	return g
+}
+
+// readsOf tells what an expression looks at, by way of variables too: they can
+// only refer to those before them.
+func readsOf(expression string, variables map[string]string) reads {
+	all := expression
+	seen := map[string]bool{}
+	for pending := []string{expression}; len(pending) > 0; pending = pending[1:] {
+		for _, found := range readsVariable.FindAllStringSubmatch(pending[0], -1) {
+			if name := found[1]; !seen[name] {
+				seen[name] = true
+				all += "\n" + variables[name]
+				pending = append(pending, variables[name])
+			}
+		}
+	}
+	return reads{
+		object:  readsObject.MatchString(all) || readsRequest.MatchString(all),
+		user:    readsUser.MatchString(all),
+		absence: readsAbsence.MatchString(all) || readsRequest.MatchString(all),
+	}
+}
+
+func newScope(m *admissionv1.MatchResources) scope {
+	s := scope{namespaces: labels.Everything(), objects: labels.Everything()}
+	if m == nil {
+		return s
+	}
+	var errs [2]error
+	s.namespaces, errs[0] = selector(m.NamespaceSelector)
+	s.objects, errs[1] = selector(m.ObjectSelector)
+	s.nothing = errs[0] != nil || errs[1] != nil
+	s.rules, s.excluded = m.ResourceRules, m.ExcludeResourceRules
+	s.exact = ptrOr(m.MatchPolicy, admissionv1.Equivalent) == admissionv1.Exact
+	return s
+}
+
+// matches is Matcher.Matches of k8s.io/apiserver,
+// pkg/admission/plugin/policy/matching, for objects that are not at hand.
+func (s scope) matches(attributes admission.Attributes, namespaceLabels map[string]string) certainty {
+	if s.nothing || attributes.GetNamespace() != "" && !s.namespaces.Matches(labels.Set(namespaceLabels)) {
+		return no
+	}
+	sure := will
+	if !s.objects.Empty() {
+		sure = may
+	}
+	rule := func(named admissionv1.NamedRuleWithOperations) certainty {
+		r := named.RuleWithOperations
+		if !s.exact {
+			r.APIVersions = []string{"*"} // a request in another version of the same resource is converted
+		}
+		matcher := rules.Matcher{Rule: r, Attr: attributes}
+		switch {
+		case !matcher.Matches():
+			return no
+		case len(named.ResourceNames) == 0 || slices.Contains(named.ResourceNames, attributes.GetName()):
+			return will
+		case attributes.GetName() != "":
+			return no
+		}
+		return may
+	}
+	for _, named := range s.excluded {
+		switch rule(named) {
+		case will:
+			return no
+		case may:
+			sure = may
+		}
+	}
+	if len(s.rules) == 0 {
+		return sure
+	}
+	best := no
+	for _, named := range s.rules {
+		best = max(best, rule(named))
+	}
+	return min(sure, best)
+}
+
+// newBinding returns nil for one that denies nothing.
+func newBinding(o *admissionv1.ValidatingAdmissionPolicyBinding) *policyBinding {
+	if !slices.Contains(o.Spec.ValidationActions, admissionv1.Deny) {
+		return nil
+	}
+	return &policyBinding{policy: o.Spec.PolicyName, scope: newScope(o.Spec.MatchResources)}
+}
+
+// matches tells how surely the policy denies.
+func (b bound) matches(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) certainty {
+	name := ""
+	if gvr == namespacesResource {
+		name = namespace
+	}
+	who := caller
+	if who == nil {
+		who = &user.DefaultInfo{}
+	}
+	attributes := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version}, namespace, name, gvr, subresource, op, nil, false, who)
+	sure := min(b.guard.scope.matches(attributes, namespaceLabels), b.binding.scope.matches(attributes, namespaceLabels))
+	if sure == no {
+		return no
+	}
+	if b.params {
+		sure = may // the parameters are not part of the facts
+	}
+	for _, outcome := range b.conditions.evaluate(attributes, caller != nil) {
+		switch {
+		case outcome == isFalse, outcome == isError && !b.failsClosed:
+			return no
+		case outcome == isError:
+			return sure // no validation is evaluated: the policy fails closed
+		case outcome == depends:
+			sure = may
+		}
+	}
+	denies := no
+	for _, outcome := range b.validations.evaluate(attributes, caller != nil) {
+		switch {
+		case outcome == isFalse, outcome == isError && b.failsClosed:
+			denies = will
+		case outcome == depends:
+			denies = max(denies, may)
+		}
+	}
+	return min(sure, denies)
+}
+
+// outcome of an expression.
+type outcome int
+
+const (
+	isTrue outcome = iota
+	isFalse
+	isError
+	depends // on what is not known
+)
+
+// evaluate evaluates without objects: CEL comes to a result all the same where
+// it does not depend on them, as in "request.operation != 'DELETE' || …".
+func (e expressions) evaluate(attributes admission.Attributes, callerKnown bool) []outcome {
+	if len(e.reads) == 0 {
+		return nil
+	}
+	outcomes := make([]outcome, len(e.reads))
+	gvr := attributes.GetResource()
+	request := admissioncel.CreateAdmissionRequest(attributes, metav1.GroupVersionResource{Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource}, metav1.GroupVersionKind(attributes.GetKind()))
+	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: attributes.GetKind()}
+	results, _, err := e.evaluator.ForInput(context.Background(), versioned, request, admissioncel.OptionalVariableBindings{}, nil, celconfig.RuntimeCELCostBudget)
+	if err != nil || len(results) != len(e.reads) {
+		for i := range outcomes {
+			outcomes[i] = depends
+		}
+		return outcomes
+	}
+	for i, result := range results {
+		var invalid *apiservercel.Error
+		switch r := e.reads[i]; {
+		case errors.As(result.Error, &invalid) && invalid.Type == apiservercel.ErrorTypeInvalid && result.EvalResult == nil && !r.object && !r.user:
+			outcomes[i] = isError
+		case r.user && !callerKnown, r.object && r.absence, result.Error != nil && r.object:
+			outcomes[i] = depends
+		case result.Error != nil:
+			outcomes[i] = isError
+		case result.EvalResult.Value() == true:
+			outcomes[i] = isTrue
+		default:
+			outcomes[i] = isFalse
+		}
+	}
+	return outcomes
+}
+
+func (w *World) keepPolicy(o *admissionv1.ValidatingAdmissionPolicy) {
+	w.guards[o.Name] = newGuard(o)
+	var messages []any
+	for _, v := range o.Spec.Validations {
+		text := v.Message
+		if text == "" {
+			text = v.Expression
+		}
+		messages = append(messages, text)
+	}
+	child(w.doc, "admissionpolicies")[o.Name] = map[string]any{
+		"failurePolicy": string(ptrOr(o.Spec.FailurePolicy, admissionv1.Fail)),
+		"validations":   messages,
+	}
+	w.hooksDirty = true
+}
+
+func (w *World) forgetPolicy(name string) {
+	delete(w.guards, name)
+	prune(w.doc, "admissionpolicies", name)
+	w.hooksDirty = true
+}
+
+func (w *World) keepPolicyBinding(o *admissionv1.ValidatingAdmissionPolicyBinding) {
+	w.forgetPolicyBinding(o.Name)
+	if b := newBinding(o); b != nil {
+		w.policyBindings[o.Name] = b
+	}
+}
+
+func (w *World) forgetPolicyBinding(name string) {
+	delete(w.policyBindings, name)
+	w.hooksDirty = true
+}
+
+// deniers are the policies in force that deny, by "policy/binding".
+func (w *World) deniers() map[string]bound {
+	found := map[string]bound{}
+	for name, b := range w.policyBindings {
+		if g := w.guards[b.policy]; g != nil {
+			found[b.policy+"/"+name] = bound{g, b}
+		}
+	}
+	return found
+}

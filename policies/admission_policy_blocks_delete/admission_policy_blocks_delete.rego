@@ -1,0 +1,92 @@
+# METADATA
+# title: Admission policy that denies what a deletion needs
+# description: >-
+#   A ValidatingAdmissionPolicy denies requests that a deletion needs and that the
+#   person who starts it does not make: the namespace controller deletes each object of
+#   a namespace and then updates namespaces/finalize, the kubelet deletes a pod a second
+#   time, and whoever owns a finalizer removes it with an UPDATE. The deletion then
+#   starts and never finishes. The policy is evaluated for who will call, as the API
+#   server would.
+# related_resources:
+#   - ref: https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
+#     description: Validating admission policies.
+#   - ref: https://github.com/kubernetes/apiserver/blob/v0.36.3/pkg/admission/plugin/policy/validating/validator.go
+#     description: What a policy decides, and what follows from an error.
+# custom:
+#   id: admission-policy-blocks-delete
+#   severity: high
+#   triggers: [delete]
+#   remedy: >-
+#     Change the policy or its binding so that it lets the control plane and the owners
+#     of finalizers pass (a matchCondition on request.userInfo), or exclude the
+#     namespace in the binding. What waits then finishes by itself. Last, delete
+#     the binding: until it is back, what it forbids is allowed for everybody.
+#   limits: >-
+#     What the policy reads of the object, of parameters, of the annotations of the
+#     namespace, or of the authorizer, and who removes a finalizer that is not one of
+#     Kubernetes itself: the finding then says "may". Policies that change objects.
+package termguard.admission_policy_blocks_delete
+
+import data.termguard.lib
+
+deny contains finding(key, requests, "never") if {
+	not lib.evicting
+	some key, requests in refused
+	sure(requests)
+}
+
+# The API server evicts whatever a policy says of the delete.
+warn contains finding(key, requests, "never") if {
+	lib.evicting
+	some key, requests in refused
+	sure(requests)
+}
+
+warn contains finding(key, requests, "perhaps never") if {
+	some key, requests in refused
+	not sure(requests)
+}
+
+sure(requests) if {
+	some request in requests
+	request.certainty == "will"
+}
+
+# refused are the requests that the deletion needs, by policy and binding.
+refused[key] := requests if {
+	some key, denied in data.cluster.denied[lib.within]
+	requests := [request | some request in denied; request in lib.needed]
+	count(requests) > 0
+}
+
+finding(key, requests, outcome) := {
+	"msg": sprintf(
+		"ValidatingAdmissionPolicy %s denies what the deletion needs: %s %s goes through",
+		[policy, told[0], lib.more(told, outcome)],
+	),
+	"objects": [
+		{"resource": "validatingadmissionpolicies.admissionregistration.k8s.io", "namespace": "", "name": policy},
+		{"resource": "validatingadmissionpolicybindings.admissionregistration.k8s.io", "namespace": "", "name": binding},
+	],
+	"evidence": array.flatten([
+		sprintf("binding %s denies, failurePolicy %s", [binding, facts.failurePolicy]),
+		[sprintf("it demands: %s", [demand]) | some demand in facts.validations],
+		[sprintf("it denies %s (%d %s)", [lib.described(request), request.count, lib.plural(request.count, "object", "objects")]) |
+			some request in requests
+		],
+	]),
+	"steps": [
+		lib.mend(
+			"Let the control plane and the owners of finalizers pass the policy, or exclude the namespace in the binding",
+			[],
+		),
+		lib.force(
+			"Delete the binding: until it is back, what the policy forbids is allowed for everybody",
+			lib.deletion([sprintf("validatingadmissionpolicybindings.admissionregistration.k8s.io/%s", [binding])], ""),
+		),
+	],
+} if {
+	[policy, binding] := split(key, "/")
+	facts := data.cluster.admissionpolicies[policy]
+	told := sort([lib.described(request) | some request in requests])
+}

@@ -1,0 +1,94 @@
+package termguard.admission_policy_blocks_delete_test
+
+import data.termguard.admission_policy_blocks_delete as policy
+
+found := {"deny": policy.deny, "warn": policy.warn}
+
+nothing := {"deny": set(), "warn": set()}
+
+delete_namespace := {"request": {
+	"operation": "DELETE",
+	"resource": {"group": "", "version": "v1", "resource": "namespaces"},
+	"name": "demo",
+	"namespace": "demo",
+}}
+
+policies := {"frozen": {"failurePolicy": "Fail", "validations": ["nothing may go"]}}
+
+refuses(operation, resource, subresource, certainty) := {
+	"operation": operation,
+	"resource": resource,
+	"subresource": subresource,
+	"count": 2,
+	"certainty": certainty,
+}
+
+denied(requests) := {"demo": {"frozen/here": requests}}
+
+finding(outcome, seen) := {
+	"msg": sprintf("ValidatingAdmissionPolicy frozen denies what the deletion needs: %s goes through", [outcome]),
+	"objects": [
+		{"resource": "validatingadmissionpolicies.admissionregistration.k8s.io", "namespace": "", "name": "frozen"},
+		{"resource": "validatingadmissionpolicybindings.admissionregistration.k8s.io", "namespace": "", "name": "here"},
+	],
+	"evidence": array.concat(
+		["binding here denies, failurePolicy Fail", "it demands: nothing may go"],
+		[sprintf("it denies %s (2 objects)", [request]) | some request in seen],
+	),
+	"steps": [
+		{
+			"kind": "mend",
+			"do": "Let the control plane and the owners of finalizers pass the policy, or exclude the namespace in the binding",
+		},
+		{
+			"kind": "force",
+			"do": "Delete the binding: until it is back, what the policy forbids is allowed for everybody",
+			"command": "kubectl delete validatingadmissionpolicybindings.admissionregistration.k8s.io/here --wait=false",
+		},
+	],
+}
+
+test_content if {
+	got := found with input as delete_namespace
+		with data.cluster.admissionpolicies as policies
+		with data.cluster.denied as denied([
+			refuses("DELETE", "configmaps", "", "will"),
+			refuses("UPDATE", "namespaces", "status", "will"),
+		])
+	got == {"deny": {finding("DELETE configmaps never", ["DELETE configmaps"])}, "warn": set()}
+}
+
+test_perhaps if {
+	got := found with input as delete_namespace
+		with data.cluster.admissionpolicies as policies
+		with data.cluster.denied as denied([
+			refuses("DELETE", "configmaps", "", "may"),
+			refuses("DELETE", "secrets", "", "may"),
+		])
+	got == {
+		"deny": set(),
+		"warn": {finding("DELETE configmaps (and 1 more) perhaps never", ["DELETE configmaps", "DELETE secrets"])},
+	}
+}
+
+test_evicted if {
+	evict := {"request": {
+		"operation": "CREATE",
+		"resource": {"group": "", "version": "v1", "resource": "pods"},
+		"subResource": "eviction",
+		"name": "web-0",
+		"namespace": "demo",
+	}}
+	got := found with input as evict
+		with data.cluster.admissionpolicies as policies
+		with data.cluster.pods as {"demo": {"web-0": {"node": "n1", "phase": "Running"}}}
+		with data.cluster.denied as denied([refuses("DELETE", "pods", "", "will")])
+	got == {"deny": set(), "warn": {finding("DELETE pods never", ["DELETE pods"])}}
+}
+
+test_not_needed if {
+	got := found with input as delete_namespace
+		with data.cluster.admissionpolicies as policies
+		with data.cluster.denied as denied([refuses("UPDATE", "namespaces", "status", "will")])
+	got == nothing
+}
