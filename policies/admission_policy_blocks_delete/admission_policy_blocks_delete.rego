@@ -68,13 +68,7 @@ finding(key, requests, outcome) := {
 		{"resource": "validatingadmissionpolicies.admissionregistration.k8s.io", "namespace": "", "name": policy},
 		{"resource": "validatingadmissionpolicybindings.admissionregistration.k8s.io", "namespace": "", "name": binding},
 	],
-	"evidence": array.flatten([
-		sprintf("binding %s denies, failurePolicy %s", [binding, facts.failurePolicy]),
-		[sprintf("it demands: %s", [demand]) | some demand in facts.validations],
-		[sprintf("it denies %s (%d %s)", [lib.described(request), request.count, lib.plural(request.count, "object", "objects")]) |
-			some request in requests
-		],
-	]),
+	"evidence": evidence(binding, facts, requests),
 	"steps": [
 		lib.mend(
 			"Let the control plane and the owners of finalizers pass the policy, or exclude the namespace in the binding",
@@ -90,3 +84,11 @@ finding(key, requests, outcome) := {
 	facts := data.cluster.admissionpolicies[policy]
 	told := sort([lib.described(request) | some request in requests])
 }
+
+evidence(binding, facts, requests) := array.flatten([
+	sprintf("binding %s denies, failurePolicy %s", [binding, facts.failurePolicy]),
+	[sprintf("it demands: %s", [demand]) | some demand in facts.validations],
+	[sprintf("it denies %s (%d %s)", [lib.described(request), request.count, lib.plural(request.count, "object", "objects")]) |
+		some request in requests
+	],
+])
