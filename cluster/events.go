@@ -124,7 +124,7 @@ func (w *World) forgetEvent(key types.NamespacedName) {
 func tellsOfTrouble(e *corev1.Event) bool {
 	return troubleReasons[e.Reason] ||
 		strings.Contains(e.Message, "no space left on device") ||
-		e.Reason == "Killing" && timesSeen(e) >= oftenKilled
+		e.Reason == "Killing" && timesSeen(e) >= oftenKilled && !strings.Contains(e.Message, " probe")
 }
 
 // timesSeen is how often an event was seen: core/v1 counts, events.k8s.io/v1

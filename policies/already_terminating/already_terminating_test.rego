@@ -210,7 +210,10 @@ stuck(stage, states) := {
 		{"kind": "mend", "do": "Restart the container runtime there, and reboot the node for processes that cannot be killed"},
 		{
 			"kind": "force",
-			"do": "Remove only the object: containers on a machine that still runs live on, next to their replacement",
+			"do": concat(" ", [
+				"Remove only the object: containers on a machine that still runs live on, next to their replacement",
+				"(of a StatefulSet, two of one identity), and volumes may stay attached",
+			]),
 			"command": "kubectl delete pods/web-0 -n demo --wait=false --force --grace-period=0",
 		},
 	],

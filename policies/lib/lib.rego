@@ -203,3 +203,187 @@ guarded contains object.union(group, {
 cleared(ownership) := sprintf(" (%s)", [ownership.clears]) if object.get(ownership, "clears", "") != ""
 
 cleared(ownership) := "" if object.get(ownership, "clears", "") == ""
+
+# The pods that a request waits for.
+
+# waiting are, of the nodes given (an object by name), those that have pods which
+# the request waits for and which need their kubelet to go: how many, the names
+# of some, and their namespace.
+waiting(nodes) := {node: pods |
+	some node, pods in alone
+	nodes[node]
+} if {
+	not deletes_namespace
+}
+
+# Of a namespace they are found from the smaller side: few nodes may be in
+# trouble, but a namespace may be on all of them.
+waiting(nodes) := {node: object.union(pods, {"namespace": name}) |
+	some node, _ in nodes
+	pods := data.cluster.podsByNode[name][node]
+} if {
+	deletes_namespace
+	count(nodes) <= count(data.cluster.podsByNode[name])
+}
+
+waiting(nodes) := {node: object.union(pods, {"namespace": name}) |
+	some node, pods in data.cluster.podsByNode[name]
+	nodes[node]
+} if {
+	deletes_namespace
+	count(nodes) > count(data.cluster.podsByNode[name])
+}
+
+# alone is the pod under review, by its node. Without a node or a grace period,
+# or finished, it needs no kubelet to go.
+alone[pod.spec.nodeName] := {"count": 1, "names": [name], "namespace": namespace} if {
+	deleting
+	resource == "pods"
+	pod := input.request.oldObject
+	not pod.status.phase in finished
+	grace(object.get(pod.spec, "terminationGracePeriodSeconds", 30)) != 0
+}
+
+# An eviction carries no pod.
+alone[pod.node] := {"count": 1, "names": [name], "namespace": namespace} if {
+	evicting
+	pod := data.cluster.pods[namespace][name]
+	not pod.phase in finished
+	grace(object.get(pod, "gracePeriodSeconds", 30)) != 0
+}
+
+# grace is the grace period of the request; of the pod, if it names none.
+grace(own) := seconds if {
+	some seconds in requested
+} else := own
+
+# requested is the grace period that the request names.
+requested contains input.request.options.gracePeriodSeconds if deleting
+
+requested contains input.request.object.deleteOptions.gracePeriodSeconds if evicting
+
+# who is the beginning of a sentence about pods.
+who(_) := "this pod is" if resource == "pods"
+
+who(pods) := sprintf("%d %s", [pods.count, plural(pods.count, "pod is", "pods are")]) if resource == "namespaces"
+
+# pronoun is how the sentence goes on.
+pronoun(1) := "it"
+
+pronoun(n) := "they" if n != 1
+
+# named are pods as the objects of a finding.
+named(pods) := [{"resource": "pods", "namespace": pods.namespace, "name": pod} | some pod in pods.names]
+
+# since is how long ago a time was, in seconds.
+since(time_of) := floor((time.parse_rfc3339_ns(data.cluster.now) - time.parse_rfc3339_ns(time_of)) / 1000000000)
+
+# duration is so many seconds in words.
+duration(seconds) := sprintf("%d s", [seconds]) if seconds < 120
+
+duration(seconds) := sprintf("%d minutes", [floor(seconds / 60)]) if {
+	seconds >= 120
+	seconds < 7200
+}
+
+duration(seconds) := sprintf("%d hours", [floor(seconds / 3600)]) if seconds >= 7200
+
+# patience is what a deletion may take beyond its grace period, in seconds:
+# back-off of the kubelet.
+patience := 60
+
+# late are, of pods that leave a node or a namespace, those that should have been
+# gone for longer than that.
+late(leaving) := [pod |
+	some pod in leaving.pods
+	since(pod.deadline) > patience
+]
+
+# serves is true for a node that is there and stops pods: what is late on another
+# has another reason.
+serves(node) if {
+	data.cluster.nodes[node]
+	not data.cluster.notReady[node]
+	not data.cluster.nodes[node].outOfService
+}
+
+# current is true for an event that still counts as evidence: it is not older
+# than an hour, and what it is about is still on its node.
+current(symptom, node) if {
+	since(symptom.last) <= 3600
+	symptom.kind == "Pod"
+	data.cluster.pods[symptom.namespace][symptom.name].node == node
+}
+
+current(symptom, _) if {
+	since(symptom.last) <= 3600
+	symptom.kind != "Pod"
+}
+
+# causes are what events of kubelets tell of, by the words that they use.
+cause(symptom) := "full" if contains(symptom.message, "no space left on device")
+
+cause(symptom) := "busy" if {
+	symptom.reason in failing
+	contains(symptom.message, "device or resource busy")
+}
+
+cause(symptom) := "immutable" if {
+	symptom.reason in failing
+	contains(symptom.message, "operation not permitted")
+}
+
+cause(symptom) := "stuck" if {
+	symptom.reason in failing
+	not misled(symptom)
+	every words in ["no space left on device", "device or resource busy", "operation not permitted"] {
+		not contains(symptom.message, words)
+	}
+}
+
+# misled is true for an event that has the reason of a stop that failed, and may
+# be about anything else.
+misled(symptom) if {
+	symptom.reason == "FailedSync"
+	not regex.match(`DeadlineExceeded|context deadline exceeded`, symptom.message)
+}
+
+# failing are the reasons of events about stopping a pod and cleaning up after it.
+failing := {
+	"FailedKillPod", "KillContainerError", "FailedSync", "Killing", "ExceededGracePeriod",
+	"FailedUnmount", "FailedUnMount", "FailedUnmountDevice", "FailedUnmapDevice",
+}
+
+# about is true for what is about a pod that the request waits for.
+about(pod) if {
+	deletes_namespace
+	pod.namespace == name
+}
+
+about(pod) if {
+	not deletes_namespace
+	pod.namespace == namespace
+	pod.name == name
+}
+
+# persistent is how often an event about a pod must have come within its hour so
+# that it will not pass by itself.
+persistent := 10
+
+# told is an event as evidence. It names no pod: that may be somebody else's.
+told(symptom) := sprintf("event %s x%d: %s", [symptom.reason, symptom.count, symptom.message])
+
+# hazardous are the pods that the request waits for and that have a hazard, by
+# node.
+hazardous(hazard) := {node: object.union(pods, {"namespace": name}) |
+	some node, pods in data.cluster.hazards[name][hazard]
+} if {
+	deletes_namespace
+}
+
+hazardous(hazard) := {node: pods |
+	some node, pods in alone
+	hazard in data.cluster.pods[namespace][name].hazards
+} if {
+	not deletes_namespace
+}

@@ -176,7 +176,10 @@ pods_off(node, ns, names) := array.concat(
 
 # forced ends pods as objects.
 forced(ns, names) := [force(
-	"Remove only the object: containers on a machine that still runs live on, next to their replacement",
+	concat(" ", [
+		"Remove only the object: containers on a machine that still runs live on, next to their replacement",
+		"(of a StatefulSet, two of one identity), and volumes may stay attached",
+	]),
 	array.concat(deletion(objects, ns), ["--force", "--grace-period=0"]),
 ) |
 	some objects in batches("pods", names)

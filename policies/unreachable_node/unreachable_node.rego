@@ -36,7 +36,7 @@ import data.termguard.lib
 
 deny contains finding(name, node, pods, "will") if {
 	not lib.evicting
-	some name, pods in waiting
+	some name, pods in lib.waiting(data.cluster.notReady)
 	node := data.cluster.notReady[name]
 	not node.outOfService
 	lib.stopped(node)
@@ -45,90 +45,32 @@ deny contains finding(name, node, pods, "will") if {
 # The delete that an eviction causes is not shown to admission.
 warn contains finding(name, node, pods, "will") if {
 	lib.evicting
-	some name, pods in waiting
+	some name, pods in lib.waiting(data.cluster.notReady)
 	node := data.cluster.notReady[name]
 	not node.outOfService
 	lib.stopped(node)
 }
 
 warn contains finding(name, node, pods, "may") if {
-	some name, pods in waiting
+	some name, pods in lib.waiting(data.cluster.notReady)
 	node := data.cluster.notReady[name]
 	not node.outOfService
 	not lib.stopped(node)
 	not lib.harmless(node)
 }
 
-# waiting are the pods that need their kubelet to go, by node: how many, the
-# names of some, and what the message calls them.
-waiting[node] := {"count": pods.count, "names": pods.names, "namespace": lib.name} if {
-	lib.deletes_namespace
-	some node, pods in used
-}
-
-waiting[pod.spec.nodeName] := {"count": 1, "names": [lib.name], "namespace": lib.namespace} if {
-	lib.deleting
-	lib.resource == "pods"
-	pod := input.request.oldObject
-	not pod.status.phase in lib.finished
-	grace(object.get(pod.spec, "terminationGracePeriodSeconds", 30)) != 0
-}
-
-waiting[pod.node] := {"count": 1, "names": [lib.name], "namespace": lib.namespace} if {
-	lib.evicting
-	pod := data.cluster.pods[lib.namespace][lib.name]
-	not pod.phase in lib.finished
-	grace(object.get(pod, "gracePeriodSeconds", 30)) != 0
-}
-
-# used are the nodes of a namespace that are not ready, found from the smaller
-# side: few nodes are not ready, but a namespace may be on all of them.
-used[node] := pods if {
-	count(data.cluster.notReady) <= count(data.cluster.podsByNode[lib.name])
-	some node, _ in data.cluster.notReady
-	pods := data.cluster.podsByNode[lib.name][node]
-}
-
-used[node] := pods if {
-	count(data.cluster.notReady) > count(data.cluster.podsByNode[lib.name])
-	some node, pods in data.cluster.podsByNode[lib.name]
-	data.cluster.notReady[node]
-}
-
-# grace is the grace period of the request; of the pod, if it names none.
-grace(spec) := seconds if {
-	some seconds in requested
-} else := spec
-
-requested contains input.request.options.gracePeriodSeconds if lib.deleting
-
-requested contains input.request.object.deleteOptions.gracePeriodSeconds if lib.evicting
-
 finding(name, node, pods, certainty) := {
-	"msg": sprintf("%s on node %s, which %s, so %s %s stay Terminating", [who(pods), name, state(node), pronoun(pods.count), certainty]),
+	"msg": sprintf(
+		"%s on node %s, which %s, so %s %s stay Terminating",
+		[lib.who(pods), name, state(node), lib.pronoun(pods.count), certainty],
+	),
 	"objects": array.concat(
 		[{"resource": "nodes", "namespace": "", "name": name}],
-		[{"resource": "pods", "namespace": pods.namespace, "name": pod} | some pod in pods.names],
+		lib.named(pods),
 	),
 	"evidence": [sprintf("node %s has Ready=%s since %s, %s", [name, node.ready, node.since, lib.explained(node)])],
 	"steps": lib.pods_off(name, pods.namespace, pods.names),
 }
-
-who(_) := "this pod is" if lib.resource == "pods"
-
-who(pods) := "1 pod is" if {
-	lib.resource == "namespaces"
-	pods.count == 1
-}
-
-who(pods) := sprintf("%d pods are", [pods.count]) if {
-	lib.resource == "namespaces"
-	pods.count != 1
-}
-
-pronoun(1) := "it"
-
-pronoun(n) := "they" if n != 1
 
 state(node) := sprintf("does not answer (%s)", [node.reason]) if node.ready == "Unknown"
 

@@ -1,0 +1,94 @@
+# METADATA
+# title: Forced deletion of a pod
+# description: >-
+#   With a grace period of 0 the API server removes the object of a pod at once
+#   and waits for nobody. Its node learns of it later, or never, if it does not
+#   answer: containers may run on, holding ports, locks and volumes. A StatefulSet
+#   makes the replacement at once, so that two pods of the same identity may run.
+#   This is no hang: it is told because of its price. Pods that have finished, or
+#   were never scheduled, have none.
+# related_resources:
+#   - ref: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination-forced
+#     description: Forced pod termination.
+#   - ref: https://kubernetes.io/docs/tasks/run-application/force-delete-stateful-set-pod/
+#     description: Force delete StatefulSet pods.
+# custom:
+#   id: force-delete
+#   severity: info
+#   triggers: [delete]
+#   remedy: >-
+#     Delete without --force first: kubectl delete pod NAME. If that hangs, kubectl
+#     termguard check pods/NAME names what holds it. For a node that is off for good,
+#     the taint node.kubernetes.io/out-of-service lets its pods go and detaches their
+#     volumes. Force only when you know that nothing of the pod runs any more.
+#   limits: >-
+#     Whether the containers do run on is on the node, and not in the cluster.
+package termguard.force_delete
+
+import data.termguard.lib
+
+warn contains {
+	"msg": concat("", [sprintf("force removes only the object: %s", [runs_on]), double]),
+	"objects": array.concat(
+		[lib.target],
+		[{"resource": "nodes", "namespace": "", "name": pod.node} | data.cluster.nodes[pod.node]],
+	),
+	"evidence": array.concat(
+		[sprintf("the grace period is 0, and pod %s is %s on node %s", [lib.name, pod.phase, pod.node])],
+		[sprintf("node %s has Ready=%s since %s, %s", [pod.node, node.ready, node.since, lib.explained(node)]) |
+			node := data.cluster.notReady[pod.node]
+		],
+	),
+} if {
+	forced
+}
+
+# pod is the one that may still run.
+pod := {"node": old.spec.nodeName, "phase": object.get(old, ["status", "phase"], "Unknown")} if {
+	lib.deleting
+	lib.resource == "pods"
+	old := input.request.oldObject
+	old.spec.nodeName != ""
+	not object.get(old, ["status", "phase"], "") in lib.finished
+}
+
+pod := {"node": known.node, "phase": known.phase} if {
+	lib.evicting
+	known := data.cluster.pods[lib.namespace][lib.name]
+	not known.phase in lib.finished
+}
+
+# forced is a grace period of 0 that the request names: one of the pod's own is
+# what its author wanted.
+forced if {
+	pod
+	0 in lib.requested
+}
+
+runs_on := sprintf("node %s does not stop its containers, which run on if the machine does", [pod.node]) if {
+	silent
+}
+
+runs_on := sprintf("its containers on node %s may run on for a while", [pod.node]) if {
+	data.cluster.nodes[pod.node]
+	not silent
+}
+
+runs_on := sprintf("node %s is gone, and whether its containers run is unknown", [pod.node]) if not data.cluster.nodes[pod.node]
+
+# silent is true where the node stops no container.
+silent if lib.stopped(data.cluster.notReady[pod.node])
+
+default double := ""
+
+double := sprintf(", beside a second pod of the same name from StatefulSet %s", [owner.name]) if {
+	owner.kind == "StatefulSet"
+}
+
+owner := ref if {
+	lib.deleting
+	some ref in input.request.oldObject.metadata.ownerReferences
+	ref.controller
+}
+
+owner := data.cluster.pods[lib.namespace][lib.name].owner if lib.evicting

@@ -1,0 +1,70 @@
+# METADATA
+# title: Node with a kubelet or runtime that is known to hang
+# description: >-
+#   Some releases of the kubelet, docker and containerd have bugs that keep a pod
+#   Terminating. On a node that runs one of them, and where something shows it, the
+#   finding says "may hang" and why: the kubelet fails to stop containers, or pods
+#   should have been gone. Where nothing shows it, most deletions finish, and the
+#   finding is left out.
+# related_resources:
+#   - ref: https://github.com/moby/moby/issues/31768
+#     description: docker 17, device or resource busy.
+#   - ref: https://github.com/containerd/containerd/issues/3617
+#     description: containerd before 1.2.8, a shim that hangs.
+# custom:
+#   id: known-bad-runtime
+#   severity: medium
+#   triggers: [delete]
+#   remedy: >-
+#     Upgrade it, or move the node to containerd: drain the node first. For one pod,
+#     restart the container runtime on its node, and with docker 17 docker container
+#     prune afterwards. Forcing is not advised: on these nodes the container usually
+#     runs on.
+#   limits: >-
+#     Bugs that the list of versions does not have, and a build that carries a fix
+#     that its version does not tell of.
+package termguard.known_bad_runtime
+
+import data.termguard.lib
+
+warn contains {
+	"msg": sprintf(
+		"%s on node %s, whose %s %s is known to hang and shows it, so %s may stay Terminating",
+		[lib.who(pods), node, bug.component, bug.version, lib.pronoun(pods.count)],
+	),
+	"objects": array.concat([{"resource": "nodes", "namespace": "", "name": node}], lib.named(pods)),
+	"evidence": array.concat([sprintf("%s (affected: %s; fixed in: %s; %s)", [bug.symptom, bug.affected, bug.fixedIn, bug.source])], signs),
+	"steps": array.concat(
+		[
+			{"kind": "mend", "do": sprintf("Restart the container runtime on node %s%s.", [node, prune(bug)])},
+			{
+				"kind": "mend",
+				"do": sprintf("Drain node %s and upgrade its %s (fixed in: %s).", [node, bug.component, bug.fixedIn]),
+			},
+		],
+		[{"kind": "force", "do": concat(" ", [
+			"Forcing is not advised: kubectl delete pod --force --grace-period=0 removes only the object, and on such a node",
+			"the container usually runs on, beside its replacement.",
+		])}],
+	),
+} if {
+	some node, pods in lib.waiting(data.cluster.buggy)
+	signs := array.concat(told(node), overdue(node))
+	count(signs) > 0
+	some bug in data.cluster.buggy[node].bugs
+}
+
+prune(bug) := ", then docker container prune" if bug.component == "docker"
+
+prune(bug) := "" if bug.component != "docker"
+
+told(node) := [lib.told(symptom) |
+	some symptom in data.cluster.symptoms[node]
+	lib.current(symptom, node)
+	lib.cause(symptom) in {"stuck", "busy"}
+]
+
+overdue(node) := [sprintf("pods on the node that should have been gone by %s: %d", [late[0].deadline, count(late)]) |
+	late := lib.late(data.cluster.leaving.nodes[node])
+	count(late) > 0
+]

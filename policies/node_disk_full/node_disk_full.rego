@@ -1,0 +1,85 @@
+# METADATA
+# title: Pod on a node whose disk is full
+# description: >-
+#   With containerd 2 and a current kubelet a full disk does not keep a pod: pods
+#   on it do not start, but they go (seen with kubelet 1.36.3 and containerd
+#   2.4.2, both disks full). Older runtimes and other layouts may fail to stop a
+#   container, or to clean up after it, for want of space. So this is told only
+#   where it shows: the kubelet fails to stop a container with "no space left on
+#   device", or the disk is full and pods that should have been gone are not.
+# related_resources:
+#   - ref: https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/
+#     description: What DiskPressure means.
+# custom:
+#   id: node-disk-full
+#   severity: high
+#   triggers: [delete]
+#   remedy: >-
+#     Free space on that node: crictl rmi --prune removes unused images; look for
+#     large logs and emptyDirs below /var/log/pods and /var/lib/kubelet/pods. Pods
+#     then go by themselves; restart the container runtime if they do not within a
+#     few minutes. Last, kubectl delete pod --force --grace-period=0 removes only
+#     the object: it frees nothing on the disk.
+#   limits: >-
+#     A disk that has filled up and of which neither an event nor the condition
+#     tells yet, say because the runtime's is not the kubelet's.
+package termguard.node_disk_full
+
+import data.termguard.lib
+
+warn contains finding(node, pods, failed) if {
+	some node, pods in lib.waiting(data.cluster.symptoms)
+	failed := [lib.told(symptom) |
+		some symptom in full(node)
+		symptom.reason in lib.failing
+	]
+	count(failed) > 0
+}
+
+warn contains finding(node, pods, array.concat(signs(node), [late(node)])) if {
+	some node, pods in lib.waiting(data.cluster.leaving.nodes)
+	count(signs(node)) > 0
+}
+
+# full are the events of a node for want of space.
+full(node) := [symptom |
+	some symptom in data.cluster.symptoms[node]
+	lib.current(symptom, node)
+	lib.cause(symptom) == "full"
+]
+
+# signs are that a disk is full, where nothing says that a stop failed for it.
+signs(node) := array.concat(
+	[sprintf("node %s has DiskPressure since %s: %s", [node, pressure.since, pressure.message]) |
+		pressure := data.cluster.nodes[node].diskPressure
+	],
+	[lib.told(symptom) |
+		some symptom in full(node)
+		not symptom.reason in lib.failing
+	],
+)
+
+# late is how many pods of a node should have been gone.
+late(node) := sprintf("pods on it that should have been gone by %s: %d", [pods[0].deadline, count(pods)]) if {
+	pods := lib.late(data.cluster.leaving.nodes[node])
+	count(pods) > 0
+}
+
+finding(node, pods, evidence) := {
+	"msg": sprintf("%s on node %s, whose disk is full, so %s may stay Terminating", [lib.who(pods), node, lib.pronoun(pods.count)]),
+	"objects": array.concat([{"resource": "nodes", "namespace": "", "name": node}], lib.named(pods)),
+	"evidence": evidence,
+	"steps": array.concat(
+		[
+			{"kind": "mend", "do": sprintf(
+				concat(" ", [
+					"Free space on node %s: crictl rmi --prune removes unused images; look for large logs and emptyDirs below",
+					"/var/log/pods and /var/lib/kubelet/pods.",
+				]),
+				[node],
+			)},
+			{"kind": "mend", "do": sprintf("Restart the container runtime on node %s, if pods do not go within a few minutes then.", [node])},
+		],
+		lib.forced(pods.namespace, pods.names),
+	),
+}

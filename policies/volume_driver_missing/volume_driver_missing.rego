@@ -1,0 +1,119 @@
+# METADATA
+# title: Pod whose CSI driver is not on its node
+# description: >-
+#   A kubelet asks the CSI driver to unmount a volume. Where the driver is not
+#   registered on the node any more, because it was uninstalled or its pod there is
+#   gone, nothing is unmounted: the containers end, and the pod stays Terminating
+#   until the driver is back. A pod that never started has mounted nothing, and
+#   goes.
+# related_resources:
+#   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/volume/csi/csi_client.go
+#     description: '"driver name … not found in the list of registered CSI drivers".'
+#   - ref: https://kubernetes-csi.github.io/docs/csi-node-object.html
+#     description: CSINode, which lists the drivers of a node.
+# custom:
+#   id: volume-driver-missing
+#   severity: high
+#   triggers: [delete]
+#   remedy: >-
+#     Bring the driver's pod on that node back (usually one of a DaemonSet), and the
+#     pod goes by itself. Uninstall a driver only after the pods that use its volumes.
+#     Last, kubectl delete pod --force --grace-period=0 removes only the object: the
+#     volume stays mounted on the node, and attached to it.
+#   limits: >-
+#     Volumes of plugins that were part of the kubelet and are served by a CSI driver
+#     now (awsElasticBlockStore and the like). A driver that is registered and does
+#     not work.
+package termguard.volume_driver_missing
+
+import data.termguard.lib
+
+deny contains finding(node, driver, pods, "will") if {
+	not lib.evicting
+	some node, driver, pods
+	lacking[node][driver] = pods
+	not restarting(node, driver)
+}
+
+warn contains finding(node, driver, pods, "will") if {
+	lib.evicting
+	some node, driver, pods
+	lacking[node][driver] = pods
+	not restarting(node, driver)
+}
+
+warn contains finding(node, driver, pods, "may") if {
+	some node, driver, pods
+	lacking[node][driver] = pods
+	restarting(node, driver)
+}
+
+# lacking are the pods without their driver, by node and driver.
+lacking[node][driver] := pods if {
+	lib.deletes_namespace
+	some node, drivers in data.cluster.driverless[lib.name]
+	some driver, group in drivers
+	serves(node)
+	pods := object.union(group, {"namespace": lib.name})
+}
+
+lacking[node][driver] := pods if {
+	some node, pods in lib.alone
+	some driver in data.cluster.pods[lib.namespace][lib.name].missingDrivers
+	serves(node)
+}
+
+# serves is true for a node that is there: pods on another are collected.
+serves(node) if {
+	data.cluster.nodes[node]
+	not data.cluster.nodes[node].outOfService
+}
+
+# restarting is true where a pod on the node is about to register the driver. Its
+# directory is usually named after the driver: if not, it may be any.
+restarting(node, driver) if data.cluster.registrars[node][driver]
+
+restarting(node, _) if {
+	some directory, _ in data.cluster.registrars[node]
+	not directory in data.cluster.csinodes[node].drivers
+	not data.cluster.csidrivers[directory]
+}
+
+finding(node, driver, pods, certainty) := {
+	"msg": sprintf(
+		"%s on node %s, where CSI driver %s is not registered, so %s %s stay Terminating",
+		[lib.who(pods), node, driver, lib.pronoun(pods.count), certainty],
+	),
+	"objects": array.concat(
+		[{"resource": "csinodes.storage.k8s.io", "namespace": "", "name": node}],
+		lib.named(pods),
+	),
+	"evidence": [
+		sprintf("a volume needs CSI driver %s to be unmounted", [driver]),
+		sprintf("CSINode %s lists: %s", [node, listed(data.cluster.csinodes[node].drivers)]),
+		reason(node, driver),
+	],
+	"steps": array.concat(
+		[{"kind": "mend", "do": sprintf(
+			"Bring CSI driver %s back on node %s: its pod there, usually one of a DaemonSet, registers it.",
+			[driver, node],
+		)}],
+		lib.forced(pods.namespace, pods.names),
+	),
+}
+
+listed(drivers) := concat(", ", drivers) if count(drivers) > 0
+
+listed(drivers) := "no driver" if count(drivers) == 0
+
+reason(node, driver) := sprintf("a pod on node %s is about to register a driver", [node]) if restarting(node, driver)
+
+reason(node, driver) := sprintf("CSIDriver %s exists, and no pod on node %s registers it", [driver, node]) if {
+	not restarting(node, driver)
+	data.cluster.csidrivers[driver]
+}
+
+reason(node, driver) := sprintf("CSIDriver %s does not exist, and no pod on node %s registers it", [driver, node]) if {
+	not restarting(node, driver)
+	not data.cluster.csidrivers[driver]
+}
