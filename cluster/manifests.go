@@ -78,6 +78,8 @@ type manifests struct {
 
 // place puts an object into the namespace that kubectl would.
 func (m *manifests) place(obj *unstructured.Unstructured) {
+	// Of an object that was exported from a cluster: the API server ignores it.
+	unstructured.RemoveNestedField(obj.Object, "metadata", "deletionTimestamp")
 	gvk := obj.GroupVersionKind()
 	if gvk.Kind == "Namespace" && gvk.Group == "" {
 		m.namespaces[obj.GetName()] = true
@@ -104,6 +106,8 @@ func (m *manifests) apply(obj *unstructured.Unstructured) []*unstructured.Unstru
 		}
 	case "deployments.apps", "statefulsets.apps", "daemonsets.apps":
 		return m.run(obj, res)
+	case "nodes":
+		set(obj, []any{map[string]any{"type": "Ready", "status": "True"}}, "status", "conditions")
 	case "pods":
 		runs(obj)
 		m.pods = append(m.pods, obj)
@@ -250,4 +254,21 @@ func Resources(objects []*unstructured.Unstructured) map[schema.GroupVersionKind
 // their metadata.
 func Reduces(res Resource) bool {
 	return slices.ContainsFunc(typed, func(t Resource) bool { return t.GroupResource() == res.GroupResource() })
+}
+
+// controllerOf names the controller of a custom resource as the owner of a
+// finalizer that has no other known: one with a name of its own project, or
+// without a domain.
+func controllerOf(res, finalizer string) string {
+	_, group, _ := strings.Cut(res, ".")
+	if slices.Contains(BuiltinGroups(), group) {
+		return ""
+	}
+	domain, _, _ := strings.Cut(finalizer, "/")
+	labels := strings.Split(group, ".")
+	project := strings.Join(labels[max(0, len(labels)-2):], ".")
+	if !strings.Contains(domain, ".") || strings.Contains(domain, project) || strings.Contains(domain, labels[0]) {
+		return "controller of " + group
+	}
+	return ""
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -73,6 +74,9 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		typed, err := typedObject(obj)
 		if err != nil && options.manifests {
 			continue // the API server would refuse it
+		}
+		if _, isObject := typed.(metav1.Object); !isObject && err == nil && options.manifests {
+			continue // as DeleteOptions: a type of the API that is no object
 		}
 		if err != nil {
 			return nil, err

@@ -226,7 +226,7 @@ func (w *World) surmise(key verdictKey, e evidence, entry catalog.Entry, catalog
 	}
 
 	if w.options.manifests {
-		return w.judgeManifests(j, found, live, key.resource)
+		return w.judgeManifests(j, found, live, key.resource, key.finalizer)
 	}
 	if blind := w.blind(); blind != "" {
 		return j.is(Unknown, false, "%s cannot be seen", blind)
@@ -319,7 +319,7 @@ func (w *World) judgeDown(j judgement, found []workload) judgement {
 }
 
 // judgeManifests judges what nothing in a set of manifests surely removes.
-func (w *World) judgeManifests(j judgement, found []workload, live []grantee, resource string) judgement {
+func (w *World) judgeManifests(j judgement, found []workload, live []grantee, resource, finalizer string) judgement {
 	switch {
 	case len(found) > 0:
 		j = w.judgeDown(j, found)
@@ -327,6 +327,9 @@ func (w *World) judgeManifests(j judgement, found []workload, live []grantee, re
 		return j
 	case len(live) > 0:
 		return j.is(Alive, false, "%s may update %s", accounts(live), resource)
+	}
+	if j.owner == "" {
+		j.owner = controllerOf(resource, finalizer)
 	}
 	return j.is(Unasked, false, "the manifests hold nothing that removes it: only a cluster tells whether it runs there")
 }

@@ -125,6 +125,8 @@ func TestRun(t *testing.T) {
 		{"an operator alone", kialiCRD + kialiOperator, nil},
 		{"an operator that is scaled to zero", kialiCRD + strings.Replace(kialiOperator, "spec:\n", "spec:\n  replicas: 0\n", 1) + kiali, []string{"-:3:18 delete may crd-removed-with-finalizers", "-:18:18 delete may orphaned-finalizer: finalizer kiali.io/finalizer in metadata.finalizers"}},
 		{"a finalizer that nobody owns", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  finalizers:\n  - example.com/guard\n", []string{"-:6:5 apply may unowned-finalizer: nothing is known to remove finalizer example.com/guard"}},
+		{"a finalizer that a custom resource brings from its own controller is said once", "apiVersion: thing.example.com/v1\nkind: Thing\nmetadata: {name: a, namespace: b, finalizers: [thing.example.com/x]}\n", []string{"note: whether what removes the finalizers of 1 object runs (controller of thing.example.com), only a cluster tells"}},
+		{"an object that was exported while it was deleted", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, deletionTimestamp: \"2020-01-01T00:00:00Z\", finalizers: [foregroundDeletion]}\n", nil},
 		{"a finalizer of Argo CD, whose software is elsewhere", "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: a, finalizers: [resources-finalizer.argocd.argoproj.io]}\n", nil},
 		{"a Flux object", "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: a}\nspec: {path: ./x}\n", nil},
 		{"an APIService whose backend is in a namespace", metricsServer, []string{"apiservice-backend-removed: "}},

@@ -75,7 +75,7 @@ func TestRead(t *testing.T) {
 		{"a template", object("a") + "---\napiVersion: v1\n{{- if x }}\nkind: Pod\n{{- end }}\n---\n" + object("b"), []string{"1-3 ConfigMap a", "template", "10-12 ConfigMap b"}},
 		{"a template that is YAML", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n", []string{"template"}},
 		{"braces in a string are no template", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, annotations: {x: \"{{ y }}\"}}\n", []string{"1-3 Pod a"}},
-		{"a binary file", object("a") + "---\n\x00\x01", []string{"1-3 ConfigMap a", "5:1 problem: cannot be read: not a text file: it contains a zero byte"}},
+		{"a binary file", object("a") + "---\n\x00\x01", []string{"1-3 ConfigMap a", "5:1 problem: cannot be read: not text in UTF-8: it contains a zero byte"}},
 		{"an anchor and a merge key", "x: &x {name: a}\napiVersion: v1\nkind: Pod\nmetadata:\n  <<: *x\n  namespace: n\n", []string{"1-6 Pod n/a"}},
 		{"comments that ask for silence", "# termguard:ignore all-of-it -- old\napiVersion: v1\nkind: Pod\nmetadata:\n  name: a\nspec:\n  # termguard:ignore x -- y\n  containers:\n  - name: c\n  nodeName: n # termguard:ignore z -- w\n", []string{"2-10 Pod a", "1-10 ignore: all-of-it -- old", "8-9 ignore: x -- y", "10-10 ignore: z -- w"}},
 		{"text is no comment", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  x: |\n    # termguard:ignore x -- y\n  y: \"# termguard:ignore x -- y\"\n", []string{"1-7 ConfigMap a"}},

@@ -26,7 +26,7 @@ type cut struct {
 }
 
 var (
-	errBinary = errors.New("not a text file: it contains a zero byte")
+	errBinary = errors.New("not text in UTF-8: it contains a zero byte")
 
 	documentStart = []byte("---")
 	documentEnd   = []byte("...")

@@ -34,6 +34,7 @@ warn contains {
 	some path, container in lib.containers
 	some key in ["command", "args"]
 	some i, word in container[key]
+	is_string(word)
 	some found in regex.find_all_string_submatch_n(`\bchattr\s+(?:-\w+\s+)*\+\w*([ia])`, word, 1)
 	attribute := found[1]
 }
@@ -46,5 +47,5 @@ warn contains {
 } if {
 	some path, container in lib.containers
 	some i, capability in container.securityContext.capabilities.add
-	trim_prefix(capability, "CAP_") == "LINUX_IMMUTABLE"
+	capability in {"LINUX_IMMUTABLE", "CAP_LINUX_IMMUTABLE"}
 }

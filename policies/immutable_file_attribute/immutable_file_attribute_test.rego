@@ -47,3 +47,8 @@ test_harmless if {
 		got == set()
 	}
 }
+
+test_malformed if {
+	got := policy.warn with input as create({"name": "seal", "command": [null, "chattr"], "securityContext": {"capabilities": {"add": [null]}}})
+	got == set()
+}

@@ -48,8 +48,8 @@ warn contains {
 	"field": sprintf("%s.volumes[%d].hostPath.path", [lib.pod_path, i]),
 } if {
 	some i, volume in lib.pod_spec.volumes
-	directory := trim_suffix(volume.hostPath.path, "/")
-	directory in directories
+	some directory in directories
+	volume.hostPath.path in {directory, sprintf("%s/", [directory])}
 	some container in lib.containers
 	some mount in container.volumeMounts
 	mount.name == volume.name
@@ -64,7 +64,7 @@ warn contains {
 	"field": sprintf("%s.volumes[%d].hostPath.path", [lib.pod_path, i]),
 } if {
 	some i, volume in lib.pod_spec.volumes
-	regex.match(`^(/var)?/run/docker\.sock$`, volume.hostPath.path)
+	volume.hostPath.path in {"/var/run/docker.sock", "/run/docker.sock"}
 }
 
 # directories are where runtimes and the kubelet mount for pods.
@@ -81,10 +81,11 @@ directories := {
 # csi is true of the node plugin of a CSI driver, which registers with the kubelet.
 csi if {
 	some container in lib.containers
+	is_string(container.image)
 	contains(container.image, "node-driver-registrar")
 }
 
 csi if {
 	some volume in lib.pod_spec.volumes
-	trim_suffix(volume.hostPath.path, "/") == "/var/lib/kubelet/plugins_registry"
+	volume.hostPath.path in {"/var/lib/kubelet/plugins_registry", "/var/lib/kubelet/plugins_registry/"}
 }
