@@ -175,9 +175,9 @@ func (m *manifests) endpoints(obj *unstructured.Unstructured) []*unstructured.Un
 // finalize adds to a custom resource the finalizers that its controller will.
 func (m *manifests) finalize(obj *unstructured.Unstructured, res string) {
 	finalizers := obj.GetFinalizers()
-	for _, entry := range m.options.Catalog.Carried(res) {
-		if !slices.Contains(finalizers, entry.Finalizer) {
-			finalizers = append(finalizers, entry.Finalizer)
+	for _, carried := range m.options.Catalog.Carried(res, obj.GetKind()) {
+		if !slices.Contains(finalizers, carried) {
+			finalizers = append(finalizers, carried)
 		}
 	}
 	if len(finalizers) > 0 {

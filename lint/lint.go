@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -89,7 +90,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	if r.total.files == 0 {
-		return nil, fmt.Errorf("%w: no .yaml, .yml or .json files in %v", ErrNothing, o.Paths)
+		reasons := append([]string{fmt.Sprintf("no .yaml, .yml or .json files in %s", strings.Join(o.Paths, ", "))}, r.notes.list()...)
+		return nil, fmt.Errorf("%w: %s", ErrNothing, strings.Join(reasons, "; "))
 	}
 	return r.result(), nil
 }
@@ -198,7 +200,8 @@ func (r *run) inputs() error {
 			given.files = append(given.files, &source.File{Name: name, Path: full, Whole: r.options.everything})
 			continue
 		}
-		source.Walk(cleaned(name), full, relative(r.options.Dir, full), exclude, r.directory, func(file, message string) {
+		directory := func(d *source.Directory) { r.directory(d, d.Path == full) }
+		source.Walk(cleaned(name), full, relative(r.options.Dir, full), exclude, directory, func(file, message string) {
 			r.problems = append(r.problems, Problem{Place: Place{File: file, Line: 1, Column: 1}, Message: message})
 		})
 	}
@@ -208,9 +211,9 @@ func (r *run) inputs() error {
 	return nil
 }
 
-// directory takes in what Walk found.
-func (r *run) directory(d *source.Directory) {
-	r.notes.directory(d)
+// directory takes in what Walk found; asked tells that it was given itself.
+func (r *run) directory(d *source.Directory, asked bool) {
+	r.render(d, asked)
 	for _, file := range d.Files {
 		file.Whole = r.options.everything
 	}
@@ -282,6 +285,7 @@ func (r *run) result() *Result {
 	slices.SortFunc(r.findings, func(a, b Finding) int {
 		return cmp.Or(a.Place.compare(b.Place), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Message, b.Message), cmp.Compare(a.Question, b.Question))
 	})
+	r.findings = r.once(r.findings)
 	r.findings = slices.CompactFunc(r.findings, func(a, b Finding) bool {
 		return a.Place.compare(b.Place) == 0 && a.Policy == b.Policy && a.Message == b.Message
 	})
@@ -293,6 +297,22 @@ func (r *run) result() *Result {
 		Findings: append([]Finding{}, r.findings...), Problems: append([]Problem{}, r.problems...), Marks: r.marks,
 		Notes: r.notes.list(), Files: r.files, Documents: r.documents, Objects: r.objects, Skipped: r.skipped,
 	}
+}
+
+// once drops what is found in rendered text of an object that was found in its
+// own file, too, where its place is exact.
+func (r *run) once(findings []Finding) []Finding {
+	type key struct {
+		policy string
+		object policies.Object
+	}
+	exact := map[key]bool{}
+	for _, f := range findings {
+		exact[key{f.Policy, f.Object}] = exact[key{f.Policy, f.Object}] || f.Place.Rendered == ""
+	}
+	return slices.DeleteFunc(findings, func(f Finding) bool {
+		return f.Place.Rendered != "" && exact[key{f.Policy, f.Object}]
+	})
 }
 
 func (p Place) compare(q Place) int {

@@ -253,3 +253,50 @@ func TestSnapshot(t *testing.T) {
 		}
 	}
 }
+
+// TestRender has charts and kustomizations rendered by what stands for the
+// user's tools, and says how where there are none.
+func TestRender(t *testing.T) {
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {terminationGracePeriodSeconds: 900}\n"
+	dir := write(t, map[string]string{
+		"chart/Chart.yaml": "name: web\n", "chart/templates/pod.yaml": "{{ x }}", "k/kustomization.yaml": "resources: [pod.yaml]\n", "k/pod.yaml": pod,
+		"far/kustomization.yaml": "resources: [https://example.com/x.yaml]\n",
+		"bin/helm":               "#!/bin/sh\nprintf -- '---\\n# Source: web/templates/pod.yaml\\n" + strings.ReplaceAll(pod, "\n", "\\n") + "'\n",
+		"bin/kubectl":            "#!/bin/sh\nprintf '" + strings.ReplaceAll(strings.ReplaceAll(pod, "name: a", "name: b"), "\n", "\\n") + "'\n",
+	})
+	for _, tool := range []string{"helm", "kubectl"} {
+		if err := os.Chmod(filepath.Join(dir, "bin", tool), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const long = "apply may long-grace-period: a delete may wait up to 900 s for these pods: their grace period is 900 s"
+	for _, tc := range []struct {
+		reason, path, tools string
+		want                []string
+	}{
+		{"a chart", "chart", "bin", []string{"chart/templates/pod.yaml:1:1 (web/templates/pod.yaml) " + long}},
+		{"a chart without helm", "chart", "", []string{"note: the templates of 1 Helm chart were skipped: helm template chart | termguard lint -"}},
+		{"a kustomization", "k", "bin", []string{"k/kustomization.yaml:1:1 (kustomization.yaml) " + long, "k/pod.yaml:4:39 " + long}},
+		{"a kustomization without tools", "k", "", []string{"k/pod.yaml:4:39 " + long, "note: 1 kustomization read as the files stand, without patches: kubectl kustomize k | termguard lint -"}},
+		{"a kustomization of what is elsewhere", "far", "bin", []string{"note: 1 kustomization read as the files stand, without patches: kubectl kustomize far | termguard lint -"}},
+	} {
+		if tc.tools == "" {
+			t.Setenv("PATH", "/nowhere")
+		} else {
+			t.Setenv("PATH", filepath.Join(dir, tc.tools)+":/usr/bin:/bin")
+		}
+		r, err := lint.Run(t.Context(), lint.Options{Dir: dir, Paths: []string{tc.path}, Render: true})
+		var got []string
+		switch {
+		case errors.Is(err, lint.ErrNothing): // the error tells what the notes would
+			got = []string{"note: " + strings.SplitN(err.Error(), "; ", 2)[1]}
+		case err != nil:
+			t.Fatalf("%s: %v", tc.reason, err)
+		default:
+			got = lines(r)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+		}
+	}
+}

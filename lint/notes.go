@@ -5,17 +5,16 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/termguard/termguard/lint/source"
 )
 
 // notes are what is said once for a run.
 type notes struct {
-	templates   []string       // files with templates
-	charts      []string       // directories
-	unasked     map[string]int // owners of finalizers that only a cluster knows, and how many objects wait for them
-	incomplete  []string       // webhook configurations without rules
-	ignoredHelm int
+	templates      []string       // files with templates
+	charts         []string       // directories that nothing rendered
+	kustomizations []string       // so
+	unrendered     []string       // what went wrong with others
+	unasked        map[string]int // owners of finalizers that only a cluster knows, and how many objects wait for them
+	incomplete     []string       // webhook configurations without rules
 }
 
 func (n *notes) add(m notes) {
@@ -34,12 +33,6 @@ func (n *notes) ask(owner string, count int) {
 	n.unasked[owner] += count
 }
 
-func (n *notes) directory(d *source.Directory) {
-	if d.Chart && d.Templates > 0 {
-		n.charts = append(n.charts, d.Name)
-	}
-}
-
 // few names the first of a list.
 func few(names []string) string {
 	names = slices.Sorted(slices.Values(names))
@@ -56,6 +49,11 @@ func (n *notes) list() []string {
 		charts := slices.Sorted(slices.Values(n.charts))
 		list = append(list, fmt.Sprintf("the templates of %s were skipped: helm template %s | termguard lint -", counted(len(charts), "Helm chart"), charts[0]))
 	}
+	if len(n.kustomizations) > 0 {
+		dirs := slices.Sorted(slices.Values(n.kustomizations))
+		list = append(list, fmt.Sprintf("%s read as the files stand, without patches: kubectl kustomize %s | termguard lint -", counted(len(dirs), "kustomization"), dirs[0]))
+	}
+	list = append(list, n.unrendered...)
 	if len(n.templates) > 0 {
 		list = append(list, fmt.Sprintf("%s skipped (%s): render first, as in helm template CHART | termguard lint -", counted(len(n.templates), "template"), few(n.templates)))
 	}

@@ -89,6 +89,9 @@ func (s *set) read(file *source.File) {
 }
 
 func placed(file *source.File, p source.Position, rendered string) Place {
+	if file.Rendered != "" {
+		return inTemplate(file, p, rendered)
+	}
 	return Place{File: file.Name, Line: p.Line, Column: p.Column, EndColumn: p.EndColumn, Source: p.Text, Rendered: rendered}
 }
 
@@ -151,8 +154,35 @@ func (s *set) ask(ctx context.Context) error {
 			return err
 		}
 	}
-	s.findings = distinct(s.findings)
+	s.findings = bundled(distinct(s.findings))
 	return nil
+}
+
+// bundled says once, at the first of them, what is true of several objects of a
+// set because of one other.
+func bundled(findings []Finding) []Finding {
+	type key struct {
+		policy string
+		cause  policies.Object
+	}
+	first, more := map[key]int{}, map[key]int{}
+	kept := findings[:0]
+	for _, f := range findings {
+		if f.Question == DeleteSet && len(f.Objects) > 1 {
+			k := key{f.Policy, f.Objects[1]}
+			if _, again := first[k]; again {
+				more[k]++
+				continue
+			}
+			first[k] = len(kept)
+		}
+		kept = append(kept, f)
+	}
+	for k, n := range more {
+		f := &kept[first[k]]
+		f.Evidence = append(slices.Clone(f.Evidence), fmt.Sprintf("so it is with %s of this set", counted(n, "more object")))
+	}
+	return kept
 }
 
 // reads tells of which resources more than the metadata is read, by policies or
@@ -319,7 +349,7 @@ func wellFormed(value map[string]any) bool {
 
 func (s *set) problem(o *source.Object, message string) {
 	if err := o.Load(); err != nil {
-		s.problems = append(s.problems, Problem{Place: Place{File: o.File.Name, Line: o.From, Column: 1}, Message: message})
+		s.problems = append(s.problems, Problem{Place: placed(o.File, source.Position{Line: o.From, Column: 1}, o.Source()), Message: message})
 		return
 	}
 	p, _ := o.Find("")

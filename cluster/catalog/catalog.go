@@ -10,6 +10,7 @@
 package catalog
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -50,6 +51,9 @@ type Entry struct {
 	// Seldom is set where current versions of the owner do not put the finalizer
 	// on the objects unless they are asked to.
 	Seldom bool `json:"seldom,omitempty"`
+	// Carries tells, of a pattern, which finalizer the objects of a kind carry:
+	// {kind} stands for the kind in lower case, {plural} for its plural.
+	Carries string `json:"carries,omitempty"`
 	// Clears says what clears the finalizer, in a few words.
 	Clears string `json:"clears,omitempty"`
 	Note   string `json:"note,omitempty"`
@@ -264,19 +268,23 @@ func (c *Catalog) Merge(user *Catalog) *Catalog {
 	return &Catalog{entries: slices.Concat(user.Entries(), c.Entries())}
 }
 
-// Carried returns the entries of the finalizers that controllers put on the
-// custom resources of a kind. What only a person writes into a manifest, and
-// what is not of the kind alone, is not among them.
-func (c *Catalog) Carried(resource string) []Entry {
-	_, group, custom := strings.Cut(resource, ".")
+// Carried returns the finalizers that its controller puts on every object of a
+// custom resource, and that go by the name of its API group. What a person
+// writes into a manifest, or has to ask for, is not among them.
+func (c *Catalog) Carried(resource, kind string) []string {
+	plural, group, custom := strings.Cut(resource, ".")
 	if c == nil || !custom || group == "argoproj.io" || !strings.Contains(group, ".") ||
 		strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".x-k8s.io") {
 		return nil
 	}
-	var found []Entry
+	var found []string
 	for _, e := range c.entries {
-		if e.Finalizer != "" && !e.Seldom && e.Component == InCluster && slices.Contains(e.On, resource) {
-			found = append(found, e)
+		name := cmp.Or(e.Finalizer, strings.NewReplacer("{kind}", strings.ToLower(kind), "{plural}", plural).Replace(e.Carries))
+		if name == "" || e.Seldom || e.Component != InCluster || !slices.Contains(e.On, resource) {
+			continue
+		}
+		if e.CRDGroup == "" || group == e.CRDGroup || strings.HasSuffix(group, "."+e.CRDGroup) {
+			found = append(found, name)
 		}
 	}
 	return found

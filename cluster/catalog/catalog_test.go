@@ -239,3 +239,24 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestCarried tells which finalizers custom resources get from their
+// controllers.
+func TestCarried(t *testing.T) {
+	for _, tc := range []struct {
+		reason, resource, kind string
+		want                   []string
+	}{
+		{"one finalizer", "kialis.kiali.io", "Kiali", []string{"kiali.io/finalizer"}},
+		{"a pattern", "cephclusters.ceph.rook.io", "CephCluster", []string{"cephcluster.ceph.rook.io"}},
+		{"written by people", "applications.argoproj.io", "Application", nil},
+		{"only if asked to", "postgresqls.acid.zalan.do", "postgresql", nil},
+		{"of another project, where both may be", "objectbucketclaims.objectbucket.io", "ObjectBucketClaim", nil},
+		{"of Kubernetes", "ingresses.networking.k8s.io", "Ingress", nil},
+		{"unknown", "things.example.com", "Thing", nil},
+	} {
+		if got := Default().Carried(tc.resource, tc.kind); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %s carries %v, want %v", tc.reason, tc.resource, got, tc.want)
+		}
+	}
+}

@@ -19,6 +19,9 @@ type File struct {
 	// Path is where it is, "" for what has no file; then Content is all of it.
 	Path    string
 	Content []byte
+	// Rendered is the folder that Content was rendered from, "" for a file of
+	// its own.
+	Rendered string
 	// Whole asks for what no policy of ours reads, too: the schemas of
 	// CustomResourceDefinitions.
 	Whole bool

@@ -40,7 +40,7 @@ warn contains {
 	contains(path, ".containers[")
 	not container.lifecycle.preStop # somebody has thought of stopping it
 	[shell, text] := script(container)
-	not regex.match(`(^|[\s;&|({])(exec|trap)\s`, text)
+	not regex.match(`(^|[\s;&|({])(exec|trap)\s|^\s*exit\b`, text)
 	stays(shell, text)
 	shortened := substring(regex.replace(text, `\s+`, " "), 0, 60)
 }

@@ -45,6 +45,7 @@ test_harmless if {
 		["bash", "-c", "prepare && server"], # bash execs the last of them
 		["python", "-c", "serve()"],
 		["sh", "-c"],
+		["sh", "-c", "exit 1"],
 	] {
 		found(command) == set()
 	}
