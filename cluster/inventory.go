@@ -414,6 +414,8 @@ type evidence struct {
 	managers []string
 	// owners are the kinds of the object's owner references, as Kind.group.
 	owners []string
+	// driver is the CSI driver that the object belongs to.
+	driver string
 	// at is where the finalizer stands in metadata.finalizers, or nowhere.
 	// It is no evidence of who removes it: the signature leaves it out.
 	at int
@@ -435,6 +437,9 @@ func (e evidence) signature() string {
 	if len(e.owners) > 0 {
 		parts = append(parts, "owners="+strings.Join(e.owners, ","))
 	}
+	if e.driver != "" {
+		parts = append(parts, "driver="+e.driver)
+	}
 	return strings.Join(parts, " ")
 }
 
@@ -449,7 +454,7 @@ func finalizersOf(m metav1.Object, spec []string) map[string]evidence {
 	if len(m.GetFinalizers()) == 0 && len(spec) == 0 {
 		return nil // most objects, whose field managers are not worth reading
 	}
-	common := evidence{declared: m.GetAnnotations()[OwnerAnnotation], at: nowhere}
+	common := evidence{declared: m.GetAnnotations()[OwnerAnnotation], driver: driverOf(m), at: nowhere}
 	for _, ref := range m.GetOwnerReferences() {
 		gv, err := schema.ParseGroupVersion(ref.APIVersion)
 		if err == nil {

@@ -141,6 +141,7 @@ func (w *World) runPod(key types.NamespacedName, pod *corev1.Pod) {
 		}
 	}
 	w.running[key.String()] = p
+	w.keepSidecar(key, pod, p)
 	w.account(p.account).pods[key.String()] = struct{}{}
 	if p.ready {
 		for _, image := range p.images {
@@ -156,6 +157,7 @@ func (w *World) stopPod(key types.NamespacedName) {
 		return
 	}
 	delete(w.running, key.String())
+	delete(w.storage.sidecars, key)
 	delete(w.account(p.account).pods, key.String())
 	w.dropAccount(p.account)
 	if p.ready {

@@ -180,6 +180,12 @@ func (w *World) surmise(key verdictKey, e evidence, entry catalog.Entry, catalog
 		}
 	}
 	for _, known := range entry.Workloads {
+		if e.driver != "" && isSidecar(known.Image) && !w.options.manifests {
+			if j, decided := w.judgeSidecar(j, known.Image, e.driver); decided {
+				return j
+			}
+			continue
+		}
 		if n := w.readyImages[known.Image]; known.Image != "" && n > 0 {
 			j.workloads = w.workloadsWhere(func(wl workload) bool { return slices.Contains(wl.images, known.Image) })
 			return j.is(Alive, true, "%d ready %s of image %s", n, pods(n), known.Image)

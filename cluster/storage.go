@@ -21,6 +21,8 @@ type storage struct {
 	claims  map[string]map[string]bool // names of PersistentVolumes, by "namespace/claim"
 	nodes   map[string][]string        // drivers registered on a node; nil entry: no CSINode seen
 	uses    map[types.NamespacedName]use
+	// sidecars are the ready pods that may serve a driver's volumes.
+	sidecars map[types.NamespacedName]sidecar
 }
 
 type volume struct {
@@ -39,6 +41,7 @@ func newStorage() storage {
 	return storage{
 		volumes: map[string]volume{}, claims: map[string]map[string]bool{},
 		nodes: map[string][]string{}, uses: map[types.NamespacedName]use{},
+		sidecars: map[types.NamespacedName]sidecar{},
 	}
 }
 

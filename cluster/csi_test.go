@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestCSIOwnership(t *testing.T) {
+	const pv = `
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: pv1, finalizers: [external-provisioner.volume.kubernetes.io/finalizer]}
+spec: {csi: {driver: disk.csi.example.com, volumeHandle: h}}
+status: {phase: Released}
+`
+	const attachment = `
+apiVersion: storage.k8s.io/v1
+kind: VolumeAttachment
+metadata: {name: a1, finalizers: [external-attacher/disk-csi-example-com]}
+spec: {attacher: disk.csi.example.com, nodeName: n1, source: {persistentVolumeName: pv1}}
+`
+	driver := func(name string) string {
+		return "\n---\n{apiVersion: storage.k8s.io/v1, kind: CSIDriver, metadata: {name: " + name + "}}"
+	}
+	provisioner := func(name, args string) string {
+		return "\n---\n{apiVersion: v1, kind: Pod, metadata: {name: " + name + ", namespace: kube-system}, spec: {nodeName: n1, serviceAccountName: " + name +
+			", containers: [{name: p, image: 'registry.k8s.io/sig-storage/csi-provisioner:v5', args: [" + args + "]}, {name: a, image: csi-attacher}]}," +
+			" status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}}"
+	}
+	tests := map[string]struct {
+		reason, cluster, state, certainty, evidence string
+	}{
+		"uninstalled, another driver's runs": {
+			reason:  "the provisioner of another driver does nothing for this volume",
+			cluster: pv + driver("nfs.csi.k8s.io") + provisioner("nfs", "--csi-address=/csi/csi.sock"),
+			state:   Absent, certainty: "will", evidence: "CSI driver disk.csi.example.com is not installed",
+		},
+		"installed, one provisioner": {
+			reason:  "one driver, one provisioner: it is its own",
+			cluster: pv + driver("disk.csi.example.com") + provisioner("disk", "--csi-address=/csi/csi.sock"),
+			state:   Alive, certainty: "will", evidence: "driver disk.csi.example.com is installed, and pod kube-system/disk",
+		},
+		"installed, the provisioner is another's by name": {
+			reason:  "a provisioner that names another driver is none of this one's",
+			cluster: pv + driver("disk.csi.example.com") + driver("nfs.csi.k8s.io") + provisioner("x", "--driver=nfs.csi.k8s.io"),
+			state:   Unknown, certainty: "may", evidence: "outside the cluster",
+		},
+		"two drivers, one silent provisioner": {
+			reason:  "whose it is cannot be told",
+			cluster: pv + driver("disk.csi.example.com") + driver("nfs.csi.k8s.io") + provisioner("x", "--csi-address=/csi/csi.sock"),
+			state:   Unknown, certainty: "may", evidence: "whether one serves disk.csi.example.com",
+		},
+		"not registered, and named": {
+			reason:  "a CSIDriver is optional: the name is enough",
+			cluster: pv + provisioner("x", "--leader-election-id=disk-csi-example-com"),
+			state:   Alive, certainty: "will", evidence: "names driver disk.csi.example.com",
+		},
+		"registered on a node only": {
+			reason:  "a CSIDriver is optional: a node that lists the driver is enough",
+			cluster: pv + "\n---\n{apiVersion: storage.k8s.io/v1, kind: CSINode, metadata: {name: n1}, spec: {drivers: [{name: disk.csi.example.com, nodeID: i}]}}" + provisioner("x", "--v=2"),
+			state:   Alive, certainty: "will", evidence: "is installed",
+		},
+		"attachment, uninstalled": {
+			reason:  "the same for the attacher",
+			cluster: attachment + driver("nfs.csi.k8s.io") + provisioner("nfs", "--csi-address=/csi/csi.sock"),
+			state:   Absent, certainty: "will", evidence: "CSI driver disk.csi.example.com is not installed",
+		},
+		"attachment, installed": {
+			reason:  "the same for the attacher",
+			cluster: attachment + driver("disk.csi.example.com") + provisioner("disk", "--csi-address=/csi/csi.sock"),
+			state:   Alive, certainty: "will", evidence: "csi-attacher",
+		},
+		"drivers cannot be seen": {
+			reason:  "nobody is called absent on half of the evidence",
+			cluster: pv + "\n---\n{apiVersion: termguard.dev/v1, kind: Cluster, unseen: [{resource: csidrivers.storage.k8s.io, reason: forbidden, message: denied}]}",
+			state:   Unknown, certainty: "may", evidence: "csidrivers.storage.k8s.io (forbidden) cannot be seen",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := world(t, tc.cluster)
+			obj := objects(t, tc.cluster)[0]
+			resource := schema.GroupResource{Resource: "persistentvolumes"}
+			if obj.GetKind() == "VolumeAttachment" {
+				resource = schema.GroupResource{Group: "storage.k8s.io", Resource: "volumeattachments"}
+			}
+			buckets, _ := at(w, "finalized", "", obj.GetFinalizers()[0], resource.String()).(map[string]any)
+			if len(buckets) != 1 {
+				t.Fatalf("%s\nwant one bucket, got %v", tc.reason, buckets)
+			}
+			asked, _ := w.Ownership(obj, resource, nil)[obj.GetFinalizers()[0]].(map[string]any)
+			for _, b := range buckets {
+				inventory := b.(map[string]any)["ownership"].(map[string]any)
+				for _, got := range []map[string]any{inventory, asked} {
+					evidence, _ := got["evidence"].([]any)
+					if got["state"] != tc.state || got["certainty"] != tc.certainty || len(evidence) == 0 || !strings.Contains(evidence[len(evidence)-1].(string), tc.evidence) {
+						t.Errorf("%s\ngot %v, want %s (%s): %s", tc.reason, got, tc.state, tc.certainty, tc.evidence)
+					}
+				}
+			}
+		})
+	}
+}
