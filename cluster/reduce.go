@@ -247,8 +247,8 @@ func podIndexes(pod *corev1.Pod) [][]string {
 		// Its delete waits for its node: pods that are unscheduled, have
 		// finished or have no grace period the API server removes at once
 		// (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).
-		if grace := stopSeconds(pod); grace > 0 {
-			paths = append(paths, []string{"podsByNode", pod.Namespace, pod.Spec.NodeName}, []string{"podsByGrace", pod.Namespace, strconv.FormatInt(grace, 10)})
+		if graceSeconds(pod) > 0 {
+			paths = append(paths, []string{"podsByNode", pod.Namespace, pod.Spec.NodeName}, []string{"podsByGrace", pod.Namespace, strconv.FormatInt(stopSeconds(pod), 10)})
 			for _, hazard := range hazards(pod) {
 				paths = append(paths, []string{"hazards", pod.Namespace, hazard, pod.Spec.NodeName})
 			}
@@ -268,30 +268,6 @@ func podIndexes(pod *corev1.Pod) [][]string {
 		}
 	}
 	return paths
-}
-
-// stopSeconds is how long a pod may take to stop: its grace period, and the two
-// seconds that the kubelet leaves a container after a preStop hook that used
-// all of it (pkg/kubelet/kuberuntime/kuberuntime_container.go,
-// minimumGracePeriodInSeconds).
-func stopSeconds(pod *corev1.Pod) int64 {
-	grace := graceSeconds(pod)
-	for _, c := range pod.Spec.Containers {
-		if grace > 0 && c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
-			return grace + 2
-		}
-	}
-	return grace
-}
-
-// graceSeconds is a pod's grace period as the API server reads it: a negative
-// one is 1 (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).
-func graceSeconds(pod *corev1.Pod) int64 {
-	grace := ptrOr(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
-	if grace < 0 {
-		return 1
-	}
-	return grace
 }
 
 func (w *World) forgetPod(key types.NamespacedName) {

@@ -66,16 +66,10 @@ deny contains {
 	"objects": [lib.target, {"resource": "nodes", "namespace": "", "name": pod.spec.nodeName}],
 	"evidence": array.concat(
 		[sprintf("it should have been gone by %s", [pod.metadata.deletionTimestamp])],
-		[sprintf("container %s: %s", [status.name, state]) |
-			some status in pod.status.containerStatuses
-			some state, _ in status.state
-		],
+		conditions_of_kubelet,
 	),
 	"steps": array.concat(
-		[
-			lib.mend(sprintf("Look at the log of the kubelet on node %s, which names the reason from verbosity 3 on", [pod.spec.nodeName]), []),
-			lib.mend("Restart the container runtime there, and reboot the node for processes that cannot be killed", []),
-		],
+		on_the_node,
 		lib.forced(lib.namespace, [lib.name]),
 	),
 } if {
@@ -235,14 +229,78 @@ pod := input.request.oldObject if {
 	data.cluster.nodes[input.request.oldObject.spec.nodeName]
 }
 
-default stage := "its containers still run"
+# conditions_of_kubelet are the three that a kubelet needs before it lets a pod go
+# (pkg/kubelet/kubelet.go, SyncTerminatingPod and SyncTerminatedPod), as far as
+# they show.
+conditions_of_kubelet := array.concat(
+	[sprintf("1. containers stopped: %s", [containers])],
+	[
+		sprintf("2. volumes gone: %s", [after_containers]),
+		sprintf("3. cgroup gone: %s", [after_containers]),
+	],
+)
 
-stage := "its containers have ended, but its node has not cleaned up after them" if {
+containers := concat(", ", [sprintf("%s is %s", [status.name, state]) |
+	some status in pod.status.containerStatuses
+	some state, _ in status.state
+]) if {
+	count(pod.status.containerStatuses) > 0
+}
+
+containers := "the node has told nothing of them" if count(object.get(pod.status, "containerStatuses", [])) == 0
+
+after_containers := "not begun" if not all_ended
+
+after_containers := "only the node shows it" if all_ended
+
+all_ended if {
 	count(pod.status.containerStatuses) > 0
 	every status in pod.status.containerStatuses {
 		status.state.terminated
 	}
 }
+
+# on_the_node are the commands that show the rest, where containers still run.
+on_the_node := [
+	lib.mend(
+		sprintf(
+			concat(" ", [
+				"See on node %s what keeps the containers: crictl pods --name %s (does the runtime answer?),",
+				"journalctl -u kubelet (from verbosity 3 on it names the reason),",
+				"ps -eo pid,stat,wchan:30,args | grep -E ' [DZ]' (processes that cannot be killed)",
+			]),
+			[pod.spec.nodeName, lib.name],
+		),
+		[],
+	),
+	lib.mend("Restart the container runtime there; reboot the node for processes that cannot be killed", []),
+] if {
+	not all_ended
+}
+
+on_the_node := [
+	lib.mend(
+		sprintf(
+			concat(" ", [
+				"See on node %[1]s what is left: grep /var/lib/kubelet/pods/%[2]s /proc/mounts (volumes and mounts in them),",
+				"lsattr -R /var/lib/kubelet/pods/%[2]s/volumes (files with i or a cannot be removed),",
+				"find /sys/fs/cgroup -name '*%[3]s*' (its cgroup), journalctl -u kubelet (the reason)",
+			]),
+			[pod.spec.nodeName, uid, concat("?", split(uid, "-"))],
+		),
+		[],
+	),
+	lib.mend("Unmount what is mounted there, or chattr -i -a what is immutable: the kubelet tries again within two minutes", []),
+] if {
+	all_ended
+}
+
+# uid is the pod's, which names its directories.
+uid := object.get(pod.metadata, "uid", "UID")
+
+default stage := "its containers still run"
+
+stage := "its containers have ended, but its node has not cleaned up after them" if all_ended
 
 # taking_out are the words that take out a finalizer whose owner runs, after
 # those whose owner does not.

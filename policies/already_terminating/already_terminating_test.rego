@@ -195,28 +195,51 @@ pod(grace, finalizers, statuses) := {
 	"ownership": {"x.io/f": {"state": "alive", "certainty": "will", "evidence": ["it runs"]}},
 }
 
-stuck(stage, states) := {
+force := {
+	"kind": "force",
+	"do": concat(" ", [
+		"Remove only the object: containers on a machine that still runs live on, next to their replacement",
+		"(of a StatefulSet, two of one identity), and volumes may stay attached",
+	]),
+	"command": "kubectl delete pods/web-0 -n demo --wait=false --force --grace-period=0",
+}
+
+still_running := [
+	{"kind": "mend", "do": concat(" ", [
+		"See on node n1 what keeps the containers: crictl pods --name web-0 (does the runtime answer?),",
+		"journalctl -u kubelet (from verbosity 3 on it names the reason),",
+		"ps -eo pid,stat,wchan:30,args | grep -E ' [DZ]' (processes that cannot be killed)",
+	])},
+	{"kind": "mend", "do": "Restart the container runtime there; reboot the node for processes that cannot be killed"},
+	force,
+]
+
+not_cleaned_up := [
+	{"kind": "mend", "do": concat(" ", [
+		"See on node n1 what is left: grep /var/lib/kubelet/pods/UID /proc/mounts (volumes and mounts in them),",
+		"lsattr -R /var/lib/kubelet/pods/UID/volumes (files with i or a cannot be removed),",
+		"find /sys/fs/cgroup -name '*UID*' (its cgroup), journalctl -u kubelet (the reason)",
+	])},
+	{
+		"kind": "mend",
+		"do": "Unmount what is mounted there, or chattr -i -a what is immutable: the kubelet tries again within two minutes",
+	},
+	force,
+]
+
+stuck(stage, containers, rest, steps) := {
 	"msg": sprintf("Terminating for 5 minutes past its grace period: %s", [stage]),
 	"objects": [
 		{"resource": "pods", "namespace": "demo", "name": "web-0"},
 		{"resource": "nodes", "namespace": "", "name": "n1"},
 	],
-	"evidence": array.concat(
-		["it should have been gone by 2026-11-21T07:00:00Z"],
-		[sprintf("container c: %s", [state]) | some state in states],
-	),
-	"steps": [
-		{"kind": "mend", "do": "Look at the log of the kubelet on node n1, which names the reason from verbosity 3 on"},
-		{"kind": "mend", "do": "Restart the container runtime there, and reboot the node for processes that cannot be killed"},
-		{
-			"kind": "force",
-			"do": concat(" ", [
-				"Remove only the object: containers on a machine that still runs live on, next to their replacement",
-				"(of a StatefulSet, two of one identity), and volumes may stay attached",
-			]),
-			"command": "kubectl delete pods/web-0 -n demo --wait=false --force --grace-period=0",
-		},
+	"evidence": [
+		"it should have been gone by 2026-11-21T07:00:00Z",
+		sprintf("1. containers stopped: %s", [containers]),
+		sprintf("2. volumes gone: %s", [rest]),
+		sprintf("3. cgroup gone: %s", [rest]),
 	],
+	"steps": steps,
 }
 
 ended := {"name": "c", "state": {"terminated": {}}}
@@ -229,15 +252,21 @@ test_pod_whose_containers_have_ended if {
 	got := found with input as pod(30, [], [ended])
 		with data.cluster.now as "2026-11-21T07:05:00Z"
 		with data.cluster.nodes as nodes
-	got == {"deny": {stuck("its containers have ended, but its node has not cleaned up after them", ["terminated"])}, "warn": set()}
+	got == {
+		"deny": {stuck(
+			"its containers have ended, but its node has not cleaned up after them",
+			"c is terminated", "only the node shows it", not_cleaned_up,
+		)},
+		"warn": set(),
+	}
 }
 
 test_pod_whose_containers_run if {
-	every statuses, states in {[ended, runs]: ["terminated", "running"], []: []} {
+	every statuses, told in {[ended, runs]: "c is terminated, c is running", []: "the node has told nothing of them"} {
 		got := found with input as pod(30, [], statuses)
 			with data.cluster.now as "2026-11-21T07:05:00Z"
 			with data.cluster.nodes as nodes
-		got == {"deny": {stuck("its containers still run", states)}, "warn": set()}
+		got == {"deny": {stuck("its containers still run", told, "not begun", still_running)}, "warn": set()}
 	}
 }
 

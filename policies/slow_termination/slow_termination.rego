@@ -31,7 +31,7 @@
 #     The estimate is an upper bound. Whether the program ends on TERM, and so
 #     much sooner, is in its image: a PID 1 that ignores TERM cannot be told from
 #     one that does not, and a shell in the manifest is only a hint. Of an
-#     eviction and of the pods of a namespace, sidecars are not counted.
+#     eviction, hooks and sidecars are not counted.
 package termguard.slow_termination
 
 import data.termguard.lib
@@ -40,7 +40,7 @@ warn contains {
 	"msg": sprintf("this pod may take up to %d s to stop: its grace period is %d s", [stops, grace]),
 	"objects": [lib.target],
 	"evidence": array.concat([sprintf("grace period %d s, from %s", [grace, source])], evidence),
-	"estimate_seconds": stops + removal,
+	"estimate_seconds": min([stops, longest]) + removal,
 } if {
 	stops > threshold
 }
@@ -112,13 +112,21 @@ pod := {"spec": {"nodeName": known.node, "terminationGracePeriodSeconds": second
 	seconds := object.get(known, "gracePeriodSeconds", 30)
 }
 
+# longest bounds what is told, in seconds: 68 years. The API takes any number.
+longest := 2147483632
+
 default grace := 0
 
 grace := positive(asked) if {
 	object.get(pod.spec, "nodeName", "") != ""
 	not object.get(pod, ["status", "phase"], "") in lib.finished
 	not nothing_runs
+	not mirrored
 }
+
+# mirrored is a pod that shows a static one of its node: the kubelet removes it,
+# and makes it anew, as soon as it sees that it is deleted.
+mirrored if pod.metadata.annotations["kubernetes.io/config.mirror"]
 
 # nothing_runs of a pod whose containers all wait, for their image or to be
 # restarted, or have ended: there is nothing to stop. Of an eviction they are not

@@ -192,3 +192,16 @@ test_namespace_of_fast_pods if {
 		got == set()
 	}
 }
+
+# Odd input.
+
+test_mirror_of_a_static_pod if {
+	static := {"op": "add", "path": "/request/oldObject/metadata/annotations", "value": {"kubernetes.io/config.mirror": "x"}}
+	got := policy.warn with input as json.patch(delete_pod({"terminationGracePeriodSeconds": 3600}, {}), [static])
+	got == set()
+}
+
+test_huge_grace_period if {
+	got := policy.warn with input as delete_pod({"terminationGracePeriodSeconds": 9223372036854775807}, {})
+	{f.estimate_seconds | some f in got} == {2147483633}
+}
