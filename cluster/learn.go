@@ -68,6 +68,9 @@ func (r Removal) teaches() bool {
 	return r.User != "" && !slices.Contains(r.Groups, "system:masters") && !byHand(r.Manager)
 }
 
+// ByHand tells whether a person forces the finalizers off, as far as that shows.
+func (r Removal) ByHand() bool { return !r.teaches() }
+
 // byHand tells whether a field manager is a kubectl: "kubectl-edit",
 // "kubectl-patch", or "kubectl" of a server-side apply
 // (k8s.io/kubectl, pkg/cmd).
@@ -146,18 +149,11 @@ func (l *Learner) Alarm(policy string) {
 	l.publish()
 }
 
-// Alarmed are the policies that were wrong within the last 30 days, on any
-// replica.
-func (l *Learner) Alarmed() map[string]bool {
+// Wrong tells whether a policy was wrong within the last 30 days, on any replica.
+func (l *Learner) Wrong(policy string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	wrong := map[string]bool{}
-	for _, m := range []*learned.Memory{&l.known, &l.news} {
-		for _, a := range m.Alarms() {
-			wrong[a.Policy] = true
-		}
-	}
-	return wrong
+	return l.known.Wrong(policy) || l.news.Wrong(policy)
 }
 
 // Run learns until ctx ends; what is not written by then it still writes.

@@ -68,6 +68,11 @@ type Options struct {
 	// Learner is told of requests that take finalizers from objects that are
 	// being deleted. Defaults to nobody.
 	Learner Learner
+	// Grader is told what is said of deletions. Defaults to nobody.
+	Grader *Grader
+	// Wrong tells whether a policy raised a false alarm on this cluster: then
+	// it refuses nothing, and warns instead. Defaults to never.
+	Wrong func(policy string) bool
 	// Registry takes the metrics. Defaults to one of its own.
 	Registry prometheus.Registerer
 	// Log defaults to slog.Default().
@@ -86,6 +91,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Learner == nil {
 		o.Learner = unteachable{}
+	}
+	if o.Wrong == nil {
+		o.Wrong = func(string) bool { return false }
 	}
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
@@ -184,10 +192,25 @@ func (h *Handler) review(ctx context.Context, rv review, started time.Time) (ans
 		return h.allowUnchecked(c.reason, c.err)
 	}
 	answer, how = h.decide(r, c)
-	if removal, ok := removalOf(r); ok && answer.Allowed {
-		h.options.Learner.Saw(removal)
+	if answer.Allowed {
+		h.follow(r, c)
 	}
 	return answer
+}
+
+// follow has what is let through followed: to learn from it, and to see whether
+// what was said of it comes true.
+func (h *Handler) follow(r request, c considered) {
+	removal, removes := removalOf(r)
+	if removes {
+		h.options.Learner.Saw(removal)
+	}
+	if h.options.Grader == nil {
+		return
+	}
+	if h.options.Grader.Said(r, c); removes && removal.ByHand() {
+		h.options.Grader.Helped(removal)
+	}
 }
 
 // allowUnchecked lets a request through that could not be checked.
@@ -295,6 +318,7 @@ func (h *Handler) look(r request, c *considered) (evicted map[string]any) {
 // decide turns what the policies say into the answer.
 func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionResponse, decision) {
 	j := h.options.Enforcement.judge(c.result.Findings, c.labels)
+	j.refuse = slices.DeleteFunc(j.refuse, func(f policies.Finding) bool { return h.options.Wrong(f.Policy) })
 	h.metrics.found(j.record)
 	answer := &admissionv1.AdmissionResponse{Allowed: true, AuditAnnotations: map[string]string{}}
 	how := allowed

@@ -191,6 +191,19 @@ func TestAnswers(t *testing.T) {
 				AuditAnnotations: map[string]string{"decision": "deny", "policies": "p=will"},
 			},
 		},
+		"DenyIsNotForPoliciesThatWereWrong": {
+			reason: "A policy that raised a false alarm on this cluster warns.",
+			options: Options{
+				Evaluator: finds(hang("p", "it waits")), Enforcement: Enforcement{Default: Deny},
+				Wrong: func(policy string) bool { return policy == "p" },
+			},
+			request: deleteNamespace,
+			want: admissionv1.AdmissionResponse{
+				UID: "u1", Allowed: true,
+				Warnings:         []string{"termguard: will hang: it waits [p]", check},
+				AuditAnnotations: map[string]string{"decision": "warn", "policies": "p=will"},
+			},
+		},
 		"DenyIsNotForMaybe": {
 			reason:  "What only may hang is never refused.",
 			options: Options{Evaluator: finds(maybe("p", "who knows")), Enforcement: Enforcement{Default: Deny}},

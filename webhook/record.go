@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/record"
+
+	"github.com/termguard/termguard/cluster"
 )
 
 // LetThrough is a deletion that was refused but for its annotation.
@@ -39,4 +41,12 @@ func (e Events) LetThrough(l LetThrough) {
 	e.Recorder.Event(about, corev1.EventTypeWarning, "DeletionLetThrough",
 		cut(clean(fmt.Sprintf("%s/%s: let through by annotation %s: %s; refused by policy %s: %s",
 			l.Resource, l.Name, AllowAnnotation, cut(l.Reason, 400), l.Policy, l.Why)), 1000))
+}
+
+// PolicyWrong makes an Event about the ConfigMap that keeps what was learned:
+// a policy raised a false alarm, and no longer refuses anything.
+func (e Events) PolicyWrong(namespace, policy string) {
+	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: cluster.LearnedConfigMap}
+	e.Recorder.Eventf(about, corev1.EventTypeWarning, "PolicyWrong",
+		"policy %s said that a deletion would hang, which completed by itself; where it is set to deny it only warns, until its line in falseAlarms is removed or is 30 days old", policy)
 }

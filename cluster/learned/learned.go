@@ -175,6 +175,12 @@ func (m *Memory) Alarms() []Alarm {
 	return slices.SortedFunc(maps.Values(m.alarms), func(a, b Alarm) int { return cmp.Compare(a.Policy, b.Policy) })
 }
 
+// Wrong tells whether a policy was wrong.
+func (m *Memory) Wrong(policy string) bool {
+	_, wrong := m.alarms[policy]
+	return wrong
+}
+
 // Prune forgets what was not seen for long, and what is beyond the bounds.
 func (m *Memory) Prune(now time.Time) {
 	maps.DeleteFunc(m.owners, func(_ key, o Owner) bool { return now.Sub(o.Last) > Forget })

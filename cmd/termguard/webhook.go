@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
@@ -46,8 +47,9 @@ type serving struct {
 	synced             atomic.Bool
 	source             *certs.Source
 	stopEvents         func()
-	recorder           webhook.Recorder
+	recorder           webhook.Events
 	learner            *cluster.Learner
+	grader             *webhook.Grader
 }
 
 func newWebhook() *cobra.Command {
@@ -96,6 +98,7 @@ func (s *serving) run(ctx context.Context) error {
 	running.Go(func() { s.source.Run(background) })
 	running.Go(func() { s.awaitFacts(background) })
 	running.Go(func() { s.learner.Run(background) })
+	running.Go(func() { s.grader.Run(background) })
 	defer func() {
 		stop()
 		s.stopEvents()
@@ -153,13 +156,11 @@ func (s *serving) prepare(ctx context.Context) (*webhook.Handler, error) {
 	if err := s.prepareEvents(); err != nil {
 		return nil, err
 	}
-	core, err := typedcorev1.NewForConfig(s.cluster)
-	if err != nil {
-		return nil, fmt.Errorf("connect for what is learned: %w", err)
-	}
-	s.learner = cluster.NewLearner(s.world, core, s.certs.Namespace, s.log)
 	s.registry = prometheus.NewRegistry()
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if err := s.prepareLessons(); err != nil {
+		return nil, err
+	}
 	return webhook.NewHandler(webhook.Options{
 		Evaluator:       engine,
 		Facts:           s.world,
@@ -169,9 +170,29 @@ func (s *serving) prepare(ctx context.Context) (*webhook.Handler, error) {
 		ShowObjectNames: s.showNames,
 		Recorder:        s.recorder,
 		Learner:         s.learner,
+		Grader:          s.grader,
+		Wrong:           s.learner.Wrong,
 		Registry:        s.registry,
 		Log:             s.log,
 	}), nil
+}
+
+// prepareLessons is for what is learned from requests and from what follows.
+func (s *serving) prepareLessons() error {
+	core, err := typedcorev1.NewForConfig(s.cluster)
+	if err != nil {
+		return fmt.Errorf("connect for what is learned: %w", err)
+	}
+	objects, err := metadata.NewForConfig(s.cluster)
+	if err != nil {
+		return fmt.Errorf("connect for what becomes of deletions: %w", err)
+	}
+	s.learner = cluster.NewLearner(s.world, core, s.certs.Namespace, s.log)
+	s.grader = webhook.NewGrader(objects, s.registry, func(policy string) {
+		s.learner.Alarm(policy)
+		s.recorder.PolicyWrong(s.certs.Namespace, policy)
+	}, s.log)
+	return nil
 }
 
 func (s *serving) prepareCertificate() (err error) {

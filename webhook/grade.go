@@ -1,0 +1,231 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
+)
+
+const (
+	// byItself is how soon what is gone went by itself, whatever was said of
+	// it: a person who sees a deletion hang takes longer to find a way out.
+	byItself = 45 * time.Second
+	// hungAfter is when what is still there hangs.
+	hungAfter = 10 * time.Minute
+	// maxGraded bounds the deletions that are followed at the same time; what
+	// is beyond is not graded.
+	maxGraded = 1000
+	// gradeInterval is how often those that are due are looked at, gradeBatch
+	// how many of them at a time: two requests a second at most.
+	gradeInterval, gradeBatch = 5 * time.Second, 10
+)
+
+// outcome is what became of a deletion, as a label of metrics.
+type outcome string
+
+const (
+	completed outcome = "completed" // gone, by itself
+	cured     outcome = "cured"     // gone, after somebody may have helped
+	hung      outcome = "hung"      // not gone after ten minutes
+)
+
+// silent stands for a policy where none had found anything.
+const silent = "none"
+
+// predicted is what was said of a deletion, as a label of metrics: as
+// policies.Verdict.
+func predicted(f policies.Finding) policies.Verdict {
+	if f.Certainty == policies.Will {
+		return policies.Hangs
+	}
+	return policies.AtRisk
+}
+
+// deletion is one that was let through.
+type deletion struct {
+	resource        schema.GroupVersionResource
+	namespace, name string
+	uid             types.UID
+	said            map[string]policies.Verdict // by policy
+	at, due         time.Time
+	helped          bool // somebody took a finalizer off by hand
+}
+
+// Grader compares what was said of deletions with what became of them. It is
+// safe for concurrent use.
+type Grader struct {
+	objects  metadata.Interface
+	wrong    func(policy string)
+	outcomes *prometheus.CounterVec
+	log      *slog.Logger
+	now      func() time.Time
+
+	mu      sync.Mutex
+	waiting map[types.UID]*deletion
+}
+
+// NewGrader returns a Grader. It calls wrong with each policy that said "will
+// hang" of a deletion that then completed by itself.
+func NewGrader(objects metadata.Interface, registry prometheus.Registerer, wrong func(policy string), log *slog.Logger) *Grader {
+	return &Grader{
+		objects: objects, wrong: wrong, log: log, now: time.Now,
+		outcomes: promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
+			Name: "termguard_outcomes_total",
+			Help: "Deletions that were let through, by what a policy said of them (\"none\" where none found anything) and what became of them.",
+		}, []string{"policy", "predicted", "real"}),
+		waiting: map[types.UID]*deletion{},
+	}
+}
+
+// Said takes note of what is said of a deletion that is let through. It never
+// blocks.
+func (g *Grader) Said(r request, c considered) {
+	if r.occasion != onDelete || r.dryRun {
+		return
+	}
+	meta := child(r.old, "metadata")
+	uid := types.UID(str(meta, "uid"))
+	if uid == "" || str(meta, "deletionTimestamp") != "" {
+		return
+	}
+	said := map[string]policies.Verdict{}
+	for _, f := range c.result.Findings {
+		if f.Severity != policies.Info && said[f.Policy] != policies.Hangs {
+			said[f.Policy] = predicted(f)
+		}
+	}
+	if len(said) == 0 {
+		said[silent] = c.result.Verdict()
+	}
+	gvr := child(r.raw, "resource")
+	now := g.now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.waiting) >= maxGraded {
+		return
+	}
+	g.waiting[uid] = &deletion{
+		resource:  schema.GroupVersionResource{Group: str(gvr, "group"), Version: str(gvr, "version"), Resource: str(gvr, "resource")},
+		namespace: r.namespace, name: r.name, uid: uid, said: said, at: now, due: now.Add(byItself),
+	}
+}
+
+// Helped takes note of finalizers that somebody took off by hand: what goes
+// then does not go by itself.
+func (g *Grader) Helped(r cluster.Removal) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for uid, d := range g.waiting {
+		inside := d.resource.GroupResource() == namespaces && d.name == r.Namespace
+		if uid == r.UID || inside {
+			d.helped = true
+		}
+	}
+}
+
+// Run follows deletions until ctx ends.
+func (g *Grader) Run(ctx context.Context) {
+	ticker := time.NewTicker(gradeInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			for _, d := range g.dueNow() {
+				g.grade(ctx, d)
+			}
+		}
+	}
+}
+
+func (g *Grader) dueNow() []*deletion {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var due []*deletion
+	for _, d := range g.waiting {
+		if len(due) < gradeBatch && !g.now().Before(d.due) {
+			due = append(due, d)
+		}
+	}
+	return due
+}
+
+// grade looks at what became of a deletion.
+func (g *Grader) grade(ctx context.Context, d *deletion) {
+	found, deleting, err := g.find(ctx, d)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	age := g.now().Sub(d.at)
+	switch {
+	case err != nil && age < hungAfter:
+		g.log.Debug("what became of a deletion cannot be seen", "resource", d.resource.String(), "error", err)
+		d.due = g.now().Add(time.Minute)
+		return
+	case err != nil: // it will not be known
+	case found && !deleting: // somebody else refused it
+	case !found:
+		g.count(d, completed, d.helped || age > 2*byItself)
+	case age < hungAfter:
+		d.due = d.at.Add(max(2*age, hungAfter/3))
+		if d.due.After(d.at.Add(hungAfter)) {
+			d.due = d.at.Add(hungAfter)
+		}
+		return
+	default:
+		g.count(d, hung, false)
+	}
+	delete(g.waiting, d.uid)
+}
+
+// count counts an outcome for each policy. Of what was not expected to go, it
+// matters whether somebody may have helped.
+func (g *Grader) count(d *deletion, real outcome, helped bool) {
+	for policy, said := range d.said {
+		became := real
+		expected := said == policies.Hangs || said == policies.AtRisk
+		if real == completed && expected && helped {
+			became = cured
+		}
+		g.outcomes.WithLabelValues(policy, string(said), string(became)).Inc()
+		if said == policies.Hangs && became == completed {
+			g.log.Warn("a policy was wrong: it said that a deletion would hang, which completed by itself", "policy", policy, "resource", d.resource.GroupResource().String(), "namespace", d.namespace, "name", d.name)
+			g.wrong(policy)
+		}
+	}
+}
+
+// find tells whether an object is there, and is being deleted. It lists, since
+// termguard may not get.
+func (g *Grader) find(ctx context.Context, d *deletion) (found, deleting bool, err error) {
+	const limit = 5 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var objects metadata.ResourceInterface = g.objects.Resource(d.resource)
+	if d.namespace != "" {
+		objects = g.objects.Resource(d.resource).Namespace(d.namespace)
+	}
+	list, err := objects.List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, d.name).String()})
+	if err != nil {
+		return false, false, fmt.Errorf("list %s: %w", d.resource, err)
+	}
+	for _, item := range list.Items {
+		if item.UID == d.uid {
+			return true, item.DeletionTimestamp != nil, nil
+		}
+	}
+	return false, false, nil
+}
