@@ -33,6 +33,11 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 	}
 	var listing sync.WaitGroup
 	listing.Go(func() { world.Recall(ctx, core, HomeNamespace, log) })
+	listing.Go(func() {
+		if err := world.readLeases(ctx, l.leases); err != nil {
+			log.Debug("leases are no evidence of who is up", "error", err)
+		}
+	})
 	for name, want := range wanted {
 		f := &feed{Resource: want.Resource, source: l.source(want.Resource, namespace)}
 		l.feeds[name] = f

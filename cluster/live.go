@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
+	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 )
@@ -60,6 +61,7 @@ type Live struct {
 	world     *World
 	discovery discovery.DiscoveryInterface
 	metadata  metadata.Interface
+	leases    typedcoordinationv1.LeasesGetter
 	rest      map[schema.GroupVersion]rest.Interface
 	log       *slog.Logger
 
@@ -94,8 +96,12 @@ func NewLive(config *rest.Config, world *World, log *slog.Logger) (*Live, error)
 	if err != nil {
 		return nil, fmt.Errorf("connect for metadata: %w", err)
 	}
+	leases, err := typedcoordinationv1.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect for leases: %w", err)
+	}
 	l := &Live{
-		world: world, discovery: dc, metadata: mc, log: log,
+		world: world, discovery: dc, metadata: mc, leases: leases, log: log,
 		rest:  map[schema.GroupVersion]rest.Interface{},
 		lists: make(chan struct{}, initialLists),
 		kick:  make(chan struct{}, 1),
@@ -126,6 +132,13 @@ func (l *Live) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { l.world.Settle() }, settleInterval) })
+	running.Go(func() {
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			if err := l.world.readLeases(ctx, l.leases); err != nil && ctx.Err() == nil {
+				l.log.Debug("leases are no evidence of who is up", "error", err)
+			}
+		}, leaseInterval)
+	})
 	ticker := time.NewTicker(discoveryInterval)
 	defer ticker.Stop()
 	retry := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 6, Cap: discoveryInterval}

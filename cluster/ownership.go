@@ -144,7 +144,8 @@ func (j judgement) facts() map[string]any {
 // judge tells who removes a finalizer, from what is known now. Strongest first:
 // what is declared, what runs in the control plane, who was seen to remove it,
 // the workloads that the catalog names, the field manager that wrote the
-// finalizer, who may update the resource, and which API groups are served.
+// finalizer, who may update the resource, leases, and which API groups are
+// served.
 func (w *World) judge(key verdictKey, e evidence) map[string]any {
 	return w.judgement(key, e).facts()
 }
@@ -228,6 +229,15 @@ func (w *World) surmise(key verdictKey, e evidence, entry catalog.Entry, catalog
 			j.workloads, j.circumstantial = w.workloadsUnder(controllers[0]), true
 			return j.is(Alive, true, "service account %s may update %s and its status, and pod %s is ready under it",
 				controllers[0], key.resource, w.readyUnder(w.accounts[controllers[0]]))
+		}
+	}
+
+	if custom && len(found) == 0 {
+		_, group, _ := strings.Cut(key.resource, ".")
+		if l, up := w.leader(group); up {
+			j.circumstantial = true
+			j.owner = cmp.Or(j.owner, "holder of lease "+l.String())
+			return j.is(Alive, true, "lease %s, named after API group %s, is held by %s, who renews it", l, group, l.holder)
 		}
 	}
 
@@ -376,6 +386,8 @@ func (w *World) whyDown(wanted int32, name string) (proof string, sure bool) {
 		p := w.running[pod]
 		switch {
 		case p.goes:
+		case w.leading(pod) != "":
+			return "has no ready pod, but " + w.leading(pod), false
 		case p.failing == "":
 			return "has no ready pod at the moment", false
 		case proof == "":

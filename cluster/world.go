@@ -86,6 +86,8 @@ type World struct {
 	symptoms        symptoms
 	storage         storage
 	learned         learned.Memory
+	leases          map[string]lease // that are held, by "namespace/name"
+	freshLeases     []string         // those of them whose holder is up
 
 	ownersDirty, grantsDirty, hooksDirty bool
 }

@@ -1,0 +1,158 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/test/lab"
+)
+
+// TestLessons holds termguard to what it learns: who removes a finalizer is
+// known after a restart, and a policy that raised a false alarm refuses nothing
+// any more, on this replica and the next.
+func TestLessons(t *testing.T) {
+	g, err := Guard(t.Context(), lab.Options{Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Stop)
+	ctx := t.Context()
+	kubectl := func(args string) lab.Result {
+		t.Helper()
+		r, err := g.Kubectl(ctx, Words(args)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	await := func(what, args, text string) {
+		t.Helper()
+		var last lab.Result
+		err := g.Await(ctx, 2*time.Minute, what, func(ctx context.Context) (bool, error) {
+			last, err = g.Kubectl(ctx, Words(args)...)
+			return strings.Contains(last.Stdout+last.Stderr, text), err
+		})
+		if err != nil {
+			t.Fatalf("%v\nlast: %s%s", err, last.Stdout, last.Stderr)
+		}
+	}
+	awaitVerdict := func(namespace string, want ...string) {
+		t.Helper()
+		var said []string
+		err := g.Await(ctx, 30*time.Second, fmt.Sprintf("the verdict %v on %s", want, namespace), func(ctx context.Context) (bool, error) {
+			r, err := g.Kubectl(ctx, "delete", "--dry-run=server", "namespace", namespace)
+			said = Warnings(r.Stderr)
+			return err == nil && slices.Contains(want, Verdict(said)), err
+		})
+		if err != nil {
+			t.Fatalf("%v\nlast said: %q", err, said)
+		}
+	}
+	// A controller with a cluster-admin's rights, which tell nothing, outside
+	// the cluster; and objects that are declared to belong to another.
+	const world = `
+{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: gadgets.lessons.test}, spec: {group: lessons.test, scope: Namespaced, names: {kind: Gadget, plural: gadgets, singular: gadget}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: lessons}}
+---
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: op, namespace: lessons}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: lessons}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: ServiceAccount, name: op, namespace: lessons}]
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: ordinary}}
+---
+{apiVersion: lessons.test/v1, kind: Gadget, metadata: {name: it, namespace: ordinary, finalizers: [lessons.test/cleanup]}}
+---
+{apiVersion: lessons.test/v1, kind: Gadget, metadata: {name: it, namespace: lessons, finalizers: [lessons.test/cleanup]}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: alarm}}
+---
+{apiVersion: lessons.test/v1, kind: Gadget, metadata: {name: it, namespace: alarm, finalizers: [lessons.test/cleanup], annotations: {termguard.dev/finalizer-owner: Deployment/lessons/gone}}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: guarded, labels: {termguard.dev/enforce: deny}}}
+---
+{apiVersion: lessons.test/v1, kind: Gadget, metadata: {name: it, namespace: guarded, finalizers: [lessons.test/cleanup], annotations: {termguard.dev/finalizer-owner: Deployment/lessons/gone}}}
+`
+	if err := g.create(ctx, world); err != nil {
+		t.Fatal(err)
+	}
+	awaitVerdict("alarm", Hangs)
+	awaitVerdict("ordinary", AtRisk)
+	if r := kubectl("delete namespace guarded --dry-run=server"); r.Code == 0 {
+		t.Fatalf("a namespace that is set to deny is not guarded: %s", r.Stderr)
+	}
+	gvr := schema.GroupVersionResource{Group: "lessons.test", Version: "v1", Resource: "gadgets"}
+	if err := g.Controller(ctx, "lessons", "op", "lessons.test/cleanup", gvr); err != nil {
+		t.Fatal(err)
+	}
+
+	// A lesson, and a false alarm: what is declared is wrong.
+	kubectl("delete gadgets.lessons.test it -n lessons --timeout=30s")
+	awaitVerdict("ordinary", Completes)
+	if r := kubectl("delete namespace alarm --timeout=60s"); Verdict(Warnings(r.Stderr)) != Hangs || r.Code != 0 {
+		t.Fatalf("want a false alarm, got %s", r.Stderr)
+	}
+	await("the false alarm to be written down", "get configmap termguard-learned -n termguard-system -o yaml", `{"policy":"orphaned-finalizer","count":1`)
+	await("an event", "get events -n termguard-system", "PolicyWrong")
+	if metrics, want := g.metrics(t), `termguard_outcomes_total{policy="orphaned-finalizer",predicted="hangs",real="completed"} 1`; !strings.Contains(metrics, want) {
+		t.Errorf("the metrics do not say %s", want)
+	}
+	warnsOnly := func() {
+		t.Helper()
+		r := kubectl("delete namespace guarded --dry-run=server")
+		if r.Code != 0 || Verdict(Warnings(r.Stderr)) != Hangs {
+			t.Errorf("a policy that was wrong still refuses: %s", r.Stderr)
+		}
+	}
+	warnsOnly()
+
+	// The next termguard knows as much.
+	if err := g.Termguard.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-g.Termguard.Exited()
+	binary, err := Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.StartTermguard(ctx, binary); err != nil {
+		t.Fatal(err)
+	}
+	awaitVerdict("ordinary", Completes)
+	warnsOnly()
+	if r := kubectl("delete namespace ordinary --timeout=60s"); r.Code != 0 {
+		t.Errorf("it was said to complete, and does not: %s", r.Stderr)
+	}
+}
+
+// metrics of termguard, as Prometheus reads them.
+func (g *Guarded) metrics(t *testing.T) string {
+	t.Helper()
+	address, err := g.ClusterIP(t.Context(), "termguard-system", "termguard")
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.Get("http://" + address + ":8081/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
