@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -78,6 +77,12 @@ subjects: [{kind: ServiceAccount, name: op, namespace: lessons}]
 ---
 {apiVersion: lessons.test/v1, kind: Gadget, metadata: {name: it, namespace: lessons, finalizers: [lessons.test/cleanup]}}
 ---
+{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: gadgets.leased.test}, spec: {group: leased.test, scope: Namespaced, names: {kind: Gadget, plural: gadgets, singular: gadget}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: leased}}
+---
+{apiVersion: leased.test/v1, kind: Gadget, metadata: {name: it, namespace: leased, finalizers: [leased.test/cleanup]}}
+---
 {apiVersion: v1, kind: Namespace, metadata: {name: alarm}}
 ---
 {apiVersion: lessons.test/v1, kind: Gadget, metadata: {name: it, namespace: alarm, finalizers: [lessons.test/cleanup], annotations: {termguard.dev/finalizer-owner: Deployment/lessons/gone}}}
@@ -94,9 +99,22 @@ subjects: [{kind: ServiceAccount, name: op, namespace: lessons}]
 	if r := kubectl("delete namespace guarded --dry-run=server"); r.Code == 0 {
 		t.Fatalf("a namespace that is set to deny is not guarded: %s", r.Stderr)
 	}
-	gvr := schema.GroupVersionResource{Group: "lessons.test", Version: "v1", Resource: "gadgets"}
-	if err := g.Controller(ctx, "lessons", "op", "lessons.test/cleanup", gvr); err != nil {
+	// Somebody outside the cluster renews a lease that is named after the group.
+	awaitVerdict("leased", AtRisk)
+	renewed := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")
+	if err := g.create(ctx, fmt.Sprintf("{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: a1b2c3d4.leased.test, namespace: lessons}, spec: {holderIdentity: elsewhere_1, leaseDurationSeconds: 300, renewTime: %q}}", renewed)); err != nil {
 		t.Fatal(err)
+	}
+	awaitVerdict("leased", Completes)
+
+	for _, group := range []string{"lessons.test", "leased.test"} {
+		gvr := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "gadgets"}
+		if err := g.Controller(ctx, "lessons", "op", group+"/cleanup", gvr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := kubectl("delete namespace leased --timeout=60s"); r.Code != 0 || len(Warnings(r.Stderr)) > 0 {
+		t.Errorf("whoever renews the lease is up, and yet: %s", r.Stderr)
 	}
 
 	// A lesson, and a false alarm: what is declared is wrong.
@@ -120,10 +138,9 @@ subjects: [{kind: ServiceAccount, name: op, namespace: lessons}]
 	warnsOnly()
 
 	// The next termguard knows as much.
-	if err := g.Termguard.Signal(syscall.SIGTERM); err != nil {
+	if err := g.Termguard.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	<-g.Termguard.Exited()
 	binary, err := Binary()
 	if err != nil {
 		t.Fatal(err)
