@@ -232,7 +232,7 @@ func (w *World) surmise(key verdictKey, e evidence, entry catalog.Entry, catalog
 		}
 	}
 
-	if custom && len(found) == 0 {
+	if custom && len(found) == 0 && !(catalogued && entry.Foreign(key.resource)) {
 		_, group, _ := strings.Cut(key.resource, ".")
 		if l, up := w.leader(group); up {
 			j.circumstantial = true
