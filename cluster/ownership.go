@@ -52,6 +52,7 @@ func (w *World) verdictFor(key verdictKey, e evidence) *verdict {
 		v = &verdict{key: key, evidence: e, facts: w.judge(key, e), buckets: map[string]*bucket{}}
 		w.verdicts[key] = v
 		child(w.doc, "finalizers", key.finalizer, key.resource)[key.evidence] = v.facts
+		w.keepRemovers(v, true)
 	}
 	return v
 }
@@ -61,6 +62,7 @@ func (w *World) unjudge(b *bucket) {
 	v := b.verdict
 	delete(v.buckets, b.path[1])
 	if len(v.buckets) == 0 {
+		w.keepRemovers(v, false)
 		delete(w.verdicts, v.key)
 		prune(w.doc, "finalizers", v.key.finalizer, v.key.resource, v.key.evidence)
 	}
@@ -88,7 +90,9 @@ func (w *World) Settle() {
 		if reflect.DeepEqual(facts, v.facts) {
 			continue
 		}
+		w.keepRemovers(v, false)
 		v.facts = facts
+		w.keepRemovers(v, true)
 		child(w.doc, "finalizers", v.key.finalizer, v.key.resource)[v.key.evidence] = facts
 		for _, b := range v.buckets {
 			b.facts["ownership"] = facts
@@ -137,6 +141,7 @@ func (j judgement) facts() map[string]any {
 			workloads[i] = map[string]any{"resource": strings.ToLower(wl.kind) + "s.apps", "namespace": wl.namespace, "name": wl.name}
 		}
 		facts["workloads"] = workloads
+		facts["accounts"] = accountsOf(j.workloads)
 	}
 	return facts
 }

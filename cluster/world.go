@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/cluster/learned"
@@ -133,7 +134,7 @@ func NewWorld(options Options) *World {
 	}
 	for _, key := range []string{
 		"apiservices", "webhooks", "admissionpolicies", "crds", "namespaces", "finalized", "finalizers", "counts",
-		"pods", "podsByNode", "podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage", "owners", "spread", "version", "blocked", "selfBlocked", "denied",
+		"pods", "podsByNode", "podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage", "owners", "spread", "version", "blocked", "selfBlocked", "denied", "removers",
 		"leaving", "symptoms", "hazards", "csinodes", "driverless", "buggy", "registrars",
 	} {
 		w.doc[key] = map[string]any{}
@@ -203,7 +204,15 @@ func (w *World) SetVersion(git string) {
 	for id, bug := range catalog.Bugs("kubernetes", git) {
 		bugs[id] = map[string]any{"affected": bug.Affected, "fixedIn": bug.FixedIn, "symptom": bug.Symptom, "source": bug.Source}
 	}
-	w.doc["version"] = map[string]any{"git": git, "bugs": bugs}
+	w.doc["version"] = map[string]any{"git": git, "bugs": bugs, "podsFirst": podsFirst(git)}
+}
+
+// podsFirst tells whether the namespace controller of a version deletes pods
+// before anything else: the gate OrderedNamespaceDeletion is on from 1.33
+// (pkg/features/kube_features.go).
+func podsFirst(git string) bool {
+	v, err := version.ParseGeneric(git)
+	return err != nil || v.AtLeast(version.MajorMinor(1, 33))
 }
 
 // intern boxes a string that many records share, once.

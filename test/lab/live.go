@@ -27,7 +27,8 @@ import (
 
 // Controller removes a finalizer from objects that are being deleted, as the
 // software that owns the finalizer does when it has cleaned up, until ctx ends.
-// It runs with the rights of a service account.
+// It runs with the rights of a service account, and where pods run under that, as
+// long as they do.
 func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer string, gvr schema.GroupVersionResource) error {
 	config, err := l.ServiceAccountConfig(ctx, namespace, account)
 	if err != nil {
@@ -42,6 +43,24 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 	if _, err := objects.List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
 		return fmt.Errorf("controller for %s: %w", finalizer, err)
 	}
+	admin, err := l.Client()
+	if err != nil {
+		return err
+	}
+	ran := false // a pod under the service account has been seen
+	runs := func() bool {
+		pods, err := admin.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false
+		}
+		for _, pod := range pods.Items {
+			if pod.Spec.ServiceAccountName == account && pod.DeletionTimestamp == nil {
+				ran = true
+				return true
+			}
+		}
+		return !ran
+	}
 	go func() {
 		ticker := time.NewTicker(200 * time.Millisecond)
 		defer ticker.Stop()
@@ -50,6 +69,9 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
+			}
+			if !runs() {
+				continue
 			}
 			list, err := objects.List(ctx, metav1.ListOptions{})
 			if err != nil {

@@ -1,0 +1,112 @@
+# METADATA
+# title: Controller goes before what it has to clean up
+# description: >-
+#   What removes a finalizer goes with the target, and objects that carry the finalizer
+#   do not go before it. In a namespace that holds both an operator and its custom
+#   resources, pods are deleted first (since Kubernetes 1.33), so that nobody is left
+#   who removes the finalizers of the rest. Deleting the operator's Deployment, its
+#   service account or its namespace is done at once, but what is left behind can
+#   not be deleted afterwards.
+# related_resources:
+#   - ref: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5080-ordered-namespace-deletion
+#     description: Pods go first since 1.33.
+#   - ref: https://github.com/cloudnative-pg/cloudnative-pg/issues/10535
+#     description: Operator and operand in one namespace.
+#   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
+#     description: Finalizers.
+# custom:
+#   id: controller-removed-before-finalizers
+#   severity: high
+#   triggers: [delete]
+#   remedy: >-
+#     Delete the objects that carry the finalizer first, wait until they are gone, and
+#     then delete what looks after them. If it is too late, install it again and the
+#     deletion finishes. Last, clean up by hand what the finalizer guards and take it
+#     out: whatever is forgotten stays behind for ever.
+#   limits: >-
+#     Roles and bindings that go. In manifests, see operator-in-same-set. A controller that runs outside the cluster, or in
+#     several namespaces. A Deployment that is deleted to be created anew: what
+#     waits for it then goes on.
+package termguard.controller_removed_before_finalizers
+
+import data.termguard.lib
+
+deny contains finding(msg, bucket.ownership, steps) if {
+	some [finalizer, resource, bucket] in within
+	certain(resource, bucket)
+	msg := sprintf("%s here hold finalizer %s, and what removes it goes first, with the pods", [resource, finalizer])
+	steps := going_first(resource, bucket)
+}
+
+warn contains finding(msg, bucket.ownership, steps) if {
+	some [finalizer, resource, bucket] in within
+	not certain(resource, bucket)
+	msg := sprintf("%s here hold finalizer %s, and what removes it may go first", [resource, finalizer])
+	steps := going_first(resource, bucket)
+}
+
+warn contains finding(msg, ownership, [step]) if {
+	some finalizer, resources in removed
+	some resource, signatures in resources
+	some signature, _ in signatures
+	ownership := data.cluster.finalizers[finalizer][resource][signature]
+	elsewhere(resource, finalizer, signature) > 0
+	msg := sprintf(
+		"%s in %d %s hold finalizer %s, and what removes it goes: delete those first",
+		[resource, elsewhere(resource, finalizer, signature), places(resource, finalizer, signature), finalizer],
+	)
+	step := lib.mend(sprintf("Delete the %s with finalizer %s first, and wait until they are gone", [resource, finalizer]), [])
+}
+
+# removed are the finalizers that rest on what goes.
+removed := data.cluster.removers[lib.name][sprintf("namespaces/%s", [lib.name])] if lib.deletes_namespace
+
+removed := data.cluster.removers[lib.namespace][sprintf("%s/%s", [lib.resource, lib.name])] if {
+	lib.deleting
+	lib.namespace != ""
+}
+
+# within are the objects in the namespace that hold them.
+within contains [finalizer, resource, bucket] if {
+	lib.deletes_namespace
+	some finalizer, resources in removed
+	some resource, signatures in resources
+	some signature, _ in signatures
+	bucket := data.cluster.finalized[lib.name][finalizer][resource][signature]
+}
+
+# certain is false of pods, which go together, and of the order before 1.33.
+certain(resource, bucket) if {
+	resource != "pods"
+	bucket.ownership.certainty == "will"
+	object.get(data.cluster.version, "podsFirst", true)
+}
+
+# elsewhere is how many other namespaces hold such objects; those without one count
+# as one.
+elsewhere(resource, finalizer, signature) := object.get(group, "count", 0) - here if {
+	group := data.cluster.spread[resource][finalizer][signature]
+	here := count([1 | some [f, r, _] in within; f == finalizer; r == resource])
+}
+
+places(resource, finalizer, signature) := lib.plural(elsewhere(resource, finalizer, signature), "namespace", "namespaces")
+
+# going_first deletes the objects while somebody removes their finalizers. Not
+# all of many are named.
+going_first(resource, bucket) := [lib.mend(sentence, array.flatten(["kubectl", "delete", objects, lib.option(lib.name)])) |
+	some objects in lib.batches(resource, bucket.names)
+] if {
+	count(bucket.names) == bucket.count
+	sentence := sprintf("Delete the %s first, and wait until they are gone", [resource])
+}
+
+going_first(resource, bucket) := [lib.mend(sprintf("Delete the %s first, and wait until they are gone", [resource]), [])] if {
+	count(bucket.names) < bucket.count
+}
+
+finding(msg, ownership, steps) := {
+	"msg": msg,
+	"objects": [lib.target],
+	"evidence": object.get(ownership, "evidence", []),
+	"steps": steps,
+}

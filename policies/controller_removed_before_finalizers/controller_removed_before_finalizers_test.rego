@@ -1,0 +1,109 @@
+package termguard.controller_removed_before_finalizers_test
+
+import data.termguard.controller_removed_before_finalizers as policy
+
+found := {"deny": policy.deny, "warn": policy.warn}
+
+nothing := {"deny": set(), "warn": set()}
+
+delete(group, resource, namespace, name) := {"request": {
+	"operation": "DELETE",
+	"resource": {"group": group, "version": "v1", "resource": resource},
+	"name": name,
+	"namespace": namespace,
+}}
+
+delete_namespace := delete("", "namespaces", "ops", "ops")
+
+owned(certainty) := {"state": "alive", "certainty": certainty, "owner": "X", "evidence": ["it runs"]}
+
+bucket(certainty, total) := {"count": total, "names": ["a"], "at": [0], "ownership": owned(certainty)}
+
+removers(end, of) := {"ops": {end: {"x.io/f": {of: {"": true}}}}}
+
+finalized(of, bucket) := {"ops": {"x.io/f": {of: {"": bucket}}}}
+
+spread(n) := {"widgets.x.io": {"x.io/f": {"": {"count": n, "names": ["ops"]}}}}
+
+finding(resource, name, msg, steps) := {
+	"msg": msg,
+	"objects": [{"resource": resource, "namespace": object.get({"namespaces": ""}, resource, "ops"), "name": name}],
+	"evidence": ["it runs"],
+	"steps": steps,
+}
+
+first := [{
+	"kind": "mend",
+	"do": "Delete the widgets.x.io first, and wait until they are gone",
+	"command": "kubectl delete widgets.x.io/a -n ops",
+}]
+
+goes_first := "widgets.x.io here hold finalizer x.io/f, and what removes it goes first, with the pods"
+
+may_go_first := "widgets.x.io here hold finalizer x.io/f, and what removes it may go first"
+
+test_both_in_one_namespace if {
+	got := found with input as delete_namespace
+		with data.cluster.version as {}
+		with data.cluster.removers as removers("namespaces/ops", "widgets.x.io")
+		with data.cluster.finalized as finalized("widgets.x.io", bucket("will", 1))
+		with data.cluster.spread as spread(1)
+		with data.cluster.finalizers as {"x.io/f": {"widgets.x.io": {"": owned("will")}}}
+	got == {"deny": {finding("namespaces", "ops", goes_first, first)}, "warn": set()}
+}
+
+test_too_many_to_name if {
+	got := found with input as delete_namespace
+		with data.cluster.version as {"podsFirst": true}
+		with data.cluster.removers as removers("namespaces/ops", "widgets.x.io")
+		with data.cluster.finalized as finalized("widgets.x.io", bucket("will", 9))
+	got == {
+		"deny": {finding("namespaces", "ops", goes_first, [object.remove(first[0], ["command"])])},
+		"warn": set(),
+	}
+}
+
+test_not_certain if {
+	every version in [{"podsFirst": false}, {}] {
+		got := found with input as delete_namespace
+			with data.cluster.version as version
+			with data.cluster.removers as removers("namespaces/ops", "widgets.x.io")
+			with data.cluster.finalized as finalized("widgets.x.io", bucket({true: "may", false: "will"}[version == {}], 1))
+		got == {"deny": set(), "warn": {finding("namespaces", "ops", may_go_first, first)}}
+	}
+}
+
+test_pods_go_together if {
+	got := found with input as delete_namespace
+		with data.cluster.version as {}
+		with data.cluster.removers as removers("namespaces/ops", "pods")
+		with data.cluster.finalized as finalized("pods", bucket("will", 9))
+	count(got.deny) == 0
+	count(got.warn) == 1
+}
+
+test_objects_elsewhere if {
+	every case in [
+		["namespaces", "ops", "namespaces/ops", delete_namespace],
+		["deployments.apps", "operator", "deployments.apps/operator", delete("apps", "deployments", "ops", "operator")],
+		["serviceaccounts", "op", "serviceaccounts/op", delete("", "serviceaccounts", "ops", "op")],
+	] {
+		got := found with input as case[3]
+			with data.cluster.version as {}
+			with data.cluster.removers as removers(case[2], "widgets.x.io")
+			with data.cluster.spread as spread(2)
+			with data.cluster.finalizers as {"x.io/f": {"widgets.x.io": {"": owned("will")}}}
+		got == {"deny": set(), "warn": {finding(
+			case[0], case[1],
+			"widgets.x.io in 2 namespaces hold finalizer x.io/f, and what removes it goes: delete those first",
+			[{"kind": "mend", "do": "Delete the widgets.x.io with finalizer x.io/f first, and wait until they are gone"}],
+		)}}
+	}
+}
+
+test_something_else_goes if {
+	got := found with input as delete("", "configmaps", "ops", "x")
+		with data.cluster.removers as removers("deployments.apps/operator", "widgets.x.io")
+		with data.cluster.spread as spread(2)
+	got == nothing
+}
