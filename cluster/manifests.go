@@ -89,7 +89,9 @@ func (m *manifests) place(obj *unstructured.Unstructured) {
 		obj.SetNamespace(DefaultNamespace)
 	}
 	if ns := obj.GetNamespace(); ns != "" {
-		m.namespaces[ns] = m.namespaces[ns]
+		if _, known := m.namespaces[ns]; !known {
+			m.namespaces[ns] = false
+		}
 	}
 }
 

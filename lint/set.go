@@ -74,9 +74,7 @@ func (s *set) read(file *source.File) {
 		if len(c.Objects)+c.Plain > 0 {
 			s.documents++
 		}
-		for _, o := range c.Objects {
-			s.objects = append(s.objects, o)
-		}
+		s.objects = append(s.objects, c.Objects...)
 		if len(c.Objects) == 0 {
 			return
 		}
