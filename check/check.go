@@ -43,6 +43,10 @@ type Evaluator interface {
 // Ask asks the policies about the deletion of a subject with the given
 // DeleteOptions.
 func Ask(ctx context.Context, engine Evaluator, world *cluster.World, s Subject, options map[string]any) (Report, error) {
+	return ask(ctx, engine, world, world, s, options)
+}
+
+func ask(ctx context.Context, engine Evaluator, world *cluster.World, facts policies.Facts, s Subject, options map[string]any) (Report, error) {
 	resource := s.Type.GroupResource()
 	var spec []string
 	if resource == namespaces {
@@ -51,7 +55,7 @@ func Ask(ctx context.Context, engine Evaluator, world *cluster.World, s Subject,
 	result, err := engine.Evaluate(ctx, policies.Delete, map[string]any{
 		"request":   s.request(options),
 		"ownership": world.Ownership(&unstructured.Unstructured{Object: s.Object}, resource, spec),
-	}, world)
+	}, facts)
 	if err != nil {
 		return Report{}, fmt.Errorf("ask the policies about %s: %w", s, err)
 	}

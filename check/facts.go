@@ -1,6 +1,7 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -56,6 +57,23 @@ func FromFacts(world *cluster.World, name Name) (s Subject, err error) {
 	return s, err
 }
 
+// AllFromFacts finds several objects, as AllFromCluster does.
+func AllFromFacts(world *cluster.World, names []Name) (subjects []Subject, missing []error, err error) {
+	for _, name := range names {
+		s, err := FromFacts(world, name)
+		var not missingError
+		switch {
+		case errors.As(err, &not):
+			missing = append(missing, err)
+		case err != nil:
+			return nil, nil, err
+		default:
+			subjects = append(subjects, s)
+		}
+	}
+	return subjects, missing, nil
+}
+
 func fromFacts(doc map[string]any, name Name) (Subject, error) {
 	s := Subject{Name: name.Name}
 	var err error
@@ -71,7 +89,7 @@ func fromFacts(doc map[string]any, name Name) (Subject, error) {
 	if records, whole := recordsOf(doc, s); whole && !s.unseen(doc) {
 		record, found := records[s.Name].(map[string]any)
 		if !found {
-			return s, fmt.Errorf("the snapshot has no %s%s", s, nearest.Hint(s.Name, slices.Sorted(maps.Keys(records))))
+			return s, missingError(fmt.Sprintf("the snapshot has no %s%s", s, nearest.Hint(s.Name, slices.Sorted(maps.Keys(records)))))
 		}
 		for _, key := range []string{"deletionTimestamp", "finalizers", "labels", "annotations"} {
 			if value, set := record[key]; set && value != "" {
@@ -127,7 +145,7 @@ func (s *Subject) finalize(doc map[string]any) error {
 	}
 	count := number(child(child(doc, "counts"), s.Namespace)[resource])
 	if count <= len(named) {
-		return fmt.Errorf("the snapshot has no %s%s", s, nearest.Hint(s.Name, slices.Sorted(maps.Keys(named))))
+		return missingError(fmt.Sprintf("the snapshot has no %s%s", s, nearest.Hint(s.Name, slices.Sorted(maps.Keys(named)))))
 	}
 	if cut {
 		s.Unseen = append(s.Unseen, fmt.Sprintf("%s itself: the snapshot does not name all %s that have finalizers", s, resource))

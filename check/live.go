@@ -27,40 +27,78 @@ const maxCandidates = 500
 // FromCluster finds an object in a cluster and reads the facts that its deletion
 // depends on.
 func FromCluster(ctx context.Context, config *rest.Config, options cluster.Options, name Name, log *slog.Logger) (Subject, *cluster.World, error) {
+	subjects, missing, world, err := AllFromCluster(ctx, config, options, []Name{name}, log)
+	switch {
+	case err != nil:
+		return Subject{}, nil, err
+	case len(missing) > 0:
+		return Subject{}, nil, missing[0]
+	}
+	return subjects[0], world, nil
+}
+
+// AllFromCluster finds several objects. One that does not exist is missing, with
+// an error that says so. The facts are nil where all are.
+func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Options, names []Name, log *slog.Logger) (subjects []Subject, missing []error, world *cluster.World, err error) {
 	dc, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return Subject{}, nil, fmt.Errorf("connect for discovery: %w", err)
+		return nil, nil, nil, fmt.Errorf("connect for discovery: %w", err)
 	}
 	types, err := Discover(dc)
 	if err != nil {
-		return Subject{}, nil, err
+		return nil, nil, nil, err
 	}
-	s := Subject{Name: name.Name}
-	if s.Type, err = types.Find(name.Type); err != nil {
-		return s, nil, err
-	}
-	if err := s.Type.deletable(); err != nil {
-		return s, nil, err
-	}
-	within := "" // the namespace whose content counts
-	switch {
-	case s.Type.GroupResource() == namespaces:
-		within = s.Name
-	case s.Type.Namespaced:
-		s.Namespace, within = name.Namespace, name.Namespace
-	}
-	if err := s.read(ctx, config); err != nil {
-		return s, nil, err
-	}
-	if s.User, err = whoami(ctx, config); err != nil {
+	user, err := whoami(ctx, config)
+	if err != nil {
 		log.Debug("who would delete is unknown", "error", err)
 	}
-	world, err := cluster.Collect(ctx, config, options, within, log)
-	if err != nil {
-		return s, nil, fmt.Errorf("read the cluster: %w", explain(err))
+	within := map[string]bool{} // the namespaces whose content counts; "" for all
+	for _, name := range names {
+		s := Subject{Name: name.Name, User: user}
+		if s.Type, err = types.Find(name.Type); err != nil {
+			return nil, nil, nil, err
+		}
+		if err := s.Type.deletable(); err != nil {
+			return nil, nil, nil, err
+		}
+		if s.Type.Namespaced {
+			s.Namespace = name.Namespace
+		}
+		var not missingError
+		switch err := s.read(ctx, config); {
+		case errors.As(err, &not):
+			missing = append(missing, err)
+			continue
+		case err != nil:
+			return nil, nil, nil, err
+		}
+		if s.Type.GroupResource() == namespaces {
+			within[s.Name] = true
+		} else {
+			within[s.Namespace] = true
+		}
+		subjects = append(subjects, s)
 	}
-	return s, world, nil
+	if len(subjects) == 0 {
+		return nil, missing, nil, nil
+	}
+	namespace := ""
+	for only := range within {
+		if len(within) == 1 {
+			namespace = only
+		}
+	}
+	world, err = cluster.Collect(ctx, config, options, namespace, log)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("read the cluster: %w", explain(err))
+	}
+	return subjects, missing, world, nil
 }
+
+// missingError says that an object does not exist.
+type missingError string
+
+func (e missingError) Error() string { return string(e) }
 
 // read reads the object. One that may not be read is unseen, not an error.
 func (s *Subject) read(ctx context.Context, config *rest.Config) error {
@@ -82,7 +120,7 @@ func (s *Subject) read(ctx context.Context, config *rest.Config) error {
 		s.Unseen = append(s.Unseen, fmt.Sprintf("%s itself: forbidden", s))
 		return nil
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("there is no %s%s", s, s.hint(ctx, config))
+		return missingError(fmt.Sprintf("there is no %s%s", s, s.hint(ctx, config)))
 	default:
 		return fmt.Errorf("read %s: %w", s, explain(err))
 	}

@@ -50,6 +50,7 @@ func serving(more map[string]any) map[string]any {
 		"/api/v1": metav1.APIResourceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: "v1", APIResources: []metav1.APIResource{
 			{Name: "namespaces", SingularName: "namespace", Kind: "Namespace", ShortNames: []string{"ns"}, Verbs: verbs},
 			{Name: "pods", SingularName: "pod", Kind: "Pod", Namespaced: true, Verbs: verbs},
+			{Name: "services", SingularName: "service", Kind: "Service", Namespaced: true, Verbs: verbs},
 			{Name: "bindings", SingularName: "binding", Kind: "Binding", Namespaced: true, Verbs: metav1.Verbs{"create"}},
 		}},
 	}
@@ -83,6 +84,14 @@ func TestFromCluster(t *testing.T) {
 			reason:  "the object cannot be read",
 			answers: serving(nil),
 			target:  Name{"ns", "demo", ""}, verdict: policies.Unknown,
+		},
+		{
+			reason: "rights in one namespace are enough for what stands in it alone",
+			answers: serving(map[string]any{
+				"/api/v1/namespaces/demo/services/web": map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "web", "namespace": "demo"}},
+				"/api/v1/namespaces/demo/services":     map[string]any{"apiVersion": "v1", "kind": "ServiceList", "metadata": map[string]any{}, "items": []any{}},
+			}),
+			target: Name{"service", "web", "demo"}, verdict: policies.Completes,
 		},
 		{
 			reason: "no such object",
@@ -129,7 +138,7 @@ func TestFromCluster(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.verdict, report.Verdict); diff != "" || len(report.Unseen) == 0 {
+			if diff := cmp.Diff(tt.verdict, report.Verdict); diff != "" || (len(report.Unseen) == 0) != (tt.verdict == policies.Completes) {
 				t.Errorf("unseen %q, -want, +got:\n%s", report.Unseen, diff)
 			}
 		})

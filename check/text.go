@@ -3,13 +3,14 @@ package check
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/termguard/termguard/policies"
 )
 
 // maxShown bounds the objects of one finding that the text names.
-const maxShown = 3
+const maxShown = 10
 
 // node is a line of the tree of blockers, with what is below it.
 type node struct {
@@ -44,35 +45,76 @@ func (n *node) write(out *strings.Builder, indent string) {
 // deletion, what to do about it, and what could not be seen.
 func (r Report) Text(w io.Writer) error {
 	var out strings.Builder
+	r.text(&out)
+	writePlan(&out, r.Plan)
+	writeUnseen(&out, r.Unseen)
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// text writes what was found.
+func (r Report) text(out *strings.Builder) {
 	target := shown(r.Target, "")
-	fmt.Fprintf(&out, "%s: %s\n", target, r.meaning())
+	fmt.Fprintf(out, "%s: %s\n", target, r.meaning())
 	if len(r.Findings) > 0 {
-		fmt.Fprintf(&out, "\n%s\n", target)
-		r.tree().write(&out, "")
+		fmt.Fprintf(out, "\n%s\n", target)
+		r.tree().write(out, "")
 	}
 	if r.Omitted > 0 {
-		fmt.Fprintf(&out, "and %d findings more\n", r.Omitted)
+		fmt.Fprintf(out, "and %d findings more\n", r.Omitted)
 	}
-	if len(r.Plan) > 0 {
-		out.WriteString("\nwhat to do:\n")
-		told := map[string]bool{}
-		for i, step := range r.Plan {
-			fmt.Fprintf(&out, "%3d. %s\n", i+1, step.Do)
-			if !told[step.Why] {
-				fmt.Fprintf(&out, "     because: %s\n", step.Why)
-			}
-			told[step.Why] = true
-			if step.Command != "" {
-				fmt.Fprintf(&out, "     $ %s\n", step.Command)
+}
+
+func writePlan(out *strings.Builder, plan []Step) {
+	if len(plan) == 0 {
+		return
+	}
+	out.WriteString("\nwhat to do:\n")
+	told := map[string]bool{}
+	for i, step := range plan {
+		fmt.Fprintf(out, "%3d. %s\n", i+1, step.Do)
+		if !told[step.Why] {
+			fmt.Fprintf(out, "     because: %s\n", step.Why)
+		}
+		told[step.Why] = true
+		if step.Command != "" {
+			fmt.Fprintf(out, "     $ %s\n", step.Command)
+		}
+	}
+}
+
+func writeUnseen(out *strings.Builder, unseen []string) {
+	if len(unseen) == 0 {
+		return
+	}
+	out.WriteString("\nnot seen:\n")
+	for _, line := range byReason(unseen) {
+		fmt.Fprintf(out, "  %s\n", line)
+	}
+}
+
+// Text writes the reports for people, and one plan for all.
+func (s Set) Text(w io.Writer) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%d objects together: %s\n", len(s.Items), s.Verdict)
+	var unseen []string
+	for _, r := range s.Items {
+		out.WriteString("\n")
+		r.text(&out)
+		for _, u := range r.Unseen {
+			if !slices.Contains(unseen, u) {
+				unseen = append(unseen, u)
 			}
 		}
 	}
-	if len(r.Unseen) > 0 {
-		out.WriteString("\nnot seen:\n")
-		for _, unseen := range byReason(r.Unseen) {
-			fmt.Fprintf(&out, "  %s\n", unseen)
-		}
+	if len(s.Missing) > 0 {
+		out.WriteString("\n")
 	}
+	for _, missing := range s.Missing {
+		fmt.Fprintf(&out, "%s\n", missing)
+	}
+	writePlan(&out, s.Plan)
+	writeUnseen(&out, unseen)
 	_, err := io.WriteString(w, out.String())
 	return err
 }

@@ -5,15 +5,19 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 )
 
 // Collect reads a cluster once: the facts as Live would keep them, without
 // watching. Of resources that only count by their metadata it reads those in
-// one namespace; all where namespace is "". What cannot be read is unseen; an
-// error means that the cluster could not be asked at all.
+// one namespace; all where namespace is "". The others it reads in this namespace
+// where they may not be read in all. What cannot be read is unseen; an error
+// means that the cluster could not be asked at all.
 func Collect(ctx context.Context, config *rest.Config, options Options, namespace string, log *slog.Logger) (*World, error) {
 	world := NewWorld(options)
 	l, err := NewLive(config, world, log)
@@ -38,16 +42,31 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 			log.Debug("leases are no evidence of who is up", "error", err)
 		}
 	})
+	var done atomic.Int32
 	for name, want := range wanted {
-		f := &feed{Resource: want.Resource, source: l.source(want.Resource, namespace)}
-		l.feeds[name] = f
+		within := namespace
+		if isTyped(want.GroupResource()) {
+			within = metav1.NamespaceAll
+		}
+		l.feeds[name] = &feed{Resource: want.Resource, source: l.source(want.Resource, within)}
 	}
 	for _, f := range l.feeds {
 		listing.Go(func() {
 			l.lists <- struct{}{}
 			defer func() { <-l.lists }()
+			defer func() { world.options.Progress(int(done.Add(1)), len(l.feeds)) }()
 			world.Begin(f.Resource)
-			if _, err := l.pages(ctx, f); err != nil {
+			_, err := l.pages(ctx, f)
+			if err != nil && apierrors.IsForbidden(err) && f.Namespaced && namespace != "" && isTyped(f.GroupResource()) {
+				elsewhere := err
+				f.source = l.source(f.Resource, namespace)
+				if _, err = l.pages(ctx, f); err == nil {
+					world.End(f.Resource)
+					world.SetUnseen(f.Resource, UnseenElsewhere, elsewhere.Error())
+					return
+				}
+			}
+			if err != nil {
 				l.unseen(f, err)
 				return
 			}

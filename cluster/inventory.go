@@ -375,6 +375,7 @@ const (
 	UnseenForbidden = "forbidden" // RBAC
 	UnseenDiscovery = "discovery" // its API group cannot be read
 	UnseenError     = "error"     // listing or watching it fails
+	UnseenElsewhere = "elsewhere" // RBAC, but in the namespace in question
 )
 
 // SetUnseen records that a resource cannot be seen, until its next End.

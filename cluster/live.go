@@ -375,9 +375,14 @@ type source interface {
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
+// source reads a resource, in one namespace where it is namespaced and namespace
+// is not "".
 func (l *Live) source(res Resource, namespace string) source {
+	if !res.Namespaced {
+		namespace = metav1.NamespaceAll
+	}
 	if isTyped(res.GroupResource()) {
-		s := typedSource{client: l.rest[res.GroupVersion()], resource: res.Resource}
+		s := typedSource{client: l.rest[res.GroupVersion()], resource: res.Resource, namespace: namespace}
 		if res == eventsResource {
 			s.selector = eventSelector
 		}
@@ -390,19 +395,20 @@ func (l *Live) source(res Resource, namespace string) source {
 }
 
 type typedSource struct {
-	client   rest.Interface
-	resource string
-	selector string // of fields
+	client    rest.Interface
+	resource  string
+	namespace string // "" for all
+	selector  string // of fields
 }
 
 func (s typedSource) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	options.FieldSelector = s.selector
-	return s.client.Get().Resource(s.resource).VersionedParams(&options, metav1.ParameterCodec).Do(ctx).Get()
+	return s.client.Get().Namespace(s.namespace).Resource(s.resource).VersionedParams(&options, metav1.ParameterCodec).Do(ctx).Get()
 }
 
 func (s typedSource) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch, options.FieldSelector = true, s.selector
-	return s.client.Get().Resource(s.resource).VersionedParams(&options, metav1.ParameterCodec).Watch(ctx)
+	return s.client.Get().Namespace(s.namespace).Resource(s.resource).VersionedParams(&options, metav1.ParameterCodec).Watch(ctx)
 }
 
 type metadataSource struct{ client metadata.ResourceInterface }

@@ -127,6 +127,8 @@ type judgement struct {
 	// circumstantial is set where nothing but permissions ties the owner to the
 	// finalizer: any other source outweighs it.
 	circumstantial bool
+	// idle are those that would, and are scaled to zero.
+	idle []workload
 }
 
 func (j judgement) facts() map[string]any {
@@ -135,12 +137,16 @@ func (j judgement) facts() map[string]any {
 		certainty = "will"
 	}
 	facts := map[string]any{"state": j.state, "certainty": certainty, "owner": j.owner, "clears": j.clears, "evidence": anys(j.evidence)}
-	if len(j.workloads) > 0 {
-		workloads := make([]any, len(j.workloads))
-		for i, wl := range j.workloads {
-			workloads[i] = map[string]any{"resource": strings.ToLower(wl.kind) + "s.apps", "namespace": wl.namespace, "name": wl.name}
+	for key, list := range map[string][]workload{"workloads": j.workloads, "idle": j.idle} {
+		if len(list) > 0 {
+			workloads := make([]any, len(list))
+			for i, wl := range list {
+				workloads[i] = map[string]any{"resource": strings.ToLower(wl.kind) + "s.apps", "namespace": wl.namespace, "name": wl.name}
+			}
+			facts[key] = workloads
 		}
-		facts["workloads"] = workloads
+	}
+	if len(j.workloads) > 0 {
 		facts["accounts"] = accountsOf(j.workloads)
 	}
 	return facts
@@ -334,6 +340,9 @@ func (w *World) judgeDown(j judgement, found []workload) judgement {
 		proof, sure := w.whyDown(wl.wanted, wl.account)
 		certain = certain && sure
 		j.evidence = append(j.evidence, wl.String()+" "+proof)
+		if wl.wanted == 0 && wl.kind != "DaemonSet" { // which cannot be scaled
+			j.idle = append(j.idle, wl)
+		}
 	}
 	j.state, j.certain = Down, certain
 	return j
@@ -357,6 +366,11 @@ func (w *World) judgeManifests(j judgement, found []workload, live []grantee, re
 
 func (w *World) judgeIdle(j judgement, name string) judgement {
 	proof, sure := w.whyDown(1, name)
+	for _, key := range slices.Sorted(maps.Keys(w.workloads)) {
+		if wl := w.workloads[key]; wl.account == name && wl.wanted == 0 && wl.kind != "DaemonSet" {
+			j.idle = append(j.idle, wl)
+		}
+	}
 	return j.is(Down, sure, "service account %s may update it and its status, and %s", name, proof)
 }
 

@@ -25,6 +25,9 @@ type Options struct {
 	// MaxNames bounds the names that the facts hold of a group of objects,
 	// whatever its size. Defaults to 5: enough to point at.
 	MaxNames int
+	// Progress is called by Collect for each resource that it is done with, from
+	// several goroutines. Defaults to nothing.
+	Progress func(done, of int)
 	// Now tells the time. Defaults to time.Now.
 	Now func() time.Time
 
@@ -37,6 +40,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.MaxNames == 0 {
 		o.MaxNames = 5
+	}
+	if o.Progress == nil {
+		o.Progress = func(int, int) {}
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -106,6 +106,7 @@ func TestOwnership(t *testing.T) {
 		state     string
 		certainty string
 		evidence  string
+		idle      string // the workload to scale up
 	}{
 		"catalogued, nothing of it installed": {
 			reason:  "the operator's workload is gone while its CRD is still there",
@@ -120,7 +121,12 @@ func TestOwnership(t *testing.T) {
 		"catalogued, scaled to zero": {
 			reason:  "known and switched off: it will not remove anything",
 			cluster: kialiCRD + "---" + kiali + "---" + fill(operator, "NAME", "kiali-operator", "REPLICAS", "0", "READY", "0", "IMAGE", "quay.io/kiali/kiali-operator:v2"),
-			state:   Down, certainty: "will", evidence: "is scaled to zero",
+			state:   Down, certainty: "will", evidence: "is scaled to zero", idle: "kiali-operator",
+		},
+		"service account of what is scaled to zero": {
+			reason:  "its permissions are there, and its workload wants no pod",
+			cluster: kialiCRD + "---" + kiali + "---" + fill(operator, "NAME", "mesh-console", "REPLICAS", "0", "READY", "0", "IMAGE", "corp/mesh:1"),
+			state:   Down, certainty: "will", evidence: "has no pod", idle: "mesh-console",
 		},
 		"alive under a name that no catalog knows": {
 			reason: "who may update the resource and its status, and runs, is its controller whatever its name",
@@ -172,6 +178,14 @@ func TestOwnership(t *testing.T) {
 				got := b.(map[string]any)["ownership"].(map[string]any)
 				if got["state"] != tc.state || got["certainty"] != tc.certainty || !strings.Contains(fmt.Sprint(got["evidence"]), tc.evidence) {
 					t.Errorf("%s\ngot %v, want %s (%s): %s", tc.reason, got, tc.state, tc.certainty, tc.evidence)
+				}
+				if tc.idle != "" {
+					want := []any{map[string]any{"resource": "deployments.apps", "namespace": "ops", "name": tc.idle}}
+					if diff := cmp.Diff(want, got["idle"]); diff != "" {
+						t.Errorf("%s\nidle: -want +got\n%s", tc.reason, diff)
+					}
+				} else if got["idle"] != nil {
+					t.Errorf("%s\nidle: %v", tc.reason, got["idle"])
 				}
 				obj := objects(t, tc.cluster)[1]
 				asked := w.Ownership(obj, schema.GroupResource{Group: "kiali.io", Resource: "kialis"}, nil)

@@ -16,9 +16,9 @@ import (
 const (
 	MaxFindings = 64
 	MaxMessage  = 256 // characters
-	MaxObjects  = 64
+	MaxObjects  = 512
 	MaxEvidence = 16
-	MaxSteps    = 16
+	MaxSteps    = 64
 	maxText     = 4096 // characters of a piece of evidence, or of a remedy
 )
 

@@ -14,10 +14,16 @@ var ownerResources = []string{
 	"clusterrolebindings.rbac.authorization.k8s.io",
 }
 
+// Resources that decide whether what a deletion needs is refused.
+var refusers = []string{
+	"validatingwebhookconfigurations.admissionregistration.k8s.io",
+	"mutatingwebhookconfigurations.admissionregistration.k8s.io",
+}
+
 // unseen are the hidden resources that the answer to a request depends on: for
-// a namespace everything that may be in it and what blocks every namespace or
-// its pods; for another object its own kind, a pod's node, and, where it has
-// finalizers, what tells who removes them. Events are evidence that comes on
+// a namespace everything that may be in it and what blocks every namespace, its
+// content or its pods; for another object its own kind, a pod's node, and, where
+// it has finalizers, what tells who removes them and what refuses that. Events are evidence that comes on
 // top: most clusters are fine without, so nothing depends on them.
 func unseen(input, doc map[string]any) []string {
 	hidden, _ := doc["unseen"].([]any)
@@ -33,14 +39,16 @@ func unseen(input, doc map[string]any) []string {
 		u, _ := item.(map[string]any)
 		resource, _ := u["resource"].(string)
 		namespaced, _ := u["namespaced"].(bool)
-		matters := resource == target
+		elsewhere := u["reason"] == "elsewhere" // but not in the namespace in question
+		matters := resource == target && !elsewhere
 		switch target {
 		case "namespaces":
-			matters = matters || namespaced && resource != "events" || resource == "nodes" || resource == "apiservices.apiregistration.k8s.io"
+			matters = matters || namespaced && !elsewhere && resource != "events" || slices.Contains(refusers, resource) ||
+				resource == "nodes" || resource == "apiservices.apiregistration.k8s.io"
 		case "pods":
 			matters = matters || resource == "nodes"
 		}
-		if guarded && slices.Contains(ownerResources, resource) {
+		if guarded && (slices.Contains(ownerResources, resource) || slices.Contains(refusers, resource)) {
 			matters = true
 		}
 		if matters {

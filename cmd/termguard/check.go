@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,10 @@ import (
 // server.
 const evaluation = 10 * time.Second
 
+// maxNames bounds the objects of a group that are named: a person may want to
+// see them all.
+const maxNames = 500
+
 // checking are the flags of the check command.
 type checking struct {
 	target       clusterFlags
@@ -32,6 +37,7 @@ type checking struct {
 	grace        int64
 	force        bool
 	output       string
+	filename     string
 	snapshot     string
 	allowUnknown bool
 }
@@ -39,7 +45,7 @@ type checking struct {
 func newCheck() *cobra.Command {
 	var f checking
 	c := &cobra.Command{
-		Use:   "check TYPE/NAME",
+		Use:   "check TYPE/NAME | -f FILE",
 		Short: "Tell whether deleting an object would finish, what blocks it, and the safe way out",
 		Long: `Tell whether deleting an object would finish, what blocks it, and the safe way out.
 
@@ -49,9 +55,10 @@ not be read is named, and the answer is then "unknown" unless something was foun
 Exit codes: 0 it completes, 1 it hangs, may hang, or that is unknown, 2 error.`,
 		Example: `  termguard check namespaces/demo
   termguard check pod web-0 -n demo --grace-period=5
+  termguard check -f manifests/
   termguard check ns/demo --snapshot facts.json -o json`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return f.run(c.Context(), args, c.OutOrStdout(), c.ErrOrStderr())
+			return f.run(c.Context(), args, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	flags := c.Flags()
@@ -63,7 +70,8 @@ Exit codes: 0 it completes, 1 it hangs, may hang, or that is unknown, 2 error.`,
 	flags.StringVar(&f.cascade, "cascade", "background", "how it would be deleted: background, foreground or orphan")
 	flags.Int64Var(&f.grace, "grace-period", -1, "`SECONDS` that it would be given (default: its own)")
 	flags.BoolVar(&f.force, "force", false, "it would be deleted at once, without a grace period")
-	flags.StringVarP(&f.output, "output", "o", "text", "text, json or yaml")
+	flags.StringVarP(&f.output, "output", "o", "text", "text, json, yaml or dot")
+	flags.StringVarP(&f.filename, "filename", "f", "", "ask about the objects in `FILE`, a folder or - (stdin), deleted together as by kubectl delete -f")
 	flags.StringVar(&f.snapshot, "snapshot", "", "ask this `FILE`, written by termguard snapshot, instead of a cluster")
 	flags.BoolVar(&f.allowUnknown, "allow-unknown", false, "exit with 0 where the verdict is unknown")
 	c.MarkFlagsMutuallyExclusive("snapshot", "context")
@@ -77,10 +85,9 @@ Exit codes: 0 it completes, 1 it hangs, may hang, or that is unknown, 2 error.`,
 	return c
 }
 
-func (f *checking) run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	name, err := check.ParseName(args, f.namespace)
-	if err != nil {
-		return err
+func (f *checking) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	if f.filename != "" && len(args) > 0 {
+		return fmt.Errorf("%q and --filename: name the object, or the file", strings.Join(args, " "))
 	}
 	options, err := check.DeleteOptions(f.cascade, f.grace, f.force)
 	if err != nil {
@@ -88,7 +95,7 @@ func (f *checking) run(ctx context.Context, args []string, stdout, stderr io.Wri
 	}
 	write, known := reporters[f.output]
 	if !known {
-		return fmt.Errorf("unknown output %q: use text, json or yaml", f.output)
+		return fmt.Errorf("unknown output %q: use text, json, yaml or dot", f.output)
 	}
 	set, err := f.settings.load()
 	if err != nil {
@@ -111,65 +118,115 @@ func (f *checking) run(ctx context.Context, args []string, stdout, stderr io.Wri
 	if err != nil {
 		return err
 	}
-	subject, world, err := f.find(ctx, name, facts, stderr)
+	facts.MaxNames = maxNames
+	answer, verdict, err := f.ask(ctx, args, engine, facts, options, stdin, stderr)
 	if err != nil {
 		return err
 	}
-	report, err := check.Ask(ctx, engine, world, subject, options)
-	if err != nil {
-		return err
-	}
-	if err := write(report, stdout); err != nil {
+	if err := write(answer, stdout); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
-	if report.Verdict == policies.Completes || report.Verdict == policies.Unknown && f.allowUnknown {
+	if verdict == policies.Completes || verdict == policies.Unknown && f.allowUnknown {
 		return nil
 	}
 	return errFound
 }
 
-// find finds the object, and the facts that its deletion depends on.
-func (f *checking) find(ctx context.Context, name check.Name, options cluster.Options, stderr io.Writer) (check.Subject, *cluster.World, error) {
+// answer is what is written: a check.Report, or a check.Set.
+type answer interface {
+	Text(io.Writer) error
+	DOT(io.Writer) error
+}
+
+// ask finds what is meant and asks about it.
+func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engine, facts cluster.Options, options map[string]any, stdin io.Reader, stderr io.Writer) (answer, policies.Verdict, error) {
+	var name check.Name
+	if f.filename == "" {
+		var err error
+		if name, err = check.ParseName(args, ""); err != nil {
+			return nil, "", err
+		}
+	}
+	namespace, err := f.within()
+	if err != nil {
+		return nil, "", err
+	}
+	if f.filename == "" {
+		name.Namespace = namespace
+		subjects, missing, world, err := f.find(ctx, []check.Name{name}, facts, stderr)
+		if err == nil && len(missing) > 0 {
+			err = missing[0]
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		report, err := check.Ask(ctx, engine, world, subjects[0], options)
+		return report, report.Verdict, err
+	}
+	names, err := check.Names(f.filename, namespace, stdin)
+	if err != nil {
+		return nil, "", err
+	}
+	subjects, missing, world, err := f.find(ctx, names, facts, stderr)
+	if err != nil {
+		return nil, "", err
+	}
+	set, err := check.AskAll(ctx, engine, world, subjects, missing, options)
+	return set, set.Verdict, err
+}
+
+// within is the namespace of what has none of its own.
+func (f *checking) within() (string, error) {
+	switch {
+	case f.namespace != "":
+		return f.namespace, nil
+	case f.snapshot != "":
+		return "default", nil
+	}
+	if _, err := f.target.config(); err != nil { // which knows what to do about it
+		return "", err
+	}
+	return f.target.namespace()
+}
+
+// find finds the objects, and the facts that their deletion depends on.
+func (f *checking) find(ctx context.Context, names []check.Name, options cluster.Options, stderr io.Writer) ([]check.Subject, []error, *cluster.World, error) {
 	if f.snapshot != "" {
 		file, err := os.Open(f.snapshot)
 		if err != nil {
-			return check.Subject{}, nil, fmt.Errorf("read snapshot: %w", err)
+			return nil, nil, nil, fmt.Errorf("read snapshot: %w", err)
 		}
 		defer file.Close()
 		world, err := cluster.ReadSnapshot(file)
 		if err != nil {
-			return check.Subject{}, nil, fmt.Errorf("%s: %w", f.snapshot, err)
+			return nil, nil, nil, fmt.Errorf("%s: %w", f.snapshot, err)
 		}
-		if name.Namespace == "" {
-			name.Namespace = "default"
-		}
-		subject, err := check.FromFacts(world, name)
-		return subject, world, err
+		subjects, missing, err := check.AllFromFacts(world, names)
+		return subjects, missing, world, err
 	}
 	config, err := f.target.config()
 	if err != nil {
-		return check.Subject{}, nil, err
+		return nil, nil, nil, err
 	}
 	config.Timeout = f.timeout
-	if name.Namespace == "" {
-		if name.Namespace, err = f.target.namespace(); err != nil {
-			return check.Subject{}, nil, err
-		}
-	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	return check.FromCluster(ctx, config, options, name, log)
+	p := newProgress(stderr)
+	options.Progress = p.show
+	defer p.clear()
+	return check.AllFromCluster(ctx, config, options, names, log)
 }
 
-// reporters write a report, by the name of the output.
-var reporters = map[string]func(check.Report, io.Writer) error{
-	"text": check.Report.Text,
-	"json": func(r check.Report, out io.Writer) error {
+// reporters write an answer, by the name of the output.
+var reporters = map[string]func(answer, io.Writer) error{
+	"text": answer.Text,
+	"dot":  answer.DOT,
+	"json": func(r answer, out io.Writer) error {
 		encoder := json.NewEncoder(out)
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(r)
 	},
-	"yaml": func(r check.Report, out io.Writer) error {
+	"yaml": func(r answer, out io.Writer) error {
 		text, err := yaml.Marshal(r)
 		if err != nil {
 			return err

@@ -49,7 +49,7 @@ finding(finalizer, ownership) := {
 	"msg": sprintf("instances hold finalizer %s, and what removes it is %s", [finalizer, words[ownership.state]]),
 	"objects": [lib.target],
 	"evidence": object.get(ownership, "evidence", []),
-	"steps": array.concat([lib.bringing_back(ownership)], lib.giving_up(finalizer, lib.name, ownership)),
+	"steps": array.concat(lib.bringing_back(ownership), lib.giving_up(finalizer, lib.name, ownership)),
 }
 
 words := {"absent": "not installed", "down": "not running", "unknown": "not known"}

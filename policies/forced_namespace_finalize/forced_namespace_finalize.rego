@@ -61,7 +61,10 @@ orphans[resource] := left if {
 }
 
 # always are the objects that every namespace has: kube-root-ca.crt and default.
-always := {"configmaps": 1, "serviceaccounts": 1}
+# The namespace controller deletes them with the rest: where one is gone, both are.
+default always := {}
+
+always := {"configmaps": 1, "serviceaccounts": 1} if data.cluster.counts[lib.name].serviceaccounts > 0
 
 # described are the orphans, the most numerous first.
 described := [sprintf("%d %s", [pair[1], pair[2]]) | some pair in sort([[0 - n, n, resource] | some resource, n in orphans])]

@@ -51,6 +51,11 @@ test_one_object if {
 	}
 }
 
+test_last_configmap_of_a_namespace_that_is_being_deleted if {
+	got := policy.warn with input as forced with data.cluster.counts as {"demo": {"configmaps": 1}}
+	got == {finding("1 object as orphans: 1 configmaps", ["1 configmaps"])}
+}
+
 test_many_kinds if {
 	got := policy.warn with input as forced
 		with data.cluster.counts as {"demo": {"a": 1, "b": 12, "c": 3, "d": 1}}

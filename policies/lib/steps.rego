@@ -139,8 +139,20 @@ own_out[class] := {"names": sprintf("all %d that nobody removes", [count(pairs)]
 
 names_of(pairs) := concat(", ", [pair[1] | some pair in pairs])
 
-# bringing_back is the step that restores the owner of a finalizer.
-bringing_back(ownership) := mend(sprintf("Bring back %s, and the deletion finishes by itself", [owner_or(ownership)]), [])
+# bringing_back are the steps that restore the owner of a finalizer.
+bringing_back(ownership) := [mend(sprintf("Bring back %s, and the deletion finishes by itself", [owner_or(ownership)]), [])] if {
+	not ownership.idle
+}
+
+bringing_back(ownership) := [mend(sprintf("Scale up %s, and the deletion finishes by itself", [owner_or(ownership)]), words) |
+	some workload in ownership.idle
+	words := [
+		"kubectl", "scale", sprintf("%s/%s", [workload.resource, workload.name]),
+		"-n", workload.namespace, "--replicas=1",
+	]
+] if {
+	ownership.idle
+}
 
 owner_or(ownership) := owner(ownership) if owner(ownership) != ""
 

@@ -85,7 +85,7 @@ own(field, finalizer, ownership) := {
 	"objects": [lib.target],
 	"evidence": object.get(ownership, "evidence", []),
 	"field": field,
-	"steps": [lib.bringing_back(ownership), by_hand(field, finalizer, ownership)],
+	"steps": array.concat(lib.bringing_back(ownership), [by_hand(field, finalizer, ownership)]),
 }
 
 content(finalizer, resource, bucket) := {
@@ -96,7 +96,7 @@ content(finalizer, resource, bucket) := {
 	"objects": [{"resource": resource, "namespace": lib.name, "name": name} | some name in bucket.names],
 	"evidence": object.get(bucket.ownership, "evidence", []),
 	"steps": array.concat(
-		[lib.bringing_back(bucket.ownership)],
+		lib.bringing_back(bucket.ownership),
 		lib.giving_up(finalizer, resource, bucket.ownership),
 	),
 }

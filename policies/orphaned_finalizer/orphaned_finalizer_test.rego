@@ -274,3 +274,13 @@ test_evicted_and_alive if {
 	got := found with input as evict(kiali({"state": "alive"}))
 	got == nothing
 }
+
+test_owner_that_is_scaled_to_zero if {
+	idle := [{"resource": "deployments.apps", "namespace": "ops", "name": "kiali-operator"}]
+	got := policy.deny with input as delete_kiali(kiali({"state": "down", "idle": idle}))
+	{finding.steps[0] | some finding in got} == {{
+		"kind": "mend",
+		"do": "Scale up Kiali operator, and the deletion finishes by itself",
+		"command": "kubectl scale deployments.apps/kiali-operator -n ops --replicas=1",
+	}}
+}

@@ -453,23 +453,33 @@ func (l *Lab) Kubectl(ctx context.Context, args ...string) (Result, error) {
 
 // KubectlWith runs the lab's kubectl with text on its standard input.
 func (l *Lab) KubectlWith(ctx context.Context, stdin string, args ...string) (Result, error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "kubectl"), args...)
+	return l.command(ctx, stdin, filepath.Join(l.bin, "kubectl"), args...)
+}
+
+// Shell runs a line of shell, in which kubectl is the lab's.
+func (l *Lab) Shell(ctx context.Context, line string) (Result, error) {
+	return l.command(ctx, "", "/bin/sh", "-c", line)
+}
+
+func (l *Lab) command(ctx context.Context, stdin, program string, args ...string) (Result, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	what := filepath.Base(program)
 	cmd.Env = l.environment()
 	cmd.Dir = l.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
 	if err := startChild(cmd); err != nil {
-		return Result{}, fmt.Errorf("run kubectl: %w", err)
+		return Result{}, fmt.Errorf("run %s: %w", what, err)
 	}
 	err := cmd.Wait()
 	result := Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: cmd.ProcessState.ExitCode()}
 	if ctx.Err() != nil {
-		return result, fmt.Errorf("kubectl %s: %w", strings.Join(args, " "), context.Cause(ctx))
+		return result, fmt.Errorf("%s %s: %w", what, strings.Join(args, " "), context.Cause(ctx))
 	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		return result, fmt.Errorf("run kubectl: %w", err)
+		return result, fmt.Errorf("run %s: %w", what, err)
 	}
 	return result, nil
 }

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,8 +29,9 @@ import (
 // Controller removes a finalizer from objects that are being deleted, as the
 // software that owns the finalizer does when it has cleaned up, until ctx ends.
 // It runs with the rights of a service account, and where pods run under that, as
-// long as they do.
-func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer string, gvr schema.GroupVersionResource) error {
+// long as they do. Cleaning up is to delete the ConfigMaps of the names guards
+// beside the object.
+func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer string, gvr schema.GroupVersionResource, guards ...string) error {
 	config, err := l.ServiceAccountConfig(ctx, namespace, account)
 	if err != nil {
 		return err
@@ -79,6 +81,14 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 			}
 			for _, item := range list.Items {
 				if item.GetDeletionTimestamp() != nil && slices.Contains(item.GetFinalizers(), finalizer) {
+					cleaned := true
+					for _, name := range guards {
+						err := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(item.GetNamespace()).Delete(ctx, name, metav1.DeleteOptions{})
+						cleaned = cleaned && (err == nil || apierrors.IsNotFound(err))
+					}
+					if !cleaned {
+						continue
+					}
 					_ = release(ctx, objects.Namespace(item.GetNamespace()), item.GetName(), finalizer) // the next round tries again
 				}
 			}

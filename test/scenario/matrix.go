@@ -16,6 +16,7 @@ func Matrix(out io.Writer, outcomes []Outcome) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "SCENARIO\tPREDICTED\tREALLY\tTOOK\t")
 	alarms, misses, decided, played := 0, 0, 0, 0
+	done := map[string]int{}
 	for _, o := range outcomes {
 		took, remark := "", strings.Join(o.Wrong, "; ")
 		if o.Real == Completes {
@@ -26,13 +27,16 @@ func Matrix(out io.Writer, outcomes []Outcome) {
 		} else {
 			played++
 		}
+		if o.Real == Hangs && len(o.Wrong) == 0 && o.Err == nil {
+			done[o.Scenario.Plan]++
+		}
 		if o.FalseAlarm() {
 			alarms++
 		}
 		if o.Miss() {
 			misses++
 		}
-		if o.Predicted == Hangs || o.Predicted == Completes {
+		if o.Err == nil && o.Predicted != Unknown && (o.Predicted != AtRisk || o.Scenario.Edit != nil) {
 			decided++
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", o.Scenario.Name, o.Predicted, o.Real, took, remark)
@@ -40,4 +44,6 @@ func Matrix(out io.Writer, outcomes []Outcome) {
 	table.Flush()
 	fmt.Fprintf(out, "\n%d played: %d false alarms, %d misses, decisive in %d of %d (%d %%)\n",
 		played, alarms, misses, decided, played, 100*decided/max(1, played))
+	fmt.Fprintf(out, "plans carried out: %d by restoring, %d by removing what blocks, %d by force; %d need a person\n",
+		done[Restores], done[Runs], done[Force], done[Person])
 }

@@ -43,19 +43,28 @@ type Scenario struct {
 	// must go red.
 	Policies []string `json:"policies,omitempty"`
 	// Delete is what kubectl delete is called with.
-	Delete string `json:"delete"`
+	Delete string `json:"delete,omitempty"`
+	// Edit stands in its place where finalizers are taken out by hand.
+	Edit *Edit `json:"edit,omitempty"`
+	// Asks is "check" where the command line is asked in place of the webhook,
+	// as about an object that is Terminating: its deletes are shown to no webhook.
+	Asks string `json:"asks,omitempty"`
 	// Expect are the verdicts that are fair.
 	Expect []string `json:"expect"`
 	// Blocker is text that the warning must hold: a right verdict that names
 	// the wrong blocker is wrong.
 	Blocker string `json:"blocker,omitempty"`
-	// Reality is Hangs or Completes.
+	// Reality is Hangs or Completes; of an edit, Leaks or Completes.
 	Reality string `json:"reality"`
 	// Remains is what kubectl get must still find while the deletion hangs.
 	Remains string `json:"remains,omitempty"`
 	// Within bounds how long a deletion that completes may take. Defaults to 60 s.
 	Within Duration `json:"within,omitempty"`
-	// Cure are kubectl commands after which a hanging deletion completes.
+	// Plan is what becomes of the plan for a deletion that hangs: Runs, Force,
+	// Restores or Person. Defaults to Person where there is a cure, else to Runs.
+	Plan string `json:"plan,omitempty"`
+	// Cure are kubectl commands after which a deletion completes that no command
+	// of the plan ends: they restore, or stand in for a person.
 	Cure []string `json:"cure,omitempty"`
 	// After are kubectl commands that undo what an exclusive scenario broke.
 	After []string `json:"after,omitempty"`
@@ -103,12 +112,24 @@ type Live struct {
 type SampleAPI struct {
 	Service string   `json:"service"` // NAMESPACE/NAME
 	Args    []string `json:"args,omitempty"`
+	Starts  Stage    `json:"starts,omitempty"`
 }
 
 // Webhook is a webhook that allows everything.
 type Webhook struct {
 	Service string `json:"service"` // NAMESPACE/NAME
+	Starts  Stage  `json:"starts,omitempty"`
 }
+
+// Stage is when something starts to run: at once, when termguard has been asked,
+// or with the cure.
+type Stage string
+
+// Stages after the first.
+const (
+	Asked Stage = "asked"
+	Cured Stage = "cured"
+)
 
 // Node is a node that may die once everything is up: "dead" is a kubelet
 // killed, "gone" the node object deleted after that, "out-of-service" the taint
@@ -126,6 +147,9 @@ type Controller struct {
 	// While names the Deployment that it runs in, NAMESPACE/NAME: it stops once
 	// that has no ready pod any more.
 	While string `json:"while,omitempty"`
+	// Guards are the ConfigMaps that it deletes before, in the object's namespace.
+	Guards []string `json:"guards,omitempty"`
+	Starts Stage    `json:"starts,omitempty"`
 }
 
 // API is an extension API server behind a Service.
@@ -133,6 +157,7 @@ type API struct {
 	Service  string `json:"service"`  // NAMESPACE/NAME
 	Resource string `json:"resource"` // PLURAL.VERSION.GROUP
 	Kind     string `json:"kind"`
+	Starts   Stage  `json:"starts,omitempty"`
 }
 
 // Load reads the scenarios of a folder.
@@ -177,12 +202,31 @@ func parse(name, text string) (Scenario, error) {
 		}
 	}
 	switch {
-	case s.Delete == "" || len(s.Expect) == 0 || s.About == "":
-		return s, errors.New("about, delete and expect are needed")
-	case s.Reality != Hangs && s.Reality != Completes:
+	case (s.Delete == "") == (s.Edit == nil) || len(s.Expect) == 0 || s.About == "":
+		return s, errors.New("about, expect, and either delete or edit are needed")
+	case s.Asks != "" && s.Asks != "check" || s.Asks != "" && s.Edit != nil:
+		return s, fmt.Errorf("asks is %q: want check, of a delete", s.Asks)
+	case s.Edit != nil && (s.Remains == "" || s.Reality != Leaks && s.Reality != Completes):
+		return s, fmt.Errorf("an edit needs remains, and reality %s or %s", Leaks, Completes)
+	case s.Edit == nil && s.Reality != Hangs && s.Reality != Completes:
 		return s, fmt.Errorf("reality is %q: want %s or %s", s.Reality, Hangs, Completes)
 	case s.Reality == Hangs && (s.Remains == "" || s.Blocker == ""):
 		return s, errors.New("a hang needs blocker and remains: what is named, and what is still there")
+	case s.Reality == Completes && (s.Plan != "" || len(s.Cure) > 0):
+		return s, errors.New("plan and cure are for what hangs")
+	}
+	switch {
+	case s.Plan != "" || s.Reality != Hangs:
+	case len(s.Cure) > 0:
+		s.Plan = Person
+	default:
+		s.Plan = Runs
+	}
+	switch {
+	case s.Reality == Hangs && !slices.Contains(plans, s.Plan):
+		return s, fmt.Errorf("plan is %q: want one of %v", s.Plan, plans)
+	case len(s.Cure) > 0 && s.Plan != Restores && s.Plan != Person:
+		return s, fmt.Errorf("a cure goes with plan: %s or %s", Restores, Person)
 	}
 	return s, nil
 }
@@ -234,13 +278,9 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	}()
 	// The facts follow the cluster with a lag: ask until the answer is as
 	// expected, then take the one that the real delete gets.
-	err = g.Await(ctx, 15*time.Second, "a fair verdict", func(ctx context.Context) (bool, error) {
-		r, err := g.Kubectl(ctx, append([]string{"delete", "--dry-run=server"}, strings.Fields(s.Delete)...)...)
-		if err != nil || r.Code != 0 {
-			return false, fmt.Errorf("ask: %w: %s", err, r.Stderr)
-		}
-		o.Warnings = Warnings(r.Stderr)
-		return slices.Contains(s.Expect, Verdict(o.Warnings)), nil
+	err = g.Await(ctx, s.patience(), "a fair verdict", func(ctx context.Context) (bool, error) {
+		err := g.ask(ctx, &o, true)
+		return slices.Contains(s.Expect, o.Predicted), err
 	})
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return fail(err)
@@ -250,16 +290,23 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 		return fail(fmt.Errorf("switch policies off: %w", err))
 	}
 	o.Wrong = off
-	began := time.Now()
-	r, err := g.Kubectl(ctx, append([]string{"delete", "--wait=false"}, strings.Fields(s.Delete)...)...)
-	if err != nil || r.Code != 0 {
-		return fail(fmt.Errorf("delete: %w: %s", err, r.Stderr))
+	if err := g.start(ctx, s.Live, Asked); err != nil {
+		return fail(err)
 	}
-	o.Warnings = Warnings(r.Stderr)
-	o.Predicted = Verdict(o.Warnings)
+	began := time.Now()
+	if err := g.ask(ctx, &o, false); err != nil {
+		return fail(err)
+	}
+	if s.Edit != nil {
+		for _, command := range s.Edit.Then {
+			if r, err := g.Kubectl(ctx, Words(command)...); err != nil || r.Code != 0 {
+				return fail(fmt.Errorf("after the edit: kubectl %s: %w: %s", command, err, r.Stderr))
+			}
+		}
+	}
 
 	limit := s.Within.Duration
-	if s.Reality == Hangs {
+	if s.Reality != Completes {
 		limit = hangsAfter
 	}
 	gone, err := g.gone(ctx, s, limit)
@@ -267,7 +314,10 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 		return fail(err)
 	}
 	o.Real, o.Took = Completes, time.Since(began)
-	if !gone {
+	switch {
+	case !gone && s.Edit != nil:
+		o.Real = Leaks
+	case !gone:
 		o.Real = Hangs
 	}
 	o.judge()
@@ -280,19 +330,12 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 			o.Wrong = append(o.Wrong, "the named blocker is gone, so something else holds the deletion: "+s.Remains)
 		}
 	}
-	if o.Real == Hangs && len(s.Cure) > 0 {
-		for _, command := range s.Cure {
-			if r, err := g.Kubectl(ctx, Words(command)...); err != nil || r.Code != 0 {
-				return fail(fmt.Errorf("cure: kubectl %s: %w: %s", command, err, r.Stderr))
-			}
-		}
-		gone, err := g.gone(ctx, s, 90*time.Second)
+	if o.Real == Hangs && s.Plan != "" {
+		wrong, err := g.carryOut(ctx, s)
 		if err != nil {
 			return fail(err)
 		}
-		if !gone {
-			o.Wrong = append(o.Wrong, "the cure does not help: "+strings.Join(s.Cure, "; "))
-		}
+		o.Wrong = append(o.Wrong, wrong...)
 	}
 	return o
 }
@@ -341,7 +384,7 @@ func Verdict(warnings []string) string {
 		switch {
 		case strings.HasPrefix(w, "will hang"):
 			return Hangs
-		case strings.HasPrefix(w, "may hang"):
+		case strings.HasPrefix(w, "may hang"), strings.HasPrefix(w, "may be unsafe"):
 			verdict = AtRisk
 		case strings.HasPrefix(w, "not checked") && verdict == Completes:
 			verdict = Unknown
@@ -362,47 +405,16 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 	if err := g.create(ctx, s.Objects); err != nil {
 		return err
 	}
-	for _, api := range s.Live.APIs {
-		gvr, _ := schema.ParseResourceArg(api.Resource)
-		namespace, service, _ := strings.Cut(api.Service, "/")
-		if gvr == nil {
-			return fmt.Errorf("api %q: want PLURAL.VERSION.GROUP", api.Resource)
-		}
-		if err := g.ServeEndpoints(ctx, namespace, service, lab.ExtensionAPI(gvr.Group, gvr.Version, gvr.Resource, api.Kind, "get", "list")); err != nil {
-			return err
-		}
-	}
-	for _, api := range s.Live.SampleAPIs {
-		namespace, service, _ := strings.Cut(api.Service, "/")
-		if _, err := g.SampleAPIServer(ctx, namespace, service, api.Args...); err != nil {
-			return err
-		}
-	}
-	for _, hook := range s.Live.Webhooks {
-		namespace, service, _ := strings.Cut(hook.Service, "/")
-		if err := g.ServeEndpoints(ctx, namespace, service, lab.Allow()); err != nil {
-			return err
-		}
+	if err := g.serve(ctx, s.Live, ""); err != nil {
+		return err
 	}
 	if s.Later != "" {
 		if err := g.create(ctx, s.Later); err != nil {
 			return err
 		}
 	}
-	for _, c := range s.Live.Controllers {
-		gvr, gr := schema.ParseResourceArg(c.Resource)
-		if gvr == nil {
-			v := gr.WithVersion("v1")
-			gvr = &v
-		}
-		namespace, account, _ := strings.Cut(c.Account, "/")
-		running, err := g.while(ctx, c.While)
-		if err != nil {
-			return err
-		}
-		if err := g.Controller(running, namespace, account, c.Finalizer, *gvr); err != nil {
-			return err
-		}
+	if err := g.operate(ctx, s.Live, ""); err != nil {
+		return err
 	}
 	for _, args := range s.Wait {
 		if r, err := g.Kubectl(ctx, append([]string{"wait", "--timeout=60s"}, strings.Fields(args)...)...); err != nil || r.Code != 0 {
@@ -501,15 +513,121 @@ func (g *Guarded) while(ctx context.Context, deployment string) (context.Context
 	return running, nil
 }
 
-// gone waits for the target to go, up to a limit.
-func (g *Guarded) gone(ctx context.Context, s Scenario, limit time.Duration) (bool, error) {
-	var target []string
-	for _, arg := range strings.Fields(s.Delete) {
-		if !strings.HasPrefix(arg, "--") {
-			target = append(target, arg)
+// start runs the live parts that start at a stage after the first.
+func (g *Guarded) start(ctx context.Context, live Live, stage Stage) error {
+	if err := g.serve(ctx, live, stage); err != nil {
+		return err
+	}
+	return g.operate(ctx, live, stage)
+}
+
+// serve runs what serves.
+func (g *Guarded) serve(ctx context.Context, live Live, stage Stage) error {
+	for _, api := range live.APIs {
+		if api.Starts != stage {
+			continue
+		}
+		gvr, _ := schema.ParseResourceArg(api.Resource)
+		namespace, service, _ := strings.Cut(api.Service, "/")
+		if gvr == nil {
+			return fmt.Errorf("api %q: want PLURAL.VERSION.GROUP", api.Resource)
+		}
+		if err := g.ServeEndpoints(ctx, namespace, service, lab.ExtensionAPI(gvr.Group, gvr.Version, gvr.Resource, api.Kind, "get", "list")); err != nil {
+			return err
 		}
 	}
-	r, err := g.Kubectl(ctx, append([]string{"wait", "--for=delete", "--timeout", limit.String()}, target...)...)
+	for _, api := range live.SampleAPIs {
+		if api.Starts != stage {
+			continue
+		}
+		namespace, service, _ := strings.Cut(api.Service, "/")
+		if _, err := g.SampleAPIServer(ctx, namespace, service, api.Args...); err != nil {
+			return err
+		}
+	}
+	for _, hook := range live.Webhooks {
+		if hook.Starts != stage {
+			continue
+		}
+		namespace, service, _ := strings.Cut(hook.Service, "/")
+		if err := g.ServeEndpoints(ctx, namespace, service, lab.Allow()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// operate runs controllers.
+func (g *Guarded) operate(ctx context.Context, live Live, stage Stage) error {
+	for _, c := range live.Controllers {
+		if c.Starts != stage {
+			continue
+		}
+		gvr, gr := schema.ParseResourceArg(c.Resource)
+		if gvr == nil {
+			v := gr.WithVersion("v1")
+			gvr = &v
+		}
+		namespace, account, _ := strings.Cut(c.Account, "/")
+		running, err := g.while(ctx, c.While)
+		if err != nil {
+			return err
+		}
+		if err := g.Controller(running, namespace, account, c.Finalizer, *gvr, c.Guards...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patience is how long a fair verdict may be in coming: where it is that an
+// object has been Terminating for too long, that is a minute.
+func (s Scenario) patience() time.Duration {
+	if s.Asks == "check" {
+		return 100 * time.Second
+	}
+	return 15 * time.Second
+}
+
+// ask deletes or edits, or does so as a dry run, and takes down what termguard
+// says of it.
+func (g *Guarded) ask(ctx context.Context, o *Outcome, dry bool) (err error) {
+	s := o.Scenario
+	if s.Edit != nil {
+		o.Warnings, err = g.edit(ctx, s.Edit, dry)
+		o.Predicted = Verdict(o.Warnings)
+		return err
+	}
+	if s.Asks == "check" && dry {
+		report, err := g.Check(ctx, strings.Fields(s.Delete)...)
+		o.Predicted, o.Warnings = string(report.Verdict), nil
+		for _, f := range report.Findings {
+			o.Warnings = append(o.Warnings, f.Message)
+		}
+		return err
+	}
+	how := []string{"delete", "--wait=false"}
+	switch {
+	case dry:
+		how[1] = "--dry-run=server"
+	case s.Asks == "check":
+		how = append(how, "--ignore-not-found") // it may be on its way already
+	}
+	r, err := g.Kubectl(ctx, append(how, strings.Fields(s.Delete)...)...)
+	if err != nil || r.Code != 0 {
+		return fmt.Errorf("delete: %w: %s", err, r.Stderr)
+	}
+	if s.Asks == "" {
+		o.Warnings = Warnings(r.Stderr)
+		o.Predicted = Verdict(o.Warnings)
+	}
+	return nil
+}
+
+// gone waits for the target to go, up to a limit; where there is an edit, for
+// what it may leave behind.
+func (g *Guarded) gone(ctx context.Context, s Scenario, limit time.Duration) (bool, error) {
+	r, err := g.Kubectl(ctx, append([]string{"wait", "--for=delete", "--timeout", limit.String()}, s.target()...)...)
 	if err != nil {
 		return false, err
 	}

@@ -3,7 +3,6 @@ package scenario
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -38,7 +37,7 @@ var engines = sync.OnceValues(func() (map[string]*policies.Engine, error) {
 	return made, nil
 })
 
-// switchOff asks about the scenario's delete again, over a snapshot: with all
+// switchOff asks about the scenario's request again, over a snapshot: with all
 // policies the answer is that of the webhook, and with one of them off it goes
 // wrong if, and only if, the scenario names that policy.
 func (g *Guarded) switchOff(ctx context.Context, s Scenario) ([]string, error) {
@@ -46,13 +45,17 @@ func (g *Guarded) switchOff(ctx context.Context, s Scenario) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	trigger := policies.Delete
+	if s.Edit != nil {
+		trigger = policies.FinalizerEdit
+	}
 	made, err := engines()
 	if err != nil {
 		return nil, err
 	}
 	var wrong []string
 	for off, engine := range made {
-		result, err := engine.Evaluate(ctx, policies.Delete, input, world)
+		result, err := engine.Evaluate(ctx, trigger, input, world)
 		if err != nil {
 			return nil, err
 		}
@@ -74,28 +77,27 @@ func (g *Guarded) switchOff(ctx context.Context, s Scenario) ([]string, error) {
 	return wrong, nil
 }
 
-// question is the review of the scenario's delete as policies see it, and the
+// question is the review of the scenario's request as policies see it, and the
 // facts as `termguard snapshot` writes them.
 func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cluster.World, error) {
-	var target []string
 	options := map[string]any{}
 	for _, arg := range strings.Fields(s.Delete) {
-		switch {
-		case arg == "--cascade=foreground":
+		switch arg {
+		case "--cascade=foreground":
 			options["propagationPolicy"] = "Foreground"
-		case arg == "--grace-period=0":
+		case "--grace-period=0":
 			options["gracePeriodSeconds"] = int64(0)
-		case !strings.HasPrefix(arg, "--"):
-			target = append(target, arg)
 		}
 	}
-	r, err := g.Kubectl(ctx, append([]string{"get", "-o", "json"}, target...)...)
-	if err != nil || r.Code != 0 {
-		return nil, nil, fmt.Errorf("read the target: %w: %s", err, r.Stderr)
+	var obj, after *unstructured.Unstructured
+	var err error
+	if s.Edit != nil {
+		obj, after, err = g.edited(ctx, s.Edit)
+	} else {
+		obj, err = g.object(ctx, s.target()...)
 	}
-	obj := &unstructured.Unstructured{}
-	if err := json.Unmarshal([]byte(r.Stdout), &obj.Object); err != nil {
-		return nil, nil, err
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the target: %w", err)
 	}
 	gvr, _ := meta.UnsafeGuessKindToResource(obj.GroupVersionKind())
 	binary, err := Binary()
@@ -120,13 +122,17 @@ func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cl
 	if gvr.Resource != "namespaces" {
 		spec = nil
 	}
-	return map[string]any{
-		"request": map[string]any{
-			"operation": "DELETE", "name": obj.GetName(), "namespace": namespace, "oldObject": obj.Object, "options": options,
-			"resource": map[string]any{"group": gvr.Group, "version": gvr.Version, "resource": gvr.Resource},
-			"kind":     map[string]any{"group": gvr.Group, "version": gvr.Version, "kind": obj.GetKind()},
-			"userInfo": map[string]any{"username": "admin", "groups": []any{"system:masters"}},
-		},
-		"ownership": world.Ownership(obj, gvr.GroupResource(), spec),
-	}, world, nil
+	request := map[string]any{
+		"operation": "DELETE", "name": obj.GetName(), "namespace": namespace, "oldObject": obj.Object, "options": options,
+		"resource": map[string]any{"group": gvr.Group, "version": gvr.Version, "resource": gvr.Resource},
+		"kind":     map[string]any{"group": gvr.Group, "version": gvr.Version, "kind": obj.GetKind()},
+		"userInfo": map[string]any{"username": "admin", "groups": []any{"system:masters"}},
+	}
+	if after != nil {
+		request["operation"], request["object"] = "UPDATE", after.Object
+		if s.Edit.finalize() {
+			request["subResource"] = "finalize"
+		}
+	}
+	return map[string]any{"request": request, "ownership": world.Ownership(obj, gvr.GroupResource(), spec)}, world, nil
 }

@@ -1,0 +1,51 @@
+package check
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/termguard/termguard/policies"
+)
+
+// colors of verdicts in a graph.
+var colors = map[policies.Verdict]string{
+	policies.Hangs: "red", policies.AtRisk: "orange", policies.Unknown: "gray", policies.Completes: "green",
+}
+
+// DOT writes the tree of what blocks the deletion as a graph for Graphviz.
+func (r Report) DOT(w io.Writer) error { return graph(w, []Report{r}) }
+
+// DOT writes the trees of what blocks the deletions as a graph for Graphviz.
+func (s Set) DOT(w io.Writer) error { return graph(w, s.Items) }
+
+func graph(w io.Writer, reports []Report) error {
+	var out strings.Builder
+	out.WriteString("digraph termguard {\n\trankdir=LR;\n\tnode [shape=box];\n")
+	nodes := 0
+	add := func(label, attributes string) int {
+		nodes++
+		fmt.Fprintf(&out, "\tn%d [label=%s%s];\n", nodes, quoted(label), attributes)
+		return nodes
+	}
+	var below func(parent int, n *node)
+	below = func(parent int, n *node) {
+		for _, child := range n.below {
+			id := add(child.line, "")
+			fmt.Fprintf(&out, "\tn%d -> n%d;\n", parent, id)
+			below(id, child)
+		}
+	}
+	for _, r := range reports {
+		below(add(shown(r.Target, "")+"\n"+string(r.Verdict), ", color="+colors[r.Verdict]), r.tree())
+	}
+	out.WriteString("}\n")
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// quoted is a string of the DOT language, in which only quotes are escaped, and
+// backslashes begin an escape of labels (graphviz.org/doc/info/lang.html).
+func quoted(label string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(label) + `"`
+}

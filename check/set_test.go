@@ -1,0 +1,127 @@
+package check
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/awalterschulze/gographviz"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/termguard/termguard/policies"
+)
+
+func TestSet(t *testing.T) {
+	names, err := Names("testdata/set.yaml", "plain", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	world := worldOf(t, "cluster.yaml")
+	subjects, missing, err := AllFromFacts(world, names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := AskAll(t.Context(), newEngine(t), world, subjects, missing, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if set.Verdict != policies.Hangs {
+		t.Errorf("verdict %s, want that of the worst", set.Verdict)
+	}
+	var text, dot bytes.Buffer
+	if err := set.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	if err := set.DOT(&dot); err != nil {
+		t.Fatal(err)
+	}
+	asJSON, err := json.MarshalIndent(set, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "set.txt", text.Bytes())
+	golden(t, "set.json", append(asJSON, '\n'))
+	golden(t, "set.dot", dot.Bytes())
+	graph, err := gographviz.Read(dot.Bytes())
+	if err != nil {
+		t.Fatalf("not the DOT language: %v", err)
+	}
+	if len(graph.Nodes.Nodes) < 4 || len(graph.Edges.Edges) < 2 {
+		t.Errorf("%d nodes and %d edges: not the tree", len(graph.Nodes.Nodes), len(graph.Edges.Edges))
+	}
+}
+
+// What goes with the object is known to the policies.
+func TestTogether(t *testing.T) {
+	facts := together{policies.Document{"kept": true}, map[string]any{}}
+	deployment := Subject{Name: "op", Namespace: "ops"}
+	deployment.Type.Group, deployment.Type.Resource = "apps", "deployments"
+	facts.add(deployment)
+	deployment.Name = "other"
+	facts.add(deployment)
+	facts.View(func(doc map[string]any) {
+		want := map[string]any{"kept": true, "set": map[string]any{"deployments.apps": map[string]any{"ops": map[string]any{"op": true, "other": true}}}}
+		if diff := cmp.Diff(want, doc); diff != "" {
+			t.Errorf("-want, +got:\n%s", diff)
+		}
+	})
+}
+
+func TestNames(t *testing.T) {
+	for _, tt := range []struct {
+		reason, text string
+		want         []Name
+		err          string
+	}{
+		{
+			reason: "what has no namespace is in the one that is asked for; what comes twice is deleted once",
+			text:   "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n---\n# nothing\n---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: b, namespace: ops}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n",
+			want:   []Name{{"configmap", "a", "home"}, {"deployment.apps", "b", "ops"}},
+		},
+		{
+			reason: "a list is what is in it",
+			text:   `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "kiali.io/v1alpha1", "kind": "Kiali", "metadata": {"name": "k"}}]}`,
+			want:   []Name{{"kiali.kiali.io", "k", "home"}},
+		},
+		{reason: "no name", text: "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: a-}}", err: "stdin: an object without apiVersion, kind or metadata.name (document 1)"},
+		{reason: "no YAML", text: "a: [", err: "stdin: read manifests: "},
+		{reason: "nothing", text: "\n", err: "-: no object in it"},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			got, err := Names("-", "home", strings.NewReader(tt.text))
+			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Fatalf("got error %v, want %q", err, tt.err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("-want, +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func FuzzNames(f *testing.F) {
+	f.Add("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n---\n{}")
+	f.Add(`{"apiVersion": "v1", "kind": "List", "items": [1, null, {"kind": {}}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		names, err := Names("-", "home", strings.NewReader(text))
+		if err == nil && len(names) == 0 {
+			t.Error("neither objects nor an error")
+		}
+	})
+}
+
+// Whatever an object is called, the graph is one.
+func FuzzDOT(f *testing.F) {
+	f.Add(`a"b\`, "c\nd")
+	f.Fuzz(func(t *testing.T, name, message string) {
+		report := Report{Target: policies.Object{Resource: "pods", Name: name}, Verdict: policies.Hangs, Findings: []policies.Finding{{Message: message, Policy: "p", Certainty: policies.Will}}}
+		var dot bytes.Buffer
+		if err := report.DOT(&dot); err != nil {
+			t.Fatal(err)
+		}
+		if text := dot.String(); strings.Count(text, "->") < 1 || !strings.HasSuffix(text, "}\n") {
+			t.Errorf("no graph: %s", text)
+		}
+	})
+}

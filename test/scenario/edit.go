@@ -1,0 +1,85 @@
+package scenario
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Leaks is what an edit may come to: what the finalizer guarded is left behind.
+const Leaks = "leaks"
+
+// Edit is the update that takes finalizers out by hand, in place of a delete.
+// What Remains names must be left behind after it where it leaks, and go where it
+// does not.
+type Edit struct {
+	// Object is named as for kubectl get.
+	Object string `json:"object"`
+	// Metadata is what becomes of metadata.finalizers.
+	Metadata []string `json:"metadata,omitempty"`
+	// Spec is what becomes of spec.finalizers of a namespace, by PUT on
+	// namespaces/finalize.
+	Spec []string `json:"spec,omitempty"`
+	// Then are kubectl commands after it.
+	Then []string `json:"then,omitempty"`
+}
+
+// finalize is whether the edit is of namespaces/finalize.
+func (e *Edit) finalize() bool { return e.Spec != nil }
+
+// edited is the object before and after the edit.
+func (g *Guarded) edited(ctx context.Context, e *Edit) (before, after *unstructured.Unstructured, err error) {
+	before, err = g.object(ctx, strings.Fields(e.Object)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	after = before.DeepCopy()
+	if !e.finalize() {
+		after.SetFinalizers(e.Metadata)
+		return before, after, nil
+	}
+	err = unstructured.SetNestedStringSlice(after.Object, e.Spec, "spec", "finalizers")
+	return before, after, err
+}
+
+// object reads one that is named as for kubectl get.
+func (g *Guarded) object(ctx context.Context, name ...string) (*unstructured.Unstructured, error) {
+	r, err := g.Kubectl(ctx, append([]string{"get", "-o", "json"}, name...)...)
+	if err != nil || r.Code != 0 {
+		return nil, fmt.Errorf("kubectl get %v: %w: %s", name, err, r.Stderr)
+	}
+	obj := &unstructured.Unstructured{}
+	return obj, json.Unmarshal([]byte(r.Stdout), &obj.Object)
+}
+
+// edit makes the edit, or asks what termguard says of it.
+func (g *Guarded) edit(ctx context.Context, e *Edit, ask bool) ([]string, error) {
+	_, after, err := g.edited(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	after.SetResourceVersion("") // whatever it is by now: its conditions change
+	text, err := json.Marshal(after.Object)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"replace", "-f", "-"}
+	path := "/api/v1/namespaces/" + after.GetName() + "/finalize"
+	switch {
+	case e.finalize() && ask:
+		args = append(args, "--raw", path+"?dryRun=All")
+	case e.finalize():
+		args = append(args, "--raw", path)
+	case ask:
+		args = append(args, "--dry-run=server")
+	}
+	r, err := g.KubectlWith(ctx, string(text), args...)
+	if err != nil || r.Code != 0 {
+		return nil, errors.Join(err, fmt.Errorf("edit %s: %s", e.Object, r.Stderr))
+	}
+	return Warnings(r.Stderr), nil
+}

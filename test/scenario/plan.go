@@ -1,0 +1,134 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/policies"
+)
+
+// What becomes of the plan that `termguard check` has for a deletion that hangs.
+const (
+	// Runs is a plan whose commands of kind remove let the deletion finish.
+	Runs = "runs"
+	// Force is one that needs those of kind force, too.
+	Force = "force"
+	// Restores is one whose first step brings something back: the cure does.
+	Restores = "restores"
+	// Person is one that needs judgement: the cure stands in for it.
+	Person = "person"
+)
+
+// plans are all of them, in the order of their price.
+var plans = []string{Restores, Runs, Force, Person}
+
+// Check asks termguard's command line about an object, named as kubectl has it.
+func (g *Guarded) Check(ctx context.Context, args ...string) (check.Report, error) {
+	binary, err := Binary()
+	if err != nil {
+		return check.Report{}, err
+	}
+	cmd := exec.CommandContext(ctx, binary, append([]string{"check", "-o", "json", "--kubeconfig", g.Kubeconfig()}, args...)...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	var exit *exec.ExitError
+	if err := cmd.Run(); ctx.Err() != nil {
+		return check.Report{}, context.Cause(ctx)
+	} else if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
+		return check.Report{}, fmt.Errorf("termguard check %v: %w: %s", args, err, &stderr)
+	}
+	var report check.Report
+	if err := json.Unmarshal(stdout.Bytes(), &report); err != nil {
+		return report, fmt.Errorf("termguard check %v: %w", args, err)
+	}
+	return report, nil
+}
+
+// carryOut asks about the object that is Terminating now, and does what the plan
+// says. What it returns is wrong about the answer, or about the plan.
+func (g *Guarded) carryOut(ctx context.Context, s Scenario) ([]string, error) {
+	report, err := g.Check(ctx, s.target()...)
+	if err != nil {
+		return nil, err
+	}
+	var said, kinds, ran []string
+	for _, f := range report.Findings {
+		said = append(said, f.Message)
+	}
+	var wrong []string
+	if !strings.Contains(strings.Join(said, "\n"), s.Blocker) {
+		wrong = append(wrong, fmt.Sprintf("of the object that is Terminating, check does not name the blocker %q: %q", s.Blocker, said))
+	}
+	for _, step := range report.Plan {
+		kinds = append(kinds, string(step.Kind))
+		if step.Command == "" || !slices.Contains(s.carriesOut(), step.Kind) {
+			continue
+		}
+		ran = append(ran, step.Command)
+		r, err := g.Shell(ctx, step.Command)
+		if err != nil {
+			return nil, err
+		}
+		if r.Code != 0 {
+			wrong = append(wrong, fmt.Sprintf("a command of the plan fails: %s: %s", step.Command, strings.TrimSpace(r.Stderr)))
+		}
+	}
+	switch {
+	case s.Plan == Restores && (len(kinds) == 0 || kinds[0] != string(policies.Mend)):
+		wrong = append(wrong, fmt.Sprintf("the plan does not begin by restoring anything: %v", kinds))
+	case len(kinds) == 0:
+		wrong = append(wrong, "there is no plan")
+	}
+	for _, command := range s.Cure {
+		ran = append(ran, "kubectl "+command)
+		if r, err := g.Kubectl(ctx, Words(command)...); err != nil || r.Code != 0 {
+			return nil, fmt.Errorf("cure: kubectl %s: %w: %s", command, err, r.Stderr)
+		}
+	}
+	if s.Plan == Restores {
+		if err := g.start(ctx, s.Live, Cured); err != nil {
+			return nil, err
+		}
+	}
+	if len(ran) == 0 {
+		if s.Plan != Person {
+			wrong = append(wrong, "the plan has no command to run")
+		}
+		return wrong, nil
+	}
+	gone, err := g.gone(ctx, s, 2*time.Minute)
+	if err == nil && !gone {
+		wrong = append(wrong, "the way out does not help: "+strings.Join(ran, "; "))
+	}
+	return wrong, err
+}
+
+// carriesOut are the kinds of steps that are carried out.
+func (s Scenario) carriesOut() []policies.StepKind {
+	switch {
+	case len(s.Cure) > 0:
+		return nil
+	case s.Plan == Restores:
+		return []policies.StepKind{policies.Mend}
+	case s.Plan == Force:
+		return []policies.StepKind{policies.Remove, policies.Force}
+	default:
+		return []policies.StepKind{policies.Remove}
+	}
+}
+
+// target is what kubectl delete is told to delete, without its flags.
+func (s Scenario) target() []string {
+	if s.Edit != nil {
+		return strings.Fields(s.Remains)
+	}
+	return slices.DeleteFunc(strings.Fields(s.Delete), func(arg string) bool { return strings.HasPrefix(arg, "--") })
+}
