@@ -191,8 +191,10 @@ func TestRightsToWrite(t *testing.T) {
 		"everywhere create /events": "",
 		"everywhere patch /events":  "",
 		"everywhere patch admissionregistration.k8s.io/validatingwebhookconfigurations": "termguard",
-		"at home create /secrets": "",
-		"at home update /secrets": "termguard-ca",
+		"at home create /secrets":    "",
+		"at home update /secrets":    "termguard-ca",
+		"at home create /configmaps": "",
+		"at home update /configmaps": "termguard-learned",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rights to write: -want, +got:\n%s", diff)

@@ -13,7 +13,8 @@
 #   id: immutable-file-attribute
 #   severity: medium
 #   triggers: [apply]
-#   resources: [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers, jobs.batch, cronjobs.batch]
+#   resources:
+#     [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers, jobs.batch, cronjobs.batch]
 #   remedy: >-
 #     Do not set the attribute in a volume of the pod, or take it off in a preStop hook
 #     (chattr -R -i DIR). For a pod that hangs already: chattr -R -i on its volumes in

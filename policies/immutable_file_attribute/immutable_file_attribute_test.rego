@@ -19,7 +19,8 @@ finding(msg, evidence, field) := {
 
 test_chattr if {
 	got := policy.warn with input as create({"name": "seal", "command": ["sh", "-c", "touch /data/x; chattr -R +ai /data"]})
-	got == {finding("container seal runs chattr +i: a volume with such a file cannot be removed, nor can the pod", "chattr -R +ai", "command[2]")}
+	msg := "container seal runs chattr +i: a volume with such a file cannot be removed, nor can the pod"
+	got == {finding(msg, "chattr -R +ai", "command[2]")}
 }
 
 test_chattr_in_args if {
@@ -49,6 +50,7 @@ test_harmless if {
 }
 
 test_malformed if {
-	got := policy.warn with input as create({"name": "seal", "command": [null, "chattr"], "securityContext": {"capabilities": {"add": [null]}}})
+	context := {"capabilities": {"add": [null]}}
+	got := policy.warn with input as create({"name": "seal", "command": [null, "chattr"], "securityContext": context})
 	got == set()
 }

@@ -19,19 +19,23 @@ workloads := {
 }
 
 # pod_path is where the spec of the pods stands in the object that is applied.
-pod_path := workloads[resource] if applying
+pod_path := path if {
+	applying
+	path := object.get(workloads, resource, "")
+	path != ""
+}
 
 # pod_spec is that of the pods that the object makes.
 pod_spec := spec if {
-	some path in [pod_path]
-	spec := object.get(input.request.object, split(path, "."), {})
+	spec := object.get(input.request.object, split(pod_path, "."), {})
 	is_object(spec)
 }
 
 # containers are those of the pods, by where each stands.
-containers[sprintf("%s.%s[%d]", [pod_path, list, i])] := container if {
+containers[path] := container if {
 	some list in ["initContainers", "containers"]
 	some i, container in pod_spec[list]
+	path := sprintf("%s.%s[%d]", [pod_path, list, i])
 }
 
 # starts is all that a container is started with, where the manifest says it.

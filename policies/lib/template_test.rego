@@ -2,12 +2,12 @@ package termguard.lib_test
 
 import data.termguard.lib
 
-create(plural, group, object) := {"request": {
+create(plural, group, manifest) := {"request": {
 	"operation": "CREATE",
 	"resource": {"group": group, "version": "v1", "resource": plural},
 	"name": "demo",
 	"namespace": "demo",
-	"object": object,
+	"object": manifest,
 }}
 
 test_containers_of_a_pod if {
@@ -16,7 +16,8 @@ test_containers_of_a_pod if {
 }
 
 test_containers_of_a_cron_job if {
-	got := lib.containers with input as create("cronjobs", "batch", {"spec": {"jobTemplate": {"spec": {"template": {"spec": {"containers": [{"name": "a"}]}}}}}})
+	template := {"spec": {"containers": [{"name": "a"}]}}
+	got := lib.containers with input as create("cronjobs", "batch", {"spec": {"jobTemplate": {"spec": {"template": template}}}})
 	got == {"spec.jobTemplate.spec.template.spec.containers[0]": {"name": "a"}}
 }
 

@@ -14,7 +14,8 @@
 #   id: long-grace-period
 #   severity: info
 #   triggers: [apply]
-#   resources: [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers, jobs.batch, cronjobs.batch]
+#   resources:
+#     [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers, jobs.batch, cronjobs.batch]
 #   remedy: >-
 #     If the program needs that long to end its work, keep it: deletes finish by
 #     themselves, late. Else let the program end on TERM, shorten the preStop hook, and

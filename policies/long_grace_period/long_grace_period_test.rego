@@ -24,7 +24,8 @@ test_long if {
 }
 
 test_with_hook if {
-	got := policy.warn with input as create({"terminationGracePeriodSeconds": 300, "containers": [{"name": "web", "lifecycle": {"preStop": {"sleep": {"seconds": 300}}}}]})
+	web := {"name": "web", "lifecycle": {"preStop": {"sleep": {"seconds": 300}}}}
+	got := policy.warn with input as create({"terminationGracePeriodSeconds": 300, "containers": [web]})
 	got == {finding(300, 302, ["container web has a preStop hook, which runs within the grace period"])}
 }
 

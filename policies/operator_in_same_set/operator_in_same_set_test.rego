@@ -6,7 +6,7 @@ operator := {"resource": "deployments.apps", "namespace": "kiali", "name": "kial
 
 target := {"resource": "kialis.kiali.io", "namespace": "demo", "name": "kiali"}
 
-all := {"deployments.apps": {"kiali": {"kiali-operator": true}}}
+bundle := {"deployments.apps": {"kiali": {"kiali-operator": true}}}
 
 found(operation, finalizers, ownership, together) := warn if {
 	warn := policy.warn with input as {
@@ -25,7 +25,7 @@ found(operation, finalizers, ownership, together) := warn if {
 alive := {"state": "alive", "evidence": ["it runs"], "workloads": [operator]}
 
 test_together if {
-	found("DELETE", ["kiali.io/finalizer"], alive, all) == {{
+	found("DELETE", ["kiali.io/finalizer"], alive, bundle) == {{
 		"msg": "kubectl delete -f on this set also deletes deployment kiali/kiali-operator, which removes kiali.io/finalizer",
 		"objects": [target, operator],
 		"evidence": ["it runs"],
@@ -33,7 +33,7 @@ test_together if {
 }
 
 test_several_finalizers if {
-	found("DELETE", ["kiali.io/a", "kiali.io/b"], alive, all) == {{
+	found("DELETE", ["kiali.io/a", "kiali.io/b"], alive, bundle) == {{
 		"msg": "kubectl delete -f on this set also deletes deployment kiali/kiali-operator, which removes 2 finalizers of it",
 		"objects": [target, operator],
 		"evidence": ["it runs", "it runs"],
@@ -42,7 +42,7 @@ test_several_finalizers if {
 
 test_apart if {
 	found("DELETE", ["kiali.io/finalizer"], alive, {"deployments.apps": {"kiali": {"other": true}}}) == set()
-	found("DELETE", ["kiali.io/finalizer"], {"state": "alive", "evidence": []}, all) == set()
-	found("DELETE", ["kiali.io/finalizer"], object.union(alive, {"state": "down"}), all) == set()
-	found("CREATE", ["kiali.io/finalizer"], alive, all) == set()
+	found("DELETE", ["kiali.io/finalizer"], {"state": "alive", "evidence": []}, bundle) == set()
+	found("DELETE", ["kiali.io/finalizer"], object.union(alive, {"state": "down"}), bundle) == set()
+	found("CREATE", ["kiali.io/finalizer"], alive, bundle) == set()
 }

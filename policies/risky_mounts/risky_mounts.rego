@@ -15,7 +15,8 @@
 #   id: risky-mounts
 #   severity: info
 #   triggers: [apply]
-#   resources: [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers, jobs.batch, cronjobs.batch]
+#   resources:
+#     [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers, jobs.batch, cronjobs.batch]
 #   remedy: >-
 #     Bidirectional: unmount on TERM and in a preStop hook. Directories of the runtime:
 #     mount only what is needed, with mountPropagation HostToContainer. The socket: use
@@ -29,7 +30,10 @@ package termguard.risky_mounts
 import data.termguard.lib
 
 warn contains {
-	"msg": sprintf("container %s leaves its mounts in volume %s on the node when it is killed: propagation is Bidirectional", [container.name, mount.name]),
+	"msg": sprintf(
+		"container %s leaves its mounts in volume %s on the node when it is killed: propagation is Bidirectional",
+		[container.name, mount.name],
+	),
 	"objects": [lib.target],
 	"evidence": [sprintf("mounted at %s", [mount.mountPath])],
 	"field": sprintf("%s.volumeMounts[%d].mountPropagation", [path, i]),

@@ -73,12 +73,12 @@ losses := {
 }
 
 everything(rule, operation) if {
+	"*" in rule.apiGroups
+	object.get(rule, "scope", "*") in {"*", "Namespaced"}
 	some o in rule.operations
 	o in {operation, "*"}
-	"*" in rule.apiGroups
 	some resource in rule.resources
 	resource in {"*", "*/*"}
-	object.get(rule, "scope", "*") in {"*", "Namespaced"}
 }
 
 type := "validating" if startswith(lib.resource, "validating")

@@ -34,16 +34,16 @@ test_own_pods if {
 
 rule(operations, resource) := {"rules": [{"operations": operations, "apiGroups": ["*"], "apiVersions": ["*"], "resources": [resource]}]}
 
-everything(msg) := {{
-	"msg": msg,
+everything(operations, loss) := {{
+	"msg": sprintf("webhook guard.example.com sees every %s: while its backend is down, %s", [operations, loss]),
 	"objects": [configuration("validating")],
 	"evidence": ["failurePolicy Fail, no selectors and no matchConditions"],
 	"field": "webhooks[0].rules",
 }}
 
 test_everything if {
-	found("validating", rule(["*"], "*/*"), {}) == everything("webhook guard.example.com sees every DELETE and UPDATE: while its backend is down, nothing in the cluster can be deleted")
-	found("validating", rule(["UPDATE"], "*"), {}) == everything("webhook guard.example.com sees every UPDATE: while its backend is down, no finalizer in the cluster can be removed")
+	found("validating", rule(["*"], "*/*"), {}) == everything("DELETE and UPDATE", "nothing in the cluster can be deleted")
+	found("validating", rule(["UPDATE"], "*"), {}) == everything("UPDATE", "no finalizer in the cluster can be removed")
 }
 
 test_harmless if {

@@ -28,7 +28,10 @@ package termguard.shell_hides_sigterm
 import data.termguard.lib
 
 warn contains {
-	"msg": sprintf("container %s starts as a shell that may keep TERM from its program: stopping takes the whole %d s", [container.name, grace]),
+	"msg": sprintf(
+		"container %s starts as a shell that may keep TERM from its program: stopping takes the whole %d s",
+		[container.name, grace],
+	),
 	"objects": [lib.target],
 	"evidence": [sprintf("%s -c, without exec or trap: %s", [shell, shortened])],
 	"field": field(path, container),
