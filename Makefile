@@ -11,7 +11,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build components demo test unit rego e2e test-node check quick fmt vet staticcheck regal generated fuzz docs golden bench bench-lint new-policy hooks clean
+.PHONY: help build components demo test unit rego e2e test-node check quick fmt vet staticcheck regal dockerfile generated fuzz docs golden bench bench-lint new-policy hooks clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,7 +45,7 @@ test-node: build components ## Scenarios on a real node: kubelet, containerd, ru
 
 check: quick generated test fuzz ## Everything that CI runs
 
-quick: fmt vet staticcheck regal ## The part of check that takes seconds
+quick: fmt vet staticcheck regal dockerfile ## The part of check that takes seconds
 
 fmt: ## Fail on unformatted Go or Rego
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:" $$unformatted; exit 1; fi
@@ -58,6 +58,9 @@ vet: ## go vet
 staticcheck: ## staticcheck
 	$(STATICCHECK) ./...
 	cd test && go tool -modfile=tools/staticcheck/go.mod staticcheck ./...
+
+dockerfile: ## Lint the Dockerfile, which cannot be built everywhere
+	cd test/tools/dockerfile && go test . && go run . ../../../Dockerfile
 
 regal: ## Lint the Rego
 	$(REGAL) lint --config-file .regal/config.yaml policies

@@ -1,0 +1,83 @@
+// Command dockerfile lints Dockerfiles with BuildKit's own parser and linter,
+// where there is no engine to build them, and holds the last stage to what a
+// cluster guard must be: nothing but the binary, and not root.
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/moby/buildkit/frontend/dockerfile/instructions"
+	"github.com/moby/buildkit/frontend/dockerfile/linter"
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
+)
+
+func main() {
+	failed := false
+	for _, path := range os.Args[1:] {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "dockerfile:", err)
+			os.Exit(2)
+		}
+		for _, problem := range problems(text) {
+			failed = true
+			fmt.Printf("%s: %s\n", path, problem)
+		}
+	}
+	if failed {
+		os.Exit(1)
+	}
+}
+
+// problems are what is wrong with a Dockerfile.
+func problems(text []byte) (found []string) {
+	warn := func(rule, _, _, message string, at []parser.Range) {
+		line := 0
+		if len(at) > 0 {
+			line = at[0].Start.Line
+		}
+		found = append(found, fmt.Sprintf("line %d: %s (%s)", line, message, rule))
+	}
+	parsed, err := parser.Parse(bytes.NewReader(text))
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, w := range parsed.Warnings {
+		found = append(found, w.Short)
+	}
+	stages, _, err := instructions.Parse(parsed.AST, linter.New(&linter.Config{Warn: warn}))
+	if err != nil {
+		return append(found, err.Error())
+	}
+	if len(stages) == 0 {
+		return append(found, "no stage")
+	}
+	last, user := stages[len(stages)-1], ""
+	for _, stage := range stages {
+		if name, tag, pinned := strings.Cut(stage.BaseName, ":"); !pinned || tag == "latest" {
+			found = append(found, fmt.Sprintf("%s has no version of its own: pin one", name))
+		}
+	}
+	for _, command := range last.Commands {
+		switch c := command.(type) {
+		case *instructions.UserCommand:
+			user = c.User
+		case *instructions.EntrypointCommand:
+			if c.PrependShell {
+				found = append(found, "ENTRYPOINT is run by a shell, which does not pass TERM on: write it as a JSON list")
+			}
+		case *instructions.RunCommand:
+			found = append(found, "the last stage runs something: it has no shell, and should need none")
+		}
+	}
+	if !strings.Contains(last.BaseName, "distroless") {
+		found = append(found, fmt.Sprintf("the last stage is %s: use a distroless image, which holds nothing but the binary", last.BaseName))
+	}
+	if id, _, _ := strings.Cut(user, ":"); id == "" || id == "0" || id == "root" {
+		found = append(found, fmt.Sprintf("the last stage runs as %q: set USER to a number other than 0, so that runAsNonRoot can be checked", user))
+	}
+	return found
+}
