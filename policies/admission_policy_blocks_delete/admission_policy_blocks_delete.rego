@@ -16,6 +16,7 @@
 #   id: admission-policy-blocks-delete
 #   severity: high
 #   triggers: [delete]
+#   needs: [data.cluster.denied]
 #   remedy: >-
 #     Change the policy or its binding so that it lets the control plane and the owners
 #     of finalizers pass (a matchCondition on request.userInfo), or exclude the

@@ -15,6 +15,8 @@
 #   id: busy-mount
 #   severity: high
 #   triggers: [delete]
+#   resources: [namespaces, pods]
+#   needs: [data.cluster.symptoms, data.cluster.hazards.$NAMESPACE]
 #   remedy: >-
 #     Find on the node what is mounted below the pod's directory (findmnt -l | grep
 #     /var/lib/kubelet/pods/UID) or who holds it (fuser -vm DIRECTORY), and unmount

@@ -18,6 +18,7 @@
 #   id: controller-removed-before-finalizers
 #   severity: high
 #   triggers: [delete]
+#   needs: [data.cluster.removers.$NAMESPACE]
 #   remedy: >-
 #     Delete the objects that carry the finalizer first, wait until they are gone, and
 #     then delete what looks after them. If it is too late, install it again and the

@@ -16,6 +16,8 @@
 #   id: force-delete
 #   severity: info
 #   triggers: [delete]
+#   resources: [pods]
+#   needs: [input.request.options.gracePeriodSeconds, input.request.object.deleteOptions.gracePeriodSeconds]
 #   remedy: >-
 #     Delete without --force first: kubectl delete pod NAME. If that hangs, kubectl
 #     termguard check pods/NAME names what holds it. For a node that is off for good,

@@ -14,6 +14,8 @@
 #   id: immutable-files
 #   severity: high
 #   triggers: [delete]
+#   resources: [namespaces, pods]
+#   needs: [data.cluster.symptoms, data.cluster.hazards.$NAMESPACE]
 #   remedy: >-
 #     Take the attribute back while the pod still runs (chattr -R -i -a DIRECTORY in
 #     the container), or afterwards on its node, below

@@ -15,6 +15,8 @@
 #   id: known-bad-runtime
 #   severity: medium
 #   triggers: [delete]
+#   resources: [namespaces, pods]
+#   needs: [data.cluster.buggy]
 #   remedy: >-
 #     Upgrade it, or move the node to containerd: drain the node first. For one pod,
 #     restart the container runtime on its node, and with docker 17 docker container

@@ -18,6 +18,8 @@
 #   id: node-already-stuck
 #   severity: high
 #   triggers: [delete]
+#   resources: [namespaces, pods]
+#   needs: [data.cluster.symptoms, data.cluster.leaving.nodes, data.cluster.leaving.namespaces.$NAMESPACE]
 #   remedy: >-
 #     Look at the log of the kubelet on that node: from verbosity 3 on it names the
 #     reason. Restart the container runtime there, which ends most shims that hang;

@@ -14,6 +14,8 @@
 #   id: node-disk-full
 #   severity: high
 #   triggers: [delete]
+#   resources: [namespaces, pods]
+#   needs: [data.cluster.symptoms, data.cluster.leaving.nodes]
 #   remedy: >-
 #     Free space on that node: crictl rmi --prune removes unused images; look for
 #     large logs and emptyDirs below /var/log/pods and /var/lib/kubelet/pods. Pods

@@ -18,6 +18,7 @@
 #   severity: high
 #   triggers: [delete]
 #   resources: [namespaces]
+#   needs: [data.cluster.apiservices]
 #   remedy: >-
 #     Bring the Service behind the APIService back, and every waiting namespace
 #     finishes by itself. If its software is gone for good, delete the

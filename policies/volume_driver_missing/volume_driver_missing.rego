@@ -15,6 +15,8 @@
 #   id: volume-driver-missing
 #   severity: high
 #   triggers: [delete]
+#   resources: [namespaces, pods]
+#   needs: [data.cluster.driverless.$NAMESPACE]
 #   remedy: >-
 #     Bring the driver's pod on that node back (usually one of a DaemonSet), and the
 #     pod goes by itself. Uninstall a driver only after the pods that use its volumes.

@@ -16,6 +16,8 @@
 #   id: webhook-backend-in-namespace
 #   severity: high
 #   triggers: [delete]
+#   resources: [namespaces]
+#   needs: [data.cluster.selfBlocked.$NAMESPACE]
 #   remedy: >-
 #     Delete the webhook's configuration first: without its backend it checks nothing
 #     anyway. If it is too late, delete it then, and the namespace finishes by itself.
