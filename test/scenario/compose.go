@@ -8,9 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // A Composed world is put together at random from parts, each with a variant:
@@ -252,7 +249,7 @@ const completesWithin = 75 * time.Second
 // what needs no expectation: false alarms and misses.
 func (g *Guarded) Explore(ctx context.Context, c Composed, ready func()) (o Outcome) {
 	w := c.render()
-	s := Scenario{Name: c.Name, About: c.String(), Delete: w.target, Objects: strings.Join(w.objects, "\n---\n"), Live: Live{Webhooks: w.webhooks}, Wait: w.wait}
+	s := Scenario{Name: c.Name, About: c.String(), Delete: w.target, Objects: strings.Join(w.objects, "\n---\n"), Live: Live{Controllers: w.controllers, Webhooks: w.webhooks}, Wait: w.wait}
 	o.Scenario = s
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -268,9 +265,6 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func()) (o Outc
 		}
 	}()
 	err := g.setUp(ctx, s)
-	if err == nil {
-		err = g.control(ctx, w.controllers)
-	}
 	ready()
 	if err != nil {
 		return fail(fmt.Errorf("set up: %w", err))
@@ -321,38 +315,6 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func()) (o Outc
 		o.Wrong = append(o.Wrong, "miss")
 	}
 	return o
-}
-
-// control runs controllers, each for as long as a pod runs under its account:
-// the pods of a lab run no program.
-func (g *Guarded) control(ctx context.Context, controllers []Controller) error {
-	client, err := g.Client()
-	if err != nil {
-		return err
-	}
-	for _, c := range controllers {
-		gvr, _ := schema.ParseResourceArg(c.Resource)
-		namespace, account, _ := strings.Cut(c.Account, "/")
-		ctx, stop := context.WithCancel(ctx)
-		if err := g.Controller(ctx, namespace, account, c.Finalizer, *gvr); err != nil {
-			stop()
-			return err
-		}
-		go func() {
-			defer stop()
-			watch, err := client.CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{LabelSelector: "app=" + account})
-			if err != nil {
-				return
-			}
-			defer watch.Stop()
-			for event := range watch.ResultChan() {
-				if event.Type == "DELETED" {
-					return
-				}
-			}
-		}()
-	}
-	return nil
 }
 
 // Shrink takes away parts of a world for as long as it goes wrong in the same

@@ -66,7 +66,6 @@ func run(ctx context.Context, rounds, objects int) error {
 	if err := b.deletes(ctx, rounds); err != nil {
 		return err
 	}
-
 	if err := b.updates(ctx, rounds); err != nil {
 		return err
 	}
