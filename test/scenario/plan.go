@@ -130,5 +130,8 @@ func (s Scenario) target() []string {
 	if s.Edit != nil {
 		return strings.Fields(s.Remains)
 	}
+	if namespace, name, evicted := strings.Cut(s.Evict, "/"); evicted {
+		return []string{"pod", name, "-n", namespace}
+	}
 	return slices.DeleteFunc(strings.Fields(s.Delete), func(arg string) bool { return strings.HasPrefix(arg, "--") })
 }

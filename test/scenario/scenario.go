@@ -44,6 +44,8 @@ type Scenario struct {
 	Policies []string `json:"policies,omitempty"`
 	// Delete is what kubectl delete is called with.
 	Delete string `json:"delete,omitempty"`
+	// Evict stands in its place where a pod is evicted: NAMESPACE/NAME.
+	Evict string `json:"evict,omitempty"`
 	// Edit stands in its place where finalizers are taken out by hand.
 	Edit *Edit `json:"edit,omitempty"`
 	// Asks is "check" where the command line is asked in place of the webhook,
@@ -201,10 +203,16 @@ func parse(name, text string) (Scenario, error) {
 			return s, fmt.Errorf("unknown verdict %q: want one of %v", e, known)
 		}
 	}
+	requests := 0
+	for _, asked := range []bool{s.Delete != "", s.Evict != "", s.Edit != nil} {
+		if asked {
+			requests++
+		}
+	}
 	switch {
-	case (s.Delete == "") == (s.Edit == nil) || len(s.Expect) == 0 || s.About == "":
-		return s, errors.New("about, expect, and either delete or edit are needed")
-	case s.Asks != "" && s.Asks != "check" || s.Asks != "" && s.Edit != nil:
+	case requests != 1 || len(s.Expect) == 0 || s.About == "":
+		return s, errors.New("about, expect, and one of delete, evict and edit are needed")
+	case s.Asks != "" && s.Asks != "check" || s.Asks != "" && s.Delete == "":
 		return s, fmt.Errorf("asks is %q: want check, of a delete", s.Asks)
 	case s.Edit != nil && (s.Remains == "" || s.Reality != Leaks && s.Reality != Completes):
 		return s, fmt.Errorf("an edit needs remains, and reality %s or %s", Leaks, Completes)
@@ -589,12 +597,17 @@ func (s Scenario) patience() time.Duration {
 	return 15 * time.Second
 }
 
-// ask deletes or edits, or does so as a dry run, and takes down what termguard
+// ask deletes, evicts or edits, or does so as a dry run, and takes down what termguard
 // says of it.
 func (g *Guarded) ask(ctx context.Context, o *Outcome, dry bool) (err error) {
 	s := o.Scenario
 	if s.Edit != nil {
 		o.Warnings, err = g.edit(ctx, s.Edit, dry)
+		o.Predicted = Verdict(o.Warnings)
+		return err
+	}
+	if s.Evict != "" {
+		o.Warnings, err = g.Evict(ctx, s.Evict, dry)
 		o.Predicted = Verdict(o.Warnings)
 		return err
 	}

@@ -134,5 +134,10 @@ func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cl
 			request["subResource"] = "finalize"
 		}
 	}
+	if s.Evict != "" { // it carries no pod: its finalizers are known from the facts
+		request["operation"], request["subResource"] = "CREATE", "eviction"
+		delete(request, "oldObject")
+		request["object"] = map[string]any{"kind": "Eviction"}
+	}
 	return map[string]any{"request": request, "ownership": world.Ownership(obj, gvr.GroupResource(), spec)}, world, nil
 }
