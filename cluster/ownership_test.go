@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -218,5 +220,26 @@ func TestOwnershipByStrength(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOwnershipOfNamed holds that an object which is only named, as the pod of an
+// eviction, is judged by what it tells itself where it is known.
+func TestOwnershipOfNamed(t *testing.T) {
+	declared := strings.Replace(gadget, "name: it,", "name: it, annotations: {termguard.dev/finalizer-owner: Deployment/ops/one},", 1) + as("one", anAccount, running)
+	named := &metav1.ObjectMeta{Namespace: "a", Name: "it", Finalizers: []string{"x.io/cleanup"}}
+	stranger := &metav1.ObjectMeta{Namespace: "a", Name: "other", Finalizers: []string{"x.io/cleanup"}}
+	itself := &metav1.ObjectMeta{Namespace: "a", Name: "it", UID: "u", Finalizers: []string{"x.io/cleanup"}}
+	got := map[string]any{}
+	w := world(t, declared)
+	for reason, obj := range map[string]*metav1.ObjectMeta{
+		"known by its name": named, "unknown": stranger, "with a UID it speaks for itself": itself,
+	} {
+		verdict, _ := w.Ownership(obj, schema.GroupResource{Group: "x.io", Resource: "gadgets"}, nil)["x.io/cleanup"].(map[string]any)
+		got[reason] = verdict["state"]
+	}
+	want := map[string]any{"known by its name": Alive, "unknown": Absent, "with a UID it speaks for itself": Absent}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
 	}
 }

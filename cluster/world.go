@@ -163,12 +163,19 @@ func (w *World) View(f func(doc map[string]any)) {
 
 // Ownership tells who removes the finalizers of one object, whether or not it
 // is part of the inventory: the verdict of each finalizer, by its name. For a
-// namespace, specFinalizers are those of spec.finalizers.
+// namespace, specFinalizers are those of spec.finalizers. An object without a UID is
+// only named, as by an eviction: what it tells itself is what the inventory has.
 func (w *World) Ownership(obj metav1.Object, res schema.GroupResource, specFinalizers []string) map[string]any {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	verdicts := map[string]any{}
-	for finalizer, evidence := range finalizersOf(obj, specFinalizers) {
+	told := finalizersOf(obj, specFinalizers)
+	if r := w.resources[res.String()]; obj.GetUID() == "" && r != nil {
+		if known, held := r.held[types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}]; held {
+			told = known.evidence
+		}
+	}
+	for finalizer, evidence := range told {
 		key := w.verdictKey(finalizer, res.String(), obj.GetNamespace(), evidence)
 		if known := w.recorded(key); known != nil {
 			verdicts[finalizer] = known

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/termguard/termguard/test/lab"
 )
 
@@ -57,6 +59,40 @@ func TestHarmless(t *testing.T) {
 	stuck(t, "before")
 	awaitVerdict(t, "before", Hangs)
 
+	t.Run("evictions that do not come to pass", func(t *testing.T) {
+		if err := g.Apply(ctx, `
+{apiVersion: v1, kind: Namespace, metadata: {name: evicted}}
+---
+{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: all, namespace: evicted}, spec: {minAvailable: 1, selector: {}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: it, namespace: evicted, finalizers: [actions.summerwind.dev/runner-pod]}, spec: {nodeName: steady, terminationGracePeriodSeconds: 1, containers: [{name: c, image: i}]}}
+`); err != nil {
+			t.Fatal(err)
+		}
+		kubectl(t, "wait pod/it -n evicted --for=jsonpath={.status.phase}=Running --timeout=60s")
+		if err := g.Await(ctx, 30*time.Second, "the budget to be counted", func(ctx context.Context) (bool, error) {
+			r, err := g.Kubectl(ctx, "get", "pdb", "all", "-n", "evicted", "-o", "jsonpath={.status.observedGeneration}{.status.currentHealthy}")
+			return r.Stdout == "11", err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for _, dry := range []bool{true, false} {
+			said, err := g.Evict(ctx, "evicted/it", dry)
+			if !apierrors.IsTooManyRequests(err) {
+				t.Errorf("dry run %v: want the budget to refuse it, with 429: %v", dry, err)
+			}
+			if Verdict(said) != AtRisk {
+				t.Errorf("dry run %v: of a pod that would hang it says %q", dry, said)
+			}
+		}
+		kubectl(t, "delete pdb all -n evicted")
+		if said, err := g.Evict(ctx, "evicted/it", true); err != nil || Verdict(said) != AtRisk {
+			t.Errorf("a dry run without a budget: %v, %q", err, said)
+		}
+		if got := kubectl(t, "get pod it -n evicted -o jsonpath={.metadata.deletionTimestamp}{.status.phase}").Stdout; got != "Running" {
+			t.Errorf("what was not evicted is not as it was: %q", got)
+		}
+	})
 	t.Run("API server restarted", func(t *testing.T) {
 		if err := g.RestartAPIServer(ctx); err != nil {
 			t.Fatal(err)
