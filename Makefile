@@ -11,7 +11,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build components demo test unit rego e2e test-node check quick fmt vet staticcheck regal dockerfile generated fuzz docs golden bench bench-lint new-policy hooks clean
+.PHONY: help build components software demo test unit rego e2e test-node check quick fmt vet staticcheck regal dockerfile generated fuzz docs golden bench bench-lint new-policy hooks clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ build: ## Build termguard into bin/
 
 components: ## Build the Kubernetes components that tests and demo run (3 to 10 minutes once, then cached)
 	cd test && go run ./cmd/lab build
+
+software: ## Build the software of other projects that scenarios run (5 to 15 minutes once, then cached)
+	cd test && go run ./cmd/lab build software
 
 demo: build components ## Play the main cases on a real control plane on this machine
 	cd test && go run ./cmd/demo -termguard ../bin/termguard
@@ -36,7 +39,7 @@ rego: ## Rego tests with coverage, strict type check
 	$(OPA) test $(REGO_TESTS)
 	$(OPA) test --coverage --threshold 100 $(REGO_TESTS) >/dev/null
 
-e2e: build components ## Scenarios on a real control plane
+e2e: build components software ## Scenarios on a real control plane
 	cd test && go test -count=1 -p 1 -parallel 64 -timeout $(E2E_TIMEOUT) $$(go list ./... | grep -v '/test/node$$')
 
 # In the package's folder and with -v, so that what is skipped is said, and why.

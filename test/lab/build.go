@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +31,14 @@ type module struct {
 	sources       []string // files besides go.mod and go.sum that decide how they come out
 	flags         []string
 	about         string
+	files         []published // what is kept beside the programs
+}
+
+// published are files of a module of the build, such as the manifests that it is
+// installed with: they come to lie in the folder manifests, under their own paths.
+type published struct {
+	module string   // as in go.mod
+	paths  []string // patterns of path.Match, from the module's root
 }
 
 type program struct{ name, pkg string }
@@ -131,6 +140,11 @@ func (m module) make(ctx context.Context, progress io.Writer) (string, error) {
 		}
 		ticker.Stop()
 	}
+	for _, f := range m.files {
+		if err := f.copy(ctx, source, filepath.Join(partial, "manifests")); err != nil {
+			return "", fmt.Errorf("copy the manifests of %s: %w", f.module, err)
+		}
+	}
 	if err := os.Rename(partial, dir); err != nil {
 		return "", fmt.Errorf("keep the built components: %w", err)
 	}
@@ -149,7 +163,45 @@ func (m module) key(source string) (string, error) {
 		sum.Write(data)
 	}
 	fmt.Fprint(sum, m.programs, m.flags, runtime.Version(), runtime.GOARCH)
+	if len(m.files) > 0 {
+		fmt.Fprint(sum, m.files)
+	}
 	return fmt.Sprintf("%.6x", sum.Sum(nil)), nil
+}
+
+// copy takes the files out of the module cache.
+func (f published) copy(ctx context.Context, source, target string) error {
+	cmd := exec.CommandContext(ctx, "go", "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", f.module)
+	cmd.Dir = source
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%w\n%s", err, strings.TrimSpace(stderr.String()))
+	}
+	root := os.DirFS(strings.TrimSpace(out.String()))
+	for _, pattern := range f.paths {
+		names, err := fs.Glob(root, pattern)
+		if err == nil && len(names) == 0 {
+			err = fs.ErrNotExist
+		}
+		if err != nil {
+			return fmt.Errorf("find %s: %w", pattern, err)
+		}
+		for _, name := range names {
+			data, err := fs.ReadFile(root, name)
+			if err != nil {
+				return err
+			}
+			if err := os.MkdirAll(filepath.Join(target, filepath.Dir(name)), 0o755); err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(target, name), data, 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (m module) build(ctx context.Context, source, target, pkg string) error {

@@ -4,6 +4,7 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -108,6 +109,19 @@ type Live struct {
 	// SampleAPIs run k8s.io/sample-apiserver behind a Service.
 	SampleAPIs []SampleAPI `json:"sampleAPIs,omitempty"`
 	Webhooks   []Webhook   `json:"webhooks,omitempty"`
+	// Programs are real software: what other projects publish, by its own binary.
+	Programs []Program `json:"programs,omitempty"`
+}
+
+// Program is a published binary that runs while a Deployment of its project's
+// manifests has a ready pod. These are applied with the objects.
+type Program struct {
+	Component  string `json:"component"`        // a folder of test/components
+	Binary     string `json:"binary,omitempty"` // defaults to the component's name
+	Deployment string `json:"deployment"`       // NAMESPACE/NAME
+	// Service is where it listens; see lab.Run for what args may hold.
+	Service string   `json:"service,omitempty"`
+	Args    []string `json:"args,omitempty"`
 }
 
 // SampleAPI is k8s.io/sample-apiserver, for wardle.example.com.
@@ -416,6 +430,10 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 	if err := g.serve(ctx, s.Live, ""); err != nil {
 		return err
 	}
+	programs, err := g.run(ctx, s.Live)
+	if err != nil {
+		return err
+	}
 	if s.Later != "" {
 		if err := g.create(ctx, s.Later); err != nil {
 			return err
@@ -467,7 +485,34 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 			return fmt.Errorf("kubectl %s: %w: %s", command, err, r.Stderr)
 		}
 	}
+	for _, p := range programs {
+		if _, err := p.Settled(ctx); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// run installs published components, and runs their programs.
+func (g *Guarded) run(ctx context.Context, live Live) (programs []*lab.Program, err error) {
+	installed := map[string]bool{}
+	for _, p := range live.Programs {
+		if !installed[p.Component] {
+			installed[p.Component] = true
+			if err := g.Install(ctx, p.Component); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, p := range live.Programs {
+		namespace, deployment, _ := strings.Cut(p.Deployment, "/")
+		program, err := g.Run(ctx, p.Component, cmp.Or(p.Binary, p.Component), namespace, deployment, p.Service, p.Args...)
+		if err != nil {
+			return nil, err
+		}
+		programs = append(programs, program)
+	}
+	return programs, nil
 }
 
 // create applies objects. A custom resource is not known before its definition

@@ -59,7 +59,7 @@ func TestScenarios(t *testing.T) {
 		t.Parallel()
 		g := guard(t)
 		for _, s := range scenarios {
-			if s.Exclusive {
+			if s.Exclusive && len(s.Live.Programs) == 0 {
 				t.Run(s.Name, func(t *testing.T) { play(t, g, s, func() {}) })
 			}
 		}
@@ -69,7 +69,7 @@ func TestScenarios(t *testing.T) {
 		g := guard(t)
 		var settingUp sync.WaitGroup
 		for _, s := range scenarios {
-			if !s.Exclusive {
+			if !s.Exclusive && len(s.Live.Programs) == 0 {
 				t.Run(s.Name, func(t *testing.T) {
 					settingUp.Add(1) // not before: -run may leave it out
 					t.Parallel()
@@ -80,6 +80,42 @@ func TestScenarios(t *testing.T) {
 			}
 		}
 	})
+	// There is one of each program in a cluster, so its scenarios take turns.
+	t.Run("real software", func(t *testing.T) {
+		t.Parallel()
+		g := guard(t)
+		for _, s := range scenarios {
+			if s.Exclusive && len(s.Live.Programs) > 0 {
+				t.Run(s.Name, func(t *testing.T) { play(t, g, s, func() {}) })
+			}
+		}
+		var settingUp sync.WaitGroup
+		components := map[string]*component{}
+		for _, s := range scenarios {
+			if s.Exclusive || len(s.Live.Programs) == 0 {
+				continue
+			}
+			t.Run(s.Name, func(t *testing.T) {
+				c := components[s.Live.Programs[0].Component]
+				if c == nil {
+					settingUp.Add(1) // not before: -run may leave it out
+					c = &component{up: sync.OnceFunc(settingUp.Done)}
+					components[s.Live.Programs[0].Component] = c
+				}
+				t.Parallel()
+				c.turn.Lock()
+				defer c.turn.Unlock()
+				t.Cleanup(c.up)
+				play(t, g, s, func() { c.up(); settingUp.Wait() })
+			})
+		}
+	})
+}
+
+// component is published software of which a cluster has one.
+type component struct {
+	turn sync.Mutex
+	up   func() // called once it is installed
 }
 
 // TestScoring holds the judge to account: a scenario that goes wrong in any

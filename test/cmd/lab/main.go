@@ -1,6 +1,7 @@
 // Command lab brings a real control plane up on this machine until it is
 // interrupted, with "lab node" also a real node (as root); "lab build" only builds
-// the components it runs.
+// the components it runs, and "lab build software" those of other projects that
+// scenarios run.
 package main
 
 import (
@@ -31,9 +32,17 @@ func run(ctx context.Context, args []string) error {
 		_, err := lab.BuildRuntime(ctx, os.Stderr)
 		return err
 	}
+	if len(args) == 2 && args[0] == "build" && args[1] == "software" {
+		for _, component := range lab.Software() {
+			if _, err := lab.BuildSoftware(ctx, component, lab.Options{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	node := len(args) == 1 && args[0] == "node"
 	if len(args) > 0 && !node {
-		return fmt.Errorf("unknown argument %q: it takes none, \"build\" or \"node\"", args[0])
+		return fmt.Errorf("unknown argument %q: it takes none, \"build\", \"build software\" or \"node\"", args[0])
 	}
 	l, err := lab.Start(ctx, lab.Options{})
 	if err != nil {

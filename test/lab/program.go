@@ -1,0 +1,238 @@
+package lab
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// software is what other projects publish, by the name of its folder in
+// test/components: a module that pins the version, and a kustomization of the
+// project's own manifests as it is installed with.
+var software = map[string]module{
+	"metrics-server": {
+		version:  "v0.9.0",
+		programs: []program{{"metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server"}},
+		files:    []published{{"sigs.k8s.io/metrics-server", []string{"manifests/base/*.yaml"}}},
+	},
+}
+
+// publishedFlags are those that published programs are built with.
+var publishedFlags = []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w"}
+
+// Software are the names of the published components.
+func Software() []string { return slices.Sorted(maps.Keys(software)) }
+
+// BuildSoftware does as Build for a component that another project publishes.
+// Its folder holds the programs, and the project's manifests.
+func BuildSoftware(ctx context.Context, component string, options Options) (string, error) {
+	m, ok := software[component]
+	if !ok {
+		return "", fmt.Errorf("no published component is called %q: see test/components", component)
+	}
+	if options.Progress == nil {
+		options.Progress = os.Stderr
+	}
+	m.name, m.flags = component, publishedFlags
+	m.about = component + " " + m.version + " from its Go module: once, 1 to 4 minutes on two cores"
+	return m.make(ctx, options.Progress)
+}
+
+// Install applies what a published component is installed with: its project's
+// manifests, by the kustomization in test/components.
+func (l *Lab) Install(ctx context.Context, component string) error {
+	built, err := BuildSoftware(ctx, component, l.options)
+	if err != nil {
+		return err
+	}
+	source, err := module{name: component}.source()
+	if err != nil {
+		return err
+	}
+	// A kustomization sees only what is below it.
+	dir, err := os.MkdirTemp(l.dir, component+"-")
+	if err != nil {
+		return err
+	}
+	if err := os.CopyFS(filepath.Join(dir, "manifests"), os.DirFS(filepath.Join(built, "manifests"))); err != nil {
+		return err
+	}
+	kustomization, err := os.ReadFile(filepath.Join(source, "kustomization.yaml"))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), kustomization, 0o600); err != nil {
+		return err
+	}
+	// A custom resource is not known before its definition is established.
+	var said string
+	err = l.Await(ctx, 30*time.Second, "the manifests of "+component+" to be accepted", func(ctx context.Context) (bool, error) {
+		r, err := l.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", dir)
+		said = cmp.Or(r.Stderr, said)
+		return r.Code == 0, err
+	})
+	if err != nil {
+		return fmt.Errorf("kubectl apply -k: %s: %w", strings.TrimSpace(said), err)
+	}
+	return nil
+}
+
+// A Program is what a pod of a Deployment would run, as a process of this
+// machine: a published binary, with the rights of the pod's service account. It
+// starts when a pod of the Deployment is ready and stops when none is, as often
+// as that happens, until its context ends.
+type Program struct {
+	Namespace, Deployment string
+	lab                   *Lab
+	name, binary          string
+	args                  []string
+
+	mu      sync.Mutex
+	process *Process
+}
+
+// Run runs a program of a published component for a Deployment, and returns once
+// it has started. The arguments are those of the pod's container, then args, in
+// which $IP is the ClusterIP of a Service of the namespace, $CERT and $KEY are
+// files with a certificate for it, $KUBECONFIG is a kubeconfig for the service
+// account, and $DIR is an empty folder.
+func (l *Lab) Run(ctx context.Context, component, binary, namespace, deployment, service string, args ...string) (*Program, error) {
+	dir, err := BuildSoftware(ctx, component, l.options)
+	if err != nil {
+		return nil, err
+	}
+	p := &Program{Namespace: namespace, Deployment: deployment, lab: l, name: namespace + "-" + deployment, binary: filepath.Join(dir, binary)}
+	if service != "" {
+		address, err := l.ClusterIP(ctx, namespace, service)
+		if err != nil {
+			return nil, err
+		}
+		if err := l.writePair(l.clients, p.name, service, nil, serviceNames(namespace, service), address); err != nil {
+			return nil, err
+		}
+		file := filepath.Join(l.dir, p.name)
+		args = replace(args, "$IP", address, "$CERT", file+".crt", "$KEY", file+".key")
+	}
+	scratch, err := os.MkdirTemp(l.dir, p.name+"-")
+	if err != nil {
+		return nil, err
+	}
+	p.args = replace(args, "$DIR", scratch)
+	err = l.Await(ctx, 60*time.Second, "a pod of Deployment "+namespace+"/"+deployment+" to run", func(ctx context.Context) (bool, error) {
+		err := p.sync(ctx)
+		return p.process != nil, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		ticker := time.NewTicker(100 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				p.stop()
+				return
+			case <-ticker.C:
+				_ = p.sync(ctx) // the next round tries again
+			}
+		}
+	}()
+	return p, nil
+}
+
+func replace(args []string, pairs ...string) []string {
+	replacer := strings.NewReplacer(pairs...)
+	args = slices.Clone(args)
+	for i := range args {
+		args[i] = replacer.Replace(args[i])
+	}
+	return args
+}
+
+// Settled says whether the program runs, once that is as the Deployment's pods
+// have it.
+func (p *Program) Settled(ctx context.Context) (running bool, err error) {
+	if err := p.sync(ctx); err != nil {
+		return false, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.process != nil, nil
+}
+
+func (p *Program) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.process != nil {
+		_ = p.process.Stop() // it is gone either way
+		p.process = nil
+	}
+}
+
+// sync starts or stops the process, as the Deployment's pods have it.
+func (p *Program) sync(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pod, err := p.pod(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case pod == nil && p.process != nil:
+		_ = p.process.Stop()
+		p.process = nil
+	case pod != nil && p.process == nil:
+		config, err := p.lab.ServiceAccountConfig(ctx, p.Namespace, pod.Spec.ServiceAccountName)
+		if err != nil {
+			return err
+		}
+		kubeconfig, err := p.lab.WriteKubeconfig(p.name, config)
+		if err != nil {
+			return err
+		}
+		args := slices.Concat(pod.Spec.Containers[0].Args, replace(p.args, "$KUBECONFIG", kubeconfig))
+		p.process, err = p.lab.StartProcess(p.name, p.binary, args...)
+		return err
+	}
+	return nil
+}
+
+// pod is a ready pod of the Deployment, nil where there is none.
+func (p *Program) pod(ctx context.Context) (*corev1.Pod, error) {
+	client, err := p.lab.Client()
+	if err != nil {
+		return nil, err
+	}
+	deployment, err := client.AppsV1().Deployments(p.Namespace).Get(ctx, p.Deployment, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	pods, err := client.CoreV1().Pods(p.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(deployment.Spec.Selector)})
+	if err != nil {
+		return nil, err
+	}
+	for _, pod := range pods.Items {
+		ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
+		if ready && pod.DeletionTimestamp == nil {
+			return &pod, nil
+		}
+	}
+	return nil, nil
+}
