@@ -1,10 +1,10 @@
 package cluster
 
 import (
-	"context"
+	"fmt"
 	"maps"
-	"regexp"
 	"slices"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,25 +23,22 @@ import (
 // one with failurePolicy Fail.
 type hook struct {
 	accessor   webhook.WebhookAccessor
-	backend    string // "namespace/name" of its Service, "" for a URL
+	backend    endpoint
 	namespaces labels.Selector
 	objects    labels.Selector
-	conditions []condition
+	conditions expressions
+	names      []string  // of the conditions
+	changed    time.Time // when its configuration was, for the last time
 }
 
-// condition is one matchCondition, with what it looks at.
-type condition struct {
-	matcher matchconditions.Matcher
-	// readsObject and readsUser tell whether the outcome depends on the
-	// object, its namespace, parameters or authorization, or on who calls.
-	readsObject, readsUser bool
+// endpoint is what the API server calls, and how it knows it.
+type endpoint struct {
+	service  string // "namespace/name"
+	port     int32
+	caBundle string
 }
 
-var (
-	readsObject = regexp.MustCompile(`\b(object|oldObject|namespaceObject|params|authorizer)\b`)
-	readsUser   = regexp.MustCompile(`\buserInfo\b`)
-	conditions  = admissioncel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
-)
+var conditions = admissioncel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 
 // callers of the requests that a deletion needs, other than the person's own
 // (cmd/kube-controller-manager with --use-service-account-credentials, and the
@@ -86,7 +83,9 @@ func newHook(accessor webhook.WebhookAccessor, client admissionv1.WebhookClientC
 	if ptrOr(accessor.GetFailurePolicy(), admissionv1.Fail) != admissionv1.Fail || client.Service == nil {
 		return nil
 	}
-	h := &hook{accessor: accessor, backend: client.Service.Namespace + "/" + client.Service.Name}
+	h := &hook{accessor: accessor, backend: endpoint{
+		service: client.Service.Namespace + "/" + client.Service.Name, port: ptrOr(client.Service.Port, 443), caBundle: string(client.CABundle),
+	}}
 	var err error
 	if h.namespaces, err = selector(accessor.GetNamespaceSelector()); err != nil {
 		return nil // the API server does not call a webhook whose selector it cannot parse: it refuses the configuration
@@ -94,16 +93,12 @@ func newHook(accessor webhook.WebhookAccessor, client admissionv1.WebhookClientC
 	if h.objects, err = selector(accessor.GetObjectSelector()); err != nil {
 		return nil
 	}
-	fail := admissionv1.Fail
+	var accessors []admissioncel.ExpressionAccessor
 	for _, c := range accessor.GetMatchConditions() {
-		compiled := conditions.CompileCondition([]admissioncel.ExpressionAccessor{(*matchconditions.MatchCondition)(&c)},
-			admissioncel.OptionalVariableDeclarations{HasAuthorizer: true}, environment.StoredExpressions)
-		h.conditions = append(h.conditions, condition{
-			matcher:     matchconditions.NewMatcher(compiled, &fail, "webhook", "validating", accessor.GetConfigurationName()),
-			readsObject: readsObject.MatchString(c.Expression),
-			readsUser:   readsUser.MatchString(c.Expression),
-		})
+		accessors = append(accessors, (*matchconditions.MatchCondition)(&c))
+		h.names = append(h.names, c.Name)
 	}
+	h.conditions = compileExpressions(conditions, accessors, admissioncel.OptionalVariableDeclarations{HasAuthorizer: true}, nil)
 	return h
 }
 
@@ -124,10 +119,13 @@ const (
 	will
 )
 
-// matches tells whether the webhook sees a request for some object of a
-// resource. caller is nil where it is not known who calls.
-func (h *hook) matches(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) certainty {
-	attributes := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version}, namespace, "", gvr, subresource, op, nil, false, caller)
+// sees tells how surely the webhook sees a request for some object of a
+// resource, and which of its conditions fails on it, and how: the API server
+// refuses such a request whatever the webhook would say (k8s.io/apiserver,
+// pkg/admission/plugin/webhook/matchconditions). caller is nil where it is not
+// known who calls.
+func (h *hook) sees(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) (sure certainty, failing string) {
+	attributes := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version}, namespace, "", gvr, subresource, op, nil, false, known(caller))
 	if !slices.ContainsFunc(h.accessor.GetRules(), func(rule admissionv1.RuleWithOperations) bool {
 		if ptrOr(h.accessor.GetMatchPolicy(), admissionv1.Equivalent) == admissionv1.Equivalent {
 			rule.APIVersions = []string{"*"} // a request in another version of the same resource is converted
@@ -135,37 +133,89 @@ func (h *hook) matches(op admission.Operation, gvr schema.GroupVersionResource, 
 		matcher := rules.Matcher{Rule: rule, Attr: attributes}
 		return matcher.Matches()
 	}) {
-		return no
+		return no, ""
 	}
 	if namespace != "" && !h.namespaces.Matches(labels.Set(namespaceLabels)) {
-		return no
+		return no, ""
 	}
-	sure := will
+	sure = will
 	if !h.objects.Empty() {
 		sure = may // which objects carry the label is not part of the facts
 	}
-	for _, c := range h.conditions {
-		if c.readsObject || c.readsUser && caller == nil {
-			sure = min(sure, may)
-			continue
-		}
-		result := c.matcher.Match(context.Background(), &admission.VersionedAttributes{Attributes: attributes, VersionedKind: attributes.GetKind()}, nil, nil)
-		if !result.Matches && result.Error == nil {
-			return no
+	for i, outcome := range h.conditions.evaluate(attributes, caller != nil) {
+		switch outcome.is {
+		case isFalse:
+			return no, ""
+		case isError:
+			failing = fmt.Sprintf("its matchCondition %q fails: %v", h.names[i], outcome.err)
+		case depends:
+			sure = may
 		}
 	}
-	return sure
+	return sure, failing
+}
+
+// known is who calls, nobody in particular where that is not known.
+func known(caller user.Info) user.Info {
+	if caller == nil {
+		return &user.DefaultInfo{}
+	}
+	return caller
+}
+
+// refusal is why a request is refused: cause is one of the words that the
+// schema of the facts lists, why says it in words.
+type refusal struct {
+	sure       certainty
+	cause, why string
+	last       time.Time // when it was seen, of what was seen once
+}
+
+// ailing is a webhook that fails closed, with what keeps the API server from
+// calling it, as far as anything does.
+type ailing struct {
+	*hook
+	refusal
+}
+
+func (a ailing) refuses(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) refusal {
+	if a.sure == no && len(a.names) == 0 {
+		return refusal{} // nothing ails it
+	}
+	sure, failing := a.sees(op, gvr, subresource, namespace, namespaceLabels, caller)
+	switch {
+	case failing != "":
+		return refusal{sure: sure, cause: "condition", why: failing}
+	case a.cause == "refusing" && op != admission.Delete:
+		return refusal{} // it was seen to refuse deletions
+	}
+	r := a.refusal
+	r.sure = min(sure, r.sure)
+	return r
+}
+
+// ailment tells what keeps the API server from calling a webhook.
+func (w *World) ailment(h *hook) refusal {
+	backend := w.backend(h.backend.service)
+	if backend["state"] == "down" {
+		return refusal{sure: will, cause: "down", why: backend["reason"].(string)}
+	}
+	if why := w.distrusted(h.backend); why != "" {
+		return refusal{sure: will, cause: "untrusted", why: why}
+	}
+	if t, found := w.troubles.of(h.accessor.GetName(), h.backend.service); found && !t.last.Before(h.changed) {
+		return refusal{sure: may, cause: t.cause, why: t.message, last: t.last}
+	}
+	return refusal{}
 }
 
 // refreshBlocked works out anew which deletes in which namespaces run into a
 // webhook that refuses because its backend is down, or will be once it has gone
 // with the namespace.
 func (w *World) refreshBlocked() {
-	dead := map[string]*hook{}
+	hooks := map[string]ailing{}
 	for key, h := range w.hooks {
-		if w.backend(h.backend)["state"] == "down" {
-			dead[key] = h
-		}
+		hooks[key] = ailing{h, w.ailment(h)}
 	}
 	if w.hooksDirty {
 		w.hooksDirty = false
@@ -183,22 +233,24 @@ func (w *World) refreshBlocked() {
 		for _, section := range []string{"blocked", "selfBlocked", "denied"} {
 			prune(w.doc, section, namespace)
 		}
+		if _, exists := w.namespaceLabels[namespace]; !exists && namespace != "" {
+			continue // it is gone, or not seen yet
+		}
 		for key, b := range deniers {
 			if requests := w.blockedBy(b, namespace, namespaceController); len(requests) > 0 {
 				child(w.doc, "denied", namespace)[key] = requests
 			}
 		}
-		for key, h := range dead {
+		for key, h := range hooks {
 			if requests := w.blockedBy(h, namespace, namespaceController); len(requests) > 0 {
 				child(w.doc, "blocked", namespace)[key] = requests
 			}
-		}
-		for key, h := range w.hooks {
-			if namespaceOf(h.backend) != namespace || w.backend(h.backend)["state"] != "up" {
+			if namespaceOf(h.backend.service) != namespace || w.backend(h.backend.service)["state"] != "up" {
 				continue
 			}
+			gone := ailing{h.hook, refusal{sure: will, cause: "down", why: "Service " + h.backend.service + " goes with the namespace"}}
 			// While it deletes pods, the backend is still there.
-			if requests := w.blockedBy(h, namespace); len(requests) > 0 {
+			if requests := w.blockedBy(gone, namespace); len(requests) > 0 {
 				child(w.doc, "selfBlocked", namespace)[key] = requests
 			}
 		}
@@ -214,17 +266,23 @@ func (w *World) refreshBlocked() {
 func (w *World) blockedBy(h refuser, namespace string, deletesPods ...user.Info) []any {
 	var requests []any
 	add := func(op admission.Operation, res Resource, subresource string, count int, callers ...user.Info) {
-		sure := no
+		var r refusal
 		for _, caller := range callers {
-			sure = max(sure, h.matches(op, res.GroupVersionResource, subresource, namespace, w.namespaceLabels[namespace], caller))
+			if by := h.refuses(op, res.GroupVersionResource, subresource, namespace, w.namespaceLabels[namespace], caller); by.sure > r.sure {
+				r = by
+			}
 		}
-		if sure == no {
+		if r.sure == no {
 			return
 		}
-		requests = append(requests, map[string]any{
+		request := map[string]any{
 			"operation": string(op), "resource": res.String(), "subresource": subresource, "count": count,
-			"certainty": map[certainty]string{may: "may", will: "will"}[sure],
-		})
+			"certainty": map[certainty]string{may: "may", will: "will"}[r.sure], "cause": r.cause, "why": r.why,
+		}
+		if !r.last.IsZero() {
+			request["last"] = r.last.UTC().Format(time.RFC3339)
+		}
+		requests = append(requests, request)
 	}
 	owners := w.ownersIn(namespace)
 	names := slices.Sorted(maps.Keys(w.resources))

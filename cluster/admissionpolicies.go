@@ -23,9 +23,9 @@ import (
 
 // refuser is what may refuse a request that a deletion needs.
 type refuser interface {
-	// matches tells how surely it refuses a request for some object of a
-	// resource. caller is nil where it is not known who calls.
-	matches(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) certainty
+	// refuses tells how surely it refuses a request for some object of a
+	// resource, and why. caller is nil where it is not known who calls.
+	refuses(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) refusal
 }
 
 // guard is a ValidatingAdmissionPolicy, compiled as the API server compiles it
@@ -65,9 +65,14 @@ type expressions struct {
 	reads     []reads
 }
 
-type reads struct{ object, user, absence bool }
+// reads tells what an expression looks at: the new object, which a DELETE has
+// not; anything else that is not known of a request; who calls.
+type reads struct{ object, other, user, absence bool }
 
 var (
+	readsObject  = regexp.MustCompile(`\bobject\b`)
+	readsOther   = regexp.MustCompile(`\b(oldObject|namespaceObject|params|authorizer)\b`)
+	readsUser    = regexp.MustCompile(`\buserInfo\b`)
 	readsRequest = regexp.MustCompile(`\brequest\s*\.\s*(name|kind|requestKind|options|object|oldObject|uid|dryRun)\b`)
 	// readsAbsence is what makes sense of an object that is not there, and so
 	// may come to a result that another object would not.
@@ -98,13 +103,6 @@ func newGuard(o *admissionv1.ValidatingAdmissionPolicy) *guard {
 		compiler.CompileAndStoreVariable((*variable)(&v), declared, environment.StoredExpressions)
 		variables[v.Name] = v.Expression
 	}
-	compile := func(accessors []admissioncel.ExpressionAccessor) expressions {
-		e := expressions{evaluator: compiler.CompileCondition(accessors, declared, environment.StoredExpressions)}
-		for _, accessor := range accessors {
-			e.reads = append(e.reads, readsOf(accessor.GetExpression(), variables))
-		}
-		return e
-	}
 	var conditions, validations []admissioncel.ExpressionAccessor
 	for _, c := range o.Spec.MatchConditions {
 		conditions = append(conditions, (*matchconditions.MatchCondition)(&c))
@@ -112,8 +110,16 @@ func newGuard(o *admissionv1.ValidatingAdmissionPolicy) *guard {
 	for _, v := range o.Spec.Validations {
 		validations = append(validations, &matchconditions.MatchCondition{Expression: v.Expression})
 	}
-	g.conditions, g.validations = compile(conditions), compile(validations)
+	g.conditions, g.validations = compileExpressions(compiler, conditions, declared, variables), compileExpressions(compiler, validations, declared, variables)
 	return g
+}
+
+func compileExpressions(compiler admissioncel.ConditionCompiler, accessors []admissioncel.ExpressionAccessor, declared admissioncel.OptionalVariableDeclarations, variables map[string]string) expressions {
+	e := expressions{evaluator: compiler.CompileCondition(accessors, declared, environment.StoredExpressions)}
+	for _, accessor := range accessors {
+		e.reads = append(e.reads, readsOf(accessor.GetExpression(), variables))
+	}
+	return e
 }
 
 // readsOf tells what an expression looks at, by way of variables too: they can
@@ -131,7 +137,8 @@ func readsOf(expression string, variables map[string]string) reads {
 		}
 	}
 	return reads{
-		object:  readsObject.MatchString(all) || readsRequest.MatchString(all),
+		object:  readsObject.MatchString(all),
+		other:   readsOther.MatchString(all) || readsRequest.MatchString(all),
 		user:    readsUser.MatchString(all),
 		absence: readsAbsence.MatchString(all) || readsRequest.MatchString(all),
 	}
@@ -203,17 +210,17 @@ func newBinding(o *admissionv1.ValidatingAdmissionPolicyBinding) *policyBinding 
 	return &policyBinding{policy: o.Spec.PolicyName, scope: newScope(o.Spec.MatchResources)}
 }
 
-// matches tells how surely the policy denies.
-func (b bound) matches(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) certainty {
+// refuses tells how surely the policy denies.
+func (b bound) refuses(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) refusal {
 	name := ""
 	if gvr == namespacesResource {
 		name = namespace
 	}
-	who := caller
-	if who == nil {
-		who = &user.DefaultInfo{}
-	}
-	attributes := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version}, namespace, name, gvr, subresource, op, nil, false, who)
+	attributes := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version}, namespace, name, gvr, subresource, op, nil, false, known(caller))
+	return refusal{sure: b.denies(attributes, namespaceLabels, caller != nil), cause: "denied", why: "the policy denies it"}
+}
+
+func (b bound) denies(attributes admission.Attributes, namespaceLabels map[string]string, callerKnown bool) certainty {
 	sure := min(b.guard.scope.matches(attributes, namespaceLabels), b.binding.scope.matches(attributes, namespaceLabels))
 	if sure == no {
 		return no
@@ -221,33 +228,38 @@ func (b bound) matches(op admission.Operation, gvr schema.GroupVersionResource, 
 	if b.params {
 		sure = may // the parameters are not part of the facts
 	}
-	for _, outcome := range b.conditions.evaluate(attributes, caller != nil) {
+	for _, outcome := range b.conditions.evaluate(attributes, callerKnown) {
 		switch {
-		case outcome == isFalse, outcome == isError && !b.failsClosed:
+		case outcome.is == isFalse, outcome.is == isError && !b.failsClosed:
 			return no
-		case outcome == isError:
+		case outcome.is == isError:
 			return sure // no validation is evaluated: the policy fails closed
-		case outcome == depends:
+		case outcome.is == depends:
 			sure = may
 		}
 	}
 	denies := no
-	for _, outcome := range b.validations.evaluate(attributes, caller != nil) {
+	for _, outcome := range b.validations.evaluate(attributes, callerKnown) {
 		switch {
-		case outcome == isFalse, outcome == isError && b.failsClosed:
+		case outcome.is == isFalse, outcome.is == isError && b.failsClosed:
 			denies = will
-		case outcome == depends:
+		case outcome.is == depends:
 			denies = max(denies, may)
 		}
 	}
 	return min(sure, denies)
 }
 
-// outcome of an expression.
-type outcome int
+// outcome of an expression: err where it is an error.
+type outcome struct {
+	is  verdictOf
+	err error
+}
+
+type verdictOf int
 
 const (
-	isTrue outcome = iota
+	isTrue verdictOf = iota
 	isFalse
 	isError
 	depends // on what is not known
@@ -266,23 +278,25 @@ func (e expressions) evaluate(attributes admission.Attributes, callerKnown bool)
 	results, _, err := e.evaluator.ForInput(context.Background(), versioned, request, admissioncel.OptionalVariableBindings{}, nil, celconfig.RuntimeCELCostBudget)
 	if err != nil || len(results) != len(e.reads) {
 		for i := range outcomes {
-			outcomes[i] = depends
+			outcomes[i].is = depends
 		}
 		return outcomes
 	}
 	for i, result := range results {
 		var invalid *apiservercel.Error
-		switch r := e.reads[i]; {
-		case errors.As(result.Error, &invalid) && invalid.Type == apiservercel.ErrorTypeInvalid && result.EvalResult == nil && !r.object && !r.user:
-			outcomes[i] = isError
-		case r.user && !callerKnown, r.object && r.absence, result.Error != nil && r.object:
-			outcomes[i] = depends
+		r := e.reads[i]
+		unknown := r.other || r.object && attributes.GetOperation() != admission.Delete
+		switch {
+		case errors.As(result.Error, &invalid) && invalid.Type == apiservercel.ErrorTypeInvalid && result.EvalResult == nil && !unknown && !r.user:
+			outcomes[i] = outcome{isError, result.Error}
+		case r.user && !callerKnown, unknown && r.absence, result.Error != nil && unknown:
+			outcomes[i].is = depends
 		case result.Error != nil:
-			outcomes[i] = isError
+			outcomes[i] = outcome{isError, result.Error}
 		case result.EvalResult.Value() == true:
-			outcomes[i] = isTrue
+			outcomes[i].is = isTrue
 		default:
-			outcomes[i] = isFalse
+			outcomes[i].is = isFalse
 		}
 	}
 	return outcomes

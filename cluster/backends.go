@@ -17,6 +17,7 @@ type backend struct{ facts map[string]any }
 
 type service struct {
 	external bool
+	address  string // its ClusterIP, "" where it has none
 	selector map[string]string
 }
 
@@ -57,7 +58,7 @@ func (w *World) refreshBackend(name string) {
 			b.facts["workloads"] = workloads
 		}
 	}
-	w.hooksDirty = w.hooksDirty || b.facts["state"] != state
+	w.hooksDirty = w.hooksDirty || b.facts["state"] != state || b.facts["reason"] != reason
 	b.facts["state"], b.facts["reason"] = state, reason
 }
 
@@ -82,6 +83,10 @@ func (w *World) behind(name string, s service) []any {
 func (w *World) keepService(o *corev1.Service) {
 	name := o.Namespace + "/" + o.Name
 	w.services[name] = service{external: o.Spec.Type == corev1.ServiceTypeExternalName, selector: o.Spec.Selector}
+	if s := w.services[name]; !s.external && o.Spec.ClusterIP != corev1.ClusterIPNone {
+		s.address = o.Spec.ClusterIP
+		w.services[name] = s
+	}
 	w.refreshBackend(name)
 }
 

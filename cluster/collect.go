@@ -77,6 +77,9 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
+	if options.Dial != nil {
+		world.tryCertificates(ctx, options.Dial)
+	}
 	world.Settle()
 	return world, nil
 }

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Events are evidence, not inventory: they come by the thousand, so only those
-// of kubelets are followed, of them only the ones that tell of trouble with
-// stopping and cleaning up are kept, and of those only so many.
+// Events are evidence, not inventory: they come by the thousand, so of those of
+// kubelets only the ones that tell of trouble with stopping and cleaning up are
+// kept, and of those only so many; of other events see troubles.go.
 
 const (
 	// maxSymptoms bounds the events that are kept of all nodes, and
@@ -29,15 +29,18 @@ const (
 	oftenKilled = 3
 )
 
-// eventSelector leaves out, at the API server, other components and what every
-// pod that comes up tells (pkg/kubelet/events/event.go).
-var eventSelector = fields.AndSelectors(append([]fields.Selector{fields.OneTermEqualSelector("source", "kubelet")},
-	func() (not []fields.Selector) {
-		for _, reason := range []string{"Pulled", "Pulling", "Created", "Started", "BackOff", "Unhealthy", "NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID"} {
-			not = append(not, fields.OneTermNotEqualSelector("reason", reason))
-		}
-		return not
-	}()...)...).String()
+// eventSelector leaves out, at the API server, what every pod that comes up
+// tells (pkg/kubelet/events/event.go), and controllers that do their work.
+var eventSelector = func() string {
+	var not []fields.Selector
+	for _, reason := range []string{
+		"Pulled", "Pulling", "Created", "Started", "BackOff", "Unhealthy", "NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID",
+		"Scheduled", "FailedScheduling", "SuccessfulCreate", "SuccessfulDelete", "ScalingReplicaSet", "SuccessfulRescale", "Completed", "SawCompletedJob", "LeaderElection",
+	} {
+		not = append(not, fields.OneTermNotEqualSelector("reason", reason))
+	}
+	return fields.AndSelectors(not...).String()
+}()
 
 // troubleReasons are the reasons that kubelets give for what keeps a pod from
 // going (pkg/kubelet/events/event.go), and those of releases before.
@@ -68,8 +71,11 @@ func newSymptoms() symptoms {
 func (w *World) keepEvent(e *corev1.Event) bool {
 	key := types.NamespacedName{Namespace: e.Namespace, Name: e.Name}
 	w.forgetEvent(key)
+	if w.keepEventTrouble(key, e) {
+		return true
+	}
 	node := cmp.Or(e.Source.Host, e.ReportingInstance)
-	if node == "" || !tellsOfTrouble(e) {
+	if node == "" || cmp.Or(e.Source.Component, e.ReportingController) != "kubelet" || !tellsOfTrouble(e) {
 		return false
 	}
 	s := symptom{key: key, node: node, last: lastSeen(e)}
@@ -107,6 +113,7 @@ func (w *World) dropOldest(among map[types.NamespacedName]symptom) {
 }
 
 func (w *World) forgetEvent(key types.NamespacedName) {
+	w.setTrouble(key, trouble{}, false)
 	s, kept := w.symptoms.byKey[key]
 	if !kept {
 		return

@@ -57,7 +57,7 @@ func TestTellsOfTrouble(t *testing.T) {
 }
 
 // trouble is the i-th event of a flood.
-func trouble(i int, node string) *corev1.Event {
+func symptomatic(i int, node string) *corev1.Event {
 	return &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: "demo", Name: fmt.Sprintf("e%05d", i)},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "demo", Name: "web-0"},
@@ -77,7 +77,7 @@ func TestEventFlood(t *testing.T) {
 			w.End(eventsResource)
 			var flood []*corev1.Event
 			for i := range 10_000 {
-				flood = append(flood, trouble(i, fmt.Sprint("n", i%nodes)))
+				flood = append(flood, symptomatic(i, fmt.Sprint("n", i%nodes)))
 				if err := w.Apply(eventsResource, flood[i], true); err != nil {
 					t.Fatal(err)
 				}

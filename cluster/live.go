@@ -39,6 +39,8 @@ const (
 	// the discovery document may follow a CustomResourceDefinition late.
 	discoveryPause = 500 * time.Millisecond
 	discoveryLag   = 3 * time.Second
+	// dialPause is kept between two looks at which backends to dial.
+	dialPause = time.Second
 	// rewatchPause is kept between two watches of one resource.
 	rewatchPause = 100 * time.Millisecond
 	// pollInterval is how often a resource without the verb watch is listed.
@@ -139,6 +141,11 @@ func (l *Live) Run(ctx context.Context) {
 			}
 		}, leaseInterval)
 	})
+	if dial := l.world.options.Dial; dial != nil {
+		running.Go(func() {
+			wait.UntilWithContext(ctx, func(ctx context.Context) { l.world.tryCertificates(ctx, dial) }, dialPause)
+		})
+	}
 	ticker := time.NewTicker(discoveryInterval)
 	defer ticker.Stop()
 	retry := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 6, Cap: discoveryInterval}

@@ -25,18 +25,18 @@ func (w *World) refreshOwnPods() {
 }
 
 func (w *World) seesOwnPods(h *hook) certainty {
-	service, found := w.services[h.backend]
+	service, found := w.services[h.backend.service]
 	if !found || len(service.selector) == 0 {
 		return no
 	}
-	namespace := namespaceOf(h.backend)
+	namespace := namespaceOf(h.backend.service)
 	selected, sure := labels.SelectorFromSet(service.selector), no
 	for _, pod := range w.templates[namespace] {
 		if !selected.Matches(labels.Set(pod)) || !h.objects.Matches(labels.Set(pod)) {
 			continue
 		}
-		seen := h.matches(admission.Create, corev1.SchemeGroupVersion.WithResource("pods"), "", namespace, w.namespaceLabels[namespace], nil)
-		if seen == may && len(h.conditions) == 0 { // it looks at the object, which is known
+		seen, _ := h.sees(admission.Create, corev1.SchemeGroupVersion.WithResource("pods"), "", namespace, w.namespaceLabels[namespace], nil)
+		if seen == may && len(h.names) == 0 { // it looks at the object, which is known
 			seen = will
 		}
 		sure = max(sure, seen)

@@ -46,6 +46,7 @@ func (w *World) keep(obj runtime.Object) bool {
 		child(w.doc, "namespaces")[o.Name] = namespaceFacts(o)
 		w.namespaceLabels[o.Name] = o.Labels
 		w.touched[o.Name] = true
+		w.keepNamespaceTrouble(o)
 	case *corev1.Pod:
 		w.keepPod(o)
 	case *corev1.Node:
@@ -96,12 +97,12 @@ func (w *World) keep(obj runtime.Object) bool {
 	case *admissionv1.ValidatingWebhookConfiguration:
 		w.forgetWebhooks("validating", o.Name)
 		for _, hook := range o.Webhooks {
-			w.keepWebhook("validating", webhook.NewValidatingWebhookAccessor("", o.Name, &hook), hook.ClientConfig, hook)
+			w.keepWebhook("validating", webhook.NewValidatingWebhookAccessor("", o.Name, &hook), hook.ClientConfig, o.ManagedFields, hook)
 		}
 	case *admissionv1.MutatingWebhookConfiguration:
 		w.forgetWebhooks("mutating", o.Name)
 		for _, hook := range o.Webhooks {
-			w.keepWebhook("mutating", webhook.NewMutatingWebhookAccessor("", o.Name, &hook), hook.ClientConfig, hook)
+			w.keepWebhook("mutating", webhook.NewMutatingWebhookAccessor("", o.Name, &hook), hook.ClientConfig, o.ManagedFields, hook)
 		}
 	case *admissionv1.ValidatingAdmissionPolicy:
 		w.keepPolicy(o)
@@ -120,6 +121,7 @@ func (w *World) forget(res Resource, key types.NamespacedName) {
 	case "namespaces":
 		prune(w.doc, "namespaces", key.Name)
 		delete(w.namespaceLabels, key.Name)
+		w.setTrouble(key, trouble{}, false)
 		w.touched[key.Name] = true
 	case "pods":
 		w.forgetPod(key)
@@ -430,7 +432,7 @@ func (w *World) crdFacts(o *apiextensionsv1.CustomResourceDefinition) map[string
 
 // keepWebhook records one webhook of a configuration: the fields that decide
 // what it matches as the API writes them, and the state of its backend.
-func (w *World) keepWebhook(kind string, accessor webhook.WebhookAccessor, client admissionv1.WebhookClientConfig, hook any) {
+func (w *World) keepWebhook(kind string, accessor webhook.WebhookAccessor, client admissionv1.WebhookClientConfig, managed []metav1.ManagedFieldsEntry, hook any) {
 	facts, err := asMap(hook)
 	if err != nil {
 		return // cannot happen: a typed webhook is JSON
@@ -448,6 +450,11 @@ func (w *World) keepWebhook(kind string, accessor webhook.WebhookAccessor, clien
 	child(w.doc, "webhooks")[key] = facts
 	w.hooksDirty = true
 	if h := newHook(accessor, client); h != nil {
+		for _, m := range managed {
+			if m.Time != nil && m.Time.After(h.changed) {
+				h.changed = m.Time.Time
+			}
+		}
 		w.hooks[key] = h
 	}
 }

@@ -25,6 +25,10 @@ type Options struct {
 	// MaxNames bounds the names that the facts hold of a group of objects,
 	// whatever its size. Defaults to 5: enough to point at.
 	MaxNames int
+	// Dial reaches Services, to see whether the certificates behind webhooks fit.
+	// Defaults to nil: they are not tried. To be set only where ClusterIPs are the
+	// cluster's own.
+	Dial Dial
 	// Progress is called by Collect for each resource that it is done with, from
 	// several goroutines. Defaults to nothing.
 	Progress func(done, of int)
@@ -91,6 +95,8 @@ type World struct {
 	leaving         map[leavingGroup]map[types.NamespacedName]leaving
 	leavingDirty    map[leavingGroup]bool // since the last Settle
 	symptoms        symptoms
+	troubles        troubles           // with webhooks, as others were told
+	trials          map[endpoint]trial // handshakes with their backends
 	storage         storage
 	learned         learned.Memory
 	leases          map[string]lease // that are held, by "namespace/name"
@@ -136,6 +142,8 @@ func NewWorld(options Options) *World {
 		leaving:         map[leavingGroup]map[types.NamespacedName]leaving{},
 		leavingDirty:    map[leavingGroup]bool{},
 		symptoms:        newSymptoms(),
+		troubles:        troubles{},
+		trials:          map[endpoint]trial{},
 		storage:         newStorage(),
 	}
 	for _, key := range []string{
@@ -155,10 +163,18 @@ func (w *World) View(f func(doc map[string]any)) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	doc := maps.Clone(w.doc) // only the top level: the time differs between readers
-	if _, fixed := doc["now"]; !fixed {
-		doc["now"] = w.options.Now().UTC().Format(time.RFC3339)
-	}
+	doc["now"] = w.now().UTC().Format(time.RFC3339)
 	f(doc)
+}
+
+// now is the time of the facts: of a live cluster, the present.
+func (w *World) now() time.Time {
+	if text, fixed := w.doc["now"].(string); fixed {
+		if at, err := time.Parse(time.RFC3339, text); err == nil {
+			return at
+		}
+	}
+	return w.options.Now()
 }
 
 // Ownership tells who removes the finalizers of one object, whether or not it

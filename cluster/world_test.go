@@ -314,8 +314,9 @@ func randomObject(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 		return "[" + strings.Join(refs, ", ") + "]"
 	}
 	finalizers := pick("[]", "[]", "[one.io/f]", "[one.io/f, two.io/f]", "[kubernetes.io/pvc-protection]")
+	at := pick("1970-01-01T00:00:01Z", "1970-01-01T00:00:02Z", "1970-01-01T00:00:03Z")
 	var text string
-	switch rng.IntN(12) {
+	switch rng.IntN(13) {
 	case 0:
 		text = fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: %s, finalizers: %s, ownerReferences: %s}}", name, ns, finalizers, owned("ReplicaSet", "Deployment"))
 	case 1:
@@ -330,17 +331,22 @@ func randomObject(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	case 5:
 		text = fmt.Sprintf("{apiVersion: v1, kind: ServiceAccount, metadata: {name: op, namespace: %s}}", ns)
 	case 6:
-		text = fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s, finalizers: %s}, spec: {finalizers: [kubernetes]}, status: {phase: %s}}", ns, finalizers, pick("Active", "Terminating"))
+		text = fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s, finalizers: %s}, spec: {finalizers: [kubernetes]}, status: {phase: %s, conditions: [{type: NamespaceDeletionContentFailure, status: %q, message: 'admission webhook \"w.x.io\" denied the request: no', lastTransitionTime: %s}]}}",
+			ns, finalizers, pick("Active", "Terminating"), pick("True", "False"), at)
 	case 7:
 		text = fmt.Sprintf("{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: %s, namespace: %s, labels: {kubernetes.io/service-name: %s}}, addressType: IPv4, endpoints: [{addresses: [192.0.2.1], conditions: {ready: %s}}]}", name, ns, pick("x", "v"), pick("true", "false"))
 	case 8:
-		text = fmt.Sprintf("{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: %s}, webhooks: [{name: w.x.io, clientConfig: {service: {namespace: %s, name: %s}}, sideEffects: None, admissionReviewVersions: [v1]}]}", name, ns, pick("x", "v"))
+		text = fmt.Sprintf("{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: %s, managedFields: [{time: %s}]}, webhooks: [{name: w.x.io, clientConfig: {service: {namespace: %s, name: %s}}, sideEffects: None, admissionReviewVersions: [v1], rules: [{operations: [\"*\"], apiGroups: [\"*\"], apiVersions: [\"*\"], resources: [\"*\"]}], matchConditions: [{name: c, expression: %q}]}]}",
+			name, at, ns, pick("x", "v"), pick("true", "object.metadata.name != 'x'", "oldObject.metadata.name != 'x'"))
 	case 9:
 		text = fmt.Sprintf("{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: x, namespace: %s, uid: ReplicaSet-%s-%s, finalizers: %s, ownerReferences: %s}}", ns, ns, pick("1", "2"), finalizers, owned("Deployment"))
 	case 10:
 		text = fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {name: %s, namespace: %s}, spec: {selector: {app: %s}}}", pick("x", "v"), ns, pick("x", "v"))
 	case 11:
 		text = fmt.Sprintf("{apiVersion: apps/v1, kind: %s, metadata: {name: %s, namespace: %s}, spec: {template: {metadata: {labels: {app: %s}}, spec: {containers: [{name: c, image: i}]}}}}", pick("Deployment", "DaemonSet"), name, ns, pick("x", "v"))
+	case 12:
+		text = fmt.Sprintf("{apiVersion: v1, kind: Event, metadata: {name: %s, namespace: %s}, involvedObject: {kind: ReplicaSet, namespace: %[2]s, name: x}, reason: FailedCreate, message: '%[3]s', lastTimestamp: %[4]s, source: {component: replicaset-controller}}",
+			name, ns, pick(`failed calling webhook "w.x.io": EOF`, `failed calling webhook "other.io": EOF`, "quota"), at)
 	}
 	return objects(t, text)[0]
 }

@@ -63,6 +63,7 @@ Exit codes: 0 it completes, 1 it hangs, may hang, or that is unknown, 2 error.`,
 	}
 	flags := c.Flags()
 	f.target.add(flags)
+	f.target.addDial(flags, false)
 	f.settings.addConfig(flags)
 	f.settings.addPolicies(flags)
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the object (default: that of the context)")
@@ -213,7 +214,7 @@ func (f *checking) find(ctx context.Context, names []check.Name, options cluster
 	p := newProgress(stderr)
 	options.Progress = p.show
 	defer p.clear()
-	return check.AllFromCluster(ctx, config, options, names, log)
+	return check.AllFromCluster(ctx, config, f.target.look(options), names, log)
 }
 
 // reporters write an answer, by the name of the output.

@@ -2,18 +2,38 @@ package main
 
 import (
 	"fmt"
+	"net"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/termguard/termguard/cluster"
 )
 
-// clusterFlags say which cluster is meant, as for kubectl.
-type clusterFlags struct{ kubeconfig, context string }
+// clusterFlags say which cluster is meant, as for kubectl, and how far to look.
+type clusterFlags struct {
+	kubeconfig, context string
+	dial                bool
+}
 
 func (f *clusterFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `FILE` (default: KUBECONFIG, ~/.kube/config, or the pod's own service account)")
 	flags.StringVar(&f.context, "context", "", "context of the kubeconfig")
+}
+
+// addDial lets the certificates behind webhooks be tried. Outside of a cluster the
+// addresses of Services may be those of something else.
+func (f *clusterFlags) addDial(flags *pflag.FlagSet, inside bool) {
+	flags.BoolVar(&f.dial, "dial-webhooks", inside, "shake hands with the Services of webhooks that fail closed, to see whether their certificates fit; only where ClusterIPs can be reached, as in a pod")
+}
+
+// look completes the options of facts.
+func (f *clusterFlags) look(options cluster.Options) cluster.Options {
+	if f.dial {
+		options.Dial = new(net.Dialer).DialContext
+	}
+	return options
 }
 
 func (f *clusterFlags) loader() clientcmd.ClientConfig {

@@ -39,7 +39,7 @@ func newSnapshot() *cobra.Command {
 			}
 			rest.Timeout = timeout
 			log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
-			world, err := cluster.Collect(c.Context(), rest, options, namespace, log)
+			world, err := cluster.Collect(c.Context(), rest, target.look(options), namespace, log)
 			if err != nil {
 				return err
 			}
@@ -47,6 +47,7 @@ func newSnapshot() *cobra.Command {
 		},
 	}
 	target.add(c.Flags())
+	target.addDial(c.Flags(), false)
 	settings.addConfig(c.Flags())
 	c.Flags().StringVarP(&namespace, "namespace", "n", "", "read only this namespace (default: all)")
 	c.Flags().DurationVar(&timeout, "request-timeout", 30*time.Second, "limit of one request to the cluster")

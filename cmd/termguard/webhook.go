@@ -65,6 +65,7 @@ func newWebhook() *cobra.Command {
 	}
 	flags := c.Flags()
 	s.target.add(flags)
+	s.target.addDial(flags, true)
 	s.settings.addConfig(flags)
 	s.settings.addPolicies(flags)
 	flags.StringVar(&s.listen, "listen", ":9443", "`HOST:PORT` for the API server")
@@ -146,7 +147,7 @@ func (s *serving) prepare(ctx context.Context) (*webhook.Handler, error) {
 	if s.cluster, err = s.target.config(); err != nil {
 		return nil, err
 	}
-	s.world = cluster.NewWorld(options)
+	s.world = cluster.NewWorld(s.target.look(options))
 	if s.live, err = cluster.NewLive(s.cluster, s.world, s.log); err != nil {
 		return nil, err
 	}

@@ -2,11 +2,15 @@
 # title: Webhook that refuses what a deletion needs
 # description: >-
 #   A webhook with failurePolicy Fail refuses whatever it matches while nothing
-#   answers behind it. A deletion is more than the request of the person who
+#   answers behind it, while what answers has a certificate that its caBundle does
+#   not vouch for, and where one of its matchConditions cannot be evaluated.
+#   A deletion is more than the request of the person who
 #   starts it: the namespace controller deletes each object of a namespace and
 #   then updates namespaces/finalize, the kubelet deletes a pod a second time,
 #   and whoever owns a finalizer removes it with an UPDATE. If the webhook sees
-#   one of these, the deletion starts and never finishes.
+#   one of these, the deletion starts and never finishes. Where the API server
+#   told others within the last half hour that it could not call the webhook, or
+#   that the webhook refuses deletions, the finding says "may".
 # related_resources:
 #   - ref: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#failure-policy
 #     description: The failure policy of a webhook.
@@ -20,35 +24,38 @@
 #   triggers: [delete]
 #   needs: [data.cluster.blocked]
 #   remedy: >-
-#     Bring the Service behind the webhook back, and what waits for it finishes
-#     by itself. If its software is gone for good, delete its configuration.
+#     Bring the Service behind the webhook back, or let caBundle and certificate
+#     fit, and what waits for it finishes by itself. If its software is gone for
+#     good, delete its configuration.
 #     Setting failurePolicy to Ignore helps too, at a price: until it is set back,
 #     everything that the webhook should check goes through unchecked.
 #   limits: >-
-#     A backend that is up and refuses or times out. Webhooks that are called by
+#     A backend that is up and refuses or times out shows only in what others
+#     were told. Whether its certificate fits is tried by the webhook, and by the
+#     command line with --dial-webhooks. Webhooks that are called by
 #     URL. Which objects carry the labels of an objectSelector, and
-#     matchConditions that read the object: the finding then says "may". A
+#     matchConditions that depend on the object: the finding then says "may". A
 #     finalizer that the delete itself adds (foregroundDeletion, orphan) counts
 #     where other objects of its kind in the namespace have finalizers already.
 package termguard.failing_webhook_blocks_delete
 
 import data.termguard.lib
 
-deny contains finding(key, requests, "never") if {
+deny contains finding(key, cause, requests, "never") if {
 	not lib.evicting
-	some key, requests in refused
+	some [key, cause], requests in refused
 	sure(requests)
 }
 
 # The API server evicts whatever a webhook says of the delete.
-warn contains finding(key, requests, "never") if {
+warn contains finding(key, cause, requests, "never") if {
 	lib.evicting
-	some key, requests in refused
+	some [key, cause], requests in refused
 	sure(requests)
 }
 
-warn contains finding(key, requests, "perhaps never") if {
-	some key, requests in refused
+warn contains finding(key, cause, requests, "perhaps never") if {
+	some [key, cause], requests in refused
 	not sure(requests)
 }
 
@@ -57,24 +64,25 @@ sure(requests) if {
 	request.certainty == "will"
 }
 
-# refused are the requests that the deletion needs, by webhook.
-refused[key] := requests if {
+# refused are the requests that the deletion needs, by webhook and cause.
+refused[[key, cause]] := requests if {
 	some key, blocked in data.cluster.blocked[lib.within]
-	requests := [request | some request in blocked; request in lib.needed]
+	some cause in {request.cause | some request in blocked}
+	requests := [request | some request in blocked; request.cause == cause; request in lib.needed]
 	count(requests) > 0
 }
 
-finding(key, requests, outcome) := {
-	"msg": sprintf("webhook %s fails closed and Service %s is down: %s %s goes through", [id, service, told[0], lib.more(told, outcome)]),
+finding(key, cause, requests, outcome) := {
+	"msg": sprintf("webhook %s fails closed and %s: %s %s goes through", [id, ails(hook, cause), told[0], lib.more(told, outcome)]),
 	"objects": [{"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": array.concat(
-		[sprintf("%s, failurePolicy Fail: %s", [key, hook.backend.reason])],
+		[sprintf("%s, failurePolicy Fail: %s", [key, requests[0].why])],
 		[sprintf("it sees %s (%d %s)", [lib.described(request), request.count, lib.plural(request.count, "object", "objects")]) |
 			some request in requests
 		],
 	),
 	"steps": [
-		lib.mend(sprintf("Bring back Service %s: what waits then finishes by itself", [service]), []),
+		lib.mend(mending(hook, cause), []),
 		lib.remove(
 			"If its software is gone for good, delete the webhook configuration",
 			lib.deletion([sprintf("%s/%s", [resource, hook.configuration])], ""),
@@ -90,7 +98,31 @@ finding(key, requests, outcome) := {
 } if {
 	hook := data.cluster.webhooks[key]
 	id := sprintf("%s/%s", [hook.configuration, hook.name])
-	service := sprintf("%s/%s", [hook.service.namespace, hook.service.name])
 	resource := sprintf("%swebhookconfigurations.admissionregistration.k8s.io", [hook.type])
 	told := sort([lib.described(request) | some request in requests])
 }
+
+service(hook) := sprintf("%s/%s", [hook.service.namespace, hook.service.name])
+
+ails(hook, "down") := sprintf("Service %s is down", [service(hook)])
+
+ails(hook, "untrusted") := sprintf("its caBundle does not fit Service %s", [service(hook)])
+
+ails(_, "condition") := "a matchCondition of it fails"
+
+ails(_, "failing") := "calls to it failed lately"
+
+ails(_, "refusing") := "it refused deletions lately"
+
+mending(hook, "down") := sprintf("Bring back Service %s: what waits then finishes by itself", [service(hook)])
+
+mending(hook, "untrusted") := sprintf(
+	"Let caBundle of webhook %s and the certificate of Service %s fit (with cert-manager: look at cainjector and the Certificate)",
+	[hook.name, service(hook)],
+)
+
+mending(hook, "condition") := sprintf("Correct the matchConditions of webhook %s: guard what may be absent with has()", [hook.name])
+
+mending(hook, "failing") := sprintf("See why the API server cannot call Service %s: the evidence has what it said", [service(hook)])
+
+mending(hook, "refusing") := sprintf("Do as webhook %s asks: the evidence has what it said", [hook.name])

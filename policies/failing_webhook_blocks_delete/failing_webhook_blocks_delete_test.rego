@@ -21,6 +21,8 @@ refuses(operation, resource, subresource, certainty) := {
 	"subresource": subresource,
 	"count": 2,
 	"certainty": certainty,
+	"cause": "down",
+	"why": "Service ops/guard does not exist",
 }
 
 blocked(namespace, requests) := {namespace: {"validating/guard/deny.x.io": requests}}
@@ -82,6 +84,47 @@ test_perhaps if {
 		with data.cluster.webhooks as webhooks
 		with data.cluster.blocked as blocked("demo", [refuses("DELETE", "configmaps", "", "may")])
 	got == {"deny": set(), "warn": {finding("DELETE configmaps perhaps never", ["DELETE configmaps"])}}
+}
+
+test_causes if {
+	told := {
+		"untrusted": "its caBundle does not fit Service ops/guard",
+		"condition": "a matchCondition of it fails",
+		"failing": "calls to it failed lately",
+		"refusing": "it refused deletions lately",
+	}
+	every cause, words in told {
+		request := object.union(refuses("DELETE", "configmaps", "", "will"), {"cause": cause})
+		got := policy.deny with input as delete_namespace
+			with data.cluster.webhooks as webhooks
+			with data.cluster.blocked as blocked("demo", [request])
+		{found.msg | some found in got} == {sprintf(
+			"webhook guard/deny.x.io fails closed and %s: DELETE configmaps never goes through",
+			[words],
+		)}
+		count({step | some found in got; some step in found.steps; step.kind == "mend"}) == 1
+	}
+}
+
+test_each_cause_apart if {
+	failing := object.union(refuses("DELETE", "secrets", "", "may"), {"cause": "condition"})
+	got := found with input as delete_namespace
+		with data.cluster.webhooks as webhooks
+		with data.cluster.blocked as blocked("demo", [refuses("DELETE", "configmaps", "", "will"), failing])
+	count(got.deny) == 1
+	count(got.warn) == 1
+}
+
+test_lately if {
+	ages := {"2026-11-21T07:31:00Z": 1, "2026-11-21T07:29:00Z": 0}
+	every last, findings in ages {
+		request := object.union(refuses("DELETE", "configmaps", "", "may"), {"cause": "failing", "last": last})
+		got := policy.warn with input as delete_namespace
+			with data.cluster.webhooks as webhooks
+			with data.cluster.blocked as blocked("demo", [request])
+			with data.cluster.now as "2026-11-21T08:00:00Z"
+		count(got) == findings
+	}
 }
 
 test_status_of_a_namespace_stops_nobody if {

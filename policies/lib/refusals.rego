@@ -23,12 +23,20 @@ within := namespace if resource != "namespaces"
 refusable contains request if {
 	some requests in data.cluster.blocked[within]
 	some request in requests
+	fresh(request)
 }
 
 refusable contains request if {
 	some requests in data.cluster.denied[within]
 	some request in requests
 }
+
+# fresh is what holds now, or was seen within the last half hour: a controller
+# that is refused tries again at least every 17 minutes (client-go, the default
+# rate limiter of work queues).
+fresh(request) if not request.last
+
+fresh(request) if since(request.last) <= 1800
 
 # needed are those of them that the deletion under review needs: of a namespace,
 # what its content needs. A refused update of namespaces/status does not stop the

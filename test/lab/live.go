@@ -231,6 +231,9 @@ func (l *Lab) serve(ctx context.Context, address string, pair tls.Certificate, h
 // CABundle is the authority of whatever Serve serves, in PEM.
 func (l *Lab) CABundle() []byte { return l.clients.pem() }
 
+// OtherCABundle is an authority that signs nothing of what Serve serves, in PEM.
+func (l *Lab) OtherCABundle() []byte { return l.front.pem() }
+
 // serviceNames are those that the API server expects in a backend's certificate.
 func serviceNames(namespace, service string) []string {
 	return []string{service + "." + namespace + ".svc"}

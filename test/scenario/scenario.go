@@ -104,11 +104,11 @@ type Live struct {
 	Controllers []Controller `json:"controllers,omitempty"`
 	// APIs serve an API group from a Service, while it has endpoints.
 	APIs []API `json:"apis,omitempty"`
-	// Webhooks allow everything, from a Service, while it has endpoints; "$CA"
-	// among the objects is their caBundle.
 	// SampleAPIs run k8s.io/sample-apiserver behind a Service.
 	SampleAPIs []SampleAPI `json:"sampleAPIs,omitempty"`
-	Webhooks   []Webhook   `json:"webhooks,omitempty"`
+	// Webhooks answer from a Service, while it has endpoints; "$CA" among the
+	// objects is their caBundle, "$OTHERCA" one that does not fit.
+	Webhooks []Webhook `json:"webhooks,omitempty"`
 	// Programs are real software: what other projects publish, by its own binary.
 	Programs []Program `json:"programs,omitempty"`
 }
@@ -131,9 +131,10 @@ type SampleAPI struct {
 	Starts  Stage    `json:"starts,omitempty"`
 }
 
-// Webhook is a webhook that allows everything.
+// Webhook is a webhook that allows everything, or denies it with a message.
 type Webhook struct {
 	Service string `json:"service"` // NAMESPACE/NAME
+	Denies  string `json:"denies,omitempty"`
 	Starts  Stage  `json:"starts,omitempty"`
 }
 
@@ -520,7 +521,10 @@ func (g *Guarded) run(ctx context.Context, live Live) (programs []*lab.Program, 
 func (g *Guarded) create(ctx context.Context, objects string) error {
 	var last error
 	err := g.Await(ctx, 2*time.Minute, "the objects to be accepted", func(ctx context.Context) (bool, error) {
-		last = g.Apply(ctx, strings.ReplaceAll(objects, "$CA", base64.StdEncoding.EncodeToString(g.CABundle())))
+		last = g.Apply(ctx, strings.NewReplacer(
+			"$CA", base64.StdEncoding.EncodeToString(g.CABundle()),
+			"$OTHERCA", base64.StdEncoding.EncodeToString(g.OtherCABundle()),
+		).Replace(objects))
 		return last == nil, nil
 	})
 	if err != nil {
@@ -603,7 +607,11 @@ func (g *Guarded) serve(ctx context.Context, live Live, stage Stage) error {
 			continue
 		}
 		namespace, service, _ := strings.Cut(hook.Service, "/")
-		if err := g.ServeEndpoints(ctx, namespace, service, lab.Allow()); err != nil {
+		handler := lab.Allow()
+		if hook.Denies != "" {
+			handler = lab.Deny(hook.Denies)
+		}
+		if err := g.ServeEndpoints(ctx, namespace, service, handler); err != nil {
 			return err
 		}
 	}

@@ -104,7 +104,7 @@ func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cl
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd := exec.CommandContext(ctx, binary, "snapshot", "--kubeconfig", g.Kubeconfig())
+	cmd := exec.CommandContext(ctx, binary, "snapshot", "--dial-webhooks", "--kubeconfig", g.Kubeconfig())
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

@@ -1,0 +1,62 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTroubles(t *testing.T) {
+	_, caBundle := authority(t, time.Now().AddDate(1, 0, 0), "guard.ops.svc")
+	event := func(reason, message, at string) string {
+		return fmt.Sprintf(`
+---
+{apiVersion: v1, kind: Event, metadata: {name: e, namespace: a}, involvedObject: {kind: ReplicaSet, namespace: a, name: x}, reason: %s, message: %q, lastTimestamp: %q, source: {component: replicaset-controller}}`, reason, message, at)
+	}
+	namespace := func(status, message string) string {
+		return fmt.Sprintf(`
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: before}, status: {phase: Terminating, conditions: [{type: NamespaceDeletionContentFailure, status: %q, message: %q, lastTransitionTime: "2026-11-21T07:00:00Z"}]}}`, status, message)
+	}
+	const failed = `Error creating: Internal error occurred: failed calling webhook "deny.x.io": failed to call webhook: Post "https://guard.ops.svc:8443/": EOF`
+	const denied = `Error deleting: admission webhook "deny.x.io" denied the request: keep it`
+	tests := map[string]struct {
+		reason, objects, want string
+	}{
+		"failed":          {"nothing tells that it works again", event("FailedCreate", failed, "2026-11-21T07:00:00Z"), "failing: failed to call webhook: Post \"https://guard.ops.svc:8443/\": EOF"},
+		"another webhook": {"its name is in the message", event("FailedCreate", strings.ReplaceAll(failed, "deny", "other"), "2026-11-21T07:00:00Z"), ""},
+		"another Service": {"two configurations may name their webhooks alike", event("FailedCreate", strings.ReplaceAll(failed, "guard.ops", "other.ops"), "2026-11-21T07:00:00Z"), ""},
+		"denied":          {"a deletion was refused", event("FailedDelete", denied, "2026-11-21T07:00:00Z"), "refusing: keep it"},
+		"creation denied": {"who may create what says nothing about deletions", event("FailedCreate", denied, "2026-11-21T07:00:00Z"), ""},
+		"namespace":       {"the namespace controller was refused", namespace("True", "1 remaining: "+denied), "refusing: keep it"},
+		"namespace again": {"it got through since", namespace("False", "1 remaining: "+denied), ""},
+		"mended":          {"the configuration was changed since", event("FailedCreate", failed, "2026-11-21T05:59:59Z"), ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(guarded(caBundle), "metadata: {name: guard}\nwebhooks", `metadata: {name: guard, managedFields: [{time: "2026-11-21T06:00:00Z"}]}`+"\nwebhooks", 1)
+			got := strings.Join(refusals(world(t, text+tc.objects), "demo"), "\n")
+			if got != tc.want {
+				t.Errorf("%s: got %q, want %q", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+// TestTroublesAreBounded floods the facts with events.
+func TestTroublesAreBounded(t *testing.T) {
+	var flood strings.Builder
+	for i := range 10 * maxTroubles {
+		fmt.Fprintf(&flood, `
+---
+{apiVersion: v1, kind: Event, metadata: {name: e%d, namespace: a}, reason: FailedCreate, message: 'failed calling webhook "w%[1]d.x.io": EOF', lastTimestamp: "2026-11-21T07:%02[2]d:%02[3]dZ", source: {component: x}}`, i, i/60%60, i%60)
+	}
+	w := world(t, flood.String())
+	if got := len(w.troubles); got != maxTroubles {
+		t.Errorf("%d are kept, want %d", got, maxTroubles)
+	}
+	if got := len(w.resources[eventsResource.String()].kept); got != maxTroubles {
+		t.Errorf("%d events are remembered, want %d", got, maxTroubles)
+	}
+}

@@ -1,0 +1,181 @@
+package cluster
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// authority is a certificate that signs itself, for names, and its PEM.
+func authority(t *testing.T, until time.Time, names ...string) (tls.Certificate, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "guard"}, DNSNames: names,
+		NotBefore: until.Add(-10 * 365 * 24 * time.Hour), NotAfter: until, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// guarded is a webhook that sees the deletes of ConfigMaps, and whose backend is
+// up.
+func guarded(caBundle string) string {
+	return `
+{apiVersion: v1, kind: Namespace, metadata: {name: demo}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: it, namespace: demo}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: guard, namespace: ops}, spec: {clusterIP: 10.96.0.50}}
+---
+{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: guard-1, namespace: ops, labels: {kubernetes.io/service-name: guard}}, endpoints: [{addresses: [10.0.0.1]}]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: guard}
+webhooks:
+- name: deny.x.io
+  clientConfig: {service: {namespace: ops, name: guard, port: 8443}, caBundle: ` + base64.StdEncoding.EncodeToString([]byte(caBundle)) + `}
+  rules: [{operations: [DELETE], apiGroups: [""], apiVersions: ["*"], resources: [configmaps]}]
+`
+}
+
+// refusals are the causes for which requests in a namespace are refused.
+func refusals(w *World, namespace string) (causes []string) {
+	w.View(func(doc map[string]any) {
+		hooks, _ := lookup(doc, "blocked", namespace).(map[string]any)
+		for _, requests := range hooks {
+			for _, r := range requests.([]any) {
+				r := r.(map[string]any)
+				causes = append(causes, fmt.Sprintf("%s: %s", r["cause"], r["why"]))
+			}
+		}
+	})
+	return causes
+}
+
+// serve shakes hands with one client, whose error is the one that counts.
+func serve(t *testing.T, certificate tls.Certificate) (address string) {
+	t.Helper()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		if conn, err := listener.Accept(); err == nil {
+			defer conn.Close()
+			_ = conn.(*tls.Conn).Handshake()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func TestTryCertificates(t *testing.T) {
+	soon := time.Now().Add(time.Hour)
+	right, rightPEM := authority(t, soon, "guard.ops.svc")
+	other, otherPEM := authority(t, soon, "other.ops.svc")
+	_, expiredPEM := authority(t, time.Now().Add(-time.Hour), "guard.ops.svc")
+	tests := map[string]struct {
+		reason   string
+		serves   *tls.Certificate
+		caBundle string
+		want     string // what the reason begins with, "" for none
+	}{
+		"fits":          {"the authority vouches for the name that the API server asks for", &right, rightPEM, ""},
+		"another":       {"an authority that did not sign it", &right, otherPEM, "untrusted: what answers at Service ops/guard has a certificate that caBundle does not vouch for: x509: certificate signed by unknown authority"},
+		"another name":  {"signed, but for another Service", &other, otherPEM, "untrusted: what answers at Service ops/guard has a certificate that caBundle does not vouch for: x509: certificate is valid for other.ops.svc"},
+		"either":        {"one of two authorities is enough", &right, otherPEM + rightPEM, ""},
+		"system":        {"without caBundle the system's authorities count, which do not sign for Services", &right, "", "untrusted: "},
+		"refused":       {"what does not answer is no proof: the API server may be closer", nil, rightPEM, ""},
+		"expired":       {"no handshake is needed to tell", nil, expiredPEM, "untrusted: what caBundle trusts expired on "},
+		"one expired":   {"the other is still good", &right, expiredPEM + rightPEM, ""},
+		"nothing in it": {"a placeholder that nobody replaced", nil, "\n", "untrusted: caBundle holds no certificate"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			dial := func(_ context.Context, _, address string) (net.Conn, error) {
+				if address != "10.96.0.50:8443" {
+					t.Errorf("dialled %s", address)
+				}
+				if tc.serves == nil {
+					return nil, errors.New("connection refused")
+				}
+				return net.Dial("tcp", serve(t, *tc.serves))
+			}
+			w, err := FromObjects(Options{Dial: dial}, objects(t, guarded(tc.caBundle)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.tryCertificates(t.Context(), dial)
+			w.Settle()
+			got := strings.Join(refusals(w, "demo"), "\n")
+			if tc.want == "" && got != "" || !strings.HasPrefix(got, tc.want) {
+				t.Errorf("%s: got %q, want %q", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestTryCertificatesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		right, rightPEM := authority(t, time.Now().Add(24*time.Hour), "guard.ops.svc")
+		dialled, up := 0, false
+		dial := func(context.Context, string, string) (net.Conn, error) {
+			dialled++
+			if !up {
+				return nil, errors.New("connection refused")
+			}
+			client, server := net.Pipe()
+			go func() {
+				defer server.Close()
+				_ = tls.Server(server, &tls.Config{Certificates: []tls.Certificate{right}}).Handshake()
+			}()
+			return client, nil
+		}
+		w, err := FromObjects(Options{}, objects(t, guarded(rightPEM)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := []struct {
+			reason string
+			after  time.Duration
+			up     bool
+			want   int
+		}{
+			{"at first sight", 0, false, 1},
+			{"what did not answer is left alone for a while", distrustInterval - time.Second, false, 1},
+			{"and tried again", time.Second, true, 2},
+			{"what fits is left alone for longer", distrustInterval, true, 2},
+			{"but certificates are replaced", trustInterval, true, 3},
+		}
+		for _, step := range steps {
+			time.Sleep(step.after)
+			up = step.up
+			w.tryCertificates(t.Context(), dial)
+			if dialled != step.want {
+				t.Errorf("%s: dialled %d times, want %d", step.reason, dialled, step.want)
+			}
+		}
+	})
+}
