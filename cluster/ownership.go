@@ -179,11 +179,13 @@ func (w *World) judgement(key verdictKey, e evidence) judgement {
 		j.owner, j.workloads = cmp.Or(j.owner, seen.owner), w.workloadsUnder(seen.account)
 		return j.is(Alive, true, "%s", seen.alive)
 	}
-	return w.weigh(seen, j, w.surmise(key, e, entry, catalogued, j))
+	return w.weigh(seen, j, w.surmise(key, e, entry, catalogued, seen.gone != "", j))
 }
 
-// surmise tells who removes a finalizer that nobody was seen to remove.
-func (w *World) surmise(key verdictKey, e evidence, entry catalog.Entry, catalogued bool, j judgement) judgement {
+// surmise tells who removes a finalizer that nobody who is still there was seen
+// to remove. Where its owner usually runs outside the cluster, that it was seen
+// in this one, wasHere, tells that here it did not.
+func (w *World) surmise(key verdictKey, e evidence, entry catalog.Entry, catalogued, wasHere bool, j judgement) judgement {
 	found := w.matching(entry)
 	for _, wl := range found {
 		if wl.ready > 0 {
@@ -284,7 +286,7 @@ func (w *World) surmise(key verdictKey, e evidence, entry catalog.Entry, catalog
 		return j.is(Absent, false, "the catalog does not know it, and no controller that may update %s runs", key.resource)
 	case entry.Component == "cloud-controller-manager" && len(w.clouds) == 0:
 		return j.is(Absent, true, "no cloud controller runs in the cluster, and no node has a provider ID: there is no cloud provider")
-	case entry.Component != "in-cluster":
+	case entry.Component != "in-cluster" && !wasHere:
 		return j.is(Unknown, false, "it usually runs outside the cluster, which the cluster does not show")
 	case len(entry.Workloads) == 0:
 		return j.is(Absent, false, "no controller that may update %s runs", key.resource)

@@ -26,6 +26,14 @@ var software = map[string]module{
 		programs: []program{{"metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server"}},
 		files:    []published{{"sigs.k8s.io/metrics-server", []string{"manifests/base/*.yaml"}}},
 	},
+	"snapshot-controller": {
+		version:  "v8.7.0",
+		programs: []program{{"snapshot-controller", "github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller"}},
+		files: []published{
+			{"github.com/kubernetes-csi/external-snapshotter/v8", []string{"deploy/kubernetes/snapshot-controller/*.yaml"}},
+			{"github.com/kubernetes-csi/external-snapshotter/client/v8", []string{"config/crd/*.yaml"}},
+		},
+	},
 }
 
 // publishedFlags are those that published programs are built with.
