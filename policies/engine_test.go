@@ -273,6 +273,7 @@ func TestUnseen(t *testing.T) {
 		obj{"resource": "storageclasses.storage.k8s.io", "namespaced": false, "reason": "error"},
 		obj{"resource": "deployments.apps", "namespaced": true, "reason": "elsewhere"},
 		obj{"resource": "mutatingwebhookconfigurations.admissionregistration.k8s.io", "namespaced": false, "reason": "forbidden"},
+		obj{"resource": "validatingadmissionpolicies.admissionregistration.k8s.io", "namespaced": false, "reason": "error"},
 	}}
 	request := func(group, resource string, finalizers ...any) obj {
 		return obj{"request": obj{"resource": obj{"group": group, "resource": resource}, "oldObject": obj{"metadata": obj{"finalizers": finalizers}}}}
@@ -282,12 +283,12 @@ func TestUnseen(t *testing.T) {
 		input  obj
 		want   []string
 	}{
-		"Namespace":       {"what may be in it, and what blocks all", request("", "namespaces"), []string{"apiservices.apiregistration.k8s.io: syncing", "kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "nodes: syncing"}},
+		"Namespace":       {"what may be in it, and what blocks all", request("", "namespaces"), []string{"apiservices.apiregistration.k8s.io: syncing", "kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "nodes: syncing", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
 		"OwnKind":         {"the kind itself", request("kiali.io", "kialis"), []string{"kialis.kiali.io: forbidden"}},
 		"SeenHere":        {"what is seen in the namespace of the object is seen", request("apps", "deployments"), nil},
 		"OtherKind":       {"nothing about it is hidden", request("", "configmaps"), nil},
 		"Pod":             {"a pod needs its node", request("", "pods"), []string{"nodes: syncing"}},
-		"WithFinalizers":  {"who removes them is told by workloads and RBAC, who refuses that by webhooks", request("", "configmaps", "x/y"), []string{"clusterroles.rbac.authorization.k8s.io: error", "deployments.apps: elsewhere", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden"}},
+		"WithFinalizers":  {"who removes them is told by workloads and RBAC, who refuses that by webhooks", request("", "configmaps", "x/y"), []string{"clusterroles.rbac.authorization.k8s.io: error", "deployments.apps: elsewhere", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
 		"WithoutResource": {"bad input", obj{}, nil},
 	}
 	for name, tc := range cases {

@@ -18,6 +18,8 @@ var ownerResources = []string{
 var refusers = []string{
 	"validatingwebhookconfigurations.admissionregistration.k8s.io",
 	"mutatingwebhookconfigurations.admissionregistration.k8s.io",
+	"validatingadmissionpolicies.admissionregistration.k8s.io",
+	"validatingadmissionpolicybindings.admissionregistration.k8s.io",
 }
 
 // unseen are the hidden resources that the answer to a request depends on: for

@@ -158,12 +158,12 @@ func Parse(data []byte) (*Catalog, error) {
 	for i := range c.entries {
 		e := &c.entries[i]
 		if err := e.check(); err != nil {
-			return nil, fmt.Errorf("catalog entry %d (%s): %w", i+1, e.key(), err)
+			return nil, fmt.Errorf("catalog entry %d (%s): %w", i+1, e.Key(), err)
 		}
 		for _, resource := range e.On {
-			id := [2]string{e.key(), resource}
+			id := [2]string{e.Key(), resource}
 			if first, twice := seen[id]; twice {
-				return nil, fmt.Errorf("catalog entry %d (%s): entry %d says it of %s already", i+1, e.key(), first, resource)
+				return nil, fmt.Errorf("catalog entry %d (%s): entry %d says it of %s already", i+1, e.Key(), first, resource)
 			}
 			seen[id] = i + 1
 		}
@@ -184,14 +184,14 @@ func culprit(data []byte, err error) error {
 		}
 		var e Entry
 		if err := yaml.UnmarshalStrict(text, &e); err != nil {
-			return fmt.Errorf("catalog entry %d (%s): %w", i+1, e.key(), err)
+			return fmt.Errorf("catalog entry %d (%s): %w", i+1, e.Key(), err)
 		}
 	}
 	return fmt.Errorf("parse catalog: %w", err)
 }
 
-// key names an entry by what it matches.
-func (e *Entry) key() string {
+// Key names an entry by what it matches.
+func (e *Entry) Key() string {
 	switch {
 	case e.Finalizer != "":
 		return e.Finalizer
@@ -359,14 +359,14 @@ func (e *Entry) qualified() bool {
 	return dot >= 0 && !slices.Contains([]string{"", "cleanup", "finalizer", "finalizers"}, domain[dot+1:])
 }
 
-// owns tells whether a resource is of the API group that the owner needs, or of
-// one below it.
 // Foreign tells whether the finalizer belongs to software that has other kinds of
 // its own, and is not known to put it on this resource.
 func (e *Entry) Foreign(resource string) bool {
 	return len(e.On) > 0 && e.CRDGroup != "" && !slices.Contains(e.On, resource) && !slices.Contains(e.On, "*") && !e.owns(resource)
 }
 
+// owns tells whether a resource is of the API group that the owner needs, or of
+// one below it.
 func (e *Entry) owns(resource string) bool {
 	_, group, _ := strings.Cut(resource, ".")
 	return e.CRDGroup != "" && (group == e.CRDGroup || strings.HasSuffix(group, "."+e.CRDGroup))

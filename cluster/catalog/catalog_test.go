@@ -54,24 +54,24 @@ func TestShipped(t *testing.T) {
 		case e.Regex != "":
 			matches = samples[e.Regex]
 			if len(matches) == 0 {
-				t.Errorf("%s: add a finalizer that it matches to samples", e.key())
+				t.Errorf("%s: add a finalizer that it matches to samples", e.Key())
 			}
 		}
 		for _, finalizer := range matches {
 			for _, res := range e.On {
 				got, found := c.Lookup(finalizer, res)
-				if !found || got.key() != e.key() || !slices.Equal(got.On, e.On) {
-					t.Errorf("%s on %s is shadowed: %q finds %s on %v", e.key(), res, finalizer, got.key(), got.On)
+				if !found || got.Key() != e.Key() || !slices.Equal(got.On, e.On) {
+					t.Errorf("%s on %s is shadowed: %q finds %s on %v", e.Key(), res, finalizer, got.Key(), got.On)
 				}
 			}
 		}
 		for _, w := range e.Workloads {
 			if why := shared[w.Image]; why != "" {
-				t.Errorf("%s: image %s stands for a controller that is gone: %s", e.key(), w.Image, why)
+				t.Errorf("%s: image %s stands for a controller that is gone: %s", e.Key(), w.Image, why)
 			}
 		}
 		if !strings.HasPrefix(e.Source, "github.com/") || !strings.Contains(e.Source, ":") {
-			t.Errorf("%s: source %q is no file of a repository", e.key(), e.Source)
+			t.Errorf("%s: source %q is no file of a repository", e.Key(), e.Source)
 		}
 	}
 }

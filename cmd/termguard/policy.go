@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/internal/nearest"
 	"github.com/termguard/termguard/policies"
 )
@@ -21,7 +23,7 @@ func newPolicy() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  needsCommand,
 	}
-	c.AddCommand(newPolicyList(), newPolicyExplain(), newPolicyCheck())
+	c.AddCommand(newPolicyList(), newPolicyExplain(), newPolicyCatalog(), newPolicyCheck())
 	return c
 }
 
@@ -89,6 +91,73 @@ func newPolicyExplain() *cobra.Command {
 	}
 	settings.addPolicies(c.Flags())
 	return c
+}
+
+func newPolicyCatalog() *cobra.Command {
+	var settings settingsFlags
+	var output string
+	c := &cobra.Command{
+		Use:   "catalog [TEXT]",
+		Short: "List the finalizers that are known, and who removes them",
+		Long: "List the finalizers that are known, and who removes them: those in the binary and those of the configuration.\n" +
+			"With TEXT only those whose finalizer, resources or owner hold it. The catalog explains and hints: it never\n" +
+			"outweighs what the cluster itself shows.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			set, err := settings.load()
+			if err != nil {
+				return err
+			}
+			config, err := settings.read(set)
+			if err != nil {
+				return err
+			}
+			options, err := config.FactsOptions()
+			if err != nil {
+				return err
+			}
+			known := options.Catalog
+			if known == nil {
+				known = catalog.Default()
+			}
+			entries := known.Entries()
+			if len(args) == 1 {
+				text := strings.ToLower(args[0])
+				entries = slices.DeleteFunc(entries, func(e catalog.Entry) bool {
+					return !strings.Contains(strings.ToLower(e.Key()+" "+strings.Join(e.On, " ")+" "+e.Owner), text)
+				})
+				if len(entries) == 0 {
+					return fmt.Errorf("the catalog has nothing with %q in finalizer, resources or owner; add it under catalog in the configuration", args[0])
+				}
+			}
+			return writeCatalog(c.OutOrStdout(), entries, output)
+		},
+	}
+	settings.addConfig(c.Flags())
+	c.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return c
+}
+
+func writeCatalog(out io.Writer, entries []catalog.Entry, output string) error {
+	switch output {
+	case "json":
+		encoder := json.NewEncoder(out)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(entries)
+	case "text":
+		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "FINALIZER\tON\tREMOVED BY\tRUNS AS")
+		for _, e := range entries {
+			var runs []string
+			for _, w := range e.Workloads {
+				runs = append(runs, strings.TrimSpace(w.Kind+" "+cmp.Or(w.Name, "with image "+w.Image)))
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", e.Key(), strings.Join(e.On, ","), e.Owner, cmp.Or(strings.Join(runs, ", "), e.Component))
+		}
+		return table.Flush()
+	}
+	return fmt.Errorf("unknown output %q: use text or json", output)
 }
 
 // explain writes what the METADATA of a policy says.

@@ -1,0 +1,51 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMatchConditions(t *testing.T) {
+	_, caBundle := authority(t, time.Now().AddDate(1, 0, 0), "guard.ops.svc")
+	const fails = "condition will"
+	tests := map[string]struct {
+		reason, expression string
+		up, down           string // cause and certainty of what is refused, with a backend that is
+	}{
+		"true":               {"it is called for all", "true", "", "down will"},
+		"false":              {"it is called for none", "false", "", ""},
+		"the caller":         {"the namespace controller is spared", "!request.userInfo.username.startsWith('system:')", "", ""},
+		"the caller, met":    {"it is the namespace controller that calls", "'system:serviceaccounts' in request.userInfo.groups", "", "down will"},
+		"the operation":      {"the object does not matter for a DELETE", "request.operation == 'DELETE' || object.spec.x", "", "down will"},
+		"no object":          {"a request to delete has none", "object == null", "", "down will"},
+		"reads no object":    {"and so this cannot be evaluated: the API server refuses, whoever is behind it", "object.metadata.name != 'x'", fails, fails},
+		"reads the object":   {"which it is made for is not known", "oldObject.metadata.name != 'x'", "", "down may"},
+		"reads it in part":   {"whatever the object, the caller is spared", "oldObject.metadata.name != 'x' && !request.userInfo.username.startsWith('system:')", "", ""},
+		"asks for rights":    {"the authorizer is not at hand", "authorizer.group('').resource('pods').check('get').allowed()", "", "down may"},
+		"does not compile":   {"what the API server accepted once, and no longer understands", "nonsense(", fails, fails},
+		"fails in any case":  {"whatever the object", "int(request.namespace) > 0", fails, fails},
+		"fails, or is false": {"one condition that is false spares the request", "int(request.namespace) > 0\"}, {name: d, expression: \"false", "", ""},
+	}
+	for name, tc := range tests {
+		for backend, want := range map[string]string{"up": tc.up, "down": tc.down} {
+			t.Run(name+", "+backend, func(t *testing.T) {
+				text := strings.TrimRight(guarded(caBundle), "\n") + fmt.Sprintf("\n  matchConditions: [{name: c, expression: %q}]\n", tc.expression)
+				text = strings.ReplaceAll(text, `\"`, `"`)
+				if backend == "down" {
+					text = strings.Replace(text, "kubernetes.io/service-name: guard", "kubernetes.io/service-name: other", 1)
+				}
+				var got string
+				requests, _ := at(world(t, text), "blocked", "demo", "validating/guard/deny.x.io").([]any)
+				for _, r := range requests {
+					r := r.(map[string]any)
+					got = fmt.Sprint(r["cause"], " ", r["certainty"])
+				}
+				if got != want {
+					t.Errorf("%s: got %q, want %q", tc.reason, got, want)
+				}
+			})
+		}
+	}
+}
