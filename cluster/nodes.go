@@ -123,6 +123,44 @@ func (w *World) settleLeaving() {
 	clear(w.leavingDirty)
 }
 
+// occupy counts a pod, by the groups that it is found by, on the node that it needs
+// to go.
+func (w *World) occupy(paths [][]string, change int) {
+	for _, path := range paths {
+		if path[0] != "podsByNode" {
+			continue
+		}
+		node := path[2]
+		if w.placed[node] += change; w.placed[node] == 0 {
+			delete(w.placed, node)
+		}
+		w.placedDirty[node] = true
+	}
+}
+
+// settleGone writes the nodes that pods need to go and that do not exist: pod
+// garbage collection takes what is on them. Where no node is seen, nothing tells.
+func (w *World) settleGone() {
+	if len(w.placedDirty) == 0 {
+		return
+	}
+	nodes := child(w.doc, "nodes")
+	dirty := maps.Keys(w.placedDirty)
+	if seen := len(nodes) > 0; seen != w.nodesSeen {
+		w.nodesSeen = seen
+		dirty = maps.Keys(w.placed)
+		clear(child(w.doc, "gone"))
+	}
+	for node := range dirty {
+		if _, there := nodes[node]; w.nodesSeen && !there && w.placed[node] > 0 {
+			child(w.doc, "gone")[node] = map[string]any{}
+		} else {
+			prune(w.doc, "gone", node)
+		}
+	}
+	clear(w.placedDirty)
+}
+
 // nodeBugs are the known bugs of the kubelet and the runtime of a node, by id.
 func nodeBugs(node *corev1.Node) map[string]any {
 	info := node.Status.NodeInfo

@@ -76,6 +76,7 @@ func (w *World) Settle() {
 	w.refreshOwnPods()
 	w.refreshBlocked()
 	w.settleLeaving()
+	w.settleGone()
 	if w.grantsDirty {
 		w.grantsDirty = false
 		w.ownersDirty = true

@@ -129,6 +129,7 @@ func (w *World) forget(res Resource, key types.NamespacedName) {
 		prune(w.doc, "nodes", key.Name)
 		prune(w.doc, "notReady", key.Name)
 		prune(w.doc, "buggy", key.Name)
+		w.placedDirty[key.Name] = true
 		w.restrand(key.Name)
 		delete(w.clouds, key.Name)
 		w.ownersDirty = true
@@ -233,6 +234,7 @@ func (w *World) keepPod(pod *corev1.Pod) {
 		w.index(pod.Name, path...)
 		w.podPaths[key] = append(w.podPaths[key], path)
 	}
+	w.occupy(w.podPaths[key], 1)
 	w.runPod(key, pod)
 	w.strand(key, pod.Spec.NodeName)
 	w.leave(pod)
@@ -276,6 +278,7 @@ func (w *World) forgetPod(key types.NamespacedName) {
 	w.stopPod(key)
 	w.stay(key)
 	w.unmount(key)
+	w.occupy(w.podPaths[key], -1)
 	for _, path := range w.podPaths[key] {
 		if w.unindex(key.Name, path...); path[0] == "owners" {
 			w.chain(types.UID(path[1]))
@@ -318,6 +321,7 @@ func (w *World) keepNode(node *corev1.Node) {
 		prune(w.doc, "buggy", node.Name)
 	}
 	child(w.doc, "nodes")[node.Name] = facts
+	w.placedDirty[node.Name] = true
 	_, wasNotReady := child(w.doc, "notReady")[node.Name]
 	if ready.Status == corev1.ConditionTrue {
 		prune(w.doc, "notReady", node.Name)

@@ -94,6 +94,9 @@ type World struct {
 	left            map[types.NamespacedName]leaving    // pods that their kubelet has to finish with
 	leaving         map[leavingGroup]map[types.NamespacedName]leaving
 	leavingDirty    map[leavingGroup]bool // since the last Settle
+	placed          map[string]int        // pods that need their node to go, by node
+	placedDirty     map[string]bool       // since the last Settle
+	nodesSeen       bool                  // at the last Settle
 	symptoms        symptoms
 	troubles        troubles           // with webhooks, as others were told
 	trials          map[endpoint]trial // handshakes with their backends
@@ -141,6 +144,8 @@ func NewWorld(options Options) *World {
 		left:            map[types.NamespacedName]leaving{},
 		leaving:         map[leavingGroup]map[types.NamespacedName]leaving{},
 		leavingDirty:    map[leavingGroup]bool{},
+		placed:          map[string]int{},
+		placedDirty:     map[string]bool{},
 		symptoms:        newSymptoms(),
 		troubles:        troubles{},
 		trials:          map[endpoint]trial{},
@@ -149,7 +154,7 @@ func NewWorld(options Options) *World {
 	for _, key := range []string{
 		"apiservices", "webhooks", "admissionpolicies", "crds", "namespaces", "finalized", "finalizers", "counts",
 		"pods", "podsByNode", "podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage", "owners", "spread", "version", "blocked", "selfBlocked", "denied", "removers",
-		"leaving", "symptoms", "hazards", "csinodes", "driverless", "buggy", "registrars",
+		"leaving", "symptoms", "hazards", "csinodes", "driverless", "buggy", "registrars", "gone",
 	} {
 		w.doc[key] = map[string]any{}
 	}

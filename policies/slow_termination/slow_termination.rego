@@ -5,9 +5,10 @@
 #   with the preStop hook, which is part of the grace period; then TERM is sent,
 #   and KILL at the end. A container whose hook, or whose wait for its turn, has
 #   used up the grace period still gets 2 seconds. A namespace waits for the slowest
-#   of its pods before it deletes anything else. This is slow and no hang: it is
-#   told where it takes longer than data.params["slow-termination"].seconds,
-#   60 by default.
+#   of its pods before it deletes anything else. What is on a node that does not
+#   exist any more, or is tainted out-of-service, pod garbage collection removes, at
+#   its own pace. All this is slow and no hang: it is told where it takes longer than
+#   data.params["slow-termination"].seconds, 60 by default.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination
 #     description: How a pod is stopped.
@@ -15,6 +16,8 @@
 #     description: The arithmetic (killContainer, minimumGracePeriodInSeconds).
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/registry/core/pod/strategy.go
 #     description: What the API server makes of a grace period (CheckGracefulDelete).
+#   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/podgc/gc_controller.go
+#     description: Pod garbage collection, its period and its quarantine.
 # custom:
 #   id: slow-termination
 #   severity: info
@@ -31,7 +34,8 @@
 #     The estimate is an upper bound. Whether the program ends on TERM, and so
 #     much sooner, is in its image: a PID 1 that ignores TERM cannot be told from
 #     one that does not, and a shell in the manifest is only a hint. Of an
-#     eviction, hooks and sidecars are not counted.
+#     eviction, hooks and sidecars are not counted. Since when a node does not exist
+#     is not known: what it held may go at once.
 package termguard.slow_termination
 
 import data.termguard.lib
@@ -43,6 +47,7 @@ warn contains {
 	"estimate_seconds": min([stops, longest]) + removal,
 } if {
 	stops > threshold
+	count(collected) == 0
 }
 
 warn contains {
@@ -55,7 +60,45 @@ warn contains {
 	"estimate_seconds": (slowest.seconds + removal) + passes,
 } if {
 	slowest.seconds > threshold
+	some node, _ in data.cluster.podsByNode[lib.name]
+	not collected[node]
 }
+
+warn contains {
+	"msg": sprintf(
+		"%s on node %s, which %s: pod garbage collection removes %s within %d s",
+		[lib.who(group.pods), node, group.state, object_pronoun(group.pods.count), group.seconds],
+	),
+	"objects": lib.named(group.pods),
+	"evidence": [],
+	"estimate_seconds": (group.seconds + removal) + again(group.seconds),
+} if {
+	some node, group in collected
+	group.seconds > threshold
+}
+
+# collected are the pods that need no kubelet to go, by node: pod garbage
+# collection looks every 20 s, and keeps a node that it misses in quarantine for 40 s
+# (pkg/controller/podgc/gc_controller.go, gcCheckPeriod and quarantineTime).
+collected[node] := {"pods": pods, "seconds": (20 + 40) + 20, "state": "does not exist any more"} if {
+	some node, pods in lib.waiting(data.cluster.gone)
+}
+
+collected[node] := {"pods": pods, "seconds": 20, "state": "is out of service"} if {
+	some node, pods in lib.waiting(data.cluster.notReady)
+	data.cluster.notReady[node].outOfService
+}
+
+# again is what the namespace controller adds, in seconds: from when their grace
+# period is over until the pods are gone it fails, and looks again after twice as long
+# each time, a minute at most (pkg/controller/namespace/namespace_controller.go).
+again(_) := 0 if not lib.deletes_namespace
+
+again(seconds) := max([min([seconds, 60]), floor(slowest.seconds / 2)]) + passes if lib.deletes_namespace
+
+object_pronoun(1) := "it"
+
+object_pronoun(n) := "them" if n != 1
 
 default threshold := 60
 

@@ -175,6 +175,7 @@ test_namespace_waits_for_its_slowest_pods if {
 		"7": {"count": 1, "names": ["api-0"]},
 	}
 	got := policy.warn with input as delete_namespace with data.cluster.podsByGrace as {"demo": groups}
+		with data.cluster.podsByNode as {"demo": {"n1": {}}}
 	got == {{
 		"msg": "2 pods may take up to 3600 s to stop, and the rest of the namespace waits for that",
 		"objects": [
@@ -191,6 +192,58 @@ test_namespace_of_fast_pods if {
 		got := policy.warn with input as delete_namespace with data.cluster.podsByGrace as {"demo": groups}
 		got == set()
 	}
+}
+
+# Pod garbage collection.
+
+collected(subject, why, seconds, estimate) := {
+	"msg": sprintf("%s, which %s: pod garbage collection removes %s within %d s", [subject[0], why, subject[1], seconds]),
+	"objects": [{"resource": "pods", "namespace": "demo", "name": name} | some name in subject[2]],
+	"evidence": [],
+	"estimate_seconds": estimate,
+}
+
+out_of_service := {"n1": {"outOfService": true}}
+
+test_pod_without_its_node if {
+	subject := ["this pod is on node n1", "it", ["web-0"]]
+	every request in [delete_pod({}, {}), evict({})] {
+		got := policy.warn with input as request with data.cluster as {"gone": {"n1": {}}, "pods": pods({})}
+		got == {collected(subject, "does not exist any more", 80, 81)}
+		told := policy.warn with input as request with data.cluster as {"notReady": out_of_service, "pods": pods({})}
+			with data.params as {"slow-termination": {"seconds": 0}}
+		told == {collected(subject, "is out of service", 20, 21)}
+	}
+}
+
+test_pod_with_its_node if {
+	every cluster in [
+		{"gone": {"n2": {}}}, {"notReady": out_of_service}, # quick enough
+		{"notReady": {"n1": {"outOfService": false}}},
+	] {
+		got := policy.warn with input as delete_pod({}, {}) with data.cluster as cluster
+		got == set()
+	}
+}
+
+test_namespace_on_a_node_that_is_gone if {
+	every grace, estimate in {"30": (81 + 60) + 10, "600": (81 + 300) + 10} {
+		got := policy.warn with input as delete_namespace with data.cluster as {
+			"gone": {"n1": {}},
+			"podsByNode": {"demo": {"n1": {"count": 2, "names": ["a", "b"]}}},
+			"podsByGrace": {"demo": {grace: {"count": 2, "names": ["a", "b"]}}},
+		}
+		got == {collected(["2 pods are on node n1", "them", ["a", "b"]], "does not exist any more", 80, estimate)}
+	}
+}
+
+test_namespace_with_another_node if {
+	got := policy.warn with input as delete_namespace with data.cluster as {
+		"gone": {"n1": {}},
+		"podsByNode": {"demo": {"n1": {"count": 1, "names": ["a"]}, "n2": {"count": 1, "names": ["b"]}}},
+		"podsByGrace": {"demo": {"90": {"count": 2, "names": ["a", "b"]}}},
+	}
+	{f.estimate_seconds | some f in got} == {101, (81 + 60) + 10}
 }
 
 # Odd input.
