@@ -22,6 +22,9 @@ func Matrix(out io.Writer, outcomes []Outcome) {
 		if o.Real == Completes {
 			took = o.Took.Round(100 * time.Millisecond).String()
 		}
+		if o.Estimate != nil && remark == "" {
+			remark = fmt.Sprintf("check said: within %d s", *o.Estimate)
+		}
 		if o.Err != nil {
 			remark = "could not be played"
 		} else {

@@ -61,6 +61,9 @@ type Scenario struct {
 	Reality string `json:"reality"`
 	// Remains is what kubectl get must still find while the deletion hangs.
 	Remains string `json:"remains,omitempty"`
+	// Estimated says that check must tell how long the deletion takes at most, and
+	// that it takes no longer than 2 s or 20 % beyond that.
+	Estimated bool `json:"estimated,omitempty"`
 	// Within bounds how long a deletion that completes may take. Defaults to 60 s.
 	Within Duration `json:"within,omitempty"`
 	// Plan is what becomes of the plan for a deletion that hangs: Runs, Force,
@@ -265,6 +268,7 @@ type Outcome struct {
 	Predicted string
 	Real      string
 	Took      time.Duration // until it completed
+	Estimate  *int          // seconds, where the scenario is estimated
 	Warnings  []string
 	Wrong     []string // what is not as it should be
 	Err       error    // the scenario could not be played
@@ -316,6 +320,13 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	if err := g.start(ctx, s.Live, Asked); err != nil {
 		return fail(err)
 	}
+	if s.Estimated {
+		report, err := g.Check(ctx, s.target()...)
+		if err != nil {
+			return fail(err)
+		}
+		o.Estimate = report.EstimateSeconds
+	}
 	began := time.Now()
 	if err := g.ask(ctx, &o, false); err != nil {
 		return fail(err)
@@ -344,6 +355,7 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 		o.Real = Hangs
 	}
 	o.judge()
+	o.Wrong = append(o.Wrong, o.late()...)
 	if o.Real == Hangs && s.Remains != "" {
 		r, err := g.Kubectl(ctx, append([]string{"get", "-o", "name"}, strings.Fields(s.Remains)...)...)
 		if err != nil {
@@ -381,6 +393,22 @@ func (o *Outcome) judge() {
 	if s.Blocker != "" && !strings.Contains(strings.Join(o.Warnings, "\n"), s.Blocker) {
 		o.Wrong = append(o.Wrong, fmt.Sprintf("the blocker %q is not named", s.Blocker))
 	}
+}
+
+// late is what is wrong about the estimate: that there is none, or that it took
+// longer.
+func (o *Outcome) late() []string {
+	switch {
+	case !o.Scenario.Estimated || o.Real != Completes:
+		return nil
+	case o.Estimate == nil:
+		return []string{"check does not say how long it takes"}
+	}
+	limit := float64(*o.Estimate)
+	if took := o.Took.Seconds(); took > limit+max(2, limit/5) {
+		return []string{fmt.Sprintf("it took %.1f s, where check says at most %d s", took, *o.Estimate)}
+	}
+	return nil
 }
 
 // FalseAlarm is a hang predicted that did not come.
