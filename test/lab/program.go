@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +35,18 @@ var software = map[string]module{
 			{"github.com/kubernetes-csi/external-snapshotter/v8", []string{"deploy/kubernetes/snapshot-controller/*.yaml"}},
 			{"github.com/kubernetes-csi/external-snapshotter/client/v8", []string{"config/crd/*.yaml"}},
 		},
+	},
+	"cert-manager": {
+		version:  "v1.21.2",
+		programs: []program{{"cert-manager", "./controller"}},
+		sources:  []string{filepath.Join("controller", "main.go")},
+		files:    []published{{"github.com/cert-manager/cert-manager", []string{"deploy/crds/*.yaml"}}},
+	},
+	"cluster-api": {
+		version:  "v1.13.3",
+		programs: []program{{"cluster-api", "sigs.k8s.io/cluster-api"}},
+		files: []published{{"sigs.k8s.io/cluster-api", []string{
+			"config/crd/bases/*.yaml", "config/default/*.yaml", "config/manager/*.yaml", "config/rbac/*.yaml", "config/webhook/*.yaml"}}},
 	},
 }
 
@@ -76,12 +90,18 @@ func (l *Lab) Install(ctx context.Context, component string) error {
 	if err := os.CopyFS(filepath.Join(dir, "manifests"), os.DirFS(filepath.Join(built, "manifests"))); err != nil {
 		return err
 	}
-	kustomization, err := os.ReadFile(filepath.Join(source, "kustomization.yaml"))
+	ours, err := filepath.Glob(filepath.Join(source, "*.yaml"))
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), kustomization, 0o600); err != nil {
-		return err
+	for _, path := range ours {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(path)), data, 0o600); err != nil {
+			return err
+		}
 	}
 	// A custom resource is not known before its definition is established.
 	var said string
@@ -114,7 +134,8 @@ type Program struct {
 // it has started. The arguments are those of the pod's container, then args, in
 // which $IP is the ClusterIP of a Service of the namespace, $CERT and $KEY are
 // files with a certificate for it, $KUBECONFIG is a kubeconfig for the service
-// account, and $DIR is an empty folder.
+// account, $DIR is an empty folder, and $PORT is a free port for a program that
+// listens on all addresses.
 func (l *Lab) Run(ctx context.Context, component, binary, namespace, deployment, service string, args ...string) (*Program, error) {
 	dir, err := BuildSoftware(ctx, component, l.options)
 	if err != nil {
@@ -136,7 +157,11 @@ func (l *Lab) Run(ctx context.Context, component, binary, namespace, deployment,
 	if err != nil {
 		return nil, err
 	}
-	p.args = replace(args, "$DIR", scratch)
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	p.args = replace(args, "$DIR", scratch, "$PORT", strconv.Itoa(port))
 	err = l.Await(ctx, 60*time.Second, "a pod of Deployment "+namespace+"/"+deployment+" to run", func(ctx context.Context) (bool, error) {
 		err := p.sync(ctx)
 		return p.process != nil, err
@@ -158,6 +183,15 @@ func (l *Lab) Run(ctx context.Context, component, binary, namespace, deployment,
 		}
 	}()
 	return p, nil
+}
+
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", ":0")
+	if err != nil {
+		return 0, err
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
 func replace(args []string, pairs ...string) []string {
@@ -200,6 +234,7 @@ func (p *Program) sync(ctx context.Context) error {
 	switch {
 	case pod == nil && p.process != nil:
 		_ = p.process.Stop()
+		fmt.Fprintf(p.lab.options.Progress, "lab: %s of Deployment %s/%s stopped, process %d\n", filepath.Base(p.binary), p.Namespace, p.Deployment, p.process.PID())
 		p.process = nil
 	case pod != nil && p.process == nil:
 		config, err := p.lab.ServiceAccountConfig(ctx, p.Namespace, pod.Spec.ServiceAccountName)
@@ -211,8 +246,11 @@ func (p *Program) sync(ctx context.Context) error {
 			return err
 		}
 		args := slices.Concat(pod.Spec.Containers[0].Args, replace(p.args, "$KUBECONFIG", kubeconfig))
-		p.process, err = p.lab.StartProcess(p.name, p.binary, args...)
-		return err
+		if p.process, err = p.lab.StartProcess(p.name, p.binary, args...); err != nil {
+			return err
+		}
+		fmt.Fprintf(p.lab.options.Progress, "lab: %s of Deployment %s/%s runs, process %d, with the rights of service account %s\n",
+			filepath.Base(p.binary), p.Namespace, p.Deployment, p.process.PID(), pod.Spec.ServiceAccountName)
 	}
 	return nil
 }
