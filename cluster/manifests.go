@@ -24,7 +24,7 @@ const DefaultNamespace = corev1.NamespaceDefault
 func FromManifests(options Options, version string, objects []*unstructured.Unstructured) (*World, error) {
 	options.setDefaults()
 	options.manifests = true
-	m := manifests{options: options, resources: resourcesOf(objects), namespaces: map[string]bool{}, scopes: scopesOf(objects)}
+	m := manifests{options: options, resources: resourcesOf(objects), namespaces: map[string]bool{}, scopes: defined(objects, "spec", "scope")}
 	for _, obj := range objects {
 		m.place(obj)
 		m.hooks = m.hooks || strings.HasSuffix(obj.GetKind(), "WebhookConfiguration")
@@ -231,20 +231,6 @@ func namespaced(gvk schema.GroupVersionKind, scopes map[schema.GroupKind]string)
 		return scope == "Namespaced"
 	}
 	return slices.Contains(BuiltinGroups(), gvk.Group) && !clusterScoped[gvk.Kind]
-}
-
-// scopesOf are the scopes of the kinds that objects define.
-func scopesOf(objects []*unstructured.Unstructured) map[schema.GroupKind]string {
-	scopes := map[schema.GroupKind]string{}
-	for _, obj := range objects {
-		if obj.GetKind() != "CustomResourceDefinition" {
-			continue
-		}
-		group, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
-		kind, _, _ := unstructured.NestedString(obj.Object, "spec", "names", "kind")
-		scopes[schema.GroupKind{Group: group, Kind: kind}], _, _ = unstructured.NestedString(obj.Object, "spec", "scope")
-	}
-	return scopes
 }
 
 // Resources maps the kinds of objects to resources, as FromManifests does.

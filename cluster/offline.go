@@ -156,19 +156,26 @@ func decode(obj *unstructured.Unstructured, into any) error {
 	return kjson.UnmarshalCaseSensitivePreserveInts(data, into)
 }
 
-// resourcesOf maps the kinds of objects to resources: by the
-// CustomResourceDefinitions among them, else by the plural that Kubernetes
-// itself would guess.
-func resourcesOf(objects []*unstructured.Unstructured) map[schema.GroupVersionKind]Resource {
-	plurals := map[schema.GroupKind]string{}
+// defined is what the CustomResourceDefinitions among objects say at a path, by
+// the kind that they define.
+func defined(objects []*unstructured.Unstructured, path ...string) map[schema.GroupKind]string {
+	found := map[schema.GroupKind]string{}
 	for _, obj := range objects {
 		if obj.GetKind() != "CustomResourceDefinition" {
 			continue
 		}
 		group, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
 		kind, _, _ := unstructured.NestedString(obj.Object, "spec", "names", "kind")
-		plurals[schema.GroupKind{Group: group, Kind: kind}], _, _ = unstructured.NestedString(obj.Object, "spec", "names", "plural")
+		found[schema.GroupKind{Group: group, Kind: kind}], _, _ = unstructured.NestedString(obj.Object, path...)
 	}
+	return found
+}
+
+// resourcesOf maps the kinds of objects to resources: by the
+// CustomResourceDefinitions among them, else by the plural that Kubernetes
+// itself would guess.
+func resourcesOf(objects []*unstructured.Unstructured) map[schema.GroupVersionKind]Resource {
+	plurals := defined(objects, "spec", "names", "plural")
 	mapped := map[schema.GroupVersionKind]Resource{}
 	for _, obj := range objects {
 		gvk := obj.GroupVersionKind()

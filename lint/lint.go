@@ -265,6 +265,7 @@ func (r *run) each(ctx context.Context) error {
 				r.mu.Lock()
 				r.add(s.total)
 				r.mu.Unlock()
+				*s = set{} // what is done with is held no longer
 			}
 			if failed != nil {
 				errs <- failed

@@ -29,7 +29,7 @@ type set struct {
 // maxLoaded bounds the text that a set holds while it is linted, with some fifty
 // times as much for what is parsed of it: what is beyond is read again when it
 // is asked about.
-const maxLoaded = 64 << 10
+const maxLoaded = 128 << 10
 
 func (s *set) lint(ctx context.Context) error {
 	only := s.run.options.Only

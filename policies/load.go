@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
@@ -45,11 +46,24 @@ func (s *Set) Policies() []Policy { return slices.Clone(s.policies) }
 // Load finds and compiles the policies in the folders of each file system.
 // Policies may use the rules of the embedded library, data.termguard.lib.
 // Errors name file and line, and are joined where there are several.
+//
+// Those in the binary were checked when it was made (TestEmbedded), and are taken
+// as they are: most of the time of loading is checks.
 func Load(fsyses ...fs.FS) (*Set, error) {
+	return load(false, fsyses...)
+}
+
+// load checks the policies in the binary, too, where everything is to be.
+func load(everything bool, fsyses ...fs.FS) (*Set, error) {
 	l := loader{
-		set:     &Set{rules: map[string][]string{}},
-		modules: map[string]*ast.Module{},
-		files:   map[string]string{},
+		everything: everything,
+		parsed:     map[string]func() (*ast.Module, error){},
+		set:        &Set{rules: map[string][]string{}},
+		modules:    map[string]*ast.Module{},
+		files:      map[string]string{},
+	}
+	for _, fsys := range fsyses {
+		l.start(fsys)
 	}
 	l.shared()
 	for _, fsys := range fsyses {
@@ -58,15 +72,16 @@ func Load(fsyses ...fs.FS) (*Set, error) {
 	if len(l.errs) > 0 {
 		return nil, errors.Join(l.errs...)
 	}
-	schemas, err := schemaSet()
-	if err != nil {
-		return nil, err
+	compiler := ast.NewCompiler().WithCapabilities(capabilities()).WithStrict(true)
+	if slices.ContainsFunc(fsyses, l.checks) {
+		schemas, err := schemaSet()
+		if err != nil {
+			return nil, err
+		}
+		compiler = compiler.WithSchemas(schemas).WithUseTypeCheckAnnotations(true)
+	} else {
+		compiler = compiler.WithSkipStages(ast.StageCheckTypes, ast.StageCheckUnusedImports, ast.StageCheckRecursion)
 	}
-	compiler := ast.NewCompiler().
-		WithCapabilities(capabilities()).
-		WithSchemas(schemas).
-		WithUseTypeCheckAnnotations(true).
-		WithStrict(true)
 	if compiler.Compile(l.modules); compiler.Failed() {
 		for _, err := range compiler.Errors {
 			l.errs = append(l.errs, err)
@@ -82,14 +97,44 @@ func Load(fsyses ...fs.FS) (*Set, error) {
 }
 
 type loader struct {
+	everything bool
+	parsed     map[string]func() (*ast.Module, error) // under way, by file name
+
 	set     *Set
 	modules map[string]*ast.Module
 	files   map[string]string // of each policy, by ID
 	errs    []error
 }
 
+// checks tells whether what a file system holds is checked.
+func (l *loader) checks(fsys fs.FS) bool { return l.everything || fsys != Embedded() }
+
 func (l *loader) fail(file string, line int, format string, args ...any) {
 	l.errs = append(l.errs, fmt.Errorf("%s:%d: %w", file, line, fmt.Errorf(format, args...)))
+}
+
+// start begins to parse what a file system holds, on all processors.
+func (l *loader) start(fsys fs.FS) {
+	files, _ := fs.Glob(fsys, "*/*.rego") // an error comes again where the files are wanted
+	for _, file := range files {
+		known := path.Join(nameOf(fsys), file)
+		if isTest(file) || l.parsed[known] != nil {
+			continue
+		}
+		parse := sync.OnceValues(func() (*ast.Module, error) { return parse(fsys, file) })
+		l.parsed[known] = parse
+		go func() { _, _ = parse() }()
+	}
+}
+
+func isTest(file string) bool { return strings.HasSuffix(file, "_test.rego") }
+
+func parse(fsys fs.FS, file string) (*ast.Module, error) {
+	text, err := fs.ReadFile(fsys, file)
+	if err != nil {
+		return nil, fmt.Errorf("read policy: %w", err)
+	}
+	return ast.ParseModuleWithOpts(path.Join(nameOf(fsys), file), string(text), ast.ParserOptions{ProcessAnnotation: true, RegoVersion: ast.RegoV1})
 }
 
 // shared loads what the binary brings for every policy, whether or not its own
@@ -133,7 +178,7 @@ func (l *loader) policy(fsys fs.FS, folder string) {
 		}
 		return
 	}
-	policy, err := metadata(main, module, parsed[main].Comments)
+	policy, err := metadata(main, module, l.checks(fsys))
 	if err != nil {
 		l.errs = append(l.errs, err)
 		return
@@ -180,7 +225,7 @@ func (l *loader) parseFolder(fsys fs.FS, folder string) map[string]*ast.Module {
 	}
 	parsed := map[string]*ast.Module{}
 	for _, file := range files {
-		if strings.HasSuffix(file, "_test.rego") {
+		if isTest(file) {
 			continue
 		}
 		module := l.parse(fsys, file)
@@ -202,12 +247,11 @@ func (l *loader) parse(fsys fs.FS, file string) *ast.Module {
 	if other, loaded := l.modules[known]; loaded {
 		return other
 	}
-	text, err := fs.ReadFile(fsys, file)
-	if err != nil {
-		l.errs = append(l.errs, fmt.Errorf("read policy: %w", err))
-		return nil
+	wait := l.parsed[known]
+	if wait == nil {
+		wait = func() (*ast.Module, error) { return parse(fsys, file) }
 	}
-	module, err := ast.ParseModuleWithOpts(known, string(text), ast.ParserOptions{ProcessAnnotation: true, RegoVersion: ast.RegoV1})
+	module, err := wait()
 	if err != nil {
 		l.errs = append(l.errs, err)
 		return nil

@@ -129,9 +129,10 @@ func TestLoadMetadata(t *testing.T) {
 	}
 }
 
-// TestEmbedded holds that a folder is all it takes.
+// TestEmbedded holds that a folder is all it takes, and checks what is taken as
+// it is where it comes from the binary.
 func TestEmbedded(t *testing.T) {
-	set, err := Load(Embedded())
+	set, err := load(true, Embedded())
 	if err != nil {
 		t.Fatal(err)
 	}

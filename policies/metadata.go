@@ -15,14 +15,14 @@ import (
 
 // metadata reads the METADATA block of a policy's package. OPA's own parser
 // drops keys that it does not know, so the block is read again, as YAML, and
-// held to its schema.
-func metadata(file string, module *ast.Module, comments []*ast.Comment) (Policy, error) {
+// held to its schema if it is checked.
+func metadata(file string, module *ast.Module, check bool) (Policy, error) {
 	at := slices.IndexFunc(module.Annotations, func(a *ast.Annotations) bool { return a.Scope == "package" })
 	if at < 0 {
 		return Policy{}, fmt.Errorf("%s:%d: no METADATA above the package: say what the policy is, as the other policies do", file, module.Package.Location.Row)
 	}
 	first := module.Annotations[at].Location.Row
-	block := yamlBlock(first, comments)
+	block := yamlBlock(first, module.Comments)
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(block), &document); err != nil || len(document.Content) == 0 {
 		return Policy{}, fmt.Errorf("%s:%d: METADATA is not YAML: %w", file, first, err)
@@ -41,8 +41,10 @@ func metadata(file string, module *ast.Module, comments []*ast.Comment) (Policy,
 			Limits    string
 		}
 	}
-	if errs := checkMetadata(file, first, document.Content[0]); len(errs) > 0 {
-		return Policy{}, errors.Join(errs...)
+	if check {
+		if errs := checkMetadata(file, first, document.Content[0]); len(errs) > 0 {
+			return Policy{}, errors.Join(errs...)
+		}
 	}
 	if err := document.Decode(&raw); err != nil {
 		return Policy{}, fmt.Errorf("%s:%d: METADATA: %w", file, first, err)

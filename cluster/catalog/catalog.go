@@ -279,11 +279,13 @@ func (c *Catalog) Carried(resource, kind string) []string {
 	}
 	var found []string
 	for _, e := range c.entries {
-		name := cmp.Or(e.Finalizer, strings.NewReplacer("{kind}", strings.ToLower(kind), "{plural}", plural).Replace(e.Carries))
-		if name == "" || e.Seldom || e.Component != InCluster || !slices.Contains(e.On, resource) {
+		if e.Seldom || e.Component != InCluster || !slices.Contains(e.On, resource) {
 			continue
 		}
-		if e.CRDGroup == "" || group == e.CRDGroup || strings.HasSuffix(group, "."+e.CRDGroup) {
+		if e.CRDGroup != "" && group != e.CRDGroup && !strings.HasSuffix(group, "."+e.CRDGroup) {
+			continue
+		}
+		if name := cmp.Or(e.Finalizer, strings.NewReplacer("{kind}", strings.ToLower(kind), "{plural}", plural).Replace(e.Carries)); name != "" {
 			found = append(found, name)
 		}
 	}

@@ -125,7 +125,7 @@ func (f *linting) run(ctx context.Context, paths []string) error {
 	done := f.progress()
 	// Most of what a run allocates is a document that is done with a moment
 	// later: collecting it sooner costs little, and keeps the process small.
-	defer debug.SetGCPercent(debug.SetGCPercent(40))
+	defer debug.SetGCPercent(debug.SetGCPercent(75))
 	result, err := lint.Run(ctx, p.options)
 	done()
 	switch {

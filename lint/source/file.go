@@ -67,6 +67,7 @@ func (f *File) Read(visit func(Contents)) {
 	}
 	defer in.Close()
 	s := newSplitter(in, f.Whole)
+	defer s.close()
 	for {
 		d, err := s.next()
 		switch {
@@ -185,6 +186,7 @@ func (o *Object) Load() error {
 		if cut, err := s.next(); err == nil {
 			d.text, d.cuts = bytes.Clone(cut.text), cut.cuts
 		}
+		s.close()
 	}
 	for _, other := range o.File.contents(d).Objects {
 		if other.From == o.From && other.Name == o.Name && other.Kind == o.Kind {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 )
 
 // document is the text of one YAML document, or of all that a JSON file holds.
@@ -50,8 +51,21 @@ type splitter struct {
 	held   []byte // a line that belongs to the next document
 }
 
+// readers are used again: a buffer for each file would be most of what a run
+// allocates.
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 64<<10) }}
+
+// newSplitter splits what in holds; close it when done.
 func newSplitter(in io.Reader, whole bool) *splitter {
-	return &splitter{in: bufio.NewReaderSize(in, 64<<10), whole: whole, line: 1}
+	buffered := readers.Get().(*bufio.Reader)
+	buffered.Reset(in)
+	return &splitter{in: buffered, whole: whole, line: 1}
+}
+
+func (s *splitter) close() {
+	s.in.Reset(nil)
+	readers.Put(s.in)
+	s.in = nil
 }
 
 // next returns the next document that holds anything; io.EOF behind the last.
