@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -80,6 +81,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := &run{options: o, engine: prepare(ctx, o), snapshot: readSnapshot(o)}
+	defer func() {
+		for _, done := range r.done {
+			done()
+		}
+	}()
 	if err := r.inputs(); err != nil {
 		return nil, err
 	}
@@ -103,6 +109,7 @@ type run struct {
 	snapshot func() (*cluster.World, error)
 
 	sets []*set
+	done []func() // removes what the run put aside
 	mu   sync.Mutex
 	total
 }
@@ -184,10 +191,12 @@ func (r *run) inputs() error {
 			if r.options.Stdin == nil {
 				return errors.New("standard input was asked for, and there is none")
 			}
-			file, err := spool(r.options.Stdin)
+			file, done, err := spool(r.options.Stdin)
 			if err != nil {
 				return fmt.Errorf("read standard input: %w", err)
 			}
+			r.done = append(r.done, done)
+			file.Whole = r.options.everything
 			given.files = append(given.files, file)
 			continue
 		}
@@ -240,13 +249,30 @@ func relative(dir, full string) string {
 	return filepath.ToSlash(abs)
 }
 
-// spool keeps standard input, which is read more than once.
-func spool(in io.Reader) (*source.File, error) {
-	content, err := io.ReadAll(in)
-	if err != nil {
-		return nil, err
+// maxSpooled bounds the part of standard input that is kept in memory.
+const maxSpooled = 1 << 20
+
+// spool keeps standard input, which is read more than once: what is long, in a
+// temporary file, which done removes.
+func spool(in io.Reader) (file *source.File, done func(), err error) {
+	content, err := io.ReadAll(io.LimitReader(in, maxSpooled))
+	if err != nil || len(content) < maxSpooled {
+		return &source.File{Name: "-", Content: content}, func() {}, err
 	}
-	return &source.File{Name: "-", Content: content}, nil
+	out, err := os.CreateTemp("", "termguard-stdin-")
+	if err != nil {
+		return nil, nil, err
+	}
+	done = func() { os.Remove(out.Name()) }
+	if _, err = io.Copy(out, io.MultiReader(bytes.NewReader(content), in)); err == nil {
+		err = out.Close()
+	}
+	if err != nil {
+		out.Close()
+		done()
+		return nil, nil, err
+	}
+	return &source.File{Name: "-", Path: out.Name()}, done, nil
 }
 
 // each works through the sets, as many at a time as there are processors.

@@ -51,7 +51,7 @@ func (s *set) lint(ctx context.Context) error {
 // asked tells whether questions are asked about the objects of a file.
 func (s *set) asked(file *source.File) bool {
 	only := s.run.options.Only
-	return only == nil || file.Path == "" || slices.Contains(only, relative(s.run.options.Dir, file.Path))
+	return only == nil || file.Path == "" || file.Name == "-" || slices.Contains(only, relative(s.run.options.Dir, file.Path))
 }
 
 func (s *set) read(file *source.File) {
