@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/termguard/termguard/test/lab"
 )
 
 // A Composed world is put together at random from parts, each with a variant:
@@ -16,6 +18,12 @@ type Composed struct {
 	Name   string
 	Parts  []Part
 	Target int // what is deleted: an index into the targets that the parts offer
+	// First is what is deleted before anything is asked, 0 for nothing: one more
+	// than an index into the targets.
+	First int
+	// Mortal names a node that dies once everything is up, "" for none: pods that
+	// choose it run on the steady one then.
+	Mortal string
 }
 
 // Part is one ingredient of a world, and which of its variants.
@@ -29,20 +37,28 @@ func (p Part) String() string { return fmt.Sprint(p.ID, ":", p.Kind, p.Variant) 
 
 // String says what the world is made of, and what is deleted in it.
 func (c Composed) String() string {
-	return fmt.Sprintf("%v, delete %s", c.Parts, c.render().target)
+	w := c.render()
+	text := fmt.Sprintf("%v, delete %s", c.Parts, w.target)
+	if w.first != "" {
+		text += " after " + w.first
+	}
+	if c.Mortal != "" {
+		text += ", with a node that dies"
+	}
+	return text
 }
 
 // kinds are the parts, by name: how many variants each choice has.
 var kinds = map[string][]int{
 	"content":   {3},             // how many ConfigMaps
 	"operator":  {5, 2, 2, 2, 2}, // state, where, instances, second finalizer, a ConfigMap for the garbage collector
-	"pod":       {3, 3, 2},       // how many, grace period, finalizer
+	"pod":       {3, 3, 2, 2},    // how many, grace period, finalizer, on the node that dies
 	"claim":     {3},             // used by nobody, by a running pod, by a pod that no node has
-	"webhook":   {2, 4, 3, 2},    // backend, what it sees, where, failure policy
+	"webhook":   {3, 4, 3, 2, 4}, // backend, what it sees, where, failure policy, condition
 	"tree":      {2},             // a Deployment, whose pods have a finalizer that nobody removes
 	"namespace": {2},             // a finalizer of the namespace: in metadata, in spec
 	"balancer":  {1},             // a load balancer without a cloud
-	"policy":    {2, 3, 2},       // what it denies, where, action
+	"policy":    {2, 3, 2, 3},    // what it denies, where, action, whom
 }
 
 // Compose makes up a world of at most size parts.
@@ -68,6 +84,9 @@ func Compose(r *rand.Rand, name string, size int) Composed {
 	if r.IntN(2) == 0 { // half of all deletes are of the namespace
 		c.Target = 1 + r.IntN(8)
 	}
+	if r.IntN(4) == 0 {
+		c.First = 1 + r.IntN(8)
+	}
 	return c
 }
 
@@ -79,6 +98,7 @@ type rendered struct {
 	wait        []string
 	targets     []string
 	target      string
+	first       string
 	after       []string
 }
 
@@ -101,8 +121,12 @@ func (c Composed) render() rendered {
 			w.operator(ns, id, v)
 		case "pod":
 			finalizer := []string{"", ", finalizers: [actions.summerwind.dev/runner-pod]"}[v[2]]
+			node := "steady"
+			if v[3] == 1 && c.Mortal != "" {
+				node = c.Mortal
+			}
 			for n := range v[0] + 1 {
-				add(`{apiVersion: v1, kind: Pod, metadata: {name: %s-%d, namespace: %s%s}, spec: {nodeName: steady, terminationGracePeriodSeconds: %d, containers: [{name: c, image: i}]}}`, id, n, ns, finalizer, v[1])
+				add(`{apiVersion: v1, kind: Pod, metadata: {name: %s-%d, namespace: %s%s}, spec: {nodeName: %s, terminationGracePeriodSeconds: %d, containers: [{name: c, image: i}]}}`, id, n, ns, finalizer, node, v[1])
 			}
 			w.targets = append(w.targets, fmt.Sprintf("pod %s-0 -n %s", id, ns))
 			w.wait = append(w.wait, fmt.Sprintf("pod/%s-0 -n %s --for=condition=Ready", id, ns))
@@ -140,6 +164,10 @@ func (c Composed) render() rendered {
 	}
 	w.objects = append([]string{fmt.Sprintf(`{apiVersion: v1, kind: Namespace, metadata: {name: %s%s}%s}`, ns, metaFinalizers, specFinalizers)}, w.objects...)
 	w.target = w.targets[c.Target%len(w.targets)]
+	// A namespace that is deleted first leaves nothing to ask about.
+	if first := w.targets[c.First%len(w.targets)]; c.First > 0 && first != w.target && first != w.targets[0] {
+		w.first = first
+	}
 	return w
 }
 
@@ -198,9 +226,10 @@ func (w *rendered) operator(ns, id string, v []int) {
 	w.targets = append(w.targets, fmt.Sprintf("things.%s it-0 -n %s", group, ns), "crd things."+group)
 }
 
-// webhook is one that is up and allows everything, or that nobody serves.
+// webhook is one that is up and allows everything, that nobody serves, or whose
+// certificate does not fit.
 func (w *rendered) webhook(ns, id string, v []int) {
-	up, sees, where, ignore := v[0] == 1, v[1], v[2], v[3] == 1
+	up, sees, where, ignore := v[0] > 0, v[1], v[2], v[3] == 1
 	name := ns + "-" + id
 	add := func(format string, args ...any) { w.objects = append(w.objects, fmt.Sprintf(format, args...)) }
 	ca := ""
@@ -209,7 +238,7 @@ func (w *rendered) webhook(ns, id string, v []int) {
 		add(`{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: %[1]s, namespace: default, labels: {kubernetes.io/service-name: %[1]s}}, addressType: IPv4, ports: [{port: 443}], endpoints: [{addresses: [192.0.2.1], conditions: {ready: true}}]}`, name)
 		w.webhooks = append(w.webhooks, Webhook{Service: "default/" + name})
 		w.after = append(w.after, "delete service,endpointslice -n default --ignore-not-found "+name)
-		ca = `, caBundle: "$CA"`
+		ca = []string{"", `, caBundle: "$CA"`, `, caBundle: "$OTHERCA"`}[v[0]]
 	}
 	rule := []string{
 		`operations: [DELETE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]`,
@@ -218,11 +247,17 @@ func (w *rendered) webhook(ns, id string, v []int) {
 		`operations: [UPDATE], apiGroups: [""], apiVersions: [v1], resources: [namespaces/finalize]`,
 	}[sees]
 	selector := []string{ns, ns, "elsewhere"}[where]
+	condition := []string{
+		"true",
+		"!request.userInfo.username.startsWith('system:serviceaccount:kube-system:')",
+		"object.metadata.name != 'x'",
+		"object == null || object.metadata.name != 'x'",
+	}[v[4]]
 	policy := "Fail"
 	if ignore {
 		policy = "Ignore"
 	}
-	add(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: %[1]s}, webhooks: [{name: hook.example.com, clientConfig: {service: {namespace: default, name: %[1]s}%[2]s}, rules: [{%[3]s}], failurePolicy: %[4]s, namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[5]s}}, admissionReviewVersions: [v1], sideEffects: None, timeoutSeconds: 2}]}`, name, ca, rule, policy, selector)
+	add(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: %[1]s}, webhooks: [{name: %[1]s.example.com, clientConfig: {service: {namespace: default, name: %[1]s}%[2]s}, rules: [{%[3]s}], failurePolicy: %[4]s, namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[5]s}}, matchConditions: [{name: c, expression: %[6]q}], admissionReviewVersions: [v1], sideEffects: None, timeoutSeconds: 2}]}`, name, ca, rule, policy, selector, condition)
 	w.after = append(w.after, "delete validatingwebhookconfiguration --ignore-not-found "+name)
 }
 
@@ -235,8 +270,9 @@ func (w *rendered) policy(ns, id string, v []int) {
 	}[v[0]]
 	selector := []string{ns, ns, "elsewhere"}[v[1]]
 	action := []string{"Deny", "Audit"}[v[2]]
+	demands := []string{"false", "request.userInfo.username.startsWith('system:serviceaccount:')", "!has(oldObject.metadata.labels)"}[v[3]]
 	w.objects = append(w.objects,
-		fmt.Sprintf(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: %s}, spec: {failurePolicy: Fail, matchConstraints: {resourceRules: [{%s}]}, validations: [{expression: "false", message: not here}]}}`, name, rule),
+		fmt.Sprintf(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: %s}, spec: {failurePolicy: Fail, matchConstraints: {resourceRules: [{%s}]}, validations: [{expression: %q, message: not here}]}}`, name, rule, demands),
 		fmt.Sprintf(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: %[1]s}, spec: {policyName: %[1]s, validationActions: [%[2]s], matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[3]s}}}}}`, name, action, selector))
 	w.after = append(w.after, "delete validatingadmissionpolicybinding,validatingadmissionpolicy --ignore-not-found "+name)
 }
@@ -246,8 +282,9 @@ func (w *rendered) policy(ns, id string, v []int) {
 const completesWithin = 75 * time.Second
 
 // Explore sets a composed world up, asks, deletes and watches. It judges only
-// what needs no expectation: false alarms and misses.
-func (g *Guarded) Explore(ctx context.Context, c Composed, ready func()) (o Outcome) {
+// what needs no expectation: false alarms and misses. Once the world is set up it
+// calls ready, which may wait for others and let something happen to all.
+func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (o Outcome) {
 	w := c.render()
 	s := Scenario{Name: c.Name, About: c.String(), Delete: w.target, Objects: strings.Join(w.objects, "\n---\n"), Live: Live{Controllers: w.controllers, Webhooks: w.webhooks}, Wait: w.wait}
 	o.Scenario = s
@@ -265,9 +302,24 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func()) (o Outc
 		}
 	}()
 	err := g.setUp(ctx, s)
-	ready()
+	if err == nil && w.first != "" {
+		// It may be refused, or hang: that is one more state to be in.
+		_, err = g.Kubectl(ctx, append([]string{"delete", "--timeout=10s"}, strings.Fields(w.first)...)...)
+	}
+	if befallen := ready(); err == nil {
+		err = befallen
+	}
 	if err != nil {
 		return fail(fmt.Errorf("set up: %w", err))
+	}
+	// What is Terminating already is shown to no webhook when it is deleted again.
+	r, err := g.Kubectl(ctx, append([]string{"get", "-o", "jsonpath={.metadata.deletionTimestamp}"}, s.target()...)...)
+	if err != nil {
+		return fail(err)
+	}
+	if r.Code != 0 || r.Stdout != "" {
+		o.Predicted, o.Real = Unknown, "deleted before"
+		return o
 	}
 	// The facts follow the cluster with a lag: ask until the answer stands.
 	var last string
@@ -286,7 +338,7 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func()) (o Outc
 		return fail(err)
 	}
 	began := time.Now()
-	r, err := g.Kubectl(ctx, append([]string{"delete", "--wait=false"}, strings.Fields(s.Delete)...)...)
+	r, err = g.Kubectl(ctx, append([]string{"delete", "--wait=false"}, strings.Fields(s.Delete)...)...)
 	if err != nil {
 		return fail(err)
 	}
@@ -317,6 +369,55 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func()) (o Outc
 	return o
 }
 
+// surroundings are what befalls all worlds of a batch once they are up.
+type surroundings struct {
+	mortal     *lab.Node
+	name       string // of that node
+	apiservice string
+}
+
+// surround picks the surroundings of the nth batch and makes them ready: in
+// turn none, an aggregated API that nobody serves, and a node that dies.
+func (g *Guarded) surround(ctx context.Context, n int) (s surroundings, err error) {
+	switch n % 3 {
+	case 1:
+		s.apiservice = fmt.Sprintf("v1.b%d.example.com", n)
+	case 2:
+		s.name = fmt.Sprintf("mortal-%d", n)
+		s.mortal, err = g.StartNode(ctx, s.name)
+	}
+	return s, err
+}
+
+// befall lets it happen.
+func (g *Guarded) befall(ctx context.Context, s surroundings) error {
+	if s.apiservice != "" {
+		version, group, _ := strings.Cut(s.apiservice, ".")
+		if err := g.Apply(ctx, fmt.Sprintf(`{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: %s}, spec: {group: %s, version: %s, groupPriorityMinimum: 100, versionPriority: 100, service: {namespace: default, name: nobody}}}`, s.apiservice, group, version)); err != nil {
+			return err
+		}
+		_, err := g.Kubectl(ctx, "wait", "--timeout=60s", "apiservice/"+s.apiservice, "--for=condition=Available=False")
+		return err
+	}
+	if s.mortal == nil {
+		return nil
+	}
+	s.mortal.Kill()
+	return s.mortal.AwaitReady(ctx, "Unknown")
+}
+
+// clear takes the surroundings away again.
+func (g *Guarded) clear(ctx context.Context, s surroundings) error {
+	var err error
+	if s.apiservice != "" {
+		_, err = g.Kubectl(ctx, "delete", "apiservice", s.apiservice)
+	}
+	if s.mortal != nil {
+		_, err = g.Kubectl(ctx, "delete", "node", s.name)
+	}
+	return err
+}
+
 // Shrink takes away parts of a world for as long as it goes wrong in the same
 // way, and returns what is left.
 func (g *Guarded) Shrink(ctx context.Context, c Composed, wrong string) Composed {
@@ -324,12 +425,15 @@ func (g *Guarded) Shrink(ctx context.Context, c Composed, wrong string) Composed
 		again = false
 		for i := range c.Parts {
 			smaller := Composed{Name: fmt.Sprintf("%s-%d", c.Name, i), Parts: slices.Delete(slices.Clone(c.Parts), i, i+1)}
+			if first := c.render().first; first != "" {
+				smaller.First = 1 + slices.Index(smaller.render().targets, strings.ReplaceAll(first, c.Name, smaller.Name))
+			}
 			// The target keeps its words, if the smaller world still has it.
 			target := strings.ReplaceAll(c.render().target, c.Name, smaller.Name)
 			if smaller.Target = slices.Index(smaller.render().targets, target); smaller.Target < 0 {
 				continue
 			}
-			if o := g.Explore(ctx, smaller, func() {}); o.Err == nil && slices.Contains(o.Wrong, wrong) {
+			if o := g.Explore(ctx, smaller, func() error { return nil }); o.Err == nil && slices.Contains(o.Wrong, wrong) {
 				c, again = smaller, true
 				break
 			}

@@ -18,8 +18,8 @@ import (
 // breaks one is to blame; COMPOSE_SEED=0 explores new ones. What goes wrong is
 // shrunk if COMPOSE_SHRINK is set, and printed.
 func TestComposed(t *testing.T) {
-	const batch, size = 8, 5
-	lasting := 90 * time.Second
+	const batch, size = 16, 5
+	lasting := 2 * time.Minute
 	if text := os.Getenv("COMPOSE_FOR"); text != "" {
 		var err error
 		if lasting, err = time.ParseDuration(text); err != nil {
@@ -48,16 +48,28 @@ func TestComposed(t *testing.T) {
 		var settingUp, exploring sync.WaitGroup
 		outcomes := make([]Outcome, batch)
 		worlds := make([]Composed, batch)
+		around, err := g.surround(t.Context(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		befall := sync.OnceValue(func() error {
+			settingUp.Wait()
+			return g.befall(t.Context(), around)
+		})
 		settingUp.Add(batch)
 		for i := range batch {
 			worlds[i] = Compose(r, fmt.Sprintf("w%d-%d", n, i), size)
+			worlds[i].Mortal = around.name
 			exploring.Go(func() {
 				done := sync.OnceFunc(settingUp.Done)
 				defer done()
-				outcomes[i] = g.Explore(t.Context(), worlds[i], func() { done(); settingUp.Wait() })
+				outcomes[i] = g.Explore(t.Context(), worlds[i], func() error { done(); return befall() })
 			})
 		}
 		exploring.Wait()
+		if err := g.clear(t.Context(), around); err != nil {
+			t.Fatal(err)
+		}
 		for i, o := range outcomes {
 			if o.Err != nil {
 				t.Errorf("%v: %v", worlds[i], o.Err)
@@ -68,12 +80,16 @@ func TestComposed(t *testing.T) {
 				continue
 			}
 			world := worlds[i]
-			if os.Getenv("COMPOSE_SHRINK") != "" {
+			if os.Getenv("COMPOSE_SHRINK") != "" && around == (surroundings{}) {
 				world = g.Shrink(t.Context(), world, o.Wrong[0])
 			}
 			t.Errorf("%s: predicted %s, it %s\ntermguard said:\n  %s\n%v\nwhich comes down to %v:\n%s", o.Wrong[0], o.Predicted, o.Real,
 				strings.Join(o.Warnings, "\n  "), worlds[i], world, strings.Join(world.render().objects, "\n---\n"))
 		}
 	}
-	t.Logf("predicted, really: %v", tally)
+	played := 0
+	for _, n := range tally {
+		played += n
+	}
+	t.Logf("%d worlds; predicted, really: %v", played, tally)
 }
