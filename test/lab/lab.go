@@ -65,6 +65,7 @@ type Lab struct {
 	mu                    sync.Mutex
 	etcd, server, manager *Process
 	processes             []*Process // the others that run, in the order they started
+	programs              map[string]*Program
 
 	config     *rest.Config
 	kubeconfig string
@@ -390,6 +391,14 @@ func (l *Lab) Forget(p *Process) {
 // behind.
 func (l *Lab) Stop() {
 	thaw(filepath.Base(l.dir))
+	l.mu.Lock()
+	programs := l.programs
+	l.programs = nil
+	l.mu.Unlock()
+	for _, p := range programs {
+		p.cancel()
+		<-p.done
+	}
 	for _, p := range slices.Backward(l.running()) {
 		if err := p.Stop(); err != nil {
 			fmt.Fprintln(l.options.Progress, "lab:", err)

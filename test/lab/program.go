@@ -42,6 +42,15 @@ var software = map[string]module{
 		sources:  []string{filepath.Join("controller", "main.go")},
 		files:    []published{{"github.com/cert-manager/cert-manager", []string{"deploy/crds/*.yaml"}}},
 	},
+	"external-attacher": {
+		version: "v4.13.0",
+		programs: []program{
+			{"csi-attacher", "github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher"},
+			{"mock-driver", "./mock-driver"},
+		},
+		sources: []string{filepath.Join("mock-driver", "main.go")},
+		files:   []published{{"github.com/kubernetes-csi/external-attacher/v4", []string{"deploy/kubernetes/*.yaml"}}},
+	},
 	"cluster-api": {
 		version:  "v1.13.3",
 		programs: []program{{"cluster-api", "sigs.k8s.io/cluster-api"}},
@@ -128,20 +137,23 @@ type Program struct {
 
 	mu      sync.Mutex
 	process *Process
+	cancel  context.CancelFunc
+	done    chan struct{} // closed once it runs no more
 }
 
 // Run runs a program of a published component for a Deployment, and returns once
-// it has started. The arguments are those of the pod's container, then args, in
-// which $IP is the ClusterIP of a Service of the namespace, $CERT and $KEY are
-// files with a certificate for it, $KUBECONFIG is a kubeconfig for the service
-// account, $DIR is an empty folder, and $PORT is a free port for a program that
-// listens on all addresses.
+// it has started. The arguments are those of the pod's container of the binary's
+// name, or of the first where none has it, then args. There, $IP is the ClusterIP
+// of a Service of the namespace, $CERT and $KEY are files with a certificate for
+// it, $KUBECONFIG is a kubeconfig for the service account, $DIR is a folder for
+// the Deployment, and $PORT is a free port for a program that listens on all
+// addresses. One that ran for the same Deployment before must end first.
 func (l *Lab) Run(ctx context.Context, component, binary, namespace, deployment, service string, args ...string) (*Program, error) {
 	dir, err := BuildSoftware(ctx, component, l.options)
 	if err != nil {
 		return nil, err
 	}
-	p := &Program{Namespace: namespace, Deployment: deployment, lab: l, name: namespace + "-" + deployment, binary: filepath.Join(dir, binary)}
+	p := &Program{Namespace: namespace, Deployment: deployment, lab: l, name: namespace + "-" + deployment + "-" + binary, binary: filepath.Join(dir, binary), done: make(chan struct{})}
 	if service != "" {
 		address, err := l.ClusterIP(ctx, namespace, service)
 		if err != nil {
@@ -153,8 +165,8 @@ func (l *Lab) Run(ctx context.Context, component, binary, namespace, deployment,
 		file := filepath.Join(l.dir, p.name)
 		args = replace(args, "$IP", address, "$CERT", file+".crt", "$KEY", file+".key")
 	}
-	scratch, err := os.MkdirTemp(l.dir, p.name+"-")
-	if err != nil {
+	scratch := filepath.Join(l.dir, namespace+"-"+deployment)
+	if err := os.MkdirAll(scratch, 0o700); err != nil {
 		return nil, err
 	}
 	port, err := freePort()
@@ -162,6 +174,16 @@ func (l *Lab) Run(ctx context.Context, component, binary, namespace, deployment,
 		return nil, err
 	}
 	p.args = replace(args, "$DIR", scratch, "$PORT", strconv.Itoa(port))
+	l.mu.Lock()
+	before := l.programs[p.name]
+	l.mu.Unlock()
+	if before != nil {
+		select {
+		case <-before.done:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 	err = l.Await(ctx, 60*time.Second, "a pod of Deployment "+namespace+"/"+deployment+" to run", func(ctx context.Context) (bool, error) {
 		err := p.sync(ctx)
 		return p.process != nil, err
@@ -169,7 +191,16 @@ func (l *Lab) Run(ctx context.Context, component, binary, namespace, deployment,
 	if err != nil {
 		return nil, err
 	}
+	ctx, p.cancel = context.WithCancel(ctx)
+	l.mu.Lock()
+	if l.programs == nil {
+		l.programs = map[string]*Program{}
+	}
+	l.programs[p.name] = p
+	l.mu.Unlock()
 	go func() {
+		defer close(p.done)
+		defer p.cancel()
 		ticker := time.NewTicker(100 * time.Millisecond)
 		defer ticker.Stop()
 		for {
@@ -218,9 +249,15 @@ func (p *Program) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.process != nil {
-		_ = p.process.Stop() // it is gone either way
-		p.process = nil
+		p.end()
 	}
+}
+
+// end stops the process; mu is held.
+func (p *Program) end() {
+	_ = p.process.Stop() // it is gone either way
+	fmt.Fprintf(p.lab.options.Progress, "lab: %s of Deployment %s/%s stopped, process %d\n", filepath.Base(p.binary), p.Namespace, p.Deployment, p.process.PID())
+	p.process = nil
 }
 
 // sync starts or stops the process, as the Deployment's pods have it.
@@ -233,9 +270,7 @@ func (p *Program) sync(ctx context.Context) error {
 	}
 	switch {
 	case pod == nil && p.process != nil:
-		_ = p.process.Stop()
-		fmt.Fprintf(p.lab.options.Progress, "lab: %s of Deployment %s/%s stopped, process %d\n", filepath.Base(p.binary), p.Namespace, p.Deployment, p.process.PID())
-		p.process = nil
+		p.end()
 	case pod != nil && p.process == nil:
 		config, err := p.lab.ServiceAccountConfig(ctx, p.Namespace, pod.Spec.ServiceAccountName)
 		if err != nil {
@@ -245,7 +280,8 @@ func (p *Program) sync(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		args := slices.Concat(pod.Spec.Containers[0].Args, replace(p.args, "$KUBECONFIG", kubeconfig))
+		container := max(0, slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == filepath.Base(p.binary) }))
+		args := slices.Concat(pod.Spec.Containers[container].Args, replace(p.args, "$KUBECONFIG", kubeconfig))
 		if p.process, err = p.lab.StartProcess(p.name, p.binary, args...); err != nil {
 			return err
 		}
