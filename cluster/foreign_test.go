@@ -9,7 +9,7 @@ import (
 // finalizers, and not those of software that is known to be another's.
 func TestForeignFinalizer(t *testing.T) {
 	running := "---" + strings.NewReplacer("NAME", "mesh-console", "REPLICAS", "1", "READY", "1", "IMAGE", "corp/mesh:1").Replace(operator) +
-		strings.NewReplacer("IMAGE", "corp/mesh:1", "READYCOND", "True", "STATE", "running: {}").Replace(operatorPod)
+		strings.NewReplacer("IMAGE", "corp/mesh:1", "READYCOND", "True", "CRASHES", "0", "STATE", "running: {}").Replace(operatorPod)
 	widgets := strings.NewReplacer("kiali.io/finalizer", "FINALIZER", "kiali.io", "widgets.test", "Kiali", "Widget", "kialis", "widgets").Replace(kialiCRD + "---" + kiali + running)
 	for finalizer, want := range map[string]string{
 		"widgets.test/cleanup": Alive,

@@ -25,13 +25,14 @@ type workload struct {
 	account               string // "namespace/name" of its service account
 	images                []string
 	wanted, ready         int32
+	refused               string // why no pod of it can be created, "" where it can
 }
 
 func (wl workload) String() string { return wl.kind + " " + wl.namespace + "/" + wl.name }
 
-func (w *World) keepWorkload(kind string, m *metav1.ObjectMeta, template corev1.PodSpec, wanted, ready int32) {
+func (w *World) keepWorkload(kind string, m *metav1.ObjectMeta, template corev1.PodSpec, wanted, ready int32, refused string) {
 	key := kind + "/" + m.Namespace + "/" + m.Name
-	now := workload{kind: kind, namespace: m.Namespace, name: m.Name, account: accountOf(m.Namespace, template), images: imagesOf(template), wanted: wanted, ready: ready}
+	now := workload{kind: kind, namespace: m.Namespace, name: m.Name, account: accountOf(m.Namespace, template), images: imagesOf(template), wanted: wanted, ready: ready, refused: refused}
 	before, known := w.workloads[key]
 	w.workloads[key] = now
 	if !known || !slices.Equal(before.images, now.images) {
@@ -39,7 +40,7 @@ func (w *World) keepWorkload(kind string, m *metav1.ObjectMeta, template corev1.
 			m.note(key, now)
 		}
 	}
-	if !known || before.wanted != wanted || (before.ready > 0) != (ready > 0) || before.account != now.account {
+	if !known || before.wanted != wanted || (before.ready > 0) != (ready > 0) || before.account != now.account || before.refused != refused {
 		w.ownersDirty = true
 	}
 }
@@ -176,12 +177,18 @@ var stuckReasons = map[string]bool{
 	"ErrImageNeverPull": true, "CreateContainerConfigError": true, "CreateContainerError": true,
 }
 
+// oftenCrashed is how often a container must have crashed before that counts as
+// not passing by itself: one that loses its lease crashes, too.
+const oftenCrashed = 3
+
 // failing is the proof that a pod will not become ready by itself.
 func failing(pod *corev1.Pod) string {
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if c.State.Waiting != nil && stuckReasons[c.State.Waiting.Reason] {
-			return c.State.Waiting.Reason
+		waiting := c.State.Waiting
+		if waiting == nil || !stuckReasons[waiting.Reason] || waiting.Reason == "CrashLoopBackOff" && c.RestartCount < oftenCrashed {
+			continue
 		}
+		return waiting.Reason
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {

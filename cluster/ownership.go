@@ -340,7 +340,7 @@ func (w *World) judgeDeclared(j judgement, declared string) judgement {
 func (w *World) judgeDown(j judgement, found []workload) judgement {
 	certain := true
 	for _, wl := range found {
-		proof, sure := w.whyDown(wl.wanted, wl.account)
+		proof, sure := w.whyDown(wl)
 		certain = certain && sure
 		j.evidence = append(j.evidence, wl.String()+" "+proof)
 		if wl.wanted == 0 && wl.kind != "DaemonSet" { // which cannot be scaled
@@ -368,7 +368,7 @@ func (w *World) judgeManifests(j judgement, found []workload, live []grantee, re
 }
 
 func (w *World) judgeIdle(j judgement, name string) judgement {
-	proof, sure := w.whyDown(1, name)
+	proof, sure := w.whyIdle(name)
 	for _, key := range slices.Sorted(maps.Keys(w.workloads)) {
 		if wl := w.workloads[key]; wl.account == name && wl.wanted == 0 && wl.kind != "DaemonSet" {
 			j.idle = append(j.idle, wl)
@@ -392,17 +392,29 @@ func (w *World) workloadsWhere(is func(workload) bool) []workload {
 	return found
 }
 
-// whyDown tells why nothing is ready under a service account of a workload that
-// wants so many pods, and whether there is proof that this does not pass by
-// itself: it is scaled to zero, or each of its pods fails for a reason that
+// whyIdle is whyDown of a service account, whatever should run under it.
+func (w *World) whyIdle(account string) (proof string, sure bool) {
+	if wanted := w.workloadsUnder(account); len(wanted) > 0 {
+		return w.whyDown(wanted[0])
+	}
+	return w.whyDown(workload{account: account, wanted: 1, refused: "no workload runs under it"})
+}
+
+// whyDown tells why nothing is ready under the service account of a workload,
+// and whether there is proof that this does not pass by itself: it is scaled to
+// zero, no pod of it can be created, or each of its pods fails for a reason that
 // stays.
-func (w *World) whyDown(wanted int32, name string) (proof string, sure bool) {
-	if wanted == 0 {
+func (w *World) whyDown(wl workload) (proof string, sure bool) {
+	if wl.wanted == 0 {
 		return "is scaled to zero", true
 	}
-	a := w.accounts[name]
-	if a == nil || len(a.pods) == 0 {
-		return "has no pod", true
+	a := w.accounts[wl.account]
+	switch {
+	case a != nil && len(a.pods) > 0:
+	case wl.refused != "":
+		return "has no pod: " + wl.refused, true
+	default:
+		return "has no pod at the moment", false // as between two pods of a Deployment that is rolled out
 	}
 	for _, pod := range slices.Sorted(maps.Keys(a.pods)) {
 		p := w.running[pod]

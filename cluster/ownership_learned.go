@@ -122,7 +122,7 @@ func (w *World) idle(account string) judgement {
 		}
 	}
 	if len(runs) == 0 {
-		proof, sure := w.whyDown(1, account)
+		proof, sure := w.whyIdle(account)
 		return judgement{}.is(Down, sure, "service account %s %s", account, proof)
 	}
 	j := w.judgeDown(judgement{}, runs)

@@ -61,7 +61,7 @@ func bad(name, status string) string {
 }
 
 func waiting(reason string) string {
-	return "containerStatuses: [{name: c, state: {waiting: {reason: " + reason + "}}}]"
+	return "containerStatuses: [{name: c, restartCount: 3, state: {waiting: {reason: " + reason + "}}}]"
 }
 
 // seen is the ConfigMap of a termguard that saw identities remove the

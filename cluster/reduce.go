@@ -69,13 +69,13 @@ func (w *World) keep(obj runtime.Object) bool {
 		w.ownersDirty = true
 	case *appsv1.Deployment:
 		w.keepTemplate("deployments.apps", types.NamespacedName{Namespace: o.Namespace, Name: o.Name}, o.Spec.Template.Labels)
-		w.keepWorkload("Deployment", &o.ObjectMeta, o.Spec.Template.Spec, ptrOr(o.Spec.Replicas, 1), o.Status.ReadyReplicas)
+		w.keepWorkload("Deployment", &o.ObjectMeta, o.Spec.Template.Spec, ptrOr(o.Spec.Replicas, 1), o.Status.ReadyReplicas, refusedReplicas(o))
 	case *appsv1.StatefulSet:
 		w.keepTemplate("statefulsets.apps", types.NamespacedName{Namespace: o.Namespace, Name: o.Name}, o.Spec.Template.Labels)
-		w.keepWorkload("StatefulSet", &o.ObjectMeta, o.Spec.Template.Spec, ptrOr(o.Spec.Replicas, 1), o.Status.ReadyReplicas)
+		w.keepWorkload("StatefulSet", &o.ObjectMeta, o.Spec.Template.Spec, ptrOr(o.Spec.Replicas, 1), o.Status.ReadyReplicas, "")
 	case *appsv1.DaemonSet:
 		w.keepTemplate("daemonsets.apps", types.NamespacedName{Namespace: o.Namespace, Name: o.Name}, o.Spec.Template.Labels)
-		w.keepWorkload("DaemonSet", &o.ObjectMeta, o.Spec.Template.Spec, o.Status.DesiredNumberScheduled, o.Status.NumberReady)
+		w.keepWorkload("DaemonSet", &o.ObjectMeta, o.Spec.Template.Spec, o.Status.DesiredNumberScheduled, o.Status.NumberReady, "")
 		if affinity := requiredNodeAffinity(o.Spec.Template.Spec.Affinity); len(affinity) > 0 {
 			child(w.doc, "daemonsets", o.Namespace)[o.Name] = map[string]any{"nodeAffinity": affinity}
 		} else {
@@ -472,6 +472,16 @@ func (w *World) forgetWebhooks(kind, configuration string) {
 			w.hooksDirty = true
 		}
 	}
+}
+
+// refusedReplicas tells why no pod of a Deployment can be created.
+func refusedReplicas(o *appsv1.Deployment) string {
+	for _, c := range o.Status.Conditions {
+		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+			return shorten(c.Message, maxSymptomText)
+		}
+	}
+	return ""
 }
 
 // requiredNodeAffinity lists the expressions of a pod template's required node

@@ -95,7 +95,7 @@ apiVersion: v1
 kind: Pod
 metadata: {name: op-1, namespace: ops}
 spec: {nodeName: n1, serviceAccountName: op, containers: [{name: c, image: IMAGE}]}
-status: {phase: Running, conditions: [{type: Ready, status: "READYCOND"}], containerStatuses: [{name: c, state: {STATE}}]}
+status: {phase: Running, conditions: [{type: Ready, status: "READYCOND"}], containerStatuses: [{name: c, restartCount: CRASHES, state: {STATE}}]}
 `
 
 func TestOwnership(t *testing.T) {
@@ -131,24 +131,41 @@ func TestOwnership(t *testing.T) {
 		"alive under a name that no catalog knows": {
 			reason: "who may update the resource and its status, and runs, is its controller whatever its name",
 			cluster: kialiCRD + "---" + kiali + "---" + fill(operator, "NAME", "mesh-console", "REPLICAS", "1", "READY", "1", "IMAGE", "corp/mesh:1") +
-				fill(operatorPod, "IMAGE", "corp/mesh:1", "READYCOND", "True", "STATE", "running: {}"),
+				fill(operatorPod, "IMAGE", "corp/mesh:1", "READYCOND", "True", "CRASHES", "0", "STATE", "running: {}"),
 			state: Alive, certainty: "will", evidence: "service account ops/op may update kialis.kiali.io and its status",
 		},
-		"service account without pods": {
-			reason:  "its permissions are there and nothing runs under them",
+		"workload without pods": {
+			reason:  "as between two pods of a rollout",
 			cluster: kialiCRD + "---" + kiali + "---" + fill(operator, "NAME", "mesh-console", "REPLICAS", "1", "READY", "0", "IMAGE", "corp/mesh:1"),
-			state:   Down, certainty: "will", evidence: "has no pod",
+			state:   Down, certainty: "may", evidence: "has no pod at the moment",
+		},
+		"pods refused": {
+			reason: "no pod of it can be created",
+			cluster: kialiCRD + "---" + kiali + "---" + fill(strings.Replace(operator, "status: {", "status: {conditions: [{type: ReplicaFailure, status: 'True', message: exceeded quota}], ", 1),
+				"NAME", "mesh-console", "REPLICAS", "1", "READY", "0", "IMAGE", "corp/mesh:1"),
+			state: Down, certainty: "will", evidence: "has no pod: exceeded quota",
+		},
+		"service account alone": {
+			reason:  "its permissions are there, and no workload has it",
+			cluster: kialiCRD + "---" + kiali + "---" + fill(operator[strings.Index(operator, "---")+3:], "IMAGE", "corp/mesh:1"),
+			state:   Down, certainty: "will", evidence: "has no pod: no workload runs under it",
 		},
 		"crash loop": {
 			reason: "a pod in CrashLoopBackOff is proof",
 			cluster: kialiCRD + "---" + kiali + "---" + fill(operator, "NAME", "kiali-operator", "REPLICAS", "1", "READY", "0", "IMAGE", "kiali/kiali-operator") +
-				fill(operatorPod, "IMAGE", "kiali/kiali-operator", "READYCOND", "False", "STATE", "waiting: {reason: CrashLoopBackOff}"),
+				fill(operatorPod, "IMAGE", "kiali/kiali-operator", "READYCOND", "False", "CRASHES", "3", "STATE", "waiting: {reason: CrashLoopBackOff}"),
 			state: Down, certainty: "will", evidence: "CrashLoopBackOff",
+		},
+		"crashed once": {
+			reason: "a controller that loses its lease ends, too",
+			cluster: kialiCRD + "---" + kiali + "---" + fill(operator, "NAME", "kiali-operator", "REPLICAS", "1", "READY", "0", "IMAGE", "kiali/kiali-operator") +
+				fill(operatorPod, "IMAGE", "kiali/kiali-operator", "READYCOND", "False", "CRASHES", "1", "STATE", "waiting: {reason: CrashLoopBackOff}"),
+			state: Down, certainty: "may", evidence: "at the moment",
 		},
 		"not ready for a moment": {
 			reason: "a pod that merely restarts is no proof",
 			cluster: kialiCRD + "---" + kiali + "---" + fill(operator, "NAME", "kiali-operator", "REPLICAS", "1", "READY", "0", "IMAGE", "kiali/kiali-operator") +
-				fill(operatorPod, "IMAGE", "kiali/kiali-operator", "READYCOND", "False", "STATE", "running: {}"),
+				fill(operatorPod, "IMAGE", "kiali/kiali-operator", "READYCOND", "False", "CRASHES", "0", "STATE", "running: {}"),
 			state: Down, certainty: "may", evidence: "at the moment",
 		},
 		"declared owner outweighs the catalog": {
