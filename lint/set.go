@@ -23,6 +23,8 @@ type set struct {
 	total
 
 	objects []*source.Object
+	made    map[*source.Object]*subject // of what was released again at once
+	whole   func(*unstructured.Unstructured) bool
 	loaded  int // bytes of text that are held
 }
 
@@ -79,11 +81,24 @@ func (s *set) read(file *source.File) {
 			return
 		}
 		if s.loaded += c.Objects[0].Size(); s.loaded > maxLoaded {
-			for _, o := range c.Objects {
-				o.Release()
-			}
+			s.make(c.Objects)
 		}
 	})
+}
+
+// make takes from objects what is asked for, so that they need not be read again
+// for it, and releases them.
+func (s *set) make(objects []*source.Object) {
+	engine, err := s.run.engine()
+	if err == nil && s.made == nil {
+		s.made, s.whole = map[*source.Object]*subject{}, s.reads(engine)
+	}
+	for _, o := range objects {
+		if err == nil { // else it ends the run
+			s.made[o] = s.subject(o, s.whole)
+		}
+		o.Release()
+	}
 }
 
 func placed(file *source.File, p source.Position, rendered string) Place {
@@ -125,7 +140,10 @@ func (s *set) ask(ctx context.Context) error {
 	var subjects []*subject
 	var objects []*unstructured.Unstructured
 	for _, o := range s.objects {
-		sub := s.subject(o, read)
+		sub, made := s.made[o]
+		if !made {
+			sub = s.subject(o, read)
+		}
 		if sub != nil {
 			subjects, objects = append(subjects, sub), append(objects, sub.object)
 		}
