@@ -1,0 +1,75 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apidiscovery "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// TestDiscoveryOfMany reads the discovery of ten thousand API groups, three of
+// which the API server could not reach: aggregated discovery calls these stale.
+func TestDiscoveryOfMany(t *testing.T) {
+	const groups = 10_000
+	failing := []string{"g17.example.com", "g4711.example.com", "g9999.example.com"}
+	list := apidiscovery.APIGroupDiscoveryList{TypeMeta: metav1.TypeMeta{APIVersion: "apidiscovery.k8s.io/v2", Kind: "APIGroupDiscoveryList"}}
+	for i := range groups {
+		name := fmt.Sprintf("g%d.example.com", i)
+		version := apidiscovery.APIVersionDiscovery{Version: "v1", Freshness: apidiscovery.DiscoveryFreshnessStale}
+		if !slices.Contains(failing, name) {
+			version.Freshness = apidiscovery.DiscoveryFreshnessCurrent
+			version.Resources = []apidiscovery.APIResourceDiscovery{{
+				Resource: "things", ResponseKind: &metav1.GroupVersionKind{Group: name, Version: "v1", Kind: "Thing"},
+				Scope: apidiscovery.ScopeNamespace, Verbs: []string{"delete", "list", "watch"},
+			}}
+		}
+		list.Items = append(list.Items, apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: name}, Versions: []apidiscovery.APIVersionDiscovery{version}})
+	}
+	answer, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+		switch {
+		case r.URL.Path == "/version":
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"gitVersion": "v1.36.3"}`)
+		case r.URL.Path == "/apis":
+			_, _ = w.Write(answer)
+		default:
+			fmt.Fprint(w, `{"apiVersion": "apidiscovery.k8s.io/v2", "kind": "APIGroupDiscoveryList"}`)
+		}
+	}))
+	defer server.Close()
+
+	world := NewWorld(Options{})
+	l, err := NewLive(&rest.Config{Host: server.URL}, world, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted, lost, err := l.serves()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(failing, slices.Sorted(maps.Keys(lost))); diff != "" {
+		t.Errorf("groups that did not answer: -want +got\n%s", diff)
+	}
+	if len(wanted) != groups-len(failing) {
+		t.Errorf("%d resources are wanted, want %d", len(wanted), groups-len(failing))
+	}
+	for _, group := range failing {
+		if !world.stale["v1."+group] { // which holds every namespace
+			t.Errorf("APIService v1.%s is not known to be stale", group)
+		}
+	}
+}
