@@ -247,7 +247,12 @@ func podIndexes(pod *corev1.Pod) [][]string {
 		return nil
 	}
 	var paths [][]string
-	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	if _, leaves := leavingOf(pod); finished && leaves {
+		// Its containers have ended since it was deleted: its node has to clean up.
+		paths = append(paths, []string{"podsByNode", pod.Namespace, pod.Spec.NodeName})
+	}
+	if !finished {
 		// Its delete waits for its node: pods that are unscheduled, have
 		// finished or have no grace period the API server removes at once
 		// (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).

@@ -99,7 +99,7 @@ func (w *World) forgetCSINode(name string) {
 // mounted nothing that its kubelet could not forget, and one that has finished
 // the API server removes at once.
 func (w *World) mount(key types.NamespacedName, pod *corev1.Pod) {
-	if pod.Spec.NodeName == "" || pod.Status.Phase != corev1.PodRunning || isMirror(pod) {
+	if pod.Spec.NodeName == "" || isMirror(pod) || pod.Status.Phase != corev1.PodRunning && !cleaningUp(pod) {
 		return
 	}
 	u := use{node: pod.Spec.NodeName}
@@ -117,6 +117,15 @@ func (w *World) mount(key types.NamespacedName, pod *corev1.Pod) {
 		w.storage.uses[key] = u
 		w.miss(key)
 	}
+}
+
+// cleaningUp tells whether a pod ran, has ended since it was deleted, and waits for
+// its node to unmount its volumes.
+func cleaningUp(pod *corev1.Pod) bool {
+	_, leaves := leavingOf(pod)
+	return leaves && slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.State.Terminated != nil && !c.State.Terminated.StartedAt.IsZero()
+	})
 }
 
 func (w *World) unmount(key types.NamespacedName) { delete(w.storage.uses, key) }

@@ -240,8 +240,16 @@ alone[pod.spec.nodeName] := {"count": 1, "names": [name], "namespace": namespace
 	deleting
 	resource == "pods"
 	pod := input.request.oldObject
-	not pod.status.phase in finished
+	not over(pod)
 	grace(object.get(pod.spec, "terminationGracePeriodSeconds", 30)) != 0
+}
+
+# over is true for a pod that had ended before it was deleted. One that ended since
+# waits for its node to clean up, until its grace period is 0
+# (pkg/kubelet/status/status_manager.go).
+over(pod) if {
+	pod.status.phase in finished
+	object.get(pod.metadata, "deletionGracePeriodSeconds", 0) == 0
 }
 
 # An eviction carries no pod.

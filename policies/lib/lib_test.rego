@@ -119,6 +119,13 @@ test_waiting if {
 	elsewhere == {}
 	forced := lib.waiting({"n1": {}}) with input as pod_request({}, {"gracePeriodSeconds": 0})
 	forced == {}
+	finished := lib.waiting({"n1": {}}) with input as pod_request({"status": {"phase": "Failed"}}, {})
+	finished == {}
+	ended := lib.waiting({"n1": {}}) with input as pod_request(
+		{"metadata": {"name": "web-0", "deletionGracePeriodSeconds": 30}, "status": {"phase": "Failed"}},
+		{},
+	)
+	ended == here
 }
 
 test_waiting_of_a_namespace_from_either_side if {

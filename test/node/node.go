@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -61,12 +62,17 @@ type Scenario struct {
 	Reality string `json:"reality"`
 	// Within bounds a deletion that completes. Defaults to 60 s.
 	Within scenario.Duration `json:"within,omitempty"`
-	// Diagnosis is a regular expression that a finding about the object that
-	// hangs must match: "POLICY: MESSAGE".
-	Diagnosis string `json:"diagnosis,omitempty"`
+	// Diagnosis are regular expressions, each for what check says of the object
+	// that hangs: "POLICY: MESSAGE [EVIDENCE; ...]", or "plan: STEP". A hang needs one.
+	Diagnosis []string `json:"diagnosis,omitempty"`
+	// Copies is how often the objects are created: "$I" counts from 0.
+	Copies int `json:"copies,omitempty"`
 	// Symptoms are regular expressions, each for an event or a condition of the
 	// node that shows while it hangs: "REASON MESSAGE" or "TYPE=STATUS REASON MESSAGE".
 	Symptoms []string `json:"symptoms,omitempty"`
+	// Facts are regular expressions, each for a symptom that termguard's facts have
+	// of the node after the deletion, or while it hangs: "REASON MESSAGE".
+	Facts []string `json:"facts,omitempty"`
 	// Then are steps that must succeed after the deletion, or while it hangs.
 	Then []Step `json:"then,omitempty"`
 	// Cure are the steps after which a hanging deletion completes.
@@ -85,7 +91,7 @@ func (s Scenario) Again() (Scenario, error) { return Parse(s.Name+"-again", s.te
 // Step is one thing to do; exactly one of its fields is set.
 type Step struct {
 	// Run is a shell script in the node's namespaces. It knows $DIR (of the
-	// node), $POD_DIR (the kubelet's folder of the pod), $VOLUMES (its emptyDirs),
+	// node), and after the first steps $UID, $POD_DIR (the kubelet's folder of the pod), $VOLUMES (its emptyDirs),
 	// $ROOT (of the first container), and of its process $PID, $SHIM and
 	// $FREEZER (its cgroup's folder).
 	Run string `json:"run,omitempty"`
@@ -122,8 +128,17 @@ func Parse(name, text string) (Scenario, error) {
 		return s, errors.New("a hang needs a cure")
 	case s.Reality == scenario.Hangs && s.Unforeseen == "" && s.Says == "":
 		return s, errors.New("a hang needs says, or unforeseen")
+	case s.Reality == scenario.Hangs && len(s.Diagnosis) == 0:
+		return s, errors.New("a hang needs a diagnosis")
 	}
-	for _, pattern := range append([]string{s.Says, s.Diagnosis}, s.Symptoms...) {
+	if s.Copies > 0 {
+		copies := make([]string, s.Copies)
+		for i := range copies {
+			copies[i] = strings.ReplaceAll(s.Objects, "$I", strconv.Itoa(i))
+		}
+		s.Objects = strings.Join(copies, "\n---\n")
+	}
+	for _, pattern := range slices.Concat([]string{s.Says}, s.Diagnosis, s.Symptoms, s.Facts) {
 		if _, err := regexp.Compile(pattern); err != nil {
 			return s, err
 		}
@@ -143,6 +158,7 @@ type Outcome struct {
 	Real      string
 	Took      time.Duration // until it completed
 	Shows     []string      // events and conditions while it hung, or after it was gone
+	Diagnosis []string      // what check said while it hung
 	Wrong     []string      // what is not as it should be
 	Err       error         // the scenario could not be played
 }
@@ -155,12 +171,16 @@ type report struct {
 		Policy, Message string
 		Evidence        []string
 	}
+	Plan   []struct{ Do string }
 	Unseen []string
 }
 
 func (r report) lines() (lines []string) {
 	for _, f := range r.Findings {
 		lines = append(lines, f.Policy+": "+f.Message+" ["+strings.Join(f.Evidence, "; ")+"]")
+	}
+	for _, step := range r.Plan {
+		lines = append(lines, "plan: "+step.Do)
 	}
 	for _, u := range r.Unseen {
 		lines = append(lines, "unseen: "+u)
@@ -202,7 +222,7 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 	if err := p.do(ctx, p.Before); err != nil {
 		return fmt.Errorf("break it: %w", err)
 	}
-	asked, err := p.ask(ctx, func(r report) bool {
+	asked, err := p.ask(ctx, 20*time.Second, func(r report) bool {
 		return p.fair(r) && (p.Says == "" || r.says(p.Says))
 	})
 	if err != nil {
@@ -221,7 +241,7 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 	if err != nil || r.Code != 0 {
 		return fmt.Errorf("delete: %w: %s", err, r.Stderr)
 	}
-	if verdict := scenario.Verdict(scenario.Warnings(r.Stderr)); verdict != asked.Verdict && p.Own {
+	if verdict := scenario.Verdict(scenario.Warnings(r.Stderr)); verdict != asked.Verdict && (p.Own || p.Reality == scenario.Completes) {
 		wrong("check says %s, the webhook says %s: %s", asked.Verdict, verdict, r.Stderr)
 	}
 	limit := p.Within.Duration
@@ -253,13 +273,33 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 			wrong("no event or condition matches %q: %s", pattern, strings.Join(o.Shows, "; "))
 		}
 	}
-	if o.Real == scenario.Hangs && p.Diagnosis != "" {
-		diagnosis, err := p.ask(ctx, func(r report) bool { return r.Verdict == scenario.Hangs && r.says(p.Diagnosis) })
+	if len(p.Facts) > 0 {
+		kept, err := p.symptoms(ctx)
 		if err != nil {
 			return err
 		}
-		if diagnosis.Verdict != scenario.Hangs || !diagnosis.says(p.Diagnosis) {
-			wrong("the diagnosis is %s, want hangs and %q: %s", diagnosis.Verdict, p.Diagnosis, strings.Join(diagnosis.lines(), "; "))
+		for _, pattern := range p.Facts {
+			if !slices.ContainsFunc(kept, regexp.MustCompile(pattern).MatchString) {
+				wrong("no symptom among the facts matches %q: %s", pattern, strings.Join(kept, "; "))
+			}
+		}
+	}
+	if o.Real == scenario.Hangs {
+		// An object is not called stuck before a minute after it should have been gone.
+		diagnosis, err := p.ask(ctx, 100*time.Second, func(r report) bool {
+			return p.stuck(r) && !slices.ContainsFunc(p.Diagnosis, func(pattern string) bool { return !r.says(pattern) })
+		})
+		if err != nil {
+			return err
+		}
+		o.Diagnosis = diagnosis.lines()
+		if !p.stuck(diagnosis) {
+			wrong("the diagnosis is that it %s: %s", diagnosis.Verdict, strings.Join(diagnosis.lines(), "; "))
+		}
+		for _, pattern := range p.Diagnosis {
+			if !diagnosis.says(pattern) {
+				wrong("the diagnosis does not say %q: %s", pattern, strings.Join(diagnosis.lines(), "; "))
+			}
 		}
 	}
 	if err := p.do(ctx, p.Then); err != nil {
@@ -281,11 +321,17 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 	return nil
 }
 
-// fair says whether a verdict is as expected. On a node that others break as well,
-// it may also be that the node is found to be stuck already, and webhook and check
-// may be asked before and after that.
+// fair says whether a verdict is as expected. On the node that all break which hang,
+// it may also be that the node is found to be stuck already.
 func (p *player) fair(r report) bool {
-	return slices.Contains(p.Expect, r.Verdict) || !p.Own && r.Verdict == scenario.AtRisk && r.says("^node-already-stuck: ")
+	return slices.Contains(p.Expect, r.Verdict) ||
+		!p.Own && p.Reality == scenario.Hangs && r.Verdict == scenario.AtRisk && r.says("^node-already-stuck: ")
+}
+
+// stuck says whether a verdict on the object that hangs is right: what may hang
+// before may also do so after.
+func (p *player) stuck(r report) bool {
+	return r.Verdict == scenario.Hangs || r.Verdict == scenario.AtRisk && slices.Contains(p.Expect, scenario.AtRisk)
 }
 
 func (p *player) words(verb, flag, rest string) []string {
@@ -293,6 +339,7 @@ func (p *player) words(verb, flag, rest string) []string {
 }
 
 func (p *player) setUp(ctx context.Context) error {
+	p.env = []string{"DIR=" + p.node.Dir}
 	if err := p.do(ctx, p.First); err != nil {
 		return err
 	}
@@ -330,7 +377,7 @@ func (p *player) setUp(ctx context.Context) error {
 	}
 	p.grace = time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
 	dir := filepath.Join(p.node.Dir, "kubelet", "pods", string(pod.UID))
-	p.env = []string{"DIR=" + p.node.Dir, "POD_DIR=" + dir, "VOLUMES=" + filepath.Join(dir, "volumes", "kubernetes.io~empty-dir")}
+	p.env = append(p.env, "UID="+string(pod.UID), "POD_DIR="+dir, "VOLUMES="+filepath.Join(dir, "volumes", "kubernetes.io~empty-dir"))
 	if p.Unready {
 		return nil
 	}
@@ -409,12 +456,12 @@ func signal(process *lab.Process, name string) error {
 
 // ask asks termguard check until the answer is as expected, for a while: what
 // happened on the node reaches the API with a lag. The last answer counts.
-func (p *player) ask(ctx context.Context, fair func(report) bool) (r report, err error) {
+func (p *player) ask(ctx context.Context, patience time.Duration, fair func(report) bool) (r report, err error) {
 	binary, err := scenario.Binary()
 	if err != nil {
 		return r, err
 	}
-	err = p.Await(ctx, 20*time.Second, "a fair verdict", func(ctx context.Context) (bool, error) {
+	err = p.Await(ctx, patience, "a fair verdict", func(ctx context.Context) (bool, error) {
 		args := append([]string{"check", "--kubeconfig", p.Kubeconfig(), "-o", "json", "-n", "n-" + p.Name}, scenario.Words(p.Delete)...)
 		cmd := exec.CommandContext(ctx, binary, args...)
 		var stdout, stderr bytes.Buffer
@@ -437,6 +484,28 @@ func (p *player) ask(ctx context.Context, fair func(report) bool) (r report, err
 		return r, nil
 	}
 	return r, err
+}
+
+// symptoms are those of the node in termguard's facts.
+func (p *player) symptoms(ctx context.Context) (lines []string, err error) {
+	binary, err := scenario.Binary()
+	if err != nil {
+		return nil, err
+	}
+	out, err := exec.CommandContext(ctx, binary, "snapshot", "--kubeconfig", p.Kubeconfig()).Output()
+	if err != nil {
+		return nil, fmt.Errorf("termguard snapshot: %w", err)
+	}
+	var facts struct {
+		Symptoms map[string]map[string]struct{ Reason, Message string }
+	}
+	if err := json.Unmarshal(out, &facts); err != nil {
+		return nil, fmt.Errorf("termguard snapshot: %w", err)
+	}
+	for _, s := range facts.Symptoms[p.node.Name] {
+		lines = append(lines, s.Reason+" "+s.Message)
+	}
+	return lines, nil
 }
 
 // gone waits for what is deleted to go, up to a limit.

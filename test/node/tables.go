@@ -36,6 +36,9 @@ func Tables(w io.Writer, outcomes []Outcome) {
 		for _, line := range o.Shows {
 			fmt.Fprintln(w, "  "+strings.TrimSpace(line))
 		}
+		for _, line := range o.Diagnosis {
+			fmt.Fprintln(w, "  check: "+line)
+		}
 		for _, line := range o.Wrong {
 			fmt.Fprintln(w, "  WRONG: "+line)
 		}
