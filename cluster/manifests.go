@@ -139,6 +139,9 @@ func (m *manifests) run(obj *unstructured.Unstructured, res string) []*unstructu
 		"metadata": map[string]any{"labels": podLabels}, "spec": spec,
 	})
 	runs(pod)
+	if spec != nil && spec["nodeName"] == nil {
+		spec["nodeName"] = "any" // without one, it would need no time to stop
+	}
 	m.pods = append(m.pods, pod)
 	made := []*unstructured.Unstructured{pod}
 	if m.hooks && res == "deployments.apps" {

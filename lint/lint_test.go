@@ -63,31 +63,8 @@ kind: Kiali
 metadata: {name: kiali, namespace: mesh}
 ---
 `
-	metricsServer = `apiVersion: apiregistration.k8s.io/v1
-kind: APIService
-metadata: {name: v1beta1.metrics.k8s.io}
-spec: {group: metrics.k8s.io, version: v1beta1, groupPriorityMinimum: 100, versionPriority: 100, service: {namespace: metrics, name: server}}
----
-apiVersion: v1
-kind: Service
-metadata: {name: server, namespace: metrics}
-spec: {selector: {app: server}}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: server, namespace: metrics}
-spec:
-  selector: {matchLabels: {app: server}}
-  template:
-    metadata: {labels: {app: server}}
-    spec: {containers: [{name: o, image: server}]}
----
-`
-	webhook = `apiVersion: v1
-kind: Namespace
-metadata: {name: guard}
----
-apiVersion: v1
+	// backend is what serves an API or a webhook.
+	backend = `apiVersion: v1
 kind: Service
 metadata: {name: guard, namespace: guard}
 spec: {selector: {app: guard}}
@@ -101,7 +78,18 @@ spec:
     metadata: {labels: {app: guard}}
     spec: {containers: [{name: o, image: guard}]}
 ---
-apiVersion: admissionregistration.k8s.io/v1
+`
+	metricsServer = `apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1beta1.metrics.k8s.io}
+spec: {group: metrics.k8s.io, version: v1beta1, groupPriorityMinimum: 100, versionPriority: 100, service: {namespace: guard, name: guard}}
+---
+` + backend
+	webhook = `apiVersion: v1
+kind: Namespace
+metadata: {name: guard}
+---
+` + backend + `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: guard}
 webhooks:
@@ -132,6 +120,7 @@ func TestRun(t *testing.T) {
 		{"an APIService whose backend is in a namespace", metricsServer, []string{"apiservice-backend-removed: "}},
 		{"a webhook that sees nothing of its own namespace", fmt.Sprintf(webhook, "CREATE, UPDATE", "cert-manager.io", "certificates"), nil},
 		{"a webhook that sees its own pods", fmt.Sprintf(webhook, "CREATE", "", "pods"), []string{"-:27:3 apply may self-blocking-webhook"}},
+		{"a webhook that must allow what its namespace still holds when its pods are gone", fmt.Sprintf(webhook, "DELETE", "", "configmaps"), []string{"delete-namespace will webhook-backend-in-namespace: "}},
 		{"a webhook without rules", "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: later}\nwebhooks: [{name: a.b.c}]\n", []string{"note: what 1 webhook configuration (later) would see is unknown"}},
 		{"a rendered chart names its template", "---\n# Source: web/templates/web.yaml\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {terminationGracePeriodSeconds: 900, containers: []}\n", []string{"-:6:39 (web/templates/web.yaml) apply may long-grace-period"}},
 		{"items of a List", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  spec:\n    terminationGracePeriodSeconds: 900\n", []string{"-:8:36 apply may long-grace-period"}},

@@ -502,6 +502,9 @@ func (sub *subject) request(trigger policies.Trigger) map[string]any {
 // found places a finding: at its field in its first object where the set holds
 // that, else at the object that was asked about.
 func (a *asker) found(question Question, sub *subject, f policies.Finding) {
+	if len(f.Objects) > 0 && !slices.ContainsFunc(f.Objects, func(o policies.Object) bool { return o.Resource != "pods" || a.index[o] != nil }) {
+		return // pods that a workload will have: their template is asked about by itself
+	}
 	at := sub
 	if len(f.Objects) > 0 {
 		if other := a.index[f.Objects[0]]; other != nil {
