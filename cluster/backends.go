@@ -58,7 +58,9 @@ func (w *World) refreshBackend(name string) {
 			b.facts["workloads"] = workloads
 		}
 	}
-	w.hooksDirty = w.hooksDirty || b.facts["state"] != state || b.facts["reason"] != reason
+	if b.facts["state"] != state || b.facts["reason"] != reason {
+		w.hooksDirty, w.conversionsDirty = true, true
+	}
 	b.facts["state"], b.facts["reason"] = state, reason
 }
 

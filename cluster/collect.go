@@ -48,7 +48,7 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 		if isTyped(want.GroupResource()) {
 			within = metav1.NamespaceAll
 		}
-		l.feeds[name] = &feed{Resource: want.Resource, source: l.source(want.Resource, within)}
+		l.feeds[name] = &feed{Resource: want.Resource, others: want.others, source: l.source(want.Resource, within)}
 	}
 	for _, f := range l.feeds {
 		listing.Go(func() {
@@ -66,6 +66,17 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 					return
 				}
 			}
+			if conversionFails(err) {
+				world.SetListError(f.Resource, err.Error())
+				for _, other := range f.others {
+					world.Begin(f.Resource)
+					f.source = l.source(other, namespace)
+					if _, otherErr := l.pages(ctx, f); otherErr == nil {
+						err = nil
+						break
+					}
+				}
+			}
 			if err != nil {
 				l.unseen(f, err)
 				return
@@ -74,6 +85,11 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 		})
 	}
 	listing.Wait()
+	for _, res := range world.unconvertedResources() { // a page at a time is read past the API server's cache, which controllers ask
+		if err := readable(ctx, l.source(res, metav1.NamespaceAll)); conversionFails(err) {
+			world.SetListError(res, err.Error())
+		}
+	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

@@ -286,6 +286,7 @@ func (w *World) count(r *resource, namespace string, change int) {
 
 func (w *World) setCount(r *resource, namespace string, n int) {
 	w.touched[namespace] = true
+	w.conversionsDirty = w.conversionsDirty || w.converted[r.String()] != nil
 	if n <= 0 {
 		delete(r.counts, namespace)
 		prune(w.doc, "counts", namespace, r.String())

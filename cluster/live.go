@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -45,6 +46,8 @@ const (
 	rewatchPause = 100 * time.Millisecond
 	// pollInterval is how often a resource without the verb watch is listed.
 	pollInterval = 60 * time.Second
+	// againInterval is how often it is tried whether objects can be converted again.
+	againInterval = 5 * time.Second
 	// initialLists bounds how many resources are listed at the same time.
 	initialLists = 10
 	// pageSize bounds how many objects one page of a list holds.
@@ -81,6 +84,9 @@ type feed struct {
 	Resource
 	verbs  sets.Set[string]
 	source source
+	// others read the same objects in versions that deletions do not ask for.
+	others []Resource
+	astray bool // source is one of those
 	cancel context.CancelFunc
 	synced bool
 }
@@ -90,6 +96,7 @@ type feed struct {
 func NewLive(config *rest.Config, world *World, log *slog.Logger) (*Live, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 100, 200 // the API server's priority and fairness is the limit that counts
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return impatient{rt} })
 	dc, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("connect for discovery: %w", err)
@@ -220,14 +227,17 @@ func (l *Live) discover(ctx context.Context, running *sync.WaitGroup) error {
 		}
 	}
 	for name, want := range wanted {
-		if have := l.feeds[name]; have != nil {
+		have := l.feeds[name]
+		if have != nil {
 			if have.Resource == want.Resource {
 				continue
 			}
 			have.cancel() // another version is preferred now
 		}
-		f := &feed{Resource: want.Resource, verbs: want.verbs, source: l.source(want.Resource, metav1.NamespaceAll)}
-		l.world.SetUnseen(f.Resource, UnseenSyncing, "not listed yet")
+		f := &feed{Resource: want.Resource, verbs: want.verbs, others: want.others, source: l.source(want.Resource, metav1.NamespaceAll)}
+		if have == nil || !have.synced { // in another version, the objects are the same
+			l.world.SetUnseen(f.Resource, UnseenSyncing, "not listed yet")
+		}
 		feedCtx, cancel := context.WithCancel(ctx)
 		f.cancel = cancel
 		l.feeds[name] = f
@@ -304,16 +314,20 @@ func wantedResources(lists []*metav1.APIResourceList, preferred map[string]strin
 			if strings.Contains(api.Name, "/") || unwatched.Has(name) || !verbs.HasAll("delete", "list") {
 				continue
 			}
-			_, have := wanted[name]
+			before, have := wanted[name]
 			switch {
 			case isTyped(res.GroupResource()):
 				if !slices.Contains(typed, res) {
 					continue
 				}
 			case have && gv.Version != preferred[gv.Group]:
+				before.others = append(before.others, res)
+				wanted[name] = before
 				continue // the preferred version may lack the resource
+			case have:
+				before.others = append(before.others, before.Resource)
 			}
-			wanted[name] = feed{Resource: res, verbs: verbs}
+			wanted[name] = feed{Resource: res, verbs: verbs, others: before.others}
 		}
 	}
 	return wanted
@@ -324,6 +338,9 @@ func (l *Live) feed(ctx context.Context, f *feed) {
 	backoff := newBackoff()
 	for ctx.Err() == nil {
 		err := l.follow(ctx, f, func() { backoff = newBackoff() })
+		if conversionFails(err) {
+			err = l.followOther(ctx, f, err)
+		}
 		if ctx.Err() != nil {
 			return
 		}
@@ -364,7 +381,7 @@ func (l *Live) unseen(f *feed, err error) {
 	}
 	l.log.Warn("resource is unseen", "resource", f.String(), "reason", reason, "error", err)
 	l.world.SetUnseen(f.Resource, reason, err.Error())
-	if status := apierrors.APIStatus(nil); errors.As(err, &status) && status.Status().Code >= 500 {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) && status.Status().Code >= 500 || conversionFails(err) {
 		l.world.SetListError(f.Resource, err.Error())
 	}
 	f.synced = true
@@ -485,10 +502,57 @@ func (l *Live) list(ctx context.Context, f *feed) (version string, w watch.Inter
 	default:
 		return "", nil, err
 	}
-	l.world.End(f.Resource)
-	l.world.SetListError(f.Resource, "")
-	l.setSynced(f)
+	l.listedAll(f)
 	return version, w, nil
+}
+
+// listedAll closes a listing.
+func (l *Live) listedAll(f *feed) {
+	l.world.End(f.Resource)
+	if !f.astray {
+		l.world.SetListError(f.Resource, "")
+	}
+	l.setSynced(f)
+}
+
+// followOther follows a resource that cannot be read for want of a conversion in
+// another version, such as the one that it is stored in, until the version that
+// deletions ask for can be read again. It returns why that failed at first if no
+// other can be read.
+func (l *Live) followOther(ctx context.Context, f *feed, failed error) error {
+	right := f.source
+	defer func() { f.source, f.astray = right, false }()
+	l.world.SetListError(f.Resource, failed.Error())
+	for _, other := range f.others {
+		f.source, f.astray = l.source(other, metav1.NamespaceAll), true
+		listed := false
+		otherCtx, cancel := context.WithCancel(ctx)
+		go func() {
+			defer cancel()
+			for otherCtx.Err() == nil {
+				pause(otherCtx, againInterval)
+				if err := readable(otherCtx, right); err == nil {
+					return
+				} else if conversionFails(err) {
+					l.world.SetListError(f.Resource, err.Error())
+				}
+			}
+		}()
+		_ = l.follow(otherCtx, f, func() { listed = true })
+		cancel()
+		if listed || ctx.Err() != nil {
+			return nil
+		}
+	}
+	return failed
+}
+
+// readable asks whether all objects of a resource can be read, without reading
+// any: a list with a selector is answered from the API server's cache alone
+// (apiserver, pkg/storage/cacher/delegator.go, shouldDelegateListOnNotReadyCache).
+func readable(ctx context.Context, s source) error {
+	_, err := s.List(ctx, metav1.ListOptions{LabelSelector: "termguard.dev/none", Limit: 1})
+	return err
 }
 
 func (l *Live) pages(ctx context.Context, f *feed) (version string, err error) {
@@ -518,9 +582,7 @@ func (l *Live) poll(ctx context.Context, f *feed, healthy func()) error {
 		if _, err := l.pages(ctx, f); err != nil {
 			return err
 		}
-		l.world.End(f.Resource)
-		l.world.SetListError(f.Resource, "")
-		l.setSynced(f)
+		l.listedAll(f)
 		healthy()
 		pause(ctx, pollInterval)
 	}

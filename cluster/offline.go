@@ -34,7 +34,8 @@ type aside struct {
 	Set bool `json:"set"`
 	// Stale names APIServices whose group cannot be discovered.
 	Stale []string `json:"stale"`
-	// ListErrors are errors of listing an aggregated API, by APIService.
+	// ListErrors are errors of listing an aggregated API, by APIService, or a
+	// custom resource, by CustomResourceDefinition.
 	ListErrors map[string]string `json:"listErrors"`
 	Unseen     []struct {
 		Resource   string `json:"resource"`
@@ -112,6 +113,10 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		w.End(res)
 	}
 	for name, message := range about.ListErrors {
+		if w.converted[name] != nil {
+			w.setListError(name, message)
+			continue
+		}
 		child(w.doc, "apiservices", name)["listError"] = message
 	}
 	for _, u := range about.Unseen {

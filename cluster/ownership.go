@@ -75,6 +75,7 @@ func (w *World) Settle() {
 	defer w.mu.Unlock()
 	w.refreshOwnPods()
 	w.refreshBlocked()
+	w.refreshConversions()
 	w.settleLeaving()
 	w.settleGone()
 	if w.grantsDirty {

@@ -92,7 +92,9 @@ func (w *World) keep(obj runtime.Object) bool {
 	case *aggregation.APIService:
 		w.keepAPIService(o)
 	case *apiextensionsv1.CustomResourceDefinition:
-		child(w.doc, "crds")[o.Name] = w.crdFacts(o)
+		facts := w.crdFacts(o)
+		child(w.doc, "crds")[o.Name] = facts
+		w.keepConversion(o, child(facts, "conversion"))
 		w.ownersDirty = true
 	case *admissionv1.ValidatingWebhookConfiguration:
 		w.forgetWebhooks("validating", o.Name)
@@ -169,6 +171,7 @@ func (w *World) forget(res Resource, key types.NamespacedName) {
 		prune(w.doc, "apiservices", key.Name)
 	case "customresourcedefinitions.apiextensions.k8s.io":
 		prune(w.doc, "crds", key.Name)
+		w.forgetConversion(key.Name)
 		w.ownersDirty = true
 	case "validatingwebhookconfigurations.admissionregistration.k8s.io":
 		w.forgetWebhooks("validating", key.Name)
@@ -399,14 +402,17 @@ func (w *World) SetServed(groups []string, stale map[string]bool) {
 	w.ownersDirty = true
 }
 
-// SetListError records that the objects of an aggregated API cannot be listed
-// though it counts as available; "" withdraws it.
+// SetListError records why the objects of a resource cannot be listed, for those
+// of an aggregated API that counts as available, and for custom resources that
+// nobody converts; "" withdraws it.
 func (w *World) SetListError(res Resource, message string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if facts, ok := lookup(w.doc, "apiservices", res.Version+"."+res.Group).(map[string]any); ok {
 		facts["listError"] = message
+		return
 	}
+	w.setListError(res.String(), message)
 }
 
 func (w *World) crdFacts(o *apiextensionsv1.CustomResourceDefinition) map[string]any {

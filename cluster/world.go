@@ -102,10 +102,12 @@ type World struct {
 	trials          map[endpoint]trial // handshakes with their backends
 	storage         storage
 	learned         learned.Memory
-	leases          map[string]lease // that are held, by "namespace/name"
-	freshLeases     []string         // those of them whose holder is up
+	leases          map[string]lease          // that are held, by "namespace/name"
+	freshLeases     []string                  // those of them whose holder is up
+	converted       map[string]map[string]any // definitions with a conversion webhook, by name
+	listErrors      map[string]string         // of custom resources, by "plural.group"
 
-	ownersDirty, grantsDirty, hooksDirty bool
+	ownersDirty, grantsDirty, hooksDirty, conversionsDirty bool
 }
 
 // NewWorld returns a World that has seen nothing.
@@ -150,11 +152,13 @@ func NewWorld(options Options) *World {
 		troubles:        troubles{},
 		trials:          map[endpoint]trial{},
 		storage:         newStorage(),
+		converted:       map[string]map[string]any{},
+		listErrors:      map[string]string{},
 	}
 	for _, key := range []string{
 		"apiservices", "webhooks", "admissionpolicies", "crds", "namespaces", "finalized", "finalizers", "counts",
 		"pods", "podsByNode", "podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage", "owners", "spread", "version", "blocked", "selfBlocked", "denied", "removers",
-		"leaving", "symptoms", "hazards", "csinodes", "driverless", "buggy", "registrars", "gone",
+		"leaving", "symptoms", "hazards", "csinodes", "driverless", "buggy", "registrars", "gone", "unconverted",
 	} {
 		w.doc[key] = map[string]any{}
 	}
@@ -238,7 +242,7 @@ func (w *World) SetVersion(git string) {
 	for id, bug := range catalog.Bugs("kubernetes", git) {
 		bugs[id] = map[string]any{"affected": bug.Affected, "fixedIn": bug.FixedIn, "symptom": bug.Symptom, "source": bug.Source}
 	}
-	w.doc["version"] = map[string]any{"git": git, "bugs": bugs, "podsFirst": podsFirst(git)}
+	w.doc["version"] = map[string]any{"git": git, "bugs": bugs, "podsFirst": podsFirst(git), "listsFromCache": listsFromCache(git)}
 }
 
 // podsFirst tells whether the namespace controller of a version deletes pods

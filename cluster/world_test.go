@@ -333,7 +333,7 @@ func randomObject(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	finalizers := pick("[]", "[]", "[one.io/f]", "[one.io/f, two.io/f]", "[kubernetes.io/pvc-protection]")
 	at := pick("1970-01-01T00:00:01Z", "1970-01-01T00:00:02Z", "1970-01-01T00:00:03Z")
 	var text string
-	switch rng.IntN(13) {
+	switch rng.IntN(16) {
 	case 0:
 		text = fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: %s, finalizers: %s, ownerReferences: %s}}", name, ns, finalizers, owned("ReplicaSet", "Deployment"))
 	case 1:
@@ -359,6 +359,15 @@ func randomObject(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 		text = fmt.Sprintf("{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: x, namespace: %s, uid: ReplicaSet-%s-%s, finalizers: %s, ownerReferences: %s}}", ns, ns, pick("1", "2"), finalizers, owned("Deployment"))
 	case 10:
 		text = fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {name: %s, namespace: %s}, spec: {selector: {app: %s}}}", pick("x", "v"), ns, pick("x", "v"))
+	case 15: // of a group that Kubernetes has: the groups that are served do not change
+		text = fmt.Sprintf("{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: %s.apps}, spec: {group: apps, scope: Namespaced, names: {kind: Thing, plural: things}, versions: [{name: v1, served: %s, storage: true}, {name: v2, served: true}], conversion: {strategy: %s, webhook: {clientConfig: {service: {namespace: %s, name: %s}}}}}, status: {storedVersions: [%s]}}",
+			pick("things", "replicasets"), pick("true", "false"), pick("Webhook", "Webhook", "None"), ns, pick("x", "v"), pick("v1", "v1, v2"))
+	case 13:
+		text = fmt.Sprintf("{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: %s}, spec: {failurePolicy: %s, matchConstraints: {resourceRules: [{operations: [DELETE, UPDATE], apiGroups: [%q], apiVersions: [v1], resources: [%s]}]}, validations: [{expression: %q}]}}",
+			pick("x", "v"), pick("Fail", "Ignore"), "", pick("configmaps", "pods", `"*"`), pick("false", "true", "object.x == 1"))
+	case 14:
+		text = fmt.Sprintf("{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: %s}, spec: {policyName: %s, validationActions: [%s], matchResources: {namespaceSelector: {%s}}}}",
+			name, pick("x", "v"), pick("Deny", "Deny", "Warn"), pick("", "matchLabels: {kubernetes.io/metadata.name: a}"))
 	case 11:
 		text = fmt.Sprintf("{apiVersion: apps/v1, kind: %s, metadata: {name: %s, namespace: %s}, spec: {template: {metadata: {labels: {app: %s}}, spec: {containers: [{name: c, image: i}]}}}}", pick("Deployment", "DaemonSet"), name, ns, pick("x", "v"))
 	case 12:

@@ -18,9 +18,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/retry"
@@ -286,6 +288,31 @@ func Allow() http.Handler {
 // Deny is a webhook that refuses everything, with a message.
 func Deny(message string) http.Handler {
 	return Review(func(map[string]any) (bool, string) { return false, message })
+}
+
+// Convert is the conversion webhook of a CustomResourceDefinition whose versions
+// differ in their name alone (apiextensions.k8s.io/v1, ConversionReview).
+func Convert() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review apiextensionsv1.ConversionReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil || review.Request == nil {
+			http.Error(w, fmt.Sprintf("want a ConversionReview: %v", err), http.StatusBadRequest)
+			return
+		}
+		response := &apiextensionsv1.ConversionResponse{UID: review.Request.UID, Result: metav1.Status{Status: metav1.StatusSuccess}}
+		for _, raw := range review.Request.Objects {
+			obj := &unstructured.Unstructured{}
+			if err := obj.UnmarshalJSON(raw.Raw); err != nil {
+				response.Result = metav1.Status{Status: metav1.StatusFailure, Message: err.Error()}
+				break
+			}
+			obj.SetAPIVersion(review.Request.DesiredAPIVersion)
+			response.ConvertedObjects = append(response.ConvertedObjects, runtime.RawExtension{Object: obj})
+		}
+		review.Request, review.Response = nil, response
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(review) //nolint:errcheck // the API server is gone: nobody to tell
+	})
 }
 
 // Hang takes requests and never answers, until the caller hangs up.

@@ -138,7 +138,9 @@ type SampleAPI struct {
 type Webhook struct {
 	Service string `json:"service"` // NAMESPACE/NAME
 	Denies  string `json:"denies,omitempty"`
-	Starts  Stage  `json:"starts,omitempty"`
+	// Converts makes it a conversion webhook.
+	Converts bool  `json:"converts,omitempty"`
+	Starts   Stage `json:"starts,omitempty"`
 }
 
 // Stage is when something starts to run: at once, when termguard has been asked,
@@ -641,6 +643,9 @@ func (g *Guarded) serve(ctx context.Context, live Live, stage Stage) error {
 		handler := lab.Allow()
 		if hook.Denies != "" {
 			handler = lab.Deny(hook.Denies)
+		}
+		if hook.Converts {
+			handler = lab.Convert()
 		}
 		if err := g.ServeEndpoints(ctx, namespace, service, handler); err != nil {
 			return err

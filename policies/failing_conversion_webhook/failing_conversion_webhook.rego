@@ -1,0 +1,178 @@
+# METADATA
+# title: Objects that nobody converts
+# description: >-
+#   Objects of a CustomResourceDefinition are stored in one version and deleted through
+#   the version that discovery puts first. Where these differ, a conversion webhook
+#   stands between them, and while it does not answer, the objects can be neither
+#   listed nor deleted. Since Kubernetes 1.31 the API server answers lists from a cache
+#   of the whole resource: if that cannot be filled, because of one object in whatever
+#   namespace, lists of every namespace fail, and no namespace finishes deleting.
+#   Deleting the definition goes through the version that it stores: it hangs if there
+#   are objects from before that was changed.
+# related_resources:
+#   - ref: https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.3/pkg/apiserver/conversion/webhook_converter.go
+#     description: Which objects are converted, and what happens if that fails.
+#   - ref: https://github.com/kubernetes/apiserver/blob/v0.36.3/pkg/storage/cacher/delegator.go
+#     description: Lists are refused while the cache cannot be filled.
+#   - ref: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/
+#     description: Versions, storedVersions and how objects are moved to another one.
+# custom:
+#   id: failing-conversion-webhook
+#   severity: high
+#   triggers: [delete]
+#   resources: [namespaces, customresourcedefinitions.apiextensions.k8s.io]
+#   needs: [data.cluster.unconverted]
+#   remedy: >-
+#     Bring the Service behind the conversion webhook back, and what waits finishes
+#     within a minute or two. If its software is gone for good and all objects are
+#     stored in one version, stop serving the others: deletions then need no conversion,
+#     and nothing is lost. Setting the conversion to None helps in any case, at a
+#     price: objects that stay lose the fields that their version does not have when
+#     they are written next.
+#   limits: >-
+#     In which version an object is stored: where several are possible, the finding says
+#     "may", unless lists fail already. While the API server's cache is filled from
+#     before, only namespaces with such objects hang, until it is restarted or the
+#     objects change. Owners of finalizers that ask for another version. A webhook that
+#     is mended still counts as broken for up to half a minute.
+package termguard.failing_conversion_webhook
+
+import data.termguard.lib
+
+deny contains finding(name, crd, msg, namespace_steps(name, crd)) if {
+	some name, crd in unconverted
+	everywhere(crd)
+	msg := sprintf("nobody converts %s, and lists of them as %s fail, so no namespace can finish deleting", [name, crd.version])
+}
+
+deny contains finding(name, crd, msg, namespace_steps(name, crd)) if {
+	some name, crd in unconverted
+	not everywhere(crd)
+	not crd.version in crd.storedVersions
+	here(name, crd)
+	msg := sprintf("nobody converts the %s here to %s, so they cannot be deleted", [name, crd.version])
+}
+
+deny contains finding(lib.name, older, msg, definition_steps(lib.name, older)) if {
+	unreadable(older)
+	msg := sprintf("nobody converts instances to %s, in which they are listed before they are deleted", [older.storage])
+}
+
+warn contains finding(name, crd, msg, namespace_steps(name, crd)) if {
+	some name, crd in unconverted
+	not everywhere(crd)
+	crd.version in crd.storedVersions
+	count(crd.storedVersions) > 1
+	here(name, crd)
+	msg := sprintf("nobody converts %s, and those here may not be stored as %s, which their deletion needs", [name, crd.version])
+}
+
+warn contains finding(name, crd, msg, namespace_steps(name, crd)) if {
+	some name, crd in unconverted
+	soon(crd)
+	not here(name, crd)
+	msg := sprintf("nobody converts %s, and once lists of them as %s fail, no namespace can finish deleting", [name, crd.version])
+}
+
+warn contains finding(lib.name, older, msg, definition_steps(lib.name, older)) if {
+	not unreadable(older)
+	older.instances > 0
+	msg := sprintf("nobody converts instances, and some may be stored as %s, not as %s", [concat(", ", before(older)), older.storage])
+}
+
+# unconverted are the definitions whose objects the namespace controller looks for.
+unconverted[name] := crd if {
+	lib.deletes_namespace
+	some name, crd in data.cluster.unconverted
+	crd.namespaced
+	crd.version != ""
+}
+
+# everywhere is true where no namespace can be looked into.
+everywhere(crd) if {
+	crd.refused
+	object.get(data.cluster.version, "listsFromCache", true)
+}
+
+# soon is true where objects cannot be read and the API server still lists from the
+# cache that it had before.
+soon(crd) if {
+	crd.listError != ""
+	not crd.refused
+	object.get(data.cluster.version, "listsFromCache", true)
+}
+
+here(name, crd) if {
+	count(crd.storedVersions) > 0
+	data.cluster.counts[lib.name][name] > 0
+}
+
+# older is the definition to delete, if it may have instances that are not stored
+# as new ones are.
+older := crd if {
+	lib.deletes_definition
+	crd := data.cluster.unconverted[lib.name]
+	count(before(crd)) > 0
+}
+
+before(crd) := [v | some v in crd.storedVersions; v != crd.storage]
+
+unreadable(crd) if {
+	crd.version == crd.storage
+	crd.listError != ""
+}
+
+finding(name, crd, msg, steps) := {
+	"msg": msg,
+	"objects": [{"resource": "customresourcedefinitions.apiextensions.k8s.io", "namespace": "", "name": name}],
+	"evidence": array.concat(
+		[
+			sprintf("conversion webhook of %s: %s", [name, crd.backend.reason]),
+			sprintf("objects are stored as %s, and deleted as %s", [concat(" or ", crd.storedVersions), crd.version]),
+		],
+		[sprintf("listing them fails: %s", [crd.listError]) | crd.listError != ""],
+	),
+	"steps": steps,
+}
+
+namespace_steps(name, crd) := array.flatten([restore(crd), unserve(name, crd), lib.force(
+	sprintf(
+		"Set the conversion of %s to None: objects that stay lose fields that are not in both versions when they are written next",
+		[name],
+	),
+	unconvert(name),
+)])
+
+definition_steps(name, crd) := [restore(crd), lib.remove(
+	"If its software is gone for good, set the conversion to None: the instances go in any case, so that none is harmed",
+	unconvert(name),
+)]
+
+restore(crd) := lib.mend(sprintf("Bring back %s: what waits then finishes within a minute or two", [converter(crd)]), [])
+
+converter(crd) := sprintf("Service %s/%s", [crd.service.namespace, crd.service.name])
+
+converter(crd) := "the conversion webhook" if not crd.service
+
+# unserve lets deletions go through the version that everything is stored in.
+unserve(name, crd) := [lib.remove(
+	sprintf(
+		"If its software is gone for good, stop serving %s of %s: deletions then go through %s, in which all are stored (nothing is lost)",
+		[crd.version, name, stored],
+	),
+	["kubectl", "patch", "customresourcedefinitions", name, "--type=json", "-p", json.marshal([
+		{"op": "test", "path": sprintf("/spec/versions/%d/name", [i]), "value": crd.version},
+		{"op": "replace", "path": sprintf("/spec/versions/%d/served", [i]), "value": false},
+	])],
+) |
+	some stored in crd.storedVersions
+	count(crd.storedVersions) == 1
+	served := {v.name: i | some i, v in data.cluster.crds[name].versions; v.served}
+	object.keys(served) == {stored, crd.version}
+	i := served[crd.version]
+]
+
+unconvert(name) := [
+	"kubectl", "patch", "customresourcedefinitions", name, "--type=merge",
+	"-p", json.marshal({"spec": {"conversion": {"strategy": "None", "webhook": null}}}),
+]
