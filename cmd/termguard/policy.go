@@ -104,15 +104,7 @@ func newPolicyCatalog() *cobra.Command {
 			"outweighs what the cluster itself shows.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			set, err := settings.load()
-			if err != nil {
-				return err
-			}
-			config, err := settings.read(set)
-			if err != nil {
-				return err
-			}
-			options, err := config.FactsOptions()
+			options, err := settings.facts()
 			if err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/webhook"
 )
@@ -52,6 +53,19 @@ func (f *settingsFlags) read(set *policies.Set) (webhook.Config, error) {
 		return config, fmt.Errorf("configuration %s: %w", f.config, err)
 	}
 	return config, nil
+}
+
+// facts are the options of facts that the configuration gives.
+func (f *settingsFlags) facts() (cluster.Options, error) {
+	set, err := f.load()
+	if err != nil {
+		return cluster.Options{}, err
+	}
+	config, err := f.read(set)
+	if err != nil {
+		return cluster.Options{}, err
+	}
+	return config.FactsOptions()
 }
 
 func idsOf(set *policies.Set) []string {

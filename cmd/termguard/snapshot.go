@@ -21,15 +21,7 @@ func newSnapshot() *cobra.Command {
 		Short: "Write the facts about a cluster as JSON, for later questions, tests and bug reports",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			set, err := settings.load()
-			if err != nil {
-				return err
-			}
-			config, err := settings.read(set)
-			if err != nil {
-				return err
-			}
-			options, err := config.FactsOptions()
+			options, err := settings.facts()
 			if err != nil {
 				return err
 			}
