@@ -29,19 +29,8 @@ spec: {attacher: disk.csi.example.com, nodeName: n1, source: {persistentVolumeNa
 			", containers: [{name: p, image: 'registry.k8s.io/sig-storage/csi-provisioner:v5', args: [" + args + "]}, {name: a, image: csi-attacher}]}," +
 			" status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}}"
 	}
-	tests := map[string]struct {
-		reason, cluster, state, certainty, evidence string
-	}{
-		"uninstalled, another driver's runs": {
-			reason:  "the provisioner of another driver does nothing for this volume",
-			cluster: pv + driver("nfs.csi.k8s.io") + provisioner("nfs", "--csi-address=/csi/csi.sock"),
-			state:   Absent, certainty: "will", evidence: "CSI driver disk.csi.example.com is not installed",
-		},
-		"installed, one provisioner": {
-			reason:  "one driver, one provisioner: it is its own",
-			cluster: pv + driver("disk.csi.example.com") + provisioner("disk", "--csi-address=/csi/csi.sock"),
-			state:   Alive, certainty: "will", evidence: "driver disk.csi.example.com is installed, and pod kube-system/disk",
-		},
+	type test struct{ reason, cluster, state, certainty, evidence string }
+	tests := map[string]test{
 		"installed, the provisioner is another's by name": {
 			reason:  "a provisioner that names another driver is none of this one's",
 			cluster: pv + driver("disk.csi.example.com") + driver("nfs.csi.k8s.io") + provisioner("x", "--driver=nfs.csi.k8s.io"),
@@ -62,21 +51,23 @@ spec: {attacher: disk.csi.example.com, nodeName: n1, source: {persistentVolumeNa
 			cluster: pv + "\n---\n{apiVersion: storage.k8s.io/v1, kind: CSINode, metadata: {name: n1}, spec: {drivers: [{name: disk.csi.example.com, nodeID: i}]}}" + provisioner("x", "--v=2"),
 			state:   Alive, certainty: "will", evidence: "is installed",
 		},
-		"attachment, uninstalled": {
-			reason:  "the same for the attacher",
-			cluster: attachment + driver("nfs.csi.k8s.io") + provisioner("nfs", "--csi-address=/csi/csi.sock"),
-			state:   Absent, certainty: "will", evidence: "CSI driver disk.csi.example.com is not installed",
-		},
-		"attachment, installed": {
-			reason:  "the same for the attacher",
-			cluster: attachment + driver("disk.csi.example.com") + provisioner("disk", "--csi-address=/csi/csi.sock"),
-			state:   Alive, certainty: "will", evidence: "csi-attacher",
-		},
 		"drivers cannot be seen": {
 			reason:  "nobody is called absent on half of the evidence",
 			cluster: pv + "\n---\n{apiVersion: termguard.dev/v1, kind: Cluster, unseen: [{resource: csidrivers.storage.k8s.io, reason: forbidden, message: denied}]}",
 			state:   Unknown, certainty: "may", evidence: "csidrivers.storage.k8s.io (forbidden) cannot be seen",
 		},
+	}
+	for kind, object := range map[string]string{"provisioner": pv, "attacher": attachment} {
+		tests["uninstalled, another driver's "+kind+" runs"] = test{
+			reason:  "the sidecar of another driver does nothing for this volume",
+			cluster: object + driver("nfs.csi.k8s.io") + provisioner("nfs", "--csi-address=/csi/csi.sock"),
+			state:   Absent, certainty: "will", evidence: "CSI driver disk.csi.example.com is not installed",
+		}
+		tests["installed, one "+kind] = test{
+			reason:  "one driver, one sidecar: it is its own",
+			cluster: object + driver("disk.csi.example.com") + provisioner("disk", "--csi-address=/csi/csi.sock"),
+			state:   Alive, certainty: "will", evidence: "csi-" + kind,
+		}
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -65,38 +65,43 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 		}
 		return !ran
 	}
-	go func() {
-		ticker := time.NewTicker(200 * time.Millisecond)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-			if !runs() {
-				continue
-			}
-			list, err := objects.List(ctx, metav1.ListOptions{})
-			if err != nil {
-				continue
-			}
-			for _, item := range list.Items {
-				if item.GetDeletionTimestamp() != nil && slices.Contains(item.GetFinalizers(), finalizer) {
-					cleaned := true
-					for _, name := range guards {
-						err := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(item.GetNamespace()).Delete(ctx, name, metav1.DeleteOptions{})
-						cleaned = cleaned && (err == nil || apierrors.IsNotFound(err))
-					}
-					if !cleaned {
-						continue
-					}
-					_ = release(ctx, objects.Namespace(item.GetNamespace()), item.GetName(), finalizer) // the next round tries again
+	go every(ctx, 200*time.Millisecond, func() {
+		if !runs() {
+			return
+		}
+		list, err := objects.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return
+		}
+		for _, item := range list.Items {
+			if item.GetDeletionTimestamp() != nil && slices.Contains(item.GetFinalizers(), finalizer) {
+				cleaned := true
+				for _, name := range guards {
+					err := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(item.GetNamespace()).Delete(ctx, name, metav1.DeleteOptions{})
+					cleaned = cleaned && (err == nil || apierrors.IsNotFound(err))
 				}
+				if !cleaned {
+					continue
+				}
+				_ = release(ctx, objects.Namespace(item.GetNamespace()), item.GetName(), finalizer) // the next round tries again
 			}
 		}
-	}()
+	})
 	return nil
+}
+
+// every calls f in an interval until ctx ends.
+func every(ctx context.Context, interval time.Duration, f func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			f()
+		}
+	}
 }
 
 func release(ctx context.Context, objects dynamic.ResourceInterface, name, finalizer string) error {
@@ -178,18 +183,9 @@ func (l *Lab) ServeEndpoints(ctx context.Context, namespace, service string, han
 	if err != nil {
 		return err
 	}
-	go func() {
-		ticker := time.NewTicker(100 * time.Millisecond)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				_ = update() // the next round tries again
-			}
-		}
-	}()
+	go every(ctx, 100*time.Millisecond, func() {
+		_ = update() // the next round tries again
+	})
 	return nil
 }
 

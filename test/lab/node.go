@@ -55,18 +55,24 @@ func (n *Node) Process() *Process { return n.process }
 // AwaitReady waits until the node's Ready condition has a status: "Unknown" is
 // that of a node that went silent.
 func (n *Node) AwaitReady(ctx context.Context, status corev1.ConditionStatus) error {
-	client, err := n.lab.Client()
+	return n.lab.awaitNode(ctx, n.Name, status)
+}
+
+// awaitNode waits until the Ready condition of a node has a status, and, for True,
+// until pods may run on it.
+func (l *Lab) awaitNode(ctx context.Context, name string, status corev1.ConditionStatus) error {
+	client, err := l.Client()
 	if err != nil {
 		return err
 	}
-	return n.lab.Await(ctx, 2*time.Minute, fmt.Sprintf("node %s to have Ready=%s", n.Name, status), func(ctx context.Context) (bool, error) {
-		node, err := client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+	return l.Await(ctx, 2*time.Minute, fmt.Sprintf("node %s to have Ready=%s", name, status), func(ctx context.Context) (bool, error) {
+		node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return false, nil // not registered yet
 		}
 		for _, c := range node.Status.Conditions {
 			if c.Type == corev1.NodeReady {
-				return c.Status == status, nil
+				return c.Status == status && (status != corev1.ConditionTrue || len(node.Spec.Taints) == 0), nil
 			}
 		}
 		return false, nil

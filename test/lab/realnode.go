@@ -22,7 +22,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"golang.org/x/sys/unix"
 )
@@ -363,22 +362,7 @@ func (n *RealNode) Run(ctx context.Context, program string, args ...string) (str
 // AwaitReady waits until the node's Ready condition has a status, and, for True,
 // until pods may run on it.
 func (n *RealNode) AwaitReady(ctx context.Context, status corev1.ConditionStatus) error {
-	client, err := n.lab.Client()
-	if err != nil {
-		return err
-	}
-	return n.lab.Await(ctx, 2*time.Minute, fmt.Sprintf("node %s to have Ready=%s", n.Name, status), func(ctx context.Context) (bool, error) {
-		node, err := client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
-		if err != nil {
-			return false, nil // not registered yet
-		}
-		for _, c := range node.Status.Conditions {
-			if c.Type == corev1.NodeReady {
-				return c.Status == status && (status != corev1.ConditionTrue || len(node.Spec.Taints) == 0), nil
-			}
-		}
-		return false, nil
-	})
+	return n.lab.awaitNode(ctx, n.Name, status)
 }
 
 // Stop ends the node as a power cut would, and removes it; its Node object stays.

@@ -38,6 +38,8 @@ type Scenario struct {
 	About string `json:"about"`
 	// Own says that the scenario breaks its node, and so needs one of its own.
 	Own bool `json:"own,omitempty"`
+	// Alone says that the scenario is so much work that nothing else runs beside it.
+	Alone bool `json:"alone,omitempty"`
 	// Shape is what the pod is called in the table of estimates; "" keeps the
 	// scenario out of it.
 	Shape string `json:"shape,omitempty"`

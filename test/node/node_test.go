@@ -112,7 +112,7 @@ func TestScenarios(t *testing.T) {
 	setUp, measured := make(chan struct{}, 4), make(chan struct{}, 6)
 	t.Run("faults", func(t *testing.T) {
 		for _, s := range scenarios {
-			if s.Shape == "" {
+			if s.Shape == "" && !s.Alone {
 				t.Run(s.Name, func(t *testing.T) {
 					t.Parallel()
 					setUp <- struct{}{}
@@ -135,6 +135,11 @@ func TestScenarios(t *testing.T) {
 			}
 		}
 	})
+	for _, s := range scenarios {
+		if s.Alone {
+			t.Run(s.Name, func(t *testing.T) { play(t, s, func() {}) })
+		}
+	}
 }
 
 // near holds the estimate to the measured time: within 2 s or 20 %, whichever is
