@@ -244,20 +244,20 @@ alone[pod.spec.nodeName] := {"count": 1, "names": [name], "namespace": namespace
 	grace(object.get(pod.spec, "terminationGracePeriodSeconds", 30)) != 0
 }
 
-# over is true for a pod that had ended before it was deleted. One that ended since
-# waits for its node to clean up, until its grace period is 0
-# (pkg/kubelet/status/status_manager.go).
-over(pod) if {
-	pod.status.phase in finished
-	object.get(pod.metadata, "deletionGracePeriodSeconds", 0) == 0
-}
-
 # An eviction carries no pod.
 alone[pod.node] := {"count": 1, "names": [name], "namespace": namespace} if {
 	evicting
 	pod := data.cluster.pods[namespace][name]
 	not pod.phase in finished
 	grace(object.get(pod, "gracePeriodSeconds", 30)) != 0
+}
+
+# over is true for a pod that had ended before it was deleted. One that ended since
+# waits for its node to clean up, until its grace period is 0
+# (pkg/kubelet/status/status_manager.go).
+over(pod) if {
+	pod.status.phase in finished
+	object.get(pod.metadata, "deletionGracePeriodSeconds", 0) == 0
 }
 
 # grace is the grace period of the request; of the pod, if it names none.

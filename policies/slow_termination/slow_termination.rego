@@ -35,7 +35,8 @@
 #     much sooner, is in its image: a PID 1 that ignores TERM cannot be told from
 #     one that does not, and a shell in the manifest is only a hint. Of an
 #     eviction, hooks and sidecars are not counted. Since when a node does not exist
-#     is not known: what it held may go at once.
+#     is not known: what it held may go at once. Stopping a container is work: a
+#     hundred pods of one small node at once take longer.
 package termguard.slow_termination
 
 import data.termguard.lib

@@ -25,7 +25,10 @@
 #   limits: >-
 #     Volumes of plugins that were part of the kubelet and are served by a CSI driver
 #     now (awsElasticBlockStore and the like). A driver that is registered and does
-#     not work.
+#     not work. VolumeAttachments are not read, for a volume that cannot be detached
+#     holds no pod: the kubelet waits until it is unmounted
+#     (pkg/kubelet/volumemanager/volume_manager.go, WaitForUnmount). It holds the pod
+#     that wants it next, elsewhere.
 package termguard.volume_driver_missing
 
 import data.termguard.lib
