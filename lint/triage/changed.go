@@ -35,15 +35,20 @@ func Changed(ctx context.Context, dir, ref string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	var tracked string
 	commit, err := git("rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
-	if err != nil {
+	switch {
+	case err != nil && ref == "HEAD": // before the first commit everything is new, as to a hook of it
+		tracked, err = git("ls-files", "--cached", "--full-name", "-z", "--", ":/")
+	case err != nil:
 		return nil, fmt.Errorf("git knows no commit %q here: write a branch, tag or commit that is there, or fetch it (actions/checkout: fetch-depth: 0)", ref)
+	default:
+		var base string
+		if base, err = git("merge-base", commit, "HEAD"); err != nil {
+			return nil, fmt.Errorf("%s and HEAD have no commit in common here: fetch more of the history (actions/checkout: fetch-depth: 0)", ref)
+		}
+		tracked, err = git("diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--diff-filter=d", base)
 	}
-	base, err := git("merge-base", commit, "HEAD")
-	if err != nil {
-		return nil, fmt.Errorf("%s and HEAD have no commit in common here: fetch more of the history (actions/checkout: fetch-depth: 0)", ref)
-	}
-	tracked, err := git("diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--diff-filter=d", base)
 	if err != nil {
 		return nil, err
 	}

@@ -94,3 +94,25 @@ func TestChanged(t *testing.T) {
 		t.Errorf("without git: %v", err)
 	}
 }
+
+// TestChangedBeforeTheFirstCommit is what a hook of that commit asks.
+func TestChangedBeforeTheFirstCommit(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"staged.yaml", "new.yaml"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"init", "-q"}, {"add", "staged.yaml"}} {
+		if out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+	got, err := Changed(t.Context(), dir, "HEAD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{filepath.Join(dir, "new.yaml"), filepath.Join(dir, "staged.yaml")}, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
