@@ -11,6 +11,8 @@
 #     description: The deletion of a namespace depends on unrelated APIServices.
 #   - ref: https://github.com/kubernetes/kubernetes/issues/83332
 #     description: One broken metrics-server blocks all namespaces.
+#   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/staging/src/k8s.io/kube-aggregator/pkg/apiserver/handler_discovery.go
+#     description: How long discovery outlives what it describes.
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/namespace/deletion/namespaced_resources_deleter.go
 #     description: The namespace controller's passes.
 # custom:
@@ -36,6 +38,7 @@ import data.termguard.lib
 deny contains finding(name, service, msg) if {
 	some name, service in suspects
 	service.available == "False"
+	service.stale
 	msg := sprintf("APIService %s is unavailable (%s), so no namespace can finish deleting", [name, service.reason])
 }
 
@@ -44,6 +47,15 @@ deny contains finding(name, service, msg) if {
 	service.available == "True"
 	some failure in failures(service)
 	msg := sprintf("APIService %s counts as available, but %s, so no namespace can finish deleting", [name, failure])
+}
+
+# The API server keeps the last discovery of a group for up to a minute
+# (kube-aggregator, discoveryRefreshInterval): what is quick still finishes.
+warn contains finding(name, service, msg) if {
+	some name, service in suspects
+	service.available == "False"
+	not service.stale
+	msg := sprintf("APIService %s is unavailable (%s), so namespaces may not finish deleting", [name, service.reason])
 }
 
 warn contains finding(name, service, msg) if {

@@ -44,9 +44,21 @@ finding(msg, evidence) := {
 
 found := {"deny": policy.deny, "warn": policy.warn}
 
+test_unavailable_just_now if {
+	got := found with input as delete_namespace
+		with data.cluster.apiservices as service({"available": "False", "reason": "MissingEndpoints", "message": "none"})
+	got == {
+		"deny": set(),
+		"warn": {finding(
+			"APIService v1beta1.metrics.k8s.io is unavailable (MissingEndpoints), so namespaces may not finish deleting",
+			["Available=False, MissingEndpoints: none", "it is served by Service monitoring/prometheus-adapter"],
+		)},
+	}
+}
+
 test_unavailable if {
 	got := found with input as delete_namespace
-		with data.cluster.apiservices as service({"available": "False", "reason": "ServiceNotFound", "message": "not present"})
+		with data.cluster.apiservices as service({"available": "False", "reason": "ServiceNotFound", "message": "not present", "stale": true})
 	got == {
 		"deny": {finding(
 			"APIService v1beta1.metrics.k8s.io is unavailable (ServiceNotFound), so no namespace can finish deleting",

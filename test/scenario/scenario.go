@@ -302,11 +302,6 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 		o.Err = err
 		return o
 	}
-	err := g.setUp(ctx, s)
-	ready()
-	if err != nil {
-		return fail(fmt.Errorf("set up: %w", err))
-	}
 	defer func() {
 		for _, command := range s.After {
 			if r, err := g.Kubectl(ctx, Words(command)...); err != nil || r.Code != 0 {
@@ -314,6 +309,11 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 			}
 		}
 	}()
+	err := g.setUp(ctx, s)
+	ready()
+	if err != nil {
+		return fail(fmt.Errorf("set up: %w", err))
+	}
 	// The facts follow the cluster with a lag: ask until the answer is as
 	// expected, then take the one that the real delete gets.
 	err = g.Await(ctx, s.patience(), "a fair verdict", func(ctx context.Context) (bool, error) {
@@ -510,7 +510,19 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 			return fmt.Errorf("kubectl %v: %w: %s", args, err, r.Stderr)
 		}
 	}
+	// What the last command did to a program has come about before the next.
+	settled := func() error {
+		for _, p := range programs {
+			if _, err := p.Settled(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	for _, command := range s.Do {
+		if err := settled(); err != nil {
+			return err
+		}
 		if command, text, awaited := strings.Cut(command, " => "); awaited {
 			err := g.Await(ctx, 90*time.Second, "kubectl "+command+" to say "+text, func(ctx context.Context) (bool, error) {
 				r, err := g.Kubectl(ctx, Words(command)...)
@@ -525,12 +537,7 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 			return fmt.Errorf("kubectl %s: %w: %s", command, err, r.Stderr)
 		}
 	}
-	for _, p := range programs {
-		if _, err := p.Settled(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	return settled()
 }
 
 // run installs published components, and runs their programs.
