@@ -124,36 +124,42 @@ func prose(steps []Step) string {
 }
 
 func step(value any) (Step, error) {
-	m, ok := value.(map[string]any)
-	if !ok {
-		return Step{}, fmt.Errorf("want {kind, do, command}, got %T", value)
-	}
 	var s Step
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		words, err := text(m[key], maxText)
-		if err != nil {
-			return s, fmt.Errorf("%s: %w", key, err)
-		}
-		switch key {
-		case "kind":
-			s.Kind = StepKind(words)
-		case "do":
-			s.Do = words
-		case "command":
-			if s.Command = words; words != m[key] {
-				s.Command = "" // half of a command is worse than none
-			}
-		default:
-			return s, fmt.Errorf("%s: unknown key", key)
-		}
+	var kind string
+	m, err := fields(value, "{kind, do, command}", map[string]*string{"kind": &kind, "do": &s.Do, "command": &s.Command})
+	if err != nil {
+		return s, err
 	}
-	if !slices.Contains(StepKinds(), s.Kind) {
+	if s.Kind = StepKind(kind); !slices.Contains(StepKinds(), s.Kind) {
 		return s, fmt.Errorf("kind %q: want one of %v", s.Kind, StepKinds())
 	}
 	if s.Do == "" {
 		return s, errors.New("do is missing")
 	}
+	if s.Command != m["command"] {
+		s.Command = "" // half of a command is worse than none
+	}
 	return s, nil
+}
+
+// fields puts the values of a document's keys, all of them text, into variables.
+func fields(value any, want string, into map[string]*string) (map[string]any, error) {
+	m, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("want %s, got %T", want, value)
+	}
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		words, err := text(m[key], maxText)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		variable, known := into[key]
+		if !known {
+			return nil, fmt.Errorf("%s: unknown key", key)
+		}
+		*variable = words
+	}
+	return m, nil
 }
 
 // text is a string of at most limit characters; what is longer ends in "…".
@@ -195,26 +201,9 @@ func list(value any, limit int, each func(any) error) error {
 }
 
 func object(value any) (Object, error) {
-	m, ok := value.(map[string]any)
-	if !ok {
-		return Object{}, fmt.Errorf("want {resource, namespace, name}, got %T", value)
-	}
 	var o Object
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		s, err := text(m[key], maxText)
-		if err != nil {
-			return o, fmt.Errorf("%s: %w", key, err)
-		}
-		switch key {
-		case "resource":
-			o.Resource = s
-		case "namespace":
-			o.Namespace = s
-		case "name":
-			o.Name = s
-		default:
-			return o, fmt.Errorf("%s: unknown key", key)
-		}
+	if _, err := fields(value, "{resource, namespace, name}", map[string]*string{"resource": &o.Resource, "namespace": &o.Namespace, "name": &o.Name}); err != nil {
+		return o, err
 	}
 	if o.Resource == "" {
 		return o, errors.New("resource is missing")
