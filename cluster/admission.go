@@ -301,9 +301,11 @@ func (w *World) blockedBy(h refuser, namespace string, deletesPods ...user.Info)
 			}
 			if held := r.heldIn[namespace]; held > 0 {
 				add(admission.Update, r.Resource, "", held, owners[name]...)
-				if name == "customresourcedefinitions.apiextensions.k8s.io" { // their cleanup finalizer goes by way of the status
-					add(admission.Update, r.Resource, "status", held, apiServer)
-				}
+			}
+			// The delete of a definition gives it a finalizer, which goes by way of the
+			// status (apiextensions-apiserver, pkg/registry/customresourcedefinition/etcd.go).
+			if name == "customresourcedefinitions.apiextensions.k8s.io" {
+				add(admission.Update, r.Resource, "status", n, apiServer)
 			}
 		}
 	}

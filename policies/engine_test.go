@@ -283,7 +283,9 @@ func TestUnseen(t *testing.T) {
 		input  obj
 		want   []string
 	}{
-		"Namespace":       {"what may be in it, and what blocks all", request("", "namespaces"), []string{"apiservices.apiregistration.k8s.io: syncing", "kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "nodes: syncing", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
+		"Namespace": {"what may be in it, and what blocks all", request("", "namespaces"), []string{"apiservices.apiregistration.k8s.io: syncing", "kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "nodes: syncing", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
+		"Definition": {"its instances go with it, and its status is written", obj{"request": obj{"resource": obj{"group": "apiextensions.k8s.io", "resource": "customresourcedefinitions"}, "oldObject": obj{"metadata": obj{"name": "kialis.kiali.io"}}}},
+			[]string{"kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
 		"OwnKind":         {"the kind itself", request("kiali.io", "kialis"), []string{"kialis.kiali.io: forbidden"}},
 		"SeenHere":        {"what is seen in the namespace of the object is seen", request("apps", "deployments"), nil},
 		"OtherKind":       {"nothing about it is hidden", request("", "configmaps"), nil},

@@ -24,7 +24,7 @@ var refusers = []string{
 
 // unseen are the hidden resources that the answer to a request depends on: for
 // a namespace everything that may be in it and what blocks every namespace, its
-// content or its pods; for another object its own kind, a pod's node, and, where
+// content or its pods; for a definition its instances; for another object its own kind, a pod's node, and, where
 // it has finalizers, what tells who removes them and what refuses that. Events are evidence that comes on
 // top: most clusters are fine without, so nothing depends on them.
 func unseen(input, doc map[string]any) []string {
@@ -47,6 +47,8 @@ func unseen(input, doc map[string]any) []string {
 		case "namespaces":
 			matters = matters || namespaced && !elsewhere && resource != "events" || slices.Contains(refusers, resource) ||
 				resource == "nodes" || resource == "apiservices.apiregistration.k8s.io"
+		case "customresourcedefinitions.apiextensions.k8s.io": // its instances go with it
+			matters = matters || resource == child(child(request, "oldObject"), "metadata")["name"] || slices.Contains(refusers, resource)
 		case "pods":
 			matters = matters || resource == "nodes"
 		}

@@ -59,10 +59,9 @@ needed contains request if {
 	finalizer != crd_cleanup
 }
 
-# The API server itself removes this one, by way of the status.
+# The API server itself removes the finalizer that the delete brings, by way of the status.
 needed contains request if {
 	deletes_definition
-	crd_cleanup in finalizers
 	some request in refusable
 	request.resource == resource
 	request.subresource == "status"
