@@ -20,7 +20,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/test/lab"
@@ -201,8 +203,9 @@ type player struct {
 	node   *lab.RealNode
 	driver *lab.Process
 	env    []string // of scripts
-	// grace is the pod's grace period.
+	// grace is the pod's grace period, and uid its own: another may come by its name.
 	grace time.Duration
+	uid   types.UID
 }
 
 // Play sets a scenario up, asks, deletes, watches and cures it. Once it is set
@@ -377,6 +380,7 @@ func (p *player) setUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.uid = pod.UID
 	p.grace = time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
 	dir := filepath.Join(p.node.Dir, "kubelet", "pods", string(pod.UID))
 	p.env = append(p.env, "UID="+string(pod.UID), "POD_DIR="+dir, "VOLUMES="+filepath.Join(dir, "volumes", "kubernetes.io~empty-dir"))
@@ -528,6 +532,25 @@ func (p *player) gone(ctx context.Context, limit time.Duration) (bool, error) {
 		return false, nil
 	}
 	return false, fmt.Errorf("watch the deletion: %s", r.Stderr)
+}
+
+// podGone waits for the pod itself to go: that of a static pod comes anew at once.
+func (p *player) podGone(ctx context.Context, limit time.Duration) (bool, error) {
+	client, err := p.Client()
+	if err != nil {
+		return false, err
+	}
+	err = p.Await(ctx, limit, "pod "+p.Pod+" to go", func(ctx context.Context) (bool, error) {
+		pod, err := client.CoreV1().Pods("n-"+p.Name).Get(ctx, p.Pod, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		return err == nil && pod.UID != p.uid, err
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // shows are the pod's state, its events and the node's conditions and taints.
