@@ -230,6 +230,7 @@ func (l *Live) discover(ctx context.Context, running *sync.WaitGroup) error {
 		have := l.feeds[name]
 		if have != nil {
 			if have.Resource == want.Resource {
+				have.others = want.others
 				continue
 			}
 			have.cancel() // another version is preferred now
@@ -338,6 +339,12 @@ func (l *Live) feed(ctx context.Context, f *feed) {
 	backoff := newBackoff()
 	for ctx.Err() == nil {
 		err := l.follow(ctx, f, func() { backoff = newBackoff() })
+		if apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
+			// The API server's cache stands still: a read past it tells why.
+			if why := readable(ctx, f.source); conversionFails(why) {
+				err = why
+			}
+		}
 		if conversionFails(err) {
 			err = l.followOther(ctx, f, err)
 		}
@@ -523,7 +530,10 @@ func (l *Live) followOther(ctx context.Context, f *feed, failed error) error {
 	right := f.source
 	defer func() { f.source, f.astray = right, false }()
 	l.world.SetListError(f.Resource, failed.Error())
-	for _, other := range f.others {
+	l.mu.Lock()
+	others := f.others
+	l.mu.Unlock()
+	for _, other := range others {
 		f.source, f.astray = l.source(other, metav1.NamespaceAll), true
 		listed := false
 		otherCtx, cancel := context.WithCancel(ctx)
