@@ -38,6 +38,7 @@ type linting struct {
 	version       string
 	baseline      string
 	writeBaseline bool
+	render        bool
 	changedSince  string
 	explain       string
 
@@ -86,6 +87,7 @@ that could not be read, wrong usage, or an internal error.`,
 	flags.StringVar(&f.baseline, "baseline", "", "leave out the findings that this `FILE` knows")
 	flags.BoolVar(&f.writeBaseline, "write-baseline", false, "write the findings of this run to the --baseline file")
 	flags.StringVar(&f.changedSince, "changed-since", "", "ask only about files that changed since the branch, tag or commit `REF`, by git")
+	flags.BoolVar(&f.render, "render", false, "let helm, kustomize or kubectl, where they are in PATH, render charts and the kustomization of a folder that is named")
 	flags.StringVar(&f.explain, "explain", "", "explain the policy with this `ID`, and do nothing else")
 	c.MarkFlagsMutuallyExclusive("write-baseline", "changed-since")
 	return c
@@ -218,7 +220,7 @@ func (f *linting) plan(ctx context.Context, paths []string) (*plan, error) {
 		return nil, err
 	}
 	p.options = lint.Options{
-		Paths: paths, Stdin: f.stdin, Dir: p.cwd, Exclude: f.exclude,
+		Paths: paths, Stdin: f.stdin, Dir: p.cwd, Exclude: f.exclude, Render: f.render,
 		Snapshot: f.snapshot, KubernetesVersion: version,
 		Params: p.settings.Params, Off: p.off, Owners: p.settings.FinalizerOwners, Catalog: p.settings.Catalog,
 	}
