@@ -69,10 +69,17 @@ func (w *World) refreshConversions() {
 	unconverted := map[string]any{}
 	for name, facts := range w.converted {
 		failure := w.listErrors[name]
-		if backend, _ := facts["backend"].(map[string]any); failure == "" && backend["state"] != "down" {
+		backend, _ := facts["backend"].(map[string]any)
+		if e, called := w.converters[name]; called && backend["state"] == "up" {
+			if why := w.distrusted(e); why != "" {
+				backend = map[string]any{"state": "down", "reason": why}
+			}
+		}
+		if failure == "" && backend["state"] != "down" {
 			continue
 		}
 		facts := maps.Clone(facts)
+		facts["backend"] = backend
 		facts["listError"], facts["refused"], facts["instances"] = failure, strings.Contains(failure, uncached), 0
 		if r := w.resources[name]; r != nil {
 			n := 0
@@ -90,6 +97,7 @@ func (w *World) refreshConversions() {
 func (w *World) keepConversion(o *apiextensionsv1.CustomResourceDefinition, conversion map[string]any) {
 	w.conversionsDirty = true
 	delete(w.converted, o.Name)
+	delete(w.converters, o.Name)
 	if conversion["strategy"] != string(apiextensionsv1.WebhookConverter) {
 		return
 	}
@@ -104,10 +112,15 @@ func (w *World) keepConversion(o *apiextensionsv1.CustomResourceDefinition, conv
 		}
 	}
 	w.converted[o.Name] = facts
+	if c := o.Spec.Conversion.Webhook; c != nil && c.ClientConfig != nil && c.ClientConfig.Service != nil {
+		s := c.ClientConfig.Service
+		w.converters[o.Name] = endpoint{service: s.Namespace + "/" + s.Name, port: ptrOr(s.Port, 443), caBundle: string(c.ClientConfig.CABundle)}
+	}
 }
 
 func (w *World) forgetConversion(name string) {
 	delete(w.converted, name)
+	delete(w.converters, name)
 	w.conversionsDirty = true
 }
 

@@ -78,18 +78,23 @@ func (w *World) due() map[endpoint]string {
 	defer w.mu.Unlock()
 	now := w.options.Now()
 	wanted := map[endpoint]string{}
-	for _, h := range w.hooks {
-		s := w.services[h.backend.service]
-		if s.address != "" && w.backend(h.backend.service)["state"] == "up" {
-			wanted[h.backend] = net.JoinHostPort(s.address, strconv.Itoa(int(h.backend.port)))
+	want := func(e endpoint) {
+		if s := w.services[e.service]; s.address != "" && w.backend(e.service)["state"] == "up" {
+			wanted[e] = net.JoinHostPort(s.address, strconv.Itoa(int(e.port)))
 		}
+	}
+	for _, h := range w.hooks {
+		want(h.backend)
+	}
+	for _, e := range w.converters {
+		want(e)
 	}
 	for e, t := range w.trials {
 		_, still := wanted[e]
 		switch {
 		case !still:
 			delete(w.trials, e)
-			w.hooksDirty = w.hooksDirty || t.why != ""
+			w.trustChanged(t.why != "")
 		case t.ok && now.Sub(t.at) < trustInterval, !t.ok && now.Sub(t.at) < distrustInterval:
 			delete(wanted, e)
 		}
@@ -97,7 +102,12 @@ func (w *World) due() map[endpoint]string {
 	return wanted
 }
 
-// tryCertificates shakes hands with the backends of webhooks that fail closed,
+func (w *World) trustChanged(changed bool) {
+	w.hooksDirty = w.hooksDirty || changed
+	w.conversionsDirty = w.conversionsDirty || changed
+}
+
+// tryCertificates shakes hands with the backends of webhooks that fail closed or convert,
 // as the API server would, and goes no further: a certificate that caBundle does
 // not vouch for is a webhook that refuses everything. Whatever else goes wrong
 // says nothing about what the API server would find.
@@ -115,7 +125,7 @@ func (w *World) tryCertificates(ctx context.Context, dial Dial) {
 			}
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.hooksDirty = w.hooksDirty || w.trials[e].why != t.why
+			w.trustChanged(w.trials[e].why != t.why)
 			w.trials[e] = t
 		})
 	}

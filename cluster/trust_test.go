@@ -179,3 +179,36 @@ func TestTryCertificatesAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestConvertersAreTried holds that conversion webhooks are called in the same way.
+func TestConvertersAreTried(t *testing.T) {
+	right, rightPEM := authority(t, time.Now().Add(time.Hour), "guard.ops.svc")
+	_, otherPEM := authority(t, time.Now().Add(time.Hour), "guard.ops.svc")
+	for caBundle, want := range map[string]bool{rightPEM: false, otherPEM: true} {
+		text := guarded(rightPEM) + `
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.x.io}
+spec:
+  group: x.io
+  scope: Namespaced
+  names: {kind: Thing, plural: things}
+  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {namespace: ops, name: guard}, caBundle: ` + base64.StdEncoding.EncodeToString([]byte(caBundle)) + `}}}
+  versions: [{name: v1, served: true, storage: true}, {name: v2, served: true}]
+status: {storedVersions: [v1]}
+`
+		w, err := FromObjects(Options{}, objects(t, text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.tryCertificates(t.Context(), func(context.Context, string, string) (net.Conn, error) {
+			return net.Dial("tcp", serve(t, right))
+		})
+		w.Settle()
+		reason, found := at(w, "unconverted", "things.x.io", "backend", "reason").(string)
+		if found != want || want && !strings.Contains(reason, "caBundle does not vouch for") {
+			t.Errorf("caBundle fits %v: got %q", !want, reason)
+		}
+	}
+}

@@ -105,6 +105,7 @@ type World struct {
 	leases          map[string]lease          // that are held, by "namespace/name"
 	freshLeases     []string                  // those of them whose holder is up
 	converted       map[string]map[string]any // definitions with a conversion webhook, by name
+	converters      map[string]endpoint       // of them, where a Service is called
 	listErrors      map[string]string         // of custom resources, by "plural.group"
 
 	ownersDirty, grantsDirty, hooksDirty, conversionsDirty bool
@@ -153,6 +154,7 @@ func NewWorld(options Options) *World {
 		trials:          map[endpoint]trial{},
 		storage:         newStorage(),
 		converted:       map[string]map[string]any{},
+		converters:      map[string]endpoint{},
 		listErrors:      map[string]string{},
 	}
 	for _, key := range []string{
