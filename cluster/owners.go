@@ -225,8 +225,17 @@ func imageName(ref string) string {
 
 // grant is the permission to update a resource.
 type grant struct {
-	resource    string // "plural.group" or "*.group"
-	subresource string // "", "status" or "finalizers"
+	resource    string // "plural.group" or "*.group"; "*" for the group where wide
+	subresource string
+	// wide is set where holding it says nothing about who controls the resource.
+	wide bool
+}
+
+// covers tells whether a grant is about a resource.
+func (g grant) covers(res string) bool {
+	plural, group, _ := strings.Cut(res, ".")
+	granted, in, _ := strings.Cut(g.resource, ".")
+	return (granted == "*" || granted == plural) && (in == "*" || in == group)
 }
 
 // binding gives a role to service accounts.
@@ -234,6 +243,7 @@ type binding struct {
 	role     string // as the key of World.roles
 	scope    string // the namespace it holds in; "" everywhere
 	accounts []string
+	groups   []string // of users
 }
 
 // grantee is a service account that may update a resource.
@@ -252,10 +262,7 @@ var builtinRoles = map[string]bool{"/cluster-admin": true, "/admin": true, "/edi
 
 func (w *World) keepRole(name string, labels map[string]string, rules []rbacv1.PolicyRule) {
 	w.grantsDirty = true
-	w.roles[name] = nil
-	if builtinRoles[name] || labels["kubernetes.io/bootstrapping"] == "rbac-defaults" {
-		return
-	}
+	builtin := builtinRoles[name] || labels["kubernetes.io/bootstrapping"] == "rbac-defaults"
 	var grants []grant
 	for _, rule := range rules {
 		if !slices.ContainsFunc(rule.Verbs, func(v string) bool { return v == "update" || v == "patch" || v == "*" }) {
@@ -266,15 +273,13 @@ func (w *World) keepRole(name string, labels map[string]string, rules []rbacv1.P
 				plural, sub, _ := strings.Cut(res, "/")
 				// A wildcard over groups, or over all of the core group, is a
 				// cluster-admin in other words.
-				if group == "*" || (plural == "*" && group == "") || (sub != "" && sub != "status" && sub != "finalizers" && sub != "*") {
-					continue
-				}
+				wide := builtin || group == "*" || (plural == "*" && group == "") || (sub != "" && sub != "status" && sub != "finalizers" && sub != "*")
 				gr := schema.GroupResource{Group: group, Resource: plural}.String()
 				if plural == "*" && sub == "" || sub == "*" {
-					grants = append(grants, grant{resource: gr}, grant{resource: gr, subresource: "status"})
+					grants = append(grants, grant{resource: gr, wide: wide}, grant{resource: gr, subresource: "status", wide: wide})
 					continue
 				}
-				grants = append(grants, grant{resource: gr, subresource: sub})
+				grants = append(grants, grant{resource: gr, subresource: sub, wide: wide})
 			}
 		}
 	}
@@ -294,6 +299,8 @@ func (w *World) keepBinding(namespace, name string, ref rbacv1.RoleRef, subjects
 			if account, ok := strings.CutPrefix(s.Name, "system:serviceaccount:"); ok {
 				b.accounts = append(b.accounts, strings.Replace(account, ":", "/", 1))
 			}
+		case rbacv1.GroupKind:
+			b.groups = append(b.groups, s.Name)
 		}
 	}
 	w.bindings[namespace+"/"+name] = b
@@ -305,8 +312,15 @@ func (w *World) indexGrants() {
 	type holder struct{ account, scope string }
 	type rights struct{ main, controls bool }
 	index := map[string]map[holder]rights{}
-	for _, b := range w.bindings {
+	w.bound = map[string][]string{}
+	for name, b := range w.bindings {
+		for _, subject := range slices.Concat(b.accounts, b.groups) {
+			w.bound[subject] = append(w.bound[subject], name)
+		}
 		for _, g := range w.roles[b.role] {
+			if g.wide {
+				continue
+			}
 			if index[g.resource] == nil {
 				index[g.resource] = map[holder]rights{}
 			}

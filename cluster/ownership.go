@@ -44,6 +44,7 @@ type verdict struct {
 	evidence evidence
 	facts    map[string]any
 	buckets  map[string]*bucket // by namespace
+	removers []remover          // on whom it rests, as the facts have it
 }
 
 func (w *World) verdictFor(key verdictKey, e evidence) *verdict {
@@ -52,7 +53,7 @@ func (w *World) verdictFor(key verdictKey, e evidence) *verdict {
 		v = &verdict{key: key, evidence: e, facts: w.judge(key, e), buckets: map[string]*bucket{}}
 		w.verdicts[key] = v
 		child(w.doc, "finalizers", key.finalizer, key.resource)[key.evidence] = v.facts
-		w.keepRemovers(v, true)
+		w.keepRemovers(v, w.removersOf(v))
 	}
 	return v
 }
@@ -62,7 +63,7 @@ func (w *World) unjudge(b *bucket) {
 	v := b.verdict
 	delete(v.buckets, b.path[1])
 	if len(v.buckets) == 0 {
-		w.keepRemovers(v, false)
+		w.keepRemovers(v, nil)
 		delete(w.verdicts, v.key)
 		prune(w.doc, "finalizers", v.key.finalizer, v.key.resource, v.key.evidence)
 	}
@@ -90,11 +91,11 @@ func (w *World) Settle() {
 	for _, v := range w.verdicts {
 		facts := w.judge(v.key, v.evidence)
 		if reflect.DeepEqual(facts, v.facts) {
+			w.keepRemovers(v, w.removersOf(v)) // which depend on grants, too
 			continue
 		}
-		w.keepRemovers(v, false)
 		v.facts = facts
-		w.keepRemovers(v, true)
+		w.keepRemovers(v, w.removersOf(v))
 		child(w.doc, "finalizers", v.key.finalizer, v.key.resource)[v.key.evidence] = facts
 		for _, b := range v.buckets {
 			b.facts["ownership"] = facts

@@ -79,6 +79,7 @@ type World struct {
 	roles       map[string][]grant                      // by "namespace/name", "" for cluster roles
 	bindings    map[string]binding                      // by "namespace/name", "" for cluster role bindings
 	grantees    map[string][]grantee                    // who may update a resource, by "plural.group"
+	bound       map[string][]string                     // keys of bindings, by service account or group of users
 	verdicts    map[verdictKey]*verdict
 	clouds      map[string]bool // nodes that a cloud provider runs
 	snapshot    bool            // read from a file: the document is all there is

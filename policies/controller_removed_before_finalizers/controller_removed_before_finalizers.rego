@@ -5,8 +5,8 @@
 #   do not go before it. In a namespace that holds both an operator and its custom
 #   resources, pods are deleted first (since Kubernetes 1.33), so that nobody is left
 #   who removes the finalizers of the rest. Deleting the operator's Deployment, its
-#   service account or its namespace is done at once, but what is left behind can
-#   not be deleted afterwards.
+#   service account or its namespace, or the role or binding that alone lets it update
+#   such objects, is done at once, but what is left behind can not be deleted afterwards.
 # related_resources:
 #   - ref: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5080-ordered-namespace-deletion
 #     description: Pods go first since 1.33.
@@ -14,6 +14,8 @@
 #     description: Operator and operand in one namespace.
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
+#   - ref: https://kubernetes.io/docs/reference/access-authn-authz/rbac/
+#     description: Roles, and bindings, which give them to service accounts.
 # custom:
 #   id: controller-removed-before-finalizers
 #   severity: high
@@ -25,8 +27,10 @@
 #     deletion finishes. Last, clean up by hand what the finalizer guards and take it
 #     out: whatever is forgotten stays behind for ever.
 #   limits: >-
-#     Roles and bindings that go. In manifests, see operator-in-same-set. A controller that runs outside the cluster, or in
-#     several namespaces. A Deployment that is deleted to be created anew: what
+#     Roles and bindings that go with their namespace, roles of which the controller's
+#     is only aggregated, and rights that come from another authorizer than RBAC. In manifests, see
+#     operator-in-same-set. A controller that runs outside the cluster, or in several
+#     namespaces. A Deployment, role or binding that is deleted to be created anew: what
 #     waits for it then goes on.
 package termguard.controller_removed_before_finalizers
 
@@ -53,8 +57,8 @@ warn contains finding(msg, ownership, [step]) if {
 	ownership := data.cluster.finalizers[finalizer][resource][signature]
 	elsewhere(resource, finalizer, signature) > 0
 	msg := sprintf(
-		"%s in %d %s hold finalizer %s, and what removes it goes: delete those first",
-		[resource, elsewhere(resource, finalizer, signature), places(resource, finalizer, signature), finalizer],
+		"%s in %d %s hold finalizer %s, and %s goes: delete those first",
+		[resource, elsewhere(resource, finalizer, signature), places(resource, finalizer, signature), finalizer, needed],
 	)
 	step := lib.mend(sprintf("Delete the %s with finalizer %s first, and wait until they are gone", [resource, finalizer]), [])
 }
@@ -64,8 +68,12 @@ removed := data.cluster.removers[lib.name][sprintf("namespaces/%s", [lib.name])]
 
 removed := data.cluster.removers[lib.namespace][sprintf("%s/%s", [lib.resource, lib.name])] if {
 	lib.deleting
-	lib.namespace != ""
 }
+
+# needed is what goes, in words.
+default needed := "what removes it"
+
+needed := "the only right to remove it" if endswith(lib.resource, ".rbac.authorization.k8s.io")
 
 # within are the objects in the namespace that hold them.
 within contains [finalizer, resource, bucket] if {

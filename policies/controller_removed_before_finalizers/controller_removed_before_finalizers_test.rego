@@ -101,6 +101,24 @@ test_objects_elsewhere if {
 	}
 }
 
+test_rights if {
+	msg := "widgets.x.io in 2 namespaces hold finalizer x.io/f, and the only right to remove it goes: delete those first"
+	every resource, namespace in {"clusterroles": "", "clusterrolebindings": "", "roles": "ops", "rolebindings": "ops"} {
+		full := sprintf("%s.rbac.authorization.k8s.io", [resource])
+		got := found with input as delete("rbac.authorization.k8s.io", resource, namespace, "op")
+			with data.cluster.version as {}
+			with data.cluster.removers as {namespace: {sprintf("%s/op", [full]): {"x.io/f": {"widgets.x.io": {"": true}}}}}
+			with data.cluster.spread as spread(2)
+			with data.cluster.finalizers as {"x.io/f": {"widgets.x.io": {"": owned("will")}}}
+		got == {"deny": set(), "warn": {{
+			"msg": msg,
+			"objects": [{"resource": full, "namespace": namespace, "name": "op"}],
+			"evidence": ["it runs"],
+			"steps": [{"kind": "mend", "do": "Delete the widgets.x.io with finalizer x.io/f first, and wait until they are gone"}],
+		}}}
+	}
+}
+
 test_something_else_goes if {
 	got := found with input as delete("", "configmaps", "ops", "x")
 		with data.cluster.removers as removers("deployments.apps/operator", "widgets.x.io")
