@@ -64,18 +64,30 @@ func TestScenarios(t *testing.T) {
 			}
 		}
 	})
+	var sideBySide sync.WaitGroup
 	t.Run("side by side", func(t *testing.T) {
+		sideBySide.Add(1) // not before: -run may leave it out
+		t.Cleanup(sideBySide.Done)
 		t.Parallel()
 		g := guard(t)
-		var settingUp sync.WaitGroup
+		waves, n := []*wave{{}}, 0
 		for _, s := range scenarios {
 			if !s.Exclusive && len(s.Live.Programs) == 0 {
 				t.Run(s.Name, func(t *testing.T) {
-					settingUp.Add(1) // not before: -run may leave it out
+					if n++; n > waveSize {
+						waves, n = append(waves, &wave{before: waves[len(waves)-1]}), 1
+					}
+					w := waves[len(waves)-1]
+					w.settingUp.Add(1)
+					w.playing.Add(1)
+					t.Cleanup(w.playing.Done)
 					t.Parallel()
-					done := sync.OnceFunc(settingUp.Done)
+					done := sync.OnceFunc(w.settingUp.Done)
 					t.Cleanup(done)
-					play(t, g, s, func() { done(); settingUp.Wait() })
+					if w.before != nil {
+						w.before.playing.Wait()
+					}
+					play(t, g, s, func() { done(); w.settingUp.Wait() })
 				})
 			}
 		}
@@ -83,6 +95,7 @@ func TestScenarios(t *testing.T) {
 	// There is one of each program in a cluster, so its scenarios take turns.
 	t.Run("real software", func(t *testing.T) {
 		t.Parallel()
+		sideBySide.Wait()
 		g := guard(t)
 		for _, s := range scenarios {
 			if s.Exclusive && len(s.Live.Programs) > 0 {
@@ -110,6 +123,15 @@ func TestScenarios(t *testing.T) {
 			})
 		}
 	})
+}
+
+// A wave of scenarios is played at once: more than so many, on two cores, and
+// what is measured is the machine.
+const waveSize = 40
+
+type wave struct {
+	before             *wave
+	settingUp, playing sync.WaitGroup
 }
 
 // component is published software of which a cluster has one.
