@@ -233,6 +233,11 @@ func TestIncrementalOwners(t *testing.T) {
 	incremental(t, 150, randomDependent)
 }
 
+// TestIncrementalGrants is the same for who may update widgets with finalizers.
+func TestIncrementalGrants(t *testing.T) {
+	incremental(t, 50, randomGrant)
+}
+
 func incremental(t *testing.T, seeds uint64, random func(*testing.T, *rand.Rand) *unstructured.Unstructured) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -402,6 +407,35 @@ func randomDependent(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 			meta(pick("x", "z"), "Pod", "ReplicaSet", pick("[]", "[one.io/f]")), pick("n1", "n1", "n2", `""`), pick("Running", "Running", "Succeeded"))
 	case 6, 7:
 		text = fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: %s}, status: {conditions: [{type: Ready, status: %q}]}}", pick("n1", "n2"), pick("True", "Unknown", "Unknown"))
+	}
+	return objects(t, text)[0]
+}
+
+// randomGrant is a widget, what runs its operator, or a role or binding that may
+// give it the right to update widgets.
+func randomGrant(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
+	pick := func(options ...string) string { return options[rng.IntN(len(options))] }
+	ns, name := pick("a", "b"), pick("x", "z")
+	rules := fmt.Sprintf("[{apiGroups: [x.io], resources: [%s], verbs: [%s]}]", pick("widgets, widgets/status", `"*"`, "widgets/status"), pick("update", "patch", "get"))
+	subject := fmt.Sprintf("{kind: ServiceAccount, name: %s, namespace: ops}", pick("op", "op", "other"))
+	var text string
+	switch rng.IntN(9) {
+	case 0:
+		text = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.x.io}, spec: {group: x.io, scope: Namespaced, names: {kind: Widget, plural: widgets}, versions: [{name: v1, served: true, storage: true}]}}"
+	case 1:
+		text = fmt.Sprintf("{apiVersion: x.io/v1, kind: Widget, metadata: {name: %s, namespace: %s, finalizers: %s}}", name, ns, pick("[x.io/f]", "[x.io/f]", "[]"))
+	case 2:
+		text = fmt.Sprintf("{apiVersion: apps/v1, kind: Deployment, metadata: {name: op, namespace: ops}, spec: {replicas: %s, template: {spec: {serviceAccountName: op, containers: [{name: c, image: i}]}}}}", pick("1", "1", "0"))
+	case 3:
+		text = fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: op, namespace: ops}, spec: {serviceAccountName: op, containers: [{name: c, image: i}]}, status: {phase: Running, conditions: [{type: Ready, status: %q}]}}", pick("True", "True", "False"))
+	case 4:
+		text = fmt.Sprintf("{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: %s, namespace: %s}, rules: %s}", name, ns, rules)
+	case 5:
+		text = fmt.Sprintf("{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: %s, namespace: %s}, roleRef: {kind: %s, name: %s}, subjects: [%s]}", name, ns, pick("Role", "ClusterRole"), pick("x", "z", "admin"), subject)
+	case 6:
+		text = fmt.Sprintf("{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: %s}, rules: %s}", pick("x", "z", "admin"), rules)
+	case 7, 8:
+		text = fmt.Sprintf("{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: %s}, roleRef: {kind: ClusterRole, name: %s}, subjects: [%s]}", name, pick("x", "z", "admin"), subject)
 	}
 	return objects(t, text)[0]
 }
