@@ -124,6 +124,7 @@ type judgement struct {
 	certain  bool // of absent and down: it will not remove the finalizer, rather than may not
 	owner    string
 	clears   string
+	creates  string // what the owner must create beside the object for that
 	evidence []string
 	// workloads are those that run what removes the finalizer, as far as known.
 	workloads []workload
@@ -149,6 +150,9 @@ func (j judgement) facts() map[string]any {
 			facts[key] = workloads
 		}
 	}
+	if j.state == Alive && j.creates != "" {
+		facts["creates"] = j.creates
+	}
 	if len(j.workloads) > 0 {
 		facts["accounts"] = accountsOf(j.workloads)
 	}
@@ -166,7 +170,7 @@ func (w *World) judge(key verdictKey, e evidence) map[string]any {
 
 func (w *World) judgement(key verdictKey, e evidence) judgement {
 	entry, catalogued := w.options.Catalog.Lookup(key.finalizer, key.resource)
-	j := judgement{owner: entry.Owner, clears: entry.Clears}
+	j := judgement{owner: entry.Owner, clears: entry.Clears, creates: entry.Creates}
 	declared := w.options.Owners[key.finalizer]
 	if declared == "" {
 		declared = e.declared

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/cluster/catalog"
 )
 
 // What a world may hold of gadgets.x.io, whose finalizer is x.io/cleanup.
@@ -218,6 +220,37 @@ func TestOwnershipByStrength(t *testing.T) {
 				if !strings.Contains(fmt.Sprint(got["evidence"]), want) {
 					t.Errorf("%s\nthe evidence does not say %q: %v", tc.reason, want, got["evidence"])
 				}
+			}
+		})
+	}
+}
+
+// TestOwnershipTellsWhatMustBeCreated holds that an owner's need is told while it
+// runs, whatever shows that: where it does not, nothing is created anyway.
+func TestOwnershipTellsWhatMustBeCreated(t *testing.T) {
+	entry, err := catalog.Parse([]byte("- {finalizer: x.io/cleanup, resources: [gadgets.x.io], owner: X, component: in-cluster, source: x, creates: jobs.batch, workloads: [{kind: Deployment, name: one, namespace: ops}]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := strings.Replace(gadget, "name: it,", "name: it, annotations: {termguard.dev/finalizer-owner: external},", 1)
+	tests := map[string]struct {
+		reason, cluster string
+		want            any
+	}{
+		"the workload of the catalog runs": {"its need is known", gadget + as("one", anAccount, running), "jobs.batch"},
+		"it was seen":                      {"who does it changes nothing about what it needs", gadget + as("two", anAccount, running) + seen("system:serviceaccount:ops:two 1 1h"), "jobs.batch"},
+		"it is declared to be elsewhere":   {"its jobs run here all the same", declared, "jobs.batch"},
+		"scaled to zero":                   {"that it does not run outweighs what it would need", gadget + as("one", anAccount, scaledToZero), nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w, err := FromObjects(Options{Catalog: entry, Now: func() time.Time { return time.Unix(0, 0) }}, objects(t, tc.cluster))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _ := w.Ownership(objects(t, tc.cluster)[1], schema.GroupResource{Group: "x.io", Resource: "gadgets"}, nil)["x.io/cleanup"].(map[string]any)
+			if diff := cmp.Diff(tc.want, got["creates"]); diff != "" {
+				t.Errorf("%s; state %s: -want +got\n%s", tc.reason, got["state"], diff)
 			}
 		})
 	}

@@ -56,7 +56,13 @@ type Entry struct {
 	Carries string `json:"carries,omitempty"`
 	// Clears says what clears the finalizer, in a few words.
 	Clears string `json:"clears,omitempty"`
-	Note   string `json:"note,omitempty"`
+	// Creates is what the owner must create in the object's namespace to clear
+	// the finalizer, as plural.group. The API server refuses that once the
+	// namespace is Terminating (k8s.io/apiserver,
+	// pkg/admission/plugin/namespace/lifecycle/admission.go): the owner never
+	// gets there, though it runs. It is left out where the owner gives up then.
+	Creates string `json:"creates,omitempty"`
+	Note    string `json:"note,omitempty"`
 	// Workloads are those of a usual installation.
 	Workloads []Workload `json:"workloads,omitempty"`
 	// Source is the file that the string was found in; Verified says how far it
@@ -227,6 +233,9 @@ func (e *Entry) check() error {
 		if resource != "*" && !resourcePattern.MatchString(resource) {
 			return fmt.Errorf("resource %q is neither plural.group nor \"*\"", resource)
 		}
+	}
+	if e.Creates != "" && !resourcePattern.MatchString(e.Creates) {
+		return fmt.Errorf("creates: %q is not plural.group", e.Creates)
 	}
 	for _, w := range e.Workloads {
 		if err := w.check(); err != nil {

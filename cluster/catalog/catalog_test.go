@@ -192,6 +192,7 @@ func TestParseErrors(t *testing.T) {
 	tests := map[string]struct{ reason, text, want string }{
 		"no key":        {"nothing to match by", "- {resources: [pods], owner: x, component: in-cluster, source: x}", "exactly one of"},
 		"two keys":      {"what would it match", "- {finalizer: a, prefix: b, resources: [pods], owner: x, component: in-cluster, source: x}", "exactly one of"},
+		"creates":       {"a kind is no resource", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, creates: Job}", `creates: "Job" is not plural.group`},
 		"component":     {"a typo", "- {finalizer: a, resources: [pods], owner: x, component: incluster, source: x}", `unknown component "incluster"`},
 		"unknown field": {"a typo", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x}\n- {finalizer: b, ownr: x}", `catalog entry 2 (b): `},
 		"wrong type":    {"a list is needed", "- {finalizer: a, resources: pods}", "catalog entry 1 "},

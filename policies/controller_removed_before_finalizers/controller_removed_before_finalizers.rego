@@ -40,14 +40,14 @@ deny contains finding(msg, bucket.ownership, steps) if {
 	some [finalizer, resource, bucket] in within
 	certain(resource, bucket)
 	msg := sprintf("%s here hold finalizer %s, and what removes it goes first, with the pods", [resource, finalizer])
-	steps := going_first(resource, bucket)
+	steps := lib.going_first(resource, bucket)
 }
 
 warn contains finding(msg, bucket.ownership, steps) if {
 	some [finalizer, resource, bucket] in within
 	not certain(resource, bucket)
 	msg := sprintf("%s here hold finalizer %s, and what removes it may go first", [resource, finalizer])
-	steps := going_first(resource, bucket)
+	steps := lib.going_first(resource, bucket)
 }
 
 warn contains finding(msg, ownership, [step]) if {
@@ -99,19 +99,6 @@ elsewhere(resource, finalizer, signature) := object.get(group, "count", 0) - her
 }
 
 places(resource, finalizer, signature) := lib.plural(elsewhere(resource, finalizer, signature), "namespace", "namespaces")
-
-# going_first deletes the objects while somebody removes their finalizers. Not
-# all of many are named.
-going_first(resource, bucket) := [lib.mend(sentence, array.flatten(["kubectl", "delete", objects, lib.option(lib.name)])) |
-	some objects in lib.batches(resource, bucket.names)
-] if {
-	count(bucket.names) == bucket.count
-	sentence := sprintf("Delete the %s first, and wait until they are gone", [resource])
-}
-
-going_first(resource, bucket) := [lib.mend(sprintf("Delete the %s first, and wait until they are gone", [resource]), [])] if {
-	count(bucket.names) < bucket.count
-}
 
 finding(msg, ownership, steps) := {
 	"msg": msg,

@@ -139,6 +139,19 @@ own_out[class] := {"names": sprintf("all %d that nobody removes", [count(pairs)]
 
 names_of(pairs) := concat(", ", [pair[1] | some pair in pairs])
 
+# going_first are the steps that delete objects of the namespace under review while
+# somebody removes their finalizers. Not all of many are named.
+going_first(resource, bucket) := [mend(sentence, array.flatten(["kubectl", "delete", objects, option(name)])) |
+	some objects in batches(resource, bucket.names)
+] if {
+	count(bucket.names) == bucket.count
+	sentence := sprintf("Delete the %s first, and wait until they are gone", [resource])
+}
+
+going_first(resource, bucket) := [mend(sprintf("Delete the %s first, and wait until they are gone", [resource]), [])] if {
+	count(bucket.names) < bucket.count
+}
+
 # bringing_back are the steps that restore the owner of a finalizer.
 bringing_back(ownership) := [mend(sprintf("Bring back %s, and the deletion finishes by itself", [owner_or(ownership)]), [])] if {
 	not ownership.idle

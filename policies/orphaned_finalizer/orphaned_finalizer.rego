@@ -5,12 +5,16 @@
 #   the software that put it there. If that software is uninstalled, or does not
 #   run, the object stays Terminating, and with it its namespace. Looks at the
 #   finalizers of the object itself, at both kinds of finalizers of a namespace,
-#   and at everything in it.
+#   and at everything in it. Some software has to create something beside the
+#   object first, a Job or a pod: that is refused in a namespace that is deleted,
+#   so there it does not remove its finalizer either, though it runs.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
 #   - ref: https://github.com/kubernetes/kubernetes/issues/77086
 #     description: Unknown finalizers in spec.finalizers of a namespace.
+#   - ref: https://github.com/ray-project/kuberay/issues/3388
+#     description: An owner that runs and must create a Job in a namespace that is deleted.
 # custom:
 #   id: orphaned-finalizer
 #   severity: high
@@ -20,9 +24,11 @@
 #     Bring back the software that removes the finalizer, and the deletion
 #     finishes by itself. If it is gone for good, clean up what the finalizer
 #     guards, then take the finalizer out by hand: whatever it guarded and is
-#     not cleaned up stays behind for ever.
+#     not cleaned up stays behind for ever. Objects whose owner must create
+#     something beside them go before their namespace.
 #   limits: >-
-#     Software that runs and yet fails to remove its finalizer. Software that
+#     Software that runs and yet fails to remove its finalizer; what it must
+#     create first is known of a few entries of the catalog only. Software that
 #     runs outside of the cluster and is not declared as owner: the finding then
 #     says "may".
 package termguard.orphaned_finalizer
@@ -67,6 +73,17 @@ warn contains content(finalizer, resource, bucket) if {
 	lib.uncertain(bucket.ownership)
 }
 
+# An owner that runs, and needs what it can no longer have in the namespace. The
+# object alone it can clear.
+warn contains thwarted(finalizer, resource, bucket) if {
+	lib.deletes_namespace
+	some finalizer, resources in data.cluster.finalized[lib.name]
+	some resource, buckets in resources
+	some bucket in buckets
+	bucket.ownership.state == "alive"
+	bucket.ownership.creates
+}
+
 # fields are the finalizers of the object, by where each stands.
 fields[sprintf("metadata.finalizers[%d]", [i])] := finalizer if {
 	lib.deleting
@@ -99,6 +116,19 @@ content(finalizer, resource, bucket) := {
 		lib.bringing_back(bucket.ownership),
 		lib.giving_up(finalizer, resource, bucket.ownership),
 	),
+}
+
+thwarted(finalizer, resource, bucket) := {
+	"msg": sprintf(
+		"%d %s %s finalizer %s: its owner, %s, must create %s here to clear it, %s",
+		[
+			bucket.count, resource, lib.plural(bucket.count, "holds", "hold"), finalizer,
+			lib.owner(bucket.ownership), bucket.ownership.creates, "which is refused once the namespace is Terminating",
+		],
+	),
+	"objects": [{"resource": resource, "namespace": lib.name, "name": name} | some name in bucket.names],
+	"evidence": object.get(bucket.ownership, "evidence", []),
+	"steps": lib.going_first(resource, bucket),
 }
 
 by_hand(field, finalizer, ownership) := object.union(

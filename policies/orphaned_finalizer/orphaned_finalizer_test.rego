@@ -229,6 +229,62 @@ test_several_finalizers_of_the_object if {
 	{finding.steps[1].command | some finding in got.warn} == {patch("kialis.kiali.io/kiali -n demo", 0, "kiali.io/finalizer")}
 }
 
+# ray runs, and must create a job beside what it looks after.
+ray(changes) := object.union(
+	{
+		"state": "alive",
+		"certainty": "will",
+		"owner": "KubeRay",
+		"clears": "redis cleanup job finished",
+		"creates": "jobs.batch",
+		"evidence": ["Deployment kuberay-operator has 1 ready pod"],
+	},
+	changes,
+)
+
+rays(bucket) := {"demo": {"ray.io/cleanup": {"rayclusters.ray.io": {"a": bucket}}}}
+
+thwarted(n, verb, names, steps) := {
+	"msg": concat(" ", [
+		sprintf("%d rayclusters.ray.io %s finalizer ray.io/cleanup: its owner, KubeRay,", [n, verb]),
+		"must create jobs.batch here to clear it, which is refused once the namespace is Terminating",
+	]),
+	"objects": [{"resource": "rayclusters.ray.io", "namespace": "demo", "name": name} | some name in names],
+	"evidence": ["Deployment kuberay-operator has 1 ready pod"],
+	"steps": steps,
+}
+
+first := {"kind": "mend", "do": "Delete the rayclusters.ray.io first, and wait until they are gone"}
+
+test_owner_must_create_here if {
+	got := found with input as delete_plain_namespace
+		with data.cluster.finalized as rays(held_by(2, ["x", "y"], [0, 0], ray({})))
+	command := "kubectl delete rayclusters.ray.io/x rayclusters.ray.io/y -n demo"
+	want := thwarted(2, "hold", ["x", "y"], [object.union(first, {"command": command})])
+	got == {"deny": set(), "warn": {want}}
+}
+
+test_owner_must_create_here_for_more_than_are_named if {
+	got := found with input as delete_plain_namespace
+		with data.cluster.finalized as rays(held_by(9, ["x"], [0], ray({})))
+	got == {"deny": set(), "warn": {thwarted(9, "hold", ["x"], [first])}}
+}
+
+test_owner_creates_nothing if {
+	got := found with input as delete_plain_namespace
+		with data.cluster.finalized as rays(held_by(1, ["x"], [0], object.remove(ray({}), ["creates"])))
+	got == nothing
+}
+
+# An object alone is cleared: its namespace stays, and takes what is created. Here
+# it has the name of a namespace.
+test_owner_must_create_for_the_object_alone if {
+	namesake := json.patch(delete_kiali(ray({})), [{"op": "replace", "path": "/request/name", "value": "demo"}])
+	got := found with input as namesake
+		with data.cluster.finalized as rays(held_by(1, ["x"], [0], ray({})))
+	got == nothing
+}
+
 test_content_of_another_namespace if {
 	elsewhere := inventory({"a": held_by(1, ["kiali"], [0], kiali({}))}).demo
 	got := found with input as delete_plain_namespace with data.cluster.finalized as {"other": elsewhere}

@@ -31,9 +31,9 @@ import (
 // Controller removes a finalizer from objects that are being deleted, as the
 // software that owns the finalizer does when it has cleaned up, until ctx ends.
 // It runs with the rights of a service account, and where pods run under that, as
-// long as they do. Cleaning up is to delete the ConfigMaps of the names guards
-// beside the object.
-func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer string, gvr schema.GroupVersionResource, guards ...string) error {
+// long as they do. It goes through all of cleaning first, and tries again in the
+// next round where that fails.
+func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer string, gvr schema.GroupVersionResource, cleaning ...Cleaning) error {
 	config, err := l.ServiceAccountConfig(ctx, namespace, account)
 	if err != nil {
 		return err
@@ -75,12 +75,7 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 		}
 		for _, item := range list.Items {
 			if item.GetDeletionTimestamp() != nil && slices.Contains(item.GetFinalizers(), finalizer) {
-				cleaned := true
-				for _, name := range guards {
-					err := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(item.GetNamespace()).Delete(ctx, name, metav1.DeleteOptions{})
-					cleaned = cleaned && (err == nil || apierrors.IsNotFound(err))
-				}
-				if !cleaned {
+				if slices.ContainsFunc(cleaning, func(clean Cleaning) bool { return clean(ctx, client, item.GetNamespace()) != nil }) {
 					continue
 				}
 				_ = release(ctx, objects.Namespace(item.GetNamespace()), item.GetName(), finalizer) // the next round tries again
@@ -88,6 +83,33 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 		}
 	})
 	return nil
+}
+
+// Cleaning is what a controller does in an object's namespace before it removes
+// its finalizer, with its own rights. It is done more than once where it fails.
+type Cleaning func(ctx context.Context, client dynamic.Interface, namespace string) error
+
+// DeleteConfigMap is to delete a ConfigMap.
+func DeleteConfigMap(name string) Cleaning {
+	return func(ctx context.Context, client dynamic.Interface, namespace string) error {
+		err := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(namespace).Delete(ctx, name, metav1.DeleteOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	}
+}
+
+// CreateSecret is to create a Secret, as others create a Job that does the work.
+func CreateSecret(name string) Cleaning {
+	return func(ctx context.Context, client dynamic.Interface, namespace string) error {
+		secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name}}}
+		_, err := client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace).Create(ctx, secret, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	}
 }
 
 // every calls f in an interval until ctx ends.

@@ -175,7 +175,9 @@ type Controller struct {
 	While string `json:"while,omitempty"`
 	// Guards are the ConfigMaps that it deletes before, in the object's namespace.
 	Guards []string `json:"guards,omitempty"`
-	Starts Stage    `json:"starts,omitempty"`
+	// Creates are the Secrets that it creates before, in the object's namespace.
+	Creates []string `json:"creates,omitempty"`
+	Starts  Stage    `json:"starts,omitempty"`
 }
 
 // API is an extension API server behind a Service.
@@ -683,7 +685,14 @@ func (g *Guarded) operate(ctx context.Context, live Live, stage Stage) error {
 		if err != nil {
 			return err
 		}
-		if err := g.Controller(running, namespace, account, c.Finalizer, *gvr, c.Guards...); err != nil {
+		var cleaning []lab.Cleaning
+		for _, name := range c.Guards {
+			cleaning = append(cleaning, lab.DeleteConfigMap(name))
+		}
+		for _, name := range c.Creates {
+			cleaning = append(cleaning, lab.CreateSecret(name))
+		}
+		if err := g.Controller(running, namespace, account, c.Finalizer, *gvr, cleaning...); err != nil {
 			return err
 		}
 	}
