@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -38,7 +39,10 @@ type endpoint struct {
 	caBundle string
 }
 
-var conditions = admissioncel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+// conditions compiles match conditions. What it is made of takes milliseconds.
+var conditions = sync.OnceValue(func() admissioncel.ConditionCompiler {
+	return admissioncel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+})
 
 // callers of the requests that a deletion needs, other than the person's own
 // (cmd/kube-controller-manager with --use-service-account-credentials, and the
@@ -98,7 +102,7 @@ func newHook(accessor webhook.WebhookAccessor, client admissionv1.WebhookClientC
 		accessors = append(accessors, (*matchconditions.MatchCondition)(&c))
 		h.names = append(h.names, c.Name)
 	}
-	h.conditions = compileExpressions(conditions, accessors, admissioncel.OptionalVariableDeclarations{HasAuthorizer: true}, nil)
+	h.conditions = compileExpressions(conditions(), accessors, admissioncel.OptionalVariableDeclarations{HasAuthorizer: true}, nil)
 	return h
 }
 

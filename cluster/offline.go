@@ -72,7 +72,11 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 			}
 			continue
 		}
-		typed, err := typedObject(obj)
+		convert := typedObject
+		if options.manifests && !Reduces(mapped[gvk]) {
+			convert = checkedObject
+		}
+		typed, err := convert(obj)
 		if err != nil && options.manifests {
 			continue // the API server would refuse it
 		}
@@ -151,9 +155,25 @@ func typedObject(obj *unstructured.Unstructured) (runtime.Object, error) {
 	return typed, nil
 }
 
-// decode goes through JSON, whose errors name the field, as those of
-// runtime.DefaultUnstructuredConverter do not.
+// checkedObject is an object of which only the metadata counts, as it is, if the
+// API server would take that.
+func checkedObject(obj *unstructured.Unstructured) (runtime.Object, error) {
+	typed, err := scheme.New(obj.GroupVersionKind())
+	if err != nil {
+		return obj, nil //nolint:nilerr // as in typedObject
+	}
+	if _, isObject := typed.(metav1.Object); !isObject {
+		return typed, nil
+	}
+	return obj, decode(obj, &metav1.PartialObjectMetadata{})
+}
+
+// decode converts an object to its Go type. Where that fails it goes through
+// JSON, whose errors name the field, as those of the converter do not.
 func decode(obj *unstructured.Unstructured, into any) error {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, into); err == nil {
+		return nil
+	}
 	data, err := json.Marshal(obj.Object)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"slices"
+	"sync"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -67,10 +68,13 @@ func isTyped(gr schema.GroupResource) bool {
 }
 
 // BuiltinGroups are the API groups that Kubernetes itself serves.
-func BuiltinGroups() []string {
+func BuiltinGroups() []string { return slices.Clone(builtinGroups()) }
+
+var builtinGroups = sync.OnceValue(func() []string {
 	groups := []string{"apiextensions.k8s.io", "apiregistration.k8s.io"}
 	for _, gv := range clientscheme.Scheme.PrioritizedVersionsAllGroups() {
 		groups = append(groups, gv.Group)
 	}
-	return groups
-}
+	slices.Sort(groups)
+	return slices.Compact(groups)
+})

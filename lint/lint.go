@@ -108,6 +108,8 @@ type run struct {
 	engine   func() (*policies.Engine, error)
 	snapshot func() (*cluster.World, error)
 
+	whole sync.Map // what reads answers, by schema.GroupVersionKind
+
 	sets []*set
 	done []func() // removes what the run put aside
 	mu   sync.Mutex

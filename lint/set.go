@@ -24,8 +24,7 @@ type set struct {
 
 	objects []*source.Object
 	made    map[*source.Object]*subject // of what was released again at once
-	whole   func(*unstructured.Unstructured) bool
-	loaded  int // bytes of text that are held
+	loaded  int                         // bytes of text that are held
 }
 
 // maxLoaded bounds the text that a set holds while it is linted, with some fifty
@@ -89,13 +88,13 @@ func (s *set) read(file *source.File) {
 // make takes from objects what is asked for, so that they need not be read again
 // for it, and releases them.
 func (s *set) make(objects []*source.Object) {
-	engine, err := s.run.engine()
+	_, err := s.run.engine()
 	if err == nil && s.made == nil {
-		s.made, s.whole = map[*source.Object]*subject{}, s.reads(engine)
+		s.made = map[*source.Object]*subject{}
 	}
 	for _, o := range objects {
 		if err == nil { // else it ends the run
-			s.made[o] = s.subject(o, s.whole)
+			s.made[o] = s.subject(o, s.run.reads)
 		}
 		o.Release()
 	}
@@ -136,13 +135,12 @@ func (s *set) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	read := s.reads(engine)
 	var subjects []*subject
 	var objects []*unstructured.Unstructured
 	for _, o := range s.objects {
 		sub, made := s.made[o]
 		if !made {
-			sub = s.subject(o, read)
+			sub = s.subject(o, s.run.reads)
 		}
 		if sub != nil {
 			subjects, objects = append(subjects, sub), append(objects, sub.object)
@@ -201,21 +199,21 @@ func bundled(findings []Finding) []Finding {
 	return kept
 }
 
-// reads tells of which resources more than the metadata is read, by policies or
-// for the facts.
-func (s *set) reads(engine *policies.Engine) func(*unstructured.Unstructured) bool {
-	all := s.run.options.everything
-	spoken := map[string]bool{}
+// reads tells of which kinds more than the metadata is read, by policies or for
+// the facts.
+func (r *run) reads(about *unstructured.Unstructured) bool {
+	gvk := about.GroupVersionKind()
+	if known, found := r.whole.Load(gvk); found {
+		return known.(bool)
+	}
+	res := cluster.Resources([]*unstructured.Unstructured{about})[gvk]
+	whole := r.options.everything || cluster.Reduces(res)
+	engine, _ := r.engine() // who asks has seen the error
 	for _, p := range engine.Policies() {
-		all = all || len(p.Resources) == 0 && len(p.Needs) == 0
-		for _, resource := range p.Resources {
-			spoken[resource] = true
-		}
+		whole = whole || slices.Contains(p.Resources, res.String()) || len(p.Resources) == 0 && len(p.Needs) == 0
 	}
-	return func(u *unstructured.Unstructured) bool {
-		res := cluster.Resources([]*unstructured.Unstructured{u})[u.GroupVersionKind()]
-		return all || spoken[res.String()] || cluster.Reduces(res)
-	}
+	r.whole.Store(gvk, whole)
+	return whole
 }
 
 // subject reads an object, as much of it as is asked for; nil if it is none.
@@ -474,6 +472,12 @@ func (a *asker) evaluate(ctx context.Context, question Question, trigger policie
 	return nil
 }
 
+// What kubectl sends; nothing changes them.
+var (
+	createOptions = map[string]any{"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"}
+	deleteOptions = map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background"}
+)
+
 // request is the AdmissionRequest that the API server would send.
 func (sub *subject) request(trigger policies.Trigger) map[string]any {
 	gvk := sub.object.GroupVersionKind()
@@ -491,10 +495,10 @@ func (sub *subject) request(trigger policies.Trigger) map[string]any {
 	switch trigger {
 	case policies.Apply:
 		request["operation"], request["object"] = "CREATE", sub.object.Object
-		request["options"] = map[string]any{"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"}
+		request["options"] = createOptions
 	default:
 		request["operation"], request["oldObject"] = "DELETE", sub.object.Object
-		request["options"] = map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background"}
+		request["options"] = deleteOptions
 	}
 	return request
 }

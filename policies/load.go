@@ -73,14 +73,21 @@ func load(everything bool, fsyses ...fs.FS) (*Set, error) {
 		return nil, errors.Join(l.errs...)
 	}
 	compiler := ast.NewCompiler().WithCapabilities(capabilities()).WithStrict(true)
-	if slices.ContainsFunc(fsyses, l.checks) {
+	checks := slices.ContainsFunc(fsyses, l.checks)
+	if checks {
 		schemas, err := schemaSet()
 		if err != nil {
 			return nil, err
 		}
 		compiler = compiler.WithSchemas(schemas).WithUseTypeCheckAnnotations(true)
 	} else {
-		compiler = compiler.WithSkipStages(ast.StageCheckTypes, ast.StageCheckUnusedImports, ast.StageCheckRecursion)
+		compiler = compiler.WithSkipStages(
+			ast.StageCheckTypes, ast.StageCheckUnusedImports, ast.StageCheckRecursion, ast.StageCheckDuplicateImports,
+			ast.StageCheckKeywordOverrides, ast.StageCheckVoidCalls, ast.StageCheckRuleConflicts, ast.StageCheckUndefinedFuncs,
+			ast.StageCheckSafetyRuleHeads, ast.StageCheckUnsafeBuiltins, ast.StageCheckDeprecatedBuiltins, ast.StageBuildRequiredCapabilities,
+			// No policy asks for its own METADATA.
+			ast.StageParseMetadataBlocks, ast.StageSetAnnotationSet, ast.StageRewriteRegoMetadataCalls,
+		)
 	}
 	if compiler.Compile(l.modules); compiler.Failed() {
 		for _, err := range compiler.Errors {
@@ -89,8 +96,10 @@ func load(everything bool, fsyses ...fs.FS) (*Set, error) {
 		return nil, errors.Join(l.errs...)
 	}
 	l.set.compiler = compiler
-	if l.references(compiler); len(l.errs) > 0 {
-		return nil, errors.Join(l.errs...)
+	if checks {
+		if l.references(compiler); len(l.errs) > 0 {
+			return nil, errors.Join(l.errs...)
+		}
 	}
 	slices.SortFunc(l.set.policies, func(a, b Policy) int { return strings.Compare(a.ID, b.ID) })
 	return l.set, nil

@@ -119,15 +119,23 @@ type plan struct {
 	baseline triage.Baseline
 }
 
+// How far the heap may grow before it is collected, in percent of what is in use.
+const (
+	loadingGC = 400
+	// Most of what a run allocates is a document that is done with a moment
+	// later: collecting it sooner costs little, and keeps the process small.
+	lintingGC = 75
+)
+
 func (f *linting) run(ctx context.Context, paths []string) error {
+	// Loading the policies leaves little behind to collect, and the heap is still
+	// small.
+	defer debug.SetGCPercent(debug.SetGCPercent(loadingGC))
 	p, err := f.plan(ctx, paths)
 	if err != nil {
 		return err
 	}
 	done := f.progress()
-	// Most of what a run allocates is a document that is done with a moment
-	// later: collecting it sooner costs little, and keeps the process small.
-	defer debug.SetGCPercent(debug.SetGCPercent(75))
 	result, err := lint.Run(ctx, p.options)
 	done()
 	switch {
@@ -275,7 +283,10 @@ func (f *linting) readSettings(p *plan, paths []string) error {
 	}
 	s := p.settings
 	f.policies.policies = append(slices.Clone(s.Policies), f.policies.policies...)
-	p.load = sync.OnceValues(f.policies.load)
+	p.load = sync.OnceValues(func() (*policies.Set, error) {
+		defer debug.SetGCPercent(lintingGC)
+		return f.policies.load()
+	})
 	go func() { _, _ = p.load() }() // while files are read
 	if s.NamesPolicies() {
 		set, err := p.load()
