@@ -522,6 +522,9 @@ func (p *player) gone(ctx context.Context, limit time.Duration) (bool, error) {
 			target = append(target, word)
 		}
 	}
+	if slices.Equal(target, []string{"pod", p.Pod}) {
+		return p.podGone(ctx, limit)
+	}
 	r, err := p.Kubectl(ctx, append([]string{"wait", "-n", "n-" + p.Name, "--for=delete", "--timeout", limit.String()}, target...)...)
 	switch {
 	case err != nil:
