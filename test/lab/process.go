@@ -20,6 +20,9 @@ type Process struct {
 	lab  *Lab
 	done chan struct{}
 	err  error // of Wait, once done is closed
+	// mayEnd is set of what its starter starts again: that it ends is no failure
+	// of the lab.
+	mayEnd bool
 }
 
 // thread runs functions one after the other on one thread of its own, which
@@ -132,6 +135,9 @@ func (p *Process) Stop() error {
 
 // failed is the error of a process that has ended.
 func (p *Process) failed() error {
+	if p.mayEnd {
+		return nil
+	}
 	select {
 	case <-p.done:
 		if p.err == nil {

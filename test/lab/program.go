@@ -268,6 +268,13 @@ func (p *Program) sync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if p.process != nil {
+		select {
+		case <-p.process.Exited(): // as a kubelet would, it is started again: who loses a lease ends
+			p.end()
+		default:
+		}
+	}
 	switch {
 	case pod == nil && p.process != nil:
 		p.end()
@@ -282,9 +289,11 @@ func (p *Program) sync(ctx context.Context) error {
 		}
 		container := max(0, slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == filepath.Base(p.binary) }))
 		args := slices.Concat(pod.Spec.Containers[container].Args, replace(p.args, "$KUBECONFIG", kubeconfig))
-		if p.process, err = p.lab.StartProcess(p.name, p.binary, args...); err != nil {
+		if p.process, err = p.lab.start(p.name, p.binary, args...); err != nil {
 			return err
 		}
+		p.process.mayEnd = true
+		p.lab.keep(p.process)
 		fmt.Fprintf(p.lab.options.Progress, "lab: %s of Deployment %s/%s runs, process %d, with the rights of service account %s\n",
 			filepath.Base(p.binary), p.Namespace, p.Deployment, p.process.PID(), pod.Spec.ServiceAccountName)
 	}

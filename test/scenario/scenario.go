@@ -313,6 +313,9 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	}()
 	err := g.setUp(ctx, s)
 	ready()
+	if err == nil {
+		err = g.depart(ctx, s.Live.Nodes)
+	}
 	if err != nil {
 		return fail(fmt.Errorf("set up: %w", err))
 	}
@@ -497,20 +500,6 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 		if err := nodes[n.Name].AwaitReady(ctx, "Unknown"); err != nil {
 			return err
 		}
-		var args []string
-		switch n.Becomes {
-		case "dead":
-			continue
-		case "gone":
-			args = []string{"delete", "node", n.Name}
-		case "out-of-service":
-			args = []string{"taint", "node", n.Name, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"}
-		default:
-			return fmt.Errorf("node %s becomes %q: want dead, gone or out-of-service", n.Name, n.Becomes)
-		}
-		if r, err := g.Kubectl(ctx, args...); err != nil || r.Code != 0 {
-			return fmt.Errorf("kubectl %v: %w: %s", args, err, r.Stderr)
-		}
 	}
 	// What the last command did to a program has come about before the next.
 	settled := func() error {
@@ -562,6 +551,28 @@ func (g *Guarded) run(ctx context.Context, live Live) (programs []*lab.Program, 
 		programs = append(programs, program)
 	}
 	return programs, nil
+}
+
+// depart gives up nodes that have died. What was on them is collected from then
+// on, so it is done just before anything is asked.
+func (g *Guarded) depart(ctx context.Context, nodes []Node) error {
+	for _, n := range nodes {
+		var args []string
+		switch n.Becomes {
+		case "", "dead":
+			continue
+		case "gone":
+			args = []string{"delete", "node", n.Name}
+		case "out-of-service":
+			args = []string{"taint", "node", n.Name, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"}
+		default:
+			return fmt.Errorf("node %s becomes %q: want dead, gone or out-of-service", n.Name, n.Becomes)
+		}
+		if r, err := g.Kubectl(ctx, args...); err != nil || r.Code != 0 {
+			return fmt.Errorf("kubectl %v: %w: %s", args, err, r.Stderr)
+		}
+	}
+	return nil
 }
 
 // create applies objects. A custom resource is not known before its definition
