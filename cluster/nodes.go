@@ -139,9 +139,10 @@ func (w *World) occupy(paths [][]string, change int) {
 }
 
 // settleGone writes the nodes that pods need to go and that do not exist: pod
-// garbage collection takes what is on them. Where no node is seen, nothing tells.
+// garbage collection takes what is on them. Where no node is seen, nothing tells;
+// nor do the nodes among manifests, which need not be all that there are.
 func (w *World) settleGone() {
-	if len(w.placedDirty) == 0 {
+	if len(w.placedDirty) == 0 || w.options.manifests {
 		return
 	}
 	nodes := child(w.doc, "nodes")

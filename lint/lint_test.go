@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -287,5 +288,47 @@ func TestRender(t *testing.T) {
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 		}
+	}
+}
+
+// A pod among manifests with some Node may well be on another.
+func TestNodesOfManifests(t *testing.T) {
+	node := "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n---\n"
+	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {nodeName: n2, containers: [{name: a, image: a}]}\n"
+	r := run(t, lint.Options{Dir: write(t, map[string]string{"a.yaml": node + pod}), Paths: []string{"."}})
+	if got := lines(r); len(got) > 0 {
+		t.Errorf("nobody knows whether n2 exists, got %q", got)
+	}
+}
+
+// Where / separates folders, \ is a character as others: in arguments, places
+// and patterns.
+func TestBackslash(t *testing.T) {
+	if filepath.Separator != '/' {
+		t.Skip(`here \ separates folders: see TestExcludeSeparator`)
+	}
+	slow := "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {terminationGracePeriodSeconds: 3600, containers: [{name: a, image: a}]}\n"
+	dir := write(t, map[string]string{`d/a\b.yaml`: slow, "d/a/b.yaml": slow})
+	cases := map[string]struct {
+		paths, exclude, want []string
+	}{
+		"Argument": {paths: []string{`d/a\b.yaml`}, want: []string{`d/a\b.yaml`}},
+		"Folder":   {paths: []string{"d"}, want: []string{`d/a\b.yaml`, "d/a/b.yaml"}},
+		"Exclude":  {paths: []string{"d"}, exclude: []string{`d/a\\b.yaml`}, want: []string{"d/a/b.yaml"}},
+		"Slash":    {paths: []string{"d"}, exclude: []string{"d/a/b.yaml"}, want: []string{`d/a\b.yaml`}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := run(t, lint.Options{Dir: dir, Paths: tc.paths, Exclude: tc.exclude})
+			var got []string
+			for _, f := range r.Findings {
+				got = append(got, f.Place.File)
+			}
+			slices.Sort(got)
+			slices.Sort(tc.want)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("files with a finding: -want, +got:\n%s", diff)
+			}
+		})
 	}
 }

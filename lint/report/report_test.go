@@ -151,15 +151,16 @@ func TestSARIFIsValid(t *testing.T) {
 func TestURI(t *testing.T) {
 	r := full()
 	cases := map[string]struct{ reason, file, want string }{
-		"Relative": {"As it is.", "a/b.yaml", "a/b.yaml"},
-		"Dot":      {"GitHub knows no ./.", "./a/b.yaml", "a/b.yaml"},
-		"Odd":      {"Escaped, for it is a URI.", "a b/ü%?#.yaml", "a%20b/%C3%BC%25%3F%23.yaml"},
-		"Colon":    {"Not a scheme.", "a:b.yaml", "./a:b.yaml"},
-		"Inside":   {"Relative to the repository.", "/repo/a.yaml", "a.yaml"},
-		"Outside":  {"It is elsewhere.", "/etc/a b.yaml", "file:///etc/a%20b.yaml"},
-		"Drive":    {"A drive is no scheme.", "C:/a b/c.yaml", "file:///C:/a%20b/c.yaml"},
-		"Share":    {"A share has a host.", "//host/share/a.yaml", "file://host/share/a.yaml"},
-		"Stdin":    {"It has no name.", "-", "stdin"},
+		"Relative":  {"As it is.", "a/b.yaml", "a/b.yaml"},
+		"Dot":       {"GitHub knows no ./.", "./a/b.yaml", "a/b.yaml"},
+		"Odd":       {"Escaped, for it is a URI.", "a b/ü%?#.yaml", "a%20b/%C3%BC%25%3F%23.yaml"},
+		"Colon":     {"Not a scheme.", "a:b.yaml", "./a:b.yaml"},
+		"Inside":    {"Relative to the repository.", "/repo/a.yaml", "a.yaml"},
+		"Outside":   {"It is elsewhere.", "/etc/a b.yaml", "file:///etc/a%20b.yaml"},
+		"Drive":     {"A drive is no scheme.", "C:/a b/c.yaml", "file:///C:/a%20b/c.yaml"},
+		"Backslash": {"It separates nothing here.", `d/a\b.yaml`, "d/a%5Cb.yaml"},
+		"Share":     {"A share has a host.", "//host/share/a.yaml", "file://host/share/a.yaml"},
+		"Stdin":     {"It has no name.", "-", "stdin"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -43,11 +43,17 @@ type pattern struct {
 
 // NewExclude reads patterns as in .gitignore: without a slash but at the end, a
 // pattern matches at any depth; a leading "!" takes back what an earlier one
-// excluded; "**" stands for any number of folders.
+// excluded; "**" stands for any number of folders. Where \ separates folders, it
+// does so in patterns too; elsewhere it makes what follows it an ordinary
+// character.
 func NewExclude(patterns []string) (Exclude, error) {
+	return newExclude(patterns, filepath.Separator)
+}
+
+func newExclude(patterns []string, separator rune) (Exclude, error) {
 	var e Exclude
 	for _, text := range patterns {
-		text = strings.TrimSpace(filepath.ToSlash(text))
+		text = strings.TrimSpace(strings.ReplaceAll(text, string(separator), "/"))
 		if text == "" || strings.HasPrefix(text, "#") {
 			continue
 		}

@@ -54,7 +54,8 @@ warn contains {
 	some i, volume in lib.pod_spec.volumes
 	some directory in directories
 	volume.hostPath.path in {directory, sprintf("%s/", [directory])}
-	some container in lib.containers
+	some path, container in lib.containers
+	stays(path, container)
 	some mount in container.volumeMounts
 	mount.name == volume.name
 	object.get(mount, "subPath", "") == ""
@@ -69,6 +70,15 @@ warn contains {
 } if {
 	some i, volume in lib.pod_spec.volumes
 	volume.hostPath.path in {"/var/run/docker.sock", "/run/docker.sock"}
+}
+
+# stays is true of a container that lives as long as its pod: not of one that ends
+# before the others start.
+stays(path, _) if contains(path, ".containers[")
+
+stays(path, container) if {
+	contains(path, ".initContainers[")
+	container.restartPolicy == "Always"
 }
 
 # directories are where runtimes and the kubelet mount for pods.

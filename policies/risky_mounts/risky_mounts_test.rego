@@ -71,3 +71,14 @@ test_harmless if {
 		got == set()
 	}
 }
+
+# An init container is gone before the others start, unless it is a sidecar.
+test_runtime_init if {
+	seen := pod("/run/containerd", {})
+	migrator := {"initContainers": seen.containers, "volumes": seen.volumes}
+	ended := policy.warn with input as create(migrator)
+	ended == set()
+	sidecar := object.union(seen.containers[0], {"restartPolicy": "Always"})
+	lives := policy.warn with input as create(object.union(migrator, {"initContainers": [sidecar]}))
+	count(lives) == 1
+}

@@ -53,7 +53,7 @@ default grace := 30
 grace := lib.pod_spec.terminationGracePeriodSeconds if is_number(lib.pod_spec.terminationGracePeriodSeconds)
 
 # script is the shell that a container starts as, and what it runs.
-script(container) := [shell, words[i + 1]] if {
+script(container) := [shell, after[0]] if {
 	words := lib.starts(container)
 	count(words) > 2
 	shell := regex.find_n(`[^/]*$`, words[0], 1)[0]
@@ -63,6 +63,9 @@ script(container) := [shell, words[i + 1]] if {
 	every option in array.slice(words, 1, i) {
 		regex.match(`^(-[a-z]+|sh|ash|pipefail)$`, option)
 	}
+
+	# Options may follow -c too: sh -c -- SCRIPT.
+	after := [word | some j, word in words; j > i; not regex.match(`^(-[a-z]+|--|pipefail)$`, word)]
 }
 
 # stays is true where the shell lives on: bash execs the last command of a list.

@@ -28,6 +28,9 @@ test_shell if {
 	found(["/bin/sh", "-ec", "prepare\nserver"]) == {finding("sh", "prepare server", "command")}
 	found(["/bin/busybox", "sh", "-c", "server"]) == {finding("busybox", "server", "command")}
 	found(["bash", "-c", "while true; do work; done"]) == {finding("bash", "while true; do work; done", "command")}
+	found(["sh", "-c", "--", "server"]) == {finding("sh", "server", "command")}
+	found(["sh", "-c", "-x", "while true; do work; done"]) == {finding("sh", "while true; do work; done", "command")}
+	found(["sh", "-c", "--", "exec server"]) == set()
 	found(["bash", "-c", "server | tee log"]) == {finding("bash", "server | tee log", "command")}
 }
 
