@@ -57,7 +57,8 @@ func (w *World) removersOf(v *verdict) []remover {
 	if len(workloads) == 1 {
 		removers = append(removers, remover{namespace, resource + "/" + name})
 	}
-	if account, _ := accounts[0].(string); len(accounts) == 1 {
+	if len(accounts) == 1 {
+		account, _ := accounts[0].(string)
 		removers = append(removers, remover{namespace, "serviceaccounts/" + account})
 		removers = append(removers, w.onlyGrants(namespace, account, v.key.resource, v.key.namespace)...)
 	}
