@@ -4,7 +4,9 @@
 #   Deleting a CustomResourceDefinition deletes all of its instances, in every
 #   namespace, inside the API server: no admission webhook sees them go. Instances
 #   with a finalizer that nobody removes stay, and with them the definition, which
-#   stays Terminating. Deleting the definition is the only moment to notice.
+#   stays Terminating. Deleting the definition is the only moment to notice. Where a
+#   definition serves no version, nobody sees which instances it has, nor can anybody
+#   take a finalizer off them.
 # related_resources:
 #   - ref: https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.3/pkg/controller/finalizer/crd_finalizer.go
 #     description: How a definition takes its instances with it.
@@ -15,7 +17,7 @@
 #   severity: high
 #   triggers: [delete]
 #   resources: [customresourcedefinitions.apiextensions.k8s.io]
-#   needs: [data.cluster.finalizers]
+#   needs: [data.cluster.finalizers, data.cluster.crds]
 #   remedy: >-
 #     Keep the definition and the software behind it, delete the instances first, and
 #     wait until they are gone. If that software is gone for good, clean up what each
@@ -30,6 +32,22 @@ import data.termguard.lib
 deny contains finding(finalizer, owners[0]) if some finalizer, owners in held.certain
 
 warn contains finding(finalizer, owners[0]) if some finalizer, owners in held.uncertain
+
+warn contains {
+	"msg": "it serves no version, so that nobody sees whether its instances carry finalizers, nor can take them off",
+	"objects": [lib.target],
+	"evidence": [sprintf("versions that are not served: %s", [concat(", ", [v.name | some v in versions])])],
+	"steps": [lib.mend("Serve the version that it stores, and ask again: then its instances show", [
+		"kubectl", "patch", "customresourcedefinitions", lib.name, "--type=json",
+		"-p", json.marshal([{"op": "replace", "path": sprintf("/spec/versions/%d/served", [i]), "value": true}]),
+	])],
+} if {
+	lib.deletes_definition
+	versions := data.cluster.crds[lib.name].versions
+	every v in versions { not v.served }
+	some i, stored in versions
+	stored.storage
+}
 
 # held are the finalizers of instances, wherever they are, that are not removed:
 # by class, with what is known of each group of instances.

@@ -96,6 +96,30 @@ test_alive if {
 	got == nothing
 }
 
+test_nothing_served if {
+	cases := {
+		"it serves no version, so that nobody sees whether its instances carry finalizers, nor can take them off": [
+			{"name": "v2", "served": false, "storage": false},
+			{"name": "v1", "served": false, "storage": true},
+		],
+		"": [{"name": "v2", "served": true, "storage": false}, {"name": "v1", "served": false, "storage": true}],
+	}
+	every msg, versions in cases {
+		got := found with input as delete_crd with data.cluster.crds as {"kialis.kiali.io": {"versions": versions}}
+		got.deny == set()
+		concat("", {finding.msg | some finding in got.warn}) == msg
+	}
+}
+
+test_serves_what_is_stored if {
+	versions := [{"name": "v2", "served": false, "storage": false}, {"name": "v1", "served": false, "storage": true}]
+	got := policy.warn with input as delete_crd with data.cluster.crds as {"kialis.kiali.io": {"versions": versions}}
+	[step.command | some finding in got; some step in finding.steps] == [concat(" ", [
+		"kubectl patch customresourcedefinitions kialis.kiali.io --type=json",
+		`-p '[{"op":"replace","path":"/spec/versions/1/served","value":true}]'`,
+	])]
+}
+
 test_update if {
 	update := {"request": object.union(delete_crd.request, {"operation": "UPDATE"})}
 	got := found with input as update
