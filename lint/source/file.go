@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -106,6 +107,8 @@ func (f *File) contents(d document) (c Contents) {
 		switch {
 		case bytes.Contains(d.text, []byte("{{")):
 			c.Template = true
+		case strings.HasSuffix(f.Name, ".json") && !bytes.Contains(d.text, []byte(`"apiVersion"`)):
+			c.Plain = 1 // as tsconfig.json and devcontainer.json, which may hold comments
 		case errors.As(err, &syntax):
 			c.Problems = append(c.Problems, Problem{t.position(syntax.line, syntax.column, 1), "invalid YAML: " + syntax.message})
 		}

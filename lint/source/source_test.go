@@ -302,3 +302,24 @@ func FuzzRead(f *testing.F) {
 		})
 	})
 }
+
+// TestSettingsOfTools holds that the JSON of other tools, which may hold
+// comments, is no broken manifest.
+func TestSettingsOfTools(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason, file, text string
+		problems           int
+	}{
+		"settings": {"nothing in it is for Kubernetes", "devcontainer.json", "// for editors\n{\"image\": \"go\", // the newest\n}\n", 0},
+		"manifest": {"what looks like an object has to be right", "pod.json", "{\"apiVersion\": \"v1\", // the core\n\"kind\": \"Pod\"}\n", 1},
+		"YAML":     {"which is broken may hide objects", "pod.yaml", "// for editors\n{\"image\": \"go\", // the newest\n}\n", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			problems := 0
+			(&source.File{Name: tc.file, Content: []byte(tc.text)}).Read(func(c source.Contents) { problems += len(c.Problems) })
+			if problems != tc.problems {
+				t.Errorf("%s: %d problems, want %d", tc.reason, problems, tc.problems)
+			}
+		})
+	}
+}
