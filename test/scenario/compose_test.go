@@ -18,6 +18,8 @@ import (
 // breaks one is to blame; COMPOSE_SEED=0 explores new ones. What goes wrong is
 // shrunk if COMPOSE_SHRINK is set, and printed.
 func TestComposed(t *testing.T) {
+	t.Parallel()
+	crowded.Wait()
 	// What hangs in one world is retried for ever: a new lab, now and then, keeps
 	// that from slowing down the rest.
 	const batch, size, batchesPerLab = 16, 5, 8

@@ -12,11 +12,19 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
+// crowded lasts while scenarios are played side by side: what else takes the
+// machine waits.
+var crowded sync.WaitGroup
+
 // TestScenarios plays every scenario on a real control plane: termguard is
 // asked, the delete is done, and reality is watched. Scenarios run side by side
 // in one cluster; those that break something for all of it run one by one in
 // another.
 func TestScenarios(t *testing.T) {
+	crowded.Add(1)
+	quiet := sync.OnceFunc(crowded.Done)
+	t.Cleanup(quiet)
+	t.Parallel()
 	scenarios, err := Load("testdata")
 	if err != nil {
 		t.Fatal(err)
@@ -68,6 +76,7 @@ func TestScenarios(t *testing.T) {
 	t.Run("side by side", func(t *testing.T) {
 		sideBySide.Add(1) // not before: -run may leave it out
 		t.Cleanup(sideBySide.Done)
+		t.Cleanup(quiet)
 		t.Parallel()
 		g := guard(t)
 		waves, n := []*wave{{}}, 0
