@@ -84,11 +84,11 @@ func (w *World) behind(name string, s service) []any {
 
 func (w *World) keepService(o *corev1.Service) {
 	name := o.Namespace + "/" + o.Name
-	w.services[name] = service{external: o.Spec.Type == corev1.ServiceTypeExternalName, selector: o.Spec.Selector}
-	if s := w.services[name]; !s.external && o.Spec.ClusterIP != corev1.ClusterIPNone {
+	s := service{external: o.Spec.Type == corev1.ServiceTypeExternalName, selector: o.Spec.Selector}
+	if !s.external && o.Spec.ClusterIP != corev1.ClusterIPNone {
 		s.address = o.Spec.ClusterIP
-		w.services[name] = s
 	}
+	w.services[name] = s
 	w.refreshBackend(name)
 }
 
