@@ -201,17 +201,10 @@ func (l *Lab) Run(ctx context.Context, component, binary, namespace, deployment,
 	go func() {
 		defer close(p.done)
 		defer p.cancel()
-		ticker := time.NewTicker(100 * time.Millisecond)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				p.stop()
-				return
-			case <-ticker.C:
-				_ = p.sync(ctx) // the next round tries again
-			}
-		}
+		every(ctx, 100*time.Millisecond, func() {
+			_ = p.sync(ctx) // the next round tries again
+		})
+		p.stop()
 	}()
 	return p, nil
 }
