@@ -328,39 +328,23 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return fail(err)
 	}
-	// What a node left behind may be collected before the questions are over.
-	collected := func(err error) bool {
-		return err != nil && s.departs() && (strings.Contains(err.Error(), "there is no ") || strings.Contains(err.Error(), "not found"))
-	}
 	if s.Estimated {
 		report, err := g.Check(ctx, s.target()...)
-		switch {
-		case collected(err):
-			o.Real = Completes
-			return o
-		case err != nil:
+		if err != nil {
 			return fail(err)
 		}
 		o.Estimate = report.EstimateSeconds
 	}
-	off, err := g.switchOff(ctx, s)
-	switch {
-	case collected(err):
-		o.Real = Completes
-		return o
-	case err != nil:
-		return fail(fmt.Errorf("switch policies off: %w", err))
+	// Answering with each policy off takes a while, in which the object may go.
+	input, world, err := g.question(ctx, s)
+	if err != nil {
+		return fail(err)
 	}
-	o.Wrong = off
 	if err := g.start(ctx, s.Live, Asked); err != nil {
 		return fail(err)
 	}
 	began := time.Now()
-	switch err := g.ask(ctx, &o, false); {
-	case collected(err):
-		o.Real = Completes
-		return o
-	case err != nil:
+	if err := g.ask(ctx, &o, false); err != nil {
 		return fail(err)
 	}
 	if s.Edit != nil {
@@ -385,6 +369,9 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 		o.Real = Leaks
 	case !gone:
 		o.Real = Hangs
+	}
+	if o.Wrong, err = switchOff(ctx, s, input, world); err != nil {
+		return fail(fmt.Errorf("switch policies off: %w", err))
 	}
 	o.judge()
 	o.Wrong = append(o.Wrong, o.late()...)
@@ -567,11 +554,6 @@ func (g *Guarded) run(ctx context.Context, live Live) (programs []*lab.Program, 
 		programs = append(programs, program)
 	}
 	return programs, nil
-}
-
-// departs tells whether a node of the scenario is given up.
-func (s Scenario) departs() bool {
-	return slices.ContainsFunc(s.Live.Nodes, func(n Node) bool { return n.Becomes == "gone" || n.Becomes == "out-of-service" })
 }
 
 // depart gives up nodes that have died. What was on them is collected from then

@@ -37,14 +37,10 @@ var engines = sync.OnceValues(func() (map[string]*policies.Engine, error) {
 	return made, nil
 })
 
-// switchOff asks about the scenario's request again, over a snapshot: with all
+// switchOff answers the scenario's question again, over its snapshot: with all
 // policies the answer is that of the webhook, and with one of them off it goes
 // wrong if, and only if, the scenario names that policy.
-func (g *Guarded) switchOff(ctx context.Context, s Scenario) ([]string, error) {
-	input, world, err := g.question(ctx, s)
-	if err != nil {
-		return nil, err
-	}
+func switchOff(ctx context.Context, s Scenario, input map[string]any, world *cluster.World) ([]string, error) {
 	trigger := policies.Delete
 	if s.Edit != nil {
 		trigger = policies.FinalizerEdit
