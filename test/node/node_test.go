@@ -46,7 +46,7 @@ func load(t *testing.T) (scenarios []Scenario) {
 func TestScenarios(t *testing.T) {
 	scenarios := load(t)
 	needs(t)
-	g, err := scenario.Guard(t.Context(), lab.Options{Progress: t.Output()})
+	g, err := scenario.PatientGuard(t.Context(), lab.Options{Progress: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}

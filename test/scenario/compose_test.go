@@ -55,7 +55,7 @@ func TestComposed(t *testing.T) {
 				g.Stop()
 			}
 			var err error
-			if g, err = Guard(t.Context(), lab.Options{Progress: t.Output()}); err != nil {
+			if g, err = PatientGuard(t.Context(), lab.Options{Progress: t.Output()}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -63,7 +63,7 @@ func TestLinted(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no sets of manifests: %v", err)
 	}
-	g, err := Guard(t.Context(), lab.Options{Progress: t.Output()})
+	g, err := PatientGuard(t.Context(), lab.Options{Progress: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -291,6 +291,7 @@ type Outcome struct {
 type Guarded struct {
 	*lab.Lab
 	Termguard *lab.Process
+	patient   bool
 }
 
 // Play sets a scenario up, asks, deletes, watches and cures it. Between setting
@@ -719,7 +720,7 @@ func (s Scenario) patience() time.Duration {
 	if s.Asks == "check" {
 		return 100 * time.Second
 	}
-	return 15 * time.Second
+	return 40 * time.Second
 }
 
 // ask deletes, evicts or edits, or does so as a dry run, and takes down what termguard

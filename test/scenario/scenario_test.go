@@ -56,7 +56,7 @@ func TestScenarios(t *testing.T) {
 	}
 	guard := func(t *testing.T) *Guarded {
 		t.Helper()
-		g, err := Guard(t.Context(), lab.Options{Progress: t.Output()})
+		g, err := PatientGuard(t.Context(), lab.Options{Progress: t.Output()})
 		if err != nil {
 			t.Fatal(err)
 		}
