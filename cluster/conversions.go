@@ -137,20 +137,22 @@ func (w *World) setListError(resource, message string) {
 	w.conversionsDirty = true
 }
 
-// unconvertedResources are those of definitions with a conversion webhook that is
-// not known to run, in the version that deletions ask for.
+// unconvertedResources are those of definitions that may have objects that nobody
+// converts to the version that deletions ask for: some may be stored in another,
+// and the conversion webhook, if it runs at all, may be one that is not trusted.
 func (w *World) unconvertedResources() []Resource {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	var found []Resource
 	for _, name := range slices.Sorted(maps.Keys(w.converted)) {
 		facts := w.converted[name]
-		if backend, _ := facts["backend"].(map[string]any); backend["state"] == "up" {
+		v, _ := facts["version"].(string)
+		stored, _ := facts["storedVersions"].([]any)
+		if !slices.ContainsFunc(stored, func(s any) bool { return s != v }) {
 			continue
 		}
 		plural, group, _ := strings.Cut(name, ".")
 		namespaced, _ := facts["namespaced"].(bool)
-		v, _ := facts["version"].(string)
 		res := Resource{Namespaced: namespaced}
 		res.Group, res.Version, res.Resource = group, v, plural
 		found = append(found, res)

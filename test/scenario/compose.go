@@ -59,6 +59,7 @@ var kinds = map[string][]int{
 	"namespace": {2},             // a finalizer of the namespace: in metadata, in spec
 	"balancer":  {1},             // a load balancer without a cloud
 	"policy":    {2, 3, 2, 3},    // what it denies, where, action, whom
+	"converted": {3, 2, 2},       // state of the conversion webhook, where the object is, version that it is stored in
 }
 
 // Compose makes up a world of at most size parts.
@@ -96,6 +97,8 @@ type rendered struct {
 	controllers []Controller
 	webhooks    []Webhook
 	wait        []string
+	later       []string
+	do          []string
 	targets     []string
 	target      string
 	first       string
@@ -160,6 +163,8 @@ func (c Composed) render() rendered {
 			w.targets = append(w.targets, fmt.Sprintf("service %s -n %s", id, ns))
 		case "policy":
 			w.policy(ns, id, v)
+		case "converted":
+			w.converted(ns, id, v)
 		}
 	}
 	w.objects = append([]string{fmt.Sprintf(`{apiVersion: v1, kind: Namespace, metadata: {name: %s%s}%s}`, ns, metaFinalizers, specFinalizers)}, w.objects...)
@@ -234,8 +239,7 @@ func (w *rendered) webhook(ns, id string, v []int) {
 	add := func(format string, args ...any) { w.objects = append(w.objects, fmt.Sprintf(format, args...)) }
 	ca := ""
 	if up {
-		add(`{apiVersion: v1, kind: Service, metadata: {name: %s, namespace: default}, spec: {ports: [{port: 443}]}}`, name)
-		add(`{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: %[1]s, namespace: default, labels: {kubernetes.io/service-name: %[1]s}}, addressType: IPv4, ports: [{port: 443}], endpoints: [{addresses: [192.0.2.1], conditions: {ready: true}}]}`, name)
+		w.objects = append(w.objects, service(name, true)...)
 		w.webhooks = append(w.webhooks, Webhook{Service: "default/" + name})
 		w.after = append(w.after, "delete service,endpointslice -n default --ignore-not-found "+name)
 		ca = []string{"", `, caBundle: "$CA"`, `, caBundle: "$OTHERCA"`}[v[0]]
@@ -277,6 +281,58 @@ func (w *rendered) policy(ns, id string, v []int) {
 	w.after = append(w.after, "delete validatingadmissionpolicybinding,validatingadmissionpolicy --ignore-not-found "+name)
 }
 
+// States of a conversion webhook.
+const (
+	converts = iota
+	// died after the API server had filled its cache: what is to be converted can
+	// no longer be written.
+	died
+	// neverRan goes without an object: with one, it would block every namespace.
+	neverRan
+)
+
+// converted is a definition of two versions that a webhook converts, and an object.
+func (w *rendered) converted(ns, id string, v []int) {
+	state, home, stored := v[0], []string{ns, "default"}[v[1]], []string{"v1", "v2"}[v[2]]
+	name, group := ns+"-"+id, fmt.Sprintf("%s.%s.test", id, ns)
+	object := fmt.Sprintf("things.%s it -n %s", group, home)
+	w.objects = append(w.objects, append(service(name, state != neverRan), convertedDefinition(group, name, stored))...)
+	w.after = append(w.after, unconvert(group), "delete crd --ignore-not-found --wait=false things."+group, "delete service,endpointslice -n default --ignore-not-found "+name)
+	if state == neverRan {
+		w.targets = append(w.targets, "crd things."+group)
+		return
+	}
+	w.webhooks = append(w.webhooks, Webhook{Service: "default/" + name, Converts: true})
+	w.later = append(w.later, fmt.Sprintf(`{apiVersion: %s/%s, kind: Thing, metadata: {name: it, namespace: %s}}`, group, stored, home))
+	w.do = append(w.do, fmt.Sprintf("get things.v2.%s -A -o name => thing", group))
+	w.targets = append(w.targets, object)
+	switch {
+	case state == died:
+		w.do = append(w.do, fmt.Sprintf(`patch endpointslice %s -n default --type=json -p '[{"op":"replace","path":"/endpoints/0/conditions/ready","value":false}]'`, name))
+	default:
+		w.targets = append(w.targets, "crd things."+group)
+	}
+}
+
+// service is a Service of the namespace default with one endpoint.
+func service(name string, ready bool) []string {
+	return []string{
+		fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: %s, namespace: default}, spec: {ports: [{port: 443}]}}`, name),
+		fmt.Sprintf(`{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: %[1]s, namespace: default, labels: {kubernetes.io/service-name: %[1]s}}, addressType: IPv4, ports: [{port: 443}], endpoints: [{addresses: [192.0.2.1], conditions: {ready: %[2]t}}]}`, name, ready),
+	}
+}
+
+// convertedDefinition is of things that are served as v1 and as v2, the version
+// that deletions ask for.
+func convertedDefinition(group, service, stored string) string {
+	return fmt.Sprintf(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.%[1]s}, spec: {group: %[1]s, scope: Namespaced, names: {kind: Thing, plural: things, singular: thing}, conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {caBundle: $CA, service: {namespace: default, name: %[2]s}}}}, versions: [{name: v1, served: true, storage: %[3]t, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}, {name: v2, served: true, storage: %[4]t, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`, group, service, stored == "v1", stored == "v2")
+}
+
+// unconvert is the command after which nobody is needed to convert.
+func unconvert(group string) string {
+	return fmt.Sprintf(`patch crd things.%s --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`, group)
+}
+
 // completesWithin bounds how long a composed world may take to go: nothing in it
 // waits for more than a few passes of the namespace controller.
 const completesWithin = 75 * time.Second
@@ -286,7 +342,7 @@ const completesWithin = 75 * time.Second
 // calls ready, which may wait for others and let something happen to all.
 func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (o Outcome) {
 	w := c.render()
-	s := Scenario{Name: c.Name, About: c.String(), Delete: w.target, Objects: strings.Join(w.objects, "\n---\n"), Live: Live{Controllers: w.controllers, Webhooks: w.webhooks}, Wait: w.wait}
+	s := Scenario{Name: c.Name, About: c.String(), Delete: w.target, Objects: strings.Join(w.objects, "\n---\n"), Live: Live{Controllers: w.controllers, Webhooks: w.webhooks}, Wait: w.wait, Later: strings.Join(w.later, "\n---\n"), Do: w.do}
 	o.Scenario = s
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -393,17 +449,25 @@ type surroundings struct {
 	mortal     *lab.Node
 	name       string // of that node
 	apiservice string
+	// unconverted is the group of an object that nobody converts.
+	unconverted string
 }
 
-// surround picks the surroundings of the nth batch and makes them ready: in
-// turn none, an aggregated API that nobody serves, and a node that dies.
+// surround picks the surroundings of the nth batch and makes them ready: in turn
+// none, an aggregated API that nobody serves, a node that dies, and an object that
+// nobody converts.
 func (g *Guarded) surround(ctx context.Context, n int) (s surroundings, err error) {
-	switch n % 3 {
+	switch n % 4 {
 	case 1:
 		s.apiservice = fmt.Sprintf("v1.b%d.example.com", n)
 	case 2:
 		s.name = fmt.Sprintf("mortal-%d", n)
 		s.mortal, err = g.StartNode(ctx, s.name)
+	case 3:
+		name := fmt.Sprintf("b%d", n)
+		s.unconverted = name + ".test"
+		objects := append(service(name, false), convertedDefinition(s.unconverted, name, "v1"))
+		err = g.create(ctx, strings.Join(objects, "\n---\n"))
 	}
 	return s, err
 }
@@ -416,6 +480,14 @@ func (g *Guarded) befall(ctx context.Context, s surroundings) error {
 			return err
 		}
 		_, err := g.Kubectl(ctx, "wait", "--timeout=60s", "apiservice/"+s.apiservice, "--for=condition=Available=False")
+		return err
+	}
+	if s.unconverted != "" {
+		if err := g.create(ctx, fmt.Sprintf(`{apiVersion: %s/v1, kind: Thing, metadata: {name: it, namespace: default}}`, s.unconverted)); err != nil {
+			return err
+		}
+		// A change of the definition makes the API server begin a new cache.
+		_, err := g.Kubectl(ctx, "patch", "crd", "things."+s.unconverted, "--type=merge", "-p", `{"spec":{"conversion":{"webhook":{"conversionReviewVersions":["v1","v1beta1"]}}}}`)
 		return err
 	}
 	if s.mortal == nil {
@@ -433,6 +505,13 @@ func (g *Guarded) clear(ctx context.Context, s surroundings) error {
 	}
 	if s.mortal != nil {
 		_, err = g.Kubectl(ctx, "delete", "node", s.name)
+	}
+	if s.unconverted != "" {
+		for _, command := range []string{unconvert(s.unconverted), "delete crd things." + s.unconverted} {
+			if _, err := g.Kubectl(ctx, Words(command)...); err != nil {
+				return err
+			}
+		}
 	}
 	return err
 }
