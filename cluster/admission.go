@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	admissioncel "k8s.io/apiserver/pkg/admission/plugin/cel"
-	"k8s.io/apiserver/pkg/admission/plugin/webhook"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -23,7 +22,7 @@ import (
 // hook is a webhook that refuses what it matches while its backend is down:
 // one with failurePolicy Fail.
 type hook struct {
-	accessor   webhook.WebhookAccessor
+	admissionv1.ValidatingWebhook
 	backend    endpoint
 	namespaces labels.Selector
 	objects    labels.Selector
@@ -82,23 +81,37 @@ func owner(finalizer string) user.Info {
 	return &user.DefaultInfo{Name: "system:serviceaccount:kube-system:" + name, Groups: namespaceController.Groups}
 }
 
+// validating is what a mutating webhook has in common with a validating one: all
+// that decides what it sees, and who is called.
+func validating(m admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
+	return admissionv1.ValidatingWebhook{
+		Name: m.Name, ClientConfig: m.ClientConfig, Rules: m.Rules, FailurePolicy: m.FailurePolicy, MatchPolicy: m.MatchPolicy,
+		NamespaceSelector: m.NamespaceSelector, ObjectSelector: m.ObjectSelector, SideEffects: m.SideEffects,
+		TimeoutSeconds: m.TimeoutSeconds, AdmissionReviewVersions: m.AdmissionReviewVersions, MatchConditions: m.MatchConditions,
+	}
+}
+
 // newHook returns nil for a webhook that never refuses by being down.
-func newHook(accessor webhook.WebhookAccessor, client admissionv1.WebhookClientConfig) *hook {
-	if ptrOr(accessor.GetFailurePolicy(), admissionv1.Fail) != admissionv1.Fail || client.Service == nil {
+func newHook(of admissionv1.ValidatingWebhook) *hook {
+	client := of.ClientConfig
+	if ptrOr(of.FailurePolicy, admissionv1.Fail) != admissionv1.Fail || client.Service == nil {
 		return nil
 	}
-	h := &hook{accessor: accessor, backend: endpoint{
+	h := &hook{ValidatingWebhook: of, backend: endpoint{
 		service: client.Service.Namespace + "/" + client.Service.Name, port: ptrOr(client.Service.Port, 443), caBundle: string(client.CABundle),
 	}}
 	var err error
-	if h.namespaces, err = selector(accessor.GetNamespaceSelector()); err != nil {
+	if h.namespaces, err = selector(of.NamespaceSelector); err != nil {
 		return nil // the API server does not call a webhook whose selector it cannot parse: it refuses the configuration
 	}
-	if h.objects, err = selector(accessor.GetObjectSelector()); err != nil {
+	if h.objects, err = selector(of.ObjectSelector); err != nil {
 		return nil
 	}
+	if len(of.MatchConditions) == 0 {
+		return h
+	}
 	var accessors []admissioncel.ExpressionAccessor
-	for _, c := range accessor.GetMatchConditions() {
+	for _, c := range of.MatchConditions {
 		accessors = append(accessors, (*matchconditions.MatchCondition)(&c))
 		h.names = append(h.names, c.Name)
 	}
@@ -130,8 +143,8 @@ const (
 // known who calls.
 func (h *hook) sees(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) (sure certainty, failing string) {
 	attributes := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version}, namespace, "", gvr, subresource, op, nil, false, known(caller))
-	if !slices.ContainsFunc(h.accessor.GetRules(), func(rule admissionv1.RuleWithOperations) bool {
-		if ptrOr(h.accessor.GetMatchPolicy(), admissionv1.Equivalent) == admissionv1.Equivalent {
+	if !slices.ContainsFunc(h.Rules, func(rule admissionv1.RuleWithOperations) bool {
+		if ptrOr(h.MatchPolicy, admissionv1.Equivalent) == admissionv1.Equivalent {
 			rule.APIVersions = []string{"*"} // a request in another version of the same resource is converted
 		}
 		matcher := rules.Matcher{Rule: rule, Attr: attributes}
@@ -207,7 +220,7 @@ func (w *World) ailment(h *hook) refusal {
 	if why := w.distrusted(h.backend); why != "" {
 		return refusal{sure: will, cause: "untrusted", why: why}
 	}
-	if t, found := w.troubles.of(h.accessor.GetName(), h.backend.service); found && !t.last.Before(h.changed) {
+	if t, found := w.troubles.of(h.Name, h.backend.service); found && !t.last.Before(h.changed) {
 		return refusal{sure: may, cause: t.cause, why: t.message, last: t.last}
 	}
 	return refusal{}

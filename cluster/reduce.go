@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apiserver/pkg/admission/plugin/webhook"
 	aggregation "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
@@ -99,12 +98,12 @@ func (w *World) keep(obj runtime.Object) bool {
 	case *admissionv1.ValidatingWebhookConfiguration:
 		w.forgetWebhooks("validating", o.Name)
 		for _, hook := range o.Webhooks {
-			w.keepWebhook("validating", webhook.NewValidatingWebhookAccessor("", o.Name, &hook), hook.ClientConfig, o.ManagedFields, hook)
+			w.keepWebhook("validating", o.ObjectMeta, hook, hook)
 		}
 	case *admissionv1.MutatingWebhookConfiguration:
 		w.forgetWebhooks("mutating", o.Name)
 		for _, hook := range o.Webhooks {
-			w.keepWebhook("mutating", webhook.NewMutatingWebhookAccessor("", o.Name, &hook), hook.ClientConfig, o.ManagedFields, hook)
+			w.keepWebhook("mutating", o.ObjectMeta, validating(hook), hook)
 		}
 	case *admissionv1.ValidatingAdmissionPolicy:
 		w.keepPolicy(o)
@@ -447,25 +446,25 @@ func (w *World) crdFacts(o *apiextensionsv1.CustomResourceDefinition) map[string
 
 // keepWebhook records one webhook of a configuration: the fields that decide
 // what it matches as the API writes them, and the state of its backend.
-func (w *World) keepWebhook(kind string, accessor webhook.WebhookAccessor, client admissionv1.WebhookClientConfig, managed []metav1.ManagedFieldsEntry, hook any) {
-	facts, err := asMap(hook)
+func (w *World) keepWebhook(kind string, configuration metav1.ObjectMeta, hook admissionv1.ValidatingWebhook, whole any) {
+	facts, err := asMap(whole)
 	if err != nil {
 		return // cannot happen: a typed webhook is JSON
 	}
 	delete(facts, "clientConfig")
-	facts["type"], facts["configuration"] = kind, accessor.GetConfigurationName()
-	if s := client.Service; s != nil {
+	facts["type"], facts["configuration"] = kind, configuration.Name
+	if s := hook.ClientConfig.Service; s != nil {
 		facts["service"] = map[string]any{"namespace": s.Namespace, "name": s.Name}
 		facts["backend"] = w.backend(s.Namespace + "/" + s.Name)
-	} else if client.URL != nil {
-		facts["url"] = *client.URL
+	} else if url := hook.ClientConfig.URL; url != nil {
+		facts["url"] = *url
 		facts["backend"] = map[string]any{"state": "unknown", "reason": "it is called by URL, which says nothing about its state"}
 	}
-	key := kind + "/" + accessor.GetConfigurationName() + "/" + accessor.GetName()
+	key := kind + "/" + configuration.Name + "/" + hook.Name
 	child(w.doc, "webhooks")[key] = facts
 	w.hooksDirty = true
-	if h := newHook(accessor, client); h != nil {
-		for _, m := range managed {
+	if h := newHook(hook); h != nil {
+		for _, m := range configuration.ManagedFields {
 			if m.Time != nil && m.Time.After(h.changed) {
 				h.changed = m.Time.Time
 			}
