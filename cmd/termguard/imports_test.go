@@ -58,3 +58,24 @@ func TestImports(t *testing.T) {
 		}
 	}
 }
+
+// heavy is what once came into the binary by way of one import, and what of it
+// everybody who started it paid for.
+var heavy = map[string]string{
+	"k8s.io/apiserver/pkg/admission/plugin/webhook": "gRPC, tracing and the tunnels of the API server",
+	"golang.org/x/net/trace":                        "html/template, through which the linker keeps every method of every type",
+	"github.com/xeipuuv/gojsonschema":               "text/template, to the same effect: a third of the binary",
+}
+
+// TestLean holds that start-up and size do not grow by an import unnoticed.
+func TestLean(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+"cmd/termguard").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range strings.FieldsSeq(string(out)) {
+		if brings, known := heavy[pkg]; known {
+			t.Errorf("the binary holds %s, which brings %s: see go mod why -m, and use less of what imports it", pkg, brings)
+		}
+	}
+}

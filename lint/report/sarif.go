@@ -1,15 +1,12 @@
 package report
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
 	"path/filepath"
 	"strings"
-
-	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 
 	"github.com/termguard/termguard/lint"
 	"github.com/termguard/termguard/policies"
@@ -21,43 +18,56 @@ const home = "https://github.com/termguard/termguard"
 // goes by its own, primaryLocationLineHash, which its upload action adds.
 const fingerprint = "termguardFinding/v1"
 
+// fields are an object of SARIF. Its properties are few and written once, below;
+// the tests hold the whole to the official schema. (The usual library brings a
+// schema validator with it, through which the linker keeps every method of every
+// type in the binary: a third of its size.)
+type fields = map[string]any
+
 // writeSARIF writes SARIF 2.1.0, with what GitHub code scanning reads of it:
 // https://docs.github.com/en/code-security/code-scanning/integrating-with-code-scanning/sarif-support-for-code-scanning
 func writeSARIF(r Report, out io.Writer) error {
-	run := sarif.NewRunWithInformationURI("termguard", home)
-	run.Tool.Driver.WithVersion(r.Version)
-	run.WithColumnKind("unicodeCodePoints")
+	rules, results, notifications := []fields{}, []fields{}, []fields{}
 	index := map[string]int{}
 	for i, p := range r.Policies {
 		index[p.ID] = i
-		run.Tool.Driver.AddRule(rule(p))
+		rules = append(rules, rule(p))
 	}
 	for i, f := range r.Findings {
-		result := sarif.NewRuleResult(f.Policy).
-			WithLevel(level(f)).
-			WithMessage(sarif.NewTextMessage(sarifMessage(f))).
-			AddLocation(r.location(f.Place, f.Object)).
-			WithPartialFingerprints(map[string]string{fingerprint: r.Fingerprints[i]}).
-			WithProperties(sarif.NewPropertyBag().Add("severity", f.Severity).Add("certainty", f.Certainty).Add("question", f.Question))
-		if at, known := index[f.Policy]; known {
-			result.WithRuleIndex(at)
+		result := fields{
+			"ruleId": f.Policy, "level": level(f), "message": fields{"text": sarifMessage(f)},
+			"locations":           []fields{r.location(f.Place, f.Object)},
+			"partialFingerprints": fields{fingerprint: r.Fingerprints[i]},
+			"properties":          fields{"severity": f.Severity, "certainty": f.Certainty, "question": f.Question},
 		}
-		run.AddResult(result)
+		if at, known := index[f.Policy]; known {
+			result["ruleIndex"] = at
+		}
+		results = append(results, result)
 	}
-	invocation := sarif.NewInvocation().WithExecutionSuccessful(len(r.Problems) == 0).WithExitCode(r.ExitCode)
 	for _, p := range r.Problems {
-		notification := sarif.NewNotification().WithLevel("error").WithMessage(sarif.NewTextMessage(p.Message))
-		invocation.AddToolExecutionNotification(notification.AddLocation(r.location(p.Place, policies.Object{})))
+		notifications = append(notifications, fields{
+			"level": "error", "message": fields{"text": p.Message}, "locations": []fields{r.location(p.Place, policies.Object{})},
+		})
 	}
 	for _, note := range r.Notes {
-		invocation.AddToolExecutionNotification(sarif.NewNotification().WithLevel("note").WithMessage(sarif.NewTextMessage(note)))
+		notifications = append(notifications, fields{"level": "note", "message": fields{"text": note}})
 	}
-	run.AddInvocation(invocation)
-	var text bytes.Buffer
-	if err := sarif.NewReport().AddRun(run).Write(&text); err != nil {
-		return err
-	}
-	return writeLean(text.Bytes(), out)
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(fields{
+		"$schema": "https://raw.githubusercontent.com/oasis-tcs/sarif-spec/main/sarif-2.1/schema/sarif-schema-2.1.0.json",
+		"version": "2.1.0",
+		"runs": []fields{{
+			"tool":       fields{"driver": fields{"name": "termguard", "informationUri": home, "version": r.Version, "rules": rules}},
+			"columnKind": "unicodeCodePoints",
+			"invocations": []fields{{
+				"executionSuccessful": len(r.Problems) == 0, "exitCode": r.ExitCode, "toolExecutionNotifications": notifications,
+			}},
+			"results": results,
+		}},
+	})
 }
 
 func sarifMessage(f lint.Finding) string {
@@ -75,7 +85,7 @@ func sarifMessage(f lint.Finding) string {
 }
 
 // rule is what the METADATA of a policy says.
-func rule(p policies.Policy) *sarif.ReportingDescriptor {
+func rule(p policies.Policy) fields {
 	var plain, markdown strings.Builder
 	section := func(title, text string) {
 		if text == "" {
@@ -95,41 +105,38 @@ func rule(p policies.Policy) *sarif.ReportingDescriptor {
 			fmt.Fprintf(&markdown, "- <%s> %s\n", r.Ref, r.Description)
 		}
 	}
-	text := func(s string) *sarif.MultiformatMessageString {
-		return sarif.NewMultiformatMessageString().WithText(strings.TrimSpace(s))
-	}
 	grade := map[policies.Severity]string{policies.High: "error", policies.Medium: "warning"}[p.Severity]
 	if grade == "" {
 		grade = "recommendation"
 	}
-	descriptor := sarif.NewRule(p.ID).
-		WithShortDescription(text(p.Title)).
-		WithFullDescription(text(p.Description)).
-		WithHelp(text(plain.String()).WithMarkdown(strings.TrimSpace(markdown.String()))).
-		WithDefaultConfiguration(sarif.NewReportingConfiguration().WithEnabled(true).
-			WithLevel(level(lint.Finding{Finding: policies.Finding{Severity: p.Severity, Certainty: policies.Will}}))).
-		WithProperties(sarif.NewPropertyBag().Add("problem.severity", grade).WithTags([]string{"kubernetes", "deletion"}))
+	descriptor := fields{
+		"id":                   p.ID,
+		"shortDescription":     fields{"text": p.Title},
+		"fullDescription":      fields{"text": p.Description},
+		"help":                 fields{"text": strings.TrimSpace(plain.String()), "markdown": strings.TrimSpace(markdown.String())},
+		"defaultConfiguration": fields{"enabled": true, "level": level(lint.Finding{Finding: policies.Finding{Severity: p.Severity, Certainty: policies.Will}})},
+		"properties":           fields{"problem.severity": grade, "tags": []string{"kubernetes", "deletion"}},
+	}
 	if len(p.RelatedResources) > 0 {
-		descriptor.WithHelpURI(p.RelatedResources[0].Ref)
+		descriptor["helpUri"] = p.RelatedResources[0].Ref
 	}
 	return descriptor
 }
 
-func (r Report) location(p lint.Place, o policies.Object) *sarif.Location {
-	physical := sarif.NewPhysicalLocation().WithArtifactLocation(sarif.NewSimpleArtifactLocation(r.uri(p.File)))
-	region := sarif.NewRegion().WithStartLine(max(p.Line, 1)) // GitHub refuses results without
+func (r Report) location(p lint.Place, o policies.Object) fields {
+	region := fields{"startLine": max(p.Line, 1)} // GitHub refuses results without
 	if p.Line > 0 && p.Column > 0 {
-		region.WithStartColumn(p.Column)
+		region["startColumn"] = p.Column
 		if p.EndColumn > p.Column {
-			region.WithEndColumn(p.EndColumn)
+			region["endColumn"] = p.EndColumn
 		}
 	}
 	if p.Source != "" {
-		region.WithSnippet(sarif.NewArtifactContent().WithText(p.Source))
+		region["snippet"] = fields{"text": p.Source}
 	}
-	location := sarif.NewLocationWithPhysicalLocation(physical.WithRegion(region))
+	location := fields{"physicalLocation": fields{"artifactLocation": fields{"uri": r.uri(p.File)}, "region": region}}
 	if o.Resource != "" {
-		location.AddLogicalLocation(sarif.NewLogicalLocation().WithFullyQualifiedName(name(o)).WithKind("resource"))
+		location["logicalLocations"] = []fields{{"fullyQualifiedName": name(o), "kind": "resource"}}
 	}
 	return location
 }
@@ -150,42 +157,4 @@ func (r Report) uri(file string) string {
 	default:
 		return (&url.URL{Path: file}).String()
 	}
-}
-
-// writeLean leaves out what the library writes and the schema has as default:
-// empty lists, and -1. Most of a result is that. "results" and "rules" stay:
-// without them nothing was looked for.
-func writeLean(text []byte, out io.Writer) error {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	var document any
-	if err := decoder.Decode(&document); err != nil {
-		return err
-	}
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(lean(document))
-}
-
-func lean(value any) any {
-	switch v := value.(type) {
-	case []any:
-		for i := range v {
-			v[i] = lean(v[i])
-		}
-	case map[string]any:
-		for key, item := range v {
-			item = lean(item)
-			v[key] = item
-			list, isList := item.([]any)
-			fields, isMap := item.(map[string]any)
-			switch {
-			case key == "results" || key == "rules":
-			case isList && len(list) == 0, isMap && len(fields) == 0 && key == "properties", item == json.Number("-1"):
-				delete(v, key)
-			}
-		}
-	}
-	return value
 }
