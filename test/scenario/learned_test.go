@@ -19,6 +19,7 @@ import (
 // known after a restart, and a policy that raised a false alarm refuses nothing
 // any more, on this replica and the next.
 func TestLessons(t *testing.T) {
+	t.Parallel()
 	g, err := PatientGuard(t.Context(), lab.Options{Progress: t.Output()})
 	if err != nil {
 		t.Fatal(err)

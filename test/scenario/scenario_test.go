@@ -3,6 +3,7 @@ package scenario
 import (
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,8 +19,8 @@ var crowded sync.WaitGroup
 
 // TestScenarios plays every scenario on a real control plane: termguard is
 // asked, the delete is done, and reality is watched. Scenarios run side by side
-// in one cluster; those that break something for all of it run one by one in
-// another.
+// in one cluster; those that break something for all of it run one by one in two
+// others.
 func TestScenarios(t *testing.T) {
 	crowded.Add(1)
 	quiet := sync.OnceFunc(crowded.Done)
@@ -63,15 +64,21 @@ func TestScenarios(t *testing.T) {
 		t.Cleanup(g.Stop)
 		return g
 	}
-	t.Run("one by one", func(t *testing.T) {
-		t.Parallel()
-		g := guard(t)
-		for _, s := range scenarios {
-			if s.Exclusive && len(s.Live.Programs) == 0 {
+	var alone []Scenario
+	for _, s := range scenarios {
+		if s.Exclusive && len(s.Live.Programs) == 0 {
+			alone = append(alone, s)
+		}
+	}
+	for half := range slices.Chunk(alone, (len(alone)+1)/2) {
+		t.Run("one by one", func(t *testing.T) {
+			t.Parallel()
+			g := guard(t)
+			for _, s := range half {
 				t.Run(s.Name, func(t *testing.T) { play(t, g, s, func() {}) })
 			}
-		}
-	})
+		})
+	}
 	var sideBySide sync.WaitGroup
 	t.Run("side by side", func(t *testing.T) {
 		sideBySide.Add(1) // not before: -run may leave it out
