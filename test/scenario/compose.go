@@ -103,6 +103,7 @@ type rendered struct {
 	target      string
 	first       string
 	after       []string
+	release     []string // after that, so that what hangs does not keep the lab busy
 }
 
 // render writes the world down. Whatever is not namespaced has the world's name
@@ -223,6 +224,7 @@ func (w *rendered) operator(ns, id string, v []int) {
 	}
 	for n := range instances {
 		add(`{apiVersion: %s/v1, kind: Thing, metadata: {name: it-%d, namespace: %s, finalizers: [%s]%s}}`, group, n, ns, finalizers, annotations)
+		w.release = append(w.release, fmt.Sprintf(`patch things.%s it-%d -n %s --type=merge -p '{"metadata":{"finalizers":null}}'`, group, n, ns))
 	}
 	if collected {
 		add(`{apiVersion: v1, kind: ConfigMap, metadata: {name: %s-collected, namespace: %s, finalizers: [foregroundDeletion]}}`, id, ns)
@@ -351,7 +353,7 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (
 		return o
 	}
 	defer func() {
-		for _, command := range append(w.after, "delete namespace --ignore-not-found --wait=false "+c.Name) {
+		for _, command := range append(append(w.after, w.release...), "delete namespace --ignore-not-found --wait=false "+c.Name) {
 			if _, err := g.Kubectl(context.WithoutCancel(ctx), Words(command)...); err != nil {
 				o.Err = errors.Join(o.Err, err)
 			}
@@ -428,18 +430,26 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (
 	return o
 }
 
-// goneAtLast waits once more, for as long as a namespace takes that holds nothing,
-// or a Deployment without pods: on a busy machine everything takes its time.
+// goneAtLast waits once more, for as long as it takes to delete something of the
+// kind that holds nothing: on a busy machine everything takes its time, and the API
+// server empties five definitions at once, each for a minute before its next turn
+// (apiextensions-apiserver, pkg/controller/finalizer/crd_finalizer.go).
 func (g *Guarded) goneAtLast(ctx context.Context, s Scenario) (bool, error) {
 	empty := s.Name + "-empty"
-	commands := []string{"create namespace " + empty, "delete namespace --timeout=3m " + empty}
-	if !strings.HasPrefix(s.Delete, "namespace ") {
-		commands = []string{"create deployment --image=i --replicas=0 " + empty, "delete deployment --cascade=foreground --timeout=3m " + empty}
+	yardstick, remove := "{apiVersion: v1, kind: Namespace, metadata: {name: "+empty+"}}", "namespace "+empty
+	switch kind, _, _ := strings.Cut(s.Delete, " "); kind {
+	case "namespace":
+	case "crd":
+		yardstick, remove = convertedDefinition(empty+".test", "nobody", "v1"), "crd things."+empty+".test"
+	default:
+		yardstick = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: " + empty + ", namespace: default}, spec: {replicas: 0, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}"
+		remove = "deployment " + empty + " --cascade=foreground"
 	}
-	for _, command := range commands {
-		if r, err := g.Kubectl(ctx, Words(command)...); err != nil || r.Code != 0 {
-			return false, fmt.Errorf("the lab is too busy to tell what hangs: kubectl %s: %w: %s", command, err, r.Stderr)
-		}
+	if err := g.create(ctx, yardstick); err != nil {
+		return false, err
+	}
+	if r, err := g.Kubectl(ctx, Words("delete --timeout=5m "+remove)...); err != nil || r.Code != 0 {
+		return false, fmt.Errorf("the lab is too busy to tell what hangs: kubectl delete %s: %w: %s", remove, err, r.Stderr)
 	}
 	return g.gone(ctx, s, 20*time.Second)
 }

@@ -100,10 +100,10 @@ func TestComposed(t *testing.T) {
 			t.Errorf("%s: predicted %s, it %s\ntermguard said:\n  %s\n%v\nwhich comes down to %v:\n%s", o.Wrong[0], o.Predicted, o.Real,
 				strings.Join(o.Warnings, "\n  "), worlds[i], world, strings.Join(world.render().objects, "\n---\n"))
 		}
+		played := 0
+		for _, n := range tally {
+			played += n
+		}
+		t.Logf("%d worlds so far; predicted, really: %v", played, tally)
 	}
-	played := 0
-	for _, n := range tally {
-		played += n
-	}
-	t.Logf("%d worlds; predicted, really: %v", played, tally)
 }
