@@ -107,7 +107,8 @@ var versionSuffix = regexp.MustCompile(`^(-v?[0-9][0-9a-z]*)+$`)
 //     behind the name of a Helm release ("RELEASE-NAME"), or, for names of two
 //     words or more, before a version ("istio-operator-1-20"). Other words
 //     behind a name make another workload: cert-manager-webhook removes no
-//     finalizers;
+//     finalizers. So do words before it that its image has, too: a
+//     cloak-external-secrets of that image is no release of External Secrets;
 //   - by a generic name, which many projects share (controller, manager,
 //     operator, server and the like), only in w.Namespace and as it is.
 func (w Workload) Matches(kind, namespace, name string, images []string) bool {
@@ -120,11 +121,17 @@ func (w Workload) Matches(kind, namespace, name string, images []string) bool {
 	if generic(w.Name) {
 		return w.Namespace != "" && namespace == w.Namespace && glob(w.Name, name)
 	}
-	if glob(w.Name, name) || glob("*-"+w.Name, name) {
+	if glob(w.Name, name) || glob("*-"+w.Name, name) && !slices.ContainsFunc(images, func(ref string) bool { return w.longer(name, imageName(ref)) }) {
 		return true
 	}
 	rest, found := strings.CutPrefix(name, w.Name)
 	return found && strings.Contains(w.Name, "-") && versionSuffix.MatchString(rest)
+}
+
+// longer tells whether the words before w.Name in the name of a workload are
+// those of its image, and not the name of a release.
+func (w Workload) longer(name, image string) bool {
+	return glob("*-"+w.Name, image) && (name == image || strings.HasSuffix(name, "-"+image))
 }
 
 // glob tells whether a name matches a pattern; check has seen that it is one.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -32,6 +33,10 @@ var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustom
 
 // ignored are folders that hold no manifests of their owner.
 var ignored = []string{".git", ".hg", ".svn", ".terraform", "node_modules"}
+
+// expected are the names of files that kuttl and chainsaw compare with what is in
+// the cluster, and never apply (kuttl.dev, docs/testing/steps.md).
+var expected = regexp.MustCompile(`^[0-9]+-(assert|errors?)([-.].*)?\.ya?ml$`)
 
 // Exclude are patterns as in .gitignore.
 type Exclude struct{ patterns []pattern }
@@ -146,6 +151,7 @@ func (w *walker) walk(name, dir, relative string) {
 			}
 		case regular && slices.Contains(kustomizations, base):
 			d.Kustomization = base
+		case regular && expected.MatchString(base):
 		case regular && isManifest(base) && !(d.Chart && (strings.HasPrefix(base, "values") || base == "Chart.yaml")):
 			d.Files = append(d.Files, &File{Name: path.Join(name, base), Path: full})
 		}

@@ -1,6 +1,32 @@
 package source
 
-import "testing"
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestWalkExpected(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"00-assert.yaml", "1-errors.yml", "02-assert-2.yaml", "01-error.yaml", "00-install.yaml", "assert.yaml", "1-asserted.yaml"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	Walk("tests", dir, ".", Exclude{}, func(d *Directory) {
+		for _, file := range d.Files {
+			got = append(got, path.Base(file.Name))
+		}
+	}, func(file, message string) { t.Error(file, message) })
+	want := []string{"00-install.yaml", "1-asserted.yaml", "assert.yaml"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what tests only compare with is never applied: -want, +got:\n%s", diff)
+	}
+}
 
 func TestExcludeSeparator(t *testing.T) {
 	cases := map[string]struct {

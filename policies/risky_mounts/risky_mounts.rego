@@ -1,11 +1,12 @@
 # METADATA
 # title: Mounts that keep pods from going
 # description: >-
-#   A container that mounts with Bidirectional propagation leaves its mounts on the node
-#   when it is killed: the volume stays busy, and the pod Terminating. One that sees the
-#   directories of the runtime or of the kubelet through a hostPath without propagation
-#   keeps the mounts of other pods busy for as long as it lives. What is started through
-#   the socket of the runtime is not the kubelet's, and is left when the pod goes.
+#   What a container mounts in a volume with Bidirectional propagation is mounted on the
+#   node, too, and left there when the container is killed: the volume stays busy, and
+#   the pod Terminating. A container that sees the directories of the runtime or of the
+#   kubelet through a hostPath without propagation keeps the mounts of other pods busy for
+#   as long as it lives. What is started through the socket of the runtime is not the
+#   kubelet's, and is left when the pod goes.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/storage/volumes/#mount-propagation
 #     description: Bidirectional mounts must be unmounted by the container itself.
@@ -22,27 +23,33 @@
 #     mount only what is needed, with mountPropagation HostToContainer. The socket: use
 #     the Kubernetes API, or remove the containers before the pod ends.
 #   limits: >-
-#     What the program does with its mounts is in its image. The node plugins of CSI
-#     drivers are left out: they mount for the kubelet, which unmounts through them. Newer
-#     kernels unmount what is busy elsewhere.
+#     What the program does with its mounts and with the socket is in its image. CSI
+#     drivers are left out: they mount for the kubelet, which unmounts through them. So are
+#     mounts in a hostPath outside the kubelet's directory, which hold no pod, and programs
+#     that see the host's /proc: they watch what runs there. Newer kernels unmount what is
+#     busy elsewhere.
 package termguard.risky_mounts
 
 import data.termguard.lib
 
 warn contains {
 	"msg": sprintf(
-		"container %s leaves its mounts in volume %s on the node when it is killed: propagation is Bidirectional",
+		"what container %s mounts in volume %s is left on the node when it is killed, and keeps a pod Terminating",
 		[container.name, mount.name],
 	),
 	"objects": [lib.target],
-	"evidence": [sprintf("mounted at %s", [mount.mountPath])],
+	"evidence": [sprintf("mounted at %s, with propagation Bidirectional", [mount.mountPath])],
 	"field": sprintf("%s.volumeMounts[%d].mountPropagation", [path, i]),
 } if {
 	not csi
 	some path, container in lib.containers
 	contains(path, ".containers[") # what an init container mounts, it means to leave
+	not container.lifecycle.preStop # somebody has thought of stopping it
 	some i, mount in container.volumeMounts
 	mount.mountPropagation == "Bidirectional"
+	some volume in lib.pod_spec.volumes
+	volume.name == mount.name
+	removed(volume)
 }
 
 warn contains {
@@ -51,6 +58,7 @@ warn contains {
 	"evidence": [sprintf("container %s mounts it without propagation", [container.name])],
 	"field": sprintf("%s.volumes[%d].hostPath.path", [lib.pod_path, i]),
 } if {
+	not lib.resource in {"jobs.batch", "cronjobs.batch"} # soon over
 	some i, volume in lib.pod_spec.volumes
 	some directory in directories
 	volume.hostPath.path in {directory, sprintf("%s/", [directory])}
@@ -68,8 +76,29 @@ warn contains {
 	"evidence": [sprintf("volume %s", [volume.name])],
 	"field": sprintf("%s.volumes[%d].hostPath.path", [lib.pod_path, i]),
 } if {
+	not watches
 	some i, volume in lib.pod_spec.volumes
 	volume.hostPath.path in {"/var/run/docker.sock", "/run/docker.sock"}
+	some container in lib.containers
+	some mount in container.volumeMounts
+	mount.name == volume.name
+	not mount.readOnly == true # who starts containers has no reason for it
+}
+
+# watches is true of what looks at the processes of its node: monitoring, which asks
+# the runtime for names.
+watches if {
+	some volume in lib.pod_spec.volumes
+	volume.hostPath.path in {"/", "/proc", "/proc/", "/sys/fs/cgroup", "/cgroup", "/sys"}
+}
+
+# removed is true of a volume that the kubelet has to remove before the pod can go, and
+# of a hostPath that shows it those of all pods.
+removed(volume) if not volume.hostPath
+
+removed(volume) if {
+	some directory in {"/var/lib/kubelet", "/var/lib/kubelet/pods"}
+	trim_suffix(volume.hostPath.path, "/") == directory
 }
 
 # stays is true of a container that lives as long as its pod: not of one that ends
@@ -92,14 +121,15 @@ directories := {
 	"/var/lib/kubelet/pods",
 }
 
-# csi is true of the node plugin of a CSI driver, which registers with the kubelet.
+# csi is true of a CSI driver: it has the sidecars of one, or a directory among the
+# kubelet's plugins.
 csi if {
 	some container in lib.containers
 	is_string(container.image)
-	contains(container.image, "node-driver-registrar")
+	regex.match(`(^|/)(csi-[a-z-]+|livenessprobe)(:|@|$)|node-driver-registrar`, container.image)
 }
 
 csi if {
 	some volume in lib.pod_spec.volumes
-	volume.hostPath.path in {"/var/lib/kubelet/plugins_registry", "/var/lib/kubelet/plugins_registry/"}
+	startswith(volume.hostPath.path, "/var/lib/kubelet/plugins")
 }

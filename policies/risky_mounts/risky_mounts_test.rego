@@ -23,14 +23,20 @@ finding(msg, evidence, field) := {
 }
 
 bidirectional := finding(
-	"container c leaves its mounts in volume v on the node when it is killed: propagation is Bidirectional",
-	"mounted at /v",
+	"what container c mounts in volume v is left on the node when it is killed, and keeps a pod Terminating",
+	"mounted at /v, with propagation Bidirectional",
 	"spec.containers[0].volumeMounts[0].mountPropagation",
 )
 
+shared := {"mountPropagation": "Bidirectional"}
+
+empty := object.union(pod("/mnt", shared), {"volumes": [{"name": "v", "emptyDir": {}}]})
+
 test_bidirectional if {
-	got := policy.warn with input as create(pod("/mnt", {"mountPropagation": "Bidirectional"}))
-	got == {bidirectional}
+	every spec in [empty, pod("/var/lib/kubelet/pods/", shared)] {
+		got := policy.warn with input as create(spec)
+		got == {bidirectional}
+	}
 }
 
 test_runtime if {
@@ -53,19 +59,35 @@ test_socket if {
 
 csi_plugin := pod("/var/lib/kubelet/plugins_registry/", {"mountPropagation": "Bidirectional"})
 
-registrar := object.union(
-	pod("/mnt", {"mountPropagation": "Bidirectional"}),
-	{"initContainers": [{"name": "r", "image": "csi-node-driver-registrar:v2"}]},
+sidecar(image) := object.union(empty, {"initContainers": [{"name": "r", "image": image}]})
+
+hook := object.union(empty, {"containers": [object.union(empty.containers[0], {"lifecycle": {"preStop": {}}})]})
+
+watcher := object.union(
+	pod("/run/docker.sock", {}),
+	{"volumes": [{"name": "v", "hostPath": {"path": "/run/docker.sock"}}, {"name": "p", "hostPath": {"path": "/proc"}}]},
 )
+
+test_job if {
+	template := {"template": {"spec": pod("/var/lib/kubelet", {})}}
+	job := {"resource": {"group": "batch", "version": "v1", "resource": "jobs"}, "object": {"spec": template}}
+	got := policy.warn with input as {"request": object.union(create({}).request, job)}
+	got == set()
+}
 
 test_harmless if {
 	every spec in [
 		pod("/mnt", {}),
 		pod("/var/lib/docker", {"mountPropagation": "HostToContainer"}),
 		pod("/var/lib/docker", {"subPath": "containers"}),
+		pod("/mnt", shared), # no volume of a pod
 		csi_plugin,
-		registrar,
-		{"initContainers": pod("/mnt", {"mountPropagation": "Bidirectional"}).containers},
+		sidecar("csi-node-driver-registrar:v2"),
+		sidecar("registry.k8s.io/sig-storage/csi-provisioner:v5"),
+		object.union(empty, {"containers": [], "initContainers": empty.containers}),
+		hook,
+		watcher,
+		pod("/var/run/docker.sock", {"readOnly": true}),
 	] {
 		got := policy.warn with input as create(spec)
 		got == set()

@@ -2,10 +2,11 @@
 # title: Shell that keeps TERM from the program
 # description: >-
 #   The container starts as a shell with a script that does not exec its program. Then
-#   the shell may be PID 1: it neither ends on TERM, for the kernel spares PID 1 the
+#   the shell is PID 1: it neither ends on TERM, for the kernel spares PID 1 the
 #   default action of a signal, nor passes it on. Every stop then takes the whole grace
-#   period and ends with KILL. Some shells exec the last simple command of a script by
-#   themselves (bash, busybox), others never do (dash, which is sh on Debian and Ubuntu).
+#   period and ends with KILL. A shell waits for loops and pipelines itself. The last
+#   simple command of a script bash and busybox exec by themselves, dash (sh on Debian
+#   and Ubuntu) does not; that is told where the image says which shell it has.
 # related_resources:
 #   - ref: https://man7.org/linux/man-pages/man7/pid_namespaces.7.html
 #     description: Signals without a handler do not reach PID 1 of a namespace.
@@ -13,7 +14,7 @@
 #     description: TERM, then KILL at the end of the grace period.
 # custom:
 #   id: shell-hides-sigterm
-#   severity: low
+#   severity: info
 #   triggers: [apply]
 #   resources: [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers]
 #   remedy: >-
@@ -21,41 +22,43 @@
 #     PID 1 and gets TERM, or trap TERM in the script. A program that cannot run as
 #     PID 1 wants an init such as tini, or shareProcessNamespace: true.
 #   limits: >-
-#     Scripts in images and ConfigMaps. Which shell the image has, and whether it execs
-#     the last command by itself. Containers that finish by themselves are left out.
+#     Scripts in images and ConfigMaps, those with here-documents, and the entry point of
+#     an image before the shell. Containers that finish by themselves are left out.
 package termguard.shell_hides_sigterm
 
 import data.termguard.lib
 
 warn contains {
 	"msg": sprintf(
-		"container %s starts as a shell that may keep TERM from its program: stopping takes the whole %d s",
+		"container %s starts as a shell that keeps TERM from its program: stopping may take the whole %d s",
 		[container.name, grace],
 	),
 	"objects": [lib.target],
-	"evidence": [sprintf("%s -c, without exec or trap: %s", [shell, shortened])],
+	"evidence": [sprintf("%s -c, without exec or trap: %s", [started.shell, shortened]), why],
 	"field": field(path, container),
 } if {
 	grace > 5
 	not lib.pod_spec.shareProcessNamespace == true
+	not lib.pod_spec.hostPID == true # PID 1 is another
 	object.get(lib.pod_spec, "restartPolicy", "Always") == "Always"
 	some path, container in lib.containers
 	contains(path, ".containers[")
 	not container.lifecycle.preStop # somebody has thought of stopping it
-	[shell, text] := script(container)
-	not regex.match(`(^|[\s;&|({])(exec|trap)\s|^\s*exit\b`, text)
-	stays(shell, text)
-	shortened := substring(regex.replace(text, `\s+`, " "), 0, 60)
+	started := script(container)
+	not regex.match(`(^|[\s;&|({])(exec|trap)\s|^\s*exit\b|<<`, started.text)
+	why := reasons(sh(started.shell, object.get(container, "image", "")), started.text)[0]
+	shortened := substring(regex.replace(started.text, `\s+`, " "), 0, 60)
 }
 
 default grace := 30
 
 grace := lib.pod_spec.terminationGracePeriodSeconds if is_number(lib.pod_spec.terminationGracePeriodSeconds)
 
-# script is the shell that a container starts as, and what it runs.
-script(container) := [shell, after[0]] if {
+# script is the shell that a container starts as, and what it runs. Arguments alone
+# follow the entry point of the image, which may be an init.
+script(container) := {"shell": shell, "text": after[0]} if {
+	count(lib.words(container, "command")) > 0
 	words := lib.starts(container)
-	count(words) > 2
 	shell := regex.find_n(`[^/]*$`, words[0], 1)[0]
 	shell in {"sh", "bash", "ash", "dash", "busybox"}
 	some i in [1, 2]
@@ -68,10 +71,67 @@ script(container) := [shell, after[0]] if {
 	after := [word | some j, word in words; j > i; not regex.match(`^(-[a-z]+|--|pipefail)$`, word)]
 }
 
-# stays is true where the shell lives on: bash execs the last command of a list.
-stays(shell, _) if shell != "bash"
+# sh is the program behind a shell's name; "sh" where nobody can tell.
+sh("sh", image) := "busybox" if {
+	regex.match(`alpine|(^|/)busybox(:|@|$)`, image)
+} else := "bash" if {
+	regex.match(`redhat|/ubi[0-9]|centos|fedora|rockylinux|almalinux|amazonlinux`, image)
+} else := "dash" if {
+	some pattern in [
+		`(^|/)(debian|ubuntu)(:|@|$)`,
+		`:[^/]*(bullseye|bookworm|trixie|focal|jammy|noble|debian|ubuntu|slim)`,
+		# Official images, of Debian or Ubuntu unless the tag says otherwise.
+		`^((docker\.io/)?library/)?(golang|httpd|mariadb|mongo|nginx|node|php|postgres|python|redis|ruby)(:|@|$)`,
+	]
+	regex.match(pattern, image)
+} else := "sh"
 
-stays("bash", text) if regex.match(`[^&]&\s*$|&\s*\n|[^|]\||\b(while|until|for|wait|done|fi)\b|[^;];\s*$`, text)
+sh(shell, _) := "busybox" if shell in {"ash", "busybox"}
+
+sh(shell, _) := shell if shell in {"bash", "dash"}
+
+# reasons are why a shell stays PID 1, the best first.
+reasons(shell, text) := [reason | some reason in [loop(last), pipe(last), idle(last), own(shell, text, last)]; reason != ""] if {
+	last := tail(text)
+}
+
+# tail is the last command of a script, without what is quoted or a comment.
+tail(text) := commands[count(commands) - 1] if {
+	quoted := regex.replace(text, `'[^']*'|"(?:\\.|[^"\\])*"|\\\n|(?:^|\s)#[^\n]*`, " _")
+	inner := regex.replace(quoted, `\x60[^\x60]*\x60|\$\([^()]*\)`, "_")
+	substituted := regex.replace(inner, `\$\([^()]*\)`, "_")
+	ampersands := regex.replace(substituted, `[<>]&|&>`, ">")
+	commands := [command | some part in regex.split(`&&|\|\||[;&\n]`, ampersands); command := trim_space(part); command != ""]
+	count(commands) > 0
+}
+
+default loop(_) := ""
+
+loop(last) := "a shell waits for a loop, or for what is in the background, itself" if regex.match(`^(done|wait)\b`, last)
+
+default pipe(_) := ""
+
+pipe(last) := "a shell waits for a pipeline itself" if contains(last, "|")
+
+default idle(_) := ""
+
+# idle are programs without a handler for TERM.
+idle(last) := sprintf("%s does not end on TERM as PID 1 either", [found]) if {
+	some pattern in [`^sleep\b`, `^tail\b.* -[a-zA-Z0-9]*[fF]`]
+	regex.match(pattern, last)
+	found := split(last, " ")[0]
+}
+
+default own(_, _, _) := ""
+
+# own is what sets the shells apart (measured with dash 0.5.12, bash 5.2 and busybox 1.35).
+own("dash", _, _) := "sh is dash in this image, which execs no command by itself"
+
+own("bash", _, last) := "bash execs no last command that is compound, or that has redirections" if {
+	regex.match(`[<>]|^(fi|esac|\}|\))`, last)
+}
+
+own("busybox", text, _) := "busybox does not exec the last command where a line break follows it" if endswith(text, "\n")
 
 # field is where the script stands.
 field(path, container) := sprintf("%s.args", [path]) if count(lib.words(container, "args")) > 0

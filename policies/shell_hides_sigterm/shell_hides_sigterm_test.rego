@@ -16,27 +16,91 @@ found(command) := warn if {
 	warn := policy.warn with input as create({"containers": [container(command)]})
 }
 
-finding(shell, script, key) := {
-	"msg": "container web starts as a shell that may keep TERM from its program: stopping takes the whole 30 s",
+in_image(image, text) := why if {
+	warn := policy.warn with input as create({"containers": [object.union(container(["sh", "-c", text]), {"image": image})]})
+	why := {finding.evidence[1] | some finding in warn}
+}
+
+finding(shell, script, why, key) := {
+	"msg": "container web starts as a shell that keeps TERM from its program: stopping may take the whole 30 s",
 	"objects": [{"resource": "pods", "namespace": "demo", "name": "web"}],
-	"evidence": [sprintf("%s -c, without exec or trap: %s", [shell, script])],
+	"evidence": [sprintf("%s -c, without exec or trap: %s", [shell, script]), why],
 	"field": sprintf("spec.containers[0].%s", [key]),
 }
 
+loop := "a shell waits for a loop, or for what is in the background, itself"
+
+pipe := "a shell waits for a pipeline itself"
+
 test_shell if {
-	found(["sh", "-c", "server --port 80"]) == {finding("sh", "server --port 80", "command")}
-	found(["/bin/sh", "-ec", "prepare\nserver"]) == {finding("sh", "prepare server", "command")}
-	found(["/bin/busybox", "sh", "-c", "server"]) == {finding("busybox", "server", "command")}
-	found(["bash", "-c", "while true; do work; done"]) == {finding("bash", "while true; do work; done", "command")}
-	found(["sh", "-c", "--", "server"]) == {finding("sh", "server", "command")}
-	found(["sh", "-c", "-x", "while true; do work; done"]) == {finding("sh", "while true; do work; done", "command")}
+	work := "while true; do work; done"
+	found(["sh", "-c", work]) == {finding("sh", work, loop, "command")}
+	found(["/bin/bash", "-ec", "a\nwhile b\ndo\nc\ndone\n"]) == {finding("bash", "a while b do c done ", loop, "command")}
+	found(["sh", "-c", "--", work]) == {finding("sh", work, loop, "command")}
+	found(["sh", "-c", "-x", work]) == {finding("sh", work, loop, "command")}
 	found(["sh", "-c", "--", "exec server"]) == set()
-	found(["bash", "-c", "server | tee log"]) == {finding("bash", "server | tee log", "command")}
+	found(["bash", "-c", "server 2>&1 | tee log"]) == {finding("bash", "server 2>&1 | tee log", pipe, "command")}
+	found(["bash", "-c", "server & wait"]) == {finding("bash", "server & wait", loop, "command")}
+	found(["ash", "-c", "server\n"]) == {finding("ash", "server ", ends, "command")}
+	found(["/bin/busybox", "sh", "-c", "server\n"]) == {finding("busybox", "server ", ends, "command")}
+	found(["dash", "-c", "server"]) == {finding("dash", "server", dash, "command")}
+}
+
+ends := "busybox does not exec the last command where a line break follows it"
+
+dash := "sh is dash in this image, which execs no command by itself"
+
+test_idle if {
+	in_image("", "echo ready && sleep infinity") == {"sleep does not end on TERM as PID 1 either"}
+	in_image("", "tail -f /dev/null") == {"tail does not end on TERM as PID 1 either"}
+	found(["sh", "-c", "tail /log"]) == set()
+}
+
+# What follows only the shell of the image tells.
+test_own if {
+	every image in ["debian:12", "docker.io/library/nginx", "python:3.13-slim", "example.com/web:1-bookworm"] {
+		in_image(image, "server") == {dash}
+	}
+	every image in ["", "example.com/web:1", "nginx:alpine", "alpine", "busybox:1.36", "redhat/ubi9:slim", "bitnami/nginx"] {
+		in_image(image, "server") == set()
+	}
+}
+
+test_own_busybox if in_image("alpine:3", "server\n") == {ends}
+
+test_own_bash if {
+	in_image("quay.io/centos/centos:stream9", "server\n") == set()
+	got := in_image("quay.io/centos/centos:stream9", "server > log")
+	got == {"bash execs no last command that is compound, or that has redirections"}
+}
+
+# What is quoted, substituted or a comment is no command.
+test_tail if {
+	every text in [
+		"a=$(b | c); server",
+		"a=`b | c`; server",
+		"a=$(b $(c | d)); server",
+		"server --flag 'a | b'",
+		"server --flag \"a | \\\" b\"",
+		"work | log; server",
+		"server # | log",
+		"server \\\n --flag",
+		"cat > f <<E\nwhile\ndone\nE\nwork | log",
+		"# nothing",
+	] {
+		found(["sh", "-c", text]) == set()
+	}
 }
 
 test_script_in_args if {
-	got := policy.warn with input as create({"containers": [{"name": "web", "command": ["sh", "-c"], "args": ["server"]}]})
-	got == {finding("sh", "server", "args")}
+	got := policy.warn with input as create({"containers": [{"name": "web", "command": ["sh", "-c"], "args": ["server | log"]}]})
+	got == {finding("sh", "server | log", pipe, "args")}
+}
+
+# The entry point of the image, which may be an init, starts the shell.
+test_args_alone if {
+	got := policy.warn with input as create({"containers": [{"name": "web", "args": ["sh", "-c", "server | log"]}]})
+	got == set()
 }
 
 test_harmless if {
@@ -45,7 +109,8 @@ test_harmless if {
 		["sh", "/start.sh"],
 		["sh", "-c", "prepare && exec server"],
 		["sh", "-c", "trap 'exit 0' TERM; while true; do sleep 1; done"],
-		["bash", "-c", "prepare && server"], # bash execs the last of them
+		["sh", "-c", "prepare && server"], # some shells exec the last of them
+		["bash", "-c", "prepare && server"],
 		["python", "-c", "serve()"],
 		["sh", "-c"],
 		["sh", "-c", "exit 1"],
@@ -56,10 +121,11 @@ test_harmless if {
 
 test_someone_has_thought_of_it if {
 	every spec in [
-		{"containers": [object.union(container(["sh", "-c", "server"]), {"lifecycle": {"preStop": {"exec": {"command": ["kill"]}}}})]},
-		{"containers": [container(["sh", "-c", "server"])], "shareProcessNamespace": true},
-		{"containers": [container(["sh", "-c", "server"])], "restartPolicy": "Never"},
-		{"containers": [container(["sh", "-c", "server"])], "terminationGracePeriodSeconds": 2},
+		{"containers": [object.union(container(["sh", "-c", "server | log"]), {"lifecycle": {"preStop": {"exec": {"command": ["kill"]}}}})]},
+		{"containers": [container(["sh", "-c", "server | log"])], "shareProcessNamespace": true},
+		{"containers": [container(["sh", "-c", "server | log"])], "hostPID": true},
+		{"containers": [container(["sh", "-c", "server | log"])], "restartPolicy": "Never"},
+		{"containers": [container(["sh", "-c", "server | log"])], "terminationGracePeriodSeconds": 2},
 		{"initContainers": [container(["sh", "-c", "prepare"])]},
 	] {
 		got := policy.warn with input as create(spec)
