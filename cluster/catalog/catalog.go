@@ -148,28 +148,38 @@ func imageName(ref string) string {
 	return name
 }
 
-// Catalog is a set of entries. A nil Catalog knows nothing.
-type Catalog struct{ entries []Entry }
+// Catalog is a set of entries. A nil Catalog, and an empty one, know nothing.
+type Catalog struct{ read func() []Entry }
 
-// Default is the catalog that ships in the binary.
-var Default = sync.OnceValue(func() *Catalog {
+func (c *Catalog) entries() []Entry {
+	if c == nil || c.read == nil {
+		return nil
+	}
+	return c.read()
+}
+
+// Default is the catalog that ships in the binary. It is read when it is first
+// asked, which most of what is linted never gives a reason for.
+func Default() *Catalog { return &Catalog{read: readShipped} }
+
+var readShipped = sync.OnceValue(func() []Entry {
 	c, err := Parse(shipped)
 	if err != nil {
 		panic("the catalog in the binary is broken, which a test excludes: " + err.Error())
 	}
-	return c
+	return c.entries()
 })
 
 // Parse reads a catalog in YAML. It refuses fields that it does not know, and
 // entries that could never be found. Errors name the entry.
 func Parse(data []byte) (*Catalog, error) {
-	c := &Catalog{}
-	if err := yaml.UnmarshalStrict(data, &c.entries); err != nil {
+	var entries []Entry
+	if err := yaml.UnmarshalStrict(data, &entries); err != nil {
 		return nil, culprit(data, err)
 	}
 	seen := map[[2]string]int{} // what matches, and a resource
-	for i := range c.entries {
-		e := &c.entries[i]
+	for i := range entries {
+		e := &entries[i]
 		if err := e.check(); err != nil {
 			return nil, fmt.Errorf("catalog entry %d (%s): %w", i+1, e.Key(), err)
 		}
@@ -181,7 +191,7 @@ func Parse(data []byte) (*Catalog, error) {
 			seen[id] = i + 1
 		}
 	}
-	return c, nil
+	return &Catalog{read: func() []Entry { return entries }}, nil
 }
 
 // culprit finds the entry that a whole catalog could not be read for.
@@ -281,7 +291,7 @@ func (w Workload) check() error {
 // Merge returns a catalog in which the entries of user come first: of entries
 // that match equally well, the user's wins.
 func (c *Catalog) Merge(user *Catalog) *Catalog {
-	return &Catalog{entries: slices.Concat(user.Entries(), c.Entries())}
+	return &Catalog{read: sync.OnceValue(func() []Entry { return slices.Concat(user.Entries(), c.Entries()) })}
 }
 
 // Carried returns the finalizers that its controller puts on every object of a
@@ -289,12 +299,12 @@ func (c *Catalog) Merge(user *Catalog) *Catalog {
 // writes into a manifest, or has to ask for, is not among them.
 func (c *Catalog) Carried(resource, kind string) []string {
 	plural, group, custom := strings.Cut(resource, ".")
-	if c == nil || !custom || group == "argoproj.io" || !strings.Contains(group, ".") ||
+	if !custom || group == "argoproj.io" || !strings.Contains(group, ".") ||
 		strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".x-k8s.io") {
 		return nil
 	}
 	var found []string
-	for _, e := range c.entries {
+	for _, e := range c.entries() {
 		if e.Seldom || e.Component != InCluster || !slices.Contains(e.On, resource) {
 			continue
 		}
@@ -310,10 +320,7 @@ func (c *Catalog) Carried(resource, kind string) []string {
 
 // Entries of the catalog, in its order.
 func (c *Catalog) Entries() []Entry {
-	if c == nil {
-		return nil
-	}
-	return slices.Clone(c.entries)
+	return slices.Clone(c.entries())
 }
 
 // Lookup finds the entry for a finalizer on a resource (plural.group): exact
@@ -325,12 +332,10 @@ func (c *Catalog) Entries() []Entry {
 // the resource is of its API group: "kiali.io/finalizer" is Kiali's on whatever
 // kind it appears, but "server" is Dynatrace's on its own kinds only.
 func (c *Catalog) Lookup(finalizer, resource string) (Entry, bool) {
-	if c == nil {
-		return Entry{}, false
-	}
 	best, bestRank := -1, 0
-	for i := range c.entries {
-		e := &c.entries[i]
+	entries := c.entries()
+	for i := range entries {
+		e := &entries[i]
 		rank := e.rank(finalizer)
 		if rank == 0 {
 			continue
@@ -351,7 +356,7 @@ func (c *Catalog) Lookup(finalizer, resource string) (Entry, bool) {
 	if best < 0 {
 		return Entry{}, false
 	}
-	return c.entries[best], true
+	return entries[best], true
 }
 
 // rank is how well an entry matches a finalizer: 0 not at all.

@@ -40,10 +40,10 @@ func TestShipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.entries) < 300 {
-		t.Errorf("only %d entries: some were lost", len(c.entries))
+	if len(c.Entries()) < 300 {
+		t.Errorf("only %d entries: some were lost", len(c.Entries()))
 	}
-	for _, e := range c.entries {
+	for _, e := range c.Entries() {
 		// One finalizer that the entry matches, or more for a regular expression.
 		matches := []string{e.Finalizer}
 		switch {
