@@ -80,7 +80,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{options: o, engine: prepare(ctx, o), snapshot: readSnapshot(o)}
+	r := &run{options: o, snapshot: readSnapshot(o)}
 	defer func() {
 		for _, done := range r.done {
 			done()
@@ -89,6 +89,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := r.inputs(); err != nil {
 		return nil, err
 	}
+	// Of one set it is known what will be asked before the first question is.
+	r.engine = prepare(ctx, o, len(r.sets) == 1)
 	if err := r.each(ctx); err != nil {
 		return nil, err
 	}
@@ -137,7 +139,7 @@ func (t *total) add(u total) {
 }
 
 // prepare loads the policies while files are read.
-func prepare(ctx context.Context, o Options) func() (*policies.Engine, error) {
+func prepare(ctx context.Context, o Options, lazy bool) func() (*policies.Engine, error) {
 	load := sync.OnceValues(func() (*policies.Engine, error) {
 		from := o.Policies
 		if from == nil {
@@ -147,7 +149,7 @@ func prepare(ctx context.Context, o Options) func() (*policies.Engine, error) {
 		if err != nil {
 			return nil, fmt.Errorf("load policies: %w", err)
 		}
-		return policies.NewEngine(ctx, set, policies.EngineOptions{Params: o.Params, Off: o.Off, Deadline: evaluation})
+		return policies.NewEngine(ctx, set, policies.EngineOptions{Params: o.Params, Off: o.Off, Deadline: evaluation, Lazy: lazy})
 	})
 	go func() { _, _ = load() }()
 	return load

@@ -118,7 +118,7 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 	if err != nil || len(handler.Errors) > 0 {
 		t.Fatalf("%s: %v %v", file, err, handler.Errors)
 	}
-	if err := a.evaluate(context.Background(), ApplyObject, policies.Apply, target, world.Ownership(target.object, gr, nil), a.facts); err != nil {
+	if err := a.evaluate(context.Background(), target, a.questions(target)[0]); err != nil {
 		t.Fatal(err)
 	}
 	var linted []policies.Finding

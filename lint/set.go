@@ -163,7 +163,15 @@ func (s *set) ask(ctx context.Context) error {
 			sub.trim()
 		}
 	}
-	for _, sub := range append(subjects, a.implied(subjects)...) {
+	subjects = append(subjects, a.implied(subjects)...)
+	if s.loaded <= maxLoaded { // else it is all the same
+		for _, sub := range subjects {
+			for _, q := range a.questions(sub) {
+				engine.Expect(q.trigger, q.input, q.facts)
+			}
+		}
+	}
+	for _, sub := range subjects {
 		if err := a.ask(ctx, sub); err != nil {
 			return err
 		}
@@ -394,29 +402,43 @@ func (a *asker) ask(ctx context.Context, sub *subject) error {
 		}
 		defer sub.trim()
 	}
-	var spec []string
-	isNamespace := sub.resource.String() == "namespaces"
-	if isNamespace {
-		spec, _, _ = unstructured.NestedStringSlice(sub.object.Object, "spec", "finalizers")
-	}
-	ownership := a.facts.Ownership(sub.object, sub.resource.GroupResource(), spec)
+	questions := a.questions(sub)
 	if a.set.asked(sub.File) {
-		a.note(sub, ownership)
+		a.note(sub, questions[0].input["ownership"].(map[string]any))
 	}
-	if err := a.evaluate(ctx, ApplyObject, policies.Apply, sub, ownership, a.facts); err != nil {
-		return err
-	}
-	question := DeleteObject
-	if isNamespace {
-		question = DeleteNamespace
-	}
-	if err := a.evaluate(ctx, question, policies.Delete, sub, ownership, a.facts); err != nil {
-		return err
-	}
-	if len(sub.object.GetFinalizers()) > 0 && len(a.index) > 1 {
-		return a.evaluate(ctx, DeleteSet, policies.Delete, sub, ownership, together{a.facts, a.together()})
+	for _, q := range questions {
+		if err := a.evaluate(ctx, sub, q); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// question is one that is asked about a subject.
+type question struct {
+	Question
+	trigger policies.Trigger
+	input   map[string]any
+	facts   policies.Facts
+}
+
+func (a *asker) questions(sub *subject) []question {
+	var spec []string
+	onDelete := DeleteObject
+	if sub.resource.String() == "namespaces" {
+		spec, _, _ = unstructured.NestedStringSlice(sub.object.Object, "spec", "finalizers")
+		onDelete = DeleteNamespace
+	}
+	ownership := a.facts.Ownership(sub.object, sub.resource.GroupResource(), spec)
+	input := func(t policies.Trigger) map[string]any {
+		return map[string]any{"request": sub.request(t), "ownership": ownership}
+	}
+	deletion := input(policies.Delete)
+	all := []question{{ApplyObject, policies.Apply, input(policies.Apply), a.facts}, {onDelete, policies.Delete, deletion, a.facts}}
+	if len(sub.object.GetFinalizers()) > 0 && len(a.index) > 1 {
+		all = append(all, question{DeleteSet, policies.Delete, deletion, together{a.facts, a.together()}})
+	}
+	return all
 }
 
 // together are the facts of a set of which everything is deleted.
@@ -458,8 +480,8 @@ func (a *asker) note(sub *subject, ownership map[string]any) {
 	}
 }
 
-func (a *asker) evaluate(ctx context.Context, question Question, trigger policies.Trigger, sub *subject, ownership map[string]any, facts policies.Facts) error {
-	result, err := a.engine.Evaluate(ctx, trigger, map[string]any{"request": sub.request(trigger), "ownership": ownership}, facts)
+func (a *asker) evaluate(ctx context.Context, sub *subject, q question) error {
+	result, err := a.engine.Evaluate(ctx, q.trigger, q.input, q.facts)
 	if err != nil {
 		return fmt.Errorf("ask the policies about %s %s: %w", sub.Kind, sub.Name, err)
 	}
@@ -467,7 +489,7 @@ func (a *asker) evaluate(ctx context.Context, question Question, trigger policie
 		a.set.problem(sub.Object, err.Error())
 	}
 	for _, f := range result.Findings {
-		a.found(question, sub, f)
+		a.found(q.Question, sub, f)
 	}
 	return nil
 }

@@ -36,6 +36,9 @@ type EngineOptions struct {
 	// policies at once; if that fails, the rest is shared out among them.
 	// Defaults to 200 ms: less than the 300 ms that the webhook gives itself.
 	Deadline time.Duration
+	// Lazy leaves policies uncompiled until they are asked, for a run that ends
+	// after a few requests. Those are best told of with Expect.
+	Lazy bool
 }
 
 func (o *EngineOptions) setDefaults() {
@@ -50,9 +53,13 @@ type Engine struct {
 	store   *store
 	set     *Set
 	on      map[Trigger][]Policy
-	alone   map[string]rego.PreparedEvalQuery // by policy id
-	// together are the queries that ask some policies at once, by their ids.
-	together sync.Map
+	// queries ask some policies at once, by their ids.
+	queries sync.Map
+
+	mu       sync.Mutex
+	compiler *ast.Compiler
+	compiled map[string]bool // the policies that compiler holds, by id
+	expected []Policy        // that it is to hold
 }
 
 // NewEngine prepares the policies of a set. An unknown id in options.Off is an
@@ -62,19 +69,18 @@ func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, e
 	if options.Params == nil {
 		options.Params = map[string]any{}
 	}
-	e := &Engine{options: options, store: newStore(options.Params), set: set, on: map[Trigger][]Policy{}, alone: map[string]rego.PreparedEvalQuery{}}
+	e := &Engine{options: options, store: newStore(options.Params), set: set, on: map[Trigger][]Policy{}, compiled: map[string]bool{}}
 	for id := range options.Off {
 		if !slices.ContainsFunc(set.policies, func(p Policy) bool { return p.ID == id }) {
 			return nil, fmt.Errorf("turn off policy %q: there is no such policy", id)
 		}
 	}
-	var err error
-	for _, p := range set.policies {
-		if options.Off[p.ID] {
-			continue
-		}
-		if e.alone[p.ID], err = e.prepare(ctx, []Policy{p}); err != nil {
-			return nil, fmt.Errorf("prepare policy %s: %w", p.ID, err)
+	if !options.Lazy {
+		e.expected = e.Policies()
+		for _, p := range e.expected {
+			if _, err := e.query(ctx, []Policy{p}); err != nil {
+				return nil, fmt.Errorf("prepare policy %s: %w", p.ID, err)
+			}
 		}
 	}
 	for _, trigger := range Triggers() {
@@ -97,6 +103,10 @@ func (e *Engine) Policies() []Policy {
 const answer = "answer"
 
 func (e *Engine) prepare(ctx context.Context, of []Policy) (rego.PreparedEvalQuery, error) {
+	compiler, err := e.compile(of)
+	if err != nil {
+		return rego.PreparedEvalQuery{}, err
+	}
 	var members []string
 	for _, p := range of {
 		var sets []string
@@ -107,12 +117,47 @@ func (e *Engine) prepare(ctx context.Context, of []Policy) (rego.PreparedEvalQue
 	}
 	return rego.New(
 		rego.Query(answer+" = {"+strings.Join(members, ", ")+"}"),
-		rego.Compiler(e.set.compiler),
+		rego.Compiler(compiler),
 		rego.Store(e.store),
 		// A built-in function that fails makes its rule undefined, which
 		// would read as "nothing found".
 		rego.StrictBuiltinErrors(true),
 	).PrepareForEval(ctx)
+}
+
+// compile returns a compiler that holds some policies: the first holds those that
+// are expected, too, and the second all, for it is rarely the last that is missed.
+func (e *Engine) compile(of []Policy) (*ast.Compiler, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	missing := func(p Policy) bool { return !e.compiled[p.ID] }
+	if !slices.ContainsFunc(of, missing) {
+		return e.compiler, nil
+	}
+	if e.compiler != nil {
+		of = e.Policies()
+	} else {
+		of = append(slices.Clone(of), e.expected...)
+	}
+	compiler, err := e.set.compile(of)
+	if err != nil {
+		return nil, err
+	}
+	e.compiler = compiler
+	for _, p := range of {
+		e.compiled[p.ID] = true
+	}
+	return compiler, nil
+}
+
+// Expect tells a lazy engine of a request before the first is asked, so that the
+// policies for it compile together with the others.
+func (e *Engine) Expect(trigger Trigger, input map[string]any, facts Facts) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.compiler == nil {
+		facts.View(func(doc map[string]any) { e.expected = append(e.expected, concerned(e.on[trigger], input, doc)...) })
+	}
 }
 
 // Evaluate asks the policies of a trigger about one request. The error is for
@@ -164,7 +209,9 @@ func (e *Engine) ask(ctx context.Context, who []Policy, input ast.Value, txn *vi
 		sets, failed := answers[p.ID], err
 		if err != nil {
 			var alone map[string]any
-			alone, failed = eval(ctx, remaining(ctx)/time.Duration(len(who)-i), e.alone[p.ID], input, txn)
+			if query, failed = e.query(ctx, []Policy{p}); failed == nil {
+				alone, failed = eval(ctx, remaining(ctx)/time.Duration(len(who)-i), query, input, txn)
+			}
 			sets = alone[p.ID]
 		}
 		if failed != nil {
@@ -181,20 +228,17 @@ func (e *Engine) ask(ctx context.Context, who []Policy, input ast.Value, txn *vi
 // query is the one that asks these policies, prepared when it is first needed:
 // few sets of policies occur.
 func (e *Engine) query(ctx context.Context, who []Policy) (rego.PreparedEvalQuery, error) {
-	if len(who) == 1 {
-		return e.alone[who[0].ID], nil
-	}
 	ids := make([]string, len(who))
 	for i, p := range who {
 		ids[i] = p.ID
 	}
 	key := strings.Join(ids, " ")
-	if query, known := e.together.Load(key); known {
+	if query, known := e.queries.Load(key); known {
 		return query.(rego.PreparedEvalQuery), nil
 	}
 	query, err := e.prepare(ctx, who)
 	if err == nil {
-		e.together.Store(key, query)
+		e.queries.Store(key, query)
 	}
 	return query, err
 }

@@ -16,3 +16,6 @@ func MatchSchema(name string, document any) ([]string, error) {
 	}
 	return found, err
 }
+
+// LoadEverything compiles and checks the policies in the binary as those of users.
+func LoadEverything() (*Set, error) { return load(true, Embedded()) }

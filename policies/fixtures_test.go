@@ -405,3 +405,45 @@ func TestOff(t *testing.T) {
 		}
 	}
 }
+
+// TestLazy holds policies that compile when they are asked, some at a time, to
+// finding what all of them find that were checked and compiled together.
+func TestLazy(t *testing.T) {
+	everything, err := policies.LoadEverything()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := policies.NewEngine(t.Context(), everything, policies.EngineOptions{Deadline: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := policies.Load(policies.Embedded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lazy := func() *policies.Engine {
+		engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{Deadline: time.Minute, Lazy: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return engine
+	}
+	onward, found := lazy(), 0
+	for i, f := range fixtures(t) {
+		p := f.prepare(t)
+		want := p.evaluate(t, all)
+		found += len(want.Findings)
+		asked := map[string]*policies.Engine{"first": lazy(), "further": onward}
+		if i%2 == 0 { // and as lint does
+			asked["first"].Expect(p.request.trigger(), p.input, p.world)
+		}
+		for when, engine := range asked {
+			if diff := cmp.Diff(want, p.evaluate(t, engine)); diff != "" {
+				t.Errorf("%s, asked as a %s question: -all, +lazy:\n%s", f.file, when, diff)
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("%d findings: too few to mean anything", found)
+	}
+}

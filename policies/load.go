@@ -37,7 +37,8 @@ func Dir(name string) fs.FS { return named{os.DirFS(name), name} }
 type Set struct {
 	policies []Policy // sorted by ID
 	rules    map[string][]string
-	compiler *ast.Compiler
+	// compile returns a compiler that holds the rules of some policies, at least.
+	compile func(of []Policy) (*ast.Compiler, error)
 }
 
 // Policies are the policies of the set, sorted by ID.
@@ -48,32 +49,43 @@ func (s *Set) Policies() []Policy { return slices.Clone(s.policies) }
 // Errors name file and line, and are joined where there are several.
 //
 // Those in the binary were checked when it was made (TestEmbedded), and are taken
-// as they are: most of the time of loading is checks.
+// as they are. Where no others are wanted, their index tells all that is known of
+// them without parsing, and they compile when an Engine asks them.
 func Load(fsyses ...fs.FS) (*Set, error) {
+	if len(fsyses) == 1 && fsyses[0] == Embedded() {
+		if set, current := fromIndex(); current {
+			return set, nil
+		}
+	}
 	return load(false, fsyses...)
 }
 
-// load checks the policies in the binary, too, where everything is to be.
+// load compiles everything, and checks the policies in the binary, too, where
+// everything is to be.
 func load(everything bool, fsyses ...fs.FS) (*Set, error) {
-	l := loader{
-		everything: everything,
-		parsed:     map[string]func() (*ast.Module, error){},
-		set:        &Set{rules: map[string][]string{}},
-		modules:    map[string]*ast.Module{},
-		files:      map[string]string{},
-	}
+	l := newLoader(everything)
 	for _, fsys := range fsyses {
-		l.start(fsys)
+		l.start(fsys, "*")
 	}
 	l.shared()
 	for _, fsys := range fsyses {
 		l.load(fsys)
 	}
+	compiler, err := l.compile(slices.ContainsFunc(fsyses, l.checks))
+	if err != nil {
+		return nil, err
+	}
+	l.set.compile = func([]Policy) (*ast.Compiler, error) { return compiler, nil }
+	slices.SortFunc(l.set.policies, func(a, b Policy) int { return strings.Compare(a.ID, b.ID) })
+	return l.set, nil
+}
+
+// compile compiles what was parsed, and with checks holds it to the schemas.
+func (l *loader) compile(checks bool) (*ast.Compiler, error) {
 	if len(l.errs) > 0 {
 		return nil, errors.Join(l.errs...)
 	}
 	compiler := ast.NewCompiler().WithCapabilities(capabilities()).WithStrict(true)
-	checks := slices.ContainsFunc(fsyses, l.checks)
 	if checks {
 		schemas, err := schemaSet()
 		if err != nil {
@@ -93,16 +105,10 @@ func load(everything bool, fsyses ...fs.FS) (*Set, error) {
 		for _, err := range compiler.Errors {
 			l.errs = append(l.errs, err)
 		}
-		return nil, errors.Join(l.errs...)
+	} else if checks {
+		l.references(compiler)
 	}
-	l.set.compiler = compiler
-	if checks {
-		if l.references(compiler); len(l.errs) > 0 {
-			return nil, errors.Join(l.errs...)
-		}
-	}
-	slices.SortFunc(l.set.policies, func(a, b Policy) int { return strings.Compare(a.ID, b.ID) })
-	return l.set, nil
+	return compiler, errors.Join(l.errs...)
 }
 
 type loader struct {
@@ -115,6 +121,16 @@ type loader struct {
 	errs    []error
 }
 
+func newLoader(everything bool) *loader {
+	return &loader{
+		everything: everything,
+		parsed:     map[string]func() (*ast.Module, error){},
+		set:        &Set{rules: map[string][]string{}},
+		modules:    map[string]*ast.Module{},
+		files:      map[string]string{},
+	}
+}
+
 // checks tells whether what a file system holds is checked.
 func (l *loader) checks(fsys fs.FS) bool { return l.everything || fsys != Embedded() }
 
@@ -122,9 +138,9 @@ func (l *loader) fail(file string, line int, format string, args ...any) {
 	l.errs = append(l.errs, fmt.Errorf("%s:%d: %w", file, line, fmt.Errorf(format, args...)))
 }
 
-// start begins to parse what a file system holds, on all processors.
-func (l *loader) start(fsys fs.FS) {
-	files, _ := fs.Glob(fsys, "*/*.rego") // an error comes again where the files are wanted
+// start begins to parse the Rego in the folders that match, on all processors.
+func (l *loader) start(fsys fs.FS, folders string) {
+	files, _ := fs.Glob(fsys, folders+"/*.rego") // an error comes again where the files are wanted
 	for _, file := range files {
 		known := path.Join(nameOf(fsys), file)
 		if isTest(file) || l.parsed[known] != nil {

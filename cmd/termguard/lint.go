@@ -119,18 +119,18 @@ type plan struct {
 	baseline triage.Baseline
 }
 
-// How far the heap may grow before it is collected, in percent of what is in use.
+// What a run allocates is mostly done with a moment later. So the heap may grow
+// by heapGrowth percent of what is in use before it is collected, but is, where it
+// can be, kept to heapLimit bytes: with the pages of the binary, some 35 MB, that
+// is less than 100 MB.
 const (
-	loadingGC = 400
-	// Most of what a run allocates is a document that is done with a moment
-	// later: collecting it sooner costs little, and keeps the process small.
-	lintingGC = 75
+	heapGrowth = 400
+	heapLimit  = 52 << 20
 )
 
 func (f *linting) run(ctx context.Context, paths []string) error {
-	// Loading the policies leaves little behind to collect, and the heap is still
-	// small.
-	defer debug.SetGCPercent(debug.SetGCPercent(loadingGC))
+	defer debug.SetGCPercent(debug.SetGCPercent(heapGrowth))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(heapLimit))
 	p, err := f.plan(ctx, paths)
 	if err != nil {
 		return err
@@ -283,10 +283,7 @@ func (f *linting) readSettings(p *plan, paths []string) error {
 	}
 	s := p.settings
 	f.policies.policies = append(slices.Clone(s.Policies), f.policies.policies...)
-	p.load = sync.OnceValues(func() (*policies.Set, error) {
-		defer debug.SetGCPercent(lintingGC)
-		return f.policies.load()
-	})
+	p.load = sync.OnceValues(f.policies.load)
 	go func() { _, _ = p.load() }() // while files are read
 	if s.NamesPolicies() {
 		set, err := p.load()

@@ -1,0 +1,68 @@
+package policies
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// index is what the METADATA of the policies in the binary says: to parse all of
+// them takes longer than many a run asks them. TestIndex holds it to them, and
+// writes it.
+//
+//go:embed index.json
+var index []byte
+
+// indexed is a policy in the index.
+type indexed struct {
+	Policy
+	Rules []string `json:"rules"` // deny, warn
+}
+
+// fromIndex are the policies in the binary, of which those that are asked are
+// parsed and compiled then. The index is not current where a folder has been
+// added or removed since it was written.
+func fromIndex() (set *Set, current bool) {
+	var all []indexed
+	if err := json.Unmarshal(index, &all); err != nil {
+		panic(fmt.Sprintf("policies/index.json: %v", err)) // TestIndex reads it
+	}
+	set = &Set{rules: map[string][]string{}, compile: compileEmbedded}
+	var folders []string
+	for _, p := range all {
+		set.policies = append(set.policies, p.Policy)
+		set.rules[p.ID] = p.Rules
+		folders = append(folders, p.Folder)
+	}
+	slices.Sort(folders)
+	return set, slices.Equal(folders, embeddedFolders())
+}
+
+// embeddedFolders are those of the policies in the binary, sorted.
+func embeddedFolders() []string {
+	entries, _ := embedded.ReadDir(".") // of what is embedded there is always a root
+	var folders []string
+	for _, entry := range entries {
+		if entry.IsDir() && entry.Name() != libFolder && entry.Name() != schemaFolder {
+			folders = append(folders, entry.Name())
+		}
+	}
+	return folders
+}
+
+// compileEmbedded compiles some of the policies in the binary, without the others.
+func compileEmbedded(of []Policy) (*ast.Compiler, error) {
+	l := newLoader(false)
+	l.start(Embedded(), libFolder)
+	for _, p := range of {
+		l.start(Embedded(), p.Folder)
+	}
+	l.shared()
+	for _, p := range of {
+		l.parseFolder(Embedded(), p.Folder)
+	}
+	return l.compile(false)
+}
