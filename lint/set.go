@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -90,6 +91,7 @@ func (s *set) read(file *source.File) {
 func (s *set) make(objects []*source.Object) {
 	_, err := s.run.engine()
 	if err == nil && s.made == nil {
+		debug.SetGCPercent(lintingGC)
 		s.made = map[*source.Object]*subject{}
 	}
 	for _, o := range objects {

@@ -119,18 +119,12 @@ type plan struct {
 	baseline triage.Baseline
 }
 
-// What a run allocates is mostly done with a moment later. So the heap may grow
-// by heapGrowth percent of what is in use before it is collected, but is, where it
-// can be, kept to heapLimit bytes: with the pages of the binary, some 35 MB, that
-// is less than 100 MB.
-const (
-	heapGrowth = 400
-	heapLimit  = 52 << 20
-)
+// startingGC is how far the heap may grow before it is collected, in percent of
+// what is in use: until there is much to lint (lint.Run), it is small.
+const startingGC = 400
 
 func (f *linting) run(ctx context.Context, paths []string) error {
-	defer debug.SetGCPercent(debug.SetGCPercent(heapGrowth))
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(heapLimit))
+	defer debug.SetGCPercent(debug.SetGCPercent(startingGC))
 	p, err := f.plan(ctx, paths)
 	if err != nil {
 		return err
