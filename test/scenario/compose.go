@@ -335,6 +335,10 @@ func unconvert(group string) string {
 	return fmt.Sprintf(`patch crd things.%s --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`, group)
 }
 
+// factsLag is how long after the API server knows it termguard may say otherwise: a
+// watch that broke is tried again a few times, further and further apart.
+const factsLag = 4 * time.Second
+
 // completesWithin bounds how long a composed world may take to go: nothing in it
 // waits for more than a few passes of the namespace controller.
 const completesWithin = 75 * time.Second
@@ -381,16 +385,17 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (
 	}
 	// The facts follow the cluster with a lag: ask until the answer stands.
 	var last string
+	var since time.Time
 	same := 0
-	err = g.Await(ctx, 30*time.Second, "the same answer four times", func(ctx context.Context) (bool, error) {
+	err = g.Await(ctx, 45*time.Second, "the same answer four times, and for some seconds", func(ctx context.Context) (bool, error) {
 		r, err := g.Kubectl(ctx, append([]string{"delete", "--dry-run=server"}, strings.Fields(s.Delete)...)...)
 		if err != nil {
 			return false, err
 		}
 		if same++; r.Stderr != last {
-			last, same = r.Stderr, 1
+			last, since, same = r.Stderr, time.Now(), 1
 		}
-		return same == 4, nil
+		return same >= 4 && time.Since(since) > factsLag, nil
 	})
 	if err != nil {
 		return fail(err)
@@ -497,8 +502,13 @@ func (g *Guarded) befall(ctx context.Context, s surroundings) error {
 			return err
 		}
 		// A change of the definition makes the API server begin a new cache.
-		_, err := g.Kubectl(ctx, "patch", "crd", "things."+s.unconverted, "--type=merge", "-p", `{"spec":{"conversion":{"webhook":{"conversionReviewVersions":["v1","v1beta1"]}}}}`)
-		return err
+		if _, err := g.Kubectl(ctx, "patch", "crd", "things."+s.unconverted, "--type=merge", "-p", `{"spec":{"conversion":{"webhook":{"conversionReviewVersions":["v1","v1beta1"]}}}}`); err != nil {
+			return err
+		}
+		return g.Await(ctx, 60*time.Second, "lists to fail", func(ctx context.Context) (bool, error) {
+			r, err := g.Kubectl(ctx, "get", "--raw", "/apis/"+s.unconverted+"/v2/namespaces/default/things")
+			return r.Code != 0, err
+		})
 	}
 	if s.mortal == nil {
 		return nil
