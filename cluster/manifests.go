@@ -24,7 +24,15 @@ const DefaultNamespace = corev1.NamespaceDefault
 func FromManifests(options Options, version string, objects []*unstructured.Unstructured) (*World, error) {
 	options.setDefaults()
 	options.manifests = true
-	m := manifests{options: options, resources: resourcesOf(objects), namespaces: map[string]bool{}, scopes: defined(objects, "spec", "scope")}
+	scopes := defined(objects, "spec", "scope")
+	for _, obj := range objects {
+		// The API server drops it (k8s.io/apiserver, pkg/registry/rest/meta.go,
+		// EnsureObjectNamespaceMatchesRequestNamespace).
+		if obj.GetNamespace() != "" && inNone(obj.GroupVersionKind(), scopes) {
+			unstructured.RemoveNestedField(obj.Object, "metadata", "namespace")
+		}
+	}
+	m := manifests{options: options, resources: resourcesOf(objects), namespaces: map[string]bool{}, scopes: scopes}
 	for _, obj := range objects {
 		m.place(obj)
 		m.hooks = m.hooks || strings.HasSuffix(obj.GetKind(), "WebhookConfiguration")
@@ -58,6 +66,11 @@ func FromManifests(options Options, version string, objects []*unstructured.Unst
 	for _, b := range w.backends {
 		if b.facts["state"] == "down" {
 			b.facts["state"], b.facts["reason"] = "unknown", "only a cluster tells what is behind it"
+		}
+	}
+	for key, h := range w.hooks {
+		if !h.objects.Empty() && !slices.ContainsFunc(all, func(obj *unstructured.Unstructured) bool { return h.objects.Matches(labels.Set(obj.GetLabels())) }) {
+			delete(w.hooks, key) // it sees nothing of this set
 		}
 	}
 	w.hooksDirty = true
@@ -234,6 +247,14 @@ func namespaced(gvk schema.GroupVersionKind, scopes map[schema.GroupKind]string)
 		return scope == "Namespaced"
 	}
 	return slices.Contains(BuiltinGroups(), gvk.Group) && !clusterScoped[gvk.Kind]
+}
+
+// inNone tells whether the objects of a kind are known to be in no namespace.
+func inNone(gvk schema.GroupVersionKind, scopes map[schema.GroupKind]string) bool {
+	if scope, defined := scopes[gvk.GroupKind()]; defined {
+		return scope == "Cluster"
+	}
+	return slices.Contains(BuiltinGroups(), gvk.Group) && clusterScoped[gvk.Kind]
 }
 
 // Resources maps the kinds of objects to resources, as FromManifests does.

@@ -325,7 +325,7 @@ func (r *run) each(ctx context.Context) error {
 // result is what has been found, in order.
 func (r *run) result() *Result {
 	slices.SortFunc(r.findings, func(a, b Finding) int {
-		return cmp.Or(a.Place.compare(b.Place), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Message, b.Message), cmp.Compare(a.Question, b.Question))
+		return cmp.Or(a.Place.compare(b.Place), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Message, b.Message), cmp.Compare(a.Question, b.Question), slices.Compare(a.Evidence, b.Evidence))
 	})
 	r.findings = r.once(r.findings)
 	r.findings = slices.CompactFunc(r.findings, func(a, b Finding) bool {

@@ -103,6 +103,13 @@ webhooks:
 `
 )
 
+// selecting is a webhook that sees the deletes of ConfigMaps that have a label,
+// with one in its namespace that has app: guard.
+func selecting(app string) string {
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: guard, labels: {app: guard}}\n---\n" +
+		strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "configmaps"), "  rules:", "  objectSelector: {matchLabels: {app: "+app+"}}\n  rules:", 1)
+}
+
 func TestRun(t *testing.T) {
 	for _, tc := range []struct {
 		reason, text string
@@ -119,6 +126,11 @@ func TestRun(t *testing.T) {
 		{"a finalizer of Argo CD, whose software is elsewhere", "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: a, finalizers: [resources-finalizer.argocd.argoproj.io]}\n", nil},
 		{"a Flux object", "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: a}\nspec: {path: ./x}\n", nil},
 		{"an APIService whose backend is in a namespace", metricsServer, []string{"apiservice-backend-removed: "}},
+		{"its namespace is dropped by the API server, so that it is the same object", "apiVersion: v1\nkind: Namespace\nmetadata: {name: guard}\n---\n" + strings.Replace(metricsServer, "k8s.io}", "k8s.io, namespace: guard}", 1), []string{"-:7:18 delete-namespace may apiservice-backend-removed: "}},
+		{"a webhook that selects what its namespace holds", selecting("guard"), []string{"delete-namespace may webhook-backend-in-namespace: "}},
+		{"a webhook that selects what nothing here has", selecting("other"), nil},
+		{"an object that its owner makes", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, ownerReferences: [{apiVersion: v1, kind: Node, name: n, uid: u}]}\nspec: {terminationGracePeriodSeconds: 900}\n", nil},
+		{"the same, made by a person", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {terminationGracePeriodSeconds: 900}\n", []string{"-:4:39 apply may long-grace-period"}},
 		{"a webhook that sees nothing of its own namespace", fmt.Sprintf(webhook, "CREATE, UPDATE", "cert-manager.io", "certificates"), nil},
 		{"a webhook that sees its own pods", fmt.Sprintf(webhook, "CREATE", "", "pods"), []string{"-:27:3 apply may self-blocking-webhook"}},
 		{"a webhook that must allow what its namespace still holds when its pods are gone", fmt.Sprintf(webhook, "DELETE", "", "configmaps"), []string{"delete-namespace will webhook-backend-in-namespace: "}},
@@ -202,6 +214,21 @@ func TestSets(t *testing.T) {
 	r = run(t, lint.Options{Dir: dir, Paths: []string{"."}, Exclude: []string{"one"}})
 	if len(r.Findings) != 0 || r.Files != 2 {
 		t.Errorf("without one: got %v in %d files", lines(r), r.Files)
+	}
+}
+
+// TestSameName has one object in two files of a folder, which examples often
+// do: each finding stands in the file that it is about.
+func TestSameName(t *testing.T) {
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, command: [sh, -c, 'while true; do work; done']}]%s}\n"
+	dir := write(t, map[string]string{"1.yaml": fmt.Sprintf(pod, ", terminationGracePeriodSeconds: 900"), "2.yaml": fmt.Sprintf(pod, ", hostPID: true"), "3.yaml": fmt.Sprintf(pod, "")})
+	var got []string
+	for _, f := range run(t, lint.Options{Dir: dir, Paths: []string{"."}}).Findings {
+		got = append(got, f.Place.File+" "+f.Policy)
+	}
+	want := []string{"1.yaml shell-hides-sigterm", "1.yaml long-grace-period", "3.yaml shell-hides-sigterm"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
 	}
 }
 

@@ -436,7 +436,11 @@ func (a *asker) questions(sub *subject) []question {
 		return map[string]any{"request": sub.request(t), "ownership": ownership}
 	}
 	deletion := input(policies.Delete)
-	all := []question{{ApplyObject, policies.Apply, input(policies.Apply), a.facts}, {onDelete, policies.Delete, deletion, a.facts}}
+	all := []question{{onDelete, policies.Delete, deletion, a.facts}}
+	// What has an owner is written down as its owner made it, and applied by nobody else.
+	if len(sub.object.GetOwnerReferences()) == 0 {
+		all = append(all, question{ApplyObject, policies.Apply, input(policies.Apply), a.facts})
+	}
 	if len(sub.object.GetFinalizers()) > 0 && len(a.index) > 1 {
 		all = append(all, question{DeleteSet, policies.Delete, deletion, together{a.facts, a.together()}})
 	}
@@ -534,7 +538,7 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 		return // pods that a workload will have: their template is asked about by itself
 	}
 	at := sub
-	if len(f.Objects) > 0 {
+	if len(f.Objects) > 0 && f.Objects[0] != sub.id() { // several files may hold one of that name
 		if other := a.index[f.Objects[0]]; other != nil {
 			at = other
 		}

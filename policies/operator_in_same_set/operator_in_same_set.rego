@@ -30,7 +30,7 @@ import data.termguard.lib
 warn contains {
 	"msg": sprintf("kubectl delete -f on this set also deletes %s, which removes %s", [called(workload), several(finalizers)]),
 	"objects": [lib.target, workload],
-	"evidence": [fact | some finalizer in finalizers; some fact in input.ownership[finalizer].evidence],
+	"evidence": sort({fact | some finalizer in finalizers; some fact in input.ownership[finalizer].evidence}),
 } if {
 	lib.deleting
 	some workload, finalizers in removes

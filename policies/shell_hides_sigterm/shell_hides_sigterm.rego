@@ -19,8 +19,9 @@
 #   resources: [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers]
 #   remedy: >-
 #     Write exec before the last command of the script, so that the program becomes
-#     PID 1 and gets TERM, or trap TERM in the script. A program that cannot run as
-#     PID 1 wants an init such as tini, or shareProcessNamespace: true.
+#     PID 1 and gets TERM. What only waits or loops wants a trap, which a shell runs in a
+#     wait: trap exit TERM; sleep infinity & wait. A program that cannot run as PID 1
+#     wants an init such as tini, or shareProcessNamespace: true.
 #   limits: >-
 #     Scripts in images and ConfigMaps, those with here-documents, and the entry point of
 #     an image before the shell. Containers that finish by themselves are left out.
@@ -30,7 +31,7 @@ import data.termguard.lib
 
 warn contains {
 	"msg": sprintf(
-		"container %s starts as a shell that keeps TERM from its program: stopping may take the whole %d s",
+		"TERM does not end container %s, which starts as a shell: stopping may take the whole %d s",
 		[container.name, grace],
 	),
 	"objects": [lib.target],
@@ -91,7 +92,7 @@ sh(shell, _) := "busybox" if shell in {"ash", "busybox"}
 sh(shell, _) := shell if shell in {"bash", "dash"}
 
 # reasons are why a shell stays PID 1, the best first.
-reasons(shell, text) := [reason | some reason in [loop(last), pipe(last), idle(last), own(shell, text, last)]; reason != ""] if {
+reasons(shell, text) := [reason | some reason in [loop(text, last), pipe(last), idle(last), own(shell, text, last)]; reason != ""] if {
 	last := tail(text)
 }
 
@@ -105,9 +106,15 @@ tail(text) := commands[count(commands) - 1] if {
 	count(commands) > 0
 }
 
-default loop(_) := ""
+default loop(_, _) := ""
 
-loop(last) := "a shell waits for a loop, or for what is in the background, itself" if regex.match(`^(done|wait)\b`, last)
+loop(_, last) := "a shell waits for what is in the background itself" if regex.match(`^wait\b`, last)
+
+# Others are over soon.
+loop(text, last) := "a shell runs a loop itself" if {
+	regex.match(`^done\b`, last)
+	regex.match(`\bwhile\b|\buntil +(false|\[ +0 +\])|\bfor +\(\(`, text)
+}
 
 default pipe(_) := ""
 
@@ -115,11 +122,12 @@ pipe(last) := "a shell waits for a pipeline itself" if contains(last, "|")
 
 default idle(_) := ""
 
-# idle are programs without a handler for TERM.
-idle(last) := sprintf("%s does not end on TERM as PID 1 either", [found]) if {
-	some pattern in [`^sleep\b`, `^tail\b.* -[a-zA-Z0-9]*[fF]`]
-	regex.match(pattern, last)
-	found := split(last, " ")[0]
+# idle are programs without a handler for TERM, that run for longer than the grace period.
+idle(last) := sprintf("%s does not end on TERM as PID 1 either", [split(last, " ")[0]]) if {
+	regex.match(`^(/(usr/)?bin/)?(sleep |tail .*-[a-zA-Z0-9]*[fF])`, last)
+	every seconds in [to_number(trim(n, " s")) | some n in regex.find_n(` [0-9]+s?$`, last, 1)] {
+		seconds > grace
+	}
 }
 
 default own(_, _, _) := ""

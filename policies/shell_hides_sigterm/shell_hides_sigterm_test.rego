@@ -22,13 +22,15 @@ in_image(image, text) := why if {
 }
 
 finding(shell, script, why, key) := {
-	"msg": "container web starts as a shell that keeps TERM from its program: stopping may take the whole 30 s",
+	"msg": "TERM does not end container web, which starts as a shell: stopping may take the whole 30 s",
 	"objects": [{"resource": "pods", "namespace": "demo", "name": "web"}],
 	"evidence": [sprintf("%s -c, without exec or trap: %s", [shell, script]), why],
 	"field": sprintf("spec.containers[0].%s", [key]),
 }
 
-loop := "a shell waits for a loop, or for what is in the background, itself"
+loop := "a shell runs a loop itself"
+
+background := "a shell waits for what is in the background itself"
 
 pipe := "a shell waits for a pipeline itself"
 
@@ -40,7 +42,7 @@ test_shell if {
 	found(["sh", "-c", "-x", work]) == {finding("sh", work, loop, "command")}
 	found(["sh", "-c", "--", "exec server"]) == set()
 	found(["bash", "-c", "server 2>&1 | tee log"]) == {finding("bash", "server 2>&1 | tee log", pipe, "command")}
-	found(["bash", "-c", "server & wait"]) == {finding("bash", "server & wait", loop, "command")}
+	found(["bash", "-c", "server & wait"]) == {finding("bash", "server & wait", background, "command")}
 	found(["ash", "-c", "server\n"]) == {finding("ash", "server ", ends, "command")}
 	found(["/bin/busybox", "sh", "-c", "server\n"]) == {finding("busybox", "server ", ends, "command")}
 	found(["dash", "-c", "server"]) == {finding("dash", "server", dash, "command")}
@@ -53,7 +55,17 @@ dash := "sh is dash in this image, which execs no command by itself"
 test_idle if {
 	in_image("", "echo ready && sleep infinity") == {"sleep does not end on TERM as PID 1 either"}
 	in_image("", "tail -f /dev/null") == {"tail does not end on TERM as PID 1 either"}
+	in_image("", "ready; /bin/sleep 31s;") == {"/bin/sleep does not end on TERM as PID 1 either"}
+	in_image("", "sleep 2m") == {"sleep does not end on TERM as PID 1 either"}
 	found(["sh", "-c", "tail /log"]) == set()
+}
+
+# It is over within the grace period.
+test_finite if {
+	every text in ["sleep 30", "sleep 5s", "for i in 1 2; do work; done", "until ready; do sleep 1; done"] {
+		found(["sh", "-c", text]) == set()
+	}
+	found(["sh", "-c", "until false; do work; done"]) == {finding("sh", "until false; do work; done", loop, "command")}
 }
 
 # What follows only the shell of the image tells.
