@@ -436,11 +436,12 @@ func (a *asker) questions(sub *subject) []question {
 		return map[string]any{"request": sub.request(t), "ownership": ownership}
 	}
 	deletion := input(policies.Delete)
-	all := []question{{onDelete, policies.Delete, deletion, a.facts}}
+	var all []question
 	// What has an owner is written down as its owner made it, and applied by nobody else.
 	if len(sub.object.GetOwnerReferences()) == 0 {
 		all = append(all, question{ApplyObject, policies.Apply, input(policies.Apply), a.facts})
 	}
+	all = append(all, question{onDelete, policies.Delete, deletion, a.facts})
 	if len(sub.object.GetFinalizers()) > 0 && len(a.index) > 1 {
 		all = append(all, question{DeleteSet, policies.Delete, deletion, together{a.facts, a.together()}})
 	}
