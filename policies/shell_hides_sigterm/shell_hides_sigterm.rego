@@ -47,7 +47,7 @@ warn contains {
 	not container.lifecycle.preStop # somebody has thought of stopping it
 	started := script(container)
 	not regex.match(`(^|[\s;&|({])(exec|trap)\s|^\s*exit\b|<<`, started.text)
-	why := reasons(sh(started.shell, object.get(container, "image", "")), started.text)[0]
+	why := reasons(sh(started.shell, image(container)), started.text)[0]
 	shortened := substring(regex.replace(started.text, `\s+`, " "), 0, 60)
 }
 
@@ -71,6 +71,10 @@ script(container) := {"shell": shell, "text": after[0]} if {
 	# Options may follow -c too: sh -c -- SCRIPT.
 	after := [word | some j, word in words; j > i; not regex.match(`^(-[a-z]+|--|pipefail)$`, word)]
 }
+
+default image(_) := ""
+
+image(container) := container.image if is_string(container.image) # a template may leave null
 
 # sh is the program behind a shell's name; "sh" where nobody can tell.
 sh("sh", image) := "busybox" if {

@@ -73,7 +73,7 @@ test_own if {
 	every image in ["debian:12", "docker.io/library/nginx", "python:3.13-slim", "example.com/web:1-bookworm"] {
 		in_image(image, "server") == {dash}
 	}
-	every image in ["", "example.com/web:1", "nginx:alpine", "alpine", "busybox:1.36", "redhat/ubi9:slim", "bitnami/nginx"] {
+	every image in [null, "", "example.com/web:1", "nginx:alpine", "alpine", "busybox:1.36", "redhat/ubi9:slim", "bitnami/nginx"] {
 		in_image(image, "server") == set()
 	}
 }
