@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -21,9 +22,13 @@ const DefaultNamespace = corev1.NamespaceDefault
 // catalog knows of their kind. What the manifests do not hold is unknown. The
 // objects are changed: they take on what the API server and the controllers
 // would write into them.
-func FromManifests(options Options, version string, objects []*unstructured.Unstructured) (*World, error) {
+//
+// further are more objects of the set, of kinds and in namespaces of which there
+// are some among objects, and of which Counts told that they need not be kept:
+// they are made anew each time. It may be nil.
+func FromManifests(options Options, version string, objects []*unstructured.Unstructured, further iter.Seq[*unstructured.Unstructured]) (*World, error) {
 	options.setDefaults()
-	options.manifests = true
+	options.manifests, options.further = true, further
 	scopes := defined(objects, "spec", "scope")
 	for _, obj := range objects {
 		// The API server drops it (k8s.io/apiserver, pkg/registry/rest/meta.go,
@@ -69,7 +74,8 @@ func FromManifests(options Options, version string, objects []*unstructured.Unst
 		}
 	}
 	for key, h := range w.hooks {
-		if !h.objects.Empty() && !slices.ContainsFunc(all, func(obj *unstructured.Unstructured) bool { return h.objects.Matches(labels.Set(obj.GetLabels())) }) {
+		matches := func(obj *unstructured.Unstructured) bool { return h.objects.Matches(labels.Set(obj.GetLabels())) }
+		if !h.objects.Empty() && !slices.ContainsFunc(all, matches) && !options.furtherContains(matches) {
 			delete(w.hooks, key) // it sees nothing of this set
 		}
 	}
@@ -77,6 +83,19 @@ func FromManifests(options Options, version string, objects []*unstructured.Unst
 	w.mu.Unlock()
 	w.Settle()
 	return w, nil
+}
+
+// Counts tells whether all that the facts hold of an object of a set is that
+// there is one more of its kind in its namespace.
+func Counts(obj *unstructured.Unstructured) bool {
+	gvk := obj.GroupVersionKind()
+	if obj.GetNamespace() == "" || !slices.Contains(builtinGroups(), gvk.Group) || clusterScoped[gvk.Kind] || Reduces(resourcesOf([]*unstructured.Unstructured{obj})[gvk]) ||
+		gvk.Kind == "ConfigMap" && obj.GetName() == LearnedConfigMap ||
+		len(obj.GetFinalizers()) > 0 || len(obj.GetOwnerReferences()) > 0 || obj.GetDeletionTimestamp() != nil {
+		return false
+	}
+	_, err := checkedObject(obj)
+	return err == nil
 }
 
 // manifests plays what a cluster does with the objects of a set.
@@ -246,7 +265,7 @@ func namespaced(gvk schema.GroupVersionKind, scopes map[schema.GroupKind]string)
 	if scope, defined := scopes[gvk.GroupKind()]; defined {
 		return scope == "Namespaced"
 	}
-	return slices.Contains(BuiltinGroups(), gvk.Group) && !clusterScoped[gvk.Kind]
+	return slices.Contains(builtinGroups(), gvk.Group) && !clusterScoped[gvk.Kind]
 }
 
 // inNone tells whether the objects of a kind are known to be in no namespace.
@@ -254,7 +273,7 @@ func inNone(gvk schema.GroupVersionKind, scopes map[schema.GroupKind]string) boo
 	if scope, defined := scopes[gvk.GroupKind()]; defined {
 		return scope == "Cluster"
 	}
-	return slices.Contains(BuiltinGroups(), gvk.Group) && clusterScoped[gvk.Kind]
+	return slices.Contains(builtinGroups(), gvk.Group) && clusterScoped[gvk.Kind]
 }
 
 // Resources maps the kinds of objects to resources, as FromManifests does.
@@ -273,7 +292,7 @@ func Reduces(res Resource) bool {
 // without a domain.
 func controllerOf(res, finalizer string) string {
 	_, group, _ := strings.Cut(res, ".")
-	if slices.Contains(BuiltinGroups(), group) {
+	if slices.Contains(builtinGroups(), group) {
 		return ""
 	}
 	domain, _, _ := strings.Cut(finalizer, "/")

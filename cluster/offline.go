@@ -100,19 +100,30 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		w.doc["now"] = about.Now.UTC().Format(time.RFC3339)
 	}
 	if about.Set {
-		w.doc["set"] = Set(objects)
+		w.doc["set"] = together(objects)
 	}
 	stale := map[string]bool{}
 	for _, name := range about.Stale {
 		stale[name] = true
 	}
 	w.SetServed(append(groups, about.Groups...), stale)
+	further := map[Resource]map[string]int{} // how many, by namespace
+	for obj := range w.options.further {
+		res := mapped[obj.GroupVersionKind()]
+		if further[res] == nil {
+			further[res] = map[string]int{}
+		}
+		further[res][obj.GetNamespace()]++
+	}
 	for res, list := range begun {
 		w.Begin(res)
 		for _, obj := range list {
 			if err := w.Apply(res, obj, true); err != nil {
 				return nil, err
 			}
+		}
+		for namespace, n := range further[res] {
+			w.count(w.resources[res.String()], namespace, n)
 		}
 		w.End(res)
 	}
@@ -130,8 +141,8 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	return w, nil
 }
 
-// Set is the part of the facts that tells which objects are deleted together.
-func Set(objects []*unstructured.Unstructured) map[string]any {
+// together is the part of the facts that tells which objects are deleted together.
+func together(objects []*unstructured.Unstructured) map[string]any {
 	set := map[string]any{}
 	mapped := resourcesOf(objects)
 	for _, obj := range objects {

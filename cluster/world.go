@@ -1,11 +1,13 @@
 package cluster
 
 import (
+	"iter"
 	"maps"
 	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -36,9 +38,23 @@ type Options struct {
 	Now func() time.Time
 
 	manifests bool // the objects are manifests: what they do not hold is unknown
+	// further are those of FromManifests.
+	further iter.Seq[*unstructured.Unstructured]
+}
+
+func (o *Options) furtherContains(matches func(*unstructured.Unstructured) bool) bool {
+	for obj := range o.further {
+		if matches(obj) {
+			return true
+		}
+	}
+	return false
 }
 
 func (o *Options) setDefaults() {
+	if o.further == nil {
+		o.further = func(func(*unstructured.Unstructured) bool) {}
+	}
 	if o.Catalog == nil {
 		o.Catalog = catalog.Default()
 	}

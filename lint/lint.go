@@ -76,7 +76,7 @@ const evaluation = 10 * time.Second
 // what is in use. Most of what a long run allocates is a document that is done
 // with a moment later: collecting it sooner costs little, and keeps the process
 // small.
-const lintingGC = 100
+const lintingGC = 80
 
 // Run reads manifests and asks the policies about them. What cannot be read is
 // a Problem of the result; the error is for what concerns the whole run, such

@@ -3,11 +3,13 @@ package lint
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -93,8 +95,10 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 			continue
 		}
 		objects = append(objects, u)
-		sub := &subject{Object: o, object: u, resource: cluster.Resources(objects)[u.GroupVersionKind()]}
-		a.index[sub.id()] = sub
+		resource := cluster.Resources(objects)[u.GroupVersionKind()]
+		sub := &subject{Object: o, object: u, resource: &resource}
+		sub.id = policies.Object{Resource: resource.String(), Namespace: u.GetNamespace(), Name: u.GetName()}
+		a.index[sub.id] = sub
 	}
 	world, err := cluster.FromObjects(cluster.Options{}, objects)
 	if err != nil {
@@ -171,5 +175,84 @@ func TestFastPath(t *testing.T) {
 	}
 	if diff := cmp.Diff(slow, fast); diff != "" {
 		t.Errorf("-slow, +fast:\n%s", diff)
+	}
+}
+
+// TestPacked holds the objects of a large set that are kept packed, and counted,
+// to finding the same, too.
+func TestPacked(t *testing.T) {
+	var text strings.Builder
+	filler := strings.Repeat("    some.key: some value\n", 20)
+	for i := range 1000 {
+		fmt.Fprintf(&text, "---\napiVersion: v1\nkind: %s\nmetadata:\n  name: a%d\n  namespace: guard%d\n", []string{"ConfigMap", "Secret"}[i%2], i, i%3)
+		switch i % 50 {
+		case 0:
+			text.WriteString("  finalizers: [example.com/guard]\n")
+		case 4:
+			text.WriteString("  finalizers: [kiali.io/finalizer]\n")
+		case 1:
+			text.WriteString("  annotations: {termguard.dev/ignore: failing-webhook-blocks-delete -- it is known}\n")
+		case 2:
+			text.WriteString("  labels: {guarded: please}\n")
+		case 3:
+			text.WriteString("  ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: a, uid: u, blockOwnerDeletion: true}]\n")
+		}
+		text.WriteString("data:\n  a: |\n" + filler)
+	}
+	text.WriteString(`---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: kiali-operator, namespace: kiali}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: kiali}}
+  template:
+    metadata: {labels: {app: kiali}}
+    spec: {containers: [{name: o, image: quay.io/kiali/kiali-operator}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: guard, namespace: guard1}
+spec: {selector: {app: guard}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: guard, namespace: guard1}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: guard}}
+  template:
+    metadata: {labels: {app: guard}}
+    spec: {containers: [{name: o, image: guard}]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: guard}
+webhooks:
+- name: guard.example.com
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  clientConfig: {service: {namespace: guard1, name: guard}}
+  rules: [{operations: [DELETE], apiGroups: [''], apiVersions: ['*'], resources: [configmaps]}]
+- name: labeled.example.com
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  objectSelector: {matchLabels: {guarded: please}}
+  clientConfig: {service: {namespace: guard1, name: guard}}
+  rules: [{operations: [DELETE], apiGroups: [''], apiVersions: ['*'], resources: [configmaps]}]
+`)
+	results := map[bool]*Result{}
+	for _, everything := range []bool{false, true} {
+		r, err := Run(t.Context(), Options{Paths: []string{"-"}, Stdin: strings.NewReader(text.String()), everything: everything})
+		if err != nil {
+			t.Fatal(err)
+		}
+		results[everything] = r
+	}
+	if len(results[true].Findings) < 20 {
+		t.Errorf("%d findings: too few to mean anything", len(results[true].Findings))
+	}
+	if diff := cmp.Diff(results[true], results[false]); diff != "" {
+		t.Errorf("-everything, +packed:\n%s", diff)
 	}
 }

@@ -2,7 +2,9 @@ package lint
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"path"
 	"runtime/debug"
@@ -11,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/lint/source"
@@ -26,6 +29,13 @@ type set struct {
 	objects []*source.Object
 	made    map[*source.Object]*subject // of what was released again at once
 	loaded  int                         // bytes of text that are held
+	plain   map[plain]bool              // of which there is an object that is not packed
+}
+
+// plain is where an object stands of which the facts hold no more than a count.
+type plain struct {
+	kind      schema.GroupVersionKind
+	namespace string
 }
 
 // maxLoaded bounds the text that a set holds while it is linted, with some fifty
@@ -125,8 +135,10 @@ func quiet(o *source.Object) bool {
 // subject is an object that questions are asked about.
 type subject struct {
 	*source.Object
-	object   *unstructured.Unstructured // as it would be in the cluster
-	resource cluster.Resource
+	id       policies.Object
+	object   *unstructured.Unstructured // as it would be in the cluster; nil where packed, and where implied
+	packed   []byte                     // the metadata of object, in JSON
+	resource *cluster.Resource
 	implied  bool // the manifests name it, and do not hold it
 	whole    bool // more than its metadata is read
 	trimmed  bool // and is to be read again
@@ -144,23 +156,34 @@ func (s *set) ask(ctx context.Context) error {
 		if !made {
 			sub = s.subject(o, s.run.reads)
 		}
-		if sub != nil {
-			subjects, objects = append(subjects, sub), append(objects, sub.object)
+		if sub == nil {
+			continue
+		}
+		subjects = append(subjects, sub)
+		if sub.object != nil {
+			objects = append(objects, sub.object)
 		}
 	}
 	snapshot, err := s.run.snapshot()
 	if err != nil {
 		return err
 	}
-	world, err := cluster.FromManifests(cluster.Options{Owners: s.run.options.Owners, Catalog: s.run.options.Catalog}, s.run.options.KubernetesVersion, objects)
+	world, err := cluster.FromManifests(cluster.Options{Owners: s.run.options.Owners, Catalog: s.run.options.Catalog}, s.run.options.KubernetesVersion, objects, packed(subjects))
 	if err != nil {
 		return err
 	}
-	resources := cluster.Resources(objects)
+	resources := map[schema.GroupVersionKind]*cluster.Resource{}
+	for kind, resource := range cluster.Resources(objects) {
+		resources[kind] = &resource
+	}
 	a := &asker{set: s, engine: engine, facts: &facts{set: world, snapshot: snapshot}, index: map[policies.Object]*subject{}}
 	for _, sub := range subjects {
-		sub.resource = resources[sub.object.GroupVersionKind()]
-		a.index[sub.id()] = sub
+		sub.resource = resources[schema.FromAPIVersionAndKind(sub.APIVersion, sub.Kind)]
+		sub.id = policies.Object{Resource: sub.resource.String(), Namespace: sub.Namespace, Name: sub.Name}
+		if sub.object != nil {
+			sub.id.Namespace, sub.id.Name = sub.object.GetNamespace(), sub.object.GetName()
+		}
+		a.index[sub.id] = sub
 		if s.loaded > maxLoaded {
 			sub.trim()
 		}
@@ -168,9 +191,11 @@ func (s *set) ask(ctx context.Context) error {
 	subjects = append(subjects, a.implied(subjects)...)
 	if s.loaded <= maxLoaded { // else it is all the same
 		for _, sub := range subjects {
+			done := sub.unpack()
 			for _, q := range a.questions(sub) {
 				engine.Expect(q.trigger, q.input, q.facts)
 			}
+			done()
 		}
 	}
 	for _, sub := range subjects {
@@ -258,7 +283,66 @@ func (s *set) subject(o *source.Object, read func(*unstructured.Unstructured) bo
 	if incomplete(u) {
 		s.notes.incomplete = append(s.notes.incomplete, u.GetName())
 	}
-	return &subject{Object: o, object: u, whole: whole}
+	sub := &subject{Object: o, object: u, whole: whole}
+	if s.made != nil && !whole && cluster.Counts(u) && u.GetName() == o.Name && u.GetNamespace() == o.Namespace {
+		s.pack(sub)
+	}
+	return sub
+}
+
+// pack keeps an object of a large set in a tenth of the memory, unless it is the
+// first of its kind in its namespace: the facts need only count the others.
+func (s *set) pack(sub *subject) {
+	at := plain{sub.object.GroupVersionKind(), sub.Namespace}
+	if !s.plain[at] {
+		if s.plain == nil {
+			s.plain = map[plain]bool{}
+		}
+		s.plain[at] = true
+		return
+	}
+	if packed, err := json.Marshal(sub.object.Object["metadata"]); err == nil {
+		sub.packed, sub.object = packed, nil
+	}
+}
+
+// packed are the objects that are, one at a time.
+func packed(subjects []*subject) iter.Seq[*unstructured.Unstructured] {
+	return func(yield func(*unstructured.Unstructured) bool) {
+		for _, sub := range subjects {
+			if sub.packed == nil {
+				continue
+			}
+			sub.unpack()
+			object := sub.object
+			sub.object = nil
+			if !yield(object) {
+				return
+			}
+		}
+	}
+}
+
+// unpack makes the object of a subject that is kept without one; done forgets it.
+func (sub *subject) unpack() (done func()) {
+	if sub.object != nil {
+		return func() {}
+	}
+	object := map[string]any{"apiVersion": sub.APIVersion, "kind": sub.Kind}
+	if sub.implied {
+		name := sub.id.Name
+		object = map[string]any{
+			"apiVersion": "v1", "kind": "Namespace",
+			"metadata": map[string]any{"name": name, "labels": map[string]any{"kubernetes.io/metadata.name": name}},
+			"spec":     map[string]any{"finalizers": []any{"kubernetes"}}, "status": map[string]any{"phase": "Active"},
+		}
+	} else {
+		var metadata map[string]any
+		_ = kjson.UnmarshalCaseSensitivePreserveInts(sub.packed, &metadata) // it was written by pack
+		object["metadata"] = metadata
+	}
+	sub.object = &unstructured.Unstructured{Object: object}
+	return func() { sub.object = nil }
 }
 
 // trim forgets all of an object but its metadata; complete reads it again.
@@ -335,16 +419,11 @@ var undeletable = []string{"default", "kube-system", "kube-public"}
 func (a *asker) implied(subjects []*subject) []*subject {
 	var found []*subject
 	for _, sub := range subjects {
-		namespace := sub.object.GetNamespace()
-		id := policies.Object{Resource: "namespaces", Name: namespace}
-		if namespace == "" || a.index[id] != nil || slices.Contains(undeletable, namespace) {
+		id := policies.Object{Resource: "namespaces", Name: sub.id.Namespace}
+		if id.Name == "" || a.index[id] != nil || slices.Contains(undeletable, id.Name) {
 			continue
 		}
-		made := &subject{Object: sub.Object, resource: namespaces, implied: true, object: &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "v1", "kind": "Namespace",
-			"metadata": map[string]any{"name": namespace, "labels": map[string]any{"kubernetes.io/metadata.name": namespace}},
-			"spec":     map[string]any{"finalizers": []any{"kubernetes"}}, "status": map[string]any{"phase": "Active"},
-		}}}
+		made := &subject{Object: sub.Object, id: id, resource: &namespaces, implied: true}
 		a.index[id] = made
 		found = append(found, made)
 	}
@@ -380,10 +459,6 @@ func (s *set) problem(o *source.Object, message string) {
 	s.problems = append(s.problems, Problem{Place: placed(o.File, p, o.Source()), Message: message})
 }
 
-func (sub *subject) id() policies.Object {
-	return policies.Object{Resource: sub.resource.String(), Namespace: sub.object.GetNamespace(), Name: sub.object.GetName()}
-}
-
 // asker asks the policies about the objects of a set.
 type asker struct {
 	set    *set
@@ -404,6 +479,7 @@ func (a *asker) ask(ctx context.Context, sub *subject) error {
 		}
 		defer sub.trim()
 	}
+	defer sub.unpack()()
 	questions := a.questions(sub)
 	if a.set.asked(sub.File) {
 		a.note(sub, questions[0].input["ownership"].(map[string]any))
@@ -464,11 +540,10 @@ func (t together) View(f func(doc map[string]any)) {
 
 func (a *asker) together() map[string]any {
 	if a.all == nil {
-		objects := make([]*unstructured.Unstructured, 0, len(a.index))
-		for _, sub := range a.index {
-			objects = append(objects, sub.object)
+		a.all = map[string]any{}
+		for id := range a.index {
+			_ = unstructured.SetNestedField(a.all, true, id.Resource, id.Namespace, id.Name) // fails on values of other types only
 		}
-		a.all = cluster.Set(objects)
 	}
 	return a.all
 }
@@ -539,7 +614,7 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 		return // pods that a workload will have: their template is asked about by itself
 	}
 	at := sub
-	if len(f.Objects) > 0 && f.Objects[0] != sub.id() { // several files may hold one of that name
+	if len(f.Objects) > 0 && f.Objects[0] != sub.id { // several files may hold one of that name
 		if other := a.index[f.Objects[0]]; other != nil {
 			at = other
 		}
@@ -559,7 +634,7 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 		at.Release()
 	}
 	a.set.findings = append(a.set.findings, Finding{
-		Finding: f, Question: question, Target: sub.id(), Object: at.id(), Place: placed(at.File, p, at.Source()),
+		Finding: f, Question: question, Target: sub.id, Object: at.id, Place: placed(at.File, p, at.Source()),
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+	"unique"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -376,7 +377,7 @@ func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object
 		return nil, 1
 	}
 	o := &Object{Text: t, node: root}
-	o.APIVersion, o.Kind = text(root, "apiVersion"), text(root, "kind")
+	o.APIVersion, o.Kind = interned(text(root, "apiVersion")), interned(text(root, "kind"))
 	if o.APIVersion == "" || o.Kind == "" {
 		return nil, 1
 	}
@@ -393,13 +394,16 @@ func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object
 	if metadata == nil || metadata.Kind != yaml.MappingNode && metadata.Kind != yaml.AliasNode {
 		return nil, 1 // as a kustomization or a kubeconfig
 	}
-	o.Name, o.Namespace = text(metadata, "name"), text(metadata, "namespace")
+	o.Name, o.Namespace = text(metadata, "name"), interned(text(metadata, "namespace"))
 	if o.Name == "" {
 		o.Name = text(metadata, "generateName")
 	}
 	o.From, o.To = t.position(from, 1, 0).Line, t.position(last, 1, 0).Line
 	return []*Object{o}, 0
 }
+
+// interned is a text that many objects share.
+func interned(text string) string { return unique.Make(text).Value() }
 
 func eachItem(list *yaml.Node, last int, visit func(node *yaml.Node, from, to int)) {
 	for i, item := range list.Content {
