@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/termguard/termguard/policies"
@@ -50,5 +51,12 @@ func TestFingerprints(t *testing.T) {
 	}
 	if got := Fingerprints([]Finding{base}, func(string) string { return "elsewhere" })[0]; got == want {
 		t.Error("the name of the file is not taken from rel")
+	}
+	// A baseline goes from one machine to another: this is filepath.ToSlash where \ separates folders.
+	windows := base
+	windows.Place.File = `deploy\a.yaml`
+	slashed := func(file string) string { return strings.ReplaceAll(file, `\`, "/") }
+	if got := Fingerprints([]Finding{windows}, slashed)[0]; got != want {
+		t.Errorf("%s has fingerprint %s, with forward slashes %s", windows.Place.File, got, want)
 	}
 }

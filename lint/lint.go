@@ -211,6 +211,9 @@ func (r *run) inputs() error {
 				return fmt.Errorf("read standard input: %w", err)
 			}
 			r.done = append(r.done, done)
+			if file.Path == "" && len(bytes.TrimSpace(file.Content)) == 0 {
+				return errors.New("standard input is empty: see whether what should write to it has failed")
+			}
 			file.Whole = r.options.everything
 			given.files = append(given.files, file)
 			continue

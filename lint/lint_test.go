@@ -247,6 +247,9 @@ func TestNothing(t *testing.T) {
 			t.Errorf("%v: got %v, want %q", tc.paths, err, tc.want)
 		}
 	}
+	if _, err := lint.Run(t.Context(), lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(" \n")}); err == nil {
+		t.Errorf("nothing on standard input, as from a helm that failed: got %v", err)
+	}
 	if _, err := lint.Run(t.Context(), lint.Options{Dir: dir}); !errors.Is(err, lint.ErrNothing) {
 		t.Errorf("no paths: got %v", err)
 	}
