@@ -99,7 +99,7 @@ func (e Exclude) Matches(name string, folder bool) bool {
 // problem. Symbolic links are followed, each folder once.
 func Walk(name, dir, relative string, exclude Exclude, visit func(*Directory), problem func(file, message string)) {
 	w := walker{exclude: exclude, visit: visit, problem: problem, seen: map[string]bool{}}
-	w.walk(name, dir, relative)
+	w.walk(name, dir, relative, "")
 }
 
 type walker struct {
@@ -109,15 +109,16 @@ type walker struct {
 	seen    map[string]bool // by real path
 }
 
-func (w *walker) walk(name, dir, relative string) {
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		if real, err = filepath.Abs(real); err == nil {
-			if w.seen[real] {
-				return
-			}
-			w.seen[real] = true
-		}
+// walk visits a folder and those below it. real is its path without symbolic
+// links, "" where that is to be found out: it takes a call for each part of it.
+func (w *walker) walk(name, dir, relative, real string) {
+	if real == "" {
+		real = resolved(dir)
 	}
+	if real != "" && w.seen[real] {
+		return
+	}
+	w.seen[real] = true
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		w.problem(name, reason(err))
@@ -159,9 +160,28 @@ func (w *walker) walk(name, dir, relative string) {
 	if len(d.Files) > 0 || d.Chart || d.Kustomization != "" {
 		w.visit(d)
 	}
-	for _, base := range append(folders, linked...) { // under their own name first
-		w.walk(path.Join(name, base), filepath.Join(dir, base), path.Join(relative, base))
+	for _, base := range folders { // under their own name first
+		inside := ""
+		if real != "" {
+			inside = filepath.Join(real, base)
+		}
+		w.walk(path.Join(name, base), filepath.Join(dir, base), path.Join(relative, base), inside)
 	}
+	for _, base := range linked {
+		w.walk(path.Join(name, base), filepath.Join(dir, base), path.Join(relative, base), "")
+	}
+}
+
+// resolved is a path without symbolic links, "" where it cannot be told.
+func resolved(dir string) string {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return ""
+	}
+	if real, err = filepath.Abs(real); err != nil {
+		return ""
+	}
+	return real
 }
 
 func isManifest(name string) bool {
