@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -72,11 +73,21 @@ var ErrNothing = errors.New("nothing to lint")
 // busy machine is no reason to find nothing.
 const evaluation = 10 * time.Second
 
-// lintingGC is how far the heap may grow before it is collected, in percent of
-// what is in use. Most of what a long run allocates is a document that is done
-// with a moment later: collecting it sooner costs little, and keeps the process
-// small.
-const lintingGC = 80
+// Most of what a run allocates is a document that is done with a moment later. Of
+// sets of usual size little is in use at a time: the heap is collected when it
+// comes to heapLimit bytes, which with the pages of the binary are less than 100
+// MB. A large set, or a snapshot, may need more than that: then the heap may grow
+// by largeGC percent of what is in use.
+const (
+	heapLimit = 52 << 20
+	largeGC   = 80
+)
+
+// large lets the heap follow what is in use.
+func large() {
+	debug.SetMemoryLimit(math.MaxInt64)
+	debug.SetGCPercent(largeGC)
+}
 
 // Run reads manifests and asks the policies about them. What cannot be read is
 // a Problem of the result; the error is for what concerns the whole run, such
@@ -96,12 +107,12 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := r.inputs(); err != nil {
 		return nil, err
 	}
-	few := len(r.sets) == 1
-	if !few {
-		debug.SetGCPercent(lintingGC)
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(heapLimit))
+	if o.Snapshot != "" {
+		large()
 	}
 	// Of one set it is known what will be asked before the first question is.
-	r.engine = prepare(ctx, o, few)
+	r.engine = prepare(ctx, o, len(r.sets) == 1)
 	if err := r.each(ctx); err != nil {
 		return nil, err
 	}

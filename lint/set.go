@@ -7,7 +7,6 @@ import (
 	"iter"
 	"maps"
 	"path"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -101,7 +100,7 @@ func (s *set) read(file *source.File) {
 func (s *set) make(objects []*source.Object) {
 	_, err := s.run.engine()
 	if err == nil && s.made == nil {
-		debug.SetGCPercent(lintingGC)
+		large()
 		s.made = map[*source.Object]*subject{}
 	}
 	for _, o := range objects {

@@ -119,12 +119,12 @@ type plan struct {
 	baseline triage.Baseline
 }
 
-// startingGC is how far the heap may grow before it is collected, in percent of
-// what is in use: until there is much to lint (lint.Run), it is small.
-const startingGC = 400
+// heapGrowth is how far the heap may grow before it is collected, in percent of
+// what is in use: that is little. lint.Run bounds it.
+const heapGrowth = 400
 
 func (f *linting) run(ctx context.Context, paths []string) error {
-	defer debug.SetGCPercent(debug.SetGCPercent(startingGC))
+	defer debug.SetGCPercent(debug.SetGCPercent(heapGrowth))
 	p, err := f.plan(ctx, paths)
 	if err != nil {
 		return err
