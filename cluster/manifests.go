@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"encoding/base64"
 	"iter"
 	"maps"
 	"slices"
@@ -112,6 +113,7 @@ type manifests struct {
 func (m *manifests) place(obj *unstructured.Unstructured) {
 	// Of an object that was exported from a cluster: the API server ignores it.
 	unstructured.RemoveNestedField(obj.Object, "metadata", "deletionTimestamp")
+	unfilled(obj)
 	gvk := obj.GroupVersionKind()
 	if gvk.Kind == "Namespace" && gvk.Group == "" {
 		m.namespaces[obj.GetName()] = true
@@ -123,6 +125,34 @@ func (m *manifests) place(obj *unstructured.Unstructured) {
 	if ns := obj.GetNamespace(); ns != "" {
 		if _, known := m.namespaces[ns]; !known {
 			m.namespaces[ns] = false
+		}
+	}
+}
+
+// unfilled drops what stands where an installer writes the certificate of an
+// authority, as in caBundle: ${CA_BUNDLE}.
+func unfilled(obj *unstructured.Unstructured) {
+	drop := func(fields map[string]any) {
+		if bundle, ok := fields["caBundle"].(string); ok {
+			if _, err := base64.StdEncoding.DecodeString(bundle); err != nil {
+				delete(fields, "caBundle")
+			}
+		}
+	}
+	switch obj.GetKind() {
+	case "APIService":
+		spec, _ := obj.Object["spec"].(map[string]any)
+		drop(spec)
+	case "CustomResourceDefinition":
+		client, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "conversion", "webhook", "clientConfig")
+		fields, _ := client.(map[string]any)
+		drop(fields)
+	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
+		webhooks, _ := obj.Object["webhooks"].([]any)
+		for _, hook := range webhooks {
+			fields, _ := hook.(map[string]any)
+			client, _ := fields["clientConfig"].(map[string]any)
+			drop(client)
 		}
 	}
 }

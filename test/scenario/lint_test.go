@@ -26,6 +26,10 @@ type linted struct {
 	Finds string `json:"finds"`
 	// Delete tells that the set is applied, and kubectl delete -f runs on it.
 	Delete bool `json:"delete"`
+	// Do are kubectl commands that run instead.
+	Do []string `json:"do"`
+	// Alone is set where all of the cluster is at a loss meanwhile.
+	Alone bool `json:"alone"`
 	// Wait are arguments of kubectl wait: what comes, or does not, in reality.
 	Wait    string `json:"wait"`
 	Reality string `json:"reality"`
@@ -70,8 +74,11 @@ func TestLinted(t *testing.T) {
 	t.Cleanup(g.Stop)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-			t.Parallel()
-			g.playLinted(t, readLinted(t, file))
+			s := readLinted(t, file)
+			if !s.Alone { // what is alone goes first
+				t.Parallel()
+			}
+			g.playLinted(t, s)
 		})
 	}
 }
@@ -106,6 +113,11 @@ func (g *Guarded) playLinted(t *testing.T, s linted) {
 			t.Fatalf("kubectl delete -f: %v: %s", err, r.Stderr)
 		}
 	}
+	for _, command := range s.Do {
+		if r, err := g.Kubectl(ctx, Words(command)...); err != nil || r.Code != 0 {
+			t.Fatalf("kubectl %s: %v: %s", command, err, r.Stderr)
+		}
+	}
 	limit := time.Minute
 	if s.Reality == Hangs {
 		limit = hangsAfter
@@ -130,7 +142,7 @@ func (g *Guarded) waits(t *testing.T, args string, limit time.Duration) string {
 	switch {
 	case err != nil:
 		t.Fatal(err)
-	case r.Code == 0, strings.Contains(r.Stderr, "NotFound") && strings.Contains(args, "--for=delete"):
+	case r.Code == 0, strings.Contains(args, "--for=delete") && (strings.Contains(r.Stderr, "NotFound") || strings.Contains(r.Stderr, "doesn't have a resource type")):
 		return Completes
 	case !strings.Contains(r.Stderr, "timed out"):
 		t.Fatalf("kubectl wait %s: %s", args, r.Stderr)
