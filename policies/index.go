@@ -56,6 +56,7 @@ func embeddedFolders() []string {
 // compileEmbedded compiles some of the policies in the binary, without the others.
 func compileEmbedded(of []Policy) (*ast.Compiler, error) {
 	l := newLoader(false)
+	l.indexed = true
 	l.start(Embedded(), libFolder)
 	for _, p := range of {
 		l.start(Embedded(), p.Folder)

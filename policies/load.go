@@ -113,6 +113,7 @@ func (l *loader) compile(checks bool) (*ast.Compiler, error) {
 
 type loader struct {
 	everything bool
+	indexed    bool                                   // the METADATA is known, and not parsed again
 	parsed     map[string]func() (*ast.Module, error) // under way, by file name
 
 	set     *Set
@@ -146,7 +147,7 @@ func (l *loader) start(fsys fs.FS, folders string) {
 		if isTest(file) || l.parsed[known] != nil {
 			continue
 		}
-		parse := sync.OnceValues(func() (*ast.Module, error) { return parse(fsys, file) })
+		parse := sync.OnceValues(func() (*ast.Module, error) { return l.read(fsys, file) })
 		l.parsed[known] = parse
 		go func() { _, _ = parse() }()
 	}
@@ -154,12 +155,12 @@ func (l *loader) start(fsys fs.FS, folders string) {
 
 func isTest(file string) bool { return strings.HasSuffix(file, "_test.rego") }
 
-func parse(fsys fs.FS, file string) (*ast.Module, error) {
+func (l *loader) read(fsys fs.FS, file string) (*ast.Module, error) {
 	text, err := fs.ReadFile(fsys, file)
 	if err != nil {
 		return nil, fmt.Errorf("read policy: %w", err)
 	}
-	return ast.ParseModuleWithOpts(path.Join(nameOf(fsys), file), string(text), ast.ParserOptions{ProcessAnnotation: true, RegoVersion: ast.RegoV1})
+	return ast.ParseModuleWithOpts(path.Join(nameOf(fsys), file), string(text), ast.ParserOptions{ProcessAnnotation: !l.indexed, RegoVersion: ast.RegoV1})
 }
 
 // shared loads what the binary brings for every policy, whether or not its own
@@ -274,7 +275,7 @@ func (l *loader) parse(fsys fs.FS, file string) *ast.Module {
 	}
 	wait := l.parsed[known]
 	if wait == nil {
-		wait = func() (*ast.Module, error) { return parse(fsys, file) }
+		wait = func() (*ast.Module, error) { return l.read(fsys, file) }
 	}
 	module, err := wait()
 	if err != nil {
