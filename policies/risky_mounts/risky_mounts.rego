@@ -34,7 +34,7 @@ import data.termguard.lib
 
 warn contains {
 	"msg": sprintf(
-		"what container %s mounts in volume %s is left on the node when it is killed, and keeps a pod Terminating",
+		"what container %s mounts in volume %s stays on the node if it is killed, and keeps a pod Terminating",
 		[container.name, mount.name],
 	),
 	"objects": [lib.target],

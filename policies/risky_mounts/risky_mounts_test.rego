@@ -23,7 +23,7 @@ finding(msg, evidence, field) := {
 }
 
 bidirectional := finding(
-	"what container c mounts in volume v is left on the node when it is killed, and keeps a pod Terminating",
+	"what container c mounts in volume v stays on the node if it is killed, and keeps a pod Terminating",
 	"mounted at /v, with propagation Bidirectional",
 	"spec.containers[0].volumeMounts[0].mountPropagation",
 )
