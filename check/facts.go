@@ -131,7 +131,8 @@ func (s *Subject) finalize(doc map[string]any) error {
 					named[name] = true
 				}
 			}
-			if slices.Contains(names, any(s.Name)) && !slices.Contains(finalizers, any(finalizer)) {
+			// Those of a namespace are on record, apart from those in its spec.
+			if s.Type.GroupResource() != namespaces && slices.Contains(names, any(s.Name)) && !slices.Contains(finalizers, any(finalizer)) {
 				finalizers = append(finalizers, finalizer)
 			}
 		}

@@ -1,0 +1,129 @@
+package check
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/termguard/termguard/cluster"
+)
+
+// partial are fixtures whose finding is in what the facts do not hold of an object
+// itself: check over a snapshot cannot see it, and the handler can.
+var partial = map[string]string{
+	"daemonset_node_affinity/testdata/hang_delete.yaml": "the affinity of a DaemonSet",
+	"slow_termination/testdata/hang_pod.yaml":           "the preStop hook of a pod",
+	"slow_termination/testdata/ok_crash_loop.yaml":      "the states of its containers",
+	"slow_termination/testdata/ok_unscheduled.yaml":     "that no node runs it",
+	"storage_in_use/testdata/hang_bound.yaml":           "the phase of a volume",
+	"volume_driver_missing/testdata/hang_ended.yaml":    "the states of the containers of a pod",
+}
+
+// TestParity asks about what the fixtures of the policies delete: check tells over a
+// snapshot what the handler does, but for partial.
+func TestParity(t *testing.T) {
+	engine := newEngine(t)
+	files, err := filepath.Glob("../policies/*/testdata/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, file := range files {
+		world, name, whole, asked := fixture(t, file)
+		if !asked {
+			continue
+		}
+		live, err := FromFacts(world, name)
+		if err != nil {
+			continue // the facts do not hold it: check needs the cluster
+		}
+		// The handler has the whole object.
+		if object := whole[name]; object != nil {
+			live.Object = object.Object
+		}
+		var snapshot bytes.Buffer
+		if err := world.WriteSnapshot(&snapshot); err != nil {
+			t.Fatal(err)
+		}
+		read, err := cluster.ReadSnapshot(&snapshot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := FromFacts(read, name)
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		want, err := Ask(t.Context(), engine, world, live, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Ask(t.Context(), engine, read, s, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		short, _ := filepath.Rel("../policies", file)
+		diff := cmp.Diff(want, got)
+		if why := partial[filepath.ToSlash(short)]; why != "" {
+			if diff == "" {
+				t.Errorf("%s: a snapshot tells %s now: take it out of partial", file, why)
+			}
+			continue
+		}
+		if diff != "" {
+			t.Errorf("%s: -handler, +check --snapshot:\n%s", file, diff)
+		}
+		compared++
+	}
+	if compared < 50 {
+		t.Errorf("%d fixtures were compared: that is too few to mean anything", compared)
+	}
+}
+
+// fixture are the facts of a fixture and what it deletes; asked is false where
+// it asks something else, or with options.
+func fixture(t *testing.T, file string) (world *cluster.World, name Name, whole map[Name]*unstructured.Unstructured, asked bool) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []*unstructured.Unstructured
+	var request struct {
+		Operation, Resource, Namespace, Name, Subresource string
+		Options                                           map[string]any
+	}
+	for _, document := range bytes.Split(text, []byte("\n---\n")) {
+		object := &unstructured.Unstructured{}
+		asJSON, err := yaml.YAMLToJSON(document)
+		if err == nil {
+			err = object.UnmarshalJSON(asJSON)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if object.GetKind() != "Request" {
+			objects = append(objects, object)
+		} else if err := yaml.Unmarshal(document, &request); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+	if request.Operation != "DELETE" || request.Subresource != "" || len(request.Options) > 0 {
+		return nil, Name{}, nil, false
+	}
+	whole = map[Name]*unstructured.Unstructured{}
+	for _, object := range objects {
+		resource := cluster.Resources(objects)[object.GroupVersionKind()]
+		whole[Name{Type: resource.String(), Namespace: object.GetNamespace(), Name: object.GetName()}] = object
+	}
+	world, err = cluster.FromObjects(cluster.Options{}, objects)
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return world, Name{Type: request.Resource, Namespace: request.Namespace, Name: request.Name}, whole, true
+}
