@@ -308,11 +308,11 @@ func (w *rendered) converted(ns, id string, v []int) {
 	w.later = append(w.later, fmt.Sprintf(`{apiVersion: %s/%s, kind: Thing, metadata: {name: it, namespace: %s}}`, group, stored, home))
 	w.do = append(w.do, fmt.Sprintf("get things.v2.%s -A -o name => thing", group))
 	w.targets = append(w.targets, object)
-	switch {
-	case state == died:
-		w.do = append(w.do, fmt.Sprintf(`patch endpointslice %s -n default --type=json -p '[{"op":"replace","path":"/endpoints/0/conditions/ready","value":false}]'`, name))
-	default:
+	switch state {
+	case converts:
 		w.targets = append(w.targets, "crd things."+group)
+	case died:
+		w.do = append(w.do, fmt.Sprintf(`patch endpointslice %s -n default --type=json -p '[{"op":"replace","path":"/endpoints/0/conditions/ready","value":false}]'`, name))
 	}
 }
 
