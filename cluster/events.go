@@ -25,8 +25,9 @@ const (
 	// 1024 (pkg/apis/core/validation/events.go, NoteLengthLimit).
 	maxSymptomText = 512
 	// oftenKilled is how often a kubelet must have told that it kills the same
-	// container before that counts as trouble: it tells once for each attempt.
-	oftenKilled = 3
+	// container before that counts as trouble: it tells once for each attempt, and
+	// needs three where a shim was killed, after which the container does go.
+	oftenKilled = 5
 )
 
 // eventSelector leaves out, at the API server, what every pod that comes up

@@ -26,6 +26,10 @@ func TestTellsOfTrouble(t *testing.T) {
 			reason: "every deletion tells this once",
 			event:  corev1.Event{Reason: "Killing", Count: 1},
 		},
+		"killed three times": {
+			reason: "so it is where a shim was killed, and then the container goes",
+			event:  corev1.Event{Reason: "Killing", Count: 3},
+		},
 		"killed again and again": {
 			reason: "Killing x735 over 15h: the kubelet tells once for each attempt",
 			event:  corev1.Event{Reason: "Killing", Count: 735},
