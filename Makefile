@@ -46,7 +46,7 @@ e2e: build components software ## Scenarios on a real control plane
 test-node: build components ## Scenarios on a real node: kubelet, containerd, runc (as root; TABLES=FILE writes what was found)
 	cd test/node && go test -v -count=1 -parallel 64 -timeout 15m
 
-check: quick generated test fuzz ## Everything that CI runs
+check: quick generated test fuzz demo ## Everything that CI runs
 
 quick: fmt vet staticcheck regal dockerfile ## The part of check that takes seconds
 
