@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,7 +35,7 @@ func FromManifests(options Options, version string, objects []*unstructured.Unst
 	for _, obj := range objects {
 		// The API server drops it (k8s.io/apiserver, pkg/registry/rest/meta.go,
 		// EnsureObjectNamespaceMatchesRequestNamespace).
-		if obj.GetNamespace() != "" && inNone(obj.GroupVersionKind(), scopes) {
+		if obj.GetNamespace() != "" && scopeOf(obj.GroupVersionKind(), scopes) == apiextensionsv1.ClusterScoped {
 			unstructured.RemoveNestedField(obj.Object, "metadata", "namespace")
 		}
 	}
@@ -90,7 +91,7 @@ func FromManifests(options Options, version string, objects []*unstructured.Unst
 // there is one more of its kind in its namespace.
 func Counts(obj *unstructured.Unstructured) bool {
 	gvk := obj.GroupVersionKind()
-	if obj.GetNamespace() == "" || !slices.Contains(builtinGroups(), gvk.Group) || clusterScoped[gvk.Kind] || Reduces(resourcesOf([]*unstructured.Unstructured{obj})[gvk]) ||
+	if obj.GetNamespace() == "" || scopeOf(gvk, nil) != apiextensionsv1.NamespaceScoped || Reduces(resourcesOf([]*unstructured.Unstructured{obj})[gvk]) ||
 		gvk.Kind == "ConfigMap" && obj.GetName() == LearnedConfigMap ||
 		len(obj.GetFinalizers()) > 0 || len(obj.GetOwnerReferences()) > 0 || obj.GetDeletionTimestamp() != nil {
 		return false
@@ -119,7 +120,7 @@ func (m *manifests) place(obj *unstructured.Unstructured) {
 		m.namespaces[obj.GetName()] = true
 		return
 	}
-	if obj.GetNamespace() == "" && (m.resources[gvk].Namespaced || namespaced(gvk, m.scopes)) {
+	if obj.GetNamespace() == "" && (m.resources[gvk].Namespaced || scopeOf(gvk, m.scopes) == apiextensionsv1.NamespaceScoped) {
 		obj.SetNamespace(DefaultNamespace)
 	}
 	if ns := obj.GetNamespace(); ns != "" {
@@ -289,21 +290,18 @@ var clusterScoped = map[string]bool{
 	"ValidatingWebhookConfiguration": true, "VolumeAttachment": true, "VolumeAttributesClass": true,
 }
 
-// namespaced tells whether the objects of a kind are in namespaces, as far as
-// the manifests show it.
-func namespaced(gvk schema.GroupVersionKind, scopes map[schema.GroupKind]string) bool {
-	if scope, defined := scopes[gvk.GroupKind()]; defined {
-		return scope == "Namespaced"
+// scopeOf is the scope of a kind, as far as the manifests show it: "" where they
+// do not.
+func scopeOf(gvk schema.GroupVersionKind, scopes map[schema.GroupKind]string) apiextensionsv1.ResourceScope {
+	switch scope, defined := scopes[gvk.GroupKind()]; {
+	case defined:
+		return apiextensionsv1.ResourceScope(scope)
+	case !slices.Contains(builtinGroups(), gvk.Group):
+		return ""
+	case clusterScoped[gvk.Kind]:
+		return apiextensionsv1.ClusterScoped
 	}
-	return slices.Contains(builtinGroups(), gvk.Group) && !clusterScoped[gvk.Kind]
-}
-
-// inNone tells whether the objects of a kind are known to be in no namespace.
-func inNone(gvk schema.GroupVersionKind, scopes map[schema.GroupKind]string) bool {
-	if scope, defined := scopes[gvk.GroupKind()]; defined {
-		return scope == "Cluster"
-	}
-	return slices.Contains(builtinGroups(), gvk.Group) && clusterScoped[gvk.Kind]
+	return apiextensionsv1.NamespaceScoped
 }
 
 // Resources maps the kinds of objects to resources, as FromManifests does.

@@ -188,7 +188,7 @@ func (s *set) ask(ctx context.Context) error {
 		}
 	}
 	subjects = append(subjects, a.implied(subjects)...)
-	if s.loaded <= maxLoaded { // else it is all the same
+	if len(s.run.sets) == 1 && s.loaded <= maxLoaded { // else all policies compile
 		for _, sub := range subjects {
 			done := sub.unpack()
 			for _, q := range a.questions(sub) {
