@@ -21,6 +21,8 @@ type Report struct {
 	// can tell and it does not hang.
 	EstimateSeconds *int               `json:"estimateSeconds,omitempty"`
 	Findings        []policies.Finding `json:"findings"`
+	// WaitsFor are the finalizers that a live owner has to remove first.
+	WaitsFor []Wait `json:"waitsFor"`
 	// Omitted counts findings beyond what one policy may say.
 	Omitted int    `json:"omitted,omitempty"`
 	Plan    []Step `json:"plan"`
@@ -52,10 +54,8 @@ func ask(ctx context.Context, engine Evaluator, world *cluster.World, facts poli
 	if resource == namespaces {
 		spec, _, _ = unstructured.NestedStringSlice(s.Object, "spec", "finalizers")
 	}
-	result, err := engine.Evaluate(ctx, policies.Delete, map[string]any{
-		"request":   s.request(options),
-		"ownership": world.Ownership(&unstructured.Unstructured{Object: s.Object}, resource, spec),
-	}, facts)
+	ownership := world.Ownership(&unstructured.Unstructured{Object: s.Object}, resource, spec)
+	result, err := engine.Evaluate(ctx, policies.Delete, map[string]any{"request": s.request(options), "ownership": ownership}, facts)
 	if err != nil {
 		return Report{}, fmt.Errorf("ask the policies about %s: %w", s, err)
 	}
@@ -68,6 +68,7 @@ func ask(ctx context.Context, engine Evaluator, world *cluster.World, facts poli
 		Target:   policies.Object{Resource: resource.String(), Namespace: s.Namespace, Name: s.Name},
 		Verdict:  result.Verdict(),
 		Findings: append([]policies.Finding{}, result.Findings...),
+		WaitsFor: waitsFor(facts, s, ownership, options),
 		Omitted:  result.Omitted,
 		Plan:     plan(result.Findings),
 		Unseen:   append([]string{}, result.Unseen...),

@@ -71,6 +71,9 @@ func TestReport(t *testing.T) {
 		{"terminating", "a namespace that is already being deleted", Name{"ns", "stuck", ""}, policies.Hangs},
 		{"plain", "nothing in the way", Name{"ns", "plain", ""}, policies.Completes},
 		{"configmap", "an object that the facts only count", Name{"cm", "settings", "plain"}, policies.Completes},
+		{"served", "what is in a namespace rests on owners that are alive", Name{"ns", "served", ""}, policies.Completes},
+		{"widget", "so does an object with finalizers of its own", Name{"widgets", "a", "served"}, policies.Completes},
+		{"definition", "and a definition whose instances have some", Name{"crd", "widgets.acme.example.com", ""}, policies.Completes},
 		{"unseen", "what may be there is not seen", Name{"secret", "token", "plain"}, policies.Unknown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -287,4 +290,28 @@ func FuzzFromFacts(f *testing.F) {
 			t.Skip()
 		}
 	})
+}
+
+// TestWaitsForeground: an object that goes in the foreground waits for the
+// finalizers of what it owns, too.
+func TestWaitsForeground(t *testing.T) {
+	world := worldOf(t, "cluster.yaml")
+	subject, err := FromFacts(world, Name{"widgets", "a", "served"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject.Object["metadata"].(map[string]any)["uid"] = "widget-a"
+	for cascade, want := range map[string][]string{"background": nil, "foreground": {"b"}} {
+		options, err := DeleteOptions(cascade, -1, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, wait := range waitsFor(world, subject, nil, options) {
+			names = append(names, wait.Names...)
+		}
+		if diff := cmp.Diff(want, names); diff != "" {
+			t.Errorf("%s: -want, +got:\n%s", cascade, diff)
+		}
+	}
 }

@@ -7,7 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-var namespaces, pods = schema.GroupResource{Resource: "namespaces"}, schema.GroupResource{Resource: "pods"}
+var (
+	namespaces  = schema.GroupResource{Resource: "namespaces"}
+	pods        = schema.GroupResource{Resource: "pods"}
+	definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
+)
 
 // Name is an object as it is named on the command line.
 type Name struct {

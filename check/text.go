@@ -56,7 +56,7 @@ func (r Report) Text(w io.Writer) error {
 func (r Report) text(out *strings.Builder) {
 	target := shown(r.Target, "")
 	fmt.Fprintf(out, "%s: %s\n", target, r.meaning())
-	if len(r.Findings) > 0 {
+	if len(r.Findings)+len(r.WaitsFor) > 0 {
 		fmt.Fprintf(out, "\n%s\n", target)
 		r.tree().write(out, "")
 	}
@@ -130,6 +130,9 @@ func (r Report) meaning() string {
 	case policies.AtRisk:
 		return "at-risk: its deletion may not finish, or takes long" + within
 	case policies.Completes:
+		if len(r.WaitsFor) > 0 {
+			return "completes if " + condition(r.WaitsFor) + within
+		}
 		return "completes: nothing stands in the way of its deletion" + within
 	default:
 		return "unknown: nothing was found, but not all that matters could be seen"
@@ -137,7 +140,8 @@ func (r Report) meaning() string {
 }
 
 // tree has objects below the target, findings below objects, and evidence below
-// findings.
+// findings; then the finalizers that the deletion waits for, below who removes
+// them.
 func (r Report) tree() *node {
 	root := &node{}
 	for _, f := range r.Findings {
@@ -150,6 +154,17 @@ func (r Report) tree() *node {
 			at.line = fmt.Sprintf("%s [%s]", f.Message, f.Policy)
 		}
 		for _, evidence := range f.Evidence {
+			at.child(evidence)
+		}
+	}
+	for _, wait := range r.WaitsFor {
+		at := root.child("waits for " + wait.owner())
+		line := wait.String()
+		if wait.Namespace != "" && wait.Namespace != r.home() {
+			line += " -n " + wait.Namespace
+		}
+		at = at.child(line)
+		for _, evidence := range wait.Evidence {
 			at.child(evidence)
 		}
 	}
