@@ -44,6 +44,15 @@ type Set struct {
 // Policies are the policies of the set, sorted by ID.
 func (s *Set) Policies() []Policy { return slices.Clone(s.policies) }
 
+// IDs are those of the policies, sorted.
+func (s *Set) IDs() []string {
+	ids := make([]string, len(s.policies))
+	for i, p := range s.policies {
+		ids[i] = p.ID
+	}
+	return ids
+}
+
 // Load finds and compiles the policies in the folders of each file system.
 // Policies may use the rules of the embedded library, data.termguard.lib.
 // Errors name file and line, and are joined where there are several.

@@ -28,10 +28,8 @@ type Check struct {
 
 // Server serves a Handler to the API server, and health and metrics to others.
 //
-// It is net/http alone: controller-runtime's server derives the context of
-// requests from the one whose end starts the shutdown, closes its listener at
-// that very moment, and brings HTTP/2, which the API server does not speak to
-// Services.
+// It is net/http alone. What controller-runtime's server does not hold, and
+// leaves no way to set, is in test/serving.
 type Server struct {
 	// Handler answers reviews at Path.
 	Handler http.Handler
@@ -52,6 +50,12 @@ type Server struct {
 	// Grace is how long reviews that are under way then may take. Defaults to
 	// 10 s; with Drain it must stay below the pod's grace period.
 	Grace time.Duration
+	// MaxConnections bounds the open connections for reviews, half of which may
+	// be such on which nothing was asked yet. Beyond it, those are closed that
+	// were silent for longest. Defaults to 1000: an API server keeps 25 idle
+	// ones (k8s.io/client-go/transport, idleConnsPerHost), and asks no more at
+	// a time than it answers requests that change something, 200 by default.
+	MaxConnections int
 	// Log defaults to slog.Default().
 	Log *slog.Logger
 
@@ -70,6 +74,9 @@ func (s *Server) setDefaults() {
 	}
 	if s.Grace <= 0 {
 		s.Grace = 10 * time.Second
+	}
+	if s.MaxConnections <= 0 {
+		s.MaxConnections = 1000
 	}
 	if s.Log == nil {
 		s.Log = slog.Default()
@@ -101,13 +108,17 @@ func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error 
 		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.GetCertificate},
 		Protocols:         protocols,
 		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      20 * time.Second,
+		// Of the whole request: the API server waits for one second.
+		ReadTimeout:  5 * time.Second,
+		WriteTimeout: 20 * time.Second,
 		// Longer than the 90 s for which a client keeps an idle connection
 		// (k8s.io/apimachinery/pkg/util/net, SetTransportDefaults): the side
 		// that sends must be the one that hangs up, or a review is lost.
-		IdleTimeout:    3 * time.Minute,
-		MaxHeaderBytes: 64 << 10,
+		IdleTimeout: 3 * time.Minute,
+		// The API server sends about 500 bytes. Each connection may hold this
+		// much before anybody has looked at it.
+		MaxHeaderBytes: 8 << 10,
+		ConnState:      newConnections(s.MaxConnections).changed,
 		ErrorLog:       errorLog,
 	}
 	checking := &http.Server{

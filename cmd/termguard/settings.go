@@ -68,10 +68,4 @@ func (f *settingsFlags) facts() (cluster.Options, error) {
 	return config.FactsOptions()
 }
 
-func idsOf(set *policies.Set) []string {
-	var ids []string
-	for _, p := range set.Policies() {
-		ids = append(ids, p.ID)
-	}
-	return ids
-}
+func idsOf(set *policies.Set) []string { return set.IDs() }

@@ -1,0 +1,181 @@
+// Package serve puts together what the webhook command runs: the policies, the
+// facts, the certificate, and the server that answers reviews with them.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/termguard/termguard/certs"
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/webhook"
+)
+
+// Options are what an operator chooses.
+type Options struct {
+	// Policies are asked, as Config says.
+	Policies *policies.Set
+	Config   webhook.Config
+	// Cluster is connected to, and Facts says how it is looked at.
+	Cluster *rest.Config
+	Facts   cluster.Options
+	// CertificateFile and KeyFile are the serving certificate, which others
+	// renew. Without them there is an authority of our own, as Certs says,
+	// whose Namespace is also where termguard keeps what it learns.
+	CertificateFile, KeyFile string
+	Certs                    certs.Options
+	// Deadline bounds one review.
+	Deadline time.Duration
+	// ShowObjectNames is as in webhook.Options.
+	ShowObjectNames bool
+	// Listen, HealthListen, Drain and Profile are as in webhook.Server.
+	Listen, HealthListen string
+	Drain                time.Duration
+	Profile              bool
+	// Log must not be nil.
+	Log *slog.Logger
+}
+
+// Run serves until ctx ends, and then drains. An error is for what cannot be
+// mended by waiting.
+func Run(ctx context.Context, options Options) error {
+	s, err := prepare(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer s.broadcaster.Shutdown()
+	// What reviews need outlives ctx: the server drains after its end.
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	defer func() {
+		stop()
+		running.Wait()
+	}()
+	for _, run := range []func(context.Context){s.live.Run, s.source.Run, s.awaitFacts, s.learner.Run, s.grader.Run} {
+		running.Go(func() { run(background) })
+	}
+	server := webhook.Server{
+		Handler:        s.handler,
+		GetCertificate: s.source.GetCertificate,
+		Listen:         options.Listen,
+		HealthListen:   options.HealthListen,
+		Metrics:        s.registry,
+		Profile:        options.Profile,
+		Drain:          options.Drain,
+		Log:            options.Log,
+		Ready: []webhook.Check{
+			{Name: "policies", Check: func() error { return nil }}, // or it would not have started
+			{Name: "facts", Check: s.factsReady},
+			{Name: "certificate", Check: s.source.Ready},
+		},
+	}
+	return server.Run(ctx)
+}
+
+// parts are what runs.
+type parts struct {
+	registry    *prometheus.Registry
+	live        *cluster.Live
+	synced      atomic.Bool
+	source      *certs.Source
+	broadcaster record.EventBroadcaster
+	learner     *cluster.Learner
+	grader      *webhook.Grader
+	handler     *webhook.Handler
+	log         *slog.Logger
+}
+
+// prepare does what can fail for good.
+func prepare(ctx context.Context, options Options) (*parts, error) {
+	s := &parts{registry: prometheus.NewRegistry(), log: options.Log}
+	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	engine, err := policies.NewEngine(ctx, options.Policies, policies.EngineOptions{
+		Params:   options.Config.Params,
+		Off:      options.Config.Enforcement.Off(options.Policies.IDs()),
+		Deadline: options.Deadline * 2 / 3,
+	})
+	if err != nil {
+		return nil, err
+	}
+	world := cluster.NewWorld(options.Facts)
+	if s.live, err = cluster.NewLive(options.Cluster, world, s.log); err != nil {
+		return nil, err
+	}
+	if s.source, err = certificate(options); err != nil {
+		return nil, err
+	}
+	core, err := kubernetes.NewForConfig(options.Cluster)
+	if err != nil {
+		return nil, fmt.Errorf("connect for events and what is learned: %w", err)
+	}
+	objects, err := metadata.NewForConfig(options.Cluster)
+	if err != nil {
+		return nil, fmt.Errorf("connect for what becomes of deletions: %w", err)
+	}
+	s.broadcaster = record.NewBroadcaster()
+	s.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: core.CoreV1().Events("")})
+	events := webhook.Events{Recorder: s.broadcaster.NewRecorder(clientscheme.Scheme, corev1.EventSource{Component: "termguard"})}
+	namespace := options.Certs.Namespace
+	s.learner = cluster.NewLearner(world, core.CoreV1(), namespace, s.log)
+	s.grader = webhook.NewGrader(objects, s.registry, func(policy string) {
+		s.learner.Alarm(policy)
+		events.PolicyWrong(namespace, policy)
+	}, s.log)
+	s.handler = webhook.NewHandler(webhook.Options{
+		Evaluator:       engine,
+		Facts:           world,
+		Synced:          s.synced.Load,
+		Enforcement:     options.Config.Enforcement,
+		Deadline:        options.Deadline,
+		ShowObjectNames: options.ShowObjectNames,
+		Recorder:        events,
+		Learner:         s.learner,
+		Grader:          s.grader,
+		Wrong:           s.learner.Wrong,
+		Registry:        s.registry,
+		Log:             s.log,
+	})
+	return s, nil
+}
+
+func certificate(options Options) (*certs.Source, error) {
+	if options.CertificateFile != "" {
+		return certs.Files(options.CertificateFile, options.KeyFile, options.Log), nil
+	}
+	own := options.Certs
+	own.Log = options.Log
+	return certs.Embedded(options.Cluster, own)
+}
+
+// awaitFacts waits for the facts to be complete for the first time. Whatever is
+// lost later is unseen, which the facts say themselves.
+func (s *parts) awaitFacts(ctx context.Context) {
+	if err := s.live.WaitForSync(ctx); err != nil {
+		return // ctx has ended
+	}
+	s.synced.Store(true)
+	s.log.Info("the facts are complete")
+}
+
+func (s *parts) factsReady() error {
+	if !s.synced.Load() {
+		return errors.New("still reading the cluster")
+	}
+	return nil
+}
