@@ -22,7 +22,7 @@ func realEngine(t testing.TB) *policies.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{Deadline: 5 * time.Second})
+	engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{Deadline: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

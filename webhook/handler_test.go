@@ -751,7 +751,7 @@ func TestRealPolicies(t *testing.T) {
 	engine := realEngine(t)
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			client, url := serve(t, Options{Evaluator: engine, Facts: tc.facts, Deadline: 10 * time.Second})
+			client, url := serve(t, Options{Evaluator: engine, Facts: tc.facts, Deadline: time.Minute})
 			_, got := post(t, client, url, body(t, v1, tc.request))
 			warnings := got.Response.Warnings
 			if !got.Response.Allowed || got.Response.AuditAnnotations["error"] != "" {
