@@ -20,6 +20,7 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/lint/source"
+	"github.com/termguard/termguard/lint/tree"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -234,12 +235,16 @@ func (r *run) inputs() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, errors.Unwrap(err))
 		}
+		root, err := r.tree(full)
+		if err != nil {
+			return fmt.Errorf("%s: %w; name what it leads to", path, err)
+		}
 		if !info.IsDir() {
 			given.files = append(given.files, &source.File{Name: name, Path: full, Whole: r.options.everything})
 			continue
 		}
 		directory := func(d *source.Directory) { r.directory(d, d.Path == full) }
-		source.Walk(cleaned(name), full, relative(r.options.Dir, full), exclude, directory, func(file, message string) {
+		source.Walk(cleaned(name), full, relative(r.options.Dir, full), root, exclude, directory, func(file, message string) {
 			r.problems = append(r.problems, Problem{Place: Place{File: file, Line: 1, Column: 1}, Message: message})
 		})
 	}
@@ -247,6 +252,24 @@ func (r *run) inputs() error {
 		r.sets = append(r.sets, given)
 	}
 	return nil
+}
+
+// tree is what links below a path may not leave: the repository that it is in, or
+// else the working directory, or else the folder itself. A path that is in a
+// repository and leads out of it is an error: whoever wrote the repository made
+// it a link.
+func (r *run) tree(full string) (string, error) {
+	full, err := filepath.Abs(full)
+	if err != nil {
+		return "", err
+	}
+	if root := tree.Root(filepath.Dir(full)); root != "" {
+		return root, tree.Inside(root, full)
+	}
+	if dir, err := filepath.Abs(r.options.Dir); err == nil && tree.Inside(dir, full) == nil {
+		return dir, nil
+	}
+	return full, nil
 }
 
 // directory takes in what Walk found; asked tells that it was given itself.

@@ -23,24 +23,26 @@ import (
 	"github.com/termguard/termguard/lint"
 	"github.com/termguard/termguard/lint/report"
 	"github.com/termguard/termguard/lint/settings"
+	"github.com/termguard/termguard/lint/tree"
 	"github.com/termguard/termguard/lint/triage"
 	"github.com/termguard/termguard/policies"
 )
 
 // linting are the flags of the lint command.
 type linting struct {
-	policies      settingsFlags
-	config        string
-	outputs       []string
-	exclude       []string
-	failOn        string
-	snapshot      string
-	version       string
-	baseline      string
-	writeBaseline bool
-	render        bool
-	changedSince  string
-	explain       string
+	policies       settingsFlags
+	config         string
+	outputs        []string
+	exclude        []string
+	failOn         string
+	snapshot       string
+	version        string
+	baseline       string
+	writeBaseline  bool
+	render         bool
+	noRepoPolicies bool
+	changedSince   string
+	explain        string
 
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -88,6 +90,7 @@ that could not be read, wrong usage, or an internal error.`,
 	flags.BoolVar(&f.writeBaseline, "write-baseline", false, "write the findings of this run to the --baseline file")
 	flags.StringVar(&f.changedSince, "changed-since", "", "ask only about files that changed since the branch, tag or commit `REF`, by git")
 	flags.BoolVar(&f.render, "render", false, "let helm, kustomize or kubectl, where they are in PATH, render charts and the kustomization of a folder that is named")
+	flags.BoolVar(&f.noRepoPolicies, "no-repo-policies", false, "do not load the policies that the configuration in the repository names: who writes a pull request writes them, too")
 	flags.StringVar(&f.explain, "explain", "", "explain the policy with this `ID`, and do nothing else")
 	c.MarkFlagsMutuallyExclusive("write-baseline", "changed-since")
 	return c
@@ -117,7 +120,13 @@ type plan struct {
 	cwd      string
 	changed  map[string]bool // by absolute path; nil where all files are meant
 	baseline triage.Baseline
+	undo     func() // takes back what was set for the whole process
 }
+
+// policyMemory bounds the process, in bytes, where whoever wrote the repository
+// wrote policies, too: a few lines of Rego can ask for any amount. It is more than
+// ten times what large repositories take.
+const policyMemory = 2 << 30
 
 // heapGrowth is how far the heap may grow before it is collected, in percent of
 // what is in use: that is little. lint.Run bounds it.
@@ -125,8 +134,9 @@ const heapGrowth = 400
 
 func (f *linting) run(ctx context.Context, paths []string) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(heapGrowth))
-	p, err := f.plan(ctx, paths)
-	if err != nil {
+	p := &plan{undo: func() {}}
+	defer func() { p.undo() }()
+	if err := f.plan(ctx, p, paths); err != nil {
 		return err
 	}
 	done := f.progress()
@@ -147,7 +157,7 @@ func (f *linting) run(ctx context.Context, paths []string) error {
 	p.onlyChanged(result, f.changedSince)
 	kept, suppressed := triage.Suppress(result, triage.Options{
 		Known: idsOf(set), Off: p.off, Ignore: p.settings.Ignore, File: p.shown(p.settings.File), Partial: p.changed != nil, Asked: p.asked,
-		Rel: func(file string) string { return p.relative(filepath.Dir(p.settings.File), file) },
+		Rel: func(file string) string { return p.relative(p.patterns(), file) },
 	})
 	fromRoot := func(file string) string { return p.relative(p.root(), file) }
 	prints := lint.Fingerprints(kept, fromRoot)
@@ -192,34 +202,43 @@ func counted(n int, noun string) string {
 
 // plan reads what the run goes by. Everything that can be wrong about it is
 // found here, before the work.
-func (f *linting) plan(ctx context.Context, paths []string) (*plan, error) {
+func (f *linting) plan(ctx context.Context, p *plan, paths []string) error {
 	if len(paths) == 0 {
-		return nil, errors.New("say what to lint: PATH..., where - is standard input; see termguard lint --help")
+		return errors.New("say what to lint: PATH..., where - is standard input; see termguard lint --help")
 	}
-	p := &plan{}
 	var err error
 	if p.cwd, err = os.Getwd(); err != nil {
-		return nil, fmt.Errorf("find the working directory: %w", err)
+		return fmt.Errorf("find the working directory: %w", err)
 	}
 	if p.outputs, err = outputs(f.outputs); err != nil {
-		return nil, err
+		return err
 	}
 	if err := f.readSettings(p, paths); err != nil {
-		return nil, err
+		return err
 	}
 	if !slices.Contains(settings.FailOn(), f.failOn) {
-		return nil, fmt.Errorf("--fail-on is %q: want %s", f.failOn, settings.Or(settings.FailOn()))
+		return fmt.Errorf("--fail-on is %q: want %s", f.failOn, settings.Or(settings.FailOn()))
 	}
 	version := f.version
 	if version != "" {
 		v, err := semver.ParseTolerant(version)
 		if err != nil {
-			return nil, fmt.Errorf("the Kubernetes version is %q: want one like 1.36 or v1.36.3", version)
+			return fmt.Errorf("the Kubernetes version is %q: want one like 1.36 or v1.36.3", version)
 		}
 		version = "v" + v.String()
 	}
 	if err := f.readBaseline(p); err != nil {
-		return nil, err
+		return err
+	}
+	for _, o := range p.outputs {
+		if err := p.writable(o.file); err != nil {
+			return fmt.Errorf("-o %s=%s: %w", o.format, o.file, err)
+		}
+	}
+	if f.writeBaseline {
+		if err := p.writable(f.baseline); err != nil {
+			return fmt.Errorf("--baseline: %w", err)
+		}
 	}
 	p.options = lint.Options{
 		Paths: paths, Stdin: f.stdin, Dir: p.cwd, Exclude: f.exclude, Render: f.render,
@@ -227,7 +246,7 @@ func (f *linting) plan(ctx context.Context, paths []string) (*plan, error) {
 		Params: p.settings.Params, Off: p.off, Owners: p.settings.FinalizerOwners, Catalog: p.settings.Catalog,
 	}
 	if p.settings.File != "" {
-		p.options.Exclude = append(settings.Rebase(p.settings.Exclude, filepath.Dir(p.settings.File), p.cwd), f.exclude...)
+		p.options.Exclude = append(settings.Rebase(p.settings.Exclude, p.patterns(), p.cwd), f.exclude...)
 	}
 	// What lint itself reads and writes is no manifest.
 	p.options.Exclude = append(p.options.Exclude, settings.FileName)
@@ -242,9 +261,9 @@ func (f *linting) plan(ctx context.Context, paths []string) (*plan, error) {
 	}
 	p.options.Policies = p.load
 	if f.changedSince != "" {
-		return p, p.findChanged(ctx, paths, f.changedSince)
+		return p.findChanged(ctx, paths, f.changedSince)
 	}
-	return p, nil
+	return nil
 }
 
 // globbed escapes what patterns as in .gitignore take for more than itself.
@@ -271,11 +290,18 @@ func (f *linting) readSettings(p *plan, paths []string) error {
 	p.settings = &settings.Settings{}
 	if file != "" {
 		var err error
-		if p.settings, err = settings.Load(p.shown(file)); err != nil {
+		if p.settings, err = settings.Load(p.shown(file), p.bounds(file, paths)); err != nil {
 			return err
 		}
 	}
 	s := p.settings
+	if p.bounds(file, paths) != "" && len(s.Policies) > 0 {
+		if f.noRepoPolicies {
+			s.Policies = nil
+		} else {
+			p.undo = boundMemory(policyMemory)
+		}
+	}
 	f.policies.policies = append(slices.Clone(s.Policies), f.policies.policies...)
 	p.load = sync.OnceValues(f.policies.load)
 	go func() { _, _ = p.load() }() // while files are read
@@ -306,6 +332,20 @@ func (f *linting) readSettings(p *plan, paths []string) error {
 		}
 	}
 	return nil
+}
+
+// bounds is the folder that a configuration may not name anything outside of,
+// "" where it may: whoever starts lint wrote it, not whoever wrote what is linted.
+func (p *plan) bounds(file string, paths []string) string {
+	dir := filepath.Dir(file)
+	root := tree.Root(p.folder(paths[0]))
+	switch {
+	case root != "" && tree.Within(root, file):
+		return root
+	case root == "" && tree.Within(dir, p.folder(paths[0])): // it would have been found
+		return dir
+	}
+	return ""
 }
 
 func (f *linting) readBaseline(p *plan) error {
@@ -350,12 +390,12 @@ func (f *linting) write(b triage.Baseline, result *lint.Result) error {
 
 // findChanged asks git for the files to ask about.
 func (p *plan) findChanged(ctx context.Context, paths []string, ref string) error {
-	root := settings.Root(p.folder(paths[0]))
+	root := tree.Root(p.folder(paths[0]))
 	for _, path := range paths {
 		switch {
 		case path == "-":
 			return errors.New("--changed-since goes by files: it cannot tell what changed in standard input")
-		case settings.Root(p.folder(path)) != root:
+		case tree.Root(p.folder(path)) != root:
 			return fmt.Errorf("--changed-since: %s and %s are in different repositories: lint them apart", paths[0], path)
 		}
 	}
@@ -442,13 +482,37 @@ func (p *plan) orNone(file string) string {
 // repository, or else the folder of the configuration, or else this one.
 func (p *plan) root() string {
 	from := p.folder(p.options.Paths[0])
-	if root := settings.Root(from); root != "" {
+	if root := tree.Root(from); root != "" {
 		return root
 	}
-	if p.settings.File != "" {
+	if p.settings.File != "" && p.bounds(p.settings.File, p.options.Paths) != "" {
 		return filepath.Dir(p.settings.File)
 	}
 	return p.cwd
+}
+
+// patterns are rooted in the folder of the configuration; in root, where it comes
+// from elsewhere.
+func (p *plan) patterns() string {
+	if p.settings.File != "" && p.bounds(p.settings.File, p.options.Paths) != "" {
+		return filepath.Dir(p.settings.File)
+	}
+	return p.root()
+}
+
+// writable refuses a file in a repository that is a link out of it: whoever wrote
+// the repository would choose what is overwritten.
+func (p *plan) writable(file string) error {
+	if file == "" {
+		return nil
+	}
+	file = p.absolute(file)
+	if root := tree.Root(filepath.Dir(file)); root != "" {
+		if err := tree.Inside(root, file); err != nil {
+			return fmt.Errorf("%w; remove the link", err)
+		}
+	}
+	return nil
 }
 
 // output is a format, and the file that it goes to; "" is standard output.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/internal/nearest"
+	"github.com/termguard/termguard/lint/tree"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -130,34 +131,22 @@ func Find(dir string) (string, error) {
 			return "", fmt.Errorf("look for %s: %w", FileName, err)
 		}
 		parent := filepath.Dir(dir)
-		if parent == dir || isRoot(dir) {
+		if parent == dir || tree.IsRoot(dir) {
 			return "", nil
 		}
 		dir = parent
 	}
 }
 
-// isRoot tells whether dir is the root of a git repository or work tree.
-func isRoot(dir string) bool {
-	_, err := os.Lstat(filepath.Join(dir, ".git"))
-	return err == nil
-}
-
-// Root is the root of the repository that dir is in, "" if it is in none.
-func Root(dir string) string {
-	for !isRoot(dir) {
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return ""
-		}
-		dir = parent
-	}
-	return dir
-}
-
 // Load reads the configuration in a file. Relative paths in it are relative to
-// its folder, and are returned joined with it.
-func Load(file string) (*Settings, error) {
+// its folder, and are returned joined with it. Where root is not "", neither the
+// file nor a path in it may lead out of the folder root.
+func Load(file, root string) (*Settings, error) {
+	if root != "" {
+		if err := inside(root, file); err != nil {
+			return nil, &Error{File: file, Message: err.Error()}
+		}
+	}
 	in, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
@@ -168,17 +157,34 @@ func Load(file string) (*Settings, error) {
 		return nil, err
 	}
 	dir := filepath.Dir(file)
-	join := func(path *string) {
-		if *path != "" && !filepath.IsAbs(*path) {
+	var errs []error
+	join := func(key string, path *string) {
+		if *path == "" {
+			return
+		}
+		if !filepath.IsAbs(*path) {
 			*path = filepath.Join(dir, filepath.FromSlash(*path))
+		}
+		if root != "" {
+			if err := inside(root, *path); err != nil {
+				errs = append(errs, &Error{File: file, Message: fmt.Sprintf("%s: %v; name it with --%s", key, err, key)})
+			}
 		}
 	}
 	for i := range s.Policies {
-		join(&s.Policies[i])
+		join("policies", &s.Policies[i])
 	}
-	join(&s.Snapshot)
-	join(&s.Baseline)
-	return s, nil
+	join("snapshot", &s.Snapshot)
+	join("baseline", &s.Baseline)
+	return s, errors.Join(errs...)
+}
+
+func inside(root, path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	return tree.Inside(root, path)
 }
 
 // Read reads a configuration; errors call it file, and are joined where there

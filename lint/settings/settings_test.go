@@ -268,7 +268,8 @@ func TestFindAndLoad(t *testing.T) {
 			}
 		})
 	}
-	s, err := Load(filepath.Join(root, "configured/.termguard.yaml"))
+	file := filepath.Join(root, "configured/.termguard.yaml")
+	s, err := Load(file, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,6 +277,9 @@ func TestFindAndLoad(t *testing.T) {
 	got := []string{s.Snapshot, s.Baseline, s.Policies[0]}
 	if diff := cmp.Diff([]string{filepath.Join(dir, "facts/all.json"), "/abs.json", filepath.Join(dir, "rules")}, got); diff != "" {
 		t.Errorf("paths: -want, +got:\n%s", diff)
+	}
+	if _, err := Load(file, dir); err == nil || !strings.Contains(err.Error(), "baseline: /abs.json is not in "+dir) {
+		t.Errorf("a path out of the folder that the configuration may speak of: %v", err)
 	}
 }
 

@@ -235,7 +235,7 @@ func TestWalk(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	source.Walk("top", dir, "", exclude, func(d *source.Directory) {
+	source.Walk("top", dir, "", dir, exclude, func(d *source.Directory) {
 		line := d.Name + ":"
 		for _, f := range d.Files {
 			line += " " + f.Name

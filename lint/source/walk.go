@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/termguard/termguard/lint/tree"
 )
 
 // Directory is a folder with what is directly in it.
@@ -96,13 +98,18 @@ func (e Exclude) Matches(name string, folder bool) bool {
 // Walk finds the manifests below a folder, folder by folder, and calls visit for
 // each folder that holds any. name is how findings call the folder; relative is
 // its path relative to where the patterns are rooted. What cannot be read is a
-// problem. Symbolic links are followed, each folder once.
-func Walk(name, dir, relative string, exclude Exclude, visit func(*Directory), problem func(file, message string)) {
-	w := walker{exclude: exclude, visit: visit, problem: problem, seen: map[string]bool{}}
+// problem. Symbolic links are followed, each folder once, as long as they stay
+// below root: what leads elsewhere is a problem.
+func Walk(name, dir, relative, root string, exclude Exclude, visit func(*Directory), problem func(file, message string)) {
+	w := walker{root: root, exclude: exclude, visit: visit, problem: problem, seen: map[string]bool{}}
 	w.walk(name, dir, relative, "")
 }
 
+// outside is said of links that lead out of the tree.
+const outside = "it is a link that leads out of the repository, or nowhere, and was not followed: exclude it, or lint what it leads to by its own name"
+
 type walker struct {
+	root    string // that links may not leave
 	exclude Exclude
 	visit   func(*Directory)
 	problem func(file, message string)
@@ -131,7 +138,8 @@ func (w *walker) walk(name, dir, relative, real string) {
 		base := entry.Name()
 		full, inside := filepath.Join(dir, base), path.Join(relative, base)
 		folder, regular := entry.IsDir(), entry.Type().IsRegular()
-		if entry.Type()&fs.ModeSymlink != 0 {
+		link := entry.Type()&fs.ModeSymlink != 0
+		if link {
 			info, err := os.Stat(full)
 			if err != nil {
 				continue // it leads nowhere, or in a circle
@@ -139,8 +147,10 @@ func (w *walker) walk(name, dir, relative, real string) {
 			folder, regular = info.IsDir(), info.Mode().IsRegular()
 		}
 		switch {
-		case w.exclude.Matches(inside, folder):
-		case folder && !slices.Contains(ignored, base):
+		case w.exclude.Matches(inside, folder), folder && slices.Contains(ignored, base):
+		case link && (folder || regular && isManifest(base)) && tree.Inside(w.root, absolute(full)) != nil:
+			w.problem(path.Join(name, base), outside)
+		case folder:
 			if d.Chart && base == "templates" {
 				d.Templates = countFiles(full)
 				continue
@@ -170,6 +180,13 @@ func (w *walker) walk(name, dir, relative, real string) {
 	for _, base := range linked {
 		w.walk(path.Join(name, base), filepath.Join(dir, base), path.Join(relative, base), "")
 	}
+}
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
 }
 
 // resolved is a path without symbolic links, "" where it cannot be told.

@@ -17,7 +17,7 @@ func TestWalkExpected(t *testing.T) {
 		}
 	}
 	var got []string
-	Walk("tests", dir, ".", Exclude{}, func(d *Directory) {
+	Walk("tests", dir, ".", dir, Exclude{}, func(d *Directory) {
 		for _, file := range d.Files {
 			got = append(got, path.Base(file.Name))
 		}
@@ -54,5 +54,44 @@ func TestExcludeSeparator(t *testing.T) {
 				t.Errorf("%s\n%q, separator %c, file %q: want %t, got %t", tc.reason, tc.pattern, tc.separator, tc.file, tc.want, got)
 			}
 		})
+	}
+}
+
+// A link may lead anywhere: what is outside is neither read nor walked through,
+// and that is said.
+func TestWalkStaysInside(t *testing.T) {
+	base := t.TempDir()
+	dir := filepath.Join(base, "repository")
+	for _, folder := range []string{dir, filepath.Join(dir, "a"), filepath.Join(base, "elsewhere")} {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, "file.yaml"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, target := range map[string]string{
+		"slash": "/", "elsewhere": "../elsewhere", "up": "..", "file2.yaml": "../elsewhere/file.yaml",
+		"within": "a", "excluded": "/", "text": "../elsewhere/file.yaml", "gone.yaml": "../nothing",
+	} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exclude, err := NewExclude([]string{"excluded"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, said []string
+	Walk("r", dir, ".", dir, exclude, func(d *Directory) {
+		for _, file := range d.Files {
+			got = append(got, file.Name)
+		}
+	}, func(file, _ string) { said = append(said, file) })
+	if diff := cmp.Diff([]string{"r/file.yaml", "r/a/file.yaml"}, got); diff != "" {
+		t.Errorf("read: -want, +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"r/elsewhere", "r/file2.yaml", "r/slash", "r/up"}, said); diff != "" {
+		t.Errorf("refused: -want, +got:\n%s", diff)
 	}
 }

@@ -5,63 +5,110 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/termguard/termguard/lint/tree"
 )
 
 // Changed asks git for the files that changed since the commit where ref and
 // the present one parted: in commits, in the work tree, and new ones that git
-// does not ignore. dir is a folder of the repository, and names are joined with
-// it. Files that are gone are not among them.
+// does not ignore. dir, an absolute path, is a folder of the repository; names
+// are absolute. Files that are gone are not among them.
 func Changed(ctx context.Context, dir, ref string) ([]string, error) {
-	git := func(args ...string) (string, error) {
-		command := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
-		var stderr bytes.Buffer
-		command.Stderr = &stderr
-		out, err := command.Output()
-		switch {
-		case errors.Is(err, exec.ErrNotFound):
-			return "", errors.New("git is not in PATH: install it, or lint all files")
-		case err != nil && stderr.Len() > 0:
-			return "", fmt.Errorf("git %s: %s", args[0], strings.TrimSpace(stderr.String()))
-		case err != nil:
-			return "", fmt.Errorf("git %s: %w", args[0], err)
-		}
-		return strings.TrimSuffix(string(out), "\n"), nil
+	root := tree.Root(dir)
+	if root == "" {
+		return nil, fmt.Errorf("%s is in no git repository: lint all files", dir)
 	}
-	up, err := git("rev-parse", "--show-cdup")
+	git, err := newGit(ctx, root)
 	if err != nil {
 		return nil, err
 	}
 	var tracked string
-	commit, err := git("rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
+	commit, err := git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
 	switch {
 	case err != nil && ref == "HEAD": // before the first commit everything is new, as to a hook of it
-		tracked, err = git("ls-files", "--cached", "--full-name", "-z", "--", ":/")
+		tracked, err = git.run(ctx, "ls-files", "--cached", "--full-name", "-z")
 	case err != nil:
 		return nil, fmt.Errorf("git knows no commit %q here: write a branch, tag or commit that is there, or fetch it (actions/checkout: fetch-depth: 0)", ref)
 	default:
 		var base string
-		if base, err = git("merge-base", commit, "HEAD"); err != nil {
+		if base, err = git.run(ctx, "merge-base", commit, "HEAD"); err != nil {
 			return nil, fmt.Errorf("%s and HEAD have no commit in common here: fetch more of the history (actions/checkout: fetch-depth: 0)", ref)
 		}
-		tracked, err = git("diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--diff-filter=d", base)
+		tracked, err = git.run(ctx, "diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--diff-filter=d", base)
 	}
 	if err != nil {
 		return nil, err
 	}
-	fresh, err := git("ls-files", "--others", "--exclude-standard", "--full-name", "-z", "--", ":/")
+	fresh, err := git.run(ctx, "ls-files", "--others", "--exclude-standard", "--full-name", "-z")
 	if err != nil {
 		return nil, err
 	}
 	files := []string{}
 	for _, name := range strings.Split(tracked+fresh, "\x00") {
 		if name != "" {
-			files = append(files, filepath.Join(dir, filepath.FromSlash(up), filepath.FromSlash(name)))
+			files = append(files, filepath.Join(root, filepath.FromSlash(name)))
 		}
 	}
 	slices.Sort(files)
 	return slices.Compact(files), nil
+}
+
+// git asks one repository, and lets nothing run that the repository names: git
+// takes a folder with the files of a bare repository for one, and runs commands
+// that its configuration holds (git-config(1), core.fsmonitor, core.hooksPath,
+// filter.<driver>.clean). Of the work tree that is asked about nothing is known.
+type git struct {
+	root  string
+	flags []string
+}
+
+func newGit(ctx context.Context, root string) (*git, error) {
+	g := &git{root: root, flags: []string{
+		"--git-dir=" + filepath.Join(root, ".git"), "--work-tree=" + root, "--no-pager", "--no-optional-locks",
+		"-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=" + os.DevNull, "-c", "protocol.allow=never",
+	}}
+	filters, err := g.run(ctx, "config", "--null", "--name-only", "--get-regexp", `^filter\..*\.(clean|smudge|process|required)$`)
+	var exit *exec.ExitError
+	if err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1) { // 1: there are none
+		return nil, err
+	}
+	for _, key := range strings.Split(filters, "\x00") {
+		switch {
+		case strings.HasSuffix(key, ".required"):
+			g.flags = append(g.flags, "--config-env="+key+"="+off)
+		case key != "":
+			g.flags = append(g.flags, "--config-env="+key+"="+nothing)
+		}
+	}
+	return g, nil
+}
+
+// Variables that hold values for --config-env, which takes keys that -c cannot.
+const off, nothing = "TERMGUARD_OFF", "TERMGUARD_NOTHING"
+
+// run returns what git prints. The variables that git hooks set stay: they name
+// the index that a commit is made of.
+func (g *git) run(ctx context.Context, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, "git", slices.Concat(g.flags, args)...)
+	command.Dir = g.root
+	command.Env = append(os.Environ(), "GIT_NO_LAZY_FETCH=1", "GIT_TERMINAL_PROMPT=0", off+"=false", nothing+"=")
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	out, err := command.Output()
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return "", errors.New("git is not in PATH: install it, or lint all files")
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil && stderr.Len() > 0:
+		return "", fmt.Errorf("git %s: %s", args[0], strings.TrimSpace(stderr.String()))
+	case err != nil:
+		return "", fmt.Errorf("git %s: %w", args[0], err)
+	}
+	return strings.TrimSuffix(string(out), "\n"), nil
 }

@@ -80,7 +80,7 @@ func TestChanged(t *testing.T) {
 		"UnknownRef": {"A typing error, or not fetched.", dir, "mian", `git knows no commit "mian" here: write a branch, tag or commit that is there, or fetch it`},
 		"Option":     {"A ref is no option of git.", dir, "--all", `git knows no commit "--all" here`},
 		"NoCommon":   {"As in a shallow clone.", dir, "main", "main and HEAD have no commit in common here: fetch more of the history"},
-		"NoGit":      {"Not a repository.", t.TempDir(), "main", "not a git repository"},
+		"NoGit":      {"Not a repository.", t.TempDir(), "main", "is in no git repository"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -92,6 +92,47 @@ func TestChanged(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	if _, err := Changed(t.Context(), dir, "main"); err == nil || !strings.Contains(err.Error(), "git is not in PATH") {
 		t.Errorf("without git: %v", err)
+	}
+}
+
+// Nothing runs that a repository names, in whatever way git lets it name something.
+func TestChangedRunsNothing(t *testing.T) {
+	dir, git := repository(t)
+	ran := filepath.Join(t.TempDir(), "ran")
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\necho \"$0 $*\" >>'"+ran+"'\ncat\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	hooks := t.TempDir()
+	for _, hook := range []string{"post-index-change", "fsmonitor-watchman"} {
+		if err := os.Symlink(script, filepath.Join(hooks, hook)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".gitattributes"), []byte("*.yaml filter=evil diff=evil\n*.yaml filter=e=vil\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range map[string]string{
+		"core.fsmonitor": script, "core.hooksPath": hooks, "core.pager": script, "diff.external": script,
+		"filter.evil.clean": script, "filter.evil.process": script, "filter.evil.required": "true",
+		"filter.e=vil.clean": script, "filter.e=vil.required": "true",
+		"diff.evil.command": script, "diff.evil.textconv": script,
+	} {
+		git("config", key, value)
+	}
+	got, err := Changed(t.Context(), dir, "main")
+	if err != nil || len(got) != 5 { // those of TestChanged, and .gitattributes
+		t.Errorf("got %q, %v", got, err)
+	}
+	if text, err := os.ReadFile(ran); err == nil {
+		t.Errorf("it ran:\n%s", text)
+	}
+	// The same question, asked without care, runs it: the test can fail.
+	if _, err := exec.CommandContext(t.Context(), "git", "-C", dir, "diff", "--name-only", "main").Output(); err != nil {
+		t.Log(err)
+	}
+	if _, err := os.Stat(ran); err != nil {
+		t.Errorf("git ran nothing even without care: %v", err)
 	}
 }
 
