@@ -11,7 +11,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build components software demo test unit rego e2e test-node check quick fmt vet staticcheck regal dockerfile generated fuzz docs golden bench bench-lint new-policy hooks clean
+.PHONY: help build components software demo test unit rego e2e test-node check quick fmt vet staticcheck regal dockerfile chart generated fuzz docs golden bench bench-lint new-policy hooks clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,7 +48,7 @@ test-node: build components ## Scenarios on a real node: kubelet, containerd, ru
 
 check: quick generated test fuzz demo ## Everything that CI runs
 
-quick: fmt vet staticcheck regal dockerfile ## The part of check that takes seconds
+quick: fmt vet staticcheck regal dockerfile chart ## The part of check that takes seconds
 
 fmt: ## Fail on unformatted Go or Rego
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:" $$unformatted; exit 1; fi
@@ -65,6 +65,9 @@ staticcheck: ## staticcheck
 dockerfile: ## Lint the Dockerfile, which cannot be built everywhere
 	cd test/tools/dockerfile && go test . && go run . ../../../Dockerfile
 
+chart: ## Lint the Helm chart, and try values that it must refuse
+	cd test && go test -count=1 -run 'TestLint|TestRefusals' ./chart
+
 regal: ## Lint the Rego
 	$(REGAL) lint --config-file .regal/config.yaml policies
 
@@ -73,9 +76,10 @@ fuzz: ## Run each fuzz test for a few seconds
 
 docs golden: ## Write the generated files anew
 	UPDATE_GOLDEN=1 go test ./policies/... ./check/... ./lint/... ./cmd/...
+	cd test && UPDATE_GOLDEN=1 go test -count=1 -run TestRenders ./chart
 
 generated: docs ## Fail if a generated file is not current
-	@git diff --exit-code -- policies check lint cmd docs || { echo "generated files are not current: run 'make docs' and commit"; exit 1; }
+	@git diff --exit-code -- policies check lint cmd docs deploy || { echo "generated files are not current: run 'make docs' and commit"; exit 1; }
 
 bench: build components ## Print benchmarks: beside a no-op webhook, and by size of the cluster (OBJECTS=10000)
 	go test -run '^$$' -bench . ./policies ./webhook

@@ -305,9 +305,15 @@ func (l *Learner) mergeOnce(ctx context.Context, news learned.Memory) (memory le
 	return memory, true, nil
 }
 
-// read understands the ConfigMap as far as it makes sense; where nothing does,
-// what it said before counts. With broken it is to be written anew.
+// read understands the ConfigMap as far as it makes sense; where nothing does, or
+// where it is empty, as it is installed, what it said before counts. With broken
+// it is to be written anew.
 func (l *Learner) read(cm *corev1.ConfigMap, now time.Time) (m learned.Memory, broken bool) {
+	if len(cm.Data)+len(cm.BinaryData) == 0 {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.known.Clone(), true
+	}
 	m, wrong, err := learned.Decode([]byte(cm.Data[learnedKey]), now)
 	switch {
 	case err != nil:
@@ -321,11 +327,15 @@ func (l *Learner) read(cm *corev1.ConfigMap, now time.Time) (m learned.Memory, b
 	return m, true
 }
 
-// recall takes the ConfigMap from among objects.
+// recall takes the ConfigMap from among objects. One without the key, as it is
+// installed, says nothing.
 func (w *World) recall(obj *unstructured.Unstructured) error {
-	text, _, err := unstructured.NestedString(obj.Object, "data", learnedKey)
+	text, found, err := unstructured.NestedString(obj.Object, "data", learnedKey)
 	if err != nil {
 		return fmt.Errorf("ConfigMap %s: %w", LearnedConfigMap, err)
+	}
+	if !found {
+		return nil
 	}
 	m, wrong, err := learned.Decode([]byte(text), w.options.Now())
 	if err := cmp.Or(err, wrong); err != nil {
@@ -342,6 +352,9 @@ func (w *World) Recall(ctx context.Context, client typedcorev1.ConfigMapsGetter,
 	if err != nil {
 		log.Debug("nothing that was learned of finalizers is known", "configMap", namespace+"/"+LearnedConfigMap, "error", err)
 		return
+	}
+	if len(cm.Data)+len(cm.BinaryData) == 0 {
+		return // as it is installed
 	}
 	m, wrong, err := learned.Decode([]byte(cm.Data[learnedKey]), w.options.Now())
 	if err := cmp.Or(err, wrong); err != nil {

@@ -5,11 +5,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -39,9 +40,16 @@ import (
 	"github.com/termguard/termguard/webhook"
 )
 
-// manifests are the documents of a folder, kustomization and patches left out,
-// decoded strictly.
-func manifests(t *testing.T, folder string) []runtime.Object {
+// rendered are the manifests that the chart renders (test/chart proves it), by
+// path.
+var rendered = []string{base, "overlays/cert-manager/install.yaml", "testdata/full.golden.yaml"}
+
+// base is what kubectl applies.
+const base = "base/install.yaml"
+
+// manifests are the documents of a file, decoded strictly, save for kinds of the
+// Prometheus operator, whose types are not ours to carry.
+func manifests(t *testing.T, path string) []runtime.Object {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, certmanagerv1.AddToScheme} {
@@ -50,98 +58,117 @@ func manifests(t *testing.T, folder string) []runtime.Object {
 		}
 	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
-	var objects []runtime.Object
-	for _, file := range kustomization(t, folder).Resources {
-		if strings.HasPrefix(file, "..") {
-			continue
-		}
-		text, err := os.ReadFile(filepath.Join(folder, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-		for {
-			document, err := documents.Read()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			object, _, err := decoder.Decode(document, nil, nil)
-			if err != nil {
-				t.Fatalf("%s/%s: %v", folder, file, err)
-			}
-			objects = append(objects, object)
-		}
-	}
-	return objects
-}
-
-type kustomize struct {
-	Resources []string
-	Patches   []struct{ Path string }
-}
-
-func kustomization(t *testing.T, folder string) kustomize {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(folder, "kustomization.yaml"))
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var k kustomize
-	if err := yaml.Unmarshal(text, &k); err != nil {
-		t.Fatal(err)
+	var objects []runtime.Object
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(document, &u.Object); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if len(u.Object) == 0 {
+			continue // only comments
+		}
+		if u.GroupVersionKind().Group == "monitoring.coreos.com" {
+			objects = append(objects, u)
+			continue
+		}
+		object, _, err := decoder.Decode(document, nil, nil)
+		if err != nil {
+			t.Fatalf("%s: %s: %v", path, u.GetKind(), err)
+		}
+		objects = append(objects, object)
 	}
-	return k
 }
 
 func find[T runtime.Object](t *testing.T, objects []runtime.Object) T {
 	t.Helper()
+	return named[T](t, objects, "")
+}
+
+// named is find where there are several of a kind.
+func named[T runtime.Object](t *testing.T, objects []runtime.Object, name string) T {
+	t.Helper()
 	for _, o := range objects {
-		if found, ok := o.(T); ok {
+		if found, ok := o.(T); ok && (name == "" || o.(metav1.Object).GetName() == name) {
 			return found
 		}
 	}
-	t.Fatalf("no %T", *new(T))
+	t.Fatalf("no %T %s", *new(T), name)
 	return *new(T)
 }
 
 func TestManifests(t *testing.T) {
-	for _, folder := range []string{"base", "overlays/cert-manager"} {
-		used := []string{"kustomization.yaml"}
-		k := kustomization(t, folder)
-		for _, r := range k.Resources {
-			if !strings.HasPrefix(r, "..") {
-				used = append(used, r)
-			}
-		}
-		for _, p := range k.Patches {
-			if p.Path != "" {
-				used = append(used, p.Path)
-			}
-		}
-		var present []string
-		entries, err := os.ReadDir(folder)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			present = append(present, e.Name())
-		}
-		slices.Sort(used)
-		if diff := cmp.Diff(present, used); diff != "" {
-			t.Errorf("%s: files: -present, +used:\n%s", folder, diff)
-		}
-		for _, o := range manifests(t, folder) {
+	for _, path := range rendered {
+		for _, o := range manifests(t, path) {
 			m := o.(metav1.Object)
 			if m.GetLabels()["app.kubernetes.io/name"] != "termguard" {
-				t.Errorf("%s: %T %s has no label of termguard's: nobody finds it to uninstall", folder, o, m.GetName())
+				t.Errorf("%s: %T %s has no label of termguard's: nobody finds it to uninstall", path, o, m.GetName())
 			}
 			if len(m.GetFinalizers()) > 0 || len(m.GetOwnerReferences()) > 0 {
-				t.Errorf("%s: %T %s could outstay its deletion", folder, o, m.GetName())
+				t.Errorf("%s: %T %s could outstay its deletion", path, o, m.GetName())
 			}
 		}
+	}
+	one, err := os.ReadFile(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := os.ReadFile("install.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(one, other) {
+		t.Errorf("kubectl apply -k base and kubectl apply -f install.yaml differ: run make docs")
+	}
+}
+
+// What the schema of the chart's values knows of the configuration is what the
+// binary reads: no less, or nobody could set it, and no more, or the pods would
+// not start.
+func TestSchemaKnowsTheConfig(t *testing.T) {
+	text, err := os.ReadFile("chart/values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values struct {
+		Properties struct {
+			Config struct {
+				Properties map[string]struct {
+					Properties map[string]any
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	fields := func(of reflect.Type, except ...string) (names []string) {
+		for i := range of.NumField() {
+			name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+			if !slices.Contains(except, name) {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		return names
+	}
+	config := values.Properties.Config.Properties
+	if diff := cmp.Diff(fields(reflect.TypeFor[webhook.Config](), "apiVersion", "kind"), slices.Sorted(maps.Keys(config))); diff != "" {
+		t.Errorf("config: -binary, +schema:\n%s", diff)
+	}
+	if diff := cmp.Diff(fields(reflect.TypeFor[webhook.Enforcement]()), slices.Sorted(maps.Keys(config["enforcement"].Properties))); diff != "" {
+		t.Errorf("config.enforcement: -binary, +schema:\n%s", diff)
 	}
 }
 
@@ -154,18 +181,20 @@ func TestConfigIsRead(t *testing.T) {
 	for _, p := range set.Policies() {
 		ids = append(ids, p.ID)
 	}
-	config, err := webhook.ReadConfig(strings.NewReader(find[*corev1.ConfigMap](t, manifests(t, "base")).Data["config.yaml"]), ids)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if config.Enforcement.Default != webhook.Warn {
-		t.Errorf("shipped default is %q: nobody asked for more than warnings", config.Enforcement.Default)
+	for _, path := range rendered {
+		config, err := webhook.ReadConfig(strings.NewReader(named[*corev1.ConfigMap](t, manifests(t, path), "termguard-config").Data["config.yaml"]), ids)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if path == base && config.Enforcement.Default != webhook.Warn {
+			t.Errorf("shipped default is %q: nobody asked for more than warnings", config.Enforcement.Default)
+		}
 	}
 }
 
 // What is granted beyond reading is written down here, too.
 func TestRightsToWrite(t *testing.T) {
-	objects := manifests(t, "base")
+	objects := manifests(t, base)
 	got := map[string]string{}
 	note := func(where string, list []rbacv1.PolicyRule) {
 		for _, r := range list {
@@ -202,7 +231,7 @@ func TestRightsToWrite(t *testing.T) {
 }
 
 func TestNamesAgree(t *testing.T) {
-	objects := manifests(t, "base")
+	objects := manifests(t, base)
 	deployment := find[*appsv1.Deployment](t, objects)
 	service := find[*corev1.Service](t, objects)
 	if diff := cmp.Diff(service.Spec.Selector, deployment.Spec.Template.Labels); diff != "" {
@@ -321,7 +350,7 @@ func TestSelectsExactlyWhatMatters(t *testing.T) {
 		"person updates namespace without finalizers":    {who: person, operation: admission.Update, resource: core("namespaces"), old: plain, now: labelled, options: &metav1.UpdateOptions{}},
 		"person takes finalizer from namespace metadata": {who: person, operation: admission.Update, resource: core("namespaces"), old: dying, now: object("deletionTimestamp", "2026-11-21T07:00:00Z"), options: &metav1.UpdateOptions{}, want: []string{onEdit}},
 	}
-	configuration := find[*admissionv1.ValidatingWebhookConfiguration](t, manifests(t, "base"))
+	configuration := find[*admissionv1.ValidatingWebhookConfiguration](t, manifests(t, base))
 	compiler := admissioncel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	matchers := map[string]matchconditions.Matcher{}
 	fail := admissionv1.Fail // an expression that fails must not pass for one that does not match

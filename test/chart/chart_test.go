@@ -1,0 +1,130 @@
+// Package chart holds the Helm chart in deploy/ to what it promises, by Helm
+// itself.
+package chart
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/termguard/termguard/test/scenario"
+)
+
+var deploy = filepath.Join(scenario.Root(), "deploy")
+
+// program is Helm, built from its Go module.
+var program = sync.OnceValues(func() (string, error) {
+	cmd := exec.Command("go", "tool", "-modfile=tools/helm/go.mod", "-n", "helm")
+	cmd.Dir = filepath.Join(scenario.Root(), "test")
+	cmd.Stderr = os.Stderr
+	path, err := cmd.Output()
+	return strings.TrimSpace(string(path)), err
+})
+
+// helm runs Helm with folders of its own and the given environment, and returns
+// what it prints; the error is that it failed.
+func helm(ctx context.Context, t *testing.T, environment []string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatalf("build helm: %v", err)
+	}
+	home := t.TempDir()
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = append([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "KUBECONFIG=" + filepath.Join(home, "none")}, environment...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	return out.String(), errs.String(), err
+}
+
+func chart(elem ...string) string {
+	return filepath.Join(append([]string{deploy, "chart"}, elem...)...)
+}
+
+func TestLint(t *testing.T) {
+	for _, values := range []string{chart("values.yaml"), filepath.Join(deploy, "testdata", "full.values.yaml")} {
+		stdout, stderr, err := helm(t.Context(), t, nil, "lint", "--strict", "--quiet", chart(), "--values", values)
+		if err != nil {
+			t.Errorf("%s: %v\n%s%s", values, err, stdout, stderr)
+		}
+	}
+}
+
+// TestRenders writes what deploy/ holds besides the chart, where UPDATE_GOLDEN is
+// set, and proves it current otherwise.
+func TestRenders(t *testing.T) {
+	const header = "# Made from deploy/chart by make docs: change it there.\n"
+	for _, tt := range []struct {
+		into      string
+		namespace string
+		values    []string
+	}{
+		{"install.yaml", "termguard-system", []string{"--set", "createNamespace=true"}},
+		{"base/install.yaml", "termguard-system", []string{"--set", "createNamespace=true"}},
+		{"overlays/cert-manager/install.yaml", "termguard-system", []string{"--set", "createNamespace=true,certificates.source=cert-manager"}},
+		{"testdata/full.golden.yaml", "guard", []string{"--values", filepath.Join(deploy, "testdata", "full.values.yaml")}},
+	} {
+		args := append([]string{"template", "termguard", chart(), "--namespace", tt.namespace}, tt.values...)
+		stdout, stderr, err := helm(t.Context(), t, nil, args...)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", tt.into, err, stderr)
+		}
+		path, want := filepath.Join(deploy, tt.into), header+stdout
+		if os.Getenv("UPDATE_GOLDEN") != "" {
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("deploy/%s is not what the chart renders (run: make docs): -chart, +file:\n%s", tt.into, diff)
+		}
+	}
+}
+
+// What cannot work is refused before it reaches a cluster, with the value's name
+// and why.
+func TestRefusals(t *testing.T) {
+	for _, tt := range []struct {
+		reason, set string
+		want        []string
+	}{
+		{"a misspelt value", "replica=3", []string{"additional properties 'replica' not allowed"}},
+		{"a misspelt value further down", "certificates.from=own", []string{"'/certificates'", "additional properties 'from' not allowed"}},
+		{"nobody would answer", "replicas=0", []string{"'/replicas'", "minimum: got 0, want 1"}},
+		{"not a number", "replicas=many", []string{"'/replicas'", "got string, want integer"}},
+		{"a policy that Kubernetes does not have", "failurePolicy=Maybe", []string{"'/failurePolicy'", "'Ignore', 'Fail'"}},
+		{"a mode that the binary would refuse at its start", "config.enforcement.default=refuse", []string{"'/config/enforcement/default'", "'deny', 'warn', 'dryrun', 'off'"}},
+		{"an owner that is none", "config.finalizerOwners.a=operator", []string{"'/config/finalizerOwners/a'", "'operator' does not match pattern"}},
+		{"nobody who issues", "certificates.source=vault", []string{"'/certificates/source'", "'own', 'cert-manager'"}},
+		{"a digest without its algorithm", "image.digest=0123", []string{"'/image/digest'", "'0123' does not match pattern"}},
+		{"a folder name that no policy can have", "extraPolicies.Team-1=x", []string{"'/extraPolicies'", "additional properties 'Team-1' not allowed"}},
+		{"enumerated access to nothing", "rbac.access=enumerated", []string{"'/rbac/resources'", "minItems: got 0, want 1"}},
+		{"resources that would have no effect", "rbac.resources={pods}", []string{"'/rbac/resources'", "maxItems: got 1, want 0"}},
+		{"Secrets, by which access would not be less", "rbac.access=enumerated,rbac.resources={pods,secrets}", []string{"rbac.resources lists secrets", "take it from the list"}},
+		{"a network policy that lets nobody in", "networkPolicy.enabled=true", []string{"networkPolicy.from is empty", "every delete would go unchecked"}},
+		{"an issuer that nobody would ask", "certificates.issuerRef.name=company", []string{"certificates.issuerRef is set", "certificates.source"}},
+	} {
+		stdout, stderr, err := helm(t.Context(), t, nil, "template", "termguard", chart(), "--set", tt.set)
+		if err == nil {
+			t.Errorf("%s: --set %s is rendered:\n%s", tt.reason, tt.set, stdout)
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(stderr, want) {
+				t.Errorf("%s: --set %s: want %q in:\n%s", tt.reason, tt.set, want, stderr)
+			}
+		}
+	}
+}
