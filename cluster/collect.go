@@ -52,11 +52,14 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 	}
 	for _, f := range l.feeds {
 		listing.Go(func() {
-			l.lists <- struct{}{}
-			defer func() { <-l.lists }()
+			leave, err := l.place(ctx, f)
+			if err != nil {
+				return
+			}
+			defer leave()
 			defer func() { world.options.Progress(int(done.Add(1)), len(l.feeds)) }()
 			world.Begin(f.Resource)
-			_, err := l.pages(ctx, f)
+			_, err = l.pages(ctx, f)
 			if err != nil && apierrors.IsForbidden(err) && f.Namespaced && namespace != "" && isTyped(f.GroupResource()) {
 				elsewhere := err
 				f.source = l.source(f.Resource, namespace)

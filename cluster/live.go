@@ -48,8 +48,17 @@ const (
 	pollInterval = 60 * time.Second
 	// againInterval is how often it is tried whether objects can be converted again.
 	againInterval = 5 * time.Second
-	// initialLists bounds how many resources are listed at the same time.
-	initialLists = 10
+	// initialLists bounds how many resources are listed at the same time, and
+	// groupLists how many of one API group: a group that hangs takes no more.
+	initialLists, groupLists = 10, 3
+	// firstSilence is how long a listing may go without an answer before the
+	// resource counts as unseen, and laterSilence how long when it is tried again,
+	// in the background. The API server itself gives up after 60 s
+	// (apiserver, pkg/server/config.go, RequestTimeout).
+	firstSilence, laterSilence = 10 * time.Second, 70 * time.Second
+	// longestListing bounds a listing of which something comes now and then, and
+	// longPlace how long it keeps others waiting.
+	longestListing, longPlace = 5 * time.Minute, 30 * time.Second
 	// pageSize bounds how many objects one page of a list holds.
 	pageSize = 500
 	// maxEventPages bounds how many pages of events are read.
@@ -70,14 +79,31 @@ type Live struct {
 	rest      map[schema.GroupVersion]rest.Interface
 	log       *slog.Logger
 
-	lists chan struct{} // a place for each initial list under way
+	lists places        // for the initial lists under way
+	slow  places        // for those of resources that did not answer the first time
 	kick  chan struct{} // asks for discovery
 
 	mu     sync.Mutex
-	feeds  map[string]*feed // by "plural.group"
-	listed bool             // discovery has answered
-	lost   map[string]error // groups that could not be read
+	feeds  map[string]*feed  // by "plural.group"
+	listed bool              // discovery has answered
+	lost   map[string]error  // groups that could not be read
+	groups map[string]places // for the initial lists of one API group
 }
+
+// places bound how much is done at the same time.
+type places chan struct{}
+
+// take waits for a place.
+func (p places) take(ctx context.Context) error {
+	select {
+	case p <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p places) leave() { <-p }
 
 // feed keeps one resource up to date.
 type feed struct {
@@ -87,6 +113,7 @@ type feed struct {
 	// others read the same objects in versions that deletions do not ask for.
 	others []Resource
 	astray bool // source is one of those
+	silent bool // it did not answer the last time; read by the feed alone
 	cancel context.CancelFunc
 	synced bool
 }
@@ -111,10 +138,12 @@ func NewLive(config *rest.Config, world *World, log *slog.Logger) (*Live, error)
 	}
 	l := &Live{
 		world: world, discovery: dc, metadata: mc, leases: leases, log: log,
-		rest:  map[schema.GroupVersion]rest.Interface{},
-		lists: make(chan struct{}, initialLists),
-		kick:  make(chan struct{}, 1),
-		feeds: map[string]*feed{},
+		rest:   map[schema.GroupVersion]rest.Interface{},
+		lists:  make(places, initialLists),
+		slow:   make(places, initialLists),
+		kick:   make(chan struct{}, 1),
+		feeds:  map[string]*feed{},
+		groups: map[string]places{},
 	}
 	codecs := serializer.NewCodecFactory(scheme).WithoutConversion()
 	for _, res := range typed {
@@ -459,7 +488,9 @@ func (l *Live) follow(ctx context.Context, f *feed, healthy func()) error {
 	if !f.verbs.Has("watch") {
 		return l.poll(ctx, f, healthy)
 	}
-	version, w, err := l.list(ctx, f)
+	ctx, cancel := context.WithCancelCause(ctx) // ends the watch that begins with the list
+	defer cancel(nil)
+	version, w, err := l.list(ctx, cancel, f)
 	if err != nil {
 		return err
 	}
@@ -481,15 +512,86 @@ func (l *Live) follow(ctx context.Context, f *feed, healthy func()) error {
 	}
 }
 
-// list takes in all objects of a resource: as a stream of events where the API
-// server offers that (sendInitialEvents, KEP-3157), else page by page.
-func (l *Live) list(ctx context.Context, f *feed) (version string, w watch.Interface, err error) {
-	select {
-	case l.lists <- struct{}{}:
-		defer func() { <-l.lists }()
-	case <-ctx.Done():
-		return "", nil, ctx.Err()
+// errSilent is for a resource whose objects cannot be listed for want of an answer.
+var errSilent = errors.New("its API accepts requests and does not answer them")
+
+func noAnswer(limit time.Duration) error {
+	return fmt.Errorf("%w: nothing came in %s", errSilent, limit)
+}
+
+// silence is why ctx ended, if that is for want of an answer.
+func silence(ctx context.Context) error {
+	if err := context.Cause(ctx); errors.Is(err, errSilent) {
+		return err
 	}
+	return nil
+}
+
+// listing is a list under way.
+type listing struct {
+	done  bool // all its events have come
+	began time.Time
+	limit time.Duration
+	timer *time.Timer // runs out where nothing comes
+}
+
+// progress gives a listing more time: what drips is cut off in the end.
+func (l *listing) progress() {
+	if time.Since(l.began) < longestListing {
+		l.timer.Reset(l.limit)
+	}
+}
+
+// patience is how long a listing may go without an answer.
+func (f *feed) patience() time.Duration {
+	if f.silent {
+		return laterSilence
+	}
+	return firstSilence
+}
+
+// place waits until a resource may be listed. Those that did not answer before
+// take no place from the others.
+func (l *Live) place(ctx context.Context, f *feed) (leave func(), err error) {
+	l.mu.Lock()
+	group := l.groups[f.Group]
+	if group == nil {
+		group = make(places, groupLists)
+		l.groups[f.Group] = group
+	}
+	l.mu.Unlock()
+	all := l.lists
+	if f.silent {
+		all = l.slow
+	}
+	if err := group.take(ctx); err != nil {
+		return nil, err
+	}
+	if err := all.take(ctx); err != nil {
+		group.leave()
+		return nil, err
+	}
+	once := sync.OnceFunc(func() { all.leave(); group.leave() })
+	long := time.AfterFunc(longPlace, once)
+	return func() { long.Stop(); once() }, nil
+}
+
+// list takes in all objects of a resource: as a stream of events where the API
+// server offers that (sendInitialEvents, KEP-3157), else page by page. Where no
+// answer comes, it gives up; cancel ends ctx, and with it the watch.
+func (l *Live) list(ctx context.Context, cancel context.CancelCauseFunc, f *feed) (version string, w watch.Interface, err error) {
+	leave, err := l.place(ctx, f)
+	if err != nil {
+		return "", nil, err
+	}
+	defer leave()
+	under := &listing{began: time.Now(), limit: f.patience()}
+	under.timer = time.AfterFunc(under.limit, func() { cancel(noAnswer(under.limit)) })
+	defer under.timer.Stop()
+	defer func() {
+		err = cmp.Or(silence(ctx), err)
+		f.silent = errors.Is(err, errSilent)
+	}()
 	l.world.Begin(f.Resource)
 	initial := true
 	w, err = f.source.Watch(ctx, metav1.ListOptions{
@@ -497,12 +599,12 @@ func (l *Live) list(ctx context.Context, f *feed) (version string, w watch.Inter
 	})
 	switch {
 	case err == nil:
-		done := false
-		if err = l.drain(ctx, f, w, &version, &done); err != nil || !done {
+		if err = l.drain(ctx, f, w, &version, under); err != nil || !under.done {
 			w.Stop()
 			return "", nil, cmp.Or(err, fmt.Errorf("watch of %s ended before its initial events did", f))
 		}
 	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err):
+		under.timer.Stop() // each page has its own limit
 		if version, err = l.pages(ctx, f); err != nil {
 			return "", nil, err
 		}
@@ -565,10 +667,11 @@ func readable(ctx context.Context, s source) error {
 	return err
 }
 
+// pages lists a resource page by page.
 func (l *Live) pages(ctx context.Context, f *feed) (version string, err error) {
 	options := metav1.ListOptions{Limit: pageSize}
 	for page := 1; ; page++ {
-		list, err := f.source.List(ctx, options)
+		list, err := f.page(ctx, options)
 		if err != nil {
 			return "", err
 		}
@@ -585,11 +688,23 @@ func (l *Live) pages(ctx context.Context, f *feed) (version string, err error) {
 	}
 }
 
+// page reads one page, unless no answer comes.
+func (f *feed) page(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, f.patience(), noAnswer(f.patience()))
+	defer cancel()
+	list, err := f.source.List(ctx, options)
+	if err != nil {
+		return nil, cmp.Or(silence(ctx), err)
+	}
+	return list, nil
+}
+
 // poll lists a resource that cannot be watched, again and again.
 func (l *Live) poll(ctx context.Context, f *feed, healthy func()) error {
 	for ctx.Err() == nil {
 		l.world.Begin(f.Resource)
-		if _, err := l.pages(ctx, f); err != nil {
+		_, err := l.pages(ctx, f)
+		if f.silent = errors.Is(err, errSilent); err != nil {
 			return err
 		}
 		l.listedAll(f)
@@ -599,9 +714,9 @@ func (l *Live) poll(ctx context.Context, f *feed, healthy func()) error {
 	return nil
 }
 
-// drain takes in events until the watch ends or, with done given, the initial
+// drain takes in events until the watch ends or, with a listing given, the initial
 // events do.
-func (l *Live) drain(ctx context.Context, f *feed, w watch.Interface, version *string, done *bool) error {
+func (l *Live) drain(ctx context.Context, f *feed, w watch.Interface, version *string, under *listing) error {
 	for {
 		var event watch.Event
 		var open bool
@@ -612,6 +727,9 @@ func (l *Live) drain(ctx context.Context, f *feed, w watch.Interface, version *s
 			if !open {
 				return nil
 			}
+		}
+		if under != nil {
+			under.progress()
 		}
 		if event.Type == watch.Error {
 			return apierrors.FromObject(event.Object)
@@ -627,8 +745,8 @@ func (l *Live) drain(ctx context.Context, f *feed, w watch.Interface, version *s
 		case watch.Deleted:
 			err = l.world.Remove(f.Resource, event.Object)
 		case watch.Bookmark:
-			if done != nil && m.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
-				*done = true
+			if under != nil && m.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
+				under.done = true
 				return nil
 			}
 		}

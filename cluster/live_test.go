@@ -3,7 +3,9 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +36,31 @@ func (s fakeSource) Watch(_ context.Context, o metav1.ListOptions) (watch.Interf
 	return s.watch(o)
 }
 
+// silentSource accepts requests and answers none; drips tells whether it begins
+// to answer watches, and sends an object now and then.
+type silentSource struct{ drips bool }
+
+func (silentSource) List(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (s silentSource) Watch(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+	if !s.drips {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	w := watch.NewRaceFreeFake()
+	go func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			w.Add(widget(fmt.Sprint(i)))
+			pause(ctx, time.Second)
+		}
+		w.Stop()
+	}()
+	return w, nil
+}
+
 func widget(name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "x.io/v1", "kind": "Widget",
@@ -60,7 +87,7 @@ func events(list ...watch.Event) *watch.RaceFreeFakeWatcher {
 func follow(t *testing.T, src source, verbs ...string) (*World, *Live) {
 	t.Helper()
 	w := NewWorld(Options{})
-	l := &Live{world: w, log: slog.New(slog.DiscardHandler), lists: make(chan struct{}, 1), kick: make(chan struct{}, 1), feeds: map[string]*feed{}, listed: true}
+	l := &Live{world: w, log: slog.New(slog.DiscardHandler), lists: make(places, 1), slow: make(places, 1), kick: make(chan struct{}, 1), feeds: map[string]*feed{}, groups: map[string]places{}, listed: true}
 	f := &feed{Resource: widgets, verbs: sets.New(verbs...), source: src}
 	l.feeds[f.String()] = f
 	w.SetUnseen(widgets, UnseenSyncing, "not listed yet")
@@ -208,6 +235,64 @@ func TestFeed(t *testing.T) {
 				got := []any{at(w, "counts", "demo", "widgets.x.io"), unseenReason(w), l.Synced()}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("%s\n-want +got (count, unseen, synced)\n%s", tc.reason, diff)
+				}
+			})
+		})
+	}
+}
+
+// TestSilence: an API that accepts requests and answers none is unseen after a
+// while, and neither it nor a dozen like it keep others from being read.
+func TestSilence(t *testing.T) {
+	for name, tc := range map[string]struct {
+		silent source
+		verbs  []string
+		within time.Duration
+	}{
+		"watch":         {silentSource{}, []string{"list", "watch"}, 2 * firstSilence},
+		"without watch": {silentSource{}, []string{"list"}, 2 * firstSilence},
+		"drips":         {silentSource{drips: true}, []string{"list", "watch"}, longestListing + longPlace + 2*firstSilence},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := NewWorld(Options{})
+				l := &Live{world: w, log: slog.New(slog.DiscardHandler), lists: make(places, initialLists), slow: make(places, initialLists), kick: make(chan struct{}, 1), feeds: map[string]*feed{}, groups: map[string]places{}, listed: true}
+				start := func(res Resource, src source) {
+					f := &feed{Resource: res, verbs: sets.New(tc.verbs...), source: src}
+					l.feeds[f.String()] = f
+					w.SetUnseen(res, UnseenSyncing, "not listed yet")
+					go l.feed(t.Context(), f)
+				}
+				for i := range 12 {
+					silent := widgets
+					silent.Group = fmt.Sprintf("silent%d.io", i)
+					start(silent, tc.silent)
+				}
+				synctest.Wait()
+				start(widgets, fakeSource{
+					watch: func(metav1.ListOptions) (watch.Interface, error) {
+						return events(watch.Event{Type: watch.Added, Object: widget("a")}, watch.Event{Type: watch.Bookmark, Object: bookmark()}), nil
+					},
+					list: func(metav1.ListOptions) (runtime.Object, error) {
+						return &unstructured.UnstructuredList{Items: []unstructured.Unstructured{*widget("a")}}, nil
+					},
+				})
+				time.Sleep(tc.within)
+				synctest.Wait()
+				if !l.Synced() {
+					t.Error("the facts wait for an API that does not answer")
+				}
+				if got := unseenReason(w); got != nil {
+					t.Errorf("what answers is unseen: %v", got)
+				}
+				list, _ := at(w, "unseen").([]any)
+				if len(list) != 12 {
+					t.Errorf("%d resources are unseen, want the 12 that do not answer", len(list))
+				}
+				for _, u := range list {
+					if message, _ := u.(map[string]any)["message"].(string); !strings.Contains(message, errSilent.Error()) {
+						t.Errorf("unseen because %q", message)
+					}
 				}
 			})
 		})
