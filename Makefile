@@ -31,8 +31,8 @@ demo: build components ## Play the main cases on a real control plane on this ma
 
 test: unit rego e2e test-node ## All tests: Go, Rego, scenarios on a real control plane and on a real node
 
-unit: ## Go tests of the product
-	go test ./...
+unit: ## Go tests of the product, under the race detector (which needs a C compiler)
+	CGO_ENABLED=1 go test -race ./...
 
 rego: ## Rego tests with coverage, strict type check
 	$(OPA) check --strict --schema policies/schema policies

@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -36,9 +37,7 @@ func (w *World) keepWorkload(kind string, m *metav1.ObjectMeta, template corev1.
 	before, known := w.workloads[key]
 	w.workloads[key] = now
 	if !known || !slices.Equal(before.images, now.images) {
-		for _, m := range w.matches {
-			m.note(key, now)
-		}
+		w.matches.note(key, now)
 	}
 	if !known || before.wanted != wanted || (before.ready > 0) != (ready > 0) || before.account != now.account || before.refused != refused {
 		w.ownersDirty = true
@@ -48,16 +47,54 @@ func (w *World) keepWorkload(kind string, m *metav1.ObjectMeta, template corev1.
 func (w *World) forgetWorkload(kind, name string) {
 	key := kind + "/" + name
 	delete(w.workloads, key)
-	for _, m := range w.matches {
-		delete(m.workloads, key)
-	}
+	w.matches.forget(key)
 	w.ownersDirty = true
 }
 
-// match is the set of workloads that a catalog entry means.
+// matches remembers which workloads each catalog entry means. An entry is
+// looked up when it is asked about for the first time, which may be by several
+// who only read the facts: it has a lock of its own for that.
+type matches struct {
+	mu      sync.Mutex
+	byEntry map[string]*match
+}
+
+// match is the set of workloads that a catalog entry means, by key. Once it is
+// among the matches, only who may write the facts changes it.
 type match struct {
 	entry     catalog.Entry
 	workloads map[string]struct{}
+}
+
+// note takes in a workload that is new or has changed, and forget one that is
+// gone. The facts are locked for writing.
+func (m *matches) note(key string, wl workload) {
+	for _, match := range m.byEntry {
+		match.note(key, wl)
+	}
+}
+
+func (m *matches) forget(key string) {
+	for _, match := range m.byEntry {
+		delete(match.workloads, key)
+	}
+}
+
+// of returns the keys of the workloads that a catalog entry means, in order.
+// The facts are locked, for reading at least.
+func (m *matches) of(entry catalog.Entry, workloads map[string]workload) []string {
+	id := strings.Join(append([]string{entry.Finalizer, entry.Prefix, entry.Suffix, entry.Regex}, entry.On...), "\n")
+	m.mu.Lock()
+	found, known := m.byEntry[id]
+	if !known {
+		found = &match{entry: entry, workloads: map[string]struct{}{}}
+		for key, wl := range workloads {
+			found.note(key, wl)
+		}
+		m.byEntry[id] = found
+	}
+	m.mu.Unlock()
+	return slices.Sorted(maps.Keys(found.workloads))
 }
 
 func (m *match) note(key string, wl workload) {
@@ -71,17 +108,8 @@ func (m *match) note(key string, wl workload) {
 
 // matching returns the workloads that a catalog entry means, in order.
 func (w *World) matching(entry catalog.Entry) []workload {
-	id := strings.Join(append([]string{entry.Finalizer, entry.Prefix, entry.Suffix, entry.Regex}, entry.On...), "\n")
-	m, known := w.matches[id]
-	if !known {
-		m = &match{entry: entry, workloads: map[string]struct{}{}}
-		for key, wl := range w.workloads {
-			m.note(key, wl)
-		}
-		w.matches[id] = m
-	}
 	var found []workload
-	for _, key := range slices.Sorted(maps.Keys(m.workloads)) {
+	for _, key := range w.matches.of(entry, w.workloads) {
 		found = append(found, w.workloads[key])
 	}
 	return found

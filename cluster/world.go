@@ -87,15 +87,15 @@ type World struct {
 	services    map[string]service                      // by "namespace/name"
 	slices      map[string]slice                        // EndpointSlices, by "namespace/name"
 	templates   map[string]map[string]map[string]string // labels of the pods of workloads, by namespace and "resource/name"
-	matches     map[string]*match                       // workloads that a catalog entry means, by entry
-	readyImages map[string]int                          // ready pods by image name
-	workloads   map[string]workload                     // by "Kind/namespace/name"
-	accounts    map[string]*account                     // service accounts, by "namespace/name"
-	running     map[string]runningPod                   // pods, by "namespace/name"
-	roles       map[string][]grant                      // by "namespace/name", "" for cluster roles
-	bindings    map[string]binding                      // by "namespace/name", "" for cluster role bindings
-	grantees    map[string][]grantee                    // who may update a resource, by "plural.group"
-	bound       map[string][]string                     // keys of bindings, by service account or group of users
+	matches     matches
+	readyImages map[string]int        // ready pods by image name
+	workloads   map[string]workload   // by "Kind/namespace/name"
+	accounts    map[string]*account   // service accounts, by "namespace/name"
+	running     map[string]runningPod // pods, by "namespace/name"
+	roles       map[string][]grant    // by "namespace/name", "" for cluster roles
+	bindings    map[string]binding    // by "namespace/name", "" for cluster role bindings
+	grantees    map[string][]grantee  // who may update a resource, by "plural.group"
+	bound       map[string][]string   // keys of bindings, by service account or group of users
 	verdicts    map[verdictKey]*verdict
 	clouds      map[string]bool // nodes that a cloud provider runs
 	snapshot    bool            // read from a file: the document is all there is
@@ -143,7 +143,7 @@ func NewWorld(options Options) *World {
 		services:        map[string]service{},
 		slices:          map[string]slice{},
 		templates:       map[string]map[string]map[string]string{},
-		matches:         map[string]*match{},
+		matches:         matches{byEntry: map[string]*match{}},
 		readyImages:     map[string]int{},
 		workloads:       map[string]workload{},
 		accounts:        map[string]*account{},

@@ -1,0 +1,176 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/termguard/termguard/cluster/learned"
+)
+
+// atOnce runs each function n times in a goroutine of its own, all at once.
+func atOnce(n int, functions ...func(i int)) {
+	var running sync.WaitGroup
+	start := make(chan struct{})
+	for _, f := range functions {
+		running.Go(func() {
+			<-start
+			for i := range n {
+				f(i)
+			}
+		})
+	}
+	close(start)
+	running.Wait()
+}
+
+// TestOwnershipTogether asks about finalizers that were not judged before, as
+// reviews do that come at once: each of them looks up a catalog entry.
+func TestOwnershipTogether(t *testing.T) {
+	w := world(t, kialiCRD)
+	ask := func(i int) {
+		obj := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "x"}}
+		for _, entry := range w.options.Catalog.Entries()[:50] {
+			obj.Finalizers = append(obj.Finalizers, entry.Finalizer+entry.Prefix)
+		}
+		w.Ownership(obj, schema.GroupResource{Group: "kiali.io", Resource: "kialis"}, nil)
+	}
+	atOnce(1, slices.Repeat([]func(int){ask}, 8)...)
+}
+
+// everyKind are the resources that objects of the stress test are of.
+func everyKind() []Resource {
+	return append(slices.Clone(typed),
+		Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Namespaced: true},
+		Resource{GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}, Namespaced: true},
+		widgets,
+	)
+}
+
+// TestStress calls every public method of World and Learner from many
+// goroutines, while objects come and go, listings start over, verdicts settle
+// and replicas merge what they learned. It is for the race detector, which
+// watches: what they answer, other tests tell.
+func TestStress(t *testing.T) {
+	const rounds = 60
+	start := time.Unix(0, 0)
+	w := NewWorld(Options{Now: func() time.Time { return start }, Owners: map[string]string{"two.io/f": "Deployment/a/x"}})
+	client := fake.NewClientset()
+	replicas := []*Learner{
+		NewLearner(w, client.CoreV1(), HomeNamespace, slog.New(slog.DiscardHandler)),
+		NewLearner(w, client.CoreV1(), HomeNamespace, slog.New(slog.DiscardHandler)),
+	}
+	for _, res := range everyKind() {
+		w.Begin(res)
+		w.End(res)
+	}
+	must := func(err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	// One random object, typed where the facts read more than its metadata.
+	random := func(rng *rand.Rand) (Resource, *unstructured.Unstructured, runtime.Object) {
+		make := []func(*testing.T, *rand.Rand) *unstructured.Unstructured{randomObject, randomDependent, randomGrant, randomTrouble}[rng.IntN(4)]
+		obj := make(t, rng)
+		typed, err := typedObject(obj)
+		must(err)
+		return resourcesOf([]*unstructured.Unstructured{obj})[obj.GroupVersionKind()], obj, typed
+	}
+	rngs := make(chan *rand.Rand, 64)
+	for seed := range cap(rngs) {
+		rngs <- rand.New(rand.NewPCG(uint64(seed), 7))
+	}
+	with := func(f func(rng *rand.Rand)) {
+		rng := <-rngs
+		defer func() { rngs <- rng }()
+		f(rng)
+	}
+	calls := map[string]func(i int){
+		"World.Apply": func(int) {
+			with(func(rng *rand.Rand) { res, _, obj := random(rng); must(w.Apply(res, obj, rng.IntN(2) == 0)) })
+		},
+		"World.Remove": func(int) { with(func(rng *rand.Rand) { res, _, obj := random(rng); must(w.Remove(res, obj)) }) },
+		"World.Begin":  func(i int) { w.Begin(everyKind()[i%len(everyKind())]) },
+		"World.End":    func(i int) { w.End(everyKind()[i%len(everyKind())]) },
+		"World.Drop": func(i int) {
+			res := Resource{GroupVersionResource: schema.GroupVersionResource{Group: "y.io", Version: "v1", Resource: "gizmos"}}
+			w.Begin(res)
+			w.Drop(res)
+		},
+		"World.SetUnseen":     func(i int) { w.SetUnseen(widgets, UnseenError, fmt.Sprint(i)) },
+		"World.Seen":          func(int) { w.Seen(widgets) },
+		"World.Sees":          func(int) { w.Sees(widgets.GroupResource()) },
+		"World.Settle":        func(int) { w.Settle() },
+		"World.SetVersion":    func(i int) { w.SetVersion(fmt.Sprintf("v1.%d.0", 25+i%10)) },
+		"World.SetServed":     func(i int) { w.SetServed(append(BuiltinGroups(), "x.io"), map[string]bool{"v1.x.io": i%2 == 0}) },
+		"World.SetListError":  func(i int) { w.SetListError(widgets, fmt.Sprint(conversionFailure, i%2)) },
+		"World.SetLearned":    func(int) { w.SetLearned(learned.Memory{}) },
+		"World.Recall":        func(int) { w.Recall(t.Context(), client.CoreV1(), HomeNamespace, slog.New(slog.DiscardHandler)) },
+		"World.WriteSnapshot": func(int) { must(w.WriteSnapshot(io.Discard)) },
+		"World.RunsPods":      func(int) { w.RunsPods("a/op") },
+		"World.View": func(int) {
+			w.View(func(doc map[string]any) { _ = fmt.Sprint(doc) }) // reads all of it
+		},
+		"World.SetLeases": func(i int) {
+			holder, now := fmt.Sprint("op_", i%2), metav1.NewMicroTime(start)
+			w.SetLeases([]coordinationv1.Lease{{ObjectMeta: metav1.ObjectMeta{Namespace: "ops", Name: "x.io"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &now}}})
+		},
+		"World.Carries": func(int) {
+			w.Carries(widgets.GroupResource(), types.NamespacedName{Namespace: "a", Name: "x"}, "x.io/f")
+		},
+		"World.Ownership": func(i int) {
+			with(func(rng *rand.Rand) {
+				res, obj, _ := random(rng)
+				entries := w.options.Catalog.Entries()
+				obj.SetFinalizers(append(obj.GetFinalizers(), entries[i%len(entries)].Finalizer))
+				w.Ownership(obj, res.GroupResource(), []string{"kubernetes", "one.io/f"})
+			})
+		},
+		"tryCertificates": func(int) {
+			w.tryCertificates(t.Context(), func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed })
+		},
+	}
+	for i, l := range replicas {
+		calls[fmt.Sprint(i, "Learner.Saw")] = func(n int) {
+			l.Saw(Removal{Resource: widgets.GroupResource(), Namespace: "a", Name: "x", UID: types.UID(fmt.Sprint(n)), Finalizers: []string{"x.io/f"}, User: operatorUser})
+		}
+		calls[fmt.Sprint(i, "Learner.Alarm")] = func(n int) { l.Alarm(fmt.Sprint("policy-", n%3)) }
+		calls[fmt.Sprint(i, "Learner.Wrong")] = func(n int) { l.Wrong(fmt.Sprint("policy-", n%3)) }
+		// Run waits for its tickers; what it does in between, and its end:
+		calls[fmt.Sprint(i, "Learner.Run")] = func(int) {
+			l.confirm()
+			_, _ = l.merge(t.Context()) // two may write at once more often than one tries again
+		}
+	}
+	for _, of := range []reflect.Type{reflect.TypeFor[*World](), reflect.TypeFor[*Learner]()} {
+		for i := range of.NumMethod() {
+			name := of.Elem().Name() + "." + of.Method(i).Name
+			if calls[name] == nil && calls["0"+name] == nil {
+				t.Errorf("method %s is not called: add it", name)
+			}
+		}
+	}
+	var all []func(int)
+	for _, call := range calls {
+		all = append(all, call)
+	}
+	atOnce(rounds, all...)
+	w.Settle()
+}
