@@ -62,7 +62,12 @@ type Entry struct {
 	// pkg/admission/plugin/namespace/lifecycle/admission.go): the owner never
 	// gets there, though it runs. It is left out where the owner gives up then.
 	Creates string `json:"creates,omitempty"`
-	Note    string `json:"note,omitempty"`
+	// Needs are what the owner must read to clear the finalizer.
+	Needs []Need `json:"needs,omitempty"`
+	// WaitsFor are those that refer to the object: the finalizer stays, by design,
+	// as long as there are any.
+	WaitsFor []Referrer `json:"waitsFor,omitempty"`
+	Note     string     `json:"note,omitempty"`
 	// Workloads are those of a usual installation.
 	Workloads []Workload `json:"workloads,omitempty"`
 	// Source is the file that the string was found in; Verified says how far it
@@ -253,6 +258,16 @@ func (e *Entry) check() error {
 	}
 	if e.Creates != "" && !resourcePattern.MatchString(e.Creates) {
 		return fmt.Errorf("creates: %q is not plural.group", e.Creates)
+	}
+	for i := range e.Needs {
+		if err := e.Needs[i].check(e.On, 1); err != nil {
+			return fmt.Errorf("needs %d: %w", i+1, err)
+		}
+	}
+	for i := range e.WaitsFor {
+		if err := e.WaitsFor[i].check(e.On); err != nil {
+			return fmt.Errorf("waitsFor %d: %w", i+1, err)
+		}
 	}
 	for _, w := range e.Workloads {
 		if err := w.check(); err != nil {

@@ -1,9 +1,12 @@
 package catalog
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 )
 
 // samples are finalizers that the regular expressions of the catalog match.
@@ -32,6 +35,27 @@ var shared = map[string]string{
 	"scylla-operator":                 "sidecars of databases and the webhook run it",
 	"spark-operator":                  "the webhook runs it",
 	"topolvm-with-sidecar":            "every part of TopoLVM runs it",
+}
+
+// sourcePattern is that of a file, github.com/owner/repository:path, and of a
+// thread, github.com/owner/repository#number.
+var sourcePattern = regexp.MustCompile(`^github\.com/[-.\w]+/[-.\w]+(:[-./\w]+|#\d+)$`)
+
+// references are those of an entry, with those below.
+func references(e Entry) []Reference {
+	var found []Reference
+	var below func(needs []Need)
+	below = func(needs []Need) {
+		for _, n := range needs {
+			found = append(found, n.Reference)
+			below(n.Needs)
+		}
+	}
+	below(e.Needs)
+	for _, r := range e.WaitsFor {
+		found = append(found, r.Reference)
+	}
+	return found
 }
 
 // TestShipped holds the catalog in the binary to its own promises.
@@ -68,6 +92,11 @@ func TestShipped(t *testing.T) {
 		for _, w := range e.Workloads {
 			if why := shared[w.Image]; why != "" {
 				t.Errorf("%s: image %s stands for a controller that is gone: %s", e.Key(), w.Image, why)
+			}
+		}
+		for _, r := range references(e) {
+			if !sourcePattern.MatchString(r.Source) {
+				t.Errorf("%s: %s: source %q is no file of a repository and no thread", e.Key(), r.Resource, r.Source)
 			}
 		}
 		if !strings.HasPrefix(e.Source, "github.com/") || !strings.Contains(e.Source, ":") {
@@ -227,7 +256,11 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, workloads: [{kind: Pod, name: 'a*'}]}"))
 	f.Add([]byte("- {finaliser: a}"))
 	f.Add([]byte("- {regex: 'c[0-9]+', resources: [\"*\"], owner: x, component: in-cluster, source: x}"))
+	f.Add([]byte("- {finalizer: a, resources: [\"*\"], owner: x, component: in-cluster, source: x, needs: [{of: ['*.a.io'], resource: secrets, path: 'finalizer', namespacePath: owner, when: [{path: source, notIn: ['']}], without: may, source: x}]}"))
+	f.Add([]byte("- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, waitsFor: [{resource: nodes, path: 'resources[*]', within: 'workloads[*][\"name\"]', source: x}], needs: [{resource: a, name: b, without: completes, source: x}]}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		var objects []map[string]any // what is read as an entry is an object to look into, too
+		_ = yaml.Unmarshal(data, &objects)
 		c, err := Parse(data)
 		if err != nil {
 			return
@@ -240,6 +273,16 @@ func FuzzParse(f *testing.F) {
 			}
 			for _, w := range e.Workloads {
 				w.Matches(w.Kind, w.Namespace, w.Name, []string{w.Image})
+			}
+			for _, o := range objects {
+				for _, n := range e.Needs {
+					n.Names(o)
+				}
+				for _, r := range e.WaitsFor {
+					r.Names(o)
+					r.Counts(o)
+					r.Ranges(o)
+				}
 			}
 		}
 	})

@@ -139,13 +139,22 @@ func writeCatalog(out io.Writer, entries []catalog.Entry, output string) error {
 		return encoder.Encode(entries)
 	case "text":
 		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "FINALIZER\tON\tREMOVED BY\tRUNS AS")
+		fmt.Fprintln(table, "FINALIZER\tON\tREMOVED BY\tNEEDS\tRUNS AS")
 		for _, e := range entries {
 			var runs []string
 			for _, w := range e.Workloads {
 				runs = append(runs, strings.TrimSpace(w.Kind+" "+cmp.Or(w.Name, "with image "+w.Image)))
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", e.Key(), strings.Join(e.On, ","), e.Owner, cmp.Or(strings.Join(runs, ", "), e.Component))
+			var needs []string
+			for _, n := range e.Needs {
+				needs = append(needs, n.Resource)
+			}
+			for _, r := range e.WaitsFor {
+				needs = append(needs, "no "+r.Resource)
+			}
+			slices.Sort(needs)
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", e.Key(), strings.Join(e.On, ","), e.Owner,
+				strings.Join(slices.Compact(needs), ","), cmp.Or(strings.Join(runs, ", "), e.Component))
 		}
 		return table.Flush()
 	}
