@@ -5,26 +5,52 @@ import (
 	"strings"
 )
 
-// concerned are the policies that may have something to say of a request: most
-// name the resources and the facts without which they do not.
-func concerned(all []Policy, input, facts map[string]any) []Policy {
-	request, _ := input["request"].(map[string]any)
-	resource := resourceOf(request)
-	namespace, _ := request["namespace"].(string)
-	old, _ := request["oldObject"].(map[string]any)
-	metadata, _ := old["metadata"].(map[string]any)
-	if resource == "namespaces" {
-		namespace, _ = request["name"].(string)
-		if namespace == "" { // an item of a deletecollection
-			namespace, _ = metadata["name"].(string)
+// subject is what a request is about.
+type subject struct {
+	resource   string // plural, or plural.group
+	namespace  string // the one that is deleted, or that the object is in
+	name, uid  string // of the object itself
+	finalizers bool   // it has some, or their owners are known
+	eviction   bool
+}
+
+func subjectOf(input map[string]any) subject {
+	request := child(input, "request")
+	resource := child(request, "resource")
+	metadata := child(child(request, "oldObject"), "metadata")
+	var s subject
+	s.resource, _ = resource["resource"].(string)
+	if group, _ := resource["group"].(string); group != "" {
+		s.resource += "." + group
+	}
+	s.namespace, _ = request["namespace"].(string)
+	s.name, _ = metadata["name"].(string)
+	if s.resource == "namespaces" {
+		s.namespace, _ = request["name"].(string)
+		if s.namespace == "" { // an item of a deletecollection
+			s.namespace = s.name
 		}
 	}
-	uid, _ := metadata["uid"].(string)
+	s.uid, _ = metadata["uid"].(string)
+	finalizers, _ := metadata["finalizers"].([]any)
+	s.finalizers = len(finalizers) > 0 || len(child(input, "ownership")) > 0
+	s.eviction = request["operation"] == "CREATE" && request["subResource"] == "eviction"
+	return s
+}
+
+func child(m map[string]any, key string) map[string]any {
+	c, _ := m[key].(map[string]any)
+	return c
+}
+
+// concerned are the policies that may have something to say of a request: most
+// name the resources and the facts without which they do not.
+func (s subject) concerned(all []Policy, input, facts map[string]any) []Policy {
 	roots := map[string]any{"input": input, "data": map[string]any{"cluster": facts}}
-	names := map[string]string{"$NAMESPACE": namespace, "$UID": uid}
+	names := map[string]string{"$NAMESPACE": s.namespace, "$UID": s.uid}
 	var found []Policy
 	for _, p := range all {
-		if len(p.Resources) > 0 && !slices.Contains(p.Resources, resource) {
+		if len(p.Resources) > 0 && !slices.Contains(p.Resources, s.resource) {
 			continue
 		}
 		if len(p.Needs) > 0 && !slices.ContainsFunc(p.Needs, func(path string) bool { return there(roots, path, names) }) {
@@ -33,16 +59,6 @@ func concerned(all []Policy, input, facts map[string]any) []Policy {
 		found = append(found, p)
 	}
 	return found
-}
-
-// resourceOf is what a request is about, plural or plural.group.
-func resourceOf(request map[string]any) string {
-	about, _ := request["resource"].(map[string]any)
-	resource, _ := about["resource"].(string)
-	if group, _ := about["group"].(string); group != "" {
-		return resource + "." + group
-	}
-	return resource
 }
 
 // there tells whether the document at a path exists and is not empty.

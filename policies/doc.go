@@ -17,6 +17,13 @@ func Doc(p Policy) []byte {
 	fmt.Fprintf(&b, "| id | severity | triggers |\n|---|---|---|\n| `%s` | %s | %s |\n\n", p.ID, p.Severity, strings.Join(triggers, ", "))
 	fmt.Fprintf(&b, "## What to do\n\n%s\n\n", p.Remedy)
 	fmt.Fprintf(&b, "## What it cannot see\n\n%s\n\n", p.Limits)
+	if len(p.ReliesOn) > 0 {
+		b.WriteString("## What termguard must see\n\nWhile one of these is hidden from termguard, the verdict is `unknown` instead of `completes`:\n\n")
+		for _, r := range p.ReliesOn {
+			fmt.Fprintf(&b, "- %s%s%s\n", listed("", r.Kinds), listed(", except ", r.Except), listed(", for ", r.For))
+		}
+		b.WriteString("\n")
+	}
 	b.WriteString("## Sources\n\n")
 	for _, r := range p.RelatedResources {
 		if r.Description == "" {
@@ -26,4 +33,26 @@ func Doc(p Policy) []byte {
 		fmt.Fprintf(&b, "- [%s](%s)\n", strings.TrimSuffix(r.Description, "."), r.Ref)
 	}
 	return []byte(b.String())
+}
+
+// listed are resources as a page names them, behind a word; "" without any.
+func listed(word string, resources []string) string {
+	var names []string
+	for _, r := range resources {
+		name, placeholder := spoken[r]
+		if !placeholder {
+			name = "`" + r + "`"
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return word + strings.Join(names, ", ")
+}
+
+var spoken = map[string]string{
+	content:    "everything in the namespace",
+	instances:  "the instances of the definition",
+	finalizers: "objects with finalizers",
 }

@@ -156,7 +156,9 @@ func (e *Engine) Expect(trigger Trigger, input map[string]any, facts Facts) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.compiler == nil {
-		facts.View(func(doc map[string]any) { e.expected = append(e.expected, concerned(e.on[trigger], input, doc)...) })
+		facts.View(func(doc map[string]any) {
+			e.expected = append(e.expected, subjectOf(input).concerned(e.on[trigger], input, doc)...)
+		})
 	}
 }
 
@@ -184,8 +186,16 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			return
 		}
 		defer e.store.Abort(ctx, txn)
-		e.ask(ctx, concerned(on, input, doc), ast.LazyObject(input), txn, &result)
-		result.Unseen = unseen(input, doc)
+		about := subjectOf(input)
+		e.ask(ctx, about.concerned(on, input, doc), ast.LazyObject(input), txn, &result)
+		result.Unseen = about.unseen(on, doc)
+		if about.eviction {
+			// Whatever is said of an eviction, the API server goes on to delete the
+			// pod, and does not show that delete to admission.
+			for i := range result.Findings {
+				result.Findings[i].Certainty = May
+			}
+		}
 	})
 	if err != nil {
 		return Result{}, fmt.Errorf("evaluate policies: %w", err)

@@ -264,7 +264,9 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// TestUnseen holds what the policies in the binary rely on.
 func TestUnseen(t *testing.T) {
+	asked := engine(t, EngineOptions{}).on[Delete]
 	hidden := Document{"unseen": []any{
 		obj{"resource": "kialis.kiali.io", "namespaced": true, "reason": "forbidden"},
 		obj{"resource": "apiservices.apiregistration.k8s.io", "namespaced": false, "reason": "syncing"},
@@ -295,10 +297,79 @@ func TestUnseen(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, unseen(tc.input, hidden)); diff != "" {
+			if diff := cmp.Diff(tc.want, subjectOf(tc.input).unseen(asked, hidden)); diff != "" {
 				t.Errorf("%s\nunseen(...): -want, +got:\n%s", tc.reason, diff)
 			}
 		})
+	}
+}
+
+// TestReliesOn holds that a policy's METADATA alone tells what it must see.
+func TestReliesOn(t *testing.T) {
+	relies := func(id, on string) string {
+		return strings.Replace(withBody(id, `deny contains {"msg": "x"} if input.request.name == "held"`), "#   triggers: [delete]", "#   triggers: [delete]\n#   relies_on:\n#     - "+on, 1)
+	}
+	facts := Document{"unseen": []any{
+		obj{"resource": "leases.coordination.k8s.io", "namespaced": true, "reason": "forbidden"},
+		obj{"resource": "secrets", "namespaced": true, "reason": "elsewhere"},
+		obj{"resource": "kialis.kiali.io", "namespaced": true, "reason": "error"},
+	}}
+	pod := obj{"request": obj{"operation": "DELETE", "name": "web-0", "resource": obj{"resource": "pods"}, "oldObject": obj{"metadata": obj{"name": "web-0", "finalizers": []any{"x/y"}}}}}
+	for _, tt := range []struct {
+		reason, on string
+		want       []string
+	}{
+		{"a kind that is hidden", "{kinds: [leases.coordination.k8s.io, secrets]}", []string{"leases.coordination.k8s.io: forbidden", "secrets: elsewhere"}},
+		{"a kind of software that is not Kubernetes", "{kinds: [kialis.kiali.io]}", []string{"kialis.kiali.io: error"}},
+		{"a kind that is seen", "{kinds: [nodes]}", nil},
+		{"for other objects only", "{kinds: [secrets], for: [configmaps]}", nil},
+		{"for objects with finalizers", "{kinds: [secrets], for: [configmaps, $FINALIZERS]}", []string{"secrets: elsewhere"}},
+		{"what is in a namespace", "{kinds: [$CONTENT], except: [leases.coordination.k8s.io]}", []string{"kialis.kiali.io: error"}},
+	} {
+		set, err := Load(files("needy/needy.rego", relies("needy", tt.on)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, off := range []bool{false, true} {
+			e, err := NewEngine(t.Context(), set, EngineOptions{Off: map[string]bool{"needy": off}, Deadline: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			result, err := e.Evaluate(t.Context(), Delete, pod, facts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := tt.want
+			if off {
+				want = nil // nobody asks what it would have said
+			}
+			if diff := cmp.Diff(want, result.Unseen); diff != "" {
+				t.Errorf("%s, off %v: -want, +got:\n%s", tt.reason, off, diff)
+			}
+		}
+	}
+}
+
+// TestEviction holds that what is said of an eviction is "may", whatever the policy
+// says: admission does not see the delete.
+func TestEviction(t *testing.T) {
+	set, err := Load(files("held/held.rego", withBody("held", `deny contains {"msg": "held"}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := NewEngine(t.Context(), set, EngineOptions{Deadline: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for subresource, want := range map[string]Certainty{"": Will, "eviction": May} {
+		operation := map[string]string{"": "DELETE", "eviction": "CREATE"}[subresource]
+		result, err := e.Evaluate(t.Context(), Delete, obj{"request": obj{"operation": operation, "subResource": subresource, "resource": obj{"resource": "pods"}}}, Document{})
+		if err != nil || len(result.Findings) != 1 {
+			t.Fatal(err, result)
+		}
+		if got := result.Findings[0].Certainty; got != want {
+			t.Errorf("%s %q: certainty is %s, want %s", operation, subresource, got, want)
+		}
 	}
 }
 

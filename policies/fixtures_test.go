@@ -196,7 +196,7 @@ func (f fixture) input(t testing.TB, world *cluster.World) map[string]any {
 	review := map[string]any{
 		"uid": "fixture", "operation": r.Operation, "name": r.Name, "namespace": namespace, "subResource": r.Subresource, "dryRun": r.DryRun,
 		"resource": map[string]any{"group": gr.Group, "version": "v1", "resource": gr.Resource},
-		"userInfo": map[string]any{"username": r.User, "groups": r.Groups},
+		"userInfo": map[string]any{"username": r.User, "groups": append([]string{}, r.Groups...)},
 		"object":   nil, "oldObject": nil, "options": r.Options,
 	}
 	input := map[string]any{"request": review}
@@ -275,8 +275,8 @@ func (f fixture) prepare(t testing.TB) prepared {
 	input := f.input(t, world)
 	world.View(func(doc map[string]any) {
 		for name, document := range map[string]any{"cluster.schema": doc, "input.schema": input} {
-			if violations, err := policies.MatchSchema(name, document); err != nil || len(violations) > 0 {
-				t.Errorf("%s: the document does not fit schema/%s.json: %v %v", f.file, name, err, violations)
+			if err := policies.MatchSchema(name, document); err != nil {
+				t.Errorf("%s: the document does not fit schema/%s.json: %v", f.file, name, err)
 			}
 		}
 	})

@@ -53,17 +53,16 @@ func embeddedFolders() []string {
 	return folders
 }
 
-// compileEmbedded compiles some of the policies in the binary, without the others.
+// compileEmbedded compiles some of the policies in the binary, with what they import.
 func compileEmbedded(of []Policy) (*ast.Compiler, error) {
 	l := newLoader(false)
 	l.indexed = true
-	l.start(Embedded(), libFolder)
 	for _, p := range of {
 		l.start(Embedded(), p.Folder)
 	}
-	l.shared()
 	for _, p := range of {
 		l.parseFolder(Embedded(), p.Folder)
 	}
+	l.imports()
 	return l.compile(false)
 }

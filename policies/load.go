@@ -17,7 +17,7 @@ import (
 
 // Folders that hold no policy.
 const (
-	libFolder    = "lib" // shared rules: package termguard.lib
+	libFolder    = "lib" // a folder for each package of shared rules: lib/pods is termguard.lib.pods
 	schemaFolder = "schema"
 )
 
@@ -54,7 +54,7 @@ func (s *Set) IDs() []string {
 }
 
 // Load finds and compiles the policies in the folders of each file system.
-// Policies may use the rules of the embedded library, data.termguard.lib.
+// Policies may import the packages of the embedded library, data.termguard.lib.NAME.
 // Errors name file and line, and are joined where there are several.
 //
 // Those in the binary were checked when it was made (TestEmbedded), and are taken
@@ -73,6 +73,7 @@ func Load(fsyses ...fs.FS) (*Set, error) {
 // everything is to be.
 func load(everything bool, fsyses ...fs.FS) (*Set, error) {
 	l := newLoader(everything)
+	l.start(Embedded(), libFolder+"/*")
 	for _, fsys := range fsyses {
 		l.start(fsys, "*")
 	}
@@ -176,8 +177,44 @@ func (l *loader) read(fsys fs.FS, file string) (*ast.Module, error) {
 // policies are wanted.
 func (l *loader) shared() {
 	l.parse(Embedded(), sharedFile)
-	l.parseFolder(Embedded(), libFolder)
+	packages, _ := embedded.ReadDir(libFolder) // it is embedded
+	for _, p := range packages {
+		l.parseFolder(Embedded(), path.Join(libFolder, p.Name()))
+	}
 }
+
+// imports loads those packages of the library that what is loaded imports.
+func (l *loader) imports() {
+	l.parse(Embedded(), sharedFile)
+	loaded := map[string]bool{}
+	for {
+		var wanted []string
+		for _, module := range l.modules {
+			for _, i := range module.Imports {
+				ref, _ := i.Path.Value.(ast.Ref)
+				if len(ref) < 4 || !ref[:3].Equal(library) {
+					continue
+				}
+				if name, _ := ref[3].Value.(ast.String); !loaded[string(name)] {
+					loaded[string(name)] = true
+					wanted = append(wanted, path.Join(libFolder, string(name)))
+				}
+			}
+		}
+		if len(wanted) == 0 {
+			return
+		}
+		for _, folder := range wanted {
+			l.start(Embedded(), folder)
+		}
+		for _, folder := range wanted {
+			l.parseFolder(Embedded(), folder)
+		}
+	}
+}
+
+// library is where the packages of the library are.
+var library = ast.Ref{ast.DefaultRootDocument, ast.StringTerm("termguard"), ast.StringTerm(libFolder)}
 
 func (l *loader) load(fsys fs.FS) {
 	entries, err := fs.ReadDir(fsys, ".")
@@ -268,7 +305,7 @@ func (l *loader) parseFolder(fsys fs.FS, folder string) map[string]*ast.Module {
 			continue
 		}
 		known := path.Join(nameOf(fsys), file)
-		if want := "data.termguard." + folder; module.Package.Path.String() != want {
+		if want := "data.termguard." + strings.ReplaceAll(folder, "/", "."); module.Package.Path.String() != want {
 			l.fail(known, module.Package.Location.Row, "package %s should be %s, like its folder", strings.TrimPrefix(module.Package.Path.String(), "data."), strings.TrimPrefix(want, "data."))
 			continue
 		}

@@ -24,11 +24,11 @@ const policyText = `# METADATA
 #   limits: None.
 package termguard.too_many_pods
 
-import data.termguard.lib
+import data.termguard.lib.request
 
 deny contains {"msg": "too many pods"} if {
-	lib.deletes_namespace
-	data.cluster.counts[lib.name].pods > 10
+	request.deletes_namespace
+	data.cluster.counts[request.name].pods > 10
 }
 `
 
@@ -60,24 +60,30 @@ func TestLoad(t *testing.T) {
 			"METADATA is what the answer is made of",
 			files(file, "package termguard.too_many_pods\n\ndeny contains {\"msg\": \"x\"}\n"), []string{file + ":1: no METADATA"},
 		},
-		"MissingKey":      {"the file, the line of the mapping, and the key", files(file, edit("#   limits: None.\n", "")), []string{file + `:6: METADATA: missing key "limits" in custom`}},
+		"MissingKey":      {"the file, the line of the mapping, and the key", files(file, edit("#   limits: None.\n", "")), []string{file + `:6: METADATA: key "custom": missing key "limits"`}},
 		"MissingTitle":    {"at the root the line is that of the block", files(file, edit("# title: Too many pods\n", "")), []string{file + `:1: METADATA: missing key "title"`}},
-		"UnknownKey":      {"OPA itself would drop it in silence", files(file, edit("#   limits: None.", "#   limits: None.\n#   severty: high")), []string{file + `:12: METADATA: unknown key "severty" in custom`}},
-		"UnknownRootKey":  {"a key of custom, one level too high", files(file, edit("# custom:", "# severity: high\n# custom:")), []string{file + `:6: METADATA: unknown key "severity"`}},
-		"BadSeverity":     {"the value is not one of the known", files(file, edit("severity: low", "severity: dire")), []string{file + `:8: METADATA: key "custom.severity"`}},
-		"BadTrigger":      {"an element of a list", files(file, edit("[delete]", "[delete, create]")), []string{file + `:9: METADATA: key "custom.triggers.1"`}},
+		"UnknownKey":      {"OPA itself would drop it in silence", files(file, edit("#   limits: None.", "#   limits: None.\n#   severty: high")), []string{file + `:12: METADATA: key "custom.severty": unknown key; did you mean "severity"?`}},
+		"UnknownRootKey":  {"a key of custom, one level too high", files(file, edit("# custom:", "# severity: high\n# custom:")), []string{file + `:6: METADATA: key "severity": unknown key`}},
+		"BadSeverity":     {"the value is not one of the known", files(file, edit("severity: low", "severity: lwo")), []string{file + `:8: METADATA: key "custom.severity": lwo is none of high, medium, low, info; did you mean "low"?`}},
+		"BadTrigger":      {"an element of a list", files(file, edit("[delete]", "[delete, create]")), []string{file + `:9: METADATA: key "custom.triggers.1": create is none of delete, finalizer-edit, apply`}},
+		"BadPattern":      {"what no schema word of ours explains", files(file, edit("[delete]", "[delete]\n#   needs: [cluster.pods]")), []string{file + `:10: METADATA: key "custom.needs.0": Does not match pattern`}},
+		"UnknownResource": {"a policy that is asked of nothing is silent", files(file, edit("[delete]", "[delete]\n#   resources: [pods, deployment.apps]")), []string{file + `:10: METADATA: key "custom.resources.1": Kubernetes has no resource "deployment.apps"; did you mean "deployments.apps"?`}},
+		"UnknownKind":     {"nobody misses what does not exist", files(file, edit("[delete]", "[delete]\n#   relies_on:\n#     - kinds: [$CONTENT]\n#     - kinds: [node]")), []string{file + `:12: METADATA: key "custom.relies_on.1.kinds.0": Kubernetes has no resource "node"; did you mean "nodes"?`}},
+		"UnknownGroup":    {"a group of Kubernetes is known in full", files(file, edit("[delete]", "[delete]\n#   relies_on:\n#     - kinds: [nodes]\n#       for: [roles.rbac.authorization.k8s.io, rols.rbac.authorization.k8s.io]")), []string{file + `:12: METADATA: key "custom.relies_on.0.for.1": Kubernetes has no resource "rols.rbac.authorization.k8s.io"; did you mean "roles.rbac.authorization.k8s.io"?`}},
+		"CustomKind":      {"a definition may come with any group of its own", files(file, edit("[delete]", "[delete]\n#   resources: [kialis.kiali.io]\n#   relies_on:\n#     - kinds: [gateways.gateway.networking.k8s.io, $INSTANCES]")), nil},
+		"BadPlaceholder":  {"a placeholder that does not exist", files(file, edit("[delete]", "[delete]\n#   relies_on:\n#     - kinds: [$CONTENTS]")), []string{file + `:11: METADATA: key "custom.relies_on.0.kinds.0"`, `: $CONTENTS is none of $CONTENT, $INSTANCES; did you mean "$CONTENT"?`}},
 		"NotYAML":         {"OPA finds this one", files(file, edit("# title: Too many pods", "# title: [")), []string{file + ":"}},
 		"OtherID":         {"the folder is the id", files(file, edit("too-many-pods", "too-few-pods")), []string{file + `:12: METADATA custom.id is "too-few-pods"`, `"too-many-pods"`}},
 		"OtherPackage":    {"the folder is the package", files(file, edit("package termguard.too_many_pods", "package termguard.pods")), []string{file + ":12: package termguard.pods should be termguard.too_many_pods"}},
 		"OtherFile":       {"the folder is the file", files("too_many_pods/main.rego", policyText), []string{"too_many_pods:1: no policy: too_many_pods.rego is missing"}},
 		"DoesNotParse":    {"file and line of a syntax error", files(file, edit("deny contains", "deny contians")), []string{file + ":16:"}},
-		"DoesNotCompile":  {"file and line of an unsafe variable", files(file, edit("lib.deletes_namespace", "x == 1")), []string{file + ":17: rego_unsafe_var_error"}},
+		"DoesNotCompile":  {"file and line of an unsafe variable", files(file, edit("request.deletes_namespace", "x == 1")), []string{file + ":17: rego_unsafe_var_error"}},
 		"MisspeltPath":    {"the facts have a shape", files(file, edit("data.cluster.counts", "data.cluster.count")), []string{file + ":18: rego_type_error: undefined ref: data.cluster.count"}},
-		"MisspeltLibrary": {"a rule that is not there", files(file, edit("\tlib.deletes_namespace", "\tlib.deletes_namespaces")), []string{file + ":17: undefined ref: data.termguard.lib.deletes_namespaces"}},
+		"MisspeltLibrary": {"a rule that is not there", files(file, edit("\trequest.deletes_namespace", "\trequest.deletes_namespaces")), []string{file + ":17: undefined ref: data.termguard.lib.request.deletes_namespaces"}},
 		"OtherData":       {"what is not there", files(file, edit("data.cluster.counts", "data.clutser.counts")), []string{file + ":18: undefined ref: data.clutser"}},
-		"Network":         {"policies are pure", files(file, edit("lib.deletes_namespace", `http.send({"url": "http://example.com", "method": "GET"})`)), []string{file + ":17: rego_type_error: undefined function http.send"}},
-		"Environment":     {"policies are pure", files(file, edit("lib.deletes_namespace", "opa.runtime().env.HOME")), []string{file + ":17: rego_type_error: undefined function opa.runtime"}},
-		"Clock":           {"now is a fact", files(file, edit("lib.deletes_namespace", "time.now_ns() > 0")), []string{file + ":17: rego_type_error: undefined function time.now_ns"}},
+		"Network":         {"policies are pure", files(file, edit("request.deletes_namespace", `http.send({"url": "http://example.com", "method": "GET"})`)), []string{file + ":17: rego_type_error: undefined function http.send"}},
+		"Environment":     {"policies are pure", files(file, edit("request.deletes_namespace", "opa.runtime().env.HOME")), []string{file + ":17: rego_type_error: undefined function opa.runtime"}},
+		"Clock":           {"now is a fact", files(file, edit("request.deletes_namespace", "time.now_ns() > 0")), []string{file + ":17: rego_type_error: undefined function time.now_ns"}},
 		"NoSet":           {"a finding is a member of a set", files(file, edit(`deny contains {"msg": "too many pods"}`, `deny := {"msg": "too many pods"}`)), []string{file + ":16: deny is not a set of findings"}},
 		"FindsNothing":    {"neither deny nor warn", files(file, edit("deny contains", "denied contains")), []string{file + ":12: the policy finds nothing"}},
 		"Duplicate": {

@@ -1,16 +1,22 @@
 package policies
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/termguard/termguard/internal/nearest"
 )
 
 // metadata reads the METADATA block of a policy's package. OPA's own parser
@@ -37,6 +43,7 @@ func metadata(file string, module *ast.Module, check bool) (Policy, error) {
 			Triggers  []Trigger
 			Resources []string
 			Needs     []string
+			ReliesOn  []Reliance `yaml:"relies_on"`
 			Remedy    string
 			Limits    string
 		}
@@ -57,6 +64,7 @@ func metadata(file string, module *ast.Module, check bool) (Policy, error) {
 		Triggers:         raw.Custom.Triggers,
 		Resources:        raw.Custom.Resources,
 		Needs:            raw.Custom.Needs,
+		ReliesOn:         raw.Custom.ReliesOn,
 		Remedy:           strings.TrimSpace(raw.Custom.Remedy),
 		Limits:           strings.TrimSpace(raw.Custom.Limits),
 		RelatedResources: raw.RelatedResources,
@@ -77,7 +85,8 @@ func yamlBlock(first int, comments []*ast.Comment) string {
 	return block.String()
 }
 
-// checkMetadata compares a METADATA block with its schema.
+// checkMetadata compares a METADATA block with its schema, and the kinds that it
+// names with those of Kubernetes.
 func checkMetadata(file string, first int, block *yaml.Node) []error {
 	var value, schema any
 	if err := block.Decode(&value); err != nil {
@@ -90,39 +99,35 @@ func checkMetadata(file string, first int, block *yaml.Node) []error {
 	if err != nil {
 		return []error{fmt.Errorf("%s:%d: METADATA: %w", file, first, err)}
 	}
+	if len(violations) == 0 {
+		violations = unknownKinds(value, nil)
+	}
 	errs := make([]error, len(violations))
 	for i, v := range violations {
-		var where string
-		var path []string
-		if v.field != root {
-			where, path = " in "+v.field, strings.Split(v.field, ".")
-		}
-		switch v.kind {
-		case "additional_property_not_allowed":
-			line := first + lineOf(block, append(path, v.property))
-			errs[i] = fmt.Errorf("%s:%d: METADATA: unknown key %q%s", file, line, v.property, where)
-		case "required":
-			errs[i] = fmt.Errorf("%s:%d: METADATA: missing key %q%s", file, first+lineOf(block, path), v.property, where)
-		default:
-			errs[i] = fmt.Errorf("%s:%d: METADATA: key %q: %s", file, first+lineOf(block, path), v.field, v.description)
-		}
+		errs[i] = fmt.Errorf("%s:%d: METADATA: %s", file, first+lineOf(block, v.path), v)
 	}
 	return errs
 }
 
-// root is the field of a violation of the document as a whole.
-const root = "(root)"
-
 // violation is one place where a document does not fit its schema.
 type violation struct {
-	kind        string
-	field       string // dotted path, or root
-	property    string // that is missing or too many
-	description string
+	path    []string
+	problem string
+}
+
+// String tells the place and the problem.
+func (v violation) String() string {
+	if len(v.path) == 0 {
+		return v.problem
+	}
+	return fmt.Sprintf("key %q: %s", strings.Join(v.path, "."), v.problem)
 }
 
 // matchSchema validates with the JSON schema that OPA carries for its built-in
-// function json.match_schema: the binary needs no second one.
+// function json.match_schema. The library of that name would bring the same again,
+// and compiles ten schemas of schemas whenever the binary starts, in 4 ms or more:
+// tests use it. Of a violation OPA tells the place and the kind. What it is about is
+// looked up in the document and the schema.
 func matchSchema(document, schema any) ([]violation, error) {
 	operands := make([]*ast.Term, 2)
 	for i, operand := range []any{document, schema} {
@@ -132,7 +137,7 @@ func matchSchema(document, schema any) ([]violation, error) {
 		}
 		operands[i] = ast.NewTerm(v)
 	}
-	var violations []violation
+	var found []violation
 	bctx := topdown.BuiltinContext{Context: context.Background(), Capabilities: &ast.Capabilities{AllowNet: []string{}}}
 	err := topdown.GetBuiltin(ast.JSONMatchSchema.Name)(bctx, operands, func(result *ast.Term) error {
 		pair, err := ast.JSON(result.Value)
@@ -143,19 +148,123 @@ func matchSchema(document, schema any) ([]violation, error) {
 		for _, item := range list {
 			m, _ := item.(map[string]any)
 			text := func(key string) string { s, _ := m[key].(string); return s }
-			v := violation{kind: text("type"), field: strings.ReplaceAll(text("field"), "(Root)", root), description: text("desc")}
-			switch words := strings.Fields(v.description); {
-			case v.kind == "required" && len(words) > 0: // "remedy is required"
-				v.property = words[0]
-			case v.kind == "additional_property_not_allowed" && len(words) > 2: // "Additional property foo is not allowed"
-				v.property = words[2]
+			path := strings.Split(text("field"), ".")
+			if text("field") == "(Root)" {
+				path = nil
 			}
-			violations = append(violations, v)
+			found = append(found, violations(text("type"), text("desc"), path, at(document, path), at(schema, path))...)
 		}
 		return nil
 	})
-	return violations, err
+	slices.SortFunc(found, func(a, b violation) int {
+		return cmp.Or(slices.Compare(a.path, b.path), strings.Compare(a.problem, b.problem))
+	})
+	// OPA tells of each key that is missing or unknown by itself.
+	return slices.CompactFunc(found, func(a, b violation) bool { return slices.Equal(a.path, b.path) && a.problem == b.problem }), err
 }
+
+// violations are those of one kind at one place, given what the document and the
+// schema have there.
+func violations(kind, description string, path []string, value, schema any) (found []violation) {
+	rules, _ := schema.(map[string]any)
+	keys, _ := value.(map[string]any)
+	switch kind {
+	case "required":
+		required, _ := rules["required"].([]any)
+		for _, key := range required {
+			if name, _ := key.(string); keys[name] == nil {
+				found = append(found, violation{path, fmt.Sprintf("missing key %q", name)})
+			}
+		}
+	case "additional_property_not_allowed":
+		known := slices.Collect(maps.Keys(child(rules, "properties")))
+		for name := range keys {
+			if !slices.Contains(known, name) {
+				found = append(found, violation{append(slices.Clone(path), name), "unknown key" + nearest.Hint(name, known)})
+			}
+		}
+	case "enum":
+		var known []string
+		list, _ := rules["enum"].([]any)
+		for _, item := range list {
+			known = append(known, fmt.Sprint(item))
+		}
+		found = append(found, violation{path, fmt.Sprintf("%v is none of %s%s", value, strings.Join(known, ", "), nearest.Hint(fmt.Sprint(value), known))})
+	default:
+		found = append(found, violation{path, description})
+	}
+	return found
+}
+
+// at is what a document has at a path, or what a schema says of it.
+func at(node any, path []string) any {
+	for _, key := range path {
+		switch n := node.(type) {
+		case map[string]any:
+			if properties := child(n, "properties"); properties != nil {
+				n = properties
+			} else if items, found := n["items"]; found {
+				node = items
+				continue
+			}
+			node = n[key]
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i < 0 || i >= len(n) {
+				return nil
+			}
+			node = n[i]
+		}
+	}
+	return node
+}
+
+// kinds are the resources that Kubernetes serves, as plural or plural.group.
+// TestKinds writes them.
+var kinds = sync.OnceValue(func() []string {
+	var list []string
+	text, err := embedded.ReadFile("kinds.json")
+	if err == nil {
+		err = json.Unmarshal(text, &list)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("policies/kinds.json: %v", err)) // TestKinds reads it
+	}
+	return list
+})
+
+// unknownKinds are the kinds that METADATA names and that do not exist. Those of a
+// group that is not of Kubernetes itself may: a CustomResourceDefinition is enough.
+func unknownKinds(value any, path []string) (found []violation) {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			found = append(found, unknownKinds(v[key], append(slices.Clone(path), key))...)
+		}
+	case []any:
+		for i, item := range v {
+			found = append(found, unknownKinds(item, append(slices.Clone(path), strconv.Itoa(i)))...)
+		}
+	case string:
+		if len(path) < 2 {
+			return nil
+		}
+		placeholders, named := naming[path[len(path)-2]]
+		switch _, group, _ := strings.Cut(v, "."); {
+		case !named, slices.Contains(placeholders, v), slices.Contains(kinds(), v):
+		case strings.HasPrefix(v, "$"):
+			found = append(found, violation{path, fmt.Sprintf("%s is none of %s%s", v, strings.Join(placeholders, ", "), nearest.Hint(v, placeholders))})
+		case strings.Contains(group, ".") && !slices.ContainsFunc(kinds(), func(k string) bool { return strings.HasSuffix(k, "."+group) }):
+		default:
+			found = append(found, violation{path, fmt.Sprintf("Kubernetes has no resource %q%s", v, nearest.Hint(v, kinds()))})
+		}
+	}
+	return found
+}
+
+// naming are the keys of METADATA that list resources, each with the placeholders
+// that it may have instead.
+var naming = map[string][]string{"resources": nil, "except": nil, "kinds": {content, instances}, "for": {finalizers}}
 
 // lineOf is the line, in its document, of the key that path leads to; of the
 // last that exists on the way, otherwise.

@@ -20,7 +20,7 @@ import (
 // Tests are embedded with the rest, for a pattern cannot leave them out: they
 // are a few kilobytes, and Load skips them.
 //
-//go:embed termguard.rego schema/*.json */*.rego
+//go:embed termguard.rego kinds.json schema/*.json */*.rego lib/*/*.rego
 var embedded embed.FS
 
 // Embedded are the policies in the binary.
@@ -71,11 +71,26 @@ type Policy struct {
 	Triggers         []Trigger  `json:"triggers"`
 	Resources        []string   `json:"resources,omitempty"` // plural or plural.group; all, if empty
 	Needs            []string   `json:"needs,omitempty"`     // documents, of which one must not be empty
-	Remedy           string     `json:"remedy"`              // unless a finding brings its own
-	Limits           string     `json:"limits"`              // what the policy cannot see
+	ReliesOn         []Reliance `json:"reliesOn,omitempty"`
+	Remedy           string     `json:"remedy"` // unless a finding brings its own
+	Limits           string     `json:"limits"` // what the policy cannot see
 	RelatedResources []Resource `json:"relatedResources"`
 	Folder           string     `json:"folder"`
 	File             string     `json:"file"` // with the policy's METADATA
+}
+
+// Reliance names kinds that a policy must see: while one is hidden from the facts,
+// the policy's silence means nothing.
+type Reliance struct {
+	// Kinds are resources, as plural or plural.group. $CONTENT are those that are
+	// namespaced, and $INSTANCES that of the definition under review.
+	Kinds []string `json:"kinds"`
+	// Except are kinds that do not matter after all.
+	Except []string `json:"except,omitempty"`
+	// For are the resources that the policy is asked about when it relies on the
+	// kinds; all that it is asked about, if empty. $FINALIZERS stands for every
+	// object with finalizers.
+	For []string `json:"for,omitempty"`
 }
 
 // Resource is a source that a policy rests on.

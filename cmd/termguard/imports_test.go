@@ -23,7 +23,7 @@ var layers = map[string][]string{
 	"lint/settings":               {"lint/tree", "policies", "cluster/catalog", "internal/nearest"},
 	"lint/triage":                 {"lint", "lint/settings", "lint/tree", "policies", "internal/nearest"},
 	"lint/report":                 {"lint", "lint/triage", "policies"},
-	"policies":                    {},
+	"policies":                    {"internal/nearest"},
 	"policies/internal/newpolicy": {"policies"},
 	"cluster":                     {"cluster/catalog", "cluster/learned"},
 	"cluster/learned":             {},

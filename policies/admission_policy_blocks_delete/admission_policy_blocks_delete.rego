@@ -17,6 +17,11 @@
 #   severity: high
 #   triggers: [delete]
 #   needs: [data.cluster.denied]
+#   relies_on:
+#     - kinds:
+#         - validatingadmissionpolicies.admissionregistration.k8s.io
+#         - validatingadmissionpolicybindings.admissionregistration.k8s.io
+#       for: [namespaces, customresourcedefinitions.apiextensions.k8s.io, $FINALIZERS]
 #   remedy: >-
 #     Change the policy or its binding so that it lets the control plane and the owners
 #     of finalizers pass (a matchCondition on request.userInfo), or exclude the
@@ -28,68 +33,53 @@
 #     Kubernetes itself: the finding then says "may". Policies that change objects.
 package termguard.admission_policy_blocks_delete
 
-import data.termguard.lib
+import data.termguard.lib.refusals
+import data.termguard.lib.steps
 
-deny contains finding(key, requests, "never") if {
-	not lib.evicting
-	some key, requests in refused
-	sure(requests)
+deny contains finding(key, calls, "never") if {
+	some key, calls in refused
+	refusals.sure(calls)
 }
 
-# The API server evicts whatever a policy says of the delete.
-warn contains finding(key, requests, "never") if {
-	lib.evicting
-	some key, requests in refused
-	sure(requests)
-}
-
-warn contains finding(key, requests, "perhaps never") if {
-	some key, requests in refused
-	not sure(requests)
-}
-
-sure(requests) if {
-	some request in requests
-	request.certainty == "will"
+warn contains finding(key, calls, "perhaps never") if {
+	some key, calls in refused
+	not refusals.sure(calls)
 }
 
 # refused are the requests that the deletion needs, by policy and binding.
-refused[key] := requests if {
-	some key, denied in data.cluster.denied[lib.within]
-	requests := [request | some request in denied; request in lib.needed]
-	count(requests) > 0
+refused[key] := calls if {
+	some key, denied in data.cluster.denied[refusals.within]
+	calls := [call | some call in denied; call in refusals.needed]
+	count(calls) > 0
 }
 
-finding(key, requests, outcome) := {
+finding(key, calls, outcome) := {
 	"msg": sprintf(
-		"ValidatingAdmissionPolicy %s denies what the deletion needs: %s %s goes through",
-		[policy, told[0], lib.more(told, outcome)],
+		"ValidatingAdmissionPolicy %s denies what the deletion needs: %s goes through",
+		[policy, refusals.first(calls, outcome)],
 	),
 	"objects": [
 		{"resource": "validatingadmissionpolicies.admissionregistration.k8s.io", "namespace": "", "name": policy},
 		{"resource": "validatingadmissionpolicybindings.admissionregistration.k8s.io", "namespace": "", "name": binding},
 	],
-	"evidence": evidence(binding, facts, requests),
+	"evidence": evidence(binding, facts, calls),
 	"steps": [
-		lib.mend(
+		steps.mend(
 			"Let the control plane and the owners of finalizers pass the policy, or exclude the namespace in the binding",
 			[],
 		),
-		lib.force(
+		steps.force(
 			"Delete the binding: until it is back, what the policy forbids is allowed for everybody",
-			lib.deletion([sprintf("validatingadmissionpolicybindings.admissionregistration.k8s.io/%s", [binding])], ""),
+			steps.deletion([sprintf("validatingadmissionpolicybindings.admissionregistration.k8s.io/%s", [binding])], ""),
 		),
 	],
 } if {
 	[policy, binding] := split(key, "/")
 	facts := data.cluster.admissionpolicies[policy]
-	told := sort([lib.described(request) | some request in requests])
 }
 
-evidence(binding, facts, requests) := array.flatten([
+evidence(binding, facts, calls) := array.flatten([
 	sprintf("binding %s denies, failurePolicy %s", [binding, facts.failurePolicy]),
 	[sprintf("it demands: %s", [demand]) | some demand in facts.validations],
-	[sprintf("it denies %s (%d %s)", [lib.described(request), request.count, lib.plural(request.count, "object", "objects")]) |
-		some request in requests
-	],
+	[sprintf("it denies %s", [refusals.counted(call)]) | some call in calls],
 ])

@@ -83,7 +83,7 @@ test_evicted if {
 		with data.cluster.admissionpolicies as policies
 		with data.cluster.pods as {"demo": {"web-0": {"node": "n1", "phase": "Running"}}}
 		with data.cluster.denied as denied([refuses("DELETE", "pods", "", "will")])
-	got == {"deny": set(), "warn": {finding("DELETE pods never", ["DELETE pods"])}}
+	got == {"deny": {finding("DELETE pods never", ["DELETE pods"])}, "warn": set()}
 }
 
 test_not_needed if {

@@ -32,7 +32,12 @@
 #     is not shown to it.
 package termguard.already_terminating
 
-import data.termguard.lib
+import data.termguard.lib.finalizers
+import data.termguard.lib.grace
+import data.termguard.lib.request
+import data.termguard.lib.steps
+import data.termguard.lib.times
+import data.termguard.lib.wording
 
 # A condition of a namespace.
 deny contains condition_finding(name, condition) if {
@@ -45,32 +50,32 @@ deny contains condition_finding(name, condition) if {
 deny contains {
 	"msg": sprintf(
 		"Terminating for %s: the conditions say that nothing is left, but %d %s",
-		[elapsed, pods, lib.plural(pods, "pod is", "pods are")],
+		[elapsed, pods_left, wording.plural(pods_left, "pod is", "pods are")],
 	),
-	"objects": [lib.target],
+	"objects": [request.target],
 	"evidence": ["pods go first: nothing else in the namespace is deleted before"],
-	"steps": [lib.mend(
-		sprintf("See what holds each of the pods: kubectl get pods -n %[1]s, then kubectl termguard check pods/NAME -n %[1]s", [lib.name]),
+	"steps": [steps.mend(
+		sprintf("See what holds each of the pods: kubectl get pods -n %[1]s, then kubectl termguard check pods/NAME -n %[1]s", [request.name]),
 		[],
 	)],
 } if {
 	overdue
-	lib.deletes_namespace
+	request.deletes_namespace
 	count(bad) == 0
-	pods > 0
+	pods_left > 0
 }
 
 # A pod that its node has not finished with.
 deny contains {
 	"msg": sprintf("Terminating for %s past its grace period: %s", [elapsed, stage]),
-	"objects": [lib.target, {"resource": "nodes", "namespace": "", "name": pod.spec.nodeName}],
+	"objects": [request.target, {"resource": "nodes", "namespace": "", "name": pod.spec.nodeName}],
 	"evidence": array.concat(
 		[sprintf("it should have been gone by %s", [pod.metadata.deletionTimestamp])],
 		conditions_of_kubelet,
 	),
 	"steps": array.concat(
 		on_the_node,
-		lib.forced(lib.namespace, [lib.name]),
+		steps.forced(request.namespace, [request.name]),
 	),
 } if {
 	overdue
@@ -91,17 +96,17 @@ warn contains condition_finding(name, condition) if {
 
 warn contains {
 	"msg": sprintf("Terminating for %s, and nothing that could hold it is seen", [elapsed]),
-	"objects": [lib.target],
+	"objects": [request.target],
 	"evidence": [sprintf("deletionTimestamp %s", [input.request.oldObject.metadata.deletionTimestamp])],
-	"steps": [lib.mend(
+	"steps": [steps.mend(
 		"See whether kube-controller-manager runs, and in its log whether a webhook or a policy refuses its requests",
 		[],
 	)],
 } if {
 	overdue
-	lib.deletes_namespace
+	request.deletes_namespace
 	count(bad) == 0
-	pods == 0
+	pods_left == 0
 	count(held) == 0
 }
 
@@ -109,12 +114,12 @@ warn contains {
 # orphaned-finalizer.
 warn contains {
 	"msg": sprintf("Terminating for %s: finalizer %s is not removed yet, though its owner runs", [elapsed, finalizer]),
-	"objects": [lib.target],
+	"objects": [request.target],
 	"evidence": object.get(ownership, "evidence", []),
 	"field": field,
 	"steps": [
-		lib.mend("Look at the log of what removes the finalizer, and at the events of the object", []),
-		lib.force(sprintf("Take out %s under its owner: %s", [finalizer, lib.left_behind]), taking_out(field, finalizer)),
+		steps.mend("Look at the log of what removes the finalizer, and at the events of the object", []),
+		steps.force(sprintf("Take out %s under its owner: %s", [finalizer, finalizers.left_behind]), taking_out(field, finalizer)),
 	],
 } if {
 	overdue
@@ -125,36 +130,22 @@ warn contains {
 
 # waited is how long ago the object should have been gone, in seconds: the API
 # server puts the grace period of a pod into its deletionTimestamp.
-waited := floor((time.parse_rfc3339_ns(data.cluster.now) - time.parse_rfc3339_ns(deleted)) / 1000000000) if {
-	lib.deleting
-	deleted := input.request.oldObject.metadata.deletionTimestamp
-}
+waited := times.since(input.request.oldObject.metadata.deletionTimestamp) if request.deleting
 
-# patience is what a deletion may take beyond its pods, in seconds: back-off of
-# the namespace controller and of the kubelet.
-patience := 60
-
-overdue if waited > patience + slowest
-
-default slowest := 0
+overdue if waited > grace.patience + slowest
 
 # slowest is what the pods of a namespace may take, in seconds.
-slowest := max([to_number(key) | some key, _ in data.cluster.podsByGrace[lib.name]]) if lib.deletes_namespace
+default slowest := 0
 
-elapsed := sprintf("%d s", [waited]) if waited < 120
+slowest := grace.slowest
 
-elapsed := sprintf("%d minutes", [floor(waited / 60)]) if {
-	waited >= 120
-	waited < 7200
-}
-
-elapsed := sprintf("%d hours", [floor(waited / 3600)]) if waited >= 7200
+elapsed := times.duration(waited)
 
 # bad are the conditions of the namespace that tell of something wrong.
 bad[name] := condition if {
-	lib.deletes_namespace
+	request.deletes_namespace
 	waited >= 0
-	some name, condition in data.cluster.namespaces[lib.name].conditions
+	some name, condition in data.cluster.namespaces[request.name].conditions
 	condition.status == "True"
 	name in object.keys(meanings)
 }
@@ -191,21 +182,21 @@ proceeding if {
 }
 
 states contains bucket.ownership.state if {
-	some resources in data.cluster.finalized[lib.name]
+	some resources in data.cluster.finalized[request.name]
 	some buckets in resources
 	some bucket in buckets
 }
 
 condition_finding(name, condition) := {
 	"msg": sprintf("Terminating for %s: %s (%s)", [elapsed, meanings[name], name]),
-	"objects": [lib.target],
+	"objects": [request.target],
 	"evidence": [sprintf("%s: %s", [condition.reason, condition.message])],
-	"steps": [lib.mend(sprintf("%s: then it finishes by itself", [remedies[name]]), [])],
+	"steps": [steps.mend(sprintf("%s: then it finishes by itself", [remedies[name]]), [])],
 }
 
-default pods := 0
+default pods_left := 0
 
-pods := data.cluster.counts[lib.name].pods
+pods_left := data.cluster.counts[request.name].pods
 
 # held are the finalizers of the object itself, by where each stands; of a
 # namespace, once it is empty.
@@ -215,7 +206,7 @@ held[sprintf("metadata.finalizers[%d]", [i])] := finalizer if {
 }
 
 held[sprintf("spec.finalizers[%d]", [i])] := finalizer if {
-	lib.deletes_namespace
+	request.deletes_namespace
 	count(bad) == 0
 	some i, finalizer in input.request.oldObject.spec.finalizers
 	finalizer != "kubernetes"
@@ -224,7 +215,7 @@ held[sprintf("spec.finalizers[%d]", [i])] := finalizer if {
 # pod is the one under review: without its node, the pod garbage collector ends
 # it; with a grace period of 0, its node has finished with it.
 pod := input.request.oldObject if {
-	lib.resource == "pods"
+	request.resource == "pods"
 	input.request.oldObject.metadata.deletionGracePeriodSeconds != 0
 	data.cluster.nodes[input.request.oldObject.spec.nodeName]
 }
@@ -262,24 +253,24 @@ all_ended if {
 
 # on_the_node are the commands that show the rest, where containers still run.
 on_the_node := [
-	lib.mend(
+	steps.mend(
 		sprintf(
 			concat(" ", [
 				"See on node %s what keeps the containers: crictl pods --name %s (does the runtime answer?),",
 				"journalctl -u kubelet (from verbosity 3 on it names the reason),",
 				"ps -eo pid,stat,wchan:30,args | grep -E ' [DZ]' (processes that cannot be killed)",
 			]),
-			[pod.spec.nodeName, lib.name],
+			[pod.spec.nodeName, request.name],
 		),
 		[],
 	),
-	lib.mend("Restart the container runtime there; reboot the node for processes that cannot be killed", []),
+	steps.mend("Restart the container runtime there; reboot the node for processes that cannot be killed", []),
 ] if {
 	not all_ended
 }
 
 on_the_node := [
-	lib.mend(
+	steps.mend(
 		sprintf(
 			concat(" ", [
 				"See on node %[1]s what is left: grep /var/lib/kubelet/pods/%[2]s /proc/mounts (volumes and mounts in them),",
@@ -290,7 +281,7 @@ on_the_node := [
 		),
 		[],
 	),
-	lib.mend("Unmount what is mounted there, or chattr -i -a what is immutable: the kubelet tries again within two minutes", []),
+	steps.mend("Unmount what is mounted there, or chattr -i -a what is immutable: the kubelet tries again within two minutes", []),
 ] if {
 	all_ended
 }
@@ -306,8 +297,8 @@ stage := "its containers have ended, but its node has not cleaned up after them"
 # those whose owner does not.
 taking_out(field, _) := [] if startswith(field, "spec.")
 
-taking_out(field, finalizer) := lib.taking_own_out(lib.shifted(standing, gone)) if {
+taking_out(field, finalizer) := finalizers.taking_own_out(finalizers.shifted(standing, gone)) if {
 	startswith(field, "metadata.")
 	standing := {[i, held] | some i, held in input.request.oldObject.metadata.finalizers; held == finalizer}
-	gone := {pair | some pairs in lib.own; some pair in pairs}
+	gone := {pair | some pairs in finalizers.own; some pair in pairs}
 }

@@ -29,7 +29,8 @@
 #     and Services whose endpoints are kept by hand.
 package termguard.apiservice_backend_removed
 
-import data.termguard.lib
+import data.termguard.lib.request
+import data.termguard.lib.steps
 
 # What has finalizers is still there after the pass that deletes the Service.
 deny contains finding(name, service, msg) if {
@@ -39,46 +40,46 @@ deny contains finding(name, service, msg) if {
 }
 
 warn contains finding(name, service, msg) if {
-	lib.deletes_namespace
+	request.deletes_namespace
 	count(later) == 0
 	some name, service in lost
 	msg := sprintf("APIService %s is served from this namespace: with that gone, no other can finish deleting", [name])
 }
 
 warn contains finding(name, service, msg) if {
-	not lib.deletes_namespace
+	not request.deletes_namespace
 	some name, service in lost
 	msg := sprintf("APIService %s is served from here: with this gone, no namespace can finish deleting", [name])
 }
 
 # lost are the APIServices that work now, and whose backend goes with the target.
 lost[name] := service if {
-	lib.deleting
+	request.deleting
 	some name, service in data.cluster.apiservices
 	[service.available, service.stale, service.listError] == ["True", false, ""]
 	goes(service)
 }
 
 goes(service) if {
-	lib.deletes_namespace
-	service.service.namespace == lib.name
+	request.deletes_namespace
+	service.service.namespace == request.name
 }
 
 goes(service) if {
-	lib.resource == "services"
-	service.service == {"namespace": lib.namespace, "name": lib.name}
+	request.resource == "services"
+	service.service == {"namespace": request.namespace, "name": request.name}
 }
 
 goes(service) if {
-	service.service.namespace == lib.namespace
-	service.backend.workloads == [{"resource": lib.resource, "name": lib.name}]
+	service.service.namespace == request.namespace
+	service.backend.workloads == [{"resource": request.resource, "name": request.name}]
 }
 
 # later is what holds the namespace beyond the pass that deletes its Services.
 # Pods go in a pass before.
 later contains resource if {
-	lib.deletes_namespace
-	some resources in data.cluster.finalized[lib.name]
+	request.deletes_namespace
+	some resources in data.cluster.finalized[request.name]
 	some resource, _ in resources
 	resource != "pods"
 }
@@ -90,8 +91,8 @@ finding(name, service, msg) := {
 		[sprintf("it is served by Service %s/%s, which goes", [service.service.namespace, service.service.name])],
 		[sprintf("this namespace holds %s with finalizers, which outlast the Service", [resource]) | some resource in later],
 	),
-	"steps": [lib.remove(
+	"steps": [steps.remove(
 		"Delete the APIService before what serves it: that removes no data",
-		lib.deletion([sprintf("apiservices.apiregistration.k8s.io/%s", [name])], ""),
+		steps.deletion([sprintf("apiservices.apiregistration.k8s.io/%s", [name])], ""),
 	)],
 }

@@ -29,65 +29,37 @@
 #     the cluster.
 package termguard.busy_mount
 
-import data.termguard.lib
+import data.termguard.lib.pods
+import data.termguard.lib.steps
+import data.termguard.lib.teardown
+import data.termguard.lib.wording
 
-deny contains finding(node, pods, "will") if {
-	not lib.evicting
-	some node, pods in lib.waiting(data.cluster.symptoms)
-	lasting(node)
+deny contains teardown.finding("busy", "will", node, held, plan(held)) if {
+	some node, held in teardown.will("busy")
 }
 
-warn contains finding(node, pods, "will") if {
-	lib.evicting
-	some node, pods in lib.waiting(data.cluster.symptoms)
-	lasting(node)
-}
-
-warn contains finding(node, pods, "may") if {
-	some node, pods in lib.waiting(data.cluster.symptoms)
-	count(symptoms(node)) > 0
-	not lasting(node)
+warn contains teardown.finding("busy", "may", node, held, plan(held)) if {
+	some node, held in teardown.may("busy")
 }
 
 # What its manifest says.
-warn contains {
-	"msg": sprintf("%s may leave mounts in an emptyDir (mountPropagation Bidirectional): left there, they keep %s", [whose, them]),
-	"objects": lib.named(pods),
-	"evidence": ["what a container mounts in a volume with mountPropagation Bidirectional is mounted on its node, too"],
-	"steps": steps(pods),
-} if {
-	some pods in lib.hazardous("mounts")
-	whose := lib.plural(pods.count, "this pod", sprintf("%d pods", [pods.count]))
-	them := lib.plural(pods.count, "it Terminating", "them Terminating")
+warn contains teardown.hazard(msg, evidence, held, plan(held)) if {
+	some held in pods.hazardous("mounts")
+	msg := sprintf(
+		"%s may leave mounts in an emptyDir (mountPropagation Bidirectional): left there, they keep %s",
+		[wording.plural(held.count, "this pod", sprintf("%d pods", [held.count])), pods.them(held)],
+	)
+	evidence := "what a container mounts in a volume with mountPropagation Bidirectional is mounted on its node, too"
 }
 
-symptoms(node) := [symptom |
-	some symptom in data.cluster.symptoms[node]
-	lib.current(symptom, node)
-	lib.cause(symptom) == "busy"
-	lib.about(symptom)
-]
-
-lasting(node) if {
-	some symptom in symptoms(node)
-	symptom.count >= lib.persistent
-}
-
-finding(node, pods, certainty) := {
-	"msg": sprintf(
-		"%s on node %s, which %s not be able to clean up after %s: device or resource busy",
-		[lib.who(pods), node, certainty, lib.plural(pods.count, "it", "them")],
-	),
-	"objects": array.concat([{"resource": "nodes", "namespace": "", "name": node}], lib.named(pods)),
-	"evidence": [lib.told(symptom) | some symptom in symptoms(node)],
-	"steps": steps(pods),
-}
-
-steps(pods) := array.concat(
-	[{"kind": "mend", "do": concat(" ", [
-		"Find on the node what is mounted below the pod's directory (findmnt -l | grep /var/lib/kubelet/pods/UID; UID is the",
-		"pod's) or who holds it (fuser -vm DIRECTORY), and unmount it or stop who holds it. The kubelet tries again within",
-		"two minutes.",
-	])}],
-	lib.forced(pods.namespace, pods.names),
+plan(held) := array.concat(
+	[steps.mend(
+		concat(" ", [
+			"Find on the node what is mounted below the pod's directory (findmnt -l | grep /var/lib/kubelet/pods/UID; UID is the",
+			"pod's) or who holds it (fuser -vm DIRECTORY), and unmount it or stop who holds it. The kubelet tries again within",
+			"two minutes.",
+		]),
+		[],
+	)],
+	steps.forced(held.namespace, held.names),
 )

@@ -1,7 +1,7 @@
 package termguard.busy_mount_test
 
 import data.termguard.busy_mount as policy
-import data.termguard.lib
+import data.termguard.lib.steps
 
 found := {"deny": policy.deny, "warn": policy.warn}
 
@@ -53,20 +53,20 @@ event(changes) := {"n1": {"demo/e": object.union(
 	changes,
 )}}
 
-steps := array.concat(
+plan := array.concat(
 	[{"kind": "mend", "do": concat(" ", [
 		"Find on the node what is mounted below the pod's directory (findmnt -l | grep /var/lib/kubelet/pods/UID; UID is the",
 		"pod's) or who holds it (fuser -vm DIRECTORY), and unmount it or stop who holds it. The kubelet tries again within",
 		"two minutes.",
 	])}],
-	lib.forced("demo", ["web-0"]),
+	steps.forced("demo", ["web-0"]),
 )
 
 finding(who, certainty, told) := {
 	"msg": sprintf("%s on node n1, which %s not be able to clean up after it: device or resource busy", [who, certainty]),
 	"objects": [node, target],
 	"evidence": [sprintf("event FailedUnmount x%d: f: device or resource busy", [told])],
-	"steps": steps,
+	"steps": plan,
 }
 
 test_told if {
@@ -74,7 +74,7 @@ test_told if {
 		[delete_pod, 3, {"deny": set(), "warn": {finding("this pod is", "may", 3)}}],
 		[delete_namespace, 3, {"deny": set(), "warn": {finding("1 pod is", "may", 3)}}],
 		[delete_pod, 10, {"deny": {finding("this pod is", "will", 10)}, "warn": set()}],
-		[evict, 10, {"deny": set(), "warn": {finding("this pod is", "will", 10)}}],
+		[evict, 10, {"deny": {finding("this pod is", "will", 10)}, "warn": set()}],
 	] {
 		got := found with input as case[0] with data.cluster as facts({"symptoms": event({"count": case[1]})})
 		got == case[2]
@@ -96,7 +96,7 @@ test_manifest if {
 		"msg": "this pod may leave mounts in an emptyDir (mountPropagation Bidirectional): left there, they keep it Terminating",
 		"objects": [target],
 		"evidence": ["what a container mounts in a volume with mountPropagation Bidirectional is mounted on its node, too"],
-		"steps": steps,
+		"steps": plan,
 	}
 	every request in [delete_pod, evict] {
 		got := found with input as request with data.cluster as facts({"pods": {"demo": {"web-0": {"hazards": ["mounts"]}}}})

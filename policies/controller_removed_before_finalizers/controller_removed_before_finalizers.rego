@@ -34,20 +34,23 @@
 #     waits for it then goes on.
 package termguard.controller_removed_before_finalizers
 
-import data.termguard.lib
+import data.termguard.lib.finalizers
+import data.termguard.lib.request
+import data.termguard.lib.steps
+import data.termguard.lib.wording
 
-deny contains finding(msg, bucket.ownership, steps) if {
+deny contains finding(msg, bucket.ownership, plan) if {
 	some [finalizer, resource, bucket] in within
 	certain(resource, bucket)
 	msg := sprintf("%s here hold finalizer %s, and what removes it goes first, with the pods", [resource, finalizer])
-	steps := lib.going_first(resource, bucket)
+	plan := finalizers.going_first(resource, bucket)
 }
 
-warn contains finding(msg, bucket.ownership, steps) if {
+warn contains finding(msg, bucket.ownership, plan) if {
 	some [finalizer, resource, bucket] in within
 	not certain(resource, bucket)
 	msg := sprintf("%s here hold finalizer %s, and what removes it may go first", [resource, finalizer])
-	steps := lib.going_first(resource, bucket)
+	plan := finalizers.going_first(resource, bucket)
 }
 
 warn contains finding(msg, ownership, [step]) if {
@@ -60,28 +63,28 @@ warn contains finding(msg, ownership, [step]) if {
 		"%s in %d %s hold finalizer %s, and %s goes: delete those first",
 		[resource, elsewhere(resource, finalizer, signature), places(resource, finalizer, signature), finalizer, needed],
 	)
-	step := lib.mend(sprintf("Delete the %s with finalizer %s first, and wait until they are gone", [resource, finalizer]), [])
+	step := steps.mend(sprintf("Delete the %s with finalizer %s first, and wait until they are gone", [resource, finalizer]), [])
 }
 
 # removed are the finalizers that rest on what goes.
-removed := data.cluster.removers[lib.name][sprintf("namespaces/%s", [lib.name])] if lib.deletes_namespace
+removed := data.cluster.removers[request.name][sprintf("namespaces/%s", [request.name])] if request.deletes_namespace
 
-removed := data.cluster.removers[lib.namespace][sprintf("%s/%s", [lib.resource, lib.name])] if {
-	lib.deleting
+removed := data.cluster.removers[request.namespace][sprintf("%s/%s", [request.resource, request.name])] if {
+	request.deleting
 }
 
 # needed is what goes, in words.
 default needed := "what removes it"
 
-needed := "the only right to remove it" if endswith(lib.resource, ".rbac.authorization.k8s.io")
+needed := "the only right to remove it" if endswith(request.resource, ".rbac.authorization.k8s.io")
 
 # within are the objects in the namespace that hold them.
 within contains [finalizer, resource, bucket] if {
-	lib.deletes_namespace
+	request.deletes_namespace
 	some finalizer, resources in removed
 	some resource, signatures in resources
 	some signature, _ in signatures
-	bucket := data.cluster.finalized[lib.name][finalizer][resource][signature]
+	bucket := data.cluster.finalized[request.name][finalizer][resource][signature]
 }
 
 # certain is false of pods, which go together, and of the order before 1.33.
@@ -98,11 +101,11 @@ elsewhere(resource, finalizer, signature) := object.get(group, "count", 0) - her
 	here := count([1 | some [f, r, _] in within; f == finalizer; r == resource])
 }
 
-places(resource, finalizer, signature) := lib.plural(elsewhere(resource, finalizer, signature), "namespace", "namespaces")
+places(resource, finalizer, signature) := wording.plural(elsewhere(resource, finalizer, signature), "namespace", "namespaces")
 
-finding(msg, ownership, steps) := {
+finding(msg, ownership, plan) := {
 	"msg": msg,
-	"objects": [lib.target],
+	"objects": [request.target],
 	"evidence": object.get(ownership, "evidence", []),
-	"steps": steps,
+	"steps": plan,
 }

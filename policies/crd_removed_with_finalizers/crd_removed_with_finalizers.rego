@@ -18,6 +18,8 @@
 #   triggers: [delete]
 #   resources: [customresourcedefinitions.apiextensions.k8s.io]
 #   needs: [data.cluster.finalizers, data.cluster.crds]
+#   relies_on:
+#     - kinds: [$INSTANCES]
 #   remedy: >-
 #     Keep the definition and the software behind it, delete the instances first, and
 #     wait until they are gone. If that software is gone for good, clean up what each
@@ -27,23 +29,26 @@
 #     Instances that cannot be listed, as when the conversion webhook is down.
 package termguard.crd_removed_with_finalizers
 
-import data.termguard.lib
+import data.termguard.lib.finalizers
+import data.termguard.lib.owners
+import data.termguard.lib.request
+import data.termguard.lib.steps
 
-deny contains finding(finalizer, owners[0]) if some finalizer, owners in held.certain
+deny contains finding(finalizer, known[0]) if some finalizer, known in held.certain
 
-warn contains finding(finalizer, owners[0]) if some finalizer, owners in held.uncertain
+warn contains finding(finalizer, known[0]) if some finalizer, known in held.uncertain
 
 warn contains {
 	"msg": "it serves no version, so that nobody sees whether its instances carry finalizers, nor can take them off",
-	"objects": [lib.target],
+	"objects": [request.target],
 	"evidence": [sprintf("versions that are not served: %s", [concat(", ", [v.name | some v in versions])])],
-	"steps": [lib.mend("Serve the version that it stores, and ask again: then its instances show", [
-		"kubectl", "patch", "customresourcedefinitions", lib.name, "--type=json",
+	"steps": [steps.mend("Serve the version that it stores, and ask again: then its instances show", [
+		"kubectl", "patch", "customresourcedefinitions", request.name, "--type=json",
 		"-p", json.marshal([{"op": "replace", "path": sprintf("/spec/versions/%d/served", [i]), "value": true}]),
 	])],
 } if {
-	lib.deletes_definition
-	versions := data.cluster.crds[lib.name].versions
+	request.deletes_definition
+	versions := data.cluster.crds[request.name].versions
 	every v in versions { not v.served }
 	some i, stored in versions
 	stored.storage
@@ -51,23 +56,23 @@ warn contains {
 
 # held are the finalizers of instances, wherever they are, that are not removed:
 # by class, with what is known of each group of instances.
-held[class][finalizer] := owners if {
-	lib.deletes_definition
+held[class][finalizer] := known if {
+	request.deletes_definition
 	some class in ["certain", "uncertain"]
-	some finalizer, signatures in data.cluster.spread[lib.name]
-	owners := [owner |
+	some finalizer, signatures in data.cluster.spread[request.name]
+	known := [ownership |
 		some signature, _ in signatures
-		owner := data.cluster.finalizers[finalizer][lib.name][signature]
-		lib.class(owner) == class
+		ownership := data.cluster.finalizers[finalizer][request.name][signature]
+		owners.class(ownership) == class
 	]
-	count(owners) > 0
+	count(known) > 0
 }
 
 finding(finalizer, ownership) := {
 	"msg": sprintf("instances hold finalizer %s, and what removes it is %s", [finalizer, words[ownership.state]]),
-	"objects": [lib.target],
+	"objects": [request.target],
 	"evidence": object.get(ownership, "evidence", []),
-	"steps": array.concat(lib.bringing_back(ownership), lib.giving_up(finalizer, lib.name, ownership)),
+	"steps": array.concat(finalizers.bringing_back(ownership), finalizers.giving_up(finalizer, request.name, ownership)),
 }
 
 words := {"absent": "not installed", "down": "not running", "unknown": "not known"}

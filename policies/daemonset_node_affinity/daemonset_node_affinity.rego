@@ -28,14 +28,14 @@
 #     it is told as "may".
 package termguard.daemonset_node_affinity
 
-import data.termguard.lib
+import data.termguard.lib.request
 
 bug := data.cluster.version.bugs["daemonset-node-affinity"]
 
 path := "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
 
 # A DaemonSet that is about to be applied.
-deny contains finding(lib.namespace, lib.name, expression) if {
+deny contains finding(request.namespace, request.name, expression) if {
 	bug
 	input.request.operation in {"CREATE", "UPDATE"}
 	some expression in reviewed(input.request.object)
@@ -43,18 +43,18 @@ deny contains finding(lib.namespace, lib.name, expression) if {
 }
 
 # A DaemonSet that is deleted.
-warn contains finding(lib.namespace, lib.name, expression) if {
+warn contains finding(request.namespace, request.name, expression) if {
 	bug
-	lib.deleting
+	request.deleting
 	some expression in reviewed(input.request.oldObject)
 	unsorted(expression)
 }
 
 # The DaemonSets of a namespace that is deleted.
-warn contains finding(lib.name, name, expression) if {
+warn contains finding(request.name, name, expression) if {
 	bug
-	lib.deletes_namespace
-	some name, daemonset in data.cluster.daemonsets[lib.name]
+	request.deletes_namespace
+	some name, daemonset in data.cluster.daemonsets[request.name]
 	some expression in daemonset.nodeAffinity
 	unsorted(expression)
 }
@@ -62,7 +62,7 @@ warn contains finding(lib.name, name, expression) if {
 # reviewed are the node affinity expressions of a DaemonSet under review, as the
 # facts have those of the others.
 reviewed(daemonset) := [expression |
-	lib.resource in {"daemonsets.apps", "daemonsets.extensions"}
+	request.resource in {"daemonsets.apps", "daemonsets.extensions"}
 	object.get(daemonset, ["spec", "updateStrategy", "type"], "RollingUpdate") != "OnDelete"
 	some i, term in daemonset.spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms
 	some list in ["matchExpressions", "matchFields"]

@@ -37,7 +37,8 @@
 #     is mended still counts as broken for up to half a minute.
 package termguard.failing_conversion_webhook
 
-import data.termguard.lib
+import data.termguard.lib.request
+import data.termguard.lib.steps
 
 deny contains finding(name, crd, msg, namespace_steps(name, crd)) if {
 	some name, crd in unconverted
@@ -53,7 +54,7 @@ deny contains finding(name, crd, msg, namespace_steps(name, crd)) if {
 	msg := sprintf("nobody converts the %s here to %s, so they cannot be deleted", [name, crd.version])
 }
 
-deny contains finding(lib.name, older, msg, definition_steps(lib.name, older)) if {
+deny contains finding(request.name, older, msg, definition_steps(request.name, older)) if {
 	unreadable(older)
 	msg := sprintf("nobody converts instances to %s, in which they are listed before they are deleted", [older.storage])
 }
@@ -74,7 +75,7 @@ warn contains finding(name, crd, msg, namespace_steps(name, crd)) if {
 	msg := sprintf("nobody converts %s, and once lists of them as %s fail, no namespace can finish deleting", [name, crd.version])
 }
 
-warn contains finding(lib.name, older, msg, definition_steps(lib.name, older)) if {
+warn contains finding(request.name, older, msg, definition_steps(request.name, older)) if {
 	not unreadable(older)
 	older.instances > 0
 	msg := sprintf("nobody converts instances, and some may be stored as %s, not as %s", [concat(", ", before(older)), older.storage])
@@ -82,7 +83,7 @@ warn contains finding(lib.name, older, msg, definition_steps(lib.name, older)) i
 
 # unconverted are the definitions whose objects the namespace controller looks for.
 unconverted[name] := crd if {
-	lib.deletes_namespace
+	request.deletes_namespace
 	some name, crd in data.cluster.unconverted
 	crd.namespaced
 	crd.version != ""
@@ -104,14 +105,14 @@ soon(crd) if {
 
 here(name, crd) if {
 	count(crd.storedVersions) > 0
-	data.cluster.counts[lib.name][name] > 0
+	data.cluster.counts[request.name][name] > 0
 }
 
 # older is the definition to delete, if it may have instances that are not stored
 # as new ones are.
 older := crd if {
-	lib.deletes_definition
-	crd := data.cluster.unconverted[lib.name]
+	request.deletes_definition
+	crd := data.cluster.unconverted[request.name]
 	count(before(crd)) > 0
 }
 
@@ -122,7 +123,7 @@ unreadable(crd) if {
 	crd.listError != ""
 }
 
-finding(name, crd, msg, steps) := {
+finding(name, crd, msg, plan) := {
 	"msg": msg,
 	"objects": [{"resource": "customresourcedefinitions.apiextensions.k8s.io", "namespace": "", "name": name}],
 	"evidence": array.concat(
@@ -132,10 +133,10 @@ finding(name, crd, msg, steps) := {
 		],
 		[sprintf("listing them fails: %s", [crd.listError]) | crd.listError != ""],
 	),
-	"steps": steps,
+	"steps": plan,
 }
 
-namespace_steps(name, crd) := array.flatten([restore(crd), unserve(name, crd), lib.force(
+namespace_steps(name, crd) := array.flatten([restore(crd), unserve(name, crd), steps.force(
 	sprintf(
 		"Set the conversion of %s to None: objects that stay lose fields that are not in both versions when they are written next",
 		[name],
@@ -143,19 +144,19 @@ namespace_steps(name, crd) := array.flatten([restore(crd), unserve(name, crd), l
 	unconvert(name),
 )])
 
-definition_steps(name, crd) := [restore(crd), lib.remove(
+definition_steps(name, crd) := [restore(crd), steps.remove(
 	"If its software is gone for good, set the conversion to None: the instances go in any case, so that none is harmed",
 	unconvert(name),
 )]
 
-restore(crd) := lib.mend(sprintf("Bring back %s: what waits then finishes within a minute or two", [converter(crd)]), [])
+restore(crd) := steps.mend(sprintf("Bring back %s: what waits then finishes within a minute or two", [converter(crd)]), [])
 
 converter(crd) := sprintf("Service %s/%s", [crd.service.namespace, crd.service.name])
 
 converter(crd) := "the conversion webhook" if not crd.service
 
 # unserve lets deletions go through the version that everything is stored in.
-unserve(name, crd) := [lib.remove(
+unserve(name, crd) := [steps.remove(
 	sprintf(
 		"If its software is gone for good, stop serving %s of %s: deletions then go through %s, in which all are stored (nothing is lost)",
 		[crd.version, name, stored],

@@ -23,6 +23,11 @@
 #   severity: high
 #   triggers: [delete]
 #   needs: [data.cluster.blocked]
+#   relies_on:
+#     - kinds:
+#         - validatingwebhookconfigurations.admissionregistration.k8s.io
+#         - mutatingwebhookconfigurations.admissionregistration.k8s.io
+#       for: [namespaces, customresourcedefinitions.apiextensions.k8s.io, $FINALIZERS]
 #   remedy: >-
 #     Bring the Service behind the webhook back, or let caBundle and certificate
 #     fit, and what waits for it finishes by itself. If its software is gone for
@@ -39,55 +44,41 @@
 #     where other objects of its kind in the namespace have finalizers already.
 package termguard.failing_webhook_blocks_delete
 
-import data.termguard.lib
+import data.termguard.lib.refusals
+import data.termguard.lib.steps
 
-deny contains finding(key, cause, requests, "never") if {
-	not lib.evicting
-	some [key, cause], requests in refused
-	sure(requests)
+deny contains finding(key, cause, calls, "never") if {
+	some [key, cause], calls in refused
+	refusals.sure(calls)
 }
 
-# The API server evicts whatever a webhook says of the delete.
-warn contains finding(key, cause, requests, "never") if {
-	lib.evicting
-	some [key, cause], requests in refused
-	sure(requests)
-}
-
-warn contains finding(key, cause, requests, "perhaps never") if {
-	some [key, cause], requests in refused
-	not sure(requests)
-}
-
-sure(requests) if {
-	some request in requests
-	request.certainty == "will"
+warn contains finding(key, cause, calls, "perhaps never") if {
+	some [key, cause], calls in refused
+	not refusals.sure(calls)
 }
 
 # refused are the requests that the deletion needs, by webhook and cause.
-refused[[key, cause]] := requests if {
-	some key, blocked in data.cluster.blocked[lib.within]
-	some cause in {request.cause | some request in blocked}
-	requests := [request | some request in blocked; request.cause == cause; request in lib.needed]
-	count(requests) > 0
+refused[[key, cause]] := calls if {
+	some key, blocked in data.cluster.blocked[refusals.within]
+	some cause in {call.cause | some call in blocked}
+	calls := [call | some call in blocked; call.cause == cause; call in refusals.needed]
+	count(calls) > 0
 }
 
-finding(key, cause, requests, outcome) := {
-	"msg": sprintf("webhook %s fails closed and %s: %s %s goes through", [id, ails(hook, cause), told[0], lib.more(told, outcome)]),
+finding(key, cause, calls, outcome) := {
+	"msg": sprintf("webhook %s fails closed and %s: %s goes through", [id, problem(hook, cause), refusals.first(calls, outcome)]),
 	"objects": [{"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": array.concat(
-		[sprintf("%s, failurePolicy Fail: %s", [key, requests[0].why])],
-		[sprintf("it sees %s (%d %s)", [lib.described(request), request.count, lib.plural(request.count, "object", "objects")]) |
-			some request in requests
-		],
+		[sprintf("%s, failurePolicy Fail: %s", [key, calls[0].why])],
+		[sprintf("it sees %s", [refusals.counted(call)]) | some call in calls],
 	),
 	"steps": [
-		lib.mend(mending(hook, cause), []),
-		lib.remove(
+		steps.mend(mending(hook, cause), []),
+		steps.remove(
 			"If its software is gone for good, delete the webhook configuration",
-			lib.deletion([sprintf("%s/%s", [resource, hook.configuration])], ""),
+			steps.deletion([sprintf("%s/%s", [resource, hook.configuration])], ""),
 		),
-		lib.force(
+		steps.force(
 			sprintf(
 				"Set failurePolicy of webhook %s to Ignore: until it is set back, what it should check goes through unchecked",
 				[hook.name],
@@ -99,20 +90,19 @@ finding(key, cause, requests, outcome) := {
 	hook := data.cluster.webhooks[key]
 	id := sprintf("%s/%s", [hook.configuration, hook.name])
 	resource := sprintf("%swebhookconfigurations.admissionregistration.k8s.io", [hook.type])
-	told := sort([lib.described(request) | some request in requests])
 }
 
 service(hook) := sprintf("%s/%s", [hook.service.namespace, hook.service.name])
 
-ails(hook, "down") := sprintf("Service %s is down", [service(hook)])
+problem(hook, "down") := sprintf("Service %s is down", [service(hook)])
 
-ails(hook, "untrusted") := sprintf("its caBundle does not fit Service %s", [service(hook)])
+problem(hook, "untrusted") := sprintf("its caBundle does not fit Service %s", [service(hook)])
 
-ails(_, "condition") := "a matchCondition of it fails"
+problem(_, "condition") := "a matchCondition of it fails"
 
-ails(_, "failing") := "calls to it failed lately"
+problem(_, "failing") := "calls to it failed lately"
 
-ails(_, "refusing") := "it refused deletions lately"
+problem(_, "refusing") := "it refused deletions lately"
 
 mending(hook, "down") := sprintf("Bring back Service %s: what waits then finishes by itself", [service(hook)])
 

@@ -216,7 +216,7 @@ test_evicted if {
 		with data.cluster.webhooks as webhooks
 		with data.cluster.pods as pods({"node": "n1", "phase": "Running"})
 		with data.cluster.blocked as blocked("demo", [refuses("DELETE", "pods", "", "will"), refuses("UPDATE", "pods", "", "will")])
-	got == {"deny": set(), "warn": {finding("DELETE pods never", ["DELETE pods"])}}
+	got == {"deny": {finding("DELETE pods never", ["DELETE pods"])}, "warn": set()}
 }
 
 test_evicted_with_finalizers if {
@@ -224,7 +224,7 @@ test_evicted_with_finalizers if {
 		with data.cluster.webhooks as webhooks
 		with data.cluster.pods as pods({"phase": "Pending"})
 		with data.cluster.blocked as blocked("demo", [refuses("DELETE", "pods", "", "will"), refuses("UPDATE", "pods", "", "will")])
-	got == {"deny": set(), "warn": {finding("UPDATE pods never", ["UPDATE pods"])}}
+	got == {"deny": {finding("UPDATE pods never", ["UPDATE pods"])}, "warn": set()}
 }
 
 test_evicted_when_finished if {

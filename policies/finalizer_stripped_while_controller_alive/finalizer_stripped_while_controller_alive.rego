@@ -13,6 +13,17 @@
 #   severity: high
 #   triggers: [finalizer-edit]
 #   needs: [input.ownership]
+#   relies_on:
+#     - kinds:
+#         - pods
+#         - deployments.apps
+#         - statefulsets.apps
+#         - daemonsets.apps
+#         - roles.rbac.authorization.k8s.io
+#         - clusterroles.rbac.authorization.k8s.io
+#         - rolebindings.rbac.authorization.k8s.io
+#         - clusterrolebindings.rbac.authorization.k8s.io
+#       for: [$FINALIZERS]
 #   remedy: >-
 #     Leave the finalizer and give its owner time; its log and the events of the
 #     object tell what it waits for. Last, if it is taken out all the same, clean up
@@ -23,28 +34,30 @@
 #     warned, and a service account that a person borrows counts as software.
 package termguard.finalizer_stripped_while_controller_alive
 
-import data.termguard.lib
+import data.termguard.lib.owners
+import data.termguard.lib.request
+import data.termguard.lib.steps
 
 warn contains {
 	"msg": sprintf("finalizer %s is taken out by hand while %s: what it guards stays behind", [finalizer, runs(ownership)]),
-	"objects": [lib.target],
+	"objects": [request.target],
 	"evidence": object.get(ownership, "evidence", []),
 	"field": field,
 	"steps": [
-		lib.mend(
+		steps.mend(
 			sprintf("Leave %s in place, and look at the log of %s and at the events of the object", [finalizer, who(ownership)]),
 			[],
 		),
-		lib.force(
+		steps.force(
 			sprintf(
 				"Take it out, and do by hand what its owner does%s, for nothing else will",
-				[lib.cleared(ownership)],
+				[owners.cleared(ownership)],
 			),
 			[],
 		),
 	],
 } if {
-	lib.person
+	request.person
 	some field, finalizer in taken
 	ownership := input.ownership[finalizer]
 	ownership.state == "alive"
@@ -59,17 +72,17 @@ taken[sprintf("metadata.finalizers[%d]", [i])] := finalizer if {
 }
 
 taken[sprintf("spec.finalizers[%d]", [i])] := finalizer if {
-	lib.resource == "namespaces"
+	request.resource == "namespaces"
 	input.request.operation == "UPDATE"
 	input.request.subResource == "finalize"
 	some i, finalizer in input.request.oldObject.spec.finalizers
 	not finalizer in object.get(input.request.object, ["spec", "finalizers"], [])
 }
 
-runs(ownership) := sprintf("its owner, %s, runs", [lib.owner(ownership)]) if lib.owner(ownership) != ""
+runs(ownership) := sprintf("its owner, %s, runs", [owners.name(ownership)]) if owners.name(ownership) != ""
 
-runs(ownership) := "its owner runs" if lib.owner(ownership) == ""
+runs(ownership) := "its owner runs" if owners.name(ownership) == ""
 
-who(ownership) := lib.owner(ownership) if lib.owner(ownership) != ""
+who(ownership) := owners.name(ownership) if owners.name(ownership) != ""
 
-who(ownership) := "its owner" if lib.owner(ownership) == ""
+who(ownership) := "its owner" if owners.name(ownership) == ""

@@ -27,17 +27,20 @@
 #     Whether the containers do run on is on the node, and not in the cluster.
 package termguard.force_delete
 
-import data.termguard.lib
+import data.termguard.lib.grace
+import data.termguard.lib.nodes
+import data.termguard.lib.pods
+import data.termguard.lib.request
 
 warn contains {
 	"msg": concat("", [sprintf("force removes only the object: %s", [runs_on]), double]),
 	"objects": array.concat(
-		[lib.target],
+		[request.target],
 		[{"resource": "nodes", "namespace": "", "name": pod.node} | data.cluster.nodes[pod.node]],
 	),
 	"evidence": array.concat(
-		[sprintf("the grace period is 0, and pod %s is %s on node %s", [lib.name, pod.phase, pod.node])],
-		[sprintf("node %s has Ready=%s since %s, %s", [pod.node, node.ready, node.since, lib.explained(node)]) |
+		[sprintf("the grace period is 0, and pod %s is %s on node %s", [request.name, pod.phase, pod.node])],
+		[sprintf("node %s has Ready=%s since %s, %s", [pod.node, node.ready, node.since, nodes.explained(node)]) |
 			node := data.cluster.notReady[pod.node]
 		],
 	),
@@ -46,25 +49,18 @@ warn contains {
 }
 
 # pod is the one that may still run.
-pod := {"node": old.spec.nodeName, "phase": object.get(old, ["status", "phase"], "Unknown")} if {
-	lib.deleting
-	lib.resource == "pods"
-	old := input.request.oldObject
-	old.spec.nodeName != ""
-	not object.get(old, ["status", "phase"], "") in lib.finished
-}
-
-pod := {"node": known.node, "phase": known.phase} if {
-	lib.evicting
-	known := data.cluster.pods[lib.namespace][lib.name]
-	not known.phase in lib.finished
+pod := {"node": node, "phase": phase} if {
+	node := pods.reviewed.spec.nodeName
+	node != ""
+	phase := object.get(pods.reviewed, ["status", "phase"], "Unknown")
+	not phase in pods.finished
 }
 
 # forced is a grace period of 0 that the request names: one of the pod's own is
 # what its author wanted.
 forced if {
 	pod
-	0 in lib.requested
+	0 in grace.requested
 }
 
 runs_on := sprintf("node %s does not stop its containers, which run on if the machine does", [pod.node]) if {
@@ -79,7 +75,7 @@ runs_on := sprintf("its containers on node %s may run on for a while", [pod.node
 runs_on := sprintf("node %s is gone, and whether its containers run is unknown", [pod.node]) if not data.cluster.nodes[pod.node]
 
 # silent is true where the node stops no container.
-silent if lib.stopped(data.cluster.notReady[pod.node])
+silent if nodes.stopped(data.cluster.notReady[pod.node])
 
 default double := ""
 
@@ -88,9 +84,9 @@ double := sprintf(", beside a second pod of the same name from StatefulSet %s", 
 }
 
 owner := ref if {
-	lib.deleting
+	request.deleting
 	some ref in input.request.oldObject.metadata.ownerReferences
 	ref.controller
 }
 
-owner := data.cluster.pods[lib.namespace][lib.name].owner if lib.evicting
+owner := data.cluster.pods[request.namespace][request.name].owner if request.evicting

@@ -31,22 +31,24 @@
 #     not counted. Software that ends namespaces by force.
 package termguard.forced_namespace_finalize
 
-import data.termguard.lib
+import data.termguard.lib.request
+import data.termguard.lib.steps
+import data.termguard.lib.wording
 
 warn contains {
 	"msg": sprintf(
 		"ending namespace %s by force leaves %d %s as orphans: %s",
-		[lib.name, total, lib.plural(total, "object", "objects"), listed],
+		[request.name, total, wording.plural(total, "object", "objects"), listed],
 	),
-	"objects": [lib.target],
+	"objects": [request.target],
 	"evidence": described,
 	"field": sprintf("spec.finalizers[%d]", [i]),
-	"steps": steps,
+	"steps": plan,
 } if {
-	lib.resource == "namespaces"
+	request.resource == "namespaces"
 	input.request.subResource == "finalize"
 	input.request.operation == "UPDATE"
-	lib.person
+	request.person
 	not "kubernetes" in object.get(input.request.object, ["spec", "finalizers"], [])
 	some i, "kubernetes" in input.request.oldObject.spec.finalizers
 	total := sum([n | some n in orphans])
@@ -55,7 +57,7 @@ warn contains {
 
 # orphans are how many objects are left, by resource.
 orphans[resource] := left if {
-	some resource, n in data.cluster.counts[lib.name]
+	some resource, n in data.cluster.counts[request.name]
 	left := n - object.get(always, resource, 0)
 	left > 0
 }
@@ -64,7 +66,7 @@ orphans[resource] := left if {
 # The namespace controller deletes them with the rest: where one is gone, both are.
 default always := {}
 
-always := {"configmaps": 1, "serviceaccounts": 1} if data.cluster.counts[lib.name].serviceaccounts > 0
+always := {"configmaps": 1, "serviceaccounts": 1} if data.cluster.counts[request.name].serviceaccounts > 0
 
 # described are the orphans, the most numerous first.
 described := [sprintf("%d %s", [pair[1], pair[2]]) | some pair in sort([[0 - n, n, resource] | some resource, n in orphans])]
@@ -73,15 +75,15 @@ listed := concat(", ", described) if count(described) <= 3
 
 listed := sprintf("%s and %d more kinds", [concat(", ", array.slice(described, 0, 2)), count(described) - 2]) if count(described) > 3
 
-steps := [
-	lib.mend(
+plan := [
+	steps.mend(
 		sprintf(
 			"Mend what the namespace waits for (kubectl termguard check namespaces/%s), and it finishes by itself",
-			[lib.name],
+			[request.name],
 		),
 		[],
 	),
-	lib.force(
+	steps.force(
 		concat(" ", [
 			"End it by force, having saved the list of what is in it:",
 			"those objects stay in etcd without a namespace, and what they stand for stays in existence",

@@ -27,35 +27,41 @@
 #     than five links, and objects that the garbage collector cannot list.
 package termguard.foreground_deletion_blocked
 
-import data.termguard.lib
+import data.termguard.lib.finalizers
+import data.termguard.lib.nodes
+import data.termguard.lib.owners
+import data.termguard.lib.pods
+import data.termguard.lib.request
+import data.termguard.lib.steps
+import data.termguard.lib.wording
 
 deny contains guarded_finding(dependent) if {
-	some dependent in lib.guarded
-	lib.certain(dependent.ownership)
+	some dependent in owners.dependents
+	owners.certain(dependent.ownership)
 }
 
-deny contains stranded_finding(pods, "will") if {
-	some pods in stranded
-	lib.stopped(pods.node)
+deny contains stranded_finding(held, "will") if {
+	some held in stranded
+	nodes.stopped(held.node)
 }
 
 warn contains guarded_finding(dependent) if {
-	some dependent in lib.guarded
-	lib.uncertain(dependent.ownership)
+	some dependent in owners.dependents
+	owners.uncertain(dependent.ownership)
 }
 
-warn contains stranded_finding(pods, "may") if {
-	some pods in stranded
-	not lib.stopped(pods.node)
-	not lib.harmless(pods.node)
+warn contains stranded_finding(held, "may") if {
+	some held in stranded
+	not nodes.stopped(held.node)
+	not nodes.harmless(held.node)
 }
 
 # stranded are the dependents that are pods of a node that is not ready.
 stranded contains object.union(group, {"namespace": namespace, "name": name, "node": node}) if {
-	lib.foreground
-	some uid in lib.waited
-	some namespace, nodes in data.cluster.owners[uid].pods
-	some name, group in nodes
+	request.foreground
+	some uid in owners.chain
+	some namespace, on in data.cluster.owners[uid].pods
+	some name, group in on
 	node := data.cluster.notReady[name]
 	not node.outOfService
 }
@@ -63,31 +69,31 @@ stranded contains object.union(group, {"namespace": namespace, "name": name, "no
 guarded_finding(dependent) := {
 	"msg": sprintf(
 		"foreground deletion waits for %d %s with finalizer %s: %s",
-		[dependent.count, dependent.resource, dependent.finalizer, lib.reason(dependent.ownership)],
+		[dependent.count, dependent.resource, dependent.finalizer, owners.reason(dependent.ownership)],
 	),
 	"objects": [{"resource": dependent.resource, "namespace": dependent.namespace, "name": name} | some name in dependent.names],
 	"evidence": object.get(dependent.ownership, "evidence", []),
 	"steps": array.flatten([
-		lib.bringing_back(dependent.ownership),
-		lib.giving_up(dependent.finalizer, dependent.resource, dependent.ownership),
+		finalizers.bringing_back(dependent.ownership),
+		finalizers.giving_up(dependent.finalizer, dependent.resource, dependent.ownership),
 		leave("dependent"),
 	]),
 }
 
-stranded_finding(pods, certainty) := {
+stranded_finding(held, certainty) := {
 	"msg": sprintf(
 		"foreground deletion waits for %d %s that %s stay: node %s is not ready (%s)",
-		[pods.count, lib.plural(pods.count, "pod", "pods"), certainty, pods.name, pods.node.reason],
+		[held.count, wording.plural(held.count, "pod", "pods"), certainty, held.name, held.node.reason],
 	),
-	"objects": [{"resource": "pods", "namespace": pods.namespace, "name": name} | some name in pods.names],
-	"evidence": [sprintf("node %s has Ready=%s, %s", [pods.name, pods.node.ready, lib.explained(pods.node)])],
-	"steps": array.flatten([lib.pods_off(pods.name, pods.namespace, pods.names), leave("pods")]),
+	"objects": pods.named(held),
+	"evidence": [sprintf("node %s has Ready=%s, %s", [held.name, held.node.ready, nodes.explained(held.node)])],
+	"steps": array.flatten([steps.pods_off(held.name, held.namespace, held.names), leave("pods")]),
 }
 
 # leave lets the target go without what it waits for.
-leave(dependents) := lib.force(
+leave(dependents) := steps.force(
 	sprintf("Delete in the background: then the %s alone %s Terminating", [dependents, stay[dependents]]),
-	array.concat(lib.deletion([lib.target_word], lib.namespace), ["--cascade=background"]),
+	array.concat(steps.deletion([request.word], request.namespace), ["--cascade=background"]),
 )
 
 stay := {"dependent": "stays", "pods": "stay"}

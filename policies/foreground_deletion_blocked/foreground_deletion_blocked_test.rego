@@ -1,7 +1,7 @@
 package termguard.foreground_deletion_blocked_test
 
 import data.termguard.foreground_deletion_blocked as policy
-import data.termguard.lib
+import data.termguard.lib.steps
 
 found := {"deny": policy.deny, "warn": policy.warn}
 
@@ -99,7 +99,7 @@ waits(certainty, ready) := {
 	"msg": sprintf("foreground deletion waits for 1 pod that %s stay: node n1 is not ready (R)", [certainty]),
 	"objects": [{"resource": "pods", "namespace": "demo", "name": "a"}],
 	"evidence": [sprintf("node n1 has Ready=%s, R: M", [ready])],
-	"steps": array.concat(lib.pods_off("n1", "demo", ["a"]), [leave("pods alone stay")]),
+	"steps": array.concat(steps.pods_off("n1", "demo", ["a"]), [leave("pods alone stay")]),
 }
 
 test_pod_of_a_silent_node if {

@@ -24,29 +24,30 @@
 #     themselves. Whether the files are in a volume.
 package termguard.immutable_file_attribute
 
-import data.termguard.lib
+import data.termguard.lib.request
+import data.termguard.lib.template
 
 warn contains {
 	"msg": sprintf("container %s runs chattr +%s: a volume with such a file cannot be removed, nor can the pod", [container.name, attribute]),
-	"objects": [lib.target],
+	"objects": [request.target],
 	"evidence": [substring(found[0], 0, 100)],
 	"field": sprintf("%s.%s[%d]", [path, key, i]),
 } if {
-	some path, container in lib.containers
+	some path, container in template.containers
 	some key in ["command", "args"]
 	some i, word in container[key]
 	is_string(word)
-	some found in regex.find_all_string_submatch_n(`\bchattr\s+(?:-\w+\s+)*\+\w*([ia])`, word, 1)
+	some found in regex.find_all_string_submatch_n(`\bchattr\s+(?:-[A-Za-z]+\s+)*\+[A-Za-z]*([ia])`, word, 1)
 	attribute := found[1]
 }
 
 warn contains {
 	"msg": sprintf("container %s may make files that nobody can remove: it has CAP_LINUX_IMMUTABLE", [container.name]),
-	"objects": [lib.target],
+	"objects": [request.target],
 	"evidence": ["such a file in a volume keeps the pod Terminating"],
 	"field": sprintf("%s.securityContext.capabilities.add[%d]", [path, i]),
 } if {
-	some path, container in lib.containers
+	some path, container in template.containers
 	some i, capability in container.securityContext.capabilities.add
 	capability in {"LINUX_IMMUTABLE", "CAP_LINUX_IMMUTABLE"}
 }

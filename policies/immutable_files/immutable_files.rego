@@ -28,67 +28,39 @@
 #     nothing with containerd; they stay on the disk.
 package termguard.immutable_files
 
-import data.termguard.lib
+import data.termguard.lib.pods
+import data.termguard.lib.steps
+import data.termguard.lib.teardown
+import data.termguard.lib.wording
 
-deny contains finding(node, pods, "will") if {
-	not lib.evicting
-	some node, pods in lib.waiting(data.cluster.symptoms)
-	lasting(node)
+deny contains teardown.finding("immutable", "will", node, held, plan(held)) if {
+	some node, held in teardown.will("immutable")
 }
 
-warn contains finding(node, pods, "will") if {
-	lib.evicting
-	some node, pods in lib.waiting(data.cluster.symptoms)
-	lasting(node)
-}
-
-warn contains finding(node, pods, "may") if {
-	some node, pods in lib.waiting(data.cluster.symptoms)
-	count(symptoms(node)) > 0
-	not lasting(node)
+warn contains teardown.finding("immutable", "may", node, held, plan(held)) if {
+	some node, held in teardown.may("immutable")
 }
 
 # What its manifest says.
-warn contains {
-	"msg": sprintf("%s makes files in an emptyDir immutable or append-only: left so, they keep %s", [whose, them]),
-	"objects": lib.named(pods),
-	"evidence": ["a container may use the attribute (CAP_LINUX_IMMUTABLE or privileged), and its command runs chattr"],
-	"steps": steps(pods),
-} if {
-	some pods in lib.hazardous("immutable")
-	whose := lib.plural(pods.count, "a command of this pod", sprintf("a command of %d pods", [pods.count]))
-	them := lib.plural(pods.count, "it Terminating", "them Terminating")
+warn contains teardown.hazard(msg, evidence, held, plan(held)) if {
+	some held in pods.hazardous("immutable")
+	msg := sprintf(
+		"%s makes files in an emptyDir immutable or append-only: left so, they keep %s",
+		[wording.plural(held.count, "a command of this pod", sprintf("a command of %d pods", [held.count])), pods.them(held)],
+	)
+	evidence := "a container may use the attribute (CAP_LINUX_IMMUTABLE or privileged), and its command runs chattr"
 }
 
-symptoms(node) := [symptom |
-	some symptom in data.cluster.symptoms[node]
-	lib.current(symptom, node)
-	lib.cause(symptom) == "immutable"
-	lib.about(symptom)
-]
-
-lasting(node) if {
-	some symptom in symptoms(node)
-	symptom.count >= lib.persistent
-}
-
-finding(node, pods, certainty) := {
-	"msg": sprintf(
-		"%s on node %s, which %s not be able to clean up after %s: operation not permitted",
-		[lib.who(pods), node, certainty, lib.plural(pods.count, "it", "them")],
-	),
-	"objects": array.concat([{"resource": "nodes", "namespace": "", "name": node}], lib.named(pods)),
-	"evidence": [lib.told(symptom) | some symptom in symptoms(node)],
-	"steps": steps(pods),
-}
-
-steps(pods) := array.concat(
+plan(held) := array.concat(
 	[
-		{"kind": "mend", "do": "While the pod still runs, take the attribute back in its container: chattr -R -i -a DIRECTORY."},
-		{"kind": "mend", "do": concat(" ", [
-			"Afterwards, take it back on the node: lsattr -R /var/lib/kubelet/pods/UID/volumes shows the files (UID is the pod's),",
-			"chattr -R -i -a mends them. The kubelet tries again within two minutes.",
-		])},
+		steps.mend("While the pod still runs, take the attribute back in its container: chattr -R -i -a DIRECTORY.", []),
+		steps.mend(
+			concat(" ", [
+				"Afterwards, take it back on the node: lsattr -R /var/lib/kubelet/pods/UID/volumes shows the files (UID is the pod's),",
+				"chattr -R -i -a mends them. The kubelet tries again within two minutes.",
+			]),
+			[],
+		),
 	],
-	lib.forced(pods.namespace, pods.names),
+	steps.forced(held.namespace, held.names),
 )

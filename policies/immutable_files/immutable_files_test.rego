@@ -1,7 +1,7 @@
 package termguard.immutable_files_test
 
 import data.termguard.immutable_files as policy
-import data.termguard.lib
+import data.termguard.lib.steps
 
 found := {"deny": policy.deny, "warn": policy.warn}
 
@@ -53,7 +53,7 @@ event(changes) := {"n1": {"demo/e": object.union(
 	changes,
 )}}
 
-steps := array.concat(
+plan := array.concat(
 	[
 		{"kind": "mend", "do": "While the pod still runs, take the attribute back in its container: chattr -R -i -a DIRECTORY."},
 		{"kind": "mend", "do": concat(" ", [
@@ -61,14 +61,14 @@ steps := array.concat(
 			"chattr -R -i -a mends them. The kubelet tries again within two minutes.",
 		])},
 	],
-	lib.forced("demo", ["web-0"]),
+	steps.forced("demo", ["web-0"]),
 )
 
 finding(who, certainty, told) := {
 	"msg": sprintf("%s on node n1, which %s not be able to clean up after it: operation not permitted", [who, certainty]),
 	"objects": [node, target],
 	"evidence": [sprintf("event FailedUnmount x%d: f: operation not permitted", [told])],
-	"steps": steps,
+	"steps": plan,
 }
 
 test_told if {
@@ -76,7 +76,7 @@ test_told if {
 		[delete_pod, 3, {"deny": set(), "warn": {finding("this pod is", "may", 3)}}],
 		[delete_namespace, 3, {"deny": set(), "warn": {finding("1 pod is", "may", 3)}}],
 		[delete_pod, 10, {"deny": {finding("this pod is", "will", 10)}, "warn": set()}],
-		[evict, 10, {"deny": set(), "warn": {finding("this pod is", "will", 10)}}],
+		[evict, 10, {"deny": {finding("this pod is", "will", 10)}, "warn": set()}],
 	] {
 		got := found with input as case[0] with data.cluster as facts({"symptoms": event({"count": case[1]})})
 		got == case[2]
@@ -98,7 +98,7 @@ test_manifest if {
 		"msg": "a command of this pod makes files in an emptyDir immutable or append-only: left so, they keep it Terminating",
 		"objects": [target],
 		"evidence": ["a container may use the attribute (CAP_LINUX_IMMUTABLE or privileged), and its command runs chattr"],
-		"steps": steps,
+		"steps": plan,
 	}
 	every request in [delete_pod, evict] {
 		got := found with input as request with data.cluster as facts({"pods": {"demo": {"web-0": {"hazards": ["immutable"]}}}})

@@ -27,31 +27,32 @@
 #     that its version does not tell of.
 package termguard.known_bad_runtime
 
-import data.termguard.lib
+import data.termguard.lib.events
+import data.termguard.lib.grace
+import data.termguard.lib.pods
+import data.termguard.lib.steps
 
 warn contains {
 	"msg": sprintf(
 		"%s on node %s, whose %s %s is known to hang and shows it, so %s may stay Terminating",
-		[lib.who(pods), node, bug.component, bug.version, lib.pronoun(pods.count)],
+		[pods.who(held), node, bug.component, bug.version, pods.they(held)],
 	),
-	"objects": array.concat([{"resource": "nodes", "namespace": "", "name": node}], lib.named(pods)),
+	"objects": pods.on(node, held),
 	"evidence": array.concat([sprintf("%s (affected: %s; fixed in: %s; %s)", [bug.symptom, bug.affected, bug.fixedIn, bug.source])], signs),
-	"steps": array.concat(
-		[
-			{"kind": "mend", "do": sprintf("Restart the container runtime on node %s%s.", [node, prune(bug)])},
-			{
-				"kind": "mend",
-				"do": sprintf("Drain node %s and upgrade its %s (fixed in: %s).", [node, bug.component, bug.fixedIn]),
-			},
-		],
-		[{"kind": "force", "do": concat(" ", [
-			"Forcing is not advised: kubectl delete pod --force --grace-period=0 removes only the object, and on such a node",
-			"the container usually runs on, beside its replacement.",
-		])}],
-	),
+	"steps": [
+		steps.mend(sprintf("Restart the container runtime on node %s%s.", [node, prune(bug)]), []),
+		steps.mend(sprintf("Drain node %s and upgrade its %s (fixed in: %s).", [node, bug.component, bug.fixedIn]), []),
+		steps.force(
+			concat(" ", [
+				"Forcing is not advised: kubectl delete pod --force --grace-period=0 removes only the object, and on such a node",
+				"the container usually runs on, beside its replacement.",
+			]),
+			[],
+		),
+	],
 } if {
-	some node, pods in lib.waiting(data.cluster.buggy)
-	signs := array.concat(told(node), overdue(node))
+	some node, held in pods.waiting(data.cluster.buggy)
+	signs := array.concat(events.evidence(events.of(node, {"stuck", "busy"})), overdue(node))
 	count(signs) > 0
 	some bug in data.cluster.buggy[node].bugs
 }
@@ -60,13 +61,7 @@ prune(bug) := ", then docker container prune" if bug.component == "docker"
 
 prune(bug) := "" if bug.component != "docker"
 
-told(node) := [lib.told(symptom) |
-	some symptom in data.cluster.symptoms[node]
-	lib.current(symptom, node)
-	lib.cause(symptom) in {"stuck", "busy"}
-]
-
 overdue(node) := [sprintf("pods on the node that should have been gone by %s: %d", [late[0].deadline, count(late)]) |
-	late := lib.late(data.cluster.leaving.nodes[node])
+	late := grace.overdue(data.cluster.leaving.nodes[node])
 	count(late) > 0
 ]

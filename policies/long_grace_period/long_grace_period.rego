@@ -25,30 +25,30 @@
 #     image.
 package termguard.long_grace_period
 
-import data.termguard.lib
+import data.termguard.lib.grace
+import data.termguard.lib.request
+import data.termguard.lib.template
 
 warn contains {
-	"msg": sprintf("a delete may wait up to %d s for these pods: their grace period is %d s", [grace + extra, grace]),
-	"objects": [lib.target],
+	"msg": sprintf("a delete may wait up to %d s for these pods: their grace period is %d s", [stops, period]),
+	"objects": [request.target],
 	"evidence": [sprintf("container %s has a preStop hook, which runs within the grace period", [name]) | some name in hooks],
-	"estimate_seconds": grace + extra,
-	"field": sprintf("%s.terminationGracePeriodSeconds", [lib.pod_path]),
+	"estimate_seconds": stops,
+	"field": sprintf("%s.terminationGracePeriodSeconds", [template.pod_path]),
 } if {
-	grace >= threshold
+	period >= threshold
 }
 
 default threshold := 300
 
 threshold := data.params["long-grace-period"].seconds
 
-grace := lib.pod_spec.terminationGracePeriodSeconds if is_number(lib.pod_spec.terminationGracePeriodSeconds)
+# period is the grace period that the manifest gives the pods, in seconds.
+period := template.pod_spec.terminationGracePeriodSeconds if is_number(template.pod_spec.terminationGracePeriodSeconds)
+
+stops := grace.stops(template.pod_spec, period, set())
 
 hooks contains container.name if {
-	some container in lib.containers
+	some container in template.containers
 	container.lifecycle.preStop
 }
-
-# extra are the seconds that a container has after a hook that used all of them.
-extra := 2 if count(hooks) > 0
-
-extra := 0 if count(hooks) == 0

@@ -33,28 +33,28 @@
 #     whose deadline came first.
 package termguard.node_already_stuck
 
-import data.termguard.lib
+import data.termguard.lib.events
+import data.termguard.lib.grace
+import data.termguard.lib.nodes
+import data.termguard.lib.pods
+import data.termguard.lib.request
+import data.termguard.lib.steps
+import data.termguard.lib.times
+import data.termguard.lib.wording
 
 deny contains lingering if {
 	count(stuck_here) > 0
 }
 
-deny contains told(node, pods) if {
-	not lib.evicting
-	some node, pods in lib.waiting(data.cluster.symptoms)
-	lasting(node)
+deny contains finding(node, held, "will") if {
+	some node, held in pods.waiting(data.cluster.symptoms)
+	events.lasting(told(node))
 }
 
-warn contains told(node, pods) if {
-	lib.evicting
-	some node, pods in lib.waiting(data.cluster.symptoms)
-	lasting(node)
-}
-
-warn contains told(node, pods) if {
-	some node, pods in lib.waiting(data.cluster.symptoms)
-	count(symptoms(node)) > 0
-	not lasting(node)
+warn contains finding(node, held, "may") if {
+	some node, held in pods.waiting(data.cluster.symptoms)
+	count(told(node)) > 0
+	not events.lasting(told(node))
 }
 
 # Pods of others on the node: one whose containers have ended may have its own
@@ -62,21 +62,21 @@ warn contains told(node, pods) if {
 warn contains {
 	"msg": sprintf(
 		"%s on node %s, where other pods should have been gone for %s, so %s may stay Terminating",
-		[lib.who(pods), node, lib.duration(lib.since(others[0].deadline)), lib.pronoun(pods.count)],
+		[pods.who(held), node, times.duration(times.since(others[0].deadline)), pods.they(held)],
 	),
-	"objects": array.concat([{"resource": "nodes", "namespace": "", "name": node}], lib.named(pods)),
+	"objects": pods.on(node, held),
 	"evidence": array.concat(
 		[sprintf("pods that are being deleted on node %s: %d", [node, leaving.count])],
 		[sprintf("one should have been gone by %s: %s", [pod.deadline, stage(pod)]) | some pod in others],
 	),
-	"steps": steps(node, pods),
+	"steps": plan(node, held),
 } if {
-	some node, pods in lib.waiting(data.cluster.leaving.nodes)
-	lib.serves(node)
+	some node, held in pods.waiting(data.cluster.leaving.nodes)
+	nodes.serves(node)
 	leaving := data.cluster.leaving.nodes[node]
 	others := [pod |
-		some pod in lib.late(leaving)
-		not lib.about(pod)
+		some pod in grace.overdue(leaving)
+		not pods.about(pod)
 	]
 	telling(others)
 }
@@ -90,72 +90,58 @@ telling(others) if {
 
 # stuck_here are the pods of the namespace under review that should have been gone.
 stuck_here := [pod |
-	lib.deletes_namespace
-	some pod in lib.late(data.cluster.leaving.namespaces[lib.name])
-	lib.serves(pod.node)
+	request.deletes_namespace
+	some pod in grace.overdue(data.cluster.leaving.namespaces[request.name])
+	nodes.serves(pod.node)
 ]
 
 lingering := {
 	"msg": sprintf(
 		"%d %s Terminating already, for %s longer than %s grace period: %s",
 		[
-			count(stuck_here), lib.plural(count(stuck_here), "pod is", "pods are"),
-			lib.duration(lib.since(stuck_here[0].deadline)), lib.plural(count(stuck_here), "its", "their"),
+			held.count, wording.plural(held.count, "pod is", "pods are"),
+			times.duration(times.since(stuck_here[0].deadline)), wording.plural(held.count, "its", "their"),
 			stage(stuck_here[0]),
 		],
 	),
 	"objects": array.concat(
-		lib.named({"namespace": lib.name, "names": [pod.name | some pod in stuck_here]}),
-		[{"resource": "nodes", "namespace": "", "name": node} | some node in {pod.node | some pod in stuck_here}],
+		pods.named(held),
+		[{"resource": "nodes", "namespace": "", "name": node} | some node in on],
 	),
 	"evidence": [sprintf("pod %s should have been gone by %s: %s", [pod.name, pod.deadline, stage(pod)]) |
 		some pod in stuck_here
 	],
-	"steps": steps(
-		concat(", ", {pod.node | some pod in stuck_here}),
-		{"namespace": lib.name, "names": [pod.name | some pod in stuck_here], "count": count(stuck_here)},
-	),
+	"steps": plan(concat(", ", on), held),
+} if {
+	held := {"namespace": request.name, "names": [pod.name | some pod in stuck_here], "count": count(stuck_here)}
+	on := {pod.node | some pod in stuck_here}
 }
 
 stage(pod) := "its containers have ended, but its node has not cleaned up after it" if pod.ended
 
 stage(pod) := "its containers still run" if not pod.ended
 
-# symptoms are the events of a node about containers that cannot be stopped.
-symptoms(node) := [symptom |
-	lib.serves(node)
-	some symptom in data.cluster.symptoms[node]
-	lib.current(symptom, node)
-	lib.cause(symptom) == "stuck"
+# told are the events of a node about containers that cannot be stopped.
+told(node) := [event |
+	nodes.serves(node)
+	some event in events.of(node, {"stuck"})
 ]
 
-# lasting is true where they are about a pod that is waited for, and come again
-# and again.
-lasting(node) if {
-	some symptom in symptoms(node)
-	lib.about(symptom)
-	symptom.count >= lib.persistent
-}
-
-told(node, pods) := {
+finding(node, held, certainty) := {
 	"msg": sprintf(
 		"%s on node %s, whose kubelet fails to stop containers (%s), so %s %s stay Terminating",
-		[lib.who(pods), node, symptoms(node)[0].reason, lib.pronoun(pods.count), certainty(node)],
+		[pods.who(held), node, told(node)[0].reason, pods.they(held), certainty],
 	),
-	"objects": array.concat([{"resource": "nodes", "namespace": "", "name": node}], lib.named(pods)),
-	"evidence": [lib.told(symptom) | some symptom in symptoms(node)],
-	"steps": steps(node, pods),
+	"objects": pods.on(node, held),
+	"evidence": events.evidence(told(node)),
+	"steps": plan(node, held),
 }
 
-certainty(node) := "will" if lasting(node)
-
-certainty(node) := "may" if not lasting(node)
-
-steps(node, pods) := array.concat(
+plan(node, held) := array.concat(
 	[
-		{"kind": "mend", "do": sprintf("Look at the log of the kubelet on node %s: from verbosity 3 on it names the reason.", [node])},
-		{"kind": "mend", "do": sprintf("Restart the container runtime on node %s: running containers survive that.", [node])},
-		{"kind": "mend", "do": sprintf("Drain and reboot node %s, if processes there cannot be killed (state D or Z).", [node])},
+		steps.mend(sprintf("Look at the log of the kubelet on node %s: from verbosity 3 on it names the reason.", [node]), []),
+		steps.mend(sprintf("Restart the container runtime on node %s: running containers survive that.", [node]), []),
+		steps.mend(sprintf("Drain and reboot node %s, if processes there cannot be killed (state D or Z).", [node]), []),
 	],
-	lib.forced(pods.namespace, pods.names),
+	steps.forced(held.namespace, held.names),
 )

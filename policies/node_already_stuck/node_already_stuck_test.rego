@@ -1,6 +1,7 @@
 package termguard.node_already_stuck_test
 
-import data.termguard.lib
+import data.termguard.lib.pods
+import data.termguard.lib.steps
 import data.termguard.node_already_stuck as policy
 
 found := {"deny": policy.deny, "warn": policy.warn}
@@ -55,7 +56,7 @@ event(changes) := {"n1": {"demo/e": object.union(
 	changes,
 )}}
 
-steps(node_name, of) := array.concat(
+plan(node_name, of) := array.concat(
 	[
 		{
 			"kind": "mend",
@@ -64,14 +65,14 @@ steps(node_name, of) := array.concat(
 		{"kind": "mend", "do": sprintf("Restart the container runtime on node %s: running containers survive that.", [node_name])},
 		{"kind": "mend", "do": sprintf("Drain and reboot node %s, if processes there cannot be killed (state D or Z).", [node_name])},
 	],
-	lib.forced(of.namespace, of.names),
+	steps.forced(of.namespace, of.names),
 )
 
 telling(msg, evidence) := {
 	"msg": msg,
 	"objects": [node, target],
 	"evidence": evidence,
-	"steps": steps("n1", here),
+	"steps": plan("n1", here),
 }
 
 # Events.
@@ -97,7 +98,7 @@ test_again_and_again if {
 	every case in [
 		[delete_pod, {"deny": {will("this pod is")}, "warn": set()}],
 		[delete_namespace, {"deny": {will("1 pod is")}, "warn": set()}],
-		[evict, {"deny": set(), "warn": {will("this pod is")}}],
+		[evict, {"deny": {will("this pod is")}, "warn": set()}],
 	] {
 		got := found with input as case[0] with data.cluster as facts({"symptoms": event({"count": 10})})
 		got == case[1]
@@ -145,9 +146,9 @@ leaving(pods) := facts({"leaving": {
 
 lingering(msg, evidence, of) := {
 	"msg": msg,
-	"objects": array.concat(lib.named(of), [node]),
+	"objects": array.concat(pods.named(of), [node]),
 	"evidence": evidence,
-	"steps": steps("n1", of),
+	"steps": plan("n1", of),
 }
 
 test_namespace_with_a_pod_that_lingers if {

@@ -27,61 +27,54 @@
 #     tells yet, say because the runtime's is not the kubelet's.
 package termguard.node_disk_full
 
-import data.termguard.lib
+import data.termguard.lib.events
+import data.termguard.lib.grace
+import data.termguard.lib.pods
+import data.termguard.lib.steps
 
-warn contains finding(node, pods, failed) if {
-	some node, pods in lib.waiting(data.cluster.symptoms)
-	failed := [lib.told(symptom) |
-		some symptom in full(node)
-		symptom.reason in lib.failing
-	]
+warn contains finding(node, held, failed) if {
+	some node, held in pods.waiting(data.cluster.symptoms)
+	failed := events.evidence([event | some event in events.of(node, {"full"}); event.reason in events.failing])
 	count(failed) > 0
 }
 
-warn contains finding(node, pods, array.concat(signs(node), [late(node)])) if {
-	some node, pods in lib.waiting(data.cluster.leaving.nodes)
+warn contains finding(node, held, array.concat(signs(node), [late(node)])) if {
+	some node, held in pods.waiting(data.cluster.leaving.nodes)
 	count(signs(node)) > 0
 }
-
-# full are the events of a node for want of space.
-full(node) := [symptom |
-	some symptom in data.cluster.symptoms[node]
-	lib.current(symptom, node)
-	lib.cause(symptom) == "full"
-]
 
 # signs are that a disk is full, where nothing says that a stop failed for it.
 signs(node) := array.concat(
 	[sprintf("node %s has DiskPressure since %s: %s", [node, pressure.since, pressure.message]) |
 		pressure := data.cluster.nodes[node].diskPressure
 	],
-	[lib.told(symptom) |
-		some symptom in full(node)
-		not symptom.reason in lib.failing
-	],
+	events.evidence([event | some event in events.of(node, {"full"}); not event.reason in events.failing]),
 )
 
 # late is how many pods of a node should have been gone.
-late(node) := sprintf("pods on it that should have been gone by %s: %d", [pods[0].deadline, count(pods)]) if {
-	pods := lib.late(data.cluster.leaving.nodes[node])
-	count(pods) > 0
+late(node) := sprintf("pods on it that should have been gone by %s: %d", [overdue[0].deadline, count(overdue)]) if {
+	overdue := grace.overdue(data.cluster.leaving.nodes[node])
+	count(overdue) > 0
 }
 
-finding(node, pods, evidence) := {
-	"msg": sprintf("%s on node %s, whose disk is full, so %s may stay Terminating", [lib.who(pods), node, lib.pronoun(pods.count)]),
-	"objects": array.concat([{"resource": "nodes", "namespace": "", "name": node}], lib.named(pods)),
+finding(node, held, evidence) := {
+	"msg": sprintf("%s on node %s, whose disk is full, so %s may stay Terminating", [pods.who(held), node, pods.they(held)]),
+	"objects": pods.on(node, held),
 	"evidence": evidence,
 	"steps": array.concat(
 		[
-			{"kind": "mend", "do": sprintf(
-				concat(" ", [
-					"Free space on node %s: crictl rmi --prune removes unused images; look for large logs and emptyDirs below",
-					"/var/log/pods and /var/lib/kubelet/pods.",
-				]),
-				[node],
-			)},
-			{"kind": "mend", "do": sprintf("Restart the container runtime on node %s, if pods do not go within a few minutes then.", [node])},
+			steps.mend(
+				sprintf(
+					concat(" ", [
+						"Free space on node %s: crictl rmi --prune removes unused images; look for large logs and emptyDirs below",
+						"/var/log/pods and /var/lib/kubelet/pods.",
+					]),
+					[node],
+				),
+				[],
+			),
+			steps.mend(sprintf("Restart the container runtime on node %s, if pods do not go within a few minutes then.", [node]), []),
 		],
-		lib.forced(pods.namespace, pods.names),
+		steps.forced(held.namespace, held.names),
 	),
 }

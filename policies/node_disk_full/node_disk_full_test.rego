@@ -1,6 +1,6 @@
 package termguard.node_disk_full_test
 
-import data.termguard.lib
+import data.termguard.lib.steps
 import data.termguard.node_disk_full as policy
 
 delete_pod := {"request": {
@@ -61,7 +61,7 @@ finding(who, evidence) := {
 			])},
 			{"kind": "mend", "do": "Restart the container runtime on node n1, if pods do not go within a few minutes then."},
 		],
-		lib.forced("demo", ["web-0"]),
+		steps.forced("demo", ["web-0"]),
 	),
 }
 

@@ -25,14 +25,14 @@
 #     of the two is faster.
 package termguard.operator_in_same_set
 
-import data.termguard.lib
+import data.termguard.lib.request
 
 warn contains {
 	"msg": sprintf("kubectl delete -f on this set also deletes %s, which removes %s", [called(workload), several(finalizers)]),
-	"objects": [lib.target, workload],
+	"objects": [request.target, workload],
 	"evidence": sort({fact | some finalizer in finalizers; some fact in input.ownership[finalizer].evidence}),
 } if {
-	lib.deleting
+	request.deleting
 	some workload, finalizers in removes
 }
 

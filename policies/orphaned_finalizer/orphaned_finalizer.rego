@@ -20,6 +20,20 @@
 #   severity: high
 #   triggers: [delete]
 #   needs: [input.ownership, data.cluster.finalized.$NAMESPACE]
+#   relies_on:
+#     - kinds: [$CONTENT]
+#       except: [events] # evidence only: no deletion waits for an event
+#       for: [namespaces]
+#     - kinds:
+#         - pods
+#         - deployments.apps
+#         - statefulsets.apps
+#         - daemonsets.apps
+#         - roles.rbac.authorization.k8s.io
+#         - clusterroles.rbac.authorization.k8s.io
+#         - rolebindings.rbac.authorization.k8s.io
+#         - clusterrolebindings.rbac.authorization.k8s.io
+#       for: [$FINALIZERS]
 #   remedy: >-
 #     Bring back the software that removes the finalizer, and the deletion
 #     finishes by itself. If it is gone for good, clean up what the finalizer
@@ -33,51 +47,60 @@
 #     says "may".
 package termguard.orphaned_finalizer
 
-import data.termguard.lib
+import data.termguard.lib.finalizers
+import data.termguard.lib.owners
+import data.termguard.lib.request
+import data.termguard.lib.steps
+import data.termguard.lib.wording
 
 # The object's own finalizers.
 deny contains own(field, finalizer, ownership) if {
 	some field, finalizer in fields
 	ownership := input.ownership[finalizer]
-	lib.certain(ownership)
+	owners.certain(ownership)
+}
+
+deny contains object.remove(own("metadata.finalizers", finalizer, ownership), ["field"]) if {
+	request.evicting
+	some finalizer, ownership in input.ownership
+	owners.certain(ownership)
 }
 
 # What is in a namespace.
 deny contains content(finalizer, resource, bucket) if {
-	lib.deletes_namespace
-	some finalizer, resources in data.cluster.finalized[lib.name]
+	request.deletes_namespace
+	some finalizer, resources in data.cluster.finalized[request.name]
 	some resource, buckets in resources
 	some bucket in buckets
-	lib.certain(bucket.ownership)
+	owners.certain(bucket.ownership)
 }
 
 warn contains own(field, finalizer, ownership) if {
 	some field, finalizer in fields
 	ownership := input.ownership[finalizer]
-	lib.uncertain(ownership)
+	owners.uncertain(ownership)
 }
 
-# An eviction carries no object: its finalizers are those whose ownership is
-# known. The API server evicts whatever a webhook says of the delete.
+# An eviction carries no object: its finalizers are those whose ownership is known.
 warn contains object.remove(own("metadata.finalizers", finalizer, ownership), ["field"]) if {
-	lib.evicting
+	request.evicting
 	some finalizer, ownership in input.ownership
-	ownership.state != "alive"
+	owners.uncertain(ownership)
 }
 
 warn contains content(finalizer, resource, bucket) if {
-	lib.deletes_namespace
-	some finalizer, resources in data.cluster.finalized[lib.name]
+	request.deletes_namespace
+	some finalizer, resources in data.cluster.finalized[request.name]
 	some resource, buckets in resources
 	some bucket in buckets
-	lib.uncertain(bucket.ownership)
+	owners.uncertain(bucket.ownership)
 }
 
 # An owner that runs, and needs what it can no longer have in the namespace. The
 # object alone it can clear.
 warn contains thwarted(finalizer, resource, bucket) if {
-	lib.deletes_namespace
-	some finalizer, resources in data.cluster.finalized[lib.name]
+	request.deletes_namespace
+	some finalizer, resources in data.cluster.finalized[request.name]
 	some resource, buckets in resources
 	some bucket in buckets
 	bucket.ownership.state == "alive"
@@ -86,35 +109,35 @@ warn contains thwarted(finalizer, resource, bucket) if {
 
 # fields are the finalizers of the object, by where each stands.
 fields[sprintf("metadata.finalizers[%d]", [i])] := finalizer if {
-	lib.deleting
+	request.deleting
 	some i, finalizer in input.request.oldObject.metadata.finalizers
 }
 
 # The namespace controller removes its own once the content is gone.
 fields[sprintf("spec.finalizers[%d]", [i])] := finalizer if {
-	lib.deletes_namespace
+	request.deletes_namespace
 	some i, finalizer in input.request.oldObject.spec.finalizers
 	finalizer != "kubernetes"
 }
 
 own(field, finalizer, ownership) := {
-	"msg": sprintf("finalizer %s in %s is not removed: %s", [finalizer, split(field, "[")[0], lib.reason(ownership)]),
-	"objects": [lib.target],
+	"msg": sprintf("finalizer %s in %s is not removed: %s", [finalizer, split(field, "[")[0], owners.reason(ownership)]),
+	"objects": [request.target],
 	"evidence": object.get(ownership, "evidence", []),
 	"field": field,
-	"steps": array.concat(lib.bringing_back(ownership), [by_hand(field, finalizer, ownership)]),
+	"steps": array.concat(finalizers.bringing_back(ownership), [by_hand(field, finalizer, ownership)]),
 }
 
 content(finalizer, resource, bucket) := {
 	"msg": sprintf(
 		"%d %s %s finalizer %s: %s",
-		[bucket.count, resource, lib.plural(bucket.count, "holds", "hold"), finalizer, lib.reason(bucket.ownership)],
+		[bucket.count, resource, wording.plural(bucket.count, "holds", "hold"), finalizer, owners.reason(bucket.ownership)],
 	),
-	"objects": [{"resource": resource, "namespace": lib.name, "name": name} | some name in bucket.names],
+	"objects": [{"resource": resource, "namespace": request.name, "name": name} | some name in bucket.names],
 	"evidence": object.get(bucket.ownership, "evidence", []),
 	"steps": array.concat(
-		lib.bringing_back(bucket.ownership),
-		lib.giving_up(finalizer, resource, bucket.ownership),
+		finalizers.bringing_back(bucket.ownership),
+		finalizers.giving_up(finalizer, resource, bucket.ownership),
 	),
 }
 
@@ -122,36 +145,36 @@ thwarted(finalizer, resource, bucket) := {
 	"msg": sprintf(
 		"%d %s %s finalizer %s: its owner, %s, must create %s here to clear it, %s",
 		[
-			bucket.count, resource, lib.plural(bucket.count, "holds", "hold"), finalizer,
-			lib.owner(bucket.ownership), bucket.ownership.creates, "which is refused once the namespace is Terminating",
+			bucket.count, resource, wording.plural(bucket.count, "holds", "hold"), finalizer,
+			owners.name(bucket.ownership), bucket.ownership.creates, "which is refused once the namespace is Terminating",
 		],
 	),
-	"objects": [{"resource": resource, "namespace": lib.name, "name": name} | some name in bucket.names],
+	"objects": [{"resource": resource, "namespace": request.name, "name": name} | some name in bucket.names],
 	"evidence": object.get(bucket.ownership, "evidence", []),
-	"steps": lib.going_first(resource, bucket),
+	"steps": finalizers.going_first(resource, bucket),
 }
 
 by_hand(field, finalizer, ownership) := object.union(
-	lib.remove(
+	steps.remove(
 		sprintf(
 			"%s (to patch or edit spec.finalizers is silently ignored)",
-			[lib.gone_for_good(finalizer, ownership)],
+			[finalizers.gone_for_good(finalizer, ownership)],
 		),
 		[],
 	),
 	{"command": sprintf("kubectl get namespace %s -o json | jq %s | kubectl replace --raw %s -f -", [
-		lib.quoted(lib.name),
-		lib.quoted(sprintf(".spec.finalizers -= [%s]", [json.marshal(finalizer)])),
-		lib.quoted(sprintf("/api/v1/namespaces/%s/finalize", [lib.name])),
+		steps.quoted(request.name),
+		steps.quoted(sprintf(".spec.finalizers -= [%s]", [json.marshal(finalizer)])),
+		steps.quoted(sprintf("/api/v1/namespaces/%s/finalize", [request.name])),
 	])},
 ) if {
 	startswith(field, "spec.")
 }
 
-by_hand(field, _, ownership) := lib.giving_up_own(ownership) if {
+by_hand(field, _, ownership) := finalizers.giving_up_own(ownership) if {
 	startswith(field, "metadata.")
-	lib.deleting
+	request.deleting
 }
 
 # Where an evicted pod holds its finalizers is not told.
-by_hand(_, finalizer, ownership) := lib.remove(lib.gone_for_good(finalizer, ownership), []) if lib.evicting
+by_hand(_, finalizer, ownership) := steps.remove(finalizers.gone_for_good(finalizer, ownership), []) if request.evicting

@@ -313,17 +313,24 @@ evict(ownership) := {
 	"ownership": {"kiali.io/finalizer": ownership},
 }
 
+evicted := {
+	"msg": "finalizer kiali.io/finalizer in metadata.finalizers is not removed: its owner, Kiali operator, is not installed",
+	"objects": [{"resource": "pods", "namespace": "demo", "name": "web-0"}],
+	"evidence": ["no Deployment kiali-operator"],
+	"steps": [
+		bring_back("Kiali operator"),
+		object.remove(give_up(kiali_cleared, "kiali.io/finalizer", ""), ["command"]),
+	],
+}
+
 test_evicted if {
 	got := found with input as evict(kiali({}))
-	got == {"deny": set(), "warn": {{
-		"msg": "finalizer kiali.io/finalizer in metadata.finalizers is not removed: its owner, Kiali operator, is not installed",
-		"objects": [{"resource": "pods", "namespace": "demo", "name": "web-0"}],
-		"evidence": ["no Deployment kiali-operator"],
-		"steps": [
-			bring_back("Kiali operator"),
-			object.remove(give_up(kiali_cleared, "kiali.io/finalizer", ""), ["command"]),
-		],
-	}}}
+	got == {"deny": {evicted}, "warn": set()}
+}
+
+test_evicted_and_not_certain if {
+	got := found with input as evict(kiali({"certainty": "may"}))
+	got == {"deny": set(), "warn": {evicted}}
 }
 
 test_evicted_and_alive if {

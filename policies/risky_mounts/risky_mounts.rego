@@ -30,39 +30,40 @@
 #     busy elsewhere.
 package termguard.risky_mounts
 
-import data.termguard.lib
+import data.termguard.lib.request
+import data.termguard.lib.template
 
 warn contains {
 	"msg": sprintf(
 		"what container %s mounts in volume %s stays on the node if it is killed, and keeps a pod Terminating",
 		[container.name, mount.name],
 	),
-	"objects": [lib.target],
+	"objects": [request.target],
 	"evidence": [sprintf("mounted at %s, with propagation Bidirectional", [mount.mountPath])],
 	"field": sprintf("%s.volumeMounts[%d].mountPropagation", [path, i]),
 } if {
 	not csi
-	some path, container in lib.containers
+	some path, container in template.containers
 	contains(path, ".containers[") # what an init container mounts, it means to leave
 	not container.lifecycle.preStop # somebody has thought of stopping it
 	some i, mount in container.volumeMounts
 	mount.mountPropagation == "Bidirectional"
-	some volume in lib.pod_spec.volumes
+	some volume in template.pod_spec.volumes
 	volume.name == mount.name
 	removed(volume)
 }
 
 warn contains {
 	"msg": sprintf("volume %s shows %s: mounts of other pods seen through it stay busy while this pod lives", [volume.name, directory]),
-	"objects": [lib.target],
+	"objects": [request.target],
 	"evidence": [sprintf("container %s mounts it without propagation", [container.name])],
-	"field": sprintf("%s.volumes[%d].hostPath.path", [lib.pod_path, i]),
+	"field": sprintf("%s.volumes[%d].hostPath.path", [template.pod_path, i]),
 } if {
-	not lib.resource in {"jobs.batch", "cronjobs.batch"} # soon over
-	some i, volume in lib.pod_spec.volumes
+	not request.resource in {"jobs.batch", "cronjobs.batch"} # soon over
+	some i, volume in template.pod_spec.volumes
 	some directory in directories
 	volume.hostPath.path in {directory, sprintf("%s/", [directory])}
-	some path, container in lib.containers
+	some path, container in template.containers
 	stays(path, container)
 	some mount in container.volumeMounts
 	mount.name == volume.name
@@ -72,14 +73,14 @@ warn contains {
 
 warn contains {
 	"msg": sprintf("what is started through %s is not the kubelet's: it is left when the pod goes", [volume.hostPath.path]),
-	"objects": [lib.target],
+	"objects": [request.target],
 	"evidence": [sprintf("volume %s", [volume.name])],
-	"field": sprintf("%s.volumes[%d].hostPath.path", [lib.pod_path, i]),
+	"field": sprintf("%s.volumes[%d].hostPath.path", [template.pod_path, i]),
 } if {
 	not watches
-	some i, volume in lib.pod_spec.volumes
+	some i, volume in template.pod_spec.volumes
 	volume.hostPath.path in {"/var/run/docker.sock", "/run/docker.sock"}
-	some container in lib.containers
+	some container in template.containers
 	some mount in container.volumeMounts
 	mount.name == volume.name
 	not mount.readOnly == true # who starts containers has no reason for it
@@ -88,7 +89,7 @@ warn contains {
 # watches is true of what looks at the processes of its node: monitoring, which asks
 # the runtime for names.
 watches if {
-	some volume in lib.pod_spec.volumes
+	some volume in template.pod_spec.volumes
 	volume.hostPath.path in {"/", "/proc", "/proc/", "/sys/fs/cgroup", "/cgroup", "/sys"}
 }
 
@@ -124,12 +125,12 @@ directories := {
 # csi is true of a CSI driver: it has the sidecars of one, or a directory among the
 # kubelet's plugins.
 csi if {
-	some container in lib.containers
+	some container in template.containers
 	is_string(container.image)
 	regex.match(`(^|/)(csi-[a-z-]+|livenessprobe)(:|@|$)|node-driver-registrar`, container.image)
 }
 
 csi if {
-	some volume in lib.pod_spec.volumes
+	some volume in template.pod_spec.volumes
 	startswith(volume.hostPath.path, "/var/lib/kubelet/plugins")
 }

@@ -28,11 +28,11 @@
 #     called by URL.
 package termguard.self_blocking_webhook
 
-import data.termguard.lib
+import data.termguard.lib.request
 
 warn contains {
 	"msg": sprintf("webhook %s sees the creation of its own pods: once all are gone, none can come back", [hook.name]),
-	"objects": [lib.target, {
+	"objects": [request.target, {
 		"resource": "services",
 		"namespace": hook.clientConfig.service.namespace,
 		"name": hook.clientConfig.service.name,
@@ -40,19 +40,19 @@ warn contains {
 	"evidence": [sprintf("failurePolicy Fail, served from namespace %s", [hook.clientConfig.service.namespace])],
 	"field": sprintf("webhooks[%d].rules", [i]),
 } if {
-	lib.applying
+	request.applying
 	some i, hook in input.request.object.webhooks
-	known := data.cluster.webhooks[sprintf("%s/%s/%s", [type, lib.name, hook.name])]
+	known := data.cluster.webhooks[sprintf("%s/%s/%s", [type, request.name, hook.name])]
 	known.ownPods in {"will", "may"}
 }
 
 warn contains {
 	"msg": sprintf("webhook %s sees every %s: while its backend is down, %s", [hook.name, concat(" and ", operations), loss]),
-	"objects": [lib.target],
+	"objects": [request.target],
 	"evidence": ["failurePolicy Fail, no selectors and no matchConditions"],
 	"field": sprintf("webhooks[%d].rules", [i]),
 } if {
-	lib.applying
+	request.applying
 	some i, hook in input.request.object.webhooks
 	object.get(hook, "failurePolicy", "Fail") == "Fail"
 	every key in ["namespaceSelector", "objectSelector", "matchConditions"] {
@@ -81,6 +81,6 @@ everything(rule, operation) if {
 	resource in {"*", "*/*"}
 }
 
-type := "validating" if startswith(lib.resource, "validating")
+type := "validating" if startswith(request.resource, "validating")
 
-type := "mutating" if startswith(lib.resource, "mutating")
+type := "mutating" if startswith(request.resource, "mutating")

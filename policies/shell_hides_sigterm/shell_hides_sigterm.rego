@@ -27,22 +27,24 @@
 #     an image before the shell. Containers that finish by themselves are left out.
 package termguard.shell_hides_sigterm
 
-import data.termguard.lib
+import data.termguard.lib.grace
+import data.termguard.lib.request
+import data.termguard.lib.template
 
 warn contains {
 	"msg": sprintf(
 		"TERM does not end container %s, which starts as a shell: stopping may take the whole %d s",
-		[container.name, grace],
+		[container.name, period],
 	),
-	"objects": [lib.target],
+	"objects": [request.target],
 	"evidence": [sprintf("%s -c, without exec or trap: %s", [started.shell, shortened]), why],
 	"field": field(path, container),
 } if {
-	grace > 5
-	not lib.pod_spec.shareProcessNamespace == true
-	not lib.pod_spec.hostPID == true # PID 1 is another
-	object.get(lib.pod_spec, "restartPolicy", "Always") == "Always"
-	some path, container in lib.containers
+	period > 5
+	not template.pod_spec.shareProcessNamespace == true
+	not template.pod_spec.hostPID == true # PID 1 is another
+	object.get(template.pod_spec, "restartPolicy", "Always") == "Always"
+	some path, container in template.containers
 	contains(path, ".containers[")
 	not container.lifecycle.preStop # somebody has thought of stopping it
 	started := script(container)
@@ -51,15 +53,14 @@ warn contains {
 	shortened := substring(regex.replace(started.text, `\s+`, " "), 0, 60)
 }
 
-default grace := 30
-
-grace := lib.pod_spec.terminationGracePeriodSeconds if is_number(lib.pod_spec.terminationGracePeriodSeconds)
+# period is the grace period of the pods, in seconds.
+period := grace.own(template.pod_spec)
 
 # script is the shell that a container starts as, and what it runs. Arguments alone
 # follow the entry point of the image, which may be an init.
 script(container) := {"shell": shell, "text": after[0]} if {
-	count(lib.words(container, "command")) > 0
-	words := lib.starts(container)
+	count(template.words(container, "command")) > 0
+	words := template.starts(container)
 	shell := regex.find_n(`[^/]*$`, words[0], 1)[0]
 	shell in {"sh", "bash", "ash", "dash", "busybox"}
 	some i in [1, 2]
@@ -130,7 +131,7 @@ default idle(_) := ""
 idle(last) := sprintf("%s does not end on TERM as PID 1 either", [split(last, " ")[0]]) if {
 	regex.match(`^(/(usr/)?bin/)?(sleep |tail .*-[a-zA-Z0-9]*[fF])`, last)
 	every seconds in [to_number(trim(n, " s")) | some n in regex.find_n(` [0-9]+s?$`, last, 1)] {
-		seconds > grace
+		seconds > period
 	}
 }
 
@@ -146,6 +147,6 @@ own("bash", _, last) := "bash execs no last command that is compound, or that ha
 own("busybox", text, _) := "busybox does not exec the last command where a line break follows it" if endswith(text, "\n")
 
 # field is where the script stands.
-field(path, container) := sprintf("%s.args", [path]) if count(lib.words(container, "args")) > 0
+field(path, container) := sprintf("%s.args", [path]) if count(template.words(container, "args")) > 0
 
-field(path, container) := sprintf("%s.command", [path]) if count(lib.words(container, "args")) == 0
+field(path, container) := sprintf("%s.command", [path]) if count(template.words(container, "args")) == 0

@@ -39,12 +39,15 @@
 #     hundred pods of one small node at once take longer.
 package termguard.slow_termination
 
-import data.termguard.lib
+import data.termguard.lib.grace
+import data.termguard.lib.pods
+import data.termguard.lib.request
+import data.termguard.lib.wording
 
 warn contains {
-	"msg": sprintf("this pod may take up to %d s to stop: its grace period is %d s", [stops, grace]),
-	"objects": [lib.target],
-	"evidence": array.concat([sprintf("grace period %d s, from %s", [grace, source])], evidence),
+	"msg": sprintf("this pod may take up to %d s to stop: its grace period is %d s", [stops, period]),
+	"objects": [request.target],
+	"evidence": array.concat([sprintf("grace period %d s, from %s", [period, source])], evidence),
 	"estimate_seconds": min([stops, longest]) + removal,
 } if {
 	stops > threshold
@@ -54,23 +57,23 @@ warn contains {
 warn contains {
 	"msg": sprintf(
 		"%d %s may take up to %d s to stop, and the rest of the namespace waits for that",
-		[slowest.pods.count, lib.plural(slowest.pods.count, "pod", "pods"), slowest.seconds],
+		[slowest.pods.count, wording.plural(slowest.pods.count, "pod", "pods"), slowest.seconds],
 	),
-	"objects": [{"resource": "pods", "namespace": lib.name, "name": name} | some name in slowest.pods.names],
+	"objects": [{"resource": "pods", "namespace": request.name, "name": name} | some name in slowest.pods.names],
 	"evidence": [],
 	"estimate_seconds": (slowest.seconds + removal) + passes,
 } if {
 	slowest.seconds > threshold
-	some node, _ in data.cluster.podsByNode[lib.name]
+	some node, _ in data.cluster.podsByNode[request.name]
 	not collected[node]
 }
 
 warn contains {
 	"msg": sprintf(
 		"%s on node %s, which %s: pod garbage collection removes %s within %d s",
-		[lib.who(group.pods), node, group.state, object_pronoun(group.pods.count), group.seconds],
+		[pods.who(group.pods), node, group.state, pods.them(group.pods), group.seconds],
 	),
-	"objects": lib.named(group.pods),
+	"objects": pods.named(group.pods),
 	"evidence": [],
 	"estimate_seconds": (group.seconds + removal) + again(group.seconds),
 } if {
@@ -81,39 +84,32 @@ warn contains {
 # collected are the pods that need no kubelet to go, by node: pod garbage
 # collection looks every 20 s, and keeps a node that it misses in quarantine for 40 s
 # (pkg/controller/podgc/gc_controller.go, gcCheckPeriod and quarantineTime).
-collected[node] := {"pods": pods, "seconds": (20 + 40) + 20, "state": "does not exist any more"} if {
-	some node, pods in lib.waiting(data.cluster.gone)
+collected[node] := {"pods": held, "seconds": (20 + 40) + 20, "state": "does not exist any more"} if {
+	some node, held in pods.waiting(data.cluster.gone)
 }
 
-collected[node] := {"pods": pods, "seconds": 20, "state": "is out of service"} if {
-	some node, pods in lib.waiting(data.cluster.notReady)
+collected[node] := {"pods": held, "seconds": 20, "state": "is out of service"} if {
+	some node, held in pods.waiting(data.cluster.notReady)
 	data.cluster.notReady[node].outOfService
 }
 
 # again is what the namespace controller adds, in seconds: from when their grace
 # period is over until the pods are gone it fails, and looks again after twice as long
 # each time, a minute at most (pkg/controller/namespace/namespace_controller.go).
-again(_) := 0 if not lib.deletes_namespace
+again(_) := 0 if not request.deletes_namespace
 
-again(seconds) := max([min([seconds, 60]), floor(slowest.seconds / 2)]) + passes if lib.deletes_namespace
-
-object_pronoun(1) := "it"
-
-object_pronoun(n) := "them" if n != 1
+again(seconds) := max([min([seconds, 60]), floor(slowest.seconds / 2)]) + passes if request.deletes_namespace
 
 default threshold := 60
 
 threshold := data.params["slow-termination"].seconds
 
 # slowest are the pods of a namespace that take the longest.
-slowest := {"seconds": seconds, "pods": data.cluster.podsByGrace[lib.name][format_int(seconds, 10)]} if {
-	lib.deletes_namespace
-	seconds := max([to_number(key) | some key, _ in data.cluster.podsByGrace[lib.name]])
-}
+slowest := {"seconds": grace.slowest, "pods": data.cluster.podsByGrace[request.name][format_int(grace.slowest, 10)]}
 
 # stops is the upper bound, in seconds, for the containers of a pod: without a
 # grace period the API server removes it at once.
-stops := max(array.concat([grace, minimum], late)) if grace > 0
+stops := grace.stops(pod.spec, period, idle) if period > 0
 
 # removal is what the kubelet needs after that, in seconds: to notice, to unmount
 # the volumes and to remove the cgroup. It measures 0.3 to 2.2 s (docs/node.md).
@@ -124,46 +120,19 @@ removal := 1
 # (pkg/controller/namespace/namespace_controller.go). It measures 6 to 12 s.
 passes := 10
 
-# minimum is what the kubelet leaves a container after its hook or its wait, in
-# seconds (minimumGracePeriodInSeconds).
-minimum := 2
-
-# late are the seconds after which containers that start to stop late are gone.
-late := array.concat(
-	[seconds |
-		some container in pod.spec.containers
-		not container.name in idle
-		seconds := min([grace, object.get(container.lifecycle.preStop, ["sleep", "seconds"], grace)]) + minimum
-	],
-	[seconds |
-		some container in pod.spec.initContainers
-		container.restartPolicy == "Always" # a sidecar, which waits for the others
-		seconds := grace + minimum
-	],
-)
-
-# pod is the one under review. It has finished, or no node runs it: then it has
-# no grace period.
-pod := input.request.oldObject if {
-	lib.deleting
-	lib.resource == "pods"
-}
-
-# An eviction carries no pod.
-pod := {"spec": {"nodeName": known.node, "terminationGracePeriodSeconds": seconds}, "status": {"phase": known.phase}} if {
-	lib.evicting
-	known := data.cluster.pods[lib.namespace][lib.name]
-	seconds := object.get(known, "gracePeriodSeconds", 30)
-}
+# pod is the one under review. Where it has finished, or no node runs it, it has no
+# grace period.
+pod := pods.reviewed
 
 # longest bounds what is told, in seconds: 68 years. The API takes any number.
 longest := 2147483632
 
-default grace := 0
+# period is the grace period of a pod that runs, in seconds.
+default period := 0
 
-grace := positive(asked) if {
+period := grace.asked(pod.spec) if {
 	object.get(pod.spec, "nodeName", "") != ""
-	not object.get(pod, ["status", "phase"], "") in lib.finished
+	not object.get(pod, ["status", "phase"], "") in pods.finished
 	not nothing_runs
 	not mirrored
 }
@@ -196,23 +165,9 @@ idle contains status.name if {
 # starting are the reasons to wait of a container that is about to run.
 starting := {"ContainerCreating", "PodInitializing"}
 
-# positive is what the API server reads a grace period as.
-positive(seconds) := seconds if seconds >= 0
+source := "the request" if count(grace.requested) > 0
 
-positive(seconds) := 1 if seconds < 0
-
-# asked is the grace period that the request names; that of the pod, otherwise.
-asked := seconds if {
-	some seconds in requested
-} else := object.get(pod.spec, "terminationGracePeriodSeconds", 30)
-
-requested contains input.request.options.gracePeriodSeconds if lib.deleting
-
-requested contains input.request.object.deleteOptions.gracePeriodSeconds if lib.evicting
-
-source := "the request" if count(requested) > 0
-
-source := "the pod" if count(requested) == 0
+source := "the pod" if count(grace.requested) == 0
 
 evidence := array.concat(
 	[sprintf("container %s has a preStop hook, which runs within the grace period", [container.name]) |

@@ -26,7 +26,10 @@
 #     Whether a dynamic volume can be removed from its storage.
 package termguard.storage_in_use
 
-import data.termguard.lib
+import data.termguard.lib.finalizers
+import data.termguard.lib.request
+import data.termguard.lib.steps
+import data.termguard.lib.wording
 
 deny contains claim_finding if {
 	not leaving
@@ -35,7 +38,7 @@ deny contains claim_finding if {
 deny contains {
 	"msg": "this volume is bound, and stays Terminating until its claim is deleted",
 	"objects": array.concat(
-		[lib.target],
+		[request.target],
 		[{"resource": "persistentvolumeclaims", "namespace": claim.namespace, "name": claim.name} |
 			claim := input.request.oldObject.spec.claimRef
 		],
@@ -43,15 +46,15 @@ deny contains {
 	"evidence": ["status.phase Bound, finalizer kubernetes.io/pv-protection"],
 	"field": "status.phase",
 	"steps": [
-		lib.remove("Delete the claim, and before it the pods that use it: the volume then goes by itself", array.flatten([
-		lib.deletion([sprintf("persistentvolumeclaims/%s", [claim.name])], claim.namespace) |
+		steps.remove("Delete the claim, and before it the pods that use it: the volume then goes by itself", array.flatten([
+		steps.deletion([sprintf("persistentvolumeclaims/%s", [claim.name])], claim.namespace) |
 			claim := input.request.oldObject.spec.claimRef
 		])),
 		unprotect(i, "kubernetes.io/pv-protection", "the claim is then Lost, and its pods are without their data"),
 	],
 } if {
-	lib.deleting
-	lib.resource == "persistentvolumes"
+	request.deleting
+	request.resource == "persistentvolumes"
 	input.request.oldObject.status.phase == "Bound"
 	some i, "kubernetes.io/pv-protection" in input.request.oldObject.metadata.finalizers
 }
@@ -62,9 +65,9 @@ warn contains claim_finding if {
 }
 
 # users are the pods that hold the claim.
-users := data.cluster.storage.claims[lib.namespace][lib.name] if {
-	lib.deleting
-	lib.resource == "persistentvolumeclaims"
+users := data.cluster.storage.claims[request.namespace][request.name] if {
+	request.deleting
+	request.resource == "persistentvolumeclaims"
 	"kubernetes.io/pvc-protection" in input.request.oldObject.metadata.finalizers
 }
 
@@ -74,30 +77,30 @@ default leaving := false
 leaving if {
 	count(users.names) == users.count
 	every name in users.names {
-		object.get(data.cluster.pods[lib.namespace][name], "deletionTimestamp", "") != ""
+		object.get(data.cluster.pods[request.namespace][name], "deletionTimestamp", "") != ""
 	}
 }
 
 claim_finding := {
 	"msg": sprintf(
 		"%d %s this claim, which stays Terminating until %s gone",
-		[users.count, lib.plural(users.count, "pod uses", "pods use"), lib.plural(users.count, "it is", "they are")],
+		[users.count, wording.plural(users.count, "pod uses", "pods use"), wording.plural(users.count, "it is", "they are")],
 	),
 	"objects": array.concat(
-		[lib.target],
-		[{"resource": "pods", "namespace": lib.namespace, "name": name} | some name in users.names],
+		[request.target],
+		[{"resource": "pods", "namespace": request.namespace, "name": name} | some name in users.names],
 	),
 	"evidence": [sprintf("pod %s is %s%s", [name, pod.phase, note]) |
 		some name in users.names
-		pod := data.cluster.pods[lib.namespace][name]
+		pod := data.cluster.pods[request.namespace][name]
 		note := object.get(notes, pod.phase, "")
 	],
 	"steps": array.concat(
-		[lib.remove(
+		[steps.remove(
 			"Delete the pods that use it, best by way of the workload that makes them: the claim then goes by itself",
-			lib.deletion(objects, lib.namespace),
+			steps.deletion(objects, request.namespace),
 		) |
-			some objects in lib.batches("pods", users.names)
+			some objects in steps.batches("pods", users.names)
 		],
 		[unprotect(i, "kubernetes.io/pvc-protection", "the claim then goes under its pods, which may lose data") |
 			some i, "kubernetes.io/pvc-protection" in input.request.oldObject.metadata.finalizers
@@ -105,9 +108,9 @@ claim_finding := {
 	),
 }
 
-unprotect(i, finalizer, price) := lib.force(
+unprotect(i, finalizer, price) := steps.force(
 	sprintf("Take out %s: %s", [finalizer, price]),
-	lib.taking_own_out({[i, finalizer]}),
+	finalizers.taking_own_out({[i, finalizer]}),
 )
 
 notes := {

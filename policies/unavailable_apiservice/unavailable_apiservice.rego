@@ -21,6 +21,8 @@
 #   triggers: [delete]
 #   resources: [namespaces]
 #   needs: [data.cluster.apiservices]
+#   relies_on:
+#     - kinds: [apiservices.apiregistration.k8s.io]
 #   remedy: >-
 #     Bring the Service behind the APIService back, and every waiting namespace
 #     finishes by itself. If its software is gone for good, delete the
@@ -33,7 +35,8 @@
 #     broken.
 package termguard.unavailable_apiservice
 
-import data.termguard.lib
+import data.termguard.lib.request
+import data.termguard.lib.steps
 
 deny contains finding(name, service, msg) if {
 	some name, service in suspects
@@ -66,7 +69,7 @@ warn contains finding(name, service, msg) if {
 
 # suspects are the APIServices that are not healthy in every respect.
 suspects[name] := service if {
-	lib.deletes_namespace
+	request.deletes_namespace
 	some name, service in data.cluster.apiservices
 	[service.available, service.stale, service.listError] != ["True", false, ""]
 }
@@ -90,16 +93,16 @@ finding(name, service, msg) := {
 		[sprintf("listing its objects fails: %s", [service.listError]) | service.listError != ""],
 	),
 	"steps": [
-		lib.mend(
+		steps.mend(
 			sprintf(
 				"Bring back Service %s/%s: waiting namespaces then finish by themselves",
 				[service.service.namespace, service.service.name],
 			),
 			[],
 		),
-		lib.remove(
+		steps.remove(
 			"If its software is gone for good, delete the APIService, which removes no data (clearing spec.finalizers would leave orphans)",
-			lib.deletion([sprintf("apiservices.apiregistration.k8s.io/%s", [name])], ""),
+			steps.deletion([sprintf("apiservices.apiregistration.k8s.io/%s", [name])], ""),
 		),
 	],
 }

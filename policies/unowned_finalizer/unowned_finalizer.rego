@@ -21,17 +21,18 @@
 #     Controllers outside of what the facts show.
 package termguard.unowned_finalizer
 
-import data.termguard.lib
+import data.termguard.lib.owners
+import data.termguard.lib.request
 
 warn contains {
 	"msg": sprintf("nothing is known to remove finalizer %s: once deleted, this may stay Terminating", [finalizer]),
-	"objects": [lib.target],
+	"objects": [request.target],
 	"evidence": ownership.evidence,
 	"field": sprintf("metadata.finalizers[%d]", [i]),
 } if {
-	lib.applying
+	request.applying
 	some i, finalizer in input.request.object.metadata.finalizers
 	ownership := input.ownership[finalizer]
 	ownership.state in {"unasked", "absent"}
-	lib.owner(ownership) == ""
+	owners.name(ownership) == ""
 }

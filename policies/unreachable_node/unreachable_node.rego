@@ -20,6 +20,8 @@
 #   triggers: [delete]
 #   resources: [namespaces, pods]
 #   needs: [data.cluster.notReady]
+#   relies_on:
+#     - kinds: [nodes]
 #   remedy: >-
 #     Bring the node back, and the pod goes by itself. If the machine is off for
 #     good, delete the Node, or taint it
@@ -32,51 +34,40 @@
 #     ready. A runtime that hangs without being reported.
 package termguard.unreachable_node
 
-import data.termguard.lib
+import data.termguard.lib.nodes
+import data.termguard.lib.pods
+import data.termguard.lib.steps
 
-deny contains finding(name, node, pods, "will") if {
-	not lib.evicting
-	some name, pods in lib.waiting(data.cluster.notReady)
+deny contains finding(name, node, held, "will") if {
+	some name, held in pods.waiting(data.cluster.notReady)
 	node := data.cluster.notReady[name]
 	not node.outOfService
-	lib.stopped(node)
+	nodes.stopped(node)
 }
 
-# The delete that an eviction causes is not shown to admission.
-warn contains finding(name, node, pods, "will") if {
-	lib.evicting
-	some name, pods in lib.waiting(data.cluster.notReady)
+warn contains finding(name, node, held, "may") if {
+	some name, held in pods.waiting(data.cluster.notReady)
 	node := data.cluster.notReady[name]
 	not node.outOfService
-	lib.stopped(node)
+	not nodes.stopped(node)
+	not nodes.harmless(node)
 }
 
-warn contains finding(name, node, pods, "may") if {
-	some name, pods in lib.waiting(data.cluster.notReady)
-	node := data.cluster.notReady[name]
-	not node.outOfService
-	not lib.stopped(node)
-	not lib.harmless(node)
-}
-
-finding(name, node, pods, certainty) := {
+finding(name, node, held, certainty) := {
 	"msg": sprintf(
 		"%s on node %s, which %s, so %s %s stay Terminating",
-		[lib.who(pods), name, state(node), lib.pronoun(pods.count), certainty],
+		[pods.who(held), name, state(node), pods.they(held), certainty],
 	),
-	"objects": array.concat(
-		[{"resource": "nodes", "namespace": "", "name": name}],
-		lib.named(pods),
-	),
-	"evidence": [sprintf("node %s has Ready=%s since %s, %s", [name, node.ready, node.since, lib.explained(node)])],
-	"steps": lib.pods_off(name, pods.namespace, pods.names),
+	"objects": pods.on(name, held),
+	"evidence": [sprintf("node %s has Ready=%s since %s, %s", [name, node.ready, node.since, nodes.explained(node)])],
+	"steps": steps.pods_off(name, held.namespace, held.names),
 }
 
 state(node) := sprintf("does not answer (%s)", [node.reason]) if node.ready == "Unknown"
 
 state(node) := "has no container runtime" if {
 	node.ready != "Unknown"
-	lib.stopped(node)
+	nodes.stopped(node)
 }
 
-state(node) := sprintf("is not ready (%s)", [node.reason]) if not lib.stopped(node)
+state(node) := sprintf("is not ready (%s)", [node.reason]) if not nodes.stopped(node)

@@ -154,13 +154,13 @@ evict(eviction) := {"request": {
 
 pods(changes) := {"demo": {"web-0": object.union({"node": "n1", "phase": "Running"}, changes)}}
 
-test_eviction_only_warns if {
+test_eviction if {
 	got := found with input as evict({"kind": "Eviction"})
 		with data.cluster.pods as pods({})
 		with data.cluster.notReady as {"n1": node({})}
 	got == {
-		"deny": set(),
-		"warn": {finding("this pod is on node n1, which does not answer (NodeStatusUnknown), so it will stay Terminating", silent, ["web-0"])},
+		"deny": {finding("this pod is on node n1, which does not answer (NodeStatusUnknown), so it will stay Terminating", silent, ["web-0"])},
+		"warn": set(),
 	}
 }
 

@@ -31,47 +31,35 @@
 #     that wants it next, elsewhere.
 package termguard.volume_driver_missing
 
-import data.termguard.lib
+import data.termguard.lib.nodes
+import data.termguard.lib.pods
+import data.termguard.lib.request
+import data.termguard.lib.steps
 
-deny contains finding(node, driver, pods, "will") if {
-	not lib.evicting
-	some node, driver, pods
-	lacking[node][driver] = pods
+deny contains finding(node, driver, held, "will") if {
+	some node, drivers in lacking
+	some driver, held in drivers
 	not restarting(node, driver)
 }
 
-warn contains finding(node, driver, pods, "will") if {
-	lib.evicting
-	some node, driver, pods
-	lacking[node][driver] = pods
-	not restarting(node, driver)
-}
-
-warn contains finding(node, driver, pods, "may") if {
-	some node, driver, pods
-	lacking[node][driver] = pods
+warn contains finding(node, driver, held, "may") if {
+	some node, drivers in lacking
+	some driver, held in drivers
 	restarting(node, driver)
 }
 
 # lacking are the pods without their driver, by node and driver.
-lacking[node][driver] := pods if {
-	lib.deletes_namespace
-	some node, drivers in data.cluster.driverless[lib.name]
-	some driver, group in drivers
-	serves(node)
-	pods := object.union(group, {"namespace": lib.name})
+lacking[node][driver] := object.union(held, {"namespace": request.name}) if {
+	request.deletes_namespace
+	some node, drivers in data.cluster.driverless[request.name]
+	some driver, held in drivers
+	nodes.exists(node)
 }
 
-lacking[node][driver] := pods if {
-	some node, pods in lib.alone
-	some driver in data.cluster.pods[lib.namespace][lib.name].missingDrivers
-	serves(node)
-}
-
-# serves is true for a node that is there: pods on another are collected.
-serves(node) if {
-	data.cluster.nodes[node]
-	not data.cluster.nodes[node].outOfService
+lacking[node][driver] := held if {
+	some node, held in pods.alone
+	some driver in data.cluster.pods[request.namespace][request.name].missingDrivers
+	nodes.exists(node)
 }
 
 # restarting is true where a pod on the node is about to register the driver. Its
@@ -84,14 +72,14 @@ restarting(node, _) if {
 	not data.cluster.csidrivers[directory]
 }
 
-finding(node, driver, pods, certainty) := {
+finding(node, driver, held, certainty) := {
 	"msg": sprintf(
 		"%s on node %s, where CSI driver %s is not registered, so %s %s stay Terminating",
-		[lib.who(pods), node, driver, lib.pronoun(pods.count), certainty],
+		[pods.who(held), node, driver, pods.they(held), certainty],
 	),
 	"objects": array.concat(
 		[{"resource": "csinodes.storage.k8s.io", "namespace": "", "name": node}],
-		lib.named(pods),
+		pods.named(held),
 	),
 	"evidence": [
 		sprintf("a volume needs CSI driver %s to be unmounted", [driver]),
@@ -99,11 +87,14 @@ finding(node, driver, pods, certainty) := {
 		reason(node, driver),
 	],
 	"steps": array.concat(
-		[{"kind": "mend", "do": sprintf(
-			"Bring CSI driver %s back on node %s: its pod there, usually one of a DaemonSet, registers it.",
-			[driver, node],
-		)}],
-		lib.forced(pods.namespace, pods.names),
+		[steps.mend(
+			sprintf(
+				"Bring CSI driver %s back on node %s: its pod there, usually one of a DaemonSet, registers it.",
+				[driver, node],
+			),
+			[],
+		)],
+		steps.forced(held.namespace, held.names),
 	),
 }
 

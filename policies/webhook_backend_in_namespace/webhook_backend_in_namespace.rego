@@ -28,64 +28,63 @@
 #     to stop separates the end of the backend from that of the rest.
 package termguard.webhook_backend_in_namespace
 
-import data.termguard.lib
+import data.termguard.lib.refusals
+import data.termguard.lib.request
+import data.termguard.lib.steps
 
-deny contains finding(key, requests, "never") if {
-	some key, requests in refused
-	some request in requests
-	sure(key, request)
+deny contains finding(key, calls, "never") if {
+	some key, calls in refused
+	some call in calls
+	sure(key, call)
 }
 
-warn contains finding(key, requests, "perhaps never") if {
-	some key, requests in refused
-	every request in requests {
-		not sure(key, request)
+warn contains finding(key, calls, "perhaps never") if {
+	some key, calls in refused
+	every call in calls {
+		not sure(key, call)
 	}
 }
 
 # refused are the requests that remain to be done when the backend is gone. A
 # refused update of namespaces/status does not stop the namespace controller.
-refused[key] := requests if {
-	lib.deletes_namespace
-	some key, blocked in data.cluster.selfBlocked[lib.name]
-	requests := [request | some request in blocked; request.subresource != "status"]
-	count(requests) > 0
+refused[key] := calls if {
+	request.deletes_namespace
+	some key, blocked in data.cluster.selfBlocked[request.name]
+	calls := [call | some call in blocked; call.subresource != "status"]
+	count(calls) > 0
 }
 
 # The namespace controller goes on to what is not a pod in a later pass, when the
 # pods behind the Service have stopped. Whether the kubelet's own request to remove
 # a pod still finds one of them is a race.
-sure(key, request) if {
-	request.certainty == "will"
-	request.resource != "pods"
-	data.cluster.podsByGrace[lib.name]
+sure(key, call) if {
+	call.certainty == "will"
+	call.resource != "pods"
+	data.cluster.podsByGrace[request.name]
 	count(object.get(data.cluster.webhooks[key].backend, "workloads", [])) > 0
 }
 
 # Without pods all goes in one pass, in any order; but this comes last.
-sure(_, request) if {
-	request.certainty == "will"
-	[request.resource, request.subresource] == ["namespaces", "finalize"]
+sure(_, call) if {
+	call.certainty == "will"
+	[call.resource, call.subresource] == ["namespaces", "finalize"]
 }
 
-finding(key, requests, outcome) := {
+finding(key, calls, outcome) := {
 	"msg": sprintf(
-		"webhook %s fails closed and is served from this namespace: with that gone, %s %s goes through",
-		[hook.name, told[0], lib.more(told, outcome)],
+		"webhook %s fails closed and is served from this namespace: with that gone, %s goes through",
+		[hook.name, refusals.first(calls, outcome)],
 	),
 	"objects": [{"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": array.concat(
 		[sprintf("%s, failurePolicy Fail, calls Service %s/%s", [key, hook.service.namespace, hook.service.name])],
-		[sprintf("it sees %s (%d %s)", [lib.described(request), request.count, lib.plural(request.count, "object", "objects")]) |
-			some request in requests
-		],
+		[sprintf("it sees %s", [refusals.counted(call)]) | some call in calls],
 	),
-	"steps": [lib.remove(
+	"steps": [steps.remove(
 		"Delete the webhook configuration before its backend: without that it checks nothing",
-		lib.deletion([sprintf("%s/%s", [resource, hook.configuration])], ""),
+		steps.deletion([sprintf("%s/%s", [resource, hook.configuration])], ""),
 	)],
 } if {
 	hook := data.cluster.webhooks[key]
 	resource := sprintf("%swebhookconfigurations.admissionregistration.k8s.io", [hook.type])
-	told := sort([lib.described(request) | some request in requests])
 }

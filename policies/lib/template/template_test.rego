@@ -1,6 +1,6 @@
-package termguard.lib_test
+package termguard.lib.template_test
 
-import data.termguard.lib
+import data.termguard.lib.template
 
 create(plural, group, manifest) := {"request": {
 	"operation": "CREATE",
@@ -11,13 +11,13 @@ create(plural, group, manifest) := {"request": {
 }}
 
 test_containers_of_a_pod if {
-	got := lib.containers with input as create("pods", "", {"spec": {"initContainers": [{"name": "a"}], "containers": [{"name": "b"}]}})
+	got := template.containers with input as create("pods", "", {"spec": {"initContainers": [{"name": "a"}], "containers": [{"name": "b"}]}})
 	got == {"spec.initContainers[0]": {"name": "a"}, "spec.containers[0]": {"name": "b"}}
 }
 
 test_containers_of_a_cron_job if {
-	template := {"spec": {"containers": [{"name": "a"}]}}
-	got := lib.containers with input as create("cronjobs", "batch", {"spec": {"jobTemplate": {"spec": {"template": template}}}})
+	pods := {"spec": {"containers": [{"name": "a"}]}}
+	got := template.containers with input as create("cronjobs", "batch", {"spec": {"jobTemplate": {"spec": {"template": pods}}}})
 	got == {"spec.jobTemplate.spec.template.spec.containers[0]": {"name": "a"}}
 }
 
@@ -27,12 +27,12 @@ test_no_containers if {
 		create("configmaps", "", {}),
 		object.union(create("pods", "", {"spec": {"containers": [{"name": "a"}]}}), {"request": {"operation": "DELETE"}}),
 	] {
-		got := lib.containers with input as input_
+		got := template.containers with input as input_
 		got == {}
 	}
 }
 
 test_starts if {
-	lib.starts({"command": ["sh", "-c"], "args": ["sleep 1", 2]}) == ["sh", "-c", "sleep 1"]
-	lib.starts({}) == []
+	template.starts({"command": ["sh", "-c"], "args": ["sleep 1", 2]}) == ["sh", "-c", "sleep 1"]
+	template.starts({}) == []
 }

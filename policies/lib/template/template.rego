@@ -1,12 +1,10 @@
-package termguard.lib
+# METADATA
+# description: The pods that an object makes, of an object that is applied.
+package termguard.lib.template
 
-# applying is the request to create the target, or to change it.
-applying if {
-	input.request.operation in {"CREATE", "UPDATE"}
-	object.get(input.request, "subResource", "") == ""
-}
+import data.termguard.lib.request
 
-# workloads are the paths to the pods of what makes them.
+# workloads are the paths to the specs of the pods that objects make.
 workloads := {
 	"pods": "spec",
 	"deployments.apps": "spec.template.spec",
@@ -20,8 +18,8 @@ workloads := {
 
 # pod_path is where the spec of the pods stands in the object that is applied.
 pod_path := path if {
-	applying
-	path := object.get(workloads, resource, "")
+	request.applying
+	path := object.get(workloads, request.resource, "")
 	path != ""
 }
 

@@ -1,0 +1,152 @@
+# METADATA
+# description: The finalizers that a deletion waits for, and the steps that get rid of them.
+package termguard.lib.finalizers
+
+import data.termguard.lib.owners
+import data.termguard.lib.request
+import data.termguard.lib.steps
+
+# own are the finalizers of the target that are not removed, by class: pairs
+# [INDEX, FINALIZER].
+own[owners.class(ownership)] contains [i, finalizer] if {
+	request.deleting
+	some i, finalizer in input.request.oldObject.metadata.finalizers
+	ownership := input.ownership[finalizer]
+}
+
+# taking_out are the words that take finalizers out of objects: pairs [INDEX,
+# FINALIZER] of metadata.finalizers. Where another stands there by now, the API
+# server refuses and nothing is changed.
+taking_out(objects, ns, pairs) := array.flatten(["kubectl", "patch", objects, steps.option(ns), "--type=json", "-p", json.marshal([change |
+	some pair in array.reverse(sort(pairs))
+	path := sprintf("/metadata/finalizers/%d", [pair[0]])
+	some change in [
+		{"op": "test", "path": path, "value": pair[1]},
+		{"op": "remove", "path": path},
+	]
+])])
+
+# shifted are pairs [INDEX, FINALIZER] as they stand once others have gone.
+shifted(pairs, gone) := [[pair[0] - count([1 | some other in gone; other[0] < pair[0]]), pair[1]] | some pair in pairs]
+
+# taking_own_out are the words that take finalizers of the target out of it.
+taking_own_out(pairs) := taking_out([request.word], request.namespace, pairs)
+
+# holders are the objects with finalizers that are not removed and go with the
+# target, by namespace, resource, name and class: pairs [INDEX, FINALIZER].
+holders[request.name][of][holder][owners.class(bucket.ownership)] contains [at, finalizer] if {
+	request.deletes_namespace
+	some finalizer, resources in data.cluster.finalized[request.name]
+	some of, buckets in resources
+	some bucket in buckets
+	some i, at in bucket.at
+	holder := bucket.names[i]
+}
+
+holders[ns][request.name][holder][owners.class(bucket.ownership)] contains [at, finalizer] if {
+	request.deletes_definition
+	some finalizer, signatures in data.cluster.spread[request.name]
+	some signature, spread in signatures
+	some ns in spread.names
+	bucket := data.cluster.finalized[ns][finalizer][request.name][signature]
+	some i, at in bucket.at
+	holder := bucket.names[i]
+}
+
+holders[ns][of][holder][owners.class(dependent.ownership)] contains [at, dependent.finalizer] if {
+	some dependent in owners.dependents
+	ns := dependent.namespace
+	of := dependent.resource
+	some i, at in dependent.at
+	holder := dependent.names[i]
+}
+
+# handful bounds the finalizers of one object that are taken out by one command.
+handful := 20
+
+# alike are the names of holders with the same pairs, by class, each finalizer
+# among them, namespace and resource.
+alike[class][finalizer][ns][of][now] contains holder if {
+	some ns, resources in holders
+	some of, held_by in resources
+	some holder, classes in held_by
+	some class, pairs in classes
+	count(pairs) <= handful
+	now := shifted(pairs, removed_before(class, classes))
+	some [_, finalizer] in pairs
+}
+
+# removed_before are the pairs that have gone when those of a class are removed:
+# what is certain comes first.
+removed_before("certain", _) := set()
+
+removed_before("uncertain", classes) := object.get(classes, "certain", set())
+
+# giving_up are the steps that take a finalizer out of holders, and with it their
+# other ones of the same class: each that goes changes where the others stand.
+giving_up(finalizer, of, ownership) := [steps.remove(gone_for_good(names_of(pairs), ownership), taking_out(objects, ns, pairs)) |
+	some ns, resources in alike[owners.class(ownership)][finalizer]
+	some pairs, names in resources[of]
+	some objects in steps.batches(of, sort(names))
+]
+
+# giving_up_own is the step that takes finalizers out of the target, all of one
+# class in one command.
+giving_up_own(ownership) := steps.remove(
+	gone_for_good(own_out[owners.class(ownership)].names, ownership),
+	own_out[owners.class(ownership)].words,
+)
+
+own_out[class] := {"names": names_of(now), "words": taking_own_out(now)} if {
+	some class, pairs in own
+	count(pairs) <= handful
+	now := shifted(pairs, removed_before(class, own))
+}
+
+own_out[class] := {"names": sprintf("all %d that nobody removes", [count(pairs)]), "words": []} if {
+	some class, pairs in own
+	count(pairs) > handful
+}
+
+names_of(pairs) := concat(", ", [pair[1] | some pair in pairs])
+
+# going_first are the steps that delete objects of the namespace under review while
+# somebody removes their finalizers. Not all of many are named.
+going_first(resource, bucket) := [steps.mend(sentence, array.flatten(["kubectl", "delete", objects, steps.option(request.name)])) |
+	some objects in steps.batches(resource, bucket.names)
+] if {
+	count(bucket.names) == bucket.count
+	sentence := sprintf("Delete the %s first, and wait until they are gone", [resource])
+}
+
+going_first(resource, bucket) := [steps.mend(sprintf("Delete the %s first, and wait until they are gone", [resource]), [])] if {
+	count(bucket.names) < bucket.count
+}
+
+# bringing_back are the steps that restore the owner of a finalizer.
+bringing_back(ownership) := [steps.mend(sprintf("Bring back %s, and the deletion finishes by itself", [owner_or(ownership)]), [])] if {
+	not ownership.idle
+}
+
+bringing_back(ownership) := [steps.mend(sprintf("Scale up %s, and the deletion finishes by itself", [owner_or(ownership)]), words) |
+	some workload in ownership.idle
+	words := [
+		"kubectl", "scale", sprintf("%s/%s", [workload.resource, workload.name]),
+		"-n", workload.namespace, "--replicas=1",
+	]
+] if {
+	ownership.idle
+}
+
+owner_or(ownership) := owners.name(ownership) if owners.name(ownership) != ""
+
+owner_or(ownership) := "what removes the finalizer" if owners.name(ownership) == ""
+
+# gone_for_good is the sentence for a finalizer that is taken out.
+gone_for_good(finalizers, ownership) := sprintf(
+	"If that is gone for good, clean up what the finalizer guards%s, then take out %s: %s",
+	[owners.cleared(ownership), finalizers, left_behind],
+)
+
+# left_behind is the price of a finalizer that is taken out.
+left_behind := "what it guards and is not cleaned up stays behind for ever"

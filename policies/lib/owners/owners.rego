@@ -1,0 +1,95 @@
+# METADATA
+# description: Who removes a finalizer, and whether anybody does (data.cluster.finalizers, input.ownership).
+package termguard.lib.owners
+
+import data.termguard.lib.request
+
+# certain is an owner of which it is sure that it does not remove its finalizer.
+certain(ownership) if {
+	ownership.state in {"absent", "down"}
+	ownership.certainty == "will"
+}
+
+# uncertain is one of which it is not sure that it does.
+uncertain(ownership) if {
+	ownership.state in {"absent", "down"}
+	ownership.certainty != "will"
+}
+
+uncertain(ownership) if ownership.state == "unknown"
+
+# class is what is known of an owner that does not remove its finalizer.
+class(ownership) := "certain" if certain(ownership)
+
+class(ownership) := "uncertain" if uncertain(ownership)
+
+# name is who removes a finalizer, "" where nobody knows.
+name(ownership) := object.get(ownership, "owner", "")
+
+# reason is why a finalizer is not removed.
+reason(ownership) := sprintf("its owner, %s, is not installed", [name(ownership)]) if {
+	ownership.state == "absent"
+	name(ownership) != ""
+}
+
+reason(ownership) := "nothing that could remove it is running" if {
+	ownership.state == "absent"
+	name(ownership) == ""
+}
+
+reason(ownership) := sprintf("its owner, %s, is not running", [name(ownership)]) if {
+	ownership.state == "down"
+	name(ownership) != ""
+}
+
+reason(ownership) := "what removes it is not running" if {
+	ownership.state == "down"
+	name(ownership) == ""
+}
+
+reason(ownership) := sprintf("whether its owner, %s, runs is unknown", [name(ownership)]) if {
+	ownership.state == "unknown"
+	name(ownership) != ""
+}
+
+reason(ownership) := "who removes it is unknown" if {
+	ownership.state == "unknown"
+	name(ownership) == ""
+}
+
+# cleared is what the owner does before it removes the finalizer, in brackets.
+cleared(ownership) := sprintf(" (%s)", [ownership.clears]) if object.get(ownership, "clears", "") != ""
+
+cleared(ownership) := "" if object.get(ownership, "clears", "") == ""
+
+# chain are the UIDs of the object under review and of what it owns, four links down:
+# Rego has no recursion, and a custom resource that owns a Deployment needs three.
+chain := (((start | second) | third) | fourth) | fifth
+
+start contains input.request.oldObject.metadata.uid
+
+second := below(start)
+
+third := below(second)
+
+fourth := below(third)
+
+fifth := below(fourth)
+
+below(uids) := {uid | some owner in uids; some uid, _ in data.cluster.owners[owner].dependents}
+
+# dependents are those with finalizers, for which a deletion in the foreground waits.
+dependents contains object.union(group, {
+	"resource": of,
+	"namespace": ns,
+	"finalizer": finalizer,
+	"ownership": ownership,
+}) if {
+	request.foreground
+	some uid in chain
+	some ns, finalizers in data.cluster.owners[uid].finalized
+	some finalizer, resources in finalizers
+	some of, groups in resources
+	some signature, group in groups
+	ownership := data.cluster.finalizers[finalizer][of][signature]
+}

@@ -1,0 +1,76 @@
+# METADATA
+# description: >-
+#   The steps of the way out (Step of the engine): what to do, in order of the price,
+#   and how kubectl does it where it can be run as it stands.
+package termguard.lib.steps
+
+# mend restores: nobody gives up anything. As with all steps, words are those of
+# the command, [] where there is none.
+mend(sentence, words) := step("mend", sentence, words)
+
+# remove gives up one thing by hand.
+remove(sentence, words) := step("remove", sentence, words)
+
+# force comes last: its sentence names the price.
+force(sentence, words) := step("force", sentence, words)
+
+step(kind, sentence, []) := {"kind": kind, "do": sentence}
+
+step(kind, sentence, words) := {"kind": kind, "do": sentence, "command": command(words)} if count(words) > 0
+
+# command is a line for a POSIX shell.
+command(words) := concat(" ", [quoted(word) | some word in words])
+
+# quoted is a word as a POSIX shell takes it: names of objects may hold anything
+# but "/" and "%" (k8s.io/apimachinery, pkg/api/validation/path).
+quoted(word) := word if regex.match(plain, word)
+
+quoted(word) := sprintf("'%s'", [replace(word, "'", `'\''`)]) if not regex.match(plain, word)
+
+plain := `^[A-Za-z0-9_@%+=:,./-]+$`
+
+# batches are objects of one resource as kubectl takes them, a few in a line.
+# TYPE/NAME keeps a name from being taken for an option.
+batches(resource, names) := [[sprintf("%s/%s", [resource, name]) | some name in array.slice(names, from, from + 10)] |
+	some from in numbers.range_step(0, count(names), 10)
+	from < count(names)
+]
+
+# option are the words that name a namespace to kubectl.
+option("") := []
+
+option(ns) := ["-n", ns] if ns != ""
+
+# deletion are the words that delete objects. Not waiting is for what the
+# deletion of each waits for in turn.
+deletion(objects, ns) := array.flatten(["kubectl", "delete", objects, option(ns), "--wait=false"])
+
+# pods_off gets pods off a node that cannot stop them.
+pods_off(node, ns, names) := array.concat(
+	[
+		mend(sprintf("Bring node %s back, and its pods go by themselves", [node]), []),
+		remove(
+			sprintf(
+				concat(" ", [
+					"If the machine of %s is off for good, delete its Node",
+					"(or taint it node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, to keep it):",
+					"its pods are then collected within a minute or two",
+				]),
+				[node],
+			),
+			deletion([sprintf("nodes/%s", [node])], ""),
+		),
+	],
+	forced(ns, names),
+)
+
+# forced ends pods as objects.
+forced(ns, names) := [force(
+	concat(" ", [
+		"Remove only the object: containers on a machine that still runs live on, next to their replacement",
+		"(of a StatefulSet, two of one identity), and volumes may stay attached",
+	]),
+	array.concat(deletion(objects, ns), ["--force", "--grace-period=0"]),
+) |
+	some objects in batches("pods", names)
+]

@@ -1,0 +1,23 @@
+package termguard.lib.steps_test
+
+import data.termguard.lib.steps
+
+test_names_cannot_break_out_of_a_command if {
+	every word, quoted in {
+		"system:node:n1": "system:node:n1",
+		"it's": `'it'\''s'`,
+		"$(reboot)": "'$(reboot)'",
+		"a b": "'a b'",
+		"": "''",
+		"`x`;y": "'`x`;y'",
+	} {
+		steps.quoted(word) == quoted
+	}
+}
+
+test_objects_in_batches if {
+	steps.batches("pods", []) == []
+	names := [sprintf("p%d", [i]) | some i in numbers.range(1, 21)]
+	[count(batch) | some batch in steps.batches("pods", names)] == [10, 10, 1]
+	steps.batches("pods", names)[2] == ["pods/p21"]
+}
