@@ -35,7 +35,7 @@ minimum := 2
 # stops is the upper bound, in seconds, for the containers of a pod to stop with
 # a grace period (killContainer): hooks are part of it, and so is the time that
 # a sidecar waits for the others. Idle containers, a set of names, do not run.
-# cluster/grace.go does the same for whole namespaces; TestGrace holds the two
+# The facts do the same for whole namespaces (podsByGrace); TestGrace holds the two
 # together.
 stops(spec, seconds, idle) := max(array.concat([seconds, minimum], late(spec, seconds, idle)))
 
