@@ -1,0 +1,282 @@
+package chart
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/termguard/termguard/test/lab"
+	"github.com/termguard/termguard/test/scenario"
+)
+
+const home = "termguard-system"
+
+// TestChart installs, upgrades, rolls back and uninstalls by Helm on a real
+// control plane, as docs/install.md says, while objects are deleted all the time:
+// each delete goes through, and nothing is left behind.
+func TestChart(t *testing.T) {
+	ctx := t.Context()
+	l, err := lab.Start(ctx, lab.Options{Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Stop)
+	binary, err := scenario.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := l.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{Guarded: &scenario.Guarded{Lab: l}, t: t, client: client, binary: binary, environment: []string{"KUBECONFIG=" + filepath.Join(l.Dir(), "admin.kubeconfig")}}
+	if err := l.Apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: stuck, finalizers: [finalizers.kubesphere.io/namespaces]}}`); err != nil {
+		t.Fatal(err)
+	}
+	stop := s.deletes()
+	defer stop()
+
+	s.helm("install", "termguard", chart(), "--namespace", home, "--create-namespace")
+	s.start()
+	s.awaitAnswer("warns of a namespace that hangs", func(r lab.Result) bool {
+		return r.Code == 0 && scenario.Verdict(scenario.Warnings(r.Stderr)) == scenario.Hangs
+	})
+	trusted := s.trusted()
+
+	s.helm("upgrade", "termguard", chart(), "--namespace", home, "--set", "config.enforcement.default=deny")
+	if got := s.trusted(); got != trusted {
+		t.Error("the upgrade took the certificate authority from the webhook configuration, or changed it")
+	}
+	s.restart()
+	denied := func(r lab.Result) bool { return r.Code != 0 && strings.Contains(r.Stderr, "denied the request") }
+	s.awaitAnswer("refuses it after the upgrade", denied)
+
+	// A newer chart, and the configuration stays.
+	s.helm("upgrade", "termguard", chart(), "--namespace", home, "--reset-then-reuse-values", "--set", "replicas=3")
+	if got := s.kubectl("get", "deployment", "termguard", "-n", home, "-o", "jsonpath={.spec.replicas}"); got != "3" {
+		t.Errorf("%s replicas, want 3", got)
+	}
+	s.restart()
+	s.awaitAnswer("still refuses it", denied)
+
+	s.helm("rollback", "termguard", "1", "--namespace", home)
+	s.restart()
+	s.awaitAnswer("warns again after the rollback", func(r lab.Result) bool {
+		return r.Code == 0 && scenario.Verdict(scenario.Warnings(r.Stderr)) == scenario.Hangs
+	})
+	if got := s.trusted(); got != trusted {
+		t.Error("upgrades and rollback changed the certificate authority in the webhook configuration")
+	}
+
+	s.helm("uninstall", "termguard", "--namespace", home)
+	s.stop()
+	s.nothingLeft()
+	s.kubectl("delete", "namespace", home, "--timeout=60s")
+
+	// The webhook configuration first, and what runs last.
+	s.helm("install", "termguard", chart(), "--namespace", home, "--create-namespace")
+	s.start()
+	s.kubectl("delete", "validatingwebhookconfiguration", "termguard")
+	s.kubectl("delete", "clusterrole,clusterrolebinding", "-l", "app.kubernetes.io/name=termguard")
+	s.helm("uninstall", "termguard", "--namespace", home)
+	s.stop()
+	s.nothingLeft()
+
+	// The namespace first, and with it what Helm knows of the release.
+	s.helm("upgrade", "--install", "termguard", chart(), "--namespace", home)
+	s.start()
+	s.kubectl("delete", "namespace", home, "--timeout=60s")
+	s.stop()
+	s.kubectl("delete", everywhere, "-l", "app.kubernetes.io/name=termguard")
+	s.nothingLeft()
+
+	// What kubectl installed, Helm takes over.
+	s.kubectl("apply", "-f", filepath.Join(deploy, "install.yaml"))
+	s.start()
+	before := s.trusted()
+	s.helm("upgrade", "--install", "termguard", chart(), "--namespace", home, "--take-ownership", "--force-conflicts")
+	if got := s.trusted(); got != before {
+		t.Error("taking over changed the certificate authority in the webhook configuration")
+	}
+	s.helm("uninstall", "termguard", "--namespace", home)
+	s.stop()
+	s.nothingLeft()
+	s.kubectl("delete", "namespace", home, "--timeout=60s")
+
+	if done := stop(); done < 20 {
+		t.Errorf("only %d namespaces were deleted meanwhile: that shows little", done)
+	} else {
+		t.Logf("%d namespaces came and went meanwhile", done)
+	}
+	s.failClosed()
+}
+
+// failClosed is for those who choose failurePolicy=Fail: with termguard dead,
+// deletes are refused, save where the cluster repairs itself; finalizers can be
+// removed; and Helm can uninstall.
+func (s *site) failClosed() {
+	s.t.Helper()
+	for _, namespace := range []string{"default", "kube-system"} {
+		s.kubectl("create", "deployment", "it", "--image=i", "-n", namespace)
+	}
+	if err := s.Apply(s.t.Context(), `{apiVersion: v1, kind: ConfigMap, metadata: {name: held, namespace: default, finalizers: [lab.test/held]}}`); err != nil {
+		s.t.Fatal(err)
+	}
+	s.helm("install", "termguard", chart(), "--namespace", home, "--create-namespace", "--set", "failurePolicy=Fail")
+	s.start()
+	s.kubectl("delete", "deployment", "it", "-n", "default", "--dry-run=server")
+	s.stop()
+	r, err := s.Kubectl(s.t.Context(), "delete", "deployment", "it", "-n", "default")
+	if err != nil || r.Code == 0 || !strings.Contains(r.Stderr, "failed calling webhook") {
+		s.t.Errorf("a delete that nobody checks is not refused: %v %d %s", err, r.Code, r.Stderr)
+	}
+	s.kubectl("delete", "deployment", "it", "-n", "kube-system", "--timeout=60s")
+	s.kubectl("delete", "deployment", "termguard", "-n", home, "--timeout=60s")
+	s.kubectl("patch", "configmap", "held", "-n", "default", "--type=merge", "-p", `{"metadata": {"finalizers": null}}`)
+	s.helm("uninstall", "termguard", "--namespace", home)
+	s.nothingLeft()
+	s.kubectl("delete", "deployment", "it", "-n", "default", "--timeout=60s")
+	s.kubectl("delete", "namespace", home, "--timeout=60s")
+}
+
+// everywhere are the kinds of what is installed outside the namespace.
+const everywhere = "validatingwebhookconfigurations,clusterrolebindings,clusterroles,flowschemas,prioritylevelconfigurations"
+
+// site is a lab that termguard is installed in.
+type site struct {
+	*scenario.Guarded
+	t           *testing.T
+	client      kubernetes.Interface
+	binary      string
+	environment []string
+}
+
+func (s *site) helm(args ...string) {
+	s.t.Helper()
+	stdout, stderr, err := helm(s.t.Context(), s.t, s.environment, args...)
+	if err != nil {
+		s.t.Fatalf("helm %s: %v\n%s%s", strings.Join(args, " "), err, stdout, stderr)
+	}
+}
+
+func (s *site) kubectl(args ...string) string {
+	s.t.Helper()
+	r, err := s.Kubectl(s.t.Context(), args...)
+	if err != nil || r.Code != 0 {
+		s.t.Fatalf("kubectl %s: %v %s", strings.Join(args, " "), err, r.Stderr)
+	}
+	return r.Stdout
+}
+
+// start does what the Deployment asks for: the lab has no scheduler.
+func (s *site) start() {
+	s.t.Helper()
+	if err := s.StartTermguard(s.t.Context(), s.binary); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) stop() {
+	s.t.Helper()
+	if err := s.Termguard.Stop(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) restart() { s.t.Helper(); s.stop(); s.start() }
+
+// trusted are the caBundles of the webhook configuration.
+func (s *site) trusted() string {
+	s.t.Helper()
+	return s.kubectl("get", "validatingwebhookconfiguration", "termguard", "-o", "jsonpath={.webhooks[*].clientConfig.caBundle}")
+}
+
+func (s *site) awaitAnswer(what string, right func(lab.Result) bool) {
+	s.t.Helper()
+	var last lab.Result
+	err := s.Await(s.t.Context(), 60*time.Second, "termguard, which "+what, func(ctx context.Context) (_ bool, err error) {
+		last, err = s.Kubectl(ctx, "delete", "--dry-run=server", "namespace", "stuck")
+		return right(last), err
+	})
+	if err != nil {
+		s.t.Fatalf("%v\nlast: %d %s", err, last.Code, last.Stderr)
+	}
+}
+
+// nothingLeft looks for what is termguard's, by name, in all that the API server
+// lists.
+func (s *site) nothingLeft() {
+	s.t.Helper()
+	kinds := strings.Fields(s.kubectl("api-resources", "--verbs=list,delete", "-o", "name"))
+	var all []string
+	for _, kind := range kinds {
+		if kind != "events" && kind != "events.events.k8s.io" && kind != "namespaces" {
+			all = append(all, kind)
+		}
+	}
+	var left string
+	if err := s.Await(s.t.Context(), 60*time.Second, "what is termguard's to be gone", func(ctx context.Context) (bool, error) {
+		r, err := s.Kubectl(ctx, "get", strings.Join(all, ","), "--all-namespaces", "-o", "name")
+		left = ""
+		for line := range strings.Lines(r.Stdout) {
+			if strings.Contains(line, "termguard") {
+				left += line
+			}
+		}
+		return left == "", err
+	}); err != nil {
+		s.t.Fatalf("left behind:\n%s", left)
+	}
+}
+
+// deletes makes and deletes namespaces, four at a time, until it is stopped; then
+// it tells how many. Each has to go.
+func (s *site) deletes() (stop func() int64) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	var running sync.WaitGroup
+	var gone atomic.Int64
+	for worker := range 4 {
+		running.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				if err := s.passes(ctx, fmt.Sprintf("passing-%d-%d", worker, n)); err == nil {
+					gone.Add(1)
+				} else if ctx.Err() == nil {
+					s.t.Error(err)
+				}
+			}
+		})
+	}
+	return sync.OnceValue(func() int64 { cancel(); running.Wait(); return gone.Load() })
+}
+
+// passes makes a namespace with something in it, and deletes both.
+func (s *site) passes(ctx context.Context, name string) error {
+	namespaces, maps := s.client.CoreV1().Namespaces(), s.client.CoreV1().ConfigMaps(name)
+	if _, err := namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	foreground := metav1.DeletePropagationForeground
+	if err := maps.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
+		return err
+	}
+	if err := namespaces.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	return s.Await(ctx, 60*time.Second, "namespace "+name+" to be gone", func(ctx context.Context) (bool, error) {
+		_, err := namespaces.Get(ctx, name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err), nil
+	})
+}
