@@ -227,13 +227,16 @@ func (s *site) nothingLeft() {
 	var left string
 	if err := s.Await(s.t.Context(), 60*time.Second, "what is termguard's to be gone", func(ctx context.Context) (bool, error) {
 		r, err := s.Kubectl(ctx, "get", strings.Join(all, ","), "--all-namespaces", "-o", "name")
+		if err != nil {
+			return false, err // what was left last stands
+		}
 		left = ""
 		for line := range strings.Lines(r.Stdout) {
 			if strings.Contains(line, "termguard") {
 				left += line
 			}
 		}
-		return left == "", err
+		return left == "", nil
 	}); err != nil {
 		s.t.Fatalf("left behind:\n%s", left)
 	}
