@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,6 +27,9 @@ import (
 // the object twice, as it was and as it will be, in JSON, which may be larger
 // than what etcd stores, and escapes.
 const MaxBody = 12 << 20
+
+// patience is how long the API server waits for an answer, as deploy/ has it.
+const patience = time.Second
 
 // maxInFlight bounds the evaluations that run at the same time, those included
 // that went on after their deadline.
@@ -112,6 +114,7 @@ func (o *Options) setDefaults() {
 type Handler struct {
 	options Options
 	metrics metrics
+	weights weights
 	slots   chan struct{} // one for each evaluation under way
 }
 
@@ -121,6 +124,7 @@ func NewHandler(options Options) *Handler {
 	return &Handler{
 		options: options,
 		metrics: newMetrics(options.Registry),
+		weights: newWeights(),
 		slots:   make(chan struct{}, maxInFlight),
 	}
 }
@@ -128,24 +132,42 @@ func NewHandler(options Options) *Handler {
 // ServeHTTP answers one AdmissionReview. Only what is none gets a status of 4xx.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 	started := time.Now()
-	var body bytes.Buffer
-	if n := httpRequest.ContentLength; n > 0 && n <= MaxBody {
-		body.Grow(int(n) + bytes.MinRead)
-	}
-	if _, err := body.ReadFrom(http.MaxBytesReader(w, httpRequest.Body, MaxBody)); err != nil {
-		var large *http.MaxBytesError
-		if errors.As(err, &large) {
-			h.turnAway(w, http.StatusRequestEntityTooLarge, tooLarge, fmt.Errorf("the body is larger than %d bytes", large.Limit))
-			return
-		}
+	// The API server waits no longer, and what comes later holds memory.
+	http.NewResponseController(w).SetReadDeadline(started.Add(patience)) // without one, the server's own limit holds
+	load := h.weights.load(httpRequest.ContentLength)
+	defer load.drop()
+	until := started.Add(h.options.Deadline)
+	body, err := load.read(http.MaxBytesReader(w, httpRequest.Body, MaxBody), httpRequest.ContentLength, until)
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		h.turnAway(w, http.StatusRequestEntityTooLarge, tooLarge, fmt.Errorf("the body is larger than %d bytes", large.Limit))
+		return
+	case errors.Is(err, errNoRoom):
+		h.turnAway(w, http.StatusServiceUnavailable, busy, err)
+		return
+	case err != nil:
 		h.turnAway(w, http.StatusBadRequest, notReview, fmt.Errorf("read the body: %w", err))
 		return
 	}
-	review, err := decodeReview(body.Bytes())
-	if err != nil {
+	weight, decode := decodedWeight(body), decodeReview
+	if weight > maxDecoded {
+		weight, decode = maxDecoded, decodePart
+	}
+	if err := load.add(weight, until); err != nil {
+		h.turnAway(w, http.StatusServiceUnavailable, busy, err)
+		return
+	}
+	review, err := decode(body)
+	switch {
+	case errors.Is(err, errTooLarge):
+		h.turnAway(w, http.StatusRequestEntityTooLarge, tooLarge, err)
+		return
+	case err != nil:
 		h.turnAway(w, http.StatusBadRequest, notReview, err)
 		return
 	}
+	review.load = load
 	answer := h.review(httpRequest.Context(), review, started)
 	answer.UID = review.uid
 	w.Header().Set("Content-Type", "application/json")
@@ -158,7 +180,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 	}
 }
 
+// turnAway answers what is no review, and keeps no connection for it.
 func (h *Handler) turnAway(w http.ResponseWriter, status int, reason failure, err error) {
+	w.Header().Set("Connection", "close")
 	h.metrics.failed(reason)
 	h.options.Log.Debug("turned a request away", "status", status, "error", err)
 	http.Error(w, "termguard: "+err.Error(), status)
@@ -187,10 +211,11 @@ func (h *Handler) review(ctx context.Context, rv review, started time.Time) (ans
 	// the server: neither is a reason to leave a person without an answer.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), started.Add(h.options.Deadline))
 	defer cancel()
-	c := h.consider(ctx, r)
+	c := h.consider(ctx, r, rv.load)
 	if c.err != nil {
 		return h.allowUnchecked(c.reason, c.err)
 	}
+	c.partial = rv.partial
 	answer, how = h.decide(r, c)
 	if answer.Allowed {
 		h.follow(r, c)
@@ -241,20 +266,23 @@ type considered struct {
 	result      policies.Result
 	labels      map[string]string // of the namespace that the request is about
 	terminating bool              // that namespace is being deleted
+	partial     bool              // of the object, only the metadata was read
 
 	reason failure
 	err    error // none of the above is known
 }
 
 // consider asks the policies, and gives up when ctx ends, whatever they do.
-func (h *Handler) consider(ctx context.Context, r request) considered {
+func (h *Handler) consider(ctx context.Context, r request, load *load) considered {
 	select {
 	case h.slots <- struct{}{}:
 	default:
 		return considered{reason: busy, err: fmt.Errorf("%d reviews are under way", maxInFlight)}
 	}
 	done := make(chan considered, 1)
+	load.hold()
 	go func() {
+		defer load.drop()
 		defer func() { <-h.slots }()
 		c := considered{reason: evaluation, err: errors.New("the evaluation ended without an answer")}
 		defer func() {
@@ -336,6 +364,12 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 		answer.AuditAnnotations["error"] = string(policy)
 		notices = append(notices, "not checked in full: a policy failed (see termguard's log)")
 	}
+	if c.partial {
+		how = failedOpen
+		h.metrics.failed(partial)
+		answer.AuditAnnotations["error"] = string(partial)
+		notices = append(notices, "not checked in full: the object is so large that only its metadata was read")
+	}
 	if r.trigger == policies.Delete && h.options.Enforcement.speaks(c.labels) {
 		if note := unseenNote(j.record, c.result.Unseen); note != "" {
 			notices = append(notices, note)
@@ -343,7 +377,7 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 	}
 	// The API server evicts whatever it is told of the delete, and an answer
 	// that is not whole refuses nothing.
-	if len(j.refuse) > 0 && r.occasion != onEviction && len(c.result.Errors) == 0 {
+	if len(j.refuse) > 0 && r.occasion != onEviction && len(c.result.Errors) == 0 && !c.partial {
 		if reason := clean(strings.TrimSpace(r.annotation(AllowAnnotation))); reason != "" {
 			how = brokeGlass
 			reason = cut(reason, maxReason)

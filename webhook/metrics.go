@@ -27,10 +27,11 @@ type failure string
 const (
 	notReview  failure = "not-a-review" // answered with 400
 	tooLarge   failure = "too-large"    // answered with 413
+	partial    failure = "partial"      // of a large object only the metadata was read
 	malformed  failure = "malformed"    // parts of the request are missing
 	unexpected failure = "unexpected"   // no policy is about such a request
 	unsynced   failure = "unsynced"     // the facts are not complete yet
-	busy       failure = "busy"         // too many reviews at once
+	busy       failure = "busy"         // too many reviews at once, or too large ones; answered with 503 where nothing was read
 	deadline   failure = "deadline"     // took too long
 	panicked   failure = "panic"
 	evaluation failure = "evaluation" // the engine failed
@@ -67,7 +68,7 @@ func newMetrics(registry prometheus.Registerer) metrics {
 			Help: "Requests that were allowed, or turned away as no review, because they could not be checked.",
 		}, []string{"reason"}),
 	}
-	for _, reason := range []failure{notReview, tooLarge, malformed, unexpected, unsynced, busy, deadline, panicked, evaluation, policy} {
+	for _, reason := range []failure{notReview, tooLarge, partial, malformed, unexpected, unsynced, busy, deadline, panicked, evaluation, policy} {
 		m.errors.WithLabelValues(string(reason)) // rates need a zero to start from
 	}
 	return m

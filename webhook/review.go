@@ -19,6 +19,8 @@ type review struct {
 	apiVersion string
 	uid        types.UID
 	request    map[string]any
+	partial    bool  // of the objects, only the metadata was read
+	load       *load // what it holds, nil for nothing
 }
 
 // decodeReview reads an AdmissionReview. The error is for what is none: then
@@ -28,25 +30,146 @@ func decodeReview(body []byte) (review, error) {
 		return review{}, errors.New("the body is empty; want an AdmissionReview")
 	}
 	var m map[string]any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &m); err != nil {
+	if err := unmarshalJSON(body, &m); err != nil {
 		return review{}, fmt.Errorf("the body is not JSON; want an AdmissionReview: %w", err)
 	}
-	r := review{apiVersion: str(m, "apiVersion"), request: child(m, "request")}
-	switch r.apiVersion {
+	return reviewOf(str(m, "apiVersion"), str(m, "kind"), child(m, "request"))
+}
+
+func reviewOf(apiVersion, kind string, request map[string]any) (review, error) {
+	switch apiVersion {
 	case admissionv1.SchemeGroupVersion.String(), admissionv1beta1.SchemeGroupVersion.String():
 	default:
-		return review{}, fmt.Errorf("apiVersion is %q; want %s or %s", r.apiVersion, admissionv1.SchemeGroupVersion, admissionv1beta1.SchemeGroupVersion)
+		return review{}, fmt.Errorf("apiVersion is %q; want %s or %s", apiVersion, admissionv1.SchemeGroupVersion, admissionv1beta1.SchemeGroupVersion)
 	}
-	if kind := str(m, "kind"); kind != "AdmissionReview" {
+	if kind != "AdmissionReview" {
 		return review{}, fmt.Errorf("kind is %q; want AdmissionReview", kind)
 	}
-	if r.request == nil {
+	if request == nil {
 		return review{}, errors.New("the AdmissionReview has no request")
 	}
-	if r.uid = types.UID(str(r.request, "uid")); r.uid == "" {
+	uid := types.UID(str(request, "uid"))
+	if uid == "" {
 		return review{}, errors.New("the request has no uid")
 	}
-	return r, nil
+	return review{apiVersion: apiVersion, uid: uid, request: request}, nil
+}
+
+// piece is a part of a JSON text that is not decoded yet. It stays within the
+// text, which nobody changes.
+type piece []byte
+
+// UnmarshalJSON is for the decoder.
+func (p *piece) UnmarshalJSON(text []byte) error {
+	*p = text
+	return nil
+}
+
+// envelope is a review that is too large to be decoded whole: what its objects
+// hold beside their metadata is left out, and so is what no review has.
+type envelope struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Request    struct {
+		UID         piece `json:"uid"`
+		Kind        piece `json:"kind"`
+		Resource    piece `json:"resource"`
+		SubResource piece `json:"subResource"`
+		Name        piece `json:"name"`
+		Namespace   piece `json:"namespace"`
+		Operation   piece `json:"operation"`
+		UserInfo    piece `json:"userInfo"`
+		DryRun      piece `json:"dryRun"`
+		Options     piece `json:"options"`
+		Object      part  `json:"object"`
+		OldObject   part  `json:"oldObject"`
+	} `json:"request"`
+}
+
+// part is what is read of an object then.
+type part struct {
+	APIVersion piece `json:"apiVersion"`
+	Kind       piece `json:"kind"`
+	Metadata   struct {
+		Name                       piece `json:"name"`
+		Namespace                  piece `json:"namespace"`
+		UID                        piece `json:"uid"`
+		DeletionTimestamp          piece `json:"deletionTimestamp"`
+		DeletionGracePeriodSeconds piece `json:"deletionGracePeriodSeconds"`
+		Finalizers                 piece `json:"finalizers"`
+		OwnerReferences            piece `json:"ownerReferences"`
+		Labels                     piece `json:"labels"`
+		Annotations                piece `json:"annotations"`
+	} `json:"metadata"`
+	Spec piece `json:"spec"` // of any type
+}
+
+// finalizersIn are those in the spec of a namespace, nil in most others.
+func finalizersIn(spec piece) piece {
+	var s struct {
+		Finalizers piece `json:"finalizers"`
+	}
+	if spec == nil || unmarshalJSON(spec, &s) != nil {
+		return nil
+	}
+	return s.Finalizers
+}
+
+// errTooLarge is for a review of which not even the metadata fits.
+var errTooLarge = fmt.Errorf("what is read of it takes more than %d bytes", maxDecoded)
+
+// decodePart reads of a large AdmissionReview what fits into maxDecoded.
+func decodePart(body []byte) (review, error) {
+	var e envelope
+	if err := unmarshalJSON(body, &e); err != nil {
+		return review{}, fmt.Errorf("the body is not an AdmissionReview: %w", err)
+	}
+	request := map[string]any{}
+	pieces := []field{
+		{request, "uid", e.Request.UID}, {request, "kind", e.Request.Kind}, {request, "resource", e.Request.Resource},
+		{request, "subResource", e.Request.SubResource}, {request, "name", e.Request.Name}, {request, "namespace", e.Request.Namespace},
+		{request, "operation", e.Request.Operation}, {request, "userInfo", e.Request.UserInfo}, {request, "dryRun", e.Request.DryRun},
+		{request, "options", e.Request.Options},
+	}
+	for key, p := range map[string]part{"object": e.Request.Object, "oldObject": e.Request.OldObject} {
+		m := p.Metadata
+		if m.Name == nil {
+			continue // null, or no object
+		}
+		object, metadata, spec := map[string]any{}, map[string]any{}, map[string]any{}
+		request[key], object["metadata"], object["spec"] = object, metadata, spec
+		pieces = append(pieces, field{object, "apiVersion", p.APIVersion}, field{object, "kind", p.Kind}, field{spec, "finalizers", finalizersIn(p.Spec)},
+			field{metadata, "name", m.Name}, field{metadata, "namespace", m.Namespace}, field{metadata, "uid", m.UID},
+			field{metadata, "deletionTimestamp", m.DeletionTimestamp}, field{metadata, "deletionGracePeriodSeconds", m.DeletionGracePeriodSeconds},
+			field{metadata, "finalizers", m.Finalizers}, field{metadata, "ownerReferences", m.OwnerReferences},
+			field{metadata, "labels", m.Labels}, field{metadata, "annotations", m.Annotations})
+	}
+	weight := int64(0)
+	for _, f := range pieces {
+		if weight += decodedWeight(f.text); weight > maxDecoded {
+			return review{}, errTooLarge
+		}
+		var value any
+		if f.text == nil || unmarshalJSON(f.text, &value) != nil {
+			continue // it is not there; all of the body is JSON
+		}
+		f.into[f.key] = value
+	}
+	r, err := reviewOf(e.APIVersion, e.Kind, request)
+	r.partial = true
+	return r, err
+}
+
+// field is where a piece belongs.
+type field struct {
+	into map[string]any
+	key  string
+	text piece
+}
+
+// unmarshalJSON decodes numbers without a fraction as int64, as the API does.
+func unmarshalJSON(text []byte, into any) error {
+	return kjson.UnmarshalCaseSensitivePreserveInts(text, into)
 }
 
 // occasion is what a request is about, as a label of metrics.

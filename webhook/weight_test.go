@@ -1,0 +1,174 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/termguard/termguard/policies"
+)
+
+// filled is a review whose text continues with copies of a part, up to a size.
+func filled(start, part, end string, size int) []byte {
+	n := (size - len(start) - len(end)) / len(part)
+	return []byte(start + strings.TrimSuffix(strings.Repeat(part, n), ",") + end)
+}
+
+// bodies are the worst that can be sent, and what each may hold in MiB when it
+// alone is under way: what it was sent as is not counted.
+var bodies = []struct {
+	name string
+	body func(size int) []byte
+	most int64 // MiB
+}{
+	{"an array of objects, in a spec", inObject(`"metadata":{"name":"kiali"},"spec":{"a":[`, `{"a":0},`, `]}`), 20},
+	{"an array of objects, as a spec", inObject(`"metadata":{"name":"kiali"},"spec":[`, `{"a":0},`, `]`), 20},
+	{"an array of objects, in annotations", inObject(`"metadata":{"name":"kiali","annotations":[`, `{"a":0},`, `]}`), 20},
+	{"an array of objects, beside the request", func(size int) []byte {
+		return filled(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":`+deleteKiali(`{"name":"kiali"}`)+`,"x":[`, `{"a":0},`, `]}`, size)
+	}, 20},
+	{"an array of objects, and no review", func(size int) []byte { return filled(`[`, `{"a":0},`, `]`, size) }, 20},
+	{"finalizers", inObject(`"metadata":{"name":"kiali","finalizers":[`, `"",`, `]}`), 20},
+	{"finalizers with names", inObject(`"metadata":{"name":"kiali","finalizers":[`, `"example.com/finalizer",`, `]}`), 60},
+	{"numbers", inObject(`"metadata":{"name":"kiali"},"spec":[`, `1000,`, `]`), 20},
+	{"empty arrays", inObject(`"metadata":{"name":"kiali"},"spec":[`, `[],`, `]`), 20},
+	{"one long string", inObject(`"metadata":{"name":"kiali","annotations":{"a":"`, `x`, `"}}`), 30},
+	{"one string of escapes", inObject(`"metadata":{"name":"kiali","annotations":{"a":"`, `\"`, `"}}`), 40},
+	{"members of one object", func(size int) []byte {
+		var members strings.Builder
+		for i := 0; members.Len() < size-500; i++ {
+			fmt.Fprintf(&members, `"%x":0,`, i)
+		}
+		return inObject(`"metadata":{"name":"kiali","labels":{`, strings.TrimSuffix(members.String(), ","), `}}`)(size)
+	}, 20},
+}
+
+func inObject(start, part, end string) func(size int) []byte {
+	return func(size int) []byte {
+		request := deleteKiali(`{"name":"kiali"}`)
+		request = strings.TrimSuffix(request, `{"metadata":{"name":"kiali"}}}`)
+		return filled(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":`+request+`{`+start, part, end+`}}}`, size)
+	}
+}
+
+func liveHeap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestHeldByBodies sends the worst bodies, of every size that matters, and
+// measures what is alive while they are decoded and evaluated. docs/security.md
+// prints the bounds.
+func TestHeldByBodies(t *testing.T) {
+	docs, err := os.ReadFile("../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range bodies {
+		t.Run(b.name, func(t *testing.T) {
+			if row := fmt.Sprintf("| %s | %d |", b.name, b.most); !strings.Contains(string(docs), row) {
+				t.Errorf("docs/security.md has no row %q", row)
+			}
+			most, at := int64(0), 0
+			for _, size := range []int{256 << 10, 512 << 10, 1 << 20, MaxBody} {
+				sent := b.body(size)
+				if held := heldBy(t, sent); held > most {
+					most, at = held, size
+				}
+			}
+			t.Logf("holds %d MiB at most, sent as %d KiB", most>>20, at>>10)
+			if most > b.most<<20 {
+				t.Errorf("holds %d MiB, sent as %d KiB; want %d MiB at most", most>>20, at>>10, b.most)
+			}
+		})
+	}
+}
+
+// heldBy is the most that is alive while a body is answered, beside the body.
+func heldBy(t *testing.T, sent []byte) int64 {
+	t.Helper()
+	defer debug.SetGCPercent(debug.SetGCPercent(5))
+	before := liveHeap()
+	var most atomic.Int64
+	look := func() {
+		if held := liveHeap() - before; held > most.Load() {
+			most.Store(held)
+		}
+	}
+	h := NewHandler(Options{Log: quiet, Facts: facts{}, Deadline: 1 << 40, Evaluator: asked(func(_ context.Context, _ policies.Trigger, input map[string]any) (policies.Result, error) {
+		look()
+		runtime.KeepAlive(input)
+		return policies.Result{}, nil
+	})})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, Path, bytes.NewReader(sent)))
+		if w.Code >= http.StatusInternalServerError {
+			t.Errorf("status %d: %s", w.Code, w.Body)
+		}
+		runtime.KeepAlive(sent)
+	}()
+	for {
+		select {
+		case <-done:
+			return most.Load()
+		default:
+			look()
+		}
+	}
+}
+
+// TestManyBodiesAreBounded sends more large bodies at a time than there is room
+// for, with an evaluation that does not end. Small reviews are answered
+// meanwhile.
+func TestManyBodiesAreBounded(t *testing.T) {
+	const many, most = 24, 2 * largeBodies
+	release, entered := make(chan struct{}), atomic.Int32{}
+	defer close(release)
+	h := NewHandler(Options{Log: quiet, Facts: facts{}, Evaluator: asked(func(_ context.Context, _ policies.Trigger, input map[string]any) (policies.Result, error) {
+		if input["request"].(map[string]any)["name"] == "kiali" {
+			entered.Add(1)
+			<-release
+			runtime.KeepAlive(input)
+		}
+		return policies.Result{}, nil
+	})})
+	sent := inObject(`"metadata":{"name":"kiali"},"spec":[`, `{"a":0},`, `]`)(256 << 10)
+	before := liveHeap()
+	var under sync.WaitGroup
+	var turnedAway atomic.Int32
+	for range many {
+		under.Go(func() {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, Path, bytes.NewReader(sent)))
+			if w.Code == http.StatusServiceUnavailable {
+				turnedAway.Add(1)
+			}
+		})
+	}
+	under.Wait() // each at its deadline, at the latest
+	if held := liveHeap() - before; held > most {
+		t.Errorf("%d bodies hold %d MiB, want %d at most", many, held>>20, most>>20)
+	}
+	if entered.Load() == 0 || turnedAway.Load() == 0 {
+		t.Errorf("%d bodies were evaluated, and %d turned away; want some of each", entered.Load(), turnedAway.Load())
+	}
+	small := httptest.NewRecorder()
+	h.ServeHTTP(small, httptest.NewRequest(http.MethodPost, Path, bytes.NewReader(body(t, v1, deleteNamespace))))
+	if small.Code != http.StatusOK || strings.Contains(small.Body.String(), "not checked") {
+		t.Errorf("a small review beside large ones: %d %s", small.Code, small.Body)
+	}
+}
