@@ -28,6 +28,8 @@ type Config struct {
 	Kind       string `json:"kind"`
 	// Enforcement says what follows from findings.
 	Enforcement Enforcement `json:"enforcement,omitempty"`
+	// SelfGrading says what follows when a policy was wrong. Defaults to report.
+	SelfGrading SelfGrading `json:"selfGrading,omitempty"`
 	// FinalizerOwners says who removes a finalizer, by finalizer:
 	// "KIND/NAMESPACE/NAME" of a workload, or "external".
 	FinalizerOwners map[string]string `json:"finalizerOwners,omitempty"`
@@ -37,6 +39,19 @@ type Config struct {
 	// (cluster/catalog/finalizers.yaml).
 	Catalog []any `json:"catalog,omitempty"`
 }
+
+// SelfGrading is what follows when a policy said "will hang" of deletions that
+// completed by themselves. A metric, an Event and what is learned tell of it in
+// any case.
+type SelfGrading string
+
+// The ways to take a false alarm.
+const (
+	Report SelfGrading = "report" // an operator decides
+	// Demote makes the policy warn where it is set to deny, once it was wrong
+	// in more than one namespace, and as far as can be seen nobody staged it.
+	Demote SelfGrading = "demote"
+)
 
 // ReadConfig reads a configuration and checks it against the ids of the
 // policies that are loaded. Errors are joined where there are several.
@@ -98,6 +113,9 @@ func (c Config) check(policyIDs []string) error {
 	}
 	if c.Enforcement.Default != "" {
 		mode("enforcement.default", c.Enforcement.Default)
+	}
+	if s := c.SelfGrading; s != "" && s != Report && s != Demote {
+		errs = append(errs, fmt.Errorf("selfGrading: %q is not report or demote", s))
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Enforcement.Policies)) {
 		known("enforcement.policies", id)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,9 +29,10 @@ const (
 	// maxGraded bounds the deletions that are followed at the same time; what
 	// is beyond is not graded.
 	maxGraded = 1000
-	// gradeInterval is how often those that are due are looked at, gradeBatch
-	// how many of them at a time: two requests a second at most.
-	gradeInterval, gradeBatch = 5 * time.Second, 10
+	// gradeInterval is how often those that are due are looked at, gradePause
+	// how soon again at most, and gradeBatch how many of them at a time: ten
+	// requests a second at most.
+	gradeInterval, gradePause, gradeBatch = 5 * time.Second, time.Second, 10
 )
 
 // outcome is what became of a deletion, as a label of metrics.
@@ -40,6 +42,7 @@ const (
 	completed outcome = "completed" // gone, by itself
 	cured     outcome = "cured"     // gone, after somebody may have helped
 	hung      outcome = "hung"      // not gone after ten minutes
+	unseen    outcome = "unseen"    // the review was of an object that was not there when it was looked for
 )
 
 // silent stands for a policy where none had found anything.
@@ -62,26 +65,51 @@ type deletion struct {
 	said            map[string]policies.Verdict // by policy
 	at, due         time.Time
 	helped          bool // somebody took a finalizer off by hand
+	seen            bool // by termguard itself: a review alone proves nothing
+	staged          bool // what is said or what happens may be the work of those whose object it is
+}
+
+// place is where a tenant would have to be at home to stage what becomes of a
+// deletion: a namespace, or nowhere in one.
+func (d *deletion) place() string {
+	switch {
+	case d.resource.GroupResource() == namespaces:
+		return d.name
+	case d.namespace == "":
+		return "(no namespace)"
+	default:
+		return d.namespace
+	}
 }
 
 // Grader compares what was said of deletions with what became of them. It is
 // safe for concurrent use.
 type Grader struct {
 	objects  metadata.Interface
-	wrong    func(policy string)
+	wrong    func(FalseAlarm)
 	outcomes *prometheus.CounterVec
 	log      *slog.Logger
 	now      func() time.Time
+
+	news chan struct{} // there is a deletion to look at now
 
 	mu      sync.Mutex
 	waiting map[types.UID]*deletion
 }
 
-// NewGrader returns a Grader. It calls wrong with each policy that said "will
-// hang" of a deletion that then completed by itself.
-func NewGrader(objects metadata.Interface, registry prometheus.Registerer, wrong func(policy string), log *slog.Logger) *Grader {
+// FalseAlarm is a policy that said "will hang" of a deletion that then completed
+// by itself.
+type FalseAlarm struct {
+	Policy string
+	// Place is the namespace where it happened. It is "" where the alarm
+	// proves nothing, since those whose object it was may have staged it.
+	Place string
+}
+
+// NewGrader returns a Grader. It calls wrong with each false alarm.
+func NewGrader(objects metadata.Interface, registry prometheus.Registerer, wrong func(FalseAlarm), log *slog.Logger) *Grader {
 	return &Grader{
-		objects: objects, wrong: wrong, log: log, now: time.Now,
+		objects: objects, wrong: wrong, log: log, now: time.Now, news: make(chan struct{}, 1),
 		outcomes: promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
 			Name: "termguard_outcomes_total",
 			Help: "Deletions that were let through, by what a policy said of them (\"none\" where none found anything) and what became of them.",
@@ -90,9 +118,9 @@ func NewGrader(objects metadata.Interface, registry prometheus.Registerer, wrong
 	}
 }
 
-// Said takes note of what is said of a deletion that is let through. It never
-// blocks.
-func (g *Grader) Said(r request, c considered) {
+// Said takes note of what is said of a deletion that is let through, and how. It
+// never blocks.
+func (g *Grader) Said(r request, c considered, how decision) {
 	if r.occasion != onDelete || r.dryRun {
 		return
 	}
@@ -112,27 +140,44 @@ func (g *Grader) Said(r request, c considered) {
 	}
 	gvr := child(r.raw, "resource")
 	now := g.now()
+	d := &deletion{
+		resource:  schema.GroupVersionResource{Group: str(gvr, "group"), Version: str(gvr, "version"), Resource: str(gvr, "resource")},
+		namespace: r.namespace, name: r.name, uid: uid, said: said, at: now, due: now.Add(byItself),
+		staged: how == brokeGlass || c.declared,
+	}
+	if d.said[silent] == "" {
+		d.due = now // to see that it is there at all
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.waiting) >= maxGraded {
 		return
 	}
-	g.waiting[uid] = &deletion{
-		resource:  schema.GroupVersionResource{Group: str(gvr, "group"), Version: str(gvr, "version"), Resource: str(gvr, "resource")},
-		namespace: r.namespace, name: r.name, uid: uid, said: said, at: now, due: now.Add(byItself),
+	if _, again := g.waiting[uid]; again {
+		return // what was said first counts, and what happened since
+	}
+	g.waiting[uid] = d
+	select {
+	case g.news <- struct{}{}:
+	default:
 	}
 }
 
-// Helped takes note of finalizers that somebody took off by hand: what goes
-// then does not go by itself.
-func (g *Grader) Helped(r cluster.Removal) {
+// Removed takes note of finalizers that are taken off. What goes after somebody
+// took them off by hand does not go by itself; and an account of the object's
+// own namespace, or one that is no service account, may act for those whose
+// object it is.
+func (g *Grader) Removed(r cluster.Removal) {
+	account, isAccount := strings.CutPrefix(r.User, "system:serviceaccount:")
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for uid, d := range g.waiting {
 		inside := d.resource.GroupResource() == namespaces && d.name == r.Namespace
-		if uid == r.UID || inside {
-			d.helped = true
+		if uid != r.UID && !inside {
+			continue
 		}
+		d.helped = d.helped || r.ByHand()
+		d.staged = d.staged || !isAccount || strings.HasPrefix(account, r.Namespace+":")
 	}
 }
 
@@ -145,9 +190,15 @@ func (g *Grader) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			for _, d := range g.dueNow() {
-				g.grade(ctx, d)
-			}
+		case <-g.news:
+		}
+		for _, d := range g.dueNow() {
+			g.grade(ctx, d)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(gradePause):
 		}
 	}
 }
@@ -176,7 +227,12 @@ func (g *Grader) grade(ctx context.Context, d *deletion) {
 		d.due = g.now().Add(time.Minute)
 		return
 	case err != nil: // it will not be known
+	case found && age < byItself: // the first look
+		d.seen, d.due = true, d.at.Add(byItself)
+		return
 	case found && !deleting: // somebody else refused it
+	case !found && !d.seen && d.said[silent] == "":
+		g.count(d, unseen, false)
 	case !found:
 		g.count(d, completed, d.helped || age > 2*byItself)
 	case age < hungAfter:
@@ -202,8 +258,12 @@ func (g *Grader) count(d *deletion, real outcome, helped bool) {
 		}
 		g.outcomes.WithLabelValues(policy, string(said), string(became)).Inc()
 		if said == policies.Hangs && became == completed {
-			g.log.Warn("a policy was wrong: it said that a deletion would hang, which completed by itself", "policy", policy, "resource", d.resource.GroupResource().String(), "namespace", d.namespace, "name", d.name)
-			g.wrong(policy)
+			g.log.Warn("a policy was wrong: it said that a deletion would hang, which completed by itself", "policy", policy, "resource", d.resource.GroupResource().String(), "namespace", d.namespace, "name", d.name, "proves", !d.staged)
+			alarm := FalseAlarm{Policy: policy}
+			if !d.staged {
+				alarm.Place = d.place()
+			}
+			g.wrong(alarm)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -62,23 +63,62 @@ func TestGrader(t *testing.T) {
 		happens func(*Grader, *fake.FakeMetadataClient)
 		object  *metav1.PartialObjectMetadata
 		want    []string
-		wrong   string
+		wrong   string // policy, and where it is proven
 	}{
 		"said hangs, hangs":              {"right", []policies.Finding{will}, nil, nil, nil, []string{"p hangs hung"}, ""},
-		"said hangs, completes":          {"a false alarm", []policies.Finding{will}, nil, goneAfter(10 * time.Second), nil, []string{"p hangs completed"}, "p"},
+		"said hangs, completes":          {"a false alarm", []policies.Finding{will}, nil, goneAfter(10 * time.Second), nil, []string{"p hangs completed"}, "p in a"},
 		"said hangs, somebody helps":     {"no false alarm: it did not go by itself", []policies.Finding{will}, nil, goneAfter(5 * time.Minute), nil, []string{"p hangs cured"}, ""},
 		"said may, completes":            {"it was not said for certain", []policies.Finding{may}, nil, goneAfter(10 * time.Second), nil, []string{"p at-risk completed"}, ""},
 		"said nothing, completes":        {"right", nil, nil, goneAfter(10 * time.Second), nil, []string{"none completes completed"}, ""},
 		"said nothing, completes slowly": {"right", nil, nil, goneAfter(5 * time.Minute), nil, []string{"none completes completed"}, ""},
 		"said nothing, hangs":            {"a miss", nil, nil, nil, nil, []string{"none completes hung"}, ""},
 		"good to know only":              {"an estimate predicts no hang", []policies.Finding{info}, nil, goneAfter(10 * time.Second), nil, []string{"none completes completed"}, ""},
-		"gone, and there again":          {"another object of that name", []policies.Finding{will}, nil, nil, namespaceNamed("a", "other", false), []string{"p hangs completed"}, "p"},
-		"refused by another":             {"the deletion never began", []policies.Finding{will}, nil, nil, namespaceNamed("a", "u", false), nil, ""},
-		"dry run":                        {"nothing is deleted", []policies.Finding{will}, func(r *request) { r.dryRun = true }, nil, nil, nil, ""},
+		"never there": {
+			"a forged review of a namespace that does not exist", []policies.Finding{will},
+			func(r *request) { r.name = "b"; child(r.old, "metadata")["uid"] = "v" }, nil, nil, []string{"p hangs unseen"}, "",
+		},
+		"never that one": {
+			"a forged review: another object has that name", []policies.Finding{will}, nil, nil,
+			namespaceNamed("a", "other", false), []string{"p hangs unseen"}, "",
+		},
+		"broken glass": {
+			"who lets it through may know how it ends", []policies.Finding{will},
+			func(r *request) { r.old["how"] = brokeGlass }, goneAfter(10 * time.Second), nil, []string{"p hangs completed"}, "p",
+		},
+		"declared": {
+			"what is said rests on a tenant's annotation", []policies.Finding{will},
+			func(r *request) { r.old["declared"] = true }, goneAfter(10 * time.Second), nil, []string{"p hangs completed"}, "p",
+		},
+		"an account of that namespace": {
+			"a tenant's own controller", []policies.Finding{will}, nil,
+			func(g *Grader, c *fake.FakeMetadataClient) {
+				g.Removed(cluster.Removal{Namespace: "a", Name: "it", UID: "x", User: "system:serviceaccount:a:op"})
+				goneAfter(10*time.Second)(g, c)
+			},
+			nil, []string{"p hangs completed"}, "p",
+		},
+		"no service account": {
+			"a person with another client than kubectl", []policies.Finding{will}, nil,
+			func(g *Grader, c *fake.FakeMetadataClient) {
+				g.Removed(cluster.Removal{Namespace: "a", Name: "it", UID: "x", User: "alice", Manager: "curl"})
+				goneAfter(10*time.Second)(g, c)
+			},
+			nil, []string{"p hangs completed"}, "p",
+		},
+		"an operator": {
+			"the owner is there after all, and elsewhere", []policies.Finding{will}, nil,
+			func(g *Grader, c *fake.FakeMetadataClient) {
+				g.Removed(cluster.Removal{Namespace: "a", Name: "it", UID: "x", User: "system:serviceaccount:ops:op"})
+				goneAfter(10*time.Second)(g, c)
+			},
+			nil, []string{"p hangs completed"}, "p in a",
+		},
+		"refused by another": {"the deletion never began", []policies.Finding{will}, nil, nil, namespaceNamed("a", "u", false), nil, ""},
+		"dry run":            {"nothing is deleted", []policies.Finding{will}, func(r *request) { r.dryRun = true }, nil, nil, nil, ""},
 		"helped at once": {
 			"a script takes the finalizers off by hand", []policies.Finding{will}, nil,
 			func(g *Grader, c *fake.FakeMetadataClient) {
-				g.Helped(cluster.Removal{Namespace: "a", Name: "it", UID: "x"})
+				g.Removed(cluster.Removal{Namespace: "a", Name: "it", UID: "x"})
 				goneAfter(time.Second)(g, c)
 			},
 			nil, []string{"p hangs cured"}, "",
@@ -98,11 +138,17 @@ func TestGrader(t *testing.T) {
 				client := fake.NewSimpleMetadataClient(scheme, object)
 				registry := prometheus.NewRegistry()
 				var wrong []string
-				g := NewGrader(client, registry, func(policy string) { wrong = append(wrong, policy) }, slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil)))
+				g := NewGrader(client, registry, func(f FalseAlarm) {
+					wrong = append(wrong, strings.TrimSuffix(f.Policy+" in "+f.Place, " in "))
+				}, slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil)))
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})
 				go func() { g.Run(ctx); close(done) }()
-				g.Said(deleteOf("a", tc.change), considered{result: policies.Result{Findings: tc.found}})
+				r := deleteOf("a", tc.change)
+				how, _ := r.old["how"].(decision)
+				declared, _ := r.old["declared"].(bool)
+				g.Said(r, considered{result: policies.Result{Findings: tc.found}, declared: declared}, how)
+				synctest.Wait() // it is looked at once
 				if tc.happens != nil {
 					tc.happens(g, client)
 				}
@@ -142,10 +188,49 @@ func outcomes(t *testing.T, registry *prometheus.Registry) (found []string) {
 	return found
 }
 
+// TestDeclaredProvesNothing asks the real policies about what a tenant can make
+// with rights in one namespace.
+func TestDeclaredProvesNothing(t *testing.T) {
+	claim := func(annotations string) map[string]any {
+		return map[string]any{
+			"apiVersion": "kiali.io/v1alpha1", "kind": "Kiali",
+			"metadata": map[string]any{"namespace": "demo", "name": "kiali", "uid": "k", "finalizers": []any{"nobody.example.com/finalizer"}, "annotations": map[string]any{cluster.OwnerAnnotation: annotations}},
+		}
+	}
+	cases := map[string]struct {
+		reason, request string
+	}{
+		"its own object": {"The object under review is declared to wait for nothing.", deleteKiali(`{"name":"kiali","namespace":"demo","uid":"u","finalizers":["nobody.example.com/finalizer"],"annotations":{"termguard.dev/finalizer-owner":"Deployment/no/no"}}`)},
+		"its namespace":  {"An object in the namespace is.", with(deleteNamespace, `{"name":"demo"}`, `{"name":"demo","uid":"u"}`)},
+	}
+	world, err := cluster.FromObjects(cluster.Options{}, []*unstructured.Unstructured{
+		{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "demo"}}},
+		{Object: claim("Deployment/no/no")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := realEngine(t)
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			g := NewGrader(nil, prometheus.NewRegistry(), nil, quiet)
+			client, url := serve(t, Options{Evaluator: engine, Facts: world, Grader: g, Deadline: time.Minute})
+			_, got := post(t, client, url, body(t, v1, tc.request))
+			d := g.waiting["u"]
+			if d == nil || d.said["orphaned-finalizer"] != policies.Hangs {
+				t.Fatalf("want it to be said to hang, got %+v and %v", d, got.Response.Warnings)
+			}
+			if !d.staged {
+				t.Errorf("%s That it completes would prove the policy wrong.", tc.reason)
+			}
+		})
+	}
+}
+
 func TestGraderIsBounded(t *testing.T) {
 	g := NewGrader(nil, prometheus.NewRegistry(), nil, slog.Default())
 	for i := range 3 * maxGraded {
-		g.Said(deleteOf("a", func(r *request) { r.old["metadata"].(map[string]any)["uid"] = string(rune(i + 0x4e00)) }), considered{})
+		g.Said(deleteOf("a", func(r *request) { r.old["metadata"].(map[string]any)["uid"] = string(rune(i + 0x4e00)) }), considered{}, allowed)
 	}
 	if len(g.waiting) != maxGraded {
 		t.Errorf("%d deletions are followed", len(g.waiting))

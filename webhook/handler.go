@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -72,8 +73,8 @@ type Options struct {
 	Learner Learner
 	// Grader is told what is said of deletions. Defaults to nobody.
 	Grader *Grader
-	// Wrong tells whether a policy raised a false alarm on this cluster: then
-	// it refuses nothing, and warns instead. Defaults to never.
+	// Wrong tells whether a policy is known to raise false alarms on this
+	// cluster: then it refuses nothing, and warns instead. Defaults to never.
 	Wrong func(policy string) bool
 	// Registry takes the metrics. Defaults to one of its own.
 	Registry prometheus.Registerer
@@ -218,14 +219,14 @@ func (h *Handler) review(ctx context.Context, rv review, started time.Time) (ans
 	c.partial = rv.partial
 	answer, how = h.decide(r, c)
 	if answer.Allowed {
-		h.follow(r, c)
+		h.follow(r, c, how)
 	}
 	return answer
 }
 
 // follow has what is let through followed: to learn from it, and to see whether
 // what was said of it comes true.
-func (h *Handler) follow(r request, c considered) {
+func (h *Handler) follow(r request, c considered, how decision) {
 	removal, removes := removalOf(r)
 	if removes {
 		h.options.Learner.Saw(removal)
@@ -233,8 +234,8 @@ func (h *Handler) follow(r request, c considered) {
 	if h.options.Grader == nil {
 		return
 	}
-	if h.options.Grader.Said(r, c); removes && removal.ByHand() {
-		h.options.Grader.Helped(removal)
+	if h.options.Grader.Said(r, c, how); removes {
+		h.options.Grader.Removed(removal)
 	}
 }
 
@@ -267,6 +268,7 @@ type considered struct {
 	labels      map[string]string // of the namespace that the request is about
 	terminating bool              // that namespace is being deleted
 	partial     bool              // of the object, only the metadata was read
+	declared    bool              // what is said rests on what people wrote on objects
 
 	reason failure
 	err    error // none of the above is known
@@ -321,7 +323,22 @@ func (h *Handler) ask(ctx context.Context, r request) considered {
 		return considered{reason: evaluation, err: err}
 	}
 	c.result = result
+	c.declared = declared(r, result.Findings)
 	return c
+}
+
+// declared tells whether what is found may rest on an annotation: of the object
+// itself, or, as evidence of ownership says, of those that it takes along.
+func declared(r request, findings []policies.Finding) bool {
+	if r.annotation(cluster.OwnerAnnotation) != "" {
+		return true
+	}
+	for _, f := range findings {
+		if slices.ContainsFunc(f.Evidence, func(e string) bool { return strings.Contains(e, "declared") }) {
+			return true
+		}
+	}
+	return false
 }
 
 // look reads from the facts what the request does not carry: the labels of the

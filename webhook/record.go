@@ -43,10 +43,14 @@ func (e Events) LetThrough(l LetThrough) {
 			l.Resource, l.Name, AllowAnnotation, cut(l.Reason, 400), l.Policy, l.Why)), 1000))
 }
 
-// PolicyWrong makes an Event about the ConfigMap that keeps what was learned:
-// a policy raised a false alarm, and no longer refuses anything.
-func (e Events) PolicyWrong(namespace, policy string) {
+// PolicyWrong makes an Event about the ConfigMap that keeps what was learned: a
+// policy raised a false alarm. demoted tells that it refuses nothing for it.
+func (e Events) PolicyWrong(namespace, policy string, demoted bool) {
 	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: cluster.LearnedConfigMap}
+	follows := "Where it is set to deny, it still refuses."
+	if demoted {
+		follows = "Where it is set to deny it only warns, until its line in falseAlarms is removed or is 30 days old."
+	}
 	e.Recorder.Eventf(about, corev1.EventTypeWarning, "PolicyWrong",
-		"policy %s said that a deletion would hang, which completed by itself; where it is set to deny it only warns, until its line in falseAlarms is removed or is 30 days old", policy)
+		"Policy %s said that a deletion would hang, which completed by itself. %s", policy, follows)
 }

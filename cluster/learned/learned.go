@@ -81,11 +81,17 @@ func (o Owner) Trusted() bool {
 // Alarm is a policy that said "will hang" of deletions that then completed by
 // themselves.
 type Alarm struct {
-	Policy string    `json:"policy"`
-	Count  int       `json:"count"`
-	First  time.Time `json:"first"`
-	Last   time.Time `json:"last"`
+	Policy string `json:"policy"`
+	Count  int    `json:"count"`
+	// Namespaces are those where it was proven, maxPlaces at most: where nobody
+	// whose object it was can have staged it.
+	Namespaces []string  `json:"namespaces,omitempty"`
+	First      time.Time `json:"first"`
+	Last       time.Time `json:"last"`
 }
+
+// maxPlaces bounds the namespaces of an alarm; proven are enough to count.
+const maxPlaces, proven = 5, 2
 
 type key struct{ finalizer, resource, identity string }
 
@@ -122,8 +128,12 @@ func (m *Memory) AddAlarm(a Alarm) {
 	if before, known := m.alarms[a.Policy]; known {
 		a.Count += before.Count
 		a.First, a.Last = earliest(before.First, a.First), latest(before.Last, a.Last)
+		a.Namespaces = slices.Concat(before.Namespaces, a.Namespaces)
 	}
 	a.Count = min(a.Count, maxObjects)
+	slices.Sort(a.Namespaces)
+	a.Namespaces = slices.Compact(a.Namespaces)
+	a.Namespaces = a.Namespaces[:min(maxPlaces, len(a.Namespaces))]
 	m.alarms[a.Policy] = a
 }
 
@@ -175,10 +185,12 @@ func (m *Memory) Alarms() []Alarm {
 	return slices.SortedFunc(maps.Values(m.alarms), func(a, b Alarm) int { return cmp.Compare(a.Policy, b.Policy) })
 }
 
-// Wrong tells whether a policy was wrong.
-func (m *Memory) Wrong(policy string) bool {
-	_, wrong := m.alarms[policy]
-	return wrong
+// Wrong tells whether a policy was proven wrong in more than one namespace, with
+// what is not merged yet.
+func (m *Memory) Wrong(policy string, news Memory) bool {
+	places := slices.Concat(m.alarms[policy].Namespaces, news.alarms[policy].Namespaces)
+	slices.Sort(places)
+	return len(slices.Compact(places)) >= proven
 }
 
 // Prune forgets what was not seen for long, and what is beyond the bounds.
@@ -346,6 +358,14 @@ func (o Owner) check(now time.Time) error {
 func (a Alarm) check(now time.Time) error {
 	if err := plain(a.Policy); err != nil {
 		return fmt.Errorf("policy: %w", err)
+	}
+	if len(a.Namespaces) > maxPlaces {
+		return fmt.Errorf("%d namespaces; want %d at most", len(a.Namespaces), maxPlaces)
+	}
+	for _, namespace := range a.Namespaces {
+		if err := plain(namespace); err != nil {
+			return fmt.Errorf("namespace: %w", err)
+		}
 	}
 	return seen(a.Count, a.First, a.Last, now)
 }

@@ -129,14 +129,15 @@ subjects: [{kind: ServiceAccount, name: op, namespace: lessons}]
 	if metrics, want := g.metrics(t), `termguard_outcomes_total{policy="orphaned-finalizer",predicted="hangs",real="completed"} 1`; !strings.Contains(metrics, want) {
 		t.Errorf("the metrics do not say %s", want)
 	}
-	warnsOnly := func() {
+	// It rests on what somebody wrote on an object of his own, which turns deny
+	// off for nobody.
+	stillRefuses := func() {
 		t.Helper()
-		r := kubectl("delete namespace guarded --dry-run=server")
-		if r.Code != 0 || Verdict(Warnings(r.Stderr)) != Hangs {
-			t.Errorf("a policy that was wrong still refuses: %s", r.Stderr)
+		if r := kubectl("delete namespace guarded --dry-run=server"); r.Code == 0 {
+			t.Errorf("a false alarm that a tenant can stage turned deny off: %s", r.Stderr)
 		}
 	}
-	warnsOnly()
+	stillRefuses()
 
 	// The next termguard knows as much.
 	if err := g.Termguard.Stop(); err != nil {
@@ -150,7 +151,7 @@ subjects: [{kind: ServiceAccount, name: op, namespace: lessons}]
 		t.Fatal(err)
 	}
 	awaitVerdict("ordinary", Completes)
-	warnsOnly()
+	stillRefuses()
 	if r := kubectl("delete namespace ordinary --timeout=60s"); r.Code != 0 {
 		t.Errorf("it was said to complete, and does not: %s", r.Stderr)
 	}

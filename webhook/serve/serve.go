@@ -133,9 +133,13 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 	events := webhook.Events{Recorder: s.broadcaster.NewRecorder(clientscheme.Scheme, corev1.EventSource{Component: "termguard"})}
 	namespace := options.Certs.Namespace
 	s.learner = cluster.NewLearner(world, core.CoreV1(), namespace, s.log)
-	s.grader = webhook.NewGrader(objects, s.registry, func(policy string) {
-		s.learner.Alarm(policy)
-		events.PolicyWrong(namespace, policy)
+	wrong := func(string) bool { return false }
+	if options.Config.SelfGrading == webhook.Demote {
+		wrong = s.learner.Wrong
+	}
+	s.grader = webhook.NewGrader(objects, s.registry, func(alarm webhook.FalseAlarm) {
+		s.learner.Alarm(alarm.Policy, alarm.Place)
+		events.PolicyWrong(namespace, alarm.Policy, wrong(alarm.Policy))
 	}, s.log)
 	s.handler = webhook.NewHandler(webhook.Options{
 		Evaluator:       engine,
@@ -147,7 +151,7 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 		Recorder:        events,
 		Learner:         s.learner,
 		Grader:          s.grader,
-		Wrong:           s.learner.Wrong,
+		Wrong:           wrong,
 		Registry:        s.registry,
 		Log:             s.log,
 	})
