@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -61,6 +61,10 @@ type Options struct {
 	Owners map[string]string
 	// Catalog of known finalizers. Defaults to the one in the binary.
 	Catalog *catalog.Catalog
+	// Large, if not nil, is called when a run turns out to need more memory than
+	// one over sets of usual size: a large set, or a snapshot. It may be called
+	// several times, also at once.
+	Large func()
 
 	// everything asks every question about every object and builds every node,
 	// as tests do to hold what is left out to finding the same.
@@ -74,57 +78,62 @@ var ErrNothing = errors.New("nothing to lint")
 // busy machine is no reason to find nothing.
 const evaluation = 10 * time.Second
 
-// Most of what a run allocates is a document that is done with a moment later. Of
-// sets of usual size little is in use at a time: the heap is collected when it
-// comes to heapLimit bytes, which with the pages of the binary are less than 100
-// MB. A large set, or a snapshot, may need more than that: then the heap may grow
-// by largeGC percent of what is in use.
-const (
-	heapLimit = 52 << 20
-	largeGC   = 80
-)
-
-// large lets the heap follow what is in use.
-func large() {
-	debug.SetMemoryLimit(math.MaxInt64)
-	debug.SetGCPercent(largeGC)
-}
-
 // Run reads manifests and asks the policies about them. What cannot be read is
 // a Problem of the result; the error is for what concerns the whole run, such
 // as ErrNothing, or a path that does not exist.
+//
+// It returns as soon as ctx ends, with the cause and what was found until then:
+// what then still reads or parses may go on for a moment, and is lost.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if len(o.Paths) == 0 {
 		return nil, fmt.Errorf("%w: name files, directories, or - for standard input", ErrNothing)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{options: o, snapshot: readSnapshot(o)}
-	defer func() {
-		for _, done := range r.done {
-			done()
+	r := &run{options: o, snapshot: readSnapshot(o), told: map[*set]total{}}
+	if o.Only != nil {
+		r.only = map[string]bool{}
+		for _, file := range o.Only {
+			r.only[file] = true
 		}
-	}()
-	if err := r.inputs(); err != nil {
-		return nil, err
 	}
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(heapLimit))
-	if o.Snapshot != "" {
-		large()
+	defer r.stop()
+	ended := make(chan error, 1)
+	go func() { ended <- guarded(func() error { return r.work(ctx) }) }()
+	select {
+	case err := <-ended:
+		if ctx.Err() == nil {
+			if err != nil {
+				return nil, err
+			}
+			return r.result(), nil
+		}
+	case <-ctx.Done():
+	}
+	r.stop()
+	return r.result(), context.Cause(ctx)
+}
+
+func (r *run) work(ctx context.Context) error {
+	if err := r.inputs(ctx); err != nil {
+		return err
+	}
+	if r.options.Snapshot != "" {
+		r.large()
 	}
 	// Of one set it is known what will be asked before the first question is.
-	r.engine = prepare(ctx, o, len(r.sets) == 1)
+	r.engine = prepare(ctx, r.options, len(r.sets) == 1)
 	if err := r.each(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if _, err := r.engine(); err != nil { // where nothing asked for it
-		return nil, err
+		return err
 	}
 	if r.total.files == 0 {
-		reasons := append([]string{fmt.Sprintf("no .yaml, .yml or .json files in %s", strings.Join(o.Paths, ", "))}, r.notes.list()...)
-		return nil, fmt.Errorf("%w: %s", ErrNothing, strings.Join(reasons, "; "))
+		reasons := append([]string{fmt.Sprintf("no .yaml, .yml or .json files in %s", strings.Join(r.options.Paths, ", "))}, r.notes.list()...)
+		return fmt.Errorf("%w: %s", ErrNothing, strings.Join(reasons, "; "))
 	}
-	return r.result(), nil
+	return nil
 }
 
 // run is one run under way.
@@ -135,10 +144,62 @@ type run struct {
 
 	whole sync.Map // what reads answers, by schema.GroupVersionKind
 
-	sets []*set
-	done []func() // removes what the run put aside
-	mu   sync.Mutex
-	total
+	only  map[string]bool // nil where all files are asked about
+	sets  []*set
+	input total // of finding the files
+
+	mu      sync.Mutex
+	stopped bool
+	done    []func() // removes what the run put aside
+	total            // of the sets that are done with
+	told    map[*set]total
+}
+
+// stop ends the run: what is found from then on is lost.
+func (r *run) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = true
+	for _, done := range r.done {
+		done()
+	}
+	r.done = nil
+}
+
+// later has something done when the run ends.
+func (r *run) later(done func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		done()
+		return
+	}
+	r.done = append(r.done, done)
+}
+
+// tell notes what a set has found so far, in case that the run is ended.
+func (s *set) tell() {
+	s.run.mu.Lock()
+	defer s.run.mu.Unlock()
+	t := s.total
+	t.notes.unasked = maps.Clone(t.notes.unasked)
+	s.run.told[s] = t
+}
+
+// settle takes in what a set that is done with has found.
+func (r *run) settle(t total, s *set) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.stopped {
+		r.add(t)
+		delete(r.told, s)
+	}
+}
+
+func (r *run) large() {
+	if r.options.Large != nil {
+		r.options.Large()
+	}
 }
 
 // total is what the sets of a run add up to.
@@ -206,7 +267,8 @@ func absolute(dir, path string) string {
 // inputs finds the sets of files: what is applied, and deleted, together. Files
 // that are given one by one are a set; so are those directly in a directory, as
 // for kubectl delete -f DIR.
-func (r *run) inputs() error {
+func (r *run) inputs(ctx context.Context) error {
+	defer func() { r.settle(r.input, nil) }()
 	exclude, err := source.NewExclude(r.options.Exclude)
 	if err != nil {
 		return err
@@ -218,11 +280,10 @@ func (r *run) inputs() error {
 			if r.options.Stdin == nil {
 				return errors.New("standard input was asked for, and there is none")
 			}
-			file, done, err := spool(r.options.Stdin)
+			file, err := spool(r.options.Stdin, r.later)
 			if err != nil {
 				return fmt.Errorf("read standard input: %w", err)
 			}
-			r.done = append(r.done, done)
 			if file.Path == "" && len(bytes.TrimSpace(file.Content)) == 0 {
 				return errors.New("standard input is empty: see whether what should write to it has failed")
 			}
@@ -243,9 +304,9 @@ func (r *run) inputs() error {
 			given.files = append(given.files, &source.File{Name: name, Path: full, Whole: r.options.everything})
 			continue
 		}
-		directory := func(d *source.Directory) { r.directory(d, d.Path == full) }
+		directory := func(d *source.Directory) { r.directory(ctx, d, d.Path == full) }
 		source.Walk(cleaned(name), full, relative(r.options.Dir, full), root, exclude, directory, func(file, message string) {
-			r.problems = append(r.problems, Problem{Place: Place{File: file, Line: 1, Column: 1}, Message: message})
+			r.input.problems = append(r.input.problems, Problem{Place: Place{File: file, Line: 1, Column: 1}, Message: message})
 		})
 	}
 	if len(given.files) > 0 {
@@ -273,8 +334,8 @@ func (r *run) tree(full string) (string, error) {
 }
 
 // directory takes in what Walk found; asked tells that it was given itself.
-func (r *run) directory(d *source.Directory, asked bool) {
-	r.render(d, asked)
+func (r *run) directory(ctx context.Context, d *source.Directory, asked bool) {
+	r.render(ctx, d, asked)
 	for _, file := range d.Files {
 		file.Whole = r.options.everything
 	}
@@ -305,26 +366,22 @@ func relative(dir, full string) string {
 const maxSpooled = 1 << 20
 
 // spool keeps standard input, which is read more than once: what is long, in a
-// temporary file, which done removes.
-func spool(in io.Reader) (file *source.File, done func(), err error) {
+// temporary file, which later is told how to remove.
+func spool(in io.Reader, later func(func())) (*source.File, error) {
 	content, err := io.ReadAll(io.LimitReader(in, maxSpooled))
 	if err != nil || len(content) < maxSpooled {
-		return &source.File{Name: "-", Content: content}, func() {}, err
+		return &source.File{Name: "-", Content: content}, err
 	}
 	out, err := os.CreateTemp("", "termguard-stdin-")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	done = func() { os.Remove(out.Name()) }
-	if _, err = io.Copy(out, io.MultiReader(bytes.NewReader(content), in)); err == nil {
-		err = out.Close()
+	later(func() { os.Remove(out.Name()) })
+	_, err = io.Copy(out, io.MultiReader(bytes.NewReader(content), in))
+	if err := errors.Join(err, out.Close()); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		out.Close()
-		done()
-		return nil, nil, err
-	}
-	return &source.File{Name: "-", Path: out.Name()}, done, nil
+	return &source.File{Name: "-", Path: out.Name()}, nil
 }
 
 // each works through the sets, as many at a time as there are processors.
@@ -339,10 +396,10 @@ func (r *run) each(ctx context.Context) error {
 				if failed != nil || ctx.Err() != nil {
 					continue
 				}
-				failed = s.lint(ctx)
-				r.mu.Lock()
-				r.add(s.total)
-				r.mu.Unlock()
+				if failed = guarded(func() error { return s.lint(ctx) }); failed != nil {
+					continue
+				}
+				r.settle(s.total, s)
 				*s = set{} // what is done with is held no longer
 			}
 			if failed != nil {
@@ -359,8 +416,24 @@ func (r *run) each(ctx context.Context) error {
 	return cmp.Or(<-errs, context.Cause(ctx))
 }
 
+// guarded turns a panic into an error.
+func guarded(work func() error) (err error) {
+	defer func() {
+		if failed := recover(); failed != nil {
+			err = fmt.Errorf("panic: %v\n%s", failed, debug.Stack())
+		}
+	}()
+	return work()
+}
+
 // result is what has been found, in order.
 func (r *run) result() *Result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range r.told { // where the run was ended
+		t.findings = bundled(distinct(slices.Clone(t.findings)))
+		r.add(t)
+	}
 	slices.SortFunc(r.findings, func(a, b Finding) int {
 		return cmp.Or(a.Place.compare(b.Place), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Message, b.Message), cmp.Compare(a.Question, b.Question), slices.Compare(a.Evidence, b.Evidence))
 	})

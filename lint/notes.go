@@ -20,6 +20,8 @@ type notes struct {
 func (n *notes) add(m notes) {
 	n.templates = append(n.templates, m.templates...)
 	n.charts = append(n.charts, m.charts...)
+	n.kustomizations = append(n.kustomizations, m.kustomizations...)
+	n.unrendered = append(n.unrendered, m.unrendered...)
 	n.incomplete = append(n.incomplete, m.incomplete...)
 	for owner, count := range m.unasked {
 		n.ask(owner, count)

@@ -83,7 +83,9 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 	if request.Operation != "CREATE" {
 		return false
 	}
-	f.Read(func(c source.Contents) { parsed = append(parsed, c.Objects...) })
+	for c := range f.Read() {
+		parsed = append(parsed, c.Objects...)
+	}
 	a := &asker{set: s, engine: engine, index: map[policies.Object]*subject{}}
 	for _, o := range parsed {
 		value, err := o.Value()
@@ -127,7 +129,7 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 	}
 	var linted []policies.Finding
 	lines := map[int]bool{}
-	for _, f := range s.findings {
+	for _, f := range s.place() {
 		linted = append(linted, f.Finding)
 		if f.Policy == p.ID {
 			lines[f.Place.Line] = true

@@ -20,21 +20,21 @@ const renderTime = 30 * time.Second
 // render has a directory rendered by the user's tools: a chart wherever it is
 // found, a kustomization where its directory was asked for, as a repository may
 // hold hundreds. What cannot be rendered is noted.
-func (r *run) render(d *source.Directory, asked bool) {
+func (r *run) render(ctx context.Context, d *source.Directory, asked bool) {
 	switch {
 	case d.Chart && d.Templates > 0:
-		if !r.renderWith(d, "helm", "template", "release", d.Path) {
-			r.notes.charts = append(r.notes.charts, d.Name)
+		if !r.renderWith(ctx, d, "helm", "template", "release", d.Path) {
+			r.input.notes.charts = append(r.input.notes.charts, d.Name)
 		}
 	case d.Kustomization != "":
-		if !asked || !r.renderWith(d, "kustomize", "build", d.Path) && !r.renderWith(d, "kubectl", "kustomize", d.Path) {
-			r.notes.kustomizations = append(r.notes.kustomizations, d.Name)
+		if !asked || !r.renderWith(ctx, d, "kustomize", "build", d.Path) && !r.renderWith(ctx, d, "kubectl", "kustomize", d.Path) {
+			r.input.notes.kustomizations = append(r.input.notes.kustomizations, d.Name)
 		}
 	}
 }
 
 // renderWith runs a tool, if it is installed, and takes in what it prints.
-func (r *run) renderWith(d *source.Directory, tool string, args ...string) bool {
+func (r *run) renderWith(ctx context.Context, d *source.Directory, tool string, args ...string) bool {
 	if !r.options.Render || remote(d) {
 		return false
 	}
@@ -42,14 +42,15 @@ func (r *run) renderWith(d *source.Directory, tool string, args ...string) bool 
 	if err != nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), renderTime)
+	ctx, cancel := context.WithTimeout(ctx, renderTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.WaitDelay = time.Second // its children may hold its output open
 	if err := cmd.Run(); err != nil {
 		reason, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
-		r.notes.unrendered = append(r.notes.unrendered, fmt.Sprintf("%s could not render %s: %s", tool, d.Name, reason))
+		r.input.notes.unrendered = append(r.input.notes.unrendered, fmt.Sprintf("%s could not render %s: %s", tool, d.Name, reason))
 		return true // it has been noted
 	}
 	r.sets = append(r.sets, &set{run: r, files: []*source.File{{Name: path.Join(d.Name, mainFile(d)), Content: stdout.Bytes(), Rendered: d.Path}}})

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,10 +26,12 @@ type set struct {
 	files []*source.File
 	total
 
-	objects []*source.Object
-	made    map[*source.Object]*subject // of what was released again at once
-	loaded  int                         // bytes of text that are held
-	plain   map[plain]bool              // of which there is an object that is not packed
+	objects  []*source.Object
+	made     map[*source.Object]*subject // of what was released again at once
+	loaded   int                         // bytes of text that are held, or would be
+	held     *source.Text                // the document that is, of a large set
+	unplaced []unplaced                  // findings whose place is to be found
+	plain    map[plain]bool              // of which there is an object that is not packed
 }
 
 // plain is where an object stands of which the facts hold no more than a count.
@@ -48,7 +51,7 @@ func (s *set) lint(ctx context.Context) error {
 		return nil
 	}
 	for _, file := range s.files {
-		s.read(file)
+		s.read(ctx, file)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -61,38 +64,46 @@ func (s *set) lint(ctx context.Context) error {
 
 // asked tells whether questions are asked about the objects of a file.
 func (s *set) asked(file *source.File) bool {
-	only := s.run.options.Only
-	return only == nil || file.Path == "" || file.Name == "-" || slices.Contains(only, relative(s.run.options.Dir, file.Path))
+	return s.run.only == nil || file.Path == "" || file.Name == "-" || s.run.only[relative(s.run.options.Dir, file.Path)]
 }
 
-func (s *set) read(file *source.File) {
+func (s *set) read(ctx context.Context, file *source.File) {
 	s.total.files++
-	file.Read(func(c source.Contents) {
-		for _, p := range c.Problems {
-			s.problems = append(s.problems, Problem{Place: placed(file, p.Position, ""), Message: p.Message})
-		}
-		if c.Template {
-			s.notes.templates = append(s.notes.templates, file.Name)
-			s.documents++
-			s.skipped++
+	for c := range file.Read() {
+		s.take(file, c)
+		s.tell()
+		if ctx.Err() != nil {
 			return
 		}
-		for _, m := range c.Marks {
-			s.marks = append(s.marks, Mark{Place: placed(file, m.Position, ""), Text: m.Text, From: m.From, To: m.To})
-		}
-		s.skipped += c.Plain
-		s.total.objects += len(c.Objects)
-		if len(c.Objects)+c.Plain > 0 {
-			s.documents++
-		}
-		s.objects = append(s.objects, c.Objects...)
-		if len(c.Objects) == 0 {
-			return
-		}
-		if s.loaded += c.Objects[0].Size(); s.loaded > maxLoaded {
-			s.make(c.Objects)
-		}
-	})
+	}
+}
+
+// take takes in a document of a file.
+func (s *set) take(file *source.File, c source.Contents) {
+	for _, p := range c.Problems {
+		s.problems = append(s.problems, Problem{Place: placed(file, p.Position, ""), Message: p.Message})
+	}
+	if c.Template {
+		s.notes.templates = append(s.notes.templates, file.Name)
+		s.documents++
+		s.skipped++
+		return
+	}
+	for _, m := range c.Marks {
+		s.marks = append(s.marks, Mark{Place: placed(file, m.Position, ""), Text: m.Text, From: m.From, To: m.To})
+	}
+	s.skipped += c.Plain
+	s.total.objects += len(c.Objects)
+	if len(c.Objects)+c.Plain > 0 {
+		s.documents++
+	}
+	s.objects = append(s.objects, c.Objects...)
+	if len(c.Objects) == 0 {
+		return
+	}
+	if s.loaded += c.Objects[0].Size(); s.loaded > maxLoaded {
+		s.make(c.Objects)
+	}
 }
 
 // make takes from objects what is asked for, so that they need not be read again
@@ -100,15 +111,27 @@ func (s *set) read(file *source.File) {
 func (s *set) make(objects []*source.Object) {
 	_, err := s.run.engine()
 	if err == nil && s.made == nil {
-		large()
+		s.run.large()
 		s.made = map[*source.Object]*subject{}
 	}
 	for _, o := range objects {
 		if err == nil { // else it ends the run
 			s.made[o] = s.subject(o, s.run.reads)
 		}
-		o.Release()
 	}
+	objects[0].Release()
+}
+
+// load makes an object readable. A large set holds one document at a time, for to
+// read it again for each of its objects would take the square of their number.
+func (s *set) load(o *source.Object) error {
+	if s.loaded > maxLoaded && s.held != o.Text {
+		if s.held != nil {
+			s.held.Release()
+		}
+		s.held = o.Text
+	}
+	return o.Load()
 }
 
 func placed(file *source.File, p source.Position, rendered string) Place {
@@ -151,6 +174,9 @@ func (s *set) ask(ctx context.Context) error {
 	var subjects []*subject
 	var objects []*unstructured.Unstructured
 	for _, o := range s.objects {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		sub, made := s.made[o]
 		if !made {
 			sub = s.subject(o, s.run.reads)
@@ -198,11 +224,13 @@ func (s *set) ask(ctx context.Context) error {
 		}
 	}
 	for _, sub := range subjects {
-		if err := a.ask(ctx, sub); err != nil {
+		err := a.ask(ctx, sub)
+		s.tell()
+		if err != nil {
 			return err
 		}
 	}
-	s.findings = bundled(distinct(s.findings))
+	s.findings = bundled(distinct(s.place()))
 	return nil
 }
 
@@ -252,15 +280,10 @@ func (r *run) reads(about *unstructured.Unstructured) bool {
 
 // subject reads an object, as much of it as is asked for; nil if it is none.
 func (s *set) subject(o *source.Object, read func(*unstructured.Unstructured) bool) *subject {
-	if err := o.Load(); err != nil {
+	if err := s.load(o); err != nil {
 		s.problem(o, err.Error())
 		return nil
 	}
-	defer func() {
-		if s.loaded > maxLoaded {
-			o.Release()
-		}
-	}()
 	about := &unstructured.Unstructured{Object: map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind}}
 	if about.GroupVersionKind().Group == "termguard.dev" {
 		return nil // documents of ours, as in fixtures
@@ -352,14 +375,13 @@ func (sub *subject) trim() {
 	}
 }
 
-func (sub *subject) complete() error {
+func (s *set) complete(sub *subject) error {
 	if !sub.trimmed {
 		return nil
 	}
-	if err := sub.Load(); err != nil {
+	if err := s.load(sub.Object); err != nil {
 		return err
 	}
-	defer sub.Release()
 	value, err := sub.Value()
 	if err != nil {
 		return err
@@ -450,7 +472,7 @@ func wellFormed(value map[string]any) bool {
 }
 
 func (s *set) problem(o *source.Object, message string) {
-	if err := o.Load(); err != nil {
+	if err := s.load(o); err != nil {
 		s.problems = append(s.problems, Problem{Place: placed(o.File, source.Position{Line: o.From, Column: 1}, o.Source()), Message: message})
 		return
 	}
@@ -472,7 +494,7 @@ func (a *asker) ask(ctx context.Context, sub *subject) error {
 		return nil
 	}
 	if sub.trimmed {
-		if err := sub.complete(); err != nil {
+		if err := a.set.complete(sub); err != nil {
 			a.set.problem(sub.Object, err.Error())
 			return nil
 		}
@@ -622,19 +644,43 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 	if at.implied {
 		field = ""
 	}
-	if at.Load() != nil {
-		at = sub
-	}
 	if !a.set.asked(sub.File) && !a.set.asked(at.File) {
 		return // neither what goes nor what it leaves behind is in a file that is asked about
 	}
-	p, _ := at.Find(field)
-	if at.trimmed || sub.trimmed || a.set.loaded > maxLoaded {
-		at.Release()
-	}
+	a.set.unplaced = append(a.set.unplaced, unplaced{len(a.set.findings), at, sub, field})
 	a.set.findings = append(a.set.findings, Finding{
-		Finding: f, Question: question, Target: sub.id, Object: at.id, Place: placed(at.File, p, at.Source()),
+		Finding: f, Question: question, Target: sub.id, Object: at.id,
+		Place: placed(at.File, source.Position{Line: at.From, Column: 1}, at.Source()),
 	})
+}
+
+// unplaced is a finding of which no more than the object is known that it stands
+// at, for want of the text.
+type unplaced struct {
+	finding int
+	at, sub *subject // sub was asked about
+	field   string
+}
+
+// place returns the findings in their places, which are found document by
+// document.
+func (s *set) place() []Finding {
+	findings := slices.Clone(s.findings) // what was told stays as it is
+	slices.SortStableFunc(s.unplaced, func(a, b unplaced) int {
+		return cmp.Or(cmp.Compare(a.at.File.Name, b.at.File.Name), cmp.Compare(a.at.Line(), b.at.Line()))
+	})
+	for _, u := range s.unplaced {
+		at := u.at
+		if s.load(at.Object) != nil {
+			if at = u.sub; s.load(at.Object) != nil {
+				continue
+			}
+		}
+		p, _ := at.Find(u.field)
+		findings[u.finding].Object, findings[u.finding].Place = at.id, placed(at.File, p, at.Source())
+	}
+	s.unplaced = nil
+	return findings
 }
 
 // incomplete tells whether a webhook configuration lacks rules: software fills

@@ -9,10 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/blang/semver/v4"
@@ -41,6 +39,7 @@ type linting struct {
 	writeBaseline  bool
 	render         bool
 	noRepoPolicies bool
+	timeout        time.Duration
 	changedSince   string
 	explain        string
 
@@ -91,6 +90,7 @@ that could not be read, wrong usage, or an internal error.`,
 	flags.StringVar(&f.changedSince, "changed-since", "", "ask only about files that changed since the branch, tag or commit `REF`, by git")
 	flags.BoolVar(&f.render, "render", false, "let helm, kustomize or kubectl, where they are in PATH, render charts and the kustomization of a folder that is named")
 	flags.BoolVar(&f.noRepoPolicies, "no-repo-policies", false, "do not load the policies that the configuration in the repository names: who writes a pull request writes them, too")
+	flags.DurationVar(&f.timeout, "timeout", 10*time.Minute, "stop after this time, and report what was found until then; 0 for never")
 	flags.StringVar(&f.explain, "explain", "", "explain the policy with this `ID`, and do nothing else")
 	c.MarkFlagsMutuallyExclusive("write-baseline", "changed-since")
 	return c
@@ -113,55 +113,63 @@ func (f *linting) explainPolicy() error {
 // plan is what a run does, from flags and configuration.
 type plan struct {
 	settings *settings.Settings
-	load     func() (*policies.Set, error) // loads the policies, once
+	load     func(context.Context) (*policies.Set, error) // loads the policies, once
 	off      map[string]bool
 	options  lint.Options
 	outputs  []output
 	cwd      string
 	changed  map[string]bool // by absolute path; nil where all files are meant
 	baseline triage.Baseline
-	undo     func() // takes back what was set for the whole process
+	heap     heap
 }
 
-// policyMemory bounds the process, in bytes, where whoever wrote the repository
-// wrote policies, too: a few lines of Rego can ask for any amount. It is more than
-// ten times what large repositories take.
-const policyMemory = 2 << 30
-
-// heapGrowth is how far the heap may grow before it is collected, in percent of
-// what is in use: that is little. lint.Run bounds it.
-const heapGrowth = 400
+// foreignMemory bounds the process, in bytes, where whoever wrote the repository
+// wrote policies or a snapshot, too: a few lines of Rego can ask for any amount. It
+// is more than five times what large repositories take.
+const foreignMemory = 2 << 30
 
 func (f *linting) run(ctx context.Context, paths []string) error {
-	defer debug.SetGCPercent(debug.SetGCPercent(heapGrowth))
-	p := &plan{undo: func() {}}
-	defer func() { p.undo() }()
+	if f.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("--timeout of %v has passed", f.timeout))
+		defer cancel()
+	}
+	p := &plan{}
+	p.heap.start()
+	defer p.heap.stop()
 	if err := f.plan(ctx, p, paths); err != nil {
 		return err
 	}
 	done := f.progress()
 	result, err := lint.Run(ctx, p.options)
 	done()
+	stopped := result != nil && err != nil
 	switch {
+	case stopped:
+		err = fmt.Errorf("stopped, as %w: more may be wrong than was found", err)
+		result.Notes = append(result.Notes, err.Error())
 	case errors.Is(err, lint.ErrNothing) && p.changed != nil:
-		result = &lint.Result{}
+		result, err = &lint.Result{}, nil
 	case errors.Is(err, lint.ErrNothing):
 		return fmt.Errorf("%w; name files or folders that hold manifests, or - for standard input", err)
 	case err != nil:
 		return err
 	}
-	set, err := p.load()
-	if err != nil {
-		return err
+	set, loadErr := p.load(ctx)
+	if loadErr != nil {
+		return loadErr
 	}
 	p.onlyChanged(result, f.changedSince)
 	kept, suppressed := triage.Suppress(result, triage.Options{
 		Known: idsOf(set), Off: p.off, Ignore: p.settings.Ignore, File: p.shown(p.settings.File), Partial: p.changed != nil, Asked: p.asked,
-		Rel: func(file string) string { return p.relative(p.patterns(), file) },
+		Stopped: stopped, Rel: func(file string) string { return p.relative(p.patterns(), file) },
 	})
 	fromRoot := func(file string) string { return p.relative(p.root(), file) }
 	prints := lint.Fingerprints(kept, fromRoot)
 	if f.writeBaseline {
+		if stopped {
+			return fmt.Errorf("the baseline was not written: %w", err)
+		}
 		return f.write(triage.NewBaseline(kept, prints, fromRoot), result)
 	}
 	r := report.Report{
@@ -171,10 +179,12 @@ func (f *linting) run(ctx context.Context, paths []string) error {
 	}
 	var gone int
 	r.Findings, r.Fingerprints, r.Known, gone = p.baseline.Compare(kept, prints)
-	if gone > 0 && p.changed == nil && len(result.Problems) == 0 {
+	if gone > 0 && p.changed == nil && len(result.Problems) == 0 && !stopped {
 		r.Notes = append(r.Notes, fmt.Sprintf("%d of the findings in the baseline %s are gone: write it anew with --write-baseline", gone, f.baseline))
 	}
-	err = verdict(r, f.failOn)
+	if !stopped {
+		err = verdict(r, f.failOn)
+	}
 	r.ExitCode = exitCode(err)
 	if written := f.report(p.outputs, r); written != nil {
 		return written
@@ -213,7 +223,7 @@ func (f *linting) plan(ctx context.Context, p *plan, paths []string) error {
 	if p.outputs, err = outputs(f.outputs); err != nil {
 		return err
 	}
-	if err := f.readSettings(p, paths); err != nil {
+	if err := f.readSettings(ctx, p, paths); err != nil {
 		return err
 	}
 	if !slices.Contains(settings.FailOn(), f.failOn) {
@@ -243,7 +253,7 @@ func (f *linting) plan(ctx context.Context, p *plan, paths []string) error {
 	p.options = lint.Options{
 		Paths: paths, Stdin: f.stdin, Dir: p.cwd, Exclude: f.exclude, Render: f.render,
 		Snapshot: f.snapshot, KubernetesVersion: version,
-		Params: p.settings.Params, Off: p.off, Owners: p.settings.FinalizerOwners, Catalog: p.settings.Catalog,
+		Large: p.heap.large, Params: p.settings.Params, Off: p.off, Owners: p.settings.FinalizerOwners, Catalog: p.settings.Catalog,
 	}
 	if p.settings.File != "" {
 		p.options.Exclude = append(settings.Rebase(p.settings.Exclude, p.patterns(), p.cwd), f.exclude...)
@@ -259,7 +269,7 @@ func (f *linting) plan(ctx context.Context, p *plan, paths []string) error {
 			p.options.Exclude = append(p.options.Exclude, "/"+globbed.Replace(p.relative(p.cwd, file)))
 		}
 	}
-	p.options.Policies = p.load
+	p.options.Policies = func() (*policies.Set, error) { return p.load(ctx) }
 	if f.changedSince != "" {
 		return p.findChanged(ctx, paths, f.changedSince)
 	}
@@ -271,7 +281,7 @@ var globbed = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "{
 
 // readSettings finds the configuration and the policies; flags that are not set
 // take its values.
-func (f *linting) readSettings(p *plan, paths []string) error {
+func (f *linting) readSettings(ctx context.Context, p *plan, paths []string) error {
 	file := f.config
 	if file == "" {
 		for i, path := range paths {
@@ -295,18 +305,18 @@ func (f *linting) readSettings(p *plan, paths []string) error {
 		}
 	}
 	s := p.settings
-	if p.bounds(file, paths) != "" && len(s.Policies) > 0 {
+	if p.bounds(file, paths) != "" {
 		if f.noRepoPolicies {
 			s.Policies = nil
-		} else {
-			p.undo = boundMemory(policyMemory)
+		}
+		if len(s.Policies) > 0 || s.Snapshot != "" {
+			p.heap.bound(foreignMemory)
 		}
 	}
 	f.policies.policies = append(slices.Clone(s.Policies), f.policies.policies...)
-	p.load = sync.OnceValues(f.policies.load)
-	go func() { _, _ = p.load() }() // while files are read
+	p.load = soon(f.policies.load) // while files are read
 	if s.NamesPolicies() {
-		set, err := p.load()
+		set, err := p.load(ctx)
 		if err != nil {
 			return err
 		}
@@ -332,6 +342,31 @@ func (f *linting) readSettings(p *plan, paths []string) error {
 		}
 	}
 	return nil
+}
+
+// soon starts work, and returns what waits for it, until a context ends.
+func soon[T any](work func() (T, error)) func(context.Context) (T, error) {
+	var value T
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		value, err = work()
+	}()
+	return func(ctx context.Context) (T, error) {
+		select {
+		case <-done:
+			return value, err
+		default:
+		}
+		select {
+		case <-done:
+			return value, err
+		case <-ctx.Done():
+			var none T
+			return none, context.Cause(ctx)
+		}
+	}
 }
 
 // bounds is the folder that a configuration may not name anything outside of,

@@ -64,5 +64,5 @@ var (
 	property = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-func escapeData(s string) string     { return data.Replace(s) }
-func escapeProperty(s string) string { return property.Replace(s) }
+func escapeData(s string) string     { return data.Replace(visibleLines(s)) }
+func escapeProperty(s string) string { return property.Replace(visibleLines(s)) }

@@ -60,20 +60,20 @@ func writeJUnit(r Report, out io.Writer) error {
 		s.Cases = append(s.Cases, testcase{
 			Class: r.path(f.Place.File), Name: fmt.Sprintf("%s at %d:%d", f.Policy, f.Place.Line, f.Place.Column),
 			File: r.path(f.Place.File), Line: f.Place.Line,
-			Failure: &detail{Message: says(f), Type: string(f.Severity), Text: strings.Join(lines, "\n")},
+			Failure: &detail{Message: visibleLines(says(f)), Type: string(f.Severity), Text: visibleLines(strings.Join(lines, "\n"))},
 		})
 	}
 	for _, p := range r.Problems {
 		s.Cases = append(s.Cases, testcase{
 			Class: r.path(p.File), Name: "is sound", File: r.path(p.File), Line: p.Line,
-			Error: &detail{Message: p.Message, Type: "input", Text: where(p.Place) + ": " + p.Message},
+			Error: &detail{Message: visibleLines(p.Message), Type: "input", Text: visibleLines(where(p.Place) + ": " + p.Message)},
 		})
 	}
 	if len(s.Cases) == 0 {
 		s.Cases = []testcase{{Class: "termguard", Name: "no findings"}}
 	}
 	s.Tests = len(s.Cases)
-	s.Out = strings.Join(append(append([]string{}, r.Notes...), r.Summary()), "\n")
+	s.Out = visibleLines(strings.Join(append(append([]string{}, r.Notes...), r.Summary()), "\n"))
 	if _, err := io.WriteString(out, xml.Header); err != nil {
 		return err
 	}

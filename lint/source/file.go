@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -58,28 +60,32 @@ type Contents struct {
 	Template bool
 }
 
-// Read calls visit with the contents of each document of a file that holds
-// anything. What is wrong with one document hides no other.
-func (f *File) Read(visit func(Contents)) {
-	in, err := f.open()
-	if err != nil {
-		visit(Contents{Problems: []Problem{{Position: Position{Line: 1, Column: 1}, Message: reason(err)}}})
-		return
-	}
-	defer in.Close()
-	s := newSplitter(in, f.Whole)
-	defer s.close()
-	for {
-		d, err := s.next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return
-		case err != nil:
-			visit(Contents{Problems: []Problem{{Position: Position{Line: s.line, Column: 1}, Message: reason(err)}}})
+// Read yields the contents of each document of a file that holds anything. What
+// is wrong with one document hides no other.
+func (f *File) Read() iter.Seq[Contents] {
+	return func(yield func(Contents) bool) {
+		in, err := f.open()
+		if err != nil {
+			yield(Contents{Problems: []Problem{{Position: Position{Line: 1, Column: 1}, Message: reason(err)}}})
 			return
 		}
-		d.text = bytes.Clone(d.text)
-		visit(f.contents(d))
+		defer in.Close()
+		s := newSplitter(in, f.Whole)
+		defer s.close()
+		for {
+			d, err := s.next()
+			switch {
+			case errors.Is(err, io.EOF):
+				return
+			case err != nil:
+				yield(Contents{Problems: []Problem{{Position: Position{Line: s.line, Column: 1}, Message: reason(err)}}})
+				return
+			}
+			d.text = bytes.Clone(d.text)
+			if !yield(f.contents(d)) {
+				return
+			}
+		}
 	}
 }
 
@@ -118,6 +124,10 @@ func (f *File) contents(d document) (c Contents) {
 		return c
 	}
 	c.Objects, c.Plain = objects(t, root)
+	t.objects = c.Objects
+	if t.bomb {
+		return Contents{Plain: 1, Problems: []Problem{{t.position(root.Line, root.Column, 1), errBomb.Error()}}}
+	}
 	if bytes.Contains(d.text, []byte("{{")) && hasTemplateKey(root, 0) {
 		return Contents{Template: true}
 	}
@@ -166,38 +176,48 @@ func (f *File) whole(d document) (document, error) {
 	return document{text: bytes.TrimPrefix(text, byteOrderMark), line: d.line, offset: d.offset, size: d.size, source: d.source}, nil
 }
 
-// Release forgets the text of an object and what was parsed of it; Load reads
-// it again.
-func (o *Object) Release() {
-	o.node, o.Text.bytes = nil, nil
+// Release forgets the text of a document and what was parsed of it; Load of an
+// object in it reads it again.
+func (t *Text) Release() {
+	t.bytes, t.index = nil, nil
+	for _, o := range t.objects {
+		o.node = nil
+	}
 }
 
 // Size is about how many bytes of text Release would free.
-func (o *Object) Size() int { return len(o.Text.bytes) }
+func (t *Text) Size() int { return len(t.bytes) }
 
-// Load undoes Release.
+// Load undoes Release, for all objects of the document.
 func (o *Object) Load() error {
 	if o.node != nil {
 		return nil
 	}
-	d, err := o.File.whole(document{offset: o.offset, line: o.line, size: o.size, source: o.source})
+	t := o.Text
+	d, err := t.File.whole(document{offset: t.offset, line: t.line, size: t.size, source: t.source})
 	if err != nil {
-		return fmt.Errorf("read %s again: %w", o.File.Name, err)
+		return fmt.Errorf("read %s again: %w", t.File.Name, err)
 	}
-	if !o.File.Whole {
+	if !t.File.Whole {
 		s := newSplitter(bytes.NewReader(d.text), false)
 		if cut, err := s.next(); err == nil {
 			d.text, d.cuts = bytes.Clone(cut.text), cut.cuts
 		}
 		s.close()
 	}
-	for _, other := range o.File.contents(d).Objects {
-		if other.From == o.From && other.Name == o.Name && other.Kind == o.Kind {
-			o.node, o.Text = other.node, other.Text
-			return nil
-		}
+	again := t.File.contents(d).Objects
+	if !slices.EqualFunc(t.objects, again, func(a, b *Object) bool {
+		return a.From == b.From && a.Name == b.Name && a.Kind == b.Kind
+	}) {
+		return fmt.Errorf("%s changed while it was read", t.File.Name)
 	}
-	return fmt.Errorf("%s changed while it was read", o.File.Name)
+	for i, other := range again {
+		t.objects[i].node = other.node
+	}
+	if len(again) > 0 {
+		t.bytes, t.cuts = again[0].bytes, again[0].cuts
+	}
+	return nil
 }
 
 // Source is the file of which a comment says that the object was rendered from

@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -20,22 +21,39 @@ type Position struct {
 
 // Text is the text of a document, and where it stands in its file.
 type Text struct {
-	File   *File
-	bytes  []byte
-	line   int
-	offset int64
-	size   int64
-	cuts   []cut
-	source string
+	File    *File
+	bytes   []byte
+	line    int
+	offset  int64
+	size    int64
+	cuts    []cut
+	source  string
+	objects []*Object // in it, in their order
+
+	index   *index // made when it is first needed
+	looked  int    // nodes that were looked at by way of merges
+	aliased int    // nodes that aliases added
+	bomb    bool   // and they were too many
 }
 
 // Line of the file on which the document starts.
 func (t *Text) Line() int { return t.line }
 
+// maxLine bounds a line, in bytes, of which positions tell the text: each would
+// hold all of it, and a file without line breaks may hold any number of objects.
+const maxLine = 64 << 10
+
 // position turns a line and column, as YAML counts them within the document,
 // into those of the file, which only LF separates.
 func (t *Text) position(line, column, width int) Position {
-	start, end := lineBounds(t.bytes, line)
+	start, end := t.lines().bounds(line)
+	if p := t.short(start); p.EndColumn < 0 {
+		p.Column, p.EndColumn = max(column, 1), 0
+		if width > 0 {
+			p.EndColumn = p.Column + width
+		}
+		return p
+	}
 	at := start
 	for ; column > 1 && at < end; column-- {
 		_, n := utf8.DecodeRune(t.bytes[at:])
@@ -44,29 +62,126 @@ func (t *Text) position(line, column, width int) Position {
 	return t.at(at, width)
 }
 
+// short is the line of the file that an offset in the document's text is on, and
+// its text. EndColumn is -1 where the line is too long for that.
+func (t *Text) short(offset int) Position {
+	x := t.lines()
+	if offset >= len(t.bytes) { // its end, which is not on the line of what follows
+		offset = x.end
+	}
+	n, start, end := x.feed(offset)
+	p := Position{Line: t.line + n + x.cutBefore(t.cuts, offset)}
+	if end-start > maxLine {
+		p.EndColumn = -1
+		return p
+	}
+	p.Text = string(bytes.TrimSuffix(t.bytes[start:end], []byte("\r")))
+	return p
+}
+
 // at is the position of an offset in the document's text.
 func (t *Text) at(offset, width int) Position {
-	if offset >= len(t.bytes) { // its end, which is not on the line of what follows
-		offset = len(bytes.TrimRight(t.bytes, "\r\n"))
+	p := t.short(offset)
+	if p.EndColumn < 0 {
+		p.Column, p.EndColumn = 1, 0
+		return p
 	}
-	p := Position{Line: t.line + bytes.Count(t.bytes[:offset], []byte("\n"))}
-	for _, c := range t.cuts {
-		if c.at < offset {
-			p.Line += c.lines
-		}
+	x := t.lines()
+	if offset >= len(t.bytes) {
+		offset = x.end
 	}
-	start := bytes.LastIndexByte(t.bytes[:offset], '\n') + 1
-	end := len(t.bytes)
-	if i := bytes.IndexByte(t.bytes[start:], '\n'); i >= 0 {
-		end = start + i
-	}
-	line := bytes.TrimSuffix(t.bytes[start:end], []byte("\r"))
-	p.Text = string(line)
-	p.Column = utf8.RuneCount(t.bytes[start:min(offset, start+len(line))]) + 1
+	_, start, _ := x.feed(offset)
+	p.Column = utf8.RuneCount(t.bytes[start:min(offset, start+len(p.Text))]) + 1
 	if width > 0 {
-		p.EndColumn = min(p.Column+width, utf8.RuneCount(line)+1)
+		p.EndColumn = min(p.Column+width, utf8.RuneCountInString(p.Text)+1)
 	}
 	return p
+}
+
+// fileLine is the line of the file for one that YAML counts within the document.
+func (t *Text) fileLine(line int) int {
+	x := t.lines()
+	start, _ := x.bounds(line)
+	if start >= len(t.bytes) {
+		start = x.end
+	}
+	n, _, _ := x.feed(start)
+	return t.line + n + x.cutBefore(t.cuts, start)
+}
+
+func (t *Text) lines() *index {
+	if t.index == nil {
+		t.index = newIndex(t.bytes, t.cuts)
+	}
+	return t.index
+}
+
+// index tells where the lines of a text are, so that each need not be counted
+// from the start.
+type index struct {
+	text  []byte
+	end   int   // of what the text holds, without line breaks behind it
+	yaml  []int // offsets at which lines start, as YAML counts them
+	feeds []int // those at which the lines start that only LF separates
+	cut   []int // lines that were left out up to each cut and with it
+}
+
+func newIndex(text []byte, cuts []cut) *index {
+	x := &index{text: text, end: len(bytes.TrimRight(text, "\r\n")), yaml: []int{0}, feeds: []int{0}}
+	for at := 0; at < len(text); {
+		n := 0
+		if c := text[at]; c == '\n' || c == '\r' || c >= 0xc2 { // no other starts a break
+			n = lineBreak(text[at:])
+		}
+		if n == 0 {
+			at++
+			continue
+		}
+		at += n
+		x.yaml = append(x.yaml, at)
+		if text[at-1] == '\n' {
+			x.feeds = append(x.feeds, at)
+		}
+	}
+	lines := 0
+	for _, c := range cuts {
+		lines += c.lines
+		x.cut = append(x.cut, lines)
+	}
+	return x
+}
+
+// bounds are where a line, counted from 1 as YAML does, starts and ends.
+func (x *index) bounds(line int) (start, end int) {
+	if line > len(x.yaml) {
+		return len(x.text), len(x.text)
+	}
+	start, end = x.yaml[max(line, 1)-1], len(x.text)
+	if line < len(x.yaml) {
+		end = x.yaml[max(line, 1)]
+		end -= breakBefore(x.text[start:end])
+	}
+	return start, end
+}
+
+// feed is the line that an offset is on, from 0, and where it starts and ends,
+// where only LF separates lines.
+func (x *index) feed(offset int) (line, start, end int) {
+	line = sort.SearchInts(x.feeds, offset+1) - 1
+	end = len(x.text)
+	if line+1 < len(x.feeds) {
+		end = x.feeds[line+1] - 1
+	}
+	return line, x.feeds[line], end
+}
+
+// cutBefore is how many lines were left out before an offset.
+func (x *index) cutBefore(cuts []cut, offset int) int {
+	n := sort.Search(len(cuts), func(i int) bool { return cuts[i].at >= offset })
+	if n == 0 {
+		return 0
+	}
+	return x.cut[n-1]
 }
 
 // Object is a Kubernetes object in a document.
@@ -83,12 +198,12 @@ type Object struct {
 // given keys.
 func (o *Object) Value(keys ...string) (map[string]any, error) {
 	m := map[string]any{}
-	e := newExpander()
+	e := &expander{text: o.Text}
 	if len(keys) == 0 {
 		return m, e.fill(m, o.node, false)
 	}
 	for _, key := range keys {
-		if _, node := step(o.node, key); node != nil {
+		if _, node := o.step(o.node, key); node != nil {
 			value, err := e.value(node)
 			if err != nil {
 				return nil, err
@@ -106,7 +221,7 @@ func (o *Object) Find(field string) (p Position, exact bool) {
 	segments := splitField(field)
 	node, at, matched := o.node, o.node, 0
 	for _, segment := range segments {
-		key, value := step(node, segment)
+		key, value := o.step(node, segment)
 		if value == nil {
 			break
 		}
@@ -125,14 +240,14 @@ func (o *Object) Find(field string) (p Position, exact bool) {
 
 // named is the position of the object's name; of its kind, where it has none.
 func (o *Object) named() Position {
-	if _, metadata := step(o.node, "metadata"); metadata != nil {
+	if _, metadata := o.step(o.node, "metadata"); metadata != nil {
 		for _, key := range []string{"name", "generateName"} {
-			if _, name := step(metadata, key); name != nil {
+			if _, name := o.step(metadata, key); name != nil {
 				return o.nodePosition(name)
 			}
 		}
 	}
-	if _, kind := step(o.node, "kind"); kind != nil {
+	if _, kind := o.step(o.node, "kind"); kind != nil {
 		return o.nodePosition(kind)
 	}
 	return o.nodePosition(o.node)
@@ -152,7 +267,7 @@ func (o *Object) nodePosition(node *yaml.Node) Position {
 
 // step returns the entry of a node that a key or an index leads to, through
 // aliases and merged mappings. key is nil for items of lists.
-func step(node *yaml.Node, segment string) (key, value *yaml.Node) {
+func (t *Text) step(node *yaml.Node, segment string) (key, value *yaml.Node) {
 	for depth := 0; node != nil && node.Kind == yaml.AliasNode; node = node.Alias {
 		if depth++; depth > 10 {
 			return nil, nil
@@ -169,14 +284,29 @@ func step(node *yaml.Node, segment string) (key, value *yaml.Node) {
 		}
 		return nil, node.Content[i]
 	case yaml.MappingNode:
-		return entry(node, segment, 0)
+		return t.entry(node, segment, 0)
 	}
 	return nil, nil
 }
 
+// maxLooked and maxExpanded bound, in nodes, what aliases make of a document
+// beyond four times the bytes that it has: an honest one repeats itself a few
+// times, a bomb by powers of ten.
+const (
+	maxLooked   = 1_000_000
+	maxExpanded = 100_000
+)
+
+// look tells whether n more nodes may be looked at by way of merges.
+func (t *Text) look(n int) bool {
+	t.looked += n
+	t.bomb = t.bomb || t.looked > maxLooked+4*len(t.bytes)
+	return !t.bomb
+}
+
 // entry finds a key of a mapping: the last of its own, for that is the one that
 // counts, or else of what it merges.
-func entry(node *yaml.Node, name string, depth int) (key, value *yaml.Node) {
+func (t *Text) entry(node *yaml.Node, name string, depth int) (key, value *yaml.Node) {
 	if depth > 10 {
 		return nil, nil
 	}
@@ -198,7 +328,10 @@ func entry(node *yaml.Node, name string, depth int) (key, value *yaml.Node) {
 				m = m.Alias
 			}
 			if m != nil && m.Kind == yaml.MappingNode {
-				if k, v := entry(m, name, depth+1); v != nil {
+				if !t.look(1 + len(m.Content)) {
+					return nil, nil
+				}
+				if k, v := t.entry(m, name, depth+1); v != nil {
 					return k, v
 				}
 			}
@@ -282,76 +415,81 @@ func (t *Text) marks(root *yaml.Node) []Mark {
 	if !bytes.Contains(t.bytes, ignore) {
 		return nil
 	}
+	e := t.entries(root)
 	var found []Mark
-	lines := 1
-	for start, end := lineBounds(t.bytes, lines); ; start, end = lineBounds(t.bytes, lines) {
-		if m, ok := t.mark(root, lines, start, end); ok {
+	x := t.lines()
+	following := len(x.yaml) + 1 // the line that holds something next
+	for line := len(x.yaml); line > 0; line-- {
+		start, end := x.bounds(line)
+		if m, ok := t.mark(root, e, line, following); ok {
 			found = append(found, m)
 		}
-		if end >= len(t.bytes) {
-			return found
+		if text := t.bytes[start:end]; end >= len(t.bytes) || len(trim(text)) > 0 && !marker(text, documentStart) {
+			following = line
 		}
-		lines++
 	}
+	slices.Reverse(found)
+	return found
 }
 
-func (t *Text) mark(root *yaml.Node, line, start, end int) (Mark, bool) {
+func (t *Text) mark(root *yaml.Node, e entries, line, following int) (Mark, bool) {
+	start, end := t.lines().bounds(line)
 	text := t.bytes[start:end]
 	at := bytes.Index(text, ignore)
 	if at < 0 {
 		return Mark{}, false
 	}
 	hash := bytes.LastIndexByte(text[:at], '#')
-	if hash < 0 || len(bytes.TrimLeft(text[hash:at], "# ")) > 0 || hash > 0 && text[hash-1] != ' ' && text[hash-1] != '\t' || inScalar(root, t.bytes, line, start+hash) {
+	if hash < 0 || len(bytes.TrimLeft(text[hash:at], "# ")) > 0 || hash > 0 && text[hash-1] != ' ' && text[hash-1] != '\t' || e.text[line] {
 		return Mark{}, false
 	}
 	own := len(bytes.TrimSpace(text[:hash])) == 0
 	target := line
 	if own {
-		for target++; ; target++ {
-			from, to := lineBounds(t.bytes, target)
-			if to >= len(t.bytes) || len(trim(t.bytes[from:to])) > 0 && !marker(t.bytes[from:to], documentStart) {
-				break
-			}
-		}
+		target = following
 	}
-	last := t.last()
 	from, to := target, target
 	if own && target <= root.Line {
-		from, to = 1, last
-	} else {
-		done := false
-		extents(root, last, func(_, _ *yaml.Node, first, end int) {
-			if first == target && !done {
-				from, to, done = first, end, true
-			}
-		})
+		from, to = 1, t.last()
+	} else if last, known := e.last[target]; known {
+		to = last
 	}
 	return Mark{
 		Position: t.at(start+hash, utf8.RuneCount(text[hash:])),
 		Text:     strings.TrimSpace(string(text[at+len(ignore):])),
-		From:     t.position(from, 1, 0).Line,
-		To:       t.position(to, 1, 0).Line,
+		From:     t.fileLine(from),
+		To:       t.fileLine(to),
 	}, true
 }
 
-// inScalar tells whether an offset is within a scalar rather than in a comment.
-func inScalar(root *yaml.Node, text []byte, line, offset int) bool {
-	inside := false
-	last := bytes.Count(text, []byte("\n")) + 2
-	extents(root, last, func(_, node *yaml.Node, _, to int) {
-		if node.Kind != yaml.ScalarNode || line < node.Line || line > to {
-			return
-		}
-		switch {
-		case node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
-			inside = inside || line > node.Line && bytes.Contains([]byte(node.Value), ignore)
-		case node.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 && bytes.Contains([]byte(node.Value), ignore):
-			inside = true
+// entries are what marks ask of the lines of a document, as YAML counts them.
+type entries struct {
+	last map[int]int  // by the line on which an entry starts, its last; of the outermost
+	text map[int]bool // within a scalar that speaks of ignoring, and that is no comment
+}
+
+func (t *Text) entries(root *yaml.Node) entries {
+	e := entries{map[int]int{}, map[int]bool{}}
+	extents(root, t.last(), func(_, _ *yaml.Node, from, to int) {
+		if _, known := e.last[from]; !known {
+			e.last[from] = to
 		}
 	})
-	_ = offset
-	return inside
+	extents(root, bytes.Count(t.bytes, []byte("\n"))+2, func(_, node *yaml.Node, _, to int) {
+		block := node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0
+		quoted := node.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0
+		if node.Kind != yaml.ScalarNode || !block && !quoted || !strings.Contains(node.Value, string(ignore)) {
+			return
+		}
+		from := node.Line
+		if block {
+			from++ // a comment may stand behind its indicator
+		}
+		for line := from; line <= to; line++ {
+			e.text[line] = true
+		}
+	})
+	return e
 }
 
 // objects finds the Kubernetes objects below the root of a document: itself, or
@@ -362,7 +500,8 @@ func objects(t *Text, root *yaml.Node) (found []*Object, plain int) {
 
 // last is the last line of a document's text that holds anything.
 func (t *Text) last() int {
-	return bytes.Count(bytes.TrimRight(t.bytes, "\r\n"), []byte("\n")) + 1
+	line, _, _ := t.lines().feed(t.lines().end)
+	return line + 1
 }
 
 func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object, plain int) {
@@ -377,11 +516,11 @@ func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object
 		return nil, 1
 	}
 	o := &Object{Text: t, node: root}
-	o.APIVersion, o.Kind = interned(text(root, "apiVersion")), interned(text(root, "kind"))
+	o.APIVersion, o.Kind = interned(t.text(root, "apiVersion")), interned(t.text(root, "kind"))
 	if o.APIVersion == "" || o.Kind == "" {
 		return nil, 1
 	}
-	if _, items := step(root, "items"); items != nil && strings.HasSuffix(o.Kind, "List") && depth < 3 {
+	if _, items := t.step(root, "items"); items != nil && strings.HasSuffix(o.Kind, "List") && depth < 3 {
 		if items.Kind == yaml.SequenceNode {
 			eachItem(items, last, func(node *yaml.Node, from, to int) {
 				objects, n := objectsIn(t, node, from, to, depth+1)
@@ -390,15 +529,15 @@ func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object
 		}
 		return found, plain
 	}
-	_, metadata := step(root, "metadata")
+	_, metadata := t.step(root, "metadata")
 	if metadata == nil || metadata.Kind != yaml.MappingNode && metadata.Kind != yaml.AliasNode {
 		return nil, 1 // as a kustomization or a kubeconfig
 	}
-	o.Name, o.Namespace = text(metadata, "name"), interned(text(metadata, "namespace"))
+	o.Name, o.Namespace = t.text(metadata, "name"), interned(t.text(metadata, "namespace"))
 	if o.Name == "" {
-		o.Name = text(metadata, "generateName")
+		o.Name = t.text(metadata, "generateName")
 	}
-	o.From, o.To = t.position(from, 1, 0).Line, t.position(last, 1, 0).Line
+	o.From, o.To = t.fileLine(from), t.fileLine(last)
 	return []*Object{o}, 0
 }
 
@@ -419,8 +558,8 @@ func eachItem(list *yaml.Node, last int, visit func(node *yaml.Node, from, to in
 }
 
 // text is the scalar that a key of a mapping holds, "" if none.
-func text(node *yaml.Node, key string) string {
-	_, v := step(node, key)
+func (t *Text) text(node *yaml.Node, key string) string {
+	_, v := t.step(node, key)
 	for depth := 0; v != nil && v.Kind == yaml.AliasNode && depth < 10; depth++ {
 		v = v.Alias
 	}
@@ -432,9 +571,9 @@ func text(node *yaml.Node, key string) string {
 
 // annotationMarks are those that the object's own annotation makes.
 func (o *Object) annotationMarks() []Mark {
-	_, metadata := step(o.node, "metadata")
-	_, annotations := step(metadata, "annotations")
-	_, value := step(annotations, IgnoreAnnotation)
+	_, metadata := o.step(o.node, "metadata")
+	_, annotations := o.step(metadata, "annotations")
+	_, value := o.step(annotations, IgnoreAnnotation)
 	if value == nil || value.Kind != yaml.ScalarNode {
 		return nil
 	}
@@ -443,8 +582,8 @@ func (o *Object) annotationMarks() []Mark {
 
 // Finalizers are those that the manifest gives the object.
 func (o *Object) Finalizers() []string {
-	_, metadata := step(o.node, "metadata")
-	_, list := step(metadata, "finalizers")
+	_, metadata := o.step(o.node, "metadata")
+	_, list := o.step(metadata, "finalizers")
 	if list == nil || list.Kind != yaml.SequenceNode {
 		return nil
 	}

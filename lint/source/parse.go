@@ -69,32 +69,12 @@ func explain(err error, text []byte) error {
 
 // lineOf is a line of a text, counted from 1 as YAML counts them.
 func lineOf(text []byte, line int) []byte {
-	start, end := lineBounds(text, line)
+	start, end := newIndex(text, nil).bounds(line)
 	return text[start:end]
 }
 
-// lineBounds are where a line of a text starts and ends, as YAML counts lines:
-// CR, CRLF, LF, NEL, LS and PS end one (YAML 1.1, section 4.1.4).
-func lineBounds(text []byte, line int) (start, end int) {
-	for end = 0; end < len(text); {
-		n := lineBreak(text[end:])
-		if n == 0 {
-			end++
-			continue
-		}
-		if line--; line == 0 {
-			return start, end
-		}
-		end += n
-		start = end
-	}
-	if line > 1 {
-		start = end
-	}
-	return start, end
-}
-
-// lineBreak is the length of the line break that a text starts with.
+// lineBreak is the length of the line break that a text starts with: CR, CRLF, LF,
+// NEL, LS and PS end a line (YAML 1.1, section 4.1.4).
 func lineBreak(text []byte) int {
 	switch {
 	case text[0] == '\n':
@@ -109,6 +89,17 @@ func lineBreak(text []byte) int {
 		return 3
 	}
 	return 0
+}
+
+// breakBefore is the length of the line break that a text ends with.
+func breakBefore(text []byte) int {
+	switch n := len(text); {
+	case text[n-1] == '\n' && n > 1 && text[n-2] == '\r', text[n-1] == 0x85:
+		return 2
+	case text[n-1] == '\n', text[n-1] == '\r':
+		return 1
+	}
+	return 3
 }
 
 // duplicate is a key that a mapping has twice.
@@ -148,10 +139,6 @@ func duplicates(node *yaml.Node, found []duplicate) []duplicate {
 	return found
 }
 
-// maxExpanded bounds the nodes that aliases add to a document: an honest one
-// repeats itself a few times, a bomb by powers of ten.
-const maxExpanded = 100_000
-
 var (
 	errBomb     = errors.New("its aliases expand to more than 100000 nodes: write out what they stand for")
 	errCycle    = errors.New("an alias stands inside the anchor that it refers to")
@@ -161,12 +148,21 @@ var (
 
 // expander turns nodes into the values that the API server would see.
 type expander struct {
-	budget int // of nodes that aliases may still add
-	open   []*yaml.Node
-	depth  int
+	text  *Text
+	added int // nodes that aliases have added
+	open  []*yaml.Node
+	depth int
 }
 
-func newExpander() *expander { return &expander{budget: maxExpanded} }
+// add counts nodes that aliases add to an object, and to its document.
+func (e *expander) add(n int) error {
+	e.added += n
+	e.text.aliased += n
+	if e.added > maxExpanded || e.text.aliased > maxExpanded+4*len(e.text.bytes) {
+		return errBomb
+	}
+	return nil
+}
 
 const maxDepth = 1000
 
@@ -176,8 +172,8 @@ func (e *expander) value(node *yaml.Node) (any, error) {
 	}
 	defer func() { e.depth-- }()
 	if len(e.open) > 0 {
-		if e.budget--; e.budget < 0 {
-			return nil, errBomb
+		if err := e.add(1); err != nil {
+			return nil, err
 		}
 	}
 	switch node.Kind {
@@ -242,6 +238,9 @@ func (e *expander) merge(m map[string]any, node *yaml.Node) error {
 		return errDepth
 	}
 	defer func() { e.depth-- }()
+	if err := e.add(1); err != nil {
+		return err
+	}
 	switch node.Kind {
 	case yaml.AliasNode:
 		if slices.Contains(e.open, node.Alias) {
@@ -257,8 +256,8 @@ func (e *expander) merge(m map[string]any, node *yaml.Node) error {
 			}
 		}
 	case yaml.MappingNode:
-		if e.budget -= len(node.Content); e.budget < 0 {
-			return errBomb
+		if err := e.add(len(node.Content)); err != nil {
+			return err
 		}
 		return e.fill(m, node, true)
 	}

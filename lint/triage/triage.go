@@ -65,6 +65,9 @@ type Options struct {
 	// configuration may be about the others. Asked tells which; nil is all.
 	Partial bool
 	Asked   func(file string) bool
+	// Stopped is set where the run was ended before it was through: nothing is
+	// known to be unused then.
+	Stopped bool
 	// Now tells the time. Defaults to time.Now.
 	Now func() time.Time
 }
@@ -113,9 +116,19 @@ func Suppress(result *lint.Result, o Options) (kept []lint.Finding, suppressed [
 		}
 		return expired
 	})
+	// A file may hold as many of both as it likes.
+	type about struct{ policy, file string }
+	known := map[about][]*wish{}
+	for _, w := range wishes {
+		at := about{w.policy, w.place.File}
+		if w.global {
+			at.file = ""
+		}
+		known[at] = append(known[at], w)
+	}
 	for _, f := range result.Findings {
 		var by *wish
-		for _, w := range wishes {
+		for _, w := range slices.Concat(known[about{f.Policy, f.Place.File}], known[about{policy: f.Policy}]) {
 			if w.matches(f) {
 				w.used = true
 				by = cmp.Or(by, w)
@@ -132,7 +145,7 @@ func Suppress(result *lint.Result, o Options) (kept []lint.Finding, suppressed [
 		suppressed = append(suppressed, s)
 	}
 	for _, w := range wishes {
-		if !w.used && !o.Off[w.policy] && !(w.global && o.Partial) {
+		if !o.Stopped && !w.used && !o.Off[w.policy] && !(w.global && o.Partial) {
 			kept = append(kept, finding(Unused, w.place, fmt.Sprintf("nothing is found here for %s, which is ignored (%s)", w.policy, w.reason)))
 		}
 	}
@@ -144,11 +157,19 @@ func Suppress(result *lint.Result, o Options) (kept []lint.Finding, suppressed [
 	return kept, suppressed
 }
 
+// maxEntries bounds the lines of one annotation: each may become a finding that
+// shows the whole of it.
+const maxEntries = 64
+
 // marks are the wishes that stand in the manifests, and findings about those
 // that cannot be read. An annotation may hold several, one a line.
 func (o Options) marks(marks []lint.Mark) (wishes []*wish, invalid []lint.Finding) {
 	for _, mark := range marks {
 		lines := strings.Split(strings.TrimSpace(mark.Text), "\n")
+		if len(lines) > maxEntries {
+			invalid = append(invalid, finding(Invalid, mark.Place, fmt.Sprintf("termguard:ignore has no effect: it has %d lines, and at most %d are read", len(lines), maxEntries)))
+			continue
+		}
 		for _, line := range lines {
 			if strings.TrimSpace(line) == "" && len(lines) > 1 {
 				continue

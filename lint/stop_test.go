@@ -1,0 +1,57 @@
+package lint_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/termguard/termguard/lint"
+)
+
+// TestStopped ends a run that is held up: what was found until then is told.
+func TestStopped(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.yaml": "a: \"b\n",
+		"b.yaml": strings.Repeat("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n", 10_000),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	release := make(chan struct{})
+	defer close(release)
+	r, err := lint.Run(ctx, lint.Options{Dir: dir, Paths: []string{"."}, Large: func() {
+		cancel(why)
+		<-release // as a parser that does not look at the clock
+	}})
+	if !errors.Is(err, why) {
+		t.Fatalf("error %v, want %v", err, why)
+	}
+	want := []string{"a.yaml:1:4 problem: invalid YAML: the quotes that are opened here are not closed"}
+	if diff := cmp.Diff(want, lines(r)); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// TestStoppedInput ends a run that waits for standard input.
+func TestStoppedInput(t *testing.T) {
+	in, out := io.Pipe()
+	defer out.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, _ = out.Write([]byte("apiVersion: v1\n")) // returns when it has been read
+		cancel()
+	}()
+	if _, err := lint.Run(ctx, lint.Options{Paths: []string{"-"}, Stdin: in}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want %v", err, context.Canceled)
+	}
+}
