@@ -104,7 +104,7 @@ func TestChart(t *testing.T) {
 	s.kubectl("apply", "-f", filepath.Join(deploy, "install.yaml"))
 	s.start()
 	before := s.trusted()
-	s.helm("upgrade", "--install", "termguard", chart(), "--namespace", home, "--take-ownership", "--force-conflicts")
+	s.helm("upgrade", "--install", "termguard", chart(), "--namespace", home, "--take-ownership", "--server-side=false")
 	if got := s.trusted(); got != before {
 		t.Error("taking over changed the certificate authority in the webhook configuration")
 	}
