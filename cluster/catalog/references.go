@@ -25,12 +25,15 @@ const (
 // a key of a map that is no plain word, and [*] every element of a list or every
 // value of a map. NamespacePath and the conditions may use a [*] only in what
 // they share with Path up to and including the [*], and then speak of the same
-// element.
+// element; if Path has none, a condition may, and speaks of all elements.
 type Reference struct {
 	// Of are the resources of the entry that it holds for, all if there is none:
-	// plural.group, or *.group for all of that API group and of those below it.
+	// plural.group, *.group for all of that API group and of those below it, or
+	// plural.* for those of that plural.
 	Of []string `json:"of,omitempty"`
 	// Resource is plural.group: of a need what is named, of a referrer what names.
+	// In an entry {group} stands for the API group of the finalized object;
+	// NeedsOf and WaitsForOf fill it in.
 	Resource string `json:"resource"`
 	Path     string `json:"path,omitempty"`
 	// NamespacePath is where the namespace of what is named stands. Without it,
@@ -44,7 +47,7 @@ type Reference struct {
 	path, namespacePath []string
 }
 
-// Condition holds if the string or boolean at Path is one of In, or none of
+// Condition holds if a string or boolean at Path is one of In, or none is one of
 // NotIn; exactly one of the two is given. What is not there is "".
 type Condition struct {
 	Path  string   `json:"path"`
@@ -64,6 +67,9 @@ type Need struct {
 	Name string `json:"name,omitempty"`
 	// Format makes the name of the value at Path, which takes the place of {}.
 	Format string `json:"format,omitempty"`
+	// Impersonates tells that the owner acts as the ServiceAccount that is named:
+	// what binds roles to it in the object's namespace is needed as well.
+	Impersonates bool `json:"impersonates,omitempty"`
 	// Without is what happens if the thing is not there: Hangs, May or Completes.
 	Without string `json:"without"`
 	// Needs are what the owner reads next, from the thing that is named: their
@@ -94,30 +100,41 @@ type Named struct{ Namespace, Name string }
 // NeedsOf returns what the owner needs to clear the finalizer off an object of a
 // resource (plural.group).
 func (e *Entry) NeedsOf(resource string) []Need {
-	return holding(e.Needs, resource, func(n Need) []string { return n.Of })
+	return holding(e.Needs, resource, func(n *Need) *Reference { return &n.Reference })
 }
 
 // WaitsForOf returns the referrers that keep the finalizer on an object of a
 // resource (plural.group).
 func (e *Entry) WaitsForOf(resource string) []Referrer {
-	return holding(e.WaitsFor, resource, func(r Referrer) []string { return r.Of })
+	return holding(e.WaitsFor, resource, func(r *Referrer) *Reference { return &r.Reference })
 }
 
-func holding[T any](all []T, resource string, of func(T) []string) []T {
+func holding[T any](all []T, resource string, reference func(*T) *Reference) []T {
+	_, group, _ := strings.Cut(resource, ".")
 	var found []T
 	for _, one := range all {
-		if resources := of(one); len(resources) == 0 || slices.ContainsFunc(resources, func(pattern string) bool { return covers(pattern, resource) }) {
-			found = append(found, one)
+		r := reference(&one)
+		if len(r.Of) > 0 && !slices.ContainsFunc(r.Of, func(pattern string) bool { return covers(pattern, resource) }) {
+			continue
 		}
+		r.Resource = strings.TrimSuffix(strings.ReplaceAll(r.Resource, ofGroup, group), ".")
+		found = append(found, one)
 	}
 	return found
 }
 
-// covers tells whether a resource is the one of a pattern, plural.group or *.group.
+// ofGroup stands for the API group of the finalized object.
+const ofGroup = "{group}"
+
+// covers tells whether a resource is the one of a pattern, plural.group, *.group
+// or plural.*.
 func covers(pattern, resource string) bool {
-	if group, any := strings.CutPrefix(pattern, "*."); any {
-		_, of, _ := strings.Cut(resource, ".")
-		return of == group || strings.HasSuffix(of, "."+group)
+	plural, group, _ := strings.Cut(resource, ".")
+	if of, found := strings.CutPrefix(pattern, "*."); found {
+		return group == of || strings.HasSuffix(group, "."+of)
+	}
+	if of, found := strings.CutSuffix(pattern, ".*"); found {
+		return plural == of
 	}
 	return pattern == resource
 }
@@ -184,8 +201,14 @@ func (r *Reference) named(object map[string]any, name func(string) string) []Nam
 // the path stand for.
 func (r *Reference) holds(object map[string]any, elements []any) bool {
 	return !slices.ContainsFunc(r.When, func(c Condition) bool {
-		value := text(from(object, c.path, elements))
-		return len(c.In) > 0 && !slices.Contains(c.In, value) || slices.Contains(c.NotIn, value)
+		values := texts(from(object, c.path, elements))
+		if len(values) == 0 {
+			values = []string{""}
+		}
+		among := func(names []string) bool {
+			return slices.ContainsFunc(values, func(value string) bool { return slices.Contains(names, value) })
+		}
+		return len(c.In) > 0 && !among(c.In) || among(c.NotIn)
 	})
 }
 
@@ -193,12 +216,12 @@ func (r *Reference) holds(object map[string]any, elements []any) bool {
 const every = "[*]"
 
 // from returns where to follow a path from, and what is left of it: the element
-// that its last [*] stands for, or the object.
+// that the last [*] stands for of those that have one, or the object.
 func from(object map[string]any, path []string, elements []any) (any, []string) {
 	var at any = object
 	rest := path
 	for i, step := range path {
-		if step == every {
+		if step == every && len(elements) > 0 {
 			at, elements, rest = elements[0], elements[1:], path[i+1:]
 		}
 	}
@@ -228,20 +251,22 @@ func each(at any, path []string, elements []any, visit func(any, []any)) {
 	}
 }
 
-// text is the string or boolean that stands at a path without [*], "" if there
-// is none.
-func text(at any, path []string) string {
-	var found string
+// texts are the strings and booleans that stand at a path.
+func texts(at any, path []string) []string {
+	var found []string
 	each(at, path, nil, func(value any, _ []any) {
 		switch value := value.(type) {
 		case string:
-			found = value
+			found = append(found, value)
 		case bool:
-			found = strconv.FormatBool(value)
+			found = append(found, strconv.FormatBool(value))
 		}
 	})
 	return found
 }
+
+// text is what stands at a path without [*], "" if there is nothing.
+func text(at any, path []string) string { return strings.Join(texts(at, path), "") }
 
 // step is one of a path: a field, a key in brackets, or [*].
 var step = regexp.MustCompile(`^(?:\.?([A-Za-z_$][-A-Za-z0-9_$]*)|\["([^"\\]+)"\]|\[\*\])`)
@@ -275,15 +300,15 @@ func shares(path, of []string) bool {
 // check reads the paths of a reference that an entry on these resources has.
 func (r *Reference) check(on []string) error {
 	var err error
-	if !resourcePattern.MatchString(r.Resource) {
+	if !resourcePattern.MatchString(strings.Replace(r.Resource, "."+ofGroup, ".group", 1)) {
 		return fmt.Errorf("resource %q is not plural.group", r.Resource)
 	}
 	if r.Source == "" {
 		return errors.New("a source is needed")
 	}
 	for _, of := range r.Of {
-		if !resourcePattern.MatchString(strings.TrimPrefix(of, "*.")) {
-			return fmt.Errorf("of: %q is neither plural.group nor *.group", of)
+		if !resourcePattern.MatchString(strings.TrimSuffix(strings.TrimPrefix(of, "*."), ".*")) {
+			return fmt.Errorf("of: %q is none of plural.group, *.group and plural.*", of)
 		}
 		if !slices.Contains(on, "*") && !slices.ContainsFunc(on, func(resource string) bool { return covers(of, resource) }) {
 			return fmt.Errorf("of: %q is none of the resources of the entry", of)
@@ -303,7 +328,7 @@ func (r *Reference) check(on []string) error {
 		if c.path, err = parsePath(c.Path); err != nil {
 			return fmt.Errorf("when: %w", err)
 		}
-		if !shares(c.path, r.path) {
+		if slices.Contains(r.path, every) && !shares(c.path, r.path) {
 			return fmt.Errorf("when: %q has a [*] that path %q has not", c.Path, r.Path)
 		}
 		if c.Path == "" || len(c.In) == 0 == (len(c.NotIn) == 0) {
@@ -329,14 +354,16 @@ func (n *Need) check(on []string, depth int) error {
 		return errors.New("name: what would be called that, beside a path with [*]")
 	case n.Format != "" && !strings.Contains(n.Format, "{}"):
 		return fmt.Errorf("format %q has no {}", n.Format)
+	case n.Impersonates && n.Resource != "serviceaccounts":
+		return fmt.Errorf("impersonates: nobody acts as one of %s", n.Resource)
 	case !slices.Contains([]string{Hangs, May, Completes}, n.Without):
 		return fmt.Errorf("without: %q is none of hangs, may and completes", n.Without)
 	case depth == deepest && len(n.Needs) > 0:
 		return fmt.Errorf("needs: more than %d one below the other", deepest)
 	}
 	for i := range n.Needs {
-		if len(n.Needs[i].Of) > 0 {
-			return errors.New("needs: of is for those of an entry")
+		if len(n.Needs[i].Of) > 0 || strings.Contains(n.Needs[i].Resource, ofGroup) {
+			return errors.New("needs: of and {group} are for those of an entry")
 		}
 		if err := n.Needs[i].check(nil, depth+1); err != nil {
 			return fmt.Errorf("needs %d: %w", i+1, err)

@@ -52,6 +52,10 @@ func TestNeedNames(t *testing.T) {
 		"not in":            {"of another kind", "path: spec.ref.name, when: [{path: spec.ref.kind, in: [Issuer]}]", "spec: {ref: {name: a, kind: ClusterIssuer}}", nil},
 		"notIn":             {"an orphan needs nothing", "path: spec.ref.name, when: [{path: spec.deletionPolicy, notIn: [Orphan]}]", "spec: {deletionPolicy: Orphan, ref: {name: a}}", nil},
 		"boolean":           {"a flag", "path: spec.ref.name, when: [{path: spec.prune, in: ['true']}]", "spec: {prune: true, ref: {name: a}}", []Named{{"", "a"}}},
+		"any of a list":     {"a policy of the object", "path: spec.ref.name, when: [{path: 'spec.policies[*]', in: ['*', Delete, '']}]", "spec: {policies: [Observe, Delete], ref: {name: a}}", []Named{{"", "a"}}},
+		"none of a list":    {"it is only observed", "path: spec.ref.name, when: [{path: 'spec.policies[*]', in: ['*', Delete, '']}]", "spec: {policies: [Observe], ref: {name: a}}", nil},
+		"no list at all":    {"the default", "path: spec.ref.name, when: [{path: 'spec.policies[*]', in: ['*', Delete, '']}]", "spec: {ref: {name: a}}", []Named{{"", "a"}}},
+		"notIn of a list":   {"one of them is enough", "path: spec.ref.name, when: [{path: 'spec.policies[*]', notIn: [Orphan]}]", "spec: {policies: [a, Orphan], ref: {name: a}}", nil},
 		"two conditions":    {"both must hold", "path: spec.ref, when: [{path: spec.a, in: [x]}, {path: spec.b, in: [x]}]", "spec: {ref: a, a: x, b: z}", nil},
 		"condition of each": {"on the same element", "path: 'spec.a[*].b[*].name', when: [{path: 'spec.a[*].kind', in: [x]}, {path: 'spec.a[*].b[*].kind', in: [z]}, {path: spec.all, in: ['true']}]",
 			"spec: {all: true, a: [{kind: x, b: [{name: 1a, kind: z}, {name: 1b}]}, {kind: w, b: [{name: 2a, kind: z}]}]}", []Named{{"", "1a"}}},
@@ -115,8 +119,15 @@ func TestNeedsOf(t *testing.T) {
 		{resource: secrets, path: a, without: may, source: x},
 		{resource: secrets, path: b, without: may, of: ["*.a.io"], source: x},
 		{resource: secrets, path: c, without: may, of: ["*.b.a.io"], source: x},
-		{resource: secrets, path: d, without: may, of: [widgets.a.io], source: x}]`)
-	for resource, want := range map[string]string{"widgets.a.io": "abd", "gadgets.b.a.io": "abc", "others.aa.io": "a", "pods": "a"} {
+		{resource: secrets, path: d, without: may, of: [widgets.a.io], source: x},
+		{resource: "uses.{group}", path: e, without: may, of: ["gadgets.*"], source: x}]`)
+	if got := e.NeedsOf("gadgets.b.a.io")[3].Resource; got != "uses.b.a.io" {
+		t.Errorf("{group} became %s", got)
+	}
+	if got := e.Needs[4].Resource; got != "uses.{group}" {
+		t.Errorf("the entry itself changed: %s", got)
+	}
+	for resource, want := range map[string]string{"widgets.a.io": "abd", "gadgets.b.a.io": "abce", "others.aa.io": "a", "pods": "a"} {
 		got := ""
 		for _, n := range e.NeedsOf(resource) {
 			got += n.Path
@@ -143,14 +154,15 @@ func TestReferenceErrors(t *testing.T) {
 		"format":         {"every object would name the same", "needs: [{resource: secrets, path: a, format: b, without: may, source: x}]", `format "b" has no {}`},
 		"default, list":  {"for which element", "needs: [{resource: secrets, path: 'a[*]', name: b, without: may, source: x}]", "beside a path with [*]"},
 		"of":             {"not the entry's", "needs: [{resource: secrets, path: a, of: [pods], without: may, source: x}]", `of: "pods" is none`},
-		"of a kind":      {"a kind is no resource", "needs: [{resource: secrets, path: a, of: [Pod], without: may, source: x}]", `of: "Pod" is neither`},
+		"of a kind":      {"a kind is no resource", "needs: [{resource: secrets, path: a, of: [Pod], without: may, source: x}]", `of: "Pod" is none of`},
+		"impersonates":   {"nobody acts as a Secret", "needs: [{resource: secrets, path: a, impersonates: true, without: may, source: x}]", "nobody acts as one of secrets"},
 		"other elements": {"of which element", "needs: [{resource: secrets, path: 'a[*].b', without: may, source: x, when: [{path: 'c[*].d', in: [e]}]}]", `"c[*].d" has a [*] that path "a[*].b" has not`},
 		"namespaces":     {"of which element", "needs: [{resource: secrets, path: a, namespacePath: 'b[*]', without: may, source: x}]", `namespacePath "b[*]" has a [*]`},
 		"in and notIn":   {"one of them", "needs: [{resource: secrets, path: a, without: may, source: x, when: [{path: b, in: [c], notIn: [d]}]}]", "one of in and notIn"},
 		"no in":          {"one of them", "needs: [{resource: secrets, path: a, without: may, source: x, when: [{path: b}]}]", "one of in and notIn"},
 		"depth": {"an owner reads so far", `needs: [{resource: as.a.io, path: a, without: may, source: x, needs: [{resource: as.a.io, path: a, without: may, source: x, needs: [
 			{resource: as.a.io, path: a, without: may, source: x, needs: [{resource: as.a.io, path: a, without: may, source: x}]}]}]}]`, "more than 3"},
-		"of, below":       {"the entry's resources are not those of the thing", "needs: [{resource: as.a.io, path: a, without: may, source: x, needs: [{resource: secrets, path: b, of: [pods], without: may, source: x}]}]", "needs 1: needs: of is"},
+		"of, below":       {"the entry's resources are not those of the thing", "needs: [{resource: as.a.io, path: a, without: may, source: x, needs: [{resource: secrets, path: b, of: [pods], without: may, source: x}]}]", "needs 1: needs: of and"},
 		"unknown, below":  {"a typo", "needs: [{resource: as.a.io, path: a, without: may, source: x, nedes: []}]", "catalog entry 1 (a.io/f)"},
 		"referrer":        {"a kind is no resource", "waitsFor: [{resource: Pod, source: x}]", `waitsFor 1: resource "Pod"`},
 		"without, waits":  {"it is by design", "waitsFor: [{resource: pods, without: may, source: x}]", "without"},
