@@ -11,6 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/cluster/refusals"
 )
 
 // Collect reads a cluster once: the facts as Live would keep them, without
@@ -29,7 +32,7 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 		return nil, err
 	}
 	for group, err := range lost {
-		world.SetUnseen(unknownResources(group), UnseenDiscovery, err.Error())
+		world.SetUnseen(unknownResources(group), facts.UnseenDiscovery, err.Error())
 	}
 	core, err := typedcorev1.NewForConfig(config)
 	if err != nil {
@@ -65,11 +68,11 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 				f.source = l.source(f.Resource, namespace)
 				if _, err = l.pages(ctx, f); err == nil {
 					world.End(f.Resource)
-					world.SetUnseen(f.Resource, UnseenElsewhere, elsewhere.Error())
+					world.SetUnseen(f.Resource, facts.UnseenElsewhere, elsewhere.Error())
 					return
 				}
 			}
-			if conversionFails(err) {
+			if refusals.ConversionFails(err) {
 				world.SetListError(f.Resource, err.Error())
 				for _, other := range f.others {
 					world.Begin(f.Resource)
@@ -89,7 +92,7 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 	}
 	listing.Wait()
 	for _, res := range world.unconvertedResources() { // a page at a time is read past the API server's cache, which controllers ask
-		if err := readable(ctx, l.source(res, metav1.NamespaceAll)); conversionFails(err) {
+		if err := readable(ctx, l.source(res, metav1.NamespaceAll)); refusals.ConversionFails(err) {
 			world.SetListError(res, err.Error())
 		}
 	}

@@ -68,7 +68,7 @@ func TestDiscoveryOfMany(t *testing.T) {
 		t.Errorf("%d resources are wanted, want %d", len(wanted), groups-len(failing))
 	}
 	for _, group := range failing {
-		if !world.stale["v1."+group] { // which holds every namespace
+		if !world.refusals.Stale("v1." + group) { // which holds every namespace
 			t.Errorf("APIService v1.%s is not known to be stale", group)
 		}
 	}

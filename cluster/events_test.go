@@ -9,58 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/cluster/nodes"
 )
 
-func TestTellsOfTrouble(t *testing.T) {
-	tests := map[string]struct {
-		reason string
-		event  corev1.Event
-		want   bool
-	}{
-		"a container that cannot be killed": {
-			reason: "the reason says it",
-			event:  corev1.Event{Reason: "FailedKillPod"},
-			want:   true,
-		},
-		"killed once": {
-			reason: "every deletion tells this once",
-			event:  corev1.Event{Reason: "Killing", Count: 1},
-		},
-		"killed three times": {
-			reason: "so it is where a shim was killed, and then the container goes",
-			event:  corev1.Event{Reason: "Killing", Count: 3},
-		},
-		"killed again and again": {
-			reason: "Killing x735 over 15h: the kubelet tells once for each attempt",
-			event:  corev1.Event{Reason: "Killing", Count: 735},
-			want:   true,
-		},
-		"killed again and again, as a series": {
-			reason: "events.k8s.io/v1 counts in a series",
-			event:  corev1.Event{Reason: "Killing", Series: &corev1.EventSeries{Count: 735}},
-			want:   true,
-		},
-		"full disk": {
-			reason: "whatever failed for it",
-			event:  corev1.Event{Reason: "FailedCreatePodSandBox", Message: "mkdir /run/x: no space left on device"},
-			want:   true,
-		},
-		"a program's own failure": {
-			reason: "a container that may not do something says nothing about its deletion",
-			event:  corev1.Event{Reason: "Failed", Message: "exec /bin/x: operation not permitted"},
-		},
-		"nothing at all": {reason: "an empty event is no evidence"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := tellsOfTrouble(&tc.event); got != tc.want {
-				t.Errorf("%s\ngot %v, want %v", tc.reason, got, tc.want)
-			}
-		})
-	}
-}
-
-// trouble is the i-th event of a flood.
+// symptomatic is the i-th event of a flood.
 func symptomatic(i int, node string) *corev1.Event {
 	return &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: "demo", Name: fmt.Sprintf("e%05d", i)},
@@ -74,28 +28,28 @@ func symptomatic(i int, node string) *corev1.Event {
 // TestEventFlood holds that of 10,000 events the newest few of each node stay,
 // that they do not count as content, and that nothing is left when they go.
 func TestEventFlood(t *testing.T) {
-	for name, nodes := range map[string]int{"one node": 1, "many nodes": 1000} {
+	for name, onNodes := range map[string]int{"one node": 1, "many nodes": 1000} {
 		t.Run(name, func(t *testing.T) {
 			w := NewWorld(Options{})
 			w.Begin(eventsResource)
 			w.End(eventsResource)
 			var flood []*corev1.Event
 			for i := range 10_000 {
-				flood = append(flood, symptomatic(i, fmt.Sprint("n", i%nodes)))
+				flood = append(flood, symptomatic(i, fmt.Sprint("n", i%onNodes)))
 				if err := w.Apply(eventsResource, flood[i], true); err != nil {
 					t.Fatal(err)
 				}
 			}
-			want := min(maxSymptoms, nodes*maxNodeSymptoms)
+			want := min(nodes.MaxSymptoms, onNodes*nodes.MaxNodeSymptoms)
 			kept := 0
 			for _, ofNode := range at(w, "symptoms").(map[string]any) {
 				kept += len(ofNode.(map[string]any))
 			}
-			if diff := cmp.Diff([]int{want, want, want}, []int{kept, len(w.symptoms.byKey), len(w.resources["events"].kept)}); diff != "" {
-				t.Errorf("kept in facts, symptoms, resource: -want +got\n%s", diff)
+			if diff := cmp.Diff([]int{want, want}, []int{kept, len(w.inventory.resources["events"].kept)}); diff != "" {
+				t.Errorf("kept in facts, inventory: -want +got\n%s", diff)
 			}
-			newest, _ := at(w, "symptoms", fmt.Sprint("n", 9_999%nodes), "demo/e09999").(map[string]any)
-			if message, _ := newest["message"].(string); len(message) > maxSymptomText+len("…") || !strings.HasSuffix(message, "é…") {
+			newest, _ := at(w, "symptoms", fmt.Sprint("n", 9_999%onNodes), "demo/e09999").(map[string]any)
+			if message, _ := newest["message"].(string); len(message) > facts.MaxText+len("…") || !strings.HasSuffix(message, "é…") {
 				t.Errorf("the newest event is missing, or its message is not cut between characters: %q", message)
 			}
 			if counts := at(w, "counts", "demo"); counts != nil {
@@ -106,59 +60,9 @@ func TestEventFlood(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			left := []any{len(at(w, "symptoms").(map[string]any)), len(w.symptoms.byKey), len(w.symptoms.byNode), len(w.resources["events"].kept)}
-			if diff := cmp.Diff([]any{0, 0, 0, 0}, left); diff != "" {
+			left := []any{len(at(w, "symptoms").(map[string]any)), len(w.inventory.resources["events"].kept)}
+			if diff := cmp.Diff([]any{0, 0}, left); diff != "" {
 				t.Errorf("left behind: -want +got\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestHazards(t *testing.T) {
-	pod := func(text string) *corev1.Pod {
-		typed, err := typedObject(objects(t, "{apiVersion: v1, kind: Pod, metadata: {name: x, namespace: a}, spec: "+text+", status: {phase: Running}}")[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return typed.(*corev1.Pod)
-	}
-	tests := map[string]struct{ reason, spec, want string }{
-		"chattr": {
-			reason: "it may set the attribute, and does so in a directory that the kubelet removes",
-			spec:   "{volumes: [{name: v, emptyDir: {}}], containers: [{name: c, command: [sh, -c, 'chattr +i /v/f; exec serve'], securityContext: {capabilities: {add: [LINUX_IMMUTABLE]}}, volumeMounts: [{name: v, mountPath: /v}]}]}",
-			want:   "immutable",
-		},
-		"chattr without the capability": {
-			reason: "the kernel refuses it",
-			spec:   "{volumes: [{name: v, emptyDir: {}}], containers: [{name: c, command: [sh, -c, 'chattr +i /v/f; exec serve'], volumeMounts: [{name: v, mountPath: /v}]}]}",
-		},
-		"chattr in memory": {
-			reason: "a tmpfs is unmounted, not removed file by file",
-			spec:   "{volumes: [{name: v, emptyDir: {medium: Memory}}], containers: [{name: c, command: [sh, -c, 'chattr -R +ai /v'], securityContext: {privileged: true}, volumeMounts: [{name: v, mountPath: /v}]}]}",
-		},
-		"append-only, recursively": {
-			reason: "what may only grow cannot be removed either",
-			spec:   "{volumes: [{name: v, emptyDir: {}}], initContainers: [{name: c, args: ['chattr -R +a /v'], securityContext: {privileged: true}, volumeMounts: [{name: v, mountPath: /v}]}]}",
-			want:   "immutable",
-		},
-		"taken back": {
-			reason: "chattr -i is the cure",
-			spec:   "{volumes: [{name: v, emptyDir: {}}], containers: [{name: c, args: ['chattr -i /v/f'], securityContext: {privileged: true}, volumeMounts: [{name: v, mountPath: /v}]}]}",
-		},
-		"mounts that reach the node": {
-			reason: "Bidirectional propagation into a directory that the kubelet removes",
-			spec:   "{volumes: [{name: v, emptyDir: {}}], containers: [{name: c, volumeMounts: [{name: v, mountPath: /v, mountPropagation: Bidirectional}]}]}",
-			want:   "mounts",
-		},
-		"mounts elsewhere on the node": {
-			reason: "a hostPath is not removed",
-			spec:   "{volumes: [{name: v, hostPath: {path: /mnt}}], containers: [{name: c, volumeMounts: [{name: v, mountPath: /v, mountPropagation: Bidirectional}]}]}",
-		},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := strings.Join(hazards(pod(tc.spec)), " "); got != tc.want {
-				t.Errorf("%s\ngot %q, want %q", tc.reason, got, tc.want)
 			}
 		})
 	}

@@ -3,6 +3,8 @@ package cluster
 import (
 	"strings"
 	"testing"
+
+	"github.com/termguard/termguard/cluster/facts"
 )
 
 // TestForeignFinalizer: the one controller of a kind is taken to clear its own
@@ -21,7 +23,7 @@ func TestForeignFinalizer(t *testing.T) {
 			t.Fatalf("%s: want one group of objects, got %v", finalizer, buckets)
 		}
 		for _, bucket := range buckets {
-			if state := lookup(bucket.(map[string]any), "ownership", "state"); state != want {
+			if state := facts.Lookup(bucket.(map[string]any), "ownership", "state"); state != want {
 				t.Errorf("%s: %v, want %s: %v", finalizer, state, want, bucket)
 			}
 		}

@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
+
+	"github.com/termguard/termguard/cluster/facts"
 )
 
 var gizmos = Resource{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "gizmos"}, Namespaced: true}
@@ -70,7 +72,7 @@ func (s *school) owners() map[string]int {
 	s.world.mu.RLock()
 	defer s.world.mu.RUnlock()
 	found := map[string]int{}
-	for _, o := range s.world.learned.Owners("x.io/f", "gizmos.x.io") {
+	for _, o := range s.world.ownership.Learned("x.io/f", "gizmos.x.io") {
 		found[o.Identity] = o.Objects
 	}
 	return found
@@ -181,7 +183,7 @@ func TestLearn(t *testing.T) {
 			func(s *school) {
 				s.apply(s.widget("one", "x.io/f"))
 				s.Saw(Removal{Resource: gizmos.GroupResource(), Namespace: "a", Name: "one", UID: "one", Finalizers: []string{"x.io/f"}, User: operatorUser})
-				s.world.SetUnseen(gizmos, UnseenError, "broken")
+				s.world.SetUnseen(gizmos, facts.UnseenError, "broken")
 			},
 			map[string]int{},
 		},

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -25,6 +26,10 @@ import (
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/cluster/ownership"
+	"github.com/termguard/termguard/cluster/refusals"
 )
 
 const (
@@ -64,6 +69,19 @@ const (
 	// maxEventPages bounds how many pages of events are read.
 	maxEventPages = 20
 )
+
+// eventSelector leaves out, at the API server, what every pod that comes up
+// tells (pkg/kubelet/events/event.go), and controllers that do their work.
+var eventSelector = func() string {
+	var not []fields.Selector
+	for _, reason := range []string{
+		"Pulled", "Pulling", "Created", "Started", "BackOff", "Unhealthy", "NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID",
+		"Scheduled", "FailedScheduling", "SuccessfulCreate", "SuccessfulDelete", "ScalingReplicaSet", "SuccessfulRescale", "Completed", "SawCompletedJob", "LeaderElection",
+	} {
+		not = append(not, fields.OneTermNotEqualSelector("reason", reason))
+	}
+	return fields.AndSelectors(not...).String()
+}()
 
 // unwatched resources are left out of the inventory, by decision: their objects
 // come and go by the thousand and practically never carry finalizers. See
@@ -160,7 +178,7 @@ func NewLive(config *rest.Config, world *World, log *slog.Logger) (*Live, error)
 		}
 	}
 	for _, res := range typed {
-		world.SetUnseen(res, UnseenSyncing, "not listed yet")
+		world.SetUnseen(res, facts.UnseenSyncing, "not listed yet")
 	}
 	return l, nil
 }
@@ -175,7 +193,7 @@ func (l *Live) Run(ctx context.Context) {
 			if err := l.world.readLeases(ctx, l.leases); err != nil && ctx.Err() == nil {
 				l.log.Debug("leases are no evidence of who is up", "error", err)
 			}
-		}, leaseInterval)
+		}, ownership.LeaseInterval)
 	})
 	if dial := l.world.options.Dial; dial != nil {
 		running.Go(func() {
@@ -266,7 +284,7 @@ func (l *Live) discover(ctx context.Context, running *sync.WaitGroup) error {
 		}
 		f := &feed{Resource: want.Resource, verbs: want.verbs, others: want.others, source: l.source(want.Resource, metav1.NamespaceAll)}
 		if have == nil || !have.synced { // in another version, the objects are the same
-			l.world.SetUnseen(f.Resource, UnseenSyncing, "not listed yet")
+			l.world.SetUnseen(f.Resource, facts.UnseenSyncing, "not listed yet")
 		}
 		feedCtx, cancel := context.WithCancel(ctx)
 		f.cancel = cancel
@@ -285,7 +303,7 @@ func (l *Live) discover(ctx context.Context, running *sync.WaitGroup) error {
 			known = known || f.Group == group
 		}
 		if !known {
-			l.world.SetUnseen(unknownResources(group), UnseenDiscovery, err.Error())
+			l.world.SetUnseen(unknownResources(group), facts.UnseenDiscovery, err.Error())
 		}
 	}
 	return nil
@@ -370,11 +388,11 @@ func (l *Live) feed(ctx context.Context, f *feed) {
 		err := l.follow(ctx, f, func() { backoff = newBackoff() })
 		if apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
 			// The API server's cache stands still: a read past it tells why.
-			if why := readable(ctx, f.source); conversionFails(why) {
+			if why := readable(ctx, f.source); refusals.ConversionFails(why) {
 				err = why
 			}
 		}
-		if conversionFails(err) {
+		if refusals.ConversionFails(err) {
 			err = l.followOther(ctx, f, err)
 		}
 		if ctx.Err() != nil {
@@ -406,9 +424,9 @@ func pause(ctx context.Context, d time.Duration) {
 // unseen records why a resource cannot be seen. The wait for it is over: what
 // is unseen is part of every answer.
 func (l *Live) unseen(f *feed, err error) {
-	reason := UnseenError
+	reason := facts.UnseenError
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-		reason = UnseenForbidden
+		reason = facts.UnseenForbidden
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -417,7 +435,7 @@ func (l *Live) unseen(f *feed, err error) {
 	}
 	l.log.Warn("resource is unseen", "resource", f.String(), "reason", reason, "error", err)
 	l.world.SetUnseen(f.Resource, reason, err.Error())
-	if status := apierrors.APIStatus(nil); errors.As(err, &status) && status.Status().Code >= 500 || conversionFails(err) {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) && status.Status().Code >= 500 || refusals.ConversionFails(err) {
 		l.world.SetListError(f.Resource, err.Error())
 	}
 	f.synced = true
@@ -645,7 +663,7 @@ func (l *Live) followOther(ctx context.Context, f *feed, failed error) error {
 				pause(otherCtx, againInterval)
 				if err := readable(otherCtx, right); err == nil {
 					return
-				} else if conversionFails(err) {
+				} else if refusals.ConversionFails(err) {
 					l.world.SetListError(f.Resource, err.Error())
 				}
 			}

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/termguard/termguard/cluster/facts"
 )
 
 var widgets = Resource{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "widgets"}, Namespaced: true}
@@ -90,7 +92,7 @@ func follow(t *testing.T, src source, verbs ...string) (*World, *Live) {
 	l := &Live{world: w, log: slog.New(slog.DiscardHandler), lists: make(places, 1), slow: make(places, 1), kick: make(chan struct{}, 1), feeds: map[string]*feed{}, groups: map[string]places{}, listed: true}
 	f := &feed{Resource: widgets, verbs: sets.New(verbs...), source: src}
 	l.feeds[f.String()] = f
-	w.SetUnseen(widgets, UnseenSyncing, "not listed yet")
+	w.SetUnseen(widgets, facts.UnseenSyncing, "not listed yet")
 	go l.feed(t.Context(), f)
 	return w, l
 }
@@ -173,7 +175,7 @@ func TestFeed(t *testing.T) {
 			source: func() source {
 				return fakeSource{watch: func(metav1.ListOptions) (watch.Interface, error) { return nil, forbidden }}
 			},
-			unseen: UnseenForbidden, synced: true,
+			unseen: facts.UnseenForbidden, synced: true,
 		},
 		"API server gone and back": {
 			reason: "after a broken watch the listing is done again, and what vanished meanwhile is swept",
@@ -222,7 +224,7 @@ func TestFeed(t *testing.T) {
 					return w, nil
 				}}
 			},
-			unseen: UnseenError, synced: true,
+			unseen: facts.UnseenError, synced: true,
 		},
 	}
 	for name, tc := range tests {
@@ -260,7 +262,7 @@ func TestSilence(t *testing.T) {
 				start := func(res Resource, src source) {
 					f := &feed{Resource: res, verbs: sets.New(tc.verbs...), source: src}
 					l.feeds[f.String()] = f
-					w.SetUnseen(res, UnseenSyncing, "not listed yet")
+					w.SetUnseen(res, facts.UnseenSyncing, "not listed yet")
 					go l.feed(t.Context(), f)
 				}
 				for i := range 12 {

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/cluster/facts"
 )
 
 // DefaultNamespace is where kubectl puts what names no namespace.
@@ -70,18 +72,10 @@ func FromManifests(options Options, version string, objects []*unstructured.Unst
 		w.SetVersion(version)
 	}
 	w.mu.Lock()
-	for _, b := range w.backends {
-		if b.facts["state"] == "down" {
-			b.facts["state"], b.facts["reason"] = "unknown", "only a cluster tells what is behind it"
-		}
-	}
-	for key, h := range w.hooks {
-		matches := func(obj *unstructured.Unstructured) bool { return h.objects.Matches(labels.Set(obj.GetLabels())) }
-		if !h.objects.Empty() && !slices.ContainsFunc(all, matches) && !options.furtherContains(matches) {
-			delete(w.hooks, key) // it sees nothing of this set
-		}
-	}
-	w.hooksDirty = true
+	w.refusals.OnlyManifests(func(selects func(labels map[string]string) bool) bool {
+		matches := func(obj *unstructured.Unstructured) bool { return selects(obj.GetLabels()) }
+		return slices.ContainsFunc(all, matches) || options.furtherContains(matches)
+	})
 	w.mu.Unlock()
 	w.Settle()
 	return w, nil
@@ -296,7 +290,7 @@ func scopeOf(gvk schema.GroupVersionKind, scopes map[schema.GroupKind]string) ap
 	switch scope, defined := scopes[gvk.GroupKind()]; {
 	case defined:
 		return apiextensionsv1.ResourceScope(scope)
-	case !slices.Contains(builtinGroups(), gvk.Group):
+	case !slices.Contains(facts.BuiltinGroups(), gvk.Group):
 		return ""
 	case clusterScoped[gvk.Kind]:
 		return apiextensionsv1.ClusterScoped
@@ -307,27 +301,4 @@ func scopeOf(gvk schema.GroupVersionKind, scopes map[schema.GroupKind]string) ap
 // Resources maps the kinds of objects to resources, as FromManifests does.
 func Resources(objects []*unstructured.Unstructured) map[schema.GroupVersionKind]Resource {
 	return resourcesOf(objects)
-}
-
-// Reduces tells whether the facts hold more of the objects of a resource than
-// their metadata.
-func Reduces(res Resource) bool {
-	return slices.ContainsFunc(typed, func(t Resource) bool { return t.GroupResource() == res.GroupResource() })
-}
-
-// controllerOf names the controller of a custom resource as the owner of a
-// finalizer that has no other known: one with a name of its own project, or
-// without a domain.
-func controllerOf(res, finalizer string) string {
-	_, group, _ := strings.Cut(res, ".")
-	if slices.Contains(builtinGroups(), group) {
-		return ""
-	}
-	domain, _, _ := strings.Cut(finalizer, "/")
-	labels := strings.Split(group, ".")
-	project := strings.Join(labels[max(0, len(labels)-2):], ".")
-	if !strings.Contains(domain, ".") || strings.Contains(domain, project) || strings.Contains(domain, labels[0]) {
-		return "controller of " + group
-	}
-	return ""
 }

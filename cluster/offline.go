@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/termguard/termguard/cluster/facts"
 )
 
 const apiVersion = "termguard.dev/v1"
@@ -97,7 +100,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		w.SetVersion(about.Version)
 	}
 	if about.Now != nil {
-		w.doc["now"] = about.Now.UTC().Format(time.RFC3339)
+		w.at = about.Now
 	}
 	if about.Set {
 		w.doc["set"] = together(objects)
@@ -123,16 +126,16 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 			}
 		}
 		for namespace, n := range further[res] {
-			w.count(w.resources[res.String()], namespace, n)
+			w.inventory.count(w.inventory.resources[res.String()], namespace, n)
 		}
 		w.End(res)
 	}
 	for name, message := range about.ListErrors {
-		if w.converted[name] != nil {
-			w.setListError(name, message)
+		if w.refusals.Converts(name) {
+			w.refusals.SetConversionError(name, message)
 			continue
 		}
-		child(w.doc, "apiservices", name)["listError"] = message
+		w.refusals.SetAPIServiceError(name, message)
 	}
 	for _, u := range about.Unseen {
 		w.SetUnseen(Resource{GroupVersionResource: schema.ParseGroupResource(u.Resource).WithVersion(""), Namespaced: u.Namespaced}, u.Reason, u.Message)
@@ -143,11 +146,11 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 
 // together is the part of the facts that tells which objects are deleted together.
 func together(objects []*unstructured.Unstructured) map[string]any {
-	set := map[string]any{}
+	set := facts.Document{}
 	mapped := resourcesOf(objects)
 	for _, obj := range objects {
 		if gvk := obj.GroupVersionKind(); gvk.GroupVersion().String() != apiVersion {
-			child(set, mapped[gvk].String(), obj.GetNamespace())[obj.GetName()] = true
+			set.Put(true, mapped[gvk].String(), obj.GetNamespace(), obj.GetName())
 		}
 	}
 	return set
@@ -280,6 +283,19 @@ func readSnapshot(in io.Reader, limit int64) (*World, error) {
 			}
 		}
 	}
-	w.doc, w.snapshot = doc, true
+	maps.Copy(w.doc, doc)
+	w.snapshot = true
+	if text, told := doc["now"].(string); told {
+		if at, err := time.Parse(time.RFC3339, text); err == nil {
+			w.at = &at
+		}
+	}
+	// What who judges by the document alone asks of it.
+	for name := range w.doc.Child("crds") {
+		w.ownership.Define(name)
+	}
+	for name := range w.doc.Child("csidrivers") {
+		w.ownership.Install(name)
+	}
 	return w, nil
 }

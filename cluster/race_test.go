@@ -21,7 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/cluster/learned"
+	"github.com/termguard/termguard/cluster/refusals"
 )
 
 // atOnce runs each function n times in a goroutine of its own, all at once.
@@ -114,13 +116,13 @@ func TestStress(t *testing.T) {
 			w.Begin(res)
 			w.Drop(res)
 		},
-		"World.SetUnseen":     func(i int) { w.SetUnseen(widgets, UnseenError, fmt.Sprint(i)) },
+		"World.SetUnseen":     func(i int) { w.SetUnseen(widgets, facts.UnseenError, fmt.Sprint(i)) },
 		"World.Seen":          func(int) { w.Seen(widgets) },
 		"World.Sees":          func(int) { w.Sees(widgets.GroupResource()) },
 		"World.Settle":        func(int) { w.Settle() },
 		"World.SetVersion":    func(i int) { w.SetVersion(fmt.Sprintf("v1.%d.0", 25+i%10)) },
 		"World.SetServed":     func(i int) { w.SetServed(append(BuiltinGroups(), "x.io"), map[string]bool{"v1.x.io": i%2 == 0}) },
-		"World.SetListError":  func(i int) { w.SetListError(widgets, fmt.Sprint(conversionFailure, i%2)) },
+		"World.SetListError":  func(i int) { w.SetListError(widgets, fmt.Sprint(refusals.ConversionFailure, i%2)) },
 		"World.SetLearned":    func(int) { w.SetLearned(learned.Memory{}) },
 		"World.Recall":        func(int) { w.Recall(t.Context(), client.CoreV1(), HomeNamespace, slog.New(slog.DiscardHandler)) },
 		"World.WriteSnapshot": func(int) { must(w.WriteSnapshot(io.Discard)) },

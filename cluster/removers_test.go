@@ -60,7 +60,7 @@ func TestRemovers(t *testing.T) {
 			var got []string
 			for namespace, whats := range removers {
 				for what := range whats.(map[string]any) {
-					if strings.Contains(what, rbacGroup) {
+					if strings.Contains(what, ".rbac.authorization.k8s.io") {
 						got = append(got, namespace+"/"+what)
 					}
 				}

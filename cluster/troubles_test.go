@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/termguard/termguard/cluster/refusals"
 )
 
 func TestTroubles(t *testing.T) {
@@ -36,7 +38,7 @@ func TestTroubles(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(guarded(caBundle), "metadata: {name: guard}\nwebhooks", `metadata: {name: guard, managedFields: [{time: "2026-11-21T06:00:00Z"}]}`+"\nwebhooks", 1)
-			got := strings.Join(refusals(world(t, text+tc.objects), "demo"), "\n")
+			got := strings.Join(refused(world(t, text+tc.objects), "demo"), "\n")
 			if got != tc.want {
 				t.Errorf("%s: got %q, want %q", tc.reason, got, tc.want)
 			}
@@ -47,16 +49,13 @@ func TestTroubles(t *testing.T) {
 // TestTroublesAreBounded floods the facts with events.
 func TestTroublesAreBounded(t *testing.T) {
 	var flood strings.Builder
-	for i := range 10 * maxTroubles {
+	for i := range 10 * refusals.MaxStatements {
 		fmt.Fprintf(&flood, `
 ---
 {apiVersion: v1, kind: Event, metadata: {name: e%d, namespace: a}, reason: FailedCreate, message: 'failed calling webhook "w%[1]d.x.io": EOF', lastTimestamp: "2026-11-21T07:%02[2]d:%02[3]dZ", source: {component: x}}`, i, i/60%60, i%60)
 	}
 	w := world(t, flood.String())
-	if got := len(w.troubles); got != maxTroubles {
-		t.Errorf("%d are kept, want %d", got, maxTroubles)
-	}
-	if got := len(w.resources[eventsResource.String()].kept); got != maxTroubles {
-		t.Errorf("%d events are remembered, want %d", got, maxTroubles)
+	if got := len(w.inventory.resources[eventsResource.String()].kept); got != refusals.MaxStatements {
+		t.Errorf("%d events are remembered, want %d", got, refusals.MaxStatements)
 	}
 }

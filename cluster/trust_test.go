@@ -18,6 +18,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/termguard/termguard/cluster/facts"
+
+	"github.com/termguard/termguard/cluster/refusals"
 )
 
 // authority is a certificate that signs itself, for names, and its PEM.
@@ -61,9 +65,9 @@ webhooks:
 }
 
 // refusals are the causes for which requests in a namespace are refused.
-func refusals(w *World, namespace string) (causes []string) {
+func refused(w *World, namespace string) (causes []string) {
 	w.View(func(doc map[string]any) {
-		hooks, _ := lookup(doc, "blocked", namespace).(map[string]any)
+		hooks, _ := facts.Lookup(doc, "blocked", namespace).(map[string]any)
 		for _, requests := range hooks {
 			for _, r := range requests.([]any) {
 				r := r.(map[string]any)
@@ -129,7 +133,7 @@ func TestTryCertificates(t *testing.T) {
 			}
 			w.tryCertificates(t.Context(), dial)
 			w.Settle()
-			got := strings.Join(refusals(w, "demo"), "\n")
+			got := strings.Join(refused(w, "demo"), "\n")
 			if tc.want == "" && got != "" || !strings.HasPrefix(got, tc.want) {
 				t.Errorf("%s: got %q, want %q", tc.reason, got, tc.want)
 			}
@@ -164,10 +168,10 @@ func TestTryCertificatesAgain(t *testing.T) {
 			want   int
 		}{
 			{"at first sight", 0, false, 1},
-			{"what did not answer is left alone for a while", distrustInterval - time.Second, false, 1},
+			{"what did not answer is left alone for a while", refusals.DistrustInterval - time.Second, false, 1},
 			{"and tried again", time.Second, true, 2},
-			{"what fits is left alone for longer", distrustInterval, true, 2},
-			{"but certificates are replaced", trustInterval, true, 3},
+			{"what fits is left alone for longer", refusals.DistrustInterval, true, 2},
+			{"but certificates are replaced", refusals.TrustInterval, true, 3},
 		}
 		for _, step := range steps {
 			time.Sleep(step.after)

@@ -10,11 +10,36 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/version"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/dependents"
+	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/cluster/learned"
+	"github.com/termguard/termguard/cluster/nodes"
+	"github.com/termguard/termguard/cluster/ownership"
+	"github.com/termguard/termguard/cluster/refusals"
 )
+
+// Resource is one kind of object that the API serves.
+type Resource = facts.Resource
+
+// Dial opens a connection, as net.Dialer's DialContext.
+type Dial = refusals.Dial
+
+// States of a finalizer's owner: what removes the finalizer.
+const (
+	Alive   = ownership.Alive   // it is up
+	Down    = ownership.Down    // it is known and does not run
+	Absent  = ownership.Absent  // it is not installed
+	Unknown = ownership.Unknown // the cluster does not tell
+	Unasked = ownership.Unasked // only a cluster could tell, and there are just manifests
+)
+
+// OwnerAnnotation declares, on an object, who removes its finalizers:
+// "KIND/NAMESPACE/NAME" of a workload, or "external".
+const OwnerAnnotation = ownership.Annotation
 
 // Options configure a World. The zero value works.
 type Options struct {
@@ -70,118 +95,38 @@ func (o *Options) setDefaults() {
 }
 
 // World reduces objects to the facts document as they arrive. What it keeps of
-// an object without finalizers that no policy reads is a count. It is safe for
-// concurrent use.
+// an object without finalizers that no policy reads is a count. It counts, and
+// hands objects to its parts, each of which keeps a state of its own and writes
+// its own sections of the document; kinds says which objects to which. It is safe
+// for concurrent use, and holds the lock for all of them.
 type World struct {
 	options Options
 
-	mu  sync.RWMutex
-	doc map[string]any
+	mu        sync.RWMutex
+	doc       facts.Document
+	inventory inventory
+	at        *time.Time // that the facts are told at, nil for the present
+	snapshot  bool       // read from a file: the document is all there is
 
-	resources   map[string]*resource                    // by "plural.group"
-	unseen      map[string]unseen                       // by "plural.group"; what cannot be seen, and why
-	groups      map[string]bool                         // API groups that are served
-	stale       map[string]bool                         // APIServices whose group our own discovery cannot read
-	interned    map[string]any                          // strings that recur, boxed once
-	backends    map[string]*backend                     // Services that something refers to, by "namespace/name"
-	services    map[string]service                      // by "namespace/name"
-	slices      map[string]slice                        // EndpointSlices, by "namespace/name"
-	templates   map[string]map[string]map[string]string // labels of the pods of workloads, by namespace and "resource/name"
-	matches     matches
-	readyImages map[string]int        // ready pods by image name
-	workloads   map[string]workload   // by "Kind/namespace/name"
-	accounts    map[string]*account   // service accounts, by "namespace/name"
-	running     map[string]runningPod // pods, by "namespace/name"
-	roles       map[string][]grant    // by "namespace/name", "" for cluster roles
-	bindings    map[string]binding    // by "namespace/name", "" for cluster role bindings
-	grantees    map[string][]grantee  // who may update a resource, by "plural.group"
-	bound       map[string][]string   // keys of bindings, by service account or group of users
-	verdicts    map[verdictKey]*verdict
-	clouds      map[string]bool // nodes that a cloud provider runs
-	snapshot    bool            // read from a file: the document is all there is
-
-	indexed         map[string]*group                   // groups of names, by path in the document
-	podPaths        map[types.NamespacedName][][]string // the groups that a pod is in
-	links           map[types.UID]*link                 // objects that block the deletion of their owner
-	hooks           map[string]*hook                    // webhooks that refuse when their backend is down, as keyed in the facts
-	guards          map[string]*guard                   // ValidatingAdmissionPolicies, by name
-	policyBindings  map[string]*policyBinding           // ValidatingAdmissionPolicyBindings that deny, by name
-	namespaceLabels map[string]map[string]string        // by namespace
-	touched         map[string]bool                     // namespaces whose contents changed since the last Settle
-	left            map[types.NamespacedName]leaving    // pods that their kubelet has to finish with
-	leaving         map[leavingGroup]map[types.NamespacedName]leaving
-	leavingDirty    map[leavingGroup]bool // since the last Settle
-	placed          map[string]int        // pods that need their node to go, by node
-	placedDirty     map[string]bool       // since the last Settle
-	nodesSeen       bool                  // at the last Settle
-	symptoms        symptoms
-	troubles        troubles           // with webhooks, as others were told
-	trials          map[endpoint]trial // handshakes with their backends
-	storage         storage
-	learned         learned.Memory
-	leases          map[string]lease          // that are held, by "namespace/name"
-	freshLeases     []string                  // those of them whose holder is up
-	converted       map[string]map[string]any // definitions with a conversion webhook, by name
-	converters      map[string]endpoint       // of them, where a Service is called
-	listErrors      map[string]string         // of custom resources, by "plural.group"
-
-	ownersDirty, grantsDirty, hooksDirty, conversionsDirty bool
+	sight      *facts.Sight
+	dependents *dependents.Part
+	ownership  *ownership.Part
+	refusals   *refusals.Part
+	nodes      *nodes.Part
 }
 
 // NewWorld returns a World that has seen nothing.
 func NewWorld(options Options) *World {
 	options.setDefaults()
-	w := &World{
-		options:         options,
-		doc:             map[string]any{"apiVersion": "termguard.dev/v1", "kind": "Facts"},
-		resources:       map[string]*resource{},
-		unseen:          map[string]unseen{},
-		groups:          map[string]bool{},
-		stale:           map[string]bool{},
-		interned:        map[string]any{},
-		backends:        map[string]*backend{},
-		services:        map[string]service{},
-		slices:          map[string]slice{},
-		templates:       map[string]map[string]map[string]string{},
-		matches:         matches{byEntry: map[string]*match{}},
-		readyImages:     map[string]int{},
-		workloads:       map[string]workload{},
-		accounts:        map[string]*account{},
-		running:         map[string]runningPod{},
-		roles:           map[string][]grant{},
-		bindings:        map[string]binding{},
-		grantees:        map[string][]grantee{},
-		verdicts:        map[verdictKey]*verdict{},
-		clouds:          map[string]bool{},
-		hooks:           map[string]*hook{},
-		links:           map[types.UID]*link{},
-		guards:          map[string]*guard{},
-		policyBindings:  map[string]*policyBinding{},
-		namespaceLabels: map[string]map[string]string{},
-		indexed:         map[string]*group{},
-		podPaths:        map[types.NamespacedName][][]string{},
-		touched:         map[string]bool{},
-		left:            map[types.NamespacedName]leaving{},
-		leaving:         map[leavingGroup]map[types.NamespacedName]leaving{},
-		leavingDirty:    map[leavingGroup]bool{},
-		placed:          map[string]int{},
-		placedDirty:     map[string]bool{},
-		symptoms:        newSymptoms(),
-		troubles:        troubles{},
-		trials:          map[endpoint]trial{},
-		storage:         newStorage(),
-		converted:       map[string]map[string]any{},
-		converters:      map[string]endpoint{},
-		listErrors:      map[string]string{},
-	}
-	for _, key := range []string{
-		"apiservices", "webhooks", "admissionpolicies", "crds", "namespaces", "finalized", "finalizers", "counts",
-		"pods", "podsByNode", "podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage", "owners", "spread", "version", "blocked", "selfBlocked", "denied", "removers",
-		"leaving", "symptoms", "hazards", "csinodes", "driverless", "buggy", "registrars", "gone", "unconverted",
-	} {
-		w.doc[key] = map[string]any{}
-	}
-	w.doc["unseen"] = []any{}
+	doc := facts.Document{"apiVersion": apiVersion, "kind": "Facts", "version": map[string]any{}}
+	w := &World{options: options, doc: doc, inventory: newInventory(doc), sight: facts.NewSight(doc), dependents: dependents.New(doc, options.MaxNames)}
+	w.refusals = refusals.New(doc, refusals.Options{Manifests: options.manifests, Now: w.now, Dropped: w.dropped})
+	w.nodes = nodes.New(doc, nodes.Options{Manifests: options.manifests, MaxNames: options.MaxNames, Dropped: w.dropped, Dependents: w.dependents})
+	w.ownership = ownership.New(doc, ownership.Options{
+		Catalog: options.Catalog, Owners: options.Owners, Manifests: options.manifests, MaxNames: options.MaxNames, Now: options.Now,
+		Sight: w.sight, Dependents: w.dependents, Touched: w.refusals.Touch,
+	})
+	w.inventory.touched = w.refusals.Touch
 	return w
 }
 
@@ -197,13 +142,38 @@ func (w *World) View(f func(doc map[string]any)) {
 
 // now is the time of the facts: of a live cluster, the present.
 func (w *World) now() time.Time {
-	if text, fixed := w.doc["now"].(string); fixed {
-		if at, err := time.Parse(time.RFC3339, text); err == nil {
-			return at
-		}
+	if w.at != nil {
+		return *w.at
 	}
 	return w.options.Now()
 }
+
+// Settle brings all that follows from several objects up to date with what
+// arrived since the last time. Until then, the facts hold it as it was.
+func (w *World) Settle() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refusals.Settle(contents{w})
+	w.nodes.Settle()
+	w.ownership.Settle()
+}
+
+// contents tell the judge of refusals what the others know.
+type contents struct{ w *World }
+
+func (c contents) Contents(namespace string) []refusals.Content {
+	var found []refusals.Content
+	for _, r := range c.w.inventory.sorted() {
+		if n := r.counts[namespace]; n > 0 && r.Namespaced == (namespace != "") {
+			held, finalizers := c.w.ownership.Held(r.String(), namespace)
+			found = append(found, refusals.Content{Resource: r.Resource, Count: n, Held: held, Finalizers: finalizers})
+		}
+	}
+	return found
+}
+
+func (c contents) Total(resource string) int          { return c.w.inventory.total(resource) }
+func (c contents) NeedsKubelet(namespace string) bool { return c.w.nodes.NeedsKubelet(namespace) }
 
 // Ownership tells who removes the finalizers of one object, whether or not it
 // is part of the inventory: the verdict of each finalizer, by its name. For a
@@ -212,36 +182,18 @@ func (w *World) now() time.Time {
 func (w *World) Ownership(obj metav1.Object, res schema.GroupResource, specFinalizers []string) map[string]any {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	verdicts := map[string]any{}
-	told := finalizersOf(obj, specFinalizers)
-	if r := w.resources[res.String()]; obj.GetUID() == "" && r != nil {
-		if known, held := r.held[types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}]; held {
-			told = known.evidence
-		}
-	}
-	for finalizer, evidence := range told {
-		key := w.verdictKey(finalizer, res.String(), obj.GetNamespace(), evidence)
-		if known := w.recorded(key); known != nil {
-			verdicts[finalizer] = known
-			continue
-		}
-		verdicts[finalizer] = w.judge(key, evidence)
-	}
-	return verdicts
+	return w.ownership.Ownership(obj, res, specFinalizers, w.recorded)
 }
 
-// recorded is the verdict that the facts hold already: of objects with the very
-// same evidence, or, in a snapshot, which knows no more than its document, of
-// the same finalizer on the same resource.
-func (w *World) recorded(key verdictKey) any {
-	if known, found := w.verdicts[key]; found {
-		return known.facts
-	}
+// recorded is the verdict that a snapshot holds, which knows no more than its
+// document: of objects with the very same evidence, or of the same finalizer on
+// the same resource.
+func (w *World) recorded(finalizer, resource, evidence string) any {
 	if !w.snapshot {
 		return nil
 	}
-	byEvidence, _ := lookup(w.doc, "finalizers", key.finalizer, key.resource).(map[string]any)
-	if known, found := byEvidence[key.evidence]; found {
+	byEvidence, _ := facts.Lookup(w.doc, "finalizers", finalizer, resource).(map[string]any)
+	if known, found := byEvidence[evidence]; found {
 		return known
 	}
 	if len(byEvidence) == 1 {
@@ -261,66 +213,96 @@ func (w *World) SetVersion(git string) {
 	for id, bug := range catalog.Bugs("kubernetes", git) {
 		bugs[id] = map[string]any{"affected": bug.Affected, "fixedIn": bug.FixedIn, "symptom": bug.Symptom, "source": bug.Source}
 	}
-	w.doc["version"] = map[string]any{"git": git, "bugs": bugs, "podsFirst": podsFirst(git), "listsFromCache": listsFromCache(git)}
+	w.doc["version"] = map[string]any{
+		"git": git, "bugs": bugs,
+		// The namespace controller deletes pods before anything else: the gate
+		// OrderedNamespaceDeletion is on from 1.33 (pkg/features/kube_features.go).
+		"podsFirst": catalog.AtLeast(git, 1, 33),
+		// The API server answers every list of a namespace from a cache of the whole
+		// resource, and refuses it while that cannot be filled: ConsistentListFromCache
+		// and ResilientWatchCacheInitialization are on from 1.31
+		// (apiserver, pkg/features/kube_features.go).
+		"listsFromCache": catalog.AtLeast(git, 1, 31),
+	}
 }
 
-// podsFirst tells whether the namespace controller of a version deletes pods
-// before anything else: the gate OrderedNamespaceDeletion is on from 1.33
-// (pkg/features/kube_features.go).
-func podsFirst(git string) bool {
-	v, err := version.ParseGeneric(git)
-	return err != nil || v.AtLeast(version.MajorMinor(1, 33))
+// SetServed records what discovery answered: the API groups that are served,
+// and the group versions ("v1beta1.metrics.k8s.io") that could not be read.
+func (w *World) SetServed(groups []string, stale map[string]bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sight.Serve(groups)
+	w.refusals.SetStale(stale)
+	w.ownership.Resight()
 }
 
-// intern boxes a string that many records share, once.
-func (w *World) intern(s string) any {
-	if boxed, found := w.interned[s]; found {
-		return boxed
-	}
-	boxed := any(s)
-	w.interned[s] = boxed
-	return boxed
+// SetListError records why the objects of a resource cannot be listed, for those
+// of an aggregated API that counts as available, and for custom resources that
+// nobody converts; "" withdraws it.
+func (w *World) SetListError(res Resource, message string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refusals.SetListError(res, message)
 }
 
-// lookup follows path into nested maps; nil where it leads nowhere.
-func lookup(doc map[string]any, path ...string) any {
-	var node any = doc
-	for _, key := range path {
-		m, ok := node.(map[string]any)
-		if !ok {
-			return nil
-		}
-		node = m[key]
-	}
-	return node
+// SetUnseen records that a resource cannot be seen, until its next End.
+func (w *World) SetUnseen(res Resource, reason, message string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sight.Hide(res, reason, message)
+	w.ownership.Resight()
 }
 
-// child returns the map at path below doc and creates what is missing.
-func child(doc map[string]any, path ...string) map[string]any {
-	for _, key := range path {
-		next, ok := doc[key].(map[string]any)
-		if !ok {
-			next = map[string]any{}
-			doc[key] = next
-		}
-		doc = next
-	}
-	return doc
+// Seen withdraws SetUnseen for a resource whose facts are complete.
+func (w *World) Seen(res Resource) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.show(res)
 }
 
-// prune deletes the entry at path and the maps above it that it leaves empty,
-// up to but not including the first, which is a section of the document.
-func prune(doc map[string]any, path ...string) {
-	below, ok := doc[path[0]].(map[string]any)
-	if !ok {
-		return
+// show makes a resource seen, if it is not.
+func (w *World) show(res Resource) {
+	if _, hidden := w.sight.Hidden(res.String()); hidden {
+		w.sight.Show(res)
+		w.ownership.Resight()
 	}
-	if len(path) == 2 {
-		delete(below, path[1])
-		return
-	}
-	prune(below, path[1:]...)
-	if inner, ok := below[path[1]].(map[string]any); ok && len(inner) == 0 {
-		delete(below, path[1])
-	}
+}
+
+// Sees tells whether the facts about a resource are complete.
+func (w *World) Sees(res schema.GroupResource) bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	_, hidden := w.sight.Hidden(res.String())
+	return w.inventory.resources[res.String()] != nil && !hidden
+}
+
+// SetLearned replaces what is known of who removes which finalizers. The memory
+// must not be changed any more.
+func (w *World) SetLearned(m learned.Memory) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ownership.SetLearned(m)
+}
+
+// SetLeases replaces what is known of leases.
+func (w *World) SetLeases(list []coordinationv1.Lease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ownership.SetLeases(list)
+}
+
+// Carries tells whether an object is known to hold a finalizer, in its metadata
+// or, for a namespace, in its spec.
+func (w *World) Carries(res schema.GroupResource, key types.NamespacedName, finalizer string) bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.ownership.Carries(res.String(), key, finalizer)
+}
+
+// RunsPods tells whether pods run under a service account, given as
+// "namespace/name".
+func (w *World) RunsPods(account string) bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.ownership.RunsPods(account)
 }

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	"github.com/termguard/termguard/cluster/facts"
 )
 
 // objects parses YAML documents separated by "---" lines.
@@ -44,7 +46,7 @@ func world(t testing.TB, text string) *World {
 
 // at reads one place of the facts.
 func at(w *World, path ...string) (found any) {
-	w.View(func(doc map[string]any) { found = lookup(doc, path...) })
+	w.View(func(doc map[string]any) { found = facts.Lookup(doc, path...) })
 	return found
 }
 
@@ -304,16 +306,16 @@ func incremental(t *testing.T, seeds uint64, random func(*testing.T, *rand.Rand)
 				fresh.End(res)
 			}
 			fresh.Settle()
-			if diff := cmp.Diff(facts(t, fresh), facts(t, live)); diff != "" {
+			if diff := cmp.Diff(document(t, fresh), document(t, live)); diff != "" {
 				t.Errorf("facts depend on history: -fresh +incremental\n%s", diff)
 			}
 		})
 	}
 }
 
-// facts is the document as JSON decodes it, with all that groups of names that
+// document is the document as JSON decodes it, with all that groups of names that
 // were thinned out may differ in: which of their members they name.
-func facts(t *testing.T, w *World) (doc map[string]any) {
+func document(t *testing.T, w *World) (doc map[string]any) {
 	t.Helper()
 	var buf bytes.Buffer
 	if err := w.WriteSnapshot(&buf); err != nil {
@@ -532,19 +534,5 @@ func FuzzReadSnapshot(f *testing.F) {
 		}
 		obj := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"finalizers": []any{"a"}}}}
 		w.Ownership(obj, schema.GroupResource{Resource: "b"}, nil)
-	})
-}
-
-func FuzzManagedFinalizers(f *testing.F) {
-	f.Add(`{"f:metadata":{"f:finalizers":{".":{},"v:\"kiali.io/finalizer\"":{}}}}`)
-	f.Add(`{"f:metadata":{"f:finalizers":[1]}}`)
-	f.Fuzz(func(t *testing.T, fields string) {
-		obj := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{
-			"finalizers":    []any{"kiali.io/finalizer"},
-			"managedFields": []any{map[string]any{"manager": "m", "fieldsV1": map[string]any{"x": fields}}},
-		}}}
-		if _, found := finalizersOf(obj, nil)["kiali.io/finalizer"]; !found {
-			t.Error("a finalizer was lost")
-		}
 	})
 }

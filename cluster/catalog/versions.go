@@ -96,6 +96,13 @@ func Bugs(component, version string) map[string]Bug {
 	return found
 }
 
+// AtLeast tells whether a version, as components report it, is of a minor release
+// or a later one, its pre-releases among them. What does not parse counts as new.
+func AtLeast(version string, major, minor uint64) bool {
+	v, err := parseVersion(version)
+	return err != nil || v.Major > major || v.Major == major && v.Minor >= minor
+}
+
 // versionPattern takes a version apart: its release, and what makes it a
 // pre-release. What else follows is a vendor's ("-gke.1", "+coreos.0", "-ce",
 // "~ds1", "-0ubuntu1").

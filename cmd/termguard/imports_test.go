@@ -25,11 +25,18 @@ var layers = map[string][]string{
 	"lint/report":                 {"lint", "lint/triage", "policies"},
 	"policies":                    {"internal/nearest"},
 	"policies/internal/newpolicy": {"policies"},
-	"cluster":                     {"cluster/catalog", "cluster/learned"},
-	"cluster/learned":             {},
-	"cluster/catalog":             {},
-	"deploy":                      {},
-	"internal/nearest":            {},
+	// The entrances and the lock; below it judges, who know nothing of each other;
+	// below them the vocabulary.
+	"cluster":            {"cluster/facts", "cluster/dependents", "cluster/nodes", "cluster/ownership", "cluster/refusals", "cluster/catalog", "cluster/learned"},
+	"cluster/ownership":  {"cluster/facts", "cluster/dependents", "cluster/catalog", "cluster/learned"},
+	"cluster/refusals":   {"cluster/facts"},
+	"cluster/nodes":      {"cluster/facts", "cluster/dependents", "cluster/catalog"},
+	"cluster/dependents": {"cluster/facts"},
+	"cluster/facts":      {},
+	"cluster/learned":    {},
+	"cluster/catalog":    {},
+	"deploy":             {},
+	"internal/nearest":   {},
 }
 
 // TestImports holds the direction of imports: cmd → webhook, certs, check →

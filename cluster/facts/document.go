@@ -1,0 +1,124 @@
+package facts
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Document is what policies read: nested maps, as JSON decodes them. Each of its
+// sections is written by one part from that part's own state, and read back by
+// nobody but policies.
+type Document map[string]any
+
+// Child returns the map at path and creates what is missing.
+func (d Document) Child(path ...string) map[string]any {
+	node := map[string]any(d)
+	for _, key := range path {
+		next, ok := node[key].(map[string]any)
+		if !ok {
+			next = map[string]any{}
+			node[key] = next
+		}
+		node = next
+	}
+	return node
+}
+
+// Put sets the value at path, which has at least two elements.
+func (d Document) Put(value any, path ...string) {
+	d.Child(path[:len(path)-1]...)[path[len(path)-1]] = value
+}
+
+// Prune deletes the entry at path and the maps above it that it leaves empty,
+// up to but not including the first, which is a section of the document.
+func (d Document) Prune(path ...string) { prune(d, path...) }
+
+func prune(node map[string]any, path ...string) {
+	below, ok := node[path[0]].(map[string]any)
+	if !ok {
+		return
+	}
+	if len(path) == 2 {
+		delete(below, path[1])
+		return
+	}
+	prune(below, path[1:]...)
+	if inner, ok := below[path[1]].(map[string]any); ok && len(inner) == 0 {
+		delete(below, path[1])
+	}
+}
+
+// Lookup follows path into nested maps; nil where it leads nowhere.
+func Lookup(doc map[string]any, path ...string) any {
+	var node any = doc
+	for _, key := range path {
+		m, ok := node.(map[string]any)
+		if !ok {
+			return nil
+		}
+		node = m[key]
+	}
+	return node
+}
+
+// Strings boxes strings that many records share, each once.
+type Strings map[string]any
+
+// Box returns a string as a value of the document.
+func (s Strings) Box(text string) any {
+	if boxed, found := s[text]; found {
+		return boxed
+	}
+	boxed := any(text)
+	s[text] = boxed
+	return boxed
+}
+
+// List is a list of strings as a value of the document.
+func List[T ~string](values []T) []any {
+	list := make([]any, len(values))
+	for i, v := range values {
+		list[i] = string(v)
+	}
+	return list
+}
+
+// Timestamp is a time as a value of the document; "" for none.
+func Timestamp(t metav1.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// MaxText bounds the message of an event, in bytes; the API allows 1024
+// (pkg/apis/core/validation/events.go, NoteLengthLimit).
+const MaxText = 512
+
+// Shorten cuts a text to at most limit bytes, between characters.
+func Shorten(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit] + "…"
+}
+
+// Or is what p points at, or otherwise where it points nowhere.
+func Or[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}
+
+// NamespaceOf is the first part of "namespace/name".
+func NamespaceOf(name string) string {
+	namespace, _, _ := strings.Cut(name, "/")
+	return namespace
+}

@@ -1,0 +1,27 @@
+package facts
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TimesSeen is how often an event was seen: core/v1 counts, events.k8s.io/v1
+// has a series.
+func TimesSeen(e *corev1.Event) int {
+	n := int(e.Count)
+	if e.Series != nil {
+		n = max(n, int(e.Series.Count))
+	}
+	return max(n, 1)
+}
+
+// LastSeen is when an event was seen for the last time.
+func LastSeen(e *corev1.Event) time.Time {
+	last := []time.Time{e.CreationTimestamp.Time, e.FirstTimestamp.Time, e.LastTimestamp.Time, e.EventTime.Time}
+	if e.Series != nil {
+		last = append(last, e.Series.LastObservedTime.Time)
+	}
+	return slices.MaxFunc(last, time.Time.Compare)
+}

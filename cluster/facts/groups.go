@@ -1,0 +1,125 @@
+package facts
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Group is a set of names in the facts: how many, and the first few.
+type Group struct {
+	placed  bool           // its members have a place
+	limit   int            // of the names
+	members map[string]int // where the finalizer stands in each, Nowhere if that is not known
+	names   []string
+	facts   map[string]any
+}
+
+// Nowhere is the place of a finalizer that is not in metadata.finalizers.
+const Nowhere = -1
+
+// NewGroup returns a group that names at most limit of its members. placed says
+// whether its facts tell where a finalizer stands in them.
+func NewGroup(placed bool, limit int) Group {
+	return Group{placed: placed, limit: limit, members: map[string]int{}, facts: map[string]any{}}
+}
+
+// Facts are the group as the document has it.
+func (g *Group) Facts() map[string]any { return g.facts }
+
+// Empty tells whether it has no members.
+func (g *Group) Empty() bool { return len(g.members) == 0 }
+
+// Has tells whether a name is among its members.
+func (g *Group) Has(name string) bool {
+	_, member := g.members[name]
+	return member
+}
+
+// At is the place of a member.
+func (g *Group) At(name string) int { return g.members[name] }
+
+// Members are all names.
+func (g *Group) Members() []string { return slices.Collect(maps.Keys(g.members)) }
+
+// Add puts a name into the group, or changes its place.
+func (g *Group) Add(name string, at int) {
+	g.members[name] = at
+	if i, named := slices.BinarySearch(g.names, name); !named && (i < len(g.names) || len(g.names) < g.limit) {
+		g.names = slices.Insert(g.names, i, name)
+		g.names = g.names[:min(g.limit, len(g.names))]
+	}
+	g.publish()
+}
+
+// Remove takes it out again.
+func (g *Group) Remove(name string) {
+	delete(g.members, name)
+	if i, named := slices.BinarySearch(g.names, name); named {
+		g.names = slices.Delete(g.names, i, i+1)
+		if len(g.names) == 0 { // only now, so that removing many costs little each
+			all := slices.Sorted(maps.Keys(g.members))
+			g.names = slices.Clone(all[:min(g.limit, len(all))])
+		}
+	}
+	g.publish()
+}
+
+func (g *Group) publish() {
+	g.facts["count"] = len(g.members)
+	g.facts["names"] = List(g.names)
+	if g.placed {
+		at := make([]any, len(g.names))
+		for i, name := range g.names {
+			at[i] = g.members[name]
+		}
+		g.facts["at"] = at
+	}
+}
+
+// Groups are groups of names, by their path in the document. Those without
+// members are not in it.
+type Groups struct {
+	doc    Document
+	limit  int
+	byPath map[string]*Group
+}
+
+// NewGroups returns groups that name at most limit of their members.
+func NewGroups(doc Document, limit int) Groups {
+	return Groups{doc: doc, limit: limit, byPath: map[string]*Group{}}
+}
+
+func pathKey(path []string) string { return strings.Join(path, "\x00") }
+
+// At is the group at a path, nil if it is empty.
+func (g Groups) At(path ...string) *Group { return g.byPath[pathKey(path)] }
+
+// Add puts a name into the group at a path.
+func (g Groups) Add(name string, path ...string) { g.made(false, path).Add(name, Nowhere) }
+
+// Place is Add for a group whose facts tell where a finalizer stands.
+func (g Groups) Place(name string, at int, path ...string) { g.made(true, path).Add(name, at) }
+
+func (g Groups) made(placed bool, path []string) *Group {
+	group := g.byPath[pathKey(path)]
+	if group == nil {
+		made := NewGroup(placed, g.limit)
+		group = &made
+		g.byPath[pathKey(path)] = group
+		g.doc.Put(group.facts, path...)
+	}
+	return group
+}
+
+// Remove takes a name out of the group at a path.
+func (g Groups) Remove(name string, path ...string) {
+	group := g.byPath[pathKey(path)]
+	if group == nil {
+		return
+	}
+	if group.Remove(name); group.Empty() {
+		delete(g.byPath, pathKey(path))
+		g.doc.Prune(path...)
+	}
+}

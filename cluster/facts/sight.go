@@ -1,0 +1,91 @@
+package facts
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Reasons for which a resource is unseen.
+const (
+	UnseenSyncing   = "syncing"   // not listed yet
+	UnseenForbidden = "forbidden" // RBAC
+	UnseenDiscovery = "discovery" // its API group cannot be read
+	UnseenError     = "error"     // listing or watching it fails
+	UnseenElsewhere = "elsewhere" // RBAC, but in the namespace in question
+)
+
+// Sight is what can be seen of a cluster: which API groups are served, and which
+// resources are hidden, and why.
+type Sight struct {
+	doc    Document
+	unseen map[string]unseen // by "plural.group"
+	groups map[string]bool
+}
+
+type unseen struct {
+	namespaced      bool
+	reason, message string
+}
+
+// NewSight returns a Sight that hides nothing and serves nothing.
+func NewSight(doc Document) *Sight {
+	doc["unseen"] = []any{}
+	return &Sight{doc: doc, unseen: map[string]unseen{}, groups: map[string]bool{}}
+}
+
+// Hide records that a resource cannot be seen, for one of the reasons.
+func (s *Sight) Hide(res Resource, reason, message string) {
+	s.unseen[res.String()] = unseen{namespaced: res.Namespaced, reason: reason, message: message}
+	s.publish()
+}
+
+// Show undoes Hide.
+func (s *Sight) Show(res Resource) {
+	delete(s.unseen, res.String())
+	s.publish()
+}
+
+// Hidden tells why a resource, as "plural.group", cannot be seen; ok is false
+// where it can.
+func (s *Sight) Hidden(res string) (reason string, ok bool) {
+	u, ok := s.unseen[res]
+	return u.reason, ok
+}
+
+func (s *Sight) publish() {
+	list := make([]any, 0, len(s.unseen))
+	for _, name := range slices.Sorted(maps.Keys(s.unseen)) {
+		u := s.unseen[name]
+		list = append(list, map[string]any{"resource": name, "namespaced": u.namespaced, "reason": u.reason, "message": u.message})
+	}
+	s.doc["unseen"] = list
+}
+
+// Serve replaces the API groups that are served.
+func (s *Sight) Serve(groups []string) {
+	s.groups = map[string]bool{}
+	for _, group := range groups {
+		s.groups[group] = true
+	}
+}
+
+// Serves tells whether an API group is served: it, or a group below it, for
+// catalog entries that name a family ("azure.com").
+func (s *Sight) Serves(group string) bool {
+	return s.groups[group] || s.Below(group) > 0
+}
+
+// Below counts the API groups that are served below a domain.
+func (s *Sight) Below(domain string) int {
+	n := 0
+	for g := range s.groups {
+		if strings.HasSuffix(g, "."+domain) {
+			n++
+		}
+	}
+	return n
+}
+
+// ServesExactly tells whether just this API group is served.
+func (s *Sight) ServesExactly(group string) bool { return s.groups[group] }

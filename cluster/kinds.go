@@ -1,0 +1,186 @@
+package cluster
+
+import (
+	"slices"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	aggregation "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/cluster/nodes"
+	"github.com/termguard/termguard/cluster/ownership"
+	"github.com/termguard/termguard/cluster/refusals"
+)
+
+// kind is one kind of object that is watched whole, and who keeps something of it.
+// Of all other kinds only the metadata is watched: ownership keeps their
+// finalizers, and dependents whom they block.
+type kind struct {
+	Resource
+	keepers []keeper
+}
+
+// keeper is a part that keeps something of an object, and forgets it. keep tells
+// whether there is anything to forget.
+type keeper struct {
+	keep   func(w *World, obj runtime.Object) bool
+	forget func(w *World, key types.NamespacedName)
+}
+
+// table lists them. A new fact about a kind is one more keeper, or one more kind.
+var table = []kind{
+	{cluster(corev1.SchemeGroupVersion, "namespaces"), []keeper{by(refusing, (*refusals.Part).KeepNamespace, (*refusals.Part).ForgetNamespace)}},
+	{cluster(corev1.SchemeGroupVersion, "nodes"), []keeper{
+		by(onNodes, (*nodes.Part).KeepNode, (*nodes.Part).ForgetNode),
+		by(owning, (*ownership.Part).KeepNode, (*ownership.Part).ForgetNode),
+	}},
+	{namespaced(corev1.SchemeGroupVersion, "pods"), []keeper{
+		by(onNodes, (*nodes.Part).KeepPod, (*nodes.Part).ForgetPod),
+		by(owning, (*ownership.Part).KeepPod, (*ownership.Part).ForgetPod),
+	}},
+	{namespaced(corev1.SchemeGroupVersion, "services"), []keeper{by(refusing, (*refusals.Part).KeepService, (*refusals.Part).ForgetService)}},
+	{namespaced(corev1.SchemeGroupVersion, "serviceaccounts"), []keeper{by(owning, (*ownership.Part).KeepServiceAccount, (*ownership.Part).ForgetServiceAccount)}},
+	{namespaced(appsv1.SchemeGroupVersion, "deployments"), []keeper{
+		by(refusing, (*refusals.Part).KeepDeployment, (*refusals.Part).ForgetDeployment),
+		by(owning, (*ownership.Part).KeepDeployment, (*ownership.Part).ForgetDeployment),
+	}},
+	{namespaced(appsv1.SchemeGroupVersion, "statefulsets"), []keeper{
+		by(refusing, (*refusals.Part).KeepStatefulSet, (*refusals.Part).ForgetStatefulSet),
+		by(owning, (*ownership.Part).KeepStatefulSet, (*ownership.Part).ForgetStatefulSet),
+	}},
+	{namespaced(appsv1.SchemeGroupVersion, "daemonsets"), []keeper{
+		by(refusing, (*refusals.Part).KeepDaemonSet, (*refusals.Part).ForgetDaemonSet),
+		by(owning, (*ownership.Part).KeepDaemonSet, (*ownership.Part).ForgetDaemonSet),
+		by(onNodes, (*nodes.Part).KeepDaemonSet, (*nodes.Part).ForgetDaemonSet),
+	}},
+	{namespaced(discoveryv1.SchemeGroupVersion, "endpointslices"), []keeper{by(refusing, (*refusals.Part).KeepEndpointSlice, (*refusals.Part).ForgetEndpointSlice)}},
+	{namespaced(rbacv1.SchemeGroupVersion, "roles"), []keeper{by(owning, (*ownership.Part).KeepRole, (*ownership.Part).ForgetRole)}},
+	{cluster(rbacv1.SchemeGroupVersion, "clusterroles"), []keeper{by(owning, (*ownership.Part).KeepClusterRole, (*ownership.Part).ForgetRole)}},
+	{namespaced(rbacv1.SchemeGroupVersion, "rolebindings"), []keeper{by(owning, (*ownership.Part).KeepRoleBinding, (*ownership.Part).ForgetBinding)}},
+	{cluster(rbacv1.SchemeGroupVersion, "clusterrolebindings"), []keeper{by(owning, (*ownership.Part).KeepClusterRoleBinding, (*ownership.Part).ForgetBinding)}},
+	{cluster(admissionv1.SchemeGroupVersion, "validatingwebhookconfigurations"), []keeper{by(refusing, (*refusals.Part).KeepValidating, (*refusals.Part).ForgetValidating)}},
+	{cluster(admissionv1.SchemeGroupVersion, "mutatingwebhookconfigurations"), []keeper{by(refusing, (*refusals.Part).KeepMutating, (*refusals.Part).ForgetMutating)}},
+	{cluster(admissionv1.SchemeGroupVersion, "validatingadmissionpolicies"), []keeper{by(refusing, (*refusals.Part).KeepPolicy, (*refusals.Part).ForgetPolicy)}},
+	{cluster(admissionv1.SchemeGroupVersion, "validatingadmissionpolicybindings"), []keeper{by(refusing, (*refusals.Part).KeepPolicyBinding, (*refusals.Part).ForgetPolicyBinding)}},
+	{cluster(apiextensionsv1.SchemeGroupVersion, "customresourcedefinitions"), []keeper{
+		by(refusing, (*refusals.Part).KeepDefinition, (*refusals.Part).ForgetDefinition),
+		by(owning, (*ownership.Part).KeepDefinition, (*ownership.Part).ForgetDefinition),
+	}},
+	{cluster(aggregation.SchemeGroupVersion, "apiservices"), []keeper{by(refusing, (*refusals.Part).KeepAPIService, (*refusals.Part).ForgetAPIService)}},
+	{cluster(corev1.SchemeGroupVersion, "persistentvolumes"), []keeper{by(onNodes, (*nodes.Part).KeepVolume, (*nodes.Part).ForgetVolume)}},
+	{cluster(storagev1.SchemeGroupVersion, "csidrivers"), []keeper{
+		by(onNodes, (*nodes.Part).KeepCSIDriver, (*nodes.Part).ForgetCSIDriver),
+		by(owning, (*ownership.Part).KeepCSIDriver, (*ownership.Part).ForgetCSIDriver),
+	}},
+	{cluster(storagev1.SchemeGroupVersion, "csinodes"), []keeper{
+		by(onNodes, (*nodes.Part).KeepCSINode, (*nodes.Part).ForgetCSINode),
+		by(owning, (*ownership.Part).KeepCSINode, (*ownership.Part).ForgetCSINode),
+	}},
+	// Its driver is evidence of who removes its finalizer, as that of a volume is.
+	{cluster(storagev1.SchemeGroupVersion, "volumeattachments"), nil},
+	// Of events, only what tells of trouble is kept, and they are no content of
+	// their namespace.
+	{eventsResource, []keeper{firstOf(
+		by(refusing, (*refusals.Part).KeepEvent, (*refusals.Part).ForgetEvent),
+		by(onNodes, (*nodes.Part).KeepEvent, (*nodes.Part).ForgetEvent),
+	)}},
+}
+
+var eventsResource = namespaced(corev1.SchemeGroupVersion, "events")
+
+// The parts, as the table names them.
+func owning(w *World) *ownership.Part  { return w.ownership }
+func refusing(w *World) *refusals.Part { return w.refusals }
+func onNodes(w *World) *nodes.Part     { return w.nodes }
+
+func namespaced(gv schema.GroupVersion, plural string) Resource {
+	return Resource{GroupVersionResource: gv.WithResource(plural), Namespaced: true}
+}
+
+func cluster(gv schema.GroupVersion, plural string) Resource {
+	return Resource{GroupVersionResource: gv.WithResource(plural)}
+}
+
+// by is the keeper that a part is for objects of one Go type.
+func by[P any, T runtime.Object](part func(*World) P, keep func(P, T) bool, forget func(P, types.NamespacedName)) keeper {
+	return keeper{
+		keep: func(w *World, obj runtime.Object) bool {
+			o, is := obj.(T)
+			return is && keep(part(w), o)
+		},
+		forget: func(w *World, key types.NamespacedName) { forget(part(w), key) },
+	}
+}
+
+// firstOf is whichever keeper takes an object first: an event tells of one thing.
+func firstOf(keepers ...keeper) keeper {
+	forget := func(w *World, key types.NamespacedName) {
+		for _, k := range keepers {
+			k.forget(w, key)
+		}
+	}
+	return keeper{forget: forget, keep: func(w *World, obj runtime.Object) bool {
+		if m, err := meta.Accessor(obj); err == nil {
+			forget(w, types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()})
+		}
+		return slices.ContainsFunc(keepers, func(k keeper) bool { return k.keep(w, obj) })
+	}}
+}
+
+// keep hands an object to all keepers, and tells whether one of them has
+// anything to forget.
+func (k *kind) keep(w *World, obj runtime.Object) (kept bool) {
+	for _, keeper := range k.keepers {
+		kept = keeper.keep(w, obj) || kept
+	}
+	return kept
+}
+
+// forget undoes keep.
+func (k *kind) forget(w *World, key types.NamespacedName) {
+	for _, keeper := range k.keepers {
+		keeper.forget(w, key)
+	}
+}
+
+// kinds is the table by "plural.group", and typed are its resources.
+var kinds, typed = func() (map[string]*kind, []Resource) {
+	byName, resources := map[string]*kind{}, []Resource{}
+	for i, k := range table {
+		byName[k.String()] = &table[i]
+		resources = append(resources, k.Resource)
+	}
+	return byName, resources
+}()
+
+// Reduces tells whether the facts hold more of the objects of a resource than
+// their metadata.
+func Reduces(res Resource) bool { return isTyped(res.GroupResource()) }
+
+func isTyped(gr schema.GroupResource) bool { return kinds[gr.String()] != nil }
+
+// scheme knows the kinds that are watched whole.
+var scheme = func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme, discoveryv1.AddToScheme, storagev1.AddToScheme,
+		admissionv1.AddToScheme, apiextensionsv1.AddToScheme, aggregation.AddToScheme,
+	} {
+		utilruntime.Must(add(s))
+	}
+	return s
+}()
+
+// BuiltinGroups are the API groups that Kubernetes itself serves.
+func BuiltinGroups() []string { return slices.Clone(facts.BuiltinGroups()) }

@@ -1,0 +1,44 @@
+package nodes
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// KeepDaemonSet takes in on which nodes a DaemonSet's pods must be.
+func (p *Part) KeepDaemonSet(o *appsv1.DaemonSet) bool {
+	if affinity := requiredNodeAffinity(o.Spec.Template.Spec.Affinity); len(affinity) > 0 {
+		p.doc.Child("daemonsets", o.Namespace)[o.Name] = map[string]any{"nodeAffinity": affinity}
+	} else {
+		p.doc.Prune("daemonsets", o.Namespace, o.Name)
+	}
+	return true
+}
+
+// ForgetDaemonSet undoes KeepDaemonSet.
+func (p *Part) ForgetDaemonSet(key types.NamespacedName) {
+	p.doc.Prune("daemonsets", key.Namespace, key.Name)
+}
+
+// requiredNodeAffinity lists the expressions of a pod template's required node
+// affinity, each with its path in a DaemonSet.
+func requiredNodeAffinity(affinity *corev1.Affinity) []any {
+	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	const path = "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[%d].%s[%d].values"
+	var found []any
+	for i, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for field, requirements := range map[string][]corev1.NodeSelectorRequirement{"matchExpressions": term.MatchExpressions, "matchFields": term.MatchFields} {
+			for j, r := range requirements {
+				found = append(found, map[string]any{"field": fmt.Sprintf(path, i, field, j), "key": r.Key, "operator": string(r.Operator), "values": facts.List(r.Values)})
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,211 @@
+package nodes
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// This file keeps which CSI drivers the volumes of a pod need, and which are
+// registered on its node: without its driver a kubelet unmounts nothing
+// (pkg/volume/csi/csi_client.go, "not found in the list of registered CSI
+// drivers").
+
+// storage is what is kept to tell that.
+type storage struct {
+	volumes map[string]volume                        // bound PersistentVolumes of CSI drivers, by name
+	claims  map[string]map[string]bool               // names of PersistentVolumes, by "namespace/claim"
+	nodes   map[string][]string                      // drivers registered on a node; nil entry: no CSINode seen
+	users   map[string]map[types.NamespacedName]*pod // pods that have something mounted, by node
+}
+
+type volume struct {
+	driver string
+	claim  string // "namespace/name"
+}
+
+// use is what a pod that runs has mounted.
+type use struct {
+	claims  []string // names in the pod's namespace
+	drivers []string // of its inline volumes
+}
+
+func newStorage() storage {
+	return storage{volumes: map[string]volume{}, claims: map[string]map[string]bool{}, nodes: map[string][]string{}, users: map[string]map[types.NamespacedName]*pod{}}
+}
+
+// KeepCSIDriver takes in a CSIDriver.
+func (p *Part) KeepCSIDriver(o *storagev1.CSIDriver) bool {
+	p.doc.Child("csidrivers")[o.Name] = map[string]any{"attachRequired": facts.Or(o.Spec.AttachRequired, true)}
+	return true
+}
+
+// ForgetCSIDriver undoes KeepCSIDriver.
+func (p *Part) ForgetCSIDriver(key types.NamespacedName) { p.doc.Prune("csidrivers", key.Name) }
+
+// KeepVolume takes in which driver serves a PersistentVolume, and for which claim.
+func (p *Part) KeepVolume(pv *corev1.PersistentVolume) bool {
+	p.ForgetVolume(types.NamespacedName{Name: pv.Name})
+	if pv.Spec.CSI == nil || pv.Spec.ClaimRef == nil || pv.Status.Phase != corev1.VolumeBound {
+		return true // a released volume still names a claim, which may be another by now
+	}
+	v := volume{driver: pv.Spec.CSI.Driver, claim: pv.Spec.ClaimRef.Namespace + "/" + pv.Spec.ClaimRef.Name}
+	p.storage.volumes[pv.Name] = v
+	if p.storage.claims[v.claim] == nil {
+		p.storage.claims[v.claim] = map[string]bool{}
+	}
+	p.storage.claims[v.claim][pv.Name] = true
+	p.remount(v.claim)
+	return true
+}
+
+// ForgetVolume undoes KeepVolume.
+func (p *Part) ForgetVolume(key types.NamespacedName) {
+	name := key.Name
+	v, known := p.storage.volumes[name]
+	if !known {
+		return
+	}
+	delete(p.storage.volumes, name)
+	if delete(p.storage.claims[v.claim], name); len(p.storage.claims[v.claim]) == 0 {
+		delete(p.storage.claims, v.claim)
+	}
+	p.remount(v.claim)
+}
+
+// KeepCSINode takes in the drivers that are registered on a node.
+func (p *Part) KeepCSINode(n *storagev1.CSINode) bool {
+	drivers := []string{}
+	for _, d := range n.Spec.Drivers {
+		drivers = append(drivers, d.Name)
+	}
+	slices.Sort(drivers)
+	before, known := p.storage.nodes[n.Name]
+	p.storage.nodes[n.Name] = drivers
+	p.doc.Child("csinodes")[n.Name] = map[string]any{"drivers": facts.List(drivers)}
+	if !known || !slices.Equal(before, drivers) {
+		p.remountNode(n.Name)
+	}
+	return true
+}
+
+// ForgetCSINode undoes KeepCSINode.
+func (p *Part) ForgetCSINode(key types.NamespacedName) {
+	delete(p.storage.nodes, key.Name)
+	p.doc.Prune("csinodes", key.Name)
+	p.remountNode(key.Name)
+}
+
+// mount records what a pod that runs has mounted. One that has not started has
+// mounted nothing that its kubelet could not forget, and one that has finished
+// the API server removes at once.
+func (p *Part) mount(key types.NamespacedName, kept *pod, o *corev1.Pod) {
+	if o.Spec.NodeName == "" || isMirror(o) || o.Status.Phase != corev1.PodRunning && !cleaningUp(o) {
+		return
+	}
+	u := use{}
+	for _, v := range o.Spec.Volumes {
+		switch {
+		case v.CSI != nil:
+			u.drivers = append(u.drivers, v.CSI.Driver)
+		case v.PersistentVolumeClaim != nil:
+			u.claims = append(u.claims, v.PersistentVolumeClaim.ClaimName)
+		case v.Ephemeral != nil:
+			u.claims = append(u.claims, o.Name+"-"+v.Name)
+		}
+	}
+	if len(u.claims)+len(u.drivers) > 0 {
+		kept.uses = &u
+		if p.storage.users[kept.node] == nil {
+			p.storage.users[kept.node] = map[types.NamespacedName]*pod{}
+		}
+		p.storage.users[kept.node][key] = kept
+		p.miss(key, kept)
+	}
+}
+
+// cleaningUp tells whether a pod ran, has ended since it was deleted, and waits for
+// its node to unmount its volumes.
+func cleaningUp(pod *corev1.Pod) bool {
+	_, leaves := leavingOf(pod)
+	return leaves && slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.State.Terminated != nil && !c.State.Terminated.StartedAt.IsZero()
+	})
+}
+
+func (p *Part) unmount(key types.NamespacedName, gone *pod) {
+	p.unmiss(key, gone)
+	if delete(p.storage.users[gone.node], key); len(p.storage.users[gone.node]) == 0 {
+		delete(p.storage.users, gone.node)
+	}
+}
+
+// miss puts a pod among those whose driver is not registered on their node.
+func (p *Part) miss(key types.NamespacedName, o *pod) {
+	if o.uses == nil {
+		return
+	}
+	registered, seen := p.storage.nodes[o.node]
+	if !seen {
+		return // no CSINode: nothing is known of the node's drivers
+	}
+	needed := map[string]bool{}
+	for _, driver := range o.uses.drivers {
+		needed[driver] = true
+	}
+	for _, claim := range o.uses.claims {
+		for name := range p.storage.claims[key.Namespace+"/"+claim] {
+			needed[p.storage.volumes[name].driver] = true
+		}
+	}
+	var missing []string
+	for _, driver := range slices.Sorted(maps.Keys(needed)) {
+		if slices.Contains(registered, driver) {
+			continue
+		}
+		missing = append(missing, driver)
+		path := []string{"driverless", key.Namespace, o.node, driver}
+		p.groups.Add(key.Name, path...)
+		o.lacks = append(o.lacks, path)
+	}
+	if len(missing) > 0 {
+		o.facts["missingDrivers"] = facts.List(missing)
+	}
+}
+
+// unmiss undoes miss.
+func (p *Part) unmiss(key types.NamespacedName, o *pod) {
+	for _, path := range o.lacks {
+		p.groups.Remove(key.Name, path...)
+	}
+	o.lacks = nil
+	delete(o.facts, "missingDrivers")
+}
+
+// remount looks anew at the pods that use a claim.
+func (p *Part) remount(claim string) {
+	namespace, name, _ := strings.Cut(claim, "/")
+	users := p.groups.At("storage", "claims", namespace, name)
+	if users == nil {
+		return
+	}
+	for _, user := range users.Members() {
+		key := types.NamespacedName{Namespace: namespace, Name: user}
+		p.unmiss(key, p.pods[key])
+		p.miss(key, p.pods[key])
+	}
+}
+
+// remountNode looks anew at the pods of a node.
+func (p *Part) remountNode(node string) {
+	for key, o := range p.storage.users[node] {
+		p.unmiss(key, o)
+		p.miss(key, o)
+	}
+}

@@ -1,0 +1,156 @@
+package nodes
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/termguard/termguard/cluster/dependents"
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+func TestTellsOfTrouble(t *testing.T) {
+	tests := map[string]struct {
+		reason string
+		event  corev1.Event
+		want   bool
+	}{
+		"a container that cannot be killed": {
+			reason: "the reason says it",
+			event:  corev1.Event{Reason: "FailedKillPod"},
+			want:   true,
+		},
+		"killed once": {
+			reason: "every deletion tells this once",
+			event:  corev1.Event{Reason: "Killing", Count: 1},
+		},
+		"killed three times": {
+			reason: "so it is where a shim was killed, and then the container goes",
+			event:  corev1.Event{Reason: "Killing", Count: 3},
+		},
+		"killed again and again": {
+			reason: "Killing x735 over 15h: the kubelet tells once for each attempt",
+			event:  corev1.Event{Reason: "Killing", Count: 735},
+			want:   true,
+		},
+		"killed again and again, as a series": {
+			reason: "events.k8s.io/v1 counts in a series",
+			event:  corev1.Event{Reason: "Killing", Series: &corev1.EventSeries{Count: 735}},
+			want:   true,
+		},
+		"full disk": {
+			reason: "whatever failed for it",
+			event:  corev1.Event{Reason: "FailedCreatePodSandBox", Message: "mkdir /run/x: no space left on device"},
+			want:   true,
+		},
+		"a program's own failure": {
+			reason: "a container that may not do something says nothing about its deletion",
+			event:  corev1.Event{Reason: "Failed", Message: "exec /bin/x: operation not permitted"},
+		},
+		"nothing at all": {reason: "an empty event is no evidence"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := tellsOfTrouble(&tc.event); got != tc.want {
+				t.Errorf("%s\ngot %v, want %v", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+// symptomatic is the i-th event of a flood.
+func symptomatic(i int, node string) *corev1.Event {
+	return &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: "demo", Name: fmt.Sprintf("e%05d", i)},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "demo", Name: "web-0"},
+		Reason:         "FailedKillPod", Message: strings.Repeat("é", 600),
+		LastTimestamp: metav1.NewTime(time.Unix(int64(i), 0)),
+		Source:        corev1.EventSource{Component: "kubelet", Host: node},
+	}
+}
+
+// TestSymptomsAreBounded holds that of 10,000 events the newest few of each node
+// stay, that who lists them is told of the others, and that nothing is left when
+// they go.
+func TestSymptomsAreBounded(t *testing.T) {
+	for name, nodes := range map[string]int{"one node": 1, "many nodes": 1000} {
+		t.Run(name, func(t *testing.T) {
+			listed := map[types.NamespacedName]bool{}
+			doc := facts.Document{}
+			p := New(doc, Options{MaxNames: 5, Dropped: func(event types.NamespacedName) { delete(listed, event) }, Dependents: dependents.New(doc, 5)})
+			for i := range 10_000 {
+				e := symptomatic(i, fmt.Sprint("n", i%nodes))
+				if p.KeepEvent(e) {
+					listed[types.NamespacedName{Namespace: e.Namespace, Name: e.Name}] = true
+				}
+			}
+			want := min(MaxSymptoms, nodes*MaxNodeSymptoms)
+			if diff := cmp.Diff([]int{want, want}, []int{len(p.symptoms.byKey), len(listed)}); diff != "" {
+				t.Errorf("kept, listed: -want +got\n%s", diff)
+			}
+			for event := range listed {
+				p.ForgetEvent(event)
+			}
+			if diff := cmp.Diff([]int{0, 0}, []int{len(p.symptoms.byKey), len(p.symptoms.byNode)}); diff != "" {
+				t.Errorf("left behind: -want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestHazards(t *testing.T) {
+	pod := func(text string) *corev1.Pod {
+		var parsed corev1.Pod
+		if err := yaml.UnmarshalStrict([]byte("{apiVersion: v1, kind: Pod, metadata: {name: x, namespace: a}, spec: "+text+", status: {phase: Running}}"), &parsed); err != nil {
+			t.Fatal(err)
+		}
+		return &parsed
+	}
+	tests := map[string]struct{ reason, spec, want string }{
+		"chattr": {
+			reason: "it may set the attribute, and does so in a directory that the kubelet removes",
+			spec:   "{volumes: [{name: v, emptyDir: {}}], containers: [{name: c, command: [sh, -c, 'chattr +i /v/f; exec serve'], securityContext: {capabilities: {add: [LINUX_IMMUTABLE]}}, volumeMounts: [{name: v, mountPath: /v}]}]}",
+			want:   "immutable",
+		},
+		"chattr without the capability": {
+			reason: "the kernel refuses it",
+			spec:   "{volumes: [{name: v, emptyDir: {}}], containers: [{name: c, command: [sh, -c, 'chattr +i /v/f; exec serve'], volumeMounts: [{name: v, mountPath: /v}]}]}",
+		},
+		"chattr in memory": {
+			reason: "a tmpfs is unmounted, not removed file by file",
+			spec:   "{volumes: [{name: v, emptyDir: {medium: Memory}}], containers: [{name: c, command: [sh, -c, 'chattr -R +ai /v'], securityContext: {privileged: true}, volumeMounts: [{name: v, mountPath: /v}]}]}",
+		},
+		"append-only, recursively": {
+			reason: "what may only grow cannot be removed either",
+			spec:   "{volumes: [{name: v, emptyDir: {}}], initContainers: [{name: c, args: ['chattr -R +a /v'], securityContext: {privileged: true}, volumeMounts: [{name: v, mountPath: /v}]}]}",
+			want:   "immutable",
+		},
+		"taken back": {
+			reason: "chattr -i is the cure",
+			spec:   "{volumes: [{name: v, emptyDir: {}}], containers: [{name: c, args: ['chattr -i /v/f'], securityContext: {privileged: true}, volumeMounts: [{name: v, mountPath: /v}]}]}",
+		},
+		"mounts that reach the node": {
+			reason: "Bidirectional propagation into a directory that the kubelet removes",
+			spec:   "{volumes: [{name: v, emptyDir: {}}], containers: [{name: c, volumeMounts: [{name: v, mountPath: /v, mountPropagation: Bidirectional}]}]}",
+			want:   "mounts",
+		},
+		"mounts elsewhere on the node": {
+			reason: "a hostPath is not removed",
+			spec:   "{volumes: [{name: v, hostPath: {path: /mnt}}], containers: [{name: c, volumeMounts: [{name: v, mountPath: /v, mountPropagation: Bidirectional}]}]}",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := strings.Join(hazards(pod(tc.spec)), " "); got != tc.want {
+				t.Errorf("%s\ngot %q, want %q", tc.reason, got, tc.want)
+			}
+		})
+	}
+}

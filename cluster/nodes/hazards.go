@@ -1,0 +1,116 @@
+package nodes
+
+import (
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// nodeBugs are the known bugs of the kubelet and the runtime of a node, by id.
+func nodeBugs(node *corev1.Node) map[string]any {
+	info := node.Status.NodeInfo
+	runtime, _, _ := strings.Cut(info.ContainerRuntimeVersion, "://")
+	found := map[string]any{}
+	for component, version := range map[string]string{"kubelet": info.KubeletVersion, runtime: info.ContainerRuntimeVersion} {
+		for id, bug := range catalog.Bugs(component, version) {
+			found[id] = map[string]any{
+				"component": component, "version": version,
+				"affected": bug.Affected, "fixedIn": bug.FixedIn, "symptom": bug.Symptom, "source": bug.Source,
+			}
+		}
+	}
+	return found
+}
+
+// pressure is a condition of a node that is bad when it is True, as facts; nil
+// where it is not.
+func pressure(node *corev1.Node, kind corev1.NodeConditionType) map[string]any {
+	for _, c := range node.Status.Conditions {
+		if c.Type == kind && c.Status == corev1.ConditionTrue {
+			return map[string]any{"reason": c.Reason, "message": c.Message, "since": facts.Timestamp(c.LastTransitionTime)}
+		}
+	}
+	return nil
+}
+
+// Hazards: what a running pod may leave on its node that keeps the kubelet from
+// cleaning up after it.
+const (
+	hazardImmutable = "immutable" // files with an attribute that forbids removing them
+	hazardMounts    = "mounts"    // mounts of its own in a directory of the kubelet
+)
+
+// hazards are those of a pod, as its manifest shows. Only an emptyDir on disk is
+// removed file by file (pkg/volume/emptydir/empty_dir.go, teardownDefault);
+// what is unmounted keeps its files.
+func hazards(pod *corev1.Pod) []string {
+	if pod.Status.Phase != corev1.PodRunning {
+		return nil // nothing has run yet, or the API server removes it at once
+	}
+	scratch := map[string]bool{}
+	for _, v := range pod.Spec.Volumes {
+		scratch[v.Name] = v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault
+	}
+	found := map[string]bool{}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		for _, m := range c.VolumeMounts {
+			if !scratch[m.Name] {
+				continue
+			}
+			if mayFreezeFiles(c) && freezesFiles.MatchString(strings.Join(slices.Concat(c.Command, c.Args), " ")) {
+				found[hazardImmutable] = true
+			}
+			if facts.Or(m.MountPropagation, corev1.MountPropagationNone) == corev1.MountPropagationBidirectional {
+				found[hazardMounts] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// freezesFiles matches a command that sets the attributes immutable or append-only.
+var freezesFiles = regexp.MustCompile(`\bchattr\s+(-[A-Za-z]+\s+)*\+[A-Za-z]*[ia]`)
+
+// mayFreezeFiles tells whether a container has CAP_LINUX_IMMUTABLE, without
+// which the kernel refuses that.
+func mayFreezeFiles(c corev1.Container) bool {
+	s := c.SecurityContext
+	if s == nil {
+		return false
+	}
+	if facts.Or(s.Privileged, false) {
+		return true
+	}
+	return s.Capabilities != nil && slices.ContainsFunc(s.Capabilities.Add, func(added corev1.Capability) bool {
+		name := strings.TrimPrefix(strings.ToUpper(string(added)), "CAP_")
+		return name == "LINUX_IMMUTABLE" || name == "ALL"
+	})
+}
+
+// registrar is the directory that a CSI driver's sidecar registers with the
+// kubelet of its node, usually named after the driver; ok is false for a pod
+// that registers none, or will not come up by itself.
+func registrar(pod *corev1.Pod) (dir string, ok bool) {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil || facts.Failing(pod) != "" {
+		return "", false
+	}
+	for _, c := range pod.Spec.Containers {
+		if facts.ImageName(c.Image) != "csi-node-driver-registrar" {
+			continue
+		}
+		ok = true
+		for _, arg := range slices.Concat(c.Command, c.Args) {
+			if _, socket, registers := strings.Cut(arg, "kubelet-registration-path="); registers {
+				dir = path.Base(path.Dir(socket))
+			}
+		}
+	}
+	return dir, ok
+}

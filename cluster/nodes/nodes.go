@@ -1,0 +1,110 @@
+package nodes
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// KeepNode takes in a node.
+func (p *Part) KeepNode(node *corev1.Node) bool {
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusNeverUpdated"}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			ready = c
+		}
+	}
+	taints := make([]any, len(node.Spec.Taints))
+	outOfService := false
+	for i, taint := range node.Spec.Taints {
+		taints[i] = taint.Key
+		outOfService = outOfService || taint.Key == corev1.TaintNodeOutOfService
+	}
+	found := map[string]any{
+		"ready":        string(ready.Status),
+		"reason":       ready.Reason,
+		"message":      ready.Message,
+		"since":        facts.Timestamp(ready.LastTransitionTime),
+		"outOfService": outOfService,
+		"taints":       taints,
+		"kubelet":      node.Status.NodeInfo.KubeletVersion,
+		"runtime":      node.Status.NodeInfo.ContainerRuntimeVersion,
+	}
+	if full := pressure(node, corev1.NodeDiskPressure); full != nil {
+		found["diskPressure"] = full
+	}
+	if bugs := nodeBugs(node); len(bugs) > 0 {
+		found["bugs"] = bugs
+		p.doc.Child("buggy")[node.Name] = found
+	} else {
+		p.doc.Prune("buggy", node.Name)
+	}
+	p.doc.Child("nodes")[node.Name] = found
+	isReady := ready.Status == corev1.ConditionTrue
+	if isReady {
+		p.doc.Prune("notReady", node.Name)
+	} else {
+		p.doc.Child("notReady")[node.Name] = found
+	}
+	before := p.notReady(node.Name)
+	p.nodes[node.Name] = isReady
+	p.waitingDirty[node.Name] = true
+	if before == isReady {
+		p.restrand(node.Name)
+	}
+	return true
+}
+
+// ForgetNode undoes KeepNode.
+func (p *Part) ForgetNode(key types.NamespacedName) {
+	p.doc.Prune("nodes", key.Name)
+	p.doc.Prune("notReady", key.Name)
+	p.doc.Prune("buggy", key.Name)
+	delete(p.nodes, key.Name)
+	p.waitingDirty[key.Name] = true
+	p.restrand(key.Name)
+}
+
+// notReady tells whether a node exists and is not ready.
+func (p *Part) notReady(node string) bool {
+	ready, exists := p.nodes[node]
+	return exists && !ready
+}
+
+// restrand puts the pods of a node under their owners, or takes them out again,
+// when the node has become ready or not ready, or has ceased to be.
+func (p *Part) restrand(node string) {
+	for key, pod := range p.waiting[node] {
+		if p.notReady(node) {
+			p.strand(key, pod)
+		} else {
+			p.unstrand(key, pod)
+		}
+	}
+}
+
+// settleGone writes the nodes that pods need to go and that do not exist: pod
+// garbage collection takes what is on them. Where no node is seen, nothing tells;
+// nor do the nodes among manifests, which need not be all that there are.
+func (p *Part) settleGone() {
+	if len(p.waitingDirty) == 0 || p.options.Manifests {
+		return
+	}
+	dirty := maps.Keys(p.waitingDirty)
+	if seen := len(p.nodes) > 0; seen != p.nodesSeen {
+		p.nodesSeen = seen
+		dirty = maps.Keys(p.waiting)
+		p.doc["gone"] = map[string]any{}
+	}
+	for node := range dirty {
+		if _, there := p.nodes[node]; p.nodesSeen && !there && len(p.waiting[node]) > 0 {
+			p.doc.Child("gone")[node] = map[string]any{}
+		} else {
+			p.doc.Prune("gone", node)
+		}
+	}
+	clear(p.waitingDirty)
+}

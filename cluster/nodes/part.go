@@ -1,0 +1,71 @@
+// Package nodes tells what the nodes of a cluster keep pods from going with: nodes
+// that do not answer or do not exist, drivers that are not registered, known bugs,
+// full disks, and what pods leave on them. Who removes a finalizer and what
+// refuses a request, other parts tell.
+package nodes
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/dependents"
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// Options of a Part. All are needed.
+type Options struct {
+	// Manifests says that the objects are manifests: what they do not hold is unknown.
+	Manifests bool
+	// MaxNames bounds the names that the facts hold of a group of objects.
+	MaxNames int
+	// Dropped is told of events that are kept no longer, for want of space.
+	Dropped func(event types.NamespacedName)
+	// Dependents are told of pods that hold up their owner.
+	Dependents *dependents.Part
+}
+
+// Part is the part of the facts that tells it. Whoever calls its methods makes
+// sure that nobody else does; those that say so only read.
+type Part struct {
+	options Options
+	doc     facts.Document
+	groups  facts.Groups
+	strings facts.Strings
+
+	pods     map[types.NamespacedName]*pod
+	waiting  map[string]map[types.NamespacedName]*pod // pods that need their kubelet to go, by node
+	waitsIn  map[string]int                           // how many of them, by namespace
+	nodes    map[string]bool                          // that exist, and whether they are ready
+	symptoms symptoms
+	storage  storage
+
+	leaving      map[leavingGroup]map[types.NamespacedName]leaving
+	leavingDirty map[leavingGroup]bool // since the last Settle
+	waitingDirty map[string]bool       // nodes that came, went, or are waited for by others, since the last Settle
+	nodesSeen    bool                  // at the last Settle
+}
+
+// New returns a Part that has seen nothing and writes into doc.
+func New(doc facts.Document, options Options) *Part {
+	for _, section := range []string{
+		"pods", "podsByNode", "podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage",
+		"leaving", "symptoms", "hazards", "csinodes", "driverless", "buggy", "registrars", "gone",
+	} {
+		doc[section] = map[string]any{}
+	}
+	return &Part{
+		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames), strings: facts.Strings{},
+		pods: map[types.NamespacedName]*pod{}, waiting: map[string]map[types.NamespacedName]*pod{}, waitsIn: map[string]int{},
+		nodes: map[string]bool{}, symptoms: newSymptoms(), storage: newStorage(),
+		leaving: map[leavingGroup]map[types.NamespacedName]leaving{}, leavingDirty: map[leavingGroup]bool{}, waitingDirty: map[string]bool{},
+	}
+}
+
+// Settle brings what changes with many pods at once up to date.
+func (p *Part) Settle() {
+	p.settleLeaving()
+	p.settleGone()
+}
+
+// NeedsKubelet tells whether pods in a namespace wait for their kubelet when they
+// are deleted. It only reads.
+func (p *Part) NeedsKubelet(namespace string) bool { return p.waitsIn[namespace] > 0 }

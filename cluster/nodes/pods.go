@@ -1,0 +1,159 @@
+package nodes
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// pod is what is kept of one.
+type pod struct {
+	node     string
+	waits    bool      // it needs its kubelet to go
+	owner    types.UID // whose foreground deletion waits for it, "" if none
+	stranded bool      // under its owner, because its node is not ready
+	leaves   *leaving  // nil unless it is being deleted
+	uses     *use      // nil unless it has something mounted
+	groups   [][]string
+	lacks    [][]string // groups of pods that lack a driver that it is in
+	facts    map[string]any
+}
+
+// KeepPod takes in a pod, and which node's kubelet it needs to go.
+func (p *Part) KeepPod(o *corev1.Pod) bool {
+	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
+	p.ForgetPod(key)
+	found := map[string]any{"phase": p.strings.Box(string(o.Status.Phase))}
+	if o.Spec.NodeName != "" {
+		found["node"] = p.strings.Box(o.Spec.NodeName)
+	}
+	if grace := graceSeconds(o); grace != corev1.DefaultTerminationGracePeriodSeconds {
+		found["gracePeriodSeconds"] = int(grace)
+	}
+	if o.DeletionTimestamp != nil {
+		found["deletionTimestamp"] = facts.Timestamp(*o.DeletionTimestamp)
+	}
+	if len(o.Finalizers) > 0 {
+		found["finalizers"] = facts.List(o.Finalizers)
+	}
+	if dangers := hazards(o); len(dangers) > 0 {
+		found["hazards"] = facts.List(dangers)
+	}
+	if controller := metav1.GetControllerOf(o); controller != nil {
+		found["owner"] = map[string]any{"kind": p.strings.Box(controller.Kind), "name": controller.Name}
+	}
+	p.doc.Child("pods", o.Namespace)[o.Name] = found
+	kept := &pod{node: o.Spec.NodeName, waits: waits(o), facts: found, groups: groupsOf(o)}
+	if !facts.Finished(o) {
+		kept.owner = facts.BlockingOwner(o)
+	}
+	p.pods[key] = kept
+	for _, path := range kept.groups {
+		p.groups.Add(o.Name, path...)
+	}
+	if kept.waits {
+		if p.waiting[kept.node] == nil {
+			p.waiting[kept.node] = map[types.NamespacedName]*pod{}
+		}
+		p.waiting[kept.node][key] = kept
+		p.waitsIn[key.Namespace]++
+		p.waitingDirty[kept.node] = true
+	}
+	p.strand(key, kept)
+	p.leave(kept, o)
+	p.mount(key, kept, o)
+	return true
+}
+
+// ForgetPod undoes KeepPod.
+func (p *Part) ForgetPod(key types.NamespacedName) {
+	gone := p.pods[key]
+	if gone == nil {
+		return
+	}
+	delete(p.pods, key)
+	p.stay(gone)
+	p.unmount(key, gone)
+	p.unstrand(key, gone)
+	if gone.waits {
+		if delete(p.waiting[gone.node], key); len(p.waiting[gone.node]) == 0 {
+			delete(p.waiting, gone.node)
+		}
+		if p.waitsIn[key.Namespace]--; p.waitsIn[key.Namespace] == 0 {
+			delete(p.waitsIn, key.Namespace)
+		}
+		p.waitingDirty[gone.node] = true
+	}
+	for _, path := range gone.groups {
+		p.groups.Remove(key.Name, path...)
+	}
+	p.doc.Prune("pods", key.Namespace, key.Name)
+}
+
+// waits tells whether a pod needs its kubelet to go. Pods that are unscheduled,
+// have finished or have no grace period the API server removes at once
+// (pkg/registry/core/pod/strategy.go, CheckGracefulDelete); of one whose
+// containers have ended since it was deleted, the node has to clean up.
+func waits(o *corev1.Pod) bool {
+	if o.Spec.NodeName == "" {
+		return false
+	}
+	if facts.Finished(o) {
+		_, leaves := leavingOf(o)
+		return leaves
+	}
+	return graceSeconds(o) > 0
+}
+
+// groupsOf are the groups that a pod is found by.
+func groupsOf(o *corev1.Pod) [][]string {
+	if o.Spec.NodeName == "" {
+		return nil
+	}
+	var paths [][]string
+	if waits(o) {
+		paths = append(paths, []string{"podsByNode", o.Namespace, o.Spec.NodeName})
+	}
+	if waits(o) && !facts.Finished(o) {
+		paths = append(paths, []string{"podsByGrace", o.Namespace, strconv.FormatInt(stopSeconds(o), 10)})
+		for _, hazard := range hazards(o) {
+			paths = append(paths, []string{"hazards", o.Namespace, hazard, o.Spec.NodeName})
+		}
+	}
+	if dir, ok := registrar(o); ok {
+		paths = append(paths, []string{"registrars", o.Spec.NodeName, dir, o.Namespace})
+	}
+	// Even a finished pod holds its claims, if a node ran it
+	// (pkg/controller/volume/pvcprotection/pvc_protection_controller.go).
+	for _, v := range o.Spec.Volumes {
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			paths = append(paths, []string{"storage", "claims", o.Namespace, v.PersistentVolumeClaim.ClaimName})
+		case v.Ephemeral != nil:
+			paths = append(paths, []string{"storage", "claims", o.Namespace, o.Name + "-" + v.Name})
+		}
+	}
+	return paths
+}
+
+// strand puts a pod that needs its kubelet to go under the owner that it blocks,
+// if its node is not ready, and unstrand takes it out again.
+func (p *Part) strand(key types.NamespacedName, o *pod) {
+	if o.owner == "" || !o.waits || !p.notReady(o.node) {
+		return
+	}
+	o.stranded = true
+	p.options.Dependents.Block(o.owner, key.Name, false, facts.Nowhere, "pods", key.Namespace, o.node)
+}
+
+func (p *Part) unstrand(key types.NamespacedName, o *pod) {
+	if !o.stranded {
+		return
+	}
+	o.stranded = false
+	p.options.Dependents.Unblock(o.owner, key.Name, "pods", key.Namespace, o.node)
+}

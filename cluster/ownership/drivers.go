@@ -1,0 +1,153 @@
+package ownership
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Each CSI driver brings its own sidecars (csi-provisioner, csi-attacher), and
+// those of one driver do nothing for the volumes of another. Which driver a
+// sidecar serves it asks a socket; here it shows where its pod names the driver.
+
+// sidecar is a pod with containers of CSI sidecars.
+type sidecar struct {
+	images []string
+	// says is all that may name its driver: arguments, environment, paths.
+	says    string
+	account string
+}
+
+// isSidecar tells whether an image is that of a CSI sidecar.
+func isSidecar(image string) bool { return strings.HasPrefix(image, "csi-") }
+
+// keepSidecar records a pod that is ready and has CSI sidecars.
+func (p *Part) keepSidecar(key types.NamespacedName, pod *corev1.Pod, r runningPod) {
+	if !r.ready || r.goes || !slices.ContainsFunc(r.images, isSidecar) {
+		return
+	}
+	said := []string{pod.Name}
+	for _, c := range pod.Spec.Containers {
+		said = append(said, c.Name, c.Image)
+		said = append(said, c.Command...)
+		said = append(said, c.Args...)
+		for _, e := range c.Env {
+			said = append(said, e.Value)
+		}
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.HostPath != nil {
+			said = append(said, v.HostPath.Path)
+		}
+	}
+	p.sidecars[key] = sidecar{images: r.images, says: strings.Join(said, "\n"), account: r.account}
+}
+
+// judgeSidecar judges whether a sidecar of an image serves a driver; decided is
+// false where the rest of the evidence has to tell.
+func (p *Part) judgeSidecar(j judgement, image, driver string) (_ judgement, decided bool) {
+	installed := p.installedDrivers()
+	var silent []types.NamespacedName // sidecars that name no driver
+	unnamed := maps.Clone(installed)  // drivers that no sidecar names
+	for _, key := range slices.SortedFunc(maps.Keys(p.sidecars), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }) {
+		s := p.sidecars[key]
+		if !slices.Contains(s.images, image) {
+			continue
+		}
+		if s.names(driver) {
+			j.workloads = p.workloadsUnder(s.account)
+			return j.is(Alive, true, "pod %s with a ready %s names driver %s", key, image, driver), true
+		}
+		named := false
+		for other := range installed {
+			if s.names(other) {
+				named = true
+				delete(unnamed, other)
+			}
+		}
+		if !named {
+			silent = append(silent, key)
+		}
+	}
+	accounts := map[string]bool{}
+	for _, key := range silent {
+		accounts[p.sidecars[key].account] = true
+	}
+	switch {
+	case installed[driver] && len(accounts) >= len(unnamed) && len(silent) > 0:
+		j.workloads = p.workloadsUnder(p.sidecars[silent[0]].account)
+		return j.is(Alive, true, "driver %s is installed, and pod %s has a ready %s", driver, silent[0], image), true
+	case installed[driver] && len(silent) > 0:
+		return j.is(Unknown, false, "%d drivers are installed, and %d %s that name none: whether one serves %s, the cluster does not tell",
+			len(unnamed), len(accounts), image, driver), true
+	case installed[driver]:
+		return j, false // its sidecars may run outside the cluster
+	}
+	for _, input := range []string{"pods", "csidrivers.storage.k8s.io", "csinodes.storage.k8s.io"} {
+		if reason, hidden := p.options.Sight.Hidden(input); hidden {
+			return j.is(Unknown, false, "%s (%s) cannot be seen", input, reason), true
+		}
+	}
+	j.owner = fmt.Sprintf("%s of CSI driver %s", image, driver)
+	return j.is(Absent, true, "CSI driver %s is not installed: no CSIDriver, no node where it is registered, and no ready %s that names it", driver, image), true
+}
+
+// names tells whether a pod says the name of a driver, or the same with dashes
+// for dots, as leases and paths have it.
+func (s sidecar) names(driver string) bool {
+	return strings.Contains(s.says, driver) || strings.Contains(s.says, strings.ReplaceAll(driver, ".", "-"))
+}
+
+// installedDrivers are those that have a CSIDriver or are registered on a node.
+func (p *Part) installedDrivers() map[string]bool {
+	installed := maps.Clone(p.drivers)
+	for _, drivers := range p.registered {
+		for _, name := range drivers {
+			installed[name] = true
+		}
+	}
+	return installed
+}
+
+// KeepCSIDriver takes in that a driver is installed.
+func (p *Part) KeepCSIDriver(o *storagev1.CSIDriver) bool {
+	p.Install(o.Name)
+	return true
+}
+
+// Install is KeepCSIDriver by the driver's name.
+func (p *Part) Install(driver string) {
+	p.drivers[driver] = true
+	p.dirty = true
+}
+
+// ForgetCSIDriver undoes KeepCSIDriver.
+func (p *Part) ForgetCSIDriver(key types.NamespacedName) {
+	delete(p.drivers, key.Name)
+	p.dirty = true
+}
+
+// KeepCSINode takes in which drivers are registered on a node.
+func (p *Part) KeepCSINode(o *storagev1.CSINode) bool {
+	drivers := []string{}
+	for _, d := range o.Spec.Drivers {
+		drivers = append(drivers, d.Name)
+	}
+	slices.Sort(drivers)
+	if before, known := p.registered[o.Name]; !known || !slices.Equal(before, drivers) {
+		p.registered[o.Name] = drivers
+		p.dirty = true
+	}
+	return true
+}
+
+// ForgetCSINode undoes KeepCSINode.
+func (p *Part) ForgetCSINode(key types.NamespacedName) {
+	delete(p.registered, key.Name)
+	p.dirty = true
+}

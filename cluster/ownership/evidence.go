@@ -1,0 +1,146 @@
+package ownership
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// evidence is what an object itself tells about who removes one of its finalizers.
+type evidence struct {
+	// declared is the annotation termguard.dev/finalizer-owner.
+	declared string
+	// managers are the field managers that wrote the finalizer
+	// (k8s.io/apimachinery, ManagedFieldsEntry).
+	managers []string
+	// owners are the kinds of the object's owner references, as Kind.group.
+	owners []string
+	// driver is the CSI driver that the object belongs to.
+	driver string
+	// at is where the finalizer stands in metadata.finalizers, or
+	// facts.Nowhere.
+	// It is no evidence of who removes it: the signature leaves it out.
+	at int
+}
+
+func (e evidence) equal(other evidence) bool {
+	return e.at == other.at && e.signature() == other.signature()
+}
+
+// signature tells evidence apart, readably.
+func (e evidence) signature() string {
+	var parts []string
+	if e.declared != "" {
+		parts = append(parts, "declared="+e.declared)
+	}
+	if len(e.managers) > 0 {
+		parts = append(parts, "managers="+strings.Join(e.managers, ","))
+	}
+	if len(e.owners) > 0 {
+		parts = append(parts, "owners="+strings.Join(e.owners, ","))
+	}
+	if e.driver != "" {
+		parts = append(parts, "driver="+e.driver)
+	}
+	return strings.Join(parts, " ")
+}
+
+// Annotation declares, on an object, who removes its finalizers:
+// "KIND/NAMESPACE/NAME" of a workload, or "external".
+const Annotation = "termguard.dev/finalizer-owner"
+
+// finalizersOf returns an object's finalizers with what the object tells about
+// each. The namespace controller's own is left out of a namespace's spec
+// finalizers: it goes when everything else has.
+func finalizersOf(m metav1.Object, spec []string) map[string]evidence {
+	if len(m.GetFinalizers()) == 0 && len(spec) == 0 {
+		return nil // most objects, whose field managers are not worth reading
+	}
+	common := evidence{declared: m.GetAnnotations()[Annotation], driver: driverOf(m), at: facts.Nowhere}
+	for _, ref := range m.GetOwnerReferences() {
+		gv, err := schema.ParseGroupVersion(ref.APIVersion)
+		if err == nil {
+			common.owners = append(common.owners, gv.WithKind(ref.Kind).GroupKind().String())
+		}
+	}
+	slices.Sort(common.owners)
+	common.owners = slices.Compact(common.owners)
+	found := map[string]evidence{}
+	for _, finalizer := range spec {
+		if finalizer != "kubernetes" {
+			found[finalizer] = common
+		}
+	}
+	for i, finalizer := range m.GetFinalizers() {
+		if e, again := found[finalizer]; !again || e.at == facts.Nowhere {
+			common.at = i
+			found[finalizer] = common
+		}
+	}
+	for _, entry := range m.GetManagedFields() {
+		for _, finalizer := range managedFinalizers(entry) {
+			if e, held := found[finalizer]; held {
+				e.managers = append(slices.Clone(e.managers), entry.Manager)
+				slices.Sort(e.managers)
+				e.managers = slices.Compact(e.managers)
+				found[finalizer] = e
+			}
+		}
+	}
+	return found
+}
+
+// managedFinalizers are the finalizers that a managedFields entry claims: keys
+// of the form v:"NAME" under f:metadata, f:finalizers (or f:spec for those of a
+// namespace's spec, which is an atomic list and names none).
+func managedFinalizers(entry metav1.ManagedFieldsEntry) []string {
+	if entry.FieldsV1 == nil || !strings.Contains(string(entry.FieldsV1.GetRawBytes()), "f:finalizers") {
+		return nil
+	}
+	var fields struct {
+		Metadata struct {
+			Finalizers map[string]json.RawMessage `json:"f:finalizers"`
+		} `json:"f:metadata"`
+	}
+	if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+		return nil // somebody's broken managedFields: no evidence
+	}
+	var names []string
+	for key := range fields.Metadata.Finalizers {
+		var name string
+		if value, isValue := strings.CutPrefix(key, "v:"); isValue && json.Unmarshal([]byte(value), &name) == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// driverOf is the CSI driver that an object belongs to, "" if to none.
+func driverOf(m metav1.Object) string {
+	switch o := m.(type) {
+	case *corev1.PersistentVolume:
+		if o.Spec.CSI != nil {
+			return o.Spec.CSI.Driver
+		}
+	case *storagev1.VolumeAttachment:
+		return o.Spec.Attacher
+	case *unstructured.Unstructured:
+		switch o.GetKind() {
+		case "PersistentVolume":
+			driver, _, _ := unstructured.NestedString(o.Object, "spec", "csi", "driver")
+			return driver
+		case "VolumeAttachment":
+			driver, _, _ := unstructured.NestedString(o.Object, "spec", "attacher")
+			return driver
+		}
+	}
+	return ""
+}

@@ -1,0 +1,197 @@
+package ownership
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// grant is the permission to update a resource.
+type grant struct {
+	resource    string // "plural.group" or "*.group"; "*" for the group where wide
+	subresource string
+	// wide is set where holding it says nothing about who controls the resource.
+	wide bool
+}
+
+// covers tells whether a grant is about a resource.
+func (g grant) covers(res string) bool {
+	plural, group, _ := strings.Cut(res, ".")
+	granted, in, _ := strings.Cut(g.resource, ".")
+	return (granted == "*" || granted == plural) && (in == "*" || in == group)
+}
+
+// binding gives a role to service accounts.
+type binding struct {
+	role     string // as the key of Part.roles
+	scope    string // the namespace it holds in; "" everywhere
+	accounts []string
+	groups   []string // of users
+}
+
+// grantee is a service account that may update a resource.
+type grantee struct {
+	account string
+	scope   string
+	// controls is set where it may also write the resource's status or
+	// finalizers subresource, as its controller does and a mere user does not.
+	controls bool
+}
+
+// builtinRoles grant so much to so many that holding them says nothing about
+// who controls a resource
+// (k8s.io/kubernetes, plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go).
+var builtinRoles = map[string]bool{"/cluster-admin": true, "/admin": true, "/edit": true, "/view": true}
+
+// KeepRole takes in what a Role grants; so does KeepClusterRole for its kind.
+func (p *Part) KeepRole(o *rbacv1.Role) bool {
+	return p.keepRole(o.Namespace+"/"+o.Name, o.Labels, o.Rules)
+}
+
+// KeepClusterRole does for a ClusterRole what KeepRole does.
+func (p *Part) KeepClusterRole(o *rbacv1.ClusterRole) bool {
+	return p.keepRole("/"+o.Name, o.Labels, o.Rules)
+}
+
+// ForgetRole undoes KeepRole and KeepClusterRole.
+func (p *Part) ForgetRole(key types.NamespacedName) {
+	delete(p.roles, key.Namespace+"/"+key.Name)
+	p.grantsDirty = true
+}
+
+// KeepRoleBinding takes in who holds a role; so does KeepClusterRoleBinding for
+// its kind.
+func (p *Part) KeepRoleBinding(o *rbacv1.RoleBinding) bool {
+	return p.keepBinding(o.Namespace, o.Name, o.RoleRef, o.Subjects)
+}
+
+// KeepClusterRoleBinding does for a ClusterRoleBinding what KeepRoleBinding does.
+func (p *Part) KeepClusterRoleBinding(o *rbacv1.ClusterRoleBinding) bool {
+	return p.keepBinding("", o.Name, o.RoleRef, o.Subjects)
+}
+
+// ForgetBinding undoes KeepRoleBinding and KeepClusterRoleBinding.
+func (p *Part) ForgetBinding(key types.NamespacedName) {
+	delete(p.bindings, key.Namespace+"/"+key.Name)
+	p.grantsDirty = true
+}
+
+func (p *Part) keepRole(name string, labels map[string]string, rules []rbacv1.PolicyRule) bool {
+	p.grantsDirty = true
+	builtin := builtinRoles[name] || labels["kubernetes.io/bootstrapping"] == "rbac-defaults"
+	var grants []grant
+	for _, rule := range rules {
+		if !slices.ContainsFunc(rule.Verbs, func(v string) bool { return v == "update" || v == "patch" || v == "*" }) {
+			continue
+		}
+		for _, group := range rule.APIGroups {
+			for _, res := range rule.Resources {
+				plural, sub, _ := strings.Cut(res, "/")
+				// A wildcard over groups, or over all of the core group, is a
+				// cluster-admin in other words.
+				wide := builtin || group == "*" || (plural == "*" && group == "") || (sub != "" && sub != "status" && sub != "finalizers" && sub != "*")
+				gr := schema.GroupResource{Group: group, Resource: plural}.String()
+				if plural == "*" && sub == "" || sub == "*" {
+					grants = append(grants, grant{resource: gr, wide: wide}, grant{resource: gr, subresource: "status", wide: wide})
+					continue
+				}
+				grants = append(grants, grant{resource: gr, subresource: sub, wide: wide})
+			}
+		}
+	}
+	p.roles[name] = grants
+	return true
+}
+
+func (p *Part) keepBinding(namespace, name string, ref rbacv1.RoleRef, subjects []rbacv1.Subject) bool {
+	b := binding{role: "/" + ref.Name, scope: namespace}
+	if ref.Kind == "Role" {
+		b.role = namespace + "/" + ref.Name
+	}
+	for _, s := range subjects {
+		switch s.Kind {
+		case rbacv1.ServiceAccountKind:
+			b.accounts = append(b.accounts, cmp.Or(s.Namespace, namespace)+"/"+s.Name)
+		case rbacv1.UserKind:
+			if account, ok := strings.CutPrefix(s.Name, "system:serviceaccount:"); ok {
+				b.accounts = append(b.accounts, strings.Replace(account, ":", "/", 1))
+			}
+		case rbacv1.GroupKind:
+			b.groups = append(b.groups, s.Name)
+		}
+	}
+	p.bindings[namespace+"/"+name] = b
+	p.grantsDirty = true
+	return true
+}
+
+// indexGrants works out who may update what.
+func (p *Part) indexGrants() {
+	type holder struct{ account, scope string }
+	type rights struct{ main, controls bool }
+	index := map[string]map[holder]rights{}
+	p.bound = map[string][]string{}
+	for name, b := range p.bindings {
+		for _, subject := range slices.Concat(b.accounts, b.groups) {
+			p.bound[subject] = append(p.bound[subject], name)
+		}
+		for _, g := range p.roles[b.role] {
+			if g.wide {
+				continue
+			}
+			if index[g.resource] == nil {
+				index[g.resource] = map[holder]rights{}
+			}
+			for _, account := range b.accounts {
+				h := holder{account, b.scope}
+				r := index[g.resource][h]
+				r.main = r.main || g.subresource == ""
+				r.controls = r.controls || g.subresource != ""
+				index[g.resource][h] = r
+			}
+		}
+	}
+	p.grantees = map[string][]grantee{}
+	for res, holders := range index {
+		for h, r := range holders {
+			if r.main {
+				p.grantees[res] = append(p.grantees[res], grantee{account: h.account, scope: h.scope, controls: r.controls})
+			}
+		}
+		slices.SortFunc(p.grantees[res], func(a, b grantee) int {
+			return cmp.Or(cmp.Compare(a.account, b.account), cmp.Compare(a.scope, b.scope))
+		})
+	}
+}
+
+// mayUpdate are the service accounts that hold a grant of their own to update a
+// resource in a namespace.
+func (p *Part) mayUpdate(res, namespace string) []grantee {
+	var found []grantee
+	for _, g := range slices.Concat(p.grantees[res], p.grantees["*"+res[len(plural(res)):]]) {
+		if g.scope == "" || g.scope == namespace {
+			found = append(found, g)
+		}
+	}
+	return found
+}
+
+// scope is the namespace where it matters to who may update a resource there,
+// else "".
+func (p *Part) scope(res, namespace string) string {
+	for _, g := range slices.Concat(p.grantees[res], p.grantees["*"+res[len(plural(res)):]]) {
+		if g.scope != "" && g.scope == namespace {
+			return namespace
+		}
+	}
+	return ""
+}
+
+func plural(res string) string {
+	p, _, _ := strings.Cut(res, ".")
+	return p
+}

@@ -1,0 +1,275 @@
+package ownership
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// holdings are the objects of one resource that carry finalizers.
+type holdings struct {
+	byKey map[types.NamespacedName]*holding
+	in    map[string]map[string]int // objects by namespace and finalizer
+	count map[string]int            // objects by namespace
+}
+
+// holding is one object that carries finalizers.
+type holding struct {
+	evidence map[string]evidence // by finalizer
+	owner    types.UID           // whose deletion it blocks, "" if none
+	buckets  []*bucket
+}
+
+// bucket is the part of the facts that counts objects of one namespace, one
+// resource and one finalizer whose ownership rests on the same evidence.
+type bucket struct {
+	facts.Group
+	path    []string // in the document, from "finalized"
+	verdict *verdict
+}
+
+// Keep brings the facts about an object's finalizers up to date, and tells whether
+// it has any. specFinalizers are those of spec.finalizers, of a namespace.
+func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object, specFinalizers []string) bool {
+	if len(m.GetFinalizers()) == 0 && len(specFinalizers) == 0 {
+		p.Forget(resource, key)
+		return false
+	}
+	now, owner := finalizersOf(m, specFinalizers), facts.BlockingOwner(m)
+	if h := p.holding(resource, key); h != nil {
+		if h.owner == owner && maps.EqualFunc(h.evidence, now, evidence.equal) {
+			return true
+		}
+		p.Forget(resource, key)
+	}
+	p.hold(resource, key, &holding{evidence: now, owner: owner})
+	return true
+}
+
+func (p *Part) holding(resource string, key types.NamespacedName) *holding {
+	if of := p.held[resource]; of != nil {
+		return of.byKey[key]
+	}
+	return nil
+}
+
+// hold puts an object with finalizers into its buckets.
+func (p *Part) hold(resource string, key types.NamespacedName, h *holding) {
+	of := p.held[resource]
+	if of == nil {
+		of = &holdings{byKey: map[types.NamespacedName]*holding{}, in: map[string]map[string]int{}, count: map[string]int{}}
+		p.held[resource] = of
+	}
+	of.byKey[key] = h
+	of.count[key.Namespace]++
+	if of.in[key.Namespace] == nil {
+		of.in[key.Namespace] = map[string]int{}
+	}
+	for finalizer, evidence := range h.evidence {
+		of.in[key.Namespace][finalizer]++
+		h.buckets = append(h.buckets, p.bucket(resource, key, finalizer, evidence))
+	}
+	for _, b := range p.blocking(h) {
+		p.options.Dependents.Block(h.owner, key.Name, true, b.At(key.Name), append([]string{"finalized"}, b.path[1:]...)...)
+	}
+	p.options.Touched(resource, key.Namespace)
+}
+
+// Forget undoes Keep.
+func (p *Part) Forget(resource string, key types.NamespacedName) {
+	h := p.holding(resource, key)
+	if h == nil {
+		return
+	}
+	of := p.held[resource]
+	delete(of.byKey, key)
+	if of.count[key.Namespace]--; of.count[key.Namespace] == 0 {
+		delete(of.count, key.Namespace)
+	}
+	for finalizer := range h.evidence {
+		if of.in[key.Namespace][finalizer]--; of.in[key.Namespace][finalizer] == 0 {
+			delete(of.in[key.Namespace], finalizer)
+		}
+	}
+	if len(of.in[key.Namespace]) == 0 {
+		delete(of.in, key.Namespace)
+	}
+	if len(of.byKey) == 0 {
+		delete(p.held, resource)
+	}
+	for _, b := range p.blocking(h) {
+		p.options.Dependents.Unblock(h.owner, key.Name, append([]string{"finalized"}, b.path[1:]...)...)
+	}
+	for _, b := range h.buckets {
+		if b.Remove(key.Name); b.Empty() {
+			p.doc.Prune(b.path...)
+			p.groups.Remove(key.Namespace, spread(b)...)
+			p.unjudge(b)
+		}
+	}
+	p.options.Touched(resource, key.Namespace)
+}
+
+// Held tells how many objects of a resource in a namespace have finalizers, and
+// which. It only reads.
+func (p *Part) Held(resource, namespace string) (objects int, finalizers []string) {
+	of := p.held[resource]
+	if of == nil {
+		return 0, nil
+	}
+	return of.count[namespace], slices.Sorted(maps.Keys(of.in[namespace]))
+}
+
+// Carries tells whether an object is known to hold a finalizer, in its metadata
+// or, for a namespace, in its spec. It only reads.
+func (p *Part) Carries(resource string, key types.NamespacedName, finalizer string) bool {
+	h := p.holding(resource, key)
+	if h == nil {
+		return false
+	}
+	_, carries := h.evidence[finalizer]
+	return carries
+}
+
+// bucket puts an object into the bucket it belongs to.
+func (p *Part) bucket(resource string, key types.NamespacedName, finalizer string, evidence evidence) *bucket {
+	vkey := p.verdictKey(finalizer, resource, key.Namespace, evidence)
+	v := p.verdictFor(vkey, evidence)
+	b := v.buckets[key.Namespace]
+	if b == nil {
+		b = &bucket{
+			Group: facts.NewGroup(true, p.options.MaxNames), verdict: v,
+			path: []string{"finalized", key.Namespace, finalizer, resource, vkey.evidence},
+		}
+		b.Facts()["ownership"] = v.facts
+		v.buckets[key.Namespace] = b
+		p.doc.Put(b.Facts(), b.path...)
+		p.groups.Add(key.Namespace, spread(b)...)
+	}
+	b.Add(key.Name, evidence.at)
+	return b
+}
+
+// spread is the path to the namespaces with buckets like one.
+func spread(b *bucket) []string {
+	return []string{"spread", b.path[3], b.path[2], b.path[4]}
+}
+
+// blocking are the buckets of an object that may block its owner: those of all
+// finalizers but the ones that Kubernetes itself removes, of which every pod of
+// a Job has one.
+func (p *Part) blocking(h *holding) []*bucket {
+	if h.owner == "" {
+		return nil
+	}
+	var found []*bucket
+	for _, b := range h.buckets {
+		key := b.verdict.key
+		if p.options.Owners[key.finalizer] == "" && b.verdict.evidence.declared == "" {
+			if entry, known := p.options.Catalog.Lookup(key.finalizer, key.resource); known && builtIn(entry) {
+				continue
+			}
+		}
+		found = append(found, b)
+	}
+	return found
+}
+
+// verdictKey is what a verdict on ownership depends on.
+type verdictKey struct {
+	finalizer, resource string
+	// evidence is the signature of what the objects themselves tell, with the
+	// namespace where RBAC differs between namespaces.
+	evidence  string
+	namespace string
+}
+
+func (p *Part) verdictKey(finalizer, res, namespace string, e evidence) verdictKey {
+	key := verdictKey{finalizer: finalizer, resource: res, evidence: e.signature(), namespace: p.scope(res, namespace)}
+	if key.namespace != "" {
+		key.evidence = strings.TrimSpace(key.evidence + " namespace=" + key.namespace)
+	}
+	return key
+}
+
+// verdict says who removes a finalizer. Its facts are replaced, never changed:
+// whoever holds them may go on reading.
+type verdict struct {
+	judgement
+	key      verdictKey
+	evidence evidence
+	facts    map[string]any
+	buckets  map[string]*bucket // by namespace
+	removers []remover          // on whom it rests, as the facts have it
+}
+
+func (p *Part) verdictFor(key verdictKey, e evidence) *verdict {
+	v, found := p.verdicts[key]
+	if !found {
+		v = &verdict{key: key, evidence: e, judgement: p.judge(key, e), buckets: map[string]*bucket{}}
+		v.facts = v.judgement.facts()
+		p.verdicts[key] = v
+		p.doc.Put(v.facts, "finalizers", key.finalizer, key.resource, key.evidence)
+		p.keepRemovers(v, p.removersOf(v))
+	}
+	return v
+}
+
+// unjudge drops a bucket, and its verdict with the last of them.
+func (p *Part) unjudge(b *bucket) {
+	v := b.verdict
+	delete(v.buckets, b.path[1])
+	if len(v.buckets) == 0 {
+		p.keepRemovers(v, nil)
+		delete(p.verdicts, v.key)
+		p.doc.Prune("finalizers", v.key.finalizer, v.key.resource, v.key.evidence)
+	}
+}
+
+// Settle brings every verdict up to date with what arrived since the last time.
+// Until then, the facts hold the verdicts as they were.
+func (p *Part) Settle() {
+	if p.grantsDirty {
+		p.grantsDirty = false
+		p.dirty = true
+		p.regrant()
+	}
+	if !p.dirty {
+		return
+	}
+	p.dirty = false
+	for _, v := range p.verdicts {
+		v.judgement = p.judge(v.key, v.evidence)
+		p.keepRemovers(v, p.removersOf(v)) // which depend on grants, too
+		now := v.judgement.facts()
+		if reflect.DeepEqual(now, v.facts) {
+			continue
+		}
+		v.facts = now
+		p.doc.Put(now, "finalizers", v.key.finalizer, v.key.resource, v.key.evidence)
+		for _, b := range v.buckets {
+			b.Facts()["ownership"] = now
+		}
+	}
+}
+
+// regrant works out anew who may update what, and moves the objects whose
+// verdict now depends on their namespace, or no longer does.
+func (p *Part) regrant() {
+	p.indexGrants()
+	for resource, of := range maps.Clone(p.held) {
+		for key, h := range maps.Clone(of.byKey) {
+			if len(h.buckets) == 0 || h.buckets[0].verdict.key.namespace == p.scope(resource, key.Namespace) {
+				continue
+			}
+			p.Forget(resource, key)
+			p.hold(resource, key, &holding{evidence: h.evidence, owner: h.owner})
+		}
+	}
+}

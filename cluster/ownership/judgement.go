@@ -1,0 +1,244 @@
+package ownership
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// States of a finalizer's owner: what removes the finalizer.
+const (
+	Alive   = "alive"   // it is up
+	Down    = "down"    // it is known and does not run
+	Absent  = "absent"  // it is not installed
+	Unknown = "unknown" // the cluster does not tell
+	Unasked = "unasked" // only a cluster could tell, and there are just manifests
+)
+
+// judgement is a verdict in the making.
+type judgement struct {
+	state    string
+	certain  bool // of absent and down: it will not remove the finalizer, rather than may not
+	owner    string
+	clears   string
+	creates  string // what the owner must create beside the object for that
+	evidence []string
+	// workloads are those that run what removes the finalizer, as far as known.
+	workloads []workload
+	// circumstantial is set where nothing but permissions ties the owner to the
+	// finalizer: any other source outweighs it.
+	circumstantial bool
+	// idle are those that would, and are scaled to zero.
+	idle []workload
+}
+
+func (j judgement) facts() map[string]any {
+	certainty := "may"
+	if j.certain {
+		certainty = "will"
+	}
+	found := map[string]any{"state": j.state, "certainty": certainty, "owner": j.owner, "clears": j.clears, "evidence": facts.List(j.evidence)}
+	for key, list := range map[string][]workload{"workloads": j.workloads, "idle": j.idle} {
+		if len(list) > 0 {
+			workloads := make([]any, len(list))
+			for i, wl := range list {
+				workloads[i] = map[string]any{"resource": wl.resource(), "namespace": wl.namespace, "name": wl.name}
+			}
+			found[key] = workloads
+		}
+	}
+	if j.state == Alive && j.creates != "" {
+		found["creates"] = j.creates
+	}
+	if len(j.workloads) > 0 {
+		found["accounts"] = facts.List(accountsOf(j.workloads))
+	}
+	return found
+}
+
+// builtIn tells whether Kubernetes itself removes a finalizer.
+func builtIn(entry catalog.Entry) bool {
+	return entry.Component == "kube-controller-manager" || entry.Component == "kube-apiserver"
+}
+
+func (j judgement) is(state string, certain bool, format string, args ...any) judgement {
+	j.state, j.certain = state, certain
+	j.evidence = append(j.evidence, fmt.Sprintf(format, args...))
+	return j
+}
+
+// judgeDown judges workloads of which none has a ready pod: for good where
+// there is proof, else only for now.
+func (p *Part) judgeDown(j judgement, found []workload) judgement {
+	certain := true
+	for _, wl := range found {
+		proof, sure := p.whyDown(wl)
+		certain = certain && sure
+		j.evidence = append(j.evidence, wl.String()+" "+proof)
+		if wl.wanted == 0 && wl.kind != "DaemonSet" { // which cannot be scaled
+			j.idle = append(j.idle, wl)
+		}
+	}
+	j.state, j.certain = Down, certain
+	return j
+}
+
+// workloadsUnder are the workloads that run under a service account.
+func (p *Part) workloadsUnder(account string) []workload {
+	return p.workloadsWhere(func(wl workload) bool { return wl.account == account })
+}
+
+func (p *Part) workloadsWhere(is func(workload) bool) []workload {
+	var found []workload
+	for _, key := range slices.Sorted(maps.Keys(p.workloads)) {
+		if wl := p.workloads[key]; wl.wanted > 0 && is(wl) {
+			found = append(found, wl)
+		}
+	}
+	return found
+}
+
+// whyIdle is whyDown of a service account, whatever should run under it.
+func (p *Part) whyIdle(account string) (proof string, sure bool) {
+	if wanted := p.workloadsUnder(account); len(wanted) > 0 {
+		return p.whyDown(wanted[0])
+	}
+	return p.whyDown(workload{account: account, wanted: 1, refused: "no workload runs under it"})
+}
+
+// whyDown tells why nothing is ready under the service account of a workload,
+// and whether there is proof that this does not pass by itself: it is scaled to
+// zero, no pod of it can be created, or each of its pods fails for a reason that
+// stays.
+func (p *Part) whyDown(wl workload) (proof string, sure bool) {
+	if wl.wanted == 0 {
+		return "is scaled to zero", true
+	}
+	a := p.accounts[wl.account]
+	switch {
+	case a != nil && len(a.pods) > 0:
+	case wl.refused != "":
+		return "has no pod: " + wl.refused, true
+	default:
+		return "has no pod at the moment", false // as between two pods of a Deployment that is rolled out
+	}
+	for _, pod := range slices.Sorted(maps.Keys(a.pods)) {
+		r := p.running[pod]
+		switch {
+		case r.goes:
+		case p.leading(pod) != "":
+			return "has no ready pod, but " + p.leading(pod), false
+		case r.failing == "":
+			return "has no ready pod at the moment", false
+		case proof == "":
+			proof = fmt.Sprintf("has no ready pod: pod %s is in %s", pod, r.failing)
+		}
+	}
+	if proof == "" {
+		return "has no ready pod at the moment: its pods are being deleted", false
+	}
+	return proof, true
+}
+
+// readyUnder is one ready pod that runs under a service account, "" if none.
+func (p *Part) readyUnder(a *account) string {
+	var first string
+	for pod := range a.pods {
+		if r := p.running[pod]; r.ready && !r.goes && (first == "" || pod < first) {
+			first = pod
+		}
+	}
+	return first
+}
+
+// managed is the field manager among those given that names a ready pod of a
+// grantee: its container, image or command.
+func (p *Part) managed(g grantee, managers []string) string {
+	for pod := range p.accounts[g.account].pods {
+		r := p.running[pod]
+		if !r.ready || r.goes {
+			continue
+		}
+		for _, manager := range managers {
+			if slices.Contains(r.names, manager) {
+				return manager
+			}
+		}
+	}
+	return ""
+}
+
+// ownerInputs are the resources without which nobody can be called absent.
+var ownerInputs = []string{
+	"pods", "serviceaccounts", "deployments.apps", "statefulsets.apps", "daemonsets.apps",
+	"roles.rbac.authorization.k8s.io", "clusterroles.rbac.authorization.k8s.io",
+	"rolebindings.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io",
+	"customresourcedefinitions.apiextensions.k8s.io",
+}
+
+// blind is an input to ownership that cannot be seen, "" if there is none.
+func (p *Part) blind() string {
+	for _, name := range ownerInputs {
+		if reason, hidden := p.options.Sight.Hidden(name); hidden {
+			return name + " (" + reason + ")"
+		}
+	}
+	return ""
+}
+
+func wanted(entry catalog.Entry) string {
+	var names []string
+	for _, wl := range entry.Workloads {
+		names = append(names, strings.TrimSpace(wl.Kind+" "+wl.Name))
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ", ")
+}
+
+func accounts(list []grantee) string {
+	var names []string
+	for _, g := range list {
+		names = append(names, g.account)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if len(names) > 3 {
+		names = append(names[:3], fmt.Sprintf("and %d more", len(names)-3))
+	}
+	return "service accounts " + strings.Join(names, ", ")
+}
+
+func pods[T ~int | ~int32](n T) string {
+	if n == 1 {
+		return "pod"
+	}
+	return "pods"
+}
+
+// inCloud tells whether a provider ID (PROVIDER://…) tells of something that may
+// have a cloud controller: k3s and kind have theirs where no workload shows it.
+func inCloud(id string) bool {
+	provider, _, _ := strings.Cut(id, "://")
+	return !slices.Contains([]string{"", "kubemark"}, provider)
+}
+
+// controllerOf names the controller of a custom resource as the owner of a
+// finalizer that has no other known: one with a name of its own project, or
+// without a domain.
+func controllerOf(res, finalizer string) string {
+	_, group, _ := strings.Cut(res, ".")
+	if slices.Contains(facts.BuiltinGroups(), group) {
+		return ""
+	}
+	domain, _, _ := strings.Cut(finalizer, "/")
+	labels := strings.Split(group, ".")
+	project := strings.Join(labels[max(0, len(labels)-2):], ".")
+	if !strings.Contains(domain, ".") || strings.Contains(domain, project) || strings.Contains(domain, labels[0]) {
+		return "controller of " + group
+	}
+	return ""
+}

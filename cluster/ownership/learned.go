@@ -1,0 +1,131 @@
+package ownership
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/termguard/termguard/cluster/learned"
+)
+
+const (
+	// outsideFresh is how long somebody outside the cluster counts as up after
+	// the last removal of a finalizer; nothing else shows whether it runs.
+	outsideFresh = 24 * time.Hour
+	// manyObjects outweigh a controller that runs and might be the owner by its
+	// permissions.
+	manyObjects = 3
+)
+
+// witness is what those who were seen to remove a finalizer tell about it.
+type witness struct {
+	owner   string
+	account string     // service account of the owner, if it is one
+	alive   string     // why it is removed: one of them is up
+	down    *judgement // why it is not: they are here, and none runs
+	objects int        // how many it was removed from by those who are down
+	outside string     // one who is not here was seen, and not lately
+	gone    string     // one who was here is gone
+}
+
+// witness asks about everybody who was seen to remove a finalizer.
+func (p *Part) witness(key verdictKey) witness {
+	var all witness
+	now := p.options.Now()
+	for _, o := range p.Learned(key.finalizer, key.resource) {
+		did := fmt.Sprintf("%s was seen to remove it from %d %s, last on %s", who(o), o.Objects, objectsWord(o.Objects), date(o.Last))
+		name := o.Account()
+		a := p.accounts[name]
+		switch {
+		case name != "" && a != nil && p.readyUnder(a) != "":
+			all.account, all.owner = name, "controller under service account "+name
+			all.alive = fmt.Sprintf("%s, and pod %s is ready under it", did, p.readyUnder(a))
+			return all
+		case name == "" || o.Outside:
+			if now.Sub(o.Last) <= outsideFresh {
+				all.owner, all.alive = who(o)+" outside the cluster", did+", from outside the cluster"
+				return all
+			}
+			if all.outside == "" {
+				all.outside = did + ", from outside the cluster: whether it still runs, the cluster does not tell"
+			}
+		case a != nil && a.exists:
+			j := p.idle(name)
+			j.evidence = slices.Insert(j.evidence, 0, did)
+			j.owner = "controller under service account " + name
+			all.objects += o.Objects
+			if all.down != nil {
+				j.certain = j.certain && all.down.certain
+				j.evidence = append(all.down.evidence, j.evidence...)
+			}
+			all.down = &j
+		case all.gone == "":
+			all.gone = did + ", and that service account is gone"
+		}
+	}
+	return all
+}
+
+// idle judges a service account under which nothing is ready.
+func (p *Part) idle(account string) judgement {
+	var runs []workload // those that are scaled to zero with them
+	for _, key := range slices.Sorted(maps.Keys(p.workloads)) {
+		if wl := p.workloads[key]; wl.account == account {
+			runs = append(runs, wl)
+		}
+	}
+	if len(runs) == 0 {
+		proof, sure := p.whyIdle(account)
+		return judgement{}.is(Down, sure, "service account %s %s", account, proof)
+	}
+	j := p.judgeDown(judgement{}, runs)
+	j.workloads = runs
+	return j
+}
+
+// weigh sets what was seen against what is surmised without it. Whoever was
+// seen and does not run is the owner, unless another is known by more than its
+// permissions and runs: then neither is certain. Who is outside the cluster is
+// never called absent, and who is gone proves nothing: its successor may have
+// another name.
+func (p *Part) weigh(seen witness, j, surmised judgement) judgement {
+	blind := p.blind() != ""
+	switch {
+	case seen.down != nil && !blind:
+		down := *seen.down
+		down.clears = j.clears
+		if j.owner != "" {
+			down.owner = j.owner
+		}
+		if surmised.state == Alive || surmised.circumstantial {
+			down.certain = down.certain && surmised.circumstantial && seen.objects >= manyObjects
+			down.evidence = append(down.evidence, surmised.evidence...)
+		}
+		if seen.outside != "" {
+			return down.is(Unknown, false, "%s", seen.outside)
+		}
+		return down
+	case seen.outside != "" && surmised.state != Alive:
+		return surmised.is(Unknown, false, "%s", seen.outside)
+	case seen.gone != "" && surmised.state == Absent:
+		surmised.evidence = append(surmised.evidence, seen.gone)
+	}
+	return surmised
+}
+
+func who(o learned.Owner) string {
+	if account := o.Account(); account != "" {
+		return "service account " + account
+	}
+	return "user " + o.Identity
+}
+
+func date(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+func objectsWord(n int) string {
+	if n == 1 {
+		return "object"
+	}
+	return "objects"
+}

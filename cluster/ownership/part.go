@@ -1,0 +1,171 @@
+// Package ownership tells who removes finalizers: of each, one verdict with its
+// evidence, shared by all objects that it holds for.
+package ownership
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/dependents"
+	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/cluster/learned"
+)
+
+// Options of a Part. All are needed, but Owners.
+type Options struct {
+	// Catalog of known finalizers.
+	Catalog *catalog.Catalog
+	// Owners declares who removes a finalizer, by finalizer:
+	// "KIND/NAMESPACE/NAME" of a workload, or "external".
+	Owners map[string]string
+	// Manifests says that the objects are manifests: what they do not hold is unknown.
+	Manifests bool
+	// MaxNames bounds the names that the facts hold of a group of objects.
+	MaxNames int
+	// Now tells the time.
+	Now func() time.Time
+	// Sight is what can be seen.
+	Sight *facts.Sight
+	// Dependents are told of objects with finalizers that hold up their owner.
+	Dependents *dependents.Part
+	// Touched is told of namespaces in which objects of a resource get or lose
+	// finalizers; "" stands for cluster-scoped ones.
+	Touched func(resource, namespace string)
+}
+
+// Part is the part of the facts that tells it. Whoever calls its methods makes
+// sure that nobody else does; those that say so only read, and may be called by
+// several at once.
+type Part struct {
+	options Options
+	doc     facts.Document
+	groups  facts.Groups
+
+	held     map[string]*holdings // objects with finalizers, by "plural.group"
+	verdicts map[verdictKey]*verdict
+
+	workloads   map[string]workload // by "Kind/namespace/name"
+	matches     matches
+	readyImages map[string]int        // ready pods by image name
+	accounts    map[string]*account   // service accounts, by "namespace/name"
+	running     map[string]runningPod // pods, by "namespace/name"
+	sidecars    map[types.NamespacedName]sidecar
+	roles       map[string][]grant   // by "namespace/name", "" for cluster roles
+	bindings    map[string]binding   // by "namespace/name", "" for cluster role bindings
+	grantees    map[string][]grantee // who may update a resource, by "plural.group"
+	bound       map[string][]string  // keys of bindings, by service account or group of users
+	clouds      map[string]bool      // nodes that a cloud provider runs
+	drivers     map[string]bool      // CSI drivers that are installed
+	registered  map[string][]string  // CSI drivers, by the node that they are registered on
+	definitions map[string]bool      // custom resources, by "plural.group"
+	learned     learned.Memory
+	leases      map[string]lease // that are held, by "namespace/name"
+	freshLeases []string         // those of them whose holder is up
+
+	dirty, grantsDirty bool
+}
+
+// New returns a Part that has seen nothing and writes into doc.
+func New(doc facts.Document, options Options) *Part {
+	for _, section := range []string{"finalized", "finalizers", "spread", "removers"} {
+		doc[section] = map[string]any{}
+	}
+	return &Part{
+		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames),
+		held: map[string]*holdings{}, verdicts: map[verdictKey]*verdict{},
+		workloads: map[string]workload{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]int{},
+		accounts: map[string]*account{}, running: map[string]runningPod{}, sidecars: map[types.NamespacedName]sidecar{},
+		roles: map[string][]grant{}, bindings: map[string]binding{}, grantees: map[string][]grantee{}, bound: map[string][]string{},
+		clouds: map[string]bool{}, drivers: map[string]bool{}, registered: map[string][]string{}, definitions: map[string]bool{},
+		leases: map[string]lease{},
+	}
+}
+
+// Resight notes that what can be seen has changed.
+func (p *Part) Resight() { p.dirty = true }
+
+// SetLearned replaces what is known of who removes which finalizers. The memory
+// must not be changed any more.
+func (p *Part) SetLearned(m learned.Memory) {
+	p.learned = m
+	p.dirty = true
+}
+
+// Learned are those who were seen to remove a finalizer. It only reads.
+func (p *Part) Learned(finalizer, resource string) []learned.Owner {
+	return p.learned.Owners(finalizer, resource)
+}
+
+// RunsPods tells whether pods run under a service account, given as
+// "namespace/name". It only reads.
+func (p *Part) RunsPods(account string) bool {
+	a := p.accounts[account]
+	return a != nil && len(a.pods) > 0
+}
+
+// KeepDefinition takes in that a resource is a custom one.
+func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool {
+	p.Define(o.Name)
+	return true
+}
+
+// Define is KeepDefinition by the name of the definition.
+func (p *Part) Define(definition string) {
+	p.definitions[definition] = true
+	p.dirty = true
+}
+
+// ForgetDefinition undoes KeepDefinition.
+func (p *Part) ForgetDefinition(key types.NamespacedName) {
+	delete(p.definitions, key.Name)
+	p.dirty = true
+}
+
+// KeepNode takes in whether a cloud provider runs a node.
+func (p *Part) KeepNode(o *corev1.Node) bool {
+	if cloud, had := inCloud(o.Spec.ProviderID), p.clouds[o.Name]; cloud != had {
+		delete(p.clouds, o.Name)
+		if cloud {
+			p.clouds[o.Name] = true
+		}
+		p.dirty = true
+	}
+	return true
+}
+
+// ForgetNode undoes KeepNode.
+func (p *Part) ForgetNode(key types.NamespacedName) {
+	delete(p.clouds, key.Name)
+	p.dirty = true
+}
+
+// Ownership tells who removes the finalizers of an object: the verdict of each, by
+// its name. recorded is asked first, for what is known without judging; it
+// returns nil where it knows nothing. It only reads.
+func (p *Part) Ownership(obj metav1.Object, res schema.GroupResource, specFinalizers []string, recorded func(finalizer, resource, evidence string) any) map[string]any {
+	verdicts := map[string]any{}
+	told := finalizersOf(obj, specFinalizers)
+	if obj.GetUID() == "" {
+		if known := p.holding(res.String(), types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}); known != nil {
+			told = known.evidence
+		}
+	}
+	for finalizer, evidence := range told {
+		key := p.verdictKey(finalizer, res.String(), obj.GetNamespace(), evidence)
+		if known, found := p.verdicts[key]; found {
+			verdicts[finalizer] = known.facts
+		} else if known := recorded(key.finalizer, key.resource, key.evidence); known != nil {
+			verdicts[finalizer] = known
+		} else {
+			verdicts[finalizer] = p.judge(key, evidence).facts()
+		}
+	}
+	return verdicts
+}

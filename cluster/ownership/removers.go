@@ -1,0 +1,119 @@
+package ownership
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// remover is something without which a finalizer is not removed.
+type remover struct {
+	namespace string // "" for what has none
+	what      string // "RESOURCE/NAME"
+}
+
+// keepRemovers puts a verdict where those are found on whom the removal of its
+// finalizer rests, and takes it away where it no longer rests on them.
+func (p *Part) keepRemovers(v *verdict, removers []remover) {
+	if slices.Equal(removers, v.removers) {
+		return
+	}
+	path := func(r remover) []string {
+		return []string{"removers", r.namespace, r.what, v.key.finalizer, v.key.resource, v.key.evidence}
+	}
+	for _, r := range v.removers {
+		p.doc.Prune(path(r)...)
+	}
+	for _, r := range removers {
+		p.doc.Put(true, path(r)...)
+	}
+	v.removers = removers
+}
+
+// removersOf are those on whom the removal of a finalizer rests, as far as
+// known: the namespace of the workloads that do it, a workload that does it
+// alone, their service account, and the role and binding that alone give it the
+// right to.
+func (p *Part) removersOf(v *verdict) []remover {
+	workloads := v.judgement.workloads
+	if p.options.Manifests || v.judgement.state != Alive || len(workloads) == 0 {
+		return nil // what goes together with manifests is for policies of sets to tell
+	}
+	namespaces := map[string]bool{}
+	for _, wl := range workloads {
+		namespaces[wl.namespace] = true
+	}
+	if len(namespaces) > 1 {
+		return nil // whatever goes, another remains
+	}
+	namespace := workloads[0].namespace
+	removers := []remover{{namespace, "namespaces/" + namespace}}
+	if len(workloads) == 1 {
+		removers = append(removers, remover{namespace, workloads[0].resource() + "/" + workloads[0].name})
+	}
+	if accounts := accountsOf(workloads); len(accounts) == 1 {
+		account := accounts[0]
+		removers = append(removers, remover{namespace, "serviceaccounts/" + account})
+		removers = append(removers, p.onlyGrants(namespace, account, v.key.resource, v.key.namespace)...)
+	}
+	return removers
+}
+
+// onlyGrants are the role and the binding on which the right of a service
+// account rests to take finalizers off a resource, each where there is no
+// other: in one namespace, or, where that is "", in those of which verdictKey
+// says that they do not matter.
+func (p *Part) onlyGrants(namespace, name, res, in string) []remover {
+	for _, kind := range []string{"roles", "clusterroles", "rolebindings", "clusterrolebindings"} {
+		if _, hidden := p.options.Sight.Hidden(kind + rbacGroup); hidden {
+			return nil // another may be there
+		}
+	}
+	custom := p.definitions[res]
+	roles, bindings := map[string]bool{}, map[string]bool{}
+	for _, subject := range []string{namespace + "/" + name, "system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"} {
+		for _, key := range p.bound[subject] {
+			b := p.bindings[key]
+			for _, g := range p.roles[b.role] {
+				// Of a custom resource, no subresource takes metadata
+				// (k8s.io/apiextensions-apiserver, pkg/registry/customresource/status_strategy.go);
+				// of others, some do.
+				if !g.covers(res) || custom && g.subresource != "" {
+					continue
+				}
+				// A namespace where just wide grants hold has no verdict of its own.
+				if b.scope == "" || b.scope == in || in == "" && g.wide {
+					roles[b.role], bindings[key] = true, true
+				}
+			}
+		}
+	}
+	var only []remover
+	for kind, keys := range map[string]map[string]bool{"role": roles, "rolebinding": bindings} {
+		for key := range keys {
+			if len(keys) > 1 {
+				break
+			}
+			namespace, name, _ := strings.Cut(key, "/")
+			if namespace == "" {
+				kind = "cluster" + kind
+			}
+			only = append(only, remover{namespace, kind + "s" + rbacGroup + "/" + name})
+		}
+	}
+	slices.SortFunc(only, func(a, b remover) int { return cmp.Compare(a.what, b.what) })
+	return only
+}
+
+const rbacGroup = ".rbac.authorization.k8s.io"
+
+// accountsOf are the names of the service accounts that workloads run under.
+func accountsOf(workloads []workload) []string {
+	var names []string
+	for _, wl := range workloads {
+		_, name, _ := strings.Cut(wl.account, "/")
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,326 @@
+package ownership
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/termguard/termguard/cluster/catalog"
+)
+
+// question is what a verdict answers, with what several sources look at.
+type question struct {
+	verdictKey
+	object     evidence // what the objects themselves tell
+	entry      catalog.Entry
+	catalogued bool
+	custom     bool // the resource is defined by a CustomResourceDefinition
+	// foreign says that the finalizer belongs to software that has other kinds of
+	// its own.
+	foreign bool
+	seen    witness
+	matched []workload // that the catalog entry means
+	// live are the service accounts that may update the resource and run, idle
+	// those that control it and run nothing.
+	live, idle []grantee
+	// base is a judgement that says nothing yet.
+	base judgement
+}
+
+// source is somebody who may know who removes a finalizer: it answers, or passes.
+type source struct {
+	name string
+	ask  func(p *Part, q *question) (j judgement, answered bool)
+}
+
+// sources are asked in this order, strongest first: the first that answers is
+// believed. Those from surmises on do not know of anybody who was seen to remove
+// the finalizer: what they say is weighed against who was seen and does not run.
+var (
+	sources = []source{
+		{"a declaration", (*Part).askDeclaration},
+		{"Kubernetes itself", (*Part).askKubernetes},
+		{"who was seen", (*Part).askSeen},
+	}
+	surmises = []source{
+		{"workloads of the catalog", (*Part).askWorkloads},
+		{"images of the catalog", (*Part).askImages},
+		{"field managers", (*Part).askManagers},
+		{"permissions", (*Part).askPermissions},
+		{"leases", (*Part).askLeases},
+		// From here on nobody is known to run who removes it.
+		{"manifests", (*Part).askManifests},
+		{"what is hidden", (*Part).askHidden},
+		{"workloads that are down", (*Part).askDown},
+		{"candidates", (*Part).askCandidates},
+		{"API groups", (*Part).askGroups},
+		{"service accounts that run nothing", (*Part).askIdle},
+		{"nobody", (*Part).askNobody},
+	}
+)
+
+// judge tells who removes a finalizer, from what is known now. It only reads.
+func (p *Part) judge(key verdictKey, e evidence) judgement {
+	entry, catalogued := p.options.Catalog.Lookup(key.finalizer, key.resource)
+	q := &question{
+		verdictKey: key, object: e, entry: entry, catalogued: catalogued,
+		custom: p.definitions[key.resource], foreign: catalogued && entry.Foreign(key.resource),
+		base: judgement{owner: entry.Owner, clears: entry.Clears, creates: entry.Creates},
+	}
+	if j, answered := p.first(sources, q); answered {
+		return j
+	}
+	q.matched = p.matching(entry)
+	for _, c := range p.mayUpdate(key.resource, key.namespace) {
+		a := p.accounts[c.account]
+		switch {
+		case a == nil:
+		case p.readyUnder(a) != "":
+			q.live = append(q.live, c)
+		case a.exists && c.controls:
+			q.idle = append(q.idle, c)
+		}
+	}
+	surmised, _ := p.first(surmises, q) // the last one always answers
+	return p.weigh(q.seen, q.base, surmised)
+}
+
+func (p *Part) first(sources []source, q *question) (j judgement, answered bool) {
+	for _, s := range sources {
+		if j, answered = s.ask(p, q); answered {
+			return j, true
+		}
+	}
+	return q.base, false
+}
+
+// askDeclaration asks the configuration, or the object's annotation:
+// "KIND/NAMESPACE/NAME" or "external".
+func (p *Part) askDeclaration(q *question) (judgement, bool) {
+	j, declared := q.base, cmp.Or(p.options.Owners[q.finalizer], q.object.declared)
+	if declared == "" {
+		return j, false
+	}
+	if declared == "external" {
+		j.owner = "external controller"
+		return j.is(Alive, true, "it is declared to run outside the cluster"), true
+	}
+	parts := strings.Split(declared, "/")
+	if len(parts) != 3 {
+		return j.is(Unknown, false, "it is declared to belong to %q, which is not KIND/NAMESPACE/NAME", declared), true
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.workloads)) {
+		wl := p.workloads[key]
+		if !strings.EqualFold(wl.kind, parts[0]) || wl.namespace != parts[1] || wl.name != parts[2] {
+			continue
+		}
+		j.owner = wl.String()
+		if wl.ready > 0 {
+			return j.is(Alive, true, "declared owner %s has %d ready %s", wl, wl.ready, pods(wl.ready)), true
+		}
+		return p.judgeDown(j, []workload{wl}), true
+	}
+	if blind := p.blind(); blind != "" {
+		return j.is(Unknown, false, "%s cannot be seen", blind), true
+	}
+	j.owner = declared
+	return j.is(Absent, true, "declared owner %s does not exist", declared), true
+}
+
+// askKubernetes knows the finalizers that Kubernetes itself removes.
+func (p *Part) askKubernetes(q *question) (judgement, bool) {
+	if !q.catalogued || !builtIn(q.entry) {
+		return q.base, false
+	}
+	return q.base.is(Alive, true, "it is built into the %s", q.entry.Component), true
+}
+
+// askSeen asks whether somebody who was seen to remove it is up.
+func (p *Part) askSeen(q *question) (judgement, bool) {
+	q.seen = p.witness(q.verdictKey)
+	if q.seen.alive == "" {
+		return q.base, false
+	}
+	j := q.base
+	j.owner, j.workloads = cmp.Or(j.owner, q.seen.owner), p.workloadsUnder(q.seen.account)
+	return j.is(Alive, true, "%s", q.seen.alive), true
+}
+
+// askWorkloads asks whether a workload that the catalog names is ready.
+func (p *Part) askWorkloads(q *question) (judgement, bool) {
+	j := q.base
+	for _, wl := range q.matched {
+		if wl.ready > 0 {
+			j.workloads = []workload{wl}
+			return j.is(Alive, true, "%s has %d ready %s", wl, wl.ready, pods(wl.ready)), true
+		}
+	}
+	return j, false
+}
+
+// askImages asks whether an image that the catalog names is ready, whatever it
+// runs in: of CSI sidecars, one that serves the driver in question.
+func (p *Part) askImages(q *question) (judgement, bool) {
+	j := q.base
+	for _, known := range q.entry.Workloads {
+		if q.object.driver != "" && isSidecar(known.Image) && !p.options.Manifests {
+			if j, decided := p.judgeSidecar(j, known.Image, q.object.driver); decided {
+				return j, true
+			}
+			continue
+		}
+		if n := p.readyImages[known.Image]; known.Image != "" && n > 0 {
+			j.workloads = p.workloadsWhere(func(wl workload) bool { return slices.Contains(wl.images, known.Image) })
+			return j.is(Alive, true, "%d ready %s of image %s", n, pods(n), known.Image), true
+		}
+	}
+	return j, false
+}
+
+// askManagers asks whether who wrote the finalizer runs and may update the
+// resource.
+func (p *Part) askManagers(q *question) (judgement, bool) {
+	j := q.base
+	for _, c := range q.live {
+		if manager := p.managed(c, q.object.managers); manager != "" {
+			j.workloads = p.workloadsUnder(c.account)
+			return j.is(Alive, true, "field manager %q wrote the finalizer, and pod %s runs under service account %s, which may update %s",
+				manager, p.readyUnder(p.accounts[c.account]), c.account, q.resource), true
+		}
+	}
+	return j, false
+}
+
+// askPermissions asks who alone controls a custom resource. Whoever controls the
+// kind clears its own finalizers, not those that another's software has put on it.
+func (p *Part) askPermissions(q *question) (judgement, bool) {
+	j := q.base
+	if !q.custom || q.foreign {
+		return j, false
+	}
+	var controllers []string
+	for _, c := range q.live {
+		if c.controls && !slices.Contains(controllers, c.account) {
+			controllers = append(controllers, c.account)
+		}
+	}
+	if len(controllers) != 1 {
+		return j, false
+	}
+	j.owner = cmp.Or(j.owner, "controller under service account "+controllers[0])
+	j.workloads, j.circumstantial = p.workloadsUnder(controllers[0]), true
+	return j.is(Alive, true, "service account %s may update %s and its status, and pod %s is ready under it",
+		controllers[0], q.resource, p.readyUnder(p.accounts[controllers[0]])), true
+}
+
+// askLeases asks whether somebody renews a lease that is named after the API group
+// of a custom resource.
+func (p *Part) askLeases(q *question) (judgement, bool) {
+	j := q.base
+	if !q.custom || q.foreign || len(q.matched) > 0 {
+		return j, false
+	}
+	_, group, _ := strings.Cut(q.resource, ".")
+	l, up := p.leader(group)
+	if !up {
+		return j, false
+	}
+	j.circumstantial = true
+	j.owner = cmp.Or(j.owner, "holder of lease "+l.String())
+	return j.is(Alive, true, "lease %s, named after API group %s, is held by %s, who renews it", l, group, l.holder), true
+}
+
+// askManifests answers for manifests, in which nothing surely removes it.
+func (p *Part) askManifests(q *question) (judgement, bool) {
+	j := q.base
+	switch {
+	case !p.options.Manifests:
+		return j, false
+	case len(q.matched) > 0:
+		j = p.judgeDown(j, q.matched)
+		j.certain = false // a person may scale it up again
+		return j, true
+	case len(q.live) > 0:
+		return j.is(Alive, false, "%s may update %s", accounts(q.live), q.resource), true
+	}
+	if j.owner == "" {
+		j.owner = controllerOf(q.resource, q.finalizer)
+	}
+	return j.is(Unasked, false, "the manifests hold nothing that removes it: only a cluster tells whether it runs there"), true
+}
+
+// askHidden says that nobody can be called absent where not all can be seen.
+func (p *Part) askHidden(q *question) (judgement, bool) {
+	if blind := p.blind(); blind != "" {
+		return q.base.is(Unknown, false, "%s cannot be seen", blind), true
+	}
+	return q.base, false
+}
+
+// askDown asks why the workloads that the catalog names do not run.
+func (p *Part) askDown(q *question) (judgement, bool) {
+	if len(q.matched) == 0 {
+		return q.base, false
+	}
+	return p.judgeDown(q.base, q.matched), true
+}
+
+// askCandidates asks whether anybody runs who may update the resource.
+func (p *Part) askCandidates(q *question) (judgement, bool) {
+	j := q.base
+	if len(q.live) == 0 || !q.custom && q.catalogued {
+		return j, false
+	}
+	j.circumstantial = true
+	return j.is(Unknown, false, "%s may update %s: whether one of them removes the finalizer, the cluster does not tell", accounts(q.live), q.resource), true
+}
+
+// askGroups asks whether the API groups that the owner needs are served.
+func (p *Part) askGroups(q *question) (judgement, bool) {
+	if q.catalogued && q.entry.CRDGroup != "" && !p.options.Sight.Serves(q.entry.CRDGroup) {
+		return q.base.is(Absent, true, "API group %s, which it needs, is not served", q.entry.CRDGroup), true
+	}
+	for _, owner := range q.object.owners {
+		if _, group, named := strings.Cut(owner, "."); named && !p.options.Sight.Serves(group) {
+			return q.base.is(Absent, true, "the object is owned by a %s, and API group %s is not served", owner, group), true
+		}
+	}
+	return q.base, false
+}
+
+// askIdle asks why nothing runs under the service account that controls a custom
+// resource.
+func (p *Part) askIdle(q *question) (judgement, bool) {
+	j := q.base
+	if !q.custom || len(q.idle) == 0 {
+		return j, false
+	}
+	name := q.idle[0].account
+	j.owner = cmp.Or(j.owner, "controller under service account "+name)
+	proof, sure := p.whyIdle(name)
+	for _, key := range slices.Sorted(maps.Keys(p.workloads)) {
+		if wl := p.workloads[key]; wl.account == name && wl.wanted == 0 && wl.kind != "DaemonSet" {
+			j.idle = append(j.idle, wl)
+		}
+	}
+	return j.is(Down, sure, "service account %s may update it and its status, and %s", name, proof), true
+}
+
+// askNobody says what it means that none of the others knew. Where the owner
+// usually runs outside the cluster, that it was seen in this one tells that here
+// it did not.
+func (p *Part) askNobody(q *question) (judgement, bool) {
+	j := q.base
+	switch {
+	case !q.catalogued:
+		return j.is(Absent, false, "the catalog does not know it, and no controller that may update %s runs", q.resource), true
+	case q.entry.Component == "cloud-controller-manager" && len(p.clouds) == 0:
+		return j.is(Absent, true, "no cloud controller runs in the cluster, and no node has a provider ID: there is no cloud provider"), true
+	case q.entry.Component != "in-cluster" && q.seen.gone == "":
+		return j.is(Unknown, false, "it usually runs outside the cluster, which the cluster does not show"), true
+	case len(q.entry.Workloads) == 0:
+		return j.is(Absent, false, "no controller that may update %s runs", q.resource), true
+	}
+	return j.is(Absent, true, "no workload of it exists: looked for %s", wanted(q.entry)), true
+}

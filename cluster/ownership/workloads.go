@@ -1,0 +1,266 @@
+package ownership
+
+import (
+	"cmp"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// workload is a Deployment, StatefulSet or DaemonSet.
+type workload struct {
+	kind, namespace, name string
+	account               string // "namespace/name" of its service account
+	images                []string
+	wanted, ready         int32
+	refused               string // why no pod of it can be created, "" where it can
+}
+
+func (wl workload) String() string { return wl.kind + " " + wl.namespace + "/" + wl.name }
+
+// resource is that of the workload, as in the facts.
+func (wl workload) resource() string { return strings.ToLower(wl.kind) + "s.apps" }
+
+// KeepDeployment takes in a Deployment; so do KeepStatefulSet and KeepDaemonSet
+// for theirs.
+func (p *Part) KeepDeployment(o *appsv1.Deployment) bool {
+	refused := ""
+	for _, c := range o.Status.Conditions {
+		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+			refused = facts.Shorten(c.Message, facts.MaxText)
+			break
+		}
+	}
+	return p.keepWorkload("Deployment", &o.ObjectMeta, o.Spec.Template.Spec, facts.Or(o.Spec.Replicas, 1), o.Status.ReadyReplicas, refused)
+}
+
+// KeepStatefulSet does for a StatefulSet what KeepDeployment does.
+func (p *Part) KeepStatefulSet(o *appsv1.StatefulSet) bool {
+	return p.keepWorkload("StatefulSet", &o.ObjectMeta, o.Spec.Template.Spec, facts.Or(o.Spec.Replicas, 1), o.Status.ReadyReplicas, "")
+}
+
+// KeepDaemonSet does for a DaemonSet what KeepDeployment does.
+func (p *Part) KeepDaemonSet(o *appsv1.DaemonSet) bool {
+	return p.keepWorkload("DaemonSet", &o.ObjectMeta, o.Spec.Template.Spec, o.Status.DesiredNumberScheduled, o.Status.NumberReady, "")
+}
+
+// ForgetDeployment undoes KeepDeployment.
+func (p *Part) ForgetDeployment(key types.NamespacedName) {
+	p.forgetWorkload("Deployment", key.String())
+}
+
+// ForgetStatefulSet undoes KeepStatefulSet.
+func (p *Part) ForgetStatefulSet(key types.NamespacedName) {
+	p.forgetWorkload("StatefulSet", key.String())
+}
+
+// ForgetDaemonSet undoes KeepDaemonSet.
+func (p *Part) ForgetDaemonSet(key types.NamespacedName) { p.forgetWorkload("DaemonSet", key.String()) }
+
+func (p *Part) keepWorkload(kind string, m *metav1.ObjectMeta, template corev1.PodSpec, wanted, ready int32, refused string) bool {
+	key := kind + "/" + m.Namespace + "/" + m.Name
+	now := workload{kind: kind, namespace: m.Namespace, name: m.Name, account: accountOf(m.Namespace, template), images: imagesOf(template), wanted: wanted, ready: ready, refused: refused}
+	before, known := p.workloads[key]
+	p.workloads[key] = now
+	if !known || !slices.Equal(before.images, now.images) {
+		p.matches.note(key, now)
+	}
+	if !known || before.wanted != wanted || (before.ready > 0) != (ready > 0) || before.account != now.account || before.refused != refused {
+		p.dirty = true
+	}
+	return true
+}
+
+func (p *Part) forgetWorkload(kind, name string) {
+	key := kind + "/" + name
+	delete(p.workloads, key)
+	p.matches.forget(key)
+	p.dirty = true
+}
+
+// matches remembers which workloads each catalog entry means. An entry is
+// looked up when it is asked about for the first time, which may be by several
+// who only read the facts: it has a lock of its own for that.
+type matches struct {
+	mu      sync.Mutex
+	byEntry map[string]*match
+}
+
+// match is the set of workloads that a catalog entry means, by key. Once it is
+// among the matches, only who may write the facts changes it.
+type match struct {
+	entry     catalog.Entry
+	workloads map[string]struct{}
+}
+
+// note takes in a workload that is new or has changed, and forget one that is
+// gone. The facts are locked for writing.
+func (m *matches) note(key string, wl workload) {
+	for _, match := range m.byEntry {
+		match.note(key, wl)
+	}
+}
+
+func (m *matches) forget(key string) {
+	for _, match := range m.byEntry {
+		delete(match.workloads, key)
+	}
+}
+
+// of returns the keys of the workloads that a catalog entry means, in order.
+// The facts are locked, for reading at least.
+func (m *matches) of(entry catalog.Entry, workloads map[string]workload) []string {
+	id := strings.Join(append([]string{entry.Finalizer, entry.Prefix, entry.Suffix, entry.Regex}, entry.On...), "\n")
+	m.mu.Lock()
+	found, known := m.byEntry[id]
+	if !known {
+		found = &match{entry: entry, workloads: map[string]struct{}{}}
+		for key, wl := range workloads {
+			found.note(key, wl)
+		}
+		m.byEntry[id] = found
+	}
+	m.mu.Unlock()
+	return slices.Sorted(maps.Keys(found.workloads))
+}
+
+func (m *match) note(key string, wl workload) {
+	delete(m.workloads, key)
+	for _, known := range m.entry.Workloads {
+		if known.Matches(wl.kind, wl.namespace, wl.name, wl.images) {
+			m.workloads[key] = struct{}{}
+		}
+	}
+}
+
+// matching returns the workloads that a catalog entry means, in order.
+func (p *Part) matching(entry catalog.Entry) []workload {
+	var found []workload
+	for _, key := range p.matches.of(entry, p.workloads) {
+		found = append(found, p.workloads[key])
+	}
+	return found
+}
+
+// runningPod is what ownership reads of a pod.
+type runningPod struct {
+	account string
+	ready   bool
+	failing string   // proof that it will not become ready by itself, "" where there is none
+	goes    bool     // it is being deleted
+	names   []string // what a field manager may call it: containers, images, commands, its workload
+	images  []string
+}
+
+// account is a service account and the pods that run under it.
+type account struct {
+	exists bool
+	pods   map[string]struct{}
+}
+
+func (p *Part) account(name string) *account {
+	a, found := p.accounts[name]
+	if !found {
+		a = &account{pods: map[string]struct{}{}}
+		p.accounts[name] = a
+	}
+	return a
+}
+
+func (p *Part) dropAccount(name string) {
+	if a := p.accounts[name]; a != nil && !a.exists && len(a.pods) == 0 {
+		delete(p.accounts, name)
+	}
+	p.dirty = true
+}
+
+// KeepPod takes in what runs in a pod, and under which service account.
+func (p *Part) KeepPod(pod *corev1.Pod) bool {
+	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	p.ForgetPod(key)
+	if facts.Finished(pod) {
+		return true
+	}
+	r := runningPod{
+		account: accountOf(pod.Namespace, pod.Spec),
+		failing: facts.Failing(pod),
+		goes:    pod.DeletionTimestamp != nil,
+		images:  imagesOf(pod.Spec),
+	}
+	for _, c := range pod.Status.Conditions {
+		r.ready = r.ready || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	}
+	r.names = slices.Clone(r.images)
+	for _, c := range pod.Spec.Containers {
+		r.names = append(r.names, c.Name)
+		if len(c.Command) > 0 {
+			r.names = append(r.names, path.Base(c.Command[0]))
+		}
+	}
+	p.running[key.String()] = r
+	p.keepSidecar(key, pod, r)
+	p.account(r.account).pods[key.String()] = struct{}{}
+	if r.ready {
+		for _, image := range r.images {
+			p.readyImages[image]++
+		}
+	}
+	p.dirty = true
+	return true
+}
+
+// ForgetPod undoes KeepPod.
+func (p *Part) ForgetPod(key types.NamespacedName) {
+	r, found := p.running[key.String()]
+	if !found {
+		return
+	}
+	delete(p.running, key.String())
+	delete(p.sidecars, key)
+	delete(p.account(r.account).pods, key.String())
+	p.dropAccount(r.account)
+	if r.ready {
+		for _, image := range r.images {
+			if p.readyImages[image]--; p.readyImages[image] <= 0 {
+				delete(p.readyImages, image)
+			}
+		}
+	}
+}
+
+// KeepServiceAccount takes in a service account.
+func (p *Part) KeepServiceAccount(o *corev1.ServiceAccount) bool {
+	p.account(o.Namespace + "/" + o.Name).exists = true
+	p.dirty = true
+	return true
+}
+
+// ForgetServiceAccount undoes KeepServiceAccount.
+func (p *Part) ForgetServiceAccount(key types.NamespacedName) {
+	p.account(key.String()).exists = false
+	p.dropAccount(key.String())
+}
+
+func accountOf(namespace string, spec corev1.PodSpec) string {
+	return namespace + "/" + cmp.Or(spec.ServiceAccountName, "default")
+}
+
+// imagesOf are the last path elements of a pod's image repositories: they name
+// the software whatever registry it comes from.
+func imagesOf(spec corev1.PodSpec) []string {
+	var images []string
+	for _, c := range spec.Containers {
+		images = append(images, facts.ImageName(c.Image))
+	}
+	return images
+}

@@ -1,0 +1,61 @@
+package refusals
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+	aggregation "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+)
+
+// KeepAPIService takes in an APIService that a Service backs. Those that the API
+// server serves itself cannot become unavailable on their own.
+func (p *Part) KeepAPIService(o *aggregation.APIService) bool {
+	if o.Spec.Service == nil {
+		p.ForgetAPIService(types.NamespacedName{Name: o.Name})
+		return true
+	}
+	found := map[string]any{
+		"group":     o.Spec.Group,
+		"version":   o.Spec.Version,
+		"service":   map[string]any{"namespace": o.Spec.Service.Namespace, "name": o.Spec.Service.Name},
+		"backend":   p.backend(o.Spec.Service.Namespace + "/" + o.Spec.Service.Name).facts,
+		"available": string(aggregation.ConditionUnknown),
+		"reason":    "NotChecked",
+		"message":   "the API server has not checked it yet",
+		"stale":     p.stale[o.Name],
+		"listError": p.apiErrors[o.Name],
+	}
+	for _, c := range o.Status.Conditions {
+		if c.Type == aggregation.Available {
+			found["available"], found["reason"], found["message"] = string(c.Status), c.Reason, c.Message
+		}
+	}
+	p.apiServices[o.Name] = found
+	p.doc.Child("apiservices")[o.Name] = found
+	return true
+}
+
+// ForgetAPIService undoes KeepAPIService.
+func (p *Part) ForgetAPIService(key types.NamespacedName) {
+	delete(p.apiServices, key.Name)
+	delete(p.apiErrors, key.Name)
+	p.doc.Prune("apiservices", key.Name)
+}
+
+// SetStale replaces which APIServices ("v1beta1.metrics.k8s.io") serve a group
+// that our own discovery cannot read.
+func (p *Part) SetStale(stale map[string]bool) {
+	p.stale = stale
+	for name, found := range p.apiServices {
+		found["stale"] = stale[name]
+	}
+}
+
+// Stale tells whether an APIService serves a group that our own discovery cannot
+// read. It only reads.
+func (p *Part) Stale(name string) bool { return p.stale[name] }
+
+// SetAPIServiceError records why the objects that an APIService serves cannot be
+// listed; "" withdraws it.
+func (p *Part) SetAPIServiceError(name, message string) {
+	p.apiErrors[name] = message
+	p.doc.Child("apiservices", name)["listError"] = message
+}

@@ -1,0 +1,208 @@
+package refusals
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// state of what the API server calls.
+type state string
+
+const (
+	up      state = "up"
+	down    state = "down"
+	unknown state = "unknown"
+)
+
+// backend is the state of a Service that the API server calls: behind a
+// webhook, an APIService or the conversion of a CustomResourceDefinition.
+type backend struct {
+	state  state
+	reason string
+	facts  map[string]any
+}
+
+func (b *backend) set(s state, reason string) {
+	b.state, b.reason = s, reason
+	b.facts["state"], b.facts["reason"] = string(s), reason
+}
+
+// byURL are the facts about a backend that is no Service.
+func byURL() map[string]any {
+	return map[string]any{"state": string(unknown), "reason": "it is called by URL, which says nothing about its state"}
+}
+
+type service struct {
+	external bool
+	address  string // its ClusterIP, "" where it has none
+	selector map[string]string
+}
+
+type slice struct {
+	service string // "namespace/name"
+	ready   bool   // at least one ready endpoint
+}
+
+// backend returns a Service as something that is called, kept up to date.
+func (p *Part) backend(name string) *backend {
+	b, found := p.backends[name]
+	if !found {
+		b = &backend{facts: map[string]any{}}
+		p.backends[name] = b
+		p.refreshBackend(name)
+	}
+	return b
+}
+
+func (p *Part) refreshBackend(name string) {
+	b, wanted := p.backends[name]
+	if !wanted {
+		return
+	}
+	state, reason := down, "Service "+name+" does not exist"
+	delete(b.facts, "workloads")
+	if s, exists := p.services[name]; exists {
+		reason = "Service " + name + " has no ready endpoint"
+		for _, slice := range p.slices {
+			if slice.service == name && slice.ready {
+				state, reason = up, "Service "+name+" has ready endpoints"
+			}
+		}
+		if s.external {
+			state, reason = unknown, "Service "+name+" is an ExternalName"
+		}
+		if workloads := p.behind(name, s); len(workloads) > 0 {
+			b.facts["workloads"] = workloads
+		}
+	}
+	if b.state != state || b.reason != reason {
+		p.hooksDirty, p.conversionsDirty = true, true
+	}
+	b.set(state, reason)
+}
+
+// behind are the workloads whose pods a Service selects, each as resource and
+// name: they are in its namespace.
+func (p *Part) behind(name string, s service) []any {
+	if len(s.selector) == 0 {
+		return nil
+	}
+	var found []any
+	selector := labels.SelectorFromSet(s.selector)
+	templates := p.templates[facts.NamespaceOf(name)]
+	for _, key := range slices.Sorted(maps.Keys(templates)) {
+		if selector.Matches(labels.Set(templates[key])) {
+			resource, workload, _ := strings.Cut(key, "/")
+			found = append(found, map[string]any{"resource": resource, "name": workload})
+		}
+	}
+	return found
+}
+
+// KeepService takes in a Service.
+func (p *Part) KeepService(o *corev1.Service) bool {
+	name := o.Namespace + "/" + o.Name
+	s := service{external: o.Spec.Type == corev1.ServiceTypeExternalName, selector: o.Spec.Selector}
+	if !s.external && o.Spec.ClusterIP != corev1.ClusterIPNone {
+		s.address = o.Spec.ClusterIP
+	}
+	p.services[name] = s
+	p.refreshBackend(name)
+	return true
+}
+
+// ForgetService undoes KeepService.
+func (p *Part) ForgetService(key types.NamespacedName) {
+	delete(p.services, key.String())
+	p.refreshBackend(key.String())
+}
+
+// KeepEndpointSlice takes in endpoints of a Service.
+func (p *Part) KeepEndpointSlice(o *discoveryv1.EndpointSlice) bool {
+	s := slice{service: o.Namespace + "/" + o.Labels[discoveryv1.LabelServiceName]}
+	for _, endpoint := range o.Endpoints {
+		s.ready = s.ready || facts.Or(endpoint.Conditions.Ready, true)
+	}
+	name := o.Namespace + "/" + o.Name
+	if before, found := p.slices[name]; found && before.service != s.service {
+		delete(p.slices, name)
+		p.refreshBackend(before.service)
+	}
+	p.slices[name] = s
+	p.refreshBackend(s.service)
+	return true
+}
+
+// ForgetEndpointSlice undoes KeepEndpointSlice.
+func (p *Part) ForgetEndpointSlice(key types.NamespacedName) {
+	s := p.slices[key.String()]
+	delete(p.slices, key.String())
+	p.refreshBackend(s.service)
+}
+
+// KeepDeployment takes in the labels of a Deployment's pods, by which Services
+// select them; so do KeepStatefulSet and KeepDaemonSet.
+func (p *Part) KeepDeployment(o *appsv1.Deployment) bool {
+	return p.keepTemplate("deployments.apps", o.Namespace, o.Name, o.Spec.Template.Labels)
+}
+
+// KeepStatefulSet does for a StatefulSet what KeepDeployment does.
+func (p *Part) KeepStatefulSet(o *appsv1.StatefulSet) bool {
+	return p.keepTemplate("statefulsets.apps", o.Namespace, o.Name, o.Spec.Template.Labels)
+}
+
+// KeepDaemonSet does for a DaemonSet what KeepDeployment does.
+func (p *Part) KeepDaemonSet(o *appsv1.DaemonSet) bool {
+	return p.keepTemplate("daemonsets.apps", o.Namespace, o.Name, o.Spec.Template.Labels)
+}
+
+// ForgetDeployment undoes KeepDeployment.
+func (p *Part) ForgetDeployment(key types.NamespacedName) { p.forgetTemplate("deployments.apps", key) }
+
+// ForgetStatefulSet undoes KeepStatefulSet.
+func (p *Part) ForgetStatefulSet(key types.NamespacedName) {
+	p.forgetTemplate("statefulsets.apps", key)
+}
+
+// ForgetDaemonSet undoes KeepDaemonSet.
+func (p *Part) ForgetDaemonSet(key types.NamespacedName) { p.forgetTemplate("daemonsets.apps", key) }
+
+func (p *Part) keepTemplate(resource, namespace, name string, pods map[string]string) bool {
+	key := resource + "/" + name
+	known := p.templates[namespace]
+	if before, found := known[key]; found && maps.Equal(before, pods) {
+		return true
+	}
+	if known == nil {
+		known = map[string]map[string]string{}
+		p.templates[namespace] = known
+	}
+	known[key] = pods
+	p.refreshBackendsIn(namespace)
+	return true
+}
+
+func (p *Part) forgetTemplate(resource string, workload types.NamespacedName) {
+	known := p.templates[workload.Namespace]
+	if delete(known, resource+"/"+workload.Name); len(known) == 0 {
+		delete(p.templates, workload.Namespace)
+	}
+	p.refreshBackendsIn(workload.Namespace)
+}
+
+func (p *Part) refreshBackendsIn(namespace string) {
+	for name := range p.backends {
+		if facts.NamespaceOf(name) == namespace {
+			p.refreshBackend(name)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package refusals
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// TrustInterval is how often a backend is dialled again whose certificate
+	// fits, and DistrustInterval one whose does not, or that did not answer.
+	TrustInterval, DistrustInterval = 10 * time.Minute, 15 * time.Second
+	// dialTimeout bounds one handshake.
+	dialTimeout = 2 * time.Second
+)
+
+// Dial opens a connection, as net.Dialer's DialContext.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Trial is what became of the last handshake with an endpoint.
+type Trial struct {
+	at  time.Time
+	why string // its certificate is not trusted; "" also where it did not answer
+	ok  bool
+}
+
+// distrusted tells why the API server cannot trust what answers at an endpoint;
+// "" where nothing is known against it. A handshake tells more than caBundle
+// alone, which is looked at in any case.
+func (p *Part) distrusted(e Endpoint) string {
+	if p.options.Manifests {
+		return "" // a caBundle is filled in later
+	}
+	if why := unusable(e.caBundle, p.options.Now()); why != "" {
+		return why
+	}
+	return p.trials[e].why
+}
+
+// unusable tells why nothing can be trusted by a caBundle. Without one, the
+// authorities of the API server's own system count.
+func unusable(caBundle string, now time.Time) string {
+	if caBundle == "" {
+		return ""
+	}
+	var last time.Time
+	for rest := []byte(caBundle); ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && block.Type == "CERTIFICATE" && c.NotAfter.After(last) {
+			last = c.NotAfter
+		}
+	}
+	switch {
+	case last.IsZero():
+		return "caBundle holds no certificate"
+	case last.Before(now):
+		return "what caBundle trusts expired on " + last.UTC().Format(time.DateOnly)
+	}
+	return ""
+}
+
+// Due are the endpoints to dial now, each with its address.
+func (p *Part) Due() map[Endpoint]string {
+	now := p.options.Now()
+	wanted := map[Endpoint]string{}
+	want := func(e Endpoint) {
+		if s := p.services[e.service]; s.address != "" && p.backend(e.service).state == up {
+			wanted[e] = net.JoinHostPort(s.address, strconv.Itoa(int(e.port)))
+		}
+	}
+	for _, h := range p.hooks {
+		want(h.backend)
+	}
+	for _, c := range p.converters {
+		if c.called != nil {
+			want(*c.called)
+		}
+	}
+	for e, t := range p.trials {
+		_, still := wanted[e]
+		switch {
+		case !still:
+			delete(p.trials, e)
+			p.trustChanged(t.why != "")
+		case t.ok && now.Sub(t.at) < TrustInterval, !t.ok && now.Sub(t.at) < DistrustInterval:
+			delete(wanted, e)
+		}
+	}
+	return wanted
+}
+
+func (p *Part) trustChanged(changed bool) {
+	p.hooksDirty = p.hooksDirty || changed
+	p.conversionsDirty = p.conversionsDirty || changed
+}
+
+// Tried takes in what became of a handshake.
+func (p *Part) Tried(e Endpoint, t Trial) {
+	p.trustChanged(p.trials[e].why != t.why)
+	p.trials[e] = t
+}
+
+// Try shakes hands with the backend of a webhook that fails closed or converts, at
+// an address, as the API server would, and goes no further: a certificate that
+// caBundle does not vouch for is a webhook that refuses everything. Whatever else
+// goes wrong says nothing about what the API server would find.
+func (e Endpoint) Try(ctx context.Context, dial Dial, address string, now time.Time) Trial {
+	err := shakeHands(ctx, dial, e, address)
+	t := Trial{at: now, ok: err == nil}
+	if untrusted := new(tls.CertificateVerificationError); errors.As(err, &untrusted) {
+		t.why = fmt.Sprintf("what answers at Service %s has a certificate that caBundle does not vouch for: %v", e.service, untrusted.Err)
+	}
+	return t
+}
+
+// shakeHands checks a certificate as the API server does (k8s.io/apiserver,
+// pkg/util/webhook/client.go).
+func shakeHands(ctx context.Context, dial Dial, e Endpoint, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	conn, err := dial(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	namespace, name, _ := strings.Cut(e.service, "/")
+	config := &tls.Config{ServerName: name + "." + namespace + ".svc", MinVersion: tls.VersionTLS12}
+	if e.caBundle != "" {
+		config.RootCAs = x509.NewCertPool()
+		config.RootCAs.AppendCertsFromPEM([]byte(e.caBundle))
+	}
+	return tls.Client(conn, config).HandshakeContext(ctx)
+}

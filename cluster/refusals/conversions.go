@@ -1,0 +1,189 @@
+package refusals
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubeversion "k8s.io/apimachinery/pkg/version"
+
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// ConversionFailure is part of what the API server says of a custom resource that
+// is not stored in the version asked for and that nobody converts (apiextensions-
+// apiserver, pkg/apiserver/conversion/webhook_converter.go).
+const ConversionFailure = "conversion webhook for "
+
+// uncached is part of its answer while it cannot fill its cache of a resource, as
+// long as one object of it cannot be converted (apiserver, pkg/storage/cacher/ready.go).
+const uncached = "storage is (re)initializing"
+
+// ConversionFails tells whether an error is of that kind.
+func ConversionFails(err error) bool {
+	return err != nil && strings.Contains(err.Error(), ConversionFailure)
+}
+
+// deletionVersion is the version that the namespace controller and the garbage
+// collector ask for: of those that are served, the one that discovery puts first.
+func deletionVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
+	found := ""
+	for _, v := range crd.Spec.Versions {
+		if v.Served && (found == "" || kubeversion.CompareKubeAwareVersionStrings(v.Name, found) > 0) {
+			found = v.Name
+		}
+	}
+	return found
+}
+
+// storageVersion is the version that objects are written in from now on.
+func storageVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
+	for _, v := range crd.Spec.Versions {
+		if v.Storage {
+			return v.Name
+		}
+	}
+	return ""
+}
+
+// converter is who converts the objects of a definition to the version that
+// deletions ask for.
+type converter struct {
+	namespaced       bool
+	version, storage string
+	stored           []string
+	service          map[string]any // as the facts have it, nil where it is called by URL
+	backend          *backend       // nil where it is called by URL
+	called           *Endpoint      // nil where it is called by URL
+}
+
+// settleConversions brings up to date which definitions have objects that
+// nobody converts: those with a conversion webhook whose backend is down, or whose
+// objects cannot be listed for want of it.
+func (p *Part) settleConversions(cluster Cluster) {
+	if !p.conversionsDirty {
+		return
+	}
+	p.conversionsDirty = false
+	unconverted := map[string]any{}
+	for name, c := range p.converters {
+		failure := p.listErrors[name]
+		backend, fails := byURL(), false
+		if c.backend != nil {
+			backend, fails = c.backend.facts, c.backend.state == down
+			if c.backend.state == up {
+				if why := p.distrusted(*c.called); why != "" {
+					backend, fails = map[string]any{"state": string(down), "reason": why}, true
+				}
+			}
+		}
+		if failure == "" && !fails {
+			continue
+		}
+		found := map[string]any{
+			"namespaced": c.namespaced, "version": c.version, "storage": c.storage, "storedVersions": facts.List(c.stored), "backend": backend,
+			"listError": failure, "refused": strings.Contains(failure, uncached), "instances": cluster.Total(name),
+		}
+		if c.service != nil {
+			found["service"] = c.service
+		}
+		unconverted[name] = found
+	}
+	p.doc["unconverted"] = unconverted
+}
+
+// KeepDefinition takes in a CustomResourceDefinition, and who converts its objects.
+func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool {
+	p.conversionsDirty = true
+	delete(p.converters, o.Name)
+	versions := make([]any, len(o.Spec.Versions))
+	for i, v := range o.Spec.Versions {
+		versions[i] = map[string]any{"name": v.Name, "served": v.Served, "storage": v.Storage}
+	}
+	conditions := map[string]any{}
+	for _, c := range o.Status.Conditions {
+		conditions[string(c.Type)] = map[string]any{"status": string(c.Status), "reason": c.Reason, "message": c.Message}
+	}
+	conversion := map[string]any{"strategy": string(apiextensionsv1.NoneConverter)}
+	if spec := o.Spec.Conversion; spec != nil && spec.Strategy == apiextensionsv1.WebhookConverter {
+		conversion["strategy"] = string(spec.Strategy)
+		c := &converter{
+			namespaced: o.Spec.Scope == apiextensionsv1.NamespaceScoped,
+			version:    deletionVersion(o), storage: storageVersion(o), stored: o.Status.StoredVersions,
+		}
+		if spec.Webhook != nil && spec.Webhook.ClientConfig != nil && spec.Webhook.ClientConfig.Service != nil {
+			s := spec.Webhook.ClientConfig.Service
+			c.service = map[string]any{"namespace": s.Namespace, "name": s.Name}
+			c.backend = p.backend(s.Namespace + "/" + s.Name)
+			c.called = &Endpoint{service: s.Namespace + "/" + s.Name, port: facts.Or(s.Port, 443), caBundle: string(spec.Webhook.ClientConfig.CABundle)}
+			conversion["service"], conversion["backend"] = c.service, c.backend.facts
+		}
+		p.converters[o.Name] = c
+	}
+	p.doc.Child("crds")[o.Name] = map[string]any{
+		"group":          o.Spec.Group,
+		"kind":           o.Spec.Names.Kind,
+		"scope":          string(o.Spec.Scope),
+		"versions":       versions,
+		"storedVersions": facts.List(o.Status.StoredVersions),
+		"conversion":     conversion,
+		"deleting":       o.DeletionTimestamp != nil,
+		"conditions":     conditions,
+	}
+	return true
+}
+
+// ForgetDefinition undoes KeepDefinition.
+func (p *Part) ForgetDefinition(key types.NamespacedName) {
+	p.doc.Prune("crds", key.Name)
+	delete(p.converters, key.Name)
+	p.conversionsDirty = true
+}
+
+// SetListError records why the objects of a resource cannot be listed in the
+// version that deletions ask for, of those of an aggregated API that counts as
+// available, and of custom resources that nobody converts; "" withdraws it.
+func (p *Part) SetListError(res facts.Resource, message string) {
+	if service := res.Version + "." + res.Group; p.apiServices[service] != nil {
+		p.SetAPIServiceError(service, message)
+		return
+	}
+	p.SetConversionError(res.String(), message)
+}
+
+// SetConversionError is SetListError of a custom resource, as "plural.group".
+func (p *Part) SetConversionError(resource, message string) {
+	if p.listErrors[resource] == message {
+		return
+	}
+	p.listErrors[resource] = message
+	if message == "" {
+		delete(p.listErrors, resource)
+	}
+	p.conversionsDirty = true
+}
+
+// Converts tells whether the objects of a definition are converted by a webhook.
+// It only reads.
+func (p *Part) Converts(definition string) bool { return p.converters[definition] != nil }
+
+// Unconverted are the resources of definitions that may have objects that nobody
+// converts to the version that deletions ask for: some may be stored in another,
+// and the conversion webhook, if it runs at all, may be one that is not trusted.
+// It only reads.
+func (p *Part) Unconverted() []facts.Resource {
+	var found []facts.Resource
+	for _, name := range slices.Sorted(maps.Keys(p.converters)) {
+		c := p.converters[name]
+		if !slices.ContainsFunc(c.stored, func(stored string) bool { return stored != c.version }) {
+			continue
+		}
+		plural, group, _ := strings.Cut(name, ".")
+		res := facts.Resource{Namespaced: c.namespaced}
+		res.Group, res.Version, res.Resource = group, c.version, plural
+		found = append(found, res)
+	}
+	return found
+}

@@ -1,0 +1,71 @@
+package refusals
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// ours are the labels and annotations that the facts keep of a namespace.
+const ours = "termguard.dev/"
+
+// namespace is what decides which webhooks and policies look at what is in it.
+type namespace struct {
+	labels     map[string]string
+	finalizers []string // in its metadata
+}
+
+// KeepNamespace takes in a namespace.
+func (p *Part) KeepNamespace(o *corev1.Namespace) bool {
+	p.doc.Child("namespaces")[o.Name] = namespaceFacts(o)
+	p.namespaces[o.Name] = namespace{o.Labels, o.Finalizers}
+	p.touched[o.Name] = true
+	p.keepNamespaceStatement(o)
+	return true
+}
+
+// ForgetNamespace undoes KeepNamespace.
+func (p *Part) ForgetNamespace(key types.NamespacedName) {
+	p.doc.Prune("namespaces", key.Name)
+	delete(p.namespaces, key.Name)
+	p.setStatement(key, statement{}, false)
+	p.touched[key.Name] = true
+}
+
+func namespaceFacts(ns *corev1.Namespace) map[string]any {
+	found := map[string]any{
+		"phase":          string(ns.Status.Phase),
+		"finalizers":     facts.List(ns.Finalizers),
+		"specFinalizers": facts.List(ns.Spec.Finalizers),
+	}
+	if ns.DeletionTimestamp != nil {
+		found["deletionTimestamp"] = facts.Timestamp(*ns.DeletionTimestamp)
+	}
+	if labels := ownKeys(ns.Labels); len(labels) > 0 {
+		found["labels"] = labels
+	}
+	if annotations := ownKeys(ns.Annotations); len(annotations) > 0 {
+		found["annotations"] = annotations
+	}
+	if len(ns.Status.Conditions) > 0 {
+		conditions := map[string]any{}
+		for _, c := range ns.Status.Conditions {
+			conditions[string(c.Type)] = map[string]any{"status": string(c.Status), "reason": c.Reason, "message": c.Message}
+		}
+		found["conditions"] = conditions
+	}
+	return found
+}
+
+func ownKeys(m map[string]string) map[string]any {
+	found := map[string]any{}
+	for key, value := range m {
+		if strings.HasPrefix(key, ours) {
+			found[key] = value
+		}
+	}
+	return found
+}

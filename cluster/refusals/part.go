@@ -1,0 +1,118 @@
+// Package refusals tells which requests that a deletion needs are refused, and by
+// what: webhooks that fail closed and cannot be called, are not trusted, or were
+// seen to refuse; ValidatingAdmissionPolicies that deny; custom resources that
+// nobody converts; APIs without a backend.
+package refusals
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// Options of a Part. All are needed.
+type Options struct {
+	// Manifests says that the objects are manifests: what they do not hold is unknown.
+	Manifests bool
+	// Now tells the time.
+	Now func() time.Time
+	// Dropped is told of events that are kept no longer, for want of space.
+	Dropped func(event types.NamespacedName)
+}
+
+// Cluster is what the other parts know.
+type Cluster interface {
+	// Contents are the resources of which there are objects in a namespace, by
+	// name; for "", those of objects that are in none.
+	Contents(namespace string) []Content
+	// Total is the number of objects of a resource.
+	Total(resource string) int
+	// NeedsKubelet tells whether pods in a namespace wait for their kubelet when
+	// they are deleted.
+	NeedsKubelet(namespace string) bool
+}
+
+// Content is what there is of one resource in a namespace.
+type Content struct {
+	facts.Resource
+	Count, Held int      // objects, and those of them that have finalizers
+	Finalizers  []string // that they have
+}
+
+// Part is the part of the facts that tells it. Whoever calls its methods makes
+// sure that nobody else does; those that say so only read.
+type Part struct {
+	options Options
+	doc     facts.Document
+
+	backends  map[string]*backend // Services that something refers to, by "namespace/name"
+	services  map[string]service  // by "namespace/name"
+	slices    map[string]slice    // EndpointSlices, by "namespace/name"
+	templates map[string]map[string]map[string]string
+
+	namespaces     map[string]namespace
+	webhooks       map[string]map[string]any // as the facts have them, by "type/configuration/name"
+	hooks          map[string]*hook          // those that refuse when their backend is down, by the same
+	policies       map[string]*policy        // ValidatingAdmissionPolicies, by name
+	policyBindings map[string]*policyBinding // ValidatingAdmissionPolicyBindings that deny, by name
+	statements     statements                // about webhooks, as others were told
+	trials         map[Endpoint]Trial        // handshakes with their backends
+
+	apiServices map[string]map[string]any // as the facts have them, by name
+	apiErrors   map[string]string         // of listing what they serve, by name
+	stale       map[string]bool           // APIServices whose group our own discovery cannot read
+	converters  map[string]*converter     // definitions with a conversion webhook, by name
+	listErrors  map[string]string         // of custom resources, by "plural.group"
+
+	touched                      map[string]bool // namespaces whose contents changed since the last Settle
+	hooksDirty, conversionsDirty bool
+}
+
+// New returns a Part that has seen nothing and writes into doc.
+func New(doc facts.Document, options Options) *Part {
+	for _, section := range []string{"apiservices", "webhooks", "admissionpolicies", "crds", "namespaces", "blocked", "selfBlocked", "denied", "unconverted"} {
+		doc[section] = map[string]any{}
+	}
+	return &Part{
+		options: options, doc: doc,
+		backends: map[string]*backend{}, services: map[string]service{}, slices: map[string]slice{}, templates: map[string]map[string]map[string]string{},
+		namespaces: map[string]namespace{}, webhooks: map[string]map[string]any{}, hooks: map[string]*hook{},
+		policies: map[string]*policy{}, policyBindings: map[string]*policyBinding{}, statements: statements{}, trials: map[Endpoint]Trial{},
+		apiServices: map[string]map[string]any{}, apiErrors: map[string]string{}, stale: map[string]bool{},
+		converters: map[string]*converter{}, listErrors: map[string]string{},
+		touched: map[string]bool{},
+	}
+}
+
+// Touch notes that what is in a namespace changed: the objects of a resource, or
+// their finalizers. "" stands for cluster-scoped objects.
+func (p *Part) Touch(resource, namespace string) {
+	p.touched[namespace] = true
+	p.conversionsDirty = p.conversionsDirty || p.converters[resource] != nil
+}
+
+// Settle brings what is refused up to date with what changed since the last time.
+func (p *Part) Settle(cluster Cluster) {
+	p.settleOwnPods()
+	p.settleBlocked(cluster)
+	p.settleConversions(cluster)
+}
+
+// OnlyManifests tells that there is nothing but manifests: what has no endpoints
+// among them may have some in a cluster, and a webhook whose objectSelector
+// matches nothing among them sees nothing.
+func (p *Part) OnlyManifests(matches func(selects func(labels map[string]string) bool) bool) {
+	for _, b := range p.backends {
+		if b.state == down {
+			b.set(unknown, "only a cluster tells what is behind it")
+		}
+	}
+	for key, h := range p.hooks {
+		if !h.objects.Empty() && !matches(h.selects) {
+			delete(p.hooks, key)
+		}
+	}
+	p.hooksDirty = true
+}

@@ -1,0 +1,126 @@
+package refusals
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// Whether a webhook that is up does its work shows in what the API server told
+// others: controllers put its errors into events, the namespace controller into
+// the conditions of a namespace that it cannot empty.
+
+// MaxStatements bounds the statements that are kept: the newest.
+const MaxStatements = 500
+
+// failedCall, with the URL that was called, and deniedBy are what the API server answers where it could not
+// call a webhook that fails closed, and where the webhook said no (k8s.io/apiserver,
+// pkg/admission/plugin/webhook/errors/statuserror.go, and .../validating/dispatcher.go).
+var (
+	failedCall    = regexp.MustCompile(`failed calling webhook "([^"]+)": (.*)`)
+	calledService = regexp.MustCompile(`"https://([^./"]+)\.([^./"]+)\.svc[:/]`)
+	deniedBy      = regexp.MustCompile(`admission webhook "([^"]+)" denied the request(?:: (.*))?`)
+)
+
+// statement is one such statement.
+type statement struct {
+	webhook        string // as the configuration names it
+	service        string // "namespace/name" of what was called, "" where that is not said
+	cause, message string
+	last           time.Time
+}
+
+// statements are kept by who tells: an event, or, without a namespace, a namespace.
+type statements map[types.NamespacedName]statement
+
+// of is the newest statement about a webhook behind a Service. Names of webhooks are
+// not unique.
+func (t statements) of(webhook, service string) (newest statement, found bool) {
+	for _, candidate := range t {
+		if candidate.webhook == webhook && (candidate.service == "" || candidate.service == service) && (!found || newer(candidate, newest)) {
+			newest, found = candidate, true
+		}
+	}
+	return newest, found
+}
+
+// newer orders statements: those of the same time by what they say.
+func newer(a, b statement) bool {
+	if a.last.Equal(b.last) {
+		return a.cause+a.message > b.cause+b.message
+	}
+	return a.last.After(b.last)
+}
+
+// readStatement finds what a text says of a webhook. Refusals only count where
+// what was refused is a deletion.
+func readStatement(text string, deletion bool) (t statement, found bool) {
+	text, _, _ = strings.Cut(text, "\n")
+	if said := failedCall.FindStringSubmatch(text); said != nil {
+		t = statement{webhook: said[1], cause: "failing", message: facts.Shorten(said[2], facts.MaxText)}
+		if url := calledService.FindStringSubmatch(said[2]); url != nil {
+			t.service = url[2] + "/" + url[1]
+		}
+		return t, true
+	}
+	if said := deniedBy.FindStringSubmatch(text); said != nil && deletion {
+		return statement{webhook: said[1], cause: "refusing", message: facts.Shorten(said[2], facts.MaxText)}, true
+	}
+	return statement{}, false
+}
+
+// KeepEvent takes in an event of any controller, and tells whether it is about a
+// webhook.
+func (p *Part) KeepEvent(e *corev1.Event) bool {
+	t, found := readStatement(e.Message, e.Reason == "FailedDelete")
+	t.last = facts.LastSeen(e)
+	return p.setStatement(types.NamespacedName{Namespace: e.Namespace, Name: e.Name}, t, found)
+}
+
+// ForgetEvent undoes KeepEvent.
+func (p *Part) ForgetEvent(key types.NamespacedName) { p.setStatement(key, statement{}, false) }
+
+// keepNamespaceStatement takes in what holds a namespace that is Terminating.
+func (p *Part) keepNamespaceStatement(o *corev1.Namespace) {
+	var newest statement
+	any := false
+	for _, c := range o.Status.Conditions {
+		if t, found := readStatement(c.Message, true); found && c.Status == corev1.ConditionTrue {
+			t.last = c.LastTransitionTime.Time
+			if !any || newer(t, newest) {
+				newest, any = t, true
+			}
+		}
+	}
+	p.setStatement(types.NamespacedName{Name: o.Name}, newest, any)
+}
+
+func (p *Part) setStatement(from types.NamespacedName, t statement, found bool) bool {
+	before, had := p.statements[from]
+	if had == found && before == t {
+		return found
+	}
+	p.hooksDirty = true
+	if !found {
+		delete(p.statements, from)
+		return false
+	}
+	p.statements[from] = t
+	if len(p.statements) > MaxStatements {
+		oldest := from
+		for key, candidate := range p.statements {
+			if newer(p.statements[oldest], candidate) {
+				oldest = key
+			}
+		}
+		delete(p.statements, oldest)
+		p.options.Dropped(oldest)
+		return oldest != from
+	}
+	return true
+}

@@ -1,0 +1,464 @@
+package refusals
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission"
+	admissioncel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/cel/environment"
+
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// hook is a webhook that refuses what it matches while its backend is down:
+// one with failurePolicy Fail.
+type hook struct {
+	admissionv1.ValidatingWebhook
+	backend    Endpoint
+	namespaces labels.Selector
+	objects    labels.Selector
+	conditions expressions
+	names      []string  // of the conditions
+	changed    time.Time // when its configuration was, for the last time
+}
+
+// Endpoint is what the API server calls, and how it knows it.
+type Endpoint struct {
+	service  string // "namespace/name"
+	port     int32
+	caBundle string
+}
+
+// conditions compiles match conditions. What it is made of takes milliseconds.
+var conditions = sync.OnceValue(func() admissioncel.ConditionCompiler {
+	return admissioncel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+})
+
+// callers of the requests that a deletion needs, other than the person's own
+// (cmd/kube-controller-manager with --use-service-account-credentials, and the
+// kubelet's second DELETE of a pod).
+var (
+	namespaceController = &user.DefaultInfo{
+		Name:   "system:serviceaccount:kube-system:namespace-controller",
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"},
+	}
+	apiServer = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:masters", "system:authenticated"}}
+	// Of which node a pod is makes no difference to conditions that are met in
+	// practice: they look at the group, or at the name's prefix.
+	kubeletUser        = &user.DefaultInfo{Name: "system:node:", Groups: []string{"system:nodes", "system:authenticated"}}
+	namespacesResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+)
+
+// builtinOwners are the controllers that remove finalizers of Kubernetes itself
+// (pkg/controller, cmd/kube-controller-manager/app; all run as service accounts
+// of kube-system).
+var builtinOwners = map[string]string{
+	"kubernetes.io/pvc-protection":             "pvc-protection-controller",
+	"kubernetes.io/pv-protection":              "pv-protection-controller",
+	"kubernetes.io/vac-protection":             "volumeattributesclass-protection-controller",
+	"batch.kubernetes.io/job-tracking":         "job-controller",
+	"foregroundDeletion":                       "generic-garbage-collector",
+	"orphan":                                   "generic-garbage-collector",
+	"resource.kubernetes.io/delete-protection": "resource-claim-controller",
+	"networking.k8s.io/service-cidr-finalizer": "service-cidrs-controller",
+}
+
+// owner is who removes a finalizer, nil where that is not known by name.
+func owner(finalizer string) user.Info {
+	name, known := builtinOwners[finalizer]
+	if !known {
+		return nil
+	}
+	return &user.DefaultInfo{Name: "system:serviceaccount:kube-system:" + name, Groups: namespaceController.Groups}
+}
+
+// validating is what a mutating webhook has in common with a validating one: all
+// that decides what it sees, and who is called.
+func validating(m admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
+	return admissionv1.ValidatingWebhook{
+		Name: m.Name, ClientConfig: m.ClientConfig, Rules: m.Rules, FailurePolicy: m.FailurePolicy, MatchPolicy: m.MatchPolicy,
+		NamespaceSelector: m.NamespaceSelector, ObjectSelector: m.ObjectSelector, SideEffects: m.SideEffects,
+		TimeoutSeconds: m.TimeoutSeconds, AdmissionReviewVersions: m.AdmissionReviewVersions, MatchConditions: m.MatchConditions,
+	}
+}
+
+// newHook returns nil for a webhook that never refuses by being down.
+func newHook(of admissionv1.ValidatingWebhook) *hook {
+	client := of.ClientConfig
+	if facts.Or(of.FailurePolicy, admissionv1.Fail) != admissionv1.Fail || client.Service == nil {
+		return nil
+	}
+	h := &hook{ValidatingWebhook: of, backend: Endpoint{
+		service: client.Service.Namespace + "/" + client.Service.Name, port: facts.Or(client.Service.Port, 443), caBundle: string(client.CABundle),
+	}}
+	var err error
+	if h.namespaces, err = selector(of.NamespaceSelector); err != nil {
+		return nil // the API server does not call a webhook whose selector it cannot parse: it refuses the configuration
+	}
+	if h.objects, err = selector(of.ObjectSelector); err != nil {
+		return nil
+	}
+	if len(of.MatchConditions) == 0 {
+		return h
+	}
+	var accessors []admissioncel.ExpressionAccessor
+	for _, c := range of.MatchConditions {
+		accessors = append(accessors, (*matchconditions.MatchCondition)(&c))
+		h.names = append(h.names, c.Name)
+	}
+	h.conditions = compileExpressions(conditions(), accessors, admissioncel.OptionalVariableDeclarations{HasAuthorizer: true}, nil)
+	return h
+}
+
+// selector is that of a webhook: none matches everything.
+func selector(s *metav1.LabelSelector) (labels.Selector, error) {
+	if s == nil {
+		return labels.Everything(), nil
+	}
+	return metav1.LabelSelectorAsSelector(s)
+}
+
+// selects tells whether the webhook sees objects with the given labels, as far as
+// these decide.
+func (h *hook) selects(of map[string]string) bool { return h.objects.Matches(labels.Set(of)) }
+
+// certainty is how surely a webhook sees a request.
+type certainty int
+
+const (
+	no certainty = iota
+	may
+	will
+)
+
+func (c certainty) String() string { return [...]string{"no", "may", "will"}[c] }
+
+// sees tells how surely the webhook sees a request for some object of a
+// resource, and which of its conditions fails on it, and how: the API server
+// refuses such a request whatever the webhook would say (k8s.io/apiserver,
+// pkg/admission/plugin/webhook/matchconditions). caller is nil where it is not
+// known who calls.
+func (h *hook) sees(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) (sure certainty, failing string) {
+	attributes := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version}, namespace, "", gvr, subresource, op, nil, false, known(caller))
+	if !slices.ContainsFunc(h.Rules, func(rule admissionv1.RuleWithOperations) bool {
+		if facts.Or(h.MatchPolicy, admissionv1.Equivalent) == admissionv1.Equivalent {
+			rule.APIVersions = []string{"*"} // a request in another version of the same resource is converted
+		}
+		matcher := rules.Matcher{Rule: rule, Attr: attributes}
+		return matcher.Matches()
+	}) {
+		return no, ""
+	}
+	if namespace != "" && !h.namespaces.Matches(labels.Set(namespaceLabels)) {
+		return no, ""
+	}
+	sure = will
+	if !h.objects.Empty() {
+		sure = may // which objects carry the label is not part of the facts
+	}
+	for i, outcome := range h.conditions.evaluate(attributes, caller != nil) {
+		switch outcome.is {
+		case isFalse:
+			return no, ""
+		case isError:
+			failing = fmt.Sprintf("its matchCondition %q fails: %v", h.names[i], outcome.err)
+		case depends:
+			sure = may
+		}
+	}
+	return sure, failing
+}
+
+// known is who calls, nobody in particular where that is not known.
+func known(caller user.Info) user.Info {
+	if caller == nil {
+		return &user.DefaultInfo{}
+	}
+	return caller
+}
+
+// refusal is why a request is refused: cause is one of the words that the
+// schema of the facts lists, why says it in words.
+type refusal struct {
+	sure       certainty
+	cause, why string
+	last       time.Time // when it was seen, of what was seen once
+}
+
+// ailing is a webhook that fails closed, with what keeps the API server from
+// calling it, as far as anything does.
+type ailing struct {
+	*hook
+	refusal
+}
+
+func (a ailing) refuses(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) refusal {
+	if a.sure == no && len(a.names) == 0 {
+		return refusal{} // nothing ails it
+	}
+	sure, failing := a.sees(op, gvr, subresource, namespace, namespaceLabels, caller)
+	switch {
+	case failing != "":
+		return refusal{sure: sure, cause: "condition", why: failing}
+	case a.cause == "refusing" && op != admission.Delete:
+		return refusal{} // it was seen to refuse deletions
+	}
+	r := a.refusal
+	r.sure = min(sure, r.sure)
+	return r
+}
+
+// ailment tells what keeps the API server from calling a webhook.
+func (p *Part) ailment(h *hook) refusal {
+	if b := p.backend(h.backend.service); b.state == down {
+		return refusal{sure: will, cause: "down", why: b.reason}
+	}
+	if why := p.distrusted(h.backend); why != "" {
+		return refusal{sure: will, cause: "untrusted", why: why}
+	}
+	if t, found := p.statements.of(h.Name, h.backend.service); found && !t.last.Before(h.changed) {
+		return refusal{sure: may, cause: t.cause, why: t.message, last: t.last}
+	}
+	return refusal{}
+}
+
+// settleBlocked works out anew which deletes in which namespaces run into a
+// webhook that refuses because its backend is down, or will be once it has gone
+// with the namespace.
+func (p *Part) settleBlocked(cluster Cluster) {
+	hooks := map[string]ailing{}
+	for key, h := range p.hooks {
+		hooks[key] = ailing{h, p.ailment(h)}
+	}
+	if p.hooksDirty {
+		p.hooksDirty = false
+		p.doc["blocked"], p.doc["selfBlocked"], p.doc["denied"] = map[string]any{}, map[string]any{}, map[string]any{}
+		clear(p.touched)
+		if len(p.hooks) > 0 || len(p.policyBindings) > 0 {
+			for namespace := range p.namespaces {
+				p.touched[namespace] = true
+			}
+			p.touched[""] = true
+		}
+	}
+	deniers := p.deniers()
+	for namespace := range p.touched {
+		for _, section := range []string{"blocked", "selfBlocked", "denied"} {
+			p.doc.Prune(section, namespace)
+		}
+		if _, exists := p.namespaces[namespace]; !exists && namespace != "" {
+			continue // it is gone, or not seen yet
+		}
+		if len(deniers) == 0 && len(hooks) == 0 {
+			continue
+		}
+		contents, kubelet := cluster.Contents(namespace), cluster.NeedsKubelet(namespace)
+		publish := func(section, key string, by refuser, deletesPods ...user.Info) {
+			if kubelet {
+				deletesPods = append(slices.Clone(deletesPods), kubeletUser)
+			}
+			if requests := p.blockedBy(by, namespace, contents, deletesPods); len(requests) > 0 {
+				p.doc.Child(section, namespace)[key] = requests
+			}
+		}
+		for key, b := range deniers {
+			publish("denied", key, b, namespaceController)
+		}
+		for key, h := range hooks {
+			publish("blocked", key, h, namespaceController)
+			if facts.NamespaceOf(h.backend.service) != namespace || p.backend(h.backend.service).state != up {
+				continue
+			}
+			// While it deletes pods, the backend is still there.
+			publish("selfBlocked", key, ailing{h.hook, refusal{sure: will, cause: "down", why: "Service " + h.backend.service + " goes with the namespace"}})
+		}
+	}
+	clear(p.touched)
+}
+
+// blockedBy lists the requests that a deletion in a namespace needs and that a
+// webhook or a policy refuses: the deletes of what is in it, the updates that remove
+// finalizers, and those of the namespace itself. "" stands for cluster-scoped
+// objects. deletesPods are those who delete pods: the kubelet does so once more
+// when a pod has stopped.
+func (p *Part) blockedBy(h refuser, namespace string, contents []Content, deletesPods []user.Info) []any {
+	var requests []any
+	labels, own := p.namespaces[namespace].labels, p.namespaces[namespace].finalizers
+	add := func(op admission.Operation, res facts.Resource, subresource string, count int, callers ...user.Info) {
+		var r refusal
+		for _, caller := range callers {
+			if by := h.refuses(op, res.GroupVersionResource, subresource, namespace, labels, caller); by.sure > r.sure {
+				r = by
+			}
+		}
+		if r.sure == no {
+			return
+		}
+		request := map[string]any{
+			"operation": string(op), "resource": res.String(), "subresource": subresource, "count": count,
+			"certainty": r.sure.String(), "cause": r.cause, "why": r.why,
+		}
+		if !r.last.IsZero() {
+			request["last"] = r.last.UTC().Format(time.RFC3339)
+		}
+		requests = append(requests, request)
+	}
+	for _, c := range contents {
+		name := c.String()
+		if namespace != "" {
+			callers := []user.Info{namespaceController}
+			if name == "pods" {
+				callers = deletesPods
+			}
+			add(admission.Delete, c.Resource, "", c.Count, callers...)
+		}
+		if c.Held > 0 {
+			add(admission.Update, c.Resource, "", c.Held, owners(c.Finalizers)...)
+		}
+		// The delete of a definition gives it a finalizer, which goes by way of the
+		// status (apiextensions-apiserver, pkg/registry/customresourcedefinition/etcd.go).
+		if name == "customresourcedefinitions.apiextensions.k8s.io" {
+			add(admission.Update, c.Resource, "status", c.Count, apiServer)
+		}
+	}
+	if namespace != "" {
+		res := facts.Resource{GroupVersionResource: namespacesResource}
+		add(admission.Update, res, "finalize", 1, namespaceController)
+		add(admission.Update, res, "status", 1, namespaceController)
+		if len(own) > 0 {
+			add(admission.Update, res, "", 1, owners(own)...)
+		}
+	}
+	return requests
+}
+
+// owners are those who remove finalizers: nil is someone not known by name.
+func owners(finalizers []string) []user.Info {
+	var found []user.Info
+	for _, finalizer := range finalizers {
+		found = append(found, owner(finalizer))
+	}
+	return found
+}
+
+// KeepValidating takes in a ValidatingWebhookConfiguration.
+func (p *Part) KeepValidating(o *admissionv1.ValidatingWebhookConfiguration) bool {
+	p.forgetWebhooks("validating", o.Name)
+	for _, hook := range o.Webhooks {
+		p.keepWebhook("validating", o.ObjectMeta, hook, hook)
+	}
+	return true
+}
+
+// ForgetValidating undoes KeepValidating.
+func (p *Part) ForgetValidating(key types.NamespacedName) { p.forgetWebhooks("validating", key.Name) }
+
+// KeepMutating takes in a MutatingWebhookConfiguration.
+func (p *Part) KeepMutating(o *admissionv1.MutatingWebhookConfiguration) bool {
+	p.forgetWebhooks("mutating", o.Name)
+	for _, hook := range o.Webhooks {
+		p.keepWebhook("mutating", o.ObjectMeta, validating(hook), hook)
+	}
+	return true
+}
+
+// ForgetMutating undoes KeepMutating.
+func (p *Part) ForgetMutating(key types.NamespacedName) { p.forgetWebhooks("mutating", key.Name) }
+
+// keepWebhook records one webhook of a configuration: the fields that decide
+// what it matches as the API writes them, and the state of its backend.
+func (p *Part) keepWebhook(kind string, configuration metav1.ObjectMeta, hook admissionv1.ValidatingWebhook, whole any) {
+	found, err := asMap(whole)
+	if err != nil {
+		return // cannot happen: a typed webhook is JSON
+	}
+	delete(found, "clientConfig")
+	found["type"], found["configuration"] = kind, configuration.Name
+	if s := hook.ClientConfig.Service; s != nil {
+		found["service"] = map[string]any{"namespace": s.Namespace, "name": s.Name}
+		found["backend"] = p.backend(s.Namespace + "/" + s.Name).facts
+	} else if url := hook.ClientConfig.URL; url != nil {
+		found["url"] = *url
+		found["backend"] = byURL()
+	}
+	key := kind + "/" + configuration.Name + "/" + hook.Name
+	p.webhooks[key] = found
+	p.doc.Child("webhooks")[key] = found
+	p.hooksDirty = true
+	if h := newHook(hook); h != nil {
+		for _, m := range configuration.ManagedFields {
+			if m.Time != nil && m.Time.After(h.changed) {
+				h.changed = m.Time.Time
+			}
+		}
+		p.hooks[key] = h
+	}
+}
+
+func (p *Part) forgetWebhooks(kind, configuration string) {
+	for key := range p.webhooks {
+		if strings.HasPrefix(key, kind+"/"+configuration+"/") {
+			delete(p.webhooks, key)
+			delete(p.hooks, key)
+			p.doc.Prune("webhooks", key)
+			p.hooksDirty = true
+		}
+	}
+}
+
+func asMap(v any) (map[string]any, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var m map[string]any
+	return m, json.Unmarshal(data, &m)
+}
+
+// settleOwnPods marks the webhooks that see the creation of the pods that they
+// run in themselves: once all of them are gone, none can come back.
+func (p *Part) settleOwnPods() {
+	if !p.hooksDirty && len(p.touched) == 0 {
+		return
+	}
+	for key, h := range p.hooks {
+		delete(p.webhooks[key], "ownPods")
+		if sure := p.seesOwnPods(h); sure != no {
+			p.webhooks[key]["ownPods"] = sure.String()
+		}
+	}
+}
+
+func (p *Part) seesOwnPods(h *hook) certainty {
+	service, found := p.services[h.backend.service]
+	if !found || len(service.selector) == 0 {
+		return no
+	}
+	namespace := facts.NamespaceOf(h.backend.service)
+	selected, sure := labels.SelectorFromSet(service.selector), no
+	for _, pod := range p.templates[namespace] {
+		if !selected.Matches(labels.Set(pod)) || !h.selects(pod) {
+			continue
+		}
+		seen, _ := h.sees(admission.Create, corev1.SchemeGroupVersion.WithResource("pods"), "", namespace, p.namespaces[namespace].labels, nil)
+		if seen == may && len(h.names) == 0 { // it looks at the object, which is known
+			seen = will
+		}
+		sure = max(sure, seen)
+	}
+	return sure
+}
