@@ -263,8 +263,8 @@ func (p *Part) Settle() {
 // verdict now depends on their namespace, or no longer does.
 func (p *Part) regrant() {
 	p.indexGrants()
-	for resource, of := range maps.Clone(p.held) {
-		for key, h := range maps.Clone(of.byKey) {
+	for resource, of := range p.held {
+		for key, h := range of.byKey {
 			if len(h.buckets) == 0 || h.buckets[0].verdict.key.namespace == p.scope(resource, key.Namespace) {
 				continue
 			}

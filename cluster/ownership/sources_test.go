@@ -1,0 +1,33 @@
+package ownership
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestOrder lays the list of sources beside the one in ARCHITECTURE.md: each line
+// there begins with the name of a source.
+func TestOrder(t *testing.T) {
+	text, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var documented, asked []string
+	for _, line := range regexp.MustCompile(`(?m)^\d+\. ([^\n]*)$`).FindAllStringSubmatch(string(text), -1) {
+		for _, s := range append(sources[:len(sources):len(sources)], surmises...) {
+			if strings.HasPrefix(line[1], s.name) {
+				documented = append(documented, s.name)
+			}
+		}
+	}
+	for _, s := range append(sources[:len(sources):len(sources)], surmises...) {
+		asked = append(asked, s.name)
+	}
+	if diff := cmp.Diff(documented, asked); diff != "" {
+		t.Errorf("the order in ARCHITECTURE.md is not the one in the code: -documented +asked\n%s", diff)
+	}
+}
