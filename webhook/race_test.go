@@ -69,7 +69,7 @@ func TestReviewsTogether(t *testing.T) {
 	each(func(int) { world.Settle() })
 	each(func(i int) {
 		world.SetServed(cluster.BuiltinGroups(), map[string]bool{"v1.x.io": i%2 == 0})
-		learner.Alarm(fmt.Sprint("policy-", i))
+		learner.Alarm(fmt.Sprint("policy-", i), "demo")
 	})
 	close(start)
 	running.Wait()
