@@ -27,9 +27,11 @@ func (f *settingsFlags) addPolicies(flags *pflag.FlagSet) {
 }
 
 // load returns the policies, in the binary and in the folders.
-func (f *settingsFlags) load() (*policies.Set, error) {
+func (f *settingsFlags) load() (*policies.Set, error) { return loadPolicies(f.policies) }
+
+func loadPolicies(folders []string) (*policies.Set, error) {
 	from := []fs.FS{policies.Embedded()}
-	for _, folder := range f.policies {
+	for _, folder := range folders {
 		if _, err := os.ReadDir(folder); err != nil {
 			return nil, fmt.Errorf("read policies: %w", err)
 		}

@@ -1,0 +1,79 @@
+package runner
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/termguard/termguard/lint/report"
+	"github.com/termguard/termguard/lint/settings"
+)
+
+// output is a format, and the file that it goes to; "" is standard output.
+type output struct{ format, file string }
+
+// outputs reads FORMAT[=FILE].
+func outputs(values []string) ([]output, error) {
+	var all []output
+	taken := map[string]string{}
+	for _, value := range values {
+		format, file, named := strings.Cut(value, "=")
+		if !slices.Contains(report.Names(), format) {
+			return nil, fmt.Errorf("unknown output %q: use %s", format, settings.Or(report.Names()))
+		}
+		if named && file == "" {
+			return nil, fmt.Errorf("-o %s: name the file behind =", value)
+		}
+		if file == "-" {
+			file = ""
+		}
+		if other, twice := taken[file]; twice {
+			where := file
+			if where == "" {
+				where = "standard output"
+			}
+			return nil, fmt.Errorf("-o %s and -o %s both go to %s: name another file, as in -o %s=FILE", other, format, where, format)
+		}
+		taken[file] = format
+		all = append(all, output{format, file})
+	}
+	return all, nil
+}
+
+// report writes all outputs. Where standard output gets no text, what a person
+// needs to know goes to standard error.
+func (r *runner) report(found report.Report) error {
+	text := false
+	var errs []error
+	for _, o := range r.outputs {
+		write := report.Formats()[o.format]
+		if o.file == "" {
+			if o.format == "text" {
+				text = true
+				write = report.Text{Color: r.Color}.Write
+			}
+			if err := write(found, r.Stdout); err != nil {
+				errs = append(errs, fmt.Errorf("write the report: %w", err))
+			}
+			continue
+		}
+		var b bytes.Buffer
+		if err := write(found, &b); err != nil {
+			errs = append(errs, fmt.Errorf("write the report as %s: %w", o.format, err))
+			continue
+		}
+		if err := os.WriteFile(o.file, b.Bytes(), 0o644); err != nil {
+			errs = append(errs, fmt.Errorf("write the report: %w", err))
+		}
+	}
+	if !text {
+		for _, problem := range found.Problems {
+			fmt.Fprintln(r.Stderr, report.Problem(problem))
+		}
+		fmt.Fprintf(r.Stderr, "termguard: %s\n", found.Summary())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,259 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/blang/semver/v4"
+
+	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/report"
+	"github.com/termguard/termguard/lint/settings"
+	"github.com/termguard/termguard/lint/tree"
+	"github.com/termguard/termguard/lint/triage"
+	"github.com/termguard/termguard/policies"
+)
+
+// plan reads what the run goes by. Everything that can be wrong about it is
+// found here, before the work.
+func (r *runner) plan(ctx context.Context) error {
+	if len(r.Paths) == 0 {
+		return errors.New("say what to lint: PATH..., where - is standard input; see termguard lint --help")
+	}
+	var err error
+	if r.dir, err = os.Getwd(); err != nil {
+		return fmt.Errorf("find the working directory: %w", err)
+	}
+	if r.outputs, err = outputs(r.Outputs); err != nil {
+		return err
+	}
+	if err := r.readSettings(ctx); err != nil {
+		return err
+	}
+	if !slices.Contains(settings.FailOn(), r.FailOn) {
+		return fmt.Errorf("--fail-on is %q: want %s", r.FailOn, settings.Or(settings.FailOn()))
+	}
+	version := r.KubernetesVersion
+	if version != "" {
+		v, err := semver.ParseTolerant(version)
+		if err != nil {
+			return fmt.Errorf("the Kubernetes version is %q: want one like 1.36 or v1.36.3", version)
+		}
+		version = "v" + v.String()
+	}
+	if err := r.readBaseline(); err != nil {
+		return err
+	}
+	for _, o := range r.outputs {
+		if err := r.writable(o.file); err != nil {
+			return fmt.Errorf("-o %s=%s: %w", o.format, o.file, err)
+		}
+	}
+	if r.WriteBaseline {
+		if err := r.writable(r.Baseline); err != nil {
+			return fmt.Errorf("--baseline: %w", err)
+		}
+	}
+	r.options = lint.Options{
+		Paths: r.Paths, Stdin: r.Stdin, Dir: r.dir, Exclude: r.Exclude, Render: r.Render,
+		Snapshot: r.Snapshot, KubernetesVersion: version,
+		Large: r.Large, Params: r.settings.Params, Off: r.off, Owners: r.settings.FinalizerOwners, Catalog: r.settings.Catalog,
+	}
+	if r.settings.File != "" {
+		r.options.Exclude = append(settings.Rebase(r.settings.Exclude, r.patterns(), r.dir), r.Exclude...)
+	}
+	// What lint itself reads and writes is no manifest.
+	r.options.Exclude = append(r.options.Exclude, settings.FileName)
+	own := []string{r.Baseline, r.Snapshot}
+	for _, o := range r.outputs {
+		own = append(own, o.file)
+	}
+	for _, file := range own {
+		if file != "" {
+			r.options.Exclude = append(r.options.Exclude, "/"+globbed.Replace(r.relative(r.dir, file)))
+		}
+	}
+	r.options.Policies = func() (*policies.Set, error) { return r.load(ctx) }
+	if r.ChangedSince != "" {
+		return r.findChanged(ctx)
+	}
+	return nil
+}
+
+// globbed escapes what patterns as in .gitignore take for more than itself.
+var globbed = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "{", `\{`)
+
+// readSettings finds the configuration and the policies; flags that are not set
+// take its values.
+func (r *runner) readSettings(ctx context.Context) error {
+	file := r.Config
+	if file == "" {
+		for i, path := range r.Paths {
+			found, err := settings.Find(r.folder(path))
+			if err != nil {
+				return err
+			}
+			if i > 0 && found != file {
+				return fmt.Errorf("%s goes by %s, and %s by %s: lint them apart, or name one with --config", r.Paths[0], r.orNone(file), path, r.orNone(found))
+			}
+			file = found
+		}
+	} else {
+		file = r.absolute(file)
+	}
+	r.settings = &settings.Settings{}
+	if file != "" {
+		var err error
+		if r.settings, err = settings.Load(r.shown(file), r.bounds(file)); err != nil {
+			return err
+		}
+	}
+	s := r.settings
+	if r.bounds(file) != "" {
+		if r.NoRepoPolicies {
+			s.Policies = nil
+		}
+		if len(s.Policies) > 0 || s.Snapshot != "" {
+			r.bound(foreignMemory)
+		}
+	}
+	folders := slices.Concat(s.Policies, r.Policies)
+	r.load = soon(func() (*policies.Set, error) { return r.Load(folders) }) // while files are read
+	if s.NamesPolicies() {
+		set, err := r.load(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.Check(set.IDs()); err != nil {
+			return err
+		}
+		r.off = s.Enforcement.Off(set.IDs())
+	}
+	s.File = file
+	for _, value := range []struct {
+		flag   *string
+		values []string
+	}{
+		{&r.FailOn, []string{s.FailOn, string(policies.Low)}},
+		{&r.Snapshot, []string{s.Snapshot}},
+		{&r.KubernetesVersion, []string{s.KubernetesVersion}},
+		{&r.Baseline, []string{s.Baseline}},
+	} {
+		for _, v := range value.values {
+			if *value.flag == "" {
+				*value.flag = v
+			}
+		}
+	}
+	return nil
+}
+
+// soon starts work, and returns what waits for it, until a context ends.
+func soon[T any](work func() (T, error)) func(context.Context) (T, error) {
+	var value T
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		value, err = work()
+	}()
+	return func(ctx context.Context) (T, error) {
+		select {
+		case <-done:
+			return value, err
+		default:
+		}
+		select {
+		case <-done:
+			return value, err
+		case <-ctx.Done():
+			var none T
+			return none, context.Cause(ctx)
+		}
+	}
+}
+
+// bounds is the folder that a configuration may not name anything outside of,
+// "" where it may: whoever starts lint wrote it, not whoever wrote what is linted.
+func (r *runner) bounds(file string) string {
+	dir := filepath.Dir(file)
+	root := tree.Root(r.folder(r.Paths[0]))
+	switch {
+	case root != "" && tree.Within(root, file):
+		return root
+	case root == "" && tree.Within(dir, r.folder(r.Paths[0])): // it would have been found
+		return dir
+	}
+	return ""
+}
+
+func (r *runner) readBaseline() error {
+	switch {
+	case r.WriteBaseline && r.Baseline == "":
+		return errors.New("say where to write the baseline: --baseline FILE")
+	case r.WriteBaseline || r.Baseline == "":
+		return nil
+	}
+	file, err := os.Open(r.Baseline)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("the baseline %s does not exist: write it with --write-baseline", r.Baseline)
+	case err != nil:
+		return fmt.Errorf("read baseline: %w", err)
+	}
+	defer file.Close()
+	if r.known, err = triage.ReadBaseline(file); err != nil {
+		return fmt.Errorf("baseline %s: %w", r.Baseline, err)
+	}
+	return nil
+}
+
+// write writes a baseline. Without all inputs it would not know all findings.
+func (r *runner) write(b triage.Baseline, result *lint.Result) error {
+	if len(result.Problems) > 0 {
+		for _, problem := range result.Problems {
+			fmt.Fprintln(r.Stderr, report.Problem(problem))
+		}
+		return fmt.Errorf("the baseline was not written: %s with the input, which may hide findings", counted(len(result.Problems), "problem"))
+	}
+	var text bytes.Buffer
+	if err := b.Write(&text); err != nil {
+		return err
+	}
+	if err := os.WriteFile(r.Baseline, text.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write baseline: %w", err)
+	}
+	fmt.Fprintf(r.Stderr, "termguard: wrote %s to %s\n", counted(len(b.Findings), "finding"), r.Baseline)
+	return nil
+}
+
+// findChanged asks git for the files to ask about.
+func (r *runner) findChanged(ctx context.Context) error {
+	root := tree.Root(r.folder(r.Paths[0]))
+	for _, path := range r.Paths {
+		switch {
+		case path == "-":
+			return errors.New("--changed-since goes by files: it cannot tell what changed in standard input")
+		case tree.Root(r.folder(path)) != root:
+			return fmt.Errorf("--changed-since: %s and %s are in different repositories: lint them apart", r.Paths[0], path)
+		}
+	}
+	files, err := triage.Changed(ctx, r.folder(r.Paths[0]), r.ChangedSince)
+	if err != nil {
+		return fmt.Errorf("--changed-since: %w", err)
+	}
+	r.changed = map[string]bool{}
+	r.options.Only = []string{}
+	for _, file := range files {
+		r.changed[file] = true
+		r.options.Only = append(r.options.Only, r.relative(r.dir, file))
+	}
+	return nil
+}

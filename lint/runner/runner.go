@@ -1,0 +1,203 @@
+// Package runner is termguard lint: it reads the configuration of what is linted,
+// asks, decides which findings count, and reports.
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/report"
+	"github.com/termguard/termguard/lint/settings"
+	"github.com/termguard/termguard/lint/triage"
+	"github.com/termguard/termguard/policies"
+)
+
+// Options are what a run is asked to do, as the flags of the command have it. What
+// is not set, the configuration may set.
+type Options struct {
+	// Paths are files, folders, and "-" for Stdin.
+	Paths []string
+	// Config is the configuration to go by. Defaults to settings.FileName beside
+	// the first of Paths and upwards.
+	Config string
+	// Policies are folders with policies beyond those in the binary. Load loads
+	// those and others that the configuration names.
+	Policies []string
+	Load     func(folders []string) (*policies.Set, error)
+	// NoRepoPolicies leaves out the policies that a configuration in the
+	// repository names.
+	NoRepoPolicies bool
+	// Outputs are FORMAT or FORMAT=FILE.
+	Outputs []string
+	// Exclude are patterns as in .gitignore, relative to the working directory.
+	Exclude []string
+	// FailOn is the least severity that is ErrFound, or settings.Never.
+	FailOn string
+	// Snapshot is a file with the facts of a cluster, and KubernetesVersion that of
+	// the API server that the manifests are for.
+	Snapshot, KubernetesVersion string
+	// Baseline is a file with findings that are known; WriteBaseline writes it.
+	Baseline      string
+	WriteBaseline bool
+	// ChangedSince is the branch, tag or commit since which files changed that are
+	// asked about.
+	ChangedSince string
+	// Render lets the user's tools render charts and kustomizations.
+	Render bool
+	// Timeout bounds the run; 0 is without end.
+	Timeout time.Duration
+	// Version of termguard.
+	Version string
+
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Color paints text on Stdout; Progress tells on Stderr that work goes on.
+	Color, Progress bool
+	// Large, if not nil, is called when a run needs more memory than usual; Bound,
+	// when it is to have no more than some bytes. Both concern the whole process.
+	Large func()
+	Bound func(bytes uint64)
+}
+
+// ErrFound is returned by a run that did its work and found something.
+var ErrFound = errors.New("something was found")
+
+// Exit codes that reports tell.
+const (
+	found  = 1 // ErrFound
+	failed = 2 // any other error
+)
+
+// runner is one run under way.
+type runner struct {
+	Options
+	dir      string // the working directory
+	settings *settings.Settings
+	load     func(context.Context) (*policies.Set, error) // loads the policies, once
+	off      map[string]bool
+	options  lint.Options
+	outputs  []output
+	changed  map[string]bool // by absolute path; nil where all files are meant
+	known    triage.Baseline
+}
+
+// foreignMemory bounds the process, in bytes, where whoever wrote the repository
+// wrote policies or a snapshot, too: a few lines of Rego can ask for any amount. It
+// is more than five times what large repositories take.
+const foreignMemory = 2 << 30
+
+// Run lints, and writes what Outputs say. It returns ErrFound if something was
+// found, and another error if the work could not be done; what was found until
+// then is reported all the same.
+func Run(ctx context.Context, options Options) error {
+	r := &runner{Options: options}
+	if r.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("--timeout of %v has passed", r.Timeout))
+		defer cancel()
+	}
+	if err := r.plan(ctx); err != nil {
+		return err
+	}
+	done := r.progress()
+	result, err := lint.Run(ctx, r.options)
+	done()
+	stopped := result != nil && err != nil
+	switch {
+	case stopped:
+		err = fmt.Errorf("stopped, as %w: more may be wrong than was found", err)
+		result.Notes = append(result.Notes, err.Error())
+	case errors.Is(err, lint.ErrNothing) && r.changed != nil:
+		result, err = &lint.Result{}, nil
+	case errors.Is(err, lint.ErrNothing):
+		return fmt.Errorf("%w; name files or folders that hold manifests, or - for standard input", err)
+	case err != nil:
+		return err
+	}
+	set, loadErr := r.load(ctx)
+	if loadErr != nil {
+		return loadErr
+	}
+	r.onlyChanged(result, r.ChangedSince)
+	kept, suppressed := triage.Suppress(result, triage.Options{
+		Known: set.IDs(), Off: r.off, Ignore: r.settings.Ignore, File: r.shown(r.settings.File), Partial: r.changed != nil, Asked: r.asked,
+		Stopped: stopped, Rel: func(file string) string { return r.relative(r.patterns(), file) },
+	})
+	fromRoot := func(file string) string { return r.relative(r.root(), file) }
+	prints := lint.Fingerprints(kept, fromRoot)
+	if r.WriteBaseline {
+		if stopped {
+			return fmt.Errorf("the baseline was not written: %w", err)
+		}
+		return r.write(triage.NewBaseline(kept, prints, fromRoot), result)
+	}
+	report := report.Report{
+		Suppressed: suppressed, Problems: result.Problems, Notes: result.Notes,
+		Files: result.Files, Documents: result.Documents, Objects: result.Objects, Skipped: result.Skipped,
+		Policies: append(set.Policies(), triage.Policies()...), Version: r.Version, Rel: fromRoot,
+	}
+	var gone int
+	report.Findings, report.Fingerprints, report.Known, gone = r.known.Compare(kept, prints)
+	if gone > 0 && r.changed == nil && len(result.Problems) == 0 && !stopped {
+		report.Notes = append(report.Notes, fmt.Sprintf("%d of the findings in the baseline %s are gone: write it anew with --write-baseline", gone, r.Baseline))
+	}
+	if !stopped {
+		err = verdict(report, r.FailOn)
+	}
+	report.ExitCode = exitCode(err)
+	if written := r.report(report); written != nil {
+		return written
+	}
+	return err
+}
+
+// verdict is how a run ends that could do its work.
+func verdict(r report.Report, failOn string) error {
+	if n := len(r.Problems); n > 0 {
+		return fmt.Errorf("%s with the input: more may be wrong than was found", counted(n, "problem"))
+	}
+	if slices.ContainsFunc(r.Findings, func(found lint.Finding) bool { return report.Fails(found, failOn) }) {
+		return ErrFound
+	}
+	return nil
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// exitCode of a run that ended so.
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, ErrFound):
+		return found
+	default:
+		return failed
+	}
+}
+
+// progress tells whoever waits at a terminal that work is going on, once it has
+// taken a second.
+func (r *runner) progress() (done func()) {
+	if !r.Progress {
+		return func() {}
+	}
+	timer := time.AfterFunc(time.Second, func() { fmt.Fprintln(r.Stderr, "termguard: reading manifests and asking the policies …") })
+	return func() { timer.Stop() }
+}
+
+func (r *runner) bound(bytes uint64) {
+	if r.Bound != nil {
+		r.Bound(bytes)
+	}
+}
