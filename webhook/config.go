@@ -28,6 +28,8 @@ type Config struct {
 	Kind       string `json:"kind"`
 	// Enforcement says what follows from findings.
 	Enforcement Enforcement `json:"enforcement,omitempty"`
+	// TrustAnnotations says whose annotations count. Defaults to everybody's.
+	TrustAnnotations *Trust `json:"trustAnnotations,omitempty"`
 	// SelfGrading says what follows when a policy was wrong. Defaults to report.
 	SelfGrading SelfGrading `json:"selfGrading,omitempty"`
 	// FinalizerOwners says who removes a finalizer, by finalizer:
@@ -114,6 +116,9 @@ func (c Config) check(policyIDs []string) error {
 	if c.Enforcement.Default != "" {
 		mode("enforcement.default", c.Enforcement.Default)
 	}
+	if err := c.Trust().check(); err != nil {
+		errs = append(errs, err)
+	}
 	if s := c.SelfGrading; s != "" && s != Report && s != Demote {
 		errs = append(errs, fmt.Errorf("selfGrading: %q is not report or demote", s))
 	}
@@ -135,6 +140,14 @@ func (c Config) check(policyIDs []string) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// Trust says whose annotations count.
+func (c Config) Trust() Trust {
+	if c.TrustAnnotations == nil {
+		return everybody
+	}
+	return *c.TrustAnnotations
 }
 
 // FactsOptions are what the configuration says about finalizers.

@@ -19,9 +19,13 @@ const (
 	Off    Mode = "off"    // the policy has nothing to say
 )
 
-var modes = []Mode{Deny, Warn, DryRun, Off}
+var modes = []Mode{Deny, Warn, DryRun, Off} // strictest first
 
 func (m Mode) valid() bool { return slices.Contains(modes, m) }
+
+func (m Mode) looserThan(other Mode) bool {
+	return slices.Index(modes, m) > slices.Index(modes, other)
+}
 
 // Keys that people set on objects.
 const (
@@ -40,6 +44,9 @@ type Enforcement struct {
 	// Policies are modes by policy id. A policy that is off here is not asked
 	// at all: a namespace cannot turn it on.
 	Policies map[string]Mode `json:"policies,omitempty"`
+	// AllowLooser lets the label of a namespace say less than the configuration
+	// does: warn where that denies. Defaults to true.
+	AllowLooser *bool `json:"allowLooser,omitempty"`
 }
 
 // Mode of a policy in a namespace with these labels: what stands closest
@@ -58,10 +65,29 @@ func (e Enforcement) Mode(policy string, labels map[string]string) Mode {
 	}
 	for _, key := range []string{EnforceLabel + "." + policy, EnforceLabel} {
 		if mode := Mode(labels[key]); mode.valid() {
+			if mode.looserThan(configured) && e.AllowLooser != nil && !*e.AllowLooser {
+				return configured
+			}
 			return mode
 		}
 	}
 	return configured
+}
+
+// enforceLabels are the labels that set a mode, as key=value.
+func enforceLabels(labels map[string]string) string {
+	var set []string
+	for key, value := range labels {
+		if isEnforceLabel(key) && Mode(value).valid() {
+			set = append(set, key+"="+value)
+		}
+	}
+	slices.Sort(set)
+	return strings.Join(set, ", ")
+}
+
+func isEnforceLabel(key string) bool {
+	return key == EnforceLabel || strings.HasPrefix(key, EnforceLabel+".")
 }
 
 // speaks tells whether people in a namespace with these labels are told
@@ -101,7 +127,7 @@ func (e Enforcement) Off(ids []string) map[string]bool {
 func misspelt(labels map[string]string) []string {
 	var wrong []string
 	for key, value := range labels {
-		if key != EnforceLabel && !strings.HasPrefix(key, EnforceLabel+".") || Mode(value).valid() {
+		if !isEnforceLabel(key) || Mode(value).valid() {
 			continue
 		}
 		wrong = append(wrong, fmt.Sprintf("label %s=%s is ignored: it is not deny, warn, dryrun or off", key, value))
@@ -115,6 +141,11 @@ type judgement struct {
 	refuse []policies.Finding // why the request is refused
 	say    []policies.Finding // what the person is told; refuse is part of it
 	record []policies.Finding // what metrics and audit annotations hold; say is part of it
+}
+
+// differs tells whether another outcome follows from j than from other.
+func (j judgement) differs(other judgement) bool {
+	return (len(j.refuse) > 0) != (len(other.refuse) > 0) || len(j.say) != len(other.say) || len(j.record) != len(other.record)
 }
 
 // judge weighs findings, in their order. A refusal needs a finding that the

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
@@ -47,6 +48,8 @@ type Facts interface {
 	View(f func(doc map[string]any))
 	// Ownership tells who removes the finalizers of an object, by finalizer.
 	Ownership(obj metav1.Object, resource schema.GroupResource, specFinalizers []string) map[string]any
+	// Carries tells whether an object is there that has a finalizer.
+	Carries(resource schema.GroupResource, key types.NamespacedName, finalizer string) bool
 }
 
 // Options configure a Handler. Evaluator and Facts are required.
@@ -58,6 +61,8 @@ type Options struct {
 	Synced func() bool
 	// Enforcement says what follows from findings. Defaults to warnings.
 	Enforcement Enforcement
+	// Trust says whose annotations count. Defaults to everybody's.
+	Trust *Trust
 	// Deadline bounds one review, from its first byte. Defaults to 300 ms: the
 	// API server waits for one second.
 	Deadline time.Duration
@@ -88,6 +93,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Deadline <= 0 {
 		o.Deadline = 300 * time.Millisecond
+	}
+	if o.Trust == nil {
+		o.Trust = &everybody
 	}
 	if o.Recorder == nil {
 		o.Recorder = discard{}
@@ -269,6 +277,10 @@ type considered struct {
 	terminating bool              // that namespace is being deleted
 	partial     bool              // of the object, only the metadata was read
 	declared    bool              // what is said rests on what people wrote on objects
+	known       bool              // the facts know the object, not only the review
+	// undeclared is what the policies would say if the object under review did
+	// not declare who removes its finalizers, nil where that is the same.
+	undeclared *policies.Result
 
 	reason failure
 	err    error // none of the above is known
@@ -309,13 +321,16 @@ func (h *Handler) ask(ctx context.Context, r request) considered {
 	if evicted := h.look(r, &c); r.occasion == onEviction {
 		objects = []map[string]any{evicted}
 	}
-	ownership := map[string]any{}
-	for _, object := range objects {
-		if object != nil {
-			maps.Copy(ownership, h.options.Facts.Ownership(&unstructured.Unstructured{Object: object}, r.resource, specFinalizers(r.resource, object)))
-		}
+	ownership, plain, differs := h.ownership(r, objects)
+	if differs && !h.options.Trust.request(r) {
+		ownership, differs = plain, false
 	}
-	result, err := h.options.Evaluator.Evaluate(ctx, r.trigger, map[string]any{"request": r.raw, "ownership": ownership}, h.options.Facts)
+	result, err := h.evaluate(ctx, r, ownership)
+	if err == nil && differs {
+		var undeclared policies.Result
+		undeclared, err = h.evaluate(ctx, r, plain)
+		c.undeclared = &undeclared
+	}
 	switch {
 	case ctx.Err() != nil:
 		return considered{reason: deadline, err: ctx.Err()}
@@ -325,6 +340,37 @@ func (h *Handler) ask(ctx context.Context, r request) considered {
 	c.result = result
 	c.declared = declared(r, result.Findings)
 	return c
+}
+
+func (h *Handler) evaluate(ctx context.Context, r request, ownership map[string]any) (policies.Result, error) {
+	return h.options.Evaluator.Evaluate(ctx, r.trigger, map[string]any{"request": r.raw, "ownership": ownership}, h.options.Facts)
+}
+
+// ownership tells who removes the finalizers of objects: as the objects declare
+// it, and plainly. differs is false where both are the same.
+func (h *Handler) ownership(r request, objects []map[string]any) (declared, plain map[string]any, differs bool) {
+	declared = map[string]any{}
+	for _, object := range objects {
+		if object != nil {
+			maps.Copy(declared, h.options.Facts.Ownership(&unstructured.Unstructured{Object: object}, r.resource, specFinalizers(r.resource, object)))
+		}
+	}
+	if r.annotation(cluster.OwnerAnnotation) == "" {
+		return declared, declared, false
+	}
+	plain = map[string]any{}
+	for _, object := range objects {
+		if object == nil {
+			continue
+		}
+		without := &unstructured.Unstructured{Object: maps.Clone(object)}
+		without.Object["metadata"] = maps.Clone(child(object, "metadata"))
+		annotations := without.GetAnnotations()
+		delete(annotations, cluster.OwnerAnnotation)
+		without.SetAnnotations(annotations)
+		maps.Copy(plain, h.options.Facts.Ownership(without, r.resource, specFinalizers(r.resource, object)))
+	}
+	return declared, plain, true
 }
 
 // declared tells whether what is found may rest on an annotation: of the object
@@ -344,11 +390,13 @@ func declared(r request, findings []policies.Finding) bool {
 // look reads from the facts what the request does not carry: the labels of the
 // namespace, and, for an eviction, the pod as far as it is known.
 func (h *Handler) look(r request, c *considered) (evicted map[string]any) {
-	if r.resource == namespaces {
-		c.labels = labelsOf(r.old)
-		return nil
-	}
 	h.options.Facts.View(func(doc map[string]any) {
+		if r.resource == namespaces {
+			c.labels, c.known = labelsOf(r.old), child(doc, "namespaces")[r.name] != nil
+			return
+		}
+		c.known = child(child(doc, "pods"), r.namespace)[r.name] != nil && r.resource == pods ||
+			child(doc, "nodes")[r.name] != nil && r.resource == nodes
 		namespace := child(child(doc, "namespaces"), r.namespace)
 		c.labels = stringMap(child(namespace, "labels"))
 		c.terminating = str(namespace, "deletionTimestamp") != ""
@@ -357,13 +405,21 @@ func (h *Handler) look(r request, c *considered) (evicted map[string]any) {
 			evicted = map[string]any{"metadata": map[string]any{"namespace": r.namespace, "name": r.name, "finalizers": slices.Clone(finalizers)}}
 		}
 	})
+	for _, finalizer := range finalizersOf(r.old) {
+		key := types.NamespacedName{Namespace: r.namespace, Name: r.name}
+		c.known = c.known || h.options.Facts.Carries(r.resource, key, finalizer)
+	}
 	return evicted
 }
 
 // decide turns what the policies say into the answer.
 func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionResponse, decision) {
-	j := h.options.Enforcement.judge(c.result.Findings, c.labels)
-	j.refuse = slices.DeleteFunc(j.refuse, func(f policies.Finding) bool { return h.options.Wrong(f.Policy) })
+	judge := func(findings []policies.Finding, labels map[string]string) judgement {
+		j := h.options.Enforcement.judge(findings, labels)
+		j.refuse = slices.DeleteFunc(j.refuse, func(f policies.Finding) bool { return h.options.Wrong(f.Policy) })
+		return j
+	}
+	j := judge(c.result.Findings, c.labels)
 	h.metrics.found(j.record)
 	answer := &admissionv1.AdmissionResponse{Allowed: true, AuditAnnotations: map[string]string{}}
 	how := allowed
@@ -392,15 +448,37 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 			notices = append(notices, note)
 		}
 	}
+	whole := r.occasion != onEviction && len(c.result.Errors) == 0 && !c.partial
+	// changed tells the world that what people wrote leads to another outcome.
+	changed := func(without judgement, key, by string) {
+		if !j.differs(without) {
+			return
+		}
+		answer.AuditAnnotations[key] = cut(clean(by), maxReason)
+		if whole && len(without.refuse) > 0 && len(j.refuse) == 0 {
+			h.letThrough(r, c, without.refuse, by)
+		}
+	}
+	if labels := enforceLabels(c.labels); labels != "" {
+		changed(judge(c.result.Findings, nil), "enforce-label", "label "+labels+" of its namespace")
+	}
+	if c.undeclared != nil {
+		changed(judge(c.undeclared.Findings, c.labels), "declared-owner", "annotation "+cluster.OwnerAnnotation+": "+r.annotation(cluster.OwnerAnnotation))
+	}
 	// The API server evicts whatever it is told of the delete, and an answer
 	// that is not whole refuses nothing.
-	if len(j.refuse) > 0 && r.occasion != onEviction && len(c.result.Errors) == 0 && !c.partial {
-		if reason := clean(strings.TrimSpace(r.annotation(AllowAnnotation))); reason != "" {
+	if len(j.refuse) > 0 && whole {
+		reason := clean(strings.TrimSpace(r.annotation(AllowAnnotation)))
+		heeded := h.options.Trust.request(r) || h.options.Trust.person(r)
+		if reason != "" && !heeded {
+			notices = append(notices, "annotation "+AllowAnnotation+" counts neither in this namespace nor from you")
+		}
+		if reason != "" && heeded {
 			how = brokeGlass
 			reason = cut(reason, maxReason)
 			notices = append([]string{fmt.Sprintf("let through all the same: annotation %s says %q", AllowAnnotation, cut(reason, 100))}, notices...)
 			answer.AuditAnnotations["break-glass"] = reason
-			h.letThrough(r, j.refuse, reason, c.terminating)
+			h.letThrough(r, c, j.refuse, "annotation "+AllowAnnotation+": "+reason)
 		} else {
 			how = denied
 			answer.Allowed = false
@@ -408,7 +486,7 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 				Status:  metav1.StatusFailure,
 				Code:    http.StatusForbidden,
 				Reason:  metav1.StatusReasonForbidden,
-				Message: refusal(r, j.refuse),
+				Message: refusal(r, j.refuse, heeded),
 			}
 		}
 	}
@@ -427,16 +505,20 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 }
 
 // letThrough tells the world that somebody wanted this. Dry runs are nobody's
-// business.
-func (h *Handler) letThrough(r request, why []policies.Finding, reason string, terminating bool) {
+// business. An Event bears the text of whoever asks: there is none about what
+// only the review itself says to exist.
+func (h *Handler) letThrough(r request, c considered, why []policies.Finding, by string) {
 	if r.dryRun {
 		return
 	}
-	h.options.Log.Info("let a deletion through by annotation", "resource", r.resource.String(), "namespace", r.namespace, "name", r.name, "reason", reason)
+	h.options.Log.Info("let a deletion through", "by", by, "resource", r.resource.String(), "namespace", r.namespace, "name", r.name, "known", c.known)
+	if !c.known {
+		return
+	}
 	h.options.Recorder.LetThrough(LetThrough{
 		Resource: r.resource, APIVersion: apiVersion(r.raw), Kind: r.kind,
-		Namespace: r.namespace, Name: r.name, Terminating: terminating,
-		Reason: reason, Why: why[0].Message, Policy: why[0].Policy,
+		Namespace: r.namespace, Name: r.name, Terminating: c.terminating,
+		By: by, Why: why[0].Message, Policy: why[0].Policy,
 	})
 }
 

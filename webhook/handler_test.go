@@ -23,6 +23,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/termguard/termguard/policies"
@@ -51,6 +52,8 @@ func (facts) Ownership(obj metav1.Object, resource schema.GroupResource, spec []
 	}
 	return verdicts
 }
+
+func (facts) Carries(schema.GroupResource, types.NamespacedName, string) bool { return true }
 
 type recorder struct {
 	mu  sync.Mutex
@@ -154,6 +157,9 @@ func TestAnswers(t *testing.T) {
 	demo := facts{policies.Document{"namespaces": map[string]any{
 		"demo": map[string]any{"labels": map[string]any{"termguard.dev/enforce": "deny"}},
 	}}}
+	lax := facts{policies.Document{"namespaces": map[string]any{
+		"demo": map[string]any{"labels": map[string]any{"termguard.dev/enforce": "warn"}},
+	}}}
 	refusedKiali := &metav1.Status{
 		Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden,
 		Message: "termguard: deleting kialis.kiali.io/kiali is refused: will hang: it waits [p]. Evidence and the safe way out: kubectl termguard check kialis.kiali.io/kiali -n demo. To go ahead all the same: kubectl annotate kialis.kiali.io/kiali -n demo termguard.dev/allow-hang='REASON'",
@@ -231,7 +237,71 @@ func TestAnswers(t *testing.T) {
 			want: admissionv1.AdmissionResponse{
 				UID: "u2", Allowed: false, Result: refusedKiali,
 				Warnings:         []string{"termguard: will hang: it waits [p]", checkKiali},
+				AuditAnnotations: map[string]string{"decision": "deny", "policies": "p=will", "enforce-label": "label termguard.dev/enforce=deny of its namespace"},
+			},
+		},
+		"LooserLabel": {
+			reason:  "A namespace may turn deny off for itself, but not without a trace.",
+			options: Options{Evaluator: finds(hang("p", "it waits")), Facts: lax, Enforcement: Enforcement{Default: Deny}},
+			request: deleteKiali(`{"name":"kiali","finalizers":["f"]}`),
+			want: admissionv1.AdmissionResponse{
+				UID: "u2", Allowed: true,
+				Warnings:         []string{"termguard: will hang: it waits [p]", checkKiali},
+				AuditAnnotations: map[string]string{"decision": "warn", "policies": "p=will", "enforce-label": "label termguard.dev/enforce=warn of its namespace"},
+			},
+			events: []LetThrough{{
+				Resource: schema.GroupResource{Group: "kiali.io", Resource: "kialis"}, APIVersion: "kiali.io/v1alpha1", Kind: "Kiali",
+				Namespace: "demo", Name: "kiali", By: "label termguard.dev/enforce=warn of its namespace", Policy: "p", Why: "it waits",
+			}},
+		},
+		"LooserLabelNotAllowed": {
+			reason:  "An administrator can keep deny on for everybody.",
+			options: Options{Evaluator: finds(hang("p", "it waits")), Facts: lax, Enforcement: Enforcement{Default: Deny, AllowLooser: new(bool)}},
+			request: deleteKiali(`{"name":"kiali"}`),
+			want: admissionv1.AdmissionResponse{
+				UID: "u2", Allowed: false, Result: refusedKiali,
+				Warnings:         []string{"termguard: will hang: it waits [p]", checkKiali},
 				AuditAnnotations: map[string]string{"decision": "deny", "policies": "p=will"},
+			},
+		},
+		"StricterLabelStays": {
+			reason:  "What is stricter is always allowed.",
+			options: Options{Evaluator: finds(hang("p", "it waits")), Facts: demo, Enforcement: Enforcement{AllowLooser: new(bool)}},
+			request: deleteKiali(`{"name":"kiali"}`),
+			want: admissionv1.AdmissionResponse{
+				UID: "u2", Allowed: false, Result: refusedKiali,
+				Warnings:         []string{"termguard: will hang: it waits [p]", checkKiali},
+				AuditAnnotations: map[string]string{"decision": "deny", "policies": "p=will", "enforce-label": "label termguard.dev/enforce=deny of its namespace"},
+			},
+		},
+		"BreakGlassNotTrusted": {
+			reason:  "Where annotations do not count, nobody breaks the glass by one.",
+			options: Options{Evaluator: finds(hang("p", "it waits")), Enforcement: Enforcement{Default: Deny}, Trust: &Trust{Namespaces: []string{"infra-*"}, Subjects: []string{"sre"}}},
+			request: deleteKiali(`{"name":"kiali","annotations":{"termguard.dev/allow-hang":"x"}}`),
+			want: admissionv1.AdmissionResponse{
+				UID: "u2", Allowed: false,
+				Result: &metav1.Status{
+					Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden,
+					Message: "termguard: deleting kialis.kiali.io/kiali is refused: will hang: it waits [p]. Evidence and the safe way out: kubectl termguard check kialis.kiali.io/kiali -n demo. To go ahead all the same: ask those whom termguard's configuration trusts (trustAnnotations)",
+				},
+				Warnings: []string{
+					"termguard: will hang: it waits [p]",
+					"termguard: annotation termguard.dev/allow-hang counts neither in this namespace nor from you", checkKiali,
+				},
+				AuditAnnotations: map[string]string{"decision": "deny", "policies": "p=will"},
+			},
+		},
+		"BreakGlassOfATrustedGroup": {
+			reason:  "Those who are trusted may, everywhere.",
+			options: Options{Evaluator: finds(hang("p", "it waits")), Enforcement: Enforcement{Default: Deny}, Trust: &Trust{Subjects: []string{"sre"}}},
+			request: with(deleteKiali(`{"name":"kiali","annotations":{"termguard.dev/allow-hang":"x"}}`), `"uid":"u2"`, `"uid":"u2","userInfo":{"username":"alice","groups":["dev","sre"]}`),
+			want: admissionv1.AdmissionResponse{
+				UID: "u2", Allowed: true,
+				Warnings: []string{
+					"termguard: will hang: it waits [p]",
+					"termguard: let through all the same: annotation termguard.dev/allow-hang says \"x\"", checkKiali,
+				},
+				AuditAnnotations: map[string]string{"decision": "break-glass", "policies": "p=will", "break-glass": "x"},
 			},
 		},
 		"LabelForOnePolicyOnTheNamespaceItself": {
@@ -240,7 +310,9 @@ func TestAnswers(t *testing.T) {
 			request: with(deleteNamespace, `{"name":"demo"}`, `{"name":"demo","labels":{"termguard.dev/enforce":"off","termguard.dev/enforce.q":"dryrun"}}`),
 			want: admissionv1.AdmissionResponse{
 				UID: "u1", Allowed: true,
-				AuditAnnotations: map[string]string{"decision": "dryrun", "policies": "q=will"},
+				AuditAnnotations: map[string]string{
+					"decision": "dryrun", "policies": "q=will", "enforce-label": "label termguard.dev/enforce.q=dryrun, termguard.dev/enforce=off of its namespace",
+				},
 			},
 		},
 		"MisspeltLabel": {
@@ -255,7 +327,7 @@ func TestAnswers(t *testing.T) {
 		"BreakGlass": {
 			reason:  "A reason on the object lets it through, with warnings, audit annotation and event.",
 			options: Options{Evaluator: finds(hang("p", "it waits")), Enforcement: Enforcement{Default: Deny}},
-			request: deleteKiali(`{"name":"kiali","annotations":{"termguard.dev/allow-hang":"moving\nhouse"}}`),
+			request: deleteKiali(`{"name":"kiali","finalizers":["f"],"annotations":{"termguard.dev/allow-hang":"moving\nhouse"}}`),
 			want: admissionv1.AdmissionResponse{
 				UID: "u2", Allowed: true,
 				Warnings: []string{
@@ -266,7 +338,7 @@ func TestAnswers(t *testing.T) {
 			},
 			events: []LetThrough{{
 				Resource: schema.GroupResource{Group: "kiali.io", Resource: "kialis"}, APIVersion: "kiali.io/v1alpha1", Kind: "Kiali",
-				Namespace: "demo", Name: "kiali", Reason: "moving\uFFFDhouse", Policy: "p", Why: "it waits",
+				Namespace: "demo", Name: "kiali", By: "annotation termguard.dev/allow-hang: moving\uFFFDhouse", Policy: "p", Why: "it waits",
 			}},
 		},
 		"BreakGlassOnDryRun": {

@@ -10,13 +10,13 @@ import (
 	"github.com/termguard/termguard/cluster"
 )
 
-// LetThrough is a deletion that was refused but for its annotation.
+// LetThrough is a deletion that was refused but for what people wrote.
 type LetThrough struct {
 	Resource         schema.GroupResource
 	APIVersion, Kind string
 	Namespace, Name  string // Namespace is "" for what is not in one
 	Terminating      bool   // Namespace is being deleted
-	Reason           string // of the person
+	By               string // what they wrote, and where
 	Policy, Why      string // of the refusal
 }
 
@@ -39,8 +39,8 @@ func (e Events) LetThrough(l LetThrough) {
 		about = &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: l.Namespace}
 	}
 	e.Recorder.Event(about, corev1.EventTypeWarning, "DeletionLetThrough",
-		cut(clean(fmt.Sprintf("%s/%s: let through by annotation %s: %s; refused by policy %s: %s",
-			l.Resource, l.Name, AllowAnnotation, cut(l.Reason, 400), l.Policy, l.Why)), 1000))
+		cut(clean(fmt.Sprintf("%s/%s: let through by %s; refused by policy %s: %s",
+			l.Resource, l.Name, cut(l.By, 500), l.Policy, l.Why)), 1000))
 }
 
 // PolicyWrong makes an Event about the ConfigMap that keeps what was learned: a

@@ -24,7 +24,7 @@ func (e *eventOf) Event(about runtime.Object, _, reason, message string) {
 func TestEvents(t *testing.T) {
 	kiali := LetThrough{
 		Resource: schema.GroupResource{Group: "kiali.io", Resource: "kialis"}, APIVersion: "kiali.io/v1alpha1", Kind: "Kiali",
-		Namespace: "demo", Name: "kiali", Reason: "moving", Policy: "p", Why: "it waits",
+		Namespace: "demo", Name: "kiali", By: "annotation termguard.dev/allow-hang: moving", Policy: "p", Why: "it waits",
 	}
 	ending := kiali
 	ending.Terminating = true

@@ -183,7 +183,11 @@ const (
 	onOther         occasion = "other"
 )
 
-var namespaces, pods = schema.GroupResource{Resource: "namespaces"}, schema.GroupResource{Resource: "pods"}
+var (
+	namespaces = schema.GroupResource{Resource: "namespaces"}
+	nodes      = schema.GroupResource{Resource: "nodes"}
+	pods       = schema.GroupResource{Resource: "pods"}
+)
 
 // request is an AdmissionRequest that policies are asked about.
 type request struct {
@@ -276,6 +280,11 @@ func specFinalizers(res schema.GroupResource, object map[string]any) []string {
 	}
 	finalizers, _, _ := unstructured.NestedStringSlice(object, "spec", "finalizers")
 	return finalizers
+}
+
+// finalizersOf are those in the metadata of an object.
+func finalizersOf(object map[string]any) []string {
+	return (&unstructured.Unstructured{Object: object}).GetFinalizers()
 }
 
 func child(m map[string]any, key string) map[string]any {

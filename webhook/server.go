@@ -35,6 +35,9 @@ type Server struct {
 	Handler http.Handler
 	// GetCertificate is that of tls.Config.
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// VerifyConnection is that of tls.Config, and says who may ask for reviews:
+	// each client must then have a certificate. Defaults to anybody.
+	VerifyConnection func(tls.ConnectionState) error
 	// Listen and HealthListen are HOST:PORT. Default to ":9443" and ":8081".
 	Listen, HealthListen string
 	// Ready are conditions of readiness.
@@ -101,11 +104,15 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error {
 	s.Log.Info("serving", "reviews", reviews.Addr().String(), "health", health.Addr().String())
 	errorLog := slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug) // failed handshakes, mostly
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.GetCertificate, VerifyConnection: s.VerifyConnection}
+	if s.VerifyConnection != nil {
+		config.ClientAuth = tls.RequireAnyClientCert
+	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	answering := &http.Server{
 		Handler:           s.closing(s.reviewMux()),
-		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.GetCertificate},
+		TLSConfig:         config,
 		Protocols:         protocols,
 		ReadHeaderTimeout: 5 * time.Second,
 		// Of the whole request: the API server waits for one second.

@@ -202,8 +202,9 @@ func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// refusal is the message of a refused request: what, why, and what to do.
-func refusal(r request, why []policies.Finding) string {
+// refusal is the message of a refused request: what, why, and what to do. Who
+// asks may annotate the object where that is heeded.
+func refusal(r request, why []policies.Finding, heeded bool) string {
 	others := ""
 	if n := len(why) - 1; n > 0 {
 		others = " (and " + more(n) + ")"
@@ -212,6 +213,10 @@ func refusal(r request, why []policies.Finding) string {
 	if r.trigger == policies.FinalizerEdit {
 		what = "changing the finalizers of"
 	}
-	return clean(fmt.Sprintf("termguard: %s %s is refused: %s%s%s [%s]. Evidence and the safe way out: kubectl termguard check %s. To go ahead all the same: kubectl annotate %s %s='REASON'",
-		what, r.resource.String()+"/"+r.name, prefix(r, why[0]), cut(why[0].Message, maxLine), others, why[0].Policy, r.target(), r.target(), AllowAnnotation))
+	force := fmt.Sprintf("kubectl annotate %s %s='REASON'", r.target(), AllowAnnotation)
+	if !heeded {
+		force = "ask those whom termguard's configuration trusts (trustAnnotations)"
+	}
+	return clean(fmt.Sprintf("termguard: %s %s is refused: %s%s%s [%s]. Evidence and the safe way out: kubectl termguard check %s. To go ahead all the same: %s",
+		what, r.resource.String()+"/"+r.name, prefix(r, why[0]), cut(why[0].Message, maxLine), others, why[0].Policy, r.target(), force))
 }

@@ -176,7 +176,7 @@ func TestRefusal(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, refusal(tc.r, tc.why)); diff != "" {
+			if diff := cmp.Diff(tc.want, refusal(tc.r, tc.why, true)); diff != "" {
 				t.Errorf("%s\nrefusal: -want, +got:\n%s", tc.reason, diff)
 			}
 		})

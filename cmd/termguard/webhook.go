@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"log/slog"
 	"time"
 
@@ -24,6 +25,9 @@ func newWebhook() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			o.Log = slog.New(slog.NewJSONHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: logLevel}))
 			klog.SetSlogLogger(o.Log)
+			if len(o.ClientNames) > 0 && o.ClientCAFile == "" {
+				return errors.New("--client-cn needs --client-ca-file, the authority that the names are believed of")
+			}
 			if o.Policies, err = settings.load(); err != nil {
 				return err
 			}
@@ -50,6 +54,8 @@ func newWebhook() *cobra.Command {
 	flags.StringVar(&o.HealthListen, "health-listen", ":8081", "`HOST:PORT` for /healthz, /readyz and /metrics, without TLS")
 	flags.StringVar(&o.CertificateFile, "tls-cert-file", "", "serve this certificate, which others renew, instead of one by an authority of termguard's own")
 	flags.StringVar(&o.KeyFile, "tls-key-file", "", "the key of --tls-cert-file")
+	flags.StringVar(&o.ClientCAFile, "client-ca-file", "", "answer only clients with a certificate by this authority, read again when it changes (default: answer anybody); see docs/security.md")
+	flags.StringArrayVar(&o.ClientNames, "client-cn", nil, "common `NAME` of the API server's certificate by --client-ca-file (may be repeated; default: any)")
 	flags.StringVar(&o.Certs.Namespace, "namespace", "termguard-system", "namespace that termguard runs in")
 	flags.StringVar(&o.Certs.Service, "service", "termguard", "Service that the API server calls")
 	flags.StringVar(&o.Certs.Secret, "ca-secret", "termguard-ca", "Secret that keeps the authority")

@@ -4,6 +4,7 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -40,6 +41,10 @@ type Options struct {
 	// whose Namespace is also where termguard keeps what it learns.
 	CertificateFile, KeyFile string
 	Certs                    certs.Options
+	// ClientCAFile and ClientNames say who may ask for reviews, as in
+	// certs.NewClients. Without a file anybody may.
+	ClientCAFile string
+	ClientNames  []string
 	// Deadline bounds one review.
 	Deadline time.Duration
 	// ShowObjectNames is as in webhook.Options.
@@ -55,6 +60,14 @@ type Options struct {
 // Run serves until ctx ends, and then drains. An error is for what cannot be
 // mended by waiting.
 func Run(ctx context.Context, options Options) error {
+	var verify func(tls.ConnectionState) error
+	if options.ClientCAFile != "" {
+		clients, err := certs.NewClients(options.ClientCAFile, options.ClientNames, options.Log)
+		if err != nil {
+			return err
+		}
+		verify = clients.VerifyConnection
+	}
 	s, err := prepare(ctx, options)
 	if err != nil {
 		return err
@@ -71,14 +84,15 @@ func Run(ctx context.Context, options Options) error {
 		running.Go(func() { run(background) })
 	}
 	server := webhook.Server{
-		Handler:        s.handler,
-		GetCertificate: s.source.GetCertificate,
-		Listen:         options.Listen,
-		HealthListen:   options.HealthListen,
-		Metrics:        s.registry,
-		Profile:        options.Profile,
-		Drain:          options.Drain,
-		Log:            options.Log,
+		Handler:          s.handler,
+		GetCertificate:   s.source.GetCertificate,
+		VerifyConnection: verify,
+		Listen:           options.Listen,
+		HealthListen:     options.HealthListen,
+		Metrics:          s.registry,
+		Profile:          options.Profile,
+		Drain:            options.Drain,
+		Log:              options.Log,
 		Ready: []webhook.Check{
 			{Name: "policies", Check: func() error { return nil }}, // or it would not have started
 			{Name: "facts", Check: s.factsReady},
@@ -141,7 +155,9 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 		s.learner.Alarm(alarm.Policy, alarm.Place)
 		events.PolicyWrong(namespace, alarm.Policy, wrong(alarm.Policy))
 	}, s.log)
+	trust := options.Config.Trust()
 	s.handler = webhook.NewHandler(webhook.Options{
+		Trust:           &trust,
 		Evaluator:       engine,
 		Facts:           world,
 		Synced:          s.synced.Load,

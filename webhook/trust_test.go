@@ -1,0 +1,93 @@
+package webhook
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/termguard/termguard/cluster"
+)
+
+// TestDeclarations asks the real policies about an object that hangs, and says
+// of itself that it does not.
+func TestDeclarations(t *testing.T) {
+	const external = `"annotations":{"termguard.dev/finalizer-owner":"external"}`
+	declared := "annotation " + cluster.OwnerAnnotation + ": external"
+	cases := map[string]struct {
+		reason  string
+		object  string // beside its finalizers
+		trust   *Trust
+		known   bool
+		allowed bool
+		audit   string
+		events  []string
+	}{
+		"plain":           {"It hangs, and is refused.", `"labels":{}`, nil, true, false, "", nil},
+		"declared":        {"The outcome changes, not without a trace.", external, nil, true, true, declared, []string{declared}},
+		"trusted there":   {"Its namespace is trusted.", external, &Trust{Namespaces: []string{"d*"}}, true, true, declared, []string{declared}},
+		"not trusted":     {"It counts as if it were not there.", external, &Trust{Namespaces: []string{"other"}}, true, false, "", nil},
+		"nobody saw it":   {"A forged review writes nothing with its text.", external, nil, false, true, declared, nil},
+		"glass of nobody": {"Nor does one that breaks the glass.", `"annotations":{"termguard.dev/allow-hang":"a text of the caller"}`, nil, false, true, "", nil},
+	}
+	engine := realEngine(t)
+	world := func(t *testing.T, object string) *cluster.World {
+		t.Helper()
+		kiali := map[string]any{}
+		if err := json.Unmarshal([]byte(`{"apiVersion":"kiali.io/v1alpha1","kind":"Kiali","metadata":`+object+`}`), &kiali); err != nil {
+			t.Fatal(err)
+		}
+		w, err := cluster.FromObjects(cluster.Options{}, []*unstructured.Unstructured{
+			{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "demo"}}}, {Object: kiali},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			events := &recorder{}
+			object := `{"namespace":"demo","uid":"k","finalizers":["kiali.io/finalizer"],"name":"kiali",` + tc.object + `}`
+			inFacts := object
+			if !tc.known {
+				inFacts = `{"namespace":"demo","name":"another"}`
+			}
+			client, url := serve(t, Options{
+				Evaluator: engine, Facts: world(t, inFacts), Recorder: events, Trust: tc.trust, Deadline: time.Minute,
+				Enforcement: Enforcement{Default: Deny},
+			})
+			_, got := post(t, client, url, body(t, v1, deleteKiali(object)))
+			if got.Response.Allowed != tc.allowed || got.Response.AuditAnnotations["declared-owner"] != tc.audit {
+				t.Errorf("%s\nanswer: %+v", tc.reason, got.Response)
+			}
+			var by []string
+			for _, e := range events.got {
+				by = append(by, e.By)
+			}
+			if diff := cmp.Diff(tc.events, by); diff != "" {
+				t.Errorf("%s\nevents: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestTrustIsChecked(t *testing.T) {
+	const start = "{apiVersion: termguard.dev/v1, kind: Config, "
+	for text, want := range map[string]string{
+		"trustAnnotations: {namespaces: ['[']}}": "trustAnnotations.namespaces",
+		"selfGrading: always}":                   `selfGrading: "always" is not report or demote`,
+		"trustAnnotations: {namespace: [a]}}":    "unknown field",
+	} {
+		if _, err := ReadConfig(strings.NewReader(start+text), nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: want an error with %q, got %v", text, want, err)
+		}
+	}
+	c, err := ReadConfig(strings.NewReader(start+"trustAnnotations: {}}"), nil)
+	if err != nil || c.Trust().Place("a") || !c.Trust().Place("") {
+		t.Errorf("an empty list trusts no namespace: %v", err)
+	}
+}
