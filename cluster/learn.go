@@ -104,6 +104,8 @@ type sighting struct {
 	at time.Time
 	// outside is set where the user is a service account under which no pod ran.
 	outside bool
+	// everywhere is set where the user may do so in all namespaces.
+	everywhere bool
 	// void is set where several ask for it: which of them removes it does not
 	// show.
 	void bool
@@ -121,6 +123,7 @@ func (l *Learner) Saw(r Removal) {
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 	account := learned.Account(r.User)
 	outside := account != "" && !r.Pod && !l.world.RunsPods(account)
+	everywhere := r.Namespace == "" || l.world.UpdatesEverywhere(r.User, r.Groups, r.Resource)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, finalizer := range r.Finalizers {
@@ -133,7 +136,7 @@ func (l *Learner) Saw(r Removal) {
 			continue // there will be others
 		}
 		l.waiting[at] = sighting{
-			Removal: r, at: l.world.options.Now(), outside: outside,
+			Removal: r, at: l.world.options.Now(), outside: outside, everywhere: everywhere,
 			void: !r.teaches() || again && (before.void || before.User != r.User),
 		}
 	}
@@ -236,7 +239,10 @@ func (l *Learner) confirm() {
 			continue
 		}
 		delete(l.waiting, at)
-		o := learned.Owner{Finalizer: at.finalizer, Resource: s.Resource.String(), Identity: s.User, Objects: 1, Outside: s.outside, First: s.at, Last: s.at}
+		o := learned.Owner{Finalizer: at.finalizer, Resource: s.Resource.String(), Identity: s.User, Everywhere: s.everywhere, Objects: 1, Outside: s.outside, First: s.at, Last: s.at}
+		if !s.everywhere {
+			o.Namespace = s.Namespace
+		}
 		if s.void || !o.Storable() {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -67,12 +68,15 @@ func (s *school) removes(user, name string, change func(*Removal)) {
 	}
 }
 
-// owners are those that are known, each with the number of objects.
-func (s *school) owners() map[string]int {
+// owners are those that are known in the widgets' namespace, each with the number
+// of objects.
+func (s *school) owners() map[string]int { return s.ownersIn("a") }
+
+func (s *school) ownersIn(namespace string) map[string]int {
 	s.world.mu.RLock()
 	defer s.world.mu.RUnlock()
 	found := map[string]int{}
-	for _, o := range s.world.ownership.Learned("x.io/f", "gizmos.x.io") {
+	for _, o := range s.world.ownership.Learned("x.io/f", "gizmos.x.io", namespace) {
 		found[o.Identity] = o.Objects
 	}
 	return found
@@ -205,6 +209,49 @@ func TestLearn(t *testing.T) {
 				time.Sleep(time.Second)
 				if diff := cmp.Diff(tc.want, next.owners()); diff != "" {
 					t.Errorf("%s: after a restart: -want +got\n%s", tc.reason, diff)
+				}
+				stop()
+			})
+		})
+	}
+}
+
+// TestLearnLocally: what an account may do in one namespace only, it teaches about
+// that namespace only.
+func TestLearnLocally(t *testing.T) {
+	role := rbacv1.RoleRef{Kind: "ClusterRole", Name: "gizmos"}
+	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "ops", Name: "operator"}}
+	for name, tc := range map[string]struct {
+		plural  string
+		binding runtime.Object
+		want    map[string]int
+	}{
+		"a RoleBinding":         {"rolebindings", &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}, RoleRef: role, Subjects: subjects}, map[string]int{}},
+		"a ClusterRoleBinding":  {"clusterrolebindings", &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "b"}, RoleRef: role, Subjects: subjects}, map[string]int{operatorUser: 1}},
+		"one of all its groups": {"clusterrolebindings", &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "b"}, RoleRef: role, Subjects: []rbacv1.Subject{{Kind: "Group", Name: "operators"}}}, map[string]int{operatorUser: 1}},
+		"one of another":        {"clusterrolebindings", &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "b"}, RoleRef: role, Subjects: []rbacv1.Subject{{Kind: "User", Name: "operators"}}}, map[string]int{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSchool(t, fake.NewClientset())
+				for plural, obj := range map[string]runtime.Object{
+					"clusterroles": &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "gizmos"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"x.io"}, Resources: []string{"gizmos"}, Verbs: []string{"update"}}}},
+					tc.plural:      tc.binding,
+				} {
+					res := cluster(rbacv1.SchemeGroupVersion, plural)
+					s.world.Begin(res)
+					apply(t, s.world, res, obj, true)
+					s.world.End(res)
+				}
+				s.world.Settle()
+				stop := s.run()
+				s.removes(operatorUser, "one", func(r *Removal) { r.Groups = []string{"operators"} })
+				time.Sleep(2 * time.Minute)
+				if diff := cmp.Diff(map[string]int{operatorUser: 1}, s.ownersIn("a")); diff != "" {
+					t.Errorf("where it was seen: -want +got\n%s", diff)
+				}
+				if diff := cmp.Diff(tc.want, s.ownersIn("elsewhere")); diff != "" {
+					t.Errorf("elsewhere: -want +got\n%s", diff)
 				}
 				stop()
 			})

@@ -99,8 +99,13 @@ func TestOwnershipByStrength(t *testing.T) {
 			Alive, "will", []string{"service account ops/one was seen to remove it from 1 object", "pod ops/one-1 is ready under it"},
 		},
 		"learned, scaled to zero": {
-			"whoever removed it so far is switched off",
+			"whoever removed it so far is switched off; that it was seen is all that speaks for it",
 			gadget + as("one", anAccount, scaledToZero) + seen(one+" 1 1h"),
+			Down, "may", []string{"was seen to remove it", "Deployment ops/one is scaled to zero"},
+		},
+		"learned, scaled to zero, and it alone may do it": {
+			"what is known without having seen it says as much",
+			gadget + as("one", anAccount, controls, scaledToZero) + seen(one+" 1 1h"),
 			Down, "will", []string{"was seen to remove it", "Deployment ops/one is scaled to zero"},
 		},
 		"learned, scaled to zero, another may do it": {
@@ -109,9 +114,9 @@ func TestOwnershipByStrength(t *testing.T) {
 			Down, "may", []string{"Deployment ops/one is scaled to zero", "service account ops/two may update gadgets.x.io"},
 		},
 		"learned often, scaled to zero, another may do it": {
-			"seen often outweighs permissions",
+			"a tenant may remove it as often as it likes, and then scale itself to zero",
 			gadget + as("one", anAccount, scaledToZero) + as("two", anAccount, controls, running) + seen(one+" 3 1h"),
-			Down, "will", []string{"Deployment ops/one is scaled to zero"},
+			Down, "may", []string{"Deployment ops/one is scaled to zero"},
 		},
 		"learned, scaled to zero, another wrote it and runs": {
 			"two strong sources disagree",
@@ -144,9 +149,9 @@ func TestOwnershipByStrength(t *testing.T) {
 			Alive, "will", []string{"service account ops/two was seen"},
 		},
 		"two learned, both down": {
-			"proof for each",
+			"proof for each that it is down, and none that they are the only ones",
 			gadget + as("one", anAccount, scaledToZero) + as("two", anAccount) + seen(one+" 1 1h", two+" 1 48h"),
-			Down, "will", []string{"Deployment ops/one is scaled to zero", "service account ops/two has no pod"},
+			Down, "may", []string{"Deployment ops/one is scaled to zero", "service account ops/two has no pod"},
 		},
 		"learned, from outside, lately": {
 			"no pod ever ran under it: that none does is no proof",
@@ -184,15 +189,15 @@ func TestOwnershipByStrength(t *testing.T) {
 			Down, "will", []string{"service account ops/one may update it and its status, and has no pod"},
 		},
 		"down: CrashLoopBackOff": {
-			"its only pod crashes again and again", gadget + as("one", anAccount, notReady, bad("p", waiting("CrashLoopBackOff"))) + seen(one+" 1 1h"),
+			"its only pod crashes again and again", gadget + as("one", anAccount, controls, notReady, bad("p", waiting("CrashLoopBackOff"))) + seen(one+" 1 1h"),
 			Down, "will", []string{"pod ops/p is in CrashLoopBackOff"},
 		},
 		"down: image missing": {
-			"its image cannot be pulled", gadget + as("one", anAccount, notReady, bad("p", waiting("ImagePullBackOff"))) + seen(one+" 1 1h"),
+			"its image cannot be pulled", gadget + as("one", anAccount, controls, notReady, bad("p", waiting("ImagePullBackOff"))) + seen(one+" 1 1h"),
 			Down, "will", []string{"pod ops/p is in ImagePullBackOff"},
 		},
 		"down: no node": {
-			"the scheduler finds no node", gadget + as("one", anAccount, notReady, bad("p", `conditions: [{type: PodScheduled, status: "False", reason: Unschedulable}]`)) + seen(one+" 1 1h"),
+			"the scheduler finds no node", gadget + as("one", anAccount, controls, notReady, bad("p", `conditions: [{type: PodScheduled, status: "False", reason: Unschedulable}]`)) + seen(one+" 1 1h"),
 			Down, "will", []string{"pod ops/p is in Unschedulable"},
 		},
 		"down for a moment: one crashes, another starts": {

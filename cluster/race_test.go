@@ -127,6 +127,9 @@ func TestStress(t *testing.T) {
 		"World.Recall":        func(int) { w.Recall(t.Context(), client.CoreV1(), HomeNamespace, slog.New(slog.DiscardHandler)) },
 		"World.WriteSnapshot": func(int) { must(w.WriteSnapshot(io.Discard)) },
 		"World.RunsPods":      func(int) { w.RunsPods("a/op") },
+		"World.UpdatesEverywhere": func(int) {
+			w.UpdatesEverywhere(operatorUser, []string{"system:serviceaccounts"}, widgets.GroupResource())
+		},
 		"World.View": func(int) {
 			w.View(func(doc map[string]any) { _ = fmt.Sprint(doc) }) // reads all of it
 		},

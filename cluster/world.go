@@ -306,3 +306,11 @@ func (w *World) RunsPods(account string) bool {
 	defer w.mu.RUnlock()
 	return w.ownership.RunsPods(account)
 }
+
+// UpdatesEverywhere tells whether a user, or one of its groups, may update a
+// resource in all namespaces, as far as RBAC shows.
+func (w *World) UpdatesEverywhere(user string, groups []string, res schema.GroupResource) bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.ownership.UpdatesEverywhere(user, groups, res.String())
+}

@@ -22,9 +22,11 @@ import (
 const (
 	// Forget is how long something is remembered after it was seen last.
 	Forget = 30 * 24 * time.Hour
-	// MaxOwners bounds the memory, and MaxIdentities what it holds of one
-	// finalizer on one resource; what was seen last stays.
-	MaxOwners, MaxIdentities = 2000, 8
+	// MaxOwners bounds the memory, MaxIdentities what it holds of one finalizer on
+	// one resource in one namespace, and MaxLocal what the service accounts of one
+	// namespace, or one other user, may teach of what they may not do everywhere.
+	// What is proven least goes first.
+	MaxOwners, MaxIdentities, MaxLocal = 2000, 8, 64
 	// MaxSize bounds what is written down, in bytes: a ConfigMap holds 1 MiB
 	// (k8s.io/api/core/v1, MaxSecretSize, which counts for both).
 	MaxSize = 512 << 10
@@ -47,7 +49,13 @@ type Owner struct {
 	Finalizer string `json:"finalizer"`
 	Resource  string `json:"resource"` // plural.group
 	Identity  string `json:"identity"` // user name, as in an admission request
-	Objects   int    `json:"objects"`  // how many it was removed from
+	// Namespace is where the objects were, which is where it counts; "" for
+	// objects in none, and where Everywhere is set.
+	Namespace string `json:"namespace,omitempty"`
+	// Everywhere is set for an identity that may update the resource in all
+	// namespaces: what it does in one, it does in others.
+	Everywhere bool `json:"everywhere,omitempty"`
+	Objects    int  `json:"objects"` // how many it was removed from
 	// Outside is set for a service account under which no pod ran when it was
 	// seen last: something outside the cluster holds its token.
 	Outside bool      `json:"outside,omitempty"`
@@ -93,9 +101,14 @@ type Alarm struct {
 // maxPlaces bounds the namespaces of an alarm; proven are enough to count.
 const maxPlaces, proven = 5, 2
 
-type key struct{ finalizer, resource, identity string }
+type key struct {
+	finalizer, resource, identity, namespace string
+	everywhere                               bool
+}
 
-func (o Owner) key() key { return key{o.Finalizer, o.Resource, o.Identity} }
+func (o Owner) key() key {
+	return key{o.Finalizer, o.Resource, o.Identity, o.Namespace, o.Everywhere}
+}
 
 // Memory is what was learned. The zero value is empty and ready for use. It is
 // not safe for concurrent use.
@@ -167,12 +180,26 @@ func (m *Memory) Knows(news Memory) bool {
 	return len(news.alarms) == 0
 }
 
-// Owners are the trusted owners of a finalizer on a resource, the one that was
-// seen last first.
-func (m *Memory) Owners(finalizer, resource string) []Owner {
+// Lesson is a finalizer on a resource in a namespace.
+type Lesson struct{ Finalizer, Resource, Namespace string }
+
+// Local are the lessons that count in one namespace only.
+func (m *Memory) Local() map[Lesson]bool {
+	local := map[Lesson]bool{}
+	for k := range m.owners {
+		if !k.everywhere && k.namespace != "" {
+			local[Lesson{k.finalizer, k.resource, k.namespace}] = true
+		}
+	}
+	return local
+}
+
+// Owners are the trusted owners of a finalizer on a resource in a namespace, the
+// one that was seen last first.
+func (m *Memory) Owners(finalizer, resource, namespace string) []Owner {
 	var found []Owner
 	for k, o := range m.owners {
-		if k.finalizer == finalizer && k.resource == resource && o.Trusted() {
+		if k.finalizer == finalizer && k.resource == resource && (k.everywhere || k.namespace == namespace) && o.Trusted() {
 			found = append(found, o)
 		}
 	}
@@ -197,16 +224,19 @@ func (m *Memory) Wrong(policy string, news Memory) bool {
 func (m *Memory) Prune(now time.Time) {
 	maps.DeleteFunc(m.owners, func(_ key, o Owner) bool { return now.Sub(o.Last) > Forget })
 	maps.DeleteFunc(m.alarms, func(_ string, a Alarm) bool { return now.Sub(a.Last) > Forget })
-	identities := map[[2]string]int{}
+	identities, taught := map[[3]string]int{}, map[string]int{}
 	kept := 0
 	for _, o := range m.all() {
-		on := [2]string{o.Finalizer, o.Resource}
-		if kept == MaxOwners || identities[on] == MaxIdentities {
+		on := [3]string{o.Finalizer, o.Resource, o.Namespace}
+		if kept == MaxOwners || identities[on] == MaxIdentities || !o.Everywhere && taught[o.teacher()] == MaxLocal {
 			delete(m.owners, o.key())
 			continue
 		}
 		kept++
 		identities[on]++
+		if !o.Everywhere {
+			taught[o.teacher()]++
+		}
 	}
 	for len(m.alarms) > maxAlarms {
 		oldest := slices.MinFunc(slices.Collect(maps.Values(m.alarms)), func(a, b Alarm) int {
@@ -216,22 +246,36 @@ func (m *Memory) Prune(now time.Time) {
 	}
 }
 
-// all owners: those that count before those that do not yet, so that a flood of
-// strangers pushes out no owner; the newest first.
+// teacher is whom a quota counts for: who may make a service account in a
+// namespace may make many.
+func (o Owner) teacher() string {
+	if namespace, _, ok := strings.Cut(o.Account(), "/"); ok {
+		return "serviceaccounts of " + namespace
+	}
+	return o.Identity
+}
+
+// all owners, the best proven first, so that a flood of strangers pushes out no
+// owner: those that count, those that may do it everywhere, those that did it
+// most often, and the newest.
 func (m *Memory) all() []Owner {
-	return slices.SortedFunc(maps.Values(m.owners), func(a, b Owner) int {
-		if a.Trusted() != b.Trusted() {
-			if a.Trusted() {
-				return -1
-			}
-			return 1
+	first := func(a, b bool) int {
+		switch {
+		case a == b:
+			return 0
+		case a:
+			return -1
 		}
-		return newestFirst(a, b)
+		return 1
+	}
+	return slices.SortedFunc(maps.Values(m.owners), func(a, b Owner) int {
+		return cmp.Or(first(a.Trusted(), b.Trusted()), first(a.Everywhere, b.Everywhere), cmp.Compare(b.Objects, a.Objects), newestFirst(a, b))
 	})
 }
 
 func newestFirst(a, b Owner) int {
-	return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Finalizer, b.Finalizer), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Identity, b.Identity))
+	return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Finalizer, b.Finalizer), cmp.Compare(a.Resource, b.Resource),
+		cmp.Compare(a.Identity, b.Identity), cmp.Compare(a.Namespace, b.Namespace))
 }
 
 // document is how a memory is written down.
@@ -351,6 +395,13 @@ func (o Owner) check(now time.Time) error {
 		if err := plain(s); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+	}
+	switch err := plain(o.Namespace); {
+	case o.Namespace == "":
+	case err != nil:
+		return fmt.Errorf("namespace: %w", err)
+	case o.Everywhere:
+		return errors.New("it counts everywhere and in one namespace")
 	}
 	return seen(o.Objects, o.First, o.Last, now)
 }

@@ -59,13 +59,13 @@ func TestMergeOfReplicas(t *testing.T) {
 		t.Errorf("the order in which replicas merge matters: %s", diff)
 	}
 	want := []Owner{owner(operator, 4, noon.Add(-time.Hour), noon.Add(2*time.Hour))}
-	if diff := cmp.Diff(want, a.Owners("x.io/f", "widgets.x.io")); diff != "" {
+	if diff := cmp.Diff(want, a.Owners("x.io/f", "widgets.x.io", "")); diff != "" {
 		t.Errorf("owners: -want +got\n%s", diff)
 	}
 	if diff := cmp.Diff([]Alarm{{"slow", 2, []string{"a", "b"}, noon, noon.Add(time.Minute)}}, a.Alarms()); diff != "" {
 		t.Errorf("alarms: -want +got\n%s", diff)
 	}
-	if base.Owners("x.io/f", "widgets.x.io")[0].Objects != 1 {
+	if base.Owners("x.io/f", "widgets.x.io", "")[0].Objects != 1 {
 		t.Error("a clone shares what it was cloned from")
 	}
 }
@@ -75,19 +75,19 @@ func TestPrune(t *testing.T) {
 	m.Add(owner(operator, 1, noon.Add(-Forget), noon.Add(-Forget)))
 	m.Add(owner(operator+"-old", 1, noon.Add(-Forget), noon.Add(-Forget-time.Second)))
 	m.Prune(noon)
-	if got := m.Owners("x.io/f", "widgets.x.io"); len(got) != 1 || got[0].Identity != operator {
+	if got := m.Owners("x.io/f", "widgets.x.io", ""); len(got) != 1 || got[0].Identity != operator {
 		t.Errorf("after 30 days: %v", got)
 	}
 	// A flood of strangers must not push out who is known.
 	for i := range 3 * MaxOwners {
-		m.Add(Owner{Finalizer: fmt.Sprint("flood/", i), Resource: "widgets.x.io", Identity: "alice", Objects: 1, First: noon, Last: noon})
+		m.Add(Owner{Finalizer: fmt.Sprint("flood/", i), Resource: "widgets.x.io", Identity: fmt.Sprint("alice-", i), Objects: 1, First: noon, Last: noon})
 	}
 	for i := range 100 {
 		m.Add(owner(fmt.Sprint("stranger-", i), 1, noon, noon))
 	}
 	m.Prune(noon)
-	if len(m.owners) != MaxOwners || len(m.Owners("x.io/f", "widgets.x.io")) != 1 {
-		t.Errorf("%d owners are left, of the one known %v", len(m.owners), m.Owners("x.io/f", "widgets.x.io"))
+	if len(m.owners) != MaxOwners || len(m.Owners("x.io/f", "widgets.x.io", "")) != 1 {
+		t.Errorf("%d owners are left, of the one known %v", len(m.owners), m.Owners("x.io/f", "widgets.x.io", ""))
 	}
 	identities := 0
 	for k := range m.owners {
@@ -97,6 +97,36 @@ func TestPrune(t *testing.T) {
 	}
 	if identities > MaxIdentities {
 		t.Errorf("%d identities of one finalizer", identities)
+	}
+}
+
+// TestLocal: what an account that may act in one namespace teaches counts there,
+// and however much that is, it pushes out nothing that others taught.
+func TestLocal(t *testing.T) {
+	genuine := owner(operator, 1, noon, noon)
+	genuine.Everywhere = true
+	var m Memory
+	m.Add(genuine)
+	for i := range 3 * MaxOwners {
+		m.Add(Owner{
+			Finalizer: fmt.Sprint("junk/", i), Resource: "widgets.x.io", Identity: fmt.Sprint("system:serviceaccount:tenant:a", i%50), Namespace: "tenant",
+			Objects: 5, First: noon, Last: noon.Add(time.Hour),
+		})
+	}
+	poison := owner("system:serviceaccount:tenant:a", 900, noon, noon.Add(time.Hour))
+	poison.Namespace = "tenant"
+	m.Add(poison)
+	m.Prune(noon.Add(time.Hour))
+	if len(m.owners) != 1+MaxLocal {
+		t.Errorf("%d owners are left, want the genuine one and %d of the tenant", len(m.owners), MaxLocal)
+	}
+	for namespace, want := range map[string][]Owner{"other": {genuine}, "": {genuine}, "tenant": {poison, genuine}} {
+		if diff := cmp.Diff(want, m.Owners("x.io/f", "widgets.x.io", namespace)); diff != "" {
+			t.Errorf("in namespace %q: -want +got\n%s", namespace, diff)
+		}
+		if got := m.Local()[Lesson{"x.io/f", "widgets.x.io", namespace}]; got != (namespace == "tenant") {
+			t.Errorf("in namespace %q: it counts there alone: %v", namespace, got)
+		}
 	}
 }
 
@@ -170,7 +200,7 @@ func TestEncodeFitsConfigMap(t *testing.T) {
 	var m Memory
 	long := strings.Repeat("x", maxString-10)
 	for i := range MaxOwners {
-		m.Add(Owner{Finalizer: fmt.Sprint(long, i), Resource: long, Identity: long, Objects: 1, First: noon, Last: noon.Add(time.Duration(i) * time.Minute)})
+		m.Add(Owner{Finalizer: fmt.Sprint(long, i), Resource: long, Identity: long, Everywhere: true, Objects: 1, First: noon, Last: noon.Add(time.Duration(i) * time.Minute)})
 	}
 	text := m.Encode()
 	if len(text) > MaxSize {

@@ -8,6 +8,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/learned"
 )
 
 // grant is the permission to update a resource.
@@ -31,6 +33,7 @@ type binding struct {
 	scope    string // the namespace it holds in; "" everywhere
 	accounts []string
 	groups   []string // of users
+	users    []string // that are no service accounts
 }
 
 // grantee is a service account that may update a resource.
@@ -119,6 +122,8 @@ func (p *Part) keepBinding(namespace, name string, ref rbacv1.RoleRef, subjects 
 		case rbacv1.UserKind:
 			if account, ok := strings.CutPrefix(s.Name, "system:serviceaccount:"); ok {
 				b.accounts = append(b.accounts, strings.Replace(account, ":", "/", 1))
+			} else {
+				b.users = append(b.users, asUser(s.Name))
 			}
 		case rbacv1.GroupKind:
 			b.groups = append(b.groups, s.Name)
@@ -136,7 +141,7 @@ func (p *Part) indexGrants() {
 	index := map[string]map[holder]rights{}
 	p.bound = map[string][]string{}
 	for name, b := range p.bindings {
-		for _, subject := range slices.Concat(b.accounts, b.groups) {
+		for _, subject := range slices.Concat(b.accounts, b.groups, b.users) {
 			p.bound[subject] = append(p.bound[subject], name)
 		}
 		for _, g := range p.roles[b.role] {
@@ -180,15 +185,36 @@ func (p *Part) mayUpdate(res, namespace string) []grantee {
 	return found
 }
 
-// scope is the namespace where it matters to who may update a resource there,
-// else "".
-func (p *Part) scope(res, namespace string) string {
+// scope is the namespace where it matters to who may update a resource there, or
+// who was seen to remove a finalizer there, else "".
+func (p *Part) scope(finalizer, res, namespace string) string {
+	if p.local[learned.Lesson{Finalizer: finalizer, Resource: res, Namespace: namespace}] {
+		return namespace
+	}
 	for _, g := range slices.Concat(p.grantees[res], p.grantees["*"+res[len(plural(res)):]]) {
 		if g.scope != "" && g.scope == namespace {
 			return namespace
 		}
 	}
 	return ""
+}
+
+// asUser tells a user from a group of the same name.
+func asUser(name string) string { return "user " + name }
+
+// UpdatesEverywhere tells whether a user, or one of its groups, may update a
+// resource in all namespaces. It only reads.
+func (p *Part) UpdatesEverywhere(user string, groups []string, resource string) bool {
+	subject := cmp.Or(learned.Account(user), asUser(user))
+	for _, subject := range append([]string{subject}, groups...) {
+		for _, name := range p.bound[subject] {
+			b := p.bindings[name]
+			if b.scope == "" && slices.ContainsFunc(p.roles[b.role], func(g grant) bool { return g.subresource == "" && g.covers(resource) }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func plural(res string) string {

@@ -185,13 +185,13 @@ func (p *Part) blocking(h *holding) []*bucket {
 type verdictKey struct {
 	finalizer, resource string
 	// evidence is the signature of what the objects themselves tell, with the
-	// namespace where RBAC differs between namespaces.
+	// namespace where RBAC, or what was learned, differs between namespaces.
 	evidence  string
 	namespace string
 }
 
 func (p *Part) verdictKey(finalizer, res, namespace string, e evidence) verdictKey {
-	key := verdictKey{finalizer: finalizer, resource: res, evidence: e.signature(), namespace: p.scope(res, namespace)}
+	key := verdictKey{finalizer: finalizer, resource: res, evidence: e.signature(), namespace: p.scope(finalizer, res, namespace)}
 	if key.namespace != "" {
 		key.evidence = strings.TrimSpace(key.evidence + " namespace=" + key.namespace)
 	}
@@ -259,13 +259,16 @@ func (p *Part) Settle() {
 	}
 }
 
-// regrant works out anew who may update what, and moves the objects whose
+// regrant works out anew who may update what, and moves the objects of which a
 // verdict now depends on their namespace, or no longer does.
 func (p *Part) regrant() {
 	p.indexGrants()
 	for resource, of := range p.held {
 		for key, h := range of.byKey {
-			if len(h.buckets) == 0 || h.buckets[0].verdict.key.namespace == p.scope(resource, key.Namespace) {
+			moves := slices.ContainsFunc(h.buckets, func(b *bucket) bool {
+				return b.verdict.key.namespace != p.scope(b.verdict.key.finalizer, resource, key.Namespace)
+			})
+			if !moves {
 				continue
 			}
 			p.Forget(resource, key)

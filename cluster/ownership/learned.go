@@ -9,14 +9,9 @@ import (
 	"github.com/termguard/termguard/cluster/learned"
 )
 
-const (
-	// outsideFresh is how long somebody outside the cluster counts as up after
-	// the last removal of a finalizer; nothing else shows whether it runs.
-	outsideFresh = 24 * time.Hour
-	// manyObjects outweigh a controller that runs and might be the owner by its
-	// permissions.
-	manyObjects = 3
-)
+// outsideFresh is how long somebody outside the cluster counts as up after the last
+// removal of a finalizer; nothing else shows whether it runs.
+const outsideFresh = 24 * time.Hour
 
 // witness is what those who were seen to remove a finalizer tell about it.
 type witness struct {
@@ -24,7 +19,6 @@ type witness struct {
 	account string     // service account of the owner, if it is one
 	alive   string     // why it is removed: one of them is up
 	down    *judgement // why it is not: they are here, and none runs
-	objects int        // how many it was removed from by those who are down
 	outside string     // one who is not here was seen, and not lately
 	gone    string     // one who was here is gone
 }
@@ -33,7 +27,7 @@ type witness struct {
 func (p *Part) witness(key verdictKey) witness {
 	var all witness
 	now := p.options.Now()
-	for _, o := range p.Learned(key.finalizer, key.resource) {
+	for _, o := range p.Learned(key.finalizer, key.resource, key.namespace) {
 		did := fmt.Sprintf("%s was seen to remove it from %d %s, last on %s", who(o), o.Objects, objectsWord(o.Objects), date(o.Last))
 		name := o.Account()
 		a := p.accounts[name]
@@ -54,7 +48,6 @@ func (p *Part) witness(key verdictKey) witness {
 			j := p.idle(name)
 			j.evidence = slices.Insert(j.evidence, 0, did)
 			j.owner = "controller under service account " + name
-			all.objects += o.Objects
 			if all.down != nil {
 				j.certain = j.certain && all.down.certain
 				j.evidence = append(all.down.evidence, j.evidence...)
@@ -85,8 +78,9 @@ func (p *Part) idle(account string) judgement {
 }
 
 // weigh sets what was seen against what is surmised without it. Whoever was
-// seen and does not run is the owner, unless another is known by more than its
-// permissions and runs: then neither is certain. Who is outside the cluster is
+// seen and does not run is the owner; that is certain only where what is known
+// without it says as much, since who may remove a finalizer once can make itself
+// seen. Who is outside the cluster is
 // never called absent, and who is gone proves nothing: its successor may have
 // another name.
 func (p *Part) weigh(seen witness, j, surmised judgement) judgement {
@@ -99,9 +93,9 @@ func (p *Part) weigh(seen witness, j, surmised judgement) judgement {
 			down.owner = j.owner
 		}
 		if surmised.state == Alive || surmised.circumstantial {
-			down.certain = down.certain && surmised.circumstantial && seen.objects >= manyObjects
 			down.evidence = append(down.evidence, surmised.evidence...)
 		}
+		down.certain = down.certain && surmised.certain && (surmised.state == Down || surmised.state == Absent)
 		if seen.outside != "" {
 			return down.is(Unknown, false, "%s", seen.outside)
 		}

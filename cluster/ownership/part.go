@@ -3,6 +3,7 @@
 package ownership
 
 import (
+	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,8 +67,9 @@ type Part struct {
 	registered  map[string][]string  // CSI drivers, by the node that they are registered on
 	definitions map[string]bool      // custom resources, by "plural.group"
 	learned     learned.Memory
-	leases      map[string]lease // that are held, by "namespace/name"
-	freshLeases []string         // those of them whose holder is up
+	local       map[learned.Lesson]bool // that count in one namespace only
+	leases      map[string]lease        // that are held, by "namespace/name"
+	freshLeases []string                // those of them whose holder is up
 
 	dirty, grantsDirty bool
 }
@@ -96,11 +98,15 @@ func (p *Part) Resight() { p.dirty = true }
 func (p *Part) SetLearned(m learned.Memory) {
 	p.learned = m
 	p.dirty = true
+	if local := m.Local(); !maps.Equal(local, p.local) {
+		p.local, p.grantsDirty = local, true
+	}
 }
 
-// Learned are those who were seen to remove a finalizer. It only reads.
-func (p *Part) Learned(finalizer, resource string) []learned.Owner {
-	return p.learned.Owners(finalizer, resource)
+// Learned are those who were seen to remove a finalizer, and count in a
+// namespace. It only reads.
+func (p *Part) Learned(finalizer, resource, namespace string) []learned.Owner {
+	return p.learned.Owners(finalizer, resource, namespace)
 }
 
 // RunsPods tells whether pods run under a service account, given as
