@@ -1,12 +1,12 @@
 # METADATA
 # title: Admission policy that denies what a deletion needs
 # description: >-
-#   A ValidatingAdmissionPolicy denies requests that a deletion needs and that the
-#   person who starts it does not make: the namespace controller deletes each object of
-#   a namespace and then updates namespaces/finalize, the kubelet deletes a pod a second
-#   time, and whoever owns a finalizer removes it with an UPDATE. The deletion then
-#   starts and never finishes. The policy is evaluated for who will call, as the API
-#   server would.
+#   A ValidatingAdmissionPolicy denies requests that a deletion needs and that the person
+#   who starts it does not make: the namespace controller deletes each object of a
+#   namespace and then updates namespaces/finalize, the kubelet deletes a pod a second
+#   time, and the owner of a finalizer removes it with an UPDATE. The deletion then starts
+#   and never finishes. The policy is evaluated for the user who will make each request,
+#   as the API server would.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
 #     description: Validating admission policies.
@@ -23,25 +23,25 @@
 #         - validatingadmissionpolicybindings.admissionregistration.k8s.io
 #       for: [namespaces, customresourcedefinitions.apiextensions.k8s.io, $FINALIZERS]
 #   remedy: >-
-#     Change the policy or its binding so that it lets the control plane and the owners
-#     of finalizers pass (a matchCondition on request.userInfo), or exclude the
-#     namespace in the binding. What waits then finishes by itself. Last, delete
-#     the binding: until it is back, what it forbids is allowed for everybody.
+#     Change the policy or its binding so that it allows the requests of the control plane
+#     and of the owners of finalizers (a matchCondition on request.userInfo), or exclude
+#     the namespace in the binding. The deletion then finishes by itself. Last, delete the
+#     binding: until it is back, everybody may do what it forbids.
 #   limits: >-
-#     What the policy reads of the object, of parameters, of the annotations of the
-#     namespace, or of the authorizer, and who removes a finalizer that is not one of
-#     Kubernetes itself: the finding then says "may". Policies that change objects.
+#     If the policy reads the object, parameters, annotations of the namespace, or the
+#     authorizer, or if the finalizer is not one of Kubernetes itself, the finding says
+#     "may". Policies that change objects.
 package termguard.admission_policy_blocks_delete
 
 import data.termguard.lib.refusals
 import data.termguard.lib.steps
 
-deny contains finding(key, calls, "never") if {
+deny contains finding(key, calls, "is refused") if {
 	some key, calls in refused
 	refusals.sure(calls)
 }
 
-warn contains finding(key, calls, "perhaps never") if {
+warn contains finding(key, calls, "may be refused") if {
 	some key, calls in refused
 	not refusals.sure(calls)
 }
@@ -55,7 +55,7 @@ refused[key] := calls if {
 
 finding(key, calls, outcome) := {
 	"msg": sprintf(
-		"ValidatingAdmissionPolicy %s denies what the deletion needs: %s goes through",
+		"ValidatingAdmissionPolicy %s denies what the deletion needs: %s",
 		[policy, refusals.first(calls, outcome)],
 	),
 	"objects": [

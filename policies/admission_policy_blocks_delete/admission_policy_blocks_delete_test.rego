@@ -26,7 +26,7 @@ refuses(operation, resource, subresource, certainty) := {
 denied(requests) := {"demo": {"frozen/here": requests}}
 
 finding(outcome, seen) := {
-	"msg": sprintf("ValidatingAdmissionPolicy frozen denies what the deletion needs: %s goes through", [outcome]),
+	"msg": sprintf("ValidatingAdmissionPolicy frozen denies what the deletion needs: %s", [outcome]),
 	"objects": [
 		{"resource": "validatingadmissionpolicies.admissionregistration.k8s.io", "namespace": "", "name": "frozen"},
 		{"resource": "validatingadmissionpolicybindings.admissionregistration.k8s.io", "namespace": "", "name": "here"},
@@ -55,7 +55,7 @@ test_content if {
 			refuses("DELETE", "configmaps", "", "will"),
 			refuses("UPDATE", "namespaces", "status", "will"),
 		])
-	got == {"deny": {finding("DELETE configmaps never", ["DELETE configmaps"])}, "warn": set()}
+	got == {"deny": {finding("DELETE configmaps is refused", ["DELETE configmaps"])}, "warn": set()}
 }
 
 test_perhaps if {
@@ -67,7 +67,7 @@ test_perhaps if {
 		])
 	got == {
 		"deny": set(),
-		"warn": {finding("DELETE configmaps (and 1 more) perhaps never", ["DELETE configmaps", "DELETE secrets"])},
+		"warn": {finding("DELETE configmaps (and 1 more) may be refused", ["DELETE configmaps", "DELETE secrets"])},
 	}
 }
 
@@ -83,7 +83,7 @@ test_evicted if {
 		with data.cluster.admissionpolicies as policies
 		with data.cluster.pods as {"demo": {"web-0": {"node": "n1", "phase": "Running"}}}
 		with data.cluster.denied as denied([refuses("DELETE", "pods", "", "will")])
-	got == {"deny": {finding("DELETE pods never", ["DELETE pods"])}, "warn": set()}
+	got == {"deny": {finding("DELETE pods is refused", ["DELETE pods"])}, "warn": set()}
 }
 
 test_not_needed if {

@@ -1,11 +1,11 @@
 # METADATA
 # title: Already Terminating for too long
 # description: >-
-#   An object that was deleted and is still there. Of a namespace, its conditions
-#   tell how far the namespace controller came; of a pod, its containers tell
-#   whether it is the runtime that cannot stop them or the node that cannot clean
-#   up after them; of anything else, the finalizers that are left. A minute past
-#   the grace period is taken for normal.
+#   An object was deleted and is still there. For a namespace, its conditions show how far
+#   the namespace controller came. For a pod, its containers show whether the runtime
+#   cannot stop them or the node cannot clean up after them. For anything else, the
+#   finalizers that are left show what it waits for. Up to a minute past the grace period
+#   counts as normal.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/namespace/deletion/status_condition_utils.go
 #     description: The conditions of a namespace that is being deleted.
@@ -19,17 +19,17 @@
 #   triggers: [delete]
 #   needs: [input.request.oldObject.metadata.deletionTimestamp]
 #   remedy: >-
-#     Mend what the finding names, and the deletion goes on by itself: deleting
-#     again does nothing. For a namespace, mend APIs first (kubectl get
-#     apiservices), then what remains in it. For a pod, look at the log of its
-#     kubelet (verbosity 3 names the reason) and restart the container runtime; a
-#     reboot ends what cannot be killed. Last, force: it removes the object only,
-#     and what it stood for stays behind.
+#     Repair what the finding names, and the deletion continues by itself. Deleting again
+#     does nothing. For a namespace, repair APIs first (kubectl get apiservices), then
+#     look at what remains in it. For a pod, look at the log of its kubelet (verbosity 3
+#     names the reason) and restart the container runtime; reboot the node if a process
+#     cannot be killed. Last, force: it removes only the object, and what the object stood
+#     for stays behind.
 #   limits: >-
-#     The conditions of a namespace are those of the last pass that ended. Software
-#     that takes more than a minute for its finalizer and then finishes: the finding
-#     says "may". In a webhook the policy has nothing to say, for a second delete
-#     is not shown to it.
+#     The conditions of a namespace are those of the last pass that ended. Some software
+#     takes more than a minute for its finalizer and then finishes: the finding says
+#     "may". The webhook never asks this policy, because the API server does not show it a
+#     second delete.
 package termguard.already_terminating
 
 import data.termguard.lib.finalizers
@@ -95,7 +95,7 @@ warn contains condition_finding(name, condition) if {
 }
 
 warn contains {
-	"msg": sprintf("Terminating for %s, and nothing that could hold it is seen", [elapsed]),
+	"msg": sprintf("Terminating for %s, and no cause is visible", [elapsed]),
 	"objects": [request.target],
 	"evidence": [sprintf("deletionTimestamp %s", [input.request.oldObject.metadata.deletionTimestamp])],
 	"steps": [steps.mend(
@@ -119,7 +119,7 @@ warn contains {
 	"field": field,
 	"steps": [
 		steps.mend("Look at the log of what removes the finalizer, and at the events of the object", []),
-		steps.force(sprintf("Take out %s under its owner: %s", [finalizer, finalizers.left_behind]), taking_out(field, finalizer)),
+		steps.force(sprintf("Remove %s although its owner runs: %s", [finalizer, finalizers.left_behind]), taking_out(field, finalizer)),
 	],
 } if {
 	overdue

@@ -128,7 +128,7 @@ waits(objects, field, command) := {
 		object.union(
 			{
 				"kind": "force",
-				"do": "Take out x.io/f under its owner: what it guards and is not cleaned up stays behind for ever",
+				"do": "Remove x.io/f although its owner runs: what nobody cleaned up stays behind",
 			},
 			command,
 		),
@@ -161,7 +161,7 @@ test_nothing_is_seen if {
 		with data.cluster.now as "2026-11-21T07:05:00Z"
 		with data.cluster.namespaces as conditions({})
 	got == {"deny": set(), "warn": {{
-		"msg": "Terminating for 5 minutes, and nothing that could hold it is seen",
+		"msg": "Terminating for 5 minutes, and no cause is visible",
 		"objects": target,
 		"evidence": ["deletionTimestamp 2026-11-21T07:00:00Z"],
 		"steps": [{
@@ -198,7 +198,7 @@ pod(grace, finalizers, statuses) := {
 force := {
 	"kind": "force",
 	"do": concat(" ", [
-		"Remove only the object: containers on a machine that still runs live on, next to their replacement",
+		"Remove only the object: containers on a machine that still runs keep running, next to their replacement",
 		"(of a StatefulSet, two of one identity), and volumes may stay attached",
 	]),
 	"command": "kubectl delete pods/web-0 -n demo --wait=false --force --grace-period=0",

@@ -1,11 +1,11 @@
 # METADATA
 # title: Aggregated API loses its backend
 # description: >-
-#   A Service that an APIService refers to goes, and the APIService stays: it is
-#   cluster-scoped. From then on the namespace controller cannot discover every API, so
-#   that no namespace can finish. That includes the namespace of the Service itself if
-#   it does not finish in the pass that deletes the Service: content with finalizers
-#   is never gone that soon, while pods are deleted in a pass before.
+#   The Service behind an APIService is deleted, and the APIService stays, because it is
+#   cluster-scoped. From then on the namespace controller cannot discover every API, so no
+#   namespace can finish. That includes the namespace of the Service itself, unless it
+#   finishes in the pass that deletes the Service: content with finalizers always takes
+#   longer, while pods are deleted in an earlier pass.
 # related_resources:
 #   - ref: https://github.com/prometheus-operator/kube-prometheus/issues/275
 #     description: A namespace that holds an adapter sticks on its own APIService.
@@ -19,14 +19,14 @@
 #   triggers: [delete]
 #   needs: [data.cluster.apiservices]
 #   remedy: >-
-#     Delete the APIService first: that removes no data, and what stays of its
-#     software goes with the namespace. If it is too late, delete it then, and every
-#     waiting namespace finishes by itself. Forcing a namespace instead leaves its
-#     content as orphans.
+#     Delete the APIService first. That removes no data, and the rest of its software goes
+#     with the namespace. If it is too late, delete the APIService then, and every waiting
+#     namespace finishes by itself. Forcing a namespace instead leaves its content as
+#     orphans.
 #   limits: >-
-#     Pods that go while others keep the namespace: whether discovery notices in
-#     time is chance. The pods of a Deployment deleted with their owner orphaned,
-#     and Services whose endpoints are kept by hand.
+#     Pods that are deleted while others keep the namespace: whether discovery notices in
+#     time is chance. The pods of a Deployment that is deleted with --cascade=orphan.
+#     Services whose endpoints are maintained by hand.
 package termguard.apiservice_backend_removed
 
 import data.termguard.lib.request
@@ -43,13 +43,13 @@ warn contains finding(name, service, msg) if {
 	request.deletes_namespace
 	count(later) == 0
 	some name, service in lost
-	msg := sprintf("APIService %s is served from this namespace: with that gone, no other can finish deleting", [name])
+	msg := sprintf("APIService %s is served from this namespace: once it is gone, no other namespace can finish deleting", [name])
 }
 
 warn contains finding(name, service, msg) if {
 	not request.deletes_namespace
 	some name, service in lost
-	msg := sprintf("APIService %s is served from here: with this gone, no namespace can finish deleting", [name])
+	msg := sprintf("APIService %s depends on this object: once it is gone, no namespace can finish deleting", [name])
 }
 
 # lost are the APIServices that work now, and whose backend goes with the target.

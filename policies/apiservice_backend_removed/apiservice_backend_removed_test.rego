@@ -35,7 +35,7 @@ service(changes) := {adapter: object.union(
 finalized(resource) := {"monitoring": {"x.io/f": {resource: {"": {"count": 1}}}}}
 
 finding(msg, evidence) := {
-	"msg": sprintf("APIService v1beta1.metrics.k8s.io is served from %s", [msg]),
+	"msg": sprintf("APIService v1beta1.metrics.k8s.io %s", [msg]),
 	"objects": [{"resource": "apiservices.apiregistration.k8s.io", "namespace": "", "name": adapter}],
 	"evidence": array.concat(["it is served by Service monitoring/adapter, which goes"], evidence),
 	"steps": [{
@@ -51,7 +51,7 @@ test_content_with_finalizers_outlasts_the_service if {
 		with data.cluster.finalized as finalized("widgets.x.io")
 	got == {
 		"deny": {finding(
-			"this namespace, which cannot finish without it",
+			"is served from this namespace, which cannot finish without it",
 			["this namespace holds widgets.x.io with finalizers, which outlast the Service"],
 		)},
 		"warn": set(),
@@ -65,7 +65,7 @@ test_the_rest_goes_in_time if {
 			with data.cluster.finalized as {k: v | some k, v in finalized("pods"); resource != ""}
 		got == {
 			"deny": set(),
-			"warn": {finding("this namespace: with that gone, no other can finish deleting", [])},
+			"warn": {finding("is served from this namespace: once it is gone, no other namespace can finish deleting", [])},
 		}
 	}
 }
@@ -78,7 +78,7 @@ test_service_or_the_only_workload_behind_it if {
 		got := found with input as request with data.cluster.apiservices as service({})
 		got == {
 			"deny": set(),
-			"warn": {finding("here: with this gone, no namespace can finish deleting", [])},
+			"warn": {finding("depends on this object: once it is gone, no namespace can finish deleting", [])},
 		}
 	}
 }

@@ -1,11 +1,10 @@
 # METADATA
 # title: Mounts that keep a volume busy
 # description: >-
-#   The kubelet unmounts the volumes of a pod and removes its directories. A mount
-#   that something made inside them, and that still stands, makes that fail with
-#   "device or resource busy": the containers end, and the pod stays Terminating.
-#   A container can make such mounts through a volume mounted with
-#   mountPropagation Bidirectional.
+#   The kubelet unmounts the volumes of a pod and removes its directories. If something is
+#   still mounted inside them, that fails with "device or resource busy": the containers
+#   end, and the pod stays Terminating. A container can make such mounts through a volume
+#   that it mounts with mountPropagation Bidirectional.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/storage/volumes/#mount-propagation
 #     description: Mount propagation.
@@ -18,15 +17,14 @@
 #   resources: [namespaces, pods]
 #   needs: [data.cluster.symptoms, data.cluster.hazards.$NAMESPACE]
 #   remedy: >-
-#     Find on the node what is mounted below the pod's directory (findmnt -l | grep
-#     /var/lib/kubelet/pods/UID) or who holds it (fuser -vm DIRECTORY), and unmount
-#     it or stop who holds it. The kubelet tries again within two minutes and
-#     finishes by itself. Last, kubectl delete pod --force --grace-period=0 removes
-#     only the object: the mount stays, and its data with it.
+#     Find out on the node what is mounted below the pod's directory (findmnt -l | grep
+#     /var/lib/kubelet/pods/UID), or who uses it (fuser -vm DIRECTORY). Unmount it, or
+#     stop the process that uses it. The kubelet tries again within two minutes, and the
+#     deletion finishes by itself. Last, kubectl delete pod --force --grace-period=0
+#     removes only the object: the mount stays, and its data with it.
 #   limits: >-
-#     Mounts that another process on the node made, before an attempt to unmount
-#     has failed, and a network file system whose server is gone: neither shows in
-#     the cluster.
+#     Mounts that another process on the node made, until an attempt to unmount has
+#     failed. A network file system whose server is gone. Neither shows in the cluster.
 package termguard.busy_mount
 
 import data.termguard.lib.pods

@@ -1,12 +1,12 @@
 # METADATA
-# title: Controller goes before what it has to clean up
+# title: Controller deleted before what it must clean up
 # description: >-
-#   What removes a finalizer goes with the target, and objects that carry the finalizer
-#   do not go before it. In a namespace that holds both an operator and its custom
-#   resources, pods are deleted first (since Kubernetes 1.33), so that nobody is left
-#   who removes the finalizers of the rest. Deleting the operator's Deployment, its
-#   service account or its namespace, or the role or binding that alone lets it update
-#   such objects, is done at once, but what is left behind can not be deleted afterwards.
+#   The controller that removes a finalizer is deleted with the target, and objects with
+#   that finalizer are still there. In a namespace that holds both an operator and its
+#   custom resources, pods are deleted first (since Kubernetes 1.33), so the operator is
+#   gone when the rest is deleted. The operator's Deployment, its service account, its
+#   namespace, and the role or binding that alone lets it update such objects are deleted
+#   at once, but the objects cannot be deleted afterwards.
 # related_resources:
 #   - ref: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5080-ordered-namespace-deletion
 #     description: Pods go first since 1.33.
@@ -22,16 +22,16 @@
 #   triggers: [delete]
 #   needs: [data.cluster.removers.$NAMESPACE]
 #   remedy: >-
-#     Delete the objects that carry the finalizer first, wait until they are gone, and
-#     then delete what looks after them. If it is too late, install it again and the
-#     deletion finishes. Last, clean up by hand what the finalizer guards and take it
-#     out: whatever is forgotten stays behind for ever.
+#     Delete the objects with the finalizer first, wait until they are gone, and then
+#     delete the controller. If it is too late, install the controller again, and the
+#     deletion finishes. Last, clean up by hand what the finalizer protects, then remove
+#     the finalizer: anything that nobody cleaned up stays behind.
 #   limits: >-
-#     Roles and bindings that go with their namespace, roles of which the controller's
-#     is only aggregated, and rights that come from another authorizer than RBAC. In manifests, see
-#     operator-in-same-set. A controller that runs outside the cluster, or in several
-#     namespaces. A Deployment, role or binding that is deleted to be created anew: what
-#     waits for it then goes on.
+#     Roles and bindings that are deleted with their namespace, roles that are only
+#     aggregated into the controller's role, and rights from another authorizer than RBAC.
+#     In manifests, see operator-in-same-set. A controller that runs outside the cluster,
+#     or in several namespaces. A Deployment, role or binding that is deleted to be
+#     created again: the deletions that wait for it then continue.
 package termguard.controller_removed_before_finalizers
 
 import data.termguard.lib.finalizers
@@ -42,14 +42,14 @@ import data.termguard.lib.wording
 deny contains finding(msg, bucket.ownership, plan) if {
 	some [finalizer, resource, bucket] in within
 	certain(resource, bucket)
-	msg := sprintf("%s here hold finalizer %s, and what removes it goes first, with the pods", [resource, finalizer])
+	msg := sprintf("%s here have finalizer %s, and its controller is deleted first, with the pods", [resource, finalizer])
 	plan := finalizers.going_first(resource, bucket)
 }
 
 warn contains finding(msg, bucket.ownership, plan) if {
 	some [finalizer, resource, bucket] in within
 	not certain(resource, bucket)
-	msg := sprintf("%s here hold finalizer %s, and what removes it may go first", [resource, finalizer])
+	msg := sprintf("%s here have finalizer %s, and its controller may be deleted first", [resource, finalizer])
 	plan := finalizers.going_first(resource, bucket)
 }
 
@@ -60,7 +60,7 @@ warn contains finding(msg, ownership, [step]) if {
 	ownership := data.cluster.finalizers[finalizer][resource][signature]
 	elsewhere(resource, finalizer, signature) > 0
 	msg := sprintf(
-		"%s in %d %s hold finalizer %s, and %s goes: delete those first",
+		"%s in %d %s have finalizer %s, and this deletes %s: delete those first",
 		[resource, elsewhere(resource, finalizer, signature), places(resource, finalizer, signature), finalizer, needed],
 	)
 	step := steps.mend(sprintf("Delete the %s with finalizer %s first, and wait until they are gone", [resource, finalizer]), [])
@@ -74,7 +74,7 @@ removed := data.cluster.removers[request.namespace][sprintf("%s/%s", [request.re
 }
 
 # needed is what goes, in words.
-default needed := "what removes it"
+default needed := "its controller"
 
 needed := "the only right to remove it" if endswith(request.resource, ".rbac.authorization.k8s.io")
 

@@ -38,9 +38,9 @@ first := [{
 	"command": "kubectl delete widgets.x.io/a -n ops",
 }]
 
-goes_first := "widgets.x.io here hold finalizer x.io/f, and what removes it goes first, with the pods"
+goes_first := "widgets.x.io here have finalizer x.io/f, and its controller is deleted first, with the pods"
 
-may_go_first := "widgets.x.io here hold finalizer x.io/f, and what removes it may go first"
+may_go_first := "widgets.x.io here have finalizer x.io/f, and its controller may be deleted first"
 
 test_both_in_one_namespace if {
 	got := found with input as delete_namespace
@@ -95,14 +95,14 @@ test_objects_elsewhere if {
 			with data.cluster.finalizers as {"x.io/f": {"widgets.x.io": {"": owned("will")}}}
 		got == {"deny": set(), "warn": {finding(
 			case[0], case[1],
-			"widgets.x.io in 2 namespaces hold finalizer x.io/f, and what removes it goes: delete those first",
+			"widgets.x.io in 2 namespaces have finalizer x.io/f, and this deletes its controller: delete those first",
 			[{"kind": "mend", "do": "Delete the widgets.x.io with finalizer x.io/f first, and wait until they are gone"}],
 		)}}
 	}
 }
 
 test_rights if {
-	msg := "widgets.x.io in 2 namespaces hold finalizer x.io/f, and the only right to remove it goes: delete those first"
+	msg := "widgets.x.io in 2 namespaces have finalizer x.io/f, and this deletes the only right to remove it: delete those first"
 	every resource, namespace in {"clusterroles": "", "clusterrolebindings": "", "roles": "ops", "rolebindings": "ops"} {
 		full := sprintf("%s.rbac.authorization.k8s.io", [resource])
 		got := found with input as delete("rbac.authorization.k8s.io", resource, namespace, "op")

@@ -1,12 +1,11 @@
 # METADATA
-# title: Definition removed while instances hold finalizers
+# title: Definition removed while instances have finalizers
 # description: >-
-#   Deleting a CustomResourceDefinition deletes all of its instances, in every
-#   namespace, inside the API server: no admission webhook sees them go. Instances
-#   with a finalizer that nobody removes stay, and with them the definition, which
-#   stays Terminating. Deleting the definition is the only moment to notice. Where a
-#   definition serves no version, nobody sees which instances it has, nor can anybody
-#   take a finalizer off them.
+#   Deleting a CustomResourceDefinition deletes all of its instances, in every namespace,
+#   inside the API server: no admission webhook sees them. Instances with a finalizer that
+#   nobody removes stay, and the definition stays Terminating with them. Deleting the
+#   definition is the only moment to notice. If a definition serves no version, nobody can
+#   see its instances or remove their finalizers.
 # related_resources:
 #   - ref: https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.3/pkg/controller/finalizer/crd_finalizer.go
 #     description: How a definition takes its instances with it.
@@ -21,10 +20,10 @@
 #   relies_on:
 #     - kinds: [$INSTANCES]
 #   remedy: >-
-#     Keep the definition and the software behind it, delete the instances first, and
-#     wait until they are gone. If that software is gone for good, clean up what each
-#     finalizer guards, then take it out of the instances by hand: whatever it guarded
-#     and is not cleaned up stays behind for ever.
+#     Keep the definition and the software behind it, delete the instances first, and wait
+#     until they are gone. If that software is gone for good, clean up what each finalizer
+#     protects, then remove it from the instances by hand: anything that nobody cleaned up
+#     stays behind.
 #   limits: >-
 #     Instances that cannot be listed, as when the conversion webhook is down.
 package termguard.crd_removed_with_finalizers
@@ -39,7 +38,7 @@ deny contains finding(finalizer, known[0]) if some finalizer, known in held.cert
 warn contains finding(finalizer, known[0]) if some finalizer, known in held.uncertain
 
 warn contains {
-	"msg": "it serves no version, so that nobody sees whether its instances carry finalizers, nor can take them off",
+	"msg": "the definition serves no version: nobody can see whether its instances have finalizers, or remove them",
 	"objects": [request.target],
 	"evidence": [sprintf("versions that are not served: %s", [concat(", ", [v.name | some v in versions])])],
 	"steps": [steps.mend("Serve the version that it stores, and ask again: then its instances show", [
@@ -69,7 +68,7 @@ held[class][finalizer] := known if {
 }
 
 finding(finalizer, ownership) := {
-	"msg": sprintf("instances hold finalizer %s, and what removes it is %s", [finalizer, words[ownership.state]]),
+	"msg": sprintf("instances have finalizer %s, and its controller is %s", [finalizer, words[ownership.state]]),
 	"objects": [request.target],
 	"evidence": object.get(ownership, "evidence", []),
 	"steps": array.concat(finalizers.bringing_back(ownership), finalizers.giving_up(finalizer, request.name, ownership)),

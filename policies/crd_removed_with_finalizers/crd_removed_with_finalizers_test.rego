@@ -28,7 +28,7 @@ held(owners) := {
 }
 
 finding(words, evidence, objects) := {
-	"msg": sprintf("instances hold finalizer kiali.io/finalizer, and what removes it is %s", [words]),
+	"msg": sprintf("instances have finalizer kiali.io/finalizer, and its controller is %s", [words]),
 	"objects": [{
 		"resource": "customresourcedefinitions.apiextensions.k8s.io",
 		"namespace": "",
@@ -40,8 +40,8 @@ finding(words, evidence, objects) := {
 		{
 			"kind": "remove",
 			"do": concat(" ", [
-				"If that is gone for good, clean up what the finalizer guards, then take out kiali.io/finalizer:",
-				"what it guards and is not cleaned up stays behind for ever",
+				"If it is gone for good, clean up what the finalizer protects, then remove kiali.io/finalizer:",
+				"what nobody cleaned up stays behind",
 			]),
 			"command": sprintf(
 				concat("", [
@@ -98,7 +98,7 @@ test_alive if {
 
 test_nothing_served if {
 	cases := {
-		"it serves no version, so that nobody sees whether its instances carry finalizers, nor can take them off": [
+		"the definition serves no version: nobody can see whether its instances have finalizers, or remove them": [
 			{"name": "v2", "served": false, "storage": false},
 			{"name": "v1", "served": false, "storage": true},
 		],

@@ -1,11 +1,10 @@
 # METADATA
 # title: DaemonSet that deletes its pods without end
 # description: >-
-#   Kubernetes 1.8 to 1.11 sorts the values of a node affinity in place, in the
-#   DaemonSet controller's own cache. A DaemonSet whose required node affinity
-#   lists two or more values out of order then never matches its own revision:
-#   its pods are deleted and created again without end, and some are always
-#   Terminating.
+#   Kubernetes 1.8 to 1.11 sorts the values of a node affinity in place, in the DaemonSet
+#   controller's own cache. If the required node affinity of a DaemonSet lists two or more
+#   values out of order, the DaemonSet never matches its own revision: its pods are
+#   deleted and created again without end, and some are always Terminating.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/issues/66298
 #     description: The loop.
@@ -23,9 +22,8 @@
 #     Use a nodeSelector, a single value, or sort the values in ascending order.
 #     For good, upgrade to Kubernetes 1.11.3, 1.12 or later.
 #   limits: >-
-#     The update strategy is known of an object under review only: with OnDelete
-#     there is no loop. A delete ends the loop with the DaemonSet, which is why
-#     it is told as "may".
+#     The update strategy is known only for an object under review: with OnDelete there is
+#     no loop. A delete ends the loop with the DaemonSet, so the finding then says "may".
 package termguard.daemonset_node_affinity
 
 import data.termguard.lib.request

@@ -1,14 +1,14 @@
 # METADATA
-# title: Objects that nobody converts
+# title: Conversion webhook that does not answer
 # description: >-
 #   Objects of a CustomResourceDefinition are stored in one version and deleted through
-#   the version that discovery puts first. Where these differ, a conversion webhook
-#   stands between them, and while it does not answer, the objects can be neither
-#   listed nor deleted. Since Kubernetes 1.31 the API server answers lists from a cache
-#   of the whole resource: if that cannot be filled, because of one object in whatever
-#   namespace, lists of every namespace fail, and no namespace finishes deleting.
-#   Deleting the definition goes through the version that it stores: it hangs if there
-#   are objects from before that was changed.
+#   the version that discovery lists first. If these differ, a conversion webhook converts
+#   the objects, and while it does not answer, they can be neither listed nor deleted.
+#   Since Kubernetes 1.31 the API server answers lists from a cache of the whole resource.
+#   If one object in any namespace cannot be converted, the cache cannot be filled, lists
+#   fail in every namespace, and no namespace finishes deleting. Deleting the definition
+#   goes through its storage version: it hangs if there are objects from before that
+#   version was changed.
 # related_resources:
 #   - ref: https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.3/pkg/apiserver/conversion/webhook_converter.go
 #     description: Which objects are converted, and what happens if that fails.
@@ -23,18 +23,18 @@
 #   resources: [namespaces, customresourcedefinitions.apiextensions.k8s.io]
 #   needs: [data.cluster.unconverted]
 #   remedy: >-
-#     Bring the Service behind the conversion webhook back, and what waits finishes
-#     within a minute or two. If its software is gone for good and all objects are
-#     stored in one version, stop serving the others: deletions then need no conversion,
-#     and nothing is lost. Setting the conversion to None helps in any case, at a
-#     price: objects that stay lose the fields that their version does not have when
-#     they are written next.
+#     Bring back the Service behind the conversion webhook, and the deletion finishes
+#     within a minute or two. If its software is gone for good and all objects are stored
+#     in one version, stop serving the others: deletions then need no conversion, and
+#     nothing is lost. Setting the conversion to None always helps, at a price: objects
+#     that stay lose the fields that their version does not have when they are next
+#     written.
 #   limits: >-
-#     In which version an object is stored: where several are possible, the finding says
-#     "may", unless lists fail already. While the API server's cache is filled from
-#     before, only namespaces with such objects hang, until it is restarted or the
+#     In which version an object is stored: if several are possible, the finding says
+#     "may", unless lists fail already. While the API server still has its cache from
+#     before, only namespaces with such objects hang, until the API server restarts or the
 #     objects change. Owners of finalizers that ask for another version. A webhook that
-#     is mended still counts as broken for up to half a minute.
+#     works again still counts as broken for up to half a minute.
 package termguard.failing_conversion_webhook
 
 import data.termguard.lib.request
@@ -43,7 +43,7 @@ import data.termguard.lib.steps
 deny contains finding(name, crd, msg, namespace_steps(name, crd)) if {
 	some name, crd in unconverted
 	everywhere(crd)
-	msg := sprintf("nobody converts %s, and lists of them as %s fail, so no namespace can finish deleting", [name, crd.version])
+	msg := sprintf("the conversion webhook of %s does not answer, and lists as %s fail, so no namespace can finish deleting", [name, crd.version])
 }
 
 deny contains finding(name, crd, msg, namespace_steps(name, crd)) if {
@@ -51,12 +51,12 @@ deny contains finding(name, crd, msg, namespace_steps(name, crd)) if {
 	not everywhere(crd)
 	not crd.version in crd.storedVersions
 	here(name, crd)
-	msg := sprintf("nobody converts the %s here to %s, so they cannot be deleted", [name, crd.version])
+	msg := sprintf("the conversion webhook of %s does not answer, so those here cannot be converted to %s and deleted", [name, crd.version])
 }
 
 deny contains finding(request.name, older, msg, definition_steps(request.name, older)) if {
 	unreadable(older)
-	msg := sprintf("nobody converts instances to %s, in which they are listed before they are deleted", [older.storage])
+	msg := sprintf("the conversion webhook does not answer, so instances cannot be listed as %s and deleted", [older.storage])
 }
 
 warn contains finding(name, crd, msg, namespace_steps(name, crd)) if {
@@ -65,20 +65,20 @@ warn contains finding(name, crd, msg, namespace_steps(name, crd)) if {
 	crd.version in crd.storedVersions
 	count(crd.storedVersions) > 1
 	here(name, crd)
-	msg := sprintf("nobody converts %s, and those here may not be stored as %s, which their deletion needs", [name, crd.version])
+	msg := sprintf("the conversion webhook of %s does not answer, and those here may not be stored as %s, which their deletion needs", [name, crd.version])
 }
 
 warn contains finding(name, crd, msg, namespace_steps(name, crd)) if {
 	some name, crd in unconverted
 	soon(crd)
 	not here(name, crd)
-	msg := sprintf("nobody converts %s, and once lists of them as %s fail, no namespace can finish deleting", [name, crd.version])
+	msg := sprintf("the conversion webhook of %s does not answer: once lists as %s fail, no namespace can finish deleting", [name, crd.version])
 }
 
 warn contains finding(request.name, older, msg, definition_steps(request.name, older)) if {
 	not unreadable(older)
 	older.instances > 0
-	msg := sprintf("nobody converts instances, and some may be stored as %s, not as %s", [concat(", ", before(older)), older.storage])
+	msg := sprintf("the conversion webhook does not answer, and some instances may be stored as %s, not as %s", [concat(", ", before(older)), older.storage])
 }
 
 # unconverted are the definitions whose objects the namespace controller looks for.

@@ -89,11 +89,11 @@ unconvert_all := {
 	"command": patch_none,
 }
 
-here := "nobody converts the backups.corp.example here to v2, so they cannot be deleted"
+here := "the conversion webhook of backups.corp.example does not answer, so those here cannot be converted to v2 and deleted"
 
-everywhere := "nobody converts backups.corp.example, and lists of them as v2 fail, so no namespace can finish deleting"
+everywhere := "the conversion webhook of backups.corp.example does not answer, and lists as v2 fail, so no namespace can finish deleting"
 
-perhaps := "nobody converts backups.corp.example, and those here may not be stored as v2, which their deletion needs"
+perhaps := "the conversion webhook of backups.corp.example does not answer, and those here may not be stored as v2, which their deletion needs"
 
 test_here if {
 	got := found with input as delete_namespace
@@ -138,7 +138,7 @@ test_everywhere_but_not_before_the_cache if {
 	got == nothing
 }
 
-soon := "nobody converts backups.corp.example, and once lists of them as v2 fail, no namespace can finish deleting"
+soon := "the conversion webhook of backups.corp.example does not answer: once lists as v2 fail, no namespace can finish deleting"
 
 test_soon_everywhere if {
 	got := found with input as delete_namespace
@@ -171,9 +171,9 @@ test_cluster_scoped if {
 	got == nothing
 }
 
-older_unread := "nobody converts instances to v2, in which they are listed before they are deleted"
+older_unread := "the conversion webhook does not answer, so instances cannot be listed as v2 and deleted"
 
-older_perhaps := "nobody converts instances, and some may be stored as v1, not as v2"
+older_perhaps := "the conversion webhook does not answer, and some instances may be stored as v1, not as v2"
 
 test_definition if {
 	got := found with input as delete_crd

@@ -1,16 +1,15 @@
 # METADATA
 # title: Webhook that refuses what a deletion needs
 # description: >-
-#   A webhook with failurePolicy Fail refuses whatever it matches while nothing
-#   answers behind it, while what answers has a certificate that its caBundle does
-#   not vouch for, and where one of its matchConditions cannot be evaluated.
-#   A deletion is more than the request of the person who
-#   starts it: the namespace controller deletes each object of a namespace and
-#   then updates namespaces/finalize, the kubelet deletes a pod a second time,
-#   and whoever owns a finalizer removes it with an UPDATE. If the webhook sees
-#   one of these, the deletion starts and never finishes. Where the API server
-#   told others within the last half hour that it could not call the webhook, or
-#   that the webhook refuses deletions, the finding says "may".
+#   A webhook with failurePolicy Fail refuses whatever it matches while its backend does
+#   not answer, while its caBundle does not match the certificate of the backend, and if
+#   one of its matchConditions cannot be evaluated. A deletion is more than the request of
+#   the person who starts it: the namespace controller deletes each object of a namespace
+#   and then updates namespaces/finalize, the kubelet deletes a pod a second time, and the
+#   owner of a finalizer removes it with an UPDATE. If the webhook sees one of these, the
+#   deletion starts and never finishes. If the API server reported within the last half
+#   hour that it could not call the webhook, or that the webhook refuses deletions, the
+#   finding says "may".
 # related_resources:
 #   - ref: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#failure-policy
 #     description: The failure policy of a webhook.
@@ -29,30 +28,28 @@
 #         - mutatingwebhookconfigurations.admissionregistration.k8s.io
 #       for: [namespaces, customresourcedefinitions.apiextensions.k8s.io, $FINALIZERS]
 #   remedy: >-
-#     Bring the Service behind the webhook back, or let caBundle and certificate
-#     fit, and what waits for it finishes by itself. If its software is gone for
-#     good, delete its configuration.
-#     Setting failurePolicy to Ignore helps too, at a price: until it is set back,
-#     everything that the webhook should check goes through unchecked.
+#     Bring back the Service behind the webhook, or make caBundle and certificate match,
+#     and the deletion finishes by itself. If its software is gone for good, delete its
+#     configuration. Setting failurePolicy to Ignore helps too, at a price: until it is
+#     set back, everything that the webhook should check goes through unchecked.
 #   limits: >-
-#     A backend that is up and refuses or times out shows only in what others
-#     were told. Whether its certificate fits is tried by the webhook, and by the
-#     command line with --dial-webhooks. Webhooks that are called by
-#     URL. Which objects carry the labels of an objectSelector, and
-#     matchConditions that depend on the object: the finding then says "may". A
-#     finalizer that the delete itself adds (foregroundDeletion, orphan) counts
-#     where other objects of its kind in the namespace have finalizers already.
+#     A backend that is up and refuses or times out shows only in what the API server
+#     reported. Certificates are checked by the webhook, and by the command line with
+#     --dial-webhooks. Webhooks that are called by URL. Which objects have the labels of
+#     an objectSelector, and matchConditions that depend on the object: the finding then
+#     says "may". A finalizer that the delete itself adds (foregroundDeletion, orphan)
+#     counts if other objects of its kind in the namespace have finalizers already.
 package termguard.failing_webhook_blocks_delete
 
 import data.termguard.lib.refusals
 import data.termguard.lib.steps
 
-deny contains finding(key, cause, calls, "never") if {
+deny contains finding(key, cause, calls, "is refused") if {
 	some [key, cause], calls in refused
 	refusals.sure(calls)
 }
 
-warn contains finding(key, cause, calls, "perhaps never") if {
+warn contains finding(key, cause, calls, "may be refused") if {
 	some [key, cause], calls in refused
 	not refusals.sure(calls)
 }
@@ -66,7 +63,7 @@ refused[[key, cause]] := calls if {
 }
 
 finding(key, cause, calls, outcome) := {
-	"msg": sprintf("webhook %s fails closed and %s: %s goes through", [id, problem(hook, cause), refusals.first(calls, outcome)]),
+	"msg": sprintf("webhook %s fails closed and %s: %s", [id, problem(hook, cause), refusals.first(calls, outcome)]),
 	"objects": [{"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": array.concat(
 		[sprintf("%s, failurePolicy Fail: %s", [key, calls[0].why])],

@@ -28,7 +28,7 @@ refuses(operation, resource, subresource, certainty) := {
 blocked(namespace, requests) := {namespace: {"validating/guard/deny.x.io": requests}}
 
 finding(what, seen) := {
-	"msg": sprintf("webhook guard/deny.x.io fails closed and Service ops/guard is down: %s goes through", [what]),
+	"msg": sprintf("webhook guard/deny.x.io fails closed and Service ops/guard is down: %s", [what]),
 	"objects": [{"resource": "validatingwebhookconfigurations.admissionregistration.k8s.io", "namespace": "", "name": "guard"}],
 	"evidence": array.concat(
 		["validating/guard/deny.x.io, failurePolicy Fail: Service ops/guard does not exist"],
@@ -62,7 +62,7 @@ test_content if {
 	got := found with input as delete_namespace
 		with data.cluster.webhooks as webhooks
 		with data.cluster.blocked as blocked("demo", [refuses("DELETE", "configmaps", "", "will")])
-	got == {"deny": {finding("DELETE configmaps never", ["DELETE configmaps"])}, "warn": set()}
+	got == {"deny": {finding("DELETE configmaps is refused", ["DELETE configmaps"])}, "warn": set()}
 }
 
 test_one_finding_for_one_webhook if {
@@ -74,7 +74,7 @@ test_one_finding_for_one_webhook if {
 			refuses("UPDATE", "namespaces", "status", "will"),
 		])
 	got == {
-		"deny": {finding("UPDATE namespaces/finalize (and 1 more) never", ["UPDATE secrets", "UPDATE namespaces/finalize"])},
+		"deny": {finding("UPDATE namespaces/finalize (and 1 more) is refused", ["UPDATE secrets", "UPDATE namespaces/finalize"])},
 		"warn": set(),
 	}
 }
@@ -83,7 +83,7 @@ test_perhaps if {
 	got := found with input as delete_namespace
 		with data.cluster.webhooks as webhooks
 		with data.cluster.blocked as blocked("demo", [refuses("DELETE", "configmaps", "", "may")])
-	got == {"deny": set(), "warn": {finding("DELETE configmaps perhaps never", ["DELETE configmaps"])}}
+	got == {"deny": set(), "warn": {finding("DELETE configmaps may be refused", ["DELETE configmaps"])}}
 }
 
 test_causes if {
@@ -99,7 +99,7 @@ test_causes if {
 			with data.cluster.webhooks as webhooks
 			with data.cluster.blocked as blocked("demo", [request])
 		{found.msg | some found in got} == {sprintf(
-			"webhook guard/deny.x.io fails closed and %s: DELETE configmaps never goes through",
+			"webhook guard/deny.x.io fails closed and %s: DELETE configmaps is refused",
 			[words],
 		)}
 		count({step | some found in got; some step in found.steps; step.kind == "mend"}) == 1
@@ -165,7 +165,7 @@ test_update_that_removes_the_finalizer if {
 				refuses("UPDATE", "configmaps", "", "will"),
 				refuses("UPDATE", "secrets", "", "will"),
 			])
-		got == {"deny": {finding("UPDATE configmaps never", ["UPDATE configmaps"])}, "warn": set()}
+		got == {"deny": {finding("UPDATE configmaps is refused", ["UPDATE configmaps"])}, "warn": set()}
 	}
 }
 
@@ -192,7 +192,7 @@ test_crd_is_cleaned_up_by_way_of_its_status if {
 		with data.cluster.webhooks as webhooks
 		with data.cluster.blocked as blocked("", [refuses("UPDATE", crds, "", "will"), refuses("UPDATE", crds, "status", "will")])
 	seen := sprintf("UPDATE %s/status", [crds])
-	got == {"deny": {finding(sprintf("%s never", [seen]), [seen])}, "warn": set()}
+	got == {"deny": {finding(sprintf("%s is refused", [seen]), [seen])}, "warn": set()}
 }
 
 # An eviction.
@@ -216,7 +216,7 @@ test_evicted if {
 		with data.cluster.webhooks as webhooks
 		with data.cluster.pods as pods({"node": "n1", "phase": "Running"})
 		with data.cluster.blocked as blocked("demo", [refuses("DELETE", "pods", "", "will"), refuses("UPDATE", "pods", "", "will")])
-	got == {"deny": {finding("DELETE pods never", ["DELETE pods"])}, "warn": set()}
+	got == {"deny": {finding("DELETE pods is refused", ["DELETE pods"])}, "warn": set()}
 }
 
 test_evicted_with_finalizers if {
@@ -224,7 +224,7 @@ test_evicted_with_finalizers if {
 		with data.cluster.webhooks as webhooks
 		with data.cluster.pods as pods({"phase": "Pending"})
 		with data.cluster.blocked as blocked("demo", [refuses("DELETE", "pods", "", "will"), refuses("UPDATE", "pods", "", "will")])
-	got == {"deny": {finding("UPDATE pods never", ["UPDATE pods"])}, "warn": set()}
+	got == {"deny": {finding("UPDATE pods is refused", ["UPDATE pods"])}, "warn": set()}
 }
 
 test_evicted_when_finished if {

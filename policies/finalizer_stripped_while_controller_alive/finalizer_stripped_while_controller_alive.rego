@@ -1,10 +1,10 @@
 # METADATA
-# title: Finalizer taken out by hand while its owner runs
+# title: Finalizer removed by hand while its owner runs
 # description: >-
-#   A finalizer stands for work that is to be done before its object goes: delete
-#   a load balancer, a volume, rows in a database. Who takes it out while the
-#   software that does this work runs, makes the object go at once and leaves
-#   behind what it guarded, with nothing left that points at it.
+#   A finalizer stands for work that must be done before its object is deleted: delete a
+#   load balancer, a volume, rows in a database. If somebody removes it while the software
+#   that does this work runs, the object is deleted at once. What the finalizer protects
+#   is left behind, and nothing points to it any more.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: What finalizers are for, and why not to remove them by hand.
@@ -25,13 +25,13 @@
 #         - clusterrolebindings.rbac.authorization.k8s.io
 #       for: [$FINALIZERS]
 #   remedy: >-
-#     Leave the finalizer and give its owner time; its log and the events of the
-#     object tell what it waits for. Last, if it is taken out all the same, clean up
-#     by hand what it guards: nothing else will.
+#     Leave the finalizer and give its owner time. The log of the owner and the events of
+#     the object show what it waits for. Last, if you remove the finalizer anyway, clean
+#     up by hand what it protects: nothing else will.
 #   limits: >-
-#     Whether the owner would ever finish: it runs, and that is all that is known.
-#     Software that takes out what belongs to other software: only people are
-#     warned, and a service account that a person borrows counts as software.
+#     Whether the owner will ever finish: only that it runs is known. Software that
+#     removes the finalizers of other software: only people are warned, and a service
+#     account that a person uses counts as software.
 package termguard.finalizer_stripped_while_controller_alive
 
 import data.termguard.lib.owners
@@ -39,7 +39,7 @@ import data.termguard.lib.request
 import data.termguard.lib.steps
 
 warn contains {
-	"msg": sprintf("finalizer %s is taken out by hand while %s: what it guards stays behind", [finalizer, runs(ownership)]),
+	"msg": sprintf("finalizer %s is removed by hand while %s: what it protects is left behind", [finalizer, runs(ownership)]),
 	"objects": [request.target],
 	"evidence": object.get(ownership, "evidence", []),
 	"field": field,
@@ -50,7 +50,7 @@ warn contains {
 		),
 		steps.force(
 			sprintf(
-				"Take it out, and do by hand what its owner does%s, for nothing else will",
+				"Remove it, and do by hand what its owner does%s: nothing else will",
 				[owners.cleared(ownership)],
 			),
 			[],

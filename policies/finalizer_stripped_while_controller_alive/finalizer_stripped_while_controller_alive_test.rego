@@ -27,7 +27,7 @@ edit(user, left, ownership) := {
 }
 
 finding(runs, evidence, who, clears) := {
-	"msg": sprintf("finalizer kiali.io/finalizer is taken out by hand while %s: what it guards stays behind", [runs]),
+	"msg": sprintf("finalizer kiali.io/finalizer is removed by hand while %s: what it protects is left behind", [runs]),
 	"objects": [{"resource": "kialis.kiali.io", "namespace": "demo", "name": "kiali"}],
 	"evidence": evidence,
 	"field": "metadata.finalizers[1]",
@@ -38,7 +38,7 @@ finding(runs, evidence, who, clears) := {
 		},
 		{
 			"kind": "force",
-			"do": sprintf("Take it out, and do by hand what its owner does%s, for nothing else will", [clears]),
+			"do": sprintf("Remove it, and do by hand what its owner does%s: nothing else will", [clears]),
 		},
 	],
 }

@@ -1,12 +1,12 @@
 # METADATA
 # title: Forced deletion of a pod
 # description: >-
-#   With a grace period of 0 the API server removes the object of a pod at once
-#   and waits for nobody. Its node learns of it later, or never, if it does not
-#   answer: containers may run on, holding ports, locks and volumes. A StatefulSet
-#   makes the replacement at once, so that two pods of the same identity may run.
-#   This is no hang: it is told because of its price. Pods that have finished, or
-#   were never scheduled, have none.
+#   With a grace period of 0 the API server removes the object of a pod at once and waits
+#   for nobody. Its node learns of it later, or never if it does not answer. Containers
+#   may keep running, with their ports, locks and volumes. A StatefulSet creates the
+#   replacement at once, so two pods of the same identity may run. The deletion does not
+#   hang; the finding warns about the price. Pods that have finished, or were never
+#   scheduled, have none.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination-forced
 #     description: Forced pod termination.
@@ -20,11 +20,11 @@
 #   needs: [input.request.options.gracePeriodSeconds, input.request.object.deleteOptions.gracePeriodSeconds]
 #   remedy: >-
 #     Delete without --force first: kubectl delete pod NAME. If that hangs, kubectl
-#     termguard check pods/NAME names what holds it. For a node that is off for good,
-#     the taint node.kubernetes.io/out-of-service lets its pods go and detaches their
-#     volumes. Force only when you know that nothing of the pod runs any more.
+#     termguard check pods/NAME names the cause. For a node that is off for good, the
+#     taint node.kubernetes.io/out-of-service removes its pods and detaches their volumes.
+#     Force only when you know that nothing of the pod runs any more.
 #   limits: >-
-#     Whether the containers do run on is on the node, and not in the cluster.
+#     Whether the containers keep running: only the node shows that.
 package termguard.force_delete
 
 import data.termguard.lib.grace
@@ -33,7 +33,7 @@ import data.termguard.lib.pods
 import data.termguard.lib.request
 
 warn contains {
-	"msg": concat("", [sprintf("force removes only the object: %s", [runs_on]), double]),
+	"msg": concat("", [sprintf("forced deletion removes only the object: %s", [runs_on]), double]),
 	"objects": array.concat(
 		[request.target],
 		[{"resource": "nodes", "namespace": "", "name": pod.node} | data.cluster.nodes[pod.node]],
@@ -63,11 +63,11 @@ forced if {
 	0 in grace.requested
 }
 
-runs_on := sprintf("node %s does not stop its containers, which run on if the machine does", [pod.node]) if {
+runs_on := sprintf("node %s does not stop its containers, which keep running if the machine does", [pod.node]) if {
 	silent
 }
 
-runs_on := sprintf("its containers on node %s may run on for a while", [pod.node]) if {
+runs_on := sprintf("its containers on node %s may keep running for a while", [pod.node]) if {
 	data.cluster.nodes[pod.node]
 	not silent
 }

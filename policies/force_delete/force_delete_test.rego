@@ -31,7 +31,7 @@ finding(msg, evidence, nodes) := {
 	"evidence": array.concat(["the grace period is 0, and pod web-0 is Running on node n1"], evidence),
 }
 
-for_a_while := "force removes only the object: its containers on node n1 may run on for a while"
+for_a_while := "forced deletion removes only the object: its containers on node n1 may keep running for a while"
 
 test_forced if {
 	got := policy.warn with input as forced({}) with data.cluster.nodes as {"n1": {}}
@@ -46,7 +46,7 @@ test_forced_on_a_silent_node if {
 	silent := {"ready": "Unknown", "since": "2026-11-21T07:00:00Z", "reason": "NodeStatusUnknown", "message": "no answer"}
 	got := policy.warn with input as forced({}) with data.cluster.nodes as {"n1": silent} with data.cluster.notReady as {"n1": silent}
 	got == {finding(
-		"force removes only the object: node n1 does not stop its containers, which run on if the machine does",
+		"forced deletion removes only the object: node n1 does not stop its containers, which keep running if the machine does",
 		["node n1 has Ready=Unknown since 2026-11-21T07:00:00Z, NodeStatusUnknown: no answer"],
 		["n1"],
 	)}
@@ -54,7 +54,7 @@ test_forced_on_a_silent_node if {
 
 test_forced_without_a_node if {
 	got := policy.warn with input as forced({}) with data.cluster.nodes as {}
-	got == {finding("force removes only the object: node n1 is gone, and whether its containers run is unknown", [], [])}
+	got == {finding("forced deletion removes only the object: node n1 is gone, and whether its containers run is unknown", [], [])}
 }
 
 test_forced_and_replaced if {

@@ -1,12 +1,11 @@
 # METADATA
-# title: Namespace ended by force
+# title: Namespace finalized by force
 # description: >-
-#   The namespace controller takes kubernetes out of spec.finalizers of a
-#   namespace when nothing is left in it. Who takes it out sooner, by an update of
-#   namespaces/finalize, makes the namespace disappear and what is in it stay:
-#   objects in a namespace that does not exist, which nothing deletes any more,
-#   whose finalizers nobody removes, and which are there again as soon as
-#   somebody creates a namespace of that name.
+#   The namespace controller removes kubernetes from spec.finalizers of a namespace when
+#   nothing is left in it. If somebody removes it sooner, with an update of
+#   namespaces/finalize, the namespace disappears and its content stays: objects in a
+#   namespace that does not exist. Nothing deletes them any more, nobody removes their
+#   finalizers, and they are back as soon as somebody creates a namespace of that name.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/tasks/administer-cluster/namespaces/#deleting-a-namespace
 #     description: How namespaces are deleted.
@@ -19,16 +18,16 @@
 #   resources: [namespaces]
 #   needs: [data.cluster.counts.$NAMESPACE]
 #   remedy: >-
-#     Find out what the namespace waits for (kubectl termguard check
-#     namespaces/NAME), mend that, and it finishes by itself. Or delete what is
-#     left in it first. Last, if it is ended by force all the same, write down what
-#     is in it: those objects stay in etcd, and what they stand for (load
-#     balancers, volumes, machines) stays in existence.
+#     Find out what the namespace waits for (kubectl termguard check namespaces/NAME),
+#     repair that, and the deletion finishes by itself. Or delete what is left in it
+#     first. Last, if you finalize it by force anyway, save the list of what is in it:
+#     those objects stay in etcd, and what they stand for (load balancers, volumes,
+#     machines) continues to exist.
 #   limits: >-
-#     The numbers are those of the facts, a moment old. One ConfigMap and one
-#     ServiceAccount are taken for kube-root-ca.crt and default, which every
-#     namespace has. Events, leases, and objects of an API that cannot be read are
-#     not counted. Software that ends namespaces by force.
+#     The numbers are a moment old. One ConfigMap and one ServiceAccount are taken for
+#     kube-root-ca.crt and default, which every namespace has. Events, leases, and objects
+#     of an API that cannot be read are not counted. Software that finalizes namespaces by
+#     force.
 package termguard.forced_namespace_finalize
 
 import data.termguard.lib.request

@@ -2,10 +2,10 @@
 # title: Foreground deletion that waits for its dependents
 # description: >-
 #   An object that is deleted in the foreground stays, with the finalizer
-#   foregroundDeletion, until the garbage collector has deleted each object that it
-#   owns and whose owner reference has blockOwnerDeletion, and those that they
-#   own. One that cannot go, because nobody removes its finalizer or because it is
-#   a pod of a node that cannot stop it, holds the whole chain.
+#   foregroundDeletion, until the garbage collector has deleted every object that it owns
+#   and whose owner reference has blockOwnerDeletion, and the objects that those own. One
+#   dependent that cannot be deleted holds the whole chain: nobody removes its finalizer,
+#   or it is a pod on a node that cannot stop it.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/architecture/garbage-collection/#foreground-deletion
 #     description: Deletion in the foreground.
@@ -17,11 +17,10 @@
 #   triggers: [delete]
 #   needs: [data.cluster.owners.$UID]
 #   remedy: >-
-#     Mend what holds the dependent (bring back the software that removes its
-#     finalizer, or its node), and the chain goes by itself. Or delete in the
-#     background: the owner then goes at once, and only the dependent stays
-#     Terminating. Last, take out the finalizer of the dependent by hand: what it
-#     guards stays behind.
+#     Repair what holds the dependent: bring back the software that removes its finalizer,
+#     or its node. The chain then finishes by itself. Or delete in the background: the
+#     owner is then deleted at once, and only the dependent stays Terminating. Last,
+#     remove the finalizer of the dependent by hand: what it protects is left behind.
 #   limits: >-
 #     Dependents with more than one owner, objects that a pod owns, chains of more
 #     than five links, and objects that the garbage collector cannot list.

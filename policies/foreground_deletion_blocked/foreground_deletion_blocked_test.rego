@@ -42,8 +42,8 @@ guarded(reason, evidence, who) := {
 		{
 			"kind": "remove",
 			"do": concat(" ", [
-				"If that is gone for good, clean up what the finalizer guards, then take out x.io/f:",
-				"what it guards and is not cleaned up stays behind for ever",
+				"If it is gone for good, clean up what the finalizer protects, then remove x.io/f:",
+				"what nobody cleaned up stays behind",
 			]),
 			"command": concat("", [
 				`kubectl patch pods/a pods/b -n demo --type=json -p '[{"op":"test","path":"/metadata/finalizers/0","value":"x.io/f"},`,
@@ -67,7 +67,7 @@ test_finalizer_of_somebody_unknown if {
 	got := found with input as in_foreground
 		with data.cluster.owners as owners
 		with data.cluster.finalizers as finalizers({"state": "unknown", "certainty": "may"})
-	got == {"deny": set(), "warn": {guarded("who removes it is unknown", [], "what removes the finalizer")}}
+	got == {"deny": set(), "warn": {guarded("its controller is unknown", [], "the controller that removes the finalizer")}}
 }
 
 test_finalizer_whose_owner_runs if {

@@ -2,8 +2,8 @@
 # title: Files that cannot be removed
 # description: >-
 #   A file with the attribute i (chattr +i) or a (chattr +a) cannot be removed, not even
-#   by root. In a volume of the pod, it keeps the kubelet from tearing the volume down:
-#   the pod stays Terminating until somebody takes the attribute off, on the node.
+#   by root. In a volume of the pod, it stops the kubelet from removing the volume: the
+#   pod stays Terminating until somebody clears the attribute on the node.
 # related_resources:
 #   - ref: https://man7.org/linux/man-pages/man1/chattr.1.html
 #     description: The attributes.
@@ -16,9 +16,9 @@
 #   resources:
 #     [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers, jobs.batch, cronjobs.batch]
 #   remedy: >-
-#     Do not set the attribute in a volume of the pod, or take it off in a preStop hook
-#     (chattr -R -i DIR). For a pod that hangs already: chattr -R -i on its volumes in
-#     /var/lib/kubelet/pods/UID/volumes on the node, and it goes by itself.
+#     Do not set the attribute in a volume of the pod, or clear it in a preStop hook
+#     (chattr -R -i DIR). For a pod that hangs already, run chattr -R -i on its volumes in
+#     /var/lib/kubelet/pods/UID/volumes on the node: the deletion then finishes by itself.
 #   limits: >-
 #     Scripts in images and ConfigMaps, and programs that set the attribute by
 #     themselves. Whether the files are in a volume.

@@ -1,10 +1,10 @@
 # METADATA
 # title: Files that cannot be removed
 # description: >-
-#   The kubelet removes an emptyDir of a pod file by file. A file with the
-#   attribute immutable or append-only (chattr +i, +a) cannot be removed by anyone:
-#   the containers end, and the pod stays Terminating until the attribute is taken
-#   back. Nothing tells of it but the kubelet's log.
+#   The kubelet removes an emptyDir of a pod file by file. A file with the attribute
+#   immutable or append-only (chattr +i, +a) cannot be removed by anyone. The containers
+#   end, and the pod stays Terminating until the attribute is cleared. Only the kubelet's
+#   log shows the cause.
 # related_resources:
 #   - ref: https://man7.org/linux/man-pages/man1/chattr.1.html
 #     description: The attributes a and i.
@@ -17,15 +17,15 @@
 #   resources: [namespaces, pods]
 #   needs: [data.cluster.symptoms, data.cluster.hazards.$NAMESPACE]
 #   remedy: >-
-#     Take the attribute back while the pod still runs (chattr -R -i -a DIRECTORY in
-#     the container), or afterwards on its node, below
-#     /var/lib/kubelet/pods/UID/volumes. The kubelet tries again within two minutes
-#     and finishes by itself. Last, kubectl delete pod --force --grace-period=0
-#     removes only the object: the files stay on the node's disk.
+#     Clear the attribute while the pod still runs (chattr -R -i -a DIRECTORY in the
+#     container), or afterwards on its node, below /var/lib/kubelet/pods/UID/volumes. The
+#     kubelet tries again within two minutes, and the deletion finishes by itself. Last,
+#     kubectl delete pod --force --grace-period=0 removes only the object: the files stay
+#     on the node's disk.
 #   limits: >-
 #     A program that sets the attribute by itself: only chattr in the command of a
-#     container that may use it is seen. Files in a container's own layer hold
-#     nothing with containerd; they stay on the disk.
+#     container that may use it is seen. Files in a container's own layer do not hold the
+#     pod with containerd; they stay on the disk.
 package termguard.immutable_files
 
 import data.termguard.lib.pods

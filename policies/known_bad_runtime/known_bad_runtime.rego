@@ -2,10 +2,10 @@
 # title: Node with a kubelet or runtime that is known to hang
 # description: >-
 #   Some releases of the kubelet, docker and containerd have bugs that keep a pod
-#   Terminating. On a node that runs one of them, and where something shows it, the
-#   finding says "may hang" and why: the kubelet fails to stop containers, or pods
-#   should have been gone. Where nothing shows it, most deletions finish, and the
-#   finding is left out.
+#   Terminating. If a node runs one of them and there are signs of the bug, the finding
+#   says "may hang" and lists the signs: the kubelet fails to stop containers, or pods
+#   should have been gone by now. Without signs most deletions finish, and there is no
+#   finding.
 # related_resources:
 #   - ref: https://github.com/moby/moby/issues/31768
 #     description: docker 17, device or resource busy.
@@ -18,13 +18,13 @@
 #   resources: [namespaces, pods]
 #   needs: [data.cluster.buggy]
 #   remedy: >-
-#     Upgrade it, or move the node to containerd: drain the node first. For one pod,
-#     restart the container runtime on its node, and with docker 17 docker container
-#     prune afterwards. Forcing is not advised: on these nodes the container usually
-#     runs on.
+#     Upgrade the component, or move the node to containerd: drain the node first. For one
+#     pod, restart the container runtime on its node, and with docker 17 run docker
+#     container prune afterwards. Forcing is not advised: on these nodes the container
+#     usually keeps running.
 #   limits: >-
-#     Bugs that the list of versions does not have, and a build that carries a fix
-#     that its version does not tell of.
+#     Bugs that are not in the list of versions. A build that carries a fix without a new
+#     version.
 package termguard.known_bad_runtime
 
 import data.termguard.lib.events
@@ -34,7 +34,7 @@ import data.termguard.lib.steps
 
 warn contains {
 	"msg": sprintf(
-		"%s on node %s, whose %s %s is known to hang and shows it, so %s may stay Terminating",
+		"%s on node %s, whose %s %s has a known bug that shows here, so %s may stay Terminating",
 		[pods.who(held), node, bug.component, bug.version, pods.they(held)],
 	),
 	"objects": pods.on(node, held),

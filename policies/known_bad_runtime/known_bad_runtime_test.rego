@@ -55,7 +55,7 @@ buggy(component) := {"n1": {"bugs": {"some-bug": {
 
 finding(who, component, prune, sign) := {
 	"msg": sprintf(
-		"%[1]s on node n1, whose %[2]s %[2]s://17.3.2 is known to hang and shows it, so it may stay Terminating",
+		"%[1]s on node n1, whose %[2]s %[2]s://17.3.2 has a known bug that shows here, so it may stay Terminating",
 		[who, component],
 	),
 	"objects": [node, target],

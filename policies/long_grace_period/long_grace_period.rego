@@ -1,9 +1,9 @@
 # METADATA
 # title: Pods with a long grace period
 # description: >-
-#   The pods may take their whole grace period to stop, and 2 seconds more where a
-#   preStop hook uses it up. Their namespace waits for the slowest of them before it
-#   deletes anything else, and a drain waits with it. It is told from
+#   The pods may take their whole grace period to stop, and 2 seconds more if a preStop
+#   hook uses it up. Their namespace waits for the slowest of them before it deletes
+#   anything else, and a drain waits too. The policy reports grace periods from
 #   data.params["long-grace-period"].seconds on, 300 by default.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination
@@ -17,9 +17,9 @@
 #   resources:
 #     [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers, jobs.batch, cronjobs.batch]
 #   remedy: >-
-#     If the program needs that long to end its work, keep it: deletes finish by
-#     themselves, late. Else let the program end on TERM, shorten the preStop hook, and
-#     set a smaller terminationGracePeriodSeconds.
+#     If the program needs that long to finish its work, keep it: deletes finish by
+#     themselves, late. Otherwise let the program end on TERM, shorten the preStop hook,
+#     and set a smaller terminationGracePeriodSeconds.
 #   limits: >-
 #     The grace period is an upper bound. How long the program really takes is in its
 #     image.

@@ -1,12 +1,11 @@
 # METADATA
 # title: Pod on a node that is stuck already
 # description: >-
-#   A node that counts as ready may still not get rid of a pod: its runtime does
-#   not answer, a process cannot be killed, a cgroup or a directory cannot be
-#   removed. What shows is pods that should have been gone for longer than a
-#   minute, and events of the kubelet that cannot stop a container. A namespace
-#   with such a pod stays Terminating with it; another pod on the node may meet
-#   the same fate.
+#   A node that counts as ready may still be unable to remove a pod: its runtime does not
+#   answer, a process cannot be killed, a cgroup or a directory cannot be removed. The
+#   signs are pods that should have been gone for longer than a minute, and events of a
+#   kubelet that cannot stop a container. A namespace with such a pod stays Terminating
+#   with it, and other pods on the node may hang, too.
 # related_resources:
 #   - ref: https://github.com/containerd/containerd/issues/3617
 #     description: A shim that hangs.
@@ -22,15 +21,14 @@
 #   needs: [data.cluster.symptoms, data.cluster.leaving.nodes, data.cluster.leaving.namespaces.$NAMESPACE]
 #   remedy: >-
 #     Look at the log of the kubelet on that node: from verbosity 3 on it names the
-#     reason. Restart the container runtime there, which ends most shims that hang;
-#     reboot the node for processes in state D or Z that nothing can kill. Pods then
-#     go by themselves. Last, kubectl delete pod --force --grace-period=0 removes
-#     only the object: what runs there lives on.
+#     reason. Restart the container runtime there, which ends most shims that hang. Reboot
+#     the node if processes in state D or Z cannot be killed. The deletion then finishes
+#     by itself. Last, kubectl delete pod --force --grace-period=0 removes only the
+#     object: what runs there keeps running.
 #   limits: >-
-#     What no pod has met yet: the first pod that hangs on a node comes without a
-#     sign. Events are lost after an hour, and in a Terminating namespace new ones
-#     are refused. Only five pods of a node or a namespace are looked at, those
-#     whose deadline came first.
+#     The first pod that hangs on a node comes without a sign. Events are lost after an
+#     hour, and in a Terminating namespace new ones are refused. Only five pods of a node
+#     or a namespace are looked at, those whose deadline came first.
 package termguard.node_already_stuck
 
 import data.termguard.lib.events

@@ -1,12 +1,12 @@
 # METADATA
 # title: Pod on a node whose disk is full
 # description: >-
-#   With containerd 2 and a current kubelet a full disk does not keep a pod: pods
-#   on it do not start, but they go (seen with kubelet 1.36.3 and containerd
-#   2.4.2, both disks full). Older runtimes and other layouts may fail to stop a
-#   container, or to clean up after it, for want of space. So this is told only
-#   where it shows: the kubelet fails to stop a container with "no space left on
-#   device", or the disk is full and pods that should have been gone are not.
+#   With containerd 2 and a current kubelet, pods on a full disk cannot start, but they
+#   can be deleted (seen with kubelet 1.36.3 and containerd 2.4.2, both disks full). Older
+#   runtimes and other layouts may fail to stop a container, or to clean up after it, for
+#   lack of space. The policy reports this only with a sign: the kubelet fails to stop a
+#   container with "no space left on device", or the disk is full and pods that should
+#   have been gone are still there.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/
 #     description: What DiskPressure means.
@@ -17,14 +17,14 @@
 #   resources: [namespaces, pods]
 #   needs: [data.cluster.symptoms, data.cluster.leaving.nodes]
 #   remedy: >-
-#     Free space on that node: crictl rmi --prune removes unused images; look for
-#     large logs and emptyDirs below /var/log/pods and /var/lib/kubelet/pods. Pods
-#     then go by themselves; restart the container runtime if they do not within a
-#     few minutes. Last, kubectl delete pod --force --grace-period=0 removes only
-#     the object: it frees nothing on the disk.
+#     Free space on that node: crictl rmi --prune removes unused images; look for large
+#     logs and emptyDirs below /var/log/pods and /var/lib/kubelet/pods. The deletion then
+#     finishes by itself; restart the container runtime if it does not within a few
+#     minutes. Last, kubectl delete pod --force --grace-period=0 removes only the object:
+#     it frees nothing on the disk.
 #   limits: >-
-#     A disk that has filled up and of which neither an event nor the condition
-#     tells yet, say because the runtime's is not the kubelet's.
+#     A disk that has filled up before an event or the condition says so, for example
+#     because the runtime's disk is not the kubelet's.
 package termguard.node_disk_full
 
 import data.termguard.lib.events

@@ -1,11 +1,11 @@
 # METADATA
 # title: Operator deleted together with its custom resources
 # description: >-
-#   One kubectl delete -f takes the object and the workload that removes its finalizer.
-#   kubectl deletes in the order of the files and waits only at the end: whether the
-#   controller gets to the object before it is stopped itself, or loses its permissions,
-#   is chance. If it does not, the object stays Terminating, and so do its namespace and
-#   its CustomResourceDefinition.
+#   One kubectl delete -f deletes the object and the workload that removes its finalizer.
+#   kubectl deletes in the order of the files and waits only at the end. Whether the
+#   controller gets to the object before it is stopped, or loses its permissions, is
+#   chance. If it does not, the object stays Terminating, and so do its namespace and its
+#   CustomResourceDefinition.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
@@ -19,9 +19,9 @@
 #   remedy: >-
 #     Delete the custom resources first, and wait until they are gone; then delete the
 #     rest. Keep them in a directory, or a release, of their own. If it is too late, bring
-#     the operator back, and they finish by themselves.
+#     back the operator, and the deletion finishes by itself.
 #   limits: >-
-#     Finalizers that the catalog does not know, and that the manifests do not show. Which
+#     Finalizers that the catalog does not know and that are not in the manifests. Which
 #     of the two is faster.
 package termguard.operator_in_same_set
 

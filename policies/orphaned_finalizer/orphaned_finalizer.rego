@@ -1,13 +1,13 @@
 # METADATA
 # title: Finalizer that nobody removes
 # description: >-
-#   An object with finalizers is deleted only when each of them is removed, by
-#   the software that put it there. If that software is uninstalled, or does not
-#   run, the object stays Terminating, and with it its namespace. Looks at the
-#   finalizers of the object itself, at both kinds of finalizers of a namespace,
-#   and at everything in it. Some software has to create something beside the
-#   object first, a Job or a pod: that is refused in a namespace that is deleted,
-#   so there it does not remove its finalizer either, though it runs.
+#   An object with finalizers is deleted only when each of them is removed, by the
+#   software that put it there. If that software is uninstalled, or does not run, the
+#   object stays Terminating, and its namespace with it. The policy looks at the
+#   finalizers of the object itself, at both kinds of finalizers of a namespace, and at
+#   everything in the namespace. Some software must first create something beside the
+#   object, a Job or a pod. That is refused in a namespace that is being deleted, so the
+#   finalizer stays there although the software runs.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
@@ -35,16 +35,14 @@
 #         - clusterrolebindings.rbac.authorization.k8s.io
 #       for: [$FINALIZERS]
 #   remedy: >-
-#     Bring back the software that removes the finalizer, and the deletion
-#     finishes by itself. If it is gone for good, clean up what the finalizer
-#     guards, then take the finalizer out by hand: whatever it guarded and is
-#     not cleaned up stays behind for ever. Objects whose owner must create
-#     something beside them go before their namespace.
+#     Bring back the software that removes the finalizer, and the deletion finishes by
+#     itself. If it is gone for good, clean up what the finalizer protects, then remove
+#     the finalizer by hand: anything that nobody cleaned up stays behind. If the owner
+#     must create something beside its objects, delete them before their namespace.
 #   limits: >-
-#     Software that runs and yet fails to remove its finalizer; what it must
-#     create first is known of a few entries of the catalog only. Software that
-#     runs outside of the cluster and is not declared as owner: the finding then
-#     says "may".
+#     Software that runs and still fails to remove its finalizer. What it must create
+#     first is known for a few entries of the catalog only. Software that runs outside of
+#     the cluster and is not declared as owner: the finding then says "may".
 package termguard.orphaned_finalizer
 
 import data.termguard.lib.finalizers
@@ -131,7 +129,7 @@ own(field, finalizer, ownership) := {
 content(finalizer, resource, bucket) := {
 	"msg": sprintf(
 		"%d %s %s finalizer %s: %s",
-		[bucket.count, resource, wording.plural(bucket.count, "holds", "hold"), finalizer, owners.reason(bucket.ownership)],
+		[bucket.count, resource, wording.plural(bucket.count, "has", "have"), finalizer, owners.reason(bucket.ownership)],
 	),
 	"objects": [{"resource": resource, "namespace": request.name, "name": name} | some name in bucket.names],
 	"evidence": object.get(bucket.ownership, "evidence", []),
@@ -145,7 +143,7 @@ thwarted(finalizer, resource, bucket) := {
 	"msg": sprintf(
 		"%d %s %s finalizer %s: its owner, %s, must create %s here to clear it, %s",
 		[
-			bucket.count, resource, wording.plural(bucket.count, "holds", "hold"), finalizer,
+			bucket.count, resource, wording.plural(bucket.count, "has", "have"), finalizer,
 			owners.name(bucket.ownership), bucket.ownership.creates, "which is refused once the namespace is Terminating",
 		],
 	),

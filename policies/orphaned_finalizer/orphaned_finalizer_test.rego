@@ -25,8 +25,8 @@ bring_back(who) := {"kind": "mend", "do": sprintf("Bring back %s, and the deleti
 give_up(clears, finalizers, command) := {
 	"kind": "remove",
 	"do": sprintf(
-		"If that is gone for good, clean up what the finalizer guards%s, then take out %s: %s",
-		[clears, finalizers, "what it guards and is not cleaned up stays behind for ever"],
+		"If it is gone for good, clean up what the finalizer protects%s, then remove %s: %s",
+		[clears, finalizers, "what nobody cleaned up stays behind"],
 	),
 	"command": command,
 }
@@ -67,7 +67,7 @@ own_kiali(reason, evidence, who, clears) := {
 
 kiali_is(reason) := own_kiali(reason, ["no Deployment kiali-operator"], "Kiali operator", kiali_cleared)
 
-nobody_is(reason) := own_kiali(reason, [], "what removes the finalizer", "")
+nobody_is(reason) := own_kiali(reason, [], "the controller that removes the finalizer", "")
 
 test_absent if {
 	got := found with input as delete_kiali(kiali({}))
@@ -86,7 +86,7 @@ test_absent_perhaps if {
 
 test_unknown if {
 	got := found with input as delete_kiali(kiali({"state": "unknown", "certainty": "may"}))
-	got == {"deny": set(), "warn": {kiali_is("whether its owner, Kiali operator, runs is unknown")}}
+	got == {"deny": set(), "warn": {kiali_is("whether its owner, Kiali operator, is running is unknown")}}
 }
 
 test_nobody_known_and_absent if {
@@ -96,12 +96,12 @@ test_nobody_known_and_absent if {
 
 test_nobody_known_and_down if {
 	got := found with input as delete_kiali(nobody({"state": "down"}))
-	got == {"deny": {nobody_is("what removes it is not running")}, "warn": set()}
+	got == {"deny": {nobody_is("its controller is not running")}, "warn": set()}
 }
 
 test_nobody_known_and_unknown if {
 	got := found with input as delete_kiali(nobody({"state": "unknown"}))
-	got == {"deny": set(), "warn": {nobody_is("who removes it is unknown")}}
+	got == {"deny": set(), "warn": {nobody_is("its controller is unknown")}}
 }
 
 test_alive if {
@@ -153,7 +153,7 @@ test_namespace_with_the_same_finalizer_in_both_lists if {
 				"evidence": [],
 				"field": "metadata.finalizers[0]",
 				"steps": [
-					bring_back("what removes the finalizer"),
+					bring_back("the controller that removes the finalizer"),
 					give_up("", "example.com/f", patch("namespaces/demo", 0, "example.com/f")),
 				],
 			},
@@ -162,7 +162,7 @@ test_namespace_with_the_same_finalizer_in_both_lists if {
 				"objects": [{"resource": "namespaces", "namespace": "", "name": "demo"}],
 				"evidence": [],
 				"field": "spec.finalizers[1]",
-				"steps": [bring_back("what removes the finalizer"), spec_step],
+				"steps": [bring_back("the controller that removes the finalizer"), spec_step],
 			},
 		},
 		"warn": set(),
@@ -196,8 +196,8 @@ test_content if {
 			"c": held_by(1, ["kiali-d"], [0], kiali({"state": "alive"})),
 		})
 	got == {
-		"deny": {content(2, "hold", 0, ["kiali", "kiali-b"], "its owner, Kiali operator, is not installed")},
-		"warn": {content(1, "holds", 2, ["kiali-c"], "whether its owner, Kiali operator, runs is unknown")},
+		"deny": {content(2, "have", 0, ["kiali", "kiali-b"], "its owner, Kiali operator, is not installed")},
+		"warn": {content(1, "has", 2, ["kiali-c"], "whether its owner, Kiali operator, is running is unknown")},
 	}
 }
 
@@ -260,14 +260,14 @@ test_owner_must_create_here if {
 	got := found with input as delete_plain_namespace
 		with data.cluster.finalized as rays(held_by(2, ["x", "y"], [0, 0], ray({})))
 	command := "kubectl delete rayclusters.ray.io/x rayclusters.ray.io/y -n demo"
-	want := thwarted(2, "hold", ["x", "y"], [object.union(first, {"command": command})])
+	want := thwarted(2, "have", ["x", "y"], [object.union(first, {"command": command})])
 	got == {"deny": set(), "warn": {want}}
 }
 
 test_owner_must_create_here_for_more_than_are_named if {
 	got := found with input as delete_plain_namespace
 		with data.cluster.finalized as rays(held_by(9, ["x"], [0], ray({})))
-	got == {"deny": set(), "warn": {thwarted(9, "hold", ["x"], [first])}}
+	got == {"deny": set(), "warn": {thwarted(9, "have", ["x"], [first])}}
 }
 
 test_owner_creates_nothing if {

@@ -1,12 +1,12 @@
 # METADATA
-# title: Mounts that keep pods from going
+# title: Mounts that keep pods Terminating
 # description: >-
-#   What a container mounts in a volume with Bidirectional propagation is mounted on the
-#   node, too, and left there when the container is killed: the volume stays busy, and
-#   the pod Terminating. A container that sees the directories of the runtime or of the
+#   Mounts that a container makes in a volume with Bidirectional propagation appear on the
+#   node, too, and stay there when the container is killed: the volume stays busy, and the
+#   pod Terminating. A container that sees the directories of the runtime or of the
 #   kubelet through a hostPath without propagation keeps the mounts of other pods busy for
-#   as long as it lives. What is started through the socket of the runtime is not the
-#   kubelet's, and is left when the pod goes.
+#   as long as it lives. Containers started through the socket of the runtime are not the
+#   kubelet's: they stay when the pod is deleted.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/storage/volumes/#mount-propagation
 #     description: Bidirectional mounts must be unmounted by the container itself.
@@ -23,11 +23,11 @@
 #     mount only what is needed, with mountPropagation HostToContainer. The socket: use
 #     the Kubernetes API, or remove the containers before the pod ends.
 #   limits: >-
-#     What the program does with its mounts and with the socket is in its image. CSI
-#     drivers are left out: they mount for the kubelet, which unmounts through them. So are
-#     mounts in a hostPath outside the kubelet's directory, which hold no pod, and programs
-#     that see the host's /proc: they watch what runs there. Newer kernels unmount what is
-#     busy elsewhere.
+#     What the program does with its mounts and with the socket: that is in its image. CSI
+#     drivers are left out: they mount for the kubelet, which unmounts through them. So
+#     are mounts in a hostPath outside the kubelet's directory, which hold no pod, and
+#     programs that see the host's /proc: they monitor the node. Newer kernels unmount
+#     what is busy elsewhere.
 package termguard.risky_mounts
 
 import data.termguard.lib.request
@@ -35,7 +35,7 @@ import data.termguard.lib.template
 
 warn contains {
 	"msg": sprintf(
-		"what container %s mounts in volume %s stays on the node if it is killed, and keeps a pod Terminating",
+		"mounts that container %s makes in volume %s stay on the node if it is killed, and keep the pod Terminating",
 		[container.name, mount.name],
 	),
 	"objects": [request.target],
@@ -72,7 +72,7 @@ warn contains {
 }
 
 warn contains {
-	"msg": sprintf("what is started through %s is not the kubelet's: it is left when the pod goes", [volume.hostPath.path]),
+	"msg": sprintf("containers started through %s are not the kubelet's: they stay when the pod is deleted", [volume.hostPath.path]),
 	"objects": [request.target],
 	"evidence": [sprintf("volume %s", [volume.name])],
 	"field": sprintf("%s.volumes[%d].hostPath.path", [template.pod_path, i]),

@@ -23,7 +23,7 @@ finding(msg, evidence, field) := {
 }
 
 bidirectional := finding(
-	"what container c mounts in volume v stays on the node if it is killed, and keeps a pod Terminating",
+	"mounts that container c makes in volume v stay on the node if it is killed, and keep the pod Terminating",
 	"mounted at /v, with propagation Bidirectional",
 	"spec.containers[0].volumeMounts[0].mountPropagation",
 )
@@ -51,7 +51,7 @@ test_runtime if {
 test_socket if {
 	got := policy.warn with input as create(pod("/var/run/docker.sock", {}))
 	got == {finding(
-		"what is started through /var/run/docker.sock is not the kubelet's: it is left when the pod goes",
+		"containers started through /var/run/docker.sock are not the kubelet's: they stay when the pod is deleted",
 		"volume v",
 		"spec.volumes[0].hostPath.path",
 	)}

@@ -1,11 +1,10 @@
 # METADATA
 # title: Webhook that blocks itself
 # description: >-
-#   A webhook with failurePolicy Fail refuses what it sees for as long as its backend does
-#   not answer. If that includes the creation of the pods behind it, they cannot come back
-#   once they are all gone. If it includes every DELETE or UPDATE there is, then nothing in
-#   the cluster can be deleted, or be rid of its finalizers, until the webhook configuration
-#   is.
+#   A webhook with failurePolicy Fail refuses what it sees while its backend does not
+#   answer. If it sees the creation of its own pods, they cannot come back once they are
+#   all gone. If it sees every DELETE or UPDATE, then nothing in the cluster can be
+#   deleted, or lose its finalizers, until the webhook configuration is deleted.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/
 #     description: Good practices, among them leaving out the namespace of the webhook.
@@ -19,12 +18,12 @@
 #     - validatingwebhookconfigurations.admissionregistration.k8s.io
 #     - mutatingwebhookconfigurations.admissionregistration.k8s.io
 #   remedy: >-
-#     Leave the webhook's own namespace out with a namespaceSelector on
+#     Exclude the webhook's own namespace with a namespaceSelector on
 #     kubernetes.io/metadata.name (NotIn), name the groups and resources that it is for in
 #     its rules, or set failurePolicy: Ignore. If it is too late, delete the webhook
 #     configuration, and apply it again when its pods run.
 #   limits: >-
-#     What is filled in at run time: rules, selectors, failurePolicy. Backends that are
+#     Rules, selectors and failurePolicy that are filled in at run time. Backends that are
 #     called by URL.
 package termguard.self_blocking_webhook
 

@@ -1,12 +1,13 @@
 # METADATA
 # title: Shell that keeps TERM from the program
 # description: >-
-#   The container starts as a shell with a script that does not exec its program. Then
-#   the shell is PID 1: it neither ends on TERM, for the kernel spares PID 1 the
-#   default action of a signal, nor passes it on. Every stop then takes the whole grace
-#   period and ends with KILL. A shell waits for loops and pipelines itself. The last
-#   simple command of a script bash and busybox exec by themselves, dash (sh on Debian
-#   and Ubuntu) does not; that is told where the image says which shell it has.
+#   The container starts as a shell with a script that does not exec its program, so the
+#   shell is PID 1. It does not end on TERM, because the kernel spares PID 1 the default
+#   action of a signal, and it does not pass TERM on. Every stop then takes the whole
+#   grace period and ends with KILL. A shell always waits for loops and pipelines itself.
+#   bash and busybox exec the last simple command of a script by themselves; dash (sh on
+#   Debian and Ubuntu) does not. The policy reports that only if the image tells which
+#   shell it has.
 # related_resources:
 #   - ref: https://man7.org/linux/man-pages/man7/pid_namespaces.7.html
 #     description: Signals without a handler do not reach PID 1 of a namespace.
@@ -18,10 +19,10 @@
 #   triggers: [apply]
 #   resources: [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers]
 #   remedy: >-
-#     Write exec before the last command of the script, so that the program becomes
-#     PID 1 and gets TERM. What only waits or loops wants a trap, which a shell runs in a
-#     wait: trap exit TERM; sleep infinity & wait. A program that cannot run as PID 1
-#     wants an init such as tini, or shareProcessNamespace: true.
+#     Write exec before the last command of the script, so that the program becomes PID 1
+#     and gets TERM. A script that only waits or loops needs a trap, which a shell runs
+#     during a wait: trap exit TERM; sleep infinity & wait. A program that cannot run as
+#     PID 1 needs an init such as tini, or shareProcessNamespace: true.
 #   limits: >-
 #     Scripts in images and ConfigMaps, those with here-documents, and the entry point of
 #     an image before the shell. Containers that finish by themselves are left out.

@@ -1,13 +1,13 @@
 # METADATA
 # title: Pod that takes long to stop
 # description: >-
-#   A pod may take its whole grace period to stop, and a little more. It starts
-#   with the preStop hook, which is part of the grace period; then TERM is sent,
-#   and KILL at the end. A container whose hook, or whose wait for its turn, has
-#   used up the grace period still gets 2 seconds. A namespace waits for the slowest
-#   of its pods before it deletes anything else. What is on a node that does not
-#   exist any more, or is tainted out-of-service, pod garbage collection removes, at
-#   its own pace. All this is slow and no hang: it is told where it takes longer than
+#   A pod may take its whole grace period to stop, and a little more. The preStop hook
+#   comes first and is part of the grace period; then TERM is sent, and KILL at the end. A
+#   container whose hook, or whose wait for its turn, has used up the grace period still
+#   gets 2 seconds. A namespace waits for the slowest of its pods before it deletes
+#   anything else. If the node of a pod does not exist any more, or is tainted
+#   out-of-service, pod garbage collection removes the pod at its own pace. This is slow,
+#   but it does not hang. The policy reports what takes longer than
 #   data.params["slow-termination"].seconds, 60 by default.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination
@@ -31,12 +31,11 @@
 #     terminationGracePeriodSeconds. Last, kubectl delete pod --grace-period=SECONDS
 #     with a smaller number: what a container has not finished by then is lost.
 #   limits: >-
-#     The estimate is an upper bound. Whether the program ends on TERM, and so
-#     much sooner, is in its image: a PID 1 that ignores TERM cannot be told from
-#     one that does not, and a shell in the manifest is only a hint. Of an
-#     eviction, hooks and sidecars are not counted. Since when a node does not exist
-#     is not known: what it held may go at once. Stopping a container is work: a
-#     hundred pods of one small node at once take longer.
+#     The estimate is an upper bound. Whether the program ends on TERM, and so much
+#     sooner, depends on its image: a shell in the manifest is only a hint. For an
+#     eviction, hooks and sidecars are not counted. It is not known since when a node does
+#     not exist: its pods may be removed at once. A hundred pods of one small node take
+#     longer when they stop at the same time.
 package termguard.slow_termination
 
 import data.termguard.lib.grace
@@ -56,7 +55,7 @@ warn contains {
 
 warn contains {
 	"msg": sprintf(
-		"%d %s may take up to %d s to stop, and the rest of the namespace waits for that",
+		"%d %s may take up to %d s to stop, and the rest of the namespace waits",
 		[slowest.pods.count, wording.plural(slowest.pods.count, "pod", "pods"), slowest.seconds],
 	),
 	"objects": [{"resource": "pods", "namespace": request.name, "name": name} | some name in slowest.pods.names],

@@ -177,7 +177,7 @@ test_namespace_waits_for_its_slowest_pods if {
 	got := policy.warn with input as delete_namespace with data.cluster.podsByGrace as {"demo": groups}
 		with data.cluster.podsByNode as {"demo": {"n1": {}}}
 	got == {{
-		"msg": "2 pods may take up to 3600 s to stop, and the rest of the namespace waits for that",
+		"msg": "2 pods may take up to 3600 s to stop, and the rest of the namespace waits",
 		"objects": [
 			{"resource": "pods", "namespace": "demo", "name": "game-0"},
 			{"resource": "pods", "namespace": "demo", "name": "game-1"},

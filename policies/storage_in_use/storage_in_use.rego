@@ -1,11 +1,10 @@
 # METADATA
 # title: Storage in use
 # description: >-
-#   A PersistentVolumeClaim stays Terminating while a pod that a node runs, or ran,
-#   refers to it: a finished pod counts until it is deleted, one that is not scheduled
-#   yet does not. A PersistentVolume stays Terminating while it is bound to its
-#   claim. Within the delete of a namespace the pods go first, so that its claims
-#   follow.
+#   A PersistentVolumeClaim stays Terminating while a pod that is scheduled to a node uses
+#   it. A finished pod counts until it is deleted; a pod that is not scheduled yet does
+#   not count. A PersistentVolume stays Terminating while it is bound to its claim. When a
+#   namespace is deleted, its pods are deleted first, so its claims follow.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/storage/persistent-volumes/#storage-object-in-use-protection
 #     description: Storage object in use protection.
@@ -17,13 +16,13 @@
 #   triggers: [delete]
 #   resources: [persistentvolumeclaims, persistentvolumes]
 #   remedy: >-
-#     Delete what uses the storage first: the pods of a claim, by way of the workload
-#     that makes them (finished pods, too), then the claim, then the volume. Last,
-#     taking out the finalizer by hand lets the object go under a running program,
-#     which may lose data that it has not written yet.
+#     Delete what uses the storage first: the pods of a claim, through the workload that
+#     makes them (finished pods, too), then the claim, then the volume. Last, remove the
+#     finalizer by hand: the object is then deleted under a running program, which may
+#     lose data that it has not written yet.
 #   limits: >-
-#     Whether the pods themselves can be deleted: other policies tell, of the pods.
-#     Whether a dynamic volume can be removed from its storage.
+#     Whether the pods themselves can be deleted: other policies report that. Whether a
+#     dynamic volume can be removed from its storage.
 package termguard.storage_in_use
 
 import data.termguard.lib.finalizers
@@ -109,7 +108,7 @@ claim_finding := {
 }
 
 unprotect(i, finalizer, price) := steps.force(
-	sprintf("Take out %s: %s", [finalizer, price]),
+	sprintf("Remove finalizer %s: %s", [finalizer, price]),
 	finalizers.taking_own_out({[i, finalizer]}),
 )
 

@@ -47,7 +47,7 @@ finding(msg, names, evidence) := {
 
 unprotect(holder, finalizer, price) := {
 	"kind": "force",
-	"do": sprintf("Take out %s: %s", [finalizer, price]),
+	"do": sprintf("Remove finalizer %s: %s", [finalizer, price]),
 	"command": sprintf(
 		concat("", [
 			`kubectl patch %s --type=json -p '[{"op":"test","path":"/metadata/finalizers/0","value":"%s"},`,

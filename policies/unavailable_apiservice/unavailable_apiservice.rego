@@ -1,11 +1,11 @@
 # METADATA
 # title: Unavailable aggregated API
 # description: >-
-#   An APIService whose backing Service does not answer. Before the namespace
-#   controller ends a namespace it discovers every API of the cluster and gives
-#   up on the first that it cannot read, so a single broken APIService keeps
-#   every namespace Terminating, even if it has no object in it. Other kinds of
-#   objects are deleted as usual.
+#   The Service behind an APIService does not answer. Before the namespace controller
+#   finishes a namespace it discovers every API of the cluster, and it gives up on the
+#   first that it cannot read. One broken APIService therefore keeps every namespace
+#   Terminating, even one without an object of that API. Other kinds of objects are
+#   deleted as usual.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/issues/75788
 #     description: The deletion of a namespace depends on unrelated APIServices.
@@ -24,15 +24,14 @@
 #   relies_on:
 #     - kinds: [apiservices.apiregistration.k8s.io]
 #   remedy: >-
-#     Bring the Service behind the APIService back, and every waiting namespace
-#     finishes by itself. If its software is gone for good, delete the
-#     APIService: that removes no data. Clearing spec.finalizers of the
-#     namespace instead leaves what is still in it as orphans.
+#     Bring back the Service behind the APIService, and every waiting namespace finishes
+#     by itself. If its software is gone for good, delete the APIService: that removes no
+#     data. Clearing spec.finalizers of the namespace instead leaves its content behind as
+#     orphans.
 #   limits: >-
-#     An APIService that breaks after the delete. Availability and discovery
-#     are checked by the API server every 30 to 60 seconds, so for about a
-#     minute a broken one still counts as available, and a mended one as
-#     broken.
+#     An APIService that breaks after the delete. The API server checks availability and
+#     discovery every 30 to 60 seconds: for about a minute a broken APIService still
+#     counts as available, and a repaired one as broken.
 package termguard.unavailable_apiservice
 
 import data.termguard.lib.request

@@ -1,9 +1,10 @@
 # METADATA
 # title: Finalizer that nobody is known to remove
 # description: >-
-#   The manifest gives the object a finalizer that the catalog does not know, and nothing
-#   in the facts, manifests or a cluster, could remove it. Deleting the object takes
-#   somebody who does, or it stays Terminating, and its namespace with it.
+#   The manifest gives the object a finalizer that the catalog does not know, and no
+#   controller in the manifests or the cluster could remove it. When the object is
+#   deleted, it stays Terminating until somebody removes the finalizer, and its namespace
+#   with it.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
@@ -13,19 +14,20 @@
 #   triggers: [apply]
 #   needs: [input.request.object.metadata.finalizers]
 #   remedy: >-
-#     Leave the finalizer to the controller that removes it: it adds it by itself. If
-#     its controller is installed elsewhere, say so with the annotation
-#     termguard.dev/finalizer-owner (KIND/NAMESPACE/NAME, or external), or with owners
-#     in the configuration. If there is none, take it out.
+#     Leave the finalizer to the controller that removes it: the controller adds it by
+#     itself. If its controller is installed elsewhere, declare it with the annotation
+#     termguard.dev/finalizer-owner (KIND/NAMESPACE/NAME, or external), or with owners in
+#     the configuration. If there is no controller, remove the finalizer from the
+#     manifest.
 #   limits: >-
-#     Controllers outside of what the facts show.
+#     Controllers that are neither in the manifests nor in the cluster.
 package termguard.unowned_finalizer
 
 import data.termguard.lib.owners
 import data.termguard.lib.request
 
 warn contains {
-	"msg": sprintf("nothing is known to remove finalizer %s: once deleted, this may stay Terminating", [finalizer]),
+	"msg": sprintf("no controller is known to remove finalizer %s: once deleted, the object may stay Terminating", [finalizer]),
 	"objects": [request.target],
 	"evidence": ownership.evidence,
 	"field": sprintf("metadata.finalizers[%d]", [i]),

@@ -16,7 +16,7 @@ found(operation, ownership) := warn if {
 }
 
 finding := {
-	"msg": "nothing is known to remove finalizer example.com/guard: once deleted, this may stay Terminating",
+	"msg": "no controller is known to remove finalizer example.com/guard: once deleted, the object may stay Terminating",
 	"objects": [{"resource": "configmaps", "namespace": "demo", "name": "settings"}],
 	"evidence": ["nobody"],
 	"field": "metadata.finalizers[0]",

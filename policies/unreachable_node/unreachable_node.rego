@@ -1,12 +1,11 @@
 # METADATA
 # title: Pod on a node that cannot stop it
 # description: >-
-#   A pod that runs is gone only after its kubelet has stopped it. On a node
-#   that does not answer, or whose container runtime is down, it stays
-#   Terminating, and with it its namespace. Pods that are not scheduled yet,
-#   have finished, or have no grace period are removed by the API server itself;
-#   pods on a node that no longer exists, or that is tainted out-of-service, by
-#   the pod garbage collector.
+#   A running pod is gone only after its kubelet has stopped it. On a node that does not
+#   answer, or whose container runtime is down, the pod stays Terminating, and its
+#   namespace with it. The API server itself removes pods that are not scheduled yet, have
+#   finished, or have no grace period. Pod garbage collection removes pods on a node that
+#   no longer exists or is tainted out-of-service.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/issues/71590
 #     description: Namespace stuck by pods on a dead node.
@@ -23,12 +22,12 @@
 #   relies_on:
 #     - kinds: [nodes]
 #   remedy: >-
-#     Bring the node back, and the pod goes by itself. If the machine is off for
+#     Bring back the node, and the deletion finishes by itself. If the machine is off for
 #     good, delete the Node, or taint it
-#     node.kubernetes.io/out-of-service=nodeshutdown:NoExecute: its pods are
-#     then collected within a minute or two. Last, kubectl delete pod --force
-#     --grace-period=0 removes only the object: containers on a machine that
-#     still runs live on, next to their replacement.
+#     node.kubernetes.io/out-of-service=nodeshutdown:NoExecute: its pods are then removed
+#     within a minute or two. Last, kubectl delete pod --force --grace-period=0 removes
+#     only the object: containers on a machine that still runs keep running, next to their
+#     replacement.
 #   limits: >-
 #     A kubelet that died within the last 50 seconds: its node still counts as
 #     ready. A runtime that hangs without being reported.

@@ -33,7 +33,7 @@ steps(pods) := [
 	{
 		"kind": "force",
 		"do": concat(" ", [
-			"Remove only the object: containers on a machine that still runs live on, next to their replacement",
+			"Remove only the object: containers on a machine that still runs keep running, next to their replacement",
 			"(of a StatefulSet, two of one identity), and volumes may stay attached",
 		]),
 		"command": sprintf("kubectl delete %s -n demo --wait=false --force --grace-period=0", [concat(" ", [word |

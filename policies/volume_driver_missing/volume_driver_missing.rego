@@ -1,11 +1,10 @@
 # METADATA
 # title: Pod whose CSI driver is not on its node
 # description: >-
-#   A kubelet asks the CSI driver to unmount a volume. Where the driver is not
-#   registered on the node any more, because it was uninstalled or its pod there is
-#   gone, nothing is unmounted: the containers end, and the pod stays Terminating
-#   until the driver is back. A pod that never started has mounted nothing, and
-#   goes.
+#   A kubelet asks the CSI driver to unmount a volume. If the driver is no longer
+#   registered on the node, because it was uninstalled or its pod there is gone, nothing
+#   is unmounted: the containers end, and the pod stays Terminating until the driver is
+#   back. A pod that never started has mounted nothing and can be deleted.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/volume/csi/csi_client.go
 #     description: '"driver name … not found in the list of registered CSI drivers".'
@@ -18,17 +17,17 @@
 #   resources: [namespaces, pods]
 #   needs: [data.cluster.driverless.$NAMESPACE]
 #   remedy: >-
-#     Bring the driver's pod on that node back (usually one of a DaemonSet), and the
-#     pod goes by itself. Uninstall a driver only after the pods that use its volumes.
-#     Last, kubectl delete pod --force --grace-period=0 removes only the object: the
-#     volume stays mounted on the node, and attached to it.
+#     Bring back the driver's pod on that node (usually one of a DaemonSet), and the
+#     deletion finishes by itself. Uninstall a driver only after the pods that use its
+#     volumes are gone. Last, kubectl delete pod --force --grace-period=0 removes only the
+#     object: the volume stays mounted on the node, and attached to it.
 #   limits: >-
-#     Volumes of plugins that were part of the kubelet and are served by a CSI driver
-#     now (awsElasticBlockStore and the like). A driver that is registered and does
-#     not work. VolumeAttachments are not read, for a volume that cannot be detached
-#     holds no pod: the kubelet waits until it is unmounted
-#     (pkg/kubelet/volumemanager/volume_manager.go, WaitForUnmount). It holds the pod
-#     that wants it next, elsewhere.
+#     Volumes of plugins that were part of the kubelet and that a CSI driver serves now
+#     (awsElasticBlockStore and the like). A driver that is registered and does not work.
+#     VolumeAttachments are not read, because a volume that cannot be detached does not
+#     hold its pod: the kubelet waits only until it is unmounted
+#     (pkg/kubelet/volumemanager/volume_manager.go, WaitForUnmount). It holds the next pod
+#     that wants the volume on another node.
 package termguard.volume_driver_missing
 
 import data.termguard.lib.nodes

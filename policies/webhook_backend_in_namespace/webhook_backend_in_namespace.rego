@@ -1,10 +1,10 @@
 # METADATA
 # title: Webhook whose backend goes with the namespace
 # description: >-
-#   A webhook with failurePolicy Fail is served from the namespace that is deleted.
-#   Its pods go before anything else does; from then on it refuses whatever it matches,
-#   and that includes what the namespace controller, the kubelet and the owners of
-#   finalizers still have to do there. The configuration is cluster-scoped and stays.
+#   A webhook with failurePolicy Fail is served from the namespace that is deleted. Its
+#   pods are deleted before anything else. From then on it refuses whatever it matches,
+#   including what the namespace controller, the kubelet and the owners of finalizers
+#   still have to do there. The configuration is cluster-scoped and stays.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/
 #     description: Good practice for admission webhooks.
@@ -20,7 +20,8 @@
 #   needs: [data.cluster.selfBlocked.$NAMESPACE]
 #   remedy: >-
 #     Delete the webhook's configuration first: without its backend it checks nothing
-#     anyway. If it is too late, delete it then, and the namespace finishes by itself.
+#     anyway. If it is too late, delete the configuration then, and the namespace finishes
+#     by itself.
 #   limits: >-
 #     Backends that are reached by URL. Which objects carry the labels of an
 #     objectSelector, and matchConditions that read the object, or who removes a
@@ -32,13 +33,13 @@ import data.termguard.lib.refusals
 import data.termguard.lib.request
 import data.termguard.lib.steps
 
-deny contains finding(key, calls, "never") if {
+deny contains finding(key, calls, "is refused") if {
 	some key, calls in refused
 	some call in calls
 	sure(key, call)
 }
 
-warn contains finding(key, calls, "perhaps never") if {
+warn contains finding(key, calls, "may be refused") if {
 	some key, calls in refused
 	every call in calls {
 		not sure(key, call)
@@ -72,7 +73,7 @@ sure(_, call) if {
 
 finding(key, calls, outcome) := {
 	"msg": sprintf(
-		"webhook %s fails closed and is served from this namespace: with that gone, %s goes through",
+		"webhook %s fails closed and is served from this namespace: once it is gone, %s",
 		[hook.name, refusals.first(calls, outcome)],
 	),
 	"objects": [{"resource": resource, "namespace": "", "name": hook.configuration}],

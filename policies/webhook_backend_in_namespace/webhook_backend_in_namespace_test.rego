@@ -39,7 +39,7 @@ blocked(requests) := {"demo": {key: requests}}
 
 finding(outcome, seen) := {
 	"msg": sprintf(
-		"webhook deny.x.io fails closed and is served from this namespace: with that gone, %s goes through",
+		"webhook deny.x.io fails closed and is served from this namespace: once it is gone, %s",
 		[outcome],
 	),
 	"objects": [{
@@ -66,7 +66,7 @@ test_content_after_pods if {
 			refuses("DELETE", "configmaps", "", "will"),
 			refuses("UPDATE", "namespaces", "status", "will"),
 		])
-	got == {"deny": {finding("DELETE configmaps never", ["DELETE configmaps"])}, "warn": set()}
+	got == {"deny": {finding("DELETE configmaps is refused", ["DELETE configmaps"])}, "warn": set()}
 }
 
 test_several if {
@@ -78,7 +78,7 @@ test_several if {
 			refuses("DELETE", "configmaps", "", "will"),
 		])
 	got == {
-		"deny": {finding("DELETE configmaps (and 1 more) never", ["DELETE secrets", "DELETE configmaps"])},
+		"deny": {finding("DELETE configmaps (and 1 more) is refused", ["DELETE secrets", "DELETE configmaps"])},
 		"warn": set(),
 	}
 }
@@ -89,7 +89,7 @@ test_order_left_to_chance if {
 			with data.cluster.webhooks as webhooks(deployment)
 			with data.cluster.podsByGrace as {k: v | some k, v in pods; certainty == "may"}
 			with data.cluster.selfBlocked as blocked([refuses("DELETE", "configmaps", "", certainty)])
-		got == {"deny": set(), "warn": {finding("DELETE configmaps perhaps never", ["DELETE configmaps"])}}
+		got == {"deny": set(), "warn": {finding("DELETE configmaps may be refused", ["DELETE configmaps"])}}
 	}
 }
 
@@ -98,14 +98,14 @@ test_no_known_pods_behind_it if {
 		with data.cluster.webhooks as webhooks([])
 		with data.cluster.podsByGrace as pods
 		with data.cluster.selfBlocked as blocked([refuses("DELETE", "configmaps", "", "will")])
-	got == {"deny": set(), "warn": {finding("DELETE configmaps perhaps never", ["DELETE configmaps"])}}
+	got == {"deny": set(), "warn": {finding("DELETE configmaps may be refused", ["DELETE configmaps"])}}
 }
 
 test_finalize_comes_last_in_any_case if {
 	got := found with input as delete_namespace
 		with data.cluster.webhooks as webhooks([])
 		with data.cluster.selfBlocked as blocked([refuses("UPDATE", "namespaces", "finalize", "will")])
-	got == {"deny": {finding("UPDATE namespaces/finalize never", ["UPDATE namespaces/finalize"])}, "warn": set()}
+	got == {"deny": {finding("UPDATE namespaces/finalize is refused", ["UPDATE namespaces/finalize"])}, "warn": set()}
 }
 
 test_status_stops_nobody if {

@@ -140,13 +140,13 @@ bringing_back(ownership) := [steps.mend(sprintf("Scale up %s, and the deletion f
 
 owner_or(ownership) := owners.name(ownership) if owners.name(ownership) != ""
 
-owner_or(ownership) := "what removes the finalizer" if owners.name(ownership) == ""
+owner_or(ownership) := "the controller that removes the finalizer" if owners.name(ownership) == ""
 
 # gone_for_good is the sentence for a finalizer that is taken out.
 gone_for_good(finalizers, ownership) := sprintf(
-	"If that is gone for good, clean up what the finalizer guards%s, then take out %s: %s",
+	"If it is gone for good, clean up what the finalizer protects%s, then remove %s: %s",
 	[owners.cleared(ownership), finalizers, left_behind],
 )
 
 # left_behind is the price of a finalizer that is taken out.
-left_behind := "what it guards and is not cleaned up stays behind for ever"
+left_behind := "what nobody cleaned up stays behind"

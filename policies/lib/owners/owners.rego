@@ -42,17 +42,17 @@ reason(ownership) := sprintf("its owner, %s, is not running", [name(ownership)])
 	name(ownership) != ""
 }
 
-reason(ownership) := "what removes it is not running" if {
+reason(ownership) := "its controller is not running" if {
 	ownership.state == "down"
 	name(ownership) == ""
 }
 
-reason(ownership) := sprintf("whether its owner, %s, runs is unknown", [name(ownership)]) if {
+reason(ownership) := sprintf("whether its owner, %s, is running is unknown", [name(ownership)]) if {
 	ownership.state == "unknown"
 	name(ownership) != ""
 }
 
-reason(ownership) := "who removes it is unknown" if {
+reason(ownership) := "its controller is unknown" if {
 	ownership.state == "unknown"
 	name(ownership) == ""
 }

@@ -67,7 +67,7 @@ pods_off(node, ns, names) := array.concat(
 # forced ends pods as objects.
 forced(ns, names) := [force(
 	concat(" ", [
-		"Remove only the object: containers on a machine that still runs live on, next to their replacement",
+		"Remove only the object: containers on a machine that still runs keep running, next to their replacement",
 		"(of a StatefulSet, two of one identity), and volumes may stay attached",
 	]),
 	array.concat(deletion(objects, ns), ["--force", "--grace-period=0"]),
