@@ -43,7 +43,10 @@ import data.termguard.lib.steps
 deny contains finding(name, crd, msg, namespace_steps(name, crd)) if {
 	some name, crd in unconverted
 	everywhere(crd)
-	msg := sprintf("the conversion webhook of %s does not answer, and lists as %s fail, so no namespace can finish deleting", [name, crd.version])
+	msg := sprintf(
+		"the conversion webhook of %s does not answer, and lists as %s fail, so no namespace can finish deleting",
+		[name, crd.version],
+	)
 }
 
 deny contains finding(name, crd, msg, namespace_steps(name, crd)) if {
@@ -51,7 +54,10 @@ deny contains finding(name, crd, msg, namespace_steps(name, crd)) if {
 	not everywhere(crd)
 	not crd.version in crd.storedVersions
 	here(name, crd)
-	msg := sprintf("the conversion webhook of %s does not answer, so those here cannot be converted to %s and deleted", [name, crd.version])
+	msg := sprintf(
+		"the conversion webhook of %s does not answer, so those here cannot be converted to %s and deleted",
+		[name, crd.version],
+	)
 }
 
 deny contains finding(request.name, older, msg, definition_steps(request.name, older)) if {
@@ -65,20 +71,29 @@ warn contains finding(name, crd, msg, namespace_steps(name, crd)) if {
 	crd.version in crd.storedVersions
 	count(crd.storedVersions) > 1
 	here(name, crd)
-	msg := sprintf("the conversion webhook of %s does not answer, and those here may not be stored as %s, which their deletion needs", [name, crd.version])
+	msg := sprintf(
+		"the conversion webhook of %s does not answer, and those here may be stored in another version than %s",
+		[name, crd.version],
+	)
 }
 
 warn contains finding(name, crd, msg, namespace_steps(name, crd)) if {
 	some name, crd in unconverted
 	soon(crd)
 	not here(name, crd)
-	msg := sprintf("the conversion webhook of %s does not answer: once lists as %s fail, no namespace can finish deleting", [name, crd.version])
+	msg := sprintf(
+		"the conversion webhook of %s does not answer: once lists as %s fail, no namespace can finish deleting",
+		[name, crd.version],
+	)
 }
 
 warn contains finding(request.name, older, msg, definition_steps(request.name, older)) if {
 	not unreadable(older)
 	older.instances > 0
-	msg := sprintf("the conversion webhook does not answer, and some instances may be stored as %s, not as %s", [concat(", ", before(older)), older.storage])
+	msg := sprintf(
+		"the conversion webhook does not answer, and some instances may be stored as %s, not as %s",
+		[concat(", ", before(older)), older.storage],
+	)
 }
 
 # unconverted are the definitions whose objects the namespace controller looks for.

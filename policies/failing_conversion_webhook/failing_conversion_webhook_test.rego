@@ -93,7 +93,7 @@ here := "the conversion webhook of backups.corp.example does not answer, so thos
 
 everywhere := "the conversion webhook of backups.corp.example does not answer, and lists as v2 fail, so no namespace can finish deleting"
 
-perhaps := "the conversion webhook of backups.corp.example does not answer, and those here may not be stored as v2, which their deletion needs"
+perhaps := "the conversion webhook of backups.corp.example does not answer, and those here may be stored in another version than v2"
 
 test_here if {
 	got := found with input as delete_namespace
