@@ -94,6 +94,13 @@ func (o *Options) setDefaults() {
 	}
 }
 
+// controller is the service account of kube-system that removes a finalizer, "" where
+// the catalog knows none.
+func (o *Options) controller(finalizer string) string {
+	entry, _ := o.Catalog.Lookup(finalizer, "")
+	return entry.ServiceAccount
+}
+
 // World reduces objects to the facts document as they arrive. What it keeps of
 // an object without finalizers that no policy reads is a count. It counts, and
 // hands objects to its parts, each of which keeps a state of its own and writes
@@ -120,7 +127,7 @@ func NewWorld(options Options) *World {
 	options.setDefaults()
 	doc := facts.Document{"apiVersion": apiVersion, "kind": "Facts", "version": map[string]any{}}
 	w := &World{options: options, doc: doc, inventory: newInventory(doc), sight: facts.NewSight(doc), dependents: dependents.New(doc, options.MaxNames)}
-	w.refusals = refusals.New(doc, refusals.Options{Manifests: options.manifests, Now: w.now, Dropped: w.dropped})
+	w.refusals = refusals.New(doc, refusals.Options{Manifests: options.manifests, Now: w.now, Owner: options.controller, Dropped: w.dropped})
 	w.nodes = nodes.New(doc, nodes.Options{Manifests: options.manifests, MaxNames: options.MaxNames, Dropped: w.dropped, Dependents: w.dependents})
 	w.ownership = ownership.New(doc, ownership.Options{
 		Catalog: options.Catalog, Owners: options.Owners, Manifests: options.manifests, MaxNames: options.MaxNames, Now: options.Now,

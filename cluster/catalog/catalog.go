@@ -46,6 +46,9 @@ type Entry struct {
 	On        []string `json:"resources"`
 	Owner     string   `json:"owner"`
 	Component string   `json:"component"`
+	// ServiceAccount of kube-system is what a controller of kube-controller-manager
+	// removes the finalizer as (cmd/kube-controller-manager/app).
+	ServiceAccount string `json:"serviceAccount,omitempty"`
 	// CRDGroup is the API group without which the owner cannot work.
 	CRDGroup string `json:"crdGroup,omitempty"`
 	// Seldom is set where current versions of the owner do not put the finalizer

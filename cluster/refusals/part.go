@@ -18,6 +18,9 @@ type Options struct {
 	Manifests bool
 	// Now tells the time.
 	Now func() time.Time
+	// Owner is the service account of kube-system that removes a finalizer of Kubernetes
+	// itself, "" for any other.
+	Owner func(finalizer string) string
 	// Dropped is told of events that are kept no longer, for want of space.
 	Dropped func(event types.NamespacedName)
 }

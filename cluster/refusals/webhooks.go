@@ -63,29 +63,6 @@ var (
 	namespacesResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
 
-// builtinOwners are the controllers that remove finalizers of Kubernetes itself
-// (pkg/controller, cmd/kube-controller-manager/app; all run as service accounts
-// of kube-system).
-var builtinOwners = map[string]string{
-	"kubernetes.io/pvc-protection":             "pvc-protection-controller",
-	"kubernetes.io/pv-protection":              "pv-protection-controller",
-	"kubernetes.io/vac-protection":             "volumeattributesclass-protection-controller",
-	"batch.kubernetes.io/job-tracking":         "job-controller",
-	"foregroundDeletion":                       "generic-garbage-collector",
-	"orphan":                                   "generic-garbage-collector",
-	"resource.kubernetes.io/delete-protection": "resource-claim-controller",
-	"networking.k8s.io/service-cidr-finalizer": "service-cidrs-controller",
-}
-
-// owner is who removes a finalizer, nil where that is not known by name.
-func owner(finalizer string) user.Info {
-	name, known := builtinOwners[finalizer]
-	if !known {
-		return nil
-	}
-	return &user.DefaultInfo{Name: "system:serviceaccount:kube-system:" + name, Groups: namespaceController.Groups}
-}
-
 // validating is what a mutating webhook has in common with a validating one: all
 // that decides what it sees, and who is called.
 func validating(m admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
@@ -327,7 +304,7 @@ func (p *Part) blockedBy(h refuser, namespace string, contents []Content, delete
 			add(admission.Delete, c.Resource, "", c.Count, callers...)
 		}
 		if c.Held > 0 {
-			add(admission.Update, c.Resource, "", c.Held, owners(c.Finalizers)...)
+			add(admission.Update, c.Resource, "", c.Held, p.owners(c.Finalizers)...)
 		}
 		// The delete of a definition gives it a finalizer, which goes by way of the
 		// status (apiextensions-apiserver, pkg/registry/customresourcedefinition/etcd.go).
@@ -340,17 +317,21 @@ func (p *Part) blockedBy(h refuser, namespace string, contents []Content, delete
 		add(admission.Update, res, "finalize", 1, namespaceController)
 		add(admission.Update, res, "status", 1, namespaceController)
 		if len(own) > 0 {
-			add(admission.Update, res, "", 1, owners(own)...)
+			add(admission.Update, res, "", 1, p.owners(own)...)
 		}
 	}
 	return requests
 }
 
 // owners are those who remove finalizers: nil is someone not known by name.
-func owners(finalizers []string) []user.Info {
+func (p *Part) owners(finalizers []string) []user.Info {
 	var found []user.Info
 	for _, finalizer := range finalizers {
-		found = append(found, owner(finalizer))
+		var owner user.Info
+		if name := p.options.Owner(finalizer); name != "" {
+			owner = &user.DefaultInfo{Name: "system:serviceaccount:kube-system:" + name, Groups: namespaceController.Groups}
+		}
+		found = append(found, owner)
 	}
 	return found
 }
