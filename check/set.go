@@ -2,10 +2,10 @@ package check
 
 import (
 	"context"
-	"maps"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // Set is the answer about objects that are deleted together, as by kubectl
@@ -28,13 +28,13 @@ func AskAll(ctx context.Context, engine Evaluator, world *cluster.World, subject
 	for _, err := range missing {
 		set.Missing = append(set.Missing, err.Error())
 	}
-	facts := together{world, map[string]any{}}
+	var all question.Set
 	for _, s := range subjects {
-		facts.add(s)
+		all.Add(s.id())
 	}
 	var findings []policies.Finding
 	for _, s := range subjects {
-		report, err := ask(ctx, engine, world, facts, s, options)
+		report, err := ask(ctx, engine, world, all.Over(world), s, options)
 		if err != nil {
 			return Set{}, err
 		}
@@ -52,32 +52,4 @@ func AskAll(ctx context.Context, engine Evaluator, world *cluster.World, subject
 func worse(a, b policies.Verdict) bool {
 	rank := map[policies.Verdict]int{policies.Completes: 0, policies.Unknown: 1, policies.AtRisk: 2, policies.Hangs: 3}
 	return rank[a] > rank[b]
-}
-
-// together are facts about objects that are deleted together.
-type together struct {
-	policies.Facts
-	set map[string]any // by resource, namespace and name
-}
-
-func (t together) add(s Subject) {
-	within := t.set
-	for _, key := range []string{s.Type.GroupResource().String(), s.Namespace} {
-		next := child(within, key)
-		if next == nil {
-			next = map[string]any{}
-			within[key] = next
-		}
-		within = next
-	}
-	within[s.Name] = true
-}
-
-// View shows the facts, and what is deleted together.
-func (t together) View(f func(doc map[string]any)) {
-	t.Facts.View(func(doc map[string]any) {
-		doc = maps.Clone(doc)
-		doc["set"] = t.set
-		f(doc)
-	})
 }

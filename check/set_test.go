@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/awalterschulze/gographviz"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/termguard/termguard/policies"
@@ -43,29 +42,6 @@ func TestSet(t *testing.T) {
 	golden(t, "set.txt", text.Bytes())
 	golden(t, "set.json", append(asJSON, '\n'))
 	golden(t, "set.dot", dot.Bytes())
-	graph, err := gographviz.Read(dot.Bytes())
-	if err != nil {
-		t.Fatalf("not the DOT language: %v", err)
-	}
-	if len(graph.Nodes.Nodes) < 4 || len(graph.Edges.Edges) < 2 {
-		t.Errorf("%d nodes and %d edges: not the tree", len(graph.Nodes.Nodes), len(graph.Edges.Edges))
-	}
-}
-
-// What goes with the object is known to the policies.
-func TestTogether(t *testing.T) {
-	facts := together{policies.Document{"kept": true}, map[string]any{}}
-	deployment := Subject{Name: "op", Namespace: "ops"}
-	deployment.Type.Group, deployment.Type.Resource = "apps", "deployments"
-	facts.add(deployment)
-	deployment.Name = "other"
-	facts.add(deployment)
-	facts.View(func(doc map[string]any) {
-		want := map[string]any{"kept": true, "set": map[string]any{"deployments.apps": map[string]any{"ops": map[string]any{"op": true, "other": true}}}}
-		if diff := cmp.Diff(want, doc); diff != "" {
-			t.Errorf("-want, +got:\n%s", diff)
-		}
-	})
 }
 
 func TestNames(t *testing.T) {
@@ -124,4 +100,20 @@ func FuzzDOT(f *testing.F) {
 			t.Errorf("no graph: %s", text)
 		}
 	})
+}
+
+// A name ends no string of the DOT language (graphviz.org/doc/info/lang.html).
+func TestQuoted(t *testing.T) {
+	for label, want := range map[string]string{
+		`a`:          `"a"`,
+		`a"];b[c="`:  `"a\"];b[c=\""`,
+		`a\`:         `"a\\"`,
+		`\"`:         `"\\\""`,
+		"one\ntwo":   `"one\ntwo"`,
+		`\N is a\lb`: `"\\N is a\\lb"`,
+	} {
+		if got := quoted(label); got != want {
+			t.Errorf("%s: got %s, want %s", label, got, want)
+		}
+	}
 }

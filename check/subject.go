@@ -5,6 +5,9 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 var (
@@ -70,21 +73,15 @@ func (s Subject) String() string {
 
 // request is the AdmissionRequest that the API server would send for a DELETE.
 func (s Subject) request(options map[string]any) map[string]any {
-	namespace := s.Namespace
-	if s.Type.GroupResource() == namespaces {
-		namespace = s.Name // a namespace's request carries its own name there
-	}
-	kind := map[string]any{"group": s.Type.Group, "version": s.Type.Version, "kind": s.Type.Kind}
-	resource := map[string]any{"group": s.Type.Group, "version": s.Type.Version, "resource": s.Type.Resource}
-	request := map[string]any{
-		"uid": "check", "kind": kind, "resource": resource, "requestKind": kind, "requestResource": resource,
-		"name": s.Name, "namespace": namespace, "operation": "DELETE", "dryRun": false,
-		"object": nil, "oldObject": s.Object, "options": options,
-	}
-	if s.User != nil {
-		request["userInfo"] = s.User
-	}
-	return request
+	return question.Target{
+		Kind: s.Type.GroupVersion().WithKind(s.Type.Kind), Resource: s.Type.GroupVersionResource,
+		Namespace: s.Namespace, Name: s.Name, Object: s.Object, User: s.User,
+	}.Delete(options)
+}
+
+// id is how policies call it.
+func (s Subject) id() policies.Object {
+	return policies.Object{Resource: s.Type.GroupResource().String(), Namespace: s.Namespace, Name: s.Name}
 }
 
 // bare is an object of which no more is known than that it is meant.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/lint/source"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // set is what is applied, and deleted, together.
@@ -486,7 +486,7 @@ type asker struct {
 	engine *policies.Engine
 	facts  *facts
 	index  map[policies.Object]*subject
-	all    map[string]any // of the set, as data.cluster.set
+	all    question.Set // of the set
 }
 
 func (a *asker) ask(ctx context.Context, sub *subject) error {
@@ -513,15 +513,15 @@ func (a *asker) ask(ctx context.Context, sub *subject) error {
 	return nil
 }
 
-// question is one that is asked about a subject.
-type question struct {
+// asked is a question about a subject.
+type asked struct {
 	Question
 	trigger policies.Trigger
 	input   map[string]any
 	facts   policies.Facts
 }
 
-func (a *asker) questions(sub *subject) []question {
+func (a *asker) questions(sub *subject) []asked {
 	var spec []string
 	onDelete := DeleteObject
 	if sub.resource.String() == "namespaces" {
@@ -533,40 +533,26 @@ func (a *asker) questions(sub *subject) []question {
 		return map[string]any{"request": sub.request(t), "ownership": ownership}
 	}
 	deletion := input(policies.Delete)
-	var all []question
+	var all []asked
 	// What has an owner is written down as its owner made it, and applied by nobody else.
 	if len(sub.object.GetOwnerReferences()) == 0 {
-		all = append(all, question{ApplyObject, policies.Apply, input(policies.Apply), a.facts})
+		all = append(all, asked{ApplyObject, policies.Apply, input(policies.Apply), a.facts})
 	}
-	all = append(all, question{onDelete, policies.Delete, deletion, a.facts})
+	all = append(all, asked{onDelete, policies.Delete, deletion, a.facts})
 	if len(sub.object.GetFinalizers()) > 0 && len(a.index) > 1 {
-		all = append(all, question{DeleteSet, policies.Delete, deletion, together{a.facts, a.together()}})
+		all = append(all, asked{DeleteSet, policies.Delete, deletion, a.together()})
 	}
 	return all
 }
 
 // together are the facts of a set of which everything is deleted.
-type together struct {
-	policies.Facts
-	set map[string]any
-}
-
-func (t together) View(f func(doc map[string]any)) {
-	t.Facts.View(func(doc map[string]any) {
-		doc = maps.Clone(doc)
-		doc["set"] = t.set
-		f(doc)
-	})
-}
-
-func (a *asker) together() map[string]any {
-	if a.all == nil {
-		a.all = map[string]any{}
+func (a *asker) together() policies.Facts {
+	if a.all.Empty() {
 		for id := range a.index {
-			_ = unstructured.SetNestedField(a.all, true, id.Resource, id.Namespace, id.Name) // fails on values of other types only
+			a.all.Add(id)
 		}
 	}
-	return a.all
+	return a.all.Over(a.facts)
 }
 
 // note counts the finalizers whose owners only a cluster knows.
@@ -583,7 +569,7 @@ func (a *asker) note(sub *subject, ownership map[string]any) {
 	}
 }
 
-func (a *asker) evaluate(ctx context.Context, sub *subject, q question) error {
+func (a *asker) evaluate(ctx context.Context, sub *subject, q asked) error {
 	result, err := a.engine.Evaluate(ctx, q.trigger, q.input, q.facts)
 	if err != nil {
 		return fmt.Errorf("ask the policies about %s %s: %w", sub.Kind, sub.Name, err)
@@ -597,35 +583,20 @@ func (a *asker) evaluate(ctx context.Context, sub *subject, q question) error {
 	return nil
 }
 
-// What kubectl sends; nothing changes them.
-var (
-	createOptions = map[string]any{"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"}
-	deleteOptions = map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background"}
-)
+// deleteOptions are what kubectl sends; nothing changes them.
+var deleteOptions = map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background"}
 
 // request is the AdmissionRequest that the API server would send.
 func (sub *subject) request(trigger policies.Trigger) map[string]any {
-	gvk := sub.object.GroupVersionKind()
-	kind := map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind}
-	resource := map[string]any{"group": gvk.Group, "version": gvk.Version, "resource": sub.resource.Resource}
-	namespace := sub.object.GetNamespace()
-	if sub.resource.String() == "namespaces" {
-		namespace = sub.object.GetName()
+	t := question.Target{
+		Kind: sub.object.GroupVersionKind(), Resource: sub.resource.GroupVersionResource,
+		Namespace: sub.object.GetNamespace(), Name: sub.object.GetName(), Object: sub.object.Object,
 	}
-	request := map[string]any{
-		"uid": "lint", "kind": kind, "resource": resource, "requestKind": kind, "requestResource": resource,
-		"name": sub.object.GetName(), "namespace": namespace, "dryRun": false,
-		"object": nil, "oldObject": nil,
+	t.Resource.Group, t.Resource.Version = t.Kind.Group, t.Kind.Version
+	if trigger == policies.Apply {
+		return t.Create()
 	}
-	switch trigger {
-	case policies.Apply:
-		request["operation"], request["object"] = "CREATE", sub.object.Object
-		request["options"] = createOptions
-	default:
-		request["operation"], request["oldObject"] = "DELETE", sub.object.Object
-		request["options"] = deleteOptions
-	}
-	return request
+	return t.Delete(deleteOptions)
 }
 
 // found places a finding: at its field in its first object where the set holds
