@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	goyaml "go.yaml.in/yaml/v2"
+	yamlv4 "go.yaml.in/yaml/v4"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
@@ -83,7 +83,7 @@ func unmarshal(text []byte, into any) error {
 	if err := errors.Join(append(strict, err)...); err != nil {
 		return err
 	}
-	documents := goyaml.NewDecoder(bytes.NewReader(text))
+	documents := yamlv4.NewDecoder(bytes.NewReader(text))
 	for n := 1; ; n++ {
 		var document any
 		switch err := documents.Decode(&document); {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/termguard/termguard/internal/nearest"
