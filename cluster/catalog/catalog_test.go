@@ -11,8 +11,9 @@ import (
 
 // samples are finalizers that the regular expressions of the catalog match.
 var samples = map[string][]string{
-	`finalizer\.(.*)\.k8s\.elastic\.co/(.*)`:                  {"finalizer.elasticsearch.k8s.elastic.co/secure-settings"},
-	`finalizers\.[a-z0-9-]+\.services\.k8s\.aws/[A-Za-z0-9]+`: {"finalizers.s3.services.k8s.aws/Bucket"},
+	`finalizer\.(.*)\.k8s\.elastic\.co/(.*)`:                   {"finalizer.elasticsearch.k8s.elastic.co/secure-settings"},
+	`[a-z-]+\.finalizers\.[a-z]+\.k8s\.elastic\.co(/[a-z-]+)?`: {"observer.finalizers.elasticsearch.k8s.elastic.co", "dynamic-watches.finalizers.elasticsearch.k8s.elastic.co/http-certificates"},
+	`finalizers\.[a-z0-9-]+\.services\.k8s\.aws/[A-Za-z0-9]+`:  {"finalizers.s3.services.k8s.aws/Bucket"},
 	`deletion\.finalizers\.(queues|exchanges|bindings|users|vhosts|policies|permissions|federations|shovels|schemareplications|superstreams|topicpermissions|operatorpolicies)\.rabbitmq\.com`: {"deletion.finalizers.queues.rabbitmq.com"},
 }
 
@@ -64,8 +65,21 @@ func TestShipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Entries()) < 300 {
-		t.Errorf("only %d entries: some were lost", len(c.Entries()))
+	needing, waiting := map[string]bool{}, map[string]bool{}
+	for _, e := range c.Entries() {
+		for _, n := range e.Needs {
+			for _, res := range append(n.Of, e.On...) {
+				needing[res] = needing[res] || len(e.NeedsOf(res)) > 0
+			}
+		}
+		for _, r := range e.WaitsFor {
+			for _, res := range append(r.Of, e.On...) {
+				waiting[res] = waiting[res] || len(e.WaitsForOf(res)) > 0
+			}
+		}
+	}
+	if len(c.Entries()) < 500 || len(needing) < 100 || len(waiting) < 20 {
+		t.Errorf("only %d entries, %d kinds that need something and %d that wait: some were lost", len(c.Entries()), len(needing), len(waiting))
 	}
 	for _, e := range c.Entries() {
 		// One finalizer that the entry matches, or more for a regular expression.
