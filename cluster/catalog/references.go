@@ -36,6 +36,10 @@ type Reference struct {
 	// NeedsOf and WaitsForOf fill it in.
 	Resource string `json:"resource"`
 	Path     string `json:"path,omitempty"`
+	// Name is what is meant where nothing stands at Path. Of a need without Path
+	// it is a thing of that name in the object's namespace which the owner uses
+	// where there is one: then its going counts, and its absence says nothing.
+	Name string `json:"name,omitempty"`
 	// NamespacePath is where the namespace of what is named stands. Without it,
 	// and where nothing stands there, that is the namespace of the object that
 	// names it. It says nothing of resources without namespaces.
@@ -61,10 +65,6 @@ type Condition struct {
 // leads from that object.
 type Need struct {
 	Reference
-	// Name is what the thing is called where nothing stands at Path. Without
-	// Path it is a thing of that name in the object's namespace which the owner
-	// uses where there is one: then its going counts, and its absence says nothing.
-	Name string `json:"name,omitempty"`
 	// Format makes the name of the value at Path, which takes the place of {}.
 	Format string `json:"format,omitempty"`
 	// Impersonates tells that the owner acts as the ServiceAccount that is named:
@@ -149,16 +149,12 @@ func (n *Need) Names(object map[string]any) []Named {
 		}
 		return []Named{{Name: n.Name}}
 	}
-	found := n.named(object, func(value string) string {
+	return n.named(object, func(value string) string {
 		if n.Format == "" {
 			return value
 		}
 		return strings.ReplaceAll(n.Format, "{}", value)
 	})
-	if n.Name != "" && text(object, n.path) == "" && n.holds(object, nil) {
-		found = append(found, Named{Namespace: text(object, n.namespacePath), Name: n.Name})
-	}
-	return found
 }
 
 // Names returns the objects that a referrer names, each once. Without Path it
@@ -194,6 +190,9 @@ func (r *Reference) named(object map[string]any, name func(string) string) []Nam
 			found = append(found, one)
 		}
 	})
+	if r.Name != "" && text(object, r.path) == "" && r.holds(object, nil) {
+		found = append(found, Named{Namespace: text(object, r.namespacePath), Name: r.Name})
+	}
 	return found
 }
 
@@ -320,6 +319,9 @@ func (r *Reference) check(on []string) error {
 	if r.namespacePath, err = parsePath(r.NamespacePath); err != nil {
 		return fmt.Errorf("namespacePath: %w", err)
 	}
+	if r.Name != "" && slices.Contains(r.path, every) {
+		return errors.New("name: what would be called that, beside a path with [*]")
+	}
 	if !shares(r.namespacePath, r.path) {
 		return fmt.Errorf("namespacePath %q has a [*] that path %q has not", r.NamespacePath, r.Path)
 	}
@@ -350,8 +352,6 @@ func (n *Need) check(on []string, depth int) error {
 		return errors.New("a path is needed, or a name and nothing else that a path goes with")
 	case n.Path == "" && n.Without == Hangs:
 		return errors.New("without: hangs: the absence of what has a fixed name says nothing")
-	case n.Name != "" && slices.Contains(n.path, every):
-		return errors.New("name: what would be called that, beside a path with [*]")
 	case n.Format != "" && !strings.Contains(n.Format, "{}"):
 		return fmt.Errorf("format %q has no {}", n.Format)
 	case n.Impersonates && n.Resource != "serviceaccounts":
@@ -382,6 +382,8 @@ func (r *Referrer) check(on []string) error {
 		return fmt.Errorf("within: %w", err)
 	case r.Within != "" && r.Path == "":
 		return errors.New("within: a path to the address is needed")
+	case r.Name != "" && r.Path == "":
+		return errors.New("name: a path is needed, beside which it is what is meant")
 	case r.SameNamespace && r.NamespacePath != "":
 		return errors.New("sameNamespace and namespacePath exclude each other")
 	}

@@ -103,6 +103,10 @@ func TestReferrers(t *testing.T) {
 	if got := user.Names(object(t, "spec: {widget: w}")); !cmp.Equal(got, []Named{{"", "w"}}) {
 		t.Errorf("a user names %v", got)
 	}
+	byDefault := entry(t, "waitsFor: [{resource: sensors.a.io, path: spec.bus, name: default, source: x}]").WaitsFor[0]
+	if got := byDefault.Names(object(t, "spec: {}")); !cmp.Equal(got, []Named{{"", "default"}}) {
+		t.Errorf("a sensor that names no bus means %v", got)
+	}
 	if user.Counts(nil) || pool.Names(nil) != nil {
 		t.Error("what names an object does not count by being there, nor the other way round")
 	}
@@ -166,6 +170,7 @@ func TestReferenceErrors(t *testing.T) {
 		"unknown, below":  {"a typo", "needs: [{resource: as.a.io, path: a, without: may, source: x, nedes: []}]", "catalog entry 1 (a.io/f)"},
 		"referrer":        {"a kind is no resource", "waitsFor: [{resource: Pod, source: x}]", `waitsFor 1: resource "Pod"`},
 		"without, waits":  {"it is by design", "waitsFor: [{resource: pods, without: may, source: x}]", "without"},
+		"name, no path":   {"every object counts", "waitsFor: [{resource: pods, name: default, source: x}]", "a path is needed, beside which"},
 		"within":          {"of which address", "waitsFor: [{resource: pods, within: spec.cidrs, source: x}]", "a path to the address"},
 		"two namespaces":  {"which", "waitsFor: [{resource: pods, path: a, namespacePath: b, sameNamespace: true, source: x}]", "exclude each other"},
 		"within, no path": {"not a path", "waitsFor: [{resource: pods, path: a, within: '[', source: x}]", "within: path"},
