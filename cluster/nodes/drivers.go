@@ -32,8 +32,9 @@ type volume struct {
 
 // use is what a pod that runs has mounted.
 type use struct {
-	claims  []string // names in the pod's namespace
-	drivers []string // of its inline volumes
+	claims  []string   // names in the pod's namespace
+	drivers []string   // of its inline volumes
+	lacks   [][]string // groups of pods that lack a driver that it is in
 }
 
 func newStorage() storage {
@@ -172,7 +173,7 @@ func (p *Part) miss(key types.NamespacedName, o *pod) {
 		missing = append(missing, driver)
 		path := []string{"driverless", key.Namespace, o.node, driver}
 		p.groups.Add(key.Name, path...)
-		o.lacks = append(o.lacks, path)
+		o.uses.lacks = append(o.uses.lacks, path)
 	}
 	if len(missing) > 0 {
 		o.facts["missingDrivers"] = facts.List(missing)
@@ -181,10 +182,13 @@ func (p *Part) miss(key types.NamespacedName, o *pod) {
 
 // unmiss undoes miss.
 func (p *Part) unmiss(key types.NamespacedName, o *pod) {
-	for _, path := range o.lacks {
+	if o.uses == nil {
+		return
+	}
+	for _, path := range o.uses.lacks {
 		p.groups.Remove(key.Name, path...)
 	}
-	o.lacks = nil
+	o.uses.lacks = nil
 	delete(o.facts, "missingDrivers")
 }
 

@@ -32,9 +32,9 @@ type Part struct {
 	strings facts.Strings
 
 	pods     map[types.NamespacedName]*pod
-	waiting  map[string]map[types.NamespacedName]*pod // pods that need their kubelet to go, by node
-	waitsIn  map[string]int                           // how many of them, by namespace
-	nodes    map[string]bool                          // that exist, and whether they are ready
+	waitsOn  map[string]int  // pods that need their kubelet to go, by node
+	waitsIn  map[string]int  // and by namespace
+	nodes    map[string]bool // that exist, and whether they are ready
 	symptoms symptoms
 	storage  storage
 
@@ -54,7 +54,7 @@ func New(doc facts.Document, options Options) *Part {
 	}
 	return &Part{
 		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames), strings: facts.Strings{},
-		pods: map[types.NamespacedName]*pod{}, waiting: map[string]map[types.NamespacedName]*pod{}, waitsIn: map[string]int{},
+		pods: map[types.NamespacedName]*pod{}, waitsOn: map[string]int{}, waitsIn: map[string]int{},
 		nodes: map[string]bool{}, symptoms: newSymptoms(), storage: newStorage(),
 		leaving: map[leavingGroup]map[types.NamespacedName]leaving{}, leavingDirty: map[leavingGroup]bool{}, waitingDirty: map[string]bool{},
 	}

@@ -19,7 +19,6 @@ type pod struct {
 	leaves   *leaving  // nil unless it is being deleted
 	uses     *use      // nil unless it has something mounted
 	groups   [][]string
-	lacks    [][]string // groups of pods that lack a driver that it is in
 	facts    map[string]any
 }
 
@@ -56,10 +55,8 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 		p.groups.Add(o.Name, path...)
 	}
 	if kept.waits {
-		if p.waiting[kept.node] == nil {
-			p.waiting[kept.node] = map[types.NamespacedName]*pod{}
-		}
-		p.waiting[kept.node][key] = kept
+		p.groups.Add(o.Name, "podsByNode", o.Namespace, kept.node)
+		p.waitsOn[kept.node]++
 		p.waitsIn[key.Namespace]++
 		p.waitingDirty[kept.node] = true
 	}
@@ -80,8 +77,9 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	p.unmount(key, gone)
 	p.unstrand(key, gone)
 	if gone.waits {
-		if delete(p.waiting[gone.node], key); len(p.waiting[gone.node]) == 0 {
-			delete(p.waiting, gone.node)
+		p.groups.Remove(key.Name, "podsByNode", key.Namespace, gone.node)
+		if p.waitsOn[gone.node]--; p.waitsOn[gone.node] == 0 {
+			delete(p.waitsOn, gone.node)
 		}
 		if p.waitsIn[key.Namespace]--; p.waitsIn[key.Namespace] == 0 {
 			delete(p.waitsIn, key.Namespace)
@@ -109,15 +107,13 @@ func waits(o *corev1.Pod) bool {
 	return graceSeconds(o) > 0
 }
 
-// groupsOf are the groups that a pod is found by.
+// groupsOf are the groups that a pod is found by, but podsByNode, which every pod
+// that waits is in.
 func groupsOf(o *corev1.Pod) [][]string {
 	if o.Spec.NodeName == "" {
 		return nil
 	}
 	var paths [][]string
-	if waits(o) {
-		paths = append(paths, []string{"podsByNode", o.Namespace, o.Spec.NodeName})
-	}
 	if waits(o) && !facts.Finished(o) {
 		paths = append(paths, []string{"podsByGrace", o.Namespace, strconv.FormatInt(stopSeconds(o), 10)})
 		for _, hazard := range hazards(o) {
