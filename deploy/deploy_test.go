@@ -165,7 +165,7 @@ func TestSchemaKnowsTheConfig(t *testing.T) {
 	}
 	config := values.Properties.Config.Properties
 	if diff := cmp.Diff(fields(reflect.TypeFor[webhook.Config](), "apiVersion", "kind"), slices.Sorted(maps.Keys(config))); diff != "" {
-		t.Errorf("config: -binary, +schema:\n%s", diff)
+		t.Errorf("config: add it to deploy/chart/values.schema.json and values.yaml: -binary, +schema:\n%s", diff)
 	}
 	if diff := cmp.Diff(fields(reflect.TypeFor[webhook.Enforcement]()), slices.Sorted(maps.Keys(config["enforcement"].Properties))); diff != "" {
 		t.Errorf("config.enforcement: -binary, +schema:\n%s", diff)

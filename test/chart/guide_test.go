@@ -55,5 +55,5 @@ func TestGuide(t *testing.T) {
 			t.Fatalf("docs/install.md:\n%s\nexits with %d: %v\n%s%s", block[1], r.Code, err, r.Stdout, r.Stderr)
 		}
 	}
-	(&site{Guarded: &scenario.Guarded{Lab: l}, t: t}).nothingLeft()
+	newSite(t, l).nothingLeft()
 }

@@ -31,15 +31,7 @@ func TestChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.Stop)
-	binary, err := scenario.Binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := l.Client()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &site{Guarded: &scenario.Guarded{Lab: l}, t: t, client: client, binary: binary, environment: []string{"KUBECONFIG=" + filepath.Join(l.Dir(), "admin.kubeconfig")}}
+	s := newSite(t, l)
 	if err := l.Apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: stuck, finalizers: [finalizers.kubesphere.io/namespaces]}}`); err != nil {
 		t.Fatal(err)
 	}
@@ -159,6 +151,20 @@ type site struct {
 	client      kubernetes.Interface
 	binary      string
 	environment []string
+}
+
+// newSite is a lab to install termguard in.
+func newSite(t *testing.T, l *lab.Lab) *site {
+	t.Helper()
+	binary, err := scenario.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := l.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &site{Guarded: &scenario.Guarded{Lab: l}, t: t, client: client, binary: binary, environment: []string{"KUBECONFIG=" + filepath.Join(l.Dir(), "admin.kubeconfig")}}
 }
 
 func (s *site) helm(args ...string) {

@@ -50,6 +50,8 @@ type Options struct {
 	// kubelets give six signs of life in that time. Defaults to 12 s, to be
 	// quick where Kubernetes takes 50 s; at least 4 s.
 	NodeGrace time.Duration
+	// APIServer are flags for kube-apiserver beyond those that the lab sets.
+	APIServer []string
 }
 
 // Lab is a running control plane.
@@ -259,7 +261,7 @@ func (l *Lab) startControlPlane(ctx context.Context) (err error) {
 
 func (l *Lab) startAPIServer(ctx context.Context) error {
 	file := func(name string) string { return filepath.Join(l.dir, name) }
-	server, err := l.start("kube-apiserver", filepath.Join(l.bin, "kube-apiserver"),
+	server, err := l.start("kube-apiserver", filepath.Join(l.bin, "kube-apiserver"), append([]string{
 		"--etcd-servers", l.etcdURL(),
 		"--bind-address", l.apiserver(), "--secure-port", "443",
 		// Nobody dials it: the kubernetes Service's ClusterIP is the API server itself.
@@ -269,14 +271,14 @@ func (l *Lab) startAPIServer(ctx context.Context) error {
 		"--authorization-mode", "Node,RBAC",
 		"--service-account-issuer", "https://kubernetes.default.svc",
 		"--service-account-key-file", file("service-account.key"), "--service-account-signing-key-file", file("service-account.key"),
-		"--service-cluster-ip-range", l.network+".0.0/16",
+		"--service-cluster-ip-range", l.network + ".0.0/16",
 		"--enable-aggregator-routing=false",
 		"--requestheader-client-ca-file", file("front-ca.crt"), "--requestheader-allowed-names", "front-proxy",
 		"--requestheader-username-headers", "X-Remote-User", "--requestheader-group-headers", "X-Remote-Group",
 		"--requestheader-extra-headers-prefix", "X-Remote-Extra-",
 		"--proxy-client-cert-file", file("front-proxy.crt"), "--proxy-client-key-file", file("front-proxy.key"),
 		"--allow-privileged", "--profiling=false",
-	)
+	}, l.options.APIServer...)...)
 	if err != nil {
 		return err
 	}
