@@ -115,6 +115,8 @@ func TestRefusals(t *testing.T) {
 		{"resources that would have no effect", "rbac.resources={pods}", []string{"'/rbac/resources'", "maxItems: got 1, want 0"}},
 		{"Secrets, by which access would not be less", "rbac.access=enumerated,rbac.resources={pods,secrets}", []string{"rbac.resources lists secrets", "take it from the list"}},
 		{"a network policy that lets nobody in", "networkPolicy.enabled=true", []string{"networkPolicy.from is empty", "every delete would go unchecked"}},
+		{"a path where a certificate is wanted", "clientAuthentication.ca=ca.crt", []string{"'/clientAuthentication/ca'", "'ca.crt' does not match pattern"}},
+		{"a name that nobody vouches for", "clientAuthentication.commonNames={kube-apiserver}", []string{"clientAuthentication.commonNames is set, and clientAuthentication.ca is not"}},
 		{"an issuer that nobody would ask", "certificates.issuerRef.name=company", []string{"certificates.issuerRef is set", "certificates.source"}},
 	} {
 		stdout, stderr, err := helm(t.Context(), t, nil, "template", "termguard", chart(), "--set", tt.set)
