@@ -304,6 +304,34 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
+// TestUnseenInOneNamespace: that more is in one namespace than the facts keep is no
+// news for others.
+func TestUnseenInOneNamespace(t *testing.T) {
+	asked := engine(t, EngineOptions{}).on[Delete]
+	facts := Document{"unseen": []any{obj{"resource": "widgets.x.io", "namespaced": true, "namespace": "tenant", "reason": "too-many"}}}
+	of := func(group, resource, namespace, name string) obj {
+		return obj{"request": obj{"resource": obj{"group": group, "resource": resource}, "namespace": namespace, "oldObject": obj{"metadata": obj{"name": name, "namespace": namespace}}}}
+	}
+	for name, tc := range map[string]struct {
+		input obj
+		want  []string
+	}{
+		"the namespace":             {of("", "namespaces", "tenant", "tenant"), []string{"widgets.x.io: too-many"}},
+		"another namespace":         {of("", "namespaces", "other", "other"), nil},
+		"one of them":               {of("x.io", "widgets", "tenant", "it"), []string{"widgets.x.io: too-many"}},
+		"one in another namespace":  {of("x.io", "widgets", "other", "it"), nil},
+		"another kind beside them":  {of("", "configmaps", "tenant", "it"), nil},
+		"their definition":          {of("apiextensions.k8s.io", "customresourcedefinitions", "", "widgets.x.io"), []string{"widgets.x.io: too-many"}},
+		"the definition of another": {of("apiextensions.k8s.io", "customresourcedefinitions", "", "gadgets.x.io"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, subjectOf(tc.input).unseen(asked, facts)); diff != "" {
+				t.Errorf("-want, +got:\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestReliesOn holds that a policy's METADATA alone tells what it must see.
 func TestReliesOn(t *testing.T) {
 	relies := func(id, on string) string {

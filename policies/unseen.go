@@ -13,7 +13,14 @@ const (
 type hidden struct {
 	resource   string
 	namespaced bool
-	elsewhere  bool // it is seen in the namespace in question, and in others not
+	elsewhere  bool    // it is seen in the namespace in question, and in others not
+	namespace  *string // where it is hidden, nil for everywhere
+}
+
+// concerns tells whether what is hidden in one namespace may matter to a request: it
+// is about that namespace, about something in it, or about a definition.
+func (h hidden) concerns(s subject) bool {
+	return h.namespace == nil || s.resource == "namespaces" && s.name == *h.namespace || s.resource == h.resource && s.namespace == *h.namespace || s.name == h.resource
 }
 
 // unseen are the hidden resources without which nobody can say what becomes of the
@@ -28,6 +35,12 @@ func (s subject) unseen(all []Policy, facts map[string]any) []string {
 		h.namespaced, _ = u["namespaced"].(bool)
 		reason, _ := u["reason"].(string)
 		h.elsewhere = reason == "elsewhere"
+		if namespace, one := u["namespace"].(string); one {
+			h.namespace = &namespace
+		}
+		if !h.concerns(s) {
+			continue
+		}
 		if h.resource == s.resource && !h.elsewhere || slices.ContainsFunc(all, func(p Policy) bool { return p.reliesOn(s, h) }) {
 			relevant = append(relevant, h.resource+": "+reason)
 		}

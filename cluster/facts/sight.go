@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ const (
 	UnseenDiscovery = "discovery" // its API group cannot be read
 	UnseenError     = "error"     // listing or watching it fails
 	UnseenElsewhere = "elsewhere" // RBAC, but in the namespace in question
+	UnseenTooMany   = "too-many"  // more in one namespace than is kept
 )
 
 // Sight is what can be seen of a cluster: which API groups are served, and which
@@ -20,6 +22,7 @@ const (
 type Sight struct {
 	doc    Document
 	unseen map[string]unseen // by "plural.group"
+	cut    map[part]string   // of what more is there than is kept: a message
 	groups map[string]bool
 }
 
@@ -28,10 +31,13 @@ type unseen struct {
 	reason, message string
 }
 
+// part is what of a resource is in one namespace.
+type part struct{ resource, namespace string }
+
 // NewSight returns a Sight that hides nothing and serves nothing.
 func NewSight(doc Document) *Sight {
 	doc["unseen"] = []any{}
-	return &Sight{doc: doc, unseen: map[string]unseen{}, groups: map[string]bool{}}
+	return &Sight{doc: doc, unseen: map[string]unseen{}, cut: map[part]string{}, groups: map[string]bool{}}
 }
 
 // Hide records that a resource cannot be seen, for one of the reasons.
@@ -43,6 +49,19 @@ func (s *Sight) Hide(res Resource, reason, message string) {
 // Show undoes Hide.
 func (s *Sight) Show(res Resource) {
 	delete(s.unseen, res.String())
+	s.publish()
+}
+
+// Cut records that in one namespace there is more of a resource than is kept; ""
+// withdraws it. Others do not depend on that.
+func (s *Sight) Cut(resource, namespace, message string) {
+	at := part{resource, namespace}
+	if s.cut[at] == message {
+		return
+	}
+	if s.cut[at] = message; message == "" {
+		delete(s.cut, at)
+	}
 	s.publish()
 }
 
@@ -58,6 +77,13 @@ func (s *Sight) publish() {
 	for _, name := range slices.Sorted(maps.Keys(s.unseen)) {
 		u := s.unseen[name]
 		list = append(list, map[string]any{"resource": name, "namespaced": u.namespaced, "reason": u.reason, "message": u.message})
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(s.cut), func(a, b part) int {
+		return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.namespace, b.namespace))
+	}) {
+		list = append(list, map[string]any{
+			"resource": at.resource, "namespaced": at.namespace != "", "namespace": at.namespace, "reason": UnseenTooMany, "message": s.cut[at],
+		})
 	}
 	s.doc["unseen"] = list
 }

@@ -57,8 +57,13 @@ func (e evidence) signature() string {
 // "KIND/NAMESPACE/NAME" of a workload, or "external".
 const Annotation = "termguard.dev/finalizer-owner"
 
+// maxFinalizers bounds the finalizers of one object that are looked at, and
+// maxGroups the groups of objects in one namespace: who may write objects in one
+// may write any number of them. Real objects have a handful.
+const maxFinalizers, maxGroups = 64, 500
+
 // finalizersOf returns an object's finalizers with what the object tells about
-// each. The namespace controller's own is left out of a namespace's spec
+// each, maxFinalizers of them at most. The namespace controller's own is left out of a namespace's spec
 // finalizers: it goes when everything else has.
 func finalizersOf(m metav1.Object, spec []string) map[string]evidence {
 	if len(m.GetFinalizers()) == 0 && len(spec) == 0 {
@@ -74,16 +79,20 @@ func finalizersOf(m metav1.Object, spec []string) map[string]evidence {
 	slices.Sort(common.owners)
 	common.owners = slices.Compact(common.owners)
 	found := map[string]evidence{}
-	for _, finalizer := range spec {
+	for _, finalizer := range spec[:min(maxFinalizers, len(spec))] {
 		if finalizer != "kubernetes" {
 			found[finalizer] = common
 		}
 	}
-	for i, finalizer := range m.GetFinalizers() {
+	all := m.GetFinalizers()
+	for i, finalizer := range all[:min(maxFinalizers, len(all))] {
 		if e, again := found[finalizer]; !again || e.at == facts.Nowhere {
 			common.at = i
 			found[finalizer] = common
 		}
+	}
+	if len(all) > maxFinalizers {
+		return found // their managers are not worth reading
 	}
 	for _, entry := range m.GetManagedFields() {
 		for _, finalizer := range managedFinalizers(entry) {

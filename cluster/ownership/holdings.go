@@ -17,6 +17,7 @@ type holdings struct {
 	byKey map[types.NamespacedName]*holding
 	in    map[string]map[string]int // objects by namespace and finalizer
 	count map[string]int            // objects by namespace
+	left  map[string]int            // of them, those with finalizers in no bucket
 }
 
 // holding is one object that carries finalizers.
@@ -24,6 +25,8 @@ type holding struct {
 	evidence map[string]evidence // by finalizer
 	owner    types.UID           // whose deletion it blocks, "" if none
 	buckets  []*bucket
+	cut      bool // it has more finalizers than are looked at
+	left     bool // some are in no bucket
 }
 
 // bucket is the part of the facts that counts objects of one namespace, one
@@ -42,13 +45,14 @@ func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object, 
 		return false
 	}
 	now, owner := finalizersOf(m, specFinalizers), facts.BlockingOwner(m)
+	cut := len(m.GetFinalizers()) > maxFinalizers || len(specFinalizers) > maxFinalizers
 	if h := p.holding(resource, key); h != nil {
-		if h.owner == owner && maps.EqualFunc(h.evidence, now, evidence.equal) {
+		if h.cut == cut && h.owner == owner && maps.EqualFunc(h.evidence, now, evidence.equal) {
 			return true
 		}
 		p.Forget(resource, key)
 	}
-	p.hold(resource, key, &holding{evidence: now, owner: owner})
+	p.hold(resource, key, &holding{evidence: now, owner: owner, cut: cut})
 	return true
 }
 
@@ -63,7 +67,7 @@ func (p *Part) holding(resource string, key types.NamespacedName) *holding {
 func (p *Part) hold(resource string, key types.NamespacedName, h *holding) {
 	of := p.held[resource]
 	if of == nil {
-		of = &holdings{byKey: map[types.NamespacedName]*holding{}, in: map[string]map[string]int{}, count: map[string]int{}}
+		of = &holdings{byKey: map[types.NamespacedName]*holding{}, in: map[string]map[string]int{}, count: map[string]int{}, left: map[string]int{}}
 		p.held[resource] = of
 	}
 	of.byKey[key] = h
@@ -73,7 +77,13 @@ func (p *Part) hold(resource string, key types.NamespacedName, h *holding) {
 	}
 	for finalizer, evidence := range h.evidence {
 		of.in[key.Namespace][finalizer]++
-		h.buckets = append(h.buckets, p.bucket(resource, key, finalizer, evidence))
+		if b := p.bucket(resource, key, finalizer, evidence); b != nil {
+			h.buckets = append(h.buckets, b)
+		}
+	}
+	if h.left = h.cut || len(h.buckets) < len(h.evidence); h.left {
+		of.left[key.Namespace]++
+		p.options.Sight.Cut(resource, key.Namespace, "more finalizers than are kept of one object or namespace")
 	}
 	for _, b := range p.blocking(h) {
 		p.options.Dependents.Block(h.owner, key.Name, true, b.At(key.Name), append([]string{"finalized"}, b.path[1:]...)...)
@@ -91,6 +101,12 @@ func (p *Part) Forget(resource string, key types.NamespacedName) {
 	delete(of.byKey, key)
 	if of.count[key.Namespace]--; of.count[key.Namespace] == 0 {
 		delete(of.count, key.Namespace)
+	}
+	if h.left {
+		if of.left[key.Namespace]--; of.left[key.Namespace] == 0 {
+			delete(of.left, key.Namespace)
+			p.options.Sight.Cut(resource, key.Namespace, "")
+		}
 	}
 	for finalizer := range h.evidence {
 		if of.in[key.Namespace][finalizer]--; of.in[key.Namespace][finalizer] == 0 {
@@ -110,6 +126,9 @@ func (p *Part) Forget(resource string, key types.NamespacedName) {
 		if b.Remove(key.Name); b.Empty() {
 			p.doc.Prune(b.path...)
 			p.groups.Remove(key.Namespace, spread(b)...)
+			if p.grouped[key.Namespace]--; p.grouped[key.Namespace] == 0 {
+				delete(p.grouped, key.Namespace)
+			}
 			p.unjudge(b)
 		}
 	}
@@ -137,12 +156,18 @@ func (p *Part) Carries(resource string, key types.NamespacedName, finalizer stri
 	return carries
 }
 
-// bucket puts an object into the bucket it belongs to.
+// bucket puts an object into the bucket it belongs to; nil where its namespace has
+// too many.
 func (p *Part) bucket(resource string, key types.NamespacedName, finalizer string, evidence evidence) *bucket {
 	vkey := p.verdictKey(finalizer, resource, key.Namespace, evidence)
-	v := p.verdictFor(vkey, evidence)
+	v, judged := p.verdicts[vkey]
+	if (!judged || v.buckets[key.Namespace] == nil) && p.grouped[key.Namespace] == maxGroups {
+		return nil
+	}
+	v = p.verdictFor(vkey, evidence)
 	b := v.buckets[key.Namespace]
 	if b == nil {
+		p.grouped[key.Namespace]++
 		b = &bucket{
 			Group: facts.NewGroup(true, p.options.MaxNames), verdict: v,
 			path: []string{"finalized", key.Namespace, finalizer, resource, vkey.evidence},
@@ -272,7 +297,7 @@ func (p *Part) regrant() {
 				continue
 			}
 			p.Forget(resource, key)
-			p.hold(resource, key, &holding{evidence: h.evidence, owner: h.owner})
+			p.hold(resource, key, &holding{evidence: h.evidence, owner: h.owner, cut: h.cut})
 		}
 	}
 }

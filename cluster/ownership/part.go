@@ -51,6 +51,7 @@ type Part struct {
 
 	held     map[string]*holdings // objects with finalizers, by "plural.group"
 	verdicts map[verdictKey]*verdict
+	grouped  map[string]int // groups of objects with finalizers, by namespace
 
 	workloads   map[string]workload // by "Kind/namespace/name"
 	matches     matches
@@ -81,7 +82,7 @@ func New(doc facts.Document, options Options) *Part {
 	}
 	return &Part{
 		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames),
-		held: map[string]*holdings{}, verdicts: map[verdictKey]*verdict{},
+		held: map[string]*holdings{}, grouped: map[string]int{}, verdicts: map[verdictKey]*verdict{},
 		workloads: map[string]workload{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]int{},
 		accounts: map[string]*account{}, running: map[string]runningPod{}, sidecars: map[types.NamespacedName]sidecar{},
 		roles: map[string][]grant{}, bindings: map[string]binding{}, grantees: map[string][]grantee{}, bound: map[string][]string{},

@@ -1,0 +1,86 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// manyFinalizers is an object with n finalizers that nobody else has.
+func manyFinalizers(namespace, name string, n int) *metav1.PartialObjectMetadata {
+	finalizers := make([]string, n)
+	for i := range finalizers {
+		finalizers[i] = fmt.Sprintf("junk.test/%s-%d", name, i)
+	}
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Finalizers: finalizers}}
+}
+
+// TestManyFinalizers: who writes finalizers by the thousand fills neither memory
+// nor the answers to others; that not all are kept is said, of its own namespace.
+func TestManyFinalizers(t *testing.T) {
+	w := NewWorld(Options{})
+	w.Begin(widgets)
+	apply(t, w, widgets, manyFinalizers("other", "one", 1), true)
+	for i := range 3 {
+		apply(t, w, widgets, manyFinalizers("tenant", fmt.Sprint("huge", i), 30_000), true)
+	}
+	for i := range 100 {
+		apply(t, w, widgets, manyFinalizers("tenant", fmt.Sprint("large", i), 60), true)
+	}
+	w.End(widgets)
+	w.Settle()
+	count := func(namespace string) int {
+		kept, _ := at(w, "finalized", namespace).(map[string]any)
+		return len(kept)
+	}
+	if got := count("tenant"); got == 0 || got > 500 {
+		t.Errorf("%d finalizers of the tenant are kept", got)
+	}
+	if got := count("other"); got != 1 {
+		t.Errorf("%d finalizers of others are kept, want 1", got)
+	}
+	want := []any{map[string]any{
+		"resource": "widgets.x.io", "namespaced": true, "namespace": "tenant", "reason": "too-many",
+		"message": "more finalizers than are kept of one object or namespace",
+	}}
+	if diff := cmp.Diff(want, at(w, "unseen")); diff != "" {
+		t.Errorf("unseen: -want +got\n%s", diff)
+	}
+	for i := range 3 {
+		remove(t, w, widgets, manyFinalizers("tenant", fmt.Sprint("huge", i), 1))
+	}
+	for i := range 100 {
+		remove(t, w, widgets, manyFinalizers("tenant", fmt.Sprint("large", i), 1))
+	}
+	w.Settle()
+	if diff := cmp.Diff([]any{}, at(w, "unseen")); diff != "" {
+		t.Errorf("unseen when they are gone: -want +got\n%s", diff)
+	}
+	if got := count("tenant"); got != 0 {
+		t.Errorf("%d finalizers are kept of objects that are gone", got)
+	}
+}
+
+// BenchmarkHostileSettle settles the facts beside n objects with 30,000 finalizers
+// each, whose owners change all the time.
+func BenchmarkHostileSettle(b *testing.B) {
+	for _, n := range []int{0, 3, 30} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			w := NewWorld(Options{})
+			w.Begin(widgets)
+			for i := range n {
+				if err := w.Apply(widgets, manyFinalizers("tenant", fmt.Sprint("huge", i), 30_000), true); err != nil {
+					b.Fatal(err)
+				}
+			}
+			w.End(widgets)
+			for b.Loop() {
+				w.Seen(gizmos)
+				w.SetServed([]string{"x.io"}, nil)
+				w.Settle()
+			}
+		})
+	}
+}
