@@ -36,6 +36,7 @@ import (
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
+	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/webhook"
 )
@@ -154,20 +155,20 @@ func TestSchemaKnowsTheConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	fields := func(of reflect.Type, except ...string) (names []string) {
-		for i := range of.NumField() {
-			name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
-			if !slices.Contains(except, name) {
+		for _, field := range reflect.VisibleFields(of) {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if !field.Anonymous && !slices.Contains(except, name) {
 				names = append(names, name)
 			}
 		}
 		slices.Sort(names)
 		return names
 	}
-	config := values.Properties.Config.Properties
-	if diff := cmp.Diff(fields(reflect.TypeFor[webhook.Config](), "apiVersion", "kind"), slices.Sorted(maps.Keys(config))); diff != "" {
+	known := values.Properties.Config.Properties
+	if diff := cmp.Diff(fields(reflect.TypeFor[config.Config](), "apiVersion", "kind"), slices.Sorted(maps.Keys(known))); diff != "" {
 		t.Errorf("config: add it to deploy/chart/values.schema.json and values.yaml: -binary, +schema:\n%s", diff)
 	}
-	if diff := cmp.Diff(fields(reflect.TypeFor[webhook.Enforcement]()), slices.Sorted(maps.Keys(config["enforcement"].Properties))); diff != "" {
+	if diff := cmp.Diff(fields(reflect.TypeFor[config.Enforcement]()), slices.Sorted(maps.Keys(known["enforcement"].Properties))); diff != "" {
 		t.Errorf("config.enforcement: -binary, +schema:\n%s", diff)
 	}
 }
@@ -182,12 +183,12 @@ func TestConfigIsRead(t *testing.T) {
 		ids = append(ids, p.ID)
 	}
 	for _, path := range rendered {
-		config, err := webhook.ReadConfig(strings.NewReader(named[*corev1.ConfigMap](t, manifests(t, path), "termguard-config").Data["config.yaml"]), ids)
+		read, err := config.Read(strings.NewReader(named[*corev1.ConfigMap](t, manifests(t, path), "termguard-config").Data["config.yaml"]), ids)
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
-		if path == base && config.Enforcement.Default != webhook.Warn {
-			t.Errorf("shipped default is %q: nobody asked for more than warnings", config.Enforcement.Default)
+		if path == base && read.Enforcement.Default != config.Warn {
+			t.Errorf("shipped default is %q: nobody asked for more than warnings", read.Enforcement.Default)
 		}
 	}
 }

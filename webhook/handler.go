@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -60,9 +61,9 @@ type Options struct {
 	// checked. Defaults to always.
 	Synced func() bool
 	// Enforcement says what follows from findings. Defaults to warnings.
-	Enforcement Enforcement
+	Enforcement config.Enforcement
 	// Trust says whose annotations count. Defaults to everybody's.
-	Trust *Trust
+	Trust *config.Trust
 	// Deadline bounds one review, from its first byte. Defaults to 300 ms: the
 	// API server waits for one second.
 	Deadline time.Duration
@@ -95,7 +96,7 @@ func (o *Options) setDefaults() {
 		o.Deadline = 300 * time.Millisecond
 	}
 	if o.Trust == nil {
-		o.Trust = &everybody
+		o.Trust = &config.Everybody
 	}
 	if o.Recorder == nil {
 		o.Recorder = discard{}
@@ -322,7 +323,7 @@ func (h *Handler) ask(ctx context.Context, r request) considered {
 		objects = []map[string]any{evicted}
 	}
 	ownership, plain, differs := h.ownership(r, objects)
-	if differs && !h.options.Trust.request(r) {
+	if differs && !trustsObject(*h.options.Trust, r) {
 		ownership, differs = plain, false
 	}
 	result, err := h.evaluate(ctx, r, ownership)
@@ -415,7 +416,7 @@ func (h *Handler) look(r request, c *considered) (evicted map[string]any) {
 // decide turns what the policies say into the answer.
 func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionResponse, decision) {
 	judge := func(findings []policies.Finding, labels map[string]string) judgement {
-		j := h.options.Enforcement.judge(findings, labels)
+		j := judge(h.options.Enforcement, findings, labels)
 		j.refuse = slices.DeleteFunc(j.refuse, func(f policies.Finding) bool { return h.options.Wrong(f.Policy) })
 		return j
 	}
@@ -429,7 +430,7 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 	case len(j.record) > 0:
 		how = recorded
 	}
-	notices := misspelt(c.labels)
+	notices := config.Misspelt(c.labels)
 	if n := len(c.result.Errors); n > 0 {
 		how = failedOpen
 		h.metrics.failed(policy)
@@ -443,7 +444,7 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 		answer.AuditAnnotations["error"] = string(partial)
 		notices = append(notices, "not checked in full: the object is so large that only its metadata was read")
 	}
-	if r.trigger == policies.Delete && h.options.Enforcement.speaks(c.labels) {
+	if r.trigger == policies.Delete && h.options.Enforcement.Speaks(c.labels) {
 		if note := unseenNote(j.record, c.result.Unseen); note != "" {
 			notices = append(notices, note)
 		}
@@ -459,7 +460,7 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 			h.letThrough(r, c, without.refuse, by)
 		}
 	}
-	if labels := enforceLabels(c.labels); labels != "" {
+	if labels := config.EnforceLabels(c.labels); labels != "" {
 		changed(judge(c.result.Findings, nil), "enforce-label", "label "+labels+" of its namespace")
 	}
 	if c.undeclared != nil {
@@ -469,7 +470,7 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 	// that is not whole refuses nothing.
 	if len(j.refuse) > 0 && whole {
 		reason := clean(strings.TrimSpace(r.annotation(AllowAnnotation)))
-		heeded := h.options.Trust.request(r) || h.options.Trust.person(r)
+		heeded := trustsObject(*h.options.Trust, r) || trustsPerson(*h.options.Trust, r)
 		if reason != "" && !heeded {
 			notices = append(notices, "annotation "+AllowAnnotation+" counts neither in this namespace nor from you")
 		}

@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -189,7 +190,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"Deny": {
 			reason:  "A certain finding of a policy set to deny refuses, and says what, why, what next and how to go ahead.",
-			options: Options{Evaluator: finds(hang("p", "it waits")), Enforcement: Enforcement{Policies: map[string]Mode{"p": Deny}}},
+			options: Options{Evaluator: finds(hang("p", "it waits")), Enforcement: config.Enforcement{Policies: map[string]config.Mode{"p": config.Deny}}},
 			request: deleteKiali(`{"name":"kiali"}`),
 			want: admissionv1.AdmissionResponse{
 				UID: "u2", Allowed: false, Result: refusedKiali,
@@ -200,7 +201,7 @@ func TestAnswers(t *testing.T) {
 		"DenyIsNotForPoliciesThatWereWrong": {
 			reason: "A policy that raised a false alarm on this cluster warns.",
 			options: Options{
-				Evaluator: finds(hang("p", "it waits")), Enforcement: Enforcement{Default: Deny},
+				Evaluator: finds(hang("p", "it waits")), Enforcement: config.Enforcement{Default: config.Deny},
 				Wrong: func(policy string) bool { return policy == "p" },
 			},
 			request: deleteNamespace,
@@ -212,7 +213,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"DenyIsNotForMaybe": {
 			reason:  "What only may hang is never refused.",
-			options: Options{Evaluator: finds(maybe("p", "who knows")), Enforcement: Enforcement{Default: Deny}},
+			options: Options{Evaluator: finds(maybe("p", "who knows")), Enforcement: config.Enforcement{Default: config.Deny}},
 			request: deleteNamespace,
 			want: admissionv1.AdmissionResponse{
 				UID: "u1", Allowed: true,
@@ -222,7 +223,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"DenyIsNotForInfo": {
 			reason:  "What is only good to know is never refused.",
-			options: Options{Evaluator: finds(info("p", "it takes 90 s")), Enforcement: Enforcement{Default: Deny}},
+			options: Options{Evaluator: finds(info("p", "it takes 90 s")), Enforcement: config.Enforcement{Default: config.Deny}},
 			request: deleteNamespace,
 			want: admissionv1.AdmissionResponse{
 				UID: "u1", Allowed: true,
@@ -242,7 +243,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"LooserLabel": {
 			reason:  "A namespace may turn deny off for itself, but not without a trace.",
-			options: Options{Evaluator: finds(hang("p", "it waits")), Facts: lax, Enforcement: Enforcement{Default: Deny}},
+			options: Options{Evaluator: finds(hang("p", "it waits")), Facts: lax, Enforcement: config.Enforcement{Default: config.Deny}},
 			request: deleteKiali(`{"name":"kiali","finalizers":["f"]}`),
 			want: admissionv1.AdmissionResponse{
 				UID: "u2", Allowed: true,
@@ -256,7 +257,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"LooserLabelNotAllowed": {
 			reason:  "An administrator can keep deny on for everybody.",
-			options: Options{Evaluator: finds(hang("p", "it waits")), Facts: lax, Enforcement: Enforcement{Default: Deny, AllowLooser: new(bool)}},
+			options: Options{Evaluator: finds(hang("p", "it waits")), Facts: lax, Enforcement: config.Enforcement{Default: config.Deny, AllowLooser: new(bool)}},
 			request: deleteKiali(`{"name":"kiali"}`),
 			want: admissionv1.AdmissionResponse{
 				UID: "u2", Allowed: false, Result: refusedKiali,
@@ -266,7 +267,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"StricterLabelStays": {
 			reason:  "What is stricter is always allowed.",
-			options: Options{Evaluator: finds(hang("p", "it waits")), Facts: demo, Enforcement: Enforcement{AllowLooser: new(bool)}},
+			options: Options{Evaluator: finds(hang("p", "it waits")), Facts: demo, Enforcement: config.Enforcement{AllowLooser: new(bool)}},
 			request: deleteKiali(`{"name":"kiali"}`),
 			want: admissionv1.AdmissionResponse{
 				UID: "u2", Allowed: false, Result: refusedKiali,
@@ -276,7 +277,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"BreakGlassNotTrusted": {
 			reason:  "Where annotations do not count, nobody breaks the glass by one.",
-			options: Options{Evaluator: finds(hang("p", "it waits")), Enforcement: Enforcement{Default: Deny}, Trust: &Trust{Namespaces: []string{"infra-*"}, Subjects: []string{"sre"}}},
+			options: Options{Evaluator: finds(hang("p", "it waits")), Enforcement: config.Enforcement{Default: config.Deny}, Trust: &config.Trust{Namespaces: []string{"infra-*"}, Subjects: []string{"sre"}}},
 			request: deleteKiali(`{"name":"kiali","annotations":{"termguard.dev/allow-hang":"x"}}`),
 			want: admissionv1.AdmissionResponse{
 				UID: "u2", Allowed: false,
@@ -293,7 +294,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"BreakGlassOfATrustedGroup": {
 			reason:  "Those who are trusted may, everywhere.",
-			options: Options{Evaluator: finds(hang("p", "it waits")), Enforcement: Enforcement{Default: Deny}, Trust: &Trust{Subjects: []string{"sre"}}},
+			options: Options{Evaluator: finds(hang("p", "it waits")), Enforcement: config.Enforcement{Default: config.Deny}, Trust: &config.Trust{Subjects: []string{"sre"}}},
 			request: with(deleteKiali(`{"name":"kiali","annotations":{"termguard.dev/allow-hang":"x"}}`), `"uid":"u2"`, `"uid":"u2","userInfo":{"username":"alice","groups":["dev","sre"]}`),
 			want: admissionv1.AdmissionResponse{
 				UID: "u2", Allowed: true,
@@ -326,7 +327,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"BreakGlass": {
 			reason:  "A reason on the object lets it through, with warnings, audit annotation and event.",
-			options: Options{Evaluator: finds(hang("p", "it waits")), Enforcement: Enforcement{Default: Deny}},
+			options: Options{Evaluator: finds(hang("p", "it waits")), Enforcement: config.Enforcement{Default: config.Deny}},
 			request: deleteKiali(`{"name":"kiali","finalizers":["f"],"annotations":{"termguard.dev/allow-hang":"moving\nhouse"}}`),
 			want: admissionv1.AdmissionResponse{
 				UID: "u2", Allowed: true,
@@ -343,7 +344,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"BreakGlassOnDryRun": {
 			reason:  "A dry run is answered like the real thing and leaves no trace in the cluster.",
-			options: Options{Evaluator: finds(hang("p", "it waits")), Enforcement: Enforcement{Default: Deny}},
+			options: Options{Evaluator: finds(hang("p", "it waits")), Enforcement: config.Enforcement{Default: config.Deny}},
 			request: with(deleteKiali(`{"name":"kiali","annotations":{"termguard.dev/allow-hang":"x"}}`), `"uid":"u2"`, `"uid":"u2","dryRun":true`),
 			want: admissionv1.AdmissionResponse{
 				UID: "u2", Allowed: true,
@@ -356,7 +357,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"BreakGlassWithoutReason": {
 			reason:  "The value of the annotation is the reason: without one it is none.",
-			options: Options{Evaluator: finds(hang("p", "it waits")), Enforcement: Enforcement{Default: Deny}},
+			options: Options{Evaluator: finds(hang("p", "it waits")), Enforcement: config.Enforcement{Default: config.Deny}},
 			request: deleteKiali(`{"name":"kiali","annotations":{"termguard.dev/allow-hang":" "}}`),
 			want: admissionv1.AdmissionResponse{
 				UID: "u2", Allowed: false, Result: refusedKiali,
@@ -367,7 +368,7 @@ func TestAnswers(t *testing.T) {
 		"Eviction": {
 			reason: "An eviction is judged as the delete of its pod, with the finalizers that the facts have of it, and never refused.",
 			options: Options{
-				Enforcement: Enforcement{Default: Deny},
+				Enforcement: config.Enforcement{Default: config.Deny},
 				Facts:       facts{policies.Document{"pods": map[string]any{"demo": map[string]any{"web-0": map[string]any{"finalizers": []any{"x.io/f"}}}}}},
 				Evaluator: asked(func(_ context.Context, trigger policies.Trigger, input map[string]any) (policies.Result, error) {
 					return policies.Result{Findings: []policies.Finding{hang("p", fmt.Sprint(trigger, " ", input["ownership"]))}}, nil
@@ -444,7 +445,7 @@ func TestAnswers(t *testing.T) {
 		"UnseenWhereNothingIsSaid": {
 			reason: "A dry run of termguard itself stays silent.",
 			options: Options{
-				Enforcement: Enforcement{Default: DryRun, Policies: map[string]Mode{"q": Off}},
+				Enforcement: config.Enforcement{Default: config.DryRun, Policies: map[string]config.Mode{"q": config.Off}},
 				Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
 					return policies.Result{Unseen: []string{"a: forbidden"}}, nil
 				}),
@@ -455,7 +456,7 @@ func TestAnswers(t *testing.T) {
 		"DryRunMode": {
 			reason: "A policy on trial shows in the audit log and the metrics, and tells people nothing.",
 			options: Options{
-				Enforcement: Enforcement{Policies: map[string]Mode{"p": DryRun}},
+				Enforcement: config.Enforcement{Policies: map[string]config.Mode{"p": config.DryRun}},
 				Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
 					return policies.Result{Findings: []policies.Finding{hang("p", "it waits")}, Omitted: 3}, nil
 				}),
@@ -469,7 +470,7 @@ func TestAnswers(t *testing.T) {
 		"APolicyFails": {
 			reason: "An answer that is not whole refuses nothing, and still tells what was found.",
 			options: Options{
-				Enforcement: Enforcement{Default: Deny},
+				Enforcement: config.Enforcement{Default: config.Deny},
 				Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
 					return policies.Result{Findings: []policies.Finding{hang("p", "it waits")}, Errors: []error{errors.New("boom")}}, nil
 				}),
@@ -524,7 +525,7 @@ func TestInputIsTheRequestAsSent(t *testing.T) {
 }
 
 func TestFailsOpen(t *testing.T) {
-	denies := Enforcement{Default: Deny}
+	denies := config.Enforcement{Default: config.Deny}
 	refuses := finds(hang("p", "it waits"))
 	cases := map[string]struct {
 		reason  string
@@ -855,7 +856,7 @@ func moody(f *testing.F) (*http.Client, string) {
 		default:
 			return engine.Evaluate(ctx, trigger, input, world)
 		}
-	}), Enforcement: Enforcement{Default: Warn, Policies: map[string]Mode{"p": Deny}}})
+	}), Enforcement: config.Enforcement{Default: config.Warn, Policies: map[string]config.Mode{"p": config.Deny}}})
 }
 
 // FuzzServeHTTP sends anything.
@@ -886,7 +887,7 @@ func FuzzRequest(f *testing.F) {
 		object := map[string]any{
 			"metadata": map[string]any{
 				"name": name, "namespace": namespace, "finalizers": []string{finalizer, "x" + finalizer},
-				"labels":      map[string]string{EnforceLabel: mode, EnforceLabel + "." + name: mode},
+				"labels":      map[string]string{config.EnforceLabel: mode, config.EnforceLabel + "." + name: mode},
 				"annotations": map[string]string{AllowAnnotation: reason},
 			},
 			"spec": map[string]any{"finalizers": []string{finalizer}},

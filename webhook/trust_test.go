@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/config"
 )
 
 // TestDeclarations asks the real policies about an object that hangs, and says
@@ -20,7 +21,7 @@ func TestDeclarations(t *testing.T) {
 	cases := map[string]struct {
 		reason  string
 		object  string // beside its finalizers
-		trust   *Trust
+		trust   *config.Trust
 		known   bool
 		allowed bool
 		audit   string
@@ -28,8 +29,8 @@ func TestDeclarations(t *testing.T) {
 	}{
 		"plain":           {"It hangs, and is refused.", `"labels":{}`, nil, true, false, "", nil},
 		"declared":        {"The outcome changes, not without a trace.", external, nil, true, true, declared, []string{declared}},
-		"trusted there":   {"Its namespace is trusted.", external, &Trust{Namespaces: []string{"d*"}}, true, true, declared, []string{declared}},
-		"not trusted":     {"It counts as if it were not there.", external, &Trust{Namespaces: []string{"other"}}, true, false, "", nil},
+		"trusted there":   {"Its namespace is trusted.", external, &config.Trust{Namespaces: []string{"d*"}}, true, true, declared, []string{declared}},
+		"not trusted":     {"It counts as if it were not there.", external, &config.Trust{Namespaces: []string{"other"}}, true, false, "", nil},
 		"nobody saw it":   {"A forged review writes nothing with its text.", external, nil, false, true, declared, nil},
 		"glass of nobody": {"Nor does one that breaks the glass.", `"annotations":{"termguard.dev/allow-hang":"a text of the caller"}`, nil, false, true, "", nil},
 	}
@@ -58,7 +59,7 @@ func TestDeclarations(t *testing.T) {
 			}
 			client, url := serve(t, Options{
 				Evaluator: engine, Facts: world(t, inFacts), Recorder: events, Trust: tc.trust, Deadline: time.Minute,
-				Enforcement: Enforcement{Default: Deny},
+				Enforcement: config.Enforcement{Default: config.Deny},
 			})
 			_, got := post(t, client, url, body(t, v1, deleteKiali(object)))
 			if got.Response.Allowed != tc.allowed || got.Response.AuditAnnotations["declared-owner"] != tc.audit {
@@ -82,11 +83,11 @@ func TestTrustIsChecked(t *testing.T) {
 		"selfGrading: always}":                   `selfGrading: "always" is not report or demote`,
 		"trustAnnotations: {namespace: [a]}}":    "unknown field",
 	} {
-		if _, err := ReadConfig(strings.NewReader(start+text), nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := config.Read(strings.NewReader(start+text), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: want an error with %q, got %v", text, want, err)
 		}
 	}
-	c, err := ReadConfig(strings.NewReader(start+"trustAnnotations: {}}"), nil)
+	c, err := config.Read(strings.NewReader(start+"trustAnnotations: {}}"), nil)
 	if err != nil || c.Trust().Place("a") || !c.Trust().Place("") {
 		t.Errorf("an empty list trusts no namespace: %v", err)
 	}

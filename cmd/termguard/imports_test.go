@@ -12,15 +12,16 @@ const module = "github.com/termguard/termguard/"
 // layers is a statement of design: what each folder may import of this module.
 // Do not change it to make a build pass.
 var layers = map[string][]string{
-	"cmd/termguard":               {"webhook", "webhook/serve", "check", "lint/runner", "lint/settings", "lint/triage", "policies", "cluster", "cluster/catalog", "internal/nearest"},
-	"webhook":                     {"policies", "cluster", "cluster/catalog", "internal/nearest"},
-	"webhook/serve":               {"webhook", "certs", "policies", "cluster"},
+	"cmd/termguard":               {"config", "webhook", "webhook/serve", "check", "lint/runner", "lint/settings", "lint/triage", "policies", "cluster", "cluster/catalog", "internal/nearest"},
+	"config":                      {"cluster", "cluster/catalog", "internal/nearest"},
+	"webhook":                     {"config", "policies", "cluster", "cluster/catalog", "internal/nearest"},
+	"webhook/serve":               {"config", "webhook", "certs", "policies", "cluster"},
 	"certs":                       {},
 	"check":                       {"question", "policies", "cluster", "cluster/catalog", "internal/nearest"},
 	"lint":                        {"question", "lint/source", "lint/tree", "policies", "cluster", "cluster/catalog"},
 	"lint/source":                 {"lint/tree"},
 	"lint/tree":                   {},
-	"lint/settings":               {"lint/tree", "policies", "cluster/catalog", "internal/nearest"},
+	"lint/settings":               {"config", "lint/tree", "policies", "internal/nearest"},
 	"lint/triage":                 {"lint", "lint/settings", "lint/tree", "policies", "internal/nearest"},
 	"lint/runner":                 {"lint", "lint/report", "lint/settings", "lint/tree", "lint/triage", "policies"},
 	"lint/report":                 {"lint", "lint/triage", "policies"},

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/policies"
-	"github.com/termguard/termguard/webhook"
 )
 
 // settingsFlags are the policies and the configuration that a command goes by.
@@ -41,16 +41,16 @@ func loadPolicies(folders []string) (*policies.Set, error) {
 }
 
 // read returns the configuration, checked against the policies.
-func (f *settingsFlags) read(set *policies.Set) (webhook.Config, error) {
+func (f *settingsFlags) read(set *policies.Set) (config.Config, error) {
 	if f.config == "" {
-		return webhook.Config{}, nil
+		return config.Config{}, nil
 	}
 	file, err := os.Open(f.config)
 	if err != nil {
-		return webhook.Config{}, fmt.Errorf("read configuration: %w", err)
+		return config.Config{}, fmt.Errorf("read configuration: %w", err)
 	}
 	defer file.Close()
-	config, err := webhook.ReadConfig(file, idsOf(set))
+	config, err := config.Read(file, idsOf(set))
 	if err != nil {
 		return config, fmt.Errorf("configuration %s: %w", f.config, err)
 	}

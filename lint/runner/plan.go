@@ -61,10 +61,14 @@ func (r *runner) plan(ctx context.Context) error {
 			return fmt.Errorf("--baseline: %w", err)
 		}
 	}
+	facts, err := r.settings.FactsOptions()
+	if err != nil {
+		return err
+	}
 	r.options = lint.Options{
 		Paths: r.Paths, Stdin: r.Stdin, Dir: r.dir, Exclude: r.Exclude, Render: r.Render,
 		Snapshot: r.Snapshot, KubernetesVersion: version,
-		Large: r.Large, Params: r.settings.Params, Off: r.off, Owners: r.settings.FinalizerOwners, Catalog: r.settings.Catalog,
+		Large: r.Large, Params: r.settings.Params, Off: r.off, Owners: facts.Owners, Catalog: facts.Catalog,
 	}
 	if r.settings.File != "" {
 		r.options.Exclude = append(settings.Rebase(r.settings.Exclude, r.patterns(), r.dir), r.Exclude...)

@@ -5,7 +5,6 @@ package settings
 import (
 	"bytes"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +17,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/internal/nearest"
 	"github.com/termguard/termguard/lint/tree"
 	"github.com/termguard/termguard/policies"
@@ -54,36 +53,12 @@ type Settings struct {
 	Baseline string
 	// Enforcement as in Config: a policy that is off is not asked; the other
 	// modes are for admission and all mean the same here.
-	Enforcement Enforcement
-	// FinalizerOwners, Params and Catalog as in Config.
-	FinalizerOwners map[string]string
-	Params          map[string]any
-	Catalog         *catalog.Catalog
+	Enforcement config.Enforcement
+	config.Shared
 	// Ignore are findings that are not wanted.
 	Ignore []Ignore
 
 	uses []use
-}
-
-// Enforcement says which policies are asked.
-type Enforcement struct {
-	Default  string            // for policies that are not in Policies
-	Policies map[string]string // modes by policy id
-}
-
-// Off are the policies, of those with these ids, that are not asked.
-func (e Enforcement) Off(ids []string) map[string]bool {
-	off := map[string]bool{}
-	for _, id := range ids {
-		mode, set := e.Policies[id]
-		if !set {
-			mode = e.Default
-		}
-		if mode == "off" {
-			off[id] = true
-		}
-	}
-	return off
 }
 
 // Ignore is a wish not to hear of a policy in some files.
@@ -114,8 +89,6 @@ const Never = "never"
 func FailOn() []string {
 	return []string{string(policies.High), string(policies.Medium), string(policies.Low), string(policies.Info), Never}
 }
-
-var modes = []string{"deny", "warn", "dryrun", "off"}
 
 // Find looks for FileName in dir and upwards, as far as the root of the
 // repository. It returns "" where there is none.
@@ -235,7 +208,6 @@ const header = "apiVersion: termguard.dev/v1 and kind: LintConfig"
 
 func (s *Settings) read(r *reader, root *yaml.Node, lines []string) {
 	var apiVersion, kind string
-	var entries []any
 	text := func(into *string, where string) func(*yaml.Node) {
 		return func(n *yaml.Node) { *into = r.text(n, where) }
 	}
@@ -255,10 +227,7 @@ func (s *Settings) read(r *reader, root *yaml.Node, lines []string) {
 		"enforcement":       func(n *yaml.Node) { s.readEnforcement(r, n) },
 		"finalizerOwners":   func(n *yaml.Node) { s.readOwners(r, n) },
 		"params":            func(n *yaml.Node) { s.readParams(r, n) },
-		"catalog": func(n *yaml.Node) {
-			r.items(n, "catalog", func(item *yaml.Node) { entries = append(entries, r.any(item, "catalog")) })
-			s.readCatalog(r, n, entries)
-		},
+		"catalog":           func(n *yaml.Node) { s.readCatalog(r, n) },
 		"ignore": func(n *yaml.Node) {
 			r.items(n, "ignore", func(item *yaml.Node) { s.readIgnore(r, item, lines) })
 		},
@@ -294,13 +263,15 @@ func (s *Settings) mention(id *yaml.Node, where string) {
 }
 
 func (s *Settings) readEnforcement(r *reader, n *yaml.Node) {
-	s.Enforcement.Policies = map[string]string{}
+	s.Enforcement.Policies = map[string]config.Mode{}
 	r.object(n, "enforcement", map[string]func(*yaml.Node){
-		"default": func(n *yaml.Node) { s.Enforcement.Default = oneOf(r, n, "enforcement.default", modes) },
+		"default": func(n *yaml.Node) {
+			s.Enforcement.Default = config.Mode(oneOf(r, n, "enforcement.default", config.Modes()))
+		},
 		"policies": func(n *yaml.Node) {
 			r.entries(n, "enforcement.policies", func(id, mode *yaml.Node) {
 				s.mention(id, "enforcement.policies")
-				s.Enforcement.Policies[id.Value] = oneOf(r, mode, "enforcement.policies."+id.Value, modes)
+				s.Enforcement.Policies[id.Value] = config.Mode(oneOf(r, mode, "enforcement.policies."+id.Value, config.Modes()))
 			})
 		},
 	})
@@ -310,9 +281,8 @@ func (s *Settings) readOwners(r *reader, n *yaml.Node) {
 	s.FinalizerOwners = map[string]string{}
 	r.entries(n, "finalizerOwners", func(finalizer, owner *yaml.Node) {
 		value := r.text(owner, "finalizerOwners")
-		parts := strings.Split(value, "/")
-		if value != "" && value != "external" && (len(parts) != 3 || slices.Contains(parts, "")) {
-			r.errorf(owner, "finalizerOwners: owner of %q is %q; want KIND/NAMESPACE/NAME of a workload, or external", finalizer.Value, value)
+		if err := config.CheckOwner(finalizer.Value, value); value != "" && err != nil {
+			r.errorf(owner, "%v", err)
 			return
 		}
 		s.FinalizerOwners[finalizer.Value] = value
@@ -327,21 +297,11 @@ func (s *Settings) readParams(r *reader, n *yaml.Node) {
 	})
 }
 
-func (s *Settings) readCatalog(r *reader, n *yaml.Node, entries []any) {
-	if len(entries) == 0 || len(r.errs) > 0 {
-		return
-	}
-	text, err := json.Marshal(entries)
-	if err != nil {
-		r.errorf(n, "catalog: %v", err)
-		return
-	}
-	own, err := catalog.Parse(text)
-	if err != nil {
+func (s *Settings) readCatalog(r *reader, n *yaml.Node) {
+	r.items(n, "catalog", func(item *yaml.Node) { s.Catalog = append(s.Catalog, r.any(item, "catalog")) })
+	if _, err := s.FactsOptions(); err != nil && len(r.errs) == 0 {
 		r.errorf(n, "%v", err)
-		return
 	}
-	s.Catalog = catalog.Default().Merge(own)
 }
 
 func (s *Settings) readIgnore(r *reader, n *yaml.Node, lines []string) {

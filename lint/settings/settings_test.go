@@ -13,7 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v4"
 
-	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/config"
 )
 
 var ids = []string{"orphaned-finalizer", "slow-termination"}
@@ -49,9 +49,11 @@ ignore:
 		want: Settings{
 			Policies: []string{"rules"}, Exclude: []string{"vendor/", "*.tmpl.yaml"}, FailOn: "medium",
 			KubernetesVersion: "1.30", Snapshot: "facts.json", Baseline: "known.json",
-			Enforcement:     Enforcement{Default: "warn", Policies: map[string]string{"slow-termination": "off"}},
-			FinalizerOwners: map[string]string{"x.io/f": "Deployment/x/controller", "y.io/f": "external"},
-			Params:          map[string]any{"slow-termination": map[string]any{"seconds": int64(600)}},
+			Enforcement: config.Enforcement{Default: "warn", Policies: map[string]config.Mode{"slow-termination": "off"}},
+			Shared: config.Shared{
+				FinalizerOwners: map[string]string{"x.io/f": "Deployment/x/controller", "y.io/f": "external"},
+				Params:          map[string]any{"slow-termination": map[string]any{"seconds": int64(600)}},
+			},
 			Ignore: []Ignore{
 				{
 					Policy: "orphaned-finalizer", Paths: []string{"legacy/**", "a/{b,c}.yaml"}, Reason: "the cluster is wiped as a whole",
@@ -110,27 +112,23 @@ func TestRead(t *testing.T) {
 				t.Fatalf("%s\n%v", tc.reason, err)
 			}
 			tc.want.File = "f"
-			ignored := cmp.Options{cmpopts.IgnoreUnexported(Settings{}), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(Settings{}, "Catalog")}
+			ignored := cmp.Options{cmpopts.IgnoreUnexported(Settings{}), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(config.Shared{}, "Catalog")}
 			if diff := cmp.Diff(tc.want, *got, ignored); diff != "" {
 				t.Errorf("%s\nsettings: -want, +got:\n%s", tc.reason, diff)
 			}
-			if has := got.Catalog != nil; has != (name == "Catalog") {
-				t.Errorf("%s\na catalog of its own: %t", tc.reason, has)
-			} else if _, found := got.catalog().Lookup("z.io/f", "zs.z.io"); has && !found {
-				t.Errorf("%s\nthe catalog does not hold its entry", tc.reason)
+			facts, err := got.FactsOptions()
+			if has := facts.Catalog != nil; err != nil || has != (name == "Catalog") {
+				t.Errorf("%s\na catalog of its own: %t, %v", tc.reason, has, err)
+			} else if has {
+				if _, found := facts.Catalog.Lookup("z.io/f", "zs.z.io"); !found {
+					t.Errorf("%s\nthe catalog does not hold its entry", tc.reason)
+				}
 			}
 			if err := got.Check(ids); err != nil {
 				t.Errorf("%s\n%v", tc.reason, err)
 			}
 		})
 	}
-}
-
-func (s *Settings) catalog() *catalog.Catalog {
-	if s.Catalog == nil {
-		return catalog.Default()
-	}
-	return s.Catalog
 }
 
 // The schema that editors go by, and the reader, refuse the same.
@@ -204,25 +202,6 @@ f:4:10: params: there is no policy "zzzzzz"
 f:5:19: ignore.policy: there is no policy "slow-terminations"; did you mean "slow-termination"?`
 	if err := s.Check(ids); err == nil || err.Error() != want {
 		t.Errorf("want the error\n%s\ngot\n%v", want, err)
-	}
-}
-
-func TestOff(t *testing.T) {
-	cases := map[string]struct {
-		reason string
-		e      Enforcement
-		want   map[string]bool
-	}{
-		"Nothing": {"All are asked.", Enforcement{}, map[string]bool{}},
-		"One":     {"One is off.", Enforcement{Policies: map[string]string{"slow-termination": "off"}}, map[string]bool{"slow-termination": true}},
-		"Rest":    {"Only one is asked.", Enforcement{Default: "off", Policies: map[string]string{"slow-termination": "warn"}}, map[string]bool{"orphaned-finalizer": true}},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, tc.e.Off(ids)); diff != "" {
-				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
-			}
-		})
 	}
 }
 

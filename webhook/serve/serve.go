@@ -24,6 +24,7 @@ import (
 
 	"github.com/termguard/termguard/certs"
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/webhook"
 )
@@ -32,7 +33,7 @@ import (
 type Options struct {
 	// Policies are asked, as Config says.
 	Policies *policies.Set
-	Config   webhook.Config
+	Config   config.Config
 	// Cluster is connected to, and Facts says how it is looked at.
 	Cluster *rest.Config
 	Facts   cluster.Options
@@ -148,7 +149,7 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 	namespace := options.Certs.Namespace
 	s.learner = cluster.NewLearner(world, core.CoreV1(), namespace, s.log)
 	wrong := func(string) bool { return false }
-	if options.Config.SelfGrading == webhook.Demote {
+	if options.Config.SelfGrading == config.Demote {
 		wrong = s.learner.Wrong
 	}
 	s.grader = webhook.NewGrader(objects, s.registry, func(alarm webhook.FalseAlarm) {

@@ -1,4 +1,6 @@
-package webhook
+// Package config reads the configuration that the commands share: how findings are
+// enforced, who removes finalizers, and what policies are told.
+package config
 
 import (
 	"bytes"
@@ -32,6 +34,11 @@ type Config struct {
 	TrustAnnotations *Trust `json:"trustAnnotations,omitempty"`
 	// SelfGrading says what follows when a policy was wrong. Defaults to report.
 	SelfGrading SelfGrading `json:"selfGrading,omitempty"`
+	Shared
+}
+
+// Shared is what every kind of configuration can say.
+type Shared struct {
 	// FinalizerOwners says who removes a finalizer, by finalizer:
 	// "KIND/NAMESPACE/NAME" of a workload, or "external".
 	FinalizerOwners map[string]string `json:"finalizerOwners,omitempty"`
@@ -55,9 +62,9 @@ const (
 	Demote SelfGrading = "demote"
 )
 
-// ReadConfig reads a configuration and checks it against the ids of the
+// Read reads a configuration and checks it against the ids of the
 // policies that are loaded. Errors are joined where there are several.
-func ReadConfig(in io.Reader, policyIDs []string) (Config, error) {
+func Read(in io.Reader, policyIDs []string) (Config, error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxConfig+1))
 	if err != nil {
 		return Config{}, err
@@ -104,7 +111,7 @@ func (c Config) check(policyIDs []string) error {
 	}
 	var errs []error
 	mode := func(where string, m Mode) {
-		if !m.valid() {
+		if !m.Valid() {
 			errs = append(errs, fmt.Errorf("%s: %q is not deny, warn, dryrun or off", where, m))
 		}
 	}
@@ -130,10 +137,8 @@ func (c Config) check(policyIDs []string) error {
 		known("params", id)
 	}
 	for _, finalizer := range slices.Sorted(maps.Keys(c.FinalizerOwners)) {
-		owner := c.FinalizerOwners[finalizer]
-		parts := strings.Split(owner, "/")
-		if owner != "external" && (len(parts) != 3 || slices.Contains(parts, "")) {
-			errs = append(errs, fmt.Errorf("finalizerOwners: owner of %q is %q; want KIND/NAMESPACE/NAME of a workload, or external", finalizer, owner))
+		if err := CheckOwner(finalizer, c.FinalizerOwners[finalizer]); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	if _, err := c.FactsOptions(); err != nil {
@@ -142,21 +147,30 @@ func (c Config) check(policyIDs []string) error {
 	return errors.Join(errs...)
 }
 
+// CheckOwner says what is wrong with an owner in FinalizerOwners.
+func CheckOwner(finalizer, owner string) error {
+	parts := strings.Split(owner, "/")
+	if owner != "external" && (len(parts) != 3 || slices.Contains(parts, "")) {
+		return fmt.Errorf("finalizerOwners: owner of %q is %q; want KIND/NAMESPACE/NAME of a workload, or external", finalizer, owner)
+	}
+	return nil
+}
+
 // Trust says whose annotations count.
 func (c Config) Trust() Trust {
 	if c.TrustAnnotations == nil {
-		return everybody
+		return Everybody
 	}
 	return *c.TrustAnnotations
 }
 
 // FactsOptions are what the configuration says about finalizers.
-func (c Config) FactsOptions() (cluster.Options, error) {
-	options := cluster.Options{Owners: c.FinalizerOwners}
-	if len(c.Catalog) == 0 {
+func (s Shared) FactsOptions() (cluster.Options, error) {
+	options := cluster.Options{Owners: s.FinalizerOwners}
+	if len(s.Catalog) == 0 {
 		return options, nil
 	}
-	text, err := json.Marshal(c.Catalog)
+	text, err := json.Marshal(s.Catalog)
 	if err != nil {
 		return options, fmt.Errorf("catalog: %w", err)
 	}

@@ -1,4 +1,4 @@
-package webhook
+package config
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 
 var ids = []string{"orphaned-finalizer", "unavailable-apiservice"}
 
-func TestReadConfig(t *testing.T) {
+func TestRead(t *testing.T) {
 	const head = "apiVersion: termguard.dev/v1\nkind: Config\n"
 	cases := map[string]struct {
 		reason, text string
@@ -26,10 +26,12 @@ catalog: [{finalizer: z.io/f, resources: [zs.z.io], owner: Z, component: in-clus
 `,
 			want: Config{
 				APIVersion: "termguard.dev/v1", Kind: "Config",
-				Enforcement:     Enforcement{Default: Warn, Policies: map[string]Mode{"orphaned-finalizer": Deny}},
-				FinalizerOwners: map[string]string{"x.io/f": "Deployment/x/controller", "y.io/f": "external"},
-				Params:          map[string]any{"orphaned-finalizer": map[string]any{"limit": int64(3)}},
-				Catalog:         []any{map[string]any{"finalizer": "z.io/f", "resources": []any{"zs.z.io"}, "owner": "Z", "component": "in-cluster", "source": "us"}},
+				Enforcement: Enforcement{Default: Warn, Policies: map[string]Mode{"orphaned-finalizer": Deny}},
+				Shared: Shared{
+					FinalizerOwners: map[string]string{"x.io/f": "Deployment/x/controller", "y.io/f": "external"},
+					Params:          map[string]any{"orphaned-finalizer": map[string]any{"limit": int64(3)}},
+					Catalog:         []any{map[string]any{"finalizer": "z.io/f", "resources": []any{"zs.z.io"}, "owner": "Z", "component": "in-cluster", "source": "us"}},
+				},
 			},
 		},
 		"Empty":         {reason: "An empty file is a mistake.", text: "", err: "want apiVersion: termguard.dev/v1, kind: Config"},
@@ -52,7 +54,7 @@ catalog: [{finalizer: z.io/f, resources: [zs.z.io], owner: Z, component: in-clus
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := ReadConfig(strings.NewReader(tc.text), ids)
+			got, err := Read(strings.NewReader(tc.text), ids)
 			if tc.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.err) {
 					t.Fatalf("%s\nwant an error with %q, got %v", tc.reason, tc.err, err)
@@ -69,12 +71,12 @@ catalog: [{finalizer: z.io/f, resources: [zs.z.io], owner: Z, component: in-clus
 	}
 }
 
-func FuzzReadConfig(f *testing.F) {
+func FuzzRead(f *testing.F) {
 	f.Add("apiVersion: termguard.dev/v1\nkind: Config\nenforcement: {default: warn, policies: {orphaned-finalizer: deny}}\nparams: {orphaned-finalizer: {}}")
 	f.Add("finalizerOwners: {a: external}")
 	f.Add("{")
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := ReadConfig(strings.NewReader(text), ids)
+		c, err := Read(strings.NewReader(text), ids)
 		if err == nil && c.Kind != "Config" {
 			t.Errorf("accepted %+v", c)
 		}
