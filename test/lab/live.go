@@ -112,6 +112,14 @@ func CreateSecret(name string) Cleaning {
 	}
 }
 
+// ReadSecret is to read a Secret, as others read their credentials.
+func ReadSecret(name string) Cleaning {
+	return func(ctx context.Context, client dynamic.Interface, namespace string) error {
+		_, err := client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		return err
+	}
+}
+
 // every calls f in an interval until ctx ends.
 func every(ctx context.Context, interval time.Duration, f func()) {
 	ticker := time.NewTicker(interval)

@@ -177,7 +177,9 @@ type Controller struct {
 	Guards []string `json:"guards,omitempty"`
 	// Creates are the Secrets that it creates before, in the object's namespace.
 	Creates []string `json:"creates,omitempty"`
-	Starts  Stage    `json:"starts,omitempty"`
+	// Reads are the Secrets that it must read before, in the object's namespace.
+	Reads  []string `json:"reads,omitempty"`
+	Starts Stage    `json:"starts,omitempty"`
 }
 
 // API is an extension API server behind a Service.
@@ -706,6 +708,9 @@ func (g *Guarded) operate(ctx context.Context, live Live, stage Stage) error {
 		}
 		for _, name := range c.Creates {
 			cleaning = append(cleaning, lab.CreateSecret(name))
+		}
+		for _, name := range c.Reads {
+			cleaning = append(cleaning, lab.ReadSecret(name))
 		}
 		if err := g.Controller(running, namespace, account, c.Finalizer, *gvr, cleaning...); err != nil {
 			return err

@@ -1,0 +1,93 @@
+# METADATA
+# title: Owner of a finalizer that reports a failure
+# description: >-
+#   The software that removes a finalizer runs, and the object's own status says
+#   that it has been failing for a while: wrong credentials, a backend that does not
+#   answer, a reference that does not exist. What keeps it from reconciling the
+#   object usually keeps it from cleaning up, too, and the object stays Terminating.
+# related_resources:
+#   - ref: https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md#typical-status-properties
+#     description: Conditions in the status of an object.
+#   - ref: https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md
+#     description: Ready, Reconciling and Stalled.
+#   - ref: https://docs.crossplane.io/latest/guides/troubleshoot-crossplane/
+#     description: Synced and Ready of managed resources.
+# custom:
+#   id: owner-reports-failure
+#   severity: medium
+#   triggers: [delete]
+#   needs: [input.ownership]
+#   remedy: >-
+#     Mend what the condition names, wait until the condition is good again, then
+#     delete. To take the finalizer out by hand is the last resort: what it protects
+#     stays behind.
+#   limits: >-
+#     Conditions of custom resources that are deleted themselves, of the types that
+#     most controllers use; not those of what is in a namespace. A controller may
+#     fail to reconcile and still clean up: the finding says "may".
+package termguard.owner_reports_failure
+
+import data.termguard.lib.owners
+import data.termguard.lib.request
+import data.termguard.lib.steps
+import data.termguard.lib.times
+
+warn contains {
+	"msg": sprintf("its owner, %s, has reported for %s that it fails: %s is %s (%s)", [
+		who,
+		times.duration(times.since(worst.lastTransitionTime)),
+		worst.type, worst.status, clean(worst.reason, 40),
+	]),
+	"objects": [request.target],
+	"evidence": [told(condition) | some condition in failing],
+	"field": "status.conditions",
+	"steps": [steps.mend(sprintf("Mend what the condition %s names, wait until it is good again, then delete", [worst.type]), [])],
+} if {
+	who := sort([owner | some owner in alive])[0]
+	worst := failing[0]
+}
+
+# alive are the owners of the finalizers that somebody is expected to remove. What
+# built-in kinds say in their conditions is not about their finalizers.
+alive contains name if {
+	request.deleting
+	data.cluster.crds[request.resource]
+	some finalizer in input.request.oldObject.metadata.finalizers
+	ownership := input.ownership[finalizer]
+	ownership.state == "alive"
+	name := named(ownership)
+}
+
+named(ownership) := owners.name(ownership) if owners.name(ownership) != ""
+
+named(ownership) := "which is unknown by name" if owners.name(ownership) == ""
+
+# failing are the conditions that have said for a while that the owner fails. Who
+# writes a status may write any number of them.
+failing := [condition |
+	some condition in array.slice(input.request.oldObject.status.conditions, 0, 32)
+	condition.status == bad[condition.type]
+	regex.match(failure, condition.reason)
+	times.since(condition.lastTransitionTime) > patience
+]
+
+# bad is the status in which a condition says that something is wrong.
+bad := {
+	"Ready": "False", "Synced": "False", "Reconciled": "False", "Healthy": "False",
+	"Stalled": "True", "Degraded": "True", "ReconcileError": "True",
+}
+
+# failure are reasons that tell of an error, rather than of work that goes on.
+failure := `(?i)error|fail|invalid|denied|forbidden|unauthori[sz]ed|auth|credential|notfound|missing|unreachable`
+
+# patience is how long a condition may be bad before it counts, in seconds: a
+# controller that starts, or retries, passes through bad states.
+patience := 600
+
+told(condition) := sprintf("%s is %s since %s: %s: %s", [
+	condition.type, condition.status, condition.lastTransitionTime,
+	clean(condition.reason, 80), clean(object.get(condition, "message", ""), 300),
+])
+
+# clean is text of others in one line, and no longer than that.
+clean(text, limit) := substring(regex.replace(text, `[[:cntrl:]\s]+`, " "), 0, limit)

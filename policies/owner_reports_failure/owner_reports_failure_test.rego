@@ -1,0 +1,65 @@
+package termguard.owner_reports_failure_test
+
+import data.termguard.owner_reports_failure as policy
+
+found := policy.warn
+
+nothing := set()
+
+facts := {"now": "2026-11-21T12:00:00Z", "crds": {"buckets.s3.example.com": {}}}
+
+alive := {"state": "alive", "certainty": "will", "owner": "provider-aws"}
+
+failed := {
+	"type": "Synced", "status": "False", "reason": "ReconcileError",
+	"lastTransitionTime": "2026-11-21T09:00:00Z", "message": "cannot\n\u001b[31mget credentials",
+}
+
+request(conditions) := {"operation": "DELETE", "resource": {"group": "s3.example.com", "resource": "buckets"}, "name": "logs", "namespace": "demo", "oldObject": {
+	"metadata": {"name": "logs", "finalizers": ["example.com/cleanup"]},
+	"status": {"conditions": conditions},
+}}
+
+ask(conditions, ownership) := got if {
+	got := found with input as {"request": request(conditions), "ownership": {"example.com/cleanup": ownership}}
+		with data.cluster as facts
+}
+
+finding(who) := {
+	"msg": sprintf("its owner, %s, has reported for 3 hours that it fails: Synced is False (ReconcileError)", [who]),
+	"objects": [{"resource": "buckets.s3.example.com", "namespace": "demo", "name": "logs"}],
+	"evidence": ["Synced is False since 2026-11-21T09:00:00Z: ReconcileError: cannot [31mget credentials"],
+	"field": "status.conditions",
+	"steps": [{"kind": "mend", "do": "Mend what the condition Synced names, wait until it is good again, then delete"}],
+}
+
+test_fails if ask([failed], alive) == {finding("provider-aws")}
+
+test_owner_without_a_name if {
+	ask([failed], object.remove(alive, ["owner"])) == {finding("which is unknown by name")}
+}
+
+test_stalled if {
+	got := ask([object.union(failed, {"type": "Stalled", "status": "True"})], alive)
+	count(got) == 1
+}
+
+test_near_misses if {
+	every condition in [
+		object.union(failed, {"status": "True"}),
+		object.union(failed, {"reason": "Reconciling"}),
+		object.union(failed, {"lastTransitionTime": "2026-11-21T11:55:00Z"}),
+		object.union(failed, {"type": "Available"}),
+	] {
+		ask([condition], alive) == nothing
+	}
+}
+
+# Who does not run is another policy's finding.
+test_owner_down if ask([failed], object.union(alive, {"state": "down"})) == nothing
+
+test_built_in_kind if {
+	got := found with input as {"request": request([failed]), "ownership": {"example.com/cleanup": alive}}
+		with data.cluster as {"now": facts.now, "crds": {}}
+	got == nothing
+}
