@@ -17,6 +17,8 @@ import (
 // itself: check over a snapshot cannot see it, and the handler can.
 var partial = map[string]string{
 	"daemonset_node_affinity/testdata/hang_delete.yaml": "the affinity of a DaemonSet",
+	"owner_reports_failure/testdata/hang_ready.yaml":    "the conditions of a custom resource",
+	"owner_reports_failure/testdata/hang_stalled.yaml":  "the conditions of a custom resource",
 	"slow_termination/testdata/hang_pod.yaml":           "the preStop hook of a pod",
 	"slow_termination/testdata/ok_crash_loop.yaml":      "the states of its containers",
 	"slow_termination/testdata/ok_unscheduled.yaml":     "that no node runs it",

@@ -269,13 +269,18 @@ func (r *run) reads(about *unstructured.Unstructured) bool {
 		return known.(bool)
 	}
 	res := cluster.Resources([]*unstructured.Unstructured{about})[gvk]
-	whole := r.options.everything || cluster.Reduces(res)
+	whole := r.options.everything || r.reduced(about)
 	engine, _ := r.engine() // who asks has seen the error
 	for _, p := range engine.Policies() {
 		whole = whole || slices.Contains(p.Resources, res.String()) || len(p.Resources) == 0 && len(p.Needs) == 0
 	}
 	r.whole.Store(gvk, whole)
 	return whole
+}
+
+// reduced tells whether the facts hold more of an object's kind than metadata.
+func (r *run) reduced(about *unstructured.Unstructured) bool {
+	return cluster.Reduces(cluster.Resources([]*unstructured.Unstructured{about})[about.GroupVersionKind()])
 }
 
 // subject reads an object, as much of it as is asked for; nil if it is none.
@@ -300,6 +305,9 @@ func (s *set) subject(o *source.Object, read func(*unstructured.Unstructured) bo
 	}
 	if !wellFormed(value) {
 		return nil
+	}
+	if s.run.options.everything && !s.run.reduced(about) {
+		delete(value, "status") // which says what was, in some cluster
 	}
 	u := &unstructured.Unstructured{Object: value}
 	if incomplete(u) {
