@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,6 +26,13 @@ func TestScript(t *testing.T) {
 		Dir:           "testdata/script",
 		UpdateScripts: os.Getenv("UPDATE_GOLDEN") != "",
 		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		// The race detector reserves more memory than some scripts allow.
+		Condition: func(name string) (bool, error) {
+			if name != "bounded" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return runtime.GOOS == "linux" && !raceDetector, nil
+		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("KUBECONFIG", "")
 			return nil
