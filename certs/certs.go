@@ -12,6 +12,8 @@ import (
 
 	cmtls "github.com/cert-manager/cert-manager/pkg/server/tls"
 	"github.com/go-logr/logr"
+
+	"github.com/termguard/termguard/internal/background"
 )
 
 // Source is a serving certificate that is renewed in time.
@@ -34,7 +36,8 @@ func (s *Source) Run(ctx context.Context) {
 		go func() {
 			defer func() { done <- struct{}{} }()
 			for ctx.Err() == nil {
-				if err := start(ctx); err != nil && ctx.Err() == nil {
+				err := background.Try(ctx, "certificate", func() error { return start(ctx) })
+				if err != nil && ctx.Err() == nil {
 					s.log.Warn("certificates: failed, trying again", "error", err)
 				}
 				select {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -47,5 +48,5 @@ func graph(w io.Writer, reports []Report) error {
 // quoted is a string of the DOT language, in which only quotes are escaped, and
 // backslashes begin an escape of labels (graphviz.org/doc/info/lang.html).
 func quoted(label string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(label) + `"`
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(printable.Lines(label)) + `"`
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -36,7 +37,7 @@ func (n *node) write(out *strings.Builder, indent string) {
 		if i == len(n.below)-1 {
 			branch, deeper = "└─ ", "   "
 		}
-		fmt.Fprintf(out, "%s%s%s\n", indent, branch, below.line)
+		fmt.Fprintf(out, "%s%s%s\n", indent, branch, printable.Line(below.line))
 		below.write(out, indent+deeper)
 	}
 }
@@ -54,8 +55,8 @@ func (r Report) Text(w io.Writer) error {
 
 // text writes what was found.
 func (r Report) text(out *strings.Builder) {
-	target := shown(r.Target, "")
-	fmt.Fprintf(out, "%s: %s\n", target, r.meaning())
+	target := printable.Line(shown(r.Target, ""))
+	fmt.Fprintf(out, "%s: %s\n", target, printable.Line(r.meaning()))
 	if len(r.Findings)+len(r.WaitsFor) > 0 {
 		fmt.Fprintf(out, "\n%s\n", target)
 		r.tree().write(out, "")
@@ -72,13 +73,13 @@ func writePlan(out *strings.Builder, plan []Step) {
 	out.WriteString("\nwhat to do:\n")
 	told := map[string]bool{}
 	for i, step := range plan {
-		fmt.Fprintf(out, "%3d. %s\n", i+1, step.Do)
+		fmt.Fprintf(out, "%3d. %s\n", i+1, printable.Line(step.Do))
 		if !told[step.Why] {
-			fmt.Fprintf(out, "     because: %s\n", step.Why)
+			fmt.Fprintf(out, "     because: %s\n", printable.Line(step.Why))
 		}
 		told[step.Why] = true
 		if step.Command != "" {
-			fmt.Fprintf(out, "     $ %s\n", step.Command)
+			fmt.Fprintf(out, "     $ %s\n", printable.Line(step.Command))
 		}
 	}
 }
@@ -89,7 +90,7 @@ func writeUnseen(out *strings.Builder, unseen []string) {
 	}
 	out.WriteString("\nnot seen:\n")
 	for _, line := range byReason(unseen) {
-		fmt.Fprintf(out, "  %s\n", line)
+		fmt.Fprintf(out, "  %s\n", printable.Line(line))
 	}
 }
 
@@ -111,7 +112,7 @@ func (s Set) Text(w io.Writer) error {
 		out.WriteString("\n")
 	}
 	for _, missing := range s.Missing {
-		fmt.Fprintf(&out, "%s\n", missing)
+		fmt.Fprintf(&out, "%s\n", printable.Line(missing))
 	}
 	writePlan(&out, s.Plan)
 	writeUnseen(&out, unseen)

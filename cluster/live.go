@@ -30,6 +30,7 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/cluster/ownership"
 	"github.com/termguard/termguard/cluster/refusals"
+	"github.com/termguard/termguard/internal/background"
 )
 
 const (
@@ -187,25 +188,26 @@ func NewLive(config *rest.Config, world *World, log *slog.Logger) (*Live, error)
 func (l *Live) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	running.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { l.world.Settle() }, settleInterval) })
-	running.Go(func() {
-		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			if err := l.world.readLeases(ctx, l.leases); err != nil && ctx.Err() == nil {
-				l.log.Debug("leases are no evidence of who is up", "error", err)
-			}
-		}, ownership.LeaseInterval)
+	every := func(part string, interval time.Duration, do func(context.Context)) {
+		running.Go(func() {
+			background.Keep(ctx, part, func(ctx context.Context) { wait.UntilWithContext(ctx, do, interval) })
+		})
+	}
+	every("settling", settleInterval, func(context.Context) { l.world.Settle() })
+	every("leases", ownership.LeaseInterval, func(ctx context.Context) {
+		if err := l.world.readLeases(ctx, l.leases); err != nil && ctx.Err() == nil {
+			l.log.Debug("leases are no evidence of who is up", "error", err)
+		}
 	})
 	if dial := l.world.options.Dial; dial != nil {
-		running.Go(func() {
-			wait.UntilWithContext(ctx, func(ctx context.Context) { l.world.tryCertificates(ctx, dial) }, dialPause)
-		})
+		every("certificates of webhooks", dialPause, func(ctx context.Context) { l.world.tryCertificates(ctx, dial) })
 	}
 	ticker := time.NewTicker(discoveryInterval)
 	defer ticker.Stop()
 	retry := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 6, Cap: discoveryInterval}
 	var again <-chan time.Time
 	for {
-		if err := l.discover(ctx, &running); err != nil {
+		if err := background.Try(ctx, "discovery", func() error { return l.discover(ctx, &running) }); err != nil {
 			l.log.Warn("discovery failed", "error", err)
 			again = time.After(retry.Step())
 		}
@@ -385,7 +387,9 @@ func wantedResources(lists []*metav1.APIResourceList, preferred map[string]strin
 func (l *Live) feed(ctx context.Context, f *feed) {
 	backoff := newBackoff()
 	for ctx.Err() == nil {
-		err := l.follow(ctx, f, func() { backoff = newBackoff() })
+		err := background.Try(ctx, "watch", func() error {
+			return l.follow(ctx, f, func() { backoff = newBackoff() })
+		})
 		if apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
 			// The API server's cache stands still: a read past it tells why.
 			if why := readable(ctx, f.source); refusals.ConversionFails(why) {

@@ -47,8 +47,12 @@ type Options struct {
 	Catalog *catalog.Catalog
 	// Owners declares who removes a finalizer, by finalizer:
 	// "KIND/NAMESPACE/NAME" of a workload, or "external". Declarations
-	// outweigh everything else that is known about a finalizer.
+	// outweigh everything else that is known about a finalizer, unless
+	// Kubernetes itself removes it.
 	Owners map[string]string
+	// Trusts tells whether annotations that declare as much count on the objects
+	// of a namespace. Defaults to always.
+	Trusts func(namespace string) bool
 	// MaxNames bounds the names that the facts hold of a group of objects,
 	// whatever its size. Defaults to 5: enough to point at.
 	MaxNames int
@@ -130,7 +134,7 @@ func NewWorld(options Options) *World {
 	w.refusals = refusals.New(doc, refusals.Options{Manifests: options.manifests, Now: w.now, Owner: options.controller, Dropped: w.dropped})
 	w.nodes = nodes.New(doc, nodes.Options{Manifests: options.manifests, MaxNames: options.MaxNames, Dropped: w.dropped, Dependents: w.dependents})
 	w.ownership = ownership.New(doc, ownership.Options{
-		Catalog: options.Catalog, Owners: options.Owners, Manifests: options.manifests, MaxNames: options.MaxNames, Now: options.Now,
+		Catalog: options.Catalog, Owners: options.Owners, Trusts: options.Trusts, Manifests: options.manifests, MaxNames: options.MaxNames, Now: options.Now,
 		Sight: w.sight, Dependents: w.dependents, Touched: w.refusals.Touch,
 	})
 	w.inventory.touched = w.refusals.Touch

@@ -164,6 +164,14 @@ func (c Config) Trust() Trust {
 	return *c.TrustAnnotations
 }
 
+// FactsOptions are what the configuration says about finalizers, and about those
+// who annotate what has them.
+func (c Config) FactsOptions() (cluster.Options, error) {
+	options, err := c.Shared.FactsOptions()
+	options.Trusts = c.Trust().Place
+	return options, err
+}
+
 // FactsOptions are what the configuration says about finalizers.
 func (s Shared) FactsOptions() (cluster.Options, error) {
 	options := cluster.Options{Owners: s.FinalizerOwners}

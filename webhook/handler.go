@@ -22,6 +22,7 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/config"
+	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -455,7 +456,7 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 		if !j.differs(without) {
 			return
 		}
-		answer.AuditAnnotations[key] = cut(clean(by), maxReason)
+		answer.AuditAnnotations[key] = cut(printable.Line(by), maxReason)
 		if whole && len(without.refuse) > 0 && len(j.refuse) == 0 {
 			h.letThrough(r, c, without.refuse, by)
 		}
@@ -469,7 +470,7 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 	// The API server evicts whatever it is told of the delete, and an answer
 	// that is not whole refuses nothing.
 	if len(j.refuse) > 0 && whole {
-		reason := clean(strings.TrimSpace(r.annotation(AllowAnnotation)))
+		reason := printable.Line(strings.TrimSpace(r.annotation(AllowAnnotation)))
 		heeded := trustsObject(*h.options.Trust, r) || trustsPerson(*h.options.Trust, r)
 		if reason != "" && !heeded {
 			notices = append(notices, "annotation "+AllowAnnotation+" counts neither in this namespace nor from you")

@@ -808,7 +808,7 @@ func TestRealPolicies(t *testing.T) {
 		},
 		"5000Finalizers": {
 			"However many finalizers an object has, the answer is readable.", kialis(t, 0), kialiWith(strings.Join(many, ",")),
-			6, "termguard: may hang: ",
+			5, "termguard: may hang: ",
 		},
 		"OddFinalizers": {
 			"What the API server stores is no reason to fail.", kialis(t, 0),

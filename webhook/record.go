@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/printable"
 )
 
 // LetThrough is a deletion that was refused but for what people wrote.
@@ -39,7 +40,7 @@ func (e Events) LetThrough(l LetThrough) {
 		about = &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: l.Namespace}
 	}
 	e.Recorder.Event(about, corev1.EventTypeWarning, "DeletionLetThrough",
-		cut(clean(fmt.Sprintf("%s/%s: let through by %s; refused by policy %s: %s",
+		cut(printable.Line(fmt.Sprintf("%s/%s: let through by %s; refused by policy %s: %s",
 			l.Resource, l.Name, cut(l.By, 500), l.Policy, l.Why)), 1000))
 }
 

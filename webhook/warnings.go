@@ -6,9 +6,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
+	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -162,26 +162,7 @@ func line(text, policy string) string {
 	if policy != "" {
 		end = " [" + policy + "]"
 	}
-	return start + cut(clean(text), maxLine-utf8.RuneCountInString(start+end)) + end
-}
-
-// clean makes a text fit for an HTTP Warning header and a terminal: valid
-// UTF-8 without control and format characters, which could hide or reorder
-// what stands beside them.
-func clean(text string) string {
-	if !strings.ContainsFunc(text, odd) {
-		return text
-	}
-	return strings.Map(func(r rune) rune {
-		if odd(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
-}
-
-func odd(r rune) bool {
-	return r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co)
+	return start + cut(printable.Line(text), maxLine-utf8.RuneCountInString(start+end)) + end
 }
 
 // cut shortens a text to a number of characters.
@@ -217,6 +198,6 @@ func refusal(r request, why []policies.Finding, heeded bool) string {
 	if !heeded {
 		force = "ask those whom termguard's configuration trusts (trustAnnotations)"
 	}
-	return clean(fmt.Sprintf("termguard: %s %s is refused: %s%s%s [%s]. Evidence and the safe way out: kubectl termguard check %s. To go ahead all the same: %s",
+	return printable.Line(fmt.Sprintf("termguard: %s %s is refused: %s%s%s [%s]. Evidence and the safe way out: kubectl termguard check %s. To go ahead all the same: %s",
 		what, r.resource.String()+"/"+r.name, prefix(r, why[0]), cut(why[0].Message, maxLine), others, why[0].Policy, r.target(), force))
 }

@@ -65,11 +65,14 @@ const maxFinalizers, maxGroups = 64, 500
 // finalizersOf returns an object's finalizers with what the object tells about
 // each, maxFinalizers of them at most. The namespace controller's own is left out of a namespace's spec
 // finalizers: it goes when everything else has.
-func finalizersOf(m metav1.Object, spec []string) map[string]evidence {
+func finalizersOf(m metav1.Object, spec []string, trusted bool) map[string]evidence {
 	if len(m.GetFinalizers()) == 0 && len(spec) == 0 {
 		return nil // most objects, whose field managers are not worth reading
 	}
-	common := evidence{declared: m.GetAnnotations()[Annotation], driver: driverOf(m), at: facts.Nowhere}
+	common := evidence{driver: driverOf(m), at: facts.Nowhere}
+	if trusted {
+		common.declared = m.GetAnnotations()[Annotation]
+	}
 	for _, ref := range m.GetOwnerReferences() {
 		gv, err := schema.ParseGroupVersion(ref.APIVersion)
 		if err == nil {

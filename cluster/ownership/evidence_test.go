@@ -14,7 +14,7 @@ func FuzzManagedFinalizers(f *testing.F) {
 			"finalizers":    []any{"kiali.io/finalizer"},
 			"managedFields": []any{map[string]any{"manager": "m", "fieldsV1": map[string]any{"x": fields}}},
 		}}}
-		if _, found := finalizersOf(obj, nil)["kiali.io/finalizer"]; !found {
+		if _, found := finalizersOf(obj, nil, true)["kiali.io/finalizer"]; !found {
 			t.Error("a finalizer was lost")
 		}
 	})

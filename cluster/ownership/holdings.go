@@ -44,7 +44,7 @@ func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object, 
 		p.Forget(resource, key)
 		return false
 	}
-	now, owner := finalizersOf(m, specFinalizers), facts.BlockingOwner(m)
+	now, owner := finalizersOf(m, specFinalizers, p.trusts(resource, m)), facts.BlockingOwner(m)
 	cut := len(m.GetFinalizers()) > maxFinalizers || len(specFinalizers) > maxFinalizers
 	if h := p.holding(resource, key); h != nil {
 		if h.cut == cut && h.owner == owner && maps.EqualFunc(h.evidence, now, evidence.equal) {
@@ -196,10 +196,8 @@ func (p *Part) blocking(h *holding) []*bucket {
 	var found []*bucket
 	for _, b := range h.buckets {
 		key := b.verdict.key
-		if p.options.Owners[key.finalizer] == "" && b.verdict.evidence.declared == "" {
-			if entry, known := p.options.Catalog.Lookup(key.finalizer, key.resource); known && builtIn(entry) {
-				continue
-			}
+		if entry, known := p.options.Catalog.Lookup(key.finalizer, key.resource); known && builtIn(entry) {
+			continue
 		}
 		found = append(found, b)
 	}

@@ -26,6 +26,9 @@ type Options struct {
 	// Owners declares who removes a finalizer, by finalizer:
 	// "KIND/NAMESPACE/NAME" of a workload, or "external".
 	Owners map[string]string
+	// Trusts tells whether annotations count on the objects of a namespace; a
+	// Namespace is in itself. Defaults to always.
+	Trusts func(namespace string) bool
 	// Manifests says that the objects are manifests: what they do not hold is unknown.
 	Manifests bool
 	// MaxNames bounds the names that the facts hold of a group of objects.
@@ -153,12 +156,21 @@ func (p *Part) ForgetNode(key types.NamespacedName) {
 	p.dirty = true
 }
 
+// trusts tells whether the annotations of an object count.
+func (p *Part) trusts(resource string, m metav1.Object) bool {
+	namespace := m.GetNamespace()
+	if resource == "namespaces" {
+		namespace = m.GetName()
+	}
+	return p.options.Trusts == nil || p.options.Trusts(namespace)
+}
+
 // Ownership tells who removes the finalizers of an object: the verdict of each, by
 // its name. recorded is asked first, for what is known without judging; it
 // returns nil where it knows nothing. It only reads.
 func (p *Part) Ownership(obj metav1.Object, res schema.GroupResource, specFinalizers []string, recorded func(finalizer, resource, evidence string) any) map[string]any {
 	verdicts := map[string]any{}
-	told := finalizersOf(obj, specFinalizers)
+	told := finalizersOf(obj, specFinalizers, p.trusts(res.String(), obj))
 	if obj.GetUID() == "" {
 		if known := p.holding(res.String(), types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}); known != nil {
 			told = known.evidence

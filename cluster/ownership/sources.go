@@ -39,8 +39,8 @@ type source struct {
 // the finalizer: what they say is weighed against who was seen and does not run.
 var (
 	sources = []source{
-		{"a declaration", (*Part).askDeclaration},
 		{"Kubernetes itself", (*Part).askKubernetes},
+		{"a declaration", (*Part).askDeclaration},
 		{"who was seen", (*Part).askSeen},
 	}
 	surmises = []source{

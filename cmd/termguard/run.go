@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/termguard/termguard/internal/printable"
 )
 
 // Exit codes.
@@ -31,7 +33,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	err := root.ExecuteContext(ctx)
 	code := exitCode(err)
 	if code == exitFailed {
-		fmt.Fprintf(stderr, "termguard: %v\n", err)
+		fmt.Fprintf(stderr, "termguard: %s\n", printable.Lines(err.Error())) // it may quote what others wrote
 	}
 	return code
 }

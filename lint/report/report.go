@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/lint"
 	"github.com/termguard/termguard/lint/triage"
 	"github.com/termguard/termguard/policies"
@@ -173,20 +174,8 @@ func level(f lint.Finding) string {
 	}
 }
 
-// visible replaces characters that would steer a terminal or a log.
-func visible(text string) string { return visibleBut(text, "\t") }
+// visible is fit for a line of a terminal; manifests may be indented by tabs.
+func visible(text string) string { return printable.But(text, "\t") }
 
 // visibleLines keeps the ends of lines.
-func visibleLines(text string) string { return visibleBut(text, "\t\r\n") }
-
-func visibleBut(text, kept string) string {
-	return strings.Map(func(r rune) rune {
-		if strings.ContainsRune(kept, r) {
-			return r
-		}
-		if r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0 || r == 0x2028 || r == 0x2029 || 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069 {
-			return '\ufffd'
-		}
-		return r
-	}, text)
-}
+func visibleLines(text string) string { return printable.But(text, "\t\r\n") }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
@@ -25,6 +26,7 @@ import (
 	"github.com/termguard/termguard/certs"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/config"
+	"github.com/termguard/termguard/internal/background"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/webhook"
 )
@@ -75,14 +77,16 @@ func Run(ctx context.Context, options Options) error {
 	}
 	defer s.broadcaster.Shutdown()
 	// What reviews need outlives ctx: the server drains after its end.
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	behind, stop := context.WithCancel(background.With(context.WithoutCancel(ctx), s.panicked))
 	var running sync.WaitGroup
 	defer func() {
 		stop()
 		running.Wait()
 	}()
-	for _, run := range []func(context.Context){s.live.Run, s.source.Run, s.awaitFacts, s.learner.Run, s.grader.Run} {
-		running.Go(func() { run(background) })
+	for part, run := range map[string]func(context.Context){
+		"facts": s.live.Run, "certificate": s.source.Run, "readiness": s.awaitFacts, "learning": s.learner.Run, "grading": s.grader.Run,
+	} {
+		running.Go(func() { background.Keep(behind, part, run) })
 	}
 	server := webhook.Server{
 		Handler:          s.handler,
@@ -113,13 +117,24 @@ type parts struct {
 	learner     *cluster.Learner
 	grader      *webhook.Grader
 	handler     *webhook.Handler
+	panics      *prometheus.CounterVec
 	log         *slog.Logger
+}
+
+// panicked counts and logs the panic of a part that then starts again.
+func (s *parts) panicked(part string, panicked any, stack []byte) {
+	s.panics.WithLabelValues(part).Inc()
+	s.log.Error("a part failed and starts again", "part", part, "panic", panicked, "stack", string(stack))
 }
 
 // prepare does what can fail for good.
 func prepare(ctx context.Context, options Options) (*parts, error) {
 	s := &parts{registry: prometheus.NewRegistry(), log: options.Log}
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s.panics = promauto.With(s.registry).NewCounterVec(prometheus.CounterOpts{
+		Name: "termguard_panics_total",
+		Help: "Parts beside reviews that failed inside and were started again.",
+	}, []string{"part"})
 	engine, err := policies.NewEngine(ctx, options.Policies, policies.EngineOptions{
 		Params:   options.Config.Params,
 		Off:      options.Config.Enforcement.Off(options.Policies.IDs()),

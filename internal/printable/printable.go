@@ -1,0 +1,37 @@
+// Package printable makes text that anybody may have written, names and
+// annotations and events, fit for a terminal and for a line.
+package printable
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Line returns text as one line of valid UTF-8 without control and format
+// characters, which could hide, reorder or repaint what stands beside them: each
+// becomes U+FFFD.
+func Line(text string) string { return But(text, "") }
+
+// Lines is Line for each line of a text.
+func Lines(text string) string { return But(text, "\n") }
+
+// But is Line, and keeps some characters.
+func But(text, kept string) string {
+	odd := func(r rune) bool { return odd(r) && !strings.ContainsRune(kept, r) }
+	if !strings.ContainsFunc(text, odd) {
+		return text
+	}
+	return strings.Map(func(r rune) rune {
+		if odd(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
+
+// odd are control characters, format characters (bidirectional ones among them),
+// separators of lines, private use, and what is no UTF-8.
+func odd(r rune) bool {
+	return r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co)
+}

@@ -1,0 +1,165 @@
+package webhook
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// dial opens a connection to the port for reviews, with or without TLS.
+func (r running) dial(t *testing.T, config *tls.Config) net.Conn {
+	t.Helper()
+	address := strings.TrimPrefix(r.reviews, "https://")
+	conn, err := net.Dial("tcp", address)
+	if err == nil && config != nil {
+		conn = tls.Client(conn, config)
+		err = conn.(*tls.Conn).HandshakeContext(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// reviewed sends a review as the API server does, and fails unless it is
+// answered whole.
+func (r running) reviewed(t *testing.T, beside string) {
+	t.Helper()
+	status, got := post(t, r.client, r.reviews+Path, body(t, v1, deleteNamespace))
+	if status != http.StatusOK || len(got.Response.Warnings) != 2 {
+		t.Fatalf("a review beside %s: %d %+v", beside, status, got)
+	}
+}
+
+func warning() http.Handler {
+	return NewHandler(Options{Log: quiet, Facts: facts{}, Evaluator: finds(maybe("p", "perhaps"))})
+}
+
+func TestSilentConnections(t *testing.T) {
+	r := run(t, &Server{Handler: warning(), Drain: time.Millisecond, MaxConnections: 100})
+	first := r.dial(t, nil)
+	for range 500 {
+		r.dial(t, nil)
+		r.reviewed(t, "silent connections")
+	}
+	if err := first.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the first of 500 silent connections is still open: %v", err)
+	}
+}
+
+// Bodies that were promised and do not come take no room from others.
+func TestSlowBodies(t *testing.T) {
+	r := run(t, &Server{Handler: warning(), Drain: time.Millisecond})
+	header := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n{", Path, MaxBody)
+	before := liveHeap()
+	var slow []net.Conn
+	for range 200 {
+		conn := r.dial(t, &tls.Config{InsecureSkipVerify: true})
+		if _, err := io.WriteString(conn, header); err != nil {
+			t.Fatal(err)
+		}
+		slow = append(slow, conn)
+	}
+	r.reviewed(t, "slow bodies")
+	if held := liveHeap() - before; held > 32<<20 {
+		t.Errorf("%d slow bodies hold %d MiB", len(slow), held>>20)
+	}
+	large := with(deleteNamespace, `"name":"demo"},"spec"`, `"name":"demo","annotations":{"a":"`+strings.Repeat("x", 2<<20)+`"}},"spec"`)
+	if status, got := post(t, r.client, r.reviews+Path, body(t, v1, large)); status != http.StatusOK || got.Response.AuditAnnotations["error"] == string(busy) {
+		t.Errorf("a large review beside slow bodies: %d %+v", status, got)
+	}
+	for _, conn := range slow { // none is waited for longer than the API server would
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			continue // closed without a word
+		}
+		if response.StatusCode != http.StatusBadRequest || !response.Close {
+			t.Fatalf("a slow body is answered with %d", response.StatusCode)
+		}
+	}
+}
+
+// The API server speaks HTTP/1.1 to Services; HTTP/2 brings attacks of its own.
+func TestNoHTTP2(t *testing.T) {
+	r := run(t, &Server{Handler: warning(), Drain: time.Millisecond})
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(r.reviews, "https://"), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	if err == nil {
+		conn.Close()
+		t.Error("HTTP/2 was agreed on")
+	}
+	both := r.dial(t, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}).(*tls.Conn)
+	if got := both.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
+		t.Errorf("agreed on %q", got)
+	}
+	plain := r.dial(t, &tls.Config{InsecureSkipVerify: true})
+	if _, err := io.WriteString(plain, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(plain), nil)
+	if err == nil && response.StatusCode < http.StatusBadRequest {
+		t.Errorf("the preface of HTTP/2 is answered with %d", response.StatusCode)
+	}
+	r.reviewed(t, "HTTP/2")
+}
+
+// Who has no certificate, or a wrong one, is told nothing, whatever he asks.
+// certs.TestClients tells which are wrong.
+func TestStrangersAreToldNothing(t *testing.T) {
+	handled := make(chan struct{}, 1)
+	r := run(t, &Server{
+		Handler:          http.HandlerFunc(func(http.ResponseWriter, *http.Request) { handled <- struct{}{} }),
+		VerifyConnection: func(tls.ConnectionState) error { return errors.New("a stranger") },
+		Drain:            time.Millisecond,
+	})
+	stranger := borrowCertificate(t)
+	for name, certificates := range map[string][]tls.Certificate{"no certificate": nil, "a wrong one": {stranger}} {
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certificates}}}
+		if response, err := client.Post(r.reviews+Path, "application/json", bytes.NewReader(body(t, v1, deleteNamespace))); err == nil {
+			response.Body.Close()
+			t.Errorf("%s: answered with %d", name, response.StatusCode)
+		}
+	}
+	if len(handled) > 0 {
+		t.Error("a stranger's review was looked at")
+	}
+}
+
+// TestSecurityPage holds that each test that docs/security.md names is there.
+func TestSecurityPage(t *testing.T) {
+	page, err := os.ReadFile("../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`([a-z/]+): (Test[A-Za-z0-9]+)`").FindAllStringSubmatch(string(page), -1)
+	if len(named) < 20 {
+		t.Fatalf("the page names %d tests", len(named))
+	}
+	for _, n := range named {
+		files, err := filepath.Glob(filepath.Join("..", n[1], "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(files, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && bytes.Contains(text, []byte("func "+n[2]+"("))
+		}) {
+			t.Errorf("there is no %s in %s", n[2], n[1])
+		}
+	}
+}
