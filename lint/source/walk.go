@@ -34,7 +34,7 @@ type Directory struct {
 var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
 // ignored are folders that hold no manifests of their owner.
-var ignored = []string{".git", ".hg", ".svn", ".terraform", "node_modules"}
+var ignored = []string{".git", ".hg", ".svn", ".terraform", "node_modules", "vendor"}
 
 // expected are the names of files that kuttl and chainsaw compare with what is in
 // the cluster, and never apply (kuttl.dev, docs/testing/steps.md).

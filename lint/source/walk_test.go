@@ -16,6 +16,14 @@ func TestWalkExpected(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, folder := range []string{"vendor", "node_modules"} { // others wrote what is in them
+		if err := os.MkdirAll(filepath.Join(dir, folder, "a"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, folder, "a", "vendored.yaml"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var got []string
 	Walk("tests", dir, ".", dir, Exclude{}, func(d *Directory) {
 		for _, file := range d.Files {
@@ -25,6 +33,11 @@ func TestWalkExpected(t *testing.T) {
 	want := []string{"00-install.yaml", "1-asserted.yaml", "assert.yaml"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what tests only compare with is never applied: -want, +got:\n%s", diff)
+	}
+	got = nil
+	Walk("vendor", filepath.Join(dir, "vendor"), "vendor", dir, Exclude{}, func(d *Directory) { got = append(got, d.Name) }, func(file, message string) { t.Error(file, message) })
+	if diff := cmp.Diff([]string{"vendor/a"}, got); diff != "" {
+		t.Errorf("what is named is read: -want, +got:\n%s", diff)
 	}
 }
 
