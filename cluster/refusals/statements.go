@@ -2,6 +2,7 @@ package refusals
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,8 +16,13 @@ import (
 // others: controllers put its errors into events, the namespace controller into
 // the conditions of a namespace that it cannot empty.
 
-// MaxStatements bounds the statements that are kept: the newest.
-const MaxStatements = 500
+// MaxStatements bounds the statements that are kept, and MaxStatementsOf those that
+// events of one namespace make: the newest.
+const MaxStatements, MaxStatementsOf = 500, 20
+
+// home is the namespace whose events count everywhere: only those who run the
+// cluster write there. Anywhere else, who may write an event may write any.
+const home = "kube-system"
 
 // failedCall, with the URL that was called, and deniedBy are what the API server answers where it could not
 // call a webhook that fails closed, and where the webhook said no (k8s.io/apiserver,
@@ -38,10 +44,13 @@ type statement struct {
 // statements are kept by who tells: an event, or, without a namespace, a namespace.
 type statements map[types.NamespacedName]statement
 
-// of is the newest statement about a webhook behind a Service. Names of webhooks are
-// not unique.
-func (t statements) of(webhook, service string) (newest statement, found bool) {
-	for _, candidate := range t {
+// of is the newest statement about a webhook behind a Service that counts in a
+// namespace: events count where they are. Names of webhooks are not unique.
+func (t statements) of(webhook, service, namespace string) (newest statement, found bool) {
+	for from, candidate := range t {
+		if from.Namespace != "" && from.Namespace != home && from.Namespace != namespace {
+			continue
+		}
 		if candidate.webhook == webhook && (candidate.service == "" || candidate.service == service) && (!found || newer(candidate, newest)) {
 			newest, found = candidate, true
 		}
@@ -105,22 +114,42 @@ func (p *Part) setStatement(from types.NamespacedName, t statement, found bool) 
 	if had == found && before == t {
 		return found
 	}
-	p.hooksDirty = true
+	p.restate(from.Namespace, before.webhook, t.webhook)
 	if !found {
 		delete(p.statements, from)
 		return false
 	}
 	p.statements[from] = t
-	if len(p.statements) > MaxStatements {
-		oldest := from
-		for key, candidate := range p.statements {
-			if newer(p.statements[oldest], candidate) {
-				oldest = key
-			}
+	oldest, of := from, 0
+	for key, candidate := range p.statements {
+		if len(p.statements) <= MaxStatements && key.Namespace != from.Namespace {
+			continue
 		}
+		of++
+		if newer(p.statements[oldest], candidate) {
+			oldest = key
+		}
+	}
+	if len(p.statements) > MaxStatements || from.Namespace != "" && of > MaxStatementsOf {
+		p.restate(oldest.Namespace, p.statements[oldest].webhook)
 		delete(p.statements, oldest)
 		p.options.Dropped(oldest)
 		return oldest != from
 	}
 	return true
+}
+
+// restate notes that what is said of webhooks in a namespace has changed. That
+// concerns nobody else, and nobody at all where there are no such webhooks.
+func (p *Part) restate(namespace string, webhooks ...string) {
+	for _, h := range p.hooks {
+		if !slices.Contains(webhooks, h.Name) {
+			continue
+		}
+		if namespace == "" || namespace == home {
+			p.hooksDirty = true
+		}
+		p.touched[namespace] = true
+		return
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,7 +20,7 @@ func TestStatementsAreBounded(t *testing.T) {
 	listed := map[types.NamespacedName]bool{}
 	p := New(facts.Document{}, Options{Now: time.Now, Dropped: func(event types.NamespacedName) { delete(listed, event) }})
 	for i := range 10 * MaxStatements {
-		key := types.NamespacedName{Namespace: "demo", Name: fmt.Sprint("e", i)}
+		key := types.NamespacedName{Namespace: fmt.Sprint("demo", i%100), Name: fmt.Sprint("e", i)}
 		if p.KeepEvent(&corev1.Event{
 			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
 			Message:    `failed calling webhook "w.x.io": EOF`, LastTimestamp: metav1.NewTime(time.Unix(int64(i), 0)),
@@ -28,5 +30,41 @@ func TestStatementsAreBounded(t *testing.T) {
 	}
 	if len(p.statements) != MaxStatements || len(listed) != MaxStatements {
 		t.Errorf("%d are kept and %d listed, want %d", len(p.statements), len(listed), MaxStatements)
+	}
+}
+
+// TestStatementsOfATenant: events count where they are, and however many there are,
+// they push out none of others and touch nobody else.
+func TestStatementsOfATenant(t *testing.T) {
+	p := New(facts.Document{}, Options{Now: time.Now, Dropped: func(types.NamespacedName) {}})
+	p.hooks["validating/c/w.x.io"] = &hook{ValidatingWebhook: admissionv1.ValidatingWebhook{Name: "w.x.io"}}
+	tell := func(namespace, name, webhook string, at int) {
+		p.KeepEvent(&corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Message:    fmt.Sprintf(`failed calling webhook %q: EOF`, webhook), LastTimestamp: metav1.NewTime(time.Unix(int64(at), 0)),
+		})
+	}
+	tell("other", "genuine", "w.x.io", 0)
+	clear(p.touched)
+	for i := range 1000 {
+		tell("tenant", fmt.Sprint("e", i), "w.x.io", i)
+	}
+	if _, counts := p.statements.of("w.x.io", "", "other"); !counts || len(p.statements) != 1+MaxStatementsOf {
+		t.Errorf("%d statements are kept, the one of others: %v", len(p.statements), counts)
+	}
+	if _, counts := p.statements.of("w.x.io", "", "third"); counts {
+		t.Error("what a tenant says counts elsewhere")
+	}
+	if diff := cmp.Diff(map[string]bool{"tenant": true}, p.touched); diff != "" || p.hooksDirty {
+		t.Errorf("work for others, all: %v: -want +got\n%s", p.hooksDirty, diff)
+	}
+	clear(p.touched)
+	tell("fresh", "unknown", "nobody.x.io", 2000)
+	if len(p.touched) > 0 || p.hooksDirty {
+		t.Errorf("words about no webhook at all make work: %v, all: %v", p.touched, p.hooksDirty)
+	}
+	tell(home, "genuine", "w.x.io", 0)
+	if _, counts := p.statements.of("w.x.io", "", "third"); !counts || !p.hooksDirty {
+		t.Error("what those say who run the cluster counts everywhere")
 	}
 }

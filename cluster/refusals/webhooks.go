@@ -176,16 +176,16 @@ type refusal struct {
 	last       time.Time // when it was seen, of what was seen once
 }
 
-// ailing is a webhook that fails closed, with what keeps the API server from
+// refusingHook is a webhook that fails closed, with what keeps the API server from
 // calling it, as far as anything does.
-type ailing struct {
+type refusingHook struct {
 	*hook
 	refusal
 }
 
-func (a ailing) refuses(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) refusal {
+func (a refusingHook) refuses(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) refusal {
 	if a.sure == no && len(a.names) == 0 {
-		return refusal{} // nothing ails it
+		return refusal{} // it can be called
 	}
 	sure, failing := a.sees(op, gvr, subresource, namespace, namespaceLabels, caller)
 	switch {
@@ -199,15 +199,21 @@ func (a ailing) refuses(op admission.Operation, gvr schema.GroupVersionResource,
 	return r
 }
 
-// ailment tells what keeps the API server from calling a webhook.
-func (p *Part) ailment(h *hook) refusal {
+// callable tells what keeps the API server from calling a webhook.
+func (p *Part) callable(h *hook) refusal {
 	if b := p.backend(h.backend.service); b.state == down {
 		return refusal{sure: will, cause: "down", why: b.reason}
 	}
 	if why := p.distrusted(h.backend); why != "" {
 		return refusal{sure: will, cause: "untrusted", why: why}
 	}
-	if t, found := p.statements.of(h.Name, h.backend.service); found && !t.last.Before(h.changed) {
+	return refusal{}
+}
+
+// stated tells what was said in a namespace of a webhook that can be called, since it
+// was changed last.
+func (p *Part) stated(h *hook, namespace string) refusal {
+	if t, found := p.statements.of(h.Name, h.backend.service, namespace); found && !t.last.Before(h.changed) {
 		return refusal{sure: may, cause: t.cause, why: t.message, last: t.last}
 	}
 	return refusal{}
@@ -217,9 +223,9 @@ func (p *Part) ailment(h *hook) refusal {
 // webhook that refuses because its backend is down, or will be once it has gone
 // with the namespace.
 func (p *Part) settleBlocked(cluster Cluster) {
-	hooks := map[string]ailing{}
+	hooks := map[string]refusingHook{}
 	for key, h := range p.hooks {
-		hooks[key] = ailing{h, p.ailment(h)}
+		hooks[key] = refusingHook{h, p.callable(h)}
 	}
 	if p.hooksDirty {
 		p.hooksDirty = false
@@ -256,12 +262,15 @@ func (p *Part) settleBlocked(cluster Cluster) {
 			publish("denied", key, b, namespaceController)
 		}
 		for key, h := range hooks {
+			if h.sure == no {
+				h.refusal = p.stated(h.hook, namespace)
+			}
 			publish("blocked", key, h, namespaceController)
 			if facts.NamespaceOf(h.backend.service) != namespace || p.backend(h.backend.service).state != up {
 				continue
 			}
 			// While it deletes pods, the backend is still there.
-			publish("selfBlocked", key, ailing{h.hook, refusal{sure: will, cause: "down", why: "Service " + h.backend.service + " goes with the namespace"}})
+			publish("selfBlocked", key, refusingHook{h.hook, refusal{sure: will, cause: "down", why: "Service " + h.backend.service + " goes with the namespace"}})
 		}
 	}
 	clear(p.touched)

@@ -9,12 +9,12 @@ import (
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
-func TestTroubles(t *testing.T) {
+func TestStatements(t *testing.T) {
 	_, caBundle := authority(t, time.Now().AddDate(1, 0, 0), "guard.ops.svc")
 	event := func(reason, message, at string) string {
 		return fmt.Sprintf(`
 ---
-{apiVersion: v1, kind: Event, metadata: {name: e, namespace: a}, involvedObject: {kind: ReplicaSet, namespace: a, name: x}, reason: %s, message: %q, lastTimestamp: %q, source: {component: replicaset-controller}}`, reason, message, at)
+{apiVersion: v1, kind: Event, metadata: {name: e, namespace: demo}, involvedObject: {kind: ReplicaSet, namespace: demo, name: x}, reason: %s, message: %q, lastTimestamp: %q, source: {component: replicaset-controller}}`, reason, message, at)
 	}
 	namespace := func(status, message string) string {
 		return fmt.Sprintf(`
@@ -47,12 +47,12 @@ func TestTroubles(t *testing.T) {
 }
 
 // TestTroublesAreBounded floods the facts with events.
-func TestTroublesAreBounded(t *testing.T) {
+func TestStatementsAreBounded(t *testing.T) {
 	var flood strings.Builder
 	for i := range 10 * refusals.MaxStatements {
 		fmt.Fprintf(&flood, `
 ---
-{apiVersion: v1, kind: Event, metadata: {name: e%d, namespace: a}, reason: FailedCreate, message: 'failed calling webhook "w%[1]d.x.io": EOF', lastTimestamp: "2026-11-21T07:%02[2]d:%02[3]dZ", source: {component: x}}`, i, i/60%60, i%60)
+{apiVersion: v1, kind: Event, metadata: {name: e%d, namespace: a%[4]d}, reason: FailedCreate, message: 'failed calling webhook "w%[1]d.x.io": EOF', lastTimestamp: "2026-11-21T07:%02[2]d:%02[3]dZ", source: {component: x}}`, i, i/60%60, i%60, i%100)
 	}
 	w := world(t, flood.String())
 	if got := len(w.inventory.resources[eventsResource.String()].kept); got != refusals.MaxStatements {
