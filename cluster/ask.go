@@ -53,7 +53,7 @@ func (w *World) tryCertificates(ctx context.Context, dial Dial) {
 			t := e.Try(ctx, dial, address, w.options.Now())
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.refusals.Tried(e, t)
+			w.refusals.ShookHands(e, t)
 		})
 	}
 	trying.Wait()

@@ -14,8 +14,8 @@ import (
 	"github.com/termguard/termguard/cluster/nodes"
 )
 
-// symptomatic is the i-th event of a flood.
-func symptomatic(i int, node string) *corev1.Event {
+// failureEvent is the i-th event of a flood.
+func failureEvent(i int, node string) *corev1.Event {
 	return &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: "demo", Name: fmt.Sprintf("e%05d", i)},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "demo", Name: "web-0"},
@@ -35,20 +35,20 @@ func TestEventFlood(t *testing.T) {
 			w.End(eventsResource)
 			var flood []*corev1.Event
 			for i := range 10_000 {
-				flood = append(flood, symptomatic(i, fmt.Sprint("n", i%onNodes)))
+				flood = append(flood, failureEvent(i, fmt.Sprint("n", i%onNodes)))
 				if err := w.Apply(eventsResource, flood[i], true); err != nil {
 					t.Fatal(err)
 				}
 			}
-			want := min(nodes.MaxSymptoms, onNodes*nodes.MaxNodeSymptoms)
+			want := min(nodes.MaxKubeletEvents, onNodes*nodes.MaxNodeEvents)
 			kept := 0
-			for _, ofNode := range at(w, "symptoms").(map[string]any) {
+			for _, ofNode := range at(w, "kubeletEvents").(map[string]any) {
 				kept += len(ofNode.(map[string]any))
 			}
 			if diff := cmp.Diff([]int{want, want}, []int{kept, len(w.inventory.resources["events"].kept)}); diff != "" {
 				t.Errorf("kept in facts, inventory: -want +got\n%s", diff)
 			}
-			newest, _ := at(w, "symptoms", fmt.Sprint("n", 9_999%onNodes), "demo/e09999").(map[string]any)
+			newest, _ := at(w, "kubeletEvents", fmt.Sprint("n", 9_999%onNodes), "demo/e09999").(map[string]any)
 			if message, _ := newest["message"].(string); len(message) > facts.MaxText+len("…") || !strings.HasSuffix(message, "é…") {
 				t.Errorf("the newest event is missing, or its message is not cut between characters: %q", message)
 			}
@@ -60,7 +60,7 @@ func TestEventFlood(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			left := []any{len(at(w, "symptoms").(map[string]any)), len(w.inventory.resources["events"].kept)}
+			left := []any{len(at(w, "kubeletEvents").(map[string]any)), len(w.inventory.resources["events"].kept)}
 			if diff := cmp.Diff([]any{0, 0}, left); diff != "" {
 				t.Errorf("left behind: -want +got\n%s", diff)
 			}

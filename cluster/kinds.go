@@ -89,7 +89,7 @@ var table = []kind{
 	}},
 	// Its driver is evidence of who removes its finalizer, as that of a volume is.
 	{cluster(storagev1.SchemeGroupVersion, "volumeattachments"), nil},
-	// Of events, only what tells of trouble is kept, and they are no content of
+	// Of events, only what tells of failures is kept, and they are no content of
 	// their namespace.
 	{eventsResource, []keeper{firstOf(
 		by(refusing, (*refusals.Part).KeepEvent, (*refusals.Part).ForgetEvent),

@@ -89,7 +89,7 @@ func TestStress(t *testing.T) {
 	}
 	// One random object, typed where the facts read more than its metadata.
 	random := func(rng *rand.Rand) (Resource, *unstructured.Unstructured, runtime.Object) {
-		make := []func(*testing.T, *rand.Rand) *unstructured.Unstructured{randomObject, randomDependent, randomGrant, randomTrouble}[rng.IntN(4)]
+		make := []func(*testing.T, *rand.Rand) *unstructured.Unstructured{randomObject, randomDependent, randomGrant, randomLeavingPod}[rng.IntN(4)]
 		obj := make(t, rng)
 		typed, err := typedObject(obj)
 		must(err)

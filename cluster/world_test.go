@@ -226,7 +226,7 @@ func TestIncremental(t *testing.T) {
 // TestIncrementalNodes is the same for what nodes show of trouble: pods that
 // leave, events, CSI drivers.
 func TestIncrementalNodes(t *testing.T) {
-	incremental(t, 100, randomTrouble)
+	incremental(t, 100, randomLeavingPod)
 }
 
 // TestIncrementalOwners is the same for the dependents of owners: chains of
@@ -442,9 +442,9 @@ func randomGrant(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	return objects(t, text)[0]
 }
 
-// randomTrouble is a pod that may leave its node, with volumes, hazards or the
+// randomLeavingPod is a pod that may leave its node, with volumes, hazards or the
 // sidecar of a CSI driver; a volume, a node, a CSINode or an event.
-func randomTrouble(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
+func randomLeavingPod(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	pick := func(options ...string) string { return options[rng.IntN(len(options))] }
 	ns, name, node := pick("a", "b"), pick("x", "v", "z"), pick("n1", "n2")
 	var text string

@@ -127,7 +127,7 @@ func (p *Part) mount(key types.NamespacedName, kept *pod, o *corev1.Pod) {
 			p.storage.users[kept.node] = map[types.NamespacedName]*pod{}
 		}
 		p.storage.users[kept.node][key] = kept
-		p.miss(key, kept)
+		p.listDriverless(key, kept)
 	}
 }
 
@@ -141,14 +141,14 @@ func cleaningUp(pod *corev1.Pod) bool {
 }
 
 func (p *Part) unmount(key types.NamespacedName, gone *pod) {
-	p.unmiss(key, gone)
+	p.unlist(key, gone)
 	if delete(p.storage.users[gone.node], key); len(p.storage.users[gone.node]) == 0 {
 		delete(p.storage.users, gone.node)
 	}
 }
 
-// miss puts a pod among those whose driver is not registered on their node.
-func (p *Part) miss(key types.NamespacedName, o *pod) {
+// listDriverless puts a pod among those whose driver is not registered on their node.
+func (p *Part) listDriverless(key types.NamespacedName, o *pod) {
 	if o.uses == nil {
 		return
 	}
@@ -180,8 +180,8 @@ func (p *Part) miss(key types.NamespacedName, o *pod) {
 	}
 }
 
-// unmiss undoes miss.
-func (p *Part) unmiss(key types.NamespacedName, o *pod) {
+// unlist undoes listDriverless.
+func (p *Part) unlist(key types.NamespacedName, o *pod) {
 	if o.uses == nil {
 		return
 	}
@@ -201,15 +201,15 @@ func (p *Part) remount(claim string) {
 	}
 	for _, user := range users.Members() {
 		key := types.NamespacedName{Namespace: namespace, Name: user}
-		p.unmiss(key, p.pods[key])
-		p.miss(key, p.pods[key])
+		p.unlist(key, p.pods[key])
+		p.listDriverless(key, p.pods[key])
 	}
 }
 
 // remountNode looks anew at the pods of a node.
 func (p *Part) remountNode(node string) {
 	for key, o := range p.storage.users[node] {
-		p.unmiss(key, o)
-		p.miss(key, o)
+		p.unlist(key, o)
+		p.listDriverless(key, o)
 	}
 }

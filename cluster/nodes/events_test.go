@@ -16,7 +16,7 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-func TestTellsOfTrouble(t *testing.T) {
+func TestTellsOfFailure(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		event  corev1.Event
@@ -58,15 +58,15 @@ func TestTellsOfTrouble(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := tellsOfTrouble(&tc.event); got != tc.want {
+			if got := tellsOfFailure(&tc.event); got != tc.want {
 				t.Errorf("%s\ngot %v, want %v", tc.reason, got, tc.want)
 			}
 		})
 	}
 }
 
-// symptomatic is the i-th event of a flood.
-func symptomatic(i int, node string) *corev1.Event {
+// failureEvent is the i-th event of a flood.
+func failureEvent(i int, node string) *corev1.Event {
 	return &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: "demo", Name: fmt.Sprintf("e%05d", i)},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "demo", Name: "web-0"},
@@ -76,29 +76,29 @@ func symptomatic(i int, node string) *corev1.Event {
 	}
 }
 
-// TestSymptomsAreBounded holds that of 10,000 events the newest few of each node
+// TestKubeletEventsAreBounded holds that of 10,000 events the newest few of each node
 // stay, that who lists them is told of the others, and that nothing is left when
 // they go.
-func TestSymptomsAreBounded(t *testing.T) {
+func TestKubeletEventsAreBounded(t *testing.T) {
 	for name, nodes := range map[string]int{"one node": 1, "many nodes": 1000} {
 		t.Run(name, func(t *testing.T) {
 			listed := map[types.NamespacedName]bool{}
 			doc := facts.Document{}
 			p := New(doc, Options{MaxNames: 5, Dropped: func(event types.NamespacedName) { delete(listed, event) }, Dependents: dependents.New(doc, 5)})
 			for i := range 10_000 {
-				e := symptomatic(i, fmt.Sprint("n", i%nodes))
+				e := failureEvent(i, fmt.Sprint("n", i%nodes))
 				if p.KeepEvent(e) {
 					listed[types.NamespacedName{Namespace: e.Namespace, Name: e.Name}] = true
 				}
 			}
-			want := min(MaxSymptoms, nodes*MaxNodeSymptoms)
-			if diff := cmp.Diff([]int{want, want}, []int{len(p.symptoms.byKey), len(listed)}); diff != "" {
+			want := min(MaxKubeletEvents, nodes*MaxNodeEvents)
+			if diff := cmp.Diff([]int{want, want}, []int{len(p.kubeletEvents.byKey), len(listed)}); diff != "" {
 				t.Errorf("kept, listed: -want +got\n%s", diff)
 			}
 			for event := range listed {
 				p.ForgetEvent(event)
 			}
-			if diff := cmp.Diff([]int{0, 0}, []int{len(p.symptoms.byKey), len(p.symptoms.byNode)}); diff != "" {
+			if diff := cmp.Diff([]int{0, 0}, []int{len(p.kubeletEvents.byKey), len(p.kubeletEvents.byNode)}); diff != "" {
 				t.Errorf("left behind: -want +got\n%s", diff)
 			}
 		})
@@ -150,6 +150,32 @@ func TestHazards(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := strings.Join(hazards(pod(tc.spec)), " "); got != tc.want {
 				t.Errorf("%s\ngot %q, want %q", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+// TestMadeUpEvents: anybody may write events in a namespace and name a kubelet as
+// their source. What no kubelet tells is no evidence.
+func TestMadeUpEvents(t *testing.T) {
+	for name, tc := range map[string]struct {
+		about corev1.ObjectReference
+		want  bool
+	}{
+		"a pod":          {corev1.ObjectReference{Kind: "Pod", Namespace: "demo", Name: "x"}, true},
+		"its node":       {corev1.ObjectReference{Kind: "Node", Name: "n"}, true},
+		"another node":   {corev1.ObjectReference{Kind: "Node", Name: "m"}, false},
+		"a ConfigMap":    {corev1.ObjectReference{Kind: "ConfigMap", Namespace: "demo", Name: "x"}, false},
+		"nothing at all": {corev1.ObjectReference{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := New(facts.Document{}, Options{})
+			got := p.KeepEvent(&corev1.Event{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "e"}, InvolvedObject: tc.about,
+				Reason: "FailedKillPod", Source: corev1.EventSource{Component: "kubelet", Host: "n"},
+			})
+			if got != tc.want {
+				t.Errorf("it is evidence: %v, want %v", got, tc.want)
 			}
 		})
 	}

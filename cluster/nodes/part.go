@@ -31,12 +31,12 @@ type Part struct {
 	groups  facts.Groups
 	strings facts.Strings
 
-	pods     map[types.NamespacedName]*pod
-	waitsOn  map[string]int  // pods that need their kubelet to go, by node
-	waitsIn  map[string]int  // and by namespace
-	nodes    map[string]bool // that exist, and whether they are ready
-	symptoms symptoms
-	storage  storage
+	pods          map[types.NamespacedName]*pod
+	waitsOn       map[string]int  // pods that need their kubelet to go, by node
+	waitsIn       map[string]int  // and by namespace
+	nodes         map[string]bool // that exist, and whether they are ready
+	kubeletEvents kubeletEvents
+	storage       storage
 
 	leaving      map[leavingGroup]map[types.NamespacedName]leaving
 	leavingDirty map[leavingGroup]bool // since the last Settle
@@ -48,14 +48,14 @@ type Part struct {
 func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{
 		"pods", "podsByNode", "podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage",
-		"leaving", "symptoms", "hazards", "csinodes", "driverless", "buggy", "registrars", "gone",
+		"leaving", "kubeletEvents", "hazards", "csinodes", "driverless", "buggy", "registrars", "gone",
 	} {
 		doc[section] = map[string]any{}
 	}
 	return &Part{
 		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames), strings: facts.Strings{},
 		pods: map[types.NamespacedName]*pod{}, waitsOn: map[string]int{}, waitsIn: map[string]int{},
-		nodes: map[string]bool{}, symptoms: newSymptoms(), storage: newStorage(),
+		nodes: map[string]bool{}, kubeletEvents: newKubeletEvents(), storage: newStorage(),
 		leaving: map[leavingGroup]map[types.NamespacedName]leaving{}, leavingDirty: map[leavingGroup]bool{}, waitingDirty: map[string]bool{},
 	}
 }

@@ -24,8 +24,8 @@ const (
 // Dial opens a connection, as net.Dialer's DialContext.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Trial is what became of the last handshake with an endpoint.
-type Trial struct {
+// Handshake is what became of the last handshake with an endpoint.
+type Handshake struct {
 	at  time.Time
 	why string // its certificate is not trusted; "" also where it did not answer
 	ok  bool
@@ -41,7 +41,7 @@ func (p *Part) distrusted(e Endpoint) string {
 	if why := unusable(e.caBundle, p.options.Now()); why != "" {
 		return why
 	}
-	return p.trials[e].why
+	return p.handshakes[e].why
 }
 
 // unusable tells why nothing can be trusted by a caBundle. Without one, the
@@ -86,11 +86,11 @@ func (p *Part) Due() map[Endpoint]string {
 			want(*c.called)
 		}
 	}
-	for e, t := range p.trials {
+	for e, t := range p.handshakes {
 		_, still := wanted[e]
 		switch {
 		case !still:
-			delete(p.trials, e)
+			delete(p.handshakes, e)
 			p.trustChanged(t.why != "")
 		case t.ok && now.Sub(t.at) < TrustInterval, !t.ok && now.Sub(t.at) < DistrustInterval:
 			delete(wanted, e)
@@ -104,19 +104,19 @@ func (p *Part) trustChanged(changed bool) {
 	p.conversionsDirty = p.conversionsDirty || changed
 }
 
-// Tried takes in what became of a handshake.
-func (p *Part) Tried(e Endpoint, t Trial) {
-	p.trustChanged(p.trials[e].why != t.why)
-	p.trials[e] = t
+// ShookHands takes in what became of a handshake.
+func (p *Part) ShookHands(e Endpoint, t Handshake) {
+	p.trustChanged(p.handshakes[e].why != t.why)
+	p.handshakes[e] = t
 }
 
 // Try shakes hands with the backend of a webhook that fails closed or converts, at
 // an address, as the API server would, and goes no further: a certificate that
 // caBundle does not vouch for is a webhook that refuses everything. Whatever else
 // goes wrong says nothing about what the API server would find.
-func (e Endpoint) Try(ctx context.Context, dial Dial, address string, now time.Time) Trial {
+func (e Endpoint) Try(ctx context.Context, dial Dial, address string, now time.Time) Handshake {
 	err := shakeHands(ctx, dial, e, address)
-	t := Trial{at: now, ok: err == nil}
+	t := Handshake{at: now, ok: err == nil}
 	if untrusted := new(tls.CertificateVerificationError); errors.As(err, &untrusted) {
 		t.why = fmt.Sprintf("what answers at Service %s has a certificate that caBundle does not vouch for: %v", e.service, untrusted.Err)
 	}

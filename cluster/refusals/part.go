@@ -61,7 +61,7 @@ type Part struct {
 	policies       map[string]*policy        // ValidatingAdmissionPolicies, by name
 	policyBindings map[string]*policyBinding // ValidatingAdmissionPolicyBindings that deny, by name
 	statements     statements                // about webhooks, as others were told
-	trials         map[Endpoint]Trial        // handshakes with their backends
+	handshakes     map[Endpoint]Handshake    // handshakes with their backends
 
 	apiServices map[string]map[string]any // as the facts have them, by name
 	apiErrors   map[string]string         // of listing what they serve, by name
@@ -82,7 +82,7 @@ func New(doc facts.Document, options Options) *Part {
 		options: options, doc: doc,
 		backends: map[string]*backend{}, services: map[string]service{}, slices: map[string]slice{}, templates: map[string]map[string]map[string]string{},
 		namespaces: map[string]namespace{}, webhooks: map[string]map[string]any{}, hooks: map[string]*hook{},
-		policies: map[string]*policy{}, policyBindings: map[string]*policyBinding{}, statements: statements{}, trials: map[Endpoint]Trial{},
+		policies: map[string]*policy{}, policyBindings: map[string]*policyBinding{}, statements: statements{}, handshakes: map[Endpoint]Handshake{},
 		apiServices: map[string]map[string]any{}, apiErrors: map[string]string{}, stale: map[string]bool{},
 		converters: map[string]*converter{}, listErrors: map[string]string{},
 		touched: map[string]bool{},

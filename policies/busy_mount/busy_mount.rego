@@ -15,7 +15,7 @@
 #   severity: high
 #   triggers: [delete]
 #   resources: [namespaces, pods]
-#   needs: [data.cluster.symptoms, data.cluster.hazards.$NAMESPACE]
+#   needs: [data.cluster.kubeletEvents, data.cluster.hazards.$NAMESPACE]
 #   remedy: >-
 #     Find out on the node what is mounted below the pod's directory (findmnt -l | grep
 #     /var/lib/kubelet/pods/UID), or who uses it (fuser -vm DIRECTORY). Unmount it, or

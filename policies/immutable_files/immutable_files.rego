@@ -15,7 +15,7 @@
 #   severity: high
 #   triggers: [delete]
 #   resources: [namespaces, pods]
-#   needs: [data.cluster.symptoms, data.cluster.hazards.$NAMESPACE]
+#   needs: [data.cluster.kubeletEvents, data.cluster.hazards.$NAMESPACE]
 #   remedy: >-
 #     Clear the attribute while the pod still runs (chattr -R -i -a DIRECTORY in the
 #     container), or afterwards on its node, below /var/lib/kubelet/pods/UID/volumes. The

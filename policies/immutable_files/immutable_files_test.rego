@@ -78,7 +78,7 @@ test_told if {
 		[delete_pod, 10, {"deny": {finding("this pod is", "will", 10)}, "warn": set()}],
 		[evict, 10, {"deny": {finding("this pod is", "will", 10)}, "warn": set()}],
 	] {
-		got := found with input as case[0] with data.cluster as facts({"symptoms": event({"count": case[1]})})
+		got := found with input as case[0] with data.cluster as facts({"kubeletEvents": event({"count": case[1]})})
 		got == case[2]
 	}
 }
@@ -88,7 +88,7 @@ test_told_of_something_else if {
 		{"last": "2026-11-14T07:55:00Z"}, {"namespace": "other", "name": "x"},
 		{"message": "something new"}, {"reason": "FailedMount"},
 	] {
-		got := found with input as delete_pod with data.cluster as facts({"symptoms": event(changes)})
+		got := found with input as delete_pod with data.cluster as facts({"kubeletEvents": event(changes)})
 		got == nothing
 	}
 }

@@ -77,9 +77,9 @@ test_shown if {
 	told := "event FailedSync x3: rpc error: code = DeadlineExceeded"
 	late := "pods on the node that should have been gone by 2026-11-21T07:30:00Z: 1"
 	every case in [
-		[delete_pod, "docker", {"symptoms": event({})}, finding("this pod is", "docker", prune, told)],
-		[evict, "docker", {"symptoms": event({})}, finding("this pod is", "docker", prune, told)],
-		[delete_namespace, "containerd", {"symptoms": event({})}, finding("1 pod is", "containerd", "", told)],
+		[delete_pod, "docker", {"kubeletEvents": event({})}, finding("this pod is", "docker", prune, told)],
+		[evict, "docker", {"kubeletEvents": event({})}, finding("this pod is", "docker", prune, told)],
+		[delete_namespace, "containerd", {"kubeletEvents": event({})}, finding("1 pod is", "containerd", "", told)],
 		[delete_pod, "containerd", {"leaving": leaving("2026-11-21T07:30:00Z")}, finding("this pod is", "containerd", "", late)],
 	] {
 		got := policy.warn with input as case[0] with data.cluster as object.union(facts({"buggy": buggy(case[1])}), case[2])
@@ -89,14 +89,14 @@ test_shown if {
 
 test_busy if {
 	busy := event({"message": "device or resource busy"})
-	got := policy.warn with input as delete_pod with data.cluster as facts({"buggy": buggy("docker"), "symptoms": busy})
+	got := policy.warn with input as delete_pod with data.cluster as facts({"buggy": buggy("docker"), "kubeletEvents": busy})
 	count(got) == 1
 }
 
 test_nothing_shows_it if {
 	every changes in [
 		{},
-		{"symptoms": event({"last": "2026-11-14T07:55:00Z"})},
+		{"kubeletEvents": event({"last": "2026-11-14T07:55:00Z"})},
 		{"leaving": leaving("2026-11-21T07:59:30Z")},
 	] {
 		got := policy.warn with input as delete_pod with data.cluster as object.union(facts({"buggy": buggy("docker")}), changes)

@@ -18,7 +18,7 @@
 #   severity: high
 #   triggers: [delete]
 #   resources: [namespaces, pods]
-#   needs: [data.cluster.symptoms, data.cluster.leaving.nodes, data.cluster.leaving.namespaces.$NAMESPACE]
+#   needs: [data.cluster.kubeletEvents, data.cluster.leaving.nodes, data.cluster.leaving.namespaces.$NAMESPACE]
 #   remedy: >-
 #     Look at the log of the kubelet on that node: from verbosity 3 on it names the
 #     reason. Restart the container runtime there, which ends most shims that hang. Reboot
@@ -45,12 +45,12 @@ deny contains lingering if {
 }
 
 deny contains finding(node, held, "will") if {
-	some node, held in pods.waiting(data.cluster.symptoms)
+	some node, held in pods.waiting(data.cluster.kubeletEvents)
 	events.lasting(told(node))
 }
 
 warn contains finding(node, held, "may") if {
-	some node, held in pods.waiting(data.cluster.symptoms)
+	some node, held in pods.waiting(data.cluster.kubeletEvents)
 	count(told(node)) > 0
 	not events.lasting(told(node))
 }

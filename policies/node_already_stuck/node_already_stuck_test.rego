@@ -84,7 +84,7 @@ may := telling(
 
 test_kubelet_fails_to_stop_a_container if {
 	every case in [[delete_pod, {}], [delete_pod, {"namespace": "other", "name": "x"}], [evict, {}]] {
-		got := found with input as case[0] with data.cluster as facts({"symptoms": event(case[1])})
+		got := found with input as case[0] with data.cluster as facts({"kubeletEvents": event(case[1])})
 		got == {"deny": set(), "warn": {may}}
 	}
 }
@@ -100,14 +100,14 @@ test_again_and_again if {
 		[delete_namespace, {"deny": {will("1 pod is")}, "warn": set()}],
 		[evict, {"deny": {will("this pod is")}, "warn": set()}],
 	] {
-		got := found with input as case[0] with data.cluster as facts({"symptoms": event({"count": 10})})
+		got := found with input as case[0] with data.cluster as facts({"kubeletEvents": event({"count": 10})})
 		got == case[1]
 	}
 }
 
 test_again_and_again_with_another_pod if {
 	other := event({"count": 10, "namespace": "other", "name": "x"})
-	got := found with input as delete_pod with data.cluster as facts({"symptoms": other})
+	got := found with input as delete_pod with data.cluster as facts({"kubeletEvents": other})
 	got.deny == set()
 	count(got.warn) == 1
 }
@@ -118,14 +118,14 @@ test_event_that_is_no_evidence if {
 		{"namespace": "other", "name": "gone"},
 		{"message": "no space left on device"},
 	] {
-		got := found with input as delete_pod with data.cluster as facts({"symptoms": event(changes)})
+		got := found with input as delete_pod with data.cluster as facts({"kubeletEvents": event(changes)})
 		got == nothing
 	}
 }
 
 test_event_of_a_node_that_has_another_reason if {
 	got := found with input as delete_pod
-		with data.cluster as facts({"symptoms": event({}), "notReady": {"n1": {"ready": "Unknown"}}})
+		with data.cluster as facts({"kubeletEvents": event({}), "notReady": {"n1": {"ready": "Unknown"}}})
 	got == nothing
 }
 

@@ -15,7 +15,7 @@
 #   severity: high
 #   triggers: [delete]
 #   resources: [namespaces, pods]
-#   needs: [data.cluster.symptoms, data.cluster.leaving.nodes]
+#   needs: [data.cluster.kubeletEvents, data.cluster.leaving.nodes]
 #   remedy: >-
 #     Free space on that node: crictl rmi --prune removes unused images; look for large
 #     logs and emptyDirs below /var/log/pods and /var/lib/kubelet/pods. The deletion then
@@ -33,7 +33,7 @@ import data.termguard.lib.pods
 import data.termguard.lib.steps
 
 warn contains finding(node, held, failed) if {
-	some node, held in pods.waiting(data.cluster.symptoms)
+	some node, held in pods.waiting(data.cluster.kubeletEvents)
 	failed := events.evidence([event | some event in events.of(node, {"full"}); event.reason in events.failing])
 	count(failed) > 0
 }

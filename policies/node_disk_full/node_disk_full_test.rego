@@ -77,7 +77,7 @@ test_stop_that_failed if {
 		[evict, {}, finding("this pod is", told)],
 		[delete_namespace, {}, finding("1 pod is", told)],
 	] {
-		got := policy.warn with input as case[0] with data.cluster as facts({"symptoms": event(case[1])})
+		got := policy.warn with input as case[0] with data.cluster as facts({"kubeletEvents": event(case[1])})
 		got == {case[2]}
 	}
 }
@@ -87,7 +87,7 @@ test_full_and_a_pod_that_lingers if {
 	every case in [
 		[{"nodes": pressure}, "node n1 has DiskPressure since 2026-11-21T07:10:00Z: kubelet has disk pressure"],
 		[
-			{"symptoms": event({"reason": "FailedCreatePodSandBox"})},
+			{"kubeletEvents": event({"reason": "FailedCreatePodSandBox"})},
 			"event FailedCreatePodSandBox x3: write f: no space left on device",
 		],
 	] {
@@ -100,9 +100,9 @@ test_half_of_it if {
 	every changes in [
 		{"nodes": pressure},
 		{"leaving": late},
-		{"symptoms": event({"reason": "FailedCreatePodSandBox"})},
-		{"symptoms": event({"last": "2026-11-14T07:55:00Z"})},
-		{"symptoms": event({"message": "error killing pod"})},
+		{"kubeletEvents": event({"reason": "FailedCreatePodSandBox"})},
+		{"kubeletEvents": event({"last": "2026-11-14T07:55:00Z"})},
+		{"kubeletEvents": event({"message": "error killing pod"})},
 		{"nodes": pressure, "leaving": {"nodes": {"n1": {"count": 1, "pods": [{"deadline": "2026-11-21T07:59:30Z"}]}}}},
 	] {
 		got := policy.warn with input as delete_pod with data.cluster as facts(changes)

@@ -1,5 +1,5 @@
 # METADATA
-# description: What events of kubelets tell of a node (data.cluster.symptoms).
+# description: What events of kubelets tell of a node (data.cluster.kubeletEvents).
 package termguard.lib.events
 
 import data.termguard.lib.pods
@@ -7,7 +7,7 @@ import data.termguard.lib.times
 
 # of are the events of a node that count now and tell of one of some causes.
 of(node, causes) := [event |
-	some event in data.cluster.symptoms[node]
+	some event in data.cluster.kubeletEvents[node]
 	current(event, node)
 	cause(event) in causes
 ]

@@ -9,13 +9,13 @@ import data.termguard.lib.pods
 
 # will are the pods that stay, by node: events about them name the cause again and again.
 will(cause) := {node: held |
-	some node, held in pods.waiting(data.cluster.symptoms)
+	some node, held in pods.waiting(data.cluster.kubeletEvents)
 	events.lasting(told(node, cause))
 }
 
 # may are those that may stay: events about them have named the cause.
 may(cause) := {node: held |
-	some node, held in pods.waiting(data.cluster.symptoms)
+	some node, held in pods.waiting(data.cluster.kubeletEvents)
 	count(told(node, cause)) > 0
 	not events.lasting(told(node, cause))
 }
