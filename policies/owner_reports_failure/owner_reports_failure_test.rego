@@ -15,10 +15,16 @@ failed := {
 	"lastTransitionTime": "2026-11-21T09:00:00Z", "message": "cannot\n\u001b[31mget credentials",
 }
 
-request(conditions) := {"operation": "DELETE", "resource": {"group": "s3.example.com", "resource": "buckets"}, "name": "logs", "namespace": "demo", "oldObject": {
-	"metadata": {"name": "logs", "finalizers": ["example.com/cleanup"]},
-	"status": {"conditions": conditions},
-}}
+request(conditions) := {
+	"operation": "DELETE",
+	"resource": {"group": "s3.example.com", "resource": "buckets"},
+	"name": "logs",
+	"namespace": "demo",
+	"oldObject": {
+		"metadata": {"name": "logs", "finalizers": ["example.com/cleanup"]},
+		"status": {"conditions": conditions},
+	},
+}
 
 ask(conditions, ownership) := got if {
 	got := found with input as {"request": request(conditions), "ownership": {"example.com/cleanup": ownership}}
