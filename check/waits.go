@@ -107,7 +107,7 @@ func waitsFor(facts policies.Facts, s Subject, ownership map[string]any, options
 	return waits
 }
 
-// String is the wait as a sentence of which the owner is told apart.
+// String describes the group, without its owner.
 func (w Wait) String() string {
 	holds := "hold"
 	if w.Count == 1 {

@@ -249,7 +249,7 @@ func (w *World) SetServed(groups []string, stale map[string]bool) {
 
 // SetListError records why the objects of a resource cannot be listed, for those
 // of an aggregated API that counts as available, and for custom resources that
-// nobody converts; "" withdraws it.
+// cannot be converted; "" withdraws it.
 func (w *World) SetListError(res Resource, message string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 )
 
 // ConversionFailure is part of what the API server says of a custom resource that
-// is not stored in the version asked for and that nobody converts (apiextensions-
+// is not stored in the version asked for and cannot be converted (apiextensions-
 // apiserver, pkg/apiserver/conversion/webhook_converter.go).
 const ConversionFailure = "conversion webhook for "
 
@@ -60,7 +60,7 @@ type converter struct {
 }
 
 // settleConversions brings up to date which definitions have objects that
-// nobody converts: those with a conversion webhook whose backend is down, or whose
+// cannot be converted: those with a conversion webhook whose backend is down, or whose
 // objects cannot be listed for want of it.
 func (p *Part) settleConversions(cluster Cluster) {
 	if !p.conversionsDirty {
@@ -144,7 +144,7 @@ func (p *Part) ForgetDefinition(key types.NamespacedName) {
 
 // SetListError records why the objects of a resource cannot be listed in the
 // version that deletions ask for, of those of an aggregated API that counts as
-// available, and of custom resources that nobody converts; "" withdraws it.
+// available, and of custom resources that cannot be converted; "" withdraws it.
 func (p *Part) SetListError(res facts.Resource, message string) {
 	if service := res.Version + "." + res.Group; p.apiServices[service] != nil {
 		p.SetAPIServiceError(service, message)

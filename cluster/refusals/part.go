@@ -1,7 +1,7 @@
 // Package refusals tells which requests that a deletion needs are refused, and by
 // what: webhooks that fail closed and cannot be called, are not trusted, or were
 // seen to refuse; ValidatingAdmissionPolicies that deny; custom resources that
-// nobody converts; APIs without a backend.
+// cannot be converted; APIs without a backend.
 package refusals
 
 import (

@@ -464,13 +464,13 @@ type surroundings struct {
 	mortal     *lab.Node
 	name       string // of that node
 	apiservice string
-	// unconverted is the group of an object that nobody converts.
+	// unconverted is the group of an object that cannot be converted.
 	unconverted string
 }
 
 // surround picks the surroundings of the nth batch and makes them ready: in turn
 // none, an aggregated API that nobody serves, a node that dies, and an object that
-// nobody converts.
+// cannot be converted.
 func (g *Guarded) surround(ctx context.Context, n int) (s surroundings, err error) {
 	switch n % 4 {
 	case 1:
