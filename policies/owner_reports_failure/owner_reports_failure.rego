@@ -16,7 +16,7 @@
 #   id: owner-reports-failure
 #   severity: medium
 #   triggers: [delete]
-#   needs: [input.ownership]
+#   needs: [input.request.oldObject.status.conditions]
 #   remedy: >-
 #     Mend what the condition names, wait until the condition is good again, then
 #     delete. To take the finalizer out by hand is the last resort: what it protects
