@@ -379,6 +379,9 @@ func schemaSet() (*ast.SchemaSet, error) {
 	return set, nil
 }
 
+// FactsSchema is the JSON schema of the facts (data.cluster).
+func FactsSchema() ([]byte, error) { return embedded.ReadFile(schemaFolder + "/cluster.schema.json") }
+
 func readSchema(name string, into *any) error {
 	text, err := embedded.ReadFile(schemaFolder + "/" + name + ".json")
 	if err != nil {

@@ -12,7 +12,7 @@ const module = "github.com/termguard/termguard/"
 // layers is a statement of design: what each folder may import of this module.
 // Do not change it to make a build pass.
 var layers = map[string][]string{
-	"cmd/termguard":               {"internal/printable", "config", "webhook", "webhook/serve", "check", "lint/runner", "lint/settings", "lint/triage", "policies", "cluster", "cluster/catalog", "internal/nearest"},
+	"cmd/termguard":               {"internal/printable", "internal/redact", "config", "webhook", "webhook/serve", "check", "lint/runner", "lint/settings", "lint/triage", "policies", "cluster", "cluster/catalog", "internal/nearest"},
 	"config":                      {"cluster", "cluster/catalog", "internal/nearest"},
 	"webhook":                     {"internal/printable", "config", "policies", "cluster", "cluster/catalog", "internal/nearest"},
 	"webhook/serve":               {"internal/background", "config", "webhook", "certs", "policies", "cluster"},
@@ -41,6 +41,7 @@ var layers = map[string][]string{
 	"deploy":              {},
 	"internal/nearest":    {},
 	"internal/printable":  {},
+	"internal/redact":     {},
 	"internal/background": {},
 }
 

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bytes"
+	"crypto/rand"
 	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/redact"
+	"github.com/termguard/termguard/policies"
 )
 
 func newSnapshot() *cobra.Command {
@@ -15,6 +19,7 @@ func newSnapshot() *cobra.Command {
 		settings  settingsFlags
 		namespace string
 		timeout   time.Duration
+		hidden    bool
 	)
 	c := &cobra.Command{
 		Use:   "snapshot",
@@ -35,13 +40,32 @@ func newSnapshot() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return world.WriteSnapshot(c.OutOrStdout())
+			if !hidden {
+				return world.WriteSnapshot(c.OutOrStdout())
+			}
+			schema, err := policies.FactsSchema()
+			if err != nil {
+				return err
+			}
+			var text bytes.Buffer
+			if err := world.WriteSnapshot(&text); err != nil {
+				return err
+			}
+			key := make([]byte, 32)
+			_, _ = rand.Read(key) // it never fails
+			redacted, err := redact.Snapshot(text.Bytes(), schema, key)
+			if err != nil {
+				return err
+			}
+			_, err = c.OutOrStdout().Write(redacted)
+			return err
 		},
 	}
 	target.add(c.Flags())
 	target.addDial(c.Flags(), false)
 	settings.addConfig(c.Flags())
 	c.Flags().StringVarP(&namespace, "namespace", "n", "", "read only this namespace (default: all)")
+	c.Flags().BoolVar(&hidden, "redact", false, "replace names of objects and namespaces by hashes, the same name by the same one; kinds, API groups, finalizers and images stay")
 	c.Flags().DurationVar(&timeout, "request-timeout", 30*time.Second, "limit of one request to the cluster")
 	return c
 }

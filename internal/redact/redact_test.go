@@ -1,0 +1,139 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
+)
+
+const objects = `
+{apiVersion: v1, kind: Namespace, metadata: {name: payroll}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: machine-7.corp}, status: {conditions: [{type: Ready, status: "False", message: machine-7.corp is not healthy}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: ledger-0, namespace: payroll}, spec: {nodeName: machine-7.corp, containers: [{name: c, image: ledger}]}, status: {phase: Running}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.acme.example.com}
+spec:
+  group: acme.example.com
+  scope: Namespaced
+  names: {kind: Widget, plural: widgets}
+  versions: [{name: v1, served: true, storage: true}]
+status: {storedVersions: [v1]}
+---
+{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: bonuses, namespace: payroll, finalizers: [acme.example.com/cleanup], annotations: {termguard.dev/finalizer-owner: Deployment/payroll/clerk}}}
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: clerk, namespace: payroll}, spec: {replicas: 0, selector: {}, template: {metadata: {labels: {app: clerk}}, spec: {containers: [{name: c, image: x}]}}}}
+`
+
+// snapshot of a cluster with the objects above.
+func snapshot(t testing.TB) []byte {
+	t.Helper()
+	var list []*unstructured.Unstructured
+	for text := range strings.SplitSeq(objects, "\n---\n") {
+		object := &unstructured.Unstructured{}
+		asJSON, err := yaml.YAMLToJSON([]byte(text))
+		if err == nil {
+			err = object.UnmarshalJSON(asJSON)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, object)
+	}
+	world, err := cluster.FromObjects(cluster.Options{}, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := world.WriteSnapshot(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestSnapshot(t *testing.T) {
+	schema, err := policies.FactsSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := snapshot(t)
+	names := []string{"payroll", "machine-7", "ledger-0", "bonuses", "clerk"}
+	for _, name := range names {
+		if !strings.Contains(string(plain), name) {
+			t.Errorf("the snapshot does not hold %q: nothing is proven", name)
+		}
+	}
+	got, err := Snapshot(plain, schema, []byte("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.Contains(string(got), name) {
+			t.Errorf("%q is still in it:\n%s", name, got)
+		}
+	}
+	for _, word := range []string{"widgets.acme.example.com", "acme.example.com/cleanup", `"pods"`, `"notReady"`} {
+		if !strings.Contains(string(got), word) {
+			t.Errorf("%q is gone:\n%s", word, got)
+		}
+	}
+	again, err := Snapshot(plain, schema, []byte("one"))
+	if err != nil || !bytes.Equal(got, again) {
+		t.Errorf("the same names do not have the same hashes (%v)", err)
+	}
+	if other, err := Snapshot(plain, schema, []byte("another")); err != nil || bytes.Equal(got, other) {
+		t.Errorf("two snapshots can be laid side by side (%v)", err)
+	}
+	// It can be asked as before: names that belong together still do.
+	if _, err := cluster.ReadSnapshot(bytes.NewReader(got)); err != nil {
+		t.Error(err)
+	}
+	var doc struct {
+		Namespaces map[string]any
+		Finalized  map[string]any
+		Pods       map[string]map[string]struct{ Node string }
+		Nodes      map[string]any
+	}
+	if err := json.Unmarshal(got, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for namespace := range doc.Namespaces {
+		if doc.Finalized[namespace] == nil || len(doc.Pods[namespace]) != 1 {
+			t.Errorf("namespace %s has lost what is in it", namespace)
+		}
+		for _, pod := range doc.Pods[namespace] {
+			if doc.Nodes[pod.Node] == nil {
+				t.Errorf("node %s of a pod is not there", pod.Node)
+			}
+		}
+	}
+	for _, bad := range []string{"", "[]", string(plain) + "{}"} {
+		if _, err := Snapshot([]byte(bad), schema, nil); err == nil {
+			t.Errorf("%.10q is taken for a snapshot", bad)
+		}
+	}
+}
+
+func FuzzSnapshot(f *testing.F) {
+	schema, err := policies.FactsSchema()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(snapshot(f))
+	f.Add([]byte(`{"namespaces":{"a":1},"pods":{"a":[]},"counts":{"a":{"b":{}}}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if got, err := Snapshot(text, schema, nil); err == nil && !json.Valid(got) {
+			t.Errorf("no JSON: %s", got)
+		}
+	})
+}
