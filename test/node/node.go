@@ -503,12 +503,12 @@ func (p *player) symptoms(ctx context.Context) (lines []string, err error) {
 		return nil, fmt.Errorf("termguard snapshot: %w", err)
 	}
 	var facts struct {
-		Symptoms map[string]map[string]struct{ Reason, Message string }
+		KubeletEvents map[string]map[string]struct{ Reason, Message string }
 	}
 	if err := json.Unmarshal(out, &facts); err != nil {
 		return nil, fmt.Errorf("termguard snapshot: %w", err)
 	}
-	for _, s := range facts.Symptoms[p.node.Name] {
+	for _, s := range facts.KubeletEvents[p.node.Name] {
 		lines = append(lines, s.Reason+" "+s.Message)
 	}
 	return lines, nil
