@@ -341,11 +341,12 @@ func randomObject(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 		return "[" + strings.Join(refs, ", ") + "]"
 	}
 	finalizers := pick("[]", "[]", "[one.io/f]", "[one.io/f, two.io/f]", "[kubernetes.io/pvc-protection]")
+	ending := pick("", "", ", deletionTimestamp: '1970-01-01T00:00:01Z', deletionGracePeriodSeconds: 0", ", deletionTimestamp: '1970-01-01T00:00:02Z', deletionGracePeriodSeconds: 1")
 	at := pick("1970-01-01T00:00:01Z", "1970-01-01T00:00:02Z", "1970-01-01T00:00:03Z")
 	var text string
 	switch rng.IntN(16) {
 	case 0:
-		text = fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: %s, finalizers: %s, ownerReferences: %s}}", name, ns, finalizers, owned("ReplicaSet", "Deployment"))
+		text = fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: %s, finalizers: %s, ownerReferences: %s%s}}", name, ns, finalizers, owned("ReplicaSet", "Deployment"), ending)
 	case 1:
 		text = fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: %s, finalizers: %s, ownerReferences: %s}, spec: {serviceAccountName: %s, nodeName: %s, containers: [{name: c, image: i}]}, status: {phase: %s, conditions: [{type: Ready, status: %q}]}}",
 			name, ns, finalizers, owned("ReplicaSet", "Job"), pick("op", "default"), pick("n1", "n2", `""`), pick("Running", "Pending", "Succeeded"), pick("True", "False"))

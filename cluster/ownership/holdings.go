@@ -24,6 +24,7 @@ type holdings struct {
 type holding struct {
 	evidence map[string]evidence // by finalizer
 	owner    types.UID           // whose deletion it blocks, "" if none
+	deleted  int64               // since when it only waits for its finalizers, as deletedSince has it
 	buckets  []*bucket
 	cut      bool // it has more finalizers than are looked at
 	left     bool // some are in no bucket
@@ -35,6 +36,8 @@ type bucket struct {
 	facts.Group
 	path    []string // in the document, from "finalized"
 	verdict *verdict
+	ending  map[string]int64 // the objects that are being deleted, by since when
+	oldest  []terminating    // of them, those that are named
 }
 
 // Keep brings the facts about an object's finalizers up to date, and tells whether
@@ -45,14 +48,14 @@ func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object, 
 		return false
 	}
 	now, owner := finalizersOf(m, specFinalizers, p.trusts(resource, m)), facts.BlockingOwner(m)
-	cut := len(m.GetFinalizers()) > maxFinalizers || len(specFinalizers) > maxFinalizers
+	deleted, cut := deletedSince(m), len(m.GetFinalizers()) > maxFinalizers || len(specFinalizers) > maxFinalizers
 	if h := p.holding(resource, key); h != nil {
-		if h.cut == cut && h.owner == owner && maps.EqualFunc(h.evidence, now, evidence.equal) {
+		if h.cut == cut && h.owner == owner && h.deleted == deleted && maps.EqualFunc(h.evidence, now, evidence.equal) {
 			return true
 		}
 		p.Forget(resource, key)
 	}
-	p.hold(resource, key, &holding{evidence: now, owner: owner, cut: cut})
+	p.hold(resource, key, &holding{evidence: now, owner: owner, deleted: deleted, cut: cut})
 	return true
 }
 
@@ -79,6 +82,7 @@ func (p *Part) hold(resource string, key types.NamespacedName, h *holding) {
 		of.in[key.Namespace][finalizer]++
 		if b := p.bucket(resource, key, finalizer, evidence); b != nil {
 			h.buckets = append(h.buckets, b)
+			p.end(b, key.Name, h.deleted)
 		}
 	}
 	if h.left = h.cut || len(h.buckets) < len(h.evidence); h.left {
@@ -123,6 +127,7 @@ func (p *Part) Forget(resource string, key types.NamespacedName) {
 		p.options.Dependents.Unblock(h.owner, key.Name, append([]string{"finalized"}, b.path[1:]...)...)
 	}
 	for _, b := range h.buckets {
+		p.live(b, key.Name)
 		if b.Remove(key.Name); b.Empty() {
 			p.doc.Prune(b.path...)
 			p.groups.Remove(key.Namespace, spread(b)...)
@@ -195,11 +200,9 @@ func (p *Part) blocking(h *holding) []*bucket {
 	}
 	var found []*bucket
 	for _, b := range h.buckets {
-		key := b.verdict.key
-		if entry, known := p.options.Catalog.Lookup(key.finalizer, key.resource); known && builtIn(entry) {
-			continue
+		if !p.builtIn(b.verdict.key) {
+			found = append(found, b)
 		}
-		found = append(found, b)
 	}
 	return found
 }
@@ -263,6 +266,7 @@ func (p *Part) Settle() {
 		p.dirty = true
 		p.regrant()
 	}
+	p.settleEnding()
 	if !p.dirty {
 		return
 	}
@@ -295,7 +299,7 @@ func (p *Part) regrant() {
 				continue
 			}
 			p.Forget(resource, key)
-			p.hold(resource, key, &holding{evidence: h.evidence, owner: h.owner, cut: h.cut})
+			p.hold(resource, key, &holding{evidence: h.evidence, owner: h.owner, deleted: h.deleted, cut: h.cut})
 		}
 	}
 }

@@ -56,6 +56,9 @@ type Part struct {
 	verdicts map[verdictKey]*verdict
 	grouped  map[string]int // groups of objects with finalizers, by namespace
 
+	ending      map[kindHeld]map[*bucket]bool // buckets with objects that are being deleted
+	endingDirty map[*bucket]bool
+
 	workloads   map[string]workload // by "Kind/namespace/name"
 	matches     matches
 	readyImages map[string]int        // ready pods by image name
@@ -80,12 +83,13 @@ type Part struct {
 
 // New returns a Part that has seen nothing and writes into doc.
 func New(doc facts.Document, options Options) *Part {
-	for _, section := range []string{"finalized", "finalizers", "spread", "removers"} {
+	for _, section := range []string{"finalized", "finalizers", "spread", "removers", "terminating"} {
 		doc[section] = map[string]any{}
 	}
 	return &Part{
 		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames),
 		held: map[string]*holdings{}, grouped: map[string]int{}, verdicts: map[verdictKey]*verdict{},
+		ending: map[kindHeld]map[*bucket]bool{}, endingDirty: map[*bucket]bool{},
 		workloads: map[string]workload{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]int{},
 		accounts: map[string]*account{}, running: map[string]runningPod{}, sidecars: map[types.NamespacedName]sidecar{},
 		roles: map[string][]grant{}, bindings: map[string]binding{}, grantees: map[string][]grantee{}, bound: map[string][]string{},

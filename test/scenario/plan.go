@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -32,11 +34,54 @@ var plans = []string{Restores, Runs, Force, Person}
 
 // Check asks termguard's command line about an object, named as kubectl has it.
 func (g *Guarded) Check(ctx context.Context, args ...string) (check.Report, error) {
+	return g.check(ctx, append([]string{"--kubeconfig", g.Kubeconfig()}, args...)...)
+}
+
+// consult is Check at the time of a scenario.
+func (g *Guarded) consult(ctx context.Context, s Scenario, args ...string) (check.Report, error) {
+	if s.HoursLater == 0 {
+		return g.Check(ctx, args...)
+	}
+	snapshot, err := g.snapshot(ctx, s)
+	if err != nil {
+		return check.Report{}, err
+	}
+	file := filepath.Join(g.Dir(), s.Name+".snapshot.json")
+	if err := os.WriteFile(file, snapshot, 0o600); err != nil {
+		return check.Report{}, err
+	}
+	return g.check(ctx, append([]string{"--snapshot", file}, args...)...)
+}
+
+// snapshot is what termguard snapshot writes, at the time of a scenario.
+func (g *Guarded) snapshot(ctx context.Context, s Scenario) ([]byte, error) {
+	binary, err := Binary()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, binary, "snapshot", "--dial-webhooks", "--kubeconfig", g.Kubeconfig())
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("termguard snapshot: %w: %s", err, &stderr)
+	}
+	if s.HoursLater == 0 {
+		return stdout.Bytes(), nil
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(stdout.Bytes(), &doc); err != nil {
+		return nil, fmt.Errorf("read the snapshot: %w", err)
+	}
+	doc["now"] = time.Now().Add(time.Duration(s.HoursLater) * time.Hour).UTC().Format(time.RFC3339)
+	return json.Marshal(doc)
+}
+
+func (g *Guarded) check(ctx context.Context, args ...string) (check.Report, error) {
 	binary, err := Binary()
 	if err != nil {
 		return check.Report{}, err
 	}
-	cmd := exec.CommandContext(ctx, binary, append([]string{"check", "-o", "json", "--kubeconfig", g.Kubeconfig()}, args...)...)
+	cmd := exec.CommandContext(ctx, binary, append([]string{"check", "-o", "json"}, args...)...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	var exit *exec.ExitError
@@ -55,7 +100,7 @@ func (g *Guarded) Check(ctx context.Context, args ...string) (check.Report, erro
 // carryOut asks about the object that is Terminating now, and does what the plan
 // says. What it returns is wrong about the answer, or about the plan.
 func (g *Guarded) carryOut(ctx context.Context, s Scenario) ([]string, error) {
-	report, err := g.Check(ctx, s.target()...)
+	report, err := g.consult(ctx, s, s.target()...)
 	if err != nil {
 		return nil, err
 	}

@@ -55,6 +55,9 @@ type Scenario struct {
 	// Asks is "check" where the command line is asked in place of the webhook,
 	// as about an object that is Terminating: its deletes are shown to no webhook.
 	Asks string `json:"asks,omitempty"`
+	// HoursLater says that check is asked over a snapshot, as if it had been written so
+	// many hours later: what has been Terminating for long cannot be waited for.
+	HoursLater int `json:"hoursLater,omitempty"`
 	// Expect are the verdicts that are fair.
 	Expect []string `json:"expect"`
 	// Blocker is text that the warning must hold: a right verdict that names
@@ -245,6 +248,8 @@ func parse(name, text string) (Scenario, error) {
 		return s, errors.New("about, expect, and one of delete, evict and edit are needed")
 	case s.Asks != "" && s.Asks != "check" || s.Asks != "" && s.Delete == "":
 		return s, fmt.Errorf("asks is %q: want check, of a delete", s.Asks)
+	case s.HoursLater != 0 && s.Asks == "":
+		return s, errors.New("hoursLater needs asks: check")
 	case s.Edit != nil && (s.Remains == "" || s.Reality != Leaks && s.Reality != Completes):
 		return s, fmt.Errorf("an edit needs remains, and reality %s or %s", Leaks, Completes)
 	case s.Edit == nil && s.Reality != Hangs && s.Reality != Completes && s.Reality != Varies:
@@ -743,7 +748,7 @@ func (g *Guarded) ask(ctx context.Context, o *Outcome, dry bool) (err error) {
 		return err
 	}
 	if s.Asks == "check" && dry {
-		report, err := g.Check(ctx, strings.Fields(s.Delete)...)
+		report, err := g.consult(ctx, s, strings.Fields(s.Delete)...)
 		o.Predicted, o.Warnings = string(report.Verdict), nil
 		for _, f := range report.Findings {
 			o.Warnings = append(o.Warnings, f.Message)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -96,17 +95,11 @@ func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cl
 		return nil, nil, fmt.Errorf("read the target: %w", err)
 	}
 	gvr, _ := meta.UnsafeGuessKindToResource(obj.GroupVersionKind())
-	binary, err := Binary()
+	snapshot, err := g.snapshot(ctx, s)
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd := exec.CommandContext(ctx, binary, "snapshot", "--dial-webhooks", "--kubeconfig", g.Kubeconfig())
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return nil, nil, fmt.Errorf("termguard snapshot: %w: %s", err, &stderr)
-	}
-	world, err := cluster.ReadSnapshot(&stdout)
+	world, err := cluster.ReadSnapshot(bytes.NewReader(snapshot))
 	if err != nil {
 		return nil, nil, err
 	}

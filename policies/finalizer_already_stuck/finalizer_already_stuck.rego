@@ -1,0 +1,175 @@
+# METADATA
+# title: Finalizer that its owner already fails to remove
+# description: >-
+#   The software that removes a finalizer runs, and objects have been Terminating for much
+#   longer than it takes: it cannot finish with them. Those in a namespace that is deleted,
+#   or of a definition that is, keep it from going; those elsewhere show that others may
+#   stay, too. From data.params["finalizer-already-stuck"].seconds on, 600 by default, this
+#   may be a hang, and from six times as long it is one.
+# related_resources:
+#   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
+#     description: Finalizers.
+#   - ref: https://kubernetes.io/docs/tasks/administer-cluster/namespaces/#deleting-a-namespace
+#     description: A namespace waits for everything in it.
+# custom:
+#   id: finalizer-already-stuck
+#   severity: high
+#   triggers: [delete]
+#   needs: [data.cluster.terminating]
+#   relies_on:
+#     - kinds: [$CONTENT]
+#       except: [events] # evidence only: no deletion waits for an event
+#       for: [namespaces]
+#     - kinds: [$INSTANCES]
+#       for: [customresourcedefinitions.apiextensions.k8s.io]
+#   remedy: >-
+#     See why the objects that are Terminating do not go: their events, their conditions,
+#     and the log of the software that removes the finalizer tell. Mend that first. To take
+#     the finalizer out by hand is the last resort: what it protects stays behind.
+#   limits: >-
+#     Finalizers that Kubernetes itself removes, and pods that their kubelet has not
+#     finished with: other policies tell of them. Software that takes longer than an hour
+#     by design. The command line sees only one namespace of most kinds: what is stuck
+#     elsewhere, the webhook tells.
+package termguard.finalizer_already_stuck
+
+import data.termguard.lib.finalizers
+import data.termguard.lib.owners
+import data.termguard.lib.request
+import data.termguard.lib.steps
+import data.termguard.lib.times
+import data.termguard.lib.wording
+
+# What goes with the target is stuck.
+deny contains stuck(group) if {
+	some group in content
+	waited(group.terminating) > surely
+}
+
+warn contains stuck(group) if {
+	some group in content
+	group.ownership.state == "alive"
+	waited(group.terminating) > patience
+	waited(group.terminating) <= surely
+}
+
+# Others of the kind are, and the owner is the same.
+warn contains warned(finalizer, request.resource, ownership, others, [request.target]) if {
+	request.deleting
+	not input.request.oldObject.metadata.deletionTimestamp
+	some finalizer in input.request.oldObject.metadata.finalizers
+	ownership := input.ownership[finalizer]
+	ownership.state == "alive"
+	others := data.cluster.terminating[finalizer][request.resource].objects
+	overdue(others[0])
+}
+
+warn contains warned(finalizer, resource, bucket.ownership, others, objects) if {
+	request.deletes_namespace
+	some finalizer, resources in data.cluster.terminating
+	some resource, terminating in resources
+	some bucket in data.cluster.finalized[request.name][finalizer][resource]
+	bucket.ownership.state == "alive"
+	not holds_up(bucket)
+	others := [o | some o in terminating.objects; o.namespace != request.name]
+	overdue(others[0])
+	objects := [{"resource": resource, "namespace": request.name, "name": name} | some name in bucket.names]
+}
+
+# content are the groups of objects that wait for a finalizer, go with the target,
+# and may yet go. Those that nobody removes are told by orphaned-finalizer and
+# crd-removed-with-finalizers.
+content contains {
+	"finalizer": finalizer, "resource": resource, "ownership": bucket.ownership,
+	"terminating": bucket.terminating,
+} if {
+	request.deletes_namespace
+	some finalizer, resources in data.cluster.terminating
+	some resource, _ in resources
+	some bucket in data.cluster.finalized[request.name][finalizer][resource]
+	bucket.terminating
+	not owners.certain(bucket.ownership)
+}
+
+content contains {
+	"finalizer": finalizer, "resource": request.name, "ownership": possible[0],
+	"terminating": resources[request.name],
+} if {
+	request.deletes_definition
+	some finalizer, resources in data.cluster.terminating
+	possible := [ownership |
+		some ownership in data.cluster.finalizers[finalizer][request.name]
+		not owners.certain(ownership)
+	]
+}
+
+# waited is how long ago the oldest should have gone, in seconds.
+waited(terminating) := times.since(terminating.objects[0].since)
+
+# holds_up is a group of which one is overdue.
+holds_up(group) if overdue(group.terminating.objects[0])
+
+overdue(held) if times.since(held.since) > patience
+
+# patience is what an owner may take, in seconds.
+default patience := 600
+
+patience := data.params["finalizer-already-stuck"].seconds
+
+# surely is when it is no matter of patience any more, in seconds.
+surely := patience * 6
+
+stuck(group) := {
+	"msg": sprintf("%d %s %s %s: %s", [
+		n, group.resource, wording.plural(n, "is Terminating, for", "are Terminating, the oldest for"),
+		times.duration(waited(group.terminating)), blame(group.finalizer, group.ownership),
+	]),
+	"objects": [{"resource": group.resource, "namespace": o.namespace, "name": o.name} | some o in late],
+	"evidence": array.concat(dated(late), object.get(group.ownership, "evidence", [])),
+	"steps": array.concat([look(group.ownership)], by_hand(group, late)),
+} if {
+	n := group.terminating.count
+	late := [o | some o in group.terminating.objects; overdue(o)]
+}
+
+warned(finalizer, resource, ownership, others, objects) := {
+	"msg": sprintf("other %s are Terminating, the oldest for %s: %s", [resource, times.duration(times.since(others[0].since)), blame(finalizer, ownership)]),
+	"objects": objects,
+	"evidence": array.concat(
+		dated([o | some o in others; overdue(o)]),
+		object.get(ownership, "evidence", []),
+	),
+	"steps": [look(ownership)],
+}
+
+blame(finalizer, ownership) := sprintf("its owner, %s, runs and does not remove finalizer %s", [owners.name(ownership), finalizer]) if {
+	ownership.state == "alive"
+	owners.name(ownership) != ""
+}
+
+blame(finalizer, ownership) := sprintf("its owner runs and does not remove finalizer %s", [finalizer]) if {
+	ownership.state == "alive"
+	owners.name(ownership) == ""
+}
+
+blame(finalizer, ownership) := sprintf("nobody removes finalizer %s", [finalizer]) if ownership.state != "alive"
+
+# dated says since when the first few are Terminating.
+dated(list) := [sprintf("%s is Terminating since %s", [concat("/", [part | some part in [o.namespace, o.name]; part != ""]), o.since]) |
+	some o in array.slice(list, 0, 5)
+]
+
+look(ownership) := steps.mend(
+	sprintf("See why it does not: the log of %s, and the events and conditions of what is Terminating", [finalizers.owner_or(ownership)]),
+	[],
+)
+
+# by_hand are the steps that take the finalizer out of objects.
+by_hand(group, late) := [steps.force(
+	sprintf("Remove %s by hand: %s", [group.finalizer, finalizers.left_behind]),
+	finalizers.taking_out(objects, ns, [[at, group.finalizer]]),
+) |
+	some ns in {o.namespace | some o in late}
+	some at in {o.at | some o in late; o.at >= 0}
+	some objects in steps.batches(group.resource, [o.name | some o in late; o.namespace == ns; o.at == at])
+]
