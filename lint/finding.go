@@ -65,4 +65,5 @@ type Result struct {
 	Documents int      `json:"documents"`
 	Objects   int      `json:"objects"`
 	Skipped   int      `json:"skipped"` // documents that are no Kubernetes objects
+	Tests     int      `json:"tests"`   // files and objects left out, for only tests read them
 }

@@ -36,6 +36,10 @@ type Options struct {
 	// directories are searched without. A path that is given itself is read
 	// all the same.
 	Exclude []string
+	// IncludeTests asks about what only tests read, too: fixtures, golden files,
+	// objects that are no more than a status. What is given itself is asked about
+	// all the same.
+	IncludeTests bool
 	// Only, if not nil, are the files, relative to Dir, that findings are about:
 	// they hold what would be deleted, or the place of the finding. The others
 	// of Paths are read for their facts.
@@ -131,6 +135,9 @@ func (r *run) work(ctx context.Context) error {
 	}
 	if r.total.files == 0 {
 		reasons := append([]string{fmt.Sprintf("no .yaml, .yml or .json files in %s", strings.Join(r.options.Paths, ", "))}, r.notes.list()...)
+		if r.tests > 0 {
+			reasons = append(reasons, counted(r.tests, "file")+" of tests left out: see --include-tests")
+		}
 		return fmt.Errorf("%w: %s", ErrNothing, strings.Join(reasons, "; "))
 	}
 	return nil
@@ -208,6 +215,7 @@ type total struct {
 	problems                           []Problem
 	marks                              []Mark
 	files, documents, objects, skipped int
+	tests                              int // files and objects that only tests read
 	notes                              notes
 }
 
@@ -219,6 +227,7 @@ func (t *total) add(u total) {
 	t.documents += u.documents
 	t.objects += u.objects
 	t.skipped += u.skipped
+	t.tests += u.tests
 	t.notes.add(u.notes)
 }
 
@@ -233,7 +242,9 @@ func prepare(ctx context.Context, o Options, lazy bool) func() (*policies.Engine
 		if err != nil {
 			return nil, fmt.Errorf("load policies: %w", err)
 		}
-		return policies.NewEngine(ctx, set, policies.EngineOptions{Params: o.Params, Off: o.Off, Deadline: evaluation, Lazy: lazy})
+		off := maps.Clone(o.Off)
+		delete(off, DuplicateKey) // which it does not know
+		return policies.NewEngine(ctx, set, policies.EngineOptions{Params: o.Params, Off: off, Deadline: evaluation, Lazy: lazy})
 	})
 	go func() { _, _ = load() }()
 	return load
@@ -304,10 +315,14 @@ func (r *run) inputs(ctx context.Context) error {
 			given.files = append(given.files, &source.File{Name: name, Path: full, Whole: r.options.everything})
 			continue
 		}
-		directory := func(d *source.Directory) { r.directory(ctx, d, d.Path == full) }
-		source.Walk(cleaned(name), full, relative(r.options.Dir, full), root, exclude, directory, func(file, message string) {
-			r.input.problems = append(r.input.problems, Problem{Place: Place{File: file, Line: 1, Column: 1}, Message: message})
-		})
+		source.Search{
+			Root: root, Exclude: exclude, Tests: r.options.IncludeTests,
+			Visit: func(d *source.Directory) { r.directory(ctx, d, d.Path == full) },
+			Problem: func(file, message string) {
+				r.input.problems = append(r.input.problems, Problem{Place: Place{File: file, Line: 1, Column: 1}, Message: message})
+			},
+			Left: func(files int) { r.input.tests += files },
+		}.Walk(cleaned(name), full, relative(r.options.Dir, full))
 	}
 	if len(given.files) > 0 {
 		r.sets = append(r.sets, given)
@@ -447,7 +462,7 @@ func (r *run) result() *Result {
 	slices.SortFunc(r.marks, func(a, b Mark) int { return a.compare(b.Place) })
 	return &Result{
 		Findings: append([]Finding{}, r.findings...), Problems: append([]Problem{}, r.problems...), Marks: r.marks,
-		Notes: r.notes.list(), Files: r.files, Documents: r.documents, Objects: r.objects, Skipped: r.skipped,
+		Notes: r.notes.list(), Files: r.files, Documents: r.documents, Objects: r.objects, Skipped: r.skipped, Tests: r.tests,
 	}
 }
 

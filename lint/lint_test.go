@@ -140,6 +140,10 @@ func TestRun(t *testing.T) {
 		{"items of a List", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  spec:\n    terminationGracePeriodSeconds: 900\n", []string{"-:8:36 apply may long-grace-period"}},
 		{"JSON", "{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"name\": \"a\"},\n \"spec\": {\"terminationGracePeriodSeconds\": 900}}\n", []string{"-:2:44 apply may long-grace-period"}},
 		{"one broken document among others", "a: [\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {terminationGracePeriodSeconds: 900}\n", []string{"-:6:39 apply may long-grace-period", "-:1:5 problem: invalid YAML"}},
+		{"a key twice, of which kubectl takes the last", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  nodeName: b\n  nodeName: c\n", []string{"-:6:3 apply may duplicate-key: key \"nodeName\" is here twice, first on line 5: only this one counts"}},
+		{"what is a template only where it is filled in", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, {x}: b}\nspec: {}\n", []string{"note: 1 template skipped (-)"}},
+		{"what tests compare with", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, finalizers: [a/b]}\nstatus: {phase: Running}\n", nil},
+		{"comments", "# nothing\n", nil},
 		{"templates", "a: {{ x }}\n", []string{"note: 1 template skipped (-): render first, as in helm template CHART | termguard lint -"}},
 	} {
 		r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(tc.text)})

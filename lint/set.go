@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"path"
@@ -84,10 +85,12 @@ func (s *set) take(file *source.File, c source.Contents) {
 		s.problems = append(s.problems, Problem{Place: placed(file, p.Position, ""), Message: p.Message})
 	}
 	if c.Template {
-		s.notes.templates = append(s.notes.templates, file.Name)
+		s.template(file)
 		s.documents++
-		s.skipped++
 		return
+	}
+	if s.asked(file) {
+		s.twice(file, c)
 	}
 	for _, m := range c.Marks {
 		s.marks = append(s.marks, Mark{Place: placed(file, m.Position, ""), Text: m.Text, From: m.From, To: m.To})
@@ -97,13 +100,25 @@ func (s *set) take(file *source.File, c source.Contents) {
 	if len(c.Objects)+c.Plain > 0 {
 		s.documents++
 	}
-	s.objects = append(s.objects, c.Objects...)
+	for _, o := range c.Objects {
+		if !s.run.options.IncludeTests && o.OnlyStatus() {
+			s.tests++
+			continue
+		}
+		s.objects = append(s.objects, o)
+	}
 	if len(c.Objects) == 0 {
 		return
 	}
 	if s.loaded += c.Objects[0].Size(); s.loaded > maxLoaded {
 		s.make(c.Objects)
 	}
+}
+
+// template notes a file, or an object, that is to be rendered first.
+func (s *set) template(file *source.File) {
+	s.notes.templates = append(s.notes.templates, file.Name)
+	s.skipped++
 }
 
 // make takes from objects what is asked for, so that they need not be read again
@@ -299,7 +314,11 @@ func (s *set) subject(o *source.Object, read func(*unstructured.Unstructured) bo
 		keys = nil
 	}
 	value, err := o.Value(keys...)
-	if err != nil {
+	switch {
+	case errors.Is(err, source.ErrTemplate):
+		s.template(o.File)
+		return nil
+	case err != nil:
 		s.problem(o, err.Error())
 		return nil
 	}
@@ -622,6 +641,10 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 	field := f.Field
 	if at.implied {
 		field = ""
+	}
+	f.Severity = cmp.Or(f.Manifest.Severity, f.Severity)
+	if f.Manifest.Remedy != "" {
+		f.Remedy, f.Steps = f.Manifest.Remedy, nil
 	}
 	if !a.set.asked(sub.File) && !a.set.asked(at.File) {
 		return // neither what goes nor what it leaves behind is in a file that is asked about

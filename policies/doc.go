@@ -14,8 +14,15 @@ func Doc(p Policy) []byte {
 	}
 	fmt.Fprintf(&b, "<!-- Generated from the METADATA of %s.rego. Do not edit. -->\n", p.Folder)
 	fmt.Fprintf(&b, "# %s\n\n%s\n\n", p.Title, p.Description)
-	fmt.Fprintf(&b, "| id | severity | triggers |\n|---|---|---|\n| `%s` | %s | %s |\n\n", p.ID, p.Severity, strings.Join(triggers, ", "))
+	severity := string(p.Severity)
+	if p.Manifest.Severity != "" {
+		severity += fmt.Sprintf(" (%s of manifests)", p.Manifest.Severity)
+	}
+	fmt.Fprintf(&b, "| id | severity | triggers |\n|---|---|---|\n| `%s` | %s | %s |\n\n", p.ID, severity, strings.Join(triggers, ", "))
 	fmt.Fprintf(&b, "## What to do\n\n%s\n\n", p.Remedy)
+	if p.Manifest.Remedy != "" {
+		fmt.Fprintf(&b, "In a manifest: %s\n\n", p.Manifest.Remedy)
+	}
 	fmt.Fprintf(&b, "## What it cannot see\n\n%s\n\n", p.Limits)
 	if len(p.ReliesOn) > 0 {
 		b.WriteString("## What termguard must see\n\nWhile one of these is hidden from termguard, the verdict is `unknown` instead of `completes`:\n\n")

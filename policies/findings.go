@@ -56,7 +56,7 @@ func decode(p Policy, sets any) (found []Finding, omitted int, errs []error) {
 }
 
 func decodeFinding(p Policy, member any) (Finding, error) {
-	f := Finding{Policy: p.ID, Title: p.Title, Severity: p.Severity, Objects: []Object{}, Evidence: []string{}, Remedy: p.Remedy}
+	f := Finding{Policy: p.ID, Title: p.Title, Severity: p.Severity, Objects: []Object{}, Evidence: []string{}, Remedy: p.Remedy, Manifest: p.Manifest}
 	m, ok := member.(map[string]any)
 	if !ok {
 		return f, fmt.Errorf("want an object with msg, got %T", member)
@@ -77,6 +77,8 @@ func decodeFinding(p Policy, member any) (Finding, error) {
 			})
 		case "field":
 			f.Field, err = text(value, maxText)
+		case "manifest":
+			err = manifest(value, &f.Manifest)
 		case "estimate_seconds":
 			f.EstimateSeconds, err = seconds(value)
 		case "objects":
@@ -140,6 +142,18 @@ func step(value any) (Step, error) {
 		s.Command = "" // half of a command is worse than none
 	}
 	return s, nil
+}
+
+// manifest reads what differs where the finding is told of a manifest.
+func manifest(value any, into *Manifest) error {
+	severity := string(into.Severity)
+	if _, err := fields(value, "{severity, remedy}", map[string]*string{"severity": &severity, "remedy": &into.Remedy}); err != nil {
+		return err
+	}
+	if into.Severity = Severity(severity); severity != "" && !slices.Contains(severities, into.Severity) {
+		return fmt.Errorf("severity %q: want one of %v", severity, severities)
+	}
+	return nil
 }
 
 // fields puts the values of a document's keys, all of them text, into variables.

@@ -46,6 +46,8 @@ func metadata(file string, module *ast.Module, check bool) (Policy, error) {
 			ReliesOn  []Reliance `yaml:"relies_on"`
 			Remedy    string
 			Limits    string
+			Aliases   []string
+			Manifest  Manifest
 		}
 	}
 	if check {
@@ -67,6 +69,8 @@ func metadata(file string, module *ast.Module, check bool) (Policy, error) {
 		ReliesOn:         raw.Custom.ReliesOn,
 		Remedy:           strings.TrimSpace(raw.Custom.Remedy),
 		Limits:           strings.TrimSpace(raw.Custom.Limits),
+		Aliases:          raw.Custom.Aliases,
+		Manifest:         raw.Custom.Manifest,
 		RelatedResources: raw.RelatedResources,
 	}, nil
 }

@@ -75,8 +75,19 @@ type Policy struct {
 	Remedy           string     `json:"remedy"` // unless a finding brings its own
 	Limits           string     `json:"limits"` // what the policy cannot see
 	RelatedResources []Resource `json:"relatedResources"`
-	Folder           string     `json:"folder"`
-	File             string     `json:"file"` // with the policy's METADATA
+	// Aliases are policies that tell the same on another occasion: lint takes a wish
+	// to ignore one of them for one about this policy, too.
+	Aliases  []string `json:"aliases,omitempty"`
+	Manifest Manifest `json:"manifest,omitzero"`
+	Folder   string   `json:"folder"`
+	File     string   `json:"file"` // with the policy's METADATA
+}
+
+// Manifest is how a finding is told to somebody who wrote a manifest, and can change
+// no cluster. What is empty is told as to everybody else.
+type Manifest struct {
+	Severity Severity `json:"severity,omitempty"`
+	Remedy   string   `json:"remedy,omitempty"` // a change to the manifest
 }
 
 // Reliance names kinds that a policy must see: while one is hidden from the facts,
@@ -126,6 +137,8 @@ type Finding struct {
 	// policy can.
 	Remedy string `json:"remedy"`
 	Steps  []Step `json:"steps,omitempty"`
+	// Manifest is how it is told of a manifest.
+	Manifest Manifest `json:"-"`
 }
 
 // StepKind is what a step costs.

@@ -15,7 +15,7 @@ import (
 var fenced = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
 
 // The examples of docs/lint.md do what the page says: manifests lint without a
-// finding, for what is in them is ignored; configurations are read; flags exist.
+// finding, for what is in them is ignored; configurations are read.
 func TestDocsLint(t *testing.T) {
 	page, err := os.ReadFile("../../docs/lint.md")
 	if err != nil {
@@ -49,21 +49,59 @@ func TestDocsLint(t *testing.T) {
 			if code := run(t.Context(), []string{"termguard", "lint", file}, nil, &out, &errs); code != 0 || !strings.Contains(out.String(), "no findings; 2 ignored") {
 				t.Errorf("exit code %d\n%s%s\n%s", code, &out, &errs, text)
 			}
-		case language == "console":
-			for _, line := range strings.Split(text, "\n") {
-				line, _, _ = strings.Cut(line, " #")
-				_, flags, found := strings.Cut(line, "termguard lint ")
-				if !found {
+		}
+	}
+	if ran["configuration"] == 0 || ran["manifest"] == 0 {
+		t.Errorf("the page has examples that were not found: %v", ran)
+	}
+}
+
+// The commands that pages show exist, with their flags.
+func TestDocsCommands(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range fenced.FindAllStringSubmatch(string(text), -1) {
+			for _, line := range strings.Split(block[2], "\n") {
+				words := shown(line)
+				if block[1] != "console" || words == nil {
 					continue
 				}
-				ran["command"]++
-				if err := newLint().ParseFlags(strings.Fields(flags)); err != nil {
-					t.Errorf("%s: %v", line, err)
+				ran++
+				command, flags, err := newRoot("termguard").Find(words)
+				if err == nil {
+					err = command.ParseFlags(flags)
+				}
+				if err != nil {
+					t.Errorf("%s: %s: %v", filepath.Base(page), line, err)
 				}
 			}
 		}
 	}
-	if ran["configuration"] == 0 || ran["manifest"] == 0 || ran["command"] < 5 {
-		t.Errorf("the page has examples that were not found: %v", ran)
+	if ran < 8 {
+		t.Errorf("%d commands were found, which are too few to mean anything", ran)
 	}
+}
+
+// shown are the words behind termguard in a line of a page, nil if it is not about it.
+func shown(line string) []string {
+	line, prompt := strings.CutPrefix(line, "$ ")
+	line, _, _ = strings.Cut(line, " #")
+	for _, part := range strings.Split(line, "|") {
+		words := strings.Fields(part)
+		if len(words) > 1 && words[0] == "kubectl" {
+			words = words[1:]
+		}
+		if prompt && len(words) > 1 && words[0] == "termguard" {
+			return words[1:]
+		}
+	}
+	return nil
 }

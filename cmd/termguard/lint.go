@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/termguard/termguard/internal/nearest"
+	"github.com/termguard/termguard/lint"
 	"github.com/termguard/termguard/lint/runner"
 	"github.com/termguard/termguard/lint/settings"
 	"github.com/termguard/termguard/lint/triage"
@@ -59,6 +60,7 @@ that could not be read, wrong usage, or an internal error.`,
 	f.policies.addPolicies(flags)
 	flags.StringArrayVarP(&f.Outputs, "output", "o", []string{"text"}, "`FORMAT[=FILE]`: text, json, sarif, junit or github (may be repeated)")
 	flags.StringArrayVar(&f.Exclude, "exclude", nil, "`PATTERN`, as in .gitignore, of what folders are searched without (may be repeated)")
+	flags.BoolVar(&f.IncludeTests, "include-tests", false, "ask about what only tests read, too: testdata, fixtures, golden files, cases of kuttl and chainsaw, objects that are no more than a status")
 	flags.StringVar(&f.FailOn, "fail-on", "", "least `SEVERITY` that makes the exit code 1: high, medium, low, info or never (default: low)")
 	flags.StringVar(&f.Snapshot, "snapshot", "", "facts of the cluster that the manifests are for: a `FILE` written by termguard snapshot")
 	flags.StringVar(&f.KubernetesVersion, "kubernetes-version", "", "`VERSION` of the API server that the manifests are for (default: that of the snapshot)")
@@ -106,7 +108,7 @@ func (f *linting) explainPolicy(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	all := append(set.Policies(), triage.Policies()...)
+	all := slices.Concat(set.Policies(), lint.Policies(), triage.Policies())
 	at := slices.IndexFunc(all, func(p policies.Policy) bool { return p.ID == f.explain })
 	if at < 0 {
 		return fmt.Errorf("there is no policy %q%s (see: termguard policy list)", f.explain, nearest.Hint(f.explain, idsOf(set)))

@@ -170,9 +170,11 @@ func explain(out io.Writer, p policies.Policy) {
 	}
 	fmt.Fprintf(out, "severity %s%s\n", p.Severity, asked)
 	for _, part := range []struct{ title, text string }{
-		{"What hangs", p.Description}, {"The way out", p.Remedy}, {"What it cannot see", p.Limits},
+		{"What hangs", p.Description}, {"The way out", p.Remedy}, {"In a manifest", p.Manifest.Remedy}, {"What it cannot see", p.Limits},
 	} {
-		fmt.Fprintf(out, "\n%s\n%s\n", part.title, wrap(part.text))
+		if part.text != "" {
+			fmt.Fprintf(out, "\n%s\n%s\n", part.title, wrap(part.text))
+		}
 	}
 	fmt.Fprintln(out, "\nSources")
 	for _, r := range p.RelatedResources {

@@ -36,6 +36,7 @@ type summary struct {
 	Documents int            `json:"documents"`
 	Objects   int            `json:"objects"`
 	Skipped   int            `json:"skipped"`
+	Tests     int            `json:"tests"`
 	ExitCode  int            `json:"exitCode"`
 }
 
@@ -45,7 +46,7 @@ func writeJSON(r Report, out io.Writer) error {
 		Findings: []finding{}, Ignored: []triage.Suppressed{}, Problems: []lint.Problem{}, Notes: []string{},
 		Summary: summary{
 			Findings: len(r.Findings), Severity: map[string]int{}, Ignored: len(r.Suppressed), Baseline: r.Known,
-			Problems: len(r.Problems), Files: r.Files, Documents: r.Documents, Objects: r.Objects, Skipped: r.Skipped,
+			Problems: len(r.Problems), Files: r.Files, Documents: r.Documents, Objects: r.Objects, Skipped: r.Skipped, Tests: r.Tests,
 			ExitCode: r.ExitCode,
 		},
 	}

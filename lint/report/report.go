@@ -27,6 +27,7 @@ type Report struct {
 	Documents    int
 	Objects      int
 	Skipped      int
+	Tests        int // files and objects that only tests read
 	// Policies that findings may be of.
 	Policies []policies.Policy
 	Version  string // of termguard
@@ -81,6 +82,9 @@ func (r Report) Summary() string {
 	looked := fmt.Sprintf("%s in %s", plural(r.Objects, "object"), plural(r.Files, "file"))
 	if r.Skipped > 0 {
 		looked += fmt.Sprintf(", %s without any", plural(r.Skipped, "document"))
+	}
+	if r.Tests > 0 {
+		looked += fmt.Sprintf(", %d of tests left out: see --include-tests", r.Tests)
 	}
 	return strings.Join(parts, "; ") + " (" + looked + ")"
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -95,7 +96,7 @@ func rule(p policies.Policy) fields {
 		fmt.Fprintf(&markdown, "## %s\n\n%s\n\n", title, text)
 	}
 	section("What it means", p.Description)
-	section("The way out", p.Remedy)
+	section("The way out", cmp.Or(p.Manifest.Remedy, p.Remedy))
 	section("What it cannot see", p.Limits)
 	if len(p.RelatedResources) > 0 {
 		plain.WriteString("Sources\n")
@@ -105,7 +106,7 @@ func rule(p policies.Policy) fields {
 			fmt.Fprintf(&markdown, "- <%s> %s\n", r.Ref, r.Description)
 		}
 	}
-	grade := map[policies.Severity]string{policies.High: "error", policies.Medium: "warning"}[p.Severity]
+	grade := map[policies.Severity]string{policies.High: "error", policies.Medium: "warning"}[cmp.Or(p.Manifest.Severity, p.Severity)]
 	if grade == "" {
 		grade = "recommendation"
 	}
@@ -114,7 +115,7 @@ func rule(p policies.Policy) fields {
 		"shortDescription":     fields{"text": p.Title},
 		"fullDescription":      fields{"text": p.Description},
 		"help":                 fields{"text": strings.TrimSpace(plain.String()), "markdown": strings.TrimSpace(markdown.String())},
-		"defaultConfiguration": fields{"enabled": true, "level": level(lint.Finding{Finding: policies.Finding{Severity: p.Severity, Certainty: policies.Will}})},
+		"defaultConfiguration": fields{"enabled": true, "level": level(lint.Finding{Finding: policies.Finding{Severity: cmp.Or(p.Manifest.Severity, p.Severity), Certainty: policies.Will}})},
 		"properties":           fields{"problem.severity": grade, "tags": []string{"kubernetes", "deletion"}},
 	}
 	if len(p.RelatedResources) > 0 {

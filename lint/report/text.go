@@ -34,7 +34,9 @@ func (t Text) Write(r Report, out io.Writer) error {
 		wayOut := f.Remedy
 		if first, again := said[f.Remedy]; again {
 			wayOut = "as at " + first
-			if slices.ContainsFunc(r.Policies, func(p policies.Policy) bool { return p.ID == f.Policy && p.Remedy == f.Remedy }) {
+			if slices.ContainsFunc(r.Policies, func(p policies.Policy) bool {
+				return p.ID == f.Policy && slices.Contains([]string{p.Remedy, p.Manifest.Remedy}, f.Remedy)
+			}) {
 				wayOut = "as above; see termguard lint --explain " + f.Policy
 			}
 		} else {

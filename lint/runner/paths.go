@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/termguard/termguard/lint"
 	"github.com/termguard/termguard/lint/tree"
@@ -23,6 +24,22 @@ func (r *runner) onlyChanged(result *lint.Result, ref string) {
 	if len(r.changed) == 0 {
 		result.Notes = append(result.Notes, fmt.Sprintf("nothing changed since %s", ref))
 	}
+}
+
+// withoutThem are the flags that leave out the files in folders that there are
+// problems with, three of them at most: "" where the files were named themselves.
+func (r *runner) withoutThem(problems []lint.Problem) string {
+	var flags []string
+	for _, problem := range problems {
+		if problem.File == "-" || slices.Contains(r.Paths, problem.File) {
+			continue
+		}
+		flag := fmt.Sprintf("--exclude='/%s'", globbed.Replace(r.relative(r.dir, problem.File)))
+		if !slices.Contains(flags, flag) && len(flags) < 3 {
+			flags = append(flags, flag)
+		}
+	}
+	return strings.Join(flags, " ")
 }
 
 // asked tells whether a file is asked about.

@@ -66,7 +66,7 @@ func (r *runner) plan(ctx context.Context) error {
 		return err
 	}
 	r.options = lint.Options{
-		Paths: r.Paths, Stdin: r.Stdin, Dir: r.dir, Exclude: r.Exclude, Render: r.Render,
+		Paths: r.Paths, Stdin: r.Stdin, Dir: r.dir, Exclude: r.Exclude, IncludeTests: r.IncludeTests, Render: r.Render,
 		Snapshot: r.Snapshot, KubernetesVersion: version,
 		Large: r.Large, Params: r.settings.Params, Off: r.off, Owners: facts.Owners, Catalog: facts.Catalog,
 	}
@@ -135,10 +135,11 @@ func (r *runner) readSettings(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.Check(set.IDs()); err != nil {
+		ids := append(set.IDs(), lint.DuplicateKey)
+		if err := s.Check(ids); err != nil {
 			return err
 		}
-		r.off = s.Enforcement.Off(set.IDs())
+		r.off = s.Enforcement.Off(ids)
 	}
 	s.File = file
 	for _, value := range []struct {

@@ -47,6 +47,8 @@ type Options struct {
 	// ChangedSince is the branch, tag or commit since which files changed that are
 	// asked about.
 	ChangedSince string
+	// IncludeTests asks about what only tests read, too.
+	IncludeTests bool
 	// Render lets the user's tools render charts and kustomizations.
 	Render bool
 	// Timeout bounds the run; 0 is without end.
@@ -124,8 +126,12 @@ func Run(ctx context.Context, options Options) error {
 		return loadErr
 	}
 	r.onlyChanged(result, r.ChangedSince)
+	if flags := r.withoutThem(result.Problems); flags != "" {
+		result.Notes = append(result.Notes, fmt.Sprintf("what is broken on purpose, as tests have it, can be left out: %s, or exclude in %s", flags, settings.FileName))
+	}
+	all := slices.Concat(set.Policies(), lint.Policies())
 	kept, suppressed := triage.Suppress(result, triage.Options{
-		Known: set.IDs(), Off: r.off, Ignore: r.settings.Ignore, File: r.shown(r.settings.File), Partial: r.changed != nil, Asked: r.asked,
+		Policies: all, Off: r.off, Ignore: r.settings.Ignore, File: r.shown(r.settings.File), Partial: r.changed != nil, Asked: r.asked,
 		Stopped: stopped, Rel: func(file string) string { return r.relative(r.patterns(), file) },
 	})
 	fromRoot := func(file string) string { return r.relative(r.root(), file) }
@@ -138,8 +144,8 @@ func Run(ctx context.Context, options Options) error {
 	}
 	report := report.Report{
 		Suppressed: suppressed, Problems: result.Problems, Notes: result.Notes,
-		Files: result.Files, Documents: result.Documents, Objects: result.Objects, Skipped: result.Skipped,
-		Policies: append(set.Policies(), triage.Policies()...), Version: r.Version, Rel: fromRoot,
+		Files: result.Files, Documents: result.Documents, Objects: result.Objects, Skipped: result.Skipped, Tests: result.Tests,
+		Policies: append(all, triage.Policies()...), Version: r.Version, Rel: fromRoot,
 	}
 	var gone int
 	report.Findings, report.Fingerprints, report.Known, gone = r.known.Compare(kept, prints)

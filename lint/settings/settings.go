@@ -367,10 +367,8 @@ func (s *Settings) Check(ids []string) error {
 	return r.err()
 }
 
-// Matches tells whether an entry is about a file. rel makes its name relative
-// to the folder of the configuration.
-func (i Ignore) Matches(policy, rel string) bool {
-	return i.Policy == policy && (len(i.Paths) == 0 || slices.ContainsFunc(i.Paths, func(pattern string) bool {
-		return matchPattern(pattern, rel)
-	}))
+// Matches tells whether an entry is about a file. rel is its name relative to the
+// folder of the configuration.
+func (i Ignore) Matches(rel string) bool {
+	return len(i.Paths) == 0 || slices.ContainsFunc(i.Paths, func(pattern string) bool { return matchPattern(pattern, rel) })
 }

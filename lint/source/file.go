@@ -56,8 +56,17 @@ type Contents struct {
 	Plain    int // values that are no Kubernetes objects
 	Marks    []Mark
 	Problems []Problem
+	// Twice are the keys that an object has a second time.
+	Twice []Twice
 	// Template tells that it is a template, which is not YAML yet.
 	Template bool
+}
+
+// Twice is a key that a mapping has again: most programs go by the last.
+type Twice struct {
+	Position
+	Key   string
+	First int // the line of the file on which it stands before
 }
 
 // Read yields the contents of each document of a file that holds anything. What
@@ -111,7 +120,7 @@ func (f *File) contents(d document) (c Contents) {
 	if err != nil {
 		var syntax *syntaxError
 		switch {
-		case bytes.Contains(d.text, []byte("{{")):
+		case template(d.text):
 			c.Template = true
 		case strings.HasSuffix(f.Name, ".json") && !bytes.Contains(d.text, []byte(`"apiVersion"`)):
 			c.Plain = 1 // as tsconfig.json and devcontainer.json, which may hold comments
@@ -140,10 +149,7 @@ func (f *File) contents(d document) (c Contents) {
 	}
 	for _, d := range duplicates(root, nil) {
 		first := t.position(d.first.Line, d.first.Column, 1)
-		c.Problems = append(c.Problems, Problem{
-			(&Object{Text: t}).nodePosition(d.second),
-			fmt.Sprintf("key %q is here twice, first on line %d: only this one counts", d.second.Value, first.Line),
-		})
+		c.Twice = append(c.Twice, Twice{(&Object{Text: t}).nodePosition(d.second), d.second.Value, first.Line})
 	}
 	return c
 }

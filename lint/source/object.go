@@ -580,6 +580,24 @@ func (o *Object) annotationMarks() []Mark {
 	return []Mark{{Position: o.nodePosition(value), Text: strings.TrimSpace(value.Value), From: o.From, To: o.To}}
 }
 
+// OnlyStatus tells whether an object is a name and what became of it: nobody applies
+// that, tests compare with it. A namespace has little else.
+func (o *Object) OnlyStatus() bool {
+	if o.Kind == "Namespace" {
+		return false
+	}
+	_, status := o.step(o.node, "status")
+	if status == nil || len(status.Content) == 0 {
+		return false
+	}
+	for i := 0; i+1 < len(o.node.Content); i += 2 {
+		if !slices.Contains([]string{"apiVersion", "kind", "metadata", "status"}, o.node.Content[i].Value) {
+			return false
+		}
+	}
+	return true
+}
+
 // Finalizers are those that the manifest gives the object.
 func (o *Object) Finalizers() []string {
 	_, metadata := o.step(o.node, "metadata")

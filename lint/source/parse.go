@@ -139,11 +139,13 @@ func duplicates(node *yaml.Node, found []duplicate) []duplicate {
 	return found
 }
 
+// ErrTemplate is returned for an object that is YAML, and a template all the same.
+var ErrTemplate = errors.New("a mapping as key, as in a template")
+
 var (
-	errBomb     = errors.New("its aliases expand to more than 100000 nodes: write out what they stand for")
-	errCycle    = errors.New("an alias stands inside the anchor that it refers to")
-	errTemplate = errors.New("a mapping as key, as in a template")
-	errDepth    = errors.New("it nests deeper than 1000 levels")
+	errBomb  = errors.New("its aliases expand to more than 100000 nodes: write out what they stand for")
+	errCycle = errors.New("an alias stands inside the anchor that it refers to")
+	errDepth = errors.New("it nests deeper than 1000 levels")
 )
 
 // expander turns nodes into the values that the API server would see.
@@ -209,7 +211,7 @@ func (e *expander) fill(m map[string]any, node *yaml.Node, merged bool) error {
 			key = key.Alias
 		}
 		if key.Kind != yaml.ScalarNode {
-			return errTemplate
+			return ErrTemplate
 		}
 		if isMerge(key) {
 			continue

@@ -28,6 +28,9 @@ func read(text string, whole bool) []string {
 		for _, p := range c.Problems {
 			got = append(got, fmt.Sprintf("%d:%d problem: %s", p.Line, p.Column, p.Message))
 		}
+		for _, k := range c.Twice {
+			got = append(got, fmt.Sprintf("%d:%d twice: %q, first on line %d", k.Line, k.Column, k.Key, k.First))
+		}
 		for _, m := range c.Marks {
 			got = append(got, fmt.Sprintf("%d-%d ignore: %s", m.From, m.To, m.Text))
 		}
@@ -71,7 +74,7 @@ func TestRead(t *testing.T) {
 		{"open quotes", "a: 1\nb: 'x\nc: 1\n", []string{"2:4 problem: invalid YAML: the quotes that are opened here are not closed"}},
 		{"a key without colon", "a: 1\nb 2\nc: 3\n", []string{"2:1 problem: invalid YAML: a key without a colon"}},
 		{"an unknown anchor", "a: 1\n\nb: *x\n", []string{"3:4 problem: invalid YAML: unknown anchor 'x' referenced"}},
-		{"duplicate keys", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  name: b\n", []string{"1-5 Pod b", `5:3 problem: key "name" is here twice, first on line 4: only this one counts`}},
+		{"duplicate keys", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  name: b\n", []string{"1-5 Pod b", `5:3 twice: "name", first on line 4`}},
 		{"duplicate keys of what is no object are its own business", "a: 1\na: 2\n", []string{"plain: 1"}},
 		{"a template", object("a") + "---\napiVersion: v1\n{{- if x }}\nkind: Pod\n{{- end }}\n---\n" + object("b"), []string{"1-3 ConfigMap a", "template", "10-12 ConfigMap b"}},
 		{"a template that is YAML", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n", []string{"template"}},
@@ -242,13 +245,17 @@ func TestWalk(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	source.Walk("top", dir, "", dir, exclude, func(d *source.Directory) {
-		line := d.Name + ":"
-		for _, f := range d.Files {
-			line += " " + f.Name
-		}
-		got = append(got, fmt.Sprintf("%s chart=%t kustomization=%s templates=%d", line, d.Chart, d.Kustomization, d.Templates))
-	}, func(file, message string) { t.Errorf("%s: %s", file, message) })
+	source.Search{
+		Root: dir, Exclude: exclude,
+		Visit: func(d *source.Directory) {
+			line := d.Name + ":"
+			for _, f := range d.Files {
+				line += " " + f.Name
+			}
+			got = append(got, fmt.Sprintf("%s chart=%t kustomization=%s templates=%d", line, d.Chart, d.Kustomization, d.Templates))
+		},
+		Problem: func(file, message string) { t.Errorf("%s: %s", file, message) },
+	}.Walk("top", dir, "")
 	want := []string{
 		"top: top/a.yaml top/b.yml top/c.json top/linked.yaml chart=false kustomization= templates=0",
 		"top/chart: chart=true kustomization= templates=1",
@@ -308,6 +315,35 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestTemplates holds that what another tool fills in first is a template, and that
+// what is broken is broken although it has something to fill in.
+func TestTemplates(t *testing.T) {
+	cases := map[string]struct {
+		reason, text string
+		want         string
+	}{
+		"Jinja":      {"A line of its own.", "a: 1\n{% if x %}\nb: 2\n{% endif %}\n", "template"},
+		"Terraform":  {"Its directives.", "a: 1\n%{ if x }\nb: 2\n%{ endif }\n", "template"},
+		"ERB":        {"Ruby's.", "a: 1\n<% if x %>\nb: 2\n<% end %>\n", "template"},
+		"Percent":    {"A value.", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - image: %IMG%\n", "template"},
+		"At":         {"As autoconf writes it.", "a: @x@\n", "template"},
+		"Format":     {"As Python writes it, before other text.", "clusterIP: {SERVICE_IP_PREFIX}.16\n", "template"},
+		"Line":       {"As envsubst reads it, in the place of several lines.", "a:\n  b: 1\n${MORE}\nc: 2\n", "template"},
+		"Key":        {"In the place of a key that is a mapping.", "a: {b: [${X}, {c}d]}\n", "template"},
+		"Value":      {"Nothing breaks.", "a: ${X}\n", "plain: 1"},
+		"Broken":     {"To fill it in mends nothing.", "a: ${X}\nb: [\n", "2:5 problem: invalid YAML: did not find expected node content"},
+		"BrokenLine": {"Nor does it here.", "a: {x}\n b: 1\n", "2:2 problem: invalid YAML: did not find expected key"},
+		"Comments":   {"There is nothing in it.", "# a: {x}\n# %IMG%\n", ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := strings.Join(read(tc.text, false), "; "); got != tc.want {
+				t.Errorf("%s\ngot %q, want %q", tc.reason, got, tc.want)
+			}
+		})
+	}
 }
 
 // TestSettingsOfTools holds that the JSON of other tools, which may hold

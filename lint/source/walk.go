@@ -36,9 +36,15 @@ var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustom
 // ignored are folders that hold no manifests of their owner.
 var ignored = []string{".git", ".hg", ".svn", ".terraform", "node_modules", "vendor"}
 
-// expected are the names of files that kuttl and chainsaw compare with what is in
-// the cluster, and never apply (kuttl.dev, docs/testing/steps.md).
-var expected = regexp.MustCompile(`^[0-9]+-(assert|errors?)([-.].*)?\.ya?ml$`)
+// Tests write manifests down that nobody deploys: fixtures, golden files, and what
+// kuttl and chainsaw apply and compare with (kuttl.dev, docs/testing/steps.md;
+// kyverno.github.io/chainsaw).
+var (
+	testFolder = regexp.MustCompile(`^(test[-_]?data|(__)?fixtures?(__)?|goldens?|__snapshots__|.*_tests?)$`)
+	testFile   = regexp.MustCompile(`^.*([-_.]golden|_test)\.(ya?ml|json)$`)
+	// steps tell that a folder is a test.
+	steps = regexp.MustCompile(`^[0-9]+-(assert|errors?)([-.].*)?\.ya?ml$|^chainsaw-test\.ya?ml$`)
+)
 
 // Exclude are patterns as in .gitignore.
 type Exclude struct{ patterns []pattern }
@@ -95,13 +101,29 @@ func (e Exclude) Matches(name string, folder bool) bool {
 	return excluded
 }
 
-// Walk finds the manifests below a folder, folder by folder, and calls visit for
-// each folder that holds any. name is how findings call the folder; relative is
-// its path relative to where the patterns are rooted. What cannot be read is a
-// problem. Symbolic links are followed, each folder once, as long as they stay
-// below root: what leads elsewhere is a problem.
-func Walk(name, dir, relative, root string, exclude Exclude, visit func(*Directory), problem func(file, message string)) {
-	w := walker{root: root, exclude: exclude, visit: visit, problem: problem, seen: map[string]bool{}}
+// Search is a search for manifests.
+type Search struct {
+	// Root is the folder that symbolic links may not leave.
+	Root string
+	// Exclude is what folders are searched without.
+	Exclude Exclude
+	// Tests has what only tests read found, too.
+	Tests bool
+	// Visit is called for each folder that holds any manifests.
+	Visit func(*Directory)
+	// Problem is told what cannot be read.
+	Problem func(file, message string)
+	// Left is told how many files of tests were left out of a folder.
+	Left func(files int)
+}
+
+// Walk finds the manifests below a folder, folder by folder. name is how findings
+// call the folder; relative is its path relative to where the patterns are rooted.
+// Symbolic links are followed, each folder once, as long as they stay below s.Root:
+// what leads elsewhere is a problem. The folder itself may be one of tests: it was
+// named.
+func (s Search) Walk(name, dir, relative string) {
+	w := walker{Search: s, named: dir, seen: map[string]bool{}}
 	w.walk(name, dir, relative, "")
 }
 
@@ -109,11 +131,9 @@ func Walk(name, dir, relative, root string, exclude Exclude, visit func(*Directo
 const outside = "it is a link that leads out of the repository, or nowhere, and was not followed: exclude it, or lint what it leads to by its own name"
 
 type walker struct {
-	root    string // that links may not leave
-	exclude Exclude
-	visit   func(*Directory)
-	problem func(file, message string)
-	seen    map[string]bool // by real path
+	Search
+	named string          // the folder that was
+	seen  map[string]bool // by real path
 }
 
 // walk visits a folder and those below it. real is its path without symbolic
@@ -128,11 +148,13 @@ func (w *walker) walk(name, dir, relative, real string) {
 	w.seen[real] = true
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		w.problem(name, reason(err))
+		w.Problem(name, reason(err))
 		return
 	}
 	d := &Directory{Name: name, Path: dir}
 	d.Chart = slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "Chart.yaml" })
+	test := dir != w.named && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return steps.MatchString(e.Name()) })
+	left := 0 // files of tests
 	var folders, linked []string
 	for _, entry := range entries {
 		base := entry.Name()
@@ -147,9 +169,11 @@ func (w *walker) walk(name, dir, relative, real string) {
 			folder, regular = info.IsDir(), info.Mode().IsRegular()
 		}
 		switch {
-		case w.exclude.Matches(inside, folder), folder && slices.Contains(ignored, base):
-		case link && (folder || regular && isManifest(base)) && tree.Inside(w.root, absolute(full)) != nil:
-			w.problem(path.Join(name, base), outside)
+		case w.Exclude.Matches(inside, folder), folder && slices.Contains(ignored, base):
+		case link && (folder || regular && isManifest(base)) && tree.Inside(w.Root, absolute(full)) != nil:
+			w.Problem(path.Join(name, base), outside)
+		case folder && !w.Tests && testFolder.MatchString(base):
+			left += countFiles(full)
 		case folder:
 			if d.Chart && base == "templates" {
 				d.Templates = countFiles(full)
@@ -162,13 +186,17 @@ func (w *walker) walk(name, dir, relative, real string) {
 			}
 		case regular && slices.Contains(kustomizations, base):
 			d.Kustomization = base
-		case regular && expected.MatchString(base):
+		case regular && !w.Tests && isManifest(base) && (test || testFile.MatchString(base) || steps.MatchString(base)):
+			left++
 		case regular && isManifest(base) && !(d.Chart && (strings.HasPrefix(base, "values") || base == "Chart.yaml")):
 			d.Files = append(d.Files, &File{Name: path.Join(name, base), Path: full})
 		}
 	}
+	if left > 0 {
+		w.Left(left)
+	}
 	if len(d.Files) > 0 || d.Chart || d.Kustomization != "" {
-		w.visit(d)
+		w.Visit(d)
 	}
 	for _, base := range folders { // under their own name first
 		inside := ""

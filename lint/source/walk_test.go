@@ -9,35 +9,52 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestWalkExpected(t *testing.T) {
+// TestWalkTests leaves out what only tests read, unless it is named or asked for.
+func TestWalkTests(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"00-assert.yaml", "1-errors.yml", "02-assert-2.yaml", "01-error.yaml", "00-install.yaml", "assert.yaml", "1-asserted.yaml"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+	for _, name := range []string{
+		"deploy.yaml", "assert.yaml", "app.golden.yaml", "policy_test.yaml", "latest.yaml",
+		"case/00-assert.yaml", "case/00-install.yaml", "case/below/crd.yaml", "chainsaw/chainsaw-test.yaml", "chainsaw/pod.yaml",
+		"pkg/testdata/a.yaml", "pkg/testdata/deep/b.yaml", "pkg/fixtures/c.json", "render_test/d.yaml", "test/e.yaml",
+		"vendor/a/vendored.yaml", "node_modules/a/vendored.yaml", // others wrote what is in them
+	} {
+		full := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(full, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, folder := range []string{"vendor", "node_modules"} { // others wrote what is in them
-		if err := os.MkdirAll(filepath.Join(dir, folder, "a"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, folder, "a", "vendored.yaml"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	cases := map[string]struct {
+		reason, folder string
+		tests          bool
+		want           []string
+		left           int
+	}{
+		"All":       {"Tests are left out.", ".", false, []string{"assert.yaml", "deploy.yaml", "latest.yaml", "below/crd.yaml", "test/e.yaml"}, 10},
+		"Included":  {"They are asked for.", ".", true, []string{"app.golden.yaml", "assert.yaml", "deploy.yaml", "latest.yaml", "policy_test.yaml", "case/00-assert.yaml", "case/00-install.yaml", "below/crd.yaml", "chainsaw/chainsaw-test.yaml", "chainsaw/pod.yaml", "fixtures/c.json", "testdata/a.yaml", "deep/b.yaml", "render_test/d.yaml", "test/e.yaml"}, 0},
+		"Named":     {"A folder of fixtures that is named is read.", "pkg/testdata", false, []string{"testdata/a.yaml", "deep/b.yaml"}, 0},
+		"NamedCase": {"Of a test that is named, what it applies.", "case", false, []string{"case/00-install.yaml", "below/crd.yaml"}, 1},
+		"Vendor":    {"What others wrote is read where it is named.", "vendor", false, []string{"a/vendored.yaml"}, 0},
 	}
-	var got []string
-	Walk("tests", dir, ".", dir, Exclude{}, func(d *Directory) {
-		for _, file := range d.Files {
-			got = append(got, path.Base(file.Name))
-		}
-	}, func(file, message string) { t.Error(file, message) })
-	want := []string{"00-install.yaml", "1-asserted.yaml", "assert.yaml"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("what tests only compare with is never applied: -want, +got:\n%s", diff)
-	}
-	got = nil
-	Walk("vendor", filepath.Join(dir, "vendor"), "vendor", dir, Exclude{}, func(d *Directory) { got = append(got, d.Name) }, func(file, message string) { t.Error(file, message) })
-	if diff := cmp.Diff([]string{"vendor/a"}, got); diff != "" {
-		t.Errorf("what is named is read: -want, +got:\n%s", diff)
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			left := 0
+			Search{
+				Root: dir, Tests: tc.tests, Left: func(files int) { left += files },
+				Visit: func(d *Directory) {
+					for _, file := range d.Files {
+						got = append(got, path.Join(path.Base(d.Name), path.Base(file.Name)))
+					}
+				},
+				Problem: func(file, message string) { t.Error(file, message) },
+			}.Walk(tc.folder, filepath.Join(dir, tc.folder), tc.folder)
+			if diff := cmp.Diff(tc.want, got); diff != "" || left != tc.left {
+				t.Errorf("%s\n%d files left out, want %d; read: -want, +got:\n%s", tc.reason, left, tc.left, diff)
+			}
+		})
 	}
 }
 
@@ -96,11 +113,15 @@ func TestWalkStaysInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got, said []string
-	Walk("r", dir, ".", dir, exclude, func(d *Directory) {
-		for _, file := range d.Files {
-			got = append(got, file.Name)
-		}
-	}, func(file, _ string) { said = append(said, file) })
+	Search{
+		Root: dir, Exclude: exclude,
+		Visit: func(d *Directory) {
+			for _, file := range d.Files {
+				got = append(got, file.Name)
+			}
+		},
+		Problem: func(file, _ string) { said = append(said, file) },
+	}.Walk("r", dir, ".")
 	if diff := cmp.Diff([]string{"r/file.yaml", "r/a/file.yaml"}, got); diff != "" {
 		t.Errorf("read: -want, +got:\n%s", diff)
 	}

@@ -54,10 +54,12 @@ func Policies() []policies.Policy {
 
 // Options are what findings are held to.
 type Options struct {
-	Known  []string          // ids of the policies that are loaded
-	Off    map[string]bool   // those that were not asked
-	Ignore []settings.Ignore // from the configuration
-	File   string            // that configuration
+	// Policies that findings are of. Ignoring a finding by an alias of its policy
+	// does.
+	Policies []policies.Policy
+	Off      map[string]bool   // those that were not asked
+	Ignore   []settings.Ignore // from the configuration
+	File     string            // that configuration
 	// Rel makes the name of a file relative to the folder of that
 	// configuration, with forward slashes.
 	Rel func(file string) string
@@ -106,7 +108,7 @@ func Suppress(result *lint.Result, o Options) (kept []lint.Finding, suppressed [
 		wishes = append(wishes, &wish{
 			policy: i.Policy, reason: i.Reason, until: i.Until, global: true,
 			place:   lint.Place{File: o.File, Line: i.Line, Column: i.Column, Source: i.Source},
-			matches: func(f lint.Finding) bool { return i.Matches(f.Policy, o.Rel(f.Place.File)) },
+			matches: func(f lint.Finding) bool { return i.Matches(o.Rel(f.Place.File)) },
 		})
 	}
 	wishes = slices.DeleteFunc(wishes, func(w *wish) bool {
@@ -126,12 +128,18 @@ func Suppress(result *lint.Result, o Options) (kept []lint.Finding, suppressed [
 		}
 		known[at] = append(known[at], w)
 	}
+	ids := map[string][]string{} // by which the findings of a policy are ignored
+	for _, p := range o.Policies {
+		ids[p.ID] = p.Aliases
+	}
 	for _, f := range result.Findings {
 		var by *wish
-		for _, w := range slices.Concat(known[about{f.Policy, f.Place.File}], known[about{policy: f.Policy}]) {
-			if w.matches(f) {
-				w.used = true
-				by = cmp.Or(by, w)
+		for _, id := range append([]string{f.Policy}, ids[f.Policy]...) {
+			for _, w := range slices.Concat(known[about{id, f.Place.File}], known[about{policy: id}]) {
+				if w.matches(f) {
+					w.used = true
+					by = cmp.Or(by, w)
+				}
 			}
 		}
 		if by == nil {
@@ -164,6 +172,10 @@ const maxEntries = 64
 // marks are the wishes that stand in the manifests, and findings about those
 // that cannot be read. An annotation may hold several, one a line.
 func (o Options) marks(marks []lint.Mark) (wishes []*wish, invalid []lint.Finding) {
+	var known []string
+	for _, p := range o.Policies {
+		known = append(known, p.ID)
+	}
 	for _, mark := range marks {
 		lines := strings.Split(strings.TrimSpace(mark.Text), "\n")
 		if len(lines) > maxEntries {
@@ -180,14 +192,14 @@ func (o Options) marks(marks []lint.Mark) (wishes []*wish, invalid []lint.Findin
 				continue
 			}
 			for _, id := range ignore.Policies {
-				if !slices.Contains(o.Known, id) {
-					invalid = append(invalid, finding(Invalid, mark.Place, fmt.Sprintf("termguard:ignore has no effect: there is no policy %q%s", id, nearest.Hint(id, o.Known))))
+				if !slices.Contains(known, id) {
+					invalid = append(invalid, finding(Invalid, mark.Place, fmt.Sprintf("termguard:ignore has no effect: there is no policy %q%s", id, nearest.Hint(id, known))))
 					continue
 				}
 				wishes = append(wishes, &wish{
 					policy: id, reason: ignore.Reason, until: ignore.Until, place: mark.Place,
 					matches: func(f lint.Finding) bool {
-						return f.Policy == id && f.Place.File == mark.File && mark.From <= f.Place.Line && f.Place.Line <= mark.To
+						return f.Place.File == mark.File && mark.From <= f.Place.Line && f.Place.Line <= mark.To
 					},
 				})
 			}

@@ -65,6 +65,14 @@ func TestSuppress(t *testing.T) {
 			marks:      []lint.Mark{mark("p-a, p-b -- r", 2, 9)},
 			suppressed: []string{"a.yaml:3 p-a: r", "a.yaml:3 p-b: r"},
 		},
+		"Alias": {
+			reason:     "Who ignores a cause means it on every occasion.",
+			findings:   []lint.Finding{found("a.yaml", 3, "p-c"), found("b.yaml", 3, "p-c"), found("c.yaml", 3, "p-c")},
+			marks:      []lint.Mark{mark("p-a -- r", 3, 3)},
+			options:    Options{Ignore: []settings.Ignore{entry("p-a", "2026-12-31", "b.yaml")}},
+			kept:       []string{"c.yaml:3 p-c: m"},
+			suppressed: []string{"a.yaml:3 p-c: r", "b.yaml:3 p-c: r"},
+		},
 		"Lines": {
 			reason:     "An annotation may hold one a line, with reasons of their own.",
 			findings:   []lint.Finding{found("a.yaml", 3, "p-a"), found("a.yaml", 3, "p-b")},
@@ -138,7 +146,7 @@ func TestSuppress(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			o := tc.options
-			o.Known, o.File, o.Rel = []string{"p-a", "p-b"}, ".termguard.yaml", func(file string) string { return file }
+			o.Policies, o.File, o.Rel = []policies.Policy{{ID: "p-a"}, {ID: "p-b"}, {ID: "p-c", Aliases: []string{"p-a"}}}, ".termguard.yaml", func(file string) string { return file }
 			o.Now = func() time.Time { return now }
 			kept, suppressed := Suppress(&lint.Result{Findings: tc.findings, Marks: tc.marks}, o)
 			if diff := cmp.Diff(tc.kept, say(kept)); diff != "" {

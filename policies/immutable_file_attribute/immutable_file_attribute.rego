@@ -11,6 +11,7 @@
 #     description: CAP_LINUX_IMMUTABLE, which setting them takes.
 # custom:
 #   id: immutable-file-attribute
+#   aliases: [immutable-files]
 #   severity: medium
 #   triggers: [apply]
 #   resources:

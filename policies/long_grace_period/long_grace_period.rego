@@ -12,6 +12,7 @@
 #     description: The arithmetic (killContainer, minimumGracePeriodInSeconds).
 # custom:
 #   id: long-grace-period
+#   aliases: [slow-termination]
 #   severity: info
 #   triggers: [apply]
 #   resources:

@@ -17,6 +17,7 @@
 #     description: An owner that runs and must create a Job in a namespace that is deleted.
 # custom:
 #   id: orphaned-finalizer
+#   aliases: [unowned-finalizer]
 #   severity: high
 #   triggers: [delete]
 #   needs: [input.ownership, data.cluster.finalized.$NAMESPACE]

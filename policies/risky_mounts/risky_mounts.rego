@@ -14,6 +14,7 @@
 #     description: Device or resource busy, from mounts that leaked into other containers.
 # custom:
 #   id: risky-mounts
+#   aliases: [busy-mount]
 #   severity: info
 #   triggers: [apply]
 #   resources:

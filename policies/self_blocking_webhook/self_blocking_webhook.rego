@@ -12,6 +12,7 @@
 #     description: What a webhook should not match.
 # custom:
 #   id: self-blocking-webhook
+#   aliases: [webhook-backend-in-namespace]
 #   severity: medium
 #   triggers: [apply]
 #   resources:

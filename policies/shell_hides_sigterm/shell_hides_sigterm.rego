@@ -15,6 +15,7 @@
 #     description: TERM, then KILL at the end of the grace period.
 # custom:
 #   id: shell-hides-sigterm
+#   aliases: [slow-termination]
 #   severity: info
 #   triggers: [apply]
 #   resources: [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers]

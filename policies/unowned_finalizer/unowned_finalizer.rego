@@ -10,6 +10,7 @@
 #     description: Finalizers.
 # custom:
 #   id: unowned-finalizer
+#   aliases: [orphaned-finalizer]
 #   severity: medium
 #   triggers: [apply]
 #   needs: [input.request.object.metadata.finalizers]

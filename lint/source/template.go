@@ -1,0 +1,32 @@
+package source
+
+import (
+	"bytes"
+	"regexp"
+)
+
+// directives are what other template languages have where YAML has nothing: Go and
+// Helm, Jinja, ERB, Terraform.
+var directives = [][]byte{[]byte("{{"), []byte("{%"), []byte("<%"), []byte("%{")}
+
+// placeholder is what some tool fills in before anybody applies the file: ${x}, $x,
+// %x%, @x@, <x>, [[x]], {x}.
+var placeholder = regexp.MustCompile(`\$\{[^}\n]*\}|\$[A-Za-z_]\w*|%[A-Za-z_]\w*%|@[A-Za-z_][\w.-]*@|<[A-Za-z_][\w. -]*>|\[\[[^\]\n]*\]\]|\{[A-Za-z_][\w.-]*\}`)
+
+// alone is a line that holds nothing else.
+var alone = regexp.MustCompile(`(?m)^[ \t]*(?:` + placeholder.String() + `)[ \t]*\r?$`)
+
+// template tells whether a text that is no YAML becomes some when it is rendered: it
+// holds directives, or it parses once its placeholders are filled in.
+func template(text []byte) bool {
+	for _, directive := range directives {
+		if bytes.Contains(text, directive) {
+			return true
+		}
+	}
+	if !placeholder.Match(text) {
+		return false
+	}
+	_, err := parse(placeholder.ReplaceAll(alone.ReplaceAll(text, nil), []byte("x")))
+	return err == nil
+}
