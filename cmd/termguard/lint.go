@@ -12,7 +12,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/termguard/termguard/internal/nearest"
-	"github.com/termguard/termguard/lint"
 	"github.com/termguard/termguard/lint/runner"
 	"github.com/termguard/termguard/lint/settings"
 	"github.com/termguard/termguard/lint/triage"
@@ -108,7 +107,7 @@ func (f *linting) explainPolicy(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	all := slices.Concat(set.Policies(), lint.Policies(), triage.Policies())
+	all := append(set.Policies(), triage.Policies()...)
 	at := slices.IndexFunc(all, func(p policies.Policy) bool { return p.ID == f.explain })
 	if at < 0 {
 		return fmt.Errorf("there is no policy %q%s (see: termguard policy list)", f.explain, nearest.Hint(f.explain, idsOf(set)))

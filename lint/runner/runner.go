@@ -129,9 +129,8 @@ func Run(ctx context.Context, options Options) error {
 	if flags := r.withoutThem(result.Problems); flags != "" {
 		result.Notes = append(result.Notes, fmt.Sprintf("what is broken on purpose, as tests have it, can be left out: %s, or exclude in %s", flags, settings.FileName))
 	}
-	all := slices.Concat(set.Policies(), lint.Policies())
 	kept, suppressed := triage.Suppress(result, triage.Options{
-		Policies: all, Off: r.off, Ignore: r.settings.Ignore, File: r.shown(r.settings.File), Partial: r.changed != nil, Asked: r.asked,
+		Policies: append(set.Policies(), lint.Policies()...), Off: r.off, Ignore: r.settings.Ignore, File: r.shown(r.settings.File), Partial: r.changed != nil, Asked: r.asked,
 		Stopped: stopped, Rel: func(file string) string { return r.relative(r.patterns(), file) },
 	})
 	fromRoot := func(file string) string { return r.relative(r.root(), file) }
@@ -145,7 +144,7 @@ func Run(ctx context.Context, options Options) error {
 	report := report.Report{
 		Suppressed: suppressed, Problems: result.Problems, Notes: result.Notes,
 		Files: result.Files, Documents: result.Documents, Objects: result.Objects, Skipped: result.Skipped, Tests: result.Tests,
-		Policies: append(all, triage.Policies()...), Version: r.Version, Rel: fromRoot,
+		Policies: append(set.Policies(), triage.Policies()...), Version: r.Version, Rel: fromRoot,
 	}
 	var gone int
 	report.Findings, report.Fingerprints, report.Known, gone = r.known.Compare(kept, prints)

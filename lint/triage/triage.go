@@ -23,11 +23,11 @@ const (
 	Invalid = "invalid-ignore"
 )
 
-// Policies describe the findings of this package as METADATA does for those of
-// others.
+// Policies describe the findings of this package, and those of lint itself, as
+// METADATA does for those of others.
 func Policies() []policies.Policy {
 	how := []policies.Resource{{Ref: "https://github.com/termguard/termguard/blob/main/docs/lint.md", Description: "How to ignore findings."}}
-	return []policies.Policy{
+	return append(lint.Policies(), []policies.Policy{
 		{
 			ID: Expired, Severity: policies.Low, Triggers: []policies.Trigger{}, RelatedResources: how,
 			Title:       "Ignored until a day that has passed",
@@ -49,7 +49,7 @@ func Policies() []policies.Policy {
 			Remedy:      "Remove the entry, or move it: a comment is about the entry that it stands behind, or, on a line of its own, about the one that follows; an annotation is about its object.",
 			Limits:      "A policy that is off, or a file that was not asked about, is not counted as unused.",
 		},
-	}
+	}...)
 }
 
 // Options are what findings are held to.
