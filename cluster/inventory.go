@@ -158,6 +158,7 @@ func (w *World) Apply(res Resource, obj runtime.Object, added bool) error {
 		}
 		kept = w.ownership.Keep(r.String(), key, m, specFinalizers(obj))
 		kept = w.dependents.Keep(r.String(), key, m) || kept
+		kept = w.ownership.KeepLink(r.String(), key, m) || kept
 	}
 	if k := kinds[r.String()]; k != nil {
 		kept = k.keep(w, obj) || kept
@@ -217,6 +218,7 @@ func (w *World) forget(r *resource, key types.NamespacedName) {
 	delete(r.kept, key)
 	w.ownership.Forget(r.String(), key)
 	w.dependents.Forget(r.String(), key)
+	w.ownership.ForgetLink(r.String(), key)
 	if k := kinds[r.String()]; k != nil {
 		k.forget(w, key)
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -73,5 +74,91 @@ func TestRemovers(t *testing.T) {
 				t.Error("nothing rests on the service account: nobody is taken for the owner")
 			}
 		})
+	}
+}
+
+// TestRemoversOfOwners tells with whom the Deployments go that remove the
+// finalizer of gadgets: their owners, and the owners of these.
+func TestRemoversOfOwners(t *testing.T) {
+	const (
+		cluster    = "{apiVersion: y.io/v1, kind: Cluster, name: it, uid: cluster}"
+		other      = "{apiVersion: y.io/v1, kind: Cluster, name: other, uid: other}"
+		definition = `
+---
+{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: clusters.y.io}, spec: {group: y.io, scope: Namespaced, names: {kind: Cluster, plural: clusters}, versions: [{name: v1, served: true, storage: true}]}}
+`
+		fleet = `
+---
+{apiVersion: y.io/v1, kind: Cluster, metadata: {name: it, namespace: ops, uid: cluster, ownerReferences: [OWNERS]}}
+`
+		second = `
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: two, namespace: ops, ownerReferences: [OWNERS]}, spec: {replicas: 1, template: {spec: {serviceAccountName: one, containers: [{name: c, image: i}]}}}, status: {readyReplicas: 1}}
+`
+	)
+	owned := func(text, owners string) string { return strings.ReplaceAll(text, "OWNERS", owners) }
+	operator := func(owners string) string {
+		deployed := strings.Replace(running, "{name: SA, namespace: ops}", owned("{name: SA, namespace: ops, ownerReferences: [OWNERS]}", owners), 1)
+		return gadget + definition + as("one", anAccount, controls, deployed)
+	}
+	both := []string{"/Cluster.y.io/it", "ops/Cluster.y.io/it"}
+	tests := map[string]struct {
+		reason  string
+		cluster string
+		want    []string
+	}{
+		"one":              {"whether it has a namespace its reference does not say", operator(cluster), both},
+		"none":             {"it stands alone", operator(""), nil},
+		"two":              {"the other keeps it", operator(cluster + ", " + other), nil},
+		"above":            {"it goes with what its owner goes with", operator(cluster) + owned(fleet, "{apiVersion: apps/v1, kind: Fleet, name: all, uid: fleet}"), []string{"/Cluster.y.io/it", "/Fleet.apps/all", "ops/Cluster.y.io/it", "ops/Fleet.apps/all"}},
+		"of a core kind":   {"which has no group", operator("{apiVersion: v1, kind: ConfigMap, name: it, uid: map}"), []string{"/ConfigMap/it", "ops/ConfigMap/it"}},
+		"above, but two":   {"the owner stays with the other", operator(cluster) + owned(fleet, "{apiVersion: y.io/v1, kind: Fleet, name: all, uid: fleet}, "+other), both},
+		"circle":           {"references that lead back end there", operator(cluster) + owned(fleet, cluster), both},
+		"of two, the same": {"both go", operator(cluster) + owned(second, cluster), both},
+		"of two, others":   {"one stays", operator(cluster) + owned(second, other), nil},
+		"of two, one free": {"it stays", operator(cluster) + owned(second, ""), nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := world(t, tc.cluster)
+			removers, _ := at(w, "removers").(map[string]any)
+			var got []string
+			for namespace, whats := range removers {
+				for what := range whats.(map[string]any) {
+					if kind := what[:1]; kind == strings.ToUpper(kind) {
+						got = append(got, namespace+"/"+what)
+					}
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s: -want +got\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestRemoversAreBounded tells that a chain of owners is followed only so far, and
+// of many objects of one kind only so many owners are kept.
+func TestRemoversAreBounded(t *testing.T) {
+	definition := `
+---
+{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: clusters.y.io}, spec: {group: y.io, scope: Namespaced, names: {kind: Cluster, plural: clusters}, versions: [{name: v1, served: true, storage: true}]}}
+`
+	for i := range 1200 {
+		definition += fmt.Sprintf("---\n{apiVersion: y.io/v1, kind: Cluster, metadata: {name: c%d, namespace: ops, uid: u%[1]d, ownerReferences: [{apiVersion: y.io/v1, kind: Cluster, name: c%[2]d, uid: u%[2]d}]}}\n", i, i+1)
+	}
+	for first, want := range map[int]int{0: 8, 1100: 1} {
+		deployed := strings.Replace(running, "{name: SA, namespace: ops}", fmt.Sprintf("{name: SA, namespace: ops, ownerReferences: [{apiVersion: y.io/v1, kind: Cluster, name: c%d, uid: u%[1]d}]}", first), 1)
+		removers, _ := at(world(t, gadget+as("one", anAccount, controls, deployed)+definition), "removers", "").(map[string]any)
+		got := 0
+		for what := range removers {
+			if strings.HasPrefix(what, "Cluster.y.io/") {
+				got++
+			}
+		}
+		if got != want {
+			t.Errorf("%d owners from number %d on, want %d", got, first, want)
+		}
 	}
 }

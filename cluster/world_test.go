@@ -418,20 +418,23 @@ func randomDependent(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 }
 
 // randomGrant is a widget, what runs its operator, or a role or binding that may
-// give it the right to update widgets.
+// give it the right to update widgets. Widgets may own the operator, and one another.
 func randomGrant(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	pick := func(options ...string) string { return options[rng.IntN(len(options))] }
 	ns, name := pick("a", "b"), pick("x", "z")
 	rules := fmt.Sprintf("[{apiGroups: [x.io], resources: [%s], verbs: [%s]}]", pick("widgets, widgets/status", `"*"`, "widgets/status"), pick("update", "patch", "get"))
 	subject := fmt.Sprintf("{kind: ServiceAccount, name: %s, namespace: ops}", pick("op", "op", "other"))
+	owner := func(name string) string {
+		return fmt.Sprintf("{apiVersion: x.io/v1, kind: Widget, name: %s, uid: %[1]s-%[2]s-%[3]s}", name, pick("a", "b"), pick("1", "2"))
+	}
 	var text string
 	switch rng.IntN(9) {
 	case 0:
 		text = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.x.io}, spec: {group: x.io, scope: Namespaced, names: {kind: Widget, plural: widgets}, versions: [{name: v1, served: true, storage: true}]}}"
 	case 1:
-		text = fmt.Sprintf("{apiVersion: x.io/v1, kind: Widget, metadata: {name: %s, namespace: %s, finalizers: %s}}", name, ns, pick("[x.io/f]", "[x.io/f]", "[]"))
+		text = fmt.Sprintf("{apiVersion: x.io/v1, kind: Widget, metadata: {name: %s, namespace: %s, uid: %[1]s-%[2]s-%[3]s, finalizers: %[4]s, ownerReferences: [%[5]s]}}", name, ns, pick("1", "2"), pick("[x.io/f]", "[x.io/f]", "[]"), pick("", owner("x"), owner("z")))
 	case 2:
-		text = fmt.Sprintf("{apiVersion: apps/v1, kind: Deployment, metadata: {name: op, namespace: ops}, spec: {replicas: %s, template: {spec: {serviceAccountName: op, containers: [{name: c, image: i}]}}}}", pick("1", "1", "0"))
+		text = fmt.Sprintf("{apiVersion: apps/v1, kind: Deployment, metadata: {name: op, namespace: ops, ownerReferences: [%s]}, spec: {replicas: %s, template: {spec: {serviceAccountName: op, containers: [{name: c, image: i}]}}}}", pick("", owner("x"), owner("z")), pick("1", "1", "0"))
 	case 3:
 		text = fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: op, namespace: ops}, spec: {serviceAccountName: op, containers: [{name: c, image: i}]}, status: {phase: Running, conditions: [{type: Ready, status: %q}]}}", pick("True", "True", "False"))
 	case 4:

@@ -329,6 +329,7 @@ func TestSelectsExactlyWhatMatters(t *testing.T) {
 		"person deletes it again":                        {who: person, operation: admission.Delete, resource: core("configmaps"), old: dying},
 		"person deletes custom resource":                 {who: person, operation: admission.Delete, resource: kialis, old: plain},
 		"person deletes custom resource with finalizer":  {who: person, operation: admission.Delete, resource: kialis, old: held, want: []string{onDelete}},
+		"person deletes what owns an operator":           {who: person, operation: admission.Delete, resource: schema.GroupVersionResource{Group: "kafka.strimzi.io", Version: "v1", Resource: "kafkas"}, old: plain, want: []string{onDelete}},
 		"person deletes service of another API":          {who: person, operation: admission.Delete, resource: knative, old: plain},
 		"person evicts pod":                              {who: person, operation: admission.Create, resource: core("pods"), subresource: "eviction", now: plain, options: &metav1.CreateOptions{}, want: []string{onDelete}},
 		"taint eviction evicts pod":                      {who: account("kube-system", "node-controller"), operation: admission.Create, resource: core("pods"), subresource: "eviction", now: plain, options: &metav1.CreateOptions{}},

@@ -204,6 +204,8 @@ func (f fixture) input(t testing.TB, world *cluster.World) map[string]any {
 	if !found {
 		t.Fatalf("%s: no document of the requested %s %s/%s", f.file, r.Resource, r.Namespace, r.Name)
 	}
+	gvk := target.object.GroupVersionKind()
+	review["kind"] = map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind}
 	switch r.trigger() {
 	case policies.Delete:
 		if r.Subresource == "eviction" {

@@ -60,6 +60,8 @@ type Part struct {
 	endingDirty map[*bucket]bool
 
 	workloads   map[string]workload // by "Kind/namespace/name"
+	links       map[string]links    // to owners, by "plural.group"
+	ownerOf     map[types.UID]owner // the same
 	matches     matches
 	readyImages map[string]int        // ready pods by image name
 	accounts    map[string]*account   // service accounts, by "namespace/name"
@@ -90,7 +92,7 @@ func New(doc facts.Document, options Options) *Part {
 		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames),
 		held: map[string]*holdings{}, grouped: map[string]int{}, verdicts: map[verdictKey]*verdict{},
 		ending: map[kindHeld]map[*bucket]bool{}, endingDirty: map[*bucket]bool{},
-		workloads: map[string]workload{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]int{},
+		workloads: map[string]workload{}, links: map[string]links{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]int{},
 		accounts: map[string]*account{}, running: map[string]runningPod{}, sidecars: map[types.NamespacedName]sidecar{},
 		roles: map[string][]grant{}, bindings: map[string]binding{}, grantees: map[string][]grantee{}, bound: map[string][]string{},
 		clouds: map[string]bool{}, drivers: map[string]bool{}, registered: map[string][]string{}, definitions: map[string]bool{},

@@ -9,7 +9,7 @@ import (
 // remover is something without which a finalizer is not removed.
 type remover struct {
 	namespace string // "" for what has none
-	what      string // "RESOURCE/NAME"
+	what      string // "RESOURCE/NAME", or "KIND.GROUP/NAME" of an owner
 }
 
 // keepRemovers puts a verdict where those are found on whom the removal of its
@@ -31,23 +31,24 @@ func (p *Part) keepRemovers(v *verdict, removers []remover) {
 }
 
 // removersOf are those on whom the removal of a finalizer rests, as far as
-// known: the namespace of the workloads that do it, a workload that does it
-// alone, their service account, and the role and binding that alone give it the
-// right to.
+// known: the owners that the workloads that do it go with, their namespace, a
+// workload that does it alone, their service account, and the role and binding
+// that alone give it the right to.
 func (p *Part) removersOf(v *verdict) []remover {
 	workloads := v.judgement.workloads
 	if p.options.Manifests || v.judgement.state != Alive || len(workloads) == 0 {
 		return nil // what goes together with manifests is for policies of sets to tell
 	}
-	namespaces := map[string]bool{}
-	for _, wl := range workloads {
-		namespaces[wl.namespace] = true
-	}
-	if len(namespaces) > 1 {
-		return nil // whatever goes, another remains
-	}
 	namespace := workloads[0].namespace
-	removers := []remover{{namespace, "namespaces/" + namespace}}
+	var removers []remover
+	for _, o := range p.ownersOf(workloads) {
+		// A reference does not say whether its owner has a namespace.
+		removers = append(removers, remover{"", o.what}, remover{namespace, o.what})
+	}
+	if slices.ContainsFunc(workloads, func(wl workload) bool { return wl.namespace != namespace }) {
+		return removers // whatever else goes, another remains
+	}
+	removers = append(removers, remover{namespace, "namespaces/" + namespace})
 	if len(workloads) == 1 {
 		removers = append(removers, remover{namespace, workloads[0].resource() + "/" + workloads[0].name})
 	}

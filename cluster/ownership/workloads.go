@@ -24,6 +24,7 @@ type workload struct {
 	images                []string
 	wanted, ready         int32
 	refused               string // why no pod of it can be created, "" where it can
+	owner                 owner
 }
 
 func (wl workload) String() string { return wl.kind + " " + wl.namespace + "/" + wl.name }
@@ -69,13 +70,13 @@ func (p *Part) ForgetDaemonSet(key types.NamespacedName) { p.forgetWorkload("Dae
 
 func (p *Part) keepWorkload(kind string, m *metav1.ObjectMeta, template corev1.PodSpec, wanted, ready int32, refused string) bool {
 	key := kind + "/" + m.Namespace + "/" + m.Name
-	now := workload{kind: kind, namespace: m.Namespace, name: m.Name, account: accountOf(m.Namespace, template), images: imagesOf(template), wanted: wanted, ready: ready, refused: refused}
+	now := workload{kind: kind, namespace: m.Namespace, name: m.Name, account: accountOf(m.Namespace, template), images: imagesOf(template), wanted: wanted, ready: ready, refused: refused, owner: onlyOwner(m)}
 	before, known := p.workloads[key]
 	p.workloads[key] = now
 	if !known || !slices.Equal(before.images, now.images) {
 		p.matches.note(key, now)
 	}
-	if !known || before.wanted != wanted || (before.ready > 0) != (ready > 0) || before.account != now.account || before.refused != refused {
+	if !known || before.wanted != wanted || (before.ready > 0) != (ready > 0) || before.account != now.account || before.refused != refused || before.owner != now.owner {
 		p.dirty = true
 	}
 	return true

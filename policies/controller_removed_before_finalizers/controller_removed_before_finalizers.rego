@@ -6,7 +6,10 @@
 #   custom resources, pods are deleted first (since Kubernetes 1.33), so the operator is
 #   gone when the rest is deleted. The operator's Deployment, its service account, its
 #   namespace, and the role or binding that alone lets it update such objects are deleted
-#   at once, but the objects cannot be deleted afterwards.
+#   at once, but the objects cannot be deleted afterwards. So is what owns the Deployment,
+#   such as a Kafka cluster, a ClusterServiceVersion or a Crossplane Provider: the garbage
+#   collector deletes the Deployment after it, unless dependents are orphaned, and before
+#   it in the foreground.
 # related_resources:
 #   - ref: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5080-ordered-namespace-deletion
 #     description: Pods go first since 1.33.
@@ -16,6 +19,10 @@
 #     description: Finalizers.
 #   - ref: https://kubernetes.io/docs/reference/access-authn-authz/rbac/
 #     description: Roles, and bindings, which give them to service accounts.
+#   - ref: https://kubernetes.io/docs/concepts/architecture/garbage-collection/#cascading-deletion
+#     description: What goes with its owner, and when.
+#   - ref: https://github.com/cozystack/cozystack/issues/3793
+#     description: KafkaTopics whose operator went with the Kafka cluster.
 # custom:
 #   id: controller-removed-before-finalizers
 #   severity: high
@@ -30,8 +37,12 @@
 #     Roles and bindings that are deleted with their namespace, roles that are only
 #     aggregated into the controller's role, and rights from another authorizer than RBAC.
 #     In manifests, see operator-in-same-set. A controller that runs outside the cluster,
-#     or in several namespaces. A Deployment, role or binding that is deleted to be
-#     created again: the deletions that wait for it then continue.
+#     or in several namespaces. A Deployment with several owners, of which one goes. A
+#     Deployment, role or binding that is deleted to be created again: the deletions that
+#     wait for it then continue. Of custom resources that have no finalizers, the webhook is
+#     shown only the deletion of Kafka clusters, ClusterServiceVersions and packages of
+#     Crossplane, and of others in the foreground: check tells of all. Of two Kafka clusters,
+#     the operator of either counts as remover of the topics of both.
 package termguard.controller_removed_before_finalizers
 
 import data.termguard.lib.finalizers
@@ -54,9 +65,7 @@ warn contains finding(msg, bucket.ownership, plan) if {
 }
 
 warn contains finding(msg, ownership, [step]) if {
-	some finalizer, resources in removed
-	some resource, signatures in resources
-	some signature, _ in signatures
+	some [finalizer, resource, signature] in removed
 	ownership := data.cluster.finalizers[finalizer][resource][signature]
 	elsewhere(resource, finalizer, signature) > 0
 	msg := sprintf(
@@ -66,12 +75,57 @@ warn contains finding(msg, ownership, [step]) if {
 	step := steps.mend(sprintf("Delete the %s with finalizer %s first, and wait until they are gone", [resource, finalizer]), [])
 }
 
-# removed are the finalizers that rest on what goes.
-removed := data.cluster.removers[request.name][sprintf("namespaces/%s", [request.name])] if request.deletes_namespace
-
-removed := data.cluster.removers[request.namespace][sprintf("%s/%s", [request.resource, request.name])] if {
-	request.deleting
+# What the target owns goes first in the foreground.
+warn contains finding(msg, ownership, [step]) if {
+	request.foreground
+	some [finalizer, resource, _] in removed
+	resource == request.resource
+	finalizer in input.request.oldObject.metadata.finalizers
+	ownership := input.ownership[finalizer]
+	msg := sprintf("in the foreground, the controller that removes its finalizer %s goes first: it owns it", [finalizer])
+	step := steps.mend(
+		"Delete it in the background: its controller then goes after it",
+		array.concat(steps.deletion([request.word], request.namespace), ["--cascade=background"]),
+	)
 }
+
+# removed are the finalizers that rest on what goes: triples [FINALIZER, RESOURCE,
+# SIGNATURE].
+removed contains [finalizer, resource, signature] if {
+	some what in gone
+	some finalizer, resources in data.cluster.removers[place][what]
+	some resource, signatures in resources
+	some signature, _ in signatures
+}
+
+# place is where the facts have it.
+place := request.name if request.deletes_namespace
+
+place := request.namespace if not request.deletes_namespace
+
+# gone are the names by which the facts know what goes.
+gone contains sprintf("namespaces/%s", [request.name]) if request.deletes_namespace
+
+gone contains sprintf("%s/%s", [request.resource, request.name]) if {
+	request.deleting
+	not runs_on
+}
+
+gone contains sprintf("%s/%s", [kind, request.name]) if {
+	request.deleting
+	not request.orphaning
+}
+
+# runs_on is true of a workload that leaves its pods behind.
+runs_on if {
+	request.orphaning
+	endswith(request.resource, ".apps")
+}
+
+# kind is that of the target, as owner references tell it.
+kind := input.request.kind.kind if input.request.kind.group == ""
+
+kind := sprintf("%s.%s", [input.request.kind.kind, input.request.kind.group]) if input.request.kind.group != ""
 
 # needed is what goes, in words.
 default needed := "its controller"
@@ -81,9 +135,7 @@ needed := "the only right to remove it" if endswith(request.resource, ".rbac.aut
 # within are the objects in the namespace that hold them.
 within contains [finalizer, resource, bucket] if {
 	request.deletes_namespace
-	some finalizer, resources in removed
-	some resource, signatures in resources
-	some signature, _ in signatures
+	some [finalizer, resource, signature] in removed
 	bucket := data.cluster.finalized[request.name][finalizer][resource][signature]
 }
 
@@ -96,9 +148,23 @@ certain(resource, bucket) if {
 
 # elsewhere is how many other namespaces hold such objects; those without one count
 # as one.
-elsewhere(resource, finalizer, signature) := object.get(group, "count", 0) - here if {
+elsewhere(resource, finalizer, signature) := object.get(group, "count", 0) - count(going(resource, finalizer, signature)) if {
 	group := data.cluster.spread[resource][finalizer][signature]
-	here := count([1 | some [f, r, _] in within; f == finalizer; r == resource])
+}
+
+# going are the namespaces whose objects go: the one that is deleted, and that of the
+# target where it alone is meant.
+going(resource, finalizer, signature) := {place |
+	some bucket in [data.cluster.finalized[place][finalizer][resource][signature]]
+	all_go(resource, bucket)
+}
+
+all_go(_, _) if request.deletes_namespace
+
+all_go(resource, bucket) if {
+	resource == request.resource
+	bucket.count == 1
+	bucket.names == [request.name]
 }
 
 places(resource, finalizer, signature) := wording.plural(elsewhere(resource, finalizer, signature), "namespace", "namespaces")

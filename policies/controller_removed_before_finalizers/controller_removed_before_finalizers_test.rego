@@ -119,6 +119,85 @@ test_rights if {
 	}
 }
 
+# An owner is known by its kind.
+delete_owner(options) := {"request": object.union(delete("y.io", "clusters", "ops", "it").request, {
+	"kind": {"group": "y.io", "version": "v1", "kind": "Cluster"},
+	"options": options,
+})}
+
+test_owner if {
+	every options in [{}, {"propagationPolicy": "Background"}, {"propagationPolicy": "Foreground"}] {
+		got := found with input as delete_owner(options)
+			with data.cluster.version as {}
+			with data.cluster.removers as removers("Cluster.y.io/it", "widgets.x.io")
+			with data.cluster.spread as spread(1)
+			with data.cluster.finalizers as {"x.io/f": {"widgets.x.io": {"": owned("will")}}}
+		got == {"deny": set(), "warn": {finding(
+			"clusters.y.io", "it",
+			"widgets.x.io in 1 namespace have finalizer x.io/f, and this deletes its controller: delete those first",
+			[{"kind": "mend", "do": "Delete the widgets.x.io with finalizer x.io/f first, and wait until they are gone"}],
+		)}}
+	}
+}
+
+test_orphans if {
+	every case in [
+		["Cluster.y.io/it", delete_owner({"propagationPolicy": "Orphan"})],
+		["deployments.apps/operator", {"request": object.union(
+			delete("apps", "deployments", "ops", "operator").request,
+			{"options": {"propagationPolicy": "Orphan"}},
+		)}],
+	] {
+		got := found with input as case[1]
+			with data.cluster.removers as removers(case[0], "widgets.x.io")
+			with data.cluster.spread as spread(1)
+			with data.cluster.finalizers as {"x.io/f": {"widgets.x.io": {"": owned("will")}}}
+		got == nothing
+	}
+}
+
+delete_holder(options) := {
+	"request": object.union(delete("x.io", "widgets", "ops", "a").request, {
+		"kind": {"group": "x.io", "version": "v1", "kind": "Widget"},
+		"options": options,
+		"oldObject": {"metadata": {"finalizers": ["x.io/f"]}},
+	}),
+	"ownership": {"x.io/f": owned("will")},
+}
+
+test_own_finalizer if {
+	every case in [
+		["Background", set()],
+		["Foreground", {finding(
+			"widgets.x.io", "a",
+			"in the foreground, the controller that removes its finalizer x.io/f goes first: it owns it",
+			[{
+				"kind": "mend",
+				"do": "Delete it in the background: its controller then goes after it",
+				"command": "kubectl delete widgets.x.io/a -n ops --wait=false --cascade=background",
+			}],
+		)}],
+	] {
+		got := found with input as delete_holder({"propagationPolicy": case[0]})
+			with data.cluster.version as {}
+			with data.cluster.removers as removers("Widget.x.io/a", "widgets.x.io")
+			with data.cluster.finalized as finalized("widgets.x.io", bucket("will", 1))
+			with data.cluster.spread as spread(1)
+			with data.cluster.finalizers as {"x.io/f": {"widgets.x.io": {"": owned("will")}}}
+		got == {"deny": set(), "warn": case[1]}
+	}
+}
+
+# Of a core kind, no group stands in the name.
+test_owner_of_a_core_kind if {
+	got := found with input as {"request": object.union(delete("", "configmaps", "ops", "it").request, {"kind": {"group": "", "kind": "ConfigMap"}})}
+		with data.cluster.version as {}
+		with data.cluster.removers as removers("ConfigMap/it", "widgets.x.io")
+		with data.cluster.spread as spread(1)
+		with data.cluster.finalizers as {"x.io/f": {"widgets.x.io": {"": owned("will")}}}
+	count(got.warn) == 1
+}
+
 test_something_else_goes if {
 	got := found with input as delete("", "configmaps", "ops", "x")
 		with data.cluster.removers as removers("deployments.apps/operator", "widgets.x.io")

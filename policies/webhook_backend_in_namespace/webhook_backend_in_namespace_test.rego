@@ -58,8 +58,14 @@ finding(outcome, seen) := {
 	}],
 }
 
+by_chance(outcome, seen) := object.union(finding(outcome, seen), {"evidence": array.concat(
+	finding(outcome, seen).evidence,
+	["the namespace controller deletes in no fixed order: what it does before the backend ends is not refused"],
+)})
+
 test_content_after_pods if {
 	got := found with input as delete_namespace
+		with data.cluster.version as {}
 		with data.cluster.webhooks as webhooks(deployment)
 		with data.cluster.podsByGrace as pods
 		with data.cluster.selfBlocked as blocked([
@@ -71,6 +77,7 @@ test_content_after_pods if {
 
 test_several if {
 	got := found with input as delete_namespace
+		with data.cluster.version as {}
 		with data.cluster.webhooks as webhooks(deployment)
 		with data.cluster.podsByGrace as pods
 		with data.cluster.selfBlocked as blocked([
@@ -83,13 +90,27 @@ test_several if {
 	}
 }
 
+test_labels_decide if {
+	got := found with input as delete_namespace
+		with data.cluster.webhooks as webhooks(deployment)
+		with data.cluster.podsByGrace as pods
+		with data.cluster.selfBlocked as blocked([refuses("DELETE", "configmaps", "", "may")])
+	got == {"deny": set(), "warn": {finding("DELETE configmaps may be refused", ["DELETE configmaps"])}}
+}
+
+# In one pass with the Service: no pods, none that take time, or before 1.33.
 test_order_left_to_chance if {
-	every certainty in ["will", "may"] {
+	every case in [
+		[{"podsFirst": true}, {}],
+		[{"podsFirst": true}, {"demo": {"0": {"count": 1, "names": ["guard-1"]}}}],
+		[{"podsFirst": false}, pods],
+	] {
 		got := found with input as delete_namespace
+			with data.cluster.version as case[0]
 			with data.cluster.webhooks as webhooks(deployment)
-			with data.cluster.podsByGrace as {k: v | some k, v in pods; certainty == "may"}
-			with data.cluster.selfBlocked as blocked([refuses("DELETE", "configmaps", "", certainty)])
-		got == {"deny": set(), "warn": {finding("DELETE configmaps may be refused", ["DELETE configmaps"])}}
+			with data.cluster.podsByGrace as case[1]
+			with data.cluster.selfBlocked as blocked([refuses("DELETE", "configmaps", "", "will")])
+		got == {"deny": set(), "warn": {by_chance("DELETE configmaps may be refused", ["DELETE configmaps"])}}
 	}
 }
 
@@ -98,7 +119,7 @@ test_no_known_pods_behind_it if {
 		with data.cluster.webhooks as webhooks([])
 		with data.cluster.podsByGrace as pods
 		with data.cluster.selfBlocked as blocked([refuses("DELETE", "configmaps", "", "will")])
-	got == {"deny": set(), "warn": {finding("DELETE configmaps may be refused", ["DELETE configmaps"])}}
+	got == {"deny": set(), "warn": {by_chance("DELETE configmaps may be refused", ["DELETE configmaps"])}}
 }
 
 test_finalize_comes_last_in_any_case if {

@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -51,4 +52,30 @@ func Matrix(out io.Writer, outcomes []Outcome) {
 		played, alarms, misses, decided, played, 100*decided/max(1, played))
 	fmt.Fprintf(out, "plans carried out: %d by restoring, %d by removing what blocks, %d by force; %d need a person\n",
 		done[Restores], done[Runs], done[Force], done[Person])
+}
+
+// Tally prints how often each scenario was played, and what it came to.
+func Tally(out io.Writer, outcomes []Outcome) {
+	played, hung := map[string]int{}, map[string]int{}
+	predicted := map[string]map[string]bool{}
+	for _, o := range outcomes {
+		name := o.Scenario.Name
+		if o.Err != nil {
+			continue
+		}
+		if predicted[name] == nil {
+			predicted[name] = map[string]bool{}
+		}
+		played[name]++
+		predicted[name][o.Predicted] = true
+		if o.Real == Hangs {
+			hung[name]++
+		}
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SCENARIO\tPREDICTED\tPLAYED\tHUNG")
+	for _, name := range slices.Sorted(maps.Keys(played)) {
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\n", name, strings.Join(slices.Sorted(maps.Keys(predicted[name])), ", "), played[name], hung[name])
+	}
+	table.Flush()
 }

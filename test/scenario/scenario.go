@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -73,6 +74,9 @@ type Scenario struct {
 	Estimated bool `json:"estimated,omitempty"`
 	// Within bounds how long a deletion that completes may take. Defaults to 60 s.
 	Within Duration `json:"within,omitempty"`
+	// Leaves is what is tried once a deletion has completed: what is deleted next,
+	// when what was to go with the first has gone.
+	Leaves *Leaves `json:"leaves,omitempty"`
 	// Plan is what becomes of the plan for a deletion that hangs: Runs, Force,
 	// Restores or Person. Defaults to Person where there is a cure, else to Runs.
 	Plan string `json:"plan,omitempty"`
@@ -85,6 +89,9 @@ type Scenario struct {
 	Exclusive bool `json:"exclusive,omitempty"`
 	// Live parts run while the scenario does.
 	Live Live `json:"live,omitempty"`
+	// Owns puts owner references on objects once they are there: only then their
+	// owners have a UID.
+	Owns []Owning `json:"owns,omitempty"`
 	// Wait are arguments of kubectl wait, before anything is asked.
 	Wait []string `json:"wait,omitempty"`
 	// Do are kubectl commands after that. Of one that is followed by " => TEXT"
@@ -148,6 +155,20 @@ type Webhook struct {
 	// Converts makes it a conversion webhook.
 	Converts bool  `json:"converts,omitempty"`
 	Starts   Stage `json:"starts,omitempty"`
+}
+
+// Owning is an owner and what it owns, each named as for kubectl get.
+type Owning struct {
+	Owner string `json:"owner"`
+	Owned string `json:"owned"`
+}
+
+// Leaves is a second deletion after one that completes.
+type Leaves struct {
+	// Without is what kubectl get must find no longer before it.
+	Without string `json:"without,omitempty"`
+	Delete  string `json:"delete"`
+	Reality string `json:"reality"` // Hangs or Completes
 }
 
 // Stage is when something starts to run: at once, when termguard has been asked,
@@ -220,6 +241,24 @@ func Load(dir string) ([]Scenario, error) {
 	return scenarios, err
 }
 
+// kinds counts the kinds of objects that the scenario puts into its namespace.
+func (s Scenario) kinds() int {
+	found := map[string]bool{}
+	for _, document := range strings.Split(s.Objects+"\n---\n"+s.Later, "\n---\n") {
+		var object metav1.PartialObjectMetadata
+		if err := yaml.Unmarshal([]byte(document), &object); err == nil && object.Namespace == "s-"+s.Name {
+			found[object.Kind] = true
+		}
+	}
+	return len(found)
+}
+
+// ordered tells whether the order in which the namespace controller deletes could
+// decide what becomes of it: a namespace that hangs, with several kinds of content.
+func (s Scenario) ordered() bool {
+	return strings.HasPrefix(s.Delete, "namespace s-") && s.Reality != Completes && s.kinds() > 1
+}
+
 func parse(name, text string) (Scenario, error) {
 	text = strings.ReplaceAll(text, "$NS", "s-"+name)
 	head, objects, _ := strings.Cut(text, "\n---\n")
@@ -258,6 +297,8 @@ func parse(name, text string) (Scenario, error) {
 		return s, errors.New("of what varies, no sure verdict is fair")
 	case s.Reality != Completes && s.Edit == nil && (s.Remains == "" || s.Blocker == ""):
 		return s, errors.New("a hang needs blocker and remains: what is named, and what is still there")
+	case s.Leaves != nil && (s.Reality != Completes || s.Leaves.Delete == "" || s.Leaves.Reality != Hangs && s.Leaves.Reality != Completes):
+		return s, fmt.Errorf("leaves is for what completes, and needs delete, and reality %s or %s", Hangs, Completes)
 	case s.Reality == Completes && (s.Plan != "" || len(s.Cure) > 0):
 		return s, errors.New("plan and cure are for what hangs")
 	}
@@ -383,6 +424,13 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	}
 	o.judge()
 	o.Wrong = append(o.Wrong, o.late()...)
+	if o.Real == Completes && s.Leaves != nil {
+		wrong, err := g.leaves(ctx, s)
+		if err != nil {
+			return fail(fmt.Errorf("after it: %w", err))
+		}
+		o.Wrong = append(o.Wrong, wrong...)
+	}
 	if o.Real == Hangs && s.Remains != "" {
 		r, err := g.Kubectl(ctx, append([]string{"get", "-o", "name"}, strings.Fields(s.Remains)...)...)
 		if err != nil {
@@ -400,6 +448,32 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 		o.Wrong = append(o.Wrong, wrong...)
 	}
 	return o
+}
+
+// leaves makes the second deletion, and tells what is wrong about how it ends.
+func (g *Guarded) leaves(ctx context.Context, s Scenario) ([]string, error) {
+	if without := s.Leaves.Without; without != "" {
+		err := g.Await(ctx, 60*time.Second, without+" to go", func(ctx context.Context) (bool, error) {
+			r, err := g.Kubectl(ctx, append([]string{"get", "-o", "name", "--ignore-not-found"}, strings.Fields(without)...)...)
+			return err == nil && r.Code == 0 && r.Stdout == "", err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	next := Scenario{Delete: s.Leaves.Delete}
+	if r, err := g.Kubectl(ctx, append([]string{"delete", "--wait=false"}, strings.Fields(next.Delete)...)...); err != nil || r.Code != 0 {
+		return nil, fmt.Errorf("delete %s: %w: %s", next.Delete, err, r.Stderr)
+	}
+	limit := s.Within.Duration
+	if s.Leaves.Reality == Hangs {
+		limit = hangsAfter
+	}
+	gone, err := g.gone(ctx, next, limit)
+	if err != nil || gone == (s.Leaves.Reality == Completes) {
+		return nil, err
+	}
+	return []string{fmt.Sprintf("the deletion of %s after it does not do as the scenario says: it %s", next.Delete, s.Leaves.Reality)}, nil
 }
 
 // judge compares the prediction with what happened.
@@ -495,6 +569,11 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 			return err
 		}
 	}
+	for _, o := range s.Owns {
+		if err := g.own(ctx, o); err != nil {
+			return err
+		}
+	}
 	if err := g.operate(ctx, s.Live, ""); err != nil {
 		return err
 	}
@@ -540,6 +619,26 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 		}
 	}
 	return settled()
+}
+
+// own makes one object the only owner of another, one that blocks its deletion in
+// the foreground.
+func (g *Guarded) own(ctx context.Context, o Owning) error {
+	owner, err := g.object(ctx, strings.Fields(o.Owner)...)
+	if err != nil {
+		return err
+	}
+	yes := true
+	reference := metav1.OwnerReference{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(), BlockOwnerDeletion: &yes}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": []metav1.OwnerReference{reference}}})
+	if err != nil {
+		return err
+	}
+	r, err := g.Kubectl(ctx, append([]string{"patch", "--type=merge", "-p", string(patch)}, strings.Fields(o.Owned)...)...)
+	if err != nil || r.Code != 0 {
+		return fmt.Errorf("own %s: %w: %s", o.Owned, err, r.Stderr)
+	}
+	return nil
 }
 
 // run installs published components, and runs their programs.

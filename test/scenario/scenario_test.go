@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +21,8 @@ var crowded sync.WaitGroup
 // TestScenarios plays every scenario on a real control plane: termguard is
 // asked, the delete is done, and reality is watched. Scenarios run side by side
 // in one cluster; those that break something for all of it run one by one in two
-// others.
+// others. REPEAT=N plays those N times, one after another, of which the order could
+// decide in which a namespace is emptied, and leaves out the rest.
 func TestScenarios(t *testing.T) {
 	crowded.Add(1)
 	quiet := sync.OnceFunc(crowded.Done)
@@ -30,11 +32,21 @@ func TestScenarios(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	repeat := 1
+	if text := os.Getenv("REPEAT"); text != "" {
+		if repeat, err = strconv.Atoi(text); err != nil {
+			t.Fatalf("REPEAT: %v", err)
+		}
+		scenarios = slices.DeleteFunc(scenarios, func(s Scenario) bool { return !s.ordered() })
+	}
 	var mu sync.Mutex
 	var outcomes []Outcome
 	t.Cleanup(func() {
 		var table strings.Builder
 		Matrix(&table, outcomes)
+		if repeat > 1 {
+			Tally(&table, outcomes)
+		}
 		t.Log("\n" + table.String())
 		if path := os.Getenv("MATRIX"); path != "" {
 			if err := os.WriteFile(path, []byte(table.String()), 0o644); err != nil {
@@ -44,15 +56,17 @@ func TestScenarios(t *testing.T) {
 	})
 	play := func(t *testing.T, g *Guarded, s Scenario, ready func()) {
 		t.Helper()
-		o := g.Play(t.Context(), s, ready)
-		mu.Lock()
-		outcomes = append(outcomes, o)
-		mu.Unlock()
-		if o.Err != nil {
-			t.Fatal(o.Err)
-		}
-		if len(o.Wrong) > 0 {
-			t.Errorf("%s\nit was predicted that it %s; it %s\n- %s\ntermguard said:\n  %s", s.About, o.Predicted, o.Real, strings.Join(o.Wrong, "\n- "), strings.Join(o.Warnings, "\n  "))
+		for range repeat {
+			o := g.Play(t.Context(), s, ready)
+			mu.Lock()
+			outcomes = append(outcomes, o)
+			mu.Unlock()
+			if o.Err != nil {
+				t.Error(o.Err)
+			}
+			if len(o.Wrong) > 0 {
+				t.Errorf("%s\nit was predicted that it %s; it %s\n- %s\ntermguard said:\n  %s", s.About, o.Predicted, o.Real, strings.Join(o.Wrong, "\n- "), strings.Join(o.Warnings, "\n  "))
+			}
 		}
 	}
 	guard := func(t *testing.T) *Guarded {

@@ -80,6 +80,8 @@ func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cl
 		switch arg {
 		case "--cascade=foreground":
 			options["propagationPolicy"] = "Foreground"
+		case "--cascade=orphan":
+			options["propagationPolicy"] = "Orphan"
 		case "--grace-period=0":
 			options["gracePeriodSeconds"] = int64(0)
 		}

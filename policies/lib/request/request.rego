@@ -57,6 +57,12 @@ foreground if {
 	"foregroundDeletion" in input.request.oldObject.metadata.finalizers
 }
 
+# orphaning is the request to delete the target and keep what it owns.
+orphaning if {
+	deleting
+	input.request.options.propagationPolicy == "Orphan"
+}
+
 # evicting is the request to evict the target, a pod: the delete that it causes
 # is not shown to admission.
 evicting if {

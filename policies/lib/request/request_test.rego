@@ -54,3 +54,9 @@ test_person if {
 		not request.person with input as {"request": {"userInfo": {"username": name}}}
 	}
 }
+
+test_orphaning if {
+	request.orphaning with input as review("DELETE", "apps", "deployments", {"options": {"propagationPolicy": "Orphan"}})
+	not request.orphaning with input as review("DELETE", "apps", "deployments", {"options": {"propagationPolicy": "Background"}})
+	not request.orphaning with input as review("DELETE", "apps", "deployments", {})
+}

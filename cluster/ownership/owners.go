@@ -1,0 +1,99 @@
+package ownership
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+const (
+	// maxLinks bounds the objects of one resource whose owner is kept. What stands
+	// between an operator and what installs it is not there by the thousand.
+	maxLinks = 1000
+	// maxHeight bounds how many owners of owners are followed.
+	maxHeight = 8
+)
+
+// owner is what an object goes with: its only owner. One with several stays until
+// all of them are gone (k8s.io/kubernetes, pkg/controller/garbagecollector,
+// attemptToDeleteItem).
+type owner struct {
+	uid  types.UID
+	what string // "KIND/NAME" or "KIND.GROUP/NAME"
+}
+
+// onlyOwner is the zero owner where there is none, or more than one.
+func onlyOwner(m metav1.Object) owner {
+	refs := m.GetOwnerReferences()
+	if len(refs) != 1 {
+		return owner{}
+	}
+	kind := schema.GroupKind{Group: schema.FromAPIVersionAndKind(refs[0].APIVersion, "").Group, Kind: refs[0].Kind}
+	return owner{uid: refs[0].UID, what: kind.String() + "/" + refs[0].Name}
+}
+
+// links tell the owners of objects of one resource.
+type links map[types.NamespacedName]link
+
+type link struct {
+	uid   types.UID
+	owner owner
+}
+
+// KeepLink remembers the owner of an object that may own workloads in turn: one of
+// an API group that is not Kubernetes' own. It tells whether it did.
+func (p *Part) KeepLink(resource string, key types.NamespacedName, m metav1.Object) bool {
+	if _, group, _ := strings.Cut(resource, "."); slices.Contains(facts.BuiltinGroups(), group) {
+		return false
+	}
+	now := link{uid: m.GetUID(), owner: onlyOwner(m)}
+	if now == p.links[resource][key] {
+		return now.owner != owner{}
+	}
+	p.ForgetLink(resource, key)
+	if now.uid == "" || now.owner == (owner{}) || len(p.links[resource]) == maxLinks {
+		return false
+	}
+	if p.links[resource] == nil {
+		p.links[resource] = links{}
+	}
+	p.links[resource][key], p.ownerOf[now.uid] = now, now.owner
+	p.dirty = true
+	return true
+}
+
+// ForgetLink undoes KeepLink.
+func (p *Part) ForgetLink(resource string, key types.NamespacedName) {
+	was, known := p.links[resource][key]
+	if !known {
+		return
+	}
+	delete(p.ownerOf, was.uid)
+	if delete(p.links[resource], key); len(p.links[resource]) == 0 {
+		delete(p.links, resource)
+	}
+	p.dirty = true
+}
+
+// ownersOf are the owners that all of some workloads go with, the nearest first:
+// their owners, and those that these have in turn.
+func (p *Part) ownersOf(workloads []workload) []owner {
+	var common []owner
+	for i, wl := range workloads {
+		var above []owner
+		for at := wl.owner; at != (owner{}) && len(above) < maxHeight && !slices.Contains(above, at); at = p.ownerOf[at.uid] {
+			above = append(above, at)
+		}
+		if i == 0 {
+			common = above
+			continue
+		}
+		common = slices.DeleteFunc(common, func(o owner) bool { return !slices.Contains(above, o) })
+	}
+	return common
+}
