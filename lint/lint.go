@@ -94,7 +94,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{options: o, snapshot: readSnapshot(o), told: map[*set]total{}}
+	r := &run{options: o, snapshot: readSnapshot(o), told: map[*set]total{}, folders: map[string]*set{}, parts: map[string][]string{}}
 	if o.Only != nil {
 		r.only = map[string]bool{}
 		for _, file := range o.Only {
@@ -154,6 +154,9 @@ type run struct {
 	only  map[string]bool // nil where all files are asked about
 	sets  []*set
 	input total // of finding the files
+
+	folders map[string]*set     // those of folders, by path
+	parts   map[string][]string // of a kustomization in a folder, by path
 
 	mu      sync.Mutex
 	stopped bool
@@ -324,9 +327,11 @@ func (r *run) inputs(ctx context.Context) error {
 			Left: func(files int) { r.input.tests += files },
 		}.Walk(cleaned(name), full, relative(r.options.Dir, full))
 	}
+	r.join()
 	if len(given.files) > 0 {
 		r.sets = append(r.sets, given)
 	}
+	r.sets = slices.DeleteFunc(r.sets, func(s *set) bool { return len(s.files) == 0 })
 	return nil
 }
 
@@ -350,13 +355,22 @@ func (r *run) tree(full string) (string, error) {
 
 // directory takes in what Walk found; asked tells that it was given itself.
 func (r *run) directory(ctx context.Context, d *source.Directory, asked bool) {
-	r.render(ctx, d, asked)
+	if d.Kustomization != "" {
+		k, err := readKustomization(d)
+		if err == nil {
+			r.parts[d.Path] = k.parts(d)
+		}
+		r.renderKustomization(ctx, d, k, err, asked)
+	}
+	if d.Chart && d.Templates > 0 {
+		r.renderChart(ctx, d)
+	}
 	for _, file := range d.Files {
 		file.Whole = r.options.everything
 	}
-	if len(d.Files) > 0 {
-		r.sets = append(r.sets, &set{run: r, files: d.Files})
-	}
+	s := &set{run: r, files: d.Files, folder: d.Path}
+	r.folders[d.Path] = s
+	r.sets = append(r.sets, s)
 }
 
 func cleaned(name string) string { return filepath.ToSlash(filepath.Clean(name)) }

@@ -64,6 +64,14 @@ kind: Kiali
 metadata: {name: kiali, namespace: mesh}
 ---
 `
+	fluxController = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: kustomize-controller, namespace: flux-system}
+spec:
+  template:
+    spec: {containers: [{name: c, image: ghcr.io/fluxcd/kustomize-controller}]}
+---
+`
 	// backend is what serves an API or a webhook.
 	backend = `apiVersion: v1
 kind: Service
@@ -116,7 +124,7 @@ func TestRun(t *testing.T) {
 		want         []string // parts of the lines
 	}{
 		{"nothing to say", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", nil},
-		{"an operator with its custom resource", kialiCRD + kialiOperator + kiali, []string{"-:17:18 delete-set may operator-in-same-set: kubectl delete -f on this set also deletes deployment kiali/kiali-operator, which removes kiali.io/finalizer"}},
+		{"an operator with its custom resource", kialiCRD + kialiOperator + kiali, []string{"-:17:18 delete-set may operator-in-same-set: kubectl delete -f deletes kialis.kiali.io/kiali together with deployment kiali/kiali-operator, which removes kiali.io/finalizer"}},
 		{"a custom resource alone: only a cluster tells, which is said once", kiali + strings.ReplaceAll(kiali, "name: kiali,", "name: other,"), []string{"note: whether what removes the finalizers of 2 objects runs (Kiali"}},
 		{"an operator alone", kialiCRD + kialiOperator, nil},
 		{"an operator that is scaled to zero", kialiCRD + strings.Replace(kialiOperator, "spec:\n", "spec:\n  replicas: 0\n", 1) + kiali, []string{"-:3:18 delete may crd-removed-with-finalizers", "-:18:18 delete may orphaned-finalizer: finalizer kiali.io/finalizer in metadata.finalizers"}},
@@ -124,6 +132,8 @@ func TestRun(t *testing.T) {
 		{"a finalizer that a custom resource brings from its own controller is said once", "apiVersion: thing.example.com/v1\nkind: Thing\nmetadata: {name: a, namespace: b, finalizers: [thing.example.com/x]}\n", []string{"note: whether what removes the finalizers of 1 object runs (controller of thing.example.com), only a cluster tells"}},
 		{"an object that was exported while it was deleted", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, deletionTimestamp: \"2020-01-01T00:00:00Z\", finalizers: [foregroundDeletion]}\n", nil},
 		{"a finalizer of Argo CD, whose software is elsewhere", "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: a, finalizers: [resources-finalizer.argocd.argoproj.io]}\n", nil},
+		{"Flux beside its own object", fluxController + "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: a, namespace: flux-system}\nspec: {path: ./x}\n", []string{"-:10:18 delete-set may operator-in-same-set: kubectl delete -f deletes kustomizations.kustomize.toolkit.fluxcd.io/a together with deployment flux-system/kustomize-controller, which removes finalizers.fluxcd.io"}},
+		{"a finalizer in the spec of a namespace", "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\nspec:\n  finalizers: [kubernetes, example.com/guard]\n", []string{"-:5:28 apply may unowned-finalizer: no controller is known to remove finalizer example.com/guard: once deleted, namespaces/a may"}},
 		{"a Flux object", "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: a}\nspec: {path: ./x}\n", nil},
 		{"an APIService whose backend is in a namespace", metricsServer, []string{"apiservice-backend-removed: "}},
 		{"its namespace is dropped by the API server, so that it is the same object", "apiVersion: v1\nkind: Namespace\nmetadata: {name: guard}\n---\n" + strings.Replace(metricsServer, "k8s.io}", "k8s.io, namespace: guard}", 1), []string{"-:7:18 delete-namespace may apiservice-backend-removed: "}},
@@ -212,6 +222,15 @@ func TestSets(t *testing.T) {
 			t.Errorf("%s: got %v, want %d findings", tc.reason, lines(r), tc.want)
 		}
 	}
+	// A kustomization and its parts are one, unless a part is of several.
+	parts := map[string]string{"default/kustomization.yaml": "resources: [../crd, ../manager, ../sample]\n", "crd/crd.yaml": kialiCRD, "manager/operator.yaml": kialiOperator, "sample/cr.yaml": kiali}
+	if r := run(t, lint.Options{Dir: write(t, parts), Paths: []string{"."}}); len(r.Findings) != 1 || r.Files != 3 {
+		t.Errorf("parts of one: got %v in %d files, want 1 finding in 3", lines(r), r.Files)
+	}
+	parts["other/kustomization.yaml"] = "resources: [../manager]\n"
+	if r := run(t, lint.Options{Dir: write(t, parts), Paths: []string{"."}}); len(r.Findings) != 0 || r.Files != 3 {
+		t.Errorf("a part of two: got %v in %d files, want none in 3", lines(r), r.Files)
+	}
 	r := run(t, lint.Options{Dir: dir, Paths: []string{"."}, Only: []string{"one/operator.yaml"}})
 	if len(r.Findings) != 0 || r.Files != 3 {
 		t.Errorf("with a change beside the finding: got %v in %d files, want none in 3", lines(r), r.Files)
@@ -285,25 +304,29 @@ func TestRender(t *testing.T) {
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {terminationGracePeriodSeconds: 900}\n"
 	dir := write(t, map[string]string{
 		"chart/Chart.yaml": "name: web\n", "chart/templates/pod.yaml": "{{ x }}", "k/kustomization.yaml": "resources: [pod.yaml]\n", "k/pod.yaml": pod,
-		"far/kustomization.yaml": "resources: [https://example.com/x.yaml]\n",
-		"bin/helm":               "#!/bin/sh\nprintf -- '---\\n# Source: web/templates/pod.yaml\\n" + strings.ReplaceAll(pod, "\n", "\\n") + "'\n",
-		"bin/kubectl":            "#!/bin/sh\nprintf '" + strings.ReplaceAll(strings.ReplaceAll(pod, "name: a", "name: b"), "\n", "\\n") + "'\n",
+		"far/kustomization.yaml": "resources: [https://example.com/x.yaml]\n", "cycle/kustomization.yaml": "resources: [../cycle, absent]\n",
+		"licensed/kustomization.yaml": "# https://www.apache.org/licenses/LICENSE-2.0, github.com/a/b\nresources: [pod.yaml]\n", "licensed/pod.yaml": pod,
+		"bin/helm":    "#!/bin/sh\nprintf -- '---\\n# Source: web/templates/pod.yaml\\n" + strings.ReplaceAll(pod, "\n", "\\n") + "'\n",
+		"bin/kubectl": "#!/bin/sh\nprintf '" + strings.ReplaceAll(strings.ReplaceAll(pod, "name: a", "name: b"), "\n", "\\n") + "'\n",
 	})
 	for _, tool := range []string{"helm", "kubectl"} {
 		if err := os.Chmod(filepath.Join(dir, "bin", tool), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	const long = "apply may long-grace-period: a delete may wait up to 900 s for these pods: their grace period is 900 s"
+	const long = "apply may long-grace-period: a delete may wait up to 900 s for pods/a: the grace period is 900 s"
 	for _, tc := range []struct {
 		reason, path, tools string
 		want                []string
 	}{
 		{"a chart", "chart", "bin", []string{"chart/templates/pod.yaml:1:1 (web/templates/pod.yaml) " + long}},
 		{"a chart without helm", "chart", "", []string{"note: the templates of 1 Helm chart were skipped: helm template chart | termguard lint -"}},
-		{"a kustomization", "k", "bin", []string{"k/kustomization.yaml:1:1 (kustomization.yaml) " + long, "k/pod.yaml:4:39 " + long}},
-		{"a kustomization without tools", "k", "", []string{"k/pod.yaml:4:39 " + long, "note: 1 kustomization read as the files stand, without patches: kubectl kustomize k | termguard lint -"}},
-		{"a kustomization of what is elsewhere", "far", "bin", []string{"note: 1 kustomization read as the files stand, without patches: kubectl kustomize far | termguard lint -"}},
+		{"a kustomization", "k", "bin", []string{"k/kustomization.yaml:1:1 (kustomization.yaml) " + strings.Replace(long, "pods/a", "pods/b", 1), "k/pod.yaml:4:39 " + long}},
+		{"a kustomization without tools", "k", "", []string{"k/pod.yaml:4:39 " + long, "note: 1 kustomization not rendered (k), and read as the files stand: neither kustomize nor kubectl is in PATH"}},
+		{"a kustomization of what is elsewhere", "far", "bin", []string{"note: 1 kustomization not rendered (far), and read as the files stand: it needs what is elsewhere, https://example.com/x.yaml"}},
+		{"a licence is nothing that is elsewhere", "licensed", "bin", []string{"licensed/kustomization.yaml:1:1 (kustomization.yaml) " + strings.Replace(long, "pods/a", "pods/b", 1), "licensed/pod.yaml:4:39 " + long}},
+		{"a folder of kustomizations", ".", "bin", []string{"k/pod.yaml:4:39 " + long, "licensed/pod.yaml:4:39 " + long, "note: 4 kustomizations not rendered (cycle, far, k and 1 more), and read as the files stand: only folders that are named are"}},
+		{"a kustomization in a circle", "cycle", "", []string{"note: 1 kustomization not rendered (cycle), and read as the files stand: neither kustomize nor kubectl is in PATH"}},
 	} {
 		if tc.tools == "" {
 			t.Setenv("PATH", "/nowhere")

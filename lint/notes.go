@@ -9,12 +9,13 @@ import (
 
 // notes are what is said once for a run.
 type notes struct {
-	templates      []string       // files with templates
-	charts         []string       // directories that nothing rendered
-	kustomizations []string       // so
-	unrendered     []string       // what went wrong with others
-	unasked        map[string]int // owners of finalizers that only a cluster knows, and how many objects wait for them
-	incomplete     []string       // webhook configurations without rules
+	templates      []string            // files with templates
+	charts         []string            // directories that nothing rendered
+	kustomizations []string            // so
+	left           map[string][]string // kustomizations that were not rendered although that was asked for, by the reason
+	unrendered     []string            // what went wrong with others
+	unasked        map[string]int      // owners of finalizers that only a cluster knows, and how many objects wait for them
+	incomplete     []string            // webhook configurations without rules
 }
 
 func (n *notes) add(m notes) {
@@ -23,9 +24,19 @@ func (n *notes) add(m notes) {
 	n.kustomizations = append(n.kustomizations, m.kustomizations...)
 	n.unrendered = append(n.unrendered, m.unrendered...)
 	n.incomplete = append(n.incomplete, m.incomplete...)
+	for reason, names := range m.left {
+		n.leave(reason, names...)
+	}
 	for owner, count := range m.unasked {
 		n.ask(owner, count)
 	}
+}
+
+func (n *notes) leave(reason string, names ...string) {
+	if n.left == nil {
+		n.left = map[string][]string{}
+	}
+	n.left[reason] = append(n.left[reason], names...)
 }
 
 func (n *notes) ask(owner string, count int) {
@@ -54,6 +65,9 @@ func (n *notes) list() []string {
 	if len(n.kustomizations) > 0 {
 		dirs := slices.Sorted(slices.Values(n.kustomizations))
 		list = append(list, fmt.Sprintf("%s read as the files stand, without patches: kubectl kustomize %s | termguard lint -", counted(len(dirs), "kustomization"), dirs[0]))
+	}
+	for _, reason := range slices.Sorted(maps.Keys(n.left)) {
+		list = append(list, fmt.Sprintf("%s not rendered (%s), and read as the files stand: %s", counted(len(n.left[reason]), "kustomization"), few(n.left[reason]), reason))
 	}
 	list = append(list, n.unrendered...)
 	if len(n.templates) > 0 {

@@ -17,27 +17,36 @@ import (
 // renderTime bounds one run of a tool of the user's.
 const renderTime = 30 * time.Second
 
-// render has a directory rendered by the user's tools: a chart wherever it is
-// found, a kustomization where its directory was asked for, as a repository may
-// hold hundreds. What cannot be rendered is noted.
-func (r *run) render(ctx context.Context, d *source.Directory, asked bool) {
-	switch {
-	case d.Chart && d.Templates > 0:
-		if !r.renderWith(ctx, d, "helm", "template", "release", d.Path) {
-			r.input.notes.charts = append(r.input.notes.charts, d.Name)
-		}
-	case d.Kustomization != "":
-		if !asked || !r.renderWith(ctx, d, "kustomize", "build", d.Path) && !r.renderWith(ctx, d, "kubectl", "kustomize", d.Path) {
-			r.input.notes.kustomizations = append(r.input.notes.kustomizations, d.Name)
-		}
+// renderChart has a chart rendered by the user's helm. What is not is noted.
+func (r *run) renderChart(ctx context.Context, d *source.Directory) {
+	if !r.options.Render || !r.renderWith(ctx, d, "Chart.yaml", "helm", "template", "release", d.Path) {
+		r.input.notes.charts = append(r.input.notes.charts, d.Name)
 	}
 }
 
-// renderWith runs a tool, if it is installed, and takes in what it prints.
-func (r *run) renderWith(ctx context.Context, d *source.Directory, tool string, args ...string) bool {
-	if !r.options.Render || remote(d) {
-		return false
+// renderKustomization has a kustomization rendered by the user's tools, if its
+// folder was named: a repository may hold hundreds. What is not is noted, with the
+// reason where rendering was asked for.
+func (r *run) renderKustomization(ctx context.Context, d *source.Directory, k kustomization, err error, asked bool) {
+	notes := &r.input.notes
+	because := func(reason string) { notes.leave(reason, d.Name) }
+	switch {
+	case !r.options.Render:
+		notes.kustomizations = append(notes.kustomizations, d.Name)
+	case err != nil:
+		because("it cannot be read: " + strings.ReplaceAll(err.Error(), "\n", " "))
+	case !asked:
+		because("only folders that are named are")
+	case k.far() != "":
+		because("it needs what is elsewhere, " + k.far())
+	case !r.renderWith(ctx, d, d.Kustomization, "kustomize", "build", d.Path) && !r.renderWith(ctx, d, d.Kustomization, "kubectl", "kustomize", d.Path):
+		because("neither kustomize nor kubectl is in PATH")
 	}
+}
+
+// renderWith runs a tool, if it is installed, and takes in what it prints of what is
+// told by a file of a folder.
+func (r *run) renderWith(ctx context.Context, d *source.Directory, file, tool string, args ...string) bool {
 	binary, err := exec.LookPath(tool)
 	if err != nil {
 		return false
@@ -53,25 +62,8 @@ func (r *run) renderWith(ctx context.Context, d *source.Directory, tool string, 
 		r.input.notes.unrendered = append(r.input.notes.unrendered, fmt.Sprintf("%s could not render %s: %s", tool, d.Name, reason))
 		return true // it has been noted
 	}
-	r.sets = append(r.sets, &set{run: r, files: []*source.File{{Name: path.Join(d.Name, mainFile(d)), Content: stdout.Bytes(), Rendered: d.Path}}})
+	r.sets = append(r.sets, &set{run: r, files: []*source.File{{Name: path.Join(d.Name, file), Content: stdout.Bytes(), Rendered: d.Path}}})
 	return true
-}
-
-func mainFile(d *source.Directory) string {
-	if d.Chart {
-		return "Chart.yaml"
-	}
-	return d.Kustomization
-}
-
-// remote tells whether a kustomization refers to what is elsewhere: lint opens
-// no network connection, and has none opened.
-func remote(d *source.Directory) bool {
-	if d.Chart || d.Kustomization == "" {
-		return false
-	}
-	text, err := os.ReadFile(filepath.Join(d.Path, d.Kustomization))
-	return err != nil || bytes.Contains(text, []byte("://")) || bytes.Contains(text, []byte("github.com")) || bytes.Contains(text, []byte("helmCharts"))
 }
 
 // inTemplate is the place of something in rendered text: the first line of its

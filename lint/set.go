@@ -23,8 +23,9 @@ import (
 
 // set is what is applied, and deleted, together.
 type set struct {
-	run   *run
-	files []*source.File
+	run    *run
+	folder string // whose files they are, "" for files that were given
+	files  []*source.File
 	total
 
 	objects  []*source.Object
@@ -162,7 +163,8 @@ func (s *set) interesting(o *source.Object) bool {
 	return s.run.options.everything || !quiet(o)
 }
 
-// quiet are the objects of Argo CD and Flux: what they deploy is elsewhere.
+// quiet are the objects of Argo CD and Flux: what they deploy is elsewhere, and so are
+// their controllers, as a rule.
 func quiet(o *source.Object) bool {
 	group, _ := path.Split(o.APIVersion)
 	group = strings.TrimSuffix(group, "/")
@@ -517,7 +519,7 @@ type asker struct {
 }
 
 func (a *asker) ask(ctx context.Context, sub *subject) error {
-	if quiet(sub.Object) {
+	if quiet(sub.Object) && (sub.object == nil || len(sub.object.GetFinalizers()) == 0) {
 		return nil
 	}
 	if sub.trimmed {
@@ -529,7 +531,10 @@ func (a *asker) ask(ctx context.Context, sub *subject) error {
 	}
 	defer sub.unpack()()
 	questions := a.questions(sub)
-	if a.set.asked(sub.File) {
+	if quiet(sub.Object) {
+		// With what works for them in the same set, they go together.
+		questions = slices.DeleteFunc(questions, func(q asked) bool { return q.Question != DeleteSet || !owned(q.input) })
+	} else if a.set.asked(sub.File) {
 		a.note(sub, questions[0].input["ownership"].(map[string]any))
 	}
 	for _, q := range questions {
@@ -538,6 +543,17 @@ func (a *asker) ask(ctx context.Context, sub *subject) error {
 		}
 	}
 	return nil
+}
+
+// owned tells whether the set holds what removes a finalizer of the object.
+func owned(input map[string]any) bool {
+	verdicts, _ := input["ownership"].(map[string]any)
+	for _, verdict := range verdicts {
+		if v, _ := verdict.(map[string]any); v["state"] == cluster.Alive {
+			return true
+		}
+	}
+	return false
 }
 
 // asked is a question about a subject.

@@ -88,6 +88,9 @@ type Policy struct {
 type Manifest struct {
 	Severity Severity `json:"severity,omitempty"`
 	Remedy   string   `json:"remedy,omitempty"` // a change to the manifest
+	// Once tells findings with the same second object as one, in whatever files
+	// they stand.
+	Once bool `json:"once,omitempty"`
 }
 
 // Reliance names kinds that a policy must see: while one is hidden from the facts,

@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -117,7 +118,7 @@ func (p *Part) askDeclaration(q *question) (judgement, bool) {
 		}
 		j.owner = wl.String()
 		if wl.ready > 0 {
-			return j.is(Alive, true, "declared owner %s has %d ready %s", wl, wl.ready, pods(wl.ready)), true
+			return j.is(Alive, true, "declared owner %s", p.runs(wl)), true
 		}
 		return p.judgeDown(j, []workload{wl}), true
 	}
@@ -153,10 +154,18 @@ func (p *Part) askWorkloads(q *question) (judgement, bool) {
 	for _, wl := range q.matched {
 		if wl.ready > 0 {
 			j.workloads = []workload{wl}
-			return j.is(Alive, true, "%s has %d ready %s", wl, wl.ready, pods(wl.ready)), true
+			return j.is(Alive, true, "%s", p.runs(wl)), true
 		}
 	}
 	return j, false
+}
+
+// runs says that a workload is up, as far as that is known.
+func (p *Part) runs(wl workload) string {
+	if p.options.Manifests {
+		return wl.String() + " is among the manifests"
+	}
+	return fmt.Sprintf("%s has %d ready %s", wl, wl.ready, pods(wl.ready))
 }
 
 // askImages asks whether an image that the catalog names is ready, whatever it
@@ -172,6 +181,9 @@ func (p *Part) askImages(q *question) (judgement, bool) {
 		}
 		if n := p.readyImages[known.Image]; known.Image != "" && n > 0 {
 			j.workloads = p.workloadsWhere(func(wl workload) bool { return slices.Contains(wl.images, known.Image) })
+			if p.options.Manifests {
+				return j.is(Alive, true, "the manifests run image %s", known.Image), true
+			}
 			return j.is(Alive, true, "%d ready %s of image %s", n, pods(n), known.Image), true
 		}
 	}
@@ -210,6 +222,9 @@ func (p *Part) askPermissions(q *question) (judgement, bool) {
 	}
 	j.owner = cmp.Or(j.owner, "controller under service account "+controllers[0])
 	j.workloads, j.circumstantial = p.workloadsUnder(controllers[0]), true
+	if p.options.Manifests {
+		return j.is(Alive, true, "service account %s may update %s and its status, and the manifests run it", controllers[0], q.resource), true
+	}
 	return j.is(Alive, true, "service account %s may update %s and its status, and pod %s is ready under it",
 		controllers[0], q.resource, p.readyUnder(p.accounts[controllers[0]])), true
 }

@@ -148,6 +148,7 @@ func Run(ctx context.Context, options Options) error {
 	}
 	var gone int
 	report.Findings, report.Fingerprints, report.Known, gone = r.known.Compare(kept, prints)
+	report.Findings, report.Fingerprints = triage.Bundle(report.Findings, report.Fingerprints)
 	if gone > 0 && r.changed == nil && len(result.Problems) == 0 && !stopped {
 		report.Notes = append(report.Notes, fmt.Sprintf("%d of the findings in the baseline %s are gone: write it anew with --write-baseline", gone, r.Baseline))
 	}

@@ -163,6 +163,32 @@ func TestSuppress(t *testing.T) {
 	}
 }
 
+// TestBundle tells once what is true because of one other object.
+func TestBundle(t *testing.T) {
+	of := func(file string, line int, policy, cause string, severity policies.Severity) lint.Finding {
+		f := found(file, line, policy)
+		f.Severity, f.Objects, f.Manifest.Once = severity, []policies.Object{{Name: file}, {Name: cause}}, policy == "once"
+		return f
+	}
+	findings := []lint.Finding{
+		of("a.yaml", 1, "once", "x", policies.High), of("a.yaml", 5, "once", "y", policies.High), of("b.yaml", 2, "each", "x", policies.High),
+		of("b.yaml", 3, "once", "x", policies.High), of("c.yaml", 4, "each", "x", policies.High), of("c.yaml", 5, "once", "x", policies.Info),
+		of("d.yaml", 1, "once", "x", policies.High), of("e.yaml", 1, "once", "x", policies.High), of("f.yaml", 1, "once", "x", policies.High),
+	}
+	kept, prints := Bundle(findings, strings.Split("123456789", ""))
+	var got []string
+	for i, f := range kept {
+		got = append(got, strings.TrimSpace(fmt.Sprint(prints[i], " ", f.Place.File, " ", strings.Join(f.Evidence, ""))))
+	}
+	want := []string{"1 a.yaml so it is at b.yaml:3, d.yaml:1, e.yaml:1 and 1 more", "2 a.yaml", "3 b.yaml", "5 c.yaml", "6 c.yaml"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	if len(findings[0].Evidence) > 0 {
+		t.Error("what was handed in has changed")
+	}
+}
+
 func TestBaseline(t *testing.T) {
 	old := []lint.Finding{found("b.yaml", 3, "p-a"), found("a.yaml", 5, "p-b"), found("a.yaml", 9, "p-a")}
 	rel := func(file string) string { return path.Join("deploy", file) }

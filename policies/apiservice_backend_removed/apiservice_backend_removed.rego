@@ -23,6 +23,11 @@
 #     with the namespace. If it is too late, delete the APIService then, and every waiting
 #     namespace finishes by itself. Forcing a namespace instead leaves its content as
 #     orphans.
+#   manifest:
+#     once: true
+#     remedy: >-
+#       Serve the API from a namespace that nobody deletes, and put the APIService before
+#       its Service: kubectl delete -f goes in the order of the files.
 #   limits: >-
 #     Pods that are deleted while others keep the namespace: whether discovery notices in
 #     time is chance. The pods of a Deployment that is deleted with --cascade=orphan.
@@ -36,20 +41,20 @@ import data.termguard.lib.steps
 deny contains finding(name, service, msg) if {
 	count(later) > 0
 	some name, service in lost
-	msg := sprintf("APIService %s is served from this namespace, which cannot finish without it", [name])
+	msg := sprintf("APIService %s is served from namespace %s, which cannot finish without it", [name, request.name])
 }
 
 warn contains finding(name, service, msg) if {
 	request.deletes_namespace
 	count(later) == 0
 	some name, service in lost
-	msg := sprintf("APIService %s is served from this namespace: once it is gone, no other namespace can finish deleting", [name])
+	msg := sprintf("APIService %s is served from namespace %s: once that is gone, no other namespace can finish deleting", [name, request.name])
 }
 
 warn contains finding(name, service, msg) if {
 	not request.deletes_namespace
 	some name, service in lost
-	msg := sprintf("APIService %s depends on this object: once it is gone, no namespace can finish deleting", [name])
+	msg := sprintf("APIService %s depends on %s: once that is gone, no namespace can finish deleting", [name, request.word])
 }
 
 # lost are the APIServices that work now, and whose backend goes with the target.
@@ -86,13 +91,27 @@ later contains resource if {
 
 finding(name, service, msg) := {
 	"msg": msg,
-	"objects": [{"resource": "apiservices.apiregistration.k8s.io", "namespace": "", "name": name}],
+	"objects": [
+		{"resource": "apiservices.apiregistration.k8s.io", "namespace": "", "name": name},
+		{"resource": "services", "namespace": service.service.namespace, "name": service.service.name},
+	],
 	"evidence": array.concat(
 		[sprintf("it is served by Service %s/%s, which goes", [service.service.namespace, service.service.name])],
-		[sprintf("this namespace holds %s with finalizers, which outlast the Service", [resource]) | some resource in later],
+		[sprintf("namespace %s holds %s with finalizers, which outlast the Service", [request.name, resource]) | some resource in later],
 	),
 	"steps": [steps.remove(
 		"Delete the APIService before what serves it: that removes no data",
 		steps.deletion([sprintf("apiservices.apiregistration.k8s.io/%s", [name])], ""),
 	)],
+	"manifest": told(service.service),
+}
+
+default told(_) := {}
+
+# Where nobody deletes the namespace, a manifest can do no better.
+told(service) := {
+	"severity": "info",
+	"remedy": "Nothing in this manifest: whoever uninstalls it deletes the APIService first.",
+} if {
+	service.namespace in {"kube-system", "default", "kube-public"}
 }

@@ -36,13 +36,17 @@ finalized(resource) := {"monitoring": {"x.io/f": {resource: {"": {"count": 1}}}}
 
 finding(msg, evidence) := {
 	"msg": sprintf("APIService v1beta1.metrics.k8s.io %s", [msg]),
-	"objects": [{"resource": "apiservices.apiregistration.k8s.io", "namespace": "", "name": adapter}],
+	"objects": [
+		{"resource": "apiservices.apiregistration.k8s.io", "namespace": "", "name": adapter},
+		{"resource": "services", "namespace": "monitoring", "name": "adapter"},
+	],
 	"evidence": array.concat(["it is served by Service monitoring/adapter, which goes"], evidence),
 	"steps": [{
 		"kind": "remove",
 		"do": "Delete the APIService before what serves it: that removes no data",
 		"command": "kubectl delete apiservices.apiregistration.k8s.io/v1beta1.metrics.k8s.io --wait=false",
 	}],
+	"manifest": {},
 }
 
 test_content_with_finalizers_outlasts_the_service if {
@@ -51,8 +55,8 @@ test_content_with_finalizers_outlasts_the_service if {
 		with data.cluster.finalized as finalized("widgets.x.io")
 	got == {
 		"deny": {finding(
-			"is served from this namespace, which cannot finish without it",
-			["this namespace holds widgets.x.io with finalizers, which outlast the Service"],
+			"is served from namespace monitoring, which cannot finish without it",
+			["namespace monitoring holds widgets.x.io with finalizers, which outlast the Service"],
 		)},
 		"warn": set(),
 	}
@@ -65,22 +69,28 @@ test_the_rest_goes_in_time if {
 			with data.cluster.finalized as {k: v | some k, v in finalized("pods"); resource != ""}
 		got == {
 			"deny": set(),
-			"warn": {finding("is served from this namespace: once it is gone, no other namespace can finish deleting", [])},
+			"warn": {finding("is served from namespace monitoring: once that is gone, no other namespace can finish deleting", [])},
 		}
 	}
 }
 
 test_service_or_the_only_workload_behind_it if {
-	every request in [
-		delete("", "services", "monitoring", "adapter"),
-		delete("apps", "deployments", "monitoring", "server"),
-	] {
+	every request, name in {
+		delete("", "services", "monitoring", "adapter"): "services/adapter",
+		delete("apps", "deployments", "monitoring", "server"): "deployments.apps/server",
+	} {
 		got := found with input as request with data.cluster.apiservices as service({})
 		got == {
 			"deny": set(),
-			"warn": {finding("depends on this object: once it is gone, no namespace can finish deleting", [])},
+			"warn": {finding(sprintf("depends on %s: once that is gone, no namespace can finish deleting", [name]), [])},
 		}
 	}
+}
+
+test_nobody_deletes_its_namespace if {
+	got := policy.warn with input as delete("", "services", "kube-system", "adapter")
+		with data.cluster.apiservices as service({"service": {"namespace": "kube-system", "name": "adapter"}})
+	[finding.manifest.severity | some finding in got] == ["info"]
 }
 
 test_something_else if {

@@ -24,6 +24,10 @@
 #     until they are gone. If that software is gone for good, clean up what each finalizer
 #     protects, then remove it from the instances by hand: anything that nobody cleaned up
 #     stays behind.
+#   manifest:
+#     remedy: >-
+#       Keep the CustomResourceDefinition apart from its custom resources, in a folder or
+#       a release that goes last, and ship what removes their finalizers.
 #   limits: >-
 #     Instances that cannot be listed, as when the conversion webhook is down.
 package termguard.crd_removed_with_finalizers

@@ -31,7 +31,7 @@ import data.termguard.lib.request
 import data.termguard.lib.template
 
 warn contains {
-	"msg": sprintf("a delete may wait up to %d s for these pods: their grace period is %d s", [stops, period]),
+	"msg": sprintf("a delete may wait up to %d s for %s: the grace period is %d s", [stops, template.pods, period]),
 	"objects": [request.target],
 	"evidence": [sprintf("container %s has a preStop hook, which runs within the grace period", [name]) | some name in hooks],
 	"estimate_seconds": stops,

@@ -11,7 +11,7 @@ create(spec) := {"request": {
 }}
 
 finding(grace, estimate, evidence) := {
-	"msg": sprintf("a delete may wait up to %d s for these pods: their grace period is %d s", [estimate, grace]),
+	"msg": sprintf("a delete may wait up to %d s for the pods of deployments.apps/web: the grace period is %d s", [estimate, grace]),
 	"objects": [{"resource": "deployments.apps", "namespace": "demo", "name": "web"}],
 	"evidence": evidence,
 	"estimate_seconds": estimate,

@@ -20,6 +20,11 @@
 #     Delete the custom resources first, and wait until they are gone; then delete the
 #     rest. Keep them in a directory, or a release, of their own. If it is too late, bring
 #     back the operator, and the deletion finishes by itself.
+#   manifest:
+#     once: true
+#     remedy: >-
+#       Keep the custom resources in a folder, or a release, of their own: it is deleted
+#       first, and the operator when that is gone.
 #   limits: >-
 #     Finalizers that the catalog does not know and that are not in the manifests. Which
 #     of the two is faster.
@@ -28,12 +33,23 @@ package termguard.operator_in_same_set
 import data.termguard.lib.request
 
 warn contains {
-	"msg": sprintf("kubectl delete -f on this set also deletes %s, which removes %s", [called(workload), several(finalizers)]),
+	"msg": sprintf("kubectl delete -f deletes %s together with %s, which removes %s", [request.word, called(workload), several(finalizers)]),
 	"objects": [request.target, workload],
 	"evidence": sort({fact | some finalizer in finalizers; some fact in input.ownership[finalizer].evidence}),
+	"manifest": told,
 } if {
 	request.deleting
 	some workload, finalizers in removes
+}
+
+default told := {}
+
+# flux bootstrap writes both into one folder, and nobody else.
+told := {
+	"severity": "low",
+	"remedy": "Nothing in manifests that flux bootstrap wrote: uninstall by flux uninstall, which removes the finalizers.",
+} if {
+	endswith(request.resource, ".toolkit.fluxcd.io")
 }
 
 # removes are the workloads that go with the set, each with the finalizers of the

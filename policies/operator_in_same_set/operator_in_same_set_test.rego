@@ -26,18 +26,36 @@ alive := {"state": "alive", "evidence": ["it runs"], "workloads": [operator]}
 
 test_together if {
 	found("DELETE", ["kiali.io/finalizer"], alive, bundle) == {{
-		"msg": "kubectl delete -f on this set also deletes deployment kiali/kiali-operator, which removes kiali.io/finalizer",
+		"msg": "kubectl delete -f deletes kialis.kiali.io/kiali together with deployment kiali/kiali-operator, which removes kiali.io/finalizer",
 		"objects": [target, operator],
 		"evidence": ["it runs"],
+		"manifest": {},
 	}}
 }
 
 test_several_finalizers if {
 	found("DELETE", ["kiali.io/a", "kiali.io/b"], alive, bundle) == {{
-		"msg": "kubectl delete -f on this set also deletes deployment kiali/kiali-operator, which removes 2 finalizers of it",
+		"msg": "kubectl delete -f deletes kialis.kiali.io/kiali together with deployment kiali/kiali-operator, which removes 2 finalizers of it",
 		"objects": [target, operator],
 		"evidence": ["it runs"],
+		"manifest": {},
 	}}
+}
+
+test_flux if {
+	controller := {"resource": "deployments.apps", "namespace": "flux-system", "name": "source-controller"}
+	got := policy.warn with input as {
+		"request": {
+			"operation": "DELETE",
+			"resource": {"group": "source.toolkit.fluxcd.io", "version": "v1", "resource": "gitrepositories"},
+			"name": "flux-system",
+			"namespace": "flux-system",
+			"oldObject": {"metadata": {"finalizers": ["finalizers.fluxcd.io"]}},
+		},
+		"ownership": {"finalizers.fluxcd.io": {"state": "alive", "evidence": [], "workloads": [controller]}},
+	}
+		with data.cluster.set as {"deployments.apps": {"flux-system": {"source-controller": true}}}
+	[finding.manifest.severity | some finding in got] == ["low"]
 }
 
 test_apart if {

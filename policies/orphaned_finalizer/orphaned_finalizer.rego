@@ -40,6 +40,10 @@
 #     itself. If it is gone for good, clean up what the finalizer protects, then remove
 #     the finalizer by hand: anything that nobody cleaned up stays behind. If the owner
 #     must create something beside its objects, delete them before their namespace.
+#   manifest:
+#     remedy: >-
+#       Ship what removes the finalizer, scaled to at least one, or take the finalizer, or
+#       the object, out of the manifests.
 #   limits: >-
 #     Software that runs and still fails to remove its finalizer. What it must create
 #     first is known for a few entries of the catalog only. Software that runs outside of

@@ -36,8 +36,8 @@ import data.termguard.lib.template
 
 warn contains {
 	"msg": sprintf(
-		"mounts that container %s makes in volume %s stay on the node if it is killed, and keep the pod Terminating",
-		[container.name, mount.name],
+		"mounts that container %s makes in volume %s stay on the node if it is killed, and keep %s Terminating",
+		[container.name, mount.name, template.pods],
 	),
 	"objects": [request.target],
 	"evidence": [sprintf("mounted at %s, with propagation Bidirectional", [mount.mountPath])],
@@ -55,15 +55,15 @@ warn contains {
 }
 
 warn contains {
-	"msg": sprintf("volume %s shows %s: mounts of other pods seen through it stay busy while this pod lives", [volume.name, directory]),
+	"msg": sprintf("volume %s shows %s to %s: mounts of other pods seen through it stay busy", [volume.name, volume.hostPath.path, template.pods]),
 	"objects": [request.target],
 	"evidence": [sprintf("container %s mounts it without propagation", [container.name])],
 	"field": sprintf("%s.volumes[%d].hostPath.path", [template.pod_path, i]),
 } if {
+	not csi
 	not request.resource in {"jobs.batch", "cronjobs.batch"} # soon over
 	some i, volume in template.pod_spec.volumes
-	some directory in directories
-	volume.hostPath.path in {directory, sprintf("%s/", [directory])}
+	trim_right(volume.hostPath.path, "/") in directories
 	some path, container in template.containers
 	stays(path, container)
 	some mount in container.volumeMounts
@@ -112,8 +112,13 @@ stays(path, container) if {
 	container.restartPolicy == "Always"
 }
 
-# directories are where runtimes and the kubelet mount for pods.
+# directories are where runtimes and the kubelet mount for pods, and those above.
 directories := {
+	"", # the root
+	"/var",
+	"/var/lib",
+	"/run",
+	"/var/run",
 	"/var/lib/docker",
 	"/var/lib/containerd",
 	"/run/containerd",

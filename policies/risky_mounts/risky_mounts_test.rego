@@ -23,7 +23,7 @@ finding(msg, evidence, field) := {
 }
 
 bidirectional := finding(
-	"mounts that container c makes in volume v stay on the node if it is killed, and keep the pod Terminating",
+	"mounts that container c makes in volume v stay on the node if it is killed, and keep pods/web Terminating",
 	"mounted at /v, with propagation Bidirectional",
 	"spec.containers[0].volumeMounts[0].mountPropagation",
 )
@@ -42,10 +42,21 @@ test_bidirectional if {
 test_runtime if {
 	got := policy.warn with input as create(pod("/var/lib/docker/", {}))
 	got == {finding(
-		"volume v shows /var/lib/docker: mounts of other pods seen through it stay busy while this pod lives",
+		"volume v shows /var/lib/docker/ to pods/web: mounts of other pods seen through it stay busy",
 		"container c mounts it without propagation",
 		"spec.volumes[0].hostPath.path",
 	)}
+}
+
+test_above if {
+	every path in ["/", "/var", "/var/lib/", "/run"] {
+		got := policy.warn with input as create(pod(path, {}))
+		count(got) == 1
+	}
+	every path in ["/var/log", "/etc"] {
+		got := policy.warn with input as create(pod(path, {}))
+		count(got) == 0
+	}
 }
 
 test_socket if {

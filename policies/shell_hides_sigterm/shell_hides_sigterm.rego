@@ -7,7 +7,7 @@
 #   grace period and ends with KILL. A shell always waits for loops and pipelines itself.
 #   bash and busybox exec the last simple command of a script by themselves; dash (sh on
 #   Debian and Ubuntu) does not. The policy reports that only if the image tells which
-#   shell it has.
+#   shell it has. sleep and tail do not end on TERM as PID 1 either, and are told of.
 # related_resources:
 #   - ref: https://man7.org/linux/man-pages/man7/pid_namespaces.7.html
 #     description: Signals without a handler do not reach PID 1 of a namespace.
@@ -35,11 +35,11 @@ import data.termguard.lib.template
 
 warn contains {
 	"msg": sprintf(
-		"TERM does not end container %s, which starts as a shell: stopping may take the whole %d s",
-		[container.name, period],
+		"TERM does not end container %s of %s, which starts as %s: stopping may take the whole %d s",
+		[container.name, request.word, started.as, period],
 	),
 	"objects": [request.target],
-	"evidence": [sprintf("%s -c, without exec or trap: %s", [started.shell, shortened]), why],
+	"evidence": [started.how, started.why],
 	"field": field(path, container),
 } if {
 	period > 5
@@ -48,32 +48,80 @@ warn contains {
 	object.get(template.pod_spec, "restartPolicy", "Always") == "Always"
 	some path, container in template.containers
 	contains(path, ".containers[")
-	not container.lifecycle.preStop # somebody has thought of stopping it
+	not stopped(container)
+	started := starts(container)
+}
+
+# stopped is true of a container with a preStop hook that does more than wait: somebody
+# has thought of stopping it.
+stopped(container) if {
+	hook := container.lifecycle.preStop
+	not hook.sleep
+	not waits(hook)
+}
+
+waits(hook) if {
+	hook.exec
+	said := concat(" ", [word | some word in hook.exec.command; is_string(word)])
+	text := regex.replace(said, `^(/(usr/)?bin/)?(ba|da|a)?sh -[a-z]*c `, "")
+	every part in regex.split(`&&|[;&\n]`, text) {
+		regex.match(`^\s*((/(usr/)?bin/)?(sleep|echo|true|date)\b.*)?$`, part)
+	}
+}
+
+# starts is what a container starts as that keeps TERM, how it does, and why.
+starts(container) := {"as": "a shell", "how": sprintf("%s -c, without exec or trap: %s", [started.shell, shortened(started.text)]), "why": why} if {
 	started := script(container)
 	not regex.match(`(^|[\s;&|({])(exec|trap)\s|^\s*exit\b|<<`, started.text)
 	why := reasons(sh(started.shell, image(container)), started.text)[0]
-	shortened := substring(regex.replace(started.text, `\s+`, " "), 0, 60)
 }
+
+# What idles is told alike whether or not a shell has become it.
+starts(container) := {"as": split(last, " ")[0], "how": sprintf("it is PID 1: %s", [shortened(last)]), "why": idle(last)} if {
+	started := script(container)
+	not regex.match(`\btrap\s|<<`, started.text)
+	last := trim_prefix(tail(started.text), "exec ")
+	last != tail(started.text)
+	idle(last) != ""
+}
+
+starts(container) := {"as": split(text, " ")[0], "how": sprintf("it is PID 1: %s", [shortened(text)]), "why": idle(text)} if {
+	text := concat(" ", words(container))
+	idle(text) != ""
+}
+
+shortened(text) := substring(regex.replace(text, `\s+`, " "), 0, 60)
 
 # period is the grace period of the pods, in seconds.
 period := grace.own(template.pod_spec)
 
-# script is the shell that a container starts as, and what it runs. Arguments alone
-# follow the entry point of the image, which may be an init.
+# words are what a container starts as. Arguments alone follow the entry point of the
+# image, which may be an init, unless it is one that has none.
+words(container) := template.starts(container) if {
+	some entered in [count(template.words(container, "command")) > 0, regex.match(bare, image(container))]
+	entered
+}
+
+# bare are images without an entry point.
+bare := `^([^/]+/)*(alpine|busybox|debian|ubuntu|fedora|centos|rockylinux|almalinux|amazonlinux|ubi[0-9]+(-minimal)?)(:|@|$)`
+
+# script is the shell that a container starts as, and what it runs.
 script(container) := {"shell": shell, "text": after[0]} if {
-	count(template.words(container, "command")) > 0
-	words := template.starts(container)
-	shell := regex.find_n(`[^/]*$`, words[0], 1)[0]
+	all := words(container)
+	shell := regex.find_n(`[^/]*$`, all[0], 1)[0]
 	shell in {"sh", "bash", "ash", "dash", "busybox"}
-	some i in [1, 2]
-	regex.match(`^-[a-z]*c$`, words[i])
-	every option in array.slice(words, 1, i) {
-		regex.match(`^(-[a-z]+|sh|ash|pipefail)$`, option)
+	some i in [1, 2, 3, 4, 5]
+	regex.match(`^-[a-z]*c$`, all[i])
+	every option in array.slice(all, 1, i) {
+		regex.match(sprintf(`^(-[a-z]+|sh|ash|%s)$`, [settings]), option)
 	}
 
 	# Options may follow -c too: sh -c -- SCRIPT.
-	after := [word | some j, word in words; j > i; not regex.match(`^(-[a-z]+|--|pipefail)$`, word)]
+	after := [word | some j, word in all; j > i; not regex.match(sprintf(`^(-[a-z]+|--|%s)$`, [settings]), word)]
 }
+
+# settings are those that follow -o.
+settings := "allexport|errexit|errtrace|nounset|pipefail|verbose|xtrace"
 
 default image(_) := ""
 

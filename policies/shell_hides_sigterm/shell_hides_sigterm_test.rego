@@ -22,7 +22,7 @@ in_image(image, text) := why if {
 }
 
 finding(shell, script, why, key) := {
-	"msg": "TERM does not end container web, which starts as a shell: stopping may take the whole 30 s",
+	"msg": "TERM does not end container web of pods/web, which starts as a shell: stopping may take the whole 30 s",
 	"objects": [{"resource": "pods", "namespace": "demo", "name": "web"}],
 	"evidence": [sprintf("%s -c, without exec or trap: %s", [shell, script]), why],
 	"field": sprintf("spec.containers[0].%s", [key]),
@@ -58,6 +58,47 @@ test_idle if {
 	in_image("", "ready; /bin/sleep 31s;") == {"/bin/sleep does not end on TERM as PID 1 either"}
 	in_image("", "sleep 2m") == {"sleep does not end on TERM as PID 1 either"}
 	found(["sh", "-c", "tail /log"]) == set()
+}
+
+# They are told of whether or not a shell is between.
+test_idle_itself if {
+	infinity := {
+		"msg": "TERM does not end container web of pods/web, which starts as sleep: stopping may take the whole 30 s",
+		"objects": [{"resource": "pods", "namespace": "demo", "name": "web"}],
+		"evidence": ["it is PID 1: sleep infinity", "sleep does not end on TERM as PID 1 either"],
+		"field": "spec.containers[0].command",
+	}
+	found(["sleep", "infinity"]) == {infinity}
+	found(["sh", "-c", "prepare; exec sleep infinity"]) == {infinity}
+	found(["sleep", "10"]) == set()
+	found(["sh", "-c", "trap 'exit' TERM; exec sleep infinity"]) == set()
+}
+
+# What a hook does, other than wait, may end it.
+test_hook if {
+	every hook, found in {
+		{"sleep": {"seconds": 5}}: 1,
+		{"exec": {"command": ["/bin/sh", "-c", "sleep 5; echo bye"]}}: 1,
+		{"exec": {"command": ["sleep", "5"]}}: 1,
+		{"exec": {"command": ["/bin/sh", "-c", "sleep 5; kill 7"]}}: 0,
+		{"httpGet": {"port": 80}}: 0,
+	} {
+		got := policy.warn with input as create({"containers": [object.union(
+			container(["sh", "-c", "while true; do work; done"]),
+			{"lifecycle": {"preStop": hook}},
+		)]})
+		count(got) == found
+	}
+}
+
+test_options if {
+	every command in [
+		["sh", "-o", "errexit", "-c"],
+		["bash", "-eu", "-o", "pipefail", "-c"],
+		["/bin/bash", "-o", "errexit", "-o", "nounset", "-c"],
+	] {
+		count(found(array.concat(command, ["while true; do work; done"]))) == 1
+	}
 }
 
 # It is over within the grace period.
@@ -112,8 +153,18 @@ test_script_in_args if {
 
 # The entry point of the image, which may be an init, starts the shell.
 test_args_alone if {
-	got := policy.warn with input as create({"containers": [{"name": "web", "args": ["sh", "-c", "server | log"]}]})
-	got == set()
+	every image in ["example.com/web", "nginx", "example.com/alpine/web:1"] {
+		got := policy.warn with input as create({"containers": [{"name": "web", "image": image, "args": ["sh", "-c", "server | log"]}]})
+		got == set()
+	}
+}
+
+# An image without an entry point starts it, too.
+test_args_of_a_bare_image if {
+	every image in ["busybox", "docker.io/library/alpine:3.20", "debian:12", "registry.access.redhat.com/ubi9/ubi9-minimal:9"] {
+		got := policy.warn with input as create({"containers": [{"name": "web", "image": image, "args": ["/bin/sh", "-c", "server | log"]}]})
+		got == {finding("sh", "server | log", pipe, "args")}
+	}
 }
 
 test_harmless if {

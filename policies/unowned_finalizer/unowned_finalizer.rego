@@ -13,7 +13,7 @@
 #   aliases: [orphaned-finalizer]
 #   severity: medium
 #   triggers: [apply]
-#   needs: [input.request.object.metadata.finalizers]
+#   needs: [input.request.object.metadata.finalizers, input.request.object.spec.finalizers]
 #   remedy: >-
 #     Leave the finalizer to the controller that removes it: the controller adds it by
 #     itself. If its controller is installed elsewhere, declare it with the annotation
@@ -28,14 +28,24 @@ import data.termguard.lib.owners
 import data.termguard.lib.request
 
 warn contains {
-	"msg": sprintf("no controller is known to remove finalizer %s: once deleted, the object may stay Terminating", [finalizer]),
+	"msg": sprintf("no controller is known to remove finalizer %s: once deleted, %s may stay Terminating", [finalizer, request.word]),
 	"objects": [request.target],
 	"evidence": ownership.evidence,
-	"field": sprintf("metadata.finalizers[%d]", [i]),
+	"field": field,
 } if {
 	request.applying
-	some i, finalizer in input.request.object.metadata.finalizers
+	some field, finalizer in given
 	ownership := input.ownership[finalizer]
 	ownership.state in {"unasked", "absent"}
 	owners.name(ownership) == ""
+}
+
+# given are the finalizers of the manifest, by where each stands. The namespace
+# controller removes its own from the spec.
+given[sprintf("metadata.finalizers[%d]", [i])] := finalizer if some i, finalizer in input.request.object.metadata.finalizers
+
+given[sprintf("spec.finalizers[%d]", [i])] := finalizer if {
+	request.resource == "namespaces"
+	some i, finalizer in input.request.object.spec.finalizers
+	finalizer != "kubernetes"
 }

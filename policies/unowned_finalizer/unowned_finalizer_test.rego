@@ -16,7 +16,7 @@ found(operation, ownership) := warn if {
 }
 
 finding := {
-	"msg": "no controller is known to remove finalizer example.com/guard: once deleted, the object may stay Terminating",
+	"msg": "no controller is known to remove finalizer example.com/guard: once deleted, configmaps/settings may stay Terminating",
 	"objects": [{"resource": "configmaps", "namespace": "demo", "name": "settings"}],
 	"evidence": ["nobody"],
 	"field": "metadata.finalizers[0]",
@@ -26,6 +26,19 @@ test_nobody if {
 	every state in ["unasked", "absent"] {
 		found("CREATE", {"state": state, "owner": "", "evidence": ["nobody"]}) == {finding}
 	}
+}
+
+test_spec_of_a_namespace if {
+	got := policy.warn with input as {
+		"request": {
+			"operation": "CREATE",
+			"resource": {"group": "", "version": "v1", "resource": "namespaces"},
+			"name": "demo",
+			"object": {"spec": {"finalizers": ["kubernetes", "example.com/guard"]}},
+		},
+		"ownership": {"example.com/guard": {"state": "unasked", "owner": "", "evidence": ["nobody"]}},
+	}
+	[f.field | some f in got] == ["spec.finalizers[1]"]
 }
 
 test_somebody if {

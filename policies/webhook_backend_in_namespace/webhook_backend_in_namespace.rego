@@ -22,6 +22,11 @@
 #     Delete the webhook's configuration first: without its backend it checks nothing
 #     anyway. If it is too late, delete the configuration then, and the namespace finishes
 #     by itself.
+#   manifest:
+#     remedy: >-
+#       Leave the webhook's own namespace out with a namespaceSelector on
+#       kubernetes.io/metadata.name (NotIn), name the resources that it is for in its
+#       rules, or set failurePolicy: Ignore.
 #   limits: >-
 #     Backends that are reached by URL. Which objects carry the labels of an
 #     objectSelector, and matchConditions that read the object, or who removes a
@@ -86,8 +91,8 @@ chance(key, calls) := ["the namespace controller deletes in no fixed order: what
 
 finding(key, calls, outcome) := {
 	"msg": sprintf(
-		"webhook %s fails closed and is served from this namespace: once it is gone, %s",
-		[hook.name, refusals.first(calls, outcome)],
+		"webhook %s fails closed and is served from namespace %s: once that is gone, %s",
+		[hook.name, request.name, refusals.first(calls, outcome)],
 	),
 	"objects": [{"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": array.flatten([

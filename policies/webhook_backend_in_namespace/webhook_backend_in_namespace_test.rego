@@ -39,7 +39,7 @@ blocked(requests) := {"demo": {key: requests}}
 
 finding(outcome, seen) := {
 	"msg": sprintf(
-		"webhook deny.x.io fails closed and is served from this namespace: once it is gone, %s",
+		"webhook deny.x.io fails closed and is served from namespace demo: once that is gone, %s",
 		[outcome],
 	),
 	"objects": [{

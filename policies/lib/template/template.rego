@@ -23,6 +23,11 @@ pod_path := path if {
 	path != ""
 }
 
+# pods are those that the object makes, in words.
+pods := request.word if request.resource == "pods"
+
+pods := sprintf("the pods of %s", [request.word]) if request.resource != "pods"
+
 # pod_spec is that of the pods that the object makes.
 pod_spec := spec if {
 	spec := object.get(input.request.object, split(pod_path, "."), {})

@@ -21,6 +21,11 @@ test_containers_of_a_cron_job if {
 	got == {"spec.jobTemplate.spec.template.spec.containers[0]": {"name": "a"}}
 }
 
+test_pods if {
+	template.pods == "pods/demo" with input as create("pods", "", {})
+	template.pods == "the pods of deployments.apps/demo" with input as create("deployments", "apps", {})
+}
+
 test_no_containers if {
 	every input_ in [
 		create("pods", "", {"spec": null}),
