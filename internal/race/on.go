@@ -1,0 +1,6 @@
+//go:build race
+
+package race
+
+// Detector tells whether the race detector watches.
+const Detector = true
