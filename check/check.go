@@ -11,7 +11,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Report is the answer, apiVersion termguard.dev/v1, kind Check.
+// Report is the answer, apiVersion termguard.dev/v1, kind Check, or Drain of a node.
 type Report struct {
 	APIVersion string           `json:"apiVersion"`
 	Kind       string           `json:"kind"`
@@ -49,13 +49,17 @@ func Ask(ctx context.Context, engine Evaluator, world *cluster.World, s Subject,
 }
 
 func ask(ctx context.Context, engine Evaluator, world *cluster.World, facts policies.Facts, s Subject, options map[string]any) (Report, error) {
+	return evaluate(ctx, engine, world, facts, s, s.target().Delete(options), options)
+}
+
+func evaluate(ctx context.Context, engine Evaluator, world *cluster.World, facts policies.Facts, s Subject, request, options map[string]any) (Report, error) {
 	resource := s.Type.GroupResource()
 	var spec []string
 	if resource == namespaces {
 		spec, _, _ = unstructured.NestedStringSlice(s.Object, "spec", "finalizers")
 	}
 	ownership := world.Ownership(&unstructured.Unstructured{Object: s.Object}, resource, spec)
-	result, err := engine.Evaluate(ctx, policies.Delete, map[string]any{"request": s.request(options), "ownership": ownership}, facts)
+	result, err := engine.Evaluate(ctx, policies.Delete, map[string]any{"request": request, "ownership": ownership}, facts)
 	if err != nil {
 		return Report{}, fmt.Errorf("ask the policies about %s: %w", s, err)
 	}

@@ -83,13 +83,18 @@ func fromFacts(doc map[string]any, name Name) (Subject, error) {
 	if s.Type.Namespaced {
 		s.Namespace = name.Namespace
 	}
+	return s, s.describe(doc)
+}
+
+// describe fills in of the object what the facts tell.
+func (s *Subject) describe(doc map[string]any) error {
 	s.Object = bare(s.Type, s.Namespace, s.Name)
 	metadata := child(s.Object, "metadata")
 	resource := s.Type.GroupResource()
-	if records, whole := recordsOf(doc, s); whole && !s.unseen(doc) {
+	if records, whole := recordsOf(doc, *s); whole && !s.unseen(doc) {
 		record, found := records[s.Name].(map[string]any)
 		if !found {
-			return s, missingError(fmt.Sprintf("the snapshot has no %s%s", s, nearest.Hint(s.Name, slices.Sorted(maps.Keys(records)))))
+			return missingError(fmt.Sprintf("the snapshot has no %s%s", s, nearest.Hint(s.Name, slices.Sorted(maps.Keys(records)))))
 		}
 		for _, key := range []string{"deletionTimestamp", "finalizers", "labels", "annotations"} {
 			if value, set := record[key]; set && value != "" {
@@ -111,7 +116,7 @@ func fromFacts(doc map[string]any, name Name) (Subject, error) {
 			s.Object["spec"], s.Object["status"] = spec, map[string]any{"phase": record["phase"]}
 		}
 	}
-	return s, s.finalize(doc)
+	return s.finalize(doc)
 }
 
 // finalize sets the finalizers that the facts know the object by. The facts

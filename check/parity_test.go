@@ -17,6 +17,11 @@ import (
 // itself: check over a snapshot cannot see it, and the handler can.
 var partial = map[string]string{
 	"daemonset_node_affinity/testdata/hang_delete.yaml": "the affinity of a DaemonSet",
+	"eviction_blocked/testdata/hang_bounded.yaml":       "the node of a NodeClaim",
+	"eviction_blocked/testdata/hang_never.yaml":         "the node of a NodeClaim",
+	"eviction_blocked/testdata/hang_now.yaml":           "the node of a NodeClaim",
+	"eviction_blocked/testdata/hang_several.yaml":       "the node of a NodeClaim",
+	"eviction_blocked/testdata/hang_unsynced.yaml":      "the node of a NodeClaim",
 	"owner_reports_failure/testdata/hang_ready.yaml":    "the conditions of a custom resource",
 	"owner_reports_failure/testdata/hang_stalled.yaml":  "the conditions of a custom resource",
 	"slow_termination/testdata/hang_pod.yaml":           "the preStop hook of a pod",

@@ -24,28 +24,35 @@ type Set struct {
 
 // AskAll asks about the deletion of all subjects together.
 func AskAll(ctx context.Context, engine Evaluator, world *cluster.World, subjects []Subject, missing []error, options map[string]any) (Set, error) {
-	set := Set{APIVersion: "termguard.dev/v1", Kind: "CheckSet", Verdict: policies.Completes, Items: []Report{}, Missing: []string{}}
-	for _, err := range missing {
-		set.Missing = append(set.Missing, err.Error())
-	}
 	var all question.Set
 	for _, s := range subjects {
 		all.Add(s.id())
 	}
-	var findings []policies.Finding
+	var items []Report
 	for _, s := range subjects {
 		report, err := ask(ctx, engine, world, all.Over(world), s, options)
 		if err != nil {
 			return Set{}, err
 		}
-		set.Items = append(set.Items, report)
+		items = append(items, report)
+	}
+	return newSet(items, missing), nil
+}
+
+func newSet(items []Report, missing []error) Set {
+	set := Set{APIVersion: "termguard.dev/v1", Kind: "CheckSet", Verdict: policies.Completes, Items: append([]Report{}, items...), Missing: []string{}}
+	for _, err := range missing {
+		set.Missing = append(set.Missing, err.Error())
+	}
+	var findings []policies.Finding
+	for _, report := range items {
 		findings = append(findings, report.Findings...)
 		if worse(report.Verdict, set.Verdict) {
 			set.Verdict = report.Verdict
 		}
 	}
 	set.Plan = plan(findings)
-	return set, nil
+	return set
 }
 
 // worse tells whether one verdict is worse than another.

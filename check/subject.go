@@ -1,6 +1,7 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 var (
 	namespaces  = schema.GroupResource{Resource: "namespaces"}
 	pods        = schema.GroupResource{Resource: "pods"}
+	nodes       = schema.GroupResource{Resource: "nodes"}
 	definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 )
 
@@ -50,6 +52,21 @@ func ParseName(args []string, namespace string) (Name, error) {
 	return Name{Type: typ, Name: name, Namespace: namespace}, nil
 }
 
+// ParseNames reads several TYPE/NAME, of what is in no namespace.
+func ParseNames(args []string) (names []Name, err error) {
+	if len(args) == 0 {
+		return nil, errors.New("got no argument: want TYPE/NAME, as in node/worker-1")
+	}
+	for _, arg := range args {
+		name, err := ParseName([]string{arg}, "")
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
 // Subject is the object whose deletion is in question.
 type Subject struct {
 	Type      Type
@@ -71,12 +88,12 @@ func (s Subject) String() string {
 	return text
 }
 
-// request is the AdmissionRequest that the API server would send for a DELETE.
-func (s Subject) request(options map[string]any) map[string]any {
+// target is what questions are about.
+func (s Subject) target() question.Target {
 	return question.Target{
 		Kind: s.Type.GroupVersion().WithKind(s.Type.Kind), Resource: s.Type.GroupVersionResource,
 		Namespace: s.Namespace, Name: s.Name, Object: s.Object, User: s.User,
-	}.Delete(options)
+	}
 }
 
 // id is how policies call it.

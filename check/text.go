@@ -125,16 +125,20 @@ func (r Report) meaning() string {
 	if r.EstimateSeconds != nil {
 		within = fmt.Sprintf(", within %d s", *r.EstimateSeconds)
 	}
+	what := "deletion"
+	if r.Kind == "Drain" {
+		what = "drain"
+	}
 	switch r.Verdict {
 	case policies.Hangs:
-		return "hangs: its deletion will not finish by itself"
+		return "hangs: its " + what + " will not finish by itself"
 	case policies.AtRisk:
-		return "at-risk: its deletion may not finish, or takes long" + within
+		return "at-risk: its " + what + " may not finish, or takes long" + within
 	case policies.Completes:
 		if len(r.WaitsFor) > 0 {
 			return "completes if " + condition(r.WaitsFor) + within
 		}
-		return "completes: nothing stands in the way of its deletion" + within
+		return "completes: nothing stands in the way of its " + what + within
 	default:
 		return "unknown: nothing was found, but not all that matters could be seen"
 	}

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -17,6 +18,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	aggregation "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
+	"github.com/termguard/termguard/cluster/budgets"
 	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/cluster/nodes"
 	"github.com/termguard/termguard/cluster/ownership"
@@ -48,7 +50,9 @@ var table = []kind{
 	{namespaced(corev1.SchemeGroupVersion, "pods"), []keeper{
 		by(onNodes, (*nodes.Part).KeepPod, (*nodes.Part).ForgetPod),
 		by(owning, (*ownership.Part).KeepPod, (*ownership.Part).ForgetPod),
+		by(budgeting, (*budgets.Part).KeepPod, (*budgets.Part).ForgetPod),
 	}},
+	{namespaced(policyv1.SchemeGroupVersion, "poddisruptionbudgets"), []keeper{by(budgeting, (*budgets.Part).KeepBudget, (*budgets.Part).ForgetBudget)}},
 	{namespaced(corev1.SchemeGroupVersion, "services"), []keeper{by(refusing, (*refusals.Part).KeepService, (*refusals.Part).ForgetService)}},
 	{namespaced(corev1.SchemeGroupVersion, "serviceaccounts"), []keeper{by(owning, (*ownership.Part).KeepServiceAccount, (*ownership.Part).ForgetServiceAccount)}},
 	{namespaced(appsv1.SchemeGroupVersion, "deployments"), []keeper{
@@ -103,6 +107,7 @@ var eventsResource = namespaced(corev1.SchemeGroupVersion, "events")
 func owning(w *World) *ownership.Part  { return w.ownership }
 func refusing(w *World) *refusals.Part { return w.refusals }
 func onNodes(w *World) *nodes.Part     { return w.nodes }
+func budgeting(w *World) *budgets.Part { return w.budgets }
 
 func namespaced(gv schema.GroupVersion, plural string) Resource {
 	return Resource{GroupVersionResource: gv.WithResource(plural), Namespaced: true}
@@ -174,7 +179,7 @@ func isTyped(gr schema.GroupResource) bool { return kinds[gr.String()] != nil }
 var scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme, discoveryv1.AddToScheme, storagev1.AddToScheme,
+		corev1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme, discoveryv1.AddToScheme, policyv1.AddToScheme, storagev1.AddToScheme,
 		admissionv1.AddToScheme, apiextensionsv1.AddToScheme, aggregation.AddToScheme,
 	} {
 		utilruntime.Must(add(s))

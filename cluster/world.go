@@ -13,6 +13,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
+	"github.com/termguard/termguard/cluster/budgets"
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/cluster/dependents"
 	"github.com/termguard/termguard/cluster/facts"
@@ -124,6 +125,7 @@ type World struct {
 	ownership  *ownership.Part
 	refusals   *refusals.Part
 	nodes      *nodes.Part
+	budgets    *budgets.Part
 }
 
 // NewWorld returns a World that has seen nothing.
@@ -133,6 +135,7 @@ func NewWorld(options Options) *World {
 	w := &World{options: options, doc: doc, inventory: newInventory(doc), sight: facts.NewSight(doc), dependents: dependents.New(doc, options.MaxNames)}
 	w.refusals = refusals.New(doc, refusals.Options{Manifests: options.manifests, Now: w.now, Owner: options.controller, Dropped: w.dropped})
 	w.nodes = nodes.New(doc, nodes.Options{Manifests: options.manifests, MaxNames: options.MaxNames, Dropped: w.dropped, Dependents: w.dependents})
+	w.budgets = budgets.New(doc, w.sight, options.MaxNames)
 	w.ownership = ownership.New(doc, ownership.Options{
 		Catalog: options.Catalog, Owners: options.Owners, Trusts: options.Trusts, Manifests: options.manifests, MaxNames: options.MaxNames, Now: options.Now,
 		Sight: w.sight, Dependents: w.dependents, Touched: w.refusals.Touch,

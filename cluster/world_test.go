@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/internal/race"
 )
 
 // objects parses YAML documents separated by "---" lines.
@@ -241,7 +242,7 @@ func TestIncrementalGrants(t *testing.T) {
 }
 
 func incremental(t *testing.T, seeds uint64, random func(*testing.T, *rand.Rand) *unstructured.Unstructured) {
-	if raceDetector {
+	if race.Detector {
 		seeds /= 4 // make unit plays all of them without it
 	}
 	for seed := range seeds {
@@ -344,12 +345,12 @@ func randomObject(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	ending := pick("", "", ", deletionTimestamp: '1970-01-01T00:00:01Z', deletionGracePeriodSeconds: 0", ", deletionTimestamp: '1970-01-01T00:00:02Z', deletionGracePeriodSeconds: 1")
 	at := pick("1970-01-01T00:00:01Z", "1970-01-01T00:00:02Z", "1970-01-01T00:00:03Z")
 	var text string
-	switch rng.IntN(16) {
+	switch rng.IntN(17) {
 	case 0:
 		text = fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: %s, finalizers: %s, ownerReferences: %s%s}}", name, ns, finalizers, owned("ReplicaSet", "Deployment"), ending)
 	case 1:
-		text = fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: %s, finalizers: %s, ownerReferences: %s}, spec: {serviceAccountName: %s, nodeName: %s, containers: [{name: c, image: i}]}, status: {phase: %s, conditions: [{type: Ready, status: %q}]}}",
-			name, ns, finalizers, owned("ReplicaSet", "Job"), pick("op", "default"), pick("n1", "n2", `""`), pick("Running", "Pending", "Succeeded"), pick("True", "False"))
+		text = fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: %s, labels: {app: %s}, finalizers: %s, ownerReferences: %s}, spec: {serviceAccountName: %s, nodeName: %s, containers: [{name: c, image: i}]}, status: {phase: %s, conditions: [{type: Ready, status: %q}]}}",
+			name, ns, pick("x", "v"), finalizers, owned("ReplicaSet", "Job"), pick("op", "default"), pick("n1", "n2", `""`), pick("Running", "Pending", "Succeeded"), pick("True", "False"))
 	case 2:
 		text = fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: %s}, spec: {providerID: %q}, status: {conditions: [{type: Ready, status: %q}]}}", pick("n1", "n2"), pick("", "aws"), pick("True", "Unknown"))
 	case 3:
@@ -370,6 +371,9 @@ func randomObject(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 		text = fmt.Sprintf("{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: x, namespace: %s, uid: ReplicaSet-%s-%s, finalizers: %s, ownerReferences: %s}}", ns, ns, pick("1", "2"), finalizers, owned("Deployment"))
 	case 10:
 		text = fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {name: %s, namespace: %s}, spec: {selector: {app: %s}}}", pick("x", "v"), ns, pick("x", "v"))
+	case 16:
+		text = fmt.Sprintf("{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: %s, namespace: %s}, spec: {unhealthyPodEvictionPolicy: %s, selector: {matchLabels: {%s}}}, status: {disruptionsAllowed: %s, currentHealthy: %s, desiredHealthy: 1, expectedPods: %s}}",
+			pick("x", "v"), ns, pick("IfHealthyBudget", "AlwaysAllow"), pick("", "app: x", "app: v"), pick("0", "1"), pick("0", "1"), pick("1", "2"))
 	case 15: // of a group that Kubernetes has: the groups that are served do not change
 		text = fmt.Sprintf("{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: %s.apps}, spec: {group: apps, scope: Namespaced, names: {kind: Thing, plural: things}, versions: [{name: v1, served: %s, storage: true}, {name: v2, served: true}], conversion: {strategy: %s, webhook: {clientConfig: {service: {namespace: %s, name: %s}}}}}, status: {storedVersions: [%s]}}",
 			pick("things", "replicasets"), pick("true", "false"), pick("Webhook", "Webhook", "None"), ns, pick("x", "v"), pick("v1", "v1, v2"))

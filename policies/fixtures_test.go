@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -67,7 +68,7 @@ type request struct {
 
 func (r request) trigger() policies.Trigger {
 	switch {
-	case r.Operation == "DELETE", r.Subresource == "eviction":
+	case r.Operation == "DELETE", r.Subresource == "eviction", r.Subresource == "drain":
 		return policies.Delete
 	case r.Finalizers != nil:
 		return policies.FinalizerEdit
@@ -385,8 +386,11 @@ func TestFixturesAreComplete(t *testing.T) {
 	}
 }
 
+// One case in so many there is time for under the race detector.
+const oneIn = 3
+
 // TestOff holds that a policy that is off takes away what it finds and nothing
-// else.
+// else: all fixtures of its own, and one in ten of each other policy's.
 func TestOff(t *testing.T) {
 	set, err := policies.Load(policies.Embedded())
 	if err != nil {
@@ -396,12 +400,18 @@ func TestOff(t *testing.T) {
 	for _, f := range fixtures(t) {
 		all = append(all, f.prepare(t))
 	}
-	for _, p := range set.Policies() {
+	for i, p := range set.Policies() {
+		if race.Detector && i%oneIn != 0 {
+			continue
+		}
 		engine := newEngine(t, p.ID)
-		for _, f := range all {
+		for j, f := range all {
+			its := filepath.Dir(filepath.Dir(f.file)) == p.Folder
+			if !its && (i+j)%10 != 0 {
+				continue
+			}
 			red := len(f.problems(f.evaluate(t, engine).Findings)) > 0
-			own := filepath.Dir(filepath.Dir(f.file)) == p.Folder && len(f.wants) > 0
-			if diff := cmp.Diff(own, red); diff != "" {
+			if diff := cmp.Diff(its && len(f.wants) > 0, red); diff != "" {
 				t.Errorf("without %s, %s fails: -want, +got:\n%s", p.ID, f.file, diff)
 			}
 		}
@@ -432,6 +442,9 @@ func TestLazy(t *testing.T) {
 	}
 	onward, found := lazy(), 0
 	for i, f := range fixtures(t) {
+		if race.Detector && i%oneIn != 0 {
+			continue
+		}
 		p := f.prepare(t)
 		want := p.evaluate(t, all)
 		found += len(want.Findings)
@@ -445,7 +458,7 @@ func TestLazy(t *testing.T) {
 			}
 		}
 	}
-	if found < 100 {
+	if !race.Detector && found < 100 {
 		t.Errorf("%d findings: too few to mean anything", found)
 	}
 }

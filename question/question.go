@@ -29,6 +29,14 @@ func (t Target) Delete(options map[string]any) map[string]any {
 	return request
 }
 
+// Drain is the question of whether all pods of a node can be evicted. No API server
+// sends it: a drain is a loop of its client.
+func (t Target) Drain() map[string]any {
+	request := t.request("CONNECT", nil)
+	request["subResource"] = "drain"
+	return request
+}
+
 // Create is the request for its creation, as kubectl apply sends it.
 func (t Target) Create() map[string]any {
 	request := t.request("CREATE", createOptions)

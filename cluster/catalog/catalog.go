@@ -70,7 +70,9 @@ type Entry struct {
 	// WaitsFor are those that refer to the object: the finalizer stays, by design,
 	// as long as there are any.
 	WaitsFor []Referrer `json:"waitsFor,omitempty"`
-	Note     string     `json:"note,omitempty"`
+	// Drains tells that the owner evicts the pods of a node first.
+	Drains *Drain `json:"drains,omitempty"`
+	Note   string `json:"note,omitempty"`
 	// Workloads are those of a usual installation.
 	Workloads []Workload `json:"workloads,omitempty"`
 	// Source is the file that the string was found in; Verified says how far it
@@ -79,6 +81,19 @@ type Entry struct {
 	Verified string `json:"verified,omitempty"`
 
 	regex *regexp.Regexp
+}
+
+// Drain is how the owner of a finalizer gets the pods off a node.
+type Drain struct {
+	// Node is the path to the node's name in the object, as fields with dots
+	// between them.
+	Node string `json:"node"`
+	// Bounded are paths to how long the owner asks budgets: a duration, or a number
+	// of seconds. After that it goes on whatever they say.
+	Bounded []string `json:"bounded,omitempty"`
+	// Elsewhere tells that the node may be one of another cluster.
+	Elsewhere bool   `json:"elsewhere,omitempty"`
+	Source    string `json:"source"`
 }
 
 // Workload describes what runs the owner of a finalizer. Empty fields say nothing.

@@ -26,6 +26,7 @@ type judgement struct {
 	owner    string
 	clears   string
 	creates  string // what the owner must create beside the object for that
+	drains   *catalog.Drain
 	evidence []string
 	// workloads are those that run what removes the finalizer, as far as known.
 	workloads []workload
@@ -53,6 +54,13 @@ func (j judgement) facts() map[string]any {
 	}
 	if j.state == Alive && j.creates != "" {
 		found["creates"] = j.creates
+	}
+	if d := j.drains; j.state == Alive && d != nil {
+		bounded := make([]any, len(d.Bounded))
+		for i, path := range d.Bounded {
+			bounded[i] = facts.List(strings.Split(path, "."))
+		}
+		found["drains"] = map[string]any{"node": facts.List(strings.Split(d.Node, ".")), "bounded": bounded, "elsewhere": d.Elsewhere}
 	}
 	if len(j.workloads) > 0 {
 		found["accounts"] = facts.List(accountsOf(j.workloads))

@@ -67,7 +67,7 @@ func (p *Part) judge(key verdictKey, e evidence) judgement {
 	q := &question{
 		verdictKey: key, object: e, entry: entry, catalogued: catalogued,
 		custom: p.definitions[key.resource], foreign: catalogued && entry.Foreign(key.resource),
-		base: judgement{owner: entry.Owner, clears: entry.Clears, creates: entry.Creates},
+		base: judgement{owner: entry.Owner, clears: entry.Clears, creates: entry.Creates, drains: entry.Drains},
 	}
 	if j, answered := p.first(sources, q); answered {
 		return j

@@ -36,6 +36,7 @@ type checking struct {
 	cascade      string
 	grace        int64
 	force        bool
+	drain        bool
 	output       string
 	filename     string
 	snapshot     string
@@ -45,7 +46,7 @@ type checking struct {
 func newCheck() *cobra.Command {
 	var f checking
 	c := &cobra.Command{
-		Use:   "check TYPE/NAME | -f FILE",
+		Use:   "check TYPE/NAME | -f FILE | --drain node/NAME...",
 		Short: "Tell whether deleting an object would finish, what blocks it, and the safe way out",
 		Long: `Tell whether deleting an object would finish, what blocks it, and the safe way out.
 
@@ -56,6 +57,7 @@ Exit codes: 0 it completes, 1 it hangs, may hang, or that is unknown, 2 error.`,
 		Example: `  termguard check namespaces/demo
   termguard check pod web-0 -n demo --grace-period=5
   termguard check -f manifests/
+  termguard check --drain node/worker-1 node/worker-2
   termguard check ns/demo --snapshot facts.json -o json`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return f.run(c.Context(), args, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
@@ -71,10 +73,12 @@ Exit codes: 0 it completes, 1 it hangs, may hang, or that is unknown, 2 error.`,
 	flags.StringVar(&f.cascade, "cascade", "background", "how it would be deleted: background, foreground or orphan")
 	flags.Int64Var(&f.grace, "grace-period", -1, "`SECONDS` that it would be given (default: its own)")
 	flags.BoolVar(&f.force, "force", false, "it would be deleted at once, without a grace period")
+	flags.BoolVar(&f.drain, "drain", false, "ask whether kubectl drain would finish: whether all pods of the nodes can be evicted, and go")
 	flags.StringVarP(&f.output, "output", "o", "text", "text, json, yaml or dot")
 	flags.StringVarP(&f.filename, "filename", "f", "", "ask about the objects in `FILE`, a folder or - (stdin), deleted together as by kubectl delete -f")
 	flags.StringVar(&f.snapshot, "snapshot", "", "ask this `FILE`, written by termguard snapshot, instead of a cluster")
 	flags.BoolVar(&f.allowUnknown, "allow-unknown", false, "exit with 0 where the verdict is unknown")
+	c.MarkFlagsMutuallyExclusive("drain", "filename")
 	c.MarkFlagsMutuallyExclusive("snapshot", "context")
 	c.MarkFlagsMutuallyExclusive("snapshot", "kubeconfig")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
@@ -141,39 +145,57 @@ type answer interface {
 
 // ask finds what is meant and asks about it.
 func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engine, facts cluster.Options, options map[string]any, stdin io.Reader, stderr io.Writer) (answer, policies.Verdict, error) {
-	var name check.Name
-	if f.filename == "" {
-		var err error
-		if name, err = check.ParseName(args, ""); err != nil {
-			return nil, "", err
-		}
+	names, err := f.names(args)
+	if err != nil {
+		return nil, "", err
 	}
 	namespace, err := f.within()
 	if err != nil {
 		return nil, "", err
 	}
-	if f.filename == "" {
-		name.Namespace = namespace
-		subjects, missing, world, err := f.find(ctx, []check.Name{name}, facts, stderr)
-		if err == nil && len(missing) > 0 {
-			err = missing[0]
-		}
-		if err != nil {
+	for i := range names {
+		names[i].Namespace = namespace
+	}
+	if f.filename != "" {
+		if names, err = check.Names(f.filename, namespace, stdin); err != nil {
 			return nil, "", err
 		}
-		report, err := check.Ask(ctx, engine, world, subjects[0], options)
-		return report, report.Verdict, err
-	}
-	names, err := check.Names(f.filename, namespace, stdin)
-	if err != nil {
-		return nil, "", err
 	}
 	subjects, missing, world, err := f.find(ctx, names, facts, stderr)
 	if err != nil {
 		return nil, "", err
 	}
-	set, err := check.AskAll(ctx, engine, world, subjects, missing, options)
+	if f.filename == "" && len(names) == 1 {
+		if len(missing) > 0 {
+			return nil, "", missing[0]
+		}
+		var report check.Report
+		if f.drain {
+			report, err = check.Drain(ctx, engine, world, subjects[0])
+		} else {
+			report, err = check.Ask(ctx, engine, world, subjects[0], options)
+		}
+		return report, report.Verdict, err
+	}
+	var set check.Set
+	if f.drain {
+		set, err = check.DrainAll(ctx, engine, world, subjects, missing)
+	} else {
+		set, err = check.AskAll(ctx, engine, world, subjects, missing, options)
+	}
 	return set, set.Verdict, err
+}
+
+// names are the objects that the arguments name.
+func (f *checking) names(args []string) ([]check.Name, error) {
+	switch {
+	case f.filename != "":
+		return nil, nil
+	case f.drain:
+		return check.ParseNames(args)
+	}
+	name, err := check.ParseName(args, "")
+	return []check.Name{name}, err
 }
 
 // within is the namespace of what has none of its own.

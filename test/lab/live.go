@@ -75,7 +75,7 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 		}
 		for _, item := range list.Items {
 			if item.GetDeletionTimestamp() != nil && slices.Contains(item.GetFinalizers(), finalizer) {
-				if slices.ContainsFunc(cleaning, func(clean Cleaning) bool { return clean(ctx, client, item.GetNamespace()) != nil }) {
+				if slices.ContainsFunc(cleaning, func(clean Cleaning) bool { return clean(ctx, client, item) != nil }) {
 					continue
 				}
 				_ = release(ctx, objects.Namespace(item.GetNamespace()), item.GetName(), finalizer) // the next round tries again
@@ -85,14 +85,14 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 	return nil
 }
 
-// Cleaning is what a controller does in an object's namespace before it removes
-// its finalizer, with its own rights. It is done more than once where it fails.
-type Cleaning func(ctx context.Context, client dynamic.Interface, namespace string) error
+// Cleaning is what a controller does for an object before it removes its finalizer,
+// with its own rights. It is done more than once where it fails.
+type Cleaning func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error
 
 // DeleteConfigMap is to delete a ConfigMap.
 func DeleteConfigMap(name string) Cleaning {
-	return func(ctx context.Context, client dynamic.Interface, namespace string) error {
-		err := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(namespace).Delete(ctx, name, metav1.DeleteOptions{})
+	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
+		err := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(object.GetNamespace()).Delete(ctx, name, metav1.DeleteOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
@@ -102,9 +102,9 @@ func DeleteConfigMap(name string) Cleaning {
 
 // CreateSecret is to create a Secret, as others create a Job that does the work.
 func CreateSecret(name string) Cleaning {
-	return func(ctx context.Context, client dynamic.Interface, namespace string) error {
+	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name}}}
-		_, err := client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace).Create(ctx, secret, metav1.CreateOptions{})
+		_, err := client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(object.GetNamespace()).Create(ctx, secret, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
@@ -114,9 +114,37 @@ func CreateSecret(name string) Cleaning {
 
 // ReadSecret is to read a Secret, as others read their credentials.
 func ReadSecret(name string) Cleaning {
-	return func(ctx context.Context, client dynamic.Interface, namespace string) error {
-		_, err := client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
+		_, err := client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(object.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
 		return err
+	}
+}
+
+// Drain is to evict the pods of the node that is named at a path in the object, and to
+// wait until they are gone, as those do who take the node away.
+func Drain(path string) Cleaning {
+	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
+		node, _, err := unstructured.NestedString(object.Object, strings.Split(path, ".")...)
+		if err != nil {
+			return err
+		}
+		pods := client.Resource(corev1.SchemeGroupVersion.WithResource("pods"))
+		list, err := pods.List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+		if err != nil {
+			return err
+		}
+		for _, pod := range list.Items {
+			eviction := &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "policy/v1", "kind": "Eviction", "metadata": map[string]any{"name": pod.GetName(), "namespace": pod.GetNamespace()},
+			}}
+			if _, err := pods.Namespace(pod.GetNamespace()).Create(ctx, eviction, metav1.CreateOptions{}, "eviction"); err != nil {
+				return err
+			}
+		}
+		if len(list.Items) > 0 {
+			return fmt.Errorf("%d pods are on node %s", len(list.Items), node)
+		}
+		return nil
 	}
 }
 

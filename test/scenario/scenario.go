@@ -201,6 +201,8 @@ type Controller struct {
 	Guards []string `json:"guards,omitempty"`
 	// Creates are the Secrets that it creates before, in the object's namespace.
 	Creates []string `json:"creates,omitempty"`
+	// Drains is the path in the object to the node whose pods it evicts before.
+	Drains string `json:"drains,omitempty"`
 	// Reads are the Secrets that it must read before, in the object's namespace.
 	Reads  []string `json:"reads,omitempty"`
 	Starts Stage    `json:"starts,omitempty"`
@@ -812,6 +814,9 @@ func (g *Guarded) operate(ctx context.Context, live Live, stage Stage) error {
 		}
 		for _, name := range c.Creates {
 			cleaning = append(cleaning, lab.CreateSecret(name))
+		}
+		if c.Drains != "" {
+			cleaning = append(cleaning, lab.Drain(c.Drains))
 		}
 		for _, name := range c.Reads {
 			cleaning = append(cleaning, lab.ReadSecret(name))

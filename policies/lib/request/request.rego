@@ -71,6 +71,14 @@ evicting if {
 	resource == "pods"
 }
 
+# draining is the question of whether all pods of the target, a node, can be evicted.
+# No API server asks it: a drain is a loop of its client.
+draining if {
+	input.request.operation == "CONNECT"
+	input.request.subResource == "drain"
+	resource == "nodes"
+}
+
 # applying is the request to create the target, or to change it.
 applying if {
 	input.request.operation in {"CREATE", "UPDATE"}

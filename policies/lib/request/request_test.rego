@@ -45,6 +45,13 @@ test_evicting if {
 	not request.evicting with input as review("CREATE", "", "pods", {})
 }
 
+test_draining if {
+	request.draining with input as review("CONNECT", "", "nodes", {"subResource": "drain"})
+	not request.draining with input as review("CONNECT", "", "nodes", {"subResource": "proxy"})
+	not request.draining with input as review("CONNECT", "", "pods", {"subResource": "drain"})
+	not request.draining with input as review("DELETE", "", "nodes", {})
+}
+
 test_person if {
 	request.person with input as {"request": {}}
 	every name in ["", "ada", "system:admin"] {

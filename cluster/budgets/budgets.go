@@ -1,0 +1,300 @@
+// Package budgets tells which pods the API server does not let go by eviction, as
+// kubectl drain, Karpenter and Cluster API ask for it: those that a
+// PodDisruptionBudget covers that allows no disruption, or that two cover
+// (pkg/registry/core/pod/storage/eviction.go). A delete asks no budget.
+package budgets
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// Why an eviction is refused.
+const (
+	// Never: the budget allows no disruption even while all its pods are healthy.
+	Never = "never"
+	// Several: more than one budget covers the pod, which evictions do not support.
+	Several = "several"
+	// Unsynced: the disruption controller cannot work the budget out.
+	Unsynced = "unsynced"
+	// Now: too few pods are healthy at present.
+	Now = "now"
+)
+
+// maxBudgets bounds the budgets of one namespace that are looked at, and maxPerPod
+// those that are named of one pod.
+const maxBudgets, maxPerPod = 500, 5
+
+// Part is the part of the facts that tells it. Whoever calls its methods makes
+// sure that nobody else does.
+type Part struct {
+	doc        facts.Document
+	groups     facts.Groups
+	sight      *facts.Sight
+	namespaces map[string]*namespace
+}
+
+type namespace struct {
+	pods    map[string]*pod
+	budgets map[string]*budget
+	sets    map[unique.Handle[string]]*set
+}
+
+// set are the pods of a namespace that have the same labels.
+type set struct {
+	pods    map[string]*pod
+	budgets []string // that select them, by name
+}
+
+type pod struct {
+	labels unique.Handle[string]
+	node   string
+	ready  bool
+	passes bool // no budget is asked about it
+	drains bool // kubectl drain evicts it
+	group  []string
+}
+
+type budget struct {
+	selector labels.Selector
+	text     string // of the selector
+	// ready and unready say why the eviction of a pod is refused, "" if it is not.
+	ready, unready string
+}
+
+// New returns a Part that writes into doc and names at most limit pods of a group.
+func New(doc facts.Document, sight *facts.Sight, limit int) *Part {
+	for _, section := range []string{"budgets", "unevictable", "unevictableOn"} {
+		doc[section] = map[string]any{}
+	}
+	return &Part{doc: doc, groups: facts.NewGroups(doc, limit), sight: sight, namespaces: map[string]*namespace{}}
+}
+
+// KeepPod takes in what an eviction of a pod depends on.
+func (p *Part) KeepPod(o *corev1.Pod) bool {
+	p.ForgetPod(types.NamespacedName{Namespace: o.Namespace, Name: o.Name})
+	if o.Spec.NodeName == "" {
+		return false
+	}
+	_, mirror := o.Annotations[corev1.MirrorPodAnnotationKey]
+	controller := metav1.GetControllerOf(o)
+	kept := &pod{
+		labels: unique.Make(labels.Set(o.Labels).String()), node: o.Spec.NodeName, ready: ready(o),
+		passes: facts.Finished(o) || o.Status.Phase == corev1.PodPending || o.DeletionTimestamp != nil,
+		drains: !mirror && (controller == nil || controller.Kind != "DaemonSet"),
+	}
+	in := p.in(o.Namespace)
+	in.pods[o.Name] = kept
+	alike := in.sets[kept.labels]
+	if alike == nil {
+		alike = &set{pods: map[string]*pod{}}
+		for name, b := range in.budgets {
+			if b.selects(o.Labels) {
+				alike.budgets = append(alike.budgets, name)
+			}
+		}
+		slices.Sort(alike.budgets)
+		in.sets[kept.labels] = alike
+	}
+	alike.pods[o.Name] = kept
+	p.judge(o.Namespace, o.Name, kept, alike)
+	return true
+}
+
+func ready(o *corev1.Pod) bool {
+	return slices.ContainsFunc(o.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// ForgetPod undoes KeepPod.
+func (p *Part) ForgetPod(key types.NamespacedName) {
+	in := p.namespaces[key.Namespace]
+	if in == nil || in.pods[key.Name] == nil {
+		return
+	}
+	gone := in.pods[key.Name]
+	p.release(key.Namespace, key.Name, gone)
+	delete(in.pods, key.Name)
+	alike := in.sets[gone.labels]
+	if delete(alike.pods, key.Name); len(alike.pods) == 0 {
+		delete(in.sets, gone.labels)
+	}
+	p.prune(key.Namespace)
+}
+
+// KeepBudget takes in what a PodDisruptionBudget selects, and whether it allows a
+// disruption.
+func (p *Part) KeepBudget(o *policyv1.PodDisruptionBudget) bool {
+	selector, err := metav1.LabelSelectorAsSelector(o.Spec.Selector)
+	if err != nil {
+		selector = labels.Nothing() // as the API server has it
+	}
+	in := p.in(o.Namespace)
+	before := in.budgets[o.Name]
+	if before == nil && len(in.budgets) == maxBudgets {
+		p.sight.Cut("poddisruptionbudgets.policy", o.Namespace, "more budgets than are kept of one namespace")
+		return false
+	}
+	now := &budget{selector: selector, text: selector.String()}
+	now.ready, now.unready = refuses(o)
+	in.budgets[o.Name] = now
+	p.doc.Put(map[string]any{
+		"allowed": int(o.Status.DisruptionsAllowed), "healthy": int(o.Status.CurrentHealthy),
+		"needed": int(o.Status.DesiredHealthy), "expected": int(o.Status.ExpectedPods),
+	}, "budgets", o.Namespace, o.Name)
+	selectsOthers := before == nil || before.text != now.text
+	if !selectsOthers && before.ready == now.ready && before.unready == now.unready {
+		return true
+	}
+	for handle, alike := range in.sets {
+		if selectsOthers {
+			alike.cover(o.Name, now.selects(parse(handle)))
+		}
+		if selectsOthers || slices.Contains(alike.budgets, o.Name) {
+			p.judgeAll(o.Namespace, alike)
+		}
+	}
+	return true
+}
+
+// ForgetBudget undoes KeepBudget.
+func (p *Part) ForgetBudget(key types.NamespacedName) {
+	in := p.namespaces[key.Namespace]
+	if in == nil || in.budgets[key.Name] == nil {
+		return
+	}
+	delete(in.budgets, key.Name)
+	if len(in.budgets) == 0 { // until then, those that were left out may be there
+		p.sight.Cut("poddisruptionbudgets.policy", key.Namespace, "")
+	}
+	p.doc.Prune("budgets", key.Namespace, key.Name)
+	for _, alike := range in.sets {
+		if slices.Contains(alike.budgets, key.Name) {
+			alike.cover(key.Name, false)
+			p.judgeAll(key.Namespace, alike)
+		}
+	}
+	p.prune(key.Namespace)
+}
+
+// refuses says why a budget refuses to let go of a pod that it covers alone, where
+// the pod is ready and where it is not; "" where it does not.
+func refuses(o *policyv1.PodDisruptionBudget) (ready, unready string) {
+	failed := meta.FindStatusCondition(o.Status.Conditions, policyv1.DisruptionAllowedCondition)
+	switch {
+	case o.Status.ObservedGeneration < o.Generation:
+		ready = Now
+	case o.Status.DisruptionsAllowed > 0:
+	case failed != nil && failed.Status == metav1.ConditionFalse && failed.Reason == policyv1.SyncFailedReason:
+		ready = Unsynced
+	case o.Status.ExpectedPods <= o.Status.DesiredHealthy:
+		ready = Never
+	default:
+		ready = Now
+	}
+	policy := facts.Or(o.Spec.UnhealthyPodEvictionPolicy, policyv1.IfHealthyBudget)
+	if policy == policyv1.AlwaysAllow || o.Status.DesiredHealthy > 0 && o.Status.CurrentHealthy >= o.Status.DesiredHealthy {
+		return ready, ""
+	}
+	return ready, ready
+}
+
+func (b *budget) selects(set labels.Set) bool { return b.selector.Matches(set) }
+
+// parse is the labels of a set.
+func parse(handle unique.Handle[string]) labels.Set {
+	set := labels.Set{}
+	for pair := range strings.SplitSeq(handle.Value(), ",") {
+		if key, value, found := strings.Cut(pair, "="); found {
+			set[key] = value
+		}
+	}
+	return set
+}
+
+// cover notes whether a budget selects the pods of a set.
+func (s *set) cover(budget string, selects bool) {
+	at, covered := slices.BinarySearch(s.budgets, budget)
+	switch {
+	case selects && !covered:
+		s.budgets = slices.Insert(s.budgets, at, budget)
+	case !selects && covered:
+		s.budgets = slices.Delete(s.budgets, at, at+1)
+	}
+}
+
+func (p *Part) judgeAll(namespace string, alike *set) {
+	for _, name := range slices.Sorted(maps.Keys(alike.pods)) {
+		p.judge(namespace, name, alike.pods[name], alike)
+	}
+}
+
+// judge puts a pod among those that cannot be evicted, by their node and what
+// refuses it, or takes it out.
+func (p *Part) judge(namespace, name string, o *pod, alike *set) {
+	p.release(namespace, name, o)
+	why := p.refusal(namespace, o, alike)
+	if why == "" {
+		return
+	}
+	budgets := alike.budgets[:min(maxPerPod, len(alike.budgets))]
+	o.group = []string{"unevictableOn", o.node, namespace, why + " " + strings.Join(budgets, " ")}
+	told := map[string]any{"why": why, "budgets": facts.List(budgets)}
+	p.doc.Put(told, "unevictable", namespace, name)
+	if o.drains {
+		p.groups.Add(name, o.group...)
+		group := p.groups.At(o.group...).Facts()
+		group["why"], group["budgets"] = told["why"], told["budgets"]
+	}
+}
+
+func (p *Part) refusal(namespace string, o *pod, alike *set) string {
+	switch {
+	case o.passes || len(alike.budgets) == 0:
+		return ""
+	case len(alike.budgets) > 1:
+		return Several
+	}
+	b := p.namespaces[namespace].budgets[alike.budgets[0]]
+	if o.ready {
+		return b.ready
+	}
+	return b.unready
+}
+
+// release undoes judge.
+func (p *Part) release(namespace, name string, o *pod) {
+	if o.group == nil {
+		return
+	}
+	p.doc.Prune("unevictable", namespace, name)
+	p.groups.Remove(name, o.group...)
+	o.group = nil
+}
+
+func (p *Part) in(name string) *namespace {
+	in := p.namespaces[name]
+	if in == nil {
+		in = &namespace{pods: map[string]*pod{}, budgets: map[string]*budget{}, sets: map[unique.Handle[string]]*set{}}
+		p.namespaces[name] = in
+	}
+	return in
+}
+
+func (p *Part) prune(name string) {
+	if in := p.namespaces[name]; len(in.pods) == 0 && len(in.budgets) == 0 {
+		delete(p.namespaces, name)
+	}
+}
