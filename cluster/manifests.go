@@ -72,8 +72,11 @@ func FromManifests(options Options, version string, objects []*unstructured.Unst
 		w.SetVersion(version)
 	}
 	w.mu.Lock()
-	w.refusals.OnlyManifests(func(selects func(labels map[string]string) bool) bool {
-		matches := func(obj *unstructured.Unstructured) bool { return selects(obj.GetLabels()) }
+	resources := resourcesOf(all)
+	w.refusals.OnlyManifests(func(is func(resource schema.GroupVersionResource, namespace string, labels map[string]string) bool) bool {
+		matches := func(obj *unstructured.Unstructured) bool {
+			return is(resources[obj.GroupVersionKind()].GroupVersionResource, obj.GetNamespace(), obj.GetLabels())
+		}
 		return slices.ContainsFunc(all, matches) || options.furtherContains(matches)
 	})
 	w.mu.Unlock()

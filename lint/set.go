@@ -658,10 +658,7 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 	if at.implied {
 		field = ""
 	}
-	f.Severity = cmp.Or(f.Manifest.Severity, f.Severity)
-	if f.Manifest.Remedy != "" {
-		f.Remedy, f.Steps = f.Manifest.Remedy, nil
-	}
+	f = told(f)
 	if !a.set.asked(sub.File) && !a.set.asked(at.File) {
 		return // neither what goes nor what it leaves behind is in a file that is asked about
 	}
@@ -670,6 +667,15 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 		Finding: f, Question: question, Target: sub.id, Object: at.id,
 		Place: placed(at.File, source.Position{Line: at.From, Column: 1}, at.Source()),
 	})
+}
+
+// told is a finding as it is told to somebody who can change a manifest.
+func told(f policies.Finding) policies.Finding {
+	f.Severity = cmp.Or(f.Manifest.Severity, f.Severity)
+	if f.Manifest.Remedy != "" {
+		f.Remedy, f.Steps = f.Manifest.Remedy, nil
+	}
+	return f
 }
 
 // unplaced is a finding of which no more than the object is known that it stands

@@ -7,6 +7,7 @@ package refusals
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/termguard/termguard/cluster/facts"
@@ -105,16 +106,19 @@ func (p *Part) Settle(cluster Cluster) {
 
 // OnlyManifests tells that there is nothing but manifests: what has no endpoints
 // among them may have some in a cluster, and a webhook whose objectSelector
-// matches nothing among them sees nothing.
-func (p *Part) OnlyManifests(matches func(selects func(labels map[string]string) bool) bool) {
+// matches nothing among them that its rules are about sees nothing.
+func (p *Part) OnlyManifests(contains func(is func(resource schema.GroupVersionResource, namespace string, labels map[string]string) bool) bool) {
 	for _, b := range p.backends {
 		if b.state == down {
 			b.set(unknown, "only a cluster tells what is behind it")
 		}
 	}
 	for key, h := range p.hooks {
-		if !h.objects.Empty() && !matches(h.selects) {
+		if !h.objects.Empty() && !contains(h.concerns) {
 			delete(p.hooks, key)
+			for _, section := range []string{"ownPods", "everywhere", "home"} {
+				delete(p.webhooks[key], section)
+			}
 		}
 	}
 	p.hooksDirty = true

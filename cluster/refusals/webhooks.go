@@ -131,13 +131,7 @@ func (c certainty) String() string { return [...]string{"no", "may", "will"}[c] 
 // known who calls.
 func (h *hook) sees(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) (sure certainty, failing string) {
 	attributes := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version}, namespace, "", gvr, subresource, op, nil, false, known(caller))
-	if !slices.ContainsFunc(h.Rules, func(rule admissionv1.RuleWithOperations) bool {
-		if facts.Or(h.MatchPolicy, admissionv1.Equivalent) == admissionv1.Equivalent {
-			rule.APIVersions = []string{"*"} // a request in another version of the same resource is converted
-		}
-		matcher := rules.Matcher{Rule: rule, Attr: attributes}
-		return matcher.Matches()
-	}) {
+	if !h.rules(attributes) {
 		return no, ""
 	}
 	if namespace != "" && !h.namespaces.Matches(labels.Set(namespaceLabels)) {
@@ -158,6 +152,25 @@ func (h *hook) sees(op admission.Operation, gvr schema.GroupVersionResource, sub
 		}
 	}
 	return sure, failing
+}
+
+// rules tells whether the rules of the webhook are about a request.
+func (h *hook) rules(attributes admission.Attributes) bool {
+	return slices.ContainsFunc(h.Rules, func(rule admissionv1.RuleWithOperations) bool {
+		if facts.Or(h.MatchPolicy, admissionv1.Equivalent) == admissionv1.Equivalent {
+			rule.APIVersions = []string{"*"} // a request in another version of the same resource is converted
+		}
+		matcher := rules.Matcher{Rule: rule, Attr: attributes}
+		return matcher.Matches()
+	})
+}
+
+// concerns tells whether a webhook sees writes of an object with such labels, in some
+// namespace.
+func (h *hook) concerns(gvr schema.GroupVersionResource, namespace string, of map[string]string) bool {
+	return h.selects(of) && slices.ContainsFunc([]admission.Operation{admission.Create, admission.Update, admission.Delete}, func(op admission.Operation) bool {
+		return h.rules(admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, namespace, "", gvr, "", op, nil, false, &user.DefaultInfo{}))
+	})
 }
 
 // known is who calls, nobody in particular where that is not known.
@@ -430,7 +443,83 @@ func (p *Part) settleOwnPods() {
 		if sure := p.seesOwnPods(h); sure != no {
 			p.webhooks[key]["ownPods"] = sure.String()
 		}
+		home := facts.NamespaceOf(h.backend.service)
+		if p.hooksDirty || p.touched[home] {
+			p.publishHeld(key, "everywhere", h.everywhere())
+			p.publishHeld(key, "home", h.ownKinds(home, p.namespaces[home].labels))
+		}
 	}
+}
+
+// publishHeld publishes what a webhook holds while it is down.
+func (p *Part) publishHeld(key, section string, held []string) {
+	delete(p.webhooks[key], section)
+	if len(held) > 0 {
+		p.webhooks[key][section] = facts.List(held)
+	}
+}
+
+// everywhere is what nobody can do, in a namespace that nothing is known of, while the
+// backend is down: of what every namespace holds, and of what it may hold.
+func (h *hook) everywhere() (held []string) {
+	if !h.selects(nil) {
+		return nil // it is for what has its label
+	}
+	namespace := map[string]string{corev1.LabelMetadataName: "any"}
+	sees := func(op admission.Operation, gvr schema.GroupVersionResource, subresource string, caller user.Info) bool {
+		sure, _ := h.sees(op, gvr, subresource, "any", namespace, caller)
+		// It sees what has no labels: as surely as its conditions tell.
+		return sure == will || sure == may && len(h.names) == 0
+	}
+	core := corev1.SchemeGroupVersion
+	anything := schema.GroupVersionResource{Group: "any.example.com", Version: "v1", Resource: "anything"}
+	if sees(admission.Delete, core.WithResource("pods"), "", kubeletUser) {
+		held = append(held, "pods")
+	}
+	if sees(admission.Delete, core.WithResource("configmaps"), "", namespaceController) ||
+		sees(admission.Delete, core.WithResource("serviceaccounts"), "", namespaceController) ||
+		sees(admission.Update, namespacesResource, "finalize", namespaceController) {
+		held = append(held, "namespaces")
+	}
+	if sees(admission.Delete, anything, "", namespaceController) {
+		held = append(held, "everything")
+	}
+	if sees(admission.Update, anything, "", &user.DefaultInfo{Name: "any", Groups: []string{"system:authenticated"}}) {
+		held = append(held, "finalizers")
+	}
+	return held
+}
+
+// ownKinds are the writes of custom resources in the namespace of its own backend that
+// the webhook sees, and that a deletion of that namespace needs, as "DELETE
+// things.example.com". Whether there will be any, nobody knows.
+func (h *hook) ownKinds(home string, of map[string]string) (held []string) {
+	if of == nil {
+		of = map[string]string{corev1.LabelMetadataName: home}
+	}
+	if !h.selects(nil) {
+		return nil
+	}
+	for _, rule := range h.Rules {
+		for _, group := range rule.APIGroups {
+			if !strings.Contains(group, ".") || slices.Contains(facts.BuiltinGroups(), group) {
+				continue
+			}
+			for _, resource := range rule.Resources {
+				if strings.ContainsAny(resource, "*/") || facts.Or(rule.Scope, admissionv1.AllScopes) == admissionv1.ClusterScope {
+					continue
+				}
+				gvr := schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}
+				for op, caller := range map[admission.Operation]user.Info{admission.Delete: namespaceController, admission.Update: nil} {
+					if sure, _ := h.sees(op, gvr, "", home, of, caller); sure != no {
+						held = append(held, string(op)+" "+gvr.GroupResource().String())
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(held)
+	return slices.Compact(held)
 }
 
 func (p *Part) seesOwnPods(h *hook) certainty {

@@ -3,8 +3,10 @@
 # description: >-
 #   A webhook with failurePolicy Fail refuses what it sees while its backend does not
 #   answer. If it sees the creation of its own pods, they cannot come back once they are
-#   all gone. If it sees every DELETE or UPDATE, then nothing in the cluster can be
-#   deleted, or lose its finalizers, until the webhook configuration is deleted.
+#   all gone. If it sees deletes of pods, of what every namespace holds, or of everything,
+#   then nothing of that can be deleted, in any namespace that it selects, until the
+#   webhook configuration is deleted. If it sees custom resources in its own namespace,
+#   they hold that namespace when it is deleted, for its pods go first.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/
 #     description: Good practices, among them leaving out the namespace of the webhook.
@@ -23,6 +25,8 @@
 #     kubernetes.io/metadata.name (NotIn), name the groups and resources that it is for in
 #     its rules, or set failurePolicy: Ignore. If it is too late, delete the webhook
 #     configuration, and apply it again when its pods run.
+#   manifest:
+#     once: true
 #   limits: >-
 #     Rules, selectors and failurePolicy that are filled in at run time. Backends that are
 #     called by URL.
@@ -47,38 +51,71 @@ warn contains {
 }
 
 warn contains {
-	"msg": sprintf("webhook %s sees every %s: while its backend is down, %s", [hook.name, concat(" and ", operations), loss]),
-	"objects": [request.target],
-	"evidence": ["failurePolicy Fail, no selectors and no matchConditions"],
+	"msg": sprintf("webhook %s fails closed and sees %s: while its backend is down, %s", [hook.name, where(hook), losses[held[0]]]),
+	"objects": array.concat([request.target], backend(hook)),
+	"evidence": array.concat(["failurePolicy Fail"], [sprintf("so it is that %s", [losses[other]]) | some other in array.slice(held, 1, 4)]),
 	"field": sprintf("webhooks[%d].rules", [i]),
+	"manifest": {"severity": "high"},
 } if {
 	request.applying
 	some i, hook in input.request.object.webhooks
-	object.get(hook, "failurePolicy", "Fail") == "Fail"
-	every key in ["namespaceSelector", "objectSelector", "matchConditions"] {
-		object.get(hook, key, {}) in [{}, [], null]
-	}
-	operations := {operation |
-		some operation in ["DELETE", "UPDATE"]
-		some rule in hook.rules
-		everything(rule, operation)
-	}
-	count(operations) > 0
-	loss := [text | some operation, text in losses; operation in operations][0]
+	known := data.cluster.webhooks[sprintf("%s/%s/%s", [type, request.name, hook.name])]
+	held := [loss | some loss in ["everything", "namespaces", "pods", "finalizers"]; loss in known.everywhere]
+	count(held) > 0
 }
 
 losses := {
-	"DELETE": "nothing in the cluster can be deleted",
-	"UPDATE": "no finalizer in the cluster can be removed",
+	"everything": "nothing in them can be deleted",
+	"namespaces": "none of them can be deleted",
+	"pods": "no pod in them can be deleted",
+	"finalizers": "no finalizer in them can be removed",
 }
 
-everything(rule, operation) if {
-	"*" in rule.apiGroups
-	object.get(rule, "scope", "*") in {"*", "Namespaced"}
-	some o in rule.operations
-	o in {operation, "*"}
-	some resource in rule.resources
-	resource in {"*", "*/*"}
+where(hook) := "every namespace" if object.get(hook, "namespaceSelector", {}) in [{}, null]
+
+where(hook) := "every namespace but those that it leaves out" if not object.get(hook, "namespaceSelector", {}) in [{}, null]
+
+default backend(_) := []
+
+backend(hook) := [{"resource": "services", "namespace": hook.clientConfig.service.namespace, "name": hook.clientConfig.service.name}]
+
+# Operators do not ship custom resources: whether there are any in their own namespace
+# is up to others.
+warn contains {
+	"msg": sprintf("webhook %s fails closed in namespace %s, which serves it: once that is deleted, %s there may stay", [hook.name, home, kinds[0]]),
+	"objects": array.concat([request.target], backend(hook)),
+	"evidence": [
+		sprintf("failurePolicy Fail, and it sees %s there", [concat(", ", own[i])]),
+		sprintf("so it is with %d of the webhooks of %s", [count(own), request.word]),
+	],
+	"field": sprintf("webhooks[%d].rules", [i]),
+	"manifest": {"severity": severity},
+} if {
+	count(own) > 0
+	i := min(object.keys(own))
+	hook := input.request.object.webhooks[i]
+	home := hook.clientConfig.service.namespace
+	home != "system" # as kubebuilder calls the namespace that a kustomization names
+	regex.match(`^[a-z0-9-]+$`, home) # else it is to be filled in
+	kinds := [split(call, " ")[1] | some call in own[i]]
+	severity := {true: "low", false: "info"}[deletes]
+}
+
+# own are the webhooks that see custom resources in their own namespace, with the
+# requests.
+own[i] := known.home if {
+	request.applying
+	some i, hook in input.request.object.webhooks
+	known := data.cluster.webhooks[sprintf("%s/%s/%s", [type, request.name, hook.name])]
+	known.home
+}
+
+default deletes := false
+
+deletes if {
+	some calls in own
+	some call in calls
+	startswith(call, "DELETE ")
 }
 
 type := "validating" if startswith(request.resource, "validating")

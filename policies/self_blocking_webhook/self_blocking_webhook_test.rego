@@ -32,28 +32,58 @@ test_own_pods if {
 	}
 }
 
-rule(operations, resource) := {"rules": [{"operations": operations, "apiGroups": ["*"], "apiVersions": ["*"], "resources": [resource]}]}
+everywhere(hook, held) := found("validating", hook, {"everywhere": held})
 
-everything(operations, loss) := {{
-	"msg": sprintf("webhook guard.example.com sees every %s: while its backend is down, %s", [operations, loss]),
-	"objects": [configuration("validating")],
-	"evidence": ["failurePolicy Fail, no selectors and no matchConditions"],
-	"field": "webhooks[0].rules",
-}}
+test_everywhere if {
+	everywhere({}, ["pods", "everything"]) == {{
+		"msg": "webhook guard.example.com fails closed and sees every namespace: while its backend is down, nothing in them can be deleted",
+		"objects": [configuration("validating"), {"resource": "services", "namespace": "guard", "name": "guard"}],
+		"evidence": ["failurePolicy Fail", "so it is that no pod in them can be deleted"],
+		"field": "webhooks[0].rules",
+		"manifest": {"severity": "high"},
+	}}
+}
 
-test_everything if {
-	found("validating", rule(["*"], "*/*"), {}) == everything("DELETE and UPDATE", "nothing in the cluster can be deleted")
-	found("validating", rule(["UPDATE"], "*"), {}) == everything("UPDATE", "no finalizer in the cluster can be removed")
+test_nearly_everywhere if {
+	selective := {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}}
+	some finding in everywhere(selective, ["finalizers"])
+	contains(finding.msg, "sees every namespace but those that it leaves out: while its backend is down, no finalizer in them can be removed")
+}
+
+test_by_url if {
+	got := policy.warn with input as {"request": {
+		"operation": "CREATE",
+		"resource": {"group": "admissionregistration.k8s.io", "version": "v1", "resource": "validatingwebhookconfigurations"},
+		"name": "guard",
+		"object": {"webhooks": [{"name": "guard.example.com", "clientConfig": {"url": "https://example.com"}}]},
+	}}
+		with data.cluster.webhooks as {"validating/guard/guard.example.com": {"everywhere": ["pods"]}}
+	[finding.objects | some finding in got] == [[configuration("validating")]]
+}
+
+home(calls) := found("validating", {}, {"home": calls})
+
+test_own_kinds if {
+	home(["DELETE things.example.com", "UPDATE things.example.com"]) == {{
+		"msg": "webhook guard.example.com fails closed in namespace guard, which serves it: once that is deleted, things.example.com there may stay",
+		"objects": [configuration("validating"), {"resource": "services", "namespace": "guard", "name": "guard"}],
+		"evidence": [
+			"failurePolicy Fail, and it sees DELETE things.example.com, UPDATE things.example.com there",
+			"so it is with 1 of the webhooks of validatingwebhookconfigurations.admissionregistration.k8s.io/guard",
+		],
+		"field": "webhooks[0].rules",
+		"manifest": {"severity": "low"},
+	}}
+	[finding.manifest.severity | some finding in home(["UPDATE things.example.com"])] == ["info"]
+}
+
+test_name_to_be_filled_in if {
+	every namespace in ["system", "$(namespace)"] {
+		hook := {"clientConfig": {"service": {"namespace": namespace, "name": "guard"}}}
+		found("validating", hook, {"home": ["DELETE things.example.com"]}) == set()
+	}
 }
 
 test_harmless if {
-	every hook in [
-		rule(["CREATE"], "*"),
-		rule(["DELETE"], "pods"),
-		object.union(rule(["DELETE"], "*"), {"failurePolicy": "Ignore"}),
-		object.union(rule(["DELETE"], "*"), {"namespaceSelector": {"matchLabels": {"guarded": "true"}}}),
-		{},
-	] {
-		found("validating", hook, {}) == set()
-	}
+	found("validating", {}, {}) == set()
 }
