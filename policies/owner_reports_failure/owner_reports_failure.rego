@@ -22,8 +22,8 @@
 #     delete. To take the finalizer out by hand is the last resort: what it protects
 #     stays behind.
 #   limits: >-
-#     Conditions of custom resources that are deleted themselves, of the types that
-#     most controllers use; not those of what is in a namespace. A controller may
+#     Conditions of custom resources that are deleted themselves, whose type ends in a word
+#     that most controllers use; not those of what is in a namespace. A controller may
 #     fail to reconcile and still clean up: the finding says "may".
 package termguard.owner_reports_failure
 
@@ -66,16 +66,25 @@ named(ownership) := "which is unknown by name" if owners.name(ownership) == ""
 # writes a status may write any number of them.
 failing := [condition |
 	some condition in array.slice(input.request.oldObject.status.conditions, 0, 32)
-	condition.status == bad[condition.type]
+	bad(condition)
 	regex.match(failure, condition.reason)
 	times.since(condition.lastTransitionTime) > patience
 ]
 
-# bad is the status in which a condition says that something is wrong.
-bad := {
-	"Ready": "False", "Synced": "False", "Reconciled": "False", "Healthy": "False",
-	"Stalled": "True", "Degraded": "True", "ReconcileError": "True",
+# bad is true of a condition whose type and status say that something is wrong: Ready
+# and RouteTablesReady are False, Stalled and ProvisionFailed are True.
+bad(condition) if {
+	condition.status == "False"
+	regex.match(hoped_for, condition.type)
 }
+
+bad(condition) if {
+	condition.status == "True"
+	regex.match(`(Stalled|Degraded|Failed|Failing|Failure|Error)$`, condition.type)
+}
+
+# hoped_for are the ends of types that are True while all is well.
+hoped_for := `(Ready|Synced|Reconciled|Healthy|Available|Succeeded|Applied|Valid|Accepted|Programmed|Connected)$`
 
 # failure are reasons that tell of an error, rather than of work that goes on.
 failure := `(?i)error|fail|invalid|denied|forbidden|unauthori[sz]ed|auth|credential|notfound|missing|unreachable`

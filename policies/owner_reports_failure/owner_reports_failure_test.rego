@@ -45,9 +45,11 @@ test_owner_without_a_name if {
 	ask([failed], object.remove(alive, ["owner"])) == {finding("which is unknown by name")}
 }
 
-test_stalled if {
-	got := ask([object.union(failed, {"type": "Stalled", "status": "True"})], alive)
-	count(got) == 1
+test_other_types if {
+	every kind, status in {"Stalled": "True", "ProvisionFailed": "True", "RouteTablesReady": "False", "Available": "False"} {
+		got := ask([object.union(failed, {"type": kind, "status": status})], alive)
+		count(got) == 1
+	}
 }
 
 test_near_misses if {
@@ -55,7 +57,8 @@ test_near_misses if {
 		object.union(failed, {"status": "True"}),
 		object.union(failed, {"reason": "Reconciling"}),
 		object.union(failed, {"lastTransitionTime": "2026-11-21T11:55:00Z"}),
-		object.union(failed, {"type": "Available"}),
+		object.union(failed, {"type": "Paused"}),
+		object.union(failed, {"type": "Degraded"}),
 	] {
 		ask([condition], alive) == nothing
 	}
