@@ -1,10 +1,14 @@
 package cluster
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/termguard/termguard/cluster/refusals"
 )
 
 // TestDenied asks what policies deny in a namespace that holds one ConfigMap and
@@ -13,7 +17,7 @@ func TestDenied(t *testing.T) {
 	const cluster = `
 apiVersion: v1
 kind: Namespace
-metadata: {name: demo, labels: {team: a}}
+metadata: {name: demo, labels: {team: a}, annotations: {frozen: "true"}}
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -39,11 +43,20 @@ spec:
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
 metadata: {name: b}
-spec: {policyName: p, validationActions: [ACTION], matchResources: {BINDING}}
+spec: {policyName: p, validationActions: [ACTION], matchResources: {BINDING} REF}
+MORE
 `
 	defaults := []string{
 		"FINALIZER", "kubernetes.io/pvc-protection", "POLICY", "Fail", "PARAMS", "", "SELECT", "", "OP", "DELETE", "RES", "configmaps", "NAMES", "",
-		"VARS", "", "COND", "", "EXPR", "false", "ACTION", "Deny", "BINDING", "",
+		"VARS", "", "COND", "", "EXPR", "false", "ACTION", "Deny", "BINDING", "", "REF", "", "MORE", "",
+	}
+	const (
+		ofConfigMaps = "paramKind: {apiVersion: v1, kind: ConfigMap}"
+		byName       = ", paramRef: {name: param, namespace: ops, parameterNotFoundAction: Deny}"
+		byLabels     = ", paramRef: {selector: {matchLabels: {for: p}}, namespace: ops, parameterNotFoundAction: Deny}"
+	)
+	theParameter := func(frozen string) string {
+		return "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: param, namespace: ops, labels: {for: p}}, data: {frozen: '" + frozen + "'}}\n"
 	}
 	const configmap, claim, finalize = "DELETE configmaps", "UPDATE persistentvolumeclaims", "UPDATE namespaces/finalize"
 	tests := map[string]struct {
@@ -62,8 +75,25 @@ spec: {policyName: p, validationActions: [ACTION], matchResources: {BINDING}}
 		"reads it by a variable":   {"by way of two variables", []string{"VARS", "variables: [{name: a, expression: oldObject}, {name: b, expression: variables.a}]", "EXPR", "variables.b == null"}, map[string]string{configmap: "may"}},
 		"operation decides":        {"the object does not matter for a DELETE", []string{"EXPR", "request.operation == 'DELETE' || object.spec.x"}, nil},
 		"operation decides, deny":  {"nor does it here", []string{"EXPR", "request.operation != 'DELETE' && object.spec.x"}, map[string]string{configmap: "will"}},
+		"has a field":              {"nor one of which that can be told", []string{"EXPR", "!has(oldObject.spec)"}, map[string]string{configmap: "may"}},
 		"optional":                 {"an object that is not at hand is no object without the field", []string{"EXPR", "oldObject.?spec.x.orValue('') != ''"}, map[string]string{configmap: "may"}},
-		"parameters":               {"they are not at hand", []string{"PARAMS", "paramKind: {apiVersion: v1, kind: ConfigMap}"}, map[string]string{configmap: "may"}},
+		"no reference":             {"the binding gives no parameters: they are null", []string{"PARAMS", ofConfigMaps, "EXPR", "params != null"}, map[string]string{configmap: "will"}},
+		"found":                    {"a parameter that allows it", []string{"PARAMS", ofConfigMaps, "REF", byName, "EXPR", "params.data.frozen != 'yes'", "MORE", theParameter("no")}, nil},
+		"found, denies":            {"one that does not", []string{"PARAMS", ofConfigMaps, "REF", byName, "EXPR", "params.data.frozen != 'yes'", "MORE", theParameter("yes")}, map[string]string{configmap: "will"}},
+		"found, condition":         {"one that exempts it", []string{"PARAMS", ofConfigMaps, "REF", byName, "COND", "{name: a, expression: \"params.data.frozen == 'yes'\"}", "MORE", theParameter("no")}, nil},
+		"missing, denies":          {"without it nothing passes", []string{"PARAMS", ofConfigMaps, "REF", byName, "EXPR", "true"}, map[string]string{configmap: "will"}},
+		"missing, open":            {"unless the policy fails open", []string{"PARAMS", ofConfigMaps, "REF", byName, "POLICY", "Ignore"}, nil},
+		"missing, allows":          {"without it nothing is asked", []string{"PARAMS", ofConfigMaps, "REF", strings.Replace(byName, "Deny", "Allow", 1)}, nil},
+		"in another namespace":     {"the parameter of that name elsewhere is another", []string{"PARAMS", ofConfigMaps, "REF", byName, "EXPR", "true", "MORE", strings.Replace(theParameter("no"), "namespace: ops", "namespace: demo", 1)}, map[string]string{configmap: "will"}},
+		"of each namespace":        {"without a namespace, it is that of the request", []string{"PARAMS", ofConfigMaps, "REF", strings.Replace(byName, ", namespace: ops", "", 1), "EXPR", "params.data.frozen != 'yes'", "MORE", strings.Replace(theParameter("yes"), "namespace: ops", "namespace: demo", 1)}, map[string]string{configmap: "will"}},
+		"by labels, one denies":    {"each that is selected is asked", []string{"PARAMS", ofConfigMaps, "REF", byLabels, "EXPR", "params.data.frozen != 'yes'", "MORE", theParameter("no") + strings.Replace(theParameter("yes"), "name: param", "name: other", 1)}, map[string]string{configmap: "will"}},
+		"by labels, none":          {"none is selected", []string{"PARAMS", ofConfigMaps, "REF", byLabels, "EXPR", "params.data.frozen != 'yes'", "MORE", strings.Replace(theParameter("yes"), "for: p", "for: q", 1)}, map[string]string{configmap: "will"}},
+		"of a kind not served":     {"the API server cannot read them", []string{"PARAMS", "paramKind: {apiVersion: y.io/v1, kind: Rules}", "REF", strings.Replace(byName, "Deny", "Allow", 1), "EXPR", "true"}, map[string]string{configmap: "will"}},
+		"in a secret":              {"nobody reads it for that", []string{"PARAMS", "paramKind: {apiVersion: v1, kind: Secret}", "REF", byName}, map[string]string{configmap: "may"}},
+		"a variable reads them":    {"by way of a variable", []string{"PARAMS", ofConfigMaps, "REF", byName, "VARS", "variables: [{name: a, expression: params.data.frozen}]", "EXPR", "variables.a != 'yes'", "MORE", theParameter("yes")}, map[string]string{configmap: "will"}},
+		"namespace":                {"its annotations are known", []string{"EXPR", "!('frozen' in namespaceObject.metadata.annotations)"}, map[string]string{configmap: "will"}},
+		"namespace, another":       {"it has not this one", []string{"EXPR", "!('thawed' in namespaceObject.metadata.annotations)"}, nil},
+		"fate of the namespace":    {"its status changes when it is deleted", []string{"EXPR", "namespaceObject.status.phase != 'Terminating'"}, map[string]string{configmap: "may"}},
 		"error":                    {"an error of evaluation fails closed", []string{"EXPR", "int(request.namespace) > 0"}, map[string]string{configmap: "will"}},
 		"error, open":              {"or open", []string{"EXPR", "int(request.namespace) > 0", "POLICY", "Ignore"}, nil},
 		"does not compile":         {"an expression that the API server accepted once", []string{"EXPR", "nonsense("}, map[string]string{configmap: "will"}},
@@ -84,7 +114,7 @@ spec: {policyName: p, validationActions: [ACTION], matchResources: {BINDING}}
 			text := strings.NewReplacer(append(append([]string{}, tc.with...), defaults...)...).Replace(cluster)
 			w := world(t, text)
 			var got map[string]string
-			requests, _ := at(w, "denied", "demo", "p/b").([]any)
+			requests, _ := at(w, "denied", "demo", "validating/p/b").([]any)
 			for _, r := range requests {
 				r := r.(map[string]any)
 				key := r["operation"].(string) + " " + r["resource"].(string)
@@ -95,6 +125,113 @@ spec: {policyName: p, validationActions: [ACTION], matchResources: {BINDING}}
 					got = map[string]string{}
 				}
 				got[key] = r["certainty"].(string)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s\ndenied: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestDeniedObjects asks what policies deny that read the objects, once these were
+// read: of two ConfigMaps, a claim that has a finalizer and one that has none.
+func TestDeniedObjects(t *testing.T) {
+	const cluster = `
+{apiVersion: v1, kind: Namespace, metadata: {name: demo}, spec: {finalizers: [kubernetes]}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: one, namespace: demo, labels: {keep: "yes"}}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: two, namespace: demo}, data: {a: b}}
+---
+{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data, namespace: demo, finalizers: [kubernetes.io/pvc-protection]}}
+---
+{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: free, namespace: demo}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: KINDAdmissionPolicy
+metadata: {name: p}
+spec:
+  failurePolicy: POLICY
+  matchConstraints: {resourceRules: [{operations: [OP], apiGroups: [""], apiVersions: [v1], resources: [RES]}], objectSelector: {SELECT}}
+  matchConditions: [COND]
+  DEMANDS
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: KINDAdmissionPolicyBinding
+metadata: {name: b}
+spec: {policyName: p, ACTIONS}
+`
+	validating := []string{"KIND", "Validating", "DEMANDS", `validations: [{expression: "EXPR"}]`, "ACTIONS", "validationActions: [Deny]"}
+	mutating := []string{"KIND", "Mutating", "DEMANDS", `reinvocationPolicy: Never
+  mutations: [{patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/metadata/labels/x', value: EXPR}]"}}]`, "ACTIONS", ""}
+	applying := []string{"KIND", "Mutating", "DEMANDS", `reinvocationPolicy: Never
+  mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: {'x': EXPR}}}"}}]`, "ACTIONS", ""}
+	defaults := []string{"POLICY", "Fail", "SELECT", "", "OP", "DELETE", "RES", "configmaps", "COND", ""}
+	claims := []string{"OP", "UPDATE", "RES", "persistentvolumeclaims"}
+	tests := map[string]struct {
+		reason string
+		kind   []string
+		with   []string
+		expr   string
+		want   map[string][]string // names by request and certainty
+	}{
+		"one of two":              {"just that one stays", validating, nil, "!has(oldObject.metadata.labels)", map[string][]string{"will DELETE configmaps": {"one"}}},
+		"both":                    {"both do", validating, nil, "oldObject.metadata.namespace != 'demo'", map[string][]string{"will DELETE configmaps": {"one", "two"}}},
+		"none":                    {"it is about others", validating, nil, "oldObject.metadata.name != 'three'", nil},
+		"content":                 {"whatever there is of it", validating, nil, "!has(oldObject.data)", map[string][]string{"will DELETE configmaps": {"two"}}},
+		"selected by labels":      {"the others it does not see", validating, []string{"SELECT", "matchLabels: {keep: 'yes'}"}, "false", map[string][]string{"will DELETE configmaps": {"one"}}},
+		"condition on the object": {"it exempts one", validating, []string{"COND", "{name: a, expression: \"oldObject.metadata.name != 'one'\"}"}, "false", map[string][]string{"will DELETE configmaps": {"two"}}},
+		"name of the request":     {"items of a collection have none, and what reads it fails", validating, nil, "request.name != 'one'", map[string][]string{"will DELETE configmaps": {"one", "two"}}},
+		"finalizer":               {"one without is not updated", validating, claims, "has(oldObject.metadata.labels)", map[string][]string{"will UPDATE persistentvolumeclaims": {"data"}}},
+		"what an update makes":    {"it takes the finalizers", validating, claims, "has(object.metadata.finalizers)", map[string][]string{"will UPDATE persistentvolumeclaims": {"data"}}},
+		"spares what is deleted":  {"as good policies do", validating, claims, "has(oldObject.metadata.deletionTimestamp)", nil},
+		"finalize":                {"the namespace is an object, too", validating, []string{"OP", "UPDATE", "RES", "namespaces/finalize"}, "has(object.spec.finalizers)", map[string][]string{"will UPDATE namespaces/finalize": {"demo"}}},
+		"options":                 {"what the request will carry nobody knows", validating, nil, "request.options.x == 1", map[string][]string{"may DELETE configmaps": {"one", "two"}}},
+		"mutates":                 {"a mutation can be made", mutating, claims, "object.metadata.name", nil},
+		"mutates, fails":          {"it cannot: there is no such field", mutating, claims, "object.metadata.labels['team']", map[string][]string{"will UPDATE persistentvolumeclaims": {"data"}}},
+		"mutates, fails open":     {"which does not matter", mutating, append([]string{"POLICY", "Ignore"}, claims...), "object.metadata.labels['team']", nil},
+		"mutates, exempted":       {"it is not asked of what is deleted", mutating, append([]string{"COND", "{name: a, expression: '!has(object.metadata.deletionTimestamp)'}"}, claims...), "object.metadata.labels['team']", nil},
+		"mutates, deletes":        {"no mutation is asked of those", mutating, nil, "oldObject.metadata.labels['team']", nil},
+		"applies":                 {"the other kind of mutation", applying, claims, "object.metadata.name", nil},
+		"applies, fails":          {"fails likewise", applying, claims, "object.metadata.labels['team']", map[string][]string{"will UPDATE persistentvolumeclaims": {"data"}}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			text := strings.NewReplacer(append(slices.Clone(tc.with), defaults...)...).Replace(strings.NewReplacer(tc.kind...).Replace(cluster))
+			text = strings.ReplaceAll(text, "EXPR", tc.expr)
+			w, all := world(t, text), objects(t, text)
+			w.refusals.AskForObjects()
+			w.Settle()
+			answers := map[refusals.Question]refusals.Answer{}
+			for _, q := range w.refusals.Questions() {
+				var answer refusals.Answer
+				for _, obj := range all {
+					gvr, _ := meta.UnsafeGuessKindToResource(obj.GroupVersionKind())
+					if gvr == q.Resource && obj.GetNamespace() == q.Namespace && (q.Name == "" || q.Name == obj.GetName()) {
+						answer.Objects = append(answer.Objects, obj)
+					}
+				}
+				answers[q] = answer
+			}
+			w.refusals.Answer(answers)
+			w.Settle()
+			var got map[string][]string
+			kind := strings.ToLower(tc.kind[1])
+			requests, _ := at(w, "denied", "demo", kind+"/p/b").([]any)
+			for _, r := range requests {
+				r := r.(map[string]any)
+				key := r["certainty"].(string) + " " + r["operation"].(string) + " " + r["resource"].(string)
+				if r["subresource"] != "" {
+					key += "/" + r["subresource"].(string)
+				}
+				var names []string
+				for _, name := range r["names"].([]any) {
+					names = append(names, name.(string))
+				}
+				if got == nil {
+					got = map[string][]string{}
+				}
+				got[key] = names
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s\ndenied: -want, +got:\n%s", tc.reason, diff)

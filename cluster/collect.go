@@ -23,6 +23,7 @@ import (
 // means that the cluster could not be asked at all.
 func Collect(ctx context.Context, config *rest.Config, options Options, namespace string, log *slog.Logger) (*World, error) {
 	world := NewWorld(options)
+	world.refusals.AskForObjects()
 	l, err := NewLive(config, world, log)
 	if err != nil {
 		return nil, err
@@ -103,5 +104,11 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 		world.tryCertificates(ctx, options.Dial)
 	}
 	world.Settle()
-	return world, nil
+	for range readRounds {
+		if !l.readForPolicies(ctx) {
+			break
+		}
+		world.Settle()
+	}
+	return world, ctx.Err()
 }

@@ -77,6 +77,8 @@ var table = []kind{
 	{cluster(admissionv1.SchemeGroupVersion, "mutatingwebhookconfigurations"), []keeper{by(refusing, (*refusals.Part).KeepMutating, (*refusals.Part).ForgetMutating)}},
 	{cluster(admissionv1.SchemeGroupVersion, "validatingadmissionpolicies"), []keeper{by(refusing, (*refusals.Part).KeepPolicy, (*refusals.Part).ForgetPolicy)}},
 	{cluster(admissionv1.SchemeGroupVersion, "validatingadmissionpolicybindings"), []keeper{by(refusing, (*refusals.Part).KeepPolicyBinding, (*refusals.Part).ForgetPolicyBinding)}},
+	{cluster(admissionv1.SchemeGroupVersion, "mutatingadmissionpolicies"), []keeper{by(refusing, (*refusals.Part).KeepMutatingPolicy, (*refusals.Part).ForgetMutatingPolicy)}},
+	{cluster(admissionv1.SchemeGroupVersion, "mutatingadmissionpolicybindings"), []keeper{by(refusing, (*refusals.Part).KeepMutatingPolicyBinding, (*refusals.Part).ForgetMutatingPolicyBinding)}},
 	{cluster(apiextensionsv1.SchemeGroupVersion, "customresourcedefinitions"), []keeper{
 		by(refusing, (*refusals.Part).KeepDefinition, (*refusals.Part).ForgetDefinition),
 		by(owning, (*ownership.Part).KeepDefinition, (*ownership.Part).ForgetDefinition),

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -94,6 +95,7 @@ type Live struct {
 	world     *World
 	discovery discovery.DiscoveryInterface
 	metadata  metadata.Interface
+	dynamic   dynamic.Interface
 	leases    typedcoordinationv1.LeasesGetter
 	rest      map[schema.GroupVersion]rest.Interface
 	log       *slog.Logger
@@ -151,12 +153,16 @@ func NewLive(config *rest.Config, world *World, log *slog.Logger) (*Live, error)
 	if err != nil {
 		return nil, fmt.Errorf("connect for metadata: %w", err)
 	}
+	dyn, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect for objects: %w", err)
+	}
 	leases, err := typedcoordinationv1.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("connect for leases: %w", err)
 	}
 	l := &Live{
-		world: world, discovery: dc, metadata: mc, leases: leases, log: log,
+		world: world, discovery: dc, metadata: mc, dynamic: dyn, leases: leases, log: log,
 		rest:   map[schema.GroupVersion]rest.Interface{},
 		lists:  make(places, initialLists),
 		slow:   make(places, initialLists),
@@ -199,6 +205,7 @@ func (l *Live) Run(ctx context.Context) {
 			l.log.Debug("leases are no evidence of who is up", "error", err)
 		}
 	})
+	every("parameters of admission policies", readInterval, func(ctx context.Context) { l.readForPolicies(ctx) })
 	if dial := l.world.options.Dial; dial != nil {
 		every("certificates of webhooks", dialPause, func(ctx context.Context) { l.world.tryCertificates(ctx, dial) })
 	}

@@ -141,6 +141,8 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		w.SetUnseen(Resource{GroupVersionResource: schema.ParseGroupResource(u.Resource).WithVersion(""), Namespaced: u.Namespaced}, u.Reason, u.Message)
 	}
 	w.Settle()
+	w.readFrom(objects)
+	w.Settle()
 	return w, nil
 }
 

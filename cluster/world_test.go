@@ -345,7 +345,12 @@ func randomObject(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	ending := pick("", "", ", deletionTimestamp: '1970-01-01T00:00:01Z', deletionGracePeriodSeconds: 0", ", deletionTimestamp: '1970-01-01T00:00:02Z', deletionGracePeriodSeconds: 1")
 	at := pick("1970-01-01T00:00:01Z", "1970-01-01T00:00:02Z", "1970-01-01T00:00:03Z")
 	var text string
-	switch rng.IntN(17) {
+	switch rng.IntN(19) {
+	case 17:
+		text = fmt.Sprintf("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: %s}, spec: {failurePolicy: %s, matchConstraints: {resourceRules: [{operations: [UPDATE], apiGroups: [%q], apiVersions: [v1], resources: [%s]}]}, matchConditions: [{name: c, expression: %q}], mutations: [{patchType: JSONPatch, jsonPatch: {expression: %q}}]}}",
+			pick("x", "v"), pick("Fail", "Ignore"), "", pick("configmaps", "namespaces/finalize"), pick("true", "object.x == 1"), pick("[]", "[JSONPatch{op: 'remove', path: string(int('x'))}]"))
+	case 18:
+		text = fmt.Sprintf("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicyBinding, metadata: {name: %s}, spec: {policyName: %s}}", name, pick("x", "v"))
 	case 0:
 		text = fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: %s, finalizers: %s, ownerReferences: %s%s}}", name, ns, finalizers, owned("ReplicaSet", "Deployment"), ending)
 	case 1:

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/termguard/termguard/cluster/facts"
@@ -16,12 +17,37 @@ const ours = "termguard.dev/"
 type namespace struct {
 	labels     map[string]string
 	finalizers []string // in its metadata
+	// whole is it as policies see it, but for its status; nil where that is too much
+	// to keep.
+	whole *corev1.Namespace
+}
+
+// maxAnnotations bounds the annotations that are kept of a namespace, in bytes: what
+// deploys it may have left the whole of it in one.
+const maxAnnotations = 8 << 10
+
+// wholeOf is a namespace without what is not to be read.
+func wholeOf(o *corev1.Namespace) *corev1.Namespace {
+	size := 0
+	for key, value := range o.Annotations {
+		size += len(key) + len(value)
+	}
+	if size > maxAnnotations {
+		return nil
+	}
+	return &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: o.Name, UID: o.UID, CreationTimestamp: o.CreationTimestamp,
+			Labels: o.Labels, Annotations: o.Annotations, Finalizers: o.Finalizers,
+		},
+		Spec: o.Spec,
+	}
 }
 
 // KeepNamespace takes in a namespace.
 func (p *Part) KeepNamespace(o *corev1.Namespace) bool {
 	p.doc.Child("namespaces")[o.Name] = namespaceFacts(o)
-	p.namespaces[o.Name] = namespace{o.Labels, o.Finalizers}
+	p.namespaces[o.Name] = namespace{o.Labels, o.Finalizers, wholeOf(o)}
 	p.touched[o.Name] = true
 	p.keepNamespaceStatement(o)
 	return true

@@ -1,12 +1,13 @@
 // Package refusals tells which requests that a deletion needs are refused, and by
 // what: webhooks that fail closed and cannot be called, are not trusted, or were
-// seen to refuse; ValidatingAdmissionPolicies that deny; custom resources that
+// seen to refuse; admission policies that deny or fail; custom resources that
 // cannot be converted; APIs without a backend.
 package refusals
 
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -59,8 +60,9 @@ type Part struct {
 	namespaces     map[string]namespace
 	webhooks       map[string]map[string]any // as the facts have them, by "type/configuration/name"
 	hooks          map[string]*hook          // those that refuse when their backend is down, by the same
-	policies       map[string]*policy        // ValidatingAdmissionPolicies, by name
-	policyBindings map[string]*policyBinding // ValidatingAdmissionPolicyBindings that deny, by name
+	policies       map[string]*policy        // admission policies, by "KIND/NAME"
+	policyBindings map[string]*policyBinding // bindings of theirs that deny, by "KIND/NAME"
+	reading        *reading                  // for them
 	statements     statements                // about webhooks, as others were told
 	handshakes     map[Endpoint]Handshake    // handshakes with their backends
 
@@ -79,7 +81,7 @@ func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{"apiservices", "webhooks", "admissionpolicies", "crds", "namespaces", "blocked", "selfBlocked", "denied", "unconverted"} {
 		doc[section] = map[string]any{}
 	}
-	return &Part{
+	p := &Part{
 		options: options, doc: doc,
 		backends: map[string]*backend{}, services: map[string]service{}, slices: map[string]slice{}, templates: map[string]map[string]map[string]string{},
 		namespaces: map[string]namespace{}, webhooks: map[string]map[string]any{}, hooks: map[string]*hook{},
@@ -88,6 +90,8 @@ func New(doc facts.Document, options Options) *Part {
 		converters: map[string]*converter{}, listErrors: map[string]string{},
 		touched: map[string]bool{},
 	}
+	p.reading = &reading{answers: map[Question]Answer{}, asked: map[Question]bool{}, namespace: func(name string) *corev1.Namespace { return p.namespaces[name].whole }}
+	return p
 }
 
 // Touch notes that what is in a namespace changed: the objects of a resource, or

@@ -5,11 +5,17 @@ import (
 	"errors"
 	"regexp"
 	"slices"
+	"strings"
 
 	celgo "github.com/google/cel-go/cel"
+	celtypes "github.com/google/cel-go/common/types"
+	admissionapi "k8s.io/api/admission/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
@@ -32,25 +38,30 @@ type refuser interface {
 }
 
 // policy is a ValidatingAdmissionPolicy, compiled as the API server compiles it
-// (k8s.io/apiserver, pkg/admission/plugin/policy/validating/plugin.go).
+// (k8s.io/apiserver, pkg/admission/plugin/policy/validating/plugin.go), or a
+// MutatingAdmissionPolicy, of which only errors refuse
+// (k8s.io/apiserver, pkg/admission/plugin/policy/mutating/dispatcher.go).
 type policy struct {
 	scope       scope
-	params      bool // it has a paramKind
+	params      *admissionv1.ParamKind
+	mutates     bool
 	failsClosed bool
 	conditions  expressions
-	validations expressions
+	validations expressions // or mutations
 }
 
 // binding puts a policy into force: one that denies.
 type policyBinding struct {
-	name  string // of the policy
-	scope scope
+	name   string // of the policy
+	scope  scope
+	params *admissionv1.ParamRef
 }
 
 // bound is a policy where a binding puts it into force.
 type bound struct {
 	*policy
 	binding *policyBinding
+	reading *reading
 }
 
 // scope is what a policy or a binding applies to.
@@ -64,22 +75,28 @@ type scope struct {
 // expressions are evaluated together; reads tells of each what it looks at
 // beyond what is known of a request.
 type expressions struct {
-	evaluator admissioncel.ConditionEvaluator
-	reads     []reads
+	evaluate func(context.Context, *admission.VersionedAttributes, *admissionapi.AdmissionRequest, admissioncel.OptionalVariableBindings, *corev1.Namespace) ([]admissioncel.EvaluationResult, error)
+	reads    []reads
 }
 
 // reads tells what an expression looks at: the new object, which a DELETE has
-// not; anything else that is not known of a request; who calls.
-type reads struct{ object, other, user, absence bool }
+// not; the old one, or what else tells which object it is; the namespace, or what
+// changes of it when it is deleted; the parameters; what nobody knows of a request
+// that is still to come; who calls.
+type reads struct{ object, old, namespace, fate, params, other, user, absence bool }
 
 var (
-	readsObject  = regexp.MustCompile(`\bobject\b`)
-	readsOther   = regexp.MustCompile(`\b(oldObject|namespaceObject|params|authorizer)\b`)
-	readsUser    = regexp.MustCompile(`\buserInfo\b`)
-	readsRequest = regexp.MustCompile(`\brequest\s*\.\s*(name|kind|requestKind|options|object|oldObject|uid|dryRun)\b`)
+	readsObject    = regexp.MustCompile(`\bobject\b`)
+	readsOld       = regexp.MustCompile(`\boldObject\b|\brequest\s*\.\s*(name|kind|requestKind|object)\b`)
+	readsNamespace = regexp.MustCompile(`\bnamespaceObject\b`)
+	readsFate      = regexp.MustCompile(`\bnamespaceObject\s*\.\s*(\??\s*status|metadata\s*\.\s*(\??\s*(deletion|resourceVersion|generation|managedFields)))|\bnamespaceObject\s*($|[^.\s])`)
+	readsParams    = regexp.MustCompile(`\bparams\b`)
+	readsOther     = regexp.MustCompile(`\bauthorizer\b|\brequest\s*\.\s*(options|uid|dryRun)\b`)
+	readsUser      = regexp.MustCompile(`\buserInfo\b`)
+	readsRequest   = regexp.MustCompile(`\brequest\s*\.\s*(name|kind|requestKind|options|object|oldObject|uid|dryRun)\b`)
 	// readsAbsence is what makes sense of an object that is not there, and so
 	// may come to a result that another object would not.
-	readsAbsence  = regexp.MustCompile(`\bnull\b|\.\?|\[\?|\btype\(|\bdyn\(|\?\.`)
+	readsAbsence  = regexp.MustCompile(`\bnull\b|\.\?|\[\?|\btype\(|\bdyn\(|\?\.|\bhas\(\s*(object|oldObject|params|namespaceObject)\s*\.\s*\w+\s*\)`)
 	readsVariable = regexp.MustCompile(`\bvariables\s*\.\s*(\w+)`)
 )
 
@@ -93,32 +110,112 @@ func (v *variable) ReturnTypes() []*celgo.Type {
 	return []*celgo.Type{celgo.AnyType, celgo.DynType}
 }
 
-func newPolicy(o *admissionv1.ValidatingAdmissionPolicy) *policy {
-	g := &policy{params: o.Spec.ParamKind != nil, failsClosed: facts.Or(o.Spec.FailurePolicy, admissionv1.Fail) == admissionv1.Fail}
-	g.scope = newScope(o.Spec.MatchConstraints)
-	declared := admissioncel.OptionalVariableDeclarations{HasParams: g.params, HasAuthorizer: true}
+// mutation is one of a MutatingAdmissionPolicy, as the API server compiles it
+// (policy/mutating/accessor.go).
+type mutation struct {
+	expression string
+	returns    *celgo.Type
+}
+
+func (m *mutation) GetExpression() string      { return m.expression }
+func (m *mutation) ReturnTypes() []*celgo.Type { return []*celgo.Type{m.returns} }
+
+// maker makes policies: what they have in common to compile.
+type maker struct {
+	*policy
+	compiler  *admissioncel.CompositedCompiler
+	declared  admissioncel.OptionalVariableDeclarations
+	variables map[string]string
+}
+
+// newMaker returns nil where the API server's own environment is of no use, which
+// cannot happen.
+func newMaker(params *admissionv1.ParamKind, fails *admissionv1.FailurePolicyType, constraints *admissionv1.MatchResources, variables []admissionv1.Variable, conditions []admissionv1.MatchCondition) *maker {
 	compiler, err := admissioncel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	if err != nil {
-		return nil // cannot happen: the environment is the API server's own
+		return nil
 	}
-	variables := map[string]string{}
-	for _, v := range o.Spec.Variables {
-		compiler.CompileAndStoreVariable((*variable)(&v), declared, environment.StoredExpressions)
-		variables[v.Name] = v.Expression
+	m := &maker{
+		policy:   &policy{params: params, failsClosed: facts.Or(fails, admissionv1.Fail) == admissionv1.Fail, scope: newScope(constraints)},
+		compiler: compiler, declared: admissioncel.OptionalVariableDeclarations{HasParams: params != nil, HasAuthorizer: true}, variables: map[string]string{},
 	}
-	var conditions, validations []admissioncel.ExpressionAccessor
-	for _, c := range o.Spec.MatchConditions {
-		conditions = append(conditions, (*matchconditions.MatchCondition)(&c))
+	for _, v := range variables {
+		compiler.CompileAndStoreVariable((*variable)(&v), m.declared, environment.StoredExpressions)
+		m.variables[v.Name] = v.Expression
 	}
+	var accessors []admissioncel.ExpressionAccessor
+	for _, c := range conditions {
+		accessors = append(accessors, (*matchconditions.MatchCondition)(&c))
+	}
+	m.conditions = compileExpressions(compiler, accessors, m.declared, m.variables)
+	return m
+}
+
+func newPolicy(o *admissionv1.ValidatingAdmissionPolicy) *policy {
+	m := newMaker(o.Spec.ParamKind, o.Spec.FailurePolicy, o.Spec.MatchConstraints, o.Spec.Variables, o.Spec.MatchConditions)
+	if m == nil {
+		return nil
+	}
+	var validations []admissioncel.ExpressionAccessor
 	for _, v := range o.Spec.Validations {
 		validations = append(validations, &matchconditions.MatchCondition{Expression: v.Expression})
 	}
-	g.conditions, g.validations = compileExpressions(compiler, conditions, declared, variables), compileExpressions(compiler, validations, declared, variables)
-	return g
+	m.validations = compileExpressions(m.compiler, validations, m.declared, m.variables)
+	return m.policy
 }
 
+// newMutatingPolicy takes a mutation for a validation that is true where its
+// expression can be evaluated: whether its result can be applied is not looked at.
+func newMutatingPolicy(o *admissionv1.MutatingAdmissionPolicy) *policy {
+	m := newMaker(o.Spec.ParamKind, o.Spec.FailurePolicy, o.Spec.MatchConstraints, o.Spec.Variables, o.Spec.MatchConditions)
+	if m == nil {
+		return nil
+	}
+	m.mutates = true
+	m.declared.HasPatchTypes = true
+	var evaluators []admissioncel.MutatingEvaluator
+	for _, each := range o.Spec.Mutations {
+		accessor := &mutation{}
+		switch {
+		case each.ApplyConfiguration != nil:
+			accessor.expression, accessor.returns = each.ApplyConfiguration.Expression, applyConfigurationType
+		case each.JSONPatch != nil:
+			accessor.expression, accessor.returns = each.JSONPatch.Expression, jsonPatchesType
+		default:
+			continue
+		}
+		evaluators = append(evaluators, m.compiler.CompileMutatingEvaluator(accessor, m.declared, environment.StoredExpressions))
+		m.validations.reads = append(m.validations.reads, readsOf(accessor.expression, m.variables))
+	}
+	m.validations.evaluate = func(ctx context.Context, versioned *admission.VersionedAttributes, request *admissionapi.AdmissionRequest, inputs admissioncel.OptionalVariableBindings, ns *corev1.Namespace) ([]admissioncel.EvaluationResult, error) {
+		var results []admissioncel.EvaluationResult
+		for _, evaluator := range evaluators {
+			result, _, err := evaluator.ForInput(ctx, versioned, request, inputs, ns, celconfig.RuntimeCELCostBudget)
+			if err != nil {
+				return nil, err
+			}
+			if result.Error == nil {
+				result.EvalResult = celtypes.True
+			}
+			results = append(results, result)
+		}
+		return results, nil
+	}
+	return m.policy
+}
+
+// What mutations come to (k8s.io/apiserver, pkg/admission/plugin/policy/mutating/patch).
+var (
+	applyConfigurationType = celgo.ObjectType("Object")
+	jsonPatchesType        = celgo.ListType(celgo.ObjectType("JSONPatch"))
+)
+
 func compileExpressions(compiler admissioncel.ConditionCompiler, accessors []admissioncel.ExpressionAccessor, declared admissioncel.OptionalVariableDeclarations, variables map[string]string) expressions {
-	e := expressions{evaluator: compiler.CompileCondition(accessors, declared, environment.StoredExpressions)}
+	evaluator := compiler.CompileCondition(accessors, declared, environment.StoredExpressions)
+	e := expressions{evaluate: func(ctx context.Context, versioned *admission.VersionedAttributes, request *admissionapi.AdmissionRequest, inputs admissioncel.OptionalVariableBindings, ns *corev1.Namespace) ([]admissioncel.EvaluationResult, error) {
+		results, _, err := evaluator.ForInput(ctx, versioned, request, inputs, ns, celconfig.RuntimeCELCostBudget)
+		return results, err
+	}}
 	for _, accessor := range accessors {
 		e.reads = append(e.reads, readsOf(accessor.GetExpression(), variables))
 	}
@@ -140,10 +237,14 @@ func readsOf(expression string, variables map[string]string) reads {
 		}
 	}
 	return reads{
-		object:  readsObject.MatchString(all),
-		other:   readsOther.MatchString(all) || readsRequest.MatchString(all),
-		user:    readsUser.MatchString(all),
-		absence: readsAbsence.MatchString(all) || readsRequest.MatchString(all),
+		object:    readsObject.MatchString(all),
+		old:       readsOld.MatchString(all),
+		namespace: readsNamespace.MatchString(all),
+		fate:      readsFate.MatchString(all),
+		params:    readsParams.MatchString(all),
+		other:     readsOther.MatchString(all),
+		user:      readsUser.MatchString(all),
+		absence:   readsAbsence.MatchString(all) || readsRequest.MatchString(all),
 	}
 }
 
@@ -169,7 +270,12 @@ func (s scope) matches(attributes admission.Attributes, namespaceLabels map[stri
 	}
 	sure := will
 	if !s.objects.Empty() {
-		sure = may
+		switch old, object := labelled(attributes.GetOldObject()), labelled(attributes.GetObject()); {
+		case old == nil && object == nil:
+			sure = may
+		case !(old != nil && s.objects.Matches(old)) && !(object != nil && s.objects.Matches(object)):
+			return no
+		}
 	}
 	rule := func(named admissionv1.NamedRuleWithOperations) certainty {
 		r := named.RuleWithOperations
@@ -182,7 +288,7 @@ func (s scope) matches(attributes admission.Attributes, namespaceLabels map[stri
 			return no
 		case len(named.ResourceNames) == 0 || slices.Contains(named.ResourceNames, attributes.GetName()):
 			return will
-		case attributes.GetName() != "":
+		case attributes.GetName() != "" || attributes.GetOldObject() != nil: // items of a collection are deleted without a name
 			return no
 		}
 		return may
@@ -205,33 +311,122 @@ func (s scope) matches(attributes admission.Attributes, namespaceLabels map[stri
 	return min(sure, best)
 }
 
+// labelled are the labels of an object, nil where there is none.
+func labelled(o runtime.Object) labels.Labels {
+	m, is := o.(metav1.Object)
+	if !is {
+		return nil
+	}
+	return labels.Set(m.GetLabels())
+}
+
 // newBinding returns nil for one that denies nothing.
 func newBinding(o *admissionv1.ValidatingAdmissionPolicyBinding) *policyBinding {
 	if !slices.Contains(o.Spec.ValidationActions, admissionv1.Deny) {
 		return nil
 	}
-	return &policyBinding{name: o.Spec.PolicyName, scope: newScope(o.Spec.MatchResources)}
+	return &policyBinding{name: o.Spec.PolicyName, scope: newScope(o.Spec.MatchResources), params: o.Spec.ParamRef}
 }
 
-// refuses tells how surely the policy denies.
+// refuses tells how surely the policy denies a request for some object; for which
+// objects, where they were read and it denies some.
 func (b bound) refuses(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) refusal {
 	name := ""
 	if gvr == namespacesResource {
 		name = namespace
 	}
-	attributes := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version}, namespace, name, gvr, subresource, op, nil, false, known(caller))
-	return refusal{sure: b.denies(attributes, namespaceLabels, caller != nil), cause: "denied", why: "the policy denies it"}
+	attributes := func(object, old runtime.Object, kind schema.GroupVersionKind, name string) admission.Attributes {
+		return admission.NewAttributesRecord(object, old, kind, namespace, name, gvr, subresource, op, nil, false, known(caller))
+	}
+	why := "the policy denies it"
+	if b.mutates {
+		why = "the policy fails on it"
+	}
+	r := refusal{cause: "denied", why: why}
+	r.sure = b.denies(attributes(nil, nil, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version}, name), namespaceLabels, caller != nil)
+	if r.sure != may {
+		return r
+	}
+	objects, read := b.reading.objects(gvr, namespace)
+	if !read {
+		return r
+	}
+	r.sure, r.about = no, []string{}
+	for _, object := range objects {
+		old, now := asDeleted(object, op, subresource)
+		if old == nil {
+			continue
+		}
+		name := name
+		if op != admission.Delete { // the namespace controller deletes collections, and their items come without a name
+			name = object.GetName()
+		}
+		sure := b.denies(attributes(now, old, object.GroupVersionKind(), name), namespaceLabels, caller != nil)
+		if sure != no {
+			r.about = append(r.about, object.GetName())
+		}
+		r.sure = max(r.sure, sure)
+	}
+	slices.Sort(r.about)
+	return r
 }
 
+// asDeleted is an object as a request that its deletion needs finds it, and what
+// that makes of it; nil where it needs no such request. Of several finalizers it
+// takes all for gone with the first.
+func asDeleted(object *unstructured.Unstructured, op admission.Operation, subresource string) (old, now runtime.Object) {
+	if op == admission.Delete {
+		return object, nil
+	}
+	before := object.DeepCopy()
+	if before.GetDeletionTimestamp() == nil {
+		deleted := metav1.Unix(0, 0)
+		before.SetDeletionTimestamp(&deleted)
+	}
+	after := before.DeepCopy()
+	switch subresource {
+	case "finalize":
+		unstructured.RemoveNestedField(after.Object, "spec", "finalizers")
+	case "":
+		if len(before.GetFinalizers()) == 0 {
+			return nil, nil
+		}
+		after.SetFinalizers(nil)
+	}
+	return before, after
+}
+
+// denies tells how surely the policy denies a request, with or without its object.
 func (b bound) denies(attributes admission.Attributes, namespaceLabels map[string]string, callerKnown bool) certainty {
+	if b.mutates && attributes.GetOperation() == admission.Delete {
+		return no // it is not asked
+	}
 	sure := min(b.policy.scope.matches(attributes, namespaceLabels), b.binding.scope.matches(attributes, namespaceLabels))
 	if sure == no {
 		return no
 	}
-	if b.params {
-		sure = may // the parameters are not part of the facts
+	params, err := b.parameters(attributes.GetNamespace())
+	switch {
+	case errors.Is(err, errNotRead):
+		return min(may, b.deniesWith(attributes, callerKnown, nil, false))
+	case err != nil && b.failsClosed:
+		return sure
+	case err != nil:
+		return no
 	}
-	for _, outcome := range b.conditions.evaluate(attributes, callerKnown) {
+	denies := no
+	for _, param := range params {
+		denies = max(denies, b.deniesWith(attributes, callerKnown, param, true))
+	}
+	return min(sure, denies)
+}
+
+// deniesWith tells how surely the policy denies a request that is in its scope,
+// with one of its parameters.
+func (b bound) deniesWith(attributes admission.Attributes, callerKnown bool, param runtime.Object, paramKnown bool) certainty {
+	in := input{attributes: attributes, callerKnown: callerKnown, param: param, paramKnown: paramKnown, namespace: b.reading.namespace(attributes.GetNamespace())}
+	sure := will
+	for _, outcome := range b.conditions.outcomes(in) {
 		switch {
 		case outcome.is == isFalse, outcome.is == isError && !b.failsClosed:
 			return no
@@ -242,7 +437,7 @@ func (b bound) denies(attributes admission.Attributes, namespaceLabels map[strin
 		}
 	}
 	denies := no
-	for _, outcome := range b.validations.evaluate(attributes, callerKnown) {
+	for _, outcome := range b.validations.outcomes(in) {
 		switch {
 		case outcome.is == isFalse, outcome.is == isError && b.failsClosed:
 			denies = will
@@ -251,6 +446,22 @@ func (b bound) denies(attributes admission.Attributes, namespaceLabels map[strin
 		}
 	}
 	return min(sure, denies)
+}
+
+// input is what expressions are evaluated with, as far as it is known.
+type input struct {
+	attributes  admission.Attributes
+	callerKnown bool
+	param       runtime.Object
+	paramKnown  bool
+	namespace   *corev1.Namespace
+}
+
+// unknown tells whether an expression reads what is not known.
+func (in input) unknown(r reads) bool {
+	blind := in.attributes.GetOldObject() == nil
+	return r.other || r.fate || r.old && blind || r.object && blind && in.attributes.GetOperation() != admission.Delete ||
+		r.params && !in.paramKnown || r.namespace && in.namespace == nil
 }
 
 // outcome of an expression: err where it is an error.
@@ -268,17 +479,20 @@ const (
 	depends // on what is not known
 )
 
-// evaluate evaluates without objects: CEL comes to a result all the same where
-// it does not depend on them, as in "request.operation != 'DELETE' || …".
-func (e expressions) evaluate(attributes admission.Attributes, callerKnown bool) []outcome {
+// outcomes evaluates with what is known: CEL comes to a result all the same where
+// it does not depend on the rest, as in "request.operation != 'DELETE' || …".
+func (e expressions) outcomes(in input) []outcome {
 	if len(e.reads) == 0 {
 		return nil
 	}
 	outcomes := make([]outcome, len(e.reads))
-	gvr := attributes.GetResource()
-	request := admissioncel.CreateAdmissionRequest(attributes, metav1.GroupVersionResource{Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource}, metav1.GroupVersionKind(attributes.GetKind()))
-	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: attributes.GetKind()}
-	results, _, err := e.evaluator.ForInput(context.Background(), versioned, request, admissioncel.OptionalVariableBindings{}, nil, celconfig.RuntimeCELCostBudget)
+	gvr := in.attributes.GetResource()
+	request := admissioncel.CreateAdmissionRequest(in.attributes, metav1.GroupVersionResource{Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource}, metav1.GroupVersionKind(in.attributes.GetKind()))
+	versioned := &admission.VersionedAttributes{
+		Attributes: in.attributes, VersionedKind: in.attributes.GetKind(),
+		VersionedObject: admission.NewLazyObject(in.attributes.GetObject()), VersionedOldObject: admission.NewLazyObject(in.attributes.GetOldObject()),
+	}
+	results, err := e.evaluate(context.Background(), versioned, request, admissioncel.OptionalVariableBindings{VersionedParams: in.param}, in.namespace)
 	if err != nil || len(results) != len(e.reads) {
 		for i := range outcomes {
 			outcomes[i].is = depends
@@ -288,11 +502,11 @@ func (e expressions) evaluate(attributes admission.Attributes, callerKnown bool)
 	for i, result := range results {
 		var invalid *apiservercel.Error
 		r := e.reads[i]
-		unknown := r.other || r.object && attributes.GetOperation() != admission.Delete
+		unknown := in.unknown(r)
 		switch {
 		case errors.As(result.Error, &invalid) && invalid.Type == apiservercel.ErrorTypeInvalid && result.EvalResult == nil && !unknown && !r.user:
 			outcomes[i] = outcome{isError, result.Error}
-		case r.user && !callerKnown, unknown && r.absence, result.Error != nil && unknown:
+		case r.user && !in.callerKnown, unknown && r.absence, result.Error != nil && unknown:
 			outcomes[i].is = depends
 		case result.Error != nil:
 			outcomes[i] = outcome{isError, result.Error}
@@ -307,51 +521,89 @@ func (e expressions) evaluate(attributes admission.Attributes, callerKnown bool)
 
 // KeepPolicy takes in a ValidatingAdmissionPolicy.
 func (p *Part) KeepPolicy(o *admissionv1.ValidatingAdmissionPolicy) bool {
-	p.policies[o.Name] = newPolicy(o)
-	var messages []any
+	var demands []any
 	for _, v := range o.Spec.Validations {
 		text := v.Message
 		if text == "" {
 			text = v.Expression
 		}
-		messages = append(messages, text)
+		demands = append(demands, text)
 	}
-	p.doc.Child("admissionpolicies")[o.Name] = map[string]any{
-		"failurePolicy": string(facts.Or(o.Spec.FailurePolicy, admissionv1.Fail)),
-		"validations":   messages,
-	}
-	p.hooksDirty = true
+	p.keepPolicy(validatingKind, o.Name, newPolicy(o), o.Spec.FailurePolicy, demands)
 	return true
 }
 
+// KeepMutatingPolicy takes in a MutatingAdmissionPolicy.
+func (p *Part) KeepMutatingPolicy(o *admissionv1.MutatingAdmissionPolicy) bool {
+	p.keepPolicy(mutatingKind, o.Name, newMutatingPolicy(o), o.Spec.FailurePolicy, nil)
+	return true
+}
+
+// The kinds of admission policies, as in the names of their resources.
+const validatingKind, mutatingKind = "validating", "mutating"
+
+func (p *Part) keepPolicy(kind, name string, made *policy, fails *admissionv1.FailurePolicyType, demands []any) {
+	p.policies[kind+"/"+name] = made
+	p.doc.Child("admissionpolicies")[kind+"/"+name] = map[string]any{
+		"failurePolicy": string(facts.Or(fails, admissionv1.Fail)),
+		"validations":   demands,
+	}
+	p.hooksDirty = true
+}
+
 // ForgetPolicy undoes KeepPolicy.
-func (p *Part) ForgetPolicy(key types.NamespacedName) {
-	delete(p.policies, key.Name)
-	p.doc.Prune("admissionpolicies", key.Name)
+func (p *Part) ForgetPolicy(key types.NamespacedName) { p.forgetPolicy(validatingKind, key.Name) }
+
+// ForgetMutatingPolicy undoes KeepMutatingPolicy.
+func (p *Part) ForgetMutatingPolicy(key types.NamespacedName) { p.forgetPolicy(mutatingKind, key.Name) }
+
+func (p *Part) forgetPolicy(kind, name string) {
+	delete(p.policies, kind+"/"+name)
+	p.doc.Prune("admissionpolicies", kind+"/"+name)
 	p.hooksDirty = true
 }
 
 // KeepPolicyBinding takes in a ValidatingAdmissionPolicyBinding.
 func (p *Part) KeepPolicyBinding(o *admissionv1.ValidatingAdmissionPolicyBinding) bool {
-	p.ForgetPolicyBinding(types.NamespacedName{Name: o.Name})
-	if b := newBinding(o); b != nil {
-		p.policyBindings[o.Name] = b
-	}
+	p.keepBinding(validatingKind, o.Name, newBinding(o))
 	return true
+}
+
+// KeepMutatingPolicyBinding takes in a MutatingAdmissionPolicyBinding.
+func (p *Part) KeepMutatingPolicyBinding(o *admissionv1.MutatingAdmissionPolicyBinding) bool {
+	p.keepBinding(mutatingKind, o.Name, &policyBinding{name: o.Spec.PolicyName, scope: newScope(o.Spec.MatchResources), params: o.Spec.ParamRef})
+	return true
+}
+
+func (p *Part) keepBinding(kind, name string, b *policyBinding) {
+	p.forgetBinding(kind, name)
+	if b != nil {
+		p.policyBindings[kind+"/"+name] = b
+	}
 }
 
 // ForgetPolicyBinding undoes KeepPolicyBinding.
 func (p *Part) ForgetPolicyBinding(key types.NamespacedName) {
-	delete(p.policyBindings, key.Name)
+	p.forgetBinding(validatingKind, key.Name)
+}
+
+// ForgetMutatingPolicyBinding undoes KeepMutatingPolicyBinding.
+func (p *Part) ForgetMutatingPolicyBinding(key types.NamespacedName) {
+	p.forgetBinding(mutatingKind, key.Name)
+}
+
+func (p *Part) forgetBinding(kind, name string) {
+	delete(p.policyBindings, kind+"/"+name)
 	p.hooksDirty = true
 }
 
-// deniers are the policies in force that deny, by "policy/binding".
+// deniers are the policies in force that deny, by "KIND/POLICY/BINDING".
 func (p *Part) deniers() map[string]bound {
 	found := map[string]bound{}
-	for name, b := range p.policyBindings {
-		if g := p.policies[b.name]; g != nil {
-			found[b.name+"/"+name] = bound{g, b}
+	for key, b := range p.policyBindings {
+		kind, name, _ := strings.Cut(key, "/")
+		if g := p.policies[kind+"/"+b.name]; g != nil {
+			found[kind+"/"+b.name+"/"+name] = bound{g, b, p.reading}
 		}
 	}
 	return found

@@ -141,7 +141,7 @@ func (h *hook) sees(op admission.Operation, gvr schema.GroupVersionResource, sub
 	if !h.objects.Empty() {
 		sure = may // which objects carry the label is not part of the facts
 	}
-	for i, outcome := range h.conditions.evaluate(attributes, caller != nil) {
+	for i, outcome := range h.conditions.outcomes(input{attributes: attributes, callerKnown: caller != nil}) {
 		switch outcome.is {
 		case isFalse:
 			return no, ""
@@ -187,6 +187,8 @@ type refusal struct {
 	sure       certainty
 	cause, why string
 	last       time.Time // when it was seen, of what was seen once
+	// about are the names of the objects that it is about, where all were read.
+	about []string
 }
 
 // refusingHook is a webhook that fails closed, with what keeps the API server from
@@ -244,6 +246,7 @@ func (p *Part) settleBlocked(cluster Cluster) {
 		p.hooksDirty = false
 		p.doc["blocked"], p.doc["selfBlocked"], p.doc["denied"] = map[string]any{}, map[string]any{}, map[string]any{}
 		clear(p.touched)
+		clear(p.reading.asked) // what is still needed is asked again
 		if len(p.hooks) > 0 || len(p.policyBindings) > 0 {
 			for namespace := range p.namespaces {
 				p.touched[namespace] = true
@@ -307,9 +310,15 @@ func (p *Part) blockedBy(h refuser, namespace string, contents []Content, delete
 		if r.sure == no {
 			return
 		}
+		if r.about != nil {
+			count = len(r.about)
+		}
 		request := map[string]any{
 			"operation": string(op), "resource": res.String(), "subresource": subresource, "count": count,
 			"certainty": r.sure.String(), "cause": r.cause, "why": r.why,
+		}
+		if r.about != nil {
+			request["names"] = facts.List(r.about)
 		}
 		if !r.last.IsZero() {
 			request["last"] = r.last.UTC().Format(time.RFC3339)

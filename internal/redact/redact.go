@@ -73,6 +73,15 @@ func (r *redactor) collect(doc map[string]any) {
 			}
 		}
 	}
+	removers, _ := doc["removers"].(map[string]any)
+	for _, below := range removers {
+		below, _ := below.(map[string]any)
+		for what := range below { // RESOURCE/NAME
+			if _, name, found := strings.Cut(what, "/"); found {
+				r.names[name] = true
+			}
+		}
+	}
 	for section, below := range doc {
 		r.find(below, !unnamed[section])
 	}

@@ -1,15 +1,18 @@
 # METADATA
 # title: Admission policy that denies what a deletion needs
 # description: >-
-#   A ValidatingAdmissionPolicy denies requests that a deletion needs and that the person
+#   An admission policy denies requests that a deletion needs and that the person
 #   who starts it does not make: the namespace controller deletes each object of a
 #   namespace and then updates namespaces/finalize, the kubelet deletes a pod a second
 #   time, and the owner of a finalizer removes it with an UPDATE. The deletion then starts
 #   and never finishes. The policy is evaluated for the user who will make each request,
-#   as the API server would.
+#   as the API server would, with its parameters and the namespace; by check, with the
+#   objects, too. A MutatingAdmissionPolicy denies where it fails and failurePolicy is Fail.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
 #     description: Validating admission policies.
+#   - ref: https://kubernetes.io/docs/reference/access-authn-authz/mutating-admission-policy/
+#     description: Mutating admission policies.
 #   - ref: https://github.com/kubernetes/apiserver/blob/v0.36.3/pkg/admission/plugin/policy/validating/validator.go
 #     description: What a policy decides, and what follows from an error.
 # custom:
@@ -21,6 +24,8 @@
 #     - kinds:
 #         - validatingadmissionpolicies.admissionregistration.k8s.io
 #         - validatingadmissionpolicybindings.admissionregistration.k8s.io
+#         - mutatingadmissionpolicies.admissionregistration.k8s.io
+#         - mutatingadmissionpolicybindings.admissionregistration.k8s.io
 #       for: [namespaces, customresourcedefinitions.apiextensions.k8s.io, $FINALIZERS]
 #   remedy: >-
 #     Change the policy or its binding so that it allows the requests of the control plane
@@ -28,9 +33,11 @@
 #     the namespace in the binding. The deletion then finishes by itself. Last, delete the
 #     binding: until it is back, everybody may do what it forbids.
 #   limits: >-
-#     If the policy reads the object, parameters, annotations of the namespace, or the
-#     authorizer, or if the finalizer is not one of Kubernetes itself, the finding says
-#     "may". Policies that change objects.
+#     If the policy reads the object, the status of the namespace, the authorizer, or
+#     options of the request, or if the finalizer is not one of Kubernetes itself, the
+#     finding says "may". check reads up to 500 objects that the policy would see, but no
+#     Secrets; parameters are read every 10 s, but no Secrets. Of a MutatingAdmissionPolicy,
+#     whether its result can be applied.
 package termguard.admission_policy_blocks_delete
 
 import data.termguard.lib.refusals
@@ -55,14 +62,14 @@ refused[key] := calls if {
 
 finding(key, calls, outcome) := {
 	"msg": sprintf(
-		"ValidatingAdmissionPolicy %s denies what the deletion needs: %s",
-		[policy, refusals.first(calls, outcome)],
+		"%sAdmissionPolicy %s %s what the deletion needs: %s",
+		[named[kind], policy, verb[kind], refusals.first(calls, outcome)],
 	),
 	"objects": [
-		{"resource": "validatingadmissionpolicies.admissionregistration.k8s.io", "namespace": "", "name": policy},
-		{"resource": "validatingadmissionpolicybindings.admissionregistration.k8s.io", "namespace": "", "name": binding},
+		{"resource": sprintf("%sadmissionpolicies.admissionregistration.k8s.io", [kind]), "namespace": "", "name": policy},
+		{"resource": resource, "namespace": "", "name": binding},
 	],
-	"evidence": evidence(binding, facts, calls),
+	"evidence": evidence(kind, binding, facts, calls),
 	"steps": [
 		steps.mend(
 			"Let the control plane and the owners of finalizers pass the policy, or exclude the namespace in the binding",
@@ -70,16 +77,24 @@ finding(key, calls, outcome) := {
 		),
 		steps.force(
 			"Delete the binding: until it is back, what the policy forbids is allowed for everybody",
-			steps.deletion([sprintf("validatingadmissionpolicybindings.admissionregistration.k8s.io/%s", [binding])], ""),
+			steps.deletion([sprintf("%s/%s", [resource, binding])], ""),
 		),
 	],
 } if {
-	[policy, binding] := split(key, "/")
-	facts := data.cluster.admissionpolicies[policy]
+	[kind, policy, binding] := split(key, "/")
+	facts := data.cluster.admissionpolicies[sprintf("%s/%s", [kind, policy])]
+	resource := sprintf("%sadmissionpolicybindings.admissionregistration.k8s.io", [kind])
 }
 
-evidence(binding, facts, calls) := array.flatten([
-	sprintf("binding %s denies, failurePolicy %s", [binding, facts.failurePolicy]),
+named := {"validating": "Validating", "mutating": "Mutating"}
+
+verb := {"validating": "denies", "mutating": "fails on"}
+
+evidence(kind, binding, facts, calls) := array.flatten([
+	sprintf("binding %s %s, failurePolicy %s", [binding, does[kind], facts.failurePolicy]),
 	[sprintf("it demands: %s", [demand]) | some demand in facts.validations],
-	[sprintf("it denies %s", [refusals.counted(call)]) | some call in calls],
+	[sprintf("it %s %s", [verb[kind], refusals.counted(call)]) | some call in calls],
+	[sprintf("of these, %s", [name]) | some call in calls; some name in array.slice(call.names, 0, 3)],
 ])
+
+does := {"validating": "denies", "mutating": "is in force"}

@@ -13,7 +13,7 @@ delete_namespace := {"request": {
 	"namespace": "demo",
 }}
 
-policies := {"frozen": {"failurePolicy": "Fail", "validations": ["nothing may go"]}}
+policies := {"validating/frozen": {"failurePolicy": "Fail", "validations": ["nothing may go"]}}
 
 refuses(operation, resource, subresource, certainty) := {
 	"operation": operation,
@@ -23,7 +23,7 @@ refuses(operation, resource, subresource, certainty) := {
 	"certainty": certainty,
 }
 
-denied(requests) := {"demo": {"frozen/here": requests}}
+denied(requests) := {"demo": {"validating/frozen/here": requests}}
 
 finding(outcome, seen) := {
 	"msg": sprintf("ValidatingAdmissionPolicy frozen denies what the deletion needs: %s", [outcome]),
@@ -91,4 +91,44 @@ test_not_needed if {
 		with data.cluster.admissionpolicies as policies
 		with data.cluster.denied as denied([refuses("UPDATE", "namespaces", "status", "will")])
 	got == nothing
+}
+
+test_only_others if {
+	delete := {"request": {
+		"operation": "DELETE",
+		"resource": {"group": "", "version": "v1", "resource": "configmaps"},
+		"name": "it",
+		"namespace": "demo",
+		"oldObject": {"metadata": {"finalizers": ["x.io/f"]}},
+	}}
+	every case in [["other", set()], ["it", {object.union(
+		finding("UPDATE configmaps is refused", ["UPDATE configmaps"]),
+		{"evidence": array.concat(finding("UPDATE configmaps is refused", ["UPDATE configmaps"]).evidence, ["of these, it"])},
+	)}]] {
+		got := found with input as delete
+			with data.cluster.admissionpolicies as policies
+			with data.cluster.denied as denied([object.union(refuses("UPDATE", "configmaps", "", "will"), {"names": [case[0]]})])
+		got == {"deny": case[1], "warn": set()}
+	}
+}
+
+test_mutating if {
+	got := found with input as delete_namespace
+		with data.cluster.admissionpolicies as {"mutating/stamp": {"failurePolicy": "Fail", "validations": null}}
+		with data.cluster.denied as {"demo": {"mutating/stamp/here": [refuses("UPDATE", "namespaces", "finalize", "will")]}}
+	got == {"warn": set(), "deny": {{
+		"msg": "MutatingAdmissionPolicy stamp fails on what the deletion needs: UPDATE namespaces/finalize is refused",
+		"objects": [
+			{"resource": "mutatingadmissionpolicies.admissionregistration.k8s.io", "namespace": "", "name": "stamp"},
+			{"resource": "mutatingadmissionpolicybindings.admissionregistration.k8s.io", "namespace": "", "name": "here"},
+		],
+		"evidence": ["binding here is in force, failurePolicy Fail", "it fails on UPDATE namespaces/finalize (2 objects)"],
+		"steps": [
+			finding("", []).steps[0],
+			object.union(
+				finding("", []).steps[1],
+				{"command": "kubectl delete mutatingadmissionpolicybindings.admissionregistration.k8s.io/here --wait=false"},
+			),
+		],
+	}}}
 }

@@ -77,6 +77,7 @@ needed contains call if {
 	call.operation == "UPDATE"
 	call.resource == request.resource
 	call.subresource == ""
+	about_target(call)
 	some finalizer in finalizers
 	finalizer != crd_cleanup
 }
@@ -107,6 +108,12 @@ needed contains call if {
 	call.operation == "UPDATE"
 	call.resource == "pods"
 }
+
+# about_target is true unless the objects were read that a request is refused for,
+# and the target is none of them.
+about_target(call) if not call.names
+
+about_target(call) if request.name in call.names
 
 crd_cleanup := "customresourcecleanup.apiextensions.k8s.io"
 

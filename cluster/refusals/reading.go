@@ -1,0 +1,146 @@
+package refusals
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// maxQuestions bounds what is asked for admission policies at the same time.
+const maxQuestions = 500
+
+// Question is what an admission policy reads and the facts do not hold: its
+// parameters, or the objects that it would see.
+type Question struct {
+	// Kind of parameters; empty where objects are asked for.
+	Kind schema.GroupVersionKind
+	// Resource of objects.
+	Resource schema.GroupVersionResource
+	// Namespace that they are in. For parameters it counts only if their kind has
+	// namespaces; Own says that it is that of the request, which has none at all
+	// where it is "".
+	Namespace string
+	Own       bool
+	// Name is that of the only one, or else Selector selects by labels.
+	Name, Selector string
+}
+
+// Answer to a Question.
+type Answer struct {
+	Objects []*unstructured.Unstructured
+	// Err says that the API server cannot use such parameters.
+	Err error
+}
+
+// What is wrong with parameters (k8s.io/apiserver,
+// pkg/admission/plugin/policy/generic/policy_dispatcher.go, CollectParams).
+var (
+	errNotRead      = errors.New("what the policy reads was not read")
+	ErrNotServed    = errors.New("the kind of the parameters is not served")
+	ErrNoNamespace  = errors.New("the parameters are in a namespace, and the request in none")
+	ErrClusterScope = errors.New("the parameters have no namespace, and the binding names one")
+	errNotFound     = errors.New("no parameters were found")
+)
+
+// reading is what was read for admission policies, and what is still to be.
+type reading struct {
+	answers map[Question]Answer
+	asked   map[Question]bool
+	// withObjects says that objects are read, too.
+	withObjects bool
+	// namespace is one as policies see it, nil where it is not known whole.
+	namespace func(name string) *corev1.Namespace
+}
+
+// answer is what was read, if it was; else it is asked.
+func (r *reading) answer(q Question) (Answer, bool) {
+	if len(r.asked) < maxQuestions {
+		r.asked[q] = true
+	}
+	a, read := r.answers[q]
+	return a, read
+}
+
+// objects are those of a resource in a namespace; the namespace itself is in none.
+func (r *reading) objects(gvr schema.GroupVersionResource, namespace string) ([]*unstructured.Unstructured, bool) {
+	if !r.withObjects {
+		return nil, false
+	}
+	q := Question{Resource: gvr, Namespace: namespace}
+	if gvr == namespacesResource {
+		q.Namespace, q.Name = "", namespace
+	}
+	a, read := r.answer(q)
+	return a.Objects, read
+}
+
+// parameters are those that a binding gives its policy for requests in a
+// namespace, one of them nil where it gives none. errNotRead says that they were
+// not read; any other error is one of the API server's.
+func (b bound) parameters(namespace string) ([]runtime.Object, error) {
+	ref := b.binding.params
+	if b.params == nil || ref == nil {
+		return []runtime.Object{nil}, nil
+	}
+	q := Question{Kind: schema.FromAPIVersionAndKind(b.params.APIVersion, b.params.Kind), Namespace: ref.Namespace, Name: ref.Name}
+	if ref.Namespace == "" {
+		q.Namespace, q.Own = namespace, true
+	}
+	if ref.Name == "" && ref.Selector != nil {
+		selector, err := metav1.LabelSelectorAsSelector(ref.Selector)
+		if err != nil {
+			return nil, fmt.Errorf("its paramRef: %w", err)
+		}
+		q.Selector = selector.String()
+	}
+	a, read := b.reading.answer(q)
+	switch {
+	case !read:
+		return nil, errNotRead
+	case a.Err != nil:
+		return nil, a.Err
+	case len(a.Objects) == 0 && ref.ParameterNotFoundAction != nil && *ref.ParameterNotFoundAction == admissionv1.DenyAction:
+		return nil, errNotFound
+	}
+	params := make([]runtime.Object, len(a.Objects))
+	for i, object := range a.Objects {
+		params[i] = object
+	}
+	return params, nil
+}
+
+// AskForObjects makes Questions ask for the objects that policies would see, and
+// not just for parameters.
+func (p *Part) AskForObjects() { p.reading.withObjects, p.hooksDirty = true, true }
+
+// Questions are what admission policies read that is to be asked, in order. It
+// only reads.
+func (p *Part) Questions() []Question {
+	return slices.SortedFunc(maps.Keys(p.reading.asked), func(a, b Question) int {
+		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
+	})
+}
+
+// Answer takes in what was read, in place of all that was before.
+func (p *Part) Answer(answers map[Question]Answer) {
+	if maps.EqualFunc(answers, p.reading.answers, Answer.equal) {
+		return
+	}
+	p.reading.answers = answers
+	p.hooksDirty = true
+}
+
+func (a Answer) equal(b Answer) bool {
+	return errors.Is(a.Err, b.Err) && slices.EqualFunc(a.Objects, b.Objects, func(x, y *unstructured.Unstructured) bool {
+		return x.GetUID() == y.GetUID() && x.GetResourceVersion() == y.GetResourceVersion()
+	})
+}
