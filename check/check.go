@@ -19,8 +19,10 @@ type Report struct {
 	Verdict    policies.Verdict `json:"verdict"`
 	// EstimateSeconds is how long the deletion takes at most, where somebody
 	// can tell and it does not hang.
-	EstimateSeconds *int               `json:"estimateSeconds,omitempty"`
-	Findings        []policies.Finding `json:"findings"`
+	EstimateSeconds *int `json:"estimateSeconds,omitempty"`
+	// UsualSeconds is how long it usually takes, where that was seen here.
+	UsualSeconds *int               `json:"usualSeconds,omitempty"`
+	Findings     []policies.Finding `json:"findings"`
 	// WaitsFor are the finalizers that a live owner has to remove first.
 	WaitsFor []Wait `json:"waitsFor"`
 	// Omitted counts findings beyond what one policy may say.
@@ -80,6 +82,9 @@ func evaluate(ctx context.Context, engine Evaluator, world *cluster.World, facts
 	if report.Verdict != policies.Hangs {
 		report.EstimateSeconds = longest(result.Findings)
 	}
+	stops := 0
+	facts.View(func(doc map[string]any) { stops = stopsOf(doc, s) })
+	report.estimate(stops)
 	return report, nil
 }
 

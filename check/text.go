@@ -122,7 +122,10 @@ func (s Set) Text(w io.Writer) error {
 
 func (r Report) meaning() string {
 	within := ""
-	if r.EstimateSeconds != nil {
+	switch {
+	case r.EstimateSeconds != nil && r.UsualSeconds != nil && *r.UsualSeconds < *r.EstimateSeconds:
+		within = fmt.Sprintf(", usually within %d s, within %d s at most", *r.UsualSeconds, *r.EstimateSeconds)
+	case r.EstimateSeconds != nil:
 		within = fmt.Sprintf(", within %d s", *r.EstimateSeconds)
 	}
 	what := "deletion"
@@ -171,6 +174,9 @@ func (r Report) tree() *node {
 		at = at.child(line)
 		for _, evidence := range wait.Evidence {
 			at.child(evidence)
+		}
+		if wait.Took != nil {
+			at.child(wait.Took.String())
 		}
 	}
 	return root

@@ -25,6 +25,8 @@ type Wait struct {
 	// Clears is what the owner does before that.
 	Clears   string   `json:"clears,omitempty"`
 	Evidence []string `json:"evidence"` // that the owner is alive
+	// Took is how long it took with others, nil where that was not seen.
+	Took *Took `json:"took,omitempty"`
 }
 
 // waitsFor lists the finalizers with a live owner that the deletion of s waits
@@ -58,6 +60,11 @@ func waitsFor(facts policies.Facts, s Subject, ownership map[string]any, options
 		add(finalizer, resource.String(), s.Namespace, []any{s.Name}, 1, owner)
 	}
 	facts.View(func(doc map[string]any) {
+		defer func() {
+			for i, w := range waits {
+				waits[i].Took = tookOf(doc, w.Finalizer, w.Resource, w.Namespace)
+			}
+		}()
 		// in adds what is finalized in one namespace, of one resource or of all.
 		in := func(namespace, only string, finalized map[string]any) {
 			for finalizer := range finalized {

@@ -188,6 +188,9 @@ func (w *World) Remove(res Resource, obj runtime.Object) error {
 		w.inventory.count(r, key.Namespace, -1)
 	}
 	if _, kept := r.kept[key]; kept {
+		if r.String() == "pods" {
+			w.nodes.Gone(key, w.now())
+		}
 		w.forget(r, key)
 	}
 	return nil

@@ -41,6 +41,8 @@ const (
 	// mergeInterval is how often the ConfigMap is read, and at most written;
 	// what is new is written at once if nothing was for so long.
 	mergeInterval = time.Minute
+	// watchLag is how far the watch may be behind what a request tells.
+	watchLag = 2 * time.Second
 	// maxRemovals bounds the removals that wait to be confirmed.
 	maxRemovals = 1000
 )
@@ -53,6 +55,8 @@ type Removal struct {
 	Name       string
 	UID        types.UID
 	Finalizers []string // that it takes
+	// Deleted is when the deletion of the object was asked for, as the request tells.
+	Deleted time.Time
 	// User is who asks, and Groups those that it is in; Pod is set where the
 	// user's token is bound to a pod.
 	User   string
@@ -122,6 +126,8 @@ func NewLearner(world *World, client typedcorev1.ConfigMapsGetter, namespace str
 func (l *Learner) Saw(r Removal) {
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 	account := learned.Account(r.User)
+	now := l.world.options.Now()
+	r.Deleted = l.world.deleted(r.Resource, key, r.Deleted, now)
 	outside := account != "" && !r.Pod && !l.world.RunsPods(account)
 	everywhere := r.Namespace == "" || l.world.UpdatesEverywhere(r.User, r.Groups, r.Resource)
 	l.mu.Lock()
@@ -136,7 +142,7 @@ func (l *Learner) Saw(r Removal) {
 			continue // there will be others
 		}
 		l.waiting[at] = sighting{
-			Removal: r, at: l.world.options.Now(), outside: outside, everywhere: everywhere,
+			Removal: r, at: now, outside: outside, everywhere: everywhere,
 			void: !r.teaches() || again && (before.void || before.User != r.User),
 		}
 	}
@@ -225,6 +231,12 @@ func (l *Learner) confirm() {
 	defer l.mu.Unlock()
 	now := l.world.options.Now()
 	changed := false
+	for _, stop := range l.world.takeStops() {
+		l.news.AddStop(learned.Stop{
+			Namespace: stop.Namespace, Workload: stop.Workload, Took: learned.Taking(stop.Gone.Sub(stop.Asked), "", stop.Gone), Last: stop.Gone,
+		})
+		changed = true
+	}
 	for at, s := range l.waiting {
 		if !l.world.Sees(s.Resource) {
 			if now.Sub(s.at) > confirmWithin {
@@ -240,8 +252,12 @@ func (l *Learner) confirm() {
 		}
 		delete(l.waiting, at)
 		o := learned.Owner{Finalizer: at.finalizer, Resource: s.Resource.String(), Identity: s.User, Everywhere: s.everywhere, Objects: 1, Outside: s.outside, First: s.at, Last: s.at}
+		only := s.Namespace
 		if !s.everywhere {
-			o.Namespace = s.Namespace
+			o.Namespace, only = s.Namespace, ""
+		}
+		if !s.Deleted.IsZero() {
+			o.Took = learned.Taking(s.at.Sub(s.Deleted), only, s.at)
 		}
 		if s.void || !o.Storable() {
 			continue

@@ -392,3 +392,88 @@ func TestLearnWithoutPermission(t *testing.T) {
 		stop()
 	})
 }
+
+// TestLearnDurations has a controller take a known time to remove its finalizer, as
+// the watch shows; what only a request tells is believed as far as the watch may lag.
+func TestLearnDurations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSchool(t, fake.NewClientset())
+		defer s.run()()
+		takes := func(name string, real, told time.Duration, seen bool) {
+			now := time.Now().Truncate(time.Second)
+			time.Sleep(time.Until(now.Add(time.Second))) // the API server's times are whole seconds
+			deleted := metav1.Now()
+			s.apply(s.widget(name, "x.io/f"))
+			if seen {
+				going := s.widget(name, "x.io/f")
+				going.DeletionTimestamp = &deleted
+				if err := s.world.Apply(gizmos, going, false); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(real)
+			s.Saw(Removal{
+				Resource: gizmos.GroupResource(), Namespace: "a", Name: name, UID: types.UID(name), Finalizers: []string{"x.io/f"}, User: operatorUser,
+				Deleted: time.Now().Add(-told),
+			})
+			if err := s.world.Remove(gizmos, s.widget(name)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * confirmInterval)
+		}
+		takes("quick", 2*time.Second, 2*time.Second, true)
+		takes("slow", 40*time.Second, 40*time.Second, true)
+		takes("forged", 0, time.Hour, true)
+		takes("before the watch", 0, time.Second, false)
+		takes("forged before the watch", 0, time.Hour, false)
+		synctest.Wait()
+		got := at(s.world, "durations", "x.io/f", "gizmos.x.io", "a").(map[string]any)
+		delete(got, "last")
+		want := map[string]any{"count": 4, "usualSeconds": 1, "longestSeconds": 40}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("-want, +got:\n%s", diff)
+		}
+		if elsewhere := at(s.world, "durations", "x.io/f", "gizmos.x.io", ""); elsewhere != nil {
+			t.Errorf("what happened in one namespace counts there, and not elsewhere: %v", elsewhere)
+		}
+	})
+}
+
+// TestLearnStops has pods of a workload take a known time to stop, as the watch shows.
+func TestLearnStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSchool(t, fake.NewClientset())
+		defer s.run()()
+		pods := namespaced(corev1.SchemeGroupVersion, "pods")
+		s.world.Begin(pods)
+		s.world.End(pods)
+		for i, took := range []time.Duration{time.Second, 2 * time.Second, 11 * time.Second} {
+			deadline, yes, grace := metav1.NewTime(time.Now().Add(30*time.Second)), true, int64(30)
+			pod := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "a", Name: fmt.Sprint("db-", i), DeletionTimestamp: &deadline, DeletionGracePeriodSeconds: &grace,
+					OwnerReferences: []metav1.OwnerReference{{Kind: "StatefulSet", Name: "db", Controller: &yes}},
+				},
+				Spec:   corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "c"}}},
+				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}},
+			}
+			if err := s.world.Apply(pods, pod, true); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(took)
+			if err := s.world.Remove(pods, pod); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		got, _ := at(s.world, "stops", "a", "StatefulSet/db").(map[string]any)
+		delete(got, "last")
+		if diff := cmp.Diff(map[string]any{"count": 3, "usualSeconds": 2, "longestSeconds": 12}, got); diff != "" {
+			t.Errorf("-want, +got:\n%s", diff)
+		}
+		if !strings.Contains(s.written(), `"workload":"StatefulSet/db"`) {
+			t.Errorf("it is not written down: %s", s.written())
+		}
+	})
+}

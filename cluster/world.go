@@ -296,6 +296,15 @@ func (w *World) SetLearned(m learned.Memory) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ownership.SetLearned(m)
+	stops := map[string]any{}
+	for namespace, byWorkload := range m.Stops() {
+		workloads := map[string]any{}
+		for workload, d := range byWorkload {
+			workloads[workload] = d.Facts()
+		}
+		stops[namespace] = workloads
+	}
+	w.nodes.SetStops(stops)
 }
 
 // SetLeases replaces what is known of leases.
@@ -311,6 +320,28 @@ func (w *World) Carries(res schema.GroupResource, key types.NamespacedName, fina
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.ownership.Carries(res.String(), key, finalizer)
+}
+
+// deleted is when the deletion of an object was asked for: as the watch has it, or as a
+// request tells, where that is too lately for the watch to know; zero where neither
+// proves it.
+func (w *World) deleted(res schema.GroupResource, key types.NamespacedName, told, now time.Time) time.Time {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if seen := w.ownership.Deleted(res.String(), key); !seen.IsZero() {
+		return seen
+	}
+	if now.Sub(told) > watchLag {
+		return time.Time{}
+	}
+	return told
+}
+
+// takeStops are the pods that have gone since the last time.
+func (w *World) takeStops() []nodes.Stop {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.nodes.Stops()
 }
 
 // RunsPods tells whether pods run under a service account, given as

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,12 +39,16 @@ func removalOf(r request) (cluster.Removal, bool) {
 	if len(gone) == 0 {
 		return cluster.Removal{}, false
 	}
+	deleted := old.GetDeletionTimestamp().Time
+	if grace, ok := child(r.old, "metadata")["deletionGracePeriodSeconds"].(float64); ok { // which the API server adds
+		deleted = deleted.Add(-time.Duration(grace) * time.Second)
+	}
 	user := child(r.raw, "userInfo")
 	groups, _, _ := unstructured.NestedStringSlice(user, "groups")
 	return cluster.Removal{
 		Resource: r.resource, Namespace: r.namespace, Name: r.name, UID: types.UID(str(child(r.old, "metadata"), "uid")),
-		Finalizers: gone,
-		User:       str(user, "username"), Groups: groups, Pod: child(user, "extra")[boundToPod] != nil,
+		Finalizers: gone, Deleted: deleted,
+		User: str(user, "username"), Groups: groups, Pod: child(user, "extra")[boundToPod] != nil,
 		Manager: str(child(r.raw, "options"), "fieldManager"),
 	}, true
 }

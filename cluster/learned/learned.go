@@ -58,9 +58,11 @@ type Owner struct {
 	Objects    int  `json:"objects"` // how many it was removed from
 	// Outside is set for a service account under which no pod ran when it was
 	// seen last: something outside the cluster holds its token.
-	Outside bool      `json:"outside,omitempty"`
-	First   time.Time `json:"first"`
-	Last    time.Time `json:"last"`
+	Outside bool `json:"outside,omitempty"`
+	// Took is how long it took, from the deletion of the object on.
+	Took  Histogram `json:"took,omitempty"`
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
 }
 
 // serviceAccount is what the user names of service accounts begin with
@@ -115,6 +117,7 @@ func (o Owner) key() key {
 type Memory struct {
 	owners map[key]Owner
 	alarms map[string]Alarm
+	stops  map[stopKey]Stop
 }
 
 // Add takes in an owner as it was seen, or as another replica wrote it.
@@ -127,6 +130,7 @@ func (m *Memory) Add(o Owner) {
 			o.Outside = before.Outside
 		}
 		o.Objects += before.Objects
+		o.Took = before.Took.with(o.Took)
 		o.First, o.Last = earliest(before.First, o.First), latest(before.Last, o.Last)
 	}
 	o.Objects = min(o.Objects, maxObjects)
@@ -158,26 +162,29 @@ func (m *Memory) Merge(news Memory) {
 	for _, a := range news.alarms {
 		m.AddAlarm(a)
 	}
+	for _, s := range news.stops {
+		m.AddStop(s)
+	}
 }
 
 // Clone returns a copy.
 func (m *Memory) Clone() Memory {
-	return Memory{owners: maps.Clone(m.owners), alarms: maps.Clone(m.alarms)}
+	return Memory{owners: maps.Clone(m.owners), alarms: maps.Clone(m.alarms), stops: maps.Clone(m.stops)}
 }
 
 // Empty tells whether nothing is remembered.
-func (m *Memory) Empty() bool { return len(m.owners) == 0 && len(m.alarms) == 0 }
+func (m *Memory) Empty() bool { return len(m.owners)+len(m.alarms)+len(m.stops) == 0 }
 
 // Knows tells whether news change nothing that a verdict rests on: what it
 // holds is remembered already, trusted, and seen within the last hour.
 func (m *Memory) Knows(news Memory) bool {
 	for k, o := range news.owners {
 		known, found := m.owners[k]
-		if !found || known.Objects < strangerObjects || !known.Trusted() || known.Outside != o.Outside || o.Last.Sub(known.Last) > time.Hour {
+		if !found || known.Objects < strangerObjects || !known.Trusted() || known.Outside != o.Outside || !known.Took.covers(o.Took) || o.Last.Sub(known.Last) > time.Hour {
 			return false
 		}
 	}
-	return len(news.alarms) == 0
+	return len(news.alarms) == 0 && m.knowsStops(news)
 }
 
 // Lesson is a finalizer on a resource in a namespace.
@@ -223,6 +230,10 @@ func (m *Memory) Wrong(policy string, news Memory) bool {
 // Prune forgets what was not seen for long, and what is beyond the bounds.
 func (m *Memory) Prune(now time.Time) {
 	maps.DeleteFunc(m.owners, func(_ key, o Owner) bool { return now.Sub(o.Last) > Forget })
+	for k, o := range m.owners {
+		o.Took = o.Took.since(now.Add(-Forget))
+		m.owners[k] = o
+	}
 	maps.DeleteFunc(m.alarms, func(_ string, a Alarm) bool { return now.Sub(a.Last) > Forget })
 	identities, taught := map[[3]string]int{}, map[string]int{}
 	kept := 0
@@ -244,6 +255,7 @@ func (m *Memory) Prune(now time.Time) {
 		})
 		delete(m.alarms, oldest.Policy)
 	}
+	m.pruneStops(now)
 }
 
 // teacher is whom a quota counts for: who may make a service account in a
@@ -283,6 +295,7 @@ type document struct {
 	APIVersion string            `json:"apiVersion"`
 	Owners     []json.RawMessage `json:"owners"`
 	Alarms     []json.RawMessage `json:"falseAlarms,omitempty"`
+	Stops      []json.RawMessage `json:"stops,omitempty"`
 }
 
 const apiVersion = "termguard.dev/v1"
@@ -306,17 +319,25 @@ func (m *Memory) Encode() []byte {
 	}
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "{\"apiVersion\": %q", apiVersion)
-	var owners, alarms []any
+	var owners, alarms, stops []any
 	for _, a := range m.Alarms() {
 		a.First, a.Last = second(a.First), second(a.Last)
 		alarms = append(alarms, a)
 	}
 	for _, o := range m.all() {
 		o.First, o.Last = second(o.First), second(o.Last)
+		o.Took = o.Took.inSeconds()
 		owners = append(owners, o)
+	}
+	for _, s := range m.allStops() {
+		s.Took, s.Last = s.Took.inSeconds(), second(s.Last)
+		stops = append(stops, s)
 	}
 	lines(&out, "falseAlarms", alarms)
 	lines(&out, "owners", owners)
+	if len(stops) > 0 {
+		lines(&out, "stops", stops)
+	}
 	out.WriteString("}\n")
 	return out.Bytes()
 }
@@ -374,6 +395,21 @@ func Decode(text []byte, now time.Time) (m Memory, wrong error, err error) {
 		}
 		m.AddAlarm(a)
 	}
+	for i, raw := range doc.Stops {
+		var s Stop
+		err := decode(raw, &s)
+		if err == nil {
+			err = s.check(now)
+		}
+		if _, twice := m.stops[stopKey{s.Namespace, s.Workload}]; err == nil && twice {
+			err = errors.New("it stands there twice")
+		}
+		if err != nil {
+			complain("stops", i, err)
+			continue
+		}
+		m.AddStop(s)
+	}
 	m.Prune(now)
 	return m, errors.Join(errs...), nil
 }
@@ -402,6 +438,9 @@ func (o Owner) check(now time.Time) error {
 		return fmt.Errorf("namespace: %w", err)
 	case o.Everywhere:
 		return errors.New("it counts everywhere and in one namespace")
+	}
+	if err := o.Took.check(now); err != nil {
+		return err
 	}
 	return seen(o.Objects, o.First, o.Last, now)
 }

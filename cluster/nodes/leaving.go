@@ -17,6 +17,7 @@ import (
 type leaving struct {
 	key      types.NamespacedName
 	node     string
+	asked    time.Time // when it was deleted
 	deadline time.Time // when its grace period is over
 	ended    bool      // its containers have ended: its node has only to clean up
 }
@@ -32,6 +33,7 @@ func leavingOf(pod *corev1.Pod) (leaving, bool) {
 	return leaving{
 		key:      types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name},
 		node:     pod.Spec.NodeName,
+		asked:    pod.DeletionTimestamp.Add(-time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second),
 		deadline: pod.DeletionTimestamp.Time,
 		ended:    ended(pod),
 	}, true

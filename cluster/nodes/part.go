@@ -38,6 +38,7 @@ type Part struct {
 	kubeletEvents kubeletEvents
 	storage       storage
 
+	stops        []Stop // pods that are gone
 	leaving      map[leavingGroup]map[types.NamespacedName]leaving
 	leavingDirty map[leavingGroup]bool // since the last Settle
 	waitingDirty map[string]bool       // nodes that came, went, or are waited for by others, since the last Settle
@@ -48,7 +49,7 @@ type Part struct {
 func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{
 		"pods", "podsByNode", "podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage",
-		"leaving", "kubeletEvents", "hazards", "csinodes", "driverless", "buggy", "registrars", "gone",
+		"leaving", "kubeletEvents", "hazards", "csinodes", "driverless", "buggy", "registrars", "gone", "stops",
 	} {
 		doc[section] = map[string]any{}
 	}

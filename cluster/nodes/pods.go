@@ -15,6 +15,7 @@ type pod struct {
 	node     string
 	waits    bool      // it needs its kubelet to go
 	owner    types.UID // whose foreground deletion waits for it, "" if none
+	workload string    // as workloadOf has it
 	stranded bool      // under its owner, because its node is not ready
 	leaves   *leaving  // nil unless it is being deleted
 	uses     *use      // nil unless it has something mounted
@@ -45,8 +46,12 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 	if controller := metav1.GetControllerOf(o); controller != nil {
 		found["owner"] = map[string]any{"kind": p.strings.Box(controller.Kind), "name": controller.Name}
 	}
+	workload := workloadOf(o)
+	if workload != "" {
+		found["workload"] = p.strings.Box(workload)
+	}
 	p.doc.Child("pods", o.Namespace)[o.Name] = found
-	kept := &pod{node: o.Spec.NodeName, waits: waits(o), facts: found, groups: groupsOf(o)}
+	kept := &pod{node: o.Spec.NodeName, waits: waits(o), workload: workload, facts: found, groups: groupsOf(o)}
 	if !facts.Finished(o) {
 		kept.owner = facts.BlockingOwner(o)
 	}

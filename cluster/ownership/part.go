@@ -85,7 +85,7 @@ type Part struct {
 
 // New returns a Part that has seen nothing and writes into doc.
 func New(doc facts.Document, options Options) *Part {
-	for _, section := range []string{"finalized", "finalizers", "spread", "removers", "terminating"} {
+	for _, section := range []string{"finalized", "finalizers", "spread", "removers", "terminating", "durations"} {
 		doc[section] = map[string]any{}
 	}
 	return &Part{
@@ -108,6 +108,13 @@ func (p *Part) Resight() { p.dirty = true }
 func (p *Part) SetLearned(m learned.Memory) {
 	p.learned = m
 	p.dirty = true
+	durations := facts.Document{}
+	for on, byNamespace := range m.Durations() {
+		for namespace, d := range byNamespace {
+			durations.Put(d.Facts(), on.Finalizer, on.Resource, namespace)
+		}
+	}
+	p.doc["durations"] = map[string]any(durations)
 	if local := m.Local(); !maps.Equal(local, p.local) {
 		p.local, p.grantsDirty = local, true
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // terminating is an object that is being deleted, and waits for its finalizers.
@@ -27,6 +28,16 @@ func deletedSince(m metav1.Object) int64 {
 		return 0
 	}
 	return at.Unix()
+}
+
+// Deleted is since when an object with finalizers waits for nothing else, zero unless
+// it is known to be deleted. It only reads.
+func (p *Part) Deleted(resource string, key types.NamespacedName) time.Time {
+	h := p.holding(resource, key)
+	if h == nil || h.deleted == 0 {
+		return time.Time{}
+	}
+	return time.Unix(h.deleted, 0)
 }
 
 // end notes that an object of a bucket is being deleted, and live undoes it. What

@@ -4,8 +4,10 @@
 #   The software that removes a finalizer runs, and objects have been Terminating for much
 #   longer than it takes: it cannot finish with them. Those in a namespace that is deleted,
 #   or of a definition that is, keep it from going; those elsewhere show that others may
-#   stay, too. From data.params["finalizer-already-stuck"].seconds on, 600 by default, this
-#   may be a hang, and from six times as long it is one.
+#   stay, too. From three times the longest that was seen of that finalizer on, two minutes
+#   at least, this may be a hang, and from six times as long as that it is one. Where
+#   nothing was seen, it is from data.params["finalizer-already-stuck"].seconds on, 600 by
+#   default.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
@@ -33,6 +35,7 @@
 #     elsewhere, the webhook tells.
 package termguard.finalizer_already_stuck
 
+import data.termguard.lib.durations
 import data.termguard.lib.finalizers
 import data.termguard.lib.owners
 import data.termguard.lib.request
@@ -43,14 +46,14 @@ import data.termguard.lib.wording
 # What goes with the target is stuck.
 deny contains stuck(group) if {
 	some group in content
-	waited(group.terminating) > surely
+	surely(group)
 }
 
 warn contains stuck(group) if {
 	some group in content
 	group.ownership.state == "alive"
-	waited(group.terminating) > patience
-	waited(group.terminating) <= surely
+	overdue(group.finalizer, group.resource, group.terminating.objects[0])
+	not surely(group)
 }
 
 # Others of the kind are, and the owner is the same.
@@ -61,7 +64,8 @@ warn contains warned(finalizer, request.resource, ownership, others, [request.ta
 	ownership := input.ownership[finalizer]
 	ownership.state == "alive"
 	others := data.cluster.terminating[finalizer][request.resource].objects
-	overdue(others[0])
+	overdue(finalizer, request.resource, others[0])
+	not delivers(finalizer, request.resource, request.namespace, others[0])
 }
 
 warn contains warned(finalizer, resource, bucket.ownership, others, objects) if {
@@ -70,9 +74,10 @@ warn contains warned(finalizer, resource, bucket.ownership, others, objects) if 
 	some resource, terminating in resources
 	some bucket in data.cluster.finalized[request.name][finalizer][resource]
 	bucket.ownership.state == "alive"
-	not holds_up(bucket)
+	not holds_up(finalizer, resource, bucket)
 	others := [o | some o in terminating.objects; o.namespace != request.name]
-	overdue(others[0])
+	overdue(finalizer, resource, others[0])
+	not delivers(finalizer, resource, request.name, others[0])
 	objects := [{"resource": resource, "namespace": request.name, "name": name} | some name in bucket.names]
 }
 
@@ -107,17 +112,32 @@ content contains {
 waited(terminating) := times.since(terminating.objects[0].since)
 
 # holds_up is a group of which one is overdue.
-holds_up(group) if overdue(group.terminating.objects[0])
+holds_up(finalizer, resource, group) if overdue(finalizer, resource, group.terminating.objects[0])
 
-overdue(held) if times.since(held.since) > patience
+overdue(finalizer, resource, held) if times.since(held.since) > patience(finalizer, resource, held.namespace)
+
+# surely is a group of which one has waited so long that it is no matter of patience.
+surely(group) if {
+	oldest := group.terminating.objects[0]
+	waited(group.terminating) > patience(group.finalizer, group.resource, oldest.namespace) * 6
+}
 
 # patience is what an owner may take, in seconds.
-default patience := 600
+patience(finalizer, resource, ns) := measured if {
+	measured := durations.patience(finalizer, resource, ns)
+} else := unmeasured
 
-patience := data.params["finalizer-already-stuck"].seconds
+# unmeasured is the same where it was not seen how long it takes.
+default unmeasured := 600
 
-# surely is when it is no matter of patience any more, in seconds.
-surely := patience * 6
+unmeasured := data.params["finalizer-already-stuck"].seconds
+
+# delivers is an owner that has removed the finalizer from something else since one was
+# overdue: that is its own matter, then.
+delivers(finalizer, resource, ns, held) if {
+	seen := durations.of(finalizer, resource, ns)
+	times.since(held.since) - times.since(seen.last) > patience(finalizer, resource, held.namespace)
+}
 
 stuck(group) := {
 	"msg": sprintf("%d %s %s %s: %s", [
@@ -125,21 +145,26 @@ stuck(group) := {
 		times.duration(waited(group.terminating)), blame(group.finalizer, group.ownership),
 	]),
 	"objects": [{"resource": group.resource, "namespace": o.namespace, "name": o.name} | some o in late],
-	"evidence": array.concat(dated(late), object.get(group.ownership, "evidence", [])),
+	"evidence": array.flatten([
+		dated(late), durations.told(group.finalizer, group.resource, late[0].namespace),
+		object.get(group.ownership, "evidence", []),
+	]),
 	"steps": array.concat([look(group.ownership)], by_hand(group, late)),
 } if {
 	n := group.terminating.count
-	late := [o | some o in group.terminating.objects; overdue(o)]
+	late := [o | some o in group.terminating.objects; overdue(group.finalizer, group.resource, o)]
 }
 
 warned(finalizer, resource, ownership, others, objects) := {
-	"msg": sprintf("other %s are Terminating, the oldest for %s: %s", [resource, times.duration(times.since(others[0].since)), blame(finalizer, ownership)]),
+	"msg": sprintf("other %s are Terminating, the oldest for %s: %s", [resource, times.duration(oldest), blame(finalizer, ownership)]),
 	"objects": objects,
-	"evidence": array.concat(
-		dated([o | some o in others; overdue(o)]),
-		object.get(ownership, "evidence", []),
-	),
+	"evidence": array.flatten([
+		dated([o | some o in others; overdue(finalizer, resource, o)]),
+		durations.told(finalizer, resource, others[0].namespace), object.get(ownership, "evidence", []),
+	]),
 	"steps": [look(ownership)],
+} if {
+	oldest := times.since(others[0].since)
 }
 
 blame(finalizer, ownership) := sprintf("its owner, %s, runs and does not remove finalizer %s", [owners.name(ownership), finalizer]) if {

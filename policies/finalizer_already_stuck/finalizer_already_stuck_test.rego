@@ -174,3 +174,40 @@ test_definition if {
 		"warn": set(),
 	}
 }
+
+# What was seen of the finalizer sets the pace.
+seen(longest, last) := {"s3.test/f": {"buckets.s3.test": {"": {"count": 12, "usualSeconds": 2, "longestSeconds": longest, "last": last}}}}
+
+test_durations_set_the_pace if {
+	recent := held("demo", "old", "2026-11-21T11:46:40Z") # 800 s ago
+	every longest, certain in {2: 1, 40: 1, 60: 0} { # six times 120, 120 and 180 s
+		got := found with input as delete_namespace
+			with data.cluster as object.union(cluster([recent], [recent], alive), {"durations": seen(longest, now)})
+		count(got.deny) == certain
+		count(got.warn) == 1 - certain
+	}
+	got := found with input as delete_namespace
+		with data.cluster as object.union(cluster([recent], [recent], alive), {"durations": seen(3600, now)})
+	got == nothing
+}
+
+test_durations_are_evidence if {
+	got := found with input as delete_namespace
+		with data.cluster as object.union(cluster([old], [old], alive), {"durations": seen(40, now)})
+	{f.evidence | some f in got.deny} == {[
+		"demo/old is Terminating since 2026-01-01T00:00:00Z",
+		"finalizer s3.test/f was removed from 12 buckets.s3.test before, usually within 2 s, within 40 s at most",
+		"it runs",
+	]}
+}
+
+# Whoever has cleared others since is not stuck.
+test_owner_that_delivers if {
+	every last, warnings in {"2026-11-21T11:01:00Z": 1, "2026-11-21T11:10:00Z": 0} {
+		every question in [delete_namespace, delete_bucket({})] {
+			got := found with input as question
+				with data.cluster as object.union(cluster([], [elsewhere], alive), {"durations": seen(2, last)})
+			count(got.warn) == warnings
+		}
+	}
+}

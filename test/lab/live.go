@@ -148,6 +148,17 @@ func Drain(path string) Cleaning {
 	}
 }
 
+// Take is to take so long, from the deletion of the object on, as whoever waits for a
+// cloud does.
+func Take(long time.Duration) Cleaning {
+	return func(_ context.Context, _ dynamic.Interface, object unstructured.Unstructured) error {
+		if left := long - time.Since(object.GetDeletionTimestamp().Time); left > 0 {
+			return fmt.Errorf("%s is not cleaned up for another %s", object.GetName(), left)
+		}
+		return nil
+	}
+}
+
 // every calls f in an interval until ctx ends.
 func every(ctx context.Context, interval time.Duration, f func()) {
 	ticker := time.NewTicker(interval)

@@ -204,7 +204,9 @@ type Controller struct {
 	// Drains is the path in the object to the node whose pods it evicts before.
 	Drains string `json:"drains,omitempty"`
 	// Reads are the Secrets that it must read before, in the object's namespace.
-	Reads  []string `json:"reads,omitempty"`
+	Reads []string `json:"reads,omitempty"`
+	// Takes is how long it takes, from the deletion of an object on.
+	Takes  Duration `json:"takes,omitempty"`
 	Starts Stage    `json:"starts,omitempty"`
 }
 
@@ -820,6 +822,9 @@ func (g *Guarded) operate(ctx context.Context, live Live, stage Stage) error {
 		}
 		for _, name := range c.Reads {
 			cleaning = append(cleaning, lab.ReadSecret(name))
+		}
+		if c.Takes.Duration > 0 {
+			cleaning = append(cleaning, lab.Take(c.Takes.Duration))
 		}
 		if err := g.Controller(running, namespace, account, c.Finalizer, *gvr, cleaning...); err != nil {
 			return err

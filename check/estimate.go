@@ -1,0 +1,135 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+
+	"github.com/termguard/termguard/policies"
+)
+
+// Took is how long owners took to remove a finalizer from other objects, from the
+// deletion of each on.
+type Took struct {
+	Objects int `json:"objects"` // how many that were
+	// UsualSeconds is the median, and LongestSeconds the longest, rounded up.
+	UsualSeconds   int `json:"usualSeconds"`
+	LongestSeconds int `json:"longestSeconds"`
+}
+
+// enough are so many objects that what they took is a measure.
+const enough = 3
+
+// tookOf is what the facts tell of a finalizer in a namespace, nil if nothing: what was
+// seen there, or else in several.
+func tookOf(doc map[string]any, finalizer, resource, namespace string) *Took {
+	byNamespace := child(child(child(doc, "durations"), finalizer), resource)
+	seen := child(byNamespace, namespace)
+	if seen == nil {
+		seen = child(byNamespace, "")
+	}
+	if seen == nil {
+		return nil
+	}
+	return &Took{number(seen["count"]), number(seen["usualSeconds"]), number(seen["longestSeconds"])}
+}
+
+// String tells it with the objects that it rests on.
+func (t Took) String() string {
+	if t.Objects == 1 {
+		return fmt.Sprintf("it did so for 1 object before, within %s", seconds(t.LongestSeconds))
+	}
+	return fmt.Sprintf("it did so for the last %d objects, usually within %s, within %s at most", t.Objects, seconds(t.UsualSeconds), seconds(t.LongestSeconds))
+}
+
+// seconds is so many seconds in words.
+func seconds(n int) string {
+	switch {
+	case n < 120:
+		return fmt.Sprintf("%d s", n)
+	case n < 7200:
+		return fmt.Sprintf("%d min", n/60)
+	}
+	return fmt.Sprintf("%d h", n/3600)
+}
+
+// estimate adds to what policies say of how long the deletion takes at most what was
+// seen here: how long its pods took before, and with the finalizers that it waits
+// for, their owners. Where that was not seen of each, nobody can tell.
+func (r *Report) estimate(stops int) {
+	if r.Verdict != policies.Completes {
+		return
+	}
+	usual, longest := 0, 0
+	for _, w := range r.WaitsFor {
+		if w.Took == nil || w.Took.Objects < enough {
+			return
+		}
+		usual, longest = max(usual, w.Took.UsualSeconds), max(longest, w.Took.LongestSeconds)
+	}
+	if r.Target.Resource == namespaces.Resource && len(r.WaitsFor) > 0 {
+		usual, longest = passes(usual), passes(longest)
+	}
+	if bound := r.EstimateSeconds; bound != nil { // pods go first
+		if stops == 0 && len(r.WaitsFor) == 0 {
+			return
+		}
+		usual, longest = usual+min(cmp.Or(stops, *bound), *bound), longest+*bound
+	}
+	if longest > 0 {
+		r.UsualSeconds, r.EstimateSeconds = &usual, &longest
+	}
+}
+
+// stopsOf is how long the pods that the deletion of s waits for usually take to stop, in
+// seconds; 0 where that was not seen of each of their workloads.
+func stopsOf(doc map[string]any, s Subject) int {
+	var waiting map[string]any // by name
+	inNamespace := child(doc, "pods")
+	switch s.Type.GroupResource() {
+	case pods:
+		waiting = map[string]any{s.Name: child(child(inNamespace, s.Namespace), s.Name)}
+	case namespaces:
+		waiting = child(inNamespace, s.Name)
+		s.Namespace = s.Name
+	}
+	usual := 0
+	for name := range waiting {
+		pod := child(waiting, name)
+		if pod["node"] == nil || pod["phase"] == "Succeeded" || pod["phase"] == "Failed" {
+			continue // the API server removes it at once
+		}
+		workload, _ := pod["workload"].(string)
+		seen := child(child(child(doc, "stops"), s.Namespace), workload)
+		if number(seen["count"]) < enough {
+			return 0
+		}
+		usual = max(usual, number(seen["usualSeconds"]))
+	}
+	if usual > 0 && s.Type.GroupResource() == namespaces {
+		// The namespace controller begins after 5 s, and looks again after half the
+		// longest grace period, and a second
+		// (pkg/controller/namespace/namespace_controller.go).
+		grace := 0
+		for key := range child(child(doc, "podsByGrace"), s.Name) {
+			if seconds, err := strconv.Atoi(key); err == nil {
+				grace = max(grace, seconds)
+			}
+		}
+		return looked(usual, grace/2+1)
+	}
+	return usual
+}
+
+// passes is when the namespace controller notices, in seconds, that the finalizers of
+// what is in a namespace are gone: it begins after 5 s, and looks again every 8 s
+// (pkg/controller/namespace/namespace_controller.go, namespaceDeletionGracePeriod, and
+// deletion/namespaced_resources_deleter.go, finalizerEstimateSeconds / 2 + 1).
+func passes(seconds int) int { return looked(seconds, 8) }
+
+// looked is when the namespace controller, which looks again every so often, notices
+// what is true after so many seconds.
+func looked(seconds, again int) int {
+	const begins = 5
+	return begins + (seconds+again-1)/again*again
+}

@@ -1,0 +1,267 @@
+package learned
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// steps are the durations that are told apart, in seconds: each removal counts for
+// the first that it did not exceed. What took longer than the last of them is no
+// measure of what is usual: somebody ended a hang.
+var steps = []int{
+	1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120, 150, 180, 240, 300, 420, 600, 900,
+	1200, 1800, 2700, 3600, 5400, 7200, 10800, 14400, 21600, 43200, 86400,
+}
+
+// Took counts objects by how long something took with them.
+type Took struct {
+	// Within is how long, in seconds: one of the steps, rounded up.
+	Within  int `json:"within"`
+	Objects int `json:"objects"`
+	// Only is the one namespace in which that was seen: there it counts. It is ""
+	// where it was seen in several, and of what is in no namespace: what happens
+	// in one, those who work there can bring about.
+	Only string    `json:"only,omitempty"`
+	Last time.Time `json:"last"`
+}
+
+// Taking is one object that took so long, in a namespace or in none (""), at a time;
+// nothing where it took too long to tell what is usual.
+func Taking(d time.Duration, namespace string, at time.Time) []Took {
+	for _, step := range steps {
+		if d <= time.Duration(step)*time.Second {
+			return []Took{{Within: step, Objects: 1, Only: namespace, Last: at}}
+		}
+	}
+	return nil
+}
+
+// Histogram counts objects by how long something took, the shortest first.
+type Histogram []Took
+
+// with is the sum of both. Where there are very many, what was seen before weighs
+// half: so it follows what changes.
+func (h Histogram) with(other Histogram) Histogram {
+	sum := map[int]Took{}
+	for _, t := range slices.Concat(h, other) {
+		if before, known := sum[t.Within]; known {
+			t.Objects += before.Objects
+			t.Last = latest(before.Last, t.Last)
+			if t.Only != before.Only {
+				t.Only = ""
+			}
+		}
+		sum[t.Within] = t
+	}
+	all := slices.SortedFunc(maps.Values(sum), func(a, b Took) int { return cmp.Compare(a.Within, b.Within) })
+	for slices.ContainsFunc(all, func(t Took) bool { return t.Objects > maxObjects }) {
+		for i := range all {
+			all[i].Objects = (all[i].Objects + 1) / 2
+		}
+	}
+	return all
+}
+
+// inSeconds is what is written down.
+func (h Histogram) inSeconds() Histogram {
+	h = slices.Clone(h)
+	for i := range h {
+		h[i].Last = second(h[i].Last)
+	}
+	return h
+}
+
+// since leaves out what was seen last before a time.
+func (h Histogram) since(t time.Time) Histogram {
+	return slices.DeleteFunc(slices.Clone(h), func(took Took) bool { return took.Last.Before(t) })
+}
+
+// covers tells whether other holds no duration that h lacks, or that counts in more
+// places.
+func (h Histogram) covers(other Histogram) bool {
+	return !slices.ContainsFunc(other, func(t Took) bool {
+		return !slices.ContainsFunc(h, func(known Took) bool {
+			return known.Within == t.Within && (known.Only == "" || known.Only == t.Only)
+		})
+	})
+}
+
+func (h Histogram) check(now time.Time) error {
+	before := 0
+	for _, t := range h {
+		if t.Within <= before || !slices.Contains(steps, t.Within) {
+			return fmt.Errorf("took: within %d s: want some of %v, in order", t.Within, steps)
+		}
+		if t.Only != "" {
+			if err := plain(t.Only); err != nil {
+				return fmt.Errorf("took: only: %w", err)
+			}
+		}
+		if err := seen(t.Objects, t.Last, t.Last, now); err != nil {
+			return fmt.Errorf("took: %w", err)
+		}
+		before = t.Within
+	}
+	return nil
+}
+
+// Durations are how long something took.
+type Durations struct {
+	Objects int // that it was seen with
+	// Usual is the median, and Longest the longest that was seen, in seconds, both
+	// rounded up.
+	Usual, Longest int
+	Last           time.Time // when it was seen last
+}
+
+// Facts are durations as the document has them.
+func (d Durations) Facts() map[string]any {
+	return map[string]any{"count": d.Objects, "usualSeconds": d.Usual, "longestSeconds": d.Longest, "last": d.Last.UTC().Format(time.RFC3339)}
+}
+
+// durations sums a histogram up; false where it is empty.
+func (h Histogram) durations() (d Durations, found bool) {
+	for _, t := range h {
+		d.Objects += t.Objects
+		d.Longest = t.Within
+		d.Last = latest(d.Last, t.Last)
+	}
+	upTo := 0
+	for _, t := range h {
+		if upTo += t.Objects; 2*upTo >= d.Objects {
+			d.Usual = t.Within
+			break
+		}
+	}
+	return d, len(h) > 0
+}
+
+// Held is a finalizer on a resource.
+type Held struct{ Finalizer, Resource string }
+
+// Durations are how long trusted owners took to remove finalizers, from the deletion
+// of the object on: by finalizer and resource, in each namespace where that is
+// known to differ, and elsewhere (""). What an owner did in one namespace only
+// counts there: who works there could keep it from being faster.
+func (m *Memory) Durations() map[Held]map[string]Durations {
+	histograms := map[Held]map[string]Histogram{}
+	for _, o := range m.owners {
+		if !o.Trusted() {
+			continue
+		}
+		for _, t := range o.Took {
+			where := cmp.Or(o.Namespace, t.Only)
+			on := Held{o.Finalizer, o.Resource}
+			if histograms[on] == nil {
+				histograms[on] = map[string]Histogram{}
+			}
+			histograms[on][where] = histograms[on][where].with(Histogram{t})
+		}
+	}
+	all := map[Held]map[string]Durations{}
+	for on, byNamespace := range histograms {
+		all[on] = map[string]Durations{}
+		for namespace, h := range byNamespace {
+			if namespace != "" {
+				h = h.with(byNamespace[""])
+			}
+			all[on][namespace], _ = h.durations()
+		}
+	}
+	return all
+}
+
+// Stop is how long pods of a workload took from their deletion until they were gone.
+type Stop struct {
+	Namespace string    `json:"namespace"`
+	Workload  string    `json:"workload"` // Kind/name
+	Took      Histogram `json:"took"`
+	Last      time.Time `json:"last"`
+}
+
+// MaxStops bounds the workloads that are remembered, and MaxLocal those of one
+// namespace: who works there may make many.
+const MaxStops = 1000
+
+type stopKey struct{ namespace, workload string }
+
+// AddStop takes in how long pods took.
+func (m *Memory) AddStop(s Stop) {
+	if len(s.Took) == 0 {
+		return
+	}
+	if m.stops == nil {
+		m.stops = map[stopKey]Stop{}
+	}
+	key := stopKey{s.Namespace, s.Workload}
+	if before, known := m.stops[key]; known {
+		s.Took = before.Took.with(s.Took)
+		s.Last = latest(before.Last, s.Last)
+	}
+	m.stops[key] = s
+}
+
+// Stops are how long pods took to stop, by namespace and workload.
+func (m *Memory) Stops() map[string]map[string]Durations {
+	all := map[string]map[string]Durations{}
+	for _, s := range m.stops {
+		if all[s.Namespace] == nil {
+			all[s.Namespace] = map[string]Durations{}
+		}
+		all[s.Namespace][s.Workload], _ = s.Took.durations()
+	}
+	return all
+}
+
+// allStops are all of them, those that were seen last first.
+func (m *Memory) allStops() []Stop {
+	return slices.SortedFunc(maps.Values(m.stops), func(a, b Stop) int {
+		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Workload, b.Workload))
+	})
+}
+
+// pruneStops forgets what was not seen for long, and what is beyond the bounds.
+func (m *Memory) pruneStops(now time.Time) {
+	kept, in := 0, map[string]int{}
+	for _, s := range m.allStops() {
+		key := stopKey{s.Namespace, s.Workload}
+		s.Took = s.Took.since(now.Add(-Forget))
+		if len(s.Took) == 0 || kept == MaxStops || in[s.Namespace] == MaxLocal {
+			delete(m.stops, key)
+			continue
+		}
+		kept++
+		in[s.Namespace]++
+		m.stops[key] = s
+	}
+}
+
+// knowsStops is Knows, of pods: once that is measured well.
+func (m *Memory) knowsStops(news Memory) bool {
+	for key, s := range news.stops {
+		known, found := m.stops[key]
+		if d, _ := known.Took.durations(); !found || d.Objects < strangerObjects || !known.Took.covers(s.Took) || s.Last.Sub(known.Last) > time.Hour {
+			return false
+		}
+	}
+	return true
+}
+
+func (s Stop) check(now time.Time) error {
+	for name, text := range map[string]string{"namespace": s.Namespace, "workload": s.Workload} {
+		if err := plain(text); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if len(s.Took) == 0 {
+		return errors.New("took: says nothing")
+	}
+	if err := s.Took.check(now); err != nil {
+		return err
+	}
+	return seen(1, s.Last, s.Last, now)
+}

@@ -1,0 +1,55 @@
+package nodes
+
+import (
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// maxStops bounds the pods that are gone and not asked about yet.
+const maxStops = 1000
+
+// Stop is a pod that its kubelet finished with.
+type Stop struct {
+	Namespace, Workload string // as workloadOf has it
+	Asked, Gone         time.Time
+}
+
+// workloadOf is what a pod is one of, as "Kind/name": its controller, or the Deployment
+// behind that, whose ReplicaSets come and go; "" if it stands alone.
+func workloadOf(o *corev1.Pod) string {
+	controller := metav1.GetControllerOf(o)
+	if controller == nil {
+		return ""
+	}
+	hash := o.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+	if name, made := strings.CutSuffix(controller.Name, "-"+hash); made && hash != "" && controller.Kind == "ReplicaSet" {
+		return "Deployment/" + name
+	}
+	return controller.Kind + "/" + controller.Name
+}
+
+// Gone takes in that a pod is gone, at a time: how long it took, if its containers had
+// ended before. Of others, somebody removed no more than the object.
+func (p *Part) Gone(key types.NamespacedName, at time.Time) {
+	gone := p.pods[key]
+	if gone == nil || gone.leaves == nil || !gone.leaves.ended || gone.workload == "" || len(p.stops) == maxStops {
+		return
+	}
+	p.stops = append(p.stops, Stop{key.Namespace, gone.workload, gone.leaves.asked, at})
+}
+
+// Stops are those that were taken in since the last time.
+func (p *Part) Stops() []Stop {
+	stops := p.stops
+	p.stops = nil
+	return stops
+}
+
+// SetStops replaces what is known of how long pods take to stop, by namespace and
+// workload, as the document has it.
+func (p *Part) SetStops(known map[string]any) { p.doc["stops"] = known }
