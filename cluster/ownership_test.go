@@ -233,7 +233,7 @@ func TestOwnershipByStrength(t *testing.T) {
 // TestOwnershipTellsWhatMustBeCreated holds that an owner's need is told while it
 // runs, whatever shows that: where it does not, nothing is created anyway.
 func TestOwnershipTellsWhatMustBeCreated(t *testing.T) {
-	entry, err := catalog.Parse([]byte("- {finalizer: x.io/cleanup, resources: [gadgets.x.io], owner: X, component: in-cluster, source: x, creates: jobs.batch, workloads: [{kind: Deployment, name: one, namespace: ops}]}"))
+	entry, err := catalog.Parse([]byte("- {finalizer: x.io/cleanup, resources: [gadgets.x.io], owner: X, component: in-cluster, source: x, creates: jobs.batch, createsWhen: [{path: 'metadata.annotations[\"x.io/keep\"]', notIn: [\"yes\"]}, {path: spec.destroy, in: [\"true\"]}], workloads: [{kind: Deployment, name: one, namespace: ops}]}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,6 +245,9 @@ func TestOwnershipTellsWhatMustBeCreated(t *testing.T) {
 		"the workload of the catalog runs": {"its need is known", gadget + as("one", anAccount, running), "jobs.batch"},
 		"it was seen":                      {"who does it changes nothing about what it needs", gadget + as("two", anAccount, running) + seen("system:serviceaccount:ops:two 1 1h"), "jobs.batch"},
 		"it is declared to be elsewhere":   {"its jobs run here all the same", declared, "jobs.batch"},
+		"it is to destroy nothing":         {"the spec says so", strings.Replace(gadget, "metadata: {name: it,", "spec: {destroy: false}, metadata: {name: it,", 1) + as("one", anAccount, running), nil},
+		"it is to destroy":                 {"the spec says so", strings.Replace(gadget, "metadata: {name: it,", "spec: {destroy: true}, metadata: {name: it,", 1) + as("one", anAccount, running), "jobs.batch"},
+		"it is to be kept":                 {"an annotation says so", strings.Replace(gadget, "name: it,", "name: it, annotations: {x.io/keep: 'yes'},", 1) + as("one", anAccount, running), nil},
 		"scaled to zero":                   {"that it does not run outweighs what it would need", gadget + as("one", anAccount, scaledToZero), nil},
 	}
 	for name, tc := range tests {

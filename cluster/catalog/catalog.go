@@ -65,6 +65,8 @@ type Entry struct {
 	// pkg/admission/plugin/namespace/lifecycle/admission.go): the owner never
 	// gets there, though it runs. It is left out where the owner gives up then.
 	Creates string `json:"creates,omitempty"`
+	// CreatesWhen are conditions on the object without which it creates nothing.
+	CreatesWhen []Condition `json:"createsWhen,omitempty"`
 	// Needs are what the owner must read to clear the finalizer.
 	Needs []Need `json:"needs,omitempty"`
 	// WaitsFor are those that refer to the object: the finalizer stays, by design,
@@ -276,6 +278,14 @@ func (e *Entry) check() error {
 	}
 	if e.Creates != "" && !resourcePattern.MatchString(e.Creates) {
 		return fmt.Errorf("creates: %q is not plural.group", e.Creates)
+	}
+	if e.Creates == "" && len(e.CreatesWhen) > 0 {
+		return errors.New("createsWhen: creates is needed")
+	}
+	for i := range e.CreatesWhen {
+		if err := e.CreatesWhen[i].check("", nil); err != nil {
+			return fmt.Errorf("createsWhen: %w", err)
+		}
 	}
 	for i := range e.Needs {
 		if err := e.Needs[i].check(e.On, 1); err != nil {

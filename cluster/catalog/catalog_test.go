@@ -240,6 +240,8 @@ func TestParseErrors(t *testing.T) {
 		"no key":        {"nothing to match by", "- {resources: [pods], owner: x, component: in-cluster, source: x}", "exactly one of"},
 		"two keys":      {"what would it match", "- {finalizer: a, prefix: b, resources: [pods], owner: x, component: in-cluster, source: x}", "exactly one of"},
 		"creates":       {"a kind is no resource", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, creates: Job}", `creates: "Job" is not plural.group`},
+		"creates when":  {"what", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, createsWhen: [{path: spec.a, in: [b]}]}", "createsWhen: creates is needed"},
+		"no condition":  {"in what", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, creates: pods, createsWhen: [{path: spec.a}]}", "createsWhen: a path and one of in and notIn are needed"},
 		"component":     {"a typo", "- {finalizer: a, resources: [pods], owner: x, component: incluster, source: x}", `unknown component "incluster"`},
 		"unknown field": {"a typo", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x}\n- {finalizer: b, ownr: x}", `catalog entry 2 (b): `},
 		"wrong type":    {"a list is needed", "- {finalizer: a, resources: pods}", "catalog entry 1 "},

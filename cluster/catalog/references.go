@@ -326,18 +326,36 @@ func (r *Reference) check(on []string) error {
 		return fmt.Errorf("namespacePath %q has a [*] that path %q has not", r.NamespacePath, r.Path)
 	}
 	for i := range r.When {
-		c := &r.When[i]
-		if c.path, err = parsePath(c.Path); err != nil {
+		if err := r.When[i].check(r.Path, r.path); err != nil {
 			return fmt.Errorf("when: %w", err)
-		}
-		if slices.Contains(r.path, every) && !shares(c.path, r.path) {
-			return fmt.Errorf("when: %q has a [*] that path %q has not", c.Path, r.Path)
-		}
-		if c.Path == "" || len(c.In) == 0 == (len(c.NotIn) == 0) {
-			return errors.New("when: a path and one of in and notIn are needed")
 		}
 	}
 	return nil
+}
+
+// check parses the path of a condition on what stands at another path, "" if on the
+// object.
+func (c *Condition) check(path string, of []string) (err error) {
+	if c.path, err = parsePath(c.Path); err != nil {
+		return err
+	}
+	if slices.Contains(of, every) && !shares(c.path, of) {
+		return fmt.Errorf("%q has a [*] that path %q has not", c.Path, path)
+	}
+	if c.Path == "" || len(c.In) == 0 == (len(c.NotIn) == 0) {
+		return errors.New("a path and one of in and notIn are needed")
+	}
+	return nil
+}
+
+// CreatesFor tells whether the owner must create something to clear the finalizer
+// off an object. Where what decides is not known, as the spec of an object of which
+// only the metadata is, it may have to.
+func (e *Entry) CreatesFor(object map[string]any) bool {
+	return e.Creates != "" && !slices.ContainsFunc(e.CreatesWhen, func(c Condition) bool {
+		_, known := object[c.path[0]]
+		return known && !(&Reference{When: []Condition{c}}).holds(object, nil)
+	})
 }
 
 // deepest is how many things an owner may read, each named by the one before.

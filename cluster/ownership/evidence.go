@@ -25,6 +25,9 @@ type evidence struct {
 	owners []string
 	// driver is the CSI driver that the object belongs to.
 	driver string
+	// spared says that the owner need not create anything to clear it, though it has
+	// to of other objects.
+	spared bool
 	// at is where the finalizer stands in metadata.finalizers, or
 	// facts.Nowhere.
 	// It is no evidence of who removes it: the signature leaves it out.
@@ -50,6 +53,9 @@ func (e evidence) signature() string {
 	if e.driver != "" {
 		parts = append(parts, "driver="+e.driver)
 	}
+	if e.spared {
+		parts = append(parts, "creates=nothing")
+	}
 	return strings.Join(parts, " ")
 }
 
@@ -61,6 +67,33 @@ const Annotation = "termguard.dev/finalizer-owner"
 // maxGroups the groups of objects in one namespace: who may write objects in one
 // may write any number of them. Real objects have a handful.
 const maxFinalizers, maxGroups = 64, 500
+
+// evidenceOf is finalizersOf, with what the catalog makes of the object.
+func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) map[string]evidence {
+	found := finalizersOf(m, spec, p.trusts(resource, m))
+	for finalizer, e := range found {
+		if entry, known := p.options.Catalog.Lookup(finalizer, resource); known && len(entry.CreatesWhen) > 0 && !entry.CreatesFor(contentOf(m)) {
+			e.spared = true
+			found[finalizer] = e
+		}
+	}
+	return found
+}
+
+// contentOf is what is known of an object: all, or labels and annotations.
+func contentOf(m metav1.Object) map[string]any {
+	if u, whole := m.(*unstructured.Unstructured); whole {
+		return u.Object
+	}
+	of := func(texts map[string]string) map[string]any {
+		found := map[string]any{}
+		for key, text := range texts {
+			found[key] = text
+		}
+		return found
+	}
+	return map[string]any{"metadata": map[string]any{"labels": of(m.GetLabels()), "annotations": of(m.GetAnnotations())}}
+}
 
 // finalizersOf returns an object's finalizers with what the object tells about
 // each, maxFinalizers of them at most. The namespace controller's own is left out of a namespace's spec

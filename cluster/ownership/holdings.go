@@ -47,7 +47,7 @@ func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object, 
 		p.Forget(resource, key)
 		return false
 	}
-	now, owner := finalizersOf(m, specFinalizers, p.trusts(resource, m)), facts.BlockingOwner(m)
+	now, owner := p.evidenceOf(resource, m, specFinalizers), facts.BlockingOwner(m)
 	deleted, cut := deletedSince(m), len(m.GetFinalizers()) > maxFinalizers || len(specFinalizers) > maxFinalizers
 	if h := p.holding(resource, key); h != nil {
 		if h.cut == cut && h.owner == owner && h.deleted == deleted && maps.EqualFunc(h.evidence, now, evidence.equal) {

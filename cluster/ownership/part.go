@@ -183,7 +183,7 @@ func (p *Part) trusts(resource string, m metav1.Object) bool {
 // returns nil where it knows nothing. It only reads.
 func (p *Part) Ownership(obj metav1.Object, res schema.GroupResource, specFinalizers []string, recorded func(finalizer, resource, evidence string) any) map[string]any {
 	verdicts := map[string]any{}
-	told := finalizersOf(obj, specFinalizers, p.trusts(res.String(), obj))
+	told := p.evidenceOf(res.String(), obj, specFinalizers)
 	if obj.GetUID() == "" {
 		if known := p.holding(res.String(), types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}); known != nil {
 			told = known.evidence

@@ -69,6 +69,9 @@ func (p *Part) judge(key verdictKey, e evidence) judgement {
 		custom: p.definitions[key.resource], foreign: catalogued && entry.Foreign(key.resource),
 		base: judgement{owner: entry.Owner, clears: entry.Clears, creates: entry.Creates, drains: entry.Drains},
 	}
+	if e.spared {
+		q.base.creates = ""
+	}
 	if j, answered := p.first(sources, q); answered {
 		return j
 	}

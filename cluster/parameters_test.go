@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	fakediscovery "k8s.io/client-go/discovery/fake"
+	fakedynamic "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/termguard/termguard/cluster/refusals"
+)
+
+// TestReadForPolicies answers what admission policies ask of a cluster with two
+// ConfigMaps in a namespace, a Secret, and a Rule that has none.
+func TestReadForPolicies(t *testing.T) {
+	kind := func(apiVersion, kind string) schema.GroupVersionKind {
+		return schema.FromAPIVersionAndKind(apiVersion, kind)
+	}
+	config, rules := kind("v1", "ConfigMap"), kind("y.io/v1", "Rule")
+	configs := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	var known []runtime.Object
+	for _, text := range []string{
+		"{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: ops, labels: {for: p}}}",
+		"{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: ops}}",
+		"{apiVersion: v1, kind: Secret, metadata: {name: a, namespace: ops}}",
+		"{apiVersion: y.io/v1, kind: Rule, metadata: {name: r}}",
+	} {
+		known = append(known, objects(t, text)[0])
+	}
+	lists := map[schema.GroupVersionResource]string{configs: "ConfigMapList", {Version: "v1", Resource: "secrets"}: "SecretList", {Group: "y.io", Version: "v1", Resource: "rules"}: "RuleList"}
+	served := []*metav1.APIResourceList{
+		{GroupVersion: "v1", APIResources: []metav1.APIResource{
+			{Name: "configmaps", Kind: "ConfigMap", Namespaced: true, Verbs: []string{"list"}},
+			{Name: "secrets", Kind: "Secret", Namespaced: true, Verbs: []string{"list"}},
+		}},
+		{GroupVersion: "y.io/v1", APIResources: []metav1.APIResource{{Name: "rules", Kind: "Rule", Verbs: []string{"list"}}, {Name: "verdicts", Kind: "Verdict", Verbs: []string{"create"}}}},
+	}
+	tests := map[string]struct {
+		reason   string
+		question refusals.Question
+		limit    int
+		want     []string
+		err      error // of the parameters
+		unread   bool
+	}{
+		"by labels":               {"one has the label", refusals.Question{Kind: config, Namespace: "ops", Selector: "for=p"}, 9, []string{"a"}, nil, false},
+		"all":                     {"an empty selector selects all", refusals.Question{Kind: config, Namespace: "ops"}, 9, []string{"a", "b"}, nil, false},
+		"elsewhere":               {"there are none", refusals.Question{Kind: config, Namespace: "demo", Own: true}, 9, nil, nil, false},
+		"without a namespace":     {"that of a reference counts only for kinds that have one", refusals.Question{Kind: rules, Namespace: "demo", Own: true}, 9, []string{"r"}, nil, false},
+		"too many":                {"a part of them says nothing", refusals.Question{Kind: config, Namespace: "ops"}, 1, nil, nil, true},
+		"secrets":                 {"what is in them is not read", refusals.Question{Kind: kind("v1", "Secret"), Namespace: "ops"}, 9, nil, nil, true},
+		"not served":              {"no such group", refusals.Question{Kind: kind("z.io/v1", "Rule")}, 9, nil, refusals.ErrNotServed, false},
+		"kind not served":         {"no such kind in the group", refusals.Question{Kind: kind("y.io/v1", "Law")}, 9, nil, refusals.ErrNotServed, false},
+		"not listed":              {"what cannot be listed is no parameter", refusals.Question{Kind: kind("y.io/v1", "Verdict")}, 9, nil, refusals.ErrNotServed, false},
+		"namespace in vain":       {"the binding names one, and the kind has none", refusals.Question{Kind: rules, Namespace: "ops"}, 9, nil, refusals.ErrClusterScope, false},
+		"namespace of no request": {"the kind has one, and the request none", refusals.Question{Kind: config, Own: true}, 9, nil, refusals.ErrNoNamespace, false},
+		"objects":                 {"those that a policy would see", refusals.Question{Resource: configs, Namespace: "ops"}, 9, []string{"a", "b"}, nil, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := &Live{
+				world: NewWorld(Options{}), log: slog.New(slog.DiscardHandler),
+				discovery: &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: served}},
+				dynamic:   fakedynamic.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, known...),
+			}
+			answer, err := l.read(t.Context(), tc.question, tc.limit)
+			if !errors.Is(err, errUnread) && tc.unread || err != nil && !tc.unread || !errors.Is(answer.Err, tc.err) {
+				t.Fatalf("%s: got %v and %v", tc.reason, answer.Err, err)
+			}
+			var got []string
+			for _, obj := range answer.Objects {
+				got = append(got, obj.GetName())
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestQuestionsAreBounded holds that a policy about many namespaces does not make
+// termguard ask without end.
+func TestQuestionsAreBounded(t *testing.T) {
+	text := `
+{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: p}, spec: {paramKind: {apiVersion: v1, kind: Secret}, matchConstraints: {resourceRules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}]}, validations: [{expression: "params.data.x == ''"}]}}
+---
+{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: b}, spec: {policyName: p, validationActions: [Deny], paramRef: {name: x, parameterNotFoundAction: Deny}}}
+`
+	for i := range 600 {
+		text += fmt.Sprintf("---\n{apiVersion: v1, kind: Namespace, metadata: {name: n%d}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: it, namespace: n%[1]d}}\n", i)
+	}
+	w := world(t, text)
+	if n := len(w.refusals.Questions()); n != 500 {
+		t.Errorf("%d questions, want 500", n)
+	}
+	for _, namespace := range []string{"n0", "n599"} {
+		requests, _ := at(w, "denied", namespace, "validating/p/b").([]any)
+		if len(requests) == 0 || requests[0].(map[string]any)["certainty"] != "may" {
+			t.Errorf("what was not read is not said to be uncertain: %v", requests)
+		}
+	}
+}
