@@ -63,13 +63,13 @@ refused[key] := calls if {
 finding(key, calls, outcome) := {
 	"msg": sprintf(
 		"%sAdmissionPolicy %s %s what the deletion needs: %s",
-		[named[kind], policy, verb[kind], refusals.first(calls, outcome)],
+		[words.named, policy, words.verb, refusals.first(calls, outcome)],
 	),
 	"objects": [
 		{"resource": sprintf("%sadmissionpolicies.admissionregistration.k8s.io", [kind]), "namespace": "", "name": policy},
 		{"resource": resource, "namespace": "", "name": binding},
 	],
-	"evidence": evidence(kind, binding, facts, calls),
+	"evidence": evidence(words, binding, facts, calls),
 	"steps": [
 		steps.mend(
 			"Let the control plane and the owners of finalizers pass the policy, or exclude the namespace in the binding",
@@ -82,19 +82,20 @@ finding(key, calls, outcome) := {
 	],
 } if {
 	[kind, policy, binding] := split(key, "/")
+	words := in_words[kind]
 	facts := data.cluster.admissionpolicies[sprintf("%s/%s", [kind, policy])]
 	resource := sprintf("%sadmissionpolicybindings.admissionregistration.k8s.io", [kind])
 }
 
-named := {"validating": "Validating", "mutating": "Mutating"}
+# in_words are a kind of policy, what it does, and what its binding does.
+in_words := {
+	"validating": {"named": "Validating", "verb": "denies", "binding": "denies"},
+	"mutating": {"named": "Mutating", "verb": "fails on", "binding": "is in force"},
+}
 
-verb := {"validating": "denies", "mutating": "fails on"}
-
-evidence(kind, binding, facts, calls) := array.flatten([
-	sprintf("binding %s %s, failurePolicy %s", [binding, does[kind], facts.failurePolicy]),
+evidence(words, binding, facts, calls) := array.flatten([
+	sprintf("binding %s %s, failurePolicy %s", [binding, words.binding, facts.failurePolicy]),
 	[sprintf("it demands: %s", [demand]) | some demand in facts.validations],
-	[sprintf("it %s %s", [verb[kind], refusals.counted(call)]) | some call in calls],
+	[sprintf("it %s %s", [words.verb, refusals.counted(call)]) | some call in calls],
 	[sprintf("of these, %s", [name]) | some call in calls; some name in array.slice(call.names, 0, 3)],
 ])
-
-does := {"validating": "denies", "mutating": "is in force"}

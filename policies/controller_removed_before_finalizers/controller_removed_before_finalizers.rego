@@ -155,7 +155,7 @@ elsewhere(resource, finalizer, signature) := object.get(group, "count", 0) - cou
 # going are the namespaces whose objects go: the one that is deleted, and that of the
 # target where it alone is meant.
 going(resource, finalizer, signature) := {place |
-	some bucket in [data.cluster.finalized[place][finalizer][resource][signature]]
+	bucket := data.cluster.finalized[place][finalizer][resource][signature]
 	all_go(resource, bucket)
 }
 

@@ -190,7 +190,8 @@ test_own_finalizer if {
 
 # Of a core kind, no group stands in the name.
 test_owner_of_a_core_kind if {
-	got := found with input as {"request": object.union(delete("", "configmaps", "ops", "it").request, {"kind": {"group": "", "kind": "ConfigMap"}})}
+	request := object.union(delete("", "configmaps", "ops", "it").request, {"kind": {"group": "", "kind": "ConfigMap"}})
+	got := found with input as {"request": request}
 		with data.cluster.version as {}
 		with data.cluster.removers as removers("ConfigMap/it", "widgets.x.io")
 		with data.cluster.spread as spread(1)

@@ -69,9 +69,9 @@ sure(key, call) if {
 	call.certainty == "will"
 	call.resource != "pods"
 	object.get(data.cluster.version, "podsFirst", true)
+	count(object.get(data.cluster.webhooks[key].backend, "workloads", [])) > 0
 	some seconds, _ in data.cluster.podsByGrace[request.name]
 	seconds != "0" # else they are gone in the same pass
-	count(object.get(data.cluster.webhooks[key].backend, "workloads", [])) > 0
 }
 
 # In one pass all goes in any order; but this comes last.
