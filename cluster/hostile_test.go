@@ -35,7 +35,7 @@ func TestManyFinalizers(t *testing.T) {
 		kept, _ := at(w, "finalized", namespace).(map[string]any)
 		return len(kept)
 	}
-	if got := count("tenant"); got == 0 || got > 500 {
+	if got := count("tenant"); got == 0 || got > 128 {
 		t.Errorf("%d finalizers of the tenant are kept", got)
 	}
 	if got := count("other"); got != 1 {

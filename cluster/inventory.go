@@ -29,6 +29,7 @@ type resource struct {
 	generation int
 	listing    bool
 	counts     map[string]int               // by namespace
+	total      int                          // of them all
 	recount    map[string]int               // while listing
 	kept       map[types.NamespacedName]int // objects of which a part keeps something: their generation
 }
@@ -50,13 +51,10 @@ func (i *inventory) sorted() []*resource {
 }
 
 func (i *inventory) total(resource string) int {
-	total := 0
 	if r := i.resources[resource]; r != nil {
-		for _, n := range r.counts {
-			total += n
-		}
+		return r.total
 	}
-	return total
+	return 0
 }
 
 // begin starts a listing of a resource.
@@ -100,6 +98,7 @@ func (i *inventory) count(r *resource, namespace string, change int) {
 
 func (i *inventory) set(r *resource, namespace string, n int) {
 	i.touched(r.String(), namespace)
+	r.total += max(0, n) - r.counts[namespace]
 	if n <= 0 {
 		delete(r.counts, namespace)
 		i.doc.Prune("counts", namespace, r.String())

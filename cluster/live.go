@@ -35,9 +35,6 @@ import (
 )
 
 const (
-	// settleInterval bounds how long a verdict on ownership lags behind the
-	// events that it rests on.
-	settleInterval = 100 * time.Millisecond
 	// discoveryInterval is how often the served groups are read when nothing
 	// hints at a change; kube-aggregator itself looks every 60 s
 	// (kube-aggregator, pkg/apiserver/handler_discovery.go).
@@ -199,7 +196,7 @@ func (l *Live) Run(ctx context.Context) {
 			background.Keep(ctx, part, func(ctx context.Context) { wait.UntilWithContext(ctx, do, interval) })
 		})
 	}
-	every("settling", settleInterval, func(context.Context) { l.world.Settle() })
+	running.Go(func() { background.Keep(ctx, "settling", l.world.keepSettled) })
 	every("leases", ownership.LeaseInterval, func(ctx context.Context) {
 		if err := l.world.readLeases(ctx, l.leases); err != nil && ctx.Err() == nil {
 			l.log.Debug("leases are no evidence of who is up", "error", err)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"iter"
 	"maps"
 	"sync"
@@ -114,6 +115,7 @@ func (o *Options) controller(finalizer string) string {
 type World struct {
 	options Options
 
+	settling  sync.Mutex // taken before mu
 	mu        sync.RWMutex
 	doc       facts.Document
 	inventory inventory
@@ -162,14 +164,60 @@ func (w *World) now() time.Time {
 	return w.options.Now()
 }
 
+// longestHold bounds how long settling keeps others from the facts at a time, but for
+// one piece of work. A review has 300 ms.
+const longestHold = time.Millisecond
+
 // Settle brings all that follows from several objects up to date with what
-// arrived since the last time. Until then, the facts hold it as it was.
+// arrived since the last time. Until then, the facts hold it as it was. It lets others
+// at the facts as it goes.
 func (w *World) Settle() {
+	w.settling.Lock()
+	defer w.settling.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.refusals.Settle(contents{w})
-	w.nodes.Settle()
-	w.ownership.Settle()
+	since := time.Now()
+	w.settle(func() {
+		if time.Since(since) > longestHold {
+			w.mu.Unlock()
+			w.mu.Lock() // after those who waited for it
+			since = time.Now()
+		}
+	})
+}
+
+// settle is Settle with the locks held. Whenever it calls yield, the facts may change.
+func (w *World) settle(yield func()) {
+	done := false
+	defer func() {
+		if !done { // it panicked: what was left undone is not known
+			w.refusals.Unsettle()
+			w.ownership.Unsettle()
+		}
+	}()
+	w.refusals.Settle(contents{w}, yield)
+	w.nodes.Settle(yield)
+	w.ownership.Settle(yield)
+	done = true
+}
+
+const (
+	// settleInterval bounds how long a verdict on ownership lags behind the
+	// events that it rests on, as long as settling takes no time.
+	settleInterval = 100 * time.Millisecond
+	// settleShare is the share of its time that settling may take, whatever is
+	// thrown at it.
+	settleShare = 0.2
+)
+
+// keepSettled settles again and again until ctx ends.
+func (w *World) keepSettled(ctx context.Context) {
+	for ctx.Err() == nil {
+		began := time.Now()
+		w.Settle()
+		took := time.Since(began)
+		pause(ctx, max(settleInterval, time.Duration(float64(took)/settleShare)-took))
+	}
 }
 
 // contents tell the judge of refusals what the others know.

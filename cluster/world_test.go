@@ -266,7 +266,7 @@ func incremental(t *testing.T, seeds uint64, random func(*testing.T, *rand.Rand)
 					t.Fatal(err)
 				}
 			}
-			for range 300 {
+			change := func() {
 				obj := random(t, rng)
 				res := resourcesOf([]*unstructured.Unstructured{obj})[obj.GroupVersionKind()]
 				if res.Resource == "configmaps" {
@@ -295,8 +295,21 @@ func incremental(t *testing.T, seeds uint64, random func(*testing.T, *rand.Rand)
 					}
 					live.End(res)
 				}
-				if rng.IntN(10) == 0 {
-					live.Settle()
+			}
+			for range 200 {
+				change()
+				if rng.IntN(10) == 0 { // others come in between wherever they are let
+					left := 5
+					live.mu.Lock()
+					live.settle(func() {
+						if left > 0 && rng.IntN(4) == 0 {
+							left--
+							live.mu.Unlock()
+							change()
+							live.mu.Lock()
+						}
+					})
+					live.mu.Unlock()
 				}
 			}
 			live.Settle()

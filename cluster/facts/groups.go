@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -39,6 +40,18 @@ func (g *Group) Has(name string) bool {
 // At is the place of a member.
 func (g *Group) At(name string) int { return g.members[name] }
 
+// Least are the n least values, in order, in time linear in their number.
+func Least[T any](values iter.Seq[T], n int, compare func(a, b T) int) []T {
+	var least []T
+	for v := range values {
+		if i, _ := slices.BinarySearchFunc(least, v, compare); i < n {
+			least = slices.Insert(least, i, v)
+			least = least[:min(n, len(least))]
+		}
+	}
+	return least
+}
+
 // Members are all names.
 func (g *Group) Members() []string { return slices.Collect(maps.Keys(g.members)) }
 
@@ -58,8 +71,7 @@ func (g *Group) Remove(name string) {
 	if i, named := slices.BinarySearch(g.names, name); named {
 		g.names = slices.Delete(g.names, i, i+1)
 		if len(g.names) == 0 { // only now, so that removing many costs little each
-			all := slices.Sorted(maps.Keys(g.members))
-			g.names = slices.Clone(all[:min(g.limit, len(all))])
+			g.names = Least(maps.Keys(g.members), g.limit, strings.Compare)
 		}
 	}
 	g.publish()

@@ -3,8 +3,6 @@ package nodes
 import (
 	"cmp"
 	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -95,18 +93,18 @@ func (l leaving) groups() []leavingGroup {
 
 // settleLeaving writes how many pods leave each node and namespace, and those
 // whose deadline comes first.
-func (p *Part) settleLeaving() {
+func (p *Part) settleLeaving(yield func()) {
 	for group := range p.leavingDirty {
-		members := slices.SortedFunc(maps.Values(p.leaving[group]), func(a, b leaving) int {
-			return cmp.Or(a.deadline.Compare(b.deadline), strings.Compare(a.key.String(), b.key.String()))
-		})
+		yield()
+		delete(p.leavingDirty, group)
+		members := p.leaving[group]
 		if len(members) == 0 {
 			delete(p.leaving, group)
 			p.doc.Prune("leaving", group.section, group.name)
 			continue
 		}
 		pods := []any{}
-		for _, l := range members[:min(p.options.MaxNames, len(members))] {
+		for _, l := range facts.Least(maps.Values(members), p.options.MaxNames, sooner) {
 			pods = append(pods, map[string]any{
 				"namespace": l.key.Namespace, "name": l.key.Name, "node": p.strings.Box(l.node),
 				"deadline": l.deadline.UTC().Format(time.RFC3339), "ended": l.ended,
@@ -114,5 +112,8 @@ func (p *Part) settleLeaving() {
 		}
 		p.doc.Child("leaving", group.section)[group.name] = map[string]any{"count": len(members), "pods": pods}
 	}
-	clear(p.leavingDirty)
+}
+
+func sooner(a, b leaving) int {
+	return cmp.Or(a.deadline.Compare(b.deadline), cmp.Compare(a.key.Namespace, b.key.Namespace), cmp.Compare(a.key.Name, b.key.Name))
 }

@@ -61,9 +61,10 @@ func New(doc facts.Document, options Options) *Part {
 	}
 }
 
-// Settle brings what changes with many pods at once up to date.
-func (p *Part) Settle() {
-	p.settleLeaving()
+// Settle brings what changes with many pods at once up to date. It calls yield
+// between two pieces of work: others may change the facts in it.
+func (p *Part) Settle(yield func()) {
+	p.settleLeaving(yield)
 	p.settleGone()
 }
 

@@ -66,7 +66,7 @@ const Annotation = "termguard.dev/finalizer-owner"
 // maxFinalizers bounds the finalizers of one object that are looked at, and
 // maxGroups the groups of objects in one namespace: who may write objects in one
 // may write any number of them. Real objects have a handful.
-const maxFinalizers, maxGroups = 64, 500
+const maxFinalizers, maxGroups = 64, 128
 
 // evidenceOf is finalizersOf, with what the catalog makes of the object.
 func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) map[string]evidence {

@@ -135,14 +135,15 @@ func (p *Part) keepBinding(namespace, name string, ref rbacv1.RoleRef, subjects 
 }
 
 // indexGrants works out who may update what.
-func (p *Part) indexGrants() {
+func (p *Part) indexGrants(yield func()) {
 	type holder struct{ account, scope string }
 	type rights struct{ main, controls bool }
 	index := map[string]map[holder]rights{}
-	p.bound = map[string][]string{}
+	bound := map[string][]string{}
 	for name, b := range p.bindings {
+		yield()
 		for _, subject := range slices.Concat(b.accounts, b.groups, b.users) {
-			p.bound[subject] = append(p.bound[subject], name)
+			bound[subject] = append(bound[subject], name)
 		}
 		for _, g := range p.roles[b.role] {
 			if g.wide {
@@ -160,27 +161,34 @@ func (p *Part) indexGrants() {
 			}
 		}
 	}
-	p.grantees = map[string][]grantee{}
+	grantees := map[string]map[string][]grantee{}
 	for res, holders := range index {
+		yield()
 		for h, r := range holders {
 			if r.main {
-				p.grantees[res] = append(p.grantees[res], grantee{account: h.account, scope: h.scope, controls: r.controls})
+				if grantees[res] == nil {
+					grantees[res] = map[string][]grantee{}
+				}
+				grantees[res][h.scope] = append(grantees[res][h.scope], grantee{account: h.account, scope: h.scope, controls: r.controls})
 			}
 		}
-		slices.SortFunc(p.grantees[res], func(a, b grantee) int {
-			return cmp.Or(cmp.Compare(a.account, b.account), cmp.Compare(a.scope, b.scope))
-		})
+		for _, list := range grantees[res] {
+			slices.SortFunc(list, byAccount)
+		}
 	}
+	p.bound, p.grantees = bound, grantees
 }
 
 // mayUpdate are the service accounts that hold a grant of their own to update a
 // resource in a namespace.
 func (p *Part) mayUpdate(res, namespace string) []grantee {
 	var found []grantee
-	for _, g := range slices.Concat(p.grantees[res], p.grantees["*"+res[len(plural(res)):]]) {
-		if g.scope == "" || g.scope == namespace {
-			found = append(found, g)
+	for _, covering := range covering(res) {
+		all := p.grantees[covering][""]
+		if namespace != "" {
+			all = slices.SortedFunc(slices.Values(slices.Concat(all, p.grantees[covering][namespace])), byAccount)
 		}
+		found = append(found, all...)
 	}
 	return found
 }
@@ -191,12 +199,19 @@ func (p *Part) scope(finalizer, res, namespace string) string {
 	if p.local[learned.Lesson{Finalizer: finalizer, Resource: res, Namespace: namespace}] {
 		return namespace
 	}
-	for _, g := range slices.Concat(p.grantees[res], p.grantees["*"+res[len(plural(res)):]]) {
-		if g.scope != "" && g.scope == namespace {
+	for _, covering := range covering(res) {
+		if len(p.grantees[covering][namespace]) > 0 {
 			return namespace
 		}
 	}
 	return ""
+}
+
+// covering are the keys of grantees under which those of a resource are.
+func covering(res string) [2]string { return [2]string{res, "*" + res[len(plural(res)):]} }
+
+func byAccount(a, b grantee) int {
+	return cmp.Or(cmp.Compare(a.account, b.account), cmp.Compare(a.scope, b.scope))
 }
 
 // asUser tells a user from a group of the same name.

@@ -56,6 +56,7 @@ func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object, 
 		p.Forget(resource, key)
 	}
 	p.hold(resource, key, &holding{evidence: now, owner: owner, deleted: deleted, cut: cut})
+	p.options.Touched(resource, key.Namespace)
 	return true
 }
 
@@ -92,15 +93,18 @@ func (p *Part) hold(resource string, key types.NamespacedName, h *holding) {
 	for _, b := range p.blocking(h) {
 		p.options.Dependents.Block(h.owner, key.Name, true, b.At(key.Name), append([]string{"finalized"}, b.path[1:]...)...)
 	}
-	p.options.Touched(resource, key.Namespace)
 }
 
 // Forget undoes Keep.
 func (p *Part) Forget(resource string, key types.NamespacedName) {
-	h := p.holding(resource, key)
-	if h == nil {
-		return
+	if h := p.holding(resource, key); h != nil {
+		p.release(resource, key, h)
+		p.options.Touched(resource, key.Namespace)
 	}
+}
+
+// release undoes hold.
+func (p *Part) release(resource string, key types.NamespacedName, h *holding) {
 	of := p.held[resource]
 	delete(of.byKey, key)
 	if of.count[key.Namespace]--; of.count[key.Namespace] == 0 {
@@ -137,7 +141,6 @@ func (p *Part) Forget(resource string, key types.NamespacedName) {
 			p.unjudge(b)
 		}
 	}
-	p.options.Touched(resource, key.Namespace)
 }
 
 // Held tells how many objects of a resource in a namespace have finalizers, and
@@ -259,12 +262,13 @@ func (p *Part) unjudge(b *bucket) {
 }
 
 // Settle brings every verdict up to date with what arrived since the last time.
-// Until then, the facts hold the verdicts as they were.
-func (p *Part) Settle() {
+// Until then, the facts hold the verdicts as they were. It calls yield between two
+// pieces of work: others may change the facts in it.
+func (p *Part) Settle(yield func()) {
 	if p.grantsDirty {
 		p.grantsDirty = false
 		p.dirty = true
-		p.regrant()
+		p.regrant(yield)
 	}
 	p.settleEnding()
 	if !p.dirty {
@@ -272,6 +276,10 @@ func (p *Part) Settle() {
 	}
 	p.dirty = false
 	for _, v := range p.verdicts {
+		yield()
+		if p.verdicts[v.key] != v {
+			continue // dropped meanwhile
+		}
 		v.judgement = p.judge(v.key, v.evidence)
 		p.keepRemovers(v, p.removersOf(v)) // which depend on grants, too
 		now := v.judgement.facts()
@@ -288,17 +296,21 @@ func (p *Part) Settle() {
 
 // regrant works out anew who may update what, and moves the objects of which a
 // verdict now depends on their namespace, or no longer does.
-func (p *Part) regrant() {
-	p.indexGrants()
+func (p *Part) regrant(yield func()) {
+	p.indexGrants(yield)
 	for resource, of := range p.held {
 		for key, h := range of.byKey {
+			yield()
+			if p.holding(resource, key) != h {
+				continue // it has changed meanwhile
+			}
 			moves := slices.ContainsFunc(h.buckets, func(b *bucket) bool {
 				return b.verdict.key.namespace != p.scope(b.verdict.key.finalizer, resource, key.Namespace)
 			})
 			if !moves {
 				continue
 			}
-			p.Forget(resource, key)
+			p.release(resource, key, h)
 			p.hold(resource, key, &holding{evidence: h.evidence, owner: h.owner, deleted: h.deleted, cut: h.cut})
 		}
 	}

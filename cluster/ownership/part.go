@@ -67,14 +67,16 @@ type Part struct {
 	accounts    map[string]*account   // service accounts, by "namespace/name"
 	running     map[string]runningPod // pods, by "namespace/name"
 	sidecars    map[types.NamespacedName]sidecar
-	roles       map[string][]grant   // by "namespace/name", "" for cluster roles
-	bindings    map[string]binding   // by "namespace/name", "" for cluster role bindings
-	grantees    map[string][]grantee // who may update a resource, by "plural.group"
-	bound       map[string][]string  // keys of bindings, by service account or group of users
-	clouds      map[string]bool      // nodes that a cloud provider runs
-	drivers     map[string]bool      // CSI drivers that are installed
-	registered  map[string][]string  // CSI drivers, by the node that they are registered on
-	definitions map[string]bool      // custom resources, by "plural.group"
+	roles       map[string][]grant // by "namespace/name", "" for cluster roles
+	bindings    map[string]binding // by "namespace/name", "" for cluster role bindings
+	// grantees are those who may update a resource, by "plural.group" and the
+	// namespace in which they may, "" for everywhere.
+	grantees    map[string]map[string][]grantee
+	bound       map[string][]string // keys of bindings, by service account or group of users
+	clouds      map[string]bool     // nodes that a cloud provider runs
+	drivers     map[string]bool     // CSI drivers that are installed
+	registered  map[string][]string // CSI drivers, by the node that they are registered on
+	definitions map[string]bool     // custom resources, by "plural.group"
 	learned     learned.Memory
 	local       map[learned.Lesson]bool // that count in one namespace only
 	leases      map[string]lease        // that are held, by "namespace/name"
@@ -94,11 +96,14 @@ func New(doc facts.Document, options Options) *Part {
 		ending: map[kindHeld]map[*bucket]bool{}, endingDirty: map[*bucket]bool{},
 		workloads: map[string]workload{}, links: map[string]links{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]int{},
 		accounts: map[string]*account{}, running: map[string]runningPod{}, sidecars: map[types.NamespacedName]sidecar{},
-		roles: map[string][]grant{}, bindings: map[string]binding{}, grantees: map[string][]grantee{}, bound: map[string][]string{},
+		roles: map[string][]grant{}, bindings: map[string]binding{}, grantees: map[string]map[string][]grantee{}, bound: map[string][]string{},
 		clouds: map[string]bool{}, drivers: map[string]bool{}, registered: map[string][]string{}, definitions: map[string]bool{},
 		leases: map[string]lease{},
 	}
 }
+
+// Unsettle has everything settled anew, the next time.
+func (p *Part) Unsettle() { p.dirty, p.grantsDirty = true, true }
 
 // Resight notes that what can be seen has changed.
 func (p *Part) Resight() { p.dirty = true }

@@ -85,8 +85,9 @@ func (p *Part) refreshBackend(name string) {
 		}
 	}
 	if b.state != state || b.reason != reason {
-		p.hooksDirty, p.conversionsDirty = true, true
+		p.conversionsDirty = true
 	}
+	p.touched[facts.NamespaceOf(name)] = true // its pods may be those of a webhook
 	b.set(state, reason)
 }
 

@@ -34,37 +34,45 @@ type Handshake struct {
 // distrusted tells why the API server cannot trust what answers at an endpoint;
 // "" where nothing is known against it. A handshake tells more than caBundle
 // alone, which is looked at in any case.
-func (p *Part) distrusted(e Endpoint) string {
+func (p *Part) distrusted(e Endpoint, trusts authority) string {
 	if p.options.Manifests {
 		return "" // a caBundle is filled in later
 	}
-	if why := unusable(e.caBundle, p.options.Now()); why != "" {
+	if why := trusts.unusable(p.options.Now()); why != "" {
 		return why
 	}
 	return p.handshakes[e].why
 }
 
-// unusable tells why nothing can be trusted by a caBundle. Without one, the
-// authorities of the API server's own system count.
-func unusable(caBundle string, now time.Time) string {
-	if caBundle == "" {
-		return ""
-	}
-	var last time.Time
-	for rest := []byte(caBundle); ; {
+// authority is what a caBundle trusts.
+type authority struct {
+	given bool
+	until time.Time // the last certificate is valid; zero where it holds none
+}
+
+func readAuthority(caBundle []byte) authority {
+	a := authority{given: len(caBundle) > 0}
+	for rest := caBundle; ; {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
-			break
+			return a
 		}
-		if c, err := x509.ParseCertificate(block.Bytes); err == nil && block.Type == "CERTIFICATE" && c.NotAfter.After(last) {
-			last = c.NotAfter
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && block.Type == "CERTIFICATE" && c.NotAfter.After(a.until) {
+			a.until = c.NotAfter
 		}
 	}
+}
+
+// unusable tells why nothing can be trusted by a caBundle. Without one, the
+// authorities of the API server's own system count.
+func (a authority) unusable(now time.Time) string {
 	switch {
-	case last.IsZero():
+	case !a.given:
+		return ""
+	case a.until.IsZero():
 		return "caBundle holds no certificate"
-	case last.Before(now):
-		return "what caBundle trusts expired on " + last.UTC().Format(time.DateOnly)
+	case a.until.Before(now):
+		return "what caBundle trusts expired on " + a.until.UTC().Format(time.DateOnly)
 	}
 	return ""
 }
@@ -91,7 +99,7 @@ func (p *Part) Due() map[Endpoint]string {
 		switch {
 		case !still:
 			delete(p.handshakes, e)
-			p.trustChanged(t.why != "")
+			p.conversionsDirty = p.conversionsDirty || t.why != ""
 		case t.ok && now.Sub(t.at) < TrustInterval, !t.ok && now.Sub(t.at) < DistrustInterval:
 			delete(wanted, e)
 		}
@@ -99,14 +107,9 @@ func (p *Part) Due() map[Endpoint]string {
 	return wanted
 }
 
-func (p *Part) trustChanged(changed bool) {
-	p.hooksDirty = p.hooksDirty || changed
-	p.conversionsDirty = p.conversionsDirty || changed
-}
-
 // ShookHands takes in what became of a handshake.
 func (p *Part) ShookHands(e Endpoint, t Handshake) {
-	p.trustChanged(p.handshakes[e].why != t.why)
+	p.conversionsDirty = p.conversionsDirty || p.handshakes[e].why != t.why
 	p.handshakes[e] = t
 }
 

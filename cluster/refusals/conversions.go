@@ -57,24 +57,26 @@ type converter struct {
 	service          map[string]any // as the facts have it, nil where it is called by URL
 	backend          *backend       // nil where it is called by URL
 	called           *Endpoint      // nil where it is called by URL
+	trusts           authority      // what its caBundle holds
 }
 
 // settleConversions brings up to date which definitions have objects that
 // cannot be converted: those with a conversion webhook whose backend is down, or whose
 // objects cannot be listed for want of it.
-func (p *Part) settleConversions(cluster Cluster) {
+func (p *Part) settleConversions(cluster Cluster, yield func()) {
 	if !p.conversionsDirty {
 		return
 	}
 	p.conversionsDirty = false
 	unconverted := map[string]any{}
 	for name, c := range p.converters {
+		yield()
 		failure := p.listErrors[name]
 		backend, fails := byURL(), false
 		if c.backend != nil {
 			backend, fails = c.backend.facts, c.backend.state == down
 			if c.backend.state == up {
-				if why := p.distrusted(*c.called); why != "" {
+				if why := p.distrusted(*c.called, c.trusts); why != "" {
 					backend, fails = map[string]any{"state": string(down), "reason": why}, true
 				}
 			}
@@ -118,6 +120,7 @@ func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool 
 			c.service = map[string]any{"namespace": s.Namespace, "name": s.Name}
 			c.backend = p.backend(s.Namespace + "/" + s.Name)
 			c.called = &Endpoint{service: s.Namespace + "/" + s.Name, port: facts.Or(s.Port, 443), caBundle: string(spec.Webhook.ClientConfig.CABundle)}
+			c.trusts = readAuthority(spec.Webhook.ClientConfig.CABundle)
 			conversion["service"], conversion["backend"] = c.service, c.backend.facts
 		}
 		p.converters[o.Name] = c

@@ -72,7 +72,9 @@ type Part struct {
 	converters  map[string]*converter     // definitions with a conversion webhook, by name
 	listErrors  map[string]string         // of custom resources, by "plural.group"
 
-	touched                      map[string]bool // namespaces whose contents changed since the last Settle
+	// Since the last Settle: namespaces whose contents changed; webhooks that changed,
+	// of hooks; and whether all of them, or the policies, did.
+	touched, changed             map[string]bool
 	hooksDirty, conversionsDirty bool
 }
 
@@ -88,9 +90,9 @@ func New(doc facts.Document, options Options) *Part {
 		policies: map[string]*policy{}, policyBindings: map[string]*policyBinding{}, statements: statements{}, handshakes: map[Endpoint]Handshake{},
 		apiServices: map[string]map[string]any{}, apiErrors: map[string]string{}, stale: map[string]bool{},
 		converters: map[string]*converter{}, listErrors: map[string]string{},
-		touched: map[string]bool{},
+		touched: map[string]bool{}, changed: map[string]bool{},
 	}
-	p.reading = &reading{answers: map[Question]Answer{}, asked: map[Question]bool{}, namespace: func(name string) *corev1.Namespace { return p.namespaces[name].whole }}
+	p.reading = &reading{answers: map[Question]Answer{}, asked: map[Question]bool{}, asking: map[Question]bool{}, namespace: func(name string) *corev1.Namespace { return p.namespaces[name].whole }}
 	return p
 }
 
@@ -102,11 +104,14 @@ func (p *Part) Touch(resource, namespace string) {
 }
 
 // Settle brings what is refused up to date with what changed since the last time.
-func (p *Part) Settle(cluster Cluster) {
-	p.settleOwnPods()
-	p.settleBlocked(cluster)
-	p.settleConversions(cluster)
+// It calls yield between two pieces of work: others may change the facts in it.
+func (p *Part) Settle(cluster Cluster, yield func()) {
+	p.settleBlocked(cluster, yield)
+	p.settleConversions(cluster, yield)
 }
+
+// Unsettle has everything settled anew, the next time.
+func (p *Part) Unsettle() { p.hooksDirty, p.conversionsDirty = true, true }
 
 // OnlyManifests tells that there is nothing but manifests: what has no endpoints
 // among them may have some in a cluster, and a webhook whose objectSelector

@@ -54,7 +54,8 @@ var (
 // reading is what was read for admission policies, and what is still to be.
 type reading struct {
 	answers map[Question]Answer
-	asked   map[Question]bool
+	// asked is what was wanted at the last Settle, asking what is since.
+	asked, asking map[Question]bool
 	// withObjects says that objects are read, too.
 	withObjects bool
 	// namespace is one as policies see it, nil where it is not known whole.
@@ -63,8 +64,8 @@ type reading struct {
 
 // answer is what was read, if it was; else it is asked.
 func (r *reading) answer(q Question) (Answer, bool) {
-	if len(r.asked) < maxQuestions {
-		r.asked[q] = true
+	if len(r.asking) < maxQuestions {
+		r.asking[q] = true
 	}
 	a, read := r.answers[q]
 	return a, read

@@ -44,18 +44,34 @@ type statement struct {
 // statements are kept by who tells: an event, or, without a namespace, a namespace.
 type statements map[types.NamespacedName]statement
 
-// of is the newest statement about a webhook behind a Service that counts in a
+// statementFrom is a statement with the namespace that tells it, "" for what the
+// namespace controller tells.
+type statementFrom struct {
+	namespace string
+	statement
+}
+
+// byWebhook are the statements by the name of the webhook that they are about.
+func (t statements) byWebhook() map[string][]statementFrom {
+	found := map[string][]statementFrom{}
+	for from, s := range t {
+		found[s.webhook] = append(found[s.webhook], statementFrom{from.Namespace, s})
+	}
+	return found
+}
+
+// newest is the newest statement about a webhook behind a Service that counts in a
 // namespace: events count where they are. Names of webhooks are not unique.
-func (t statements) of(webhook, service, namespace string) (newest statement, found bool) {
-	for from, candidate := range t {
-		if from.Namespace != "" && from.Namespace != home && from.Namespace != namespace {
+func newest(about []statementFrom, service, namespace string) (found statement, any bool) {
+	for _, s := range about {
+		if s.namespace != "" && s.namespace != home && s.namespace != namespace {
 			continue
 		}
-		if candidate.webhook == webhook && (candidate.service == "" || candidate.service == service) && (!found || newer(candidate, newest)) {
-			newest, found = candidate, true
+		if (s.service == "" || s.service == service) && (!any || newer(s.statement, found)) {
+			found, any = s.statement, true
 		}
 	}
-	return newest, found
+	return found, any
 }
 
 // newer orders statements: those of the same time by what they say.
@@ -142,14 +158,14 @@ func (p *Part) setStatement(from types.NamespacedName, t statement, found bool) 
 // restate notes that what is said of webhooks in a namespace has changed. That
 // concerns nobody else, and nobody at all where there are no such webhooks.
 func (p *Part) restate(namespace string, webhooks ...string) {
-	for _, h := range p.hooks {
+	for key, h := range p.hooks {
 		if !slices.Contains(webhooks, h.Name) {
 			continue
 		}
 		if namespace == "" || namespace == home {
-			p.hooksDirty = true
+			p.changed[key] = true
+		} else {
+			p.touched[namespace] = true
 		}
-		p.touched[namespace] = true
-		return
 	}
 }

@@ -44,27 +44,31 @@ func TestStatementsOfATenant(t *testing.T) {
 			Message:    fmt.Sprintf(`failed calling webhook %q: EOF`, webhook), LastTimestamp: metav1.NewTime(time.Unix(int64(at), 0)),
 		})
 	}
+	counts := func(namespace string) bool {
+		_, found := newest(p.statements.byWebhook()["w.x.io"], "", namespace)
+		return found
+	}
 	tell("other", "genuine", "w.x.io", 0)
 	clear(p.touched)
 	for i := range 1000 {
 		tell("tenant", fmt.Sprint("e", i), "w.x.io", i)
 	}
-	if _, counts := p.statements.of("w.x.io", "", "other"); !counts || len(p.statements) != 1+MaxStatementsOf {
-		t.Errorf("%d statements are kept, the one of others: %v", len(p.statements), counts)
+	if !counts("other") || len(p.statements) != 1+MaxStatementsOf {
+		t.Errorf("%d statements are kept, the one of others: %v", len(p.statements), counts("other"))
 	}
-	if _, counts := p.statements.of("w.x.io", "", "third"); counts {
+	if counts("third") {
 		t.Error("what a tenant says counts elsewhere")
 	}
-	if diff := cmp.Diff(map[string]bool{"tenant": true}, p.touched); diff != "" || p.hooksDirty {
-		t.Errorf("work for others, all: %v: -want +got\n%s", p.hooksDirty, diff)
+	if diff := cmp.Diff(map[string]bool{"tenant": true}, p.touched); diff != "" || len(p.changed) > 0 {
+		t.Errorf("work for others, all: %v: -want +got\n%s", p.changed, diff)
 	}
 	clear(p.touched)
 	tell("fresh", "unknown", "nobody.x.io", 2000)
-	if len(p.touched) > 0 || p.hooksDirty {
-		t.Errorf("words about no webhook at all make work: %v, all: %v", p.touched, p.hooksDirty)
+	if len(p.touched)+len(p.changed) > 0 {
+		t.Errorf("words about no webhook at all make work: %v, all: %v", p.touched, p.changed)
 	}
 	tell(home, "genuine", "w.x.io", 0)
-	if _, counts := p.statements.of("w.x.io", "", "third"); !counts || !p.hooksDirty {
+	if !counts("third") || len(p.changed) != 1 {
 		t.Error("what those say who run the cluster counts everywhere")
 	}
 }

@@ -3,6 +3,8 @@ package refusals
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +36,15 @@ type hook struct {
 	conditions expressions
 	names      []string  // of the conditions
 	changed    time.Time // when its configuration was, for the last time
+	trusts     authority // what its caBundle holds
+	reach      reach     // at the last Settle
+}
+
+// reach is what keeps the API server from calling a webhook, and whether its
+// backend is up.
+type reach struct {
+	refusal
+	up bool
 }
 
 // Endpoint is what the API server calls, and how it knows it.
@@ -81,7 +92,7 @@ func newHook(of admissionv1.ValidatingWebhook) *hook {
 	}
 	h := &hook{ValidatingWebhook: of, backend: Endpoint{
 		service: client.Service.Namespace + "/" + client.Service.Name, port: facts.Or(client.Service.Port, 443), caBundle: string(client.CABundle),
-	}}
+	}, trusts: readAuthority(client.CABundle)}
 	var err error
 	if h.namespaces, err = selector(of.NamespaceSelector); err != nil {
 		return nil // the API server does not call a webhook whose selector it cannot parse: it refuses the configuration
@@ -214,82 +225,159 @@ func (a refusingHook) refuses(op admission.Operation, gvr schema.GroupVersionRes
 	return r
 }
 
-// callable tells what keeps the API server from calling a webhook.
-func (p *Part) callable(h *hook) refusal {
-	if b := p.backend(h.backend.service); b.state == down {
-		return refusal{sure: will, cause: "down", why: b.reason}
+// reachOf tells what keeps the API server from calling a webhook now.
+func (p *Part) reachOf(h *hook) reach {
+	b := p.backend(h.backend.service)
+	r := reach{up: b.state == up}
+	if b.state == down {
+		r.refusal = refusal{sure: will, cause: "down", why: b.reason}
+	} else if why := p.distrusted(h.backend, h.trusts); why != "" {
+		r.refusal = refusal{sure: will, cause: "untrusted", why: why}
 	}
-	if why := p.distrusted(h.backend); why != "" {
-		return refusal{sure: will, cause: "untrusted", why: why}
-	}
-	return refusal{}
+	return r
 }
 
-// stated tells what was said in a namespace of a webhook that can be called, since it
+// stated tells what was said in a place of a webhook that can be called, since it
 // was changed last.
-func (p *Part) stated(h *hook, namespace string) refusal {
-	if t, found := p.statements.of(h.Name, h.backend.service, namespace); found && !t.last.Before(h.changed) {
+func stated(h *hook, at place) refusal {
+	if t, found := newest(at.said[h.Name], h.backend.service, at.name); found && !t.last.Before(h.changed) {
 		return refusal{sure: may, cause: t.cause, why: t.message, last: t.last}
 	}
 	return refusal{}
 }
 
-// settleBlocked works out anew which deletes in which namespaces run into a
-// webhook that refuses because its backend is down, or will be once it has gone
-// with the namespace.
-func (p *Part) settleBlocked(cluster Cluster) {
-	hooks := map[string]refusingHook{}
+// settleBlocked works out anew which deletes run into a webhook that refuses because
+// its backend is down, or will be once it has gone with the namespace: in the
+// namespaces that changed, and of the webhooks that changed, in all.
+func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 	for key, h := range p.hooks {
-		hooks[key] = refusingHook{h, p.callable(h)}
+		if now := p.reachOf(h); !reflect.DeepEqual(now, h.reach) {
+			h.reach, p.changed[key] = now, true
+		}
 	}
 	if p.hooksDirty {
 		p.hooksDirty = false
-		p.doc["blocked"], p.doc["selfBlocked"], p.doc["denied"] = map[string]any{}, map[string]any{}, map[string]any{}
-		clear(p.touched)
-		clear(p.reading.asked) // what is still needed is asked again
-		if len(p.hooks) > 0 || len(p.policyBindings) > 0 {
-			for namespace := range p.namespaces {
-				p.touched[namespace] = true
-			}
-			p.touched[""] = true
+		p.reading.asking = map[Question]bool{} // what is still needed is asked again
+		p.touched[""] = true
+		for namespace := range p.namespaces {
+			p.touched[namespace] = true
+		}
+		for key := range p.hooks {
+			p.changed[key] = true
 		}
 	}
-	deniers := p.deniers()
+	for key, h := range p.hooks {
+		if p.changed[key] || p.touched[facts.NamespaceOf(h.backend.service)] {
+			p.settleOwn(key, h)
+			yield()
+		}
+	}
+	// Who answers while this goes on sees what was asked before.
+	defer func() { p.reading.asked = maps.Clone(p.reading.asking) }()
+	said, deniers := p.statements.byWebhook(), p.deniers()
+	changed, settled := p.changed, map[string]bool{}
+	p.changed = map[string]bool{}
 	for namespace := range p.touched {
-		for _, section := range []string{"blocked", "selfBlocked", "denied"} {
-			p.doc.Prune(section, namespace)
-		}
-		if _, exists := p.namespaces[namespace]; !exists && namespace != "" {
-			continue // it is gone, or not seen yet
-		}
-		if len(deniers) == 0 && len(hooks) == 0 {
-			continue
-		}
-		contents, kubelet := cluster.Contents(namespace), cluster.NeedsKubelet(namespace)
-		publish := func(section, key string, by refuser, deletesPods ...user.Info) {
-			if kubelet {
-				deletesPods = append(slices.Clone(deletesPods), kubeletUser)
+		delete(p.touched, namespace)
+		settled[namespace] = true
+		at := p.place(cluster, namespace, said)
+		blocked, selfBlocked, denied := map[string]any{}, map[string]any{}, map[string]any{}
+		if at.exists {
+			for key, b := range deniers {
+				put(denied, key, p.blockedBy(b, at, namespaceController))
+				yield()
 			}
-			if requests := p.blockedBy(by, namespace, contents, deletesPods); len(requests) > 0 {
-				p.doc.Child(section, namespace)[key] = requests
+			for key, h := range p.hooks {
+				p.settleHook(at, key, h, blocked, selfBlocked)
+				yield()
 			}
 		}
-		for key, b := range deniers {
-			publish("denied", key, b, namespaceController)
+		for section, found := range map[string]map[string]any{"blocked": blocked, "selfBlocked": selfBlocked, "denied": denied} {
+			if p.doc.Prune(section, namespace); len(found) > 0 {
+				p.doc.Put(found, section, namespace)
+			}
 		}
-		for key, h := range hooks {
-			if h.sure == no {
-				h.refusal = p.stated(h.hook, namespace)
+		yield()
+	}
+	if len(changed) == 0 {
+		return
+	}
+	settle := func(namespace string) {
+		if settled[namespace] {
+			return
+		}
+		at := p.place(cluster, namespace, said)
+		for key := range changed {
+			blocked, selfBlocked := map[string]any{}, map[string]any{}
+			if h := p.hooks[key]; h != nil && at.exists {
+				p.settleHook(at, key, h, blocked, selfBlocked)
 			}
-			publish("blocked", key, h, namespaceController)
-			if facts.NamespaceOf(h.backend.service) != namespace || p.backend(h.backend.service).state != up {
-				continue
+			for section, found := range map[string]map[string]any{"blocked": blocked, "selfBlocked": selfBlocked} {
+				if requests, refused := found[key]; refused {
+					p.doc.Put(requests, section, namespace, key)
+				} else {
+					p.doc.Prune(section, namespace, key)
+				}
 			}
-			// While it deletes pods, the backend is still there.
-			publish("selfBlocked", key, refusingHook{h.hook, refusal{sure: will, cause: "down", why: "Service " + h.backend.service + " goes with the namespace"}})
+			yield()
 		}
 	}
-	clear(p.touched)
+	settle("")
+	for namespace := range p.namespaces {
+		settle(namespace)
+	}
+}
+
+// place is where deletions may be refused: a namespace, or, as "", what is in none.
+type place struct {
+	namespace
+	name     string
+	exists   bool
+	contents func() []held // takes time, and few webhooks need it
+	kubelet  bool          // its pods wait for their kubelet
+	said     map[string][]statementFrom
+}
+
+// held is content with those who take its finalizers off.
+type held struct {
+	Content
+	owners []user.Info
+}
+
+func (p *Part) place(cluster Cluster, name string, said map[string][]statementFrom) place {
+	of, exists := p.namespaces[name]
+	return place{
+		namespace: of, name: name, exists: exists || name == "", kubelet: cluster.NeedsKubelet(name), said: said,
+		contents: sync.OnceValue(func() []held {
+			var found []held
+			for _, c := range cluster.Contents(name) {
+				found = append(found, held{c, p.owners(c.Finalizers)})
+			}
+			return found
+		}),
+	}
+}
+
+func put(into map[string]any, key string, requests []any) {
+	if len(requests) > 0 {
+		into[key] = requests
+	}
+}
+
+// settleHook puts into blocked what a webhook refuses in a place, and into
+// selfBlocked what it will refuse once its backend has gone with the place.
+func (p *Part) settleHook(at place, key string, h *hook, blocked, selfBlocked map[string]any) {
+	now := refusingHook{h, h.reach.refusal}
+	if now.sure == no {
+		now.refusal = stated(h, at)
+	}
+	if now.sure != no || len(h.names) > 0 { // or it can be called
+		put(blocked, key, p.blockedBy(now, at, namespaceController))
+	}
+	if h.reach.up && facts.NamespaceOf(h.backend.service) == at.name {
+		// While it deletes pods, the backend is still there.
+		put(selfBlocked, key, p.blockedBy(refusingHook{h, refusal{sure: will, cause: "down", why: "Service " + h.backend.service + " goes with the namespace"}}, at))
+	}
 }
 
 // blockedBy lists the requests that a deletion in a namespace needs and that a
@@ -297,13 +385,16 @@ func (p *Part) settleBlocked(cluster Cluster) {
 // finalizers, and those of the namespace itself. "" stands for cluster-scoped
 // objects. deletesPods are those who delete pods: the kubelet does so once more
 // when a pod has stopped.
-func (p *Part) blockedBy(h refuser, namespace string, contents []Content, deletesPods []user.Info) []any {
+func (p *Part) blockedBy(h refuser, at place, deletesPods ...user.Info) []any {
+	if at.kubelet {
+		deletesPods = append(deletesPods, kubeletUser)
+	}
 	var requests []any
-	labels, own := p.namespaces[namespace].labels, p.namespaces[namespace].finalizers
+	namespace := at.name
 	add := func(op admission.Operation, res facts.Resource, subresource string, count int, callers ...user.Info) {
 		var r refusal
 		for _, caller := range callers {
-			if by := h.refuses(op, res.GroupVersionResource, subresource, namespace, labels, caller); by.sure > r.sure {
+			if by := h.refuses(op, res.GroupVersionResource, subresource, namespace, at.labels, caller); by.sure > r.sure {
 				r = by
 			}
 		}
@@ -325,7 +416,7 @@ func (p *Part) blockedBy(h refuser, namespace string, contents []Content, delete
 		}
 		requests = append(requests, request)
 	}
-	for _, c := range contents {
+	for _, c := range at.contents() {
 		name := c.String()
 		if namespace != "" {
 			callers := []user.Info{namespaceController}
@@ -335,7 +426,7 @@ func (p *Part) blockedBy(h refuser, namespace string, contents []Content, delete
 			add(admission.Delete, c.Resource, "", c.Count, callers...)
 		}
 		if c.Held > 0 {
-			add(admission.Update, c.Resource, "", c.Held, p.owners(c.Finalizers)...)
+			add(admission.Update, c.Resource, "", c.Held, c.owners...)
 		}
 		// The delete of a definition gives it a finalizer, which goes by way of the
 		// status (apiextensions-apiserver, pkg/registry/customresourcedefinition/etcd.go).
@@ -347,19 +438,24 @@ func (p *Part) blockedBy(h refuser, namespace string, contents []Content, delete
 		res := facts.Resource{GroupVersionResource: namespacesResource}
 		add(admission.Update, res, "finalize", 1, namespaceController)
 		add(admission.Update, res, "status", 1, namespaceController)
-		if len(own) > 0 {
-			add(admission.Update, res, "", 1, p.owners(own)...)
+		if len(at.finalizers) > 0 {
+			add(admission.Update, res, "", 1, p.owners(at.finalizers)...)
 		}
 	}
 	return requests
 }
 
-// owners are those who remove finalizers: nil is someone not known by name.
+// owners are those who remove finalizers, each once: nil is someone not known by name.
 func (p *Part) owners(finalizers []string) []user.Info {
 	var found []user.Info
+	known := map[string]bool{}
 	for _, finalizer := range finalizers {
 		var owner user.Info
-		if name := p.options.Owner(finalizer); name != "" {
+		name := p.options.Owner(finalizer)
+		if known[name] {
+			continue
+		}
+		if known[name] = true; name != "" {
 			owner = &user.DefaultInfo{Name: "system:serviceaccount:kube-system:" + name, Groups: namespaceController.Groups}
 		}
 		found = append(found, owner)
@@ -410,7 +506,7 @@ func (p *Part) keepWebhook(kind string, configuration metav1.ObjectMeta, hook ad
 	key := kind + "/" + configuration.Name + "/" + hook.Name
 	p.webhooks[key] = found
 	p.doc.Child("webhooks")[key] = found
-	p.hooksDirty = true
+	p.changed[key] = true
 	if h := newHook(hook); h != nil {
 		for _, m := range configuration.ManagedFields {
 			if m.Time != nil && m.Time.After(h.changed) {
@@ -427,7 +523,7 @@ func (p *Part) forgetWebhooks(kind, configuration string) {
 			delete(p.webhooks, key)
 			delete(p.hooks, key)
 			p.doc.Prune("webhooks", key)
-			p.hooksDirty = true
+			p.changed[key] = true
 		}
 	}
 }
@@ -441,23 +537,17 @@ func asMap(v any) (map[string]any, error) {
 	return m, json.Unmarshal(data, &m)
 }
 
-// settleOwnPods marks the webhooks that see the creation of the pods that they
-// run in themselves: once all of them are gone, none can come back.
-func (p *Part) settleOwnPods() {
-	if !p.hooksDirty && len(p.touched) == 0 {
-		return
+// settleOwn tells what a webhook means for its own home: that it sees the creation of
+// the pods that it runs in itself, so that once all of them are gone, none can come
+// back; and what it holds while it is down.
+func (p *Part) settleOwn(key string, h *hook) {
+	delete(p.webhooks[key], "ownPods")
+	if sure := p.seesOwnPods(h); sure != no {
+		p.webhooks[key]["ownPods"] = sure.String()
 	}
-	for key, h := range p.hooks {
-		delete(p.webhooks[key], "ownPods")
-		if sure := p.seesOwnPods(h); sure != no {
-			p.webhooks[key]["ownPods"] = sure.String()
-		}
-		home := facts.NamespaceOf(h.backend.service)
-		if p.hooksDirty || p.touched[home] {
-			p.publishHeld(key, "everywhere", h.everywhere())
-			p.publishHeld(key, "home", h.ownKinds(home, p.namespaces[home].labels))
-		}
-	}
+	home := facts.NamespaceOf(h.backend.service)
+	p.publishHeld(key, "everywhere", h.everywhere())
+	p.publishHeld(key, "home", h.ownKinds(home, p.namespaces[home].labels))
 }
 
 // publishHeld publishes what a webhook holds while it is down.
