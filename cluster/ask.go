@@ -13,6 +13,7 @@ import (
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"github.com/termguard/termguard/cluster/refusals"
+	"github.com/termguard/termguard/internal/background"
 )
 
 const (
@@ -50,10 +51,13 @@ func (w *World) tryCertificates(ctx context.Context, dial Dial) {
 		trying.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
-			t := e.Try(ctx, dial, address, w.options.Now())
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.refusals.ShookHands(e, t)
+			_ = background.Try(ctx, "certificates of webhooks", func() error { // it is tried again in any case
+				t := e.Try(ctx, dial, address, w.options.Now())
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.refusals.ShookHands(e, t)
+				return nil
+			})
 		})
 	}
 	trying.Wait()

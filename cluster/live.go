@@ -295,7 +295,7 @@ func (l *Live) discover(ctx context.Context, running *sync.WaitGroup) error {
 		feedCtx, cancel := context.WithCancel(ctx)
 		f.cancel = cancel
 		l.feeds[name] = f
-		running.Go(func() { l.feed(feedCtx, f) })
+		running.Go(func() { background.Keep(feedCtx, "watch", func(ctx context.Context) { l.feed(ctx, f) }) })
 	}
 	for group := range l.lost {
 		if lost[group] == nil {
@@ -665,17 +665,17 @@ func (l *Live) followOther(ctx context.Context, f *feed, failed error) error {
 		f.source, f.astray = l.source(other, metav1.NamespaceAll), true
 		listed := false
 		otherCtx, cancel := context.WithCancel(ctx)
-		go func() {
-			defer cancel()
-			for otherCtx.Err() == nil {
-				pause(otherCtx, againInterval)
-				if err := readable(otherCtx, right); err == nil {
+		go background.Keep(otherCtx, "watch", func(ctx context.Context) {
+			for ctx.Err() == nil {
+				pause(ctx, againInterval)
+				if err := readable(ctx, right); err == nil {
+					cancel()
 					return
 				} else if refusals.ConversionFails(err) {
 					l.world.SetListError(f.Resource, err.Error())
 				}
 			}
-		}()
+		})
 		_ = l.follow(otherCtx, f, func() { listed = true })
 		cancel()
 		if listed || ctx.Err() != nil {

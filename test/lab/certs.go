@@ -19,13 +19,14 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// authority signs the certificates of one lab.
-type authority struct {
+// Authority signs certificates.
+type Authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
 }
 
-func newAuthority(name string) (*authority, error) {
+// NewAuthority makes an authority of its own.
+func NewAuthority(name string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -34,16 +35,17 @@ func newAuthority(name string) (*authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make certificate authority %s: %w", name, err)
 	}
-	return &authority{cert: c, key: key}, nil
+	return &Authority{cert: c, key: key}, nil
 }
 
-func (a *authority) pem() []byte {
+// PEM is the authority's certificate.
+func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: a.cert.Raw})
 }
 
-// issue returns a certificate for a client (common name and groups) that also
+// Issue returns a certificate for a client (common name and groups) that also
 // serves for the given names and addresses.
-func (a *authority) issue(name string, groups, hosts []string, addresses ...string) (certPEM, keyPEM []byte, err error) {
+func (a *Authority) Issue(name string, groups, hosts []string, addresses ...string) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
@@ -82,8 +84,8 @@ func (l *Lab) write(name string, data []byte) (string, error) {
 }
 
 // writePair issues a certificate and writes NAME.crt and NAME.key.
-func (l *Lab) writePair(a *authority, name, user string, groups, hosts []string, addresses ...string) error {
-	certPEM, keyPEM, err := a.issue(user, groups, hosts, addresses...)
+func (l *Lab) writePair(a *Authority, name, user string, groups, hosts []string, addresses ...string) error {
+	certPEM, keyPEM, err := a.Issue(user, groups, hosts, addresses...)
 	if err != nil {
 		return err
 	}

@@ -60,8 +60,8 @@ type Lab struct {
 	dir, bin string
 	network  string // "127.N"
 	claim    net.Listener
-	clients  *authority
-	front    *authority
+	clients  *Authority
+	front    *Authority
 	watchdog io.Closer
 
 	mu                    sync.Mutex
@@ -186,16 +186,16 @@ func (l *Lab) apiserver() string { return l.network + ".0.1" }
 
 func (l *Lab) prepare() error {
 	var err error
-	if l.clients, err = newAuthority("termguard-lab"); err != nil {
+	if l.clients, err = NewAuthority("termguard-lab"); err != nil {
 		return err
 	}
-	if l.front, err = newAuthority("termguard-lab-front-proxy"); err != nil {
+	if l.front, err = NewAuthority("termguard-lab-front-proxy"); err != nil {
 		return err
 	}
-	if _, err := l.write("ca.crt", l.clients.pem()); err != nil {
+	if _, err := l.write("ca.crt", l.clients.PEM()); err != nil {
 		return err
 	}
-	if _, err := l.write("front-ca.crt", l.front.pem()); err != nil {
+	if _, err := l.write("front-ca.crt", l.front.PEM()); err != nil {
 		return err
 	}
 	hosts := []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
@@ -212,7 +212,7 @@ func (l *Lab) prepare() error {
 	if _, err := l.write("tokens.csv", fmt.Appendf(nil, "%s,admin,admin,system:masters\n", token)); err != nil {
 		return err
 	}
-	l.config = &rest.Config{Host: "https://" + l.apiserver() + ":443", QPS: -1, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: l.clients.pem()}}
+	l.config = &rest.Config{Host: "https://" + l.apiserver() + ":443", QPS: -1, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: l.clients.PEM()}}
 	if l.kubeconfig, err = l.WriteKubeconfig("admin", l.config); err != nil {
 		return err
 	}
@@ -426,13 +426,13 @@ func (l *Lab) Kubeconfig() string { return l.kubeconfig }
 // ConfigFor connects as a user, by a certificate that the lab issues: any name
 // and groups will do. What it may is for RBAC to say.
 func (l *Lab) ConfigFor(user string, groups ...string) (*rest.Config, error) {
-	certPEM, keyPEM, err := l.clients.issue(user, groups, nil)
+	certPEM, keyPEM, err := l.clients.Issue(user, groups, nil)
 	if err != nil {
 		return nil, err
 	}
 	return &rest.Config{
 		Host: "https://" + l.apiserver() + ":443", QPS: -1,
-		TLSClientConfig: rest.TLSClientConfig{CAData: l.clients.pem(), CertData: certPEM, KeyData: keyPEM},
+		TLSClientConfig: rest.TLSClientConfig{CAData: l.clients.PEM(), CertData: certPEM, KeyData: keyPEM},
 	}, nil
 }
 

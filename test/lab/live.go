@@ -263,7 +263,7 @@ func (l *Lab) serving(ctx context.Context, namespace, service string) (address s
 	if address, err = l.ClusterIP(ctx, namespace, service); err != nil {
 		return "", pair, err
 	}
-	certPEM, keyPEM, err := l.clients.issue(service, nil, serviceNames(namespace, service), address)
+	certPEM, keyPEM, err := l.clients.Issue(service, nil, serviceNames(namespace, service), address)
 	if err != nil {
 		return "", pair, err
 	}
@@ -296,10 +296,10 @@ func (l *Lab) serve(ctx context.Context, address string, pair tls.Certificate, h
 }
 
 // CABundle is the authority of whatever Serve serves, in PEM.
-func (l *Lab) CABundle() []byte { return l.clients.pem() }
+func (l *Lab) CABundle() []byte { return l.clients.PEM() }
 
 // OtherCABundle is an authority that signs nothing of what Serve serves, in PEM.
-func (l *Lab) OtherCABundle() []byte { return l.front.pem() }
+func (l *Lab) OtherCABundle() []byte { return l.front.PEM() }
 
 // serviceNames are those that the API server expects in a backend's certificate.
 func serviceNames(namespace, service string) []string {

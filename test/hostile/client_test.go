@@ -1,0 +1,149 @@
+package hostile
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/termguard/termguard/test/lab"
+	"github.com/termguard/termguard/test/scenario"
+)
+
+// presentCertificate has the API server present a certificate to termguard, with the
+// very files that docs/security.md shows, in a folder. It returns the API server's flag.
+func presentCertificate(t *testing.T, by *lab.Authority, name, folder string) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(scenario.Root(), "docs", "security.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(name string, content []byte) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	shown := func(kind string) []byte {
+		for _, block := range regexp.MustCompile("(?s)\n   ```yaml\n(.*?)   ```").FindAllSubmatch(page, -1) {
+			if text := strings.ReplaceAll("\n"+string(block[1]), "\n   ", "\n"); strings.Contains(text, "\nkind: "+kind+"\n") {
+				return []byte(strings.ReplaceAll(text, "/etc/kubernetes/admission", folder))
+			}
+		}
+		t.Fatalf("docs/security.md shows no %s", kind)
+		return nil
+	}
+	certificate, key, err := by.Issue(name, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file("termguard-client.crt", certificate)
+	file("termguard-client.key", key)
+	file("kubeconfig.yaml", shown("Config"))
+	return "--admission-control-config-file=" + file("admission.yaml", shown("AdmissionConfiguration"))
+}
+
+// TestClientCertificate: termguard answers an API server that presents the certificate
+// it asks for. Where that is another one, requests go on unreviewed; and nobody else is
+// told anything.
+func TestClientCertificate(t *testing.T) {
+	folder := t.TempDir()
+	authorities := map[string]*lab.Authority{}
+	for _, name := range []string{"right", "wrong"} {
+		a, err := lab.NewAuthority(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, name+".crt"), a.PEM(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		authorities[name] = a
+	}
+	flag := presentCertificate(t, authorities["right"], "kube-apiserver", folder)
+	g, err := scenario.Guard(t.Context(), lab.Options{Progress: t.Output(), APIServer: []string{flag}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Stop)
+	ctx := t.Context()
+	if err := g.Apply(ctx, world); err != nil {
+		t.Fatal(err)
+	}
+	admin, err := g.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := scenario.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, err := g.ClusterIP(ctx, "termguard-system", "termguard")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		authority, name string
+		reviewed        bool
+	}{
+		{"right", "kube-apiserver", true},
+		{"right", "somebody-else", false},
+		{"wrong", "kube-apiserver", false},
+	} {
+		asks := fmt.Sprintf("with the %s authority and name %s", tc.authority, tc.name)
+		if err := g.Termguard.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.StartTermguard(ctx, binary, "--client-ca-file", filepath.Join(folder, tc.authority+".crt"), "--client-cn", tc.name); err != nil {
+			t.Fatal(err)
+		}
+		before, err := failedOpen(ctx, admin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, lines, err := answer(ctx, g.Config(), "doomed")
+		if err != nil {
+			t.Fatalf("%s: the delete fails: %v", asks, err)
+		}
+		after, err := failedOpen(ctx, admin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tc.reviewed && (got != "refused" || after != before) {
+			t.Errorf("%s: told %q (%q), and what failed open went from\n%s\nto\n%s", asks, got, lines, before, after)
+		}
+		if !tc.reviewed && (got != scenario.Completes || len(lines) > 0 || after == before) {
+			t.Errorf("%s: told %q (%q), and what failed open went from\n%s\nto\n%s", asks, got, lines, before, after)
+		}
+		stranger, key, err := authorities["wrong"].Issue("kube-apiserver", nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair, err := tls.X509KeyPair(stranger, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for who, certificates := range map[string][]tls.Certificate{"nobody": nil, "a stranger": {pair}} {
+			if who == "a stranger" && tc.authority == "wrong" {
+				continue // who asks with the authority that is asked for
+			}
+			client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certificates}}}
+			response, err := client.Post("https://"+address+"/validate", "application/json", strings.NewReader(forgedDelete))
+			if err == nil {
+				told, _ := io.ReadAll(response.Body)
+				response.Body.Close()
+				t.Errorf("%s: %s is told %s: %s", asks, who, response.Status, told)
+			}
+		}
+	}
+}
+
+// forgedDelete asks what a namespace holds.
+const forgedDelete = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"DELETE",
+"kind":{"group":"","version":"v1","kind":"Namespace"},"resource":{"group":"","version":"v1","resource":"namespaces"},"name":"doomed","namespace":"doomed","userInfo":{"username":"mallory"},
+"oldObject":{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"doomed"}},"options":{}}}`
