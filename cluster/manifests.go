@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/cluster/facts"
 )
 
@@ -41,7 +42,7 @@ func FromManifests(options Options, version string, objects []*unstructured.Unst
 			unstructured.RemoveNestedField(obj.Object, "metadata", "namespace")
 		}
 	}
-	m := manifests{options: options, resources: resourcesOf(objects), namespaces: map[string]bool{}, scopes: scopes}
+	m := manifests{containers: containersOf(objects), options: options, resources: resourcesOf(objects), namespaces: map[string]bool{}, scopes: scopes}
 	for _, obj := range objects {
 		m.place(obj)
 		m.hooks = m.hooks || strings.HasSuffix(obj.GetKind(), "WebhookConfiguration")
@@ -104,6 +105,7 @@ type manifests struct {
 	namespaces map[string]bool // that something is in; true if the set has it
 	scopes     map[schema.GroupKind]string
 	pods       []*unstructured.Unstructured
+	containers []container
 	hooks      bool // there are webhooks, which see what the cluster makes by itself
 }
 
@@ -237,10 +239,37 @@ func (m *manifests) endpoints(obj *unstructured.Unstructured) []*unstructured.Un
 	})}
 }
 
+// container is what decides which finalizers a controller sets.
+type container struct {
+	image string
+	args  []string // with those of its command
+}
+
+// containersOf are those of the workloads of a set.
+func containersOf(objects []*unstructured.Unstructured) (found []container) {
+	for _, obj := range objects {
+		list, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "template", "spec", "containers")
+		items, _ := list.([]any)
+		for _, item := range items {
+			fields, _ := item.(map[string]any)
+			image, _ := fields["image"].(string)
+			command, _, _ := unstructured.NestedStringSlice(fields, "command")
+			args, _, _ := unstructured.NestedStringSlice(fields, "args")
+			found = append(found, container{image, append(command, args...)})
+		}
+	}
+	return found
+}
+
+// sets tells whether one of the containers sets a finalizer.
+func (m *manifests) sets(by catalog.Set) bool {
+	return slices.ContainsFunc(m.containers, func(c container) bool { return by.By(c.image, c.args) })
+}
+
 // finalize adds to a custom resource the finalizers that its controller will.
 func (m *manifests) finalize(obj *unstructured.Unstructured, res string) {
 	finalizers := obj.GetFinalizers()
-	for _, carried := range m.options.Catalog.Carried(res, obj.GetKind()) {
+	for _, carried := range m.options.Catalog.Carried(res, obj.GetKind(), m.sets) {
 		if !slices.Contains(finalizers, carried) {
 			finalizers = append(finalizers, carried)
 		}

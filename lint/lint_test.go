@@ -72,6 +72,17 @@ spec:
     spec: {containers: [{name: c, image: ghcr.io/fluxcd/kustomize-controller}]}
 ---
 `
+	olm = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: olm-operator, namespace: olm}
+spec:
+  template:
+    spec: {containers: [{name: olm-operator, image: "quay.io/operator-framework/olm:%s"}]}
+---
+apiVersion: operators.coreos.com/v1alpha1
+kind: ClusterServiceVersion
+metadata: {name: packageserver, namespace: olm}
+`
 	// backend is what serves an API or a webhook.
 	backend = `apiVersion: v1
 kind: Service
@@ -134,6 +145,8 @@ func TestRun(t *testing.T) {
 		{"a finalizer of Argo CD, whose software is elsewhere", "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: a, finalizers: [resources-finalizer.argocd.argoproj.io]}\n", nil},
 		{"Flux beside its own object", fluxController + "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: a, namespace: flux-system}\nspec: {path: ./x}\n", []string{"-:10:18 delete-set may operator-in-same-set: kubectl delete -f deletes kustomizations.kustomize.toolkit.fluxcd.io/a together with deployment flux-system/kustomize-controller, which removes finalizers.fluxcd.io"}},
 		{"a finalizer in the spec of a namespace", "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\nspec:\n  finalizers: [kubernetes, example.com/guard]\n", []string{"-:5:28 apply may unowned-finalizer: no controller is known to remove finalizer example.com/guard: once deleted, namespaces/a may"}},
+		{"an operator of a version that sets the finalizer", fmt.Sprintf(olm, "v0.27.0"), []string{"delete-set may operator-in-same-set: kubectl delete -f deletes clusterserviceversions.operators.coreos.com/packageserver together with deployment olm/olm-operator, which removes operators.coreos.com/csv-cleanup"}},
+		{"one of a version that does not yet", fmt.Sprintf(olm, "v0.26.0"), nil},
 		{"a Flux object", "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: a}\nspec: {path: ./x}\n", nil},
 		{"an APIService whose backend is in a namespace", metricsServer, []string{"apiservice-backend-removed: "}},
 		{"its namespace is dropped by the API server, so that it is the same object", "apiVersion: v1\nkind: Namespace\nmetadata: {name: guard}\n---\n" + strings.Replace(metricsServer, "k8s.io}", "k8s.io, namespace: guard}", 1), []string{"-:7:18 delete-namespace may apiservice-backend-removed: "}},

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/blang/semver/v4"
 	"sigs.k8s.io/yaml"
 )
 
@@ -54,6 +55,9 @@ type Entry struct {
 	// Seldom is set where current versions of the owner do not put the finalizer
 	// on the objects unless they are asked to.
 	Seldom bool `json:"seldom,omitempty"`
+	// Set is what the owner must be run as to put the finalizer on its objects, where
+	// not every version does, or none without being asked to.
+	Set *Set `json:"set,omitempty"`
 	// Carries tells, of a pattern, which finalizer the objects of a kind carry:
 	// {kind} stands for the kind in lower case, {plural} for its plural.
 	Carries string `json:"carries,omitempty"`
@@ -96,6 +100,48 @@ type Drain struct {
 	// Elsewhere tells that the node may be one of another cluster.
 	Elsewhere bool   `json:"elsewhere,omitempty"`
 	Source    string `json:"source"`
+}
+
+// Set is what a container must be to set a finalizer. Empty fields say nothing.
+type Set struct {
+	Image  string `json:"image"`            // as in Workload
+	Since  string `json:"since,omitempty"`  // the first version that does, by its tag
+	Before string `json:"before,omitempty"` // the first that no longer does
+	Option string `json:"option,omitempty"` // what one of its arguments holds
+}
+
+// By tells whether a container says that it is what s describes: a tag that is no
+// version, or a digest, says nothing.
+func (s Set) By(image string, args []string) bool {
+	if imageName(image) != s.Image {
+		return false
+	}
+	if s.Option != "" && !slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, s.Option) }) {
+		return false
+	}
+	if s.Since == "" && s.Before == "" {
+		return true
+	}
+	ref, _, _ := strings.Cut(image, "@")
+	version, err := semver.ParseTolerant(ref[strings.LastIndexByte(ref, ':')+1:])
+	if err != nil || strings.LastIndexByte(ref, ':') < strings.LastIndexByte(ref, '/') {
+		return false
+	}
+	version.Pre = nil
+	since, before := semver.MustParse(cmp.Or(s.Since, "0.0.0")), semver.MustParse(cmp.Or(s.Before, "9999.0.0"))
+	return version.GE(since) && version.LT(before)
+}
+
+func (s *Set) check() error {
+	if s.Image == "" {
+		return errors.New("an image is needed")
+	}
+	for _, version := range []string{s.Since, s.Before} {
+		if _, err := semver.Parse(cmp.Or(version, "0.0.0")); err != nil {
+			return fmt.Errorf("%q is no version, as in 1.2.0", version)
+		}
+	}
+	return nil
 }
 
 // Workload describes what runs the owner of a finalizer. Empty fields say nothing.
@@ -287,6 +333,11 @@ func (e *Entry) check() error {
 			return fmt.Errorf("createsWhen: %w", err)
 		}
 	}
+	if e.Set != nil {
+		if err := e.Set.check(); err != nil {
+			return fmt.Errorf("set: %w", err)
+		}
+	}
 	for i := range e.Needs {
 		if err := e.Needs[i].check(e.On, 1); err != nil {
 			return fmt.Errorf("needs %d: %w", i+1, err)
@@ -339,8 +390,9 @@ func (c *Catalog) Merge(user *Catalog) *Catalog {
 
 // Carried returns the finalizers that its controller puts on every object of a
 // custom resource, and that go by the name of its API group. What a person
-// writes into a manifest, or has to ask for, is not among them.
-func (c *Catalog) Carried(resource, kind string) []string {
+// writes into a manifest, or has to ask for, is not among them. runs tells whether a
+// container is there that sets a finalizer which not all of them do.
+func (c *Catalog) Carried(resource, kind string, runs func(Set) bool) []string {
 	plural, group, custom := strings.Cut(resource, ".")
 	if !custom || group == "argoproj.io" || !strings.Contains(group, ".") ||
 		strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".x-k8s.io") {
@@ -351,7 +403,7 @@ func (c *Catalog) Carried(resource, kind string) []string {
 		if e.Seldom || e.Component != InCluster || !slices.Contains(e.On, resource) {
 			continue
 		}
-		if e.CRDGroup != "" && group != e.CRDGroup && !strings.HasSuffix(group, "."+e.CRDGroup) {
+		if e.CRDGroup != "" && group != e.CRDGroup && !strings.HasSuffix(group, "."+e.CRDGroup) || e.Set != nil && !runs(*e.Set) {
 			continue
 		}
 		if name := cmp.Or(e.Finalizer, strings.NewReplacer("{kind}", strings.ToLower(kind), "{plural}", plural).Replace(e.Carries)); name != "" {

@@ -304,6 +304,42 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// TestSet goes by what a container says of itself.
+func TestSet(t *testing.T) {
+	versions := Set{Image: "operator", Since: "0.100.0", Before: "0.142.0"}
+	option := Set{Image: "operator", Option: "Status=true"}
+	cases := map[string]struct {
+		reason string
+		set    Set
+		image  string
+		args   []string
+		want   bool
+	}{
+		"Within":  {"The first version that does.", versions, "ghcr.io/a/operator:v0.100.0", nil, true},
+		"Older":   {"It did not yet.", versions, "ghcr.io/a/operator:0.99.1", nil, false},
+		"Newer":   {"It does no longer.", versions, "operator:v0.142.0", nil, false},
+		"Build":   {"A version with something behind it.", versions, "operator:0.141.0-rc.1", nil, true},
+		"Digest":  {"A tag says it before a digest.", versions, "operator:0.141.0@sha256:ab", nil, true},
+		"NoTag":   {"Nobody knows which version.", versions, "localhost:5000/operator", nil, false},
+		"Latest":  {"Nor here.", versions, "operator:latest", nil, false},
+		"Other":   {"Another image.", versions, "webhook:0.141.0", nil, false},
+		"Option":  {"It is asked to, among others.", option, "operator", []string{"--x", "--feature-gates=A=false,Status=true"}, true},
+		"Without": {"It is not.", option, "operator", []string{"--x"}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.set.By(tc.image, tc.args); got != tc.want {
+				t.Errorf("%s\n%s %v: got %t", tc.reason, tc.image, tc.args, got)
+			}
+		})
+	}
+	for _, broken := range []Set{{}, {Image: "a", Since: "v1"}, {Image: "a", Before: "1.2"}} {
+		if broken.check() == nil {
+			t.Errorf("%+v passes", broken)
+		}
+	}
+}
+
 // TestCarried tells which finalizers custom resources get from their
 // controllers.
 func TestCarried(t *testing.T) {
@@ -313,13 +349,15 @@ func TestCarried(t *testing.T) {
 	}{
 		{"one finalizer", "kialis.kiali.io", "Kiali", []string{"kiali.io/finalizer"}},
 		{"a pattern", "cephclusters.ceph.rook.io", "CephCluster", []string{"cephcluster.ceph.rook.io"}},
+		{"of a version that sets it", "clusterserviceversions.operators.coreos.com", "ClusterServiceVersion", []string{"operators.coreos.com/csv-cleanup"}},
+		{"of software that is not there", "opentelemetrycollectors.opentelemetry.io", "OpenTelemetryCollector", nil},
 		{"written by people", "applications.argoproj.io", "Application", nil},
 		{"only if asked to", "postgresqls.acid.zalan.do", "postgresql", nil},
 		{"of another project, where both may be", "objectbucketclaims.objectbucket.io", "ObjectBucketClaim", nil},
 		{"of Kubernetes", "ingresses.networking.k8s.io", "Ingress", nil},
 		{"unknown", "things.example.com", "Thing", nil},
 	} {
-		if got := Default().Carried(tc.resource, tc.kind); !slices.Equal(got, tc.want) {
+		if got := Default().Carried(tc.resource, tc.kind, func(s Set) bool { return s.By("quay.io/operator-framework/olm:v0.27.0", nil) }); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %s carries %v, want %v", tc.reason, tc.resource, got, tc.want)
 		}
 	}
