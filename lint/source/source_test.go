@@ -332,6 +332,7 @@ func TestTemplates(t *testing.T) {
 		"Format":     {"As Python writes it, before other text.", "clusterIP: {SERVICE_IP_PREFIX}.16\n", "template"},
 		"Line":       {"As envsubst reads it, in the place of several lines.", "a:\n  b: 1\n${MORE}\nc: 2\n", "template"},
 		"Key":        {"In the place of a key that is a mapping.", "a: {b: [${X}, {c}d]}\n", "template"},
+		"Hidden":     {"What was there is a secret.", "a: ****\nb: <REDACTED: TOKEN>\n", "template"},
 		"Value":      {"Nothing breaks.", "a: ${X}\n", "plain: 1"},
 		"Broken":     {"To fill it in mends nothing.", "a: ${X}\nb: [\n", "2:5 problem: invalid YAML: did not find expected node content"},
 		"BrokenLine": {"Nor does it here.", "a: {x}\n b: 1\n", "2:2 problem: invalid YAML: did not find expected key"},

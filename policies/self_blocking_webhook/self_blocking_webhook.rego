@@ -95,6 +95,7 @@ warn contains {
 	i := min(object.keys(own))
 	hook := input.request.object.webhooks[i]
 	home := hook.clientConfig.service.namespace
+	not home in {"default", "kube-system", "kube-public"} # nobody deletes them
 	home != "system" # as kubebuilder calls the namespace that a kustomization names
 	regex.match(`^[a-z0-9-]+$`, home) # else it is to be filled in
 	kinds := [split(call, " ")[1] | some call in own[i]]

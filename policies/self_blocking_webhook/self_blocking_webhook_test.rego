@@ -77,8 +77,8 @@ test_own_kinds if {
 	[finding.manifest.severity | some finding in home(["UPDATE things.example.com"])] == ["info"]
 }
 
-test_name_to_be_filled_in if {
-	every namespace in ["system", "$(namespace)"] {
+test_no_name_of_its_own if {
+	every namespace in ["system", "$(namespace)", "default"] {
 		hook := {"clientConfig": {"service": {"namespace": namespace, "name": "guard"}}}
 		found("validating", hook, {"home": ["DELETE things.example.com"]}) == set()
 	}
