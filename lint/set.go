@@ -327,7 +327,7 @@ func (s *set) subject(o *source.Object, read func(*unstructured.Unstructured) bo
 	if !wellFormed(value) {
 		return nil
 	}
-	if s.run.options.everything && !s.run.reduced(about) {
+	if whole && !s.run.reduced(about) {
 		delete(value, "status") // which says what was, in some cluster
 	}
 	u := &unstructured.Unstructured{Object: value}
@@ -414,6 +414,9 @@ func (s *set) complete(sub *subject) error {
 	value, err := sub.Value()
 	if err != nil {
 		return err
+	}
+	if !s.run.reduced(sub.object) {
+		delete(value, "status")
 	}
 	value["metadata"] = sub.object.Object["metadata"]
 	sub.object.Object, sub.trimmed = value, false
