@@ -48,7 +48,10 @@ warn contains finding(name, service, msg) if {
 	request.deletes_namespace
 	count(later) == 0
 	some name, service in lost
-	msg := sprintf("APIService %s is served from namespace %s: once that is gone, no other namespace can finish deleting", [name, request.name])
+	msg := sprintf(
+		"APIService %s is served from namespace %s: once that is gone, no other namespace can finish deleting",
+		[name, request.name],
+	)
 }
 
 warn contains finding(name, service, msg) if {

@@ -55,7 +55,10 @@ warn contains {
 }
 
 warn contains {
-	"msg": sprintf("volume %s shows %s to %s: mounts of other pods seen through it stay busy", [volume.name, volume.hostPath.path, template.pods]),
+	"msg": sprintf(
+		"volume %s shows %s to %s: mounts of other pods seen through it stay busy",
+		[volume.name, volume.hostPath.path, template.pods],
+	),
 	"objects": [request.target],
 	"evidence": [sprintf("container %s mounts it without propagation", [container.name])],
 	"field": sprintf("%s.volumes[%d].hostPath.path", [template.pod_path, i]),

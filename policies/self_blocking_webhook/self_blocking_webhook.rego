@@ -64,6 +64,33 @@ warn contains {
 	count(held) > 0
 }
 
+# Operators do not ship custom resources: whether there are any in their own namespace
+# is up to others.
+warn contains {
+	"msg": sprintf(
+		"webhook %s fails closed in namespace %s, which serves it: once that is deleted, %s there may stay",
+		[hook.name, home, kinds[0]],
+	),
+	"objects": array.concat([request.target], backend(hook)),
+	"evidence": [
+		sprintf("failurePolicy Fail, and it sees %s there", [concat(", ", calls)]),
+		sprintf("so it is with %d of the webhooks of %s", [count(own), request.word]),
+	],
+	"field": sprintf("webhooks[%d].rules", [i]),
+	"manifest": {"severity": severity},
+} if {
+	count(own) > 0
+	i := min(object.keys(own))
+	calls := own[i]
+	hook := input.request.object.webhooks[i]
+	home := hook.clientConfig.service.namespace
+	not home in {"default", "kube-system", "kube-public"} # nobody deletes them
+	home != "system" # as kubebuilder calls the namespace that a kustomization names
+	regex.match(`^[a-z0-9-]+$`, home) # else it is to be filled in
+	kinds := [split(call, " ")[1] | some call in calls]
+	severity := {true: "low", false: "info"}[deletes]
+}
+
 losses := {
 	"everything": "nothing in them can be deleted",
 	"namespaces": "none of them can be deleted",
@@ -75,40 +102,12 @@ where(hook) := "every namespace" if object.get(hook, "namespaceSelector", {}) in
 
 where(hook) := "every namespace but those that it leaves out" if not object.get(hook, "namespaceSelector", {}) in [{}, null]
 
-default backend(_) := []
-
-backend(hook) := [{"resource": "services", "namespace": hook.clientConfig.service.namespace, "name": hook.clientConfig.service.name}]
-
-# Operators do not ship custom resources: whether there are any in their own namespace
-# is up to others.
-warn contains {
-	"msg": sprintf("webhook %s fails closed in namespace %s, which serves it: once that is deleted, %s there may stay", [hook.name, home, kinds[0]]),
-	"objects": array.concat([request.target], backend(hook)),
-	"evidence": [
-		sprintf("failurePolicy Fail, and it sees %s there", [concat(", ", own[i])]),
-		sprintf("so it is with %d of the webhooks of %s", [count(own), request.word]),
-	],
-	"field": sprintf("webhooks[%d].rules", [i]),
-	"manifest": {"severity": severity},
-} if {
-	count(own) > 0
-	i := min(object.keys(own))
-	hook := input.request.object.webhooks[i]
-	home := hook.clientConfig.service.namespace
-	not home in {"default", "kube-system", "kube-public"} # nobody deletes them
-	home != "system" # as kubebuilder calls the namespace that a kustomization names
-	regex.match(`^[a-z0-9-]+$`, home) # else it is to be filled in
-	kinds := [split(call, " ")[1] | some call in own[i]]
-	severity := {true: "low", false: "info"}[deletes]
-}
-
 # own are the webhooks that see custom resources in their own namespace, with the
 # requests.
 own[i] := known.home if {
 	request.applying
 	some i, hook in input.request.object.webhooks
 	known := data.cluster.webhooks[sprintf("%s/%s/%s", [type, request.name, hook.name])]
-	known.home
 }
 
 default deletes := false
@@ -117,6 +116,12 @@ deletes if {
 	some calls in own
 	some call in calls
 	startswith(call, "DELETE ")
+}
+
+default backend(_) := []
+
+backend(hook) := [{"resource": "services", "namespace": service.namespace, "name": service.name}] if {
+	service := hook.clientConfig.service
 }
 
 type := "validating" if startswith(request.resource, "validating")

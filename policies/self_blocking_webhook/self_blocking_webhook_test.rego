@@ -65,7 +65,10 @@ home(calls) := found("validating", {}, {"home": calls})
 
 test_own_kinds if {
 	home(["DELETE things.example.com", "UPDATE things.example.com"]) == {{
-		"msg": "webhook guard.example.com fails closed in namespace guard, which serves it: once that is deleted, things.example.com there may stay",
+		"msg": concat("", [
+			"webhook guard.example.com fails closed in namespace guard, which serves it: ",
+			"once that is deleted, things.example.com there may stay",
+		]),
 		"objects": [configuration("validating"), {"resource": "services", "namespace": "guard", "name": "guard"}],
 		"evidence": [
 			"failurePolicy Fail, and it sees DELETE things.example.com, UPDATE things.example.com there",

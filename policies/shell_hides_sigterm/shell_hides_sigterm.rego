@@ -70,8 +70,9 @@ waits(hook) if {
 }
 
 # starts is what a container starts as that keeps TERM, how it does, and why.
-starts(container) := {"as": "a shell", "how": sprintf("%s -c, without exec or trap: %s", [started.shell, shortened(started.text)]), "why": why} if {
+starts(container) := {"as": "a shell", "how": how, "why": why} if {
 	started := script(container)
+	how := sprintf("%s -c, without exec or trap: %s", [started.shell, shortened(started.text)])
 	not regex.match(`(^|[\s;&|({])(exec|trap)\s|^\s*exit\b|<<`, started.text)
 	why := reasons(sh(started.shell, image(container)), started.text)[0]
 }
@@ -107,17 +108,17 @@ bare := `^([^/]+/)*(alpine|busybox|debian|ubuntu|fedora|centos|rockylinux|almali
 
 # script is the shell that a container starts as, and what it runs.
 script(container) := {"shell": shell, "text": after[0]} if {
-	all := words(container)
-	shell := regex.find_n(`[^/]*$`, all[0], 1)[0]
+	started := words(container)
+	shell := regex.find_n(`[^/]*$`, started[0], 1)[0]
 	shell in {"sh", "bash", "ash", "dash", "busybox"}
 	some i in [1, 2, 3, 4, 5]
-	regex.match(`^-[a-z]*c$`, all[i])
-	every option in array.slice(all, 1, i) {
+	regex.match(`^-[a-z]*c$`, started[i])
+	every option in array.slice(started, 1, i) {
 		regex.match(sprintf(`^(-[a-z]+|sh|ash|%s)$`, [settings]), option)
 	}
 
 	# Options may follow -c too: sh -c -- SCRIPT.
-	after := [word | some j, word in all; j > i; not regex.match(sprintf(`^(-[a-z]+|--|%s)$`, [settings]), word)]
+	after := [word | some j, word in started; j > i; not regex.match(sprintf(`^(-[a-z]+|--|%s)$`, [settings]), word)]
 }
 
 # settings are those that follow -o.
