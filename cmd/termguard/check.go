@@ -118,7 +118,7 @@ func (f *checking) run(ctx context.Context, args []string, stdin io.Reader, stdo
 	params := map[string]any{"slow-termination": map[string]any{"seconds": 0}}
 	maps.Copy(params, config.Params)
 	engine, err := policies.NewEngine(ctx, set, policies.EngineOptions{
-		Params: params, Off: config.Enforcement.Off(idsOf(set)), Deadline: evaluation, Lazy: true,
+		Params: params, Off: config.Enforcement.Off(set.IDs()), Deadline: evaluation, Lazy: true,
 	})
 	if err != nil {
 		return err

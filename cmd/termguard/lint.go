@@ -110,7 +110,7 @@ func (f *linting) explainPolicy(out io.Writer) error {
 	all := append(set.Policies(), triage.Policies()...)
 	at := slices.IndexFunc(all, func(p policies.Policy) bool { return p.ID == f.explain })
 	if at < 0 {
-		return fmt.Errorf("there is no policy %q%s (see: termguard policy list)", f.explain, nearest.Hint(f.explain, idsOf(set)))
+		return fmt.Errorf("there is no policy %q%s (see: termguard policy list)", f.explain, nearest.Hint(f.explain, set.IDs()))
 	}
 	explain(out, all[at])
 	return nil

@@ -83,7 +83,7 @@ func newPolicyExplain() *cobra.Command {
 			all := set.Policies()
 			at := slices.IndexFunc(all, func(p policies.Policy) bool { return p.ID == args[0] })
 			if at < 0 {
-				return fmt.Errorf("there is no policy %q%s (see: termguard policy list)", args[0], nearest.Hint(args[0], idsOf(set)))
+				return fmt.Errorf("there is no policy %q%s (see: termguard policy list)", args[0], nearest.Hint(args[0], set.IDs()))
 			}
 			explain(c.OutOrStdout(), all[at])
 			return nil

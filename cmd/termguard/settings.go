@@ -50,7 +50,7 @@ func (f *settingsFlags) read(set *policies.Set) (config.Config, error) {
 		return config.Config{}, fmt.Errorf("read configuration: %w", err)
 	}
 	defer file.Close()
-	config, err := config.Read(file, idsOf(set))
+	config, err := config.Read(file, set.IDs())
 	if err != nil {
 		return config, fmt.Errorf("configuration %s: %w", f.config, err)
 	}
@@ -69,5 +69,3 @@ func (f *settingsFlags) facts() (cluster.Options, error) {
 	}
 	return config.FactsOptions()
 }
-
-func idsOf(set *policies.Set) []string { return set.IDs() }
