@@ -24,6 +24,7 @@ import (
 func Collect(ctx context.Context, config *rest.Config, options Options, namespace string, log *slog.Logger) (*World, error) {
 	world := NewWorld(options)
 	world.refusals.AskForObjects()
+	world.within = namespace
 	l, err := NewLive(config, world, log)
 	if err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 	var done atomic.Int32
 	for name, want := range wanted {
 		within := namespace
-		if isTyped(want.GroupResource()) {
+		if whole, _ := world.reads(want.Resource); whole {
 			within = metav1.NamespaceAll
 		}
 		l.feeds[name] = &feed{Resource: want.Resource, others: want.others, source: l.source(want.Resource, within)}
@@ -64,7 +65,8 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 			defer func() { world.options.Progress(int(done.Add(1)), len(l.feeds)) }()
 			world.Begin(f.Resource)
 			_, err = l.pages(ctx, f)
-			if err != nil && apierrors.IsForbidden(err) && f.Namespaced && namespace != "" && isTyped(f.GroupResource()) {
+			whole, _ := world.reads(f.Resource)
+			if err != nil && apierrors.IsForbidden(err) && f.Namespaced && namespace != "" && whole {
 				elsewhere := err
 				f.source = l.source(f.Resource, namespace)
 				if _, err = l.pages(ctx, f); err == nil {

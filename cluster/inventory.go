@@ -32,6 +32,9 @@ type resource struct {
 	total      int                          // of them all
 	recount    map[string]int               // while listing
 	kept       map[types.NamespacedName]int // objects of which a part keeps something: their generation
+	// named is set where kept holds all objects of the last whole listing, and
+	// naming while such a listing is under way.
+	named, naming bool
 }
 
 func newInventory(doc facts.Document) inventory {
@@ -114,6 +117,7 @@ func (w *World) Begin(res Resource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.inventory.begin(res)
+	w.inventory.resources[res.String()].naming = w.references.Names(res.String())
 }
 
 // End closes the listing that Begin started. From now on the resource is seen.
@@ -125,13 +129,14 @@ func (w *World) End(res Resource) {
 		return
 	}
 	w.inventory.end(r)
+	r.named = r.naming
 	for key, generation := range r.kept {
 		if generation != r.generation {
 			w.forget(r, key)
 		}
 	}
 	w.sight.Show(res)
-	w.ownership.Resight()
+	w.resight()
 }
 
 // Apply takes in one object. added is true where the object was not there
@@ -158,6 +163,7 @@ func (w *World) Apply(res Resource, obj runtime.Object, added bool) error {
 		kept = w.ownership.Keep(r.String(), key, m, specFinalizers(obj))
 		kept = w.dependents.Keep(r.String(), key, m) || kept
 		kept = w.ownership.KeepLink(r.String(), key, m) || kept
+		kept = w.references.Keep(r.String(), key, obj) || kept
 	}
 	if k := kinds[r.String()]; k != nil {
 		kept = k.keep(w, obj) || kept
@@ -212,7 +218,7 @@ func (w *World) Drop(res Resource) {
 	delete(w.inventory.resources, res.String())
 	w.inventory.order = nil
 	w.sight.Show(res)
-	w.ownership.Resight()
+	w.resight()
 }
 
 // forget takes an object out of all parts.
@@ -221,6 +227,7 @@ func (w *World) forget(r *resource, key types.NamespacedName) {
 	w.ownership.Forget(r.String(), key)
 	w.dependents.Forget(r.String(), key)
 	w.ownership.ForgetLink(r.String(), key)
+	w.references.Forget(r.String(), key)
 	if k := kinds[r.String()]; k != nil {
 		k.forget(w, key)
 	}

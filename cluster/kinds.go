@@ -19,15 +19,19 @@ import (
 	aggregation "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/termguard/termguard/cluster/budgets"
+	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/cluster/nodes"
 	"github.com/termguard/termguard/cluster/ownership"
+	"github.com/termguard/termguard/cluster/references"
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
 // kind is one kind of object that is watched whole, and who keeps something of it.
 // Of all other kinds only the metadata is watched: ownership keeps their
-// finalizers, and dependents whom they block.
+// finalizers, and dependents whom they block. Kinds of which the catalog tells whom
+// they name are watched whole, too, as far as the cluster serves them: references
+// keeps the names (World.readsWhole).
 type kind struct {
 	Resource
 	keepers []keeper
@@ -174,6 +178,18 @@ var kinds, typed = func() (map[string]*kind, []Resource) {
 // Reduces tells whether the facts hold more of the objects of a resource than
 // their metadata.
 func Reduces(res Resource) bool { return isTyped(res.GroupResource()) }
+
+// Reads tells the same of a set of manifests, with what the catalog knows of
+// custom resources that name others.
+func Reads(c *catalog.Catalog, res Resource) bool {
+	if Reduces(res) || slices.Contains(facts.BuiltinGroups(), res.Group) {
+		return Reduces(res)
+	}
+	if c == nil {
+		c = catalog.Default()
+	}
+	return references.Reads(c, res.String())
+}
 
 func isTyped(gr schema.GroupResource) bool { return kinds[gr.String()] != nil }
 

@@ -130,6 +130,7 @@ type feed struct {
 	source source
 	// others read the same objects in versions that deletions do not ask for.
 	others []Resource
+	role   int  // what it is read for; see World.reads
 	astray bool // source is one of those
 	silent bool // it did not answer the last time; read by the feed alone
 	cancel context.CancelFunc
@@ -282,13 +283,13 @@ func (l *Live) discover(ctx context.Context, running *sync.WaitGroup) error {
 	for name, want := range wanted {
 		have := l.feeds[name]
 		if have != nil {
-			if have.Resource == want.Resource {
+			if have.Resource == want.Resource && have.role == want.role {
 				have.others = want.others
 				continue
 			}
-			have.cancel() // another version is preferred now
+			have.cancel() // another version is preferred now, or more is read of it
 		}
-		f := &feed{Resource: want.Resource, verbs: want.verbs, others: want.others, source: l.source(want.Resource, metav1.NamespaceAll)}
+		f := &feed{Resource: want.Resource, verbs: want.verbs, others: want.others, role: want.role, source: l.source(want.Resource, metav1.NamespaceAll)}
 		if have == nil || !have.synced { // in another version, the objects are the same
 			l.world.SetUnseen(f.Resource, facts.UnseenSyncing, "not listed yet")
 		}
@@ -343,7 +344,17 @@ func (l *Live) serves() (wanted map[string]feed, lost map[string]error, err erro
 		served = append(served, group.Name)
 	}
 	l.world.SetServed(served, stale)
-	return wantedResources(lists, preferred), lost, nil
+	wanted = wantedResources(lists, preferred)
+	var followed []Resource
+	for _, f := range wanted {
+		followed = append(followed, f.Resource)
+	}
+	l.world.follow(followed)
+	for name, f := range wanted {
+		_, f.role = l.world.reads(f.Resource)
+		wanted[name] = f
+	}
+	return wanted, lost, nil
 }
 
 // unknownResources stands for all resources of a group that cannot be read.
@@ -474,6 +485,9 @@ func (l *Live) source(res Resource, namespace string) source {
 		}
 		return s
 	}
+	if whole, _ := l.world.reads(res); whole {
+		return dynamicSource{l.dynamic.Resource(res.GroupVersionResource).Namespace(namespace)}
+	}
 	if res.Namespaced {
 		return metadataSource{l.metadata.Resource(res.GroupVersionResource).Namespace(namespace)}
 	}
@@ -504,6 +518,18 @@ func (s metadataSource) List(ctx context.Context, options metav1.ListOptions) (r
 }
 
 func (s metadataSource) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return s.client.Watch(ctx, options)
+}
+
+// dynamicSource reads whole objects of kinds that the scheme does not know: of
+// those only names are kept (cluster/references).
+type dynamicSource struct{ client dynamic.ResourceInterface }
+
+func (s dynamicSource) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return s.client.List(ctx, options)
+}
+
+func (s dynamicSource) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	return s.client.Watch(ctx, options)
 }
 

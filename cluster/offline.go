@@ -118,6 +118,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		}
 		further[res][obj.GetNamespace()]++
 	}
+	w.follow(slices.Collect(maps.Keys(begun)))
 	for res, list := range begun {
 		w.Begin(res)
 		for _, obj := range list {

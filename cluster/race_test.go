@@ -58,12 +58,20 @@ func TestOwnershipTogether(t *testing.T) {
 
 // everyKind are the resources that objects of the stress test are of.
 func everyKind() []Resource {
-	return append(slices.Clone(typed),
-		Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Namespaced: true},
-		Resource{GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}, Namespaced: true},
-		widgets,
-	)
+	kinds := append(slices.Clone(typed), widgets)
+	for group, plurals := range map[string][]string{
+		"": {"configmaps", "secrets"}, "apps": {"replicasets"}, "resource.k8s.io": {"resourceclaims"}, "helm.toolkit.fluxcd.io": {"helmreleases"},
+		"kubernetes.m.crossplane.io": {"objects", "providerconfigs", "providerconfigusages"},
+	} {
+		for _, plural := range plurals {
+			kinds = append(kinds, Resource{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: versionOf[group], Resource: plural}, Namespaced: true})
+		}
+	}
+	return kinds
 }
+
+// versionOf a group is v1 but for one.
+var versionOf = map[string]string{"": "v1", "apps": "v1", "resource.k8s.io": "v1", "kubernetes.m.crossplane.io": "v1", "helm.toolkit.fluxcd.io": "v2"}
 
 // TestStress calls every public method of World and Learner from many
 // goroutines, while objects come and go, listings start over, verdicts settle
@@ -78,6 +86,7 @@ func TestStress(t *testing.T) {
 		NewLearner(w, client.CoreV1(), HomeNamespace, slog.New(slog.DiscardHandler)),
 		NewLearner(w, client.CoreV1(), HomeNamespace, slog.New(slog.DiscardHandler)),
 	}
+	w.follow(everyKind())
 	for _, res := range everyKind() {
 		w.Begin(res)
 		w.End(res)
@@ -89,7 +98,7 @@ func TestStress(t *testing.T) {
 	}
 	// One random object, typed where the facts read more than its metadata.
 	random := func(rng *rand.Rand) (Resource, *unstructured.Unstructured, runtime.Object) {
-		make := []func(*testing.T, *rand.Rand) *unstructured.Unstructured{randomObject, randomDependent, randomGrant, randomLeavingPod}[rng.IntN(4)]
+		make := []func(*testing.T, *rand.Rand) *unstructured.Unstructured{randomObject, randomDependent, randomGrant, randomLeavingPod, randomReference}[rng.IntN(5)]
 		obj := make(t, rng)
 		typed, err := typedObject(obj)
 		must(err)

@@ -21,6 +21,7 @@ import (
 	"github.com/termguard/termguard/cluster/learned"
 	"github.com/termguard/termguard/cluster/nodes"
 	"github.com/termguard/termguard/cluster/ownership"
+	"github.com/termguard/termguard/cluster/references"
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
@@ -128,6 +129,11 @@ type World struct {
 	refusals   *refusals.Part
 	nodes      *nodes.Part
 	budgets    *budgets.Part
+	references *references.Part
+
+	// within is the only namespace of which objects are read that only count by
+	// their metadata, "" for all.
+	within string
 }
 
 // NewWorld returns a World that has seen nothing.
@@ -142,6 +148,7 @@ func NewWorld(options Options) *World {
 		Catalog: options.Catalog, Owners: options.Owners, Trusts: options.Trusts, Manifests: options.manifests, MaxNames: options.MaxNames, Now: options.Now,
 		Sight: w.sight, Dependents: w.dependents, Touched: w.refusals.Touch,
 	})
+	w.references = references.New(doc, references.Options{Catalog: options.Catalog, Manifests: options.manifests, MaxNames: options.MaxNames, World: named{w}})
 	w.inventory.touched = w.refusals.Touch
 	return w
 }
@@ -198,6 +205,7 @@ func (w *World) settle(yield func()) {
 	w.refusals.Settle(contents{w}, yield)
 	w.nodes.Settle(yield)
 	w.ownership.Settle(yield)
+	w.references.Settle(yield)
 	done = true
 }
 
@@ -237,14 +245,46 @@ func (c contents) Contents(namespace string) []refusals.Content {
 func (c contents) Total(resource string) int          { return c.w.inventory.total(resource) }
 func (c contents) NeedsKubelet(namespace string) bool { return c.w.nodes.NeedsKubelet(namespace) }
 
+// named tells the judge of references which objects there are.
+type named struct{ w *World }
+
+func (n named) There(resource string, key types.NamespacedName) (there, held, known bool) {
+	r := n.w.inventory.resources[resource]
+	if r == nil || !r.named {
+		return false, false, false
+	}
+	if _, hidden := n.w.sight.Hidden(resource); hidden {
+		return false, false, false
+	}
+	if _, there = r.kept[key]; !there {
+		within := n.w.within == "" || n.w.within == key.Namespace || n.w.readsWhole(r.Resource)
+		return false, false, within && !n.w.options.manifests
+	}
+	return true, n.w.ownership.Holds(resource, key), true
+}
+
 // Ownership tells who removes the finalizers of one object, whether or not it
-// is part of the inventory: the verdict of each finalizer, by its name. For a
+// is part of the inventory: the verdict of each finalizer, by its name, with what
+// the owner needs and does not find. For a
 // namespace, specFinalizers are those of spec.finalizers. An object without a UID is
 // only named, as by an eviction: what it tells itself is what the inventory has.
 func (w *World) Ownership(obj metav1.Object, res schema.GroupResource, specFinalizers []string) map[string]any {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	return w.ownership.Ownership(obj, res, specFinalizers, w.recorded)
+	verdicts := w.ownership.Ownership(obj, res, specFinalizers, w.recorded)
+	for finalizer, verdict := range verdicts {
+		verdict, _ := verdict.(map[string]any)
+		missing := w.references.Missing(finalizer, res.String(), obj)
+		if w.snapshot {
+			missing = references.Recorded(w.doc, finalizer, res.String(), obj)
+		}
+		if len(missing) > 0 {
+			verdict = maps.Clone(verdict) // which others share
+			verdict["missing"] = missing
+			verdicts[finalizer] = verdict
+		}
+	}
+	return verdicts
 }
 
 // recorded is the verdict that a snapshot holds, which knows no more than its
@@ -295,7 +335,37 @@ func (w *World) SetServed(groups []string, stale map[string]bool) {
 	defer w.mu.Unlock()
 	w.sight.Serve(groups)
 	w.refusals.SetStale(stale)
+	w.resight()
+}
+
+// follow records which resources are followed. What more than metadata is read of
+// them depends on it.
+func (w *World) follow(resources []Resource) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	scopes := make(map[string]bool, len(resources))
+	for _, res := range resources {
+		scopes[res.String()] = res.Namespaced
+	}
+	w.references.Follow(scopes)
+}
+
+// reads tells whether whole objects of a resource are read, and in which role: what
+// was read in a lower one must be read again.
+func (w *World) reads(res Resource) (whole bool, role int) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.readsWhole(res), w.references.Role(res.String())
+}
+
+func (w *World) readsWhole(res Resource) bool {
+	return isTyped(res.GroupResource()) || w.references.ReadsWhole(res.String())
+}
+
+// resight notes that what can be seen has changed.
+func (w *World) resight() {
 	w.ownership.Resight()
+	w.references.Resight()
 }
 
 // SetListError records why the objects of a resource cannot be listed, for those
@@ -312,7 +382,7 @@ func (w *World) SetUnseen(res Resource, reason, message string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sight.Hide(res, reason, message)
-	w.ownership.Resight()
+	w.resight()
 }
 
 // Seen withdraws SetUnseen for a resource whose facts are complete.
@@ -326,7 +396,7 @@ func (w *World) Seen(res Resource) {
 func (w *World) show(res Resource) {
 	if _, hidden := w.sight.Hidden(res.String()); hidden {
 		w.sight.Show(res)
-		w.ownership.Resight()
+		w.resight()
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -251,11 +250,8 @@ func incremental(t *testing.T, seeds uint64, random func(*testing.T, *rand.Rand)
 			live := NewWorld(Options{Now: func() time.Time { return time.Unix(0, 0) }})
 			live.SetServed(BuiltinGroups(), nil)
 			present := map[Resource]map[string]runtime.Object{}
-			for _, res := range append(slices.Clone(typed),
-				Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Namespaced: true},
-				Resource{GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}, Namespaced: true},
-				Resource{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "widgets"}, Namespaced: true},
-			) {
+			live.follow(everyKind())
+			for _, res := range everyKind() {
 				present[res] = map[string]runtime.Object{}
 				live.Begin(res)
 				live.End(res)
@@ -315,6 +311,7 @@ func incremental(t *testing.T, seeds uint64, random func(*testing.T, *rand.Rand)
 			live.Settle()
 			fresh := NewWorld(Options{Now: func() time.Time { return time.Unix(0, 0) }})
 			fresh.SetServed(BuiltinGroups(), nil)
+			fresh.follow(everyKind())
 			for res, list := range present {
 				fresh.Begin(res)
 				for _, o := range list {

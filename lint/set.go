@@ -286,7 +286,7 @@ func (r *run) reads(about *unstructured.Unstructured) bool {
 		return known.(bool)
 	}
 	res := cluster.Resources([]*unstructured.Unstructured{about})[gvk]
-	whole := r.options.everything || cluster.Reduces(res)
+	whole := r.options.everything || cluster.Reads(r.options.Catalog, res)
 	engine, _ := r.engine() // who asks has seen the error
 	for _, p := range engine.Policies() {
 		whole = whole || slices.Contains(p.Resources, res.String()) || len(p.Resources) == 0 && len(p.Needs) == 0

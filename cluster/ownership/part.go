@@ -206,3 +206,8 @@ func (p *Part) Ownership(obj metav1.Object, res schema.GroupResource, specFinali
 	}
 	return verdicts
 }
+
+// Holds tells whether an object has finalizers. It only reads.
+func (p *Part) Holds(resource string, key types.NamespacedName) bool {
+	return p.holding(resource, key) != nil
+}

@@ -30,8 +30,9 @@ var layers = map[string][]string{
 	"policies/internal/newpolicy": {"policies"},
 	// The entrances and the lock; below it judges, who know nothing of each other;
 	// below them the vocabulary.
-	"cluster":             {"internal/background", "cluster/facts", "cluster/budgets", "cluster/dependents", "cluster/nodes", "cluster/ownership", "cluster/refusals", "cluster/catalog", "cluster/learned"},
+	"cluster":             {"internal/background", "cluster/facts", "cluster/budgets", "cluster/dependents", "cluster/nodes", "cluster/ownership", "cluster/references", "cluster/refusals", "cluster/catalog", "cluster/learned"},
 	"cluster/ownership":   {"cluster/facts", "cluster/dependents", "cluster/catalog", "cluster/learned"},
+	"cluster/references":  {"cluster/facts", "cluster/catalog"},
 	"cluster/refusals":    {"cluster/facts"},
 	"cluster/nodes":       {"cluster/facts", "cluster/dependents", "cluster/catalog"},
 	"cluster/budgets":     {"cluster/facts"},

@@ -1,0 +1,185 @@
+package references
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// What becomes of a thing that is needed, as the document has it.
+const (
+	goes  = "goes"        // it lies in the object's namespace, and nothing keeps it there
+	hangs = catalog.Hangs // it is not there, and the owner tries again for ever
+	may   = catalog.May   // it is not there, and the owner may give up
+)
+
+// settleNeeds works out anew what the objects of a namespace need.
+func (p *Part) settleNeeds(namespace string) {
+	for _, id := range p.needs[namespace] {
+		n := p.needed[id]
+		if delete(n.by, namespace); len(n.by) == 0 {
+			delete(p.needed, id)
+		}
+	}
+	delete(p.needs, namespace)
+	p.doc.Prune("needs", namespace)
+
+	type key struct{ finalizer, resource, needed, state string }
+	type group struct{ objects, needed map[string]bool }
+	found := map[key]*group{}
+	for id := range p.carriers[namespace] {
+		looks := 0
+		for _, n := range p.records[id].needs {
+			p.walk(n, namespace, func(resource string, target types.NamespacedName, without string, fixed bool) bool {
+				if looks++; looks > maxNamed {
+					return false
+				}
+				there, held, known := p.look(resource, target, namespace)
+				state := p.state(there, held, known, fixed, without, target.Namespace == namespace && namespace != "")
+				if state == "" {
+					return there
+				}
+				k := key{n.finalizer, id.resource, resource, state}
+				if found[k] == nil {
+					found[k] = &group{map[string]bool{}, map[string]bool{}}
+				}
+				found[k].objects[id.Name] = true
+				found[k].needed[nameIn(namespace, target)] = true
+				return there
+			})
+		}
+	}
+	for k, g := range found {
+		p.doc.Put(map[string]any{
+			"count": len(g.objects), "names": first(g.objects, p.options.MaxNames),
+			"needed": map[string]any{"count": len(g.needed), "names": first(g.needed, p.options.MaxNames)},
+		}, "needs", namespace, k.finalizer, k.resource, k.needed, k.state)
+	}
+}
+
+// look tells of a thing that objects of a namespace need, and has Keep and Forget
+// tell when that changes.
+func (p *Part) look(resource string, target types.NamespacedName, namespace string) (there, held, known bool) {
+	there, held, known = p.options.World.There(resource, target)
+	id := object{resource, target}
+	n := p.needed[id]
+	if n == nil {
+		n = &needed{by: map[string]bool{}}
+		p.needed[id] = n
+	}
+	n.there, n.held = there, held
+	if !n.by[namespace] {
+		n.by[namespace] = true
+		p.needs[namespace] = append(p.needs[namespace], id)
+	}
+	return there, held, known
+}
+
+// state is what becomes of a thing that is needed: "" for nothing that matters.
+func (p *Part) state(there, held, known, fixed bool, without string, inside bool) string {
+	switch {
+	case without == catalog.Completes:
+		return ""
+	case there && !held && inside:
+		return goes
+	case !known && p.options.Manifests && !fixed && inside:
+		return goes // whoever writes it: it goes with its namespace
+	case !there && known && !fixed && !p.options.Manifests:
+		return without
+	}
+	return ""
+}
+
+// walk visits what an object in a namespace needs: the thing, what binds roles to
+// a service account, and what is read from it, if visit says that it is there.
+func (p *Part) walk(n need, namespace string, visit func(resource string, target types.NamespacedName, without string, fixed bool) bool) {
+	target := types.NamespacedName{Name: n.Named.Name}
+	if p.plan.namespaced(n.Resource) {
+		target.Namespace = cmp.Or(n.Named.Namespace, namespace)
+	}
+	if !visit(n.Resource, target, n.Without, n.Path == "") {
+		return
+	}
+	if n.Impersonates {
+		for binding := range p.bindings[target.String()] {
+			if binding.Namespace == namespace {
+				visit(roleBindings, binding, catalog.May, true)
+			}
+		}
+	}
+	r := p.records[object{n.Resource, target}]
+	if r == nil {
+		return
+	}
+	for _, next := range r.below {
+		for i := range n.Needs {
+			if next.Need == &n.Needs[i] {
+				p.walk(next, target.Namespace, visit)
+			}
+		}
+	}
+}
+
+// nameIn is the name of an object as said in a namespace.
+func nameIn(namespace string, target types.NamespacedName) string {
+	if target.Namespace == namespace || target.Namespace == "" {
+		return target.Name
+	}
+	return target.String()
+}
+
+// Missing are the things that the owner of a finalizer needs to clear it off an
+// object, and that are not there: each with what becomes of the finalizer without
+// it. It only reads.
+func (p *Part) Missing(finalizer, resource string, obj metav1.Object) []any {
+	u, whole := obj.(*unstructured.Unstructured)
+	if !whole || p.options.Manifests {
+		return nil
+	}
+	var found []any
+	for _, n := range p.plan.lookUp(finalizer, resource).needs {
+		for _, one := range appendNeeds(nil, finalizer, n, u.Object) {
+			p.walk(one, obj.GetNamespace(), func(resource string, target types.NamespacedName, without string, fixed bool) bool {
+				there, held, known := p.options.World.There(resource, target)
+				if state := p.state(there, held, known, fixed, without, false); state != "" && len(found) < maxNamed {
+					found = append(found, map[string]any{"resource": resource, "namespace": target.Namespace, "name": target.Name, "without": state})
+				}
+				return there
+			})
+		}
+	}
+	return found
+}
+
+// Recorded is Missing of an object that the facts name, as far as they tell it:
+// of several objects that lack several things, they do not tell which lacks what.
+func Recorded(doc facts.Document, finalizer, resource string, obj metav1.Object) []any {
+	found := []any{}
+	things, _ := facts.Lookup(doc, "needs", obj.GetNamespace(), finalizer, resource).(map[string]any)
+	for _, thing := range slices.Sorted(maps.Keys(things)) {
+		for _, state := range []string{hangs, may} {
+			names, _ := facts.Lookup(things, thing, state, "names").([]any)
+			lacks, _ := facts.Lookup(things, thing, state, "needed", "names").([]any)
+			if !slices.Contains(names, any(obj.GetName())) || len(names) > 1 && len(lacks) > 1 {
+				continue
+			}
+			for _, name := range lacks {
+				name, _ := name.(string)
+				namespace, name, elsewhere := strings.Cut(name, "/")
+				if !elsewhere {
+					namespace, name = obj.GetNamespace(), namespace
+				}
+				found = append(found, map[string]any{"resource": thing, "namespace": namespace, "name": name, "without": state})
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,122 @@
+package references
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// nowhere is a World without objects.
+type nowhere struct{}
+
+func (nowhere) There(string, types.NamespacedName) (there, held, known bool) {
+	return false, false, true
+}
+
+func part(t *testing.T) *Part {
+	t.Helper()
+	c, err := catalog.Parse([]byte(`
+- finalizer: x.io/need
+  resources: [gadgets.x.io]
+  owner: gadgeteer
+  component: in-cluster
+  source: x
+  needs: [{resource: secrets, path: "spec.secrets[*]", without: hangs, source: x, needs: [{resource: secrets, path: data.next, without: hangs, source: x}]}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := New(facts.Document{}, Options{Catalog: c, MaxNames: 5, World: nowhere{}})
+	p.Follow(map[string]bool{"gadgets.x.io": true, "secrets": true})
+	return p
+}
+
+func keep(p *Part, name string, secrets []any, filler string) {
+	key := types.NamespacedName{Namespace: "a", Name: name}
+	p.Keep("gadgets.x.io", key, &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"namespace": "a", "name": name, "finalizers": []any{"x.io/need"}},
+		"spec":     map[string]any{"secrets": secrets, "data": filler},
+	}})
+}
+
+// TestReduced holds that nothing is left of an object but the names that it tells.
+func TestReduced(t *testing.T) {
+	const objects, size = 300, 100 << 10
+	p := part(t)
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	for i := range objects {
+		keep(p, fmt.Sprint("g", i), []any{"s"}, strings.Repeat("x", size))
+	}
+	p.Settle(func() {})
+	if grown := heap() - before; grown > objects*size/10 {
+		t.Errorf("%d objects of %d KiB left %d KiB", objects, size>>10, grown>>10)
+	}
+	if got := facts.Lookup(p.doc, "needs", "a", "x.io/need", "gadgets.x.io", "secrets", "hangs", "count"); got != objects {
+		t.Errorf("%v objects need the Secret, want %d", got, objects)
+	}
+	runtime.KeepAlive(p)
+}
+
+// TestManyNames holds that one object cannot have more kept than a handful.
+func TestManyNames(t *testing.T) {
+	p := part(t)
+	var secrets []any
+	for i := range 100_000 {
+		secrets = append(secrets, fmt.Sprint("s", i))
+	}
+	keep(p, "g", secrets, "")
+	p.Settle(func() {})
+	if got := facts.Lookup(p.doc, "needs", "a", "x.io/need", "gadgets.x.io", "secrets", "hangs", "needed", "count"); got != maxNamed {
+		t.Errorf("%v names are kept, want %d", got, maxNamed)
+	}
+	if got := len(p.needed); got != maxNamed {
+		t.Errorf("%d things are looked after, want %d", got, maxNamed)
+	}
+}
+
+// TestRoles holds that a resource is read whole only where the catalog says so of
+// what the cluster serves, and that it is read again when that grows.
+func TestRoles(t *testing.T) {
+	if part(t).ReadsWhole("secrets") {
+		t.Error("what is in Secrets is read, because a catalog says so")
+	}
+	c := catalog.Default()
+	p := New(facts.Document{}, Options{Catalog: c, MaxNames: 5, World: nowhere{}})
+	p.Follow(map[string]bool{"secrets": true, "configmaps": true, "persistentvolumeclaims": true})
+	for _, resource := range []string{"secrets", "configmaps", "persistentvolumeclaims"} {
+		if p.ReadsWhole(resource) || p.Names(resource) {
+			t.Errorf("%s are read, and nothing needs them", resource)
+		}
+	}
+	before := p.Role("secrets")
+	p.Follow(map[string]bool{"challenges.acme.cert-manager.io": true, "volumeattributesclasses.storage.k8s.io": false, "resourcegroups.resources.azure.com": true})
+	for resource, want := range map[string][2]bool{ // whole, by name
+		"secrets": {false, true}, "configmaps": {false, false}, "persistentvolumeclaims": {true, false},
+		"challenges.acme.cert-manager.io": {true, false}, "volumeattributesclasses.storage.k8s.io": {false, false},
+		"resourcegroups.resources.azure.com": {true, false},
+	} {
+		if got := [2]bool{p.ReadsWhole(resource), p.Names(resource)}; got != want {
+			t.Errorf("%s: read whole and by name: %v, want %v", resource, got, want)
+		}
+	}
+	after := p.Role("secrets")
+	if p.Follow(map[string]bool{"challenges.acme.cert-manager.io": true, "projects.app.terraform.io": true}); after == before || p.Role("secrets") != after {
+		t.Errorf("Secrets are listed again when they are first needed, and only then: %d, %d, %d", before, after, p.Role("secrets"))
+	}
+	if !Reads(c, "challenges.acme.cert-manager.io") || !Reads(c, "providerconfigs.kubernetes.m.crossplane.io") || Reads(c, "widgets.x.io") {
+		t.Error("manifests are read whole where they tell what is needed, or what that needs")
+	}
+}

@@ -1,0 +1,193 @@
+package references
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/termguard/termguard/cluster/catalog"
+)
+
+// rule is one referrer of the catalog, with the resource that it keeps.
+type rule struct {
+	catalog.Referrer
+	target string
+}
+
+// rules are those of one finalizer on one resource.
+type rules struct {
+	needs []*catalog.Need
+	waits []*rule
+}
+
+// role is what the objects of a resource are read for.
+type role struct {
+	carries bool
+	named   bool            // others need them
+	below   []*catalog.Need // that others read from them
+	refers  []*rule
+	ranges  bool
+}
+
+// version grows with what is read.
+func (r *role) version() int {
+	version := len(r.below) + len(r.refers)
+	for _, set := range []bool{r.carries, r.named, r.ranges} {
+		if set {
+			version++
+		}
+	}
+	return version
+}
+
+// whole tells whether more than metadata is read.
+func (r *role) whole() bool { return r.carries || len(r.below) > 0 || len(r.refers) > 0 || r.ranges }
+
+// plan is what is read of which resources, given what the cluster serves: what the
+// catalog knows of kinds that are not there costs nothing.
+type plan struct {
+	catalog      *catalog.Catalog
+	followed     map[string]bool // and whether their objects are in namespaces
+	roles        map[string]*role
+	byEntry      map[[2]string]*rules // by the entry's key and the resource
+	known        map[[2]string]*rules // by finalizer and resource: a memo
+	impersonates bool                 // some owners act as service accounts of others
+}
+
+// maxKnown bounds the memo: who may write objects may write any finalizers.
+const maxKnown = 1000
+
+func newPlan(c *catalog.Catalog) plan {
+	return plan{catalog: c, followed: map[string]bool{}, roles: map[string]*role{}, byEntry: map[[2]string]*rules{}, known: map[[2]string]*rules{}}
+}
+
+// follow adds resources to those that are there.
+func (p *plan) follow(resources map[string]bool) {
+	var added []string
+	for resource, namespaced := range resources {
+		if _, known := p.followed[resource]; !known {
+			added = append(added, resource)
+		}
+		p.followed[resource] = namespaced
+	}
+	if len(added) == 0 {
+		return
+	}
+	clear(p.known)
+	entries := p.catalog.Entries()
+	for i := range entries {
+		e := &entries[i]
+		if len(e.Needs)+len(e.WaitsFor) == 0 {
+			continue
+		}
+		for _, resource := range added {
+			p.take(e, resource)
+		}
+	}
+}
+
+// take adds what an entry tells of a resource.
+func (p *plan) take(e *catalog.Entry, resource string) {
+	listed := slices.Contains(e.On, resource)
+	if !listed && !slices.Contains(e.On, "*") {
+		return
+	}
+	// Of an entry for many kinds, those of its API group are meant.
+	_, group, _ := strings.Cut(resource, ".")
+	listed = listed || e.CRDGroup != "" && (group == e.CRDGroup || strings.HasSuffix(group, "."+e.CRDGroup))
+	found := &rules{}
+	for _, n := range e.NeedsOf(resource) {
+		if listed || len(n.Of) > 0 {
+			found.needs = append(found.needs, &n)
+			p.role(resource).carries = true
+			p.need(&n)
+		}
+	}
+	for _, w := range e.WaitsForOf(resource) {
+		if !listed && len(w.Of) == 0 {
+			continue
+		}
+		r := &rule{w, resource}
+		found.waits = append(found.waits, r)
+		p.role(resource).ranges = p.role(resource).ranges || w.Within != ""
+		by := p.role(w.Resource)
+		by.refers = append(by.refers, r)
+	}
+	if len(found.needs)+len(found.waits) > 0 {
+		p.byEntry[[2]string{e.Key(), resource}] = found
+	}
+}
+
+// need notes what is read of the things that are needed.
+func (p *plan) need(n *catalog.Need) {
+	of := p.role(n.Resource)
+	of.named = true
+	if n.Impersonates {
+		p.impersonates = true
+		p.role(roleBindings).named = true
+	}
+	for i := range n.Needs {
+		if below := &n.Needs[i]; !slices.Contains(of.below, below) {
+			of.below = append(of.below, below)
+		}
+		p.need(&n.Needs[i])
+	}
+}
+
+// role is that of a resource.
+func (p *plan) role(resource string) *role {
+	if p.roles[resource] == nil {
+		p.roles[resource] = &role{}
+	}
+	return p.roles[resource]
+}
+
+// rulesFor are those of a finalizer on a resource.
+func (p *plan) rulesFor(finalizer, resource string) *rules {
+	key := [2]string{finalizer, resource}
+	if found, known := p.known[key]; known {
+		return found
+	}
+	if len(p.known) == maxKnown {
+		clear(p.known)
+	}
+	p.known[key] = p.lookUp(finalizer, resource)
+	return p.known[key]
+}
+
+// lookUp is rulesFor without the memo: it only reads.
+func (p *plan) lookUp(finalizer, resource string) *rules {
+	if entry, known := p.catalog.Lookup(finalizer, resource); known {
+		if found := p.byEntry[[2]string{entry.Key(), resource}]; found != nil {
+			return found
+		}
+	}
+	return &rules{}
+}
+
+// Reads tells whether objects of a resource tell what the owners of finalizers
+// need, their own or those of others that name them.
+func Reads(c *catalog.Catalog, resource string) bool {
+	p := newPlan(c)
+	p.follow(map[string]bool{resource: true})
+	if r := p.roles[resource]; r != nil && r.carries {
+		return true
+	}
+	return slices.ContainsFunc(c.Entries(), func(e catalog.Entry) bool { return leads(e.Needs, resource) })
+}
+
+// leads tells whether something is read from a resource on the way to others.
+func leads(needs []catalog.Need, resource string) bool {
+	return slices.ContainsFunc(needs, func(n catalog.Need) bool {
+		return len(n.Needs) > 0 && (n.Resource == resource || leads(n.Needs, resource))
+	})
+}
+
+// namespaced tells whether objects of a resource are in namespaces: of those that
+// are not followed, only that of the core group is known, without its three that are
+// always followed.
+func (p *plan) namespaced(resource string) bool {
+	namespaced, followed := p.followed[resource]
+	return namespaced || !followed && !strings.Contains(resource, ".")
+}
+
+const roleBindings = "rolebindings.rbac.authorization.k8s.io"

@@ -1,0 +1,130 @@
+package references
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// settleUse works out anew who refers to an object.
+func (p *Part) settleUse(id object) {
+	p.doc.Prune("inUse", id.Namespace, id.resource, id.Name)
+	r := p.records[id]
+	if r == nil || p.options.Manifests {
+		return
+	}
+	for _, finalizer := range r.waits {
+		users := map[string]map[object]bool{} // by resource: several rules may tell of the same
+		for _, rule := range p.plan.rulesFor(finalizer, id.resource).waits {
+			for user := range p.users(rule, id, r) {
+				if user != id {
+					put(users, rule.Resource, user)
+				}
+			}
+		}
+		for resource, by := range users {
+			for side, some := range map[string]map[object]bool{"inside": only(by, id.Namespace, true), "outside": only(by, id.Namespace, false)} {
+				if len(some) > 0 {
+					p.doc.Put(p.use(id, some), "inUse", id.Namespace, id.resource, id.Name, finalizer, resource, side)
+				}
+			}
+		}
+	}
+}
+
+// only are those of a set that lie in a namespace, or those that do not.
+func only(set map[object]bool, namespace string, inside bool) map[object]bool {
+	found := map[object]bool{}
+	for id := range set {
+		if (namespace != "" && id.Namespace == namespace) == inside {
+			found[id] = true
+		}
+	}
+	return found
+}
+
+// use is who refers to an object, of one resource, as the document has it.
+func (p *Part) use(id object, by map[object]bool) map[string]any {
+	names, mutual, leaving := map[string]bool{}, map[string]bool{}, 0
+	for user := range by {
+		name := nameIn(id.Namespace, user.NamespacedName)
+		names[name] = true
+		if p.records[user].leaving {
+			leaving++
+		}
+		if p.keeps(id, user) {
+			mutual[name] = true
+		}
+	}
+	use := group(names, p.options.MaxNames)
+	use["leaving"], use["mutual"] = leaving, first(mutual, p.options.MaxNames)
+	return use
+}
+
+// users are those that refer to an object by a rule.
+func (p *Part) users(rule *rule, id object, r *record) map[object]bool {
+	if rule.Within != "" {
+		return p.within(rule, id, r)
+	}
+	at := id.NamespacedName
+	if rule.Path == "" {
+		at.Name = ""
+		if !rule.SameNamespace {
+			at.Namespace = ""
+		}
+	}
+	return p.referrers[rule][at]
+}
+
+// within are those whose address lies in the ranges of an object, and in none of
+// any other of that resource.
+func (p *Part) within(rule *rule, id object, r *record) map[object]bool {
+	mine := prefixes(r.ranges)
+	var others []netip.Prefix
+	for other := range p.awaiting[id.resource] {
+		if other != id {
+			others = append(others, prefixes(p.records[other].ranges)...)
+		}
+	}
+	found := map[object]bool{}
+	for target, users := range p.referrers[rule] {
+		address, err := netip.ParseAddr(target.Name)
+		if err != nil {
+			continue
+		}
+		in := func(prefix netip.Prefix) bool { return prefix.Contains(address) }
+		if !slices.ContainsFunc(mine, in) || slices.ContainsFunc(others, in) {
+			continue
+		}
+		for user := range users {
+			found[user] = true
+		}
+	}
+	return found
+}
+
+func prefixes(texts []string) []netip.Prefix {
+	var found []netip.Prefix
+	for _, text := range texts {
+		if prefix, err := netip.ParsePrefix(text); err == nil {
+			found = append(found, prefix.Masked())
+		}
+	}
+	return found
+}
+
+// keeps tells whether an object keeps another, by a reference of its own, with a
+// finalizer that the other has.
+func (p *Part) keeps(id, other object) bool {
+	held := p.records[other]
+	if held == nil || len(held.waits) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(p.records[id].refers, func(ref reference) bool {
+		if ref.rule.target != other.resource || ref.target != other.NamespacedName {
+			return false
+		}
+		return slices.ContainsFunc(held.waits, func(finalizer string) bool {
+			return slices.Contains(p.plan.rulesFor(finalizer, other.resource).waits, ref.rule)
+		})
+	})
+}

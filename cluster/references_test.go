@@ -1,0 +1,313 @@
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// knowing is a catalog of its own, so that the tests do not hang on that in the
+// binary.
+func knowing(t testing.TB) *catalog.Catalog {
+	t.Helper()
+	c, err := catalog.Parse([]byte(`
+- finalizer: x.io/need
+  resources: [gadgets.x.io]
+  owner: gadgeteer
+  component: in-cluster
+  source: x
+  needs:
+    - {resource: secrets, path: spec.secret, namespacePath: spec.secretNamespace, without: hangs, source: x}
+    - {resource: configmaps, path: "spec.configs[*]", without: may, source: x}
+    - {resource: configmaps, path: spec.optional, without: completes, source: x}
+    - {resource: configmaps, name: gadgeteer, without: may, source: x}
+    - {resource: serviceaccounts, path: spec.account, impersonates: true, without: completes, source: x}
+    - {resource: unserved.y.io, path: spec.unserved, without: hangs, source: x}
+    - resource: makers.x.io
+      path: spec.maker
+      without: hangs
+      source: x
+      needs:
+        - {resource: secrets, path: spec.secret, without: hangs, source: x}
+- finalizer: x.io/wait
+  resources: [makers.x.io]
+  owner: maker
+  component: in-cluster
+  source: x
+  waitsFor:
+    - {resource: gadgets.x.io, path: spec.maker, when: [{path: spec.done, notIn: ["true"]}], source: x}
+    - {resource: gadgets.x.io, path: status.maker, source: x}
+    - {resource: makers.x.io, path: spec.after, source: x}
+    - {resource: pools.x.io, sameNamespace: true, source: x}
+- finalizer: x.io/range
+  resources: [ranges.x.io]
+  owner: ranger
+  component: in-cluster
+  source: x
+  waitsFor:
+    - {resource: addresses.x.io, path: metadata.name, within: "spec.cidrs[*]", source: x}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func gadgetIn(namespace, name, spec string) string {
+	return fmt.Sprintf("{apiVersion: x.io/v1, kind: Gadget, metadata: {name: %s, namespace: %s, finalizers: [x.io/need]}, spec: {%s}}", name, namespace, spec)
+}
+
+func makerIn(namespace, name, spec string, finalizers ...string) string {
+	return fmt.Sprintf("{apiVersion: x.io/v1, kind: Maker, metadata: {name: %s, namespace: %s, finalizers: [%s]}, spec: {%s}}", name, namespace, strings.Join(finalizers, ", "), spec)
+}
+
+func plainIn(kind, namespace, name string) string {
+	return fmt.Sprintf("{apiVersion: v1, kind: %s, metadata: {name: %s, namespace: %s}}", kind, name, namespace)
+}
+
+func refsIn(t testing.TB, manifests bool, docs ...string) *World {
+	t.Helper()
+	make := FromObjects
+	if manifests {
+		make = func(o Options, list []*unstructured.Unstructured) (*World, error) {
+			return FromManifests(o, "", list, nil)
+		}
+	}
+	w, err := make(Options{Catalog: knowing(t)}, objects(t, strings.Join(docs, "\n---\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// told are the groups of a section of the facts as lines "PATH: NAMES".
+func told(w *World, section string) []string {
+	lines := []string{}
+	var walk func(path []string, node map[string]any)
+	walk = func(path []string, node map[string]any) {
+		if node["names"] != nil {
+			line := fmt.Sprintf("%s: %v %v", strings.Join(path, " "), node["count"], node["names"])
+			if n, _ := node["leaving"].(int); n > 0 {
+				line += fmt.Sprintf(" leaving=%d", n)
+			}
+			if mutual, _ := node["mutual"].([]any); len(mutual) > 0 {
+				line += fmt.Sprintf(" mutual=%v", mutual)
+			}
+			if needed, is := node["needed"].(map[string]any); is {
+				line += fmt.Sprintf(" needs %v %v", needed["count"], needed["names"])
+			}
+			lines = append(lines, line)
+			return
+		}
+		for key, below := range node {
+			if below, is := below.(map[string]any); is {
+				walk(append(path[:len(path):len(path)], key), below)
+			}
+		}
+	}
+	found, _ := at(w, section).(map[string]any)
+	walk(nil, found)
+	slices.Sort(lines)
+	return lines
+}
+
+func TestNeeds(t *testing.T) {
+	secret, held := plainIn("Secret", "a", "s"), "{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: a, finalizers: [y.io/f]}}"
+	elsewhere, config := plainIn("Secret", "b", "s"), plainIn("ConfigMap", "a", "c")
+	tests := map[string]struct {
+		reason    string
+		docs      []string
+		manifests bool
+		want      []string
+	}{
+		"goes":              {"what it needs is in its namespace", []string{gadgetIn("a", "g", "secret: s"), secret}, false, []string{"a x.io/need gadgets.x.io secrets goes: 1 [g] needs 1 [s]"}},
+		"is kept":           {"a finalizer holds it", []string{gadgetIn("a", "g", "secret: s"), held}, false, nil},
+		"elsewhere":         {"it does not go with the namespace", []string{gadgetIn("a", "g", "secret: s, secretNamespace: b"), elsewhere}, false, nil},
+		"missing":           {"nobody made it", []string{gadgetIn("a", "g", "secret: s"), elsewhere}, false, []string{"a x.io/need gadgets.x.io secrets hangs: 1 [g] needs 1 [s]"}},
+		"missing elsewhere": {"nor there", []string{gadgetIn("a", "g", "secret: s, secretNamespace: b"), secret}, false, []string{"a x.io/need gadgets.x.io secrets hangs: 1 [g] needs 1 [b/s]"}},
+		"may be missed":     {"the owner may give up", []string{gadgetIn("a", "g", "configs: [c, d, c]"), config}, false, []string{"a x.io/need gadgets.x.io configmaps goes: 1 [g] needs 1 [c]", "a x.io/need gadgets.x.io configmaps may: 1 [g] needs 1 [d]"}},
+		"is not missed":     {"the owner gives up", []string{gadgetIn("a", "g", "optional: c"), config}, false, nil},
+		"fixed name":        {"the owner uses it where there is one", []string{gadgetIn("a", "g", ""), plainIn("ConfigMap", "a", "gadgeteer")}, false, []string{"a x.io/need gadgets.x.io configmaps goes: 1 [g] needs 1 [gadgeteer]"}},
+		"not seen":          {"no kind Secret at all", []string{gadgetIn("a", "g", "secret: s")}, false, nil},
+		"hidden": {"the absence of what is hidden says nothing", []string{gadgetIn("a", "g", "secret: s"), elsewhere,
+			"{apiVersion: termguard.dev/v1, kind: Cluster, unseen: [{resource: secrets, namespaced: true, reason: forbidden}]}"}, false, nil},
+		"unserved":     {"a kind that is not there", []string{gadgetIn("a", "g", "unserved: u"), secret}, false, nil},
+		"a number":     {"is no name", []string{gadgetIn("a", "g", "secret: 7"), secret}, false, nil},
+		"a list":       {"nor is a list", []string{gadgetIn("a", "g", "secret: [s]"), secret}, false, nil},
+		"no finalizer": {"its owner has nothing to do", []string{"{apiVersion: x.io/v1, kind: Gadget, metadata: {name: g, namespace: a}, spec: {secret: s}}", secret}, false, nil},
+		"next thing": {"what is named by what it names", []string{gadgetIn("a", "g", "maker: m"), makerIn("a", "m", "secret: s", "x.io/wait"), secret}, false,
+			[]string{"a x.io/need gadgets.x.io secrets goes: 1 [g] needs 1 [s]"}},
+		"next thing is missing": {"that is not there either", []string{gadgetIn("a", "g", "maker: m"), makerIn("a", "m", "secret: s"), elsewhere}, false,
+			[]string{"a x.io/need gadgets.x.io makers.x.io goes: 1 [g] needs 1 [m]", "a x.io/need gadgets.x.io secrets hangs: 1 [g] needs 1 [s]"}},
+		"impersonates": {"what binds roles to its account goes, too",
+			[]string{gadgetIn("a", "g", "account: sa"), plainIn("ServiceAccount", "a", "sa"), "{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: rb, namespace: a}, subjects: [{kind: ServiceAccount, namespace: a, name: sa}]}"}, false,
+			[]string{"a x.io/need gadgets.x.io rolebindings.rbac.authorization.k8s.io goes: 1 [g] needs 1 [rb]"}},
+		"several":   {"names are few, counts are exact", []string{gadgetIn("a", "g7", "secret: s"), gadgetIn("a", "g1", "secret: s"), gadgetIn("a", "g2", "secret: s"), gadgetIn("a", "g3", "secret: s"), gadgetIn("a", "g4", "secret: s"), gadgetIn("a", "g5", "secret: s"), secret}, false, []string{"a x.io/need gadgets.x.io secrets goes: 6 [g1 g2 g3 g4 g5] needs 1 [s]"}},
+		"manifests": {"what a set does not hold may be written by others, and goes with the namespace", []string{gadgetIn("a", "g", "secret: s, configs: [c]")}, true, []string{"a x.io/need gadgets.x.io configmaps goes: 1 [g] needs 1 [c]", "a x.io/need gadgets.x.io secrets goes: 1 [g] needs 1 [s]"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(append([]string{}, tc.want...), told(refsIn(t, tc.manifests, tc.docs...), "needs")); diff != "" {
+				t.Errorf("%s: -want +got\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestNeedsFollow plays what is needed coming and going.
+func TestNeedsFollow(t *testing.T) {
+	w := refsIn(t, false, gadgetIn("a", "g", "secret: s"), plainIn("Secret", "b", "s"))
+	secrets := namespaced(schema.GroupVersion{Version: "v1"}, "secrets")
+	gadgets := Resource{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "gadgets"}, Namespaced: true}
+	secret := func(finalizers ...string) *metav1.PartialObjectMetadata {
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "s", Finalizers: finalizers}}
+	}
+	is := func(state string) []string {
+		return []string{"a x.io/need gadgets.x.io secrets " + state + ": 1 [g] needs 1 [s]"}
+	}
+	for _, step := range []struct {
+		reason string
+		do     func()
+		want   []string
+	}{
+		{"it is missing", func() {}, is("hangs")},
+		{"it comes", func() { apply(t, w, secrets, secret(), true) }, is("goes")},
+		{"it is held", func() { apply(t, w, secrets, secret("y.io/f"), false) }, nil},
+		{"it is free again", func() { apply(t, w, secrets, secret(), false) }, is("goes")},
+		{"its kind is hidden", func() { w.SetUnseen(secrets, facts.UnseenError, "x") }, nil},
+		{"it is listed again, without it", func() { w.Begin(secrets); w.End(secrets) }, is("hangs")},
+		{"what needs it goes", func() { remove(t, w, gadgets, objects(t, gadgetIn("a", "g", "secret: s"))[0]) }, nil},
+	} {
+		step.do()
+		w.Settle()
+		if diff := cmp.Diff(append([]string{}, step.want...), told(w, "needs")); diff != "" {
+			t.Errorf("%s: -want +got\n%s", step.reason, diff)
+		}
+	}
+}
+
+func TestInUse(t *testing.T) {
+	maker := makerIn("a", "m", "", "x.io/wait")
+	tests := map[string]struct {
+		reason string
+		docs   []string
+		want   []string
+	}{
+		"names it":      {"one of its namespace", []string{maker, gadgetIn("a", "g", "maker: m")}, []string{"a makers.x.io m x.io/wait gadgets.x.io inside: 1 [g]"}},
+		"two paths":     {"each counts once", []string{maker, "{apiVersion: x.io/v1, kind: Gadget, metadata: {name: g, namespace: a}, spec: {maker: m}, status: {maker: m}}"}, []string{"a makers.x.io m x.io/wait gadgets.x.io inside: 1 [g]"}},
+		"done":          {"the condition does not hold", []string{maker, gadgetIn("a", "g", "maker: m, done: true")}, nil},
+		"leaves":        {"it is being deleted", []string{maker, "{apiVersion: x.io/v1, kind: Gadget, metadata: {name: g, namespace: a, deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: [y.io/f]}, spec: {maker: m}}"}, []string{"a makers.x.io m x.io/wait gadgets.x.io inside: 1 [g] leaving=1"}},
+		"other":         {"another of that name", []string{maker, gadgetIn("b", "g", "maker: m")}, nil},
+		"not held":      {"nothing waits", []string{makerIn("a", "m", ""), gadgetIn("a", "g", "maker: m")}, nil},
+		"by being":      {"whatever it names", []string{maker, "{apiVersion: x.io/v1, kind: Pool, metadata: {name: p, namespace: a}}", "{apiVersion: x.io/v1, kind: Pool, metadata: {name: q, namespace: b}}"}, []string{"a makers.x.io m x.io/wait pools.x.io inside: 1 [p]"}},
+		"itself":        {"nobody waits for itself", []string{makerIn("a", "m", "after: m", "x.io/wait")}, nil},
+		"wait for both": {"each for the other", []string{makerIn("a", "m", "after: o", "x.io/wait"), makerIn("a", "o", "after: m", "x.io/wait")}, []string{"a makers.x.io m x.io/wait makers.x.io inside: 1 [o] mutual=[o]", "a makers.x.io o x.io/wait makers.x.io inside: 1 [m] mutual=[m]"}},
+		"address": {"in its range, and in no other's", []string{
+			"{apiVersion: x.io/v1, kind: Range, metadata: {name: r, finalizers: [x.io/range]}, spec: {cidrs: [10.0.0.0/8, 7, nonsense]}}",
+			"{apiVersion: x.io/v1, kind: Range, metadata: {name: s, finalizers: [x.io/range]}, spec: {cidrs: [10.1.0.0/16]}}",
+			"{apiVersion: x.io/v1, kind: Address, metadata: {name: 10.2.0.1}}", "{apiVersion: x.io/v1, kind: Address, metadata: {name: 10.1.0.1}}", "{apiVersion: x.io/v1, kind: Address, metadata: {name: none}}",
+		}, []string{" ranges.x.io r x.io/range addresses.x.io outside: 1 [10.2.0.1]"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(append([]string{}, tc.want...), told(refsIn(t, false, tc.docs...), "inUse")); diff != "" {
+				t.Errorf("%s: -want +got\n%s", tc.reason, diff)
+			}
+			if got := told(refsIn(t, true, tc.docs...), "inUse"); len(got) > 0 {
+				t.Errorf("manifests that name one another are an ordinary set: %v", got)
+			}
+		})
+	}
+}
+
+// TestManyReferrers holds that the facts name few of many, and count all.
+func TestManyReferrers(t *testing.T) {
+	docs := []string{makerIn("a", "m", "", "x.io/wait")}
+	for i := range 10_000 {
+		docs = append(docs, gadgetIn("a", fmt.Sprintf("g%05d", i), "maker: m, secret: s"))
+	}
+	w := refsIn(t, false, append(docs, plainIn("Secret", "a", "s"))...)
+	few := "10000 [g00000 g00001 g00002 g00003 g00004]"
+	if got := told(w, "inUse"); !cmp.Equal(got, []string{"a makers.x.io m x.io/wait gadgets.x.io inside: " + few}) {
+		t.Errorf("in use: %v", got)
+	}
+	if got := fmt.Sprint(told(w, "needs")); !strings.Contains(got, few) {
+		t.Errorf("needs: %v", got)
+	}
+}
+
+// TestMissing asks about one object.
+func TestMissing(t *testing.T) {
+	gr := schema.GroupResource{Group: "x.io", Resource: "gadgets"}
+	gadget := objects(t, gadgetIn("a", "g", "secret: s, configs: [c], unserved: u"))[0]
+	known := []string{plainIn("Secret", "b", "s"), plainIn("ConfigMap", "b", "c")}
+	missing := func(w *World, obj metav1.Object) any {
+		return facts.Lookup(w.Ownership(obj, gr, nil), "x.io/need", "missing")
+	}
+	want := []any{
+		map[string]any{"resource": "secrets", "namespace": "a", "name": "s", "without": "hangs"},
+		map[string]any{"resource": "configmaps", "namespace": "a", "name": "c", "without": "may"},
+	}
+	w := refsIn(t, false, append(known, gadgetIn("a", "other", ""))...)
+	if diff := cmp.Diff(want, missing(w, gadget)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if got := missing(w, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "g", UID: types.UID("u"), Finalizers: []string{"x.io/need"}}}); got != nil {
+		t.Errorf("what only its metadata is known of names nothing: %v", got)
+	}
+	if got := missing(refsIn(t, false, append(known, gadgetIn("a", "other", ""), plainIn("Secret", "a", "s"), plainIn("ConfigMap", "a", "c"))...), gadget); got != nil {
+		t.Errorf("nothing is missing: %v", got)
+	}
+	if got := missing(refsIn(t, true, append(known, gadgetIn("a", "other", ""))...), gadget); got != nil {
+		t.Errorf("manifests prove no absence: %v", got)
+	}
+}
+
+// TestIncrementalReferences is TestIncremental for what objects name.
+func TestIncrementalReferences(t *testing.T) {
+	incremental(t, 100, randomReference)
+}
+
+// randomReference is an object that names others, or one that is named, of kinds
+// of the catalog in the binary.
+func randomReference(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
+	pick := func(options ...string) string { return options[rng.IntN(len(options))] }
+	ns, name := pick("a", "b"), pick("x", "z")
+	var text string
+	switch rng.IntN(9) {
+	case 0, 1:
+		text = fmt.Sprintf("{apiVersion: kubernetes.m.crossplane.io/v1, kind: Object, metadata: {name: %s, namespace: %s, finalizers: [%s]}, spec: {providerConfigRef: {kind: ProviderConfig, name: %s}}}",
+			name, ns, pick("finalizer.managedresource.crossplane.io", "finalizer.managedresource.crossplane.io", ""), pick("x", "z"))
+	case 2, 3:
+		text = fmt.Sprintf("{apiVersion: kubernetes.m.crossplane.io/v1, kind: ProviderConfig, metadata: {name: %s, namespace: %s, finalizers: [%s]}, spec: {credentials: {source: %s, secretRef: {name: %s, namespace: %s}}}}",
+			name, ns, pick("in-use.crossplane.io", ""), pick("Secret", "Secret", "None"), pick("x", "z"), pick("a", "b"))
+	case 4:
+		text = fmt.Sprintf("{apiVersion: v1, kind: Secret, metadata: {name: %s, namespace: %s, finalizers: [%s]}}", name, ns, pick("", "", "one.io/f"))
+	case 5:
+		text = fmt.Sprintf("{apiVersion: kubernetes.m.crossplane.io/v1, kind: ProviderConfigUsage, metadata: {name: %s, namespace: %s}, providerConfigRef: {kind: ProviderConfig, name: %s}}", name, ns, pick("x", "z"))
+	case 6:
+		text = fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: %s}, spec: {nodeName: n1, resourceClaims: [{name: r, resourceClaimName: %s}]}, status: {phase: %s}}", name, ns, pick("x", "z"), pick("Running", "Failed"))
+	case 7:
+		text = fmt.Sprintf("{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: %s, namespace: %s, finalizers: [%s]}}", name, ns, pick("resource.kubernetes.io/delete-protection", ""))
+	case 8:
+		text = fmt.Sprintf("{apiVersion: helm.toolkit.fluxcd.io/v2, kind: HelmRelease, metadata: {name: %s, namespace: %s, finalizers: [finalizers.fluxcd.io]}, spec: {serviceAccountName: op}, status: {storageNamespace: %s}}", name, ns, pick("a", `""`))
+		if rng.IntN(2) == 0 {
+			text = fmt.Sprintf("{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: %s, namespace: %s}, subjects: [{kind: ServiceAccount, name: op, namespace: %s}]}", name, ns, pick("a", "b"))
+		}
+		if rng.IntN(3) == 0 {
+			text = fmt.Sprintf("{apiVersion: v1, kind: ServiceAccount, metadata: {name: op, namespace: %s}}", ns)
+		}
+	}
+	return objects(t, text)[0]
+}
