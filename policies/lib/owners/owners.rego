@@ -93,3 +93,14 @@ dependents contains object.union(group, {
 	some signature, group in groups
 	ownership := data.cluster.finalizers[finalizer][of][signature]
 }
+
+# its is a running owner as the subject of a sentence.
+its(ownership) := sprintf("its owner, %s,", [name(ownership)]) if name(ownership) != ""
+
+its(ownership) := "its owner" if name(ownership) == ""
+
+# at_work are the owners that run and remove a finalizer of objects in a namespace.
+at_work(ns, finalizer, of) := [bucket.ownership |
+	some bucket in data.cluster.finalized[ns][finalizer][of]
+	bucket.ownership.state == "alive"
+]

@@ -1,0 +1,199 @@
+# METADATA
+# title: Object that others refer to
+# description: >-
+#   Some finalizers stay, by design, for as long as others refer to the object: a
+#   GatewayClass with Gateways, a ProviderConfig with usages, an AppProject with
+#   Applications, a VolumeAttributesClass with claims. Their owner runs, and waits. It
+#   does not delete those that refer. What lies in a namespace that is deleted goes with
+#   those that refer to it from there; not with others.
+# related_resources:
+#   - ref: https://gateway-api.sigs.k8s.io/api-types/gatewayclass/
+#     description: The finalizer gateway-exists-finalizer.gateway.networking.k8s.io.
+#   - ref: https://kubernetes.io/docs/concepts/storage/volume-attributes-classes/
+#     description: VolumeAttributesClasses.
+# custom:
+#   id: in-use
+#   severity: medium
+#   triggers: [delete]
+#   needs: [data.cluster.inUse.$NAMESPACE]
+#   relies_on:
+#     - kinds: [persistentvolumeclaims, persistentvolumes]
+#       for: [volumeattributesclasses.storage.k8s.io]
+#     - kinds: [ipaddresses.networking.k8s.io]
+#       for: [servicecidrs.networking.k8s.io]
+#     - kinds: [pods]
+#       for: [resourceclaims.resource.k8s.io, podgroups.scheduling.k8s.io]
+#   remedy: >-
+#     Delete those that refer to the object first, or have them refer to another: then it
+#     goes by itself. Last, remove the finalizer by hand: those that refer to it are then
+#     left without it.
+#   limits: >-
+#     Which finalizers wait for whom is known of the kinds in the catalog. Whether those
+#     that refer can be deleted themselves: ask about them, too.
+package termguard.in_use
+
+import data.termguard.lib.finalizers
+import data.termguard.lib.owners
+import data.termguard.lib.request
+import data.termguard.lib.steps
+import data.termguard.lib.wording
+
+deny contains own(i, finalizer, users) if {
+	some i, finalizer in waiting
+	users := using(finalizer)
+	not leave(users)
+}
+
+# In a namespace that goes, those that refer from there go along.
+deny contains content(found, found.outside) if {
+	some found in contents
+	not leave(found.outside)
+}
+
+# But not where each of two waits for the other.
+deny contains deadlock(found, users) if {
+	some found in contents
+	some users in found.inside
+	count(users.mutual) > 0
+}
+
+# Those that refer to it are on their way.
+warn contains own(i, finalizer, users) if {
+	some i, finalizer in waiting
+	users := using(finalizer)
+	leave(users)
+}
+
+warn contains content(found, found.outside) if {
+	some found in contents
+	leave(found.outside)
+}
+
+# waiting are the finalizers of the object whose owner runs, by place.
+waiting[i] := finalizer if {
+	request.deleting
+	not bound
+	some i, finalizer in input.request.oldObject.metadata.finalizers
+	input.ownership[finalizer].state == "alive"
+}
+
+# A volume that is bound waits for its claim: another policy tells that.
+bound if {
+	request.resource == "persistentvolumes"
+	input.request.oldObject.status.phase == "Bound"
+}
+
+# using are those that refer to the object, by resource, but for those that are
+# deleted together with it.
+using(finalizer) := [object.union(users, {"resource": of}) |
+	some of, sides in data.cluster.inUse[request.namespace][request.resource][request.name][finalizer]
+	some users in sides
+	not together(of, users)
+]
+
+# together is true if all that refer go with the object.
+together(resource, users) if {
+	count(users.names) == users.count
+	every name in users.names {
+		[of, called] := place(request.namespace, name)
+		data.cluster.set[resource][of][called]
+	}
+}
+
+# place is where an object lies that is named from a namespace.
+place(ns, name) := [ns, name] if not contains(name, "/")
+
+place(_, name) := split(name, "/") if contains(name, "/")
+
+# leave is true if all that refer are being deleted.
+leave(users) if {
+	every some_users in users {
+		some_users.leaving == some_users.count
+	}
+}
+
+# contents are the objects with finalizers that go with a namespace, and those
+# that refer to them: from there, and from elsewhere.
+contents contains {
+	"resource": of, "name": name, "finalizer": finalizer, "owner": working[0],
+	"inside": [object.union(sides.inside, {"resource": by}) | some by, sides in users],
+	"outside": [object.union(sides.outside, {"resource": by}) | some by, sides in users],
+} if {
+	request.deletes_namespace
+	some of, names in data.cluster.inUse[request.name]
+	some name, by_finalizer in names
+	some finalizer, users in by_finalizer
+	working := owners.at_work(request.name, finalizer, of)
+	count(working) > 0
+}
+
+own(i, finalizer, users) := {
+	"msg": sprintf("finalizer %s stays while %s to it: %s", [finalizer, refer(users), first(users)]),
+	"objects": array.concat([request.target], objects(request.namespace, users)),
+	"evidence": object.get(input.ownership[finalizer], "evidence", []),
+	"field": sprintf("metadata.finalizers[%d]", [i]),
+	"steps": array.concat(deletions(request.namespace, users), [steps.force(
+		sprintf("Remove finalizer %s: those that refer to the object are then left without it", [finalizer]),
+		finalizers.taking_own_out({[i, finalizer]}),
+	)]),
+} if {
+	count(users) > 0
+}
+
+content(found, users) := {
+	"msg": sprintf(
+		"%s %s stays while %s to it from elsewhere: %s (finalizer %s)",
+		[found.resource, found.name, refer(users), first(users), found.finalizer],
+	),
+	"objects": array.concat(
+		[{"resource": found.resource, "namespace": request.name, "name": found.name}],
+		objects(request.name, users),
+	),
+	"evidence": object.get(found.owner, "evidence", []),
+	"steps": deletions(request.name, users),
+} if {
+	count(users) > 0
+}
+
+deadlock(found, users) := {
+	"msg": sprintf(
+		"%s %s and %s %s refer to each other, and each has a finalizer that stays while the other does",
+		[found.resource, found.name, users.resource, concat(", ", users.mutual)],
+	),
+	"objects": array.concat(
+		[{"resource": found.resource, "namespace": request.name, "name": found.name}],
+		[{"resource": users.resource, "namespace": request.name, "name": name} | some name in users.mutual],
+	),
+	"evidence": object.get(found.owner, "evidence", []),
+	"steps": [steps.mend("Before the deletion, have one of them refer to the other no more", [])],
+}
+
+refer(users) := sprintf("%d %s", [n, wording.plural(n, "object refers", "objects refer")]) if {
+	n := sum([group.count | some group in users])
+}
+
+# first are the first few that refer.
+first(users) := concat(", ", array.slice(
+	[sprintf("%s %s", [group.resource, name]) |
+		some group in users
+		some name in group.names
+	],
+	0, 5,
+))
+
+objects(ns, users) := [{"resource": group.resource, "namespace": where, "name": called} |
+	some group in users
+	some name in group.names
+	[where, called] := place(ns, name)
+]
+
+# deletions are the steps that delete those that refer, each in its namespace.
+deletions(ns, users) := [steps.remove(
+	sprintf("Delete the %s that refer to it, or have them refer to another: then it goes by itself", [group.resource]),
+	array.flatten(["kubectl", "delete", batch, steps.option(where)]),
+) |
+	some group in users
+	some where in {spot | some name in group.names; spot := place(ns, name)[0]}
+	names := [called | some name in group.names; [at, called] := place(ns, name); at == where]
+	some batch in steps.batches(group.resource, names)
+]

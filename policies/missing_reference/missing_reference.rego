@@ -1,0 +1,136 @@
+# METADATA
+# title: Finalizer whose owner needs what is not there
+# description: >-
+#   The software that removes a finalizer often reads something first: a Secret with
+#   credentials, a kubeconfig, the project or the class that the object names. If that
+#   does not exist, the owner runs and cannot finish: it tries again for ever, or gives
+#   up, as it is made.
+# related_resources:
+#   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
+#     description: Finalizers.
+#   - ref: https://github.com/crossplane-contrib/provider-kubernetes/issues/20
+#     description: An Object whose target cluster and Secret are gone.
+# custom:
+#   id: missing-reference
+#   severity: high
+#   triggers: [delete]
+#   needs: [input.ownership, data.cluster.needs.$NAMESPACE]
+#   remedy: >-
+#     Make again what the object names, or have it name what exists; wait until the owner
+#     reports that all is well, then delete. Last, clean up by hand what the finalizer
+#     protects, and remove the finalizer.
+#   limits: >-
+#     What an owner reads is known of the kinds in the catalog. Whether what is there is
+#     of any use: a Secret may hold the wrong key.
+package termguard.missing_reference
+
+import data.termguard.lib.finalizers
+import data.termguard.lib.owners
+import data.termguard.lib.request
+import data.termguard.lib.steps
+import data.termguard.lib.wording
+
+deny contains own(i, finalizer, "hangs") if some i, finalizer in lacking.hangs
+
+deny contains content(found, "hangs") if some found in contents.hangs
+
+warn contains own(i, finalizer, "may") if some i, finalizer in lacking.may
+
+warn contains content(found, "may") if some found in contents.may
+
+# lacking are the finalizers of the object whose owner runs and lacks something, by
+# what becomes of them and by their place.
+lacking[without][i] := finalizer if {
+	request.deleting
+	some i, finalizer in input.request.oldObject.metadata.finalizers
+	ownership := input.ownership[finalizer]
+	ownership.state == "alive"
+	some thing in ownership.missing
+	without := thing.without
+}
+
+own(i, finalizer, without) := {
+	"msg": sprintf("finalizer %s in metadata.finalizers is not removed: %s needs %s, which %s", [
+		finalizer, owners.its(ownership), listed([sprintf("%s %s", [thing.resource, full(thing)]) | some thing in missing]),
+		wording.plural(count(missing), "does not exist", "do not exist"),
+	]),
+	"objects": [request.target],
+	"evidence": array.concat(
+		[sprintf("there is no %s %s", [thing.resource, full(thing)]) | some thing in array.slice(missing, 0, few)],
+		object.get(ownership, "evidence", []),
+	),
+	"field": sprintf("metadata.finalizers[%d]", [i]),
+	"steps": [
+		steps.mend("Make again what is missing, as it was, and the deletion finishes by itself", []),
+		steps.force(by_hand(finalizer, ownership), finalizers.taking_own_out({[i, finalizer]})),
+	],
+} if {
+	ownership := input.ownership[finalizer]
+	missing := [thing | some thing in ownership.missing; thing.without == without]
+}
+
+# few bounds the things that are named.
+few := 5
+
+listed(names) := concat(", ", names) if count(names) <= few
+
+listed(names) := sprintf("%s and %d more", [concat(", ", array.slice(names, 0, few)), count(names) - few]) if count(names) > few
+
+full(thing) := thing.name if thing.namespace in {"", request.namespace}
+
+full(thing) := sprintf("%s/%s", [thing.namespace, thing.name]) if not thing.namespace in {"", request.namespace}
+
+# contents are the objects that go with the target and whose owners run and lack
+# something, by what becomes of them.
+contents[without] contains {
+	"namespace": ns, "finalizer": finalizer, "resource": of,
+	"thing": thing, "group": group, "owner": working[0],
+} if {
+	some [ns, finalizer, of] in taken
+	working := owners.at_work(ns, finalizer, of)
+	count(working) > 0
+	some thing, states in data.cluster.needs[ns][finalizer][of]
+	some without, group in states
+	without in {"hangs", "may"}
+}
+
+# taken are the namespaces, finalizers and resources of what goes with the target.
+taken contains [request.name, finalizer, of] if {
+	request.deletes_namespace
+	some finalizer, resources in data.cluster.needs[request.name]
+	some of, _ in resources
+}
+
+taken contains [ns, finalizer, request.name] if {
+	request.deletes_definition
+	some ns, finalizers_there in data.cluster.needs
+	some finalizer, resources in finalizers_there
+	resources[request.name]
+}
+
+content(found, without) := {
+	"msg": sprintf("%d %s %s finalizer %s, %s not removed: %s needs %s, which %s", [
+		found.group.count, found.resource, wording.plural(found.group.count, "has", "have"), found.finalizer, certainty[without],
+		owners.its(found.owner), things(found), wording.plural(found.group.needed.count, "does not exist", "do not exist"),
+	]),
+	"objects": [{"resource": found.resource, "namespace": found.namespace, "name": name} | some name in found.group.names],
+	"evidence": array.concat(
+		[sprintf("there is no %s %s", [found.thing, name]) | some name in found.group.needed.names],
+		object.get(found.owner, "evidence", []),
+	),
+	"steps": [
+		steps.mend("Make again what is missing, as it was, before the deletion: later, it cannot be made there", []),
+		steps.force(by_hand(found.finalizer, found.owner), []),
+	],
+}
+
+things(found) := sprintf("%s %s", [found.thing, found.group.needed.names[0]]) if found.group.needed.count == 1
+
+things(found) := sprintf("%d %s", [found.group.needed.count, found.thing]) if found.group.needed.count != 1
+
+certainty := {"hangs": "which is", "may": "which may be"}
+
+by_hand(finalizer, ownership) := sprintf(
+	"Clean up by hand what the finalizer protects%s, then remove %s: %s",
+	[owners.cleared(ownership), finalizer, finalizers.left_behind],
+)

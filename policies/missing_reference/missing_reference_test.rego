@@ -1,0 +1,123 @@
+package termguard.missing_reference_test
+
+import data.termguard.missing_reference as policy
+
+found := {"deny": policy.deny, "warn": policy.warn}
+
+nothing := {"deny": set(), "warn": set()}
+
+alive := {"state": "alive", "certainty": "will", "owner": "gadgeteer", "clears": "gadget taken apart", "evidence": ["it runs"]}
+
+lacks(without) := {"resource": "secrets", "namespace": "demo", "name": sprintf("of-%s", [without]), "without": without}
+
+delete_gadget(missing) := {
+	"request": {
+		"operation": "DELETE", "resource": {"group": "x.io", "resource": "gadgets"}, "name": "g", "namespace": "demo",
+		"oldObject": {"metadata": {"name": "g", "finalizers": ["x.io/need"]}},
+	},
+	"ownership": {"x.io/need": object.union(alive, {"missing": missing})},
+}
+
+ask(input_document, cluster) := got if {
+	got := found with input as input_document with data.cluster as cluster
+}
+
+by_hand := "Clean up by hand what the finalizer protects (gadget taken apart), then remove x.io/need: what nobody cleaned up stays behind"
+
+test_own if {
+	got := ask(delete_gadget([lacks("hangs"), object.union(lacks("hangs"), {"namespace": "team"})]), {})
+	got == {"warn": set(), "deny": {{
+		"msg": concat("", [
+			"finalizer x.io/need in metadata.finalizers is not removed: its owner, gadgeteer, needs ",
+			"secrets of-hangs, secrets team/of-hangs, which do not exist",
+		]),
+		"objects": [{"resource": "gadgets.x.io", "namespace": "demo", "name": "g"}],
+		"evidence": ["there is no secrets of-hangs", "there is no secrets team/of-hangs", "it runs"],
+		"field": "metadata.finalizers[0]",
+		"steps": [
+			{"kind": "mend", "do": "Make again what is missing, as it was, and the deletion finishes by itself"},
+			{"kind": "force", "do": by_hand, "command": concat("", [
+				"kubectl patch gadgets.x.io/g -n demo --type=json -p ",
+				`'[{"op":"test","path":"/metadata/finalizers/0","value":"x.io/need"},{"op":"remove","path":"/metadata/finalizers/0"}]'`,
+			])},
+		],
+	}}}
+}
+
+test_own_may if {
+	got := ask(delete_gadget([lacks("may")]), {})
+	got.deny == set()
+	some finding in got.warn
+	endswith(finding.msg, "needs secrets of-may, which does not exist")
+}
+
+test_own_many if {
+	some finding in ask(delete_gadget([object.union(lacks("hangs"), {"name": sprintf("s%d", [i])}) | some i in numbers.range(1, 9)]), {}).deny
+	endswith(finding.msg, "secrets s5 and 4 more, which do not exist")
+}
+
+test_own_near_misses if {
+	ask(delete_gadget([]), {}) == nothing
+	every state in ["down", "absent", "unknown", "unasked"] {
+		asked := delete_gadget([lacks("hangs")])
+		ask(object.union(asked, {"ownership": {"x.io/need": {"state": state}}}), {}) == nothing
+	}
+	asked := delete_gadget([lacks("hangs")])
+	ask(object.union(asked, {"request": {"operation": "UPDATE"}}), {}) == nothing
+}
+
+facts(ownership, states) := {
+	"finalized": {"demo": {"x.io/need": {"gadgets.x.io": {"": {"count": 2, "names": ["g", "h"], "at": [0, 0], "ownership": ownership}}}}},
+	"needs": {"demo": {"x.io/need": {"gadgets.x.io": {"secrets": states}}}},
+}
+
+group(names, needed) := {"count": count(names), "names": names, "needed": {"count": count(needed), "names": needed}}
+
+delete_namespace := {"request": {"operation": "DELETE", "resource": {"group": "", "resource": "namespaces"}, "name": "demo"}}
+
+delete_definition := {"request": {
+	"operation": "DELETE", "name": "gadgets.x.io",
+	"resource": {"group": "apiextensions.k8s.io", "resource": "customresourcedefinitions"},
+}}
+
+test_contents if {
+	every asked in [delete_namespace, delete_definition] {
+		ask(asked, facts(alive, {"hangs": group(["g"], ["s"]), "may": group(["g", "h"], ["t", "u"]), "goes": group(["g"], ["v"])})) == {
+			"deny": {{
+				"msg": concat("", [
+					"1 gadgets.x.io has finalizer x.io/need, which is not removed: ",
+					"its owner, gadgeteer, needs secrets s, which does not exist",
+				]),
+				"objects": [{"resource": "gadgets.x.io", "namespace": "demo", "name": "g"}],
+				"evidence": ["there is no secrets s", "it runs"],
+				"steps": plan,
+			}},
+			"warn": {{
+				"msg": concat("", [
+					"2 gadgets.x.io have finalizer x.io/need, which may be not removed: ",
+					"its owner, gadgeteer, needs 2 secrets, which do not exist",
+				]),
+				"objects": [
+					{"resource": "gadgets.x.io", "namespace": "demo", "name": "g"},
+					{"resource": "gadgets.x.io", "namespace": "demo", "name": "h"},
+				],
+				"evidence": ["there is no secrets t", "there is no secrets u", "it runs"],
+				"steps": plan,
+			}},
+		}
+	}
+}
+
+plan := [
+	{"kind": "mend", "do": "Make again what is missing, as it was, before the deletion: later, it cannot be made there"},
+	{"kind": "force", "do": by_hand},
+]
+
+test_contents_near_misses if {
+	every cluster in [
+		facts(alive, {"goes": group(["g"], ["s"])}),
+		facts(object.union(alive, {"state": "down"}), {"hangs": group(["g"], ["s"])}),
+	] {
+		ask(delete_namespace, cluster) == nothing
+	}
+}

@@ -1,0 +1,68 @@
+# METADATA
+# title: Namespace that takes what its finalizers need
+# description: >-
+#   The software that removes a finalizer often reads something beside the object
+#   first: a Secret with credentials, the ServiceAccount that it acts as and what binds
+#   roles to it, a ConfigMap, a sister object. Where that lies in the namespace that is
+#   deleted, and no finalizer keeps it, the namespace controller deletes it at once,
+#   while the object still waits for its owner. Once it is gone, the owner tries again
+#   for ever, and the namespace stays Terminating.
+# related_resources:
+#   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
+#     description: Finalizers.
+#   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/namespace/deletion/namespaced_resources_deleter.go
+#     description: Kind by kind, in no fixed order (deleteAllContent).
+#   - ref: https://github.com/Azure/azure-service-operator/issues/4679
+#     description: A credential Secret that went before the Azure resources.
+# custom:
+#   id: needs-go-with-namespace
+#   severity: high
+#   triggers: [delete]
+#   resources: [namespaces]
+#   needs: [data.cluster.needs.$NAMESPACE]
+#   remedy: >-
+#     Delete the objects with the finalizers first, and wait until they are gone: then
+#     delete the namespace. If it is Terminating already, the thing that is missing
+#     cannot be made again there; clean up by hand what the finalizer protects, then
+#     remove the finalizer.
+#   limits: >-
+#     What an owner reads is known of the kinds in the catalog. Whether it gets it in
+#     time is a race: the finding says "may". Objects elsewhere that need something in
+#     this namespace.
+package termguard.needs_go_with_namespace
+
+import data.termguard.lib.finalizers
+import data.termguard.lib.owners
+import data.termguard.lib.request
+import data.termguard.lib.wording
+
+warn contains {
+	"msg": sprintf(
+		"%d %s %s finalizer %s: %s needs %s to clear it, which %s with the namespace and may go first",
+		[
+			group.count, resource, wording.plural(group.count, "has", "have"), finalizer, owners.its(working[0]),
+			listed(thing, group.needed), wording.plural(group.needed.count, "goes", "go"),
+		],
+	),
+	"objects": array.concat(
+		[{"resource": resource, "namespace": request.name, "name": name} | some name in group.names],
+		[{"resource": thing, "namespace": request.name, "name": name} | some name in group.needed.names],
+	),
+	"evidence": array.concat(
+		[sprintf("no finalizer keeps %s %s", [thing, name]) | some name in group.needed.names],
+		object.get(working[0], "evidence", []),
+	),
+	"steps": finalizers.going_first(resource, group),
+} if {
+	request.deletes_namespace
+	some finalizer, resources in data.cluster.needs[request.name]
+	some resource, things in resources
+	working := owners.at_work(request.name, finalizer, resource)
+	count(working) > 0
+	some thing, states in things
+	group := states.goes
+}
+
+listed(thing, needed) := sprintf("%s %s", [thing, needed.names[0]]) if needed.count == 1
+
+listed(thing, needed) := sprintf("%d %s", [needed.count, thing]) if needed.count != 1

@@ -1,0 +1,63 @@
+package termguard.needs_go_with_namespace_test
+
+import data.termguard.needs_go_with_namespace as policy
+
+found := policy.warn
+
+nothing := set()
+
+delete_namespace := {"request": {"operation": "DELETE", "resource": {"group": "", "resource": "namespaces"}, "name": "demo"}}
+
+alive := {"state": "alive", "certainty": "will", "owner": "gadgeteer", "evidence": ["Deployment ops/gadgeteer has ready pods"]}
+
+facts(ownership, states) := {
+	"finalized": {"demo": {"x.io/need": {"gadgets.x.io": {"": {"count": 2, "names": ["g", "h"], "at": [0, 0], "ownership": ownership}}}}},
+	"needs": {"demo": {"x.io/need": {"gadgets.x.io": {"secrets": states}}}},
+}
+
+group(names, needed) := {"count": count(names), "names": names, "needed": {"count": count(needed), "names": needed}}
+
+ask(input_document, cluster) := got if {
+	got := found with input as input_document with data.cluster as cluster
+}
+
+test_one if {
+	ask(delete_namespace, facts(alive, {"goes": group(["g"], ["creds"])})) == {{
+		"msg": concat("", [
+			"1 gadgets.x.io has finalizer x.io/need: its owner, gadgeteer, needs secrets creds to clear it, ",
+			"which goes with the namespace and may go first",
+		]),
+		"objects": [
+			{"resource": "gadgets.x.io", "namespace": "demo", "name": "g"},
+			{"resource": "secrets", "namespace": "demo", "name": "creds"},
+		],
+		"evidence": ["no finalizer keeps secrets creds", "Deployment ops/gadgeteer has ready pods"],
+		"steps": [{
+			"kind": "mend", "do": "Delete the gadgets.x.io first, and wait until they are gone",
+			"command": "kubectl delete gadgets.x.io/g -n demo",
+		}],
+	}}
+}
+
+test_several if {
+	some finding in ask(delete_namespace, facts(object.remove(alive, ["owner"]), {"goes": group(["g", "h"], ["a", "b"])}))
+	finding.msg == concat("", [
+		"2 gadgets.x.io have finalizer x.io/need: its owner needs 2 secrets to clear it, ",
+		"which go with the namespace and may go first",
+	])
+}
+
+test_near_misses if {
+	every states in [{"hangs": group(["g"], ["creds"])}, {"may": group(["g"], ["creds"])}, {}] {
+		ask(delete_namespace, facts(alive, states)) == nothing
+	}
+	every ownership in [object.union(alive, {"state": "down"}), object.union(alive, {"state": "unasked"})] {
+		ask(delete_namespace, facts(ownership, {"goes": group(["g"], ["creds"])})) == nothing
+	}
+}
+
+test_other_requests if {
+	every changed in [{"name": "other"}, {"subResource": "finalize"}] {
+		ask(object.union(delete_namespace, {"request": changed}), facts(alive, {"goes": group(["g"], ["creds"])})) == nothing
+	}
+}
