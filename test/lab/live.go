@@ -159,6 +159,23 @@ func Take(long time.Duration) Cleaning {
 	}
 }
 
+// WaitForReferrers is to wait until no object of a resource, in whatever
+// namespace, has the object's name at a path of fields.
+func WaitForReferrers(gvr schema.GroupVersionResource, path ...string) Cleaning {
+	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
+		list, err := client.Resource(gvr).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, other := range list.Items {
+			if name, _, _ := unstructured.NestedString(other.Object, path...); name == object.GetName() {
+				return fmt.Errorf("%s %s/%s refers to it", gvr.Resource, other.GetNamespace(), other.GetName())
+			}
+		}
+		return nil
+	}
+}
+
 // every calls f in an interval until ctx ends.
 func every(ctx context.Context, interval time.Duration, f func()) {
 	ticker := time.NewTicker(interval)

@@ -205,9 +205,17 @@ type Controller struct {
 	Drains string `json:"drains,omitempty"`
 	// Reads are the Secrets that it must read before, in the object's namespace.
 	Reads []string `json:"reads,omitempty"`
+	// WaitsFor are those that must not name the object any more, in any namespace.
+	WaitsFor []Referrer `json:"waitsFor,omitempty"`
 	// Takes is how long it takes, from the deletion of an object on.
 	Takes  Duration `json:"takes,omitempty"`
 	Starts Stage    `json:"starts,omitempty"`
+}
+
+// Referrer is an object that names another.
+type Referrer struct {
+	Resource string `json:"resource"` // PLURAL.VERSION.GROUP
+	Path     string `json:"path"`     // of fields, with dots between
 }
 
 // API is an extension API server behind a Service.
@@ -825,6 +833,13 @@ func (g *Guarded) operate(ctx context.Context, live Live, stage Stage) error {
 		}
 		if c.Takes.Duration > 0 {
 			cleaning = append(cleaning, lab.Take(c.Takes.Duration))
+		}
+		for _, r := range c.WaitsFor {
+			resource, _ := schema.ParseResourceArg(r.Resource)
+			if resource == nil {
+				return fmt.Errorf("waitsFor: %q is not PLURAL.VERSION.GROUP", r.Resource)
+			}
+			cleaning = append(cleaning, lab.WaitForReferrers(*resource, strings.Split(r.Path, ".")...))
 		}
 		if err := g.Controller(running, namespace, account, c.Finalizer, *gvr, cleaning...); err != nil {
 			return err

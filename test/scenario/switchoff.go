@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
@@ -97,6 +98,9 @@ func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cl
 		return nil, nil, fmt.Errorf("read the target: %w", err)
 	}
 	gvr, _ := meta.UnsafeGuessKindToResource(obj.GroupVersionKind())
+	if named := schema.ParseGroupResource(s.target()[0]); named.Group != "" {
+		gvr.Resource = named.Resource // no guess makes gateways of Gateway
+	}
 	snapshot, err := g.snapshot(ctx, s)
 	if err != nil {
 		return nil, nil, err
