@@ -62,13 +62,21 @@ type redactor struct {
 
 // collect finds the names that the document knows.
 func (r *redactor) collect(doc map[string]any) {
-	for _, section := range []string{"namespaces", "nodes", "counts", "finalized", "pods"} {
+	for _, section := range []string{"namespaces", "nodes", "counts", "finalized", "pods", "needs", "inUse"} {
 		of, _ := doc[section].(map[string]any)
 		for name, below := range of {
 			r.names[name] = true
 			if below, ok := below.(map[string]any); ok && section == "pods" {
 				for pod := range below {
 					r.names[pod] = true
+				}
+			}
+			if below, ok := below.(map[string]any); ok && section == "inUse" {
+				for _, objects := range below {
+					objects, _ := objects.(map[string]any)
+					for object := range objects {
+						r.names[object] = true
+					}
 				}
 			}
 		}
@@ -108,10 +116,11 @@ func (r *redactor) find(node any, named bool) {
 			if isText && named && (key == "name" || key == "namespace" || key == "node") || isText && key == "namespace" {
 				r.names[text] = true
 			}
-			if list, ok := value.([]any); ok && key == "names" {
+			if list, ok := value.([]any); ok && (key == "names" || key == "mutual") {
 				for _, item := range list {
-					if name, ok := item.(string); ok {
-						r.names[name] = true
+					name, _ := item.(string)
+					for part := range strings.SplitSeq(name, "/") { // NAMESPACE/NAME of what is elsewhere
+						r.names[part] = true
 					}
 				}
 			}

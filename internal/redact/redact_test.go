@@ -32,6 +32,10 @@ status: {storedVersions: [v1]}
 ---
 {apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: bonuses, namespace: payroll, finalizers: [acme.example.com/cleanup], annotations: {termguard.dev/finalizer-owner: Deployment/payroll/clerk}}}
 ---
+{apiVersion: storage.k8s.io/v1, kind: VolumeAttributesClass, metadata: {name: treasure, finalizers: [kubernetes.io/vac-protection]}, driverName: csi.example.com}
+---
+{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: vault, namespace: cellar}, spec: {volumeAttributesClassName: treasure}}
+---
 {apiVersion: apps/v1, kind: Deployment, metadata: {name: clerk, namespace: payroll}, spec: {replicas: 0, selector: {}, template: {metadata: {labels: {app: clerk}}, spec: {containers: [{name: c, image: x}]}}}}
 `
 
@@ -67,7 +71,7 @@ func TestSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := snapshot(t)
-	names := []string{"payroll", "machine-7", "ledger-0", "bonuses", "clerk"}
+	names := []string{"payroll", "machine-7", "ledger-0", "bonuses", "clerk", "treasure", "cellar/vault"}
 	for _, name := range names {
 		if !strings.Contains(string(plain), name) {
 			t.Errorf("the snapshot does not hold %q: nothing is proven", name)
@@ -77,7 +81,7 @@ func TestSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names {
+	for _, name := range append(names, "cellar", "vault") {
 		if strings.Contains(string(got), name) {
 			t.Errorf("%q is still in it:\n%s", name, got)
 		}
