@@ -38,21 +38,27 @@ func worldOf(t testing.TB, file string) *cluster.World {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return worldFrom(t, string(text))
+}
+
+// worldFrom is that of a text.
+func worldFrom(t testing.TB, text string) *cluster.World {
+	t.Helper()
 	var objects []*unstructured.Unstructured
-	for _, document := range strings.Split(string(text), "\n---\n") {
+	for _, document := range strings.Split(strings.TrimSuffix(text, "\n---\n"), "\n---\n") {
 		object := &unstructured.Unstructured{}
 		asJSON, err := yaml.YAMLToJSON([]byte(document))
 		if err == nil {
 			err = object.UnmarshalJSON(asJSON)
 		}
 		if err != nil {
-			t.Fatalf("%s: %v", file, err)
+			t.Fatalf("%s: %v", document, err)
 		}
 		objects = append(objects, object)
 	}
 	world, err := cluster.FromObjects(cluster.Options{}, objects)
 	if err != nil {
-		t.Fatalf("%s: %v", file, err)
+		t.Fatal(err)
 	}
 	return world
 }

@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
@@ -26,11 +29,19 @@ func Drain(ctx context.Context, engine Evaluator, world *cluster.World, node Sub
 	if err != nil {
 		return Report{}, err
 	}
-	for _, pod := range on {
-		r, err := Ask(ctx, engine, world, pod, nil)
-		if err != nil {
-			return Report{}, err
-		}
+	answers := make([]Report, len(on))
+	asking, ctx := errgroup.WithContext(ctx)
+	asking.SetLimit(runtime.GOMAXPROCS(0))
+	for i, pod := range on {
+		asking.Go(func() (err error) {
+			answers[i], err = Ask(ctx, engine, world, pod, nil)
+			return err
+		})
+	}
+	if err := asking.Wait(); err != nil {
+		return Report{}, err
+	}
+	for _, r := range answers {
 		report.Findings = append(report.Findings, r.Findings...)
 		report.WaitsFor = append(report.WaitsFor, r.WaitsFor...)
 		report.Omitted += r.Omitted

@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -50,6 +51,38 @@ func TestParseNames(t *testing.T) {
 	for args, want := range map[string]string{"": "got no argument", "node/": "is no object", "n1": "has no name"} {
 		if _, err := ParseNames(strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q in it", args, err, want)
+		}
+	}
+}
+
+// BenchmarkDrain asks about 100 nodes with 5,000 pods under 500 budgets.
+func BenchmarkDrain(b *testing.B) {
+	var text strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&text, "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: b%d, namespace: ns%d}, spec: {maxUnavailable: 0, selector: {matchLabels: {app: a%[1]d}}}, status: {disruptionsAllowed: %[3]d, currentHealthy: 10, desiredHealthy: 10, expectedPods: 10}}\n---\n", i, i%50, i%2)
+	}
+	names := make([]string, 100)
+	for i := range names {
+		names[i] = fmt.Sprintf("node/n%d", i)
+		fmt.Fprintf(&text, "{apiVersion: v1, kind: Node, metadata: {name: n%d}, status: {conditions: [{type: Ready, status: 'True'}]}}\n---\n", i)
+	}
+	for i := range 5000 {
+		fmt.Fprintf(&text, "{apiVersion: v1, kind: Pod, metadata: {name: p%d, namespace: ns%d, labels: {app: a%d}}, spec: {nodeName: n%d, containers: [{name: c, image: i}]}, status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}}\n---\n", i, i%500%50, i%500, i%100)
+	}
+	world, engine := worldFrom(b, text.String()), newEngine(b)
+	nodes, err := ParseNames(names)
+	if err != nil {
+		b.Fatal(err)
+	}
+	subjects, missing, err := AllFromFacts(world, nodes)
+	if err != nil || len(missing) > 0 {
+		b.Fatal(err, missing)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		set, err := DrainAll(b.Context(), engine, world, subjects, missing)
+		if err != nil || set.Verdict != policies.Hangs {
+			b.Fatal(set.Verdict, err)
 		}
 	}
 }
