@@ -143,7 +143,7 @@ func NewWorld(options Options) *World {
 	w := &World{options: options, doc: doc, inventory: newInventory(doc), sight: facts.NewSight(doc), dependents: dependents.New(doc, options.MaxNames)}
 	w.refusals = refusals.New(doc, refusals.Options{Manifests: options.manifests, Now: w.now, Owner: options.controller, Dropped: w.dropped})
 	w.nodes = nodes.New(doc, nodes.Options{Manifests: options.manifests, MaxNames: options.MaxNames, Dropped: w.dropped, Dependents: w.dependents})
-	w.budgets = budgets.New(doc, w.sight, options.MaxNames)
+	w.budgets = budgets.New(doc, budgets.Options{Manifests: options.manifests, MaxNames: options.MaxNames, Sight: w.sight})
 	w.ownership = ownership.New(doc, ownership.Options{
 		Catalog: options.Catalog, Owners: options.Owners, Trusts: options.Trusts, Manifests: options.manifests, MaxNames: options.MaxNames, Now: options.Now,
 		Sight: w.sight, Dependents: w.dependents, Touched: w.refusals.Touch,

@@ -39,10 +39,21 @@ const maxBudgets, maxPerPod = 500, 5
 // Part is the part of the facts that tells it. Whoever calls its methods makes
 // sure that nobody else does.
 type Part struct {
+	options    Options
 	doc        facts.Document
 	groups     facts.Groups
-	sight      *facts.Sight
 	namespaces map[string]*namespace
+}
+
+// Options of a Part. All are needed.
+type Options struct {
+	// Manifests says that the objects are manifests: no controller has worked their
+	// budgets out, and nothing is told of them.
+	Manifests bool
+	// MaxNames bounds the names that the facts hold of a group of pods.
+	MaxNames int
+	// Sight is told of namespaces with more budgets than are kept.
+	Sight *facts.Sight
 }
 
 type namespace struct {
@@ -73,12 +84,12 @@ type budget struct {
 	ready, unready string
 }
 
-// New returns a Part that writes into doc and names at most limit pods of a group.
-func New(doc facts.Document, sight *facts.Sight, limit int) *Part {
+// New returns a Part that has seen nothing and writes into doc.
+func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{"budgets", "unevictable", "unevictableOn"} {
 		doc[section] = map[string]any{}
 	}
-	return &Part{doc: doc, groups: facts.NewGroups(doc, limit), sight: sight, namespaces: map[string]*namespace{}}
+	return &Part{options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames), namespaces: map[string]*namespace{}}
 }
 
 // KeepPod takes in what an eviction of a pod depends on.
@@ -137,6 +148,9 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 // KeepBudget takes in what a PodDisruptionBudget selects, and whether it allows a
 // disruption.
 func (p *Part) KeepBudget(o *policyv1.PodDisruptionBudget) bool {
+	if p.options.Manifests {
+		return false
+	}
 	selector, err := metav1.LabelSelectorAsSelector(o.Spec.Selector)
 	if err != nil {
 		selector = labels.Nothing() // as the API server has it
@@ -144,7 +158,7 @@ func (p *Part) KeepBudget(o *policyv1.PodDisruptionBudget) bool {
 	in := p.in(o.Namespace)
 	before := in.budgets[o.Name]
 	if before == nil && len(in.budgets) == maxBudgets {
-		p.sight.Cut("poddisruptionbudgets.policy", o.Namespace, "more budgets than are kept of one namespace")
+		p.options.Sight.Cut("poddisruptionbudgets.policy", o.Namespace, "more budgets than are kept of one namespace")
 		return false
 	}
 	now := &budget{selector: selector, text: selector.String()}
@@ -177,7 +191,7 @@ func (p *Part) ForgetBudget(key types.NamespacedName) {
 	}
 	delete(in.budgets, key.Name)
 	if len(in.budgets) == 0 { // until then, those that were left out may be there
-		p.sight.Cut("poddisruptionbudgets.policy", key.Namespace, "")
+		p.options.Sight.Cut("poddisruptionbudgets.policy", key.Namespace, "")
 	}
 	p.doc.Prune("budgets", key.Namespace, key.Name)
 	for _, alike := range in.sets {

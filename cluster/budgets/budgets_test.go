@@ -40,7 +40,7 @@ func budgetOf(name string, change func(*policyv1.PodDisruptionBudget)) *policyv1
 
 func newPart() (*Part, facts.Document) {
 	doc := facts.Document{}
-	return New(doc, facts.NewSight(doc), 2), doc
+	return New(doc, Options{MaxNames: 2, Sight: facts.NewSight(doc)}), doc
 }
 
 func why(doc facts.Document, name string) any {
