@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"crypto/rand"
 	"log/slog"
 	"time"
 
@@ -47,18 +45,7 @@ func newSnapshot() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var text bytes.Buffer
-			if err := world.WriteSnapshot(&text); err != nil {
-				return err
-			}
-			key := make([]byte, 32)
-			_, _ = rand.Read(key) // it never fails
-			redacted, err := redact.Snapshot(text.Bytes(), schema, key)
-			if err != nil {
-				return err
-			}
-			_, err = c.OutOrStdout().Write(redacted)
-			return err
+			return redact.Write(c.OutOrStdout(), schema, world.WriteSnapshot)
 		},
 	}
 	target.add(c.Flags())

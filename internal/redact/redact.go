@@ -4,6 +4,7 @@ package redact
 import (
 	"bytes"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -25,6 +26,25 @@ var (
 	// object is an object as evidence names it: "Deployment ops/web".
 	object = regexp.MustCompile(`(?:Deployment|StatefulSet|DaemonSet|pod|account|Service|lease|Node|node) ([a-z0-9][a-z0-9.-]*)(?:/([a-z0-9][a-z0-9.-]*))?`)
 )
+
+// Write writes to out what snapshot writes, with names replaced as by Snapshot, under
+// a key that nobody keeps.
+func Write(out io.Writer, schema []byte, snapshot func(io.Writer) error) error {
+	var text bytes.Buffer
+	if err := snapshot(&text); err != nil {
+		return err
+	}
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // it never fails
+	redacted, err := Snapshot(text.Bytes(), schema, key)
+	if err != nil {
+		return err
+	}
+	if _, err := out.Write(redacted); err != nil {
+		return fmt.Errorf("write the redacted snapshot: %w", err)
+	}
+	return nil
+}
 
 // Snapshot replaces the names of objects and namespaces in a snapshot, wherever they
 // stand, by hashes: the same name by the same hash within one key, which is to be a new
