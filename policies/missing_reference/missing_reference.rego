@@ -109,7 +109,7 @@ taken contains [ns, finalizer, request.name] if {
 }
 
 content(found, without) := {
-	"msg": sprintf("%d %s %s finalizer %s, %s not removed: %s needs %s, which %s", [
+	"msg": sprintf("%d %s %s finalizer %s, %s removed: %s needs %s, which %s", [
 		found.group.count, found.resource, wording.plural(found.group.count, "has", "have"), found.finalizer, certainty[without],
 		owners.its(found.owner), things(found), wording.plural(found.group.needed.count, "does not exist", "do not exist"),
 	]),
@@ -128,7 +128,7 @@ things(found) := sprintf("%s %s", [found.thing, found.group.needed.names[0]]) if
 
 things(found) := sprintf("%d %s", [found.group.needed.count, found.thing]) if found.group.needed.count != 1
 
-certainty := {"hangs": "which is", "may": "which may be"}
+certainty := {"hangs": "which is not", "may": "which may not be"}
 
 by_hand(finalizer, ownership) := sprintf(
 	"Clean up by hand what the finalizer protects%s, then remove %s: %s",

@@ -94,7 +94,7 @@ test_contents if {
 			}},
 			"warn": {{
 				"msg": concat("", [
-					"2 gadgets.x.io have finalizer x.io/need, which may be not removed: ",
+					"2 gadgets.x.io have finalizer x.io/need, which may not be removed: ",
 					"its owner, gadgeteer, needs 2 secrets, which do not exist",
 				]),
 				"objects": [
