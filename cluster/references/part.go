@@ -309,14 +309,9 @@ func (p *Part) add(id object, r *record) {
 	p.records[id] = r
 	if len(r.needs) > 0 {
 		put(p.carriers, id.Namespace, id)
-		p.dirtyNeeds[id.Namespace] = true
 	}
 	if len(r.waits) > 0 {
 		put(p.awaiting, id.resource, id)
-		p.dirtyUses[id] = true
-		if len(r.ranges) > 0 {
-			p.dirtyAll(id.resource) // what lies in its ranges may have lain in those of another
-		}
 	}
 	for _, ref := range r.refers {
 		by := p.referrers[ref.rule]
@@ -325,12 +320,11 @@ func (p *Part) add(id object, r *record) {
 			p.referrers[ref.rule] = by
 		}
 		put(by, ref.target, id)
-		p.dirty(ref)
 	}
 	for account := range r.account {
 		put(p.bindings, account, id.NamespacedName)
-		p.dirtyNeeds[id.Namespace] = true
 	}
+	p.changed(id, r)
 }
 
 func (p *Part) drop(id object) {
@@ -341,22 +335,32 @@ func (p *Part) drop(id object) {
 	delete(p.records, id)
 	if len(r.needs) > 0 {
 		take(p.carriers, id.Namespace, id)
-		p.dirtyNeeds[id.Namespace] = true
 	}
 	if len(r.waits) > 0 {
 		take(p.awaiting, id.resource, id)
-		p.dirtyUses[id] = true
-		if len(r.ranges) > 0 {
-			p.dirtyAll(id.resource)
-		}
 	}
 	for _, ref := range r.refers {
 		take(p.referrers[ref.rule], ref.target, id)
-		p.dirty(ref)
 	}
 	for account := range r.account {
 		take(p.bindings, account, id.NamespacedName)
+	}
+	p.changed(id, r)
+}
+
+// changed notes what follows from a record that came or went.
+func (p *Part) changed(id object, r *record) {
+	if len(r.needs)+len(r.account) > 0 {
 		p.dirtyNeeds[id.Namespace] = true
+	}
+	if len(r.waits) > 0 {
+		p.dirtyUses[id] = true
+	}
+	if len(r.ranges) > 0 {
+		p.dirtyAll(id.resource) // what lies in its ranges may have lain in those of another
+	}
+	for _, ref := range r.refers {
+		p.dirty(ref)
 	}
 }
 

@@ -66,19 +66,8 @@ func TestClientCertificate(t *testing.T) {
 		authorities[name] = a
 	}
 	flag := presentCertificate(t, authorities["right"], "kube-apiserver", folder)
-	g, err := scenario.Guard(t.Context(), lab.Options{Progress: t.Output(), APIServer: []string{flag}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(g.Stop)
 	ctx := t.Context()
-	if err := g.Apply(ctx, world); err != nil {
-		t.Fatal(err)
-	}
-	admin, err := g.Client()
-	if err != nil {
-		t.Fatal(err)
-	}
+	g, admin := guarded(t, lab.Options{Progress: t.Output(), APIServer: []string{flag}})
 	binary, err := scenario.Binary()
 	if err != nil {
 		t.Fatal(err)

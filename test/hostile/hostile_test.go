@@ -100,22 +100,29 @@ func failedOpen(ctx context.Context, client kubernetes.Interface) (string, error
 	return strings.Join(counts, "\n"), nil
 }
 
-// TestTenants: whatever a tenant does, the answers to others stay what they were,
-// come in time, and no request of others goes unreviewed.
-func TestTenants(t *testing.T) {
-	g, err := scenario.Guard(t.Context(), lab.Options{Progress: t.Output()})
+// guarded is a control plane with termguard and the world, and a client of it.
+func guarded(t *testing.T, options lab.Options) (*scenario.Guarded, kubernetes.Interface) {
+	t.Helper()
+	g, err := scenario.Guard(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.Stop)
-	ctx := t.Context()
-	if err := g.Apply(ctx, world); err != nil {
+	if err := g.Apply(t.Context(), world); err != nil {
 		t.Fatal(err)
 	}
 	admin, err := g.Client()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return g, admin
+}
+
+// TestTenants: whatever a tenant does, the answers to others stay what they were,
+// come in time, and no request of others goes unreviewed.
+func TestTenants(t *testing.T) {
+	ctx := t.Context()
+	g, admin := guarded(t, lab.Options{Progress: t.Output()})
 	tenantConfig, err := g.ServiceAccountConfig(ctx, "tenant", "mallory")
 	if err != nil {
 		t.Fatal(err)
