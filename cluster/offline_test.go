@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 )
@@ -13,5 +14,22 @@ func TestEnormousSnapshot(t *testing.T) {
 	}
 	if _, err := readSnapshot(strings.NewReader(text), 3<<20); err != nil {
 		t.Error(err)
+	}
+}
+
+// A snapshot that was cut off is an error wherever that happened.
+func TestTruncatedSnapshot(t *testing.T) {
+	var whole bytes.Buffer
+	if err := NewWorld(Options{}).WriteSnapshot(&whole); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.TrimSpace(whole.String())
+	if _, err := ReadSnapshot(strings.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+	for cut := range len(text) {
+		if _, err := ReadSnapshot(strings.NewReader(text[:cut])); err == nil {
+			t.Fatalf("no error for the first %d of %d bytes", cut, len(text))
+		}
 	}
 }

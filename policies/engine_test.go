@@ -111,6 +111,7 @@ func TestEvaluateBadPolicies(t *testing.T) {
 		"StepEmpty":     {"a step says what to do", `deny contains {"msg": "x", "steps": [{"kind": "mend"}]}`, "steps: do is missing"},
 		"StepMember":    {"a misspelt key of a step", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "cmd": "y"}]}`, "steps: cmd: unknown key"},
 		"Sprintf":       {"a verb too many", `deny contains {"msg": sprintf("%s of %s", ["x"])}`, "the verbs and arguments of sprintf differ"},
+		"RegexBomb":     {"a pattern that multiplies is refused, not run", `deny contains {"msg": "x"} if regex.match("((((x{100}){100}){100}){100}){100}", input.request.name)`, "regex.match"},
 		"SprintfExtra":  {"an argument too many", `deny contains {"msg": sprintf("%s", ["x", "y"])}`, "the verbs and arguments of sprintf differ"},
 	}
 	for name, tc := range cases {
@@ -135,6 +136,30 @@ func TestEvaluateBadPolicies(t *testing.T) {
 				t.Errorf("%s\nthe other policy: -want, +got:\n%s", tc.reason, diff)
 			}
 		})
+	}
+}
+
+// TestPatternsEnd holds that patterns which take other engines for ever end: what a
+// pattern costs grows with the text, not with the ways to match it.
+func TestPatternsEnd(t *testing.T) {
+	body := `text := concat("", [c | some i in numbers.range(1, 20000); c := "a"])
+
+nested := regex.match("^(a+)+$", concat("", [text, "!"]))
+
+stars := glob.match(concat("", [s | some i in numbers.range(1, 200); s := "*a"]), null, concat("", [text, "!"]))
+
+deny contains {"msg": sprintf("%v %v", [nested, stars])}`
+	set, err := Load(files("patterns/patterns.rego", withBody("patterns", body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := NewEngine(t.Context(), set, EngineOptions{Deadline: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := e.Evaluate(t.Context(), Delete, deleteNamespace("demo", nil), Document{})
+	if err != nil || len(result.Errors) > 0 || len(result.Findings) != 1 || result.Findings[0].Message != "false false" {
+		t.Errorf("%v, %+v, want one finding", err, result)
 	}
 }
 
