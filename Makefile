@@ -33,7 +33,7 @@ test: unit rego e2e test-node ## All tests: Go, Rego, scenarios on a real contro
 
 unit: ## Go tests of the product, under the race detector (which needs a C compiler)
 	CGO_ENABLED=1 go test -race ./...
-	go test -run 'TestIncremental|TestOff|TestLazy|TestHeldByBodies' ./cluster ./policies ./webhook # all cases, of which the race detector leaves time for few
+	go test -run 'TestIncremental|TestOff|TestLazy|TestHeldByBodies|TestFastPath' ./cluster ./policies ./webhook ./lint # all cases, of which the race detector leaves time for few
 
 rego: ## Rego tests with coverage, strict type check
 	$(OPA) check --strict --schema policies/schema policies

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/lint/source"
 	"github.com/termguard/termguard/policies"
 )
@@ -163,6 +164,9 @@ func TestFastPath(t *testing.T) {
 	paths = slices.DeleteFunc(paths, func(p string) bool { _, err := os.Stat(p); return err != nil })
 	// They give an object again that other scenarios have with a finalizer.
 	sameName := []string{"**/scenario/testdata/policy-*.yaml"}
+	if race.Detector {
+		paths = []string{"../deploy", "../policies/eviction_blocked"} // of the rest, make unit runs it without
+	}
 	fast, err := Run(t.Context(), Options{Paths: paths, Exclude: sameName, IncludeTests: true})
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +175,7 @@ func TestFastPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(fast.Findings) < 30 {
+	if !race.Detector && len(fast.Findings) < 30 {
 		t.Errorf("%d findings: too few to mean anything", len(fast.Findings))
 	}
 	for i := range slow.Findings { // the one line that is shown without what follows
