@@ -32,7 +32,7 @@ demo: build components ## Play the main cases on a real control plane on this ma
 test: unit rego e2e test-node ## All tests: Go, Rego, scenarios on a real control plane and on a real node
 
 unit: ## Go tests of the product, under the race detector (which needs a C compiler)
-	CGO_ENABLED=1 go test -race ./...
+	CGO_ENABLED=1 go test -race ./policies ./... # the longest first, so that no core is left waiting for it
 	go test -run 'TestIncremental|TestOff|TestLazy|TestHeldByBodies|TestFastPath' ./cluster ./policies ./webhook ./lint # all cases, of which the race detector leaves time for few
 
 rego: ## Rego tests with coverage, strict type check
