@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -59,17 +58,18 @@ type Options struct {
 type namespace struct {
 	pods    map[string]*pod
 	budgets map[string]*budget
-	sets    map[unique.Handle[string]]*set
+	sets    map[string]*set // by their labels, as text
 }
 
 // set are the pods of a namespace that have the same labels.
 type set struct {
+	labels  labels.Set
 	pods    map[string]*pod
 	budgets []string // that select them, by name
 }
 
 type pod struct {
-	labels unique.Handle[string]
+	alike  *set
 	node   string
 	ready  bool
 	passes bool // no budget is asked about it
@@ -100,27 +100,28 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 	}
 	_, mirror := o.Annotations[corev1.MirrorPodAnnotationKey]
 	controller := metav1.GetControllerOf(o)
+	in := p.in(o.Namespace)
 	kept := &pod{
-		labels: unique.Make(labels.Set(o.Labels).String()), node: o.Spec.NodeName, ready: ready(o),
+		alike: in.alike(o.Labels), node: o.Spec.NodeName, ready: ready(o),
 		passes: facts.Finished(o) || o.Status.Phase == corev1.PodPending || o.DeletionTimestamp != nil,
 		drains: !mirror && (controller == nil || controller.Kind != "DaemonSet"),
 	}
-	in := p.in(o.Namespace)
-	in.pods[o.Name] = kept
-	alike := in.sets[kept.labels]
-	if alike == nil {
-		alike = &set{pods: map[string]*pod{}}
-		for name, b := range in.budgets {
-			if b.selects(o.Labels) {
-				alike.budgets = append(alike.budgets, name)
-			}
-		}
-		slices.Sort(alike.budgets)
-		in.sets[kept.labels] = alike
-	}
-	alike.pods[o.Name] = kept
-	p.judge(o.Namespace, o.Name, kept, alike)
+	in.pods[o.Name], kept.alike.pods[o.Name] = kept, kept
+	p.judge(o.Namespace, o.Name, kept)
 	return true
+}
+
+// alike is the set of the pods with the same labels.
+func (n *namespace) alike(of labels.Set) *set {
+	key := of.String()
+	if n.sets[key] == nil {
+		made := &set{labels: of, pods: map[string]*pod{}}
+		for name, b := range n.budgets {
+			made.cover(name, b.selector.Matches(of))
+		}
+		n.sets[key] = made
+	}
+	return n.sets[key]
 }
 
 func ready(o *corev1.Pod) bool {
@@ -138,9 +139,8 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	gone := in.pods[key.Name]
 	p.release(key.Namespace, key.Name, gone)
 	delete(in.pods, key.Name)
-	alike := in.sets[gone.labels]
-	if delete(alike.pods, key.Name); len(alike.pods) == 0 {
-		delete(in.sets, gone.labels)
+	if delete(gone.alike.pods, key.Name); len(gone.alike.pods) == 0 {
+		delete(in.sets, gone.alike.labels.String())
 	}
 	p.prune(key.Namespace)
 }
@@ -172,9 +172,9 @@ func (p *Part) KeepBudget(o *policyv1.PodDisruptionBudget) bool {
 	if !selectsOthers && before.ready == now.ready && before.unready == now.unready {
 		return true
 	}
-	for handle, alike := range in.sets {
+	for _, alike := range in.sets {
 		if selectsOthers {
-			alike.cover(o.Name, now.selects(parse(handle)))
+			alike.cover(o.Name, selector.Matches(alike.labels))
 		}
 		if selectsOthers || slices.Contains(alike.budgets, o.Name) {
 			p.judgeAll(o.Namespace, alike)
@@ -225,19 +225,6 @@ func refuses(o *policyv1.PodDisruptionBudget) (ready, unready string) {
 	return ready, ready
 }
 
-func (b *budget) selects(set labels.Set) bool { return b.selector.Matches(set) }
-
-// parse is the labels of a set.
-func parse(handle unique.Handle[string]) labels.Set {
-	set := labels.Set{}
-	for pair := range strings.SplitSeq(handle.Value(), ",") {
-		if key, value, found := strings.Cut(pair, "="); found {
-			set[key] = value
-		}
-	}
-	return set
-}
-
 // cover notes whether a budget selects the pods of a set.
 func (s *set) cover(budget string, selects bool) {
 	at, covered := slices.BinarySearch(s.budgets, budget)
@@ -251,19 +238,19 @@ func (s *set) cover(budget string, selects bool) {
 
 func (p *Part) judgeAll(namespace string, alike *set) {
 	for _, name := range slices.Sorted(maps.Keys(alike.pods)) {
-		p.judge(namespace, name, alike.pods[name], alike)
+		p.judge(namespace, name, alike.pods[name])
 	}
 }
 
 // judge puts a pod among those that cannot be evicted, by their node and what
 // refuses it, or takes it out.
-func (p *Part) judge(namespace, name string, o *pod, alike *set) {
+func (p *Part) judge(namespace, name string, o *pod) {
 	p.release(namespace, name, o)
-	why := p.refusal(namespace, o, alike)
+	why := p.refusal(namespace, o)
 	if why == "" {
 		return
 	}
-	budgets := alike.budgets[:min(maxPerPod, len(alike.budgets))]
+	budgets := o.alike.budgets[:min(maxPerPod, len(o.alike.budgets))]
 	o.group = []string{"unevictableOn", o.node, namespace, why + " " + strings.Join(budgets, " ")}
 	told := map[string]any{"why": why, "budgets": facts.List(budgets)}
 	p.doc.Put(told, "unevictable", namespace, name)
@@ -274,14 +261,14 @@ func (p *Part) judge(namespace, name string, o *pod, alike *set) {
 	}
 }
 
-func (p *Part) refusal(namespace string, o *pod, alike *set) string {
+func (p *Part) refusal(namespace string, o *pod) string {
 	switch {
-	case o.passes || len(alike.budgets) == 0:
+	case o.passes || len(o.alike.budgets) == 0:
 		return ""
-	case len(alike.budgets) > 1:
+	case len(o.alike.budgets) > 1:
 		return Several
 	}
-	b := p.namespaces[namespace].budgets[alike.budgets[0]]
+	b := p.namespaces[namespace].budgets[o.alike.budgets[0]]
 	if o.ready {
 		return b.ready
 	}
@@ -301,7 +288,7 @@ func (p *Part) release(namespace, name string, o *pod) {
 func (p *Part) in(name string) *namespace {
 	in := p.namespaces[name]
 	if in == nil {
-		in = &namespace{pods: map[string]*pod{}, budgets: map[string]*budget{}, sets: map[unique.Handle[string]]*set{}}
+		in = &namespace{pods: map[string]*pod{}, budgets: map[string]*budget{}, sets: map[string]*set{}}
 		p.namespaces[name] = in
 	}
 	return in
