@@ -142,6 +142,11 @@ func TestStress(t *testing.T) {
 		"World.View": func(int) {
 			w.View(func(doc map[string]any) { _ = fmt.Sprint(doc) }) // reads all of it
 		},
+		"World.Undeclared": func(int) {
+			if view := w.Undeclared("a"); view != nil {
+				view(func(doc map[string]any) { _ = fmt.Sprint(doc["finalized"]) })
+			}
+		},
 		"World.SetLeases": func(i int) {
 			holder, now := fmt.Sprint("op_", i%2), metav1.NewMicroTime(start)
 			w.SetLeases([]coordinationv1.Lease{{ObjectMeta: metav1.ObjectMeta{Namespace: "ops", Name: "x.io"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &now}}})

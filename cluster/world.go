@@ -287,6 +287,19 @@ func (w *World) Ownership(obj metav1.Object, res schema.GroupResource, specFinal
 	return verdicts
 }
 
+// Undeclared views the facts as they would be if no object in a namespace
+// declared who removes its finalizers; it is nil where none does.
+func (w *World) Undeclared(namespace string) (view func(f func(doc map[string]any))) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if !w.ownership.Declares(namespace) {
+		return nil
+	}
+	return func(f func(doc map[string]any)) {
+		w.View(func(doc map[string]any) { f(w.ownership.Undeclared(doc, namespace)) })
+	}
+}
+
 // recorded is the verdict that a snapshot holds, which knows no more than its
 // document: of objects with the very same evidence, or of the same finalizer on
 // the same resource.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -67,6 +68,9 @@ type deletion struct {
 	helped          bool // somebody took a finalizer off by hand
 	seen            bool // by termguard itself: a review alone proves nothing
 	staged          bool // what is said or what happens may be the work of those whose object it is
+	// held are its finalizers that nobody was seen to take off yet: another
+	// replica may have seen who did.
+	held map[string]bool
 }
 
 // place is where a tenant would have to be at home to stage what becomes of a
@@ -81,6 +85,10 @@ func (d *deletion) place() string {
 		return d.namespace
 	}
 }
+
+// proves tells whether the way that a deletion went can be no work of those whose
+// object it is.
+func (d *deletion) proves() bool { return !d.staged && len(d.held) == 0 }
 
 // Grader compares what was said of deletions with what became of them. It is
 // safe for concurrent use.
@@ -143,8 +151,13 @@ func (g *Grader) Said(r request, c considered, how decision) {
 	d := &deletion{
 		resource:  schema.GroupVersionResource{Group: str(gvr, "group"), Version: str(gvr, "version"), Resource: str(gvr, "resource")},
 		namespace: r.namespace, name: r.name, uid: uid, said: said, at: now, due: now.Add(byItself),
-		staged: how == brokeGlass || c.declared,
+		staged: how == brokeGlass || c.declared || c.holds, // nobody counts who took what off in a namespace
+		held:   map[string]bool{},
 	}
+	for _, finalizer := range slices.Concat(finalizersOf(r.old), specFinalizers(r.resource, r.old)) {
+		d.held[finalizer] = true
+	}
+	delete(d.held, "kubernetes") // which the namespace controller takes off, last
 	if d.said[silent] == "" {
 		d.due = now // to see that it is there at all
 	}
@@ -178,6 +191,11 @@ func (g *Grader) Removed(r cluster.Removal) {
 		}
 		d.helped = d.helped || r.ByHand()
 		d.staged = d.staged || !isAccount || strings.HasPrefix(account, r.Namespace+":")
+		if uid == r.UID {
+			for _, finalizer := range r.Finalizers {
+				delete(d.held, finalizer)
+			}
+		}
 	}
 }
 
@@ -258,9 +276,9 @@ func (g *Grader) count(d *deletion, real outcome, helped bool) {
 		}
 		g.outcomes.WithLabelValues(policy, string(said), string(became)).Inc()
 		if said == policies.Hangs && became == completed {
-			g.log.Warn("a policy was wrong: it said that a deletion would hang, which completed by itself", "policy", policy, "resource", d.resource.GroupResource().String(), "namespace", d.namespace, "name", d.name, "proves", !d.staged)
+			g.log.Warn("a policy was wrong: it said that a deletion would hang, which completed by itself", "policy", policy, "resource", d.resource.GroupResource().String(), "namespace", d.namespace, "name", d.name, "proves", d.proves())
 			alarm := FalseAlarm{Policy: policy}
-			if !d.staged {
+			if d.proves() {
 				alarm.Place = d.place()
 			}
 			g.wrong(alarm)

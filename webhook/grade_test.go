@@ -56,6 +56,7 @@ func TestGrader(t *testing.T) {
 			}
 		}
 	}
+	withFinalizer := func(r *request) { child(r.old, "metadata")["finalizers"] = []any{"a.b/c"} }
 	tests := map[string]struct {
 		reason  string
 		found   []policies.Finding
@@ -113,6 +114,22 @@ func TestGrader(t *testing.T) {
 			},
 			nil, []string{"p hangs completed"}, "p in a",
 		},
+		"a finalizer that goes unseen": {
+			"another replica may know who took it off: a tenant", []policies.Finding{will},
+			withFinalizer, goneAfter(10 * time.Second), nil, []string{"p hangs completed"}, "p",
+		},
+		"a finalizer that an operator takes off": {
+			"all that held it went by itself", []policies.Finding{will}, withFinalizer,
+			func(g *Grader, c *fake.FakeMetadataClient) {
+				g.Removed(cluster.Removal{Name: "a", UID: "u", Finalizers: []string{"a.b/c"}, User: "system:serviceaccount:ops:op"})
+				goneAfter(10*time.Second)(g, c)
+			},
+			nil, []string{"p hangs completed"}, "p in a",
+		},
+		"content with finalizers": {
+			"another replica may have seen a tenant take them off", []policies.Finding{will},
+			func(r *request) { r.old["holds"] = true }, goneAfter(10 * time.Second), nil, []string{"p hangs completed"}, "p",
+		},
 		"refused by another": {"the deletion never began", []policies.Finding{will}, nil, nil, namespaceNamed("a", "u", false), nil, ""},
 		"dry run":            {"nothing is deleted", []policies.Finding{will}, func(r *request) { r.dryRun = true }, nil, nil, nil, ""},
 		"helped at once": {
@@ -147,7 +164,8 @@ func TestGrader(t *testing.T) {
 				r := deleteOf("a", tc.change)
 				how, _ := r.old["how"].(decision)
 				declared, _ := r.old["declared"].(bool)
-				g.Said(r, considered{result: policies.Result{Findings: tc.found}, declared: declared}, how)
+				holds, _ := r.old["holds"].(bool)
+				g.Said(r, considered{result: policies.Result{Findings: tc.found}, declared: declared, holds: holds}, how)
 				synctest.Wait() // it is looked at once
 				if tc.happens != nil {
 					tc.happens(g, client)

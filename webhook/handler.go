@@ -50,6 +50,9 @@ type Facts interface {
 	View(f func(doc map[string]any))
 	// Ownership tells who removes the finalizers of an object, by finalizer.
 	Ownership(obj metav1.Object, resource schema.GroupResource, specFinalizers []string) map[string]any
+	// Undeclared views the facts as they would be if no object in a namespace
+	// declared who removes its finalizers; it is nil where none does.
+	Undeclared(namespace string) (view func(f func(doc map[string]any)))
 	// Carries tells whether an object is there that has a finalizer.
 	Carries(resource schema.GroupResource, key types.NamespacedName, finalizer string) bool
 }
@@ -280,9 +283,13 @@ type considered struct {
 	partial     bool              // of the object, only the metadata was read
 	declared    bool              // what is said rests on what people wrote on objects
 	known       bool              // the facts know the object, not only the review
-	// undeclared is what the policies would say if the object under review did
-	// not declare who removes its finalizers, nil where that is the same.
+	// undeclared is what the policies would say if the object under review, and
+	// those in its namespace, did not declare who removes their finalizers; nil
+	// where none does.
 	undeclared *policies.Result
+	// holds says that the request is about a namespace in which objects have
+	// finalizers.
+	holds bool
 
 	reason failure
 	err    error // none of the above is known
@@ -327,10 +334,15 @@ func (h *Handler) ask(ctx context.Context, r request) considered {
 	if differs && !trustsObject(*h.options.Trust, r) {
 		ownership, differs = plain, false
 	}
-	result, err := h.evaluate(ctx, r, ownership)
-	if err == nil && differs {
+	result, err := h.evaluate(ctx, r, ownership, h.options.Facts)
+	without := h.options.Facts.Undeclared(r.within())
+	if err == nil && (differs || without != nil) {
+		var facts policies.Facts = h.options.Facts
+		if without != nil {
+			facts = view(without)
+		}
 		var undeclared policies.Result
-		undeclared, err = h.evaluate(ctx, r, plain)
+		undeclared, err = h.evaluate(ctx, r, plain, facts)
 		c.undeclared = &undeclared
 	}
 	switch {
@@ -344,9 +356,14 @@ func (h *Handler) ask(ctx context.Context, r request) considered {
 	return c
 }
 
-func (h *Handler) evaluate(ctx context.Context, r request, ownership map[string]any) (policies.Result, error) {
-	return h.options.Evaluator.Evaluate(ctx, r.trigger, map[string]any{"request": r.raw, "ownership": ownership}, h.options.Facts)
+func (h *Handler) evaluate(ctx context.Context, r request, ownership map[string]any, facts policies.Facts) (policies.Result, error) {
+	return h.options.Evaluator.Evaluate(ctx, r.trigger, map[string]any{"request": r.raw, "ownership": ownership}, facts)
 }
+
+// view is a way to look at facts, as policies.Facts.
+type view func(f func(doc map[string]any))
+
+func (v view) View(f func(doc map[string]any)) { v(f) }
 
 // ownership tells who removes the finalizers of objects: as the objects declare
 // it, and plainly. differs is false where both are the same.
@@ -395,6 +412,7 @@ func (h *Handler) look(r request, c *considered) (evicted map[string]any) {
 	h.options.Facts.View(func(doc map[string]any) {
 		if r.resource == namespaces {
 			c.labels, c.known = labelsOf(r.old), child(doc, "namespaces")[r.name] != nil
+			c.holds = len(child(child(doc, "finalized"), r.name)) > 0
 			return
 		}
 		c.known = child(child(doc, "pods"), r.namespace)[r.name] != nil && r.resource == pods ||
@@ -465,7 +483,13 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 		changed(judge(c.result.Findings, nil), "enforce-label", "label "+labels+" of its namespace")
 	}
 	if c.undeclared != nil {
-		changed(judge(c.undeclared.Findings, c.labels), "declared-owner", "annotation "+cluster.OwnerAnnotation+": "+r.annotation(cluster.OwnerAnnotation))
+		by := "annotation " + cluster.OwnerAnnotation
+		if declares := r.annotation(cluster.OwnerAnnotation); declares != "" {
+			by += ": " + declares
+		} else {
+			by += " of objects in the namespace"
+		}
+		changed(judge(c.undeclared.Findings, c.labels), "declared-owner", by)
 	}
 	// The API server evicts whatever it is told of the delete, and an answer
 	// that is not whole refuses nothing.

@@ -54,6 +54,7 @@ func (facts) Ownership(obj metav1.Object, resource schema.GroupResource, spec []
 	return verdicts
 }
 
+func (facts) Undeclared(string) func(func(map[string]any))                    { return nil }
 func (facts) Carries(schema.GroupResource, types.NamespacedName, string) bool { return true }
 
 type recorder struct {
@@ -65,6 +66,14 @@ func (r *recorder) LetThrough(l LetThrough) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.got = append(r.got, l)
+}
+
+// reasons are for what the requests were let through.
+func (r *recorder) reasons() (by []string) {
+	for _, l := range r.got {
+		by = append(by, l.By)
+	}
+	return by
 }
 
 var quiet = slog.New(slog.DiscardHandler)

@@ -282,6 +282,14 @@ func specFinalizers(res schema.GroupResource, object map[string]any) []string {
 	return finalizers
 }
 
+// within is the namespace that a request is about, or in; a Namespace is in itself.
+func (r request) within() string {
+	if r.resource == namespaces {
+		return r.name
+	}
+	return r.namespace
+}
+
 // finalizersOf are those in the metadata of an object.
 func finalizersOf(object map[string]any) []string {
 	return (&unstructured.Unstructured{Object: object}).GetFinalizers()

@@ -3,12 +3,7 @@ package webhook
 import "github.com/termguard/termguard/config"
 
 // trustsObject tells whether annotations of the object of a request count.
-func trustsObject(t config.Trust, r request) bool {
-	if r.resource == namespaces {
-		return t.Place(r.name)
-	}
-	return t.Place(r.namespace)
-}
+func trustsObject(t config.Trust, r request) bool { return t.Place(r.within()) }
 
 // trustsPerson tells whether whoever makes a request is among the subjects.
 func trustsPerson(t config.Trust, r request) bool {

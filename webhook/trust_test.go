@@ -65,11 +65,54 @@ func TestDeclarations(t *testing.T) {
 			if got.Response.Allowed != tc.allowed || got.Response.AuditAnnotations["declared-owner"] != tc.audit {
 				t.Errorf("%s\nanswer: %+v", tc.reason, got.Response)
 			}
-			var by []string
-			for _, e := range events.got {
-				by = append(by, e.By)
+			if diff := cmp.Diff(tc.events, events.reasons()); diff != "" {
+				t.Errorf("%s\nevents: -want, +got:\n%s", tc.reason, diff)
 			}
-			if diff := cmp.Diff(tc.events, by); diff != "" {
+		})
+	}
+}
+
+// TestDeclarationsInside asks about a namespace in which an object declares that
+// somebody removes its finalizer.
+func TestDeclarationsInside(t *testing.T) {
+	const by = "annotation termguard.dev/finalizer-owner of objects in the namespace"
+	cases := map[string]struct {
+		reason      string
+		annotations map[string]string // of the object inside
+		trusts      func(namespace string) bool
+		allowed     bool
+		audit       string
+		events      []string
+	}{
+		"plain":       {"It hangs, and is refused.", nil, nil, false, "", nil},
+		"declared":    {"The outcome changes, not without a trace.", map[string]string{cluster.OwnerAnnotation: "external"}, nil, true, by, []string{by}},
+		"same":        {"What is declared changes nothing.", map[string]string{cluster.OwnerAnnotation: "Deployment/no/no"}, nil, false, "", nil},
+		"not trusted": {"It counts as if it were not there.", map[string]string{cluster.OwnerAnnotation: "external"}, func(string) bool { return false }, false, "", nil},
+	}
+	engine := realEngine(t)
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			kiali := &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "kiali.io/v1alpha1", "kind": "Kiali",
+				"metadata": map[string]any{"namespace": "demo", "name": "kiali", "finalizers": []any{"kiali.io/finalizer"}},
+			}}
+			kiali.SetAnnotations(tc.annotations)
+			world, err := cluster.FromObjects(cluster.Options{Trusts: tc.trusts}, []*unstructured.Unstructured{
+				{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "demo"}}}, kiali,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			events := &recorder{}
+			client, url := serve(t, Options{
+				Evaluator: engine, Facts: world, Recorder: events, Deadline: time.Minute,
+				Enforcement: config.Enforcement{Default: config.Deny},
+			})
+			_, got := post(t, client, url, body(t, v1, with(deleteNamespace, `{"name":"demo"}`, `{"name":"demo","uid":"u"}`)))
+			if got.Response.Allowed != tc.allowed || got.Response.AuditAnnotations["declared-owner"] != tc.audit {
+				t.Errorf("%s\nanswer: %+v", tc.reason, got.Response)
+			}
+			if diff := cmp.Diff(tc.events, events.reasons()); diff != "" {
 				t.Errorf("%s\nevents: -want, +got:\n%s", tc.reason, diff)
 			}
 		})

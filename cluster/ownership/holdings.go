@@ -138,6 +138,11 @@ func (p *Part) release(resource string, key types.NamespacedName, h *holding) {
 			if p.grouped[key.Namespace]--; p.grouped[key.Namespace] == 0 {
 				delete(p.grouped, key.Namespace)
 			}
+			if b.verdict.evidence.declared != "" {
+				if p.declared[key.Namespace]--; p.declared[key.Namespace] == 0 {
+					delete(p.declared, key.Namespace)
+				}
+			}
 			p.unjudge(b)
 		}
 	}
@@ -176,6 +181,9 @@ func (p *Part) bucket(resource string, key types.NamespacedName, finalizer strin
 	b := v.buckets[key.Namespace]
 	if b == nil {
 		p.grouped[key.Namespace]++
+		if evidence.declared != "" {
+			p.declared[key.Namespace]++
+		}
 		b = &bucket{
 			Group: facts.NewGroup(true, p.options.MaxNames), verdict: v,
 			path: []string{"finalized", key.Namespace, finalizer, resource, vkey.evidence},

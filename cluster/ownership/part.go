@@ -55,6 +55,7 @@ type Part struct {
 	held     map[string]*holdings // objects with finalizers, by "plural.group"
 	verdicts map[verdictKey]*verdict
 	grouped  map[string]int // groups of objects with finalizers, by namespace
+	declared map[string]int // of them, those of objects that declare who removes them
 
 	ending      map[kindHeld]map[*bucket]bool // buckets with objects that are being deleted
 	endingDirty map[*bucket]bool
@@ -92,7 +93,7 @@ func New(doc facts.Document, options Options) *Part {
 	}
 	return &Part{
 		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames),
-		held: map[string]*holdings{}, grouped: map[string]int{}, verdicts: map[verdictKey]*verdict{},
+		held: map[string]*holdings{}, grouped: map[string]int{}, declared: map[string]int{}, verdicts: map[verdictKey]*verdict{},
 		ending: map[kindHeld]map[*bucket]bool{}, endingDirty: map[*bucket]bool{},
 		workloads: map[string]workload{}, links: map[string]links{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]int{},
 		accounts: map[string]*account{}, running: map[string]runningPod{}, sidecars: map[types.NamespacedName]sidecar{},
@@ -205,6 +206,40 @@ func (p *Part) Ownership(obj metav1.Object, res schema.GroupResource, specFinali
 		}
 	}
 	return verdicts
+}
+
+// Declares tells whether objects in a namespace declare who removes their
+// finalizers. It only reads.
+func (p *Part) Declares(namespace string) bool { return p.declared[namespace] > 0 }
+
+// Undeclared is the document as it would be if no object in a namespace did. It
+// only reads.
+func (p *Part) Undeclared(doc map[string]any, namespace string) map[string]any {
+	finalized, _ := doc["finalized"].(map[string]any)
+	in, _ := finalized[namespace].(map[string]any)
+	for _, v := range p.verdicts {
+		b := v.buckets[namespace]
+		if v.evidence.declared == "" || b == nil {
+			continue
+		}
+		plain := v.evidence
+		plain.declared = ""
+		group := maps.Clone(b.Facts())
+		group["ownership"] = p.judge(p.verdictKey(v.key.finalizer, v.key.resource, namespace, plain), plain).facts()
+		in = replaced(in, group, b.path[2:]...)
+	}
+	return replaced(doc, in, "finalized", namespace)
+}
+
+// replaced is a copy of a document with another value at a path; it shares the rest.
+func replaced(doc map[string]any, value any, path ...string) map[string]any {
+	doc = maps.Clone(doc)
+	if len(path) > 1 {
+		below, _ := doc[path[0]].(map[string]any)
+		value = replaced(below, value, path[1:]...)
+	}
+	doc[path[0]] = value
+	return doc
 }
 
 // Holds tells whether an object has finalizers. It only reads.
