@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/termguard/termguard/cluster/facts"
 )
 
 // TestRemovers tells on what the removal of the finalizer of gadgets rests,
@@ -72,6 +74,74 @@ func TestRemovers(t *testing.T) {
 			}
 			if _, found := at(w, "removers", "ops", "serviceaccounts/one").(map[string]any); !found {
 				t.Error("nothing rests on the service account: nobody is taken for the owner")
+			}
+		})
+	}
+}
+
+// TestRightsThatGo tells where the owner of the finalizer of gadgets may remove it
+// only by what goes with their namespace.
+func TestRightsThatGo(t *testing.T) {
+	const (
+		reads = `
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: reads}, rules: [{apiGroups: [x.io], resources: ["*"], verbs: [get, list, watch]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: reads}, roleRef: {kind: ClusterRole, name: reads}, subjects: [{kind: ServiceAccount, name: one, namespace: ops}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: writes}, rules: [{apiGroups: [x.io], resources: ["*"], verbs: [update]}]}
+`
+		local = `
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: NAME, namespace: IN, finalizers: [KEEPS]}, roleRef: {kind: ClusterRole, name: writes}, subjects: [{kind: ServiceAccount, name: one, namespace: ops}]}
+`
+		everywhere = `
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: everywhere}, roleRef: {kind: ClusterRole, name: writes}, subjects: [{kind: ServiceAccount, name: one, namespace: ops}]}
+`
+		toGroup = `
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: all}, roleRef: {kind: ClusterRole, name: writes}, subjects: [{kind: Group, name: "system:serviceaccounts"}]}
+`
+	)
+	bound := func(name, in, keeps string) string {
+		return strings.NewReplacer("NAME", name, "IN", in, "KEEPS", keeps).Replace(local)
+	}
+	operator := gadget + as("one", anAccount, running) + reads
+	inside := strings.ReplaceAll(gadget, "namespace: a", "namespace: ops") + as("one", anAccount, running) + reads
+	tests := map[string]struct {
+		reason  string
+		cluster string
+		want    []any
+	}{
+		"one":        {"nothing else gives the right", operator + bound("b", "a", ""), []any{"b"}},
+		"two":        {"both go", operator + bound("b", "a", "") + bound("c", "a", ""), []any{"b", "c"}},
+		"kept":       {"a finalizer holds it", operator + bound("b", "a", "y.io/f"), nil},
+		"one kept":   {"which is enough", operator + bound("b", "a", "") + bound("c", "a", "y.io/f"), nil},
+		"everywhere": {"a right that stays", operator + bound("b", "a", "") + everywhere, nil},
+		"of a group": {"a right that stays", operator + bound("b", "a", "") + toGroup, nil},
+		"elsewhere":  {"it is good for another namespace", operator + bound("b", "a", "") + bound("c", "other", ""), []any{"b"}},
+		"inside":     {"the owner goes with the namespace itself", inside + bound("b", "ops", ""), nil},
+		"hidden":     {"another may be among what cannot be seen", operator + bound("b", "a", "") + strings.Replace(blindness, "resource: pods", "resource: rolebindings.rbac.authorization.k8s.io", 1), nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := world(t, tc.cluster)
+			var got []any
+			w.View(func(doc map[string]any) {
+				for _, namespace := range []string{"a", "ops"} {
+					groups, _ := facts.Lookup(doc, "finalized", namespace, "x.io/cleanup", "gadgets.x.io").(map[string]any)
+					for _, group := range groups {
+						names, _ := group.(map[string]any)["ownership"].(map[string]any)["bindings"].([]any)
+						got = append(got, names...)
+					}
+				}
+			})
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s: -want +got\n%s", tc.reason, diff)
+			}
+			if _, indexed := at(w, "removers", "a", "rights").(map[string]any); indexed != (tc.want != nil) {
+				t.Errorf("%s: removers tell of rights: %v", tc.reason, indexed)
 			}
 		})
 	}

@@ -56,7 +56,7 @@ func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object, 
 		p.Forget(resource, key)
 	}
 	p.hold(resource, key, &holding{evidence: now, owner: owner, deleted: deleted, cut: cut})
-	p.options.Touched(resource, key.Namespace)
+	p.changed(resource, key.Namespace)
 	return true
 }
 
@@ -99,8 +99,16 @@ func (p *Part) hold(resource string, key types.NamespacedName, h *holding) {
 func (p *Part) Forget(resource string, key types.NamespacedName) {
 	if h := p.holding(resource, key); h != nil {
 		p.release(resource, key, h)
-		p.options.Touched(resource, key.Namespace)
+		p.changed(resource, key.Namespace)
 	}
+}
+
+// changed notes that objects of a resource got or lost finalizers.
+func (p *Part) changed(resource, namespace string) {
+	if resource == "rolebindings"+rbacGroup {
+		p.dirty = true // finalizers keep rights
+	}
+	p.options.Touched(resource, namespace)
 }
 
 // release undoes hold.

@@ -35,6 +35,9 @@ type judgement struct {
 	circumstantial bool
 	// idle are those that would, and are scaled to zero.
 	idle []workload
+	// bindings are the role bindings in the namespace of the objects without which
+	// these may not remove it.
+	bindings []string
 }
 
 func (j judgement) facts() map[string]any {
@@ -51,6 +54,9 @@ func (j judgement) facts() map[string]any {
 			}
 			found[key] = workloads
 		}
+	}
+	if len(j.bindings) > 0 {
+		found["bindings"] = facts.List(j.bindings)
 	}
 	if j.state == Alive && j.creates != "" {
 		found["creates"] = j.creates

@@ -32,8 +32,8 @@ func (p *Part) keepRemovers(v *verdict, removers []remover) {
 
 // removersOf are those on whom the removal of a finalizer rests, as far as
 // known: the owners that the workloads that do it go with, their namespace, a
-// workload that does it alone, their service account, and the role and binding
-// that alone give it the right to.
+// workload that does it alone, their service account, the role and binding that
+// alone give it the right to, and all bindings of the objects' namespace together.
 func (p *Part) removersOf(v *verdict) []remover {
 	workloads := v.judgement.workloads
 	if p.options.Manifests || v.judgement.state != Alive || len(workloads) == 0 {
@@ -41,6 +41,9 @@ func (p *Part) removersOf(v *verdict) []remover {
 	}
 	namespace := workloads[0].namespace
 	var removers []remover
+	if len(v.judgement.bindings) > 0 {
+		removers = append(removers, remover{v.key.namespace, "rights"})
+	}
 	for _, o := range p.ownersOf(workloads) {
 		// A reference does not say whether its owner has a namespace.
 		removers = append(removers, remover{"", o.what}, remover{namespace, o.what})
@@ -65,30 +68,10 @@ func (p *Part) removersOf(v *verdict) []remover {
 // other: in one namespace, or, where that is "", in those of which verdictKey
 // says that they do not matter.
 func (p *Part) onlyGrants(namespace, name, res, in string) []remover {
-	for _, kind := range []string{"roles", "clusterroles", "rolebindings", "clusterrolebindings"} {
-		if _, hidden := p.options.Sight.Hidden(kind + rbacGroup); hidden {
-			return nil // another may be there
-		}
+	if p.hidesGrants() {
+		return nil // another may be there
 	}
-	custom := p.definitions[res]
-	roles, bindings := map[string]bool{}, map[string]bool{}
-	for _, subject := range []string{namespace + "/" + name, "system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"} {
-		for _, key := range p.bound[subject] {
-			b := p.bindings[key]
-			for _, g := range p.roles[b.role] {
-				// Of a custom resource, no subresource takes metadata
-				// (k8s.io/apiextensions-apiserver, pkg/registry/customresource/status_strategy.go);
-				// of others, some do.
-				if !g.covers(res) || custom && g.subresource != "" {
-					continue
-				}
-				// A namespace where just wide grants hold has no verdict of its own.
-				if b.scope == "" || b.scope == in || in == "" && g.wide {
-					roles[b.role], bindings[key] = true, true
-				}
-			}
-		}
-	}
+	roles, bindings := p.rightsOf(namespace+"/"+name, res, in)
 	var only []remover
 	for kind, keys := range map[string]map[string]bool{"role": roles, "rolebinding": bindings} {
 		for key := range keys {

@@ -63,6 +63,11 @@ var (
 
 // judge tells who removes a finalizer, from what is known now. It only reads.
 func (p *Part) judge(key verdictKey, e evidence) judgement {
+	return p.withRights(key, p.consult(key, e))
+}
+
+// consult asks the sources.
+func (p *Part) consult(key verdictKey, e evidence) judgement {
 	entry, catalogued := p.options.Catalog.Lookup(key.finalizer, key.resource)
 	q := &question{
 		verdictKey: key, object: e, entry: entry, catalogued: catalogued,

@@ -3,10 +3,11 @@
 # description: >-
 #   The software that removes a finalizer often reads something beside the object
 #   first: a Secret with credentials, the ServiceAccount that it acts as and what binds
-#   roles to it, a ConfigMap, a sister object. Where that lies in the namespace that is
-#   deleted, and no finalizer keeps it, the namespace controller deletes it at once,
-#   while the object still waits for its owner. Once it is gone, the owner tries again
-#   for ever, and the namespace stays Terminating.
+#   roles to it, a ConfigMap, a sister object; or it may update the object only by a
+#   RoleBinding. Where that lies in the namespace that is deleted, and no finalizer keeps
+#   it, the namespace controller deletes it at once, while the object still waits for its
+#   owner. Once it is gone, the owner tries again for ever, and the namespace stays
+#   Terminating.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
@@ -14,12 +15,14 @@
 #     description: Kind by kind, in no fixed order (deleteAllContent).
 #   - ref: https://github.com/Azure/azure-service-operator/issues/4679
 #     description: A credential Secret that went before the Azure resources.
+#   - ref: https://github.com/kubernetes/kubernetes/issues/115070
+#     description: RoleBindings that went before what their operator had to clean up.
 # custom:
 #   id: needs-go-with-namespace
 #   severity: high
 #   triggers: [delete]
 #   resources: [namespaces]
-#   needs: [data.cluster.needs.$NAMESPACE]
+#   needs: [data.cluster.needs.$NAMESPACE, data.cluster.removers.$NAMESPACE.rights]
 #   remedy: >-
 #     Delete the objects with the finalizers first, and wait until they are gone: then
 #     delete the namespace. If it is Terminating already, the thing that is missing
@@ -28,7 +31,8 @@
 #   limits: >-
 #     What an owner reads is known of the kinds in the catalog. Whether it gets it in
 #     time is a race: the finding says "may". Objects elsewhere that need something in
-#     this namespace.
+#     this namespace. Rights from another authorizer than RBAC, and from a RoleBinding to
+#     admin, edit or cluster-admin.
 package termguard.needs_go_with_namespace
 
 import data.termguard.lib.finalizers
@@ -61,6 +65,34 @@ warn contains {
 	count(working) > 0
 	some thing, states in things
 	group := states.goes
+}
+
+warn contains {
+	"msg": sprintf(
+		"%d %s %s finalizer %s: %s may remove it only by RoleBinding %s, which %s with the namespace and may go first",
+		[
+			bucket.count, resource, wording.plural(bucket.count, "has", "have"), finalizer, owners.its(bucket.ownership),
+			concat(", ", bindings), wording.plural(count(bindings), "goes", "go"),
+		],
+	),
+	"objects": array.concat(
+		[{"resource": resource, "namespace": request.name, "name": name} | some name in bucket.names],
+		[{"resource": "rolebindings.rbac.authorization.k8s.io", "namespace": request.name, "name": name} |
+			some name in bindings
+		],
+	),
+	"evidence": array.concat(
+		[sprintf("only RoleBinding %s gives it the right to update %s here", [name, resource]) | some name in bindings],
+		object.get(bucket.ownership, "evidence", []),
+	),
+	"steps": finalizers.going_first(resource, bucket),
+} if {
+	request.deletes_namespace
+	some finalizer, resources in data.cluster.removers[request.name].rights
+	some resource, signatures in resources
+	some signature, _ in signatures
+	bucket := data.cluster.finalized[request.name][finalizer][resource][signature]
+	bindings := bucket.ownership.bindings
 }
 
 listed(thing, needed) := sprintf("%s %s", [thing, needed.names[0]]) if needed.count == 1

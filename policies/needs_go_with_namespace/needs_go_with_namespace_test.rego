@@ -61,3 +61,33 @@ test_other_requests if {
 		ask(object.union(delete_namespace, {"request": changed}), facts(alive, {"goes": group(["g"], ["creds"])})) == nothing
 	}
 }
+
+test_rights if {
+	bound := object.union(alive, {"bindings": ["op"]})
+	ask(delete_namespace, by_rights(bound)) == {{
+		"msg": concat("", [
+			"2 gadgets.x.io have finalizer x.io/need: its owner, gadgeteer, may remove it only by RoleBinding op, ",
+			"which goes with the namespace and may go first",
+		]),
+		"objects": [
+			{"resource": "gadgets.x.io", "namespace": "demo", "name": "g"},
+			{"resource": "gadgets.x.io", "namespace": "demo", "name": "h"},
+			{"resource": "rolebindings.rbac.authorization.k8s.io", "namespace": "demo", "name": "op"},
+		],
+		"evidence": [
+			"only RoleBinding op gives it the right to update gadgets.x.io here",
+			"Deployment ops/gadgeteer has ready pods",
+		],
+		"steps": [{
+			"kind": "mend", "do": "Delete the gadgets.x.io first, and wait until they are gone",
+			"command": "kubectl delete gadgets.x.io/g gadgets.x.io/h -n demo",
+		}],
+	}}
+	ask(object.union(delete_namespace, {"request": {"name": "other"}}), by_rights(bound)) == nothing
+	ask(delete_namespace, object.remove(by_rights(bound), ["removers"])) == nothing
+}
+
+by_rights(ownership) := object.union(
+	object.remove(facts(ownership, {}), ["needs"]),
+	{"removers": {"demo": {"rights": {"x.io/need": {"gadgets.x.io": {"": true}}}}}},
+)
