@@ -90,7 +90,7 @@ bench-lint: build ## Print lint beside conftest, kube-score and gator (CORPUS=ar
 	cd test && go run ./cmd/bench-lint -termguard $(CURDIR)/bin/termguard $(if $(CORPUS),-corpus $(abspath $(CORPUS)))
 
 new-policy: ## Scaffold a policy that passes at once: make new-policy ID=some-id
-	go run ./policies/internal/newpolicy $(ID)
+	go run ./cmd/termguard policy new $(ID) --in policies
 
 hooks: ## Let git run the quick checks before a push
 	git config core.hooksPath .githooks

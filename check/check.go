@@ -50,17 +50,27 @@ func Ask(ctx context.Context, engine Evaluator, world *cluster.World, s Subject,
 	return ask(ctx, engine, world, world, s, options)
 }
 
+// Input is what policies are asked about the deletion of a subject.
+func Input(world *cluster.World, s Subject, options map[string]any) map[string]any {
+	return map[string]any{"request": s.target().Delete(options), "ownership": ownershipOf(world, s)}
+}
+
+func ownershipOf(world *cluster.World, s Subject) map[string]any {
+	resource := s.Type.GroupResource()
+	var spec []string
+	if resource == namespaces {
+		spec, _, _ = unstructured.NestedStringSlice(s.Object, "spec", "finalizers")
+	}
+	return world.Ownership(&unstructured.Unstructured{Object: s.Object}, resource, spec)
+}
+
 func ask(ctx context.Context, engine Evaluator, world *cluster.World, facts policies.Facts, s Subject, options map[string]any) (Report, error) {
 	return evaluate(ctx, engine, world, facts, s, s.target().Delete(options), options)
 }
 
 func evaluate(ctx context.Context, engine Evaluator, world *cluster.World, facts policies.Facts, s Subject, request, options map[string]any) (Report, error) {
 	resource := s.Type.GroupResource()
-	var spec []string
-	if resource == namespaces {
-		spec, _, _ = unstructured.NestedStringSlice(s.Object, "spec", "finalizers")
-	}
-	ownership := world.Ownership(&unstructured.Unstructured{Object: s.Object}, resource, spec)
+	ownership := ownershipOf(world, s)
 	result, err := engine.Evaluate(ctx, policies.Delete, map[string]any{"request": request, "ownership": ownership}, facts)
 	if err != nil {
 		return Report{}, fmt.Errorf("ask the policies about %s: %w", s, err)
@@ -79,7 +89,7 @@ func evaluate(ctx context.Context, engine Evaluator, world *cluster.World, facts
 		Plan:     plan(result.Findings),
 		Unseen:   append([]string{}, result.Unseen...),
 	}
-	if report.Verdict != policies.Hangs {
+	if finishes(report.Verdict) {
 		report.EstimateSeconds = longest(result.Findings)
 	}
 	stops := 0
@@ -87,6 +97,9 @@ func evaluate(ctx context.Context, engine Evaluator, world *cluster.World, facts
 	report.estimate(stops)
 	return report, nil
 }
+
+// finishes tells whether a deletion of this verdict has a time that it takes.
+func finishes(v policies.Verdict) bool { return v != policies.Hangs && v != policies.Refused }
 
 func longest(findings []policies.Finding) *int {
 	var longest *int

@@ -11,7 +11,7 @@ import (
 
 // colors of verdicts in a graph.
 var colors = map[policies.Verdict]string{
-	policies.Hangs: "red", policies.AtRisk: "orange", policies.Unknown: "gray", policies.Completes: "green",
+	policies.Refused: "red", policies.Hangs: "red", policies.AtRisk: "orange", policies.Unknown: "gray", policies.Completes: "green",
 }
 
 // DOT writes the tree of what blocks the deletion as a graph for Graphviz.

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/termguard/termguard/cluster"
-	"github.com/termguard/termguard/policies"
 )
 
 // Drain asks whether all pods of a node would leave it, as kubectl drain
@@ -53,7 +52,7 @@ func Drain(ctx context.Context, engine Evaluator, world *cluster.World, node Sub
 	slices.Sort(report.Unseen)
 	report.Unseen = slices.Compact(report.Unseen)
 	report.EstimateSeconds, report.Plan = nil, plan(report.Findings)
-	if report.Verdict != policies.Hangs {
+	if finishes(report.Verdict) {
 		report.EstimateSeconds = longest(report.Findings)
 	}
 	return report, nil

@@ -57,6 +57,6 @@ func newSet(items []Report, missing []error) Set {
 
 // worse tells whether one verdict is worse than another.
 func worse(a, b policies.Verdict) bool {
-	rank := map[policies.Verdict]int{policies.Completes: 0, policies.Unknown: 1, policies.AtRisk: 2, policies.Hangs: 3}
+	rank := map[policies.Verdict]int{policies.Completes: 0, policies.Unknown: 1, policies.AtRisk: 2, policies.Hangs: 3, policies.Refused: 4}
 	return rank[a] > rank[b]
 }

@@ -133,6 +133,8 @@ func (r Report) meaning() string {
 		what = "drain"
 	}
 	switch r.Verdict {
+	case policies.Refused:
+		return r.rejected()
 	case policies.Hangs:
 		return "hangs: its " + what + " will not finish by itself"
 	case policies.AtRisk:
@@ -147,6 +149,16 @@ func (r Report) meaning() string {
 	}
 }
 
+// rejected says who refuses the request.
+func (r Report) rejected() string {
+	for _, f := range r.Findings {
+		if f.Kind == policies.KindRefused && f.Certainty == policies.Will && f.Severity != policies.Info {
+			return "refused: the API server will refuse to delete it, and nothing happens"
+		}
+	}
+	return "refused: it may be deleted, but a rule of your own forbids it"
+}
+
 // tree has objects below the target, findings below objects, and evidence below
 // findings; then the finalizers that the deletion waits for, below who removes
 // them.
@@ -157,7 +169,7 @@ func (r Report) tree() *node {
 		if blockers := r.blockers(f.Objects); blockers != "" {
 			at = root.child(blockers)
 		}
-		at = at.child(fmt.Sprintf("%s hang: %s [%s]", f.Certainty, f.Message, f.Policy))
+		at = at.child(fmt.Sprintf("%s: %s [%s]", f.Says(), f.Message, f.Policy))
 		if f.Severity == policies.Info {
 			at.line = fmt.Sprintf("%s [%s]", f.Message, f.Policy)
 		}

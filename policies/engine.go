@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/rego"
+	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
 // Facts is the facts document, data.cluster.
@@ -39,6 +40,10 @@ type EngineOptions struct {
 	// Lazy leaves policies uncompiled until they are asked, for a run that ends
 	// after a few requests. Those are best told of with Expect.
 	Lazy bool
+	// Tracer follows every evaluation, and Read is told of each document of
+	// data.cluster and data.params that one reads. Default to nobody.
+	Tracer topdown.QueryTracer
+	Read   func(path string)
 }
 
 func (o *EngineOptions) setDefaults() {
@@ -69,7 +74,7 @@ func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, e
 	if options.Params == nil {
 		options.Params = map[string]any{}
 	}
-	e := &Engine{options: options, store: newStore(options.Params), set: set, on: map[Trigger][]Policy{}, compiled: map[string]bool{}}
+	e := &Engine{options: options, store: newStore(options.Params, options.Read), set: set, on: map[Trigger][]Policy{}, compiled: map[string]bool{}}
 	for id := range options.Off {
 		if !slices.ContainsFunc(set.policies, func(p Policy) bool { return p.ID == id }) {
 			return nil, fmt.Errorf("turn off policy %q: there is no such policy", id)
@@ -162,6 +167,13 @@ func (e *Engine) Expect(trigger Trigger, input map[string]any, facts Facts) {
 	}
 }
 
+// Asked are the policies that a request is put to: those of its trigger that it
+// concerns, by their METADATA and the facts.
+func (e *Engine) Asked(trigger Trigger, input map[string]any, facts Facts) (who []Policy) {
+	facts.View(func(doc map[string]any) { who = subjectOf(input).concerned(e.on[trigger], input, doc) })
+	return who
+}
+
 // Evaluate asks the policies of a trigger about one request. The error is for
 // what concerns the whole evaluation; policies that fail are in the result.
 // It never panics.
@@ -213,14 +225,14 @@ func (e *Engine) ask(ctx context.Context, who []Policy, input ast.Value, txn *vi
 	var answers map[string]any
 	query, err := e.query(ctx, who)
 	if err == nil {
-		answers, err = eval(ctx, e.options.Deadline/2, query, input, txn)
+		answers, err = e.eval(ctx, e.options.Deadline/2, query, input, txn)
 	}
 	for i, p := range who {
 		sets, failed := answers[p.ID], err
 		if err != nil {
 			var alone map[string]any
 			if query, failed = e.query(ctx, []Policy{p}); failed == nil {
-				alone, failed = eval(ctx, remaining(ctx)/time.Duration(len(who)-i), query, input, txn)
+				alone, failed = e.eval(ctx, remaining(ctx)/time.Duration(len(who)-i), query, input, txn)
 			}
 			sets = alone[p.ID]
 		}
@@ -259,7 +271,7 @@ func remaining(ctx context.Context) time.Duration {
 }
 
 // eval runs one query and returns the sets of each policy, by its id.
-func eval(ctx context.Context, limit time.Duration, query rego.PreparedEvalQuery, input ast.Value, txn *view) (answers map[string]any, err error) {
+func (e *Engine) eval(ctx context.Context, limit time.Duration, query rego.PreparedEvalQuery, input ast.Value, txn *view) (answers map[string]any, err error) {
 	defer func() { // a conversion deep in OPA may panic on a type that it does not know
 		if r := recover(); r != nil {
 			answers, err = nil, panicked(r)
@@ -267,13 +279,17 @@ func eval(ctx context.Context, limit time.Duration, query rego.PreparedEvalQuery
 	}()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("took longer than %v", limit.Round(time.Millisecond)))
 	defer cancel()
-	results, err := query.Eval(ctx,
+	options := []rego.EvalOption{
 		rego.EvalParsedInput(input),
 		rego.EvalTransaction(txn),
 		// The index over rules walks the whole of x for data.cluster.x[k] ==
 		// "constant", on every evaluation.
 		rego.EvalRuleIndexing(false),
-	)
+	}
+	if e.options.Tracer != nil {
+		options = append(options, rego.EvalQueryTracer(e.options.Tracer))
+	}
+	results, err := query.Eval(ctx, options...)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause

@@ -8,9 +8,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// LineOf is the line of a field in its file.
-var LineOf = lineOf
-
 // MatchSchema tells where a document does not fit one of the schemas. Unlike OPA, it
 // tells a list from null.
 func MatchSchema(name string, document any) error {

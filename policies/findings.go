@@ -67,6 +67,8 @@ func decodeFinding(p Policy, member any) (Finding, error) {
 		switch key {
 		case "msg":
 			f.Message, err = text(value, MaxMessage)
+		case "kind":
+			f.Kind, err = kind(value)
 		case "remedy":
 			f.Remedy, err = text(value, maxText)
 		case "steps":
@@ -110,6 +112,14 @@ func decodeFinding(p Policy, member any) (Finding, error) {
 		f.Remedy = prose(f.Steps)
 	}
 	return f, nil
+}
+
+func kind(value any) (Kind, error) {
+	s, err := text(value, maxText)
+	if err == nil && !slices.Contains(findingKinds, s) {
+		err = fmt.Errorf("%q: want one of %v, or no kind for what hangs", s, findingKinds)
+	}
+	return Kind(s), err
 }
 
 // prose tells steps as sentences.

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,6 +38,9 @@ func Dir(name string) fs.FS { return named{os.DirFS(name), name} }
 type Set struct {
 	policies []Policy // sorted by ID
 	rules    map[string][]string
+	// checked is a compiler of all, whose types are known; nil if they came from
+	// the index.
+	checked *ast.Compiler
 	// compile returns a compiler that holds the rules of some policies, at least.
 	compile func(of []Policy) (*ast.Compiler, error)
 }
@@ -85,6 +89,7 @@ func load(everything bool, fsyses ...fs.FS) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.set.checked = compiler
 	l.set.compile = func([]Policy) (*ast.Compiler, error) { return compiler, nil }
 	slices.SortFunc(l.set.policies, func(a, b Policy) int { return strings.Compare(a.ID, b.ID) })
 	return l.set, nil
@@ -95,7 +100,7 @@ func (l *loader) compile(checks bool) (*ast.Compiler, error) {
 	if len(l.errs) > 0 {
 		return nil, errors.Join(l.errs...)
 	}
-	compiler := ast.NewCompiler().WithCapabilities(capabilities()).WithStrict(true)
+	compiler := ast.NewCompiler().WithCapabilities(Capabilities()).WithStrict(true)
 	if checks {
 		schemas, err := schemaSet()
 		if err != nil {
@@ -113,7 +118,7 @@ func (l *loader) compile(checks bool) (*ast.Compiler, error) {
 	}
 	if compiler.Compile(l.modules); compiler.Failed() {
 		for _, err := range compiler.Errors {
-			l.errs = append(l.errs, err)
+			l.errs = append(l.errs, explained(err))
 		}
 	} else if checks {
 		l.references(compiler)
@@ -228,11 +233,38 @@ func (l *loader) load(fsys fs.FS) {
 		case !entry.IsDir(), strings.HasPrefix(folder, "."), folder == schemaFolder, folder == "testdata":
 		case folder == libFolder:
 			if fsys != Embedded() {
-				l.fail(path.Join(nameOf(fsys), folder), 1, "the folder name %q is taken by the library that every policy can use; rename it", libFolder)
+				l.exported(fsys)
 			}
 		default:
 			l.policy(fsys, folder)
 		}
+	}
+}
+
+// exported holds a library beside policies, as ExportLibrary writes it for editors
+// and other tools, to that of the binary, which is the one that counts.
+func (l *loader) exported(fsys fs.FS) {
+	err := fs.WalkDir(fsys, libFolder, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(file, ".rego") || isTest(file) {
+			return err
+		}
+		text, err := fs.ReadFile(fsys, file)
+		if err != nil {
+			return err
+		}
+		ours, err := embedded.ReadFile(file)
+		switch known := path.Join(nameOf(fsys), file); {
+		case errors.Is(err, fs.ErrNotExist):
+			l.fail(known, 1, "the folder name %q is taken by the library that every policy can use; rename it", libFolder)
+		case err != nil:
+			return err
+		case !bytes.Equal(text, ours):
+			l.fail(known, 1, "it differs from the library in this binary, which is the one that counts: export it again (termguard policy lib)")
+		}
+		return nil
+	})
+	if err != nil {
+		l.errs = append(l.errs, fmt.Errorf("read policies: %w", err))
 	}
 }
 
@@ -393,20 +425,44 @@ func readSchema(name string, into *any) error {
 	return nil
 }
 
-// capabilities are the built-in functions that a policy may call: no network,
+// explained tells of a built-in function that policies may not call why, and what
+// to use instead.
+func explained(err *ast.Error) error {
+	name, undefined := strings.CutPrefix(err.Message, "undefined function ")
+	if _, exists := ast.BuiltinMap[name]; !undefined || !exists {
+		return err
+	}
+	why := "the same facts must always have the same answer: the time is data.cluster.now, and settings are in data.params"
+	switch {
+	case name == "http.send", strings.HasPrefix(name, "net."):
+		why = "a review may call nobody out; what the cluster knows is in data.cluster, and what you know goes into data.params"
+	case name == "opa.runtime":
+		why = "policies see no environment; settings go into data.params"
+	case name == "graph.reachable_paths":
+		why = "its cost grows exponentially with the graph; use graph.reachable"
+	case exponential(name):
+		why = "its cost grows exponentially with its patterns; use regex.match"
+	}
+	return &ast.Error{Code: err.Code, Location: err.Location, Message: name + " is not available: " + why}
+}
+
+// exponential are built-in functions that no deadline ends.
+func exponential(name string) bool {
+	return name == "regex.globs_match" || name == "graph.reachable_paths"
+}
+
+// Capabilities are the built-in functions that a policy may call: no network,
 // no environment, no clock and no chance, so that the same facts always have
 // the same answer.
-func capabilities() *ast.Capabilities {
+func Capabilities() *ast.Capabilities {
 	c := ast.CapabilitiesForThisVersion()
 	c.AllowNet = []string{} // for $ref in schemas, too
 	c.Builtins = slices.DeleteFunc(c.Builtins, func(b *ast.Builtin) bool {
 		switch b.Name {
 		case "http.send", "opa.runtime", "rego.parse_module":
 			return true
-		case "regex.globs_match", "graph.reachable_paths":
-			return true // they grow exponentially with the length of their operands, and no deadline ends them
 		}
-		return b.Nondeterministic || strings.HasPrefix(b.Name, "net.")
+		return exponential(b.Name) || b.Nondeterministic || strings.HasPrefix(b.Name, "net.")
 	})
 	return c
 }

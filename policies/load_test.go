@@ -81,9 +81,9 @@ func TestLoad(t *testing.T) {
 		"MisspeltPath":    {"the facts have a shape", files(file, edit("data.cluster.counts", "data.cluster.count")), []string{file + ":18: rego_type_error: undefined ref: data.cluster.count"}},
 		"MisspeltLibrary": {"a rule that is not there", files(file, edit("\trequest.deletes_namespace", "\trequest.deletes_namespaces")), []string{file + ":17: undefined ref: data.termguard.lib.request.deletes_namespaces"}},
 		"OtherData":       {"what is not there", files(file, edit("data.cluster.counts", "data.clutser.counts")), []string{file + ":18: undefined ref: data.clutser"}},
-		"Network":         {"policies are pure", files(file, edit("request.deletes_namespace", `http.send({"url": "http://example.com", "method": "GET"})`)), []string{file + ":17: rego_type_error: undefined function http.send"}},
-		"Environment":     {"policies are pure", files(file, edit("request.deletes_namespace", "opa.runtime().env.HOME")), []string{file + ":17: rego_type_error: undefined function opa.runtime"}},
-		"Clock":           {"now is a fact", files(file, edit("request.deletes_namespace", "time.now_ns() > 0")), []string{file + ":17: rego_type_error: undefined function time.now_ns"}},
+		"Network":         {"policies are pure", files(file, edit("request.deletes_namespace", `http.send({"url": "http://example.com", "method": "GET"})`)), []string{file + ":17: rego_type_error: http.send is not available: a review may call nobody out"}},
+		"Environment":     {"policies are pure", files(file, edit("request.deletes_namespace", "opa.runtime().env.HOME")), []string{file + ":17: rego_type_error: opa.runtime is not available: policies see no environment"}},
+		"Clock":           {"now is a fact", files(file, edit("request.deletes_namespace", "time.now_ns() > 0")), []string{file + ":17: rego_type_error: time.now_ns is not available: the same facts must always have the same answer: the time is data.cluster.now"}},
 		"NoSet":           {"a finding is a member of a set", files(file, edit(`deny contains {"msg": "too many pods"}`, `deny := {"msg": "too many pods"}`)), []string{file + ":16: deny is not a set of findings"}},
 		"FindsNothing":    {"neither deny nor warn", files(file, edit("deny contains", "denied contains")), []string{file + ":12: the policy finds nothing"}},
 		"Duplicate": {
@@ -92,7 +92,7 @@ func TestLoad(t *testing.T) {
 				strings.NewReplacer("too-many-pods", "unavailable-apiservice", "too_many_pods", "unavailable_apiservice").Replace(policyText)),
 			[]string{`unavailable_apiservice.rego:12: policy "unavailable-apiservice" is already defined in policies/unavailable_apiservice`},
 		},
-		"Library": {"a user's library would mix with ours", files("lib/lib.rego", "package termguard.lib\n"), []string{`lib:1: the folder name "lib" is taken`}},
+		"Library": {"a user's library would mix with ours", files("lib/lib.rego", "package termguard.lib\n"), []string{`lib/lib.rego:1: the folder name "lib" is taken`}},
 		"All":     {"each broken policy is named", files(file, "x", "another/another.rego", "y"), []string{file + ":1:", "another/another.rego:1:"}},
 	}
 	for name, tc := range cases {

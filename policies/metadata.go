@@ -108,7 +108,7 @@ func checkMetadata(file string, first int, block *yaml.Node) []error {
 	}
 	errs := make([]error, len(violations))
 	for i, v := range violations {
-		errs[i] = fmt.Errorf("%s:%d: METADATA: %s", file, first+lineOf(block, v.path), v)
+		errs[i] = fmt.Errorf("%s:%d: METADATA: %s", file, first+LineOf(block, v.path), v)
 	}
 	return errs
 }
@@ -270,9 +270,9 @@ func unknownKinds(value any, path []string) (found []violation) {
 // that it may have instead.
 var naming = map[string][]string{"resources": nil, "except": nil, "kinds": {content, instances}, "for": {finalizers}}
 
-// lineOf is the line, in its document, of the key that path leads to; of the
+// LineOf is the line, in its document, of the key that path leads to; of the
 // last that exists on the way, otherwise.
-func lineOf(node *yaml.Node, path []string) int {
+func LineOf(node *yaml.Node, path []string) int {
 	line := 0
 	for _, key := range path {
 		var next *yaml.Node

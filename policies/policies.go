@@ -26,6 +26,15 @@ var embedded embed.FS
 // Embedded are the policies in the binary.
 func Embedded() fs.FS { return named{embedded, "policies"} }
 
+// A page's example: manifests in which a policy finds something.
+//
+//go:embed */testdata/hang_*.yaml
+var hangs embed.FS
+
+// Examples are the manifests that the policies in the binary find something in:
+// FOLDER/testdata/hang_*.yaml.
+func Examples() fs.FS { return hangs }
+
 // Trigger is an occasion on which policies are asked.
 type Trigger string
 
@@ -47,6 +56,19 @@ const (
 	Will Certainty = "will" // from deny
 	May  Certainty = "may"  // from warn
 )
+
+// Kind is what a finding is about.
+type Kind string
+
+// The kinds of findings.
+const (
+	KindHang      Kind = ""          // the deletion starts, and does not finish
+	KindRefused   Kind = "refused"   // the API server refuses the request at once, and nothing happens
+	KindForbidden Kind = "forbidden" // a rule of people's own says that it must not be
+)
+
+// findingKinds are those that a policy names; without one it is a hang.
+var findingKinds = []string{string(KindRefused), string(KindForbidden)}
 
 // Severity is how much a finding matters. Findings of severity Info do not
 // touch the verdict.
@@ -126,6 +148,7 @@ type Finding struct {
 	Title     string    `json:"title"`
 	Certainty Certainty `json:"certainty"`
 	Severity  Severity  `json:"severity"`
+	Kind      Kind      `json:"kind,omitempty"`
 	// Message is one sentence of at most MaxMessage characters.
 	Message string `json:"message"`
 	// Objects are the blockers, the most telling first.
@@ -166,6 +189,19 @@ type Step struct {
 	Command string `json:"command,omitempty"`
 }
 
+// Says is what a finding means, in front of its message: "will hang".
+func (f Finding) Says() string {
+	switch {
+	case f.Kind == KindRefused:
+		return string(f.Certainty) + " be refused"
+	case f.Kind == KindForbidden && f.Certainty == Will:
+		return "forbidden"
+	case f.Kind == KindForbidden:
+		return "may be forbidden"
+	}
+	return string(f.Certainty) + " hang"
+}
+
 // compare orders findings by what a reader needs first.
 func (f Finding) compare(g Finding) int {
 	certainty := func(c Certainty) int { return slices.Index([]Certainty{Will, May}, c) }
@@ -196,6 +232,7 @@ type Verdict string
 
 // The verdicts.
 const (
+	Refused   Verdict = "refused"   // the request itself is refused, or forbidden: nothing starts
 	Hangs     Verdict = "hangs"     // at least one "will"
 	AtRisk    Verdict = "at-risk"   // only "may"
 	Completes Verdict = "completes" // neither, and nothing that matters is unseen
@@ -212,9 +249,11 @@ func (r Result) Verdict() Verdict {
 	for _, f := range r.Findings {
 		switch {
 		case f.Severity == Info:
+		case f.Certainty == Will && f.Kind != KindHang:
+			return Refused
 		case f.Certainty == Will:
-			return Hangs
-		default:
+			verdict = Hangs
+		case verdict != Hangs:
 			verdict = AtRisk
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"text/template"
 )
 
 //go:embed scaffold/*.tmpl
@@ -20,7 +19,8 @@ var policyID = regexp.MustCompile(`^[a-z][a-z0-9]*([_-][a-z0-9]+)*$`)
 // ErrExists is returned for a policy that is there already.
 var ErrExists = errors.New("there is such a policy already")
 
-// Scaffold writes the folder of a new policy below dir and returns its path: a
+// Scaffold writes the folder of a new policy below dir, which it makes if it has to,
+// and returns its path: a
 // policy, its tests, its fixtures and its page, all of which pass. The id may be
 // spelt with - or _.
 func Scaffold(dir, id string) (string, error) {
@@ -37,6 +37,9 @@ func Scaffold(dir, id string) (string, error) {
 	}
 	if _, err := os.Lstat(target); err == nil {
 		return "", fmt.Errorf("scaffold policy in %s: %w", target, ErrExists)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("scaffold policy: %w", err)
 	}
 	// Made aside, so that what fails leaves nothing behind.
 	aside, err := os.MkdirTemp(dir, ".new-policy-*")
@@ -66,7 +69,7 @@ func fill(target, folder, id string) error {
 		return err
 	}
 	words := strings.ReplaceAll(id, "-", " ")
-	values := map[string]string{"ID": id, "Folder": folder, "Title": strings.ToUpper(words[:1]) + words[1:]}
+	values := strings.NewReplacer("[[.ID]]", id, "[[.Folder]]", folder, "[[.Title]]", strings.ToUpper(words[:1])+words[1:])
 	templates, err := fs.Glob(scaffolds, "scaffold/*.tmpl")
 	if err != nil {
 		return err
@@ -76,22 +79,40 @@ func fill(target, folder, id string) error {
 		if err != nil {
 			return err
 		}
-		parsed, err := template.New(name).Delims("[[", "]]").Option("missingkey=error").Parse(string(text))
-		if err != nil {
-			return err
-		}
 		base := strings.TrimSuffix(filepath.Base(name), ".tmpl")
 		if strings.HasSuffix(base, ".yaml") {
 			base = filepath.Join("testdata", base)
 		} else {
 			base = strings.Replace(base, "policy", folder, 1)
 		}
-		var b strings.Builder
-		if err := parsed.Execute(&b, values); err != nil {
+		if err := os.WriteFile(filepath.Join(target, base), []byte(values.Replace(string(text))), 0o644); err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(target, base), []byte(b.String()), 0o644); err != nil {
-			return err
+	}
+	return nil
+}
+
+// ExportLibrary writes what policies import and the schemas below dir, for editors
+// and other tools: lib/NAME/NAME.rego, schema/NAME.schema.json and termguard.rego,
+// which ties the two together. It overwrites what is there.
+func ExportLibrary(dir string) error {
+	for _, root := range []string{libFolder, schemaFolder, sharedFile} {
+		err := fs.WalkDir(embedded, root, func(file string, entry fs.DirEntry, err error) error {
+			if err != nil || isTest(file) {
+				return err
+			}
+			target := filepath.Join(dir, filepath.FromSlash(file))
+			if entry.IsDir() {
+				return os.MkdirAll(target, 0o755)
+			}
+			text, err := embedded.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(target, text, 0o644)
+		})
+		if err != nil {
+			return fmt.Errorf("export the library: %w", err)
 		}
 	}
 	return nil

@@ -52,10 +52,10 @@ func TestScaffold(t *testing.T) {
 		}
 		kind, _, _ := strings.Cut(filepath.Base(file), "_")
 		kinds[kind]++
-		for _, problem := range f.problems(f.evaluate(t, engines[false]).Findings) {
+		for _, problem := range f.Problems(f.evaluate(t, engines[false]).Findings) {
 			t.Error(problem)
 		}
-		if red := len(f.problems(f.evaluate(t, engines[true]).Findings)) > 0; red != (kind == "hang") {
+		if red := len(f.Problems(f.evaluate(t, engines[true]).Findings)) > 0; red != (kind == "hang") {
 			t.Errorf("%s: without the policy it fails: %v", file, red)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/storage"
@@ -17,10 +18,11 @@ import (
 type store struct {
 	storage.Store
 	params map[string]any
+	read   func(path string) // nil for nobody
 }
 
-func newStore(params map[string]any) *store {
-	return &store{Store: inmem.New(), params: params}
+func newStore(params map[string]any, read func(string)) *store {
+	return &store{Store: inmem.New(), params: params, read: read}
 }
 
 // view is a read transaction over facts that stand still.
@@ -58,6 +60,9 @@ func (s *store) Read(ctx context.Context, txn storage.Transaction, path storage.
 	}
 	if _, owned := v.roots[path[0]]; !owned {
 		return s.Store.Read(ctx, v.Transaction, path)
+	}
+	if s.read != nil {
+		s.read("data." + strings.Join(path, "."))
 	}
 	var node any = v.roots
 	for _, key := range path {

@@ -52,6 +52,9 @@ const silent = "none"
 // predicted is what was said of a deletion, as a label of metrics: as
 // policies.Verdict.
 func predicted(f policies.Finding) policies.Verdict {
+	if f.Kind != policies.KindHang {
+		return policies.Refused
+	}
 	if f.Certainty == policies.Will {
 		return policies.Hangs
 	}

@@ -74,6 +74,7 @@ func TestGrader(t *testing.T) {
 		"said nothing, completes slowly": {"right", nil, nil, goneAfter(5 * time.Minute), nil, []string{"none completes completed"}, ""},
 		"said nothing, hangs":            {"a miss", nil, nil, nil, nil, []string{"none completes hung"}, ""},
 		"good to know only":              {"an estimate predicts no hang", []policies.Finding{info}, nil, goneAfter(10 * time.Second), nil, []string{"none completes completed"}, ""},
+		"forbidden, completes":           {"a rule of people's own that only warns predicts no hang", []policies.Finding{{Policy: "p", Certainty: policies.Will, Severity: policies.High, Kind: policies.KindForbidden}}, nil, goneAfter(10 * time.Second), nil, []string{"p refused completed"}, ""},
 		"never there": {
 			"a forged review of a namespace that does not exist", []policies.Finding{will},
 			func(r *request) { r.name = "b"; child(r.old, "metadata")["uid"] = "v" }, nil, nil, []string{"p hangs unseen"}, "",

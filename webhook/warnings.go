@@ -75,7 +75,7 @@ func findingLines(r request, findings []policies.Finding, showNames bool) []find
 	seen := map[string]bool{}
 	var unique []policies.Finding
 	for _, f := range findings {
-		key := string(f.Certainty) + "\x00" + f.Policy + "\x00" + f.Message
+		key := f.Says() + "\x00" + f.Policy + "\x00" + f.Message
 		if !seen[key] {
 			seen[key] = true
 			unique = append(unique, f)
@@ -117,14 +117,12 @@ func prefix(r request, f policies.Finding) string {
 	switch {
 	case f.Severity == policies.Info:
 		return ""
-	case r.trigger == policies.FinalizerEdit && f.Certainty == policies.Will:
+	case f.Kind == policies.KindHang && r.trigger == policies.FinalizerEdit && f.Certainty == policies.Will:
 		return "unsafe: "
-	case r.trigger == policies.FinalizerEdit:
+	case f.Kind == policies.KindHang && r.trigger == policies.FinalizerEdit:
 		return "may be unsafe: "
-	case f.Certainty == policies.Will:
-		return "will hang: "
 	default:
-		return "may hang: "
+		return f.Says() + ": "
 	}
 }
 

@@ -44,6 +44,14 @@ func TestWarnings(t *testing.T) {
 			findings: []policies.Finding{info("i", "slow"), maybe("m", "perhaps"), hang("w", "surely")},
 			want:     []string{"termguard: will hang: surely [w]", "termguard: slow [i]", "termguard: may hang: perhaps [m]", lastLine},
 		},
+		"Kinds": {
+			reason: "Not everything that stands in the way is a hang.",
+			findings: []policies.Finding{
+				{Policy: "r", Certainty: policies.Will, Severity: policies.High, Kind: policies.KindRefused, Message: "nobody answers"},
+				{Policy: "f", Certainty: policies.Will, Severity: policies.High, Kind: policies.KindForbidden, Message: "not on Fridays"},
+			},
+			want: []string{"termguard: will be refused: nobody answers [r]", "termguard: forbidden: not on Fridays [f]", lastLine},
+		},
 		"Twice": {
 			reason:   "Nobody needs to read the same twice.",
 			findings: []policies.Finding{hang("p", "x"), hang("p", "x")},

@@ -19,11 +19,12 @@ import (
 func newPolicy() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "policy",
-		Short: "Show and check policies",
+		Short: "Show policies, and write some of your own",
 		Args:  cobra.NoArgs,
 		RunE:  needsCommand,
 	}
-	c.AddCommand(newPolicyList(), newPolicyExplain(), newPolicyCatalog(), newPolicyCheck())
+	c.AddCommand(newPolicyList(), newPolicyExplain(), newPolicyCatalog(),
+		newPolicyNew(), newPolicyTest(), newPolicyCheck(), newPolicyEval(), newPolicyFmt(), newPolicyLib())
 	return c
 }
 
@@ -86,7 +87,7 @@ func newPolicyExplain() *cobra.Command {
 				return fmt.Errorf("there is no policy %q%s (see: termguard policy list)", args[0], nearest.Hint(args[0], set.IDs()))
 			}
 			explain(c.OutOrStdout(), all[at])
-			return nil
+			return explainExample(c.Context(), c.OutOrStdout(), set, all[at], settings.policies)
 		},
 	}
 	settings.addPolicies(c.Flags())
@@ -194,31 +195,4 @@ func wrap(text string) string {
 		line += " " + word
 	}
 	return strings.Join(append(lines, line), "\n")
-}
-
-func newPolicyCheck() *cobra.Command {
-	return &cobra.Command{
-		Use:   "check FOLDER...",
-		Short: "Check policies of your own: that they compile, and say what they are",
-		Args:  cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			none, err := policies.Load(policies.Embedded())
-			if err != nil {
-				return err
-			}
-			set, err := (&settingsFlags{policies: args}).load()
-			if err != nil {
-				return err
-			}
-			if _, err := policies.NewEngine(c.Context(), set, policies.EngineOptions{}); err != nil {
-				return err
-			}
-			n := len(set.Policies()) - len(none.Policies())
-			if n == 0 {
-				return fmt.Errorf("no policy in %s: a policy is a folder with FOLDER.rego in it", strings.Join(args, ", "))
-			}
-			fmt.Fprintf(c.OutOrStdout(), "%d of %d policies are yours, and all compile\n", n, len(set.Policies()))
-			return nil
-		},
-	}
 }

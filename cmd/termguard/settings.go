@@ -37,7 +37,11 @@ func loadPolicies(folders []string) (*policies.Set, error) {
 		}
 		from = append(from, policies.Dir(folder))
 	}
-	return policies.Load(from...)
+	set, err := policies.Load(from...)
+	if err == nil && len(folders) > 0 {
+		err = set.CheckFindings()
+	}
+	return set, err
 }
 
 // read returns the configuration, checked against the policies.

@@ -122,10 +122,8 @@ func says(f lint.Finding) string {
 	switch {
 	case f.Question == "" || f.Question == lint.ApplyObject || f.Severity == policies.Info:
 		return f.Message
-	case f.Certainty == policies.Will:
-		return "will hang: " + f.Message
 	default:
-		return "may hang: " + f.Message
+		return f.Says() + ": " + f.Message
 	}
 }
 

@@ -1,0 +1,77 @@
+package policies
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestCheckFindings(t *testing.T) {
+	cases := map[string]struct{ reason, body, want string }{
+		"Good":       {"every key that there is", `deny contains {"msg": "x", "kind": "forbidden", "objects": [{"resource": "pods"}], "evidence": ["y"], "field": "z", "estimate_seconds": 1, "remedy": "r", "steps": [{"kind": "mend", "do": "x"}], "manifest": {"severity": "low"}}`, ""},
+		"Unknowable": {"what depends on facts of any shape is left to the evaluation", `deny contains input.request.oldObject.metadata.annotations`, ""},
+		"Set":        {"a set is a list", `deny contains {"msg": "x", "evidence": {"a" | true}}`, ""},
+		"Text":       {"a text is no finding", `deny contains "it hangs"`, "bad/bad.rego:15: a member of deny: want an object with msg, got a string"},
+		"OneOfTwo":   {"one rule of several", "deny contains {\"msg\": \"x\"}\n\ndeny contains 7", "a member of deny: want an object with msg, got a number"},
+		"NoMessage":  {"it says nothing", `warn contains {"objects": []}`, "a member of warn: msg is missing"},
+		"Misspelt":   {"a key that does not exist", `warn contains {"msg": "x", "evidnce": []}`, `evidnce: unknown key; did you mean "evidence"?`},
+		"Number":     {"a text is wanted", `warn contains {"msg": 1}`, "msg: want a string, got a number"},
+		"Element":    {"a list of other things", `warn contains {"msg": "x", "objects": ["pods"]}`, "objects: want a list of objects, got an array"},
+		"NoList":     {"one text in place of a list", `warn contains {"msg": "x", "evidence": "y"}`, "evidence: want a list of strings, got a string"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			set, err := Load(files("bad/bad.rego", withBody("bad", tc.body)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = set.CheckFindings()
+			if (err != nil) != (tc.want != "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s\nCheckFindings() = %v, want %q", tc.reason, err, tc.want)
+			}
+		})
+	}
+}
+
+// TestFindingsOfOurs holds the policies in the binary to it.
+func TestFindingsOfOurs(t *testing.T) {
+	set, err := load(true, Embedded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := set.CheckFindings(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFindingKinds(t *testing.T) {
+	cases := map[string]struct {
+		reason, body, says string
+		verdict            Verdict
+	}{
+		"Hang":         {"without a kind it hangs", `deny contains {"msg": "x"}`, "will hang", Hangs},
+		"Forbidden":    {"a rule of one's own need not pretend to be a hang", `deny contains {"msg": "x", "kind": "forbidden"}`, "forbidden", Refused},
+		"MayForbidden": {"it may", `warn contains {"msg": "x", "kind": "forbidden"}`, "may be forbidden", AtRisk},
+		"Refused":      {"what is refused does not start", "deny contains {\"msg\": \"x\", \"kind\": \"refused\"}\n\ndeny contains {\"msg\": \"y\"}", "will be refused", Refused},
+		"MayRefused":   {"it may", "warn contains {\"msg\": \"x\", \"kind\": \"refused\"}", "may be refused", AtRisk},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			set, err := Load(files("own/own.rego", withBody("own", tc.body)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := NewEngine(t.Context(), set, EngineOptions{Deadline: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			result, err := e.Evaluate(t.Context(), Delete, deleteNamespace("demo", nil), Document{})
+			if err != nil || len(result.Errors) > 0 || len(result.Findings) == 0 {
+				t.Fatalf("%s\nEvaluate(...) = %+v, %v", tc.reason, result, err)
+			}
+			if got := result.Findings[0].Says(); got != tc.says || result.Verdict() != tc.verdict {
+				t.Errorf("%s\nit says %q, verdict %s; want %q, %s", tc.reason, got, result.Verdict(), tc.says, tc.verdict)
+			}
+		})
+	}
+}

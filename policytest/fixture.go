@@ -1,0 +1,310 @@
+// Package policytest runs what shows that a policy works: its fixtures, and its
+// tests in Rego.
+package policytest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
+)
+
+// Fixture is a file testdata/{hang,ok}_*.yaml of a policy: objects as kubectl
+// prints them, one document of kind Request, and one of kind Cluster for what
+// objects cannot show. Each finding must match a comment
+//
+//	# want "regexp"
+//
+// on the line that it points at: that of its field in the document of its first
+// object, or of that object's name. The regexp is held against
+// "will hang: MESSAGE [policy-id]", or "forbidden: …", as policies.Finding.Says.
+type Fixture struct {
+	// File is what it is called in messages.
+	File string
+
+	documents []document
+	request   request
+	wants     map[int][]*regexp.Regexp // by line
+}
+
+// document is one object of a fixture, with the positions of its fields.
+type document struct {
+	node   *yaml.Node
+	object *unstructured.Unstructured
+}
+
+// request is a document of kind Request.
+type request struct {
+	APIVersion  string         `json:"apiVersion"`
+	Kind        string         `json:"kind"`
+	Operation   string         `json:"operation"`
+	Resource    string         `json:"resource"` // plural, or plural.group
+	Subresource string         `json:"subresource"`
+	Namespace   string         `json:"namespace"`
+	Name        string         `json:"name"`
+	User        string         `json:"user"`
+	Groups      []string       `json:"groups"`
+	Options     map[string]any `json:"options"`
+	DryRun      bool           `json:"dryRun"`
+	// Of an UPDATE that edits finalizers: those that it leaves in the metadata
+	// of the object, or, with subresource finalize, in its spec. The document
+	// is the object as it was before.
+	Finalizers []string `json:"finalizers"`
+}
+
+func (r request) trigger() policies.Trigger {
+	switch {
+	case r.Operation == "DELETE", r.Subresource == "eviction", r.Subresource == "drain":
+		return policies.Delete
+	case r.Finalizers != nil:
+		return policies.FinalizerEdit
+	}
+	return policies.Apply
+}
+
+var (
+	wantComment = regexp.MustCompile(`# want (.*)$`)
+	quoted      = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`")
+)
+
+// Parse reads a fixture; file is its name.
+func Parse(file string, text []byte) (Fixture, error) {
+	f := Fixture{File: file, wants: map[int][]*regexp.Regexp{}}
+	if err := f.parse(text); err != nil {
+		return f, fmt.Errorf("%s: %w", file, err)
+	}
+	return f, nil
+}
+
+func (f *Fixture) parse(text []byte) error {
+	for i, line := range strings.Split(string(text), "\n") {
+		comment := wantComment.FindStringSubmatch(line)
+		if comment == nil {
+			continue
+		}
+		for _, literal := range quoted.FindAllString(comment[1], -1) {
+			pattern, err := strconv.Unquote(literal)
+			if err != nil {
+				return fmt.Errorf("line %d: want %s: %w", i+1, literal, err)
+			}
+			re, err := regexp.Compile(pattern)
+			if err != nil {
+				return fmt.Errorf("line %d: want %s: %w", i+1, literal, err)
+			}
+			f.wants[i+1] = append(f.wants[i+1], re)
+		}
+		if len(f.wants[i+1]) == 0 {
+			return fmt.Errorf("line %d: a want without a quoted regexp", i+1)
+		}
+	}
+	requests := 0
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		var d document
+		var root yaml.Node
+		if err := decoder.Decode(&root); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return err
+		}
+		d.node = root.Content[0]
+		var value map[string]any
+		if err := d.node.Decode(&value); err != nil {
+			return err
+		}
+		data, err := json.Marshal(value)
+		if err != nil {
+			return err
+		}
+		if value["kind"] == "Request" {
+			requests++
+			strict := json.NewDecoder(bytes.NewReader(data))
+			strict.DisallowUnknownFields()
+			if err := strict.Decode(&f.request); err != nil {
+				return fmt.Errorf("request: %w", err)
+			}
+			continue
+		}
+		d.object = &unstructured.Unstructured{}
+		if err := d.object.UnmarshalJSON(data); err != nil {
+			return err
+		}
+		f.documents = append(f.documents, d)
+	}
+	if requests != 1 {
+		return fmt.Errorf("%d documents of kind Request, want 1", requests)
+	}
+	return nil
+}
+
+// find returns the document of an object.
+func (f Fixture) find(resource, namespace, name string) (document, bool) {
+	plurals := map[schema.GroupKind]string{}
+	for _, d := range f.documents {
+		if d.object.GetKind() == "CustomResourceDefinition" {
+			group, _, _ := unstructured.NestedString(d.object.Object, "spec", "group")
+			kind, _, _ := unstructured.NestedString(d.object.Object, "spec", "names", "kind")
+			plurals[schema.GroupKind{Group: group, Kind: kind}], _, _ = unstructured.NestedString(d.object.Object, "spec", "names", "plural")
+		}
+	}
+	for _, d := range f.documents {
+		gvk := d.object.GroupVersionKind()
+		gvr, _ := meta.UnsafeGuessKindToResource(gvk)
+		if plural := plurals[gvk.GroupKind()]; plural != "" {
+			gvr.Resource = plural
+		}
+		if gvr.GroupResource().String() == resource && d.object.GetNamespace() == namespace && d.object.GetName() == name {
+			return d, true
+		}
+	}
+	return document{}, false
+}
+
+// input is the admission review's request, as the API server would send it.
+func (f Fixture) input(world *cluster.World) (map[string]any, error) {
+	r := f.request
+	gr := schema.ParseGroupResource(r.Resource)
+	namespace := r.Namespace
+	if r.Resource == "namespaces" {
+		namespace = r.Name
+	}
+	review := map[string]any{
+		"uid": "fixture", "operation": r.Operation, "name": r.Name, "namespace": namespace, "subResource": r.Subresource, "dryRun": r.DryRun,
+		"resource": map[string]any{"group": gr.Group, "version": "v1", "resource": gr.Resource},
+		"userInfo": map[string]any{"username": r.User, "groups": append([]string{}, r.Groups...)},
+		"object":   nil, "oldObject": nil, "options": r.Options,
+	}
+	input := map[string]any{"request": review}
+	target, found := f.find(r.Resource, r.Namespace, r.Name)
+	if !found {
+		return nil, fmt.Errorf("%s: no document of the requested %s %s/%s", f.File, r.Resource, r.Namespace, r.Name)
+	}
+	gvk := target.object.GroupVersionKind()
+	review["kind"] = map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind}
+	switch r.trigger() {
+	case policies.Delete:
+		if r.Subresource == "eviction" {
+			review["object"] = map[string]any{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": map[string]any{"name": r.Name, "namespace": r.Namespace}}
+		} else {
+			review["oldObject"] = target.object.Object
+		}
+	case policies.FinalizerEdit:
+		object, left := target.object.DeepCopy(), make([]any, len(r.Finalizers))
+		for i, finalizer := range r.Finalizers {
+			left[i] = finalizer
+		}
+		place := map[bool]string{true: "spec", false: "metadata"}[r.Subresource == "finalize"]
+		if err := unstructured.SetNestedSlice(object.Object, left, place, "finalizers"); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.File, err)
+		}
+		review["object"], review["oldObject"] = object.Object, target.object.Object
+	default:
+		review["object"] = target.object.Object
+	}
+	var spec []string
+	if r.Resource == "namespaces" {
+		spec, _, _ = unstructured.NestedStringSlice(target.object.Object, "spec", "finalizers")
+	}
+	input["ownership"] = world.Ownership(target.object, gr, spec)
+	return input, nil
+}
+
+// line is where a finding points at.
+func (f Fixture) line(finding policies.Finding) (int, error) {
+	if len(finding.Objects) == 0 {
+		return 0, errors.New("it names no object")
+	}
+	o := finding.Objects[0]
+	d, found := f.find(o.Resource, o.Namespace, o.Name)
+	if !found {
+		return 0, fmt.Errorf("no document of %s %s/%s", o.Resource, o.Namespace, o.Name)
+	}
+	field := finding.Field
+	if field == "" {
+		field = "metadata.name"
+	}
+	steps := strings.FieldsFunc(field, func(r rune) bool { return strings.ContainsRune(".[]", r) })
+	return policies.LineOf(d.node, steps), nil
+}
+
+// Prepared is a fixture with its facts and its request.
+type Prepared struct {
+	Fixture
+	World *cluster.World
+	Input map[string]any
+}
+
+// Prepare builds the facts and the request of a fixture.
+func (f Fixture) Prepare() (Prepared, error) {
+	objects := make([]*unstructured.Unstructured, len(f.documents))
+	for i, d := range f.documents {
+		objects[i] = d.object
+	}
+	world, err := cluster.FromObjects(cluster.Options{Now: func() time.Time { return time.Unix(0, 0) }}, objects)
+	if err != nil {
+		return Prepared{}, fmt.Errorf("%s: %w", f.File, err)
+	}
+	input, err := f.input(world)
+	return Prepared{f, world, input}, err
+}
+
+// Evaluate asks the policies about the fixture's request.
+func (p Prepared) Evaluate(ctx context.Context, engine *policies.Engine) (policies.Result, error) {
+	result, err := engine.Evaluate(ctx, p.Trigger(), p.Input, p.World)
+	if err != nil {
+		return result, fmt.Errorf("%s: %w", p.File, err)
+	}
+	return result, nil
+}
+
+// Hangs tells whether the fixture expects findings.
+func (f Fixture) Hangs() bool { return len(f.wants) > 0 }
+
+// Trigger is the occasion of the fixture's request.
+func (f Fixture) Trigger() policies.Trigger { return f.request.trigger() }
+
+// Problems compares findings with the comments of the fixture.
+func (f Fixture) Problems(findings []policies.Finding) (problems []string) {
+	open := map[int][]*regexp.Regexp{}
+	for line, wants := range f.wants {
+		open[line] = append(open[line], wants...)
+	}
+findings:
+	for _, finding := range findings {
+		said := fmt.Sprintf("%s: %s [%s]", finding.Says(), finding.Message, finding.Policy)
+		line, err := f.line(finding)
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("%s: %q points nowhere: %v", f.File, said, err))
+			continue
+		}
+		for i, want := range open[line] {
+			if want.MatchString(said) {
+				open[line] = append(open[line][:i], open[line][i+1:]...)
+				continue findings
+			}
+		}
+		problems = append(problems, fmt.Sprintf("%s:%d: unexpected: %s", f.File, line, said))
+	}
+	for _, line := range slices.Sorted(maps.Keys(open)) {
+		for _, want := range open[line] {
+			problems = append(problems, fmt.Sprintf("%s:%d: nothing found that matches %s", f.File, line, want))
+		}
+	}
+	return problems
+}
