@@ -11,7 +11,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build components software demo test unit rego e2e test-node check quick fmt vet staticcheck regal dockerfile chart generated fuzz docs golden bench bench-lint new-policy hooks clean
+.PHONY: help build render components software demo test unit rego e2e test-node check quick fmt vet staticcheck regal dockerfile chart generated fuzz docs golden bench bench-lint new-policy hooks clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ help: ## Show this help
 build: ## Build termguard into bin/
 	@mkdir -p bin
 	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o bin/termguard ./cmd/termguard
+
+render: ## Build bin/termguard-render, which lint --render runs (minutes at first)
+	cd cmd/termguard-render && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o ../../bin/termguard-render .
 
 components: ## Build the Kubernetes components that tests and demo run (3 to 10 minutes once, then cached)
 	cd test && go run ./cmd/lab build
@@ -33,6 +36,7 @@ test: unit rego e2e test-node ## All tests: Go, Rego, scenarios on a real contro
 
 unit: ## Go tests of the product, under the race detector (which needs a C compiler)
 	CGO_ENABLED=1 go test -race ./policies ./... # the longest first, so that no core is left waiting for it
+	cd cmd/termguard-render && go test ./...
 	go test -run 'TestIncremental|TestOff|TestLazy|TestHeldByBodies|TestFastPath' ./cluster ./policies ./webhook ./lint # all cases, of which the race detector leaves time for few
 
 rego: ## Rego tests with coverage, strict type check
@@ -57,10 +61,12 @@ fmt: ## Fail on unformatted Go or Rego
 
 vet: ## go vet
 	go vet ./...
+	cd cmd/termguard-render && go vet ./...
 	cd test && go vet ./...
 
 staticcheck: ## staticcheck
 	$(STATICCHECK) ./...
+	cd cmd/termguard-render && go tool -modfile=../../test/tools/staticcheck/go.mod staticcheck ./...
 	cd test && go tool -modfile=tools/staticcheck/go.mod staticcheck ./...
 
 dockerfile: ## Lint the Dockerfile, which cannot be built everywhere

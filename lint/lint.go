@@ -44,9 +44,10 @@ type Options struct {
 	// they hold what would be deleted, or the place of the finding. The others
 	// of Paths are read for their facts.
 	Only []string
-	// Render lets the user's helm, kustomize or kubectl render charts and
-	// kustomizations that are found in directories.
+	// Render has Renderer render charts and kustomizations that are found in
+	// directories: charts with their own values, and those in the files Values.
 	Render bool
+	Values []string
 	// Snapshot is a file with the facts of a cluster, as "termguard snapshot"
 	// writes it.
 	Snapshot string
@@ -99,6 +100,12 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		r.only = map[string]bool{}
 		for _, file := range o.Only {
 			r.only[file] = true
+		}
+	}
+	if o.Render {
+		var err error
+		if r.renderer, err = findRenderer(); err != nil {
+			r.input.notes.unrendered = append(r.input.notes.unrendered, err.Error())
 		}
 	}
 	defer r.stop()
@@ -154,6 +161,8 @@ type run struct {
 	only  map[string]bool // nil where all files are asked about
 	sets  []*set
 	input total // of finding the files
+
+	renderer string // the path of Renderer, "" if nothing is rendered
 
 	folders map[string]*set     // those of folders, by path
 	parts   map[string][]string // of a kustomization in a folder, by path

@@ -3,6 +3,7 @@ package lint
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,24 +15,49 @@ import (
 	"github.com/termguard/termguard/lint/source"
 )
 
-// renderTime bounds one run of a tool of the user's.
-const renderTime = 30 * time.Second
+// Renderer is the program that renders charts and kustomizations, which
+// cmd/termguard-render is.
+const Renderer = "termguard-render"
 
-// renderChart has a chart rendered by the user's helm. What is not is noted.
-func (r *run) renderChart(ctx context.Context, d *source.Directory) {
-	if !r.options.Render || !r.renderWith(ctx, d, "Chart.yaml", "helm", "template", "release", d.Path) {
-		r.input.notes.charts = append(r.input.notes.charts, d.Name)
+// renderTime bounds one run of it, and maxRendered the bytes that it may print.
+const renderTime, maxRendered = 30 * time.Second, 64 << 20
+
+// findRenderer finds it beside this program, or in PATH.
+func findRenderer() (string, error) {
+	if self, err := os.Executable(); err == nil {
+		if beside, err := exec.LookPath(filepath.Join(filepath.Dir(self), Renderer)); err == nil {
+			return beside, nil
+		}
 	}
+	found, err := exec.LookPath(Renderer)
+	if err != nil {
+		return "", fmt.Errorf("nothing is rendered, as %s is neither beside termguard nor in PATH: go install github.com/termguard/termguard/cmd/%[1]s@latest", Renderer)
+	}
+	return found, nil
 }
 
-// renderKustomization has a kustomization rendered by the user's tools, if its
-// folder was named: a repository may hold hundreds. What is not is noted, with the
-// reason where rendering was asked for.
+// renderChart has a chart rendered, with the values that were named. What is not
+// is noted.
+func (r *run) renderChart(ctx context.Context, d *source.Directory) {
+	if r.renderer == "" {
+		r.input.notes.charts = append(r.input.notes.charts, d.Name)
+		return
+	}
+	args := []string{"chart"}
+	for _, file := range r.options.Values {
+		args = append(args, "--values", absolute(r.options.Dir, file))
+	}
+	r.renderWith(ctx, d, "Chart.yaml", append(args, d.Path)...)
+}
+
+// renderKustomization has a kustomization rendered, if its folder was named: a
+// repository may hold hundreds. What is not is noted, with the reason where
+// rendering was asked for.
 func (r *run) renderKustomization(ctx context.Context, d *source.Directory, k kustomization, err error, asked bool) {
 	notes := &r.input.notes
 	because := func(reason string) { notes.leave(reason, d.Name) }
 	switch {
-	case !r.options.Render:
+	case r.renderer == "":
 		notes.kustomizations = append(notes.kustomizations, d.Name)
 	case err != nil:
 		because("it cannot be read: " + strings.ReplaceAll(err.Error(), "\n", " "))
@@ -39,31 +65,49 @@ func (r *run) renderKustomization(ctx context.Context, d *source.Directory, k ku
 		because("only folders that are named are")
 	case k.far() != "":
 		because("it needs what is elsewhere, " + k.far())
-	case !r.renderWith(ctx, d, d.Kustomization, "kustomize", "build", d.Path) && !r.renderWith(ctx, d, d.Kustomization, "kubectl", "kustomize", d.Path):
-		because("neither kustomize nor kubectl is in PATH")
+	default:
+		r.renderWith(ctx, d, d.Kustomization, "kustomization", d.Path)
 	}
 }
 
-// renderWith runs a tool, if it is installed, and takes in what it prints of what is
-// told by a file of a folder.
-func (r *run) renderWith(ctx context.Context, d *source.Directory, file, tool string, args ...string) bool {
-	binary, err := exec.LookPath(tool)
-	if err != nil {
-		return false
-	}
+// renderWith takes in what the renderer prints of what is told by a file of a folder.
+func (r *run) renderWith(ctx context.Context, d *source.Directory, file string, args ...string) {
 	ctx, cancel := context.WithTimeout(ctx, renderTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, args...)
-	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, r.renderer, args...)
+	stdout, stderr := limited{cancel: cancel}, limited{cancel: cancel}
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.WaitDelay = time.Second // its children may hold its output open
+	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
-		reason, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
-		r.input.notes.unrendered = append(r.input.notes.unrendered, fmt.Sprintf("%s could not render %s: %s", tool, d.Name, reason))
-		return true // it has been noted
+		reason, _, _ := strings.Cut(strings.TrimSpace(stderr.text.String()), "\n")
+		switch {
+		case stdout.full || stderr.full:
+			reason = fmt.Sprintf("it has more than %d MiB", maxRendered>>20)
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			reason = fmt.Sprintf("it takes more than %v", renderTime)
+		case reason == "":
+			reason = err.Error()
+		}
+		r.input.notes.unrendered = append(r.input.notes.unrendered, fmt.Sprintf("%s was not rendered: %s", d.Name, reason))
+		return
 	}
-	r.sets = append(r.sets, &set{run: r, files: []*source.File{{Name: path.Join(d.Name, file), Content: stdout.Bytes(), Rendered: d.Path}}})
-	return true
+	r.sets = append(r.sets, &set{run: r, files: []*source.File{{Name: path.Join(d.Name, file), Content: stdout.text.Bytes(), Rendered: d.Path}}})
+}
+
+// limited ends what writes more than maxRendered. (It embeds no buffer, whose
+// ReadFrom io.Copy would call.)
+type limited struct {
+	text   bytes.Buffer
+	cancel func()
+	full   bool
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.full = l.full || l.text.Len()+len(p) > maxRendered; l.full {
+		l.cancel()
+		return len(p), nil
+	}
+	return l.text.Write(p)
 }
 
 // inTemplate is the place of something in rendered text: the first line of its

@@ -66,7 +66,7 @@ func (r *runner) plan(ctx context.Context) error {
 		return err
 	}
 	r.options = lint.Options{
-		Paths: r.Paths, Stdin: r.Stdin, Dir: r.dir, Exclude: r.Exclude, IncludeTests: r.IncludeTests, Render: r.Render,
+		Paths: r.Paths, Stdin: r.Stdin, Dir: r.dir, Exclude: r.Exclude, IncludeTests: r.IncludeTests, Render: r.Render, Values: r.Values,
 		Snapshot: r.Snapshot, KubernetesVersion: version,
 		Large: r.Large, Params: r.settings.Params, Off: r.off, Owners: facts.Owners, Catalog: facts.Catalog,
 	}

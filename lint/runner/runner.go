@@ -49,8 +49,9 @@ type Options struct {
 	ChangedSince string
 	// IncludeTests asks about what only tests read, too.
 	IncludeTests bool
-	// Render lets the user's tools render charts and kustomizations.
+	// Render has charts and kustomizations rendered, charts with the files Values.
 	Render bool
+	Values []string
 	// Timeout bounds the run; 0 is without end.
 	Timeout time.Duration
 	// Version of termguard.
