@@ -36,6 +36,8 @@ const (
 	External               = "external-controller"
 )
 
+var components = []string{InCluster, KubeControllerManager, CloudControllerManager, KubeAPIServer, External}
+
 // Entry describes one finalizer, or those that a pattern matches.
 type Entry struct {
 	Finalizer string `json:"finalizer,omitempty"`
@@ -314,8 +316,8 @@ func (e *Entry) check() error {
 		return errors.New("exactly one of finalizer, prefix, suffix and regex is needed")
 	case len(e.On) == 0 || e.Owner == "" || e.Source == "":
 		return errors.New("resources, owner and source are needed")
-	case !slices.Contains([]string{InCluster, KubeControllerManager, CloudControllerManager, KubeAPIServer, External}, e.Component):
-		return fmt.Errorf("unknown component %q", e.Component)
+	case !slices.Contains(components, e.Component):
+		return fmt.Errorf("unknown component %q, want one of %s", e.Component, strings.Join(components, ", "))
 	}
 	for _, resource := range e.On {
 		if resource != "*" && !resourcePattern.MatchString(resource) {

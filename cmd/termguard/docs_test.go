@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/lint/settings"
 	"github.com/termguard/termguard/policies"
 )
@@ -63,7 +65,7 @@ func TestDocsCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	ran := 0
-	for _, page := range append(pages, "../../README.md") {
+	for _, page := range append(pages, "../../README.md", "../../README.zh-CN.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -104,4 +106,112 @@ func shown(line string) []string {
 		}
 	}
 	return nil
+}
+
+// Every key of the configuration is on its page, and the example there is one.
+func TestDocsConfiguration(t *testing.T) {
+	page, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := policies.Load(policies.Embedded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	example := fenced.FindStringSubmatch(string(page))
+	if example == nil || example[1] != "yaml" {
+		t.Fatal("the page has no example")
+	}
+	if _, err := config.Read(strings.NewReader(example[2]), set.IDs()); err != nil {
+		t.Error(err)
+	}
+	var walk func(of reflect.Type, path string)
+	walk = func(of reflect.Type, path string) {
+		for i := range of.NumField() {
+			field := of.Field(i)
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			inner := field.Type
+			if inner.Kind() == reflect.Pointer {
+				inner = inner.Elem()
+			}
+			switch {
+			case field.Anonymous:
+				walk(inner, path)
+			case inner.Kind() == reflect.Struct:
+				walk(inner, path+name+".")
+			case path+name != "apiVersion" && path+name != "kind" && !strings.Contains(string(page), "| `"+path+name+"` |"):
+				t.Errorf("the page has no row for %s%s", path, name)
+			}
+		}
+	}
+	walk(reflect.TypeFor[config.Config](), "")
+}
+
+var metric = regexp.MustCompile(`Name:\s+"(termguard_\w+)",\s+Help:\s+"((?:[^"\\]|\\.)*)",(?:\s+Buckets:[^\n]*)?\s+}(?:, \[\]string{([^}]*)})?`)
+
+// Every metric is on its page, with its labels and what it means.
+func TestDocsMetrics(t *testing.T) {
+	page, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, pattern := range []string{"../../webhook/*.go", "../../webhook/*/*.go", "../../cluster/*.go", "../../certs/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := metric.FindAllStringSubmatch(string(source), -1)
+			if named := strings.Count(string(source), `Name: "termguard_`) + strings.Count(string(source), `Name:    "termguard_`); named != len(all) && !strings.HasSuffix(file, "_test.go") {
+				t.Errorf("%s: %d metrics are named, %d are read", file, named, len(all))
+			}
+			for _, m := range all {
+				found++
+				row := regexp.MustCompile(`\| .` + m[1] + `. \| \w+ \| ` + regexp.QuoteMeta(strings.ReplaceAll(m[3], `"`, "")) + ` ?\| ` + regexp.QuoteMeta(strings.ReplaceAll(m[2], `\"`, `"`)) + ` \|`)
+				if !row.Match(page) {
+					t.Errorf("the page has no row %s", row)
+				}
+			}
+		}
+	}
+	if found < 6 {
+		t.Errorf("only %d metrics were found", found)
+	}
+}
+
+// Links of the pages lead to files that are there.
+func TestDocsLinks(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := filepath.Glob("../../*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := regexp.MustCompile(`\]\(([^)\s#]+)(#[^)]*)?\)`)
+	found := 0
+	for _, page := range append(pages, more...) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range link.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(l[1], "://") {
+				continue
+			}
+			found++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), l[1])); err != nil {
+				t.Errorf("%s: %v", filepath.Base(page), err)
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d links were found", found)
+	}
 }
