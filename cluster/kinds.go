@@ -97,8 +97,8 @@ var table = []kind{
 		by(onNodes, (*nodes.Part).KeepCSINode, (*nodes.Part).ForgetCSINode),
 		by(owning, (*ownership.Part).KeepCSINode, (*ownership.Part).ForgetCSINode),
 	}},
-	// Its driver is evidence of who removes its finalizer, as that of a volume is.
-	{cluster(storagev1.SchemeGroupVersion, "volumeattachments"), nil},
+	// Its driver is also evidence of who removes its finalizer, as that of a volume is.
+	{cluster(storagev1.SchemeGroupVersion, "volumeattachments"), []keeper{by(onNodes, (*nodes.Part).KeepAttachment, (*nodes.Part).ForgetAttachment)}},
 	// Of events, only what tells of failures is kept, and they are no content of
 	// their namespace.
 	{eventsResource, []keeper{firstOf(

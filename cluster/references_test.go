@@ -48,6 +48,7 @@ func knowing(t testing.TB) *catalog.Catalog {
   waitsFor:
     - {resource: gadgets.x.io, path: spec.maker, when: [{path: spec.done, notIn: ["true"]}], source: x}
     - {resource: gadgets.x.io, path: status.maker, source: x}
+    - {resource: gadgets.x.io, path: spec.lender, if: [{path: status.bound, notIn: [""]}], source: x}
     - {resource: makers.x.io, path: spec.after, source: x}
     - {resource: pools.x.io, sameNamespace: true, source: x}
 - finalizer: x.io/range
@@ -210,6 +211,8 @@ func TestInUse(t *testing.T) {
 		"leaves":        {"it is being deleted", []string{maker, "{apiVersion: x.io/v1, kind: Gadget, metadata: {name: g, namespace: a, deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: [y.io/f]}, spec: {maker: m}}"}, []string{"a makers.x.io m x.io/wait gadgets.x.io inside: 1 [g] leaving=1"}},
 		"other":         {"another of that name", []string{maker, gadgetIn("b", "g", "maker: m")}, nil},
 		"not held":      {"nothing waits", []string{makerIn("a", "m", ""), gadgetIn("a", "g", "maker: m")}, nil},
+		"if":            {"it waits for those only if it is bound", []string{"{apiVersion: x.io/v1, kind: Maker, metadata: {name: m, namespace: a, finalizers: [x.io/wait]}, status: {bound: b}}", gadgetIn("a", "g", "lender: m")}, []string{"a makers.x.io m x.io/wait gadgets.x.io inside: 1 [g]"}},
+		"if not":        {"it is not bound", []string{maker, gadgetIn("a", "g", "lender: m")}, nil},
 		"by being":      {"whatever it names", []string{maker, "{apiVersion: x.io/v1, kind: Pool, metadata: {name: p, namespace: a}}", "{apiVersion: x.io/v1, kind: Pool, metadata: {name: q, namespace: b}}"}, []string{"a makers.x.io m x.io/wait pools.x.io inside: 1 [p]"}},
 		"itself":        {"nobody waits for itself", []string{makerIn("a", "m", "after: m", "x.io/wait")}, nil},
 		"wait for both": {"each for the other", []string{makerIn("a", "m", "after: o", "x.io/wait"), makerIn("a", "o", "after: m", "x.io/wait")}, []string{"a makers.x.io m x.io/wait makers.x.io inside: 1 [o] mutual=[o]", "a makers.x.io o x.io/wait makers.x.io inside: 1 [m] mutual=[m]"}},

@@ -474,7 +474,7 @@ func randomLeavingPod(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	pick := func(options ...string) string { return options[rng.IntN(len(options))] }
 	ns, name, node := pick("a", "b"), pick("x", "v", "z"), pick("n1", "n2")
 	var text string
-	switch rng.IntN(10) {
+	switch rng.IntN(11) {
 	case 0, 1, 2, 3:
 		meta := pick("", ", deletionTimestamp: 1970-01-01T00:00:10Z, deletionGracePeriodSeconds: 30", ", deletionTimestamp: 1970-01-01T00:00:05Z, deletionGracePeriodSeconds: 0")
 		volume := pick("persistentVolumeClaim: {claimName: c1}", "csi: {driver: d1}", "ephemeral: {}", "emptyDir: {}")
@@ -494,6 +494,9 @@ func randomLeavingPod(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 			name, ns, pick("x", "v"), pick("FailedKillPod", "Killing", "Pulled"), pick("1", "9"), pick("1", "2"), node)
 	case 9:
 		text = fmt.Sprintf("{apiVersion: storage.k8s.io/v1, kind: CSIDriver, metadata: {name: %s}, spec: {attachRequired: %s}}", pick("d1", "d2"), pick("true", "false"))
+	case 10:
+		text = fmt.Sprintf("{apiVersion: storage.k8s.io/v1, kind: VolumeAttachment, metadata: {name: %s, finalizers: [%s], annotations: {csi.alpha.kubernetes.io/node-id: %q}}, spec: {attacher: %s, nodeName: %s, source: {persistentVolumeName: %s}}, status: {%s}}",
+			name, pick("external-attacher/d1", "external-attacher/d1", "one.io/f"), pick("", "i"), pick("d1", "d2"), node, pick("pv1", "pv2"), pick("", "detachError: {message: locked}"))
 	}
 	return objects(t, text)[0]
 }

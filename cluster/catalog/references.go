@@ -85,6 +85,8 @@ type Referrer struct {
 	Reference
 	// SameNamespace tells that only referrers in the namespace of the object count.
 	SameNamespace bool `json:"sameNamespace,omitempty"`
+	// If are conditions on the object, without which the owner waits for nobody.
+	If []Condition `json:"if,omitempty"`
 	// Within is a path into the finalized object, to ranges of addresses in CIDR
 	// notation: the value at Path is an address, and names the object if it lies
 	// in one of these and in none of any other object of that kind.
@@ -172,6 +174,9 @@ func (r *Referrer) Counts(referrer map[string]any) bool {
 	return r.Path == "" && r.holds(referrer, nil)
 }
 
+// Applies tells whether the owner waits for referrers of this object.
+func (r *Referrer) Applies(object map[string]any) bool { return hold(r.If, object, nil) }
+
 // longestName is that of an object: what is longer names none.
 const longestName = 253
 
@@ -199,7 +204,11 @@ func (r *Reference) named(object map[string]any, name func(string) string) []Nam
 // holds tells whether every condition holds, for the elements that the [*] of
 // the path stand for.
 func (r *Reference) holds(object map[string]any, elements []any) bool {
-	return !slices.ContainsFunc(r.When, func(c Condition) bool {
+	return hold(r.When, object, elements)
+}
+
+func hold(conditions []Condition, object map[string]any, elements []any) bool {
+	return !slices.ContainsFunc(conditions, func(c Condition) bool {
 		values := texts(from(object, c.path, elements))
 		if len(values) == 0 {
 			values = []string{""}
@@ -354,7 +363,7 @@ func (c *Condition) check(path string, of []string) (err error) {
 func (e *Entry) CreatesFor(object map[string]any) bool {
 	return e.Creates != "" && !slices.ContainsFunc(e.CreatesWhen, func(c Condition) bool {
 		_, known := object[c.path[0]]
-		return known && !(&Reference{When: []Condition{c}}).holds(object, nil)
+		return known && !hold([]Condition{c}, object, nil)
 	})
 }
 
@@ -404,6 +413,11 @@ func (r *Referrer) check(on []string) error {
 		return errors.New("name: a path is needed, beside which it is what is meant")
 	case r.SameNamespace && r.NamespacePath != "":
 		return errors.New("sameNamespace and namespacePath exclude each other")
+	}
+	for i := range r.If {
+		if err := r.If[i].check("", nil); err != nil {
+			return fmt.Errorf("if: %w", err)
+		}
 	}
 	r.within = within
 	return nil

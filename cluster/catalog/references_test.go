@@ -173,6 +173,7 @@ func TestReferenceErrors(t *testing.T) {
 		"name, no path":   {"every object counts", "waitsFor: [{resource: pods, name: default, source: x}]", "a path is needed, beside which"},
 		"within":          {"of which address", "waitsFor: [{resource: pods, within: spec.cidrs, source: x}]", "a path to the address"},
 		"two namespaces":  {"which", "waitsFor: [{resource: pods, path: a, namespacePath: b, sameNamespace: true, source: x}]", "exclude each other"},
+		"if":              {"what of it", "waitsFor: [{resource: pods, path: a, if: [{path: b}], source: x}]", "if: a path and one of in and notIn"},
 		"within, no path": {"not a path", "waitsFor: [{resource: pods, path: a, within: '[', source: x}]", "within: path"},
 	}
 	for name, tc := range tests {

@@ -23,6 +23,9 @@ type storage struct {
 	claims  map[string]map[string]bool               // names of PersistentVolumes, by "namespace/claim"
 	nodes   map[string][]string                      // drivers registered on a node; nil entry: no CSINode seen
 	users   map[string]map[types.NamespacedName]*pod // pods that have something mounted, by node
+
+	attachments map[string]*attachment     // by name
+	attached    map[string]map[string]bool // their names, by node
 }
 
 type volume struct {
@@ -38,7 +41,8 @@ type use struct {
 }
 
 func newStorage() storage {
-	return storage{volumes: map[string]volume{}, claims: map[string]map[string]bool{}, nodes: map[string][]string{}, users: map[string]map[types.NamespacedName]*pod{}}
+	return storage{volumes: map[string]volume{}, claims: map[string]map[string]bool{}, nodes: map[string][]string{}, users: map[string]map[types.NamespacedName]*pod{},
+		attachments: map[string]*attachment{}, attached: map[string]map[string]bool{}}
 }
 
 // KeepCSIDriver takes in a CSIDriver.
@@ -206,10 +210,13 @@ func (p *Part) remount(claim string) {
 	}
 }
 
-// remountNode looks anew at the pods of a node.
+// remountNode looks anew at the pods of a node, and at what is attached to it.
 func (p *Part) remountNode(node string) {
 	for key, o := range p.storage.users[node] {
 		p.unlist(key, o)
 		p.listDriverless(key, o)
+	}
+	for name := range p.storage.attached[node] {
+		p.judgeAttachment(name)
 	}
 }

@@ -68,10 +68,17 @@ type record struct {
 	needs   []need          // of its finalizers
 	below   []need          // of those that name it
 	refers  []reference     // that keep finalizers of others
-	waits   []string        // finalizers that stay while others refer to it
+	waits   []wait          // finalizers that stay while others refer to it
 	ranges  []string        // of addresses that count as references
 	leaving bool            // it is being deleted
 	account map[string]bool // of a role binding: the service accounts, "namespace/name"
+}
+
+// wait is a finalizer of an object that stays while others refer to it by one of
+// the rules.
+type wait struct {
+	finalizer string
+	rules     []*rule
 }
 
 // needed is a thing that objects of some namespaces need, as it was when they
@@ -208,14 +215,18 @@ func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object) *
 		for _, n := range rules.needs {
 			now.needs = appendNeeds(now.needs, finalizer, n, whole())
 		}
-		if len(rules.waits) == 0 {
-			continue
-		}
-		now.waits = append(now.waits, finalizer)
+		found := wait{finalizer: finalizer}
 		for _, w := range rules.waits {
+			if len(w.If) > 0 && !w.Applies(whole()) {
+				continue
+			}
+			found.rules = append(found.rules, w)
 			if w.Within != "" {
 				now.ranges = append(now.ranges, w.Ranges(whole())...)
 			}
+		}
+		if len(found.rules) > 0 {
+			now.waits = append(now.waits, found)
 		}
 	}
 	now.ranges = now.ranges[:min(maxNamed, len(now.ranges))]

@@ -25,13 +25,13 @@ type role struct {
 	named   bool            // others need them
 	below   []*catalog.Need // that others read from them
 	refers  []*rule
-	ranges  bool
+	asks    bool // what waits for others depends on its fields
 }
 
 // version grows with what is read.
 func (r *role) version() int {
 	version := len(r.below) + len(r.refers)
-	for _, set := range []bool{r.carries, r.named, r.ranges} {
+	for _, set := range []bool{r.carries, r.named, r.asks} {
 		if set {
 			version++
 		}
@@ -40,7 +40,7 @@ func (r *role) version() int {
 }
 
 // whole tells whether more than metadata is read.
-func (r *role) whole() bool { return r.carries || len(r.below) > 0 || len(r.refers) > 0 || r.ranges }
+func (r *role) whole() bool { return r.carries || len(r.below) > 0 || len(r.refers) > 0 || r.asks }
 
 // plan is what is read of which resources, given what the cluster serves: what the
 // catalog knows of kinds that are not there costs nothing.
@@ -108,7 +108,7 @@ func (p *plan) take(e *catalog.Entry, resource string) {
 		}
 		r := &rule{w, resource}
 		found.waits = append(found.waits, r)
-		p.role(resource).ranges = p.role(resource).ranges || w.Within != ""
+		p.role(resource).asks = p.role(resource).asks || w.Within != "" || len(w.If) > 0
 		by := p.role(w.Resource)
 		by.refers = append(by.refers, r)
 	}

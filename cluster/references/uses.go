@@ -12,9 +12,9 @@ func (p *Part) settleUse(id object) {
 	if r == nil || p.options.Manifests {
 		return
 	}
-	for _, finalizer := range r.waits {
+	for _, w := range r.waits {
 		users := map[string]map[object]bool{} // by resource: several rules may tell of the same
-		for _, rule := range p.plan.rulesFor(finalizer, id.resource).waits {
+		for _, rule := range w.rules {
 			for user := range p.users(rule, id, r) {
 				if user != id {
 					put(users, rule.Resource, user)
@@ -24,7 +24,7 @@ func (p *Part) settleUse(id object) {
 		for resource, by := range users {
 			for side, some := range map[string]map[object]bool{"inside": only(by, id.Namespace, true), "outside": only(by, id.Namespace, false)} {
 				if len(some) > 0 {
-					p.doc.Put(p.use(id, some), "inUse", id.Namespace, id.resource, id.Name, finalizer, resource, side)
+					p.doc.Put(p.use(id, some), "inUse", id.Namespace, id.resource, id.Name, w.finalizer, resource, side)
 				}
 			}
 		}
@@ -123,8 +123,6 @@ func (p *Part) keeps(id, other object) bool {
 		if ref.rule.target != other.resource || ref.target != other.NamespacedName {
 			return false
 		}
-		return slices.ContainsFunc(held.waits, func(finalizer string) bool {
-			return slices.Contains(p.plan.rulesFor(finalizer, other.resource).waits, ref.rule)
-		})
+		return slices.ContainsFunc(held.waits, func(w wait) bool { return slices.Contains(w.rules, ref.rule) })
 	})
 }

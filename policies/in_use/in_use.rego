@@ -3,7 +3,8 @@
 # description: >-
 #   Some finalizers stay, by design, for as long as others refer to the object: a
 #   GatewayClass with Gateways, a ProviderConfig with usages, an AppProject with
-#   Applications, a VolumeAttributesClass with claims. Their owner runs, and waits. It
+#   Applications, a VolumeAttributesClass with claims, a VolumeSnapshot with claims that are
+#   still restored from it, a PersistentVolume with attachments. Their owner runs, and waits. It
 #   does not delete those that refer. What lies in a namespace that is deleted goes with
 #   those that refer to it from there; not with others.
 # related_resources:
@@ -19,6 +20,10 @@
 #   relies_on:
 #     - kinds: [persistentvolumeclaims, persistentvolumes]
 #       for: [volumeattributesclasses.storage.k8s.io]
+#     - kinds: [persistentvolumeclaims]
+#       for: [volumesnapshots.snapshot.storage.k8s.io]
+#     - kinds: [volumeattachments.storage.k8s.io]
+#       for: [persistentvolumes]
 #     - kinds: [ipaddresses.networking.k8s.io]
 #       for: [servicecidrs.networking.k8s.io]
 #     - kinds: [pods]

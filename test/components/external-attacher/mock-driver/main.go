@@ -1,5 +1,6 @@
 // Command mock-driver is a CSI driver that attaches and detaches at once, for the
-// container of that name in the manifests of external-attacher.
+// container of that name in the manifests of external-attacher. It refuses to detach
+// the volume "locked".
 package main
 
 import (
@@ -14,6 +15,8 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
@@ -73,6 +76,9 @@ func (d *driver) ControllerPublishVolume(context.Context, *csi.ControllerPublish
 	return &csi.ControllerPublishVolumeResponse{}, nil
 }
 
-func (d *driver) ControllerUnpublishVolume(context.Context, *csi.ControllerUnpublishVolumeRequest) (*csi.ControllerUnpublishVolumeResponse, error) {
+func (d *driver) ControllerUnpublishVolume(_ context.Context, r *csi.ControllerUnpublishVolumeRequest) (*csi.ControllerUnpublishVolumeResponse, error) {
+	if r.VolumeId == "locked" {
+		return nil, status.Error(codes.Internal, "volume is locked by a backup")
+	}
 	return &csi.ControllerUnpublishVolumeResponse{}, nil
 }

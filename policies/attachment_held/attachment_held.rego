@@ -1,0 +1,138 @@
+# METADATA
+# title: Volume that cannot be detached
+# description: >-
+#   The attacher of a CSI driver keeps a finalizer on a VolumeAttachment until it has
+#   detached the volume, and on the PersistentVolume as long as it is attached anywhere. It
+#   tries for ever: while the storage behind it answers with an error, and where nothing
+#   tells any more what the driver calls the node. A node that is gone is no trouble as long
+#   as the attachment tells that.
+# related_resources:
+#   - ref: https://github.com/kubernetes-csi/external-attacher/blob/v4.13.0/pkg/controller/csi_handler.go
+#     description: What the attacher needs to detach a volume (csiDetach, getNodeID).
+#   - ref: https://kubernetes.io/docs/reference/kubernetes-api/config-and-storage-resources/volume-attachment-v1/
+#     description: VolumeAttachment, and its status.detachError.
+# custom:
+#   id: attachment-held
+#   severity: high
+#   triggers: [delete]
+#   resources: [volumeattachments.storage.k8s.io, persistentvolumes]
+#   needs: [data.cluster.attachments]
+#   relies_on:
+#     - kinds: [csinodes.storage.k8s.io]
+#       for: [volumeattachments.storage.k8s.io]
+#     - kinds: [volumeattachments.storage.k8s.io]
+#       for: [persistentvolumes]
+#   remedy: >-
+#     Mend what the error names, at the driver or at the storage behind it: the attacher
+#     tries again, and the rest follows. Last, detach the volume by hand where it is
+#     attached, and remove the finalizer of the attachment: a volume that is still attached
+#     and is used elsewhere may lose data.
+#   limits: >-
+#     Whether detaching will fail is seen only once it was tried: when the attachment is
+#     being deleted. An attachment whose PersistentVolume is gone is told by
+#     missing-reference, one whose attacher is gone by orphaned-finalizer, and a volume that
+#     is only still attached by in-use.
+package termguard.attachment_held
+
+import data.termguard.lib.finalizers
+import data.termguard.lib.request
+import data.termguard.lib.steps
+
+deny contains own if data.cluster.attachments[attachment].why == "lost"
+
+deny contains volume(data.cluster.attachmentsOf[released].lost)
+
+warn contains own if data.cluster.attachments[attachment].why == "fails"
+
+warn contains volume(data.cluster.attachmentsOf[released].fails)
+
+attachment := request.name if {
+	request.deleting
+	request.resource == "volumeattachments.storage.k8s.io"
+}
+
+# released is the volume that is deleted; one that is bound waits for its claim first.
+released := request.name if {
+	request.deleting
+	request.resource == "persistentvolumes"
+	not bound
+	some finalizer in input.request.oldObject.metadata.finalizers
+	startswith(finalizer, "external-")
+}
+
+bound if input.request.oldObject.status.phase == "Bound"
+
+own := {
+	"msg": sprintf("a volume stays attached to node %s: %s", [known.node, because(known)]),
+	"objects": array.concat(
+		[request.target],
+		[{"resource": "persistentvolumes", "namespace": "", "name": known.volume} | known.volume != ""],
+	),
+	"evidence": evidence(attachment, known),
+	"steps": array.concat([mended(known)], by_hand),
+} if {
+	known := data.cluster.attachments[attachment]
+}
+
+by_hand := [steps.force(
+	"Detach the volume by hand at the storage, then remove the finalizer: one that is still attached may lose data",
+	finalizers.taking_own_out({[i, finalizer]}),
+) |
+	some i, finalizer in input.request.oldObject.metadata.finalizers
+	startswith(finalizer, "external-attacher/")
+]
+
+# volume is told of the attachments of one that is deleted.
+volume(held) := {
+	"msg": sprintf("this volume stays attached to node %s: %s", [known.node, because(known)]),
+	"objects": array.concat(
+		[request.target],
+		[{"resource": "volumeattachments.storage.k8s.io", "namespace": "", "name": name} | some name in held.names],
+	),
+	"evidence": evidence(held.names[0], known),
+	"steps": [mended(known), steps.force(
+		concat(" ", [
+			"Detach the volume by hand at the storage, then remove the finalizer of its attachment:",
+			"one that is still attached may lose data",
+		]),
+		[],
+	)],
+} if {
+	known := data.cluster.attachments[held.names[0]]
+}
+
+because(known) := sprintf("nothing tells what CSI driver %s calls that node", [known.driver]) if known.why == "lost"
+
+because(known) := "its attacher tries to detach it, and fails" if known.why == "fails"
+
+evidence(name, known) := array.concat(
+	[sprintf("CSINode %s lists: %s", [known.node, listed]) | known.why == "lost"; listed := drivers(known.node)],
+	[sprintf("status.detachError of VolumeAttachment %s: %s", [name, message]) | message := known.message],
+)
+
+drivers(node) := concat(", ", names) if {
+	names := data.cluster.csinodes[node].drivers
+	count(names) > 0
+}
+
+drivers(node) := "no driver" if count(object.get(data.cluster.csinodes, [node, "drivers"], [])) == 0
+
+mended(known) := steps.mend(
+	sprintf(
+		concat(" ", [
+			"Bring CSI driver %s back on node %s, or annotate the attachment with what the driver calls the node",
+			"(csi.alpha.kubernetes.io/node-id): the attacher then detaches the volume",
+		]),
+		[known.driver, known.node],
+	),
+	[],
+) if {
+	known.why == "lost"
+}
+
+mended(known) := steps.mend(
+	sprintf("Mend what the error names, at CSI driver %s or at the storage behind it: its attacher tries again", [known.driver]),
+	[],
+) if {
+	known.why == "fails"
+}
