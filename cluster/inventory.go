@@ -147,6 +147,9 @@ func (w *World) Apply(res Resource, obj runtime.Object, added bool) error {
 	if err != nil {
 		return err
 	}
+	if m.GetDeletionTimestamp() != nil {
+		w.options.Terminating(res, m)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := w.inventory.resources[res.String()]

@@ -66,6 +66,9 @@ type Options struct {
 	// Progress is called by Collect for each resource that it is done with, from
 	// several goroutines. Defaults to nothing.
 	Progress func(done, of int)
+	// Terminating is called for each object that is being deleted, as it arrives,
+	// from several goroutines. Defaults to nothing.
+	Terminating func(Resource, metav1.Object)
 	// Now tells the time. Defaults to time.Now.
 	Now func() time.Time
 
@@ -95,6 +98,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Progress == nil {
 		o.Progress = func(int, int) {}
+	}
+	if o.Terminating == nil {
+		o.Terminating = func(Resource, metav1.Object) {}
 	}
 	if o.Now == nil {
 		o.Now = time.Now

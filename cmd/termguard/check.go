@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/check"
@@ -37,6 +39,8 @@ type checking struct {
 	grace        int64
 	force        bool
 	drain        bool
+	terminating  bool
+	everywhere   bool
 	output       string
 	filename     string
 	snapshot     string
@@ -46,7 +50,7 @@ type checking struct {
 func newCheck() *cobra.Command {
 	var f checking
 	c := &cobra.Command{
-		Use:   "check TYPE/NAME | -f FILE | --drain node/NAME...",
+		Use:   "check TYPE/NAME | -f FILE | --drain node/NAME... | --terminating [-A]",
 		Short: "Tell whether deleting an object would finish, what blocks it, and the safe way out",
 		Long: `Tell whether deleting an object would finish, what blocks it, and the safe way out.
 
@@ -58,6 +62,7 @@ Exit codes: 0 it completes, 1 it hangs, may hang, or that is unknown, 2 error.`,
   termguard check pod web-0 -n demo --grace-period=5
   termguard check -f manifests/
   termguard check --drain node/worker-1 node/worker-2
+  termguard check --terminating -A
   termguard check ns/demo --snapshot facts.json -o json`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return f.run(c.Context(), args, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
@@ -74,16 +79,23 @@ Exit codes: 0 it completes, 1 it hangs, may hang, or that is unknown, 2 error.`,
 	flags.Int64Var(&f.grace, "grace-period", -1, "`SECONDS` that it would be given (default: its own)")
 	flags.BoolVar(&f.force, "force", false, "it would be deleted at once, without a grace period")
 	flags.BoolVar(&f.drain, "drain", false, "ask whether kubectl drain would finish: whether all pods of the nodes can be evicted, and go")
+	flags.BoolVar(&f.terminating, "terminating", false, "ask about everything in the namespace that is being deleted now, one line each")
+	flags.BoolVarP(&f.everywhere, "all-namespaces", "A", false, "with --terminating: in the whole cluster")
 	flags.StringVarP(&f.output, "output", "o", "text", "text, json, yaml or dot")
 	flags.StringVarP(&f.filename, "filename", "f", "", "ask about the objects in `FILE`, a folder or - (stdin), deleted together as by kubectl delete -f")
 	flags.StringVar(&f.snapshot, "snapshot", "", "ask this `FILE`, written by termguard snapshot, instead of a cluster")
 	flags.BoolVar(&f.allowUnknown, "allow-unknown", false, "exit with 0 where the verdict is unknown")
-	c.MarkFlagsMutuallyExclusive("drain", "filename")
+	c.MarkFlagsMutuallyExclusive("drain", "filename", "terminating")
+	c.MarkFlagsMutuallyExclusive("all-namespaces", "namespace")
+	c.MarkFlagsMutuallyExclusive("snapshot", "terminating")
 	c.MarkFlagsMutuallyExclusive("snapshot", "context")
 	c.MarkFlagsMutuallyExclusive("snapshot", "kubeconfig")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		if c.Flags().Changed("grace-period") && f.grace < 0 {
 			return fmt.Errorf("--grace-period is %d: want seconds, 0 or more", f.grace)
+		}
+		if f.everywhere && !f.terminating {
+			return errors.New("--all-namespaces is for --terminating: name one object otherwise")
 		}
 		return nil
 	}
@@ -93,6 +105,9 @@ Exit codes: 0 it completes, 1 it hangs, may hang, or that is unknown, 2 error.`,
 func (f *checking) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if f.filename != "" && len(args) > 0 {
 		return fmt.Errorf("%q and --filename: name the object, or the file", strings.Join(args, " "))
+	}
+	if f.terminating && len(args) > 0 {
+		return fmt.Errorf("%q and --terminating: name the object, or ask about all", strings.Join(args, " "))
 	}
 	options, err := check.DeleteOptions(f.cascade, f.grace, f.force)
 	if err != nil {
@@ -145,6 +160,10 @@ type answer interface {
 
 // ask finds what is meant and asks about it.
 func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engine, facts cluster.Options, options map[string]any, stdin io.Reader, stderr io.Writer) (answer, policies.Verdict, error) {
+	if f.terminating {
+		all, err := f.askTerminating(ctx, engine, facts, options, stderr)
+		return all, all.Verdict, err
+	}
 	names, err := f.names(args)
 	if err != nil {
 		return nil, "", err
@@ -184,6 +203,34 @@ func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engi
 		set, err = check.AskAll(ctx, engine, world, subjects, missing, options)
 	}
 	return set, set.Verdict, err
+}
+
+// askTerminating asks about what is being deleted now.
+func (f *checking) askTerminating(ctx context.Context, engine *policies.Engine, facts cluster.Options, options map[string]any, stderr io.Writer) (check.Terminating, error) {
+	namespace := "" // all
+	if !f.everywhere {
+		var err error
+		if namespace, err = f.within(); err != nil {
+			return check.Terminating{}, err
+		}
+	}
+	config, log, clear, err := f.connect(&facts, stderr)
+	if err != nil {
+		return check.Terminating{}, err
+	}
+	defer clear()
+	return check.AllTerminating(ctx, config, engine, f.target.look(facts), namespace, options, log)
+}
+
+// connect prepares to read the cluster, with the progress shown until clear.
+func (f *checking) connect(facts *cluster.Options, stderr io.Writer) (config *rest.Config, log *slog.Logger, clear func(), err error) {
+	if config, err = f.target.config(); err != nil {
+		return nil, nil, nil, err
+	}
+	config.Timeout = f.timeout
+	p := newProgress(stderr)
+	facts.Progress = p.show
+	return config, slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelError})), p.clear, nil
 }
 
 // names are the objects that the arguments name.
@@ -227,15 +274,11 @@ func (f *checking) find(ctx context.Context, names []check.Name, options cluster
 		subjects, missing, err := check.AllFromFacts(world, names)
 		return subjects, missing, world, err
 	}
-	config, err := f.target.config()
+	config, log, clear, err := f.connect(&options, stderr)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	config.Timeout = f.timeout
-	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	p := newProgress(stderr)
-	options.Progress = p.show
-	defer p.clear()
+	defer clear()
 	return check.AllFromCluster(ctx, config, f.target.look(options), names, log)
 }
 

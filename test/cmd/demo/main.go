@@ -6,10 +6,13 @@ package main
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -191,6 +194,9 @@ func (d *demo) curtain(ctx context.Context) error {
 			d.kubectl(ctx, "get "+a.target)
 		}
 	}
+	if err := d.glance(ctx); err != nil {
+		return err
+	}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\nCASE\tPREDICTED\tREALLY\t")
 	wrong := 0
@@ -204,6 +210,26 @@ func (d *demo) curtain(ctx context.Context) error {
 	table.Flush()
 	if wrong > 0 {
 		return fmt.Errorf("%d predictions or outcomes are not as they should be; %s holds the logs until the demo ends", wrong, filepath.Clean(d.Dir()))
+	}
+	return nil
+}
+
+// glance asks about all that is stuck now, which those that hang must be among.
+func (d *demo) glance(ctx context.Context) error {
+	say("All that is stuck now, in the whole cluster")
+	fmt.Println("\n$ termguard check --terminating -A")
+	cmd := exec.CommandContext(ctx, d.binary, "check", "--terminating", "-A", "--kubeconfig", d.Kubeconfig())
+	out, err := cmd.Output()
+	fmt.Print(string(out))
+	var found *exec.ExitError
+	if !errors.As(err, &found) || found.ExitCode() != 1 {
+		return fmt.Errorf("termguard check --terminating: want exit code 1, got %w", err)
+	}
+	for _, a := range d.acts {
+		_, name, _ := strings.Cut(a.target, " ")
+		if a.real == scenario.Hangs && !regexp.MustCompile(`(?m)^\S+ +hangs +namespaces/`+name+` `).Match(out) {
+			return fmt.Errorf("%s hangs, and is not among them", a.target)
+		}
 	}
 	return nil
 }
