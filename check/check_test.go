@@ -72,15 +72,15 @@ func TestReport(t *testing.T) {
 		target       Name
 		want         policies.Verdict
 	}{
-		{"namespace", "what is in a namespace holds it", Name{"ns", "demo", ""}, policies.Hangs},
-		{"object", "finalizers of the object itself come from the facts", Name{"kiali", "kiali", "demo"}, policies.Hangs},
-		{"terminating", "a namespace that is already being deleted", Name{"ns", "stuck", ""}, policies.Hangs},
-		{"plain", "nothing in the way", Name{"ns", "plain", ""}, policies.Completes},
-		{"configmap", "an object that the facts only count", Name{"cm", "settings", "plain"}, policies.Completes},
-		{"served", "what is in a namespace rests on owners that are alive", Name{"ns", "served", ""}, policies.Completes},
-		{"widget", "so does an object with finalizers of its own", Name{"widgets", "a", "served"}, policies.Completes},
-		{"definition", "and a definition whose instances have some", Name{"crd", "widgets.acme.example.com", ""}, policies.Completes},
-		{"unseen", "what may be there is not seen", Name{"secret", "token", "plain"}, policies.Unknown},
+		{"namespace", "what is in a namespace holds it", Name{"ns", "demo", "", 0}, policies.Hangs},
+		{"object", "finalizers of the object itself come from the facts", Name{"kiali", "kiali", "demo", 0}, policies.Hangs},
+		{"terminating", "a namespace that is already being deleted", Name{"ns", "stuck", "", 0}, policies.Hangs},
+		{"plain", "nothing in the way", Name{"ns", "plain", "", 0}, policies.Completes},
+		{"configmap", "an object that the facts only count", Name{"cm", "settings", "plain", 0}, policies.Completes},
+		{"served", "what is in a namespace rests on owners that are alive", Name{"ns", "served", "", 0}, policies.Completes},
+		{"widget", "so does an object with finalizers of its own", Name{"widgets", "a", "served", 0}, policies.Completes},
+		{"definition", "and a definition whose instances have some", Name{"crd", "widgets.acme.example.com", "", 0}, policies.Completes},
+		{"unseen", "what may be there is not seen", Name{"secret", "token", "plain", 0}, policies.Unknown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			world := worldOf(t, "cluster.yaml")
@@ -138,10 +138,10 @@ func TestFromFactsFailures(t *testing.T) {
 		target Name
 		want   string
 	}{
-		{"no such namespace", Name{"ns", "demi", ""}, `the snapshot has no namespaces/demi; did you mean "demo"?`},
-		{"all of its type are named", Name{"kialis", "kialli", "demo"}, `the snapshot has no kialis.kiali.io/kialli -n demo; did you mean "kiali"?`},
-		{"none of its type", Name{"deploy", "web", "demo"}, `the snapshot has no deployments.apps/web -n demo`},
-		{"no such type", Name{"kialy", "x", "demo"}, `there is no type "kialy"; did you mean "kiali"? (see: kubectl api-resources)`},
+		{"no such namespace", Name{"ns", "demi", "", 0}, `the snapshot has no namespaces/demi; did you mean "demo"?`},
+		{"all of its type are named", Name{"kialis", "kialli", "demo", 0}, `the snapshot has no kialis.kiali.io/kialli -n demo; did you mean "kiali"?`},
+		{"none of its type", Name{"deploy", "web", "demo", 0}, `the snapshot has no deployments.apps/web -n demo`},
+		{"no such type", Name{"kialy", "x", "demo", 0}, `there is no type "kialy"; did you mean "kiali"? (see: kubectl api-resources)`},
 	} {
 		_, err := FromFacts(world, tt.target)
 		if err == nil || err.Error() != tt.want {
@@ -261,8 +261,8 @@ func TestParseName(t *testing.T) {
 		want Name
 		ok   bool
 	}{
-		{[]string{"ns/demo"}, Name{"ns", "demo", "n"}, true},
-		{[]string{"ns", "demo"}, Name{"ns", "demo", "n"}, true},
+		{[]string{"ns/demo"}, Name{"ns", "demo", "n", 0}, true},
+		{[]string{"ns", "demo"}, Name{"ns", "demo", "n", 0}, true},
 		{[]string{"ns"}, Name{}, false},
 		{[]string{"ns/"}, Name{}, false},
 		{[]string{"/demo"}, Name{}, false},
@@ -292,7 +292,7 @@ func FuzzFromFacts(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := FromFacts(world, Name{typ, name, "demo"}); err == nil && name == "" {
+		if _, err := FromFacts(world, Name{typ, name, "demo", 0}); err == nil && name == "" {
 			t.Skip()
 		}
 	})
@@ -302,7 +302,7 @@ func FuzzFromFacts(f *testing.F) {
 // finalizers of what it owns, too.
 func TestWaitsForeground(t *testing.T) {
 	world := worldOf(t, "cluster.yaml")
-	subject, err := FromFacts(world, Name{"widgets", "a", "served"})
+	subject, err := FromFacts(world, Name{"widgets", "a", "served", 0})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/termguard/termguard/cluster"
 )
@@ -28,16 +25,10 @@ func Drain(ctx context.Context, engine Evaluator, world *cluster.World, node Sub
 	if err != nil {
 		return Report{}, err
 	}
-	answers := make([]Report, len(on))
-	asking, ctx := errgroup.WithContext(ctx)
-	asking.SetLimit(runtime.GOMAXPROCS(0))
-	for i, pod := range on {
-		asking.Go(func() (err error) {
-			answers[i], err = Ask(ctx, engine, world, pod, nil)
-			return err
-		})
-	}
-	if err := asking.Wait(); err != nil {
+	answers, err := each(ctx, on, func(ctx context.Context, pod Subject) (Report, error) {
+		return Ask(ctx, engine, world, pod, nil)
+	})
+	if err != nil {
 		return Report{}, err
 	}
 	for _, r := range answers {

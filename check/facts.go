@@ -61,9 +61,8 @@ func FromFacts(world *cluster.World, name Name) (s Subject, err error) {
 func AllFromFacts(world *cluster.World, names []Name) (subjects []Subject, missing []error, err error) {
 	for _, name := range names {
 		s, err := FromFacts(world, name)
-		var not missingError
 		switch {
-		case errors.As(err, &not):
+		case errors.As(err, new(missingError)), errors.As(err, new(noTypeError)):
 			missing = append(missing, err)
 		case err != nil:
 			return nil, nil, err
@@ -75,7 +74,7 @@ func AllFromFacts(world *cluster.World, names []Name) (subjects []Subject, missi
 }
 
 func fromFacts(doc map[string]any, name Name) (Subject, error) {
-	s := Subject{Name: name.Name}
+	s := Subject{Name: name.Name, Place: name.Place}
 	var err error
 	if s.Type, err = typesOf(doc).Find(name.Type); err != nil {
 		return s, err

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 
+	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,9 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/internal/nearest"
 )
+
+// reads bounds the objects that are read at once.
+const reads = 16
 
 // maxCandidates bounds the objects that are listed for the one that was meant.
 const maxCandidates = 500
@@ -37,8 +41,8 @@ func FromCluster(ctx context.Context, config *rest.Config, options cluster.Optio
 	return subjects[0], world, nil
 }
 
-// AllFromCluster finds several objects. One that does not exist is missing, with
-// an error that says so. The facts are nil where all are.
+// AllFromCluster finds several objects. One that does not exist, or whose type does not,
+// is missing, with an error that says so. The facts are nil where all are.
 func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Options, names []Name, log *slog.Logger) (subjects []Subject, missing []error, world *cluster.World, err error) {
 	dc, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -52,25 +56,50 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 	if err != nil {
 		log.Debug("who would delete is unknown", "error", err)
 	}
+	client, err := objectsOf(config)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	found, absent := make([]Subject, len(names)), make([]error, len(names))
+	reading, readCtx := errgroup.WithContext(ctx)
+	reading.SetLimit(reads)
+	for i, name := range names {
+		reading.Go(func() error {
+			s := Subject{Name: name.Name, User: user, Place: name.Place}
+			var err error
+			if s.Type, err = types.Find(name.Type); errors.As(err, new(noTypeError)) {
+				absent[i] = err
+				return nil
+			} else if err != nil {
+				return err
+			}
+			if err := s.Type.deletable(); err != nil {
+				return err
+			}
+			if s.Type.Namespaced {
+				s.Namespace = name.Namespace
+			}
+			switch err := s.read(readCtx, client); {
+			case errors.As(err, new(missingError)):
+				if len(names) == 1 {
+					err = missingError(err.Error() + s.hint(readCtx, config))
+				}
+				absent[i] = err
+			case err != nil:
+				return err
+			}
+			found[i] = s
+			return nil
+		})
+	}
+	if err := reading.Wait(); err != nil {
+		return nil, nil, nil, err
+	}
 	within := map[string]bool{} // the namespaces whose content counts; "" for all
-	for _, name := range names {
-		s := Subject{Name: name.Name, User: user}
-		if s.Type, err = types.Find(name.Type); err != nil {
-			return nil, nil, nil, err
-		}
-		if err := s.Type.deletable(); err != nil {
-			return nil, nil, nil, err
-		}
-		if s.Type.Namespaced {
-			s.Namespace = name.Namespace
-		}
-		var not missingError
-		switch err := s.read(ctx, config); {
-		case errors.As(err, &not):
-			missing = append(missing, err)
+	for i, s := range found {
+		if absent[i] != nil {
+			missing = append(missing, absent[i])
 			continue
-		case err != nil:
-			return nil, nil, nil, err
 		}
 		if s.Type.GroupResource() == namespaces {
 			within[s.Name] = true
@@ -100,12 +129,19 @@ type missingError string
 
 func (e missingError) Error() string { return string(e) }
 
-// read reads the object. One that may not be read is unseen, not an error.
-func (s *Subject) read(ctx context.Context, config *rest.Config) error {
+// objectsOf reads objects, as fast as the API server lets it.
+func objectsOf(config *rest.Config) (dynamic.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("connect: %w", err)
+		return nil, fmt.Errorf("connect: %w", err)
 	}
+	return client, nil
+}
+
+// read reads the object. One that may not be read is unseen, not an error.
+func (s *Subject) read(ctx context.Context, client dynamic.Interface) error {
 	var objects dynamic.ResourceInterface = client.Resource(s.Type.GroupVersionResource)
 	if s.Namespace != "" {
 		objects = client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)
@@ -120,7 +156,7 @@ func (s *Subject) read(ctx context.Context, config *rest.Config) error {
 		s.Unseen = append(s.Unseen, fmt.Sprintf("%s itself: forbidden", s))
 		return nil
 	case apierrors.IsNotFound(err):
-		return missingError(fmt.Sprintf("there is no %s%s", s, s.hint(ctx, config)))
+		return missingError(fmt.Sprintf("there is no %s", s))
 	default:
 		return fmt.Errorf("read %s: %w", s, explain(err))
 	}

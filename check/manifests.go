@@ -20,43 +20,49 @@ import (
 // for "-". What has no namespace of its own is in namespace.
 func Names(path, namespace string, stdin io.Reader) ([]Name, error) {
 	var names []Name
-	read := func(file string, in io.Reader) error {
+	known := map[Name]bool{}
+	err := eachFile(path, stdin, func(file string, in io.Reader) error {
 		found, err := namesIn(in, namespace)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 		for _, name := range found {
-			if !slices.Contains(names, name) {
-				names = append(names, name)
+			if !known[name] {
+				names, known[name] = append(names, name), true
 			}
 		}
 		return nil
-	}
-	if path == "-" {
-		if err := read("stdin", stdin); err != nil {
-			return nil, err
-		}
-	} else {
-		files, err := filesOf(path)
-		if err != nil {
-			return nil, err
-		}
-		for _, file := range files {
-			in, err := os.Open(file)
-			if err != nil {
-				return nil, fmt.Errorf("read manifests: %w", err)
-			}
-			err = read(file, in)
-			in.Close()
-			if err != nil {
-				return nil, err
-			}
-		}
-	}
-	if len(names) == 0 {
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(names) == 0:
 		return nil, fmt.Errorf("%s: no object in it", path)
 	}
 	return names, nil
+}
+
+// eachFile reads the files that kubectl reads for a path.
+func eachFile(path string, stdin io.Reader, read func(file string, in io.Reader) error) error {
+	if path == "-" {
+		return read("stdin", stdin)
+	}
+	files, err := filesOf(path)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		in, err := os.Open(file)
+		if err != nil {
+			return fmt.Errorf("read manifests: %w", err)
+		}
+		err = read(file, in)
+		in.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // filesOf are the files that kubectl reads for a path.
@@ -85,13 +91,9 @@ func namesIn(in io.Reader, namespace string) ([]Name, error) {
 	decoder := yaml.NewYAMLOrJSONDecoder(in, 4096)
 	var names []Name
 	add := func(object *unstructured.Unstructured) error {
-		gvk := object.GroupVersionKind()
-		if gvk.Kind == "" || gvk.Version == "" || object.GetName() == "" {
-			return fmt.Errorf("an object without apiVersion, kind or metadata.name (document %d)", len(names)+1)
-		}
-		name := Name{Type: typeOf(gvk), Name: object.GetName(), Namespace: namespace}
-		if own := object.GetNamespace(); own != "" {
-			name.Namespace = own
+		name, err := nameOf(object, namespace)
+		if err != nil {
+			return fmt.Errorf("%w (document %d)", err, len(names)+1)
 		}
 		names = append(names, name)
 		return nil
@@ -122,6 +124,19 @@ func namesIn(in io.Reader, namespace string) ([]Name, error) {
 			return nil, fmt.Errorf("read a list: %w", err)
 		}
 	}
+}
+
+// nameOf names an object; what has no namespace of its own is in namespace.
+func nameOf(object *unstructured.Unstructured, namespace string) (Name, error) {
+	gvk := object.GroupVersionKind()
+	if gvk.Kind == "" || gvk.Version == "" || object.GetName() == "" {
+		return Name{}, errors.New("an object without apiVersion, kind or metadata.name")
+	}
+	name := Name{Type: typeOf(gvk), Name: object.GetName(), Namespace: namespace}
+	if own := object.GetNamespace(); own != "" {
+		name.Namespace = own
+	}
+	return name, nil
 }
 
 // typeOf names a kind as Types.Find takes it.

@@ -2,41 +2,109 @@ package check
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
 )
 
-// Set is the answer about objects that are deleted together, as by kubectl
-// delete -f, apiVersion termguard.dev/v1, kind CheckSet.
+// Together are objects that one command deletes.
+type Together struct {
+	// Names are they, each with its place in the order.
+	Names []Name
+	// By is the command in words, and Waits as question.Set has it; "" is kubectl
+	// delete -f.
+	By    string
+	Waits bool
+	// Of is what the command is about, for people.
+	Of string
+	// Command is what to run when what stands in the way is gone, where one is known.
+	Command string
+	// Notes tell what the command leaves, and what happens around it.
+	Notes []string
+	// Unseen is what of the objects could not be told.
+	Unseen []string
+}
+
+// Set is the answer about objects that are deleted together, apiVersion
+// termguard.dev/v1, kind CheckSet.
 type Set struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
+	// By is the command that deletes them, in words, and Of what it is about.
+	By string `json:"by,omitempty"`
+	Of string `json:"of,omitempty"`
 	// Verdict is the worst of all.
 	Verdict policies.Verdict `json:"verdict"`
-	Items   []Report         `json:"items"`
+	// Notes tell what the command leaves, and what happens around it.
+	Notes []string `json:"notes,omitempty"`
+	Items []Report `json:"items"`
 	// Missing says which objects do not exist: nothing is to be done about them.
 	Missing []string `json:"missing"`
 	// Plan is that of all together.
 	Plan []Step `json:"plan"`
+	// Unseen is what of the objects could not be told; what an answer about one of them
+	// depends on is with that.
+	Unseen []string `json:"unseen,omitempty"`
 }
 
-// AskAll asks about the deletion of all subjects together.
-func AskAll(ctx context.Context, engine Evaluator, world *cluster.World, subjects []Subject, missing []error, options map[string]any) (Set, error) {
-	var all question.Set
-	for _, s := range subjects {
-		all.Add(s.id())
-	}
-	var items []Report
-	for _, s := range subjects {
-		report, err := ask(ctx, engine, world, all.Over(world), s, options)
-		if err != nil {
-			return Set{}, err
+// AskAll asks about the deletion of all subjects by one command.
+func AskAll(ctx context.Context, engine Evaluator, world *cluster.World, together Together, subjects []Subject, missing []error, options map[string]any) (Set, error) {
+	for _, err := range missing {
+		if errors.As(err, new(noTypeError)) && together.By == byHelm {
+			return Set{}, fmt.Errorf("helm uninstall deletes nothing as long as a kind of the release is not served: %w: install its CustomResourceDefinition again, or delete the rest by hand", err)
 		}
-		items = append(items, report)
 	}
-	return newSet(items, missing), nil
+	all := question.Set{By: together.By, Waits: together.Waits}
+	for _, s := range subjects {
+		all.Add(s.id(), s.Place)
+	}
+	items, err := each(ctx, subjects, func(ctx context.Context, s Subject) (Report, error) {
+		return ask(ctx, engine, world, all.Over(world), s, options)
+	})
+	if err != nil {
+		return Set{}, err
+	}
+	set := newSet(items, missing)
+	set.By, set.Of, set.Notes, set.Unseen = together.By, together.Of, together.Notes, together.Unseen
+	if len(set.Unseen) > 0 && worse(policies.Unknown, set.Verdict) {
+		set.Verdict = policies.Unknown
+	}
+	if together.Command != "" && len(set.Plan) > 0 {
+		set.finish(together.Command)
+	}
+	return set, nil
+}
+
+// finish puts the command behind what mends, and before what gives something up.
+func (s *Set) finish(command string) {
+	at := slices.IndexFunc(s.Plan, func(step Step) bool { return step.Kind != policies.Mend })
+	if at < 0 {
+		at = len(s.Plan)
+	}
+	s.Plan = slices.Insert(s.Plan, at, Step{
+		Step: policies.Step{Kind: policies.Mend, Do: "Then run what was asked about", Command: command},
+	})
+}
+
+// each asks about subjects, side by side, and keeps their order.
+func each(ctx context.Context, subjects []Subject, ask func(context.Context, Subject) (Report, error)) ([]Report, error) {
+	answers := make([]Report, len(subjects))
+	asking, ctx := errgroup.WithContext(ctx)
+	asking.SetLimit(runtime.GOMAXPROCS(0))
+	for i, s := range subjects {
+		asking.Go(func() (err error) {
+			answers[i], err = ask(ctx, s)
+			return err
+		})
+	}
+	return answers, asking.Wait()
 }
 
 func newSet(items []Report, missing []error) Set {

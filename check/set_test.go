@@ -21,7 +21,7 @@ func TestSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := AskAll(t.Context(), newEngine(t), world, subjects, missing, nil)
+	set, err := AskAll(t.Context(), newEngine(t), world, Together{}, subjects, missing, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,12 +53,12 @@ func TestNames(t *testing.T) {
 		{
 			reason: "what has no namespace is in the one that is asked for; what comes twice is deleted once",
 			text:   "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n---\n# nothing\n---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: b, namespace: ops}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n",
-			want:   []Name{{"configmap", "a", "home"}, {"deployment.apps", "b", "ops"}},
+			want:   []Name{{"configmap", "a", "home", 0}, {"deployment.apps", "b", "ops", 0}},
 		},
 		{
 			reason: "a list is what is in it",
 			text:   `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "kiali.io/v1alpha1", "kind": "Kiali", "metadata": {"name": "k"}}]}`,
-			want:   []Name{{"kiali.kiali.io", "k", "home"}},
+			want:   []Name{{"kiali.kiali.io", "k", "home", 0}},
 		},
 		{reason: "no name", text: "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: a-}}", err: "stdin: an object without apiVersion, kind or metadata.name (document 1)"},
 		{reason: "no YAML", text: "a: [", err: "stdin: read manifests: "},

@@ -23,6 +23,8 @@ type Name struct {
 	Type, Name string
 	// Namespace for what is in one.
 	Namespace string
+	// Place in the order of the command that deletes several (question.Set).
+	Place int
 }
 
 // ParseName reads TYPE/NAME, or TYPE and NAME.
@@ -72,6 +74,7 @@ type Subject struct {
 	Type      Type
 	Namespace string // "" for what is in none
 	Name      string
+	Place     int // as in Name
 	// Object as the API server holds it, or as much of it as is known.
 	Object map[string]any
 	// User who would delete it, userInfo of the request; nil where unknown.

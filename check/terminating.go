@@ -25,11 +25,9 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-const (
-	// maxTerminating bounds the objects that are asked about, those first that
-	// have been Terminating for longest; maxRead those that are read at once.
-	maxTerminating, maxRead = 500, 8
-)
+// maxTerminating bounds the objects that are asked about, those first that have been
+// Terminating for longest.
+const maxTerminating = 500
 
 // Terminating is the answer about everything that is being deleted, apiVersion
 // termguard.dev/v1, kind CheckTerminating.
@@ -85,15 +83,19 @@ func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, 
 	} else {
 		all.Omitted = 0
 	}
+	client, err := objectsOf(config)
+	if err != nil {
+		return Terminating{}, err
+	}
 	subjects := make([]Subject, len(uids))
 	gone := make([]bool, len(uids))
 	var reading errgroup.Group
-	reading.SetLimit(maxRead)
+	reading.SetLimit(reads)
 	for i, uid := range uids {
 		subjects[i] = found[uid]
 		reading.Go(func() error {
 			var not missingError
-			err := subjects[i].read(ctx, config)
+			err := subjects[i].read(ctx, client)
 			if gone[i] = errors.As(err, &not); gone[i] {
 				return nil
 			}

@@ -74,7 +74,7 @@ func writePlan(out *strings.Builder, plan []Step) {
 	told := map[string]bool{}
 	for i, step := range plan {
 		fmt.Fprintf(out, "%3d. %s\n", i+1, printable.Line(step.Do))
-		if !told[step.Why] {
+		if step.Why != "" && !told[step.Why] {
 			fmt.Fprintf(out, "     because: %s\n", printable.Line(step.Why))
 		}
 		told[step.Why] = true
@@ -94,12 +94,28 @@ func writeUnseen(out *strings.Builder, unseen []string) {
 	}
 }
 
-// Text writes the reports for people, and one plan for all.
+// Text writes the reports for people, and one plan for all. Objects that nothing
+// stands in the way of are in one line.
 func (s Set) Text(w io.Writer) error {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%d objects together: %s\n", len(s.Items), s.Verdict)
-	var unseen []string
+	together := plural(len(s.Items), "object") + " together"
+	if s.By != "" {
+		together = s.By + " of " + plural(len(s.Items), "object")
+	}
+	if s.Of != "" {
+		together += " (" + printable.Line(s.Of) + ")"
+	}
+	fmt.Fprintf(&out, "%s: %s\n", together, s.Verdict)
+	for _, note := range s.Notes {
+		fmt.Fprintf(&out, "  %s\n", printable.Line(note))
+	}
+	unseen := slices.Clone(s.Unseen)
+	var free []string
 	for _, r := range s.Items {
+		if r.Kind == "Check" && r.Verdict == policies.Completes && len(r.Findings)+len(r.WaitsFor) == 0 {
+			free = append(free, shown(r.Target, ""))
+			continue
+		}
 		out.WriteString("\n")
 		r.text(&out)
 		for _, u := range r.Unseen {
@@ -107,6 +123,9 @@ func (s Set) Text(w io.Writer) error {
 				unseen = append(unseen, u)
 			}
 		}
+	}
+	if len(free) > 0 {
+		fmt.Fprintf(&out, "\nnothing stands in the way of %s\n", printable.Line(some(free)))
 	}
 	if len(s.Missing) > 0 {
 		out.WriteString("\n")
@@ -118,6 +137,13 @@ func (s Set) Text(w io.Writer) error {
 	writeUnseen(&out, unseen)
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func (r Report) meaning() string {
@@ -202,6 +228,11 @@ func (r Report) blockers(objects []policies.Object) string {
 			names = append(names, shown(o, r.home()))
 		}
 	}
+	return some(names)
+}
+
+// some are the first of the names, and how many more there are.
+func some(names []string) string {
 	more := ""
 	if beyond := len(names) - maxShown; beyond > 0 {
 		names, more = names[:maxShown], fmt.Sprintf(" and %d more", beyond)

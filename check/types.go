@@ -113,8 +113,13 @@ func (t Types) Find(name string) (Type, error) {
 	if len(t.lost) > 0 {
 		lost = fmt.Sprintf(" (these APIs do not answer: %s)", strings.Join(t.lost, ", "))
 	}
-	return Type{}, fmt.Errorf("there is no type %q%s%s (see: kubectl api-resources)", name, lost, nearest.Hint(name, known))
+	return Type{}, noTypeError(fmt.Sprintf("there is no type %q%s%s (see: kubectl api-resources)", name, lost, nearest.Hint(name, known)))
 }
+
+// noTypeError says that a cluster serves no such type, and so has no object of it.
+type noTypeError string
+
+func (e noTypeError) Error() string { return string(e) }
 
 // called tells whether name is one of names, and of which version.
 func (t Type) called(name string, names []string) (Type, bool) {

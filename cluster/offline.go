@@ -33,8 +33,10 @@ type aside struct {
 	// Groups that are served beside the built-in ones and those of the
 	// CustomResourceDefinitions at hand.
 	Groups []string `json:"groups"`
-	// Set tells that all objects are deleted together.
+	// Set tells that all objects are deleted together, as by kubectl delete -f.
 	Set bool `json:"set"`
+	// SetOrder tells that another command deletes them, in the order that they stand in.
+	SetOrder map[string]any `json:"setOrder"`
 	// Stale names APIServices whose group cannot be discovered.
 	Stale []string `json:"stale"`
 	// ListErrors are errors of listing an aggregated API, by APIService, or a
@@ -102,8 +104,11 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	if about.Now != nil {
 		w.at = about.Now
 	}
-	if about.Set {
-		w.doc["set"] = together(objects)
+	if about.Set || about.SetOrder != nil {
+		w.doc["set"] = together(objects, about.SetOrder != nil)
+	}
+	if about.SetOrder != nil {
+		w.doc["setOrder"] = about.SetOrder
 	}
 	stale := map[string]bool{}
 	for _, name := range about.Stale {
@@ -147,13 +152,18 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	return w, nil
 }
 
-// together is the part of the facts that tells which objects are deleted together.
-func together(objects []*unstructured.Unstructured) map[string]any {
+// together is the part of the facts that tells which objects are deleted together:
+// one after the other, or all at once.
+func together(objects []*unstructured.Unstructured, ordered bool) map[string]any {
 	set := facts.Document{}
 	mapped := resourcesOf(objects)
-	for _, obj := range objects {
+	place := 0
+	for i, obj := range objects {
+		if ordered {
+			place = i
+		}
 		if gvk := obj.GroupVersionKind(); gvk.GroupVersion().String() != apiVersion {
-			set.Put(true, mapped[gvk].String(), obj.GetNamespace(), obj.GetName())
+			set.Put(place, mapped[gvk].String(), obj.GetNamespace(), obj.GetName())
 		}
 	}
 	return set

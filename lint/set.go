@@ -595,7 +595,7 @@ func (a *asker) questions(sub *subject) []asked {
 func (a *asker) together() policies.Facts {
 	if a.all.Empty() {
 		for id := range a.index {
-			a.all.Add(id)
+			a.all.Add(id, 0)
 		}
 	}
 	return a.all.Over(a.facts)

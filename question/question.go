@@ -65,12 +65,20 @@ func (t Target) request(operation string, options map[string]any) map[string]any
 	return request
 }
 
-// Set are objects that are deleted together: by resource, namespace and name, as
-// policies see them in data.cluster.set. The zero value is ready for use.
-type Set struct{ objects map[string]any }
+// Set are objects that one command deletes: by resource, namespace and name, as
+// policies see them in data.cluster.set. The zero value is that of kubectl delete -f.
+type Set struct {
+	// By is the command, in words.
+	By string
+	// Waits tells that the command goes on to the next place only when all of one are
+	// gone.
+	Waits   bool
+	objects map[string]any
+}
 
-// Add adds an object.
-func (s *Set) Add(o policies.Object) {
+// Add adds an object, with its place in the order of the command. What has one place
+// goes at once, or in an order that nobody knows.
+func (s *Set) Add(o policies.Object, place int) {
 	if s.objects == nil {
 		s.objects = map[string]any{}
 	}
@@ -83,24 +91,27 @@ func (s *Set) Add(o policies.Object) {
 		}
 		within = next
 	}
-	within[o.Name] = true
+	within[o.Name] = place
 }
 
 // Empty tells whether nothing was added.
 func (s *Set) Empty() bool { return len(s.objects) == 0 }
 
 // Over are facts with the set in them.
-func (s *Set) Over(facts policies.Facts) policies.Facts { return over{facts, s.objects} }
+func (s *Set) Over(facts policies.Facts) policies.Facts { return over{facts, s} }
 
 type over struct {
 	policies.Facts
-	set map[string]any
+	set *Set
 }
 
 func (o over) View(f func(doc map[string]any)) {
 	o.Facts.View(func(doc map[string]any) {
 		doc = maps.Clone(doc)
-		doc["set"] = o.set
+		doc["set"] = o.set.objects
+		if o.set.By != "" {
+			doc["setOrder"] = map[string]any{"by": o.set.By, "waits": o.set.Waits}
+		}
 		f(doc)
 	})
 }

@@ -46,17 +46,19 @@ func TestRequests(t *testing.T) {
 
 func TestSet(t *testing.T) {
 	var s Set
+	s.By = "helm uninstall"
 	facts := policies.Document{"apiservices": map[string]any{}}
 	if !s.Empty() {
 		t.Error("a new set is not empty")
 	}
-	for _, o := range []policies.Object{{Resource: "pods", Namespace: "n", Name: "a"}, {Resource: "pods", Namespace: "n", Name: "b"}, {Resource: "namespaces", Name: "n"}} {
-		s.Add(o)
+	for i, o := range []policies.Object{{Resource: "pods", Namespace: "n", Name: "a"}, {Resource: "pods", Namespace: "n", Name: "b"}, {Resource: "namespaces", Name: "n"}} {
+		s.Add(o, i)
 	}
 	s.Over(facts).View(func(doc map[string]any) {
 		want := map[string]any{
 			"apiservices": map[string]any{},
-			"set":         map[string]any{"pods": map[string]any{"n": map[string]any{"a": true, "b": true}}, "namespaces": map[string]any{"": map[string]any{"n": true}}},
+			"set":         map[string]any{"pods": map[string]any{"n": map[string]any{"a": 0, "b": 1}}, "namespaces": map[string]any{"": map[string]any{"n": 2}}},
+			"setOrder":    map[string]any{"by": "helm uninstall", "waits": false},
 		}
 		if diff := cmp.Diff(want, doc); diff != "" {
 			t.Errorf("-want, +got:\n%s", diff)

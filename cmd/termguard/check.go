@@ -43,6 +43,8 @@ type checking struct {
 	everywhere   bool
 	output       string
 	filename     string
+	helm         bool
+	release      string
 	snapshot     string
 	allowUnknown bool
 }
@@ -50,7 +52,7 @@ type checking struct {
 func newCheck() *cobra.Command {
 	var f checking
 	c := &cobra.Command{
-		Use:   "check TYPE/NAME | -f FILE | --drain node/NAME... | --terminating [-A]",
+		Use:   "check TYPE/NAME | -f FILE [--helm] | --release NAME | --drain node/NAME... | --terminating [-A]",
 		Short: "Tell whether deleting an object would finish, what blocks it, and the safe way out",
 		Long: `Tell whether deleting an object would finish, what blocks it, and the safe way out.
 
@@ -61,6 +63,8 @@ Exit codes: 0 it completes, 1 it hangs, may hang, or that is unknown, 2 error.`,
 		Example: `  termguard check namespaces/demo
   termguard check pod web-0 -n demo --grace-period=5
   termguard check -f manifests/
+  termguard check --release cert-manager -n cert-manager
+  helm get manifest cert-manager -n cert-manager | termguard check -f - --helm -n cert-manager
   termguard check --drain node/worker-1 node/worker-2
   termguard check --terminating -A
   termguard check ns/demo --snapshot facts.json -o json`,
@@ -83,11 +87,14 @@ Exit codes: 0 it completes, 1 it hangs, may hang, or that is unknown, 2 error.`,
 	flags.BoolVarP(&f.everywhere, "all-namespaces", "A", false, "with --terminating: in the whole cluster")
 	flags.StringVarP(&f.output, "output", "o", "text", "text, json, yaml or dot")
 	flags.StringVarP(&f.filename, "filename", "f", "", "ask about the objects in `FILE`, a folder or - (stdin), deleted together as by kubectl delete -f")
+	flags.BoolVar(&f.helm, "helm", false, "with --filename: they are deleted as by helm uninstall, in its order")
+	flags.StringVar(&f.release, "release", "", "ask about helm uninstall of the release `NAME`, whose record is read from the namespace")
 	flags.StringVar(&f.snapshot, "snapshot", "", "ask this `FILE`, written by termguard snapshot, instead of a cluster")
 	flags.BoolVar(&f.allowUnknown, "allow-unknown", false, "exit with 0 where the verdict is unknown")
-	c.MarkFlagsMutuallyExclusive("drain", "filename", "terminating")
+	c.MarkFlagsMutuallyExclusive("drain", "filename", "release", "terminating")
 	c.MarkFlagsMutuallyExclusive("all-namespaces", "namespace")
 	c.MarkFlagsMutuallyExclusive("snapshot", "terminating")
+	c.MarkFlagsMutuallyExclusive("snapshot", "release")
 	c.MarkFlagsMutuallyExclusive("snapshot", "context")
 	c.MarkFlagsMutuallyExclusive("snapshot", "kubeconfig")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
@@ -103,11 +110,15 @@ Exit codes: 0 it completes, 1 it hangs, may hang, or that is unknown, 2 error.`,
 }
 
 func (f *checking) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	if f.filename != "" && len(args) > 0 {
-		return fmt.Errorf("%q and --filename: name the object, or the file", strings.Join(args, " "))
-	}
-	if f.terminating && len(args) > 0 {
-		return fmt.Errorf("%q and --terminating: name the object, or ask about all", strings.Join(args, " "))
+	switch named := strings.Join(args, " "); {
+	case f.filename != "" && named != "":
+		return fmt.Errorf("%q and --filename: name the object, or the file", named)
+	case f.release != "" && named != "":
+		return fmt.Errorf("%q and --release: name the object, or the release", named)
+	case f.terminating && named != "":
+		return fmt.Errorf("%q and --terminating: name the object, or ask about all", named)
+	case f.helm && f.filename == "":
+		return errors.New("--helm goes with --filename; for a release that is installed, use --release")
 	}
 	options, err := check.DeleteOptions(f.cascade, f.grace, f.force)
 	if err != nil {
@@ -164,27 +175,15 @@ func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engi
 		all, err := f.askTerminating(ctx, engine, facts, options, stderr)
 		return all, all.Verdict, err
 	}
-	names, err := f.names(args)
+	together, err := f.meant(ctx, args, stdin)
 	if err != nil {
 		return nil, "", err
 	}
-	namespace, err := f.within()
+	subjects, missing, world, err := f.find(ctx, together.Names, facts, stderr)
 	if err != nil {
 		return nil, "", err
 	}
-	for i := range names {
-		names[i].Namespace = namespace
-	}
-	if f.filename != "" {
-		if names, err = check.Names(f.filename, namespace, stdin); err != nil {
-			return nil, "", err
-		}
-	}
-	subjects, missing, world, err := f.find(ctx, names, facts, stderr)
-	if err != nil {
-		return nil, "", err
-	}
-	if f.filename == "" && len(names) == 1 {
+	if f.filename == "" && f.release == "" && len(together.Names) == 1 {
 		if len(missing) > 0 {
 			return nil, "", missing[0]
 		}
@@ -200,7 +199,7 @@ func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engi
 	if f.drain {
 		set, err = check.DrainAll(ctx, engine, world, subjects, missing)
 	} else {
-		set, err = check.AskAll(ctx, engine, world, subjects, missing, options)
+		set, err = check.AskAll(ctx, engine, world, together, subjects, missing, options)
 	}
 	return set, set.Verdict, err
 }
@@ -222,23 +221,58 @@ func (f *checking) askTerminating(ctx context.Context, engine *policies.Engine, 
 	return check.AllTerminating(ctx, config, engine, f.target.look(facts), namespace, options, log)
 }
 
+// config is that of the cluster, with the limit of one request.
+func (f *checking) config() (*rest.Config, error) {
+	config, err := f.target.config()
+	if err == nil {
+		config.Timeout = f.timeout
+	}
+	return config, err
+}
+
 // connect prepares to read the cluster, with the progress shown until clear.
 func (f *checking) connect(facts *cluster.Options, stderr io.Writer) (config *rest.Config, log *slog.Logger, clear func(), err error) {
-	if config, err = f.target.config(); err != nil {
+	if config, err = f.config(); err != nil {
 		return nil, nil, nil, err
 	}
-	config.Timeout = f.timeout
 	p := newProgress(stderr)
 	facts.Progress = p.show
 	return config, slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelError})), p.clear, nil
 }
 
-// names are the objects that the arguments name.
-func (f *checking) names(args []string) ([]check.Name, error) {
+// meant are the objects that the question is about.
+func (f *checking) meant(ctx context.Context, args []string, stdin io.Reader) (together check.Together, err error) {
+	if f.filename == "" && f.release == "" {
+		if together.Names, err = f.named(args); err != nil {
+			return check.Together{}, err
+		}
+	}
+	namespace, err := f.within()
+	if err != nil {
+		return check.Together{}, err
+	}
 	switch {
+	case f.release != "":
+		config, err := f.config()
+		if err != nil {
+			return check.Together{}, err
+		}
+		return check.FromRelease(ctx, config, namespace, f.release)
+	case f.helm:
+		return check.FromHelmManifest(f.filename, namespace, stdin)
 	case f.filename != "":
-		return nil, nil
-	case f.drain:
+		together.Names, err = check.Names(f.filename, namespace, stdin)
+		return together, err
+	}
+	for i := range together.Names {
+		together.Names[i].Namespace = namespace
+	}
+	return together, nil
+}
+
+// named are the objects that the arguments name.
+func (f *checking) named(args []string) ([]check.Name, error) {
+	if f.drain {
 		return check.ParseNames(args)
 	}
 	name, err := check.ParseName(args, "")

@@ -54,17 +54,17 @@ deny contains finding(msg, bucket.ownership, plan) if {
 	some [finalizer, resource, bucket] in within
 	certain(resource, bucket)
 	msg := sprintf("%s here have finalizer %s, and its controller is deleted first, with the pods", [resource, finalizer])
-	plan := finalizers.going_first(resource, bucket)
+	plan := finalizers.going_first(request.name, resource, bucket)
 }
 
 warn contains finding(msg, bucket.ownership, plan) if {
 	some [finalizer, resource, bucket] in within
 	not certain(resource, bucket)
 	msg := sprintf("%s here have finalizer %s, and its controller may be deleted first", [resource, finalizer])
-	plan := finalizers.going_first(resource, bucket)
+	plan := finalizers.going_first(request.name, resource, bucket)
 }
 
-warn contains finding(msg, ownership, [step]) if {
+warn contains finding(msg, ownership, plan) if {
 	some [finalizer, resource, signature] in removed
 	ownership := data.cluster.finalizers[finalizer][resource][signature]
 	elsewhere(resource, finalizer, signature) > 0
@@ -72,7 +72,7 @@ warn contains finding(msg, ownership, [step]) if {
 		"%s in %d %s have finalizer %s, and this deletes %s: delete those first",
 		[resource, elsewhere(resource, finalizer, signature), places(resource, finalizer, signature), finalizer, needed],
 	)
-	step := steps.mend(sprintf("Delete the %s with finalizer %s first, and wait until they are gone", [resource, finalizer]), [])
+	plan := first(finalizer, resource, signature)
 }
 
 # What the target owns goes first in the foreground.
@@ -87,6 +87,35 @@ warn contains finding(msg, ownership, [step]) if {
 		"Delete it in the background: its controller then goes after it",
 		array.concat(steps.deletion([request.word], request.namespace), ["--cascade=background"]),
 	)
+}
+
+# first are the steps that delete what is elsewhere: by name, where there are few.
+first(finalizer, resource, signature) := [step |
+	some ns, names in staying(finalizer, resource, signature)
+	some step in finalizers.going_first(ns, resource, {"names": names, "count": count(names)})
+] if {
+	named(finalizer, resource, signature)
+}
+
+first(finalizer, resource, signature) := [step] if {
+	not named(finalizer, resource, signature)
+	step := steps.mend(sprintf("Delete the %s with finalizer %s first, and wait until they are gone", [resource, finalizer]), [])
+}
+
+# staying are the names of what is elsewhere, by namespace.
+staying(finalizer, resource, signature) := {ns: names |
+	some ns in data.cluster.spread[resource][finalizer][signature].names
+	not ns in going(resource, finalizer, signature)
+	bucket := data.cluster.finalized[ns][finalizer][resource][signature]
+	bucket.count == count(bucket.names)
+	names := [name | some name in bucket.names; not together(resource, ns, name)]
+}
+
+# named is true where all of them are known by name, and lie in a few namespaces.
+named(finalizer, resource, signature) if {
+	few := count(staying(finalizer, resource, signature))
+	few == elsewhere(resource, finalizer, signature)
+	few <= 10
 }
 
 # removed are the finalizers that rest on what goes: triples [FINALIZER, RESOURCE,
@@ -152,12 +181,22 @@ elsewhere(resource, finalizer, signature) := object.get(group, "count", 0) - cou
 	group := data.cluster.spread[resource][finalizer][signature]
 }
 
-# going are the namespaces whose objects go: the one that is deleted, and that of the
-# target where it alone is meant.
+# going are the namespaces whose objects go: the one that is deleted, that of the target
+# where it alone is meant, and those of which all are deleted together with it.
 going(resource, finalizer, signature) := {place |
 	bucket := data.cluster.finalized[place][finalizer][resource][signature]
 	all_go(resource, bucket)
+} | {ns |
+	some ns, _ in data.cluster.set[resource]
+	bucket := data.cluster.finalized[ns][finalizer][resource][signature]
+	count(bucket.names) == bucket.count
+	every name in bucket.names {
+		together(resource, ns, name)
+	}
 }
+
+# together is true of what the same command deletes.
+together(resource, ns, name) if data.cluster.set[resource][ns][name] >= 0
 
 all_go(_, _) if request.deletes_namespace
 

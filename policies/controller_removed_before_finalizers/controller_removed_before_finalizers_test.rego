@@ -101,6 +101,28 @@ test_objects_elsewhere if {
 	}
 }
 
+# What is deleted together with the controller is told by another policy; what stays is
+# named, where it can be.
+test_set if {
+	every case in [
+		[{}, ["kubectl delete widgets.x.io/a widgets.x.io/b -n demo", "kubectl delete widgets.x.io/c -n ops"]],
+		[{"demo": {"a": 0}}, ["kubectl delete widgets.x.io/b -n demo", "kubectl delete widgets.x.io/c -n ops"]],
+		[{"demo": {"a": 0, "b": 1}}, ["kubectl delete widgets.x.io/c -n ops"]],
+		[{"demo": {"a": 0, "b": 0}, "ops": {"c": 0}}, []],
+	] {
+		got := policy.warn with input as delete("apps", "deployments", "ops", "operator")
+			with data.cluster.removers as removers("deployments.apps/operator", "widgets.x.io")
+			with data.cluster.spread as {"widgets.x.io": {"x.io/f": {"": {"count": 2, "names": ["demo", "ops"]}}}}
+			with data.cluster.finalizers as {"x.io/f": {"widgets.x.io": {"": owned("will")}}}
+			with data.cluster.finalized as {
+				"demo": {"x.io/f": {"widgets.x.io": {"": {"count": 2, "names": ["a", "b"]}}}},
+				"ops": {"x.io/f": {"widgets.x.io": {"": {"count": 1, "names": ["c"]}}}},
+			}
+			with data.cluster.set as {"widgets.x.io": case[0]}
+		[step.command | some finding in got; some step in finding.steps] == case[1]
+	}
+}
+
 test_rights if {
 	msg := "widgets.x.io in 2 namespaces have finalizer x.io/f, and this deletes the only right to remove it: delete those first"
 	every resource, namespace in {"clusterroles": "", "clusterrolebindings": "", "roles": "ops", "rolebindings": "ops"} {

@@ -56,7 +56,7 @@ warn contains {
 		[sprintf("no finalizer keeps %s %s", [thing, name]) | some name in group.needed.names],
 		object.get(working[0], "evidence", []),
 	),
-	"steps": finalizers.going_first(resource, group),
+	"steps": finalizers.going_first(request.name, resource, group),
 } if {
 	request.deletes_namespace
 	some finalizer, resources in data.cluster.needs[request.name]
@@ -85,7 +85,7 @@ warn contains {
 		[sprintf("only RoleBinding %s gives it the right to update %s here", [name, resource]) | some name in bindings],
 		object.get(bucket.ownership, "evidence", []),
 	),
-	"steps": finalizers.going_first(resource, bucket),
+	"steps": finalizers.going_first(request.name, resource, bucket),
 } if {
 	request.deletes_namespace
 	some finalizer, resources in data.cluster.removers[request.name].rights

@@ -1,16 +1,21 @@
 # METADATA
 # title: Operator deleted together with its custom resources
 # description: >-
-#   One kubectl delete -f deletes the object and the workload that removes its finalizer.
-#   kubectl deletes in the order of the files and waits only at the end. Whether the
-#   controller gets to the object before it is stopped, or loses its permissions, is
-#   chance. If it does not, the object stays Terminating, and so do its namespace and its
-#   CustomResourceDefinition.
+#   One command deletes the object and the workload that removes its finalizer. kubectl
+#   delete -f deletes in the order of the files and waits only at the end. helm uninstall
+#   deletes kind by kind, Deployments and roles before custom resources, and does not wait
+#   in between. Whether the controller gets to the object before it is stopped, or loses
+#   its permissions, is chance. If it does not, the object stays Terminating, and so do its
+#   namespace and its CustomResourceDefinition. What waits until the workload is gone
+#   before it deletes the object, as Argo CD from one sync wave to the next, leaves it
+#   nothing to chance.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
 #   - ref: https://github.com/kubernetes/kubectl/blob/v0.36.3/pkg/cmd/delete/delete.go
 #     description: Everything is deleted first, then waited for (DeleteResult).
+#   - ref: https://github.com/helm/helm/blob/v4.3.1/pkg/release/v1/util/kind_sorter.go
+#     description: The order of helm uninstall (UninstallOrder). Kinds that it does not name come last.
 # custom:
 #   id: operator-in-same-set
 #   severity: medium
@@ -31,16 +36,47 @@
 package termguard.operator_in_same_set
 
 import data.termguard.lib.request
+import data.termguard.lib.steps
 
-warn contains {
-	"msg": sprintf("kubectl delete -f deletes %s together with %s, which removes %s", [request.word, called(workload), several(finalizers)]),
+deny contains finding(workload, finalizers) if {
+	some workload, finalizers in removes
+	certain(finalizers)
+}
+
+warn contains finding(workload, finalizers) if {
+	some workload, finalizers in removes
+	not certain(finalizers)
+}
+
+finding(workload, finalizers) := {
+	"msg": message(workload, finalizers),
 	"objects": [request.target, workload],
 	"evidence": sort({fact | some finalizer in finalizers; some fact in input.ownership[finalizer].evidence}),
 	"manifest": told,
-} if {
-	request.deleting
-	some workload, finalizers in removes
+	"steps": [steps.mend(
+		sprintf("Delete %s first, and wait until it is gone", [request.word]),
+		array.concat(["kubectl", "delete", request.word], steps.option(request.namespace)),
+	)],
 }
+
+message(workload, finalizers) := sprintf(
+	"%s deletes %s together with %s, which removes %s",
+	[command, request.word, called(workload), several(finalizers)],
+) if {
+	place(workload) >= place(request.target)
+}
+
+message(workload, finalizers) := sprintf(
+	"%s deletes %s, which removes %s, before %s",
+	[command, called(workload), several(finalizers), request.word],
+) if {
+	place(workload) < place(request.target)
+}
+
+# command is what deletes the set.
+default command := "kubectl delete -f"
+
+command := data.cluster.setOrder.by
 
 default told := {}
 
@@ -53,13 +89,39 @@ told := {
 }
 
 # removes are the workloads that go with the set, each with the finalizers of the
-# object that it removes.
+# object that it removes. One that goes when the object is gone is none of them.
 removes[workload] contains finalizer if {
+	request.deleting
 	some finalizer in input.request.oldObject.metadata.finalizers
 	input.ownership[finalizer].state == "alive"
 	some workload in input.ownership[finalizer].workloads
-	data.cluster.set[workload.resource][workload.namespace][workload.name]
+	goes(workload)
 }
+
+goes(workload) if {
+	place(workload) <= place(request.target)
+}
+
+goes(workload) if {
+	place(workload) > place(request.target)
+	not waits
+}
+
+# certain is true where all that remove one of the finalizers are gone before the object
+# is deleted.
+certain(finalizers) if {
+	waits
+	some finalizer in finalizers
+	input.ownership[finalizer].certainty == "will"
+	every workload in input.ownership[finalizer].workloads {
+		place(workload) < place(request.target)
+	}
+}
+
+waits if data.cluster.setOrder.waits
+
+# place is when an object of the set is deleted.
+place(of) := data.cluster.set[of.resource][of.namespace][of.name]
 
 several(finalizers) := finalizer if {
 	count(finalizers) == 1

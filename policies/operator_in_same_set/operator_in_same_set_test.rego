@@ -6,10 +6,22 @@ operator := {"resource": "deployments.apps", "namespace": "kiali", "name": "kial
 
 target := {"resource": "kialis.kiali.io", "namespace": "demo", "name": "kiali"}
 
-bundle := {"deployments.apps": {"kiali": {"kiali-operator": true}}}
+bundle := {"deployments.apps": {"kiali": {"kiali-operator": 0}}, "kialis.kiali.io": {"demo": {"kiali": 0}}}
 
-found(operation, finalizers, ownership, together) := warn if {
-	warn := policy.warn with input as {
+# ordered is the same, the operator at the first place and the object at another.
+ordered(place) := {
+	"deployments.apps": {"kiali": {"kiali-operator": 1}},
+	"kialis.kiali.io": {"demo": {"kiali": place}},
+}
+
+steps := [{
+	"kind": "mend",
+	"do": "Delete kialis.kiali.io/kiali first, and wait until it is gone",
+	"command": "kubectl delete kialis.kiali.io/kiali -n demo",
+}]
+
+answers(operation, finalizers, ownership, together) := found if {
+	found := {"deny": policy.deny, "warn": policy.warn} with input as {
 		"request": {
 			"operation": operation,
 			"resource": {"group": "kiali.io", "version": "v1alpha1", "resource": "kialis"},
@@ -22,6 +34,8 @@ found(operation, finalizers, ownership, together) := warn if {
 		with data.cluster.set as together
 }
 
+found(operation, finalizers, ownership, together) := answers(operation, finalizers, ownership, together).warn
+
 alive := {"state": "alive", "evidence": ["it runs"], "workloads": [operator]}
 
 test_together if {
@@ -30,6 +44,7 @@ test_together if {
 		"objects": [target, operator],
 		"evidence": ["it runs"],
 		"manifest": {},
+		"steps": steps,
 	}}
 }
 
@@ -39,6 +54,7 @@ test_several_finalizers if {
 		"objects": [target, operator],
 		"evidence": ["it runs"],
 		"manifest": {},
+		"steps": steps,
 	}}
 }
 
@@ -54,13 +70,61 @@ test_flux if {
 		},
 		"ownership": {"finalizers.fluxcd.io": {"state": "alive", "evidence": [], "workloads": [controller]}},
 	}
-		with data.cluster.set as {"deployments.apps": {"flux-system": {"source-controller": true}}}
+		with data.cluster.set as {
+			"deployments.apps": {"flux-system": {"source-controller": 0}},
+			"gitrepositories.source.toolkit.fluxcd.io": {"flux-system": {"flux-system": 0}},
+		}
 	[finding.manifest.severity | some finding in got] == ["low"]
 }
 
 test_apart if {
-	found("DELETE", ["kiali.io/finalizer"], alive, {"deployments.apps": {"kiali": {"other": true}}}) == set()
+	found("DELETE", ["kiali.io/finalizer"], alive, object.remove(bundle, ["deployments.apps"])) == set()
 	found("DELETE", ["kiali.io/finalizer"], {"state": "alive", "evidence": []}, bundle) == set()
 	found("DELETE", ["kiali.io/finalizer"], object.union(alive, {"state": "down"}), bundle) == set()
 	found("CREATE", ["kiali.io/finalizer"], alive, bundle) == set()
+}
+
+# helm uninstall does not wait: what it deletes first may still be there, or not.
+helm := {"by": "helm uninstall", "waits": false}
+
+first := "helm uninstall deletes deployment kiali/kiali-operator, which removes kiali.io/finalizer, before kialis.kiali.io/kiali"
+
+last := concat(" ", [
+	"helm uninstall deletes kialis.kiali.io/kiali together with deployment kiali/kiali-operator,",
+	"which removes kiali.io/finalizer",
+])
+
+test_in_order if {
+	every case in [[2, first], [1, last], [0, last]] {
+		got := answers("DELETE", ["kiali.io/finalizer"], alive, ordered(case[0])) with data.cluster.setOrder as helm
+		got == {"deny": set(), "warn": {{
+			"msg": case[1],
+			"objects": [target, operator],
+			"evidence": ["it runs"],
+			"manifest": {},
+			"steps": steps,
+		}}}
+	}
+}
+
+sure := object.union(alive, {"certainty": "will"})
+
+waiting := {"by": "Argo CD", "waits": true}
+
+test_waiting_between if {
+	before := answers("DELETE", ["kiali.io/finalizer"], sure, ordered(2)) with data.cluster.setOrder as waiting
+	before.warn == set()
+	[finding.msg | some finding in before.deny] == [replace(first, "helm uninstall", "Argo CD")]
+	after := answers("DELETE", ["kiali.io/finalizer"], sure, ordered(0)) with data.cluster.setOrder as waiting
+	after == {"deny": set(), "warn": set()}
+}
+
+# Another that can remove it stays, or it is not sure who does.
+test_waiting_and_unsure if {
+	two := object.union(sure, {"workloads": [operator, {"resource": "deployments.apps", "namespace": "kiali", "name": "other"}]})
+	every ownership in [two, alive] {
+		unsure := answers("DELETE", ["kiali.io/finalizer"], ownership, ordered(2)) with data.cluster.setOrder as waiting
+		unsure.deny == set()
+		count(unsure.warn) == 1
+	}
 }

@@ -110,18 +110,17 @@ own_out[class] := {"names": sprintf("all %d that nobody removes", [count(pairs)]
 
 names_of(pairs) := concat(", ", [pair[1] | some pair in pairs])
 
-# going_first are the steps that delete objects of the namespace under review while
-# somebody removes their finalizers. Not all of many are named.
-going_first(resource, bucket) := [steps.mend(sentence, array.flatten(["kubectl", "delete", objects, steps.option(request.name)])) |
+# going_first are the steps that delete objects of a namespace while somebody removes
+# their finalizers. Not all of many are named.
+going_first(ns, resource, bucket) := [steps.mend(first(resource), array.flatten(["kubectl", "delete", objects, steps.option(ns)])) |
 	some objects in steps.batches(resource, bucket.names)
 ] if {
 	count(bucket.names) == bucket.count
-	sentence := sprintf("Delete the %s first, and wait until they are gone", [resource])
 }
 
-going_first(resource, bucket) := [steps.mend(sprintf("Delete the %s first, and wait until they are gone", [resource]), [])] if {
-	count(bucket.names) < bucket.count
-}
+going_first(_, resource, bucket) := [steps.mend(first(resource), [])] if count(bucket.names) < bucket.count
+
+first(resource) := sprintf("Delete the %s first, and wait until they are gone", [resource])
 
 # bringing_back are the steps that restore the owner of a finalizer.
 bringing_back(ownership) := [steps.mend(sprintf("Bring back %s, and the deletion finishes by itself", [owner_or(ownership)]), [])] if {

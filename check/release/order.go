@@ -1,0 +1,169 @@
+package release
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+// order is that of helm uninstall by kind (UninstallOrder in pkg/release/v1/util). Kinds
+// that are not in it come last, by name: all custom resources are among them.
+var order = []string{
+	"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService", "Ingress",
+	"IngressClass", "Service", "CronJob", "Job", "StatefulSet", "HorizontalPodAutoscaler",
+	"Deployment", "ReplicaSet", "ReplicationController", "Pod", "DaemonSet", "RoleBindingList",
+	"RoleBinding", "RoleList", "Role", "ClusterRoleBindingList", "ClusterRoleBinding",
+	"ClusterRoleList", "ClusterRole", "CustomResourceDefinition", "PersistentVolumeClaim",
+	"PersistentVolume", "StorageClass", "ConfigMap", "SecretList", "Secret", "ServiceAccount",
+	"PodDisruptionBudget", "PodSecurityPolicy", "LimitRange", "ResourceQuota", "NetworkPolicy",
+	"Namespace", "PriorityClass",
+}
+
+// Uninstall is what helm uninstall does.
+type Uninstall struct {
+	// Deletes are the objects that it deletes: those of one kind at once, the next when
+	// all of these are asked for. It does not wait for any to be gone.
+	Deletes [][]*unstructured.Unstructured
+	// Kept are left for their annotation helm.sh/resource-policy: keep.
+	Kept []*unstructured.Unstructured
+	// Hooks are created around it, or were around what was done before. It deletes none
+	// of them with the rest.
+	Hooks []Hook
+	// Definitions are the CustomResourceDefinitions in the chart's folder crds, which no
+	// uninstall deletes.
+	Definitions []string
+}
+
+// separator is where Helm splits manifests (SplitManifests).
+var separator = regexp.MustCompile(`(?m)^---[ \t]*`)
+
+// Order tells what is deleted of manifests as Helm rendered them (helm get manifest, or
+// helm template).
+func Order(manifests string) (Uninstall, error) {
+	var u Uninstall
+	var all []*unstructured.Unstructured
+	for i, text := range separator.Split(manifests, -1) {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
+			return Uninstall{}, fmt.Errorf("document %d of the manifest: %w", i, err)
+		}
+		if len(object.Object) == 0 { // comments
+			continue
+		}
+		annotations := object.GetAnnotations()
+		if events, hook := annotations["helm.sh/hook"]; hook {
+			u.Hooks = append(u.Hooks, Hook{
+				Name: object.GetName(), Kind: object.GetKind(),
+				Events: listed(events), DeletePolicies: listed(annotations["helm.sh/hook-delete-policy"]),
+			})
+			continue
+		}
+		if policy, told := annotations["helm.sh/resource-policy"]; told {
+			// Another value than keep is neither kept nor deleted (filterManifestsToKeep).
+			if slices.Equal(listed(policy), []string{"keep"}) {
+				u.Kept = append(u.Kept, object)
+			}
+			continue
+		}
+		all = append(all, object)
+	}
+	slices.SortStableFunc(all, func(a, b *unstructured.Unstructured) int { return compare(a.GetKind(), b.GetKind()) })
+	last := ""
+	add := func(object *unstructured.Unstructured) {
+		if kind := object.GetKind(); len(u.Deletes) == 0 || kind != last {
+			u.Deletes, last = append(u.Deletes, nil), kind
+		}
+		u.Deletes[len(u.Deletes)-1] = append(u.Deletes[len(u.Deletes)-1], object)
+	}
+	for _, object := range all {
+		if !object.IsList() {
+			add(object)
+			continue
+		}
+		err := object.EachListItem(func(item runtime.Object) error {
+			if item, ok := item.(*unstructured.Unstructured); ok {
+				add(item)
+			}
+			return nil
+		})
+		if err != nil {
+			return Uninstall{}, fmt.Errorf("read a list in the manifest: %w", err)
+		}
+	}
+	return u, nil
+}
+
+// compare orders kinds as helm uninstall does (lessByKind).
+func compare(a, b string) int {
+	at, bt := slices.Index(order, a), slices.Index(order, b)
+	switch {
+	case at < 0 && bt < 0:
+		return strings.Compare(a, b)
+	case at < 0:
+		return 1
+	case bt < 0:
+		return -1
+	}
+	return at - bt
+}
+
+// listed are the values of an annotation.
+func listed(value string) []string {
+	var values []string
+	for v := range strings.SplitSeq(value, ",") {
+		values = append(values, strings.ToLower(strings.TrimSpace(v)))
+	}
+	return values
+}
+
+// definitionsIn are the names of CustomResourceDefinitions in a file. One that cannot be
+// read tells nothing: it stays, whatever it is.
+func definitionsIn(text string) []string {
+	var names []string
+	for _, doc := range separator.Split(text, -1) {
+		var object unstructured.Unstructured
+		if yaml.Unmarshal([]byte(doc), &object.Object) == nil && object.GetKind() == "CustomResourceDefinition" {
+			names = append(names, object.GetName())
+		}
+	}
+	return names
+}
+
+// Sentences tell what stays of a release, and what happens around its uninstall.
+func (u Uninstall) Sentences() []string {
+	var told []string
+	say := func(format string, what []string) {
+		if len(what) > 0 {
+			told = append(told, fmt.Sprintf(format, strings.Join(what, ", ")))
+		}
+	}
+	var kept, before, after, stay []string
+	for _, object := range u.Kept {
+		kept = append(kept, called(object.GetKind(), object.GetName()))
+	}
+	for _, hook := range u.Hooks {
+		name := called(hook.Kind, hook.Name)
+		if slices.Contains(hook.Events, "pre-delete") {
+			before = append(before, name)
+		}
+		if slices.Contains(hook.Events, "post-delete") {
+			after = append(after, name)
+		}
+		if !slices.Contains(hook.DeletePolicies, "hook-succeeded") || hook.Kind == "CustomResourceDefinition" {
+			stay = append(stay, name)
+		}
+	}
+	say("before anything is deleted, hooks run, and are waited for: %s. If one fails, nothing is deleted. What they delete themselves is not known", before)
+	say("after the rest, hooks run: %s", after)
+	say("it leaves what hooks created: %s", stay)
+	say("it leaves what helm.sh/resource-policy keeps: %s", kept)
+	say("it leaves the CustomResourceDefinitions of the chart's folder crds, and all objects of them: %s", u.Definitions)
+	return told
+}
+
+func called(kind, name string) string { return strings.ToLower(kind) + "/" + name }

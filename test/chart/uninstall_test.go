@@ -1,0 +1,216 @@
+package chart
+
+import (
+	"context"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/check/release"
+	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/test/lab"
+)
+
+// elsewhere is an object that is not in the release.
+const elsewhere = `{apiVersion: inset.test/v1, kind: Gadget, metadata: {name: other, namespace: elsewhere, finalizers: [inset.test/cleanup]}}`
+
+var gadgets = schema.GroupVersionResource{Group: "inset.test", Version: "v1", Resource: "gadgets"}
+
+// TestUninstall asks about helm uninstall of an operator's release, and then sees what it
+// does: an object that is in the release with its operator, and one elsewhere, hang; in
+// the order that is told, all goes; without objects, nothing stands in the way.
+func TestUninstall(t *testing.T) {
+	ctx := t.Context()
+	l, err := lab.Start(ctx, lab.Options{Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Stop)
+	if _, err := l.StartNode(ctx, "steady"); err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, l)
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.kubectl("create", "namespace", "elsewhere")
+
+	stop := s.operator("gadget=true", elsewhere)
+	set := s.askRelease(1)
+	if set.Verdict != policies.AtRisk {
+		t.Errorf("a release with its operator's object: %s, want at-risk", set.Verdict)
+	}
+	for _, note := range []string{"helm.sh/resource-policy keeps: configmap/kept", "folder crds, and all objects of them: gadgets.inset.test", "hooks created: configmap/hooked"} {
+		if !strings.Contains(strings.Join(set.Notes, "\n"), note) {
+			t.Errorf("%q is not told: %q", note, set.Notes)
+		}
+	}
+	s.helm("uninstall", "op", "-n", "op")
+	s.kubectl("delete", "gadgets.inset.test/other", "-n", "elsewhere", "--wait=false")
+	stop()
+	s.stay("op/it", "elsewhere/other")
+	for _, kept := range []string{"configmap/kept", "configmap/hooked"} {
+		s.kubectl("get", kept, "-n", "op")
+	}
+	for namespace, name := range map[string]string{"op": "it", "elsewhere": "other"} {
+		s.kubectl("patch", "gadgets.inset.test/"+name, "-n", namespace, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	}
+
+	// What is told to do works as it is printed.
+	stop = s.operator("gadget=true", elsewhere)
+	set = s.askRelease(1)
+	ran := 0
+	for _, step := range set.Plan {
+		if step.Kind != policies.Mend || step.Command == "" {
+			continue
+		}
+		r, err := l.Shell(ctx, "set -e; PATH="+filepath.Dir(path)+":$PATH\n"+step.Command+"\n")
+		if err != nil || r.Code != 0 {
+			t.Fatalf("%s: %v %d %s", step.Command, err, r.Code, r.Stderr)
+		}
+		ran++
+	}
+	if last := set.Plan[len(set.Plan)-1]; ran != 3 || last.Command != "helm uninstall op -n op" {
+		t.Errorf("%d steps ran, the last %q: want both objects, then the release", ran, last.Command)
+	}
+	stop()
+	s.gone("op", "it")
+	s.gone("elsewhere", "other")
+
+	stop = s.operator("gadget=false", "")
+	if set := s.askRelease(1); set.Verdict != policies.Completes {
+		text, _ := json.MarshalIndent(set, "", " ")
+		t.Errorf("an operator without objects: %s, want completes\n%s", set.Verdict, text)
+	}
+	s.helm("uninstall", "op", "-n", "op")
+	stop()
+}
+
+// operator installs the release, with objects beside it, and runs its operator as long as
+// its pod does. Cleaning
+// up takes it a second, as it takes others.
+func (s *site) operator(values, objects string) (stop func()) {
+	s.t.Helper()
+	s.helm("install", "op", filepath.Join("testdata", "operator"), "-n", "op", "--create-namespace", "--set", values)
+	ctx, stop := context.WithCancel(s.t.Context())
+	err := s.Await(ctx, 60*time.Second, "the operator to run", func(ctx context.Context) (bool, error) {
+		d, err := s.client.AppsV1().Deployments("op").Get(ctx, "operator", metav1.GetOptions{})
+		return err == nil && d.Status.ReadyReplicas > 0, err
+	})
+	if err == nil && objects != "" {
+		err = s.Apply(ctx, objects)
+	}
+	if err == nil {
+		err = s.Controller(ctx, "op", "op", "inset.test/cleanup", gadgets, lab.Take(time.Second))
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return stop
+}
+
+// askRelease asks about the release and wants an exit code.
+func (s *site) askRelease(code int) (set check.Set) {
+	s.t.Helper()
+	r, err := s.Shell(s.t.Context(), s.binary+" check --release op -n op -o json --kubeconfig "+s.Kubeconfig())
+	if err != nil || r.Code > code {
+		s.t.Fatalf("check --release: %v %d %s", err, r.Code, r.Stderr)
+	}
+	if err := json.Unmarshal([]byte(r.Stdout), &set); err != nil {
+		s.t.Fatal(err)
+	}
+	return set
+}
+
+// stay tells that objects, NAMESPACE/NAME, do not go, well after their operator has.
+func (s *site) stay(objects ...string) {
+	s.t.Helper()
+	err := s.Await(s.t.Context(), 6*time.Second, "one to go", func(ctx context.Context) (bool, error) {
+		for _, object := range objects {
+			namespace, name, _ := strings.Cut(object, "/")
+			if gone, err := s.isGone(namespace, name)(ctx); gone || err != nil {
+				return gone, err
+			}
+		}
+		return false, nil
+	})
+	if err == nil {
+		s.t.Errorf("one of %q went", objects)
+	}
+}
+
+func (s *site) gone(namespace, name string) {
+	s.t.Helper()
+	if err := s.Await(s.t.Context(), 30*time.Second, name+" to go", s.isGone(namespace, name)); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s *site) isGone(namespace, name string) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		r, err := s.Kubectl(ctx, "get", "gadgets.inset.test/"+name, "-n", namespace, "--ignore-not-found", "-o", "name")
+		return err == nil && r.Code == 0 && r.Stdout == "", err
+	}
+}
+
+// TestUninstallOrder holds the order in check/release to that of the Helm that is pinned.
+func TestUninstallOrder(t *testing.T) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-m", "-modfile=tools/helm/go.mod", "-f", "{{.Dir}}", "helm.sh/helm/v4")
+	list.Dir = ".."
+	dir, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(strings.TrimSpace(string(dir)), "pkg/release/v1/util/kind_sorter.go"), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || spec.Names[0].Name != "UninstallOrder" {
+			return true
+		}
+		for _, element := range spec.Values[0].(*ast.CompositeLit).Elts {
+			kind, err := strconv.Unquote(element.(*ast.BasicLit).Value)
+			if err != nil {
+				t.Error(err)
+			}
+			want = append(want, kind)
+		}
+		return false
+	})
+	if len(want) < 30 {
+		t.Fatalf("Helm orders %q: is it told in another way now?", want)
+	}
+	want = append(want, "Aardvark", "Zebra") // kinds that it does not know, by name
+	var manifests strings.Builder
+	for _, kind := range slices.Backward(want) {
+		manifests.WriteString("---\n{apiVersion: v1, kind: " + kind + ", metadata: {name: it}}\n")
+	}
+	u, err := release.Order(manifests.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, together := range u.Deletes {
+		got = append(got, together[0].GetKind())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-helm, +check/release:\n%s", diff)
+	}
+}
