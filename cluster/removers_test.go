@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster/facts"
 )
@@ -142,6 +143,59 @@ func TestRightsThatGo(t *testing.T) {
 			}
 			if _, indexed := at(w, "removers", "a", "rights").(map[string]any); indexed != (tc.want != nil) {
 				t.Errorf("%s: removers tell of rights: %v", tc.reason, indexed)
+			}
+		})
+	}
+}
+
+// TestBarred tells where an owner runs that was seen to remove the finalizer of
+// gadgets, and has no right to any more.
+func TestBarred(t *testing.T) {
+	const rule = `
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: NAME}, rules: [{apiGroups: [GROUP], resources: [RESOURCE], verbs: [VERBS]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: BINDING, metadata: {name: NAME, IN}, roleRef: {kind: ClusterRole, name: NAME}, subjects: [{kind: KIND, name: WHO, namespace: ops}]}
+`
+	may := func(name, group, resource, verbs string, other ...string) string {
+		text := strings.NewReplacer("NAME", name, "GROUP", group, "RESOURCE", resource, "VERBS", verbs).Replace(rule)
+		return strings.NewReplacer(append(other, "BINDING", "ClusterRoleBinding", ", IN", "", "KIND", "ServiceAccount", "WHO", "one")...).Replace(text)
+	}
+	in := func(namespace string) []string {
+		return []string{"BINDING", "RoleBinding", ", IN", ", namespace: " + namespace}
+	}
+	const one, everything = "system:serviceaccount:ops:one", `"*"`
+	operator := gadget + as("one", anAccount, running) + seen(one+" 1 1h")
+	reads := may("reads", "x.io", "gadgets", "get, list, watch")
+	tests := map[string]struct {
+		reason, cluster, want string
+	}{
+		"reads":           {"as its role says, and no more", operator + reads, Barred},
+		"reads the group": {"the same", operator + may("reads", "x.io", everything, "list"), Barred},
+		"deletes":         {"which takes no finalizer off", operator + reads + may("also", "x.io", "gadgets", "delete, create"), Barred},
+		"other resource":  {"of the same group", operator + reads + may("also", "x.io", "widgets", "update"), Barred},
+		"status":          {"of a custom resource, it leaves finalizers alone", operator + reads + may("also", "x.io", "gadgets/status", "update"), Barred},
+		"elsewhere":       {"it is good for another namespace", operator + reads + may("also", "x.io", "gadgets", "update", in("b")...), Barred},
+		"patches":         {"which is enough", operator + reads + may("also", "x.io", "gadgets", "patch"), Alive},
+		"here":            {"where it matters", operator + reads + may("also", "x.io", "gadgets", "update", in("a")...), Unknown},
+		"one object":      {"it may be this one", operator + reads + strings.Replace(may("also", "x.io", "gadgets", "update"), "verbs", "resourceNames: [other], verbs", 1), Alive},
+		"everything":      {"a cluster-admin in other words", operator + reads + may("also", everything, everything, everything), Alive},
+		"of a group":      {"that it is in", operator + reads + may("also", "x.io", "gadgets", "update", "KIND", "Group", "WHO", "system:serviceaccounts"), Alive},
+		"as others":       {"who may", operator + reads + may("also", `""`, "serviceaccounts", "impersonate"), Alive},
+		"reads nothing":   {"its rights come from elsewhere", operator, Alive},
+		"reads all":       {"which says nothing of gadgets", operator + may("reads", everything, everything, "get, list, watch"), Alive},
+		"reads elsewhere": {"its rights here come from elsewhere", operator + may("reads", "x.io", "gadgets", "list", in("b")...), Alive},
+		"another runs":    {"who may be the one that does it now", operator + reads + as("two", anAccount, controls, running), Alive},
+		"another is down": {"and does nothing", operator + reads + as("two", anAccount, controls), Barred},
+		"hidden":          {"a role may be among what cannot be seen", operator + reads + strings.Replace(blindness, "resource: pods", "resource: clusterroles.rbac.authorization.k8s.io", 1), Alive},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := world(t, tc.cluster)
+			obj := objects(t, tc.cluster)[1]
+			got, _ := w.Ownership(obj, schema.GroupResource{Group: "x.io", Resource: "gadgets"}, nil)["x.io/cleanup"].(map[string]any)
+			if got["state"] != tc.want {
+				t.Errorf("%s: got %v, want %s: %v", tc.reason, got["state"], tc.want, got["evidence"])
 			}
 		})
 	}

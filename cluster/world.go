@@ -34,6 +34,7 @@ type Dial = refusals.Dial
 // States of a finalizer's owner: what removes the finalizer.
 const (
 	Alive   = ownership.Alive   // it is up
+	Barred  = ownership.Barred  // it is up, and may not update the object
 	Down    = ownership.Down    // it is known and does not run
 	Absent  = ownership.Absent  // it is not installed
 	Unknown = ownership.Unknown // the cluster does not tell

@@ -63,6 +63,7 @@ func (p *Part) KeepClusterRole(o *rbacv1.ClusterRole) bool {
 // ForgetRole undoes KeepRole and KeepClusterRole.
 func (p *Part) ForgetRole(key types.NamespacedName) {
 	delete(p.roles, key.Namespace+"/"+key.Name)
+	delete(p.reads, key.Namespace+"/"+key.Name)
 	p.grantsDirty = true
 }
 
@@ -87,7 +88,11 @@ func (p *Part) keepRole(name string, labels map[string]string, rules []rbacv1.Po
 	p.grantsDirty = true
 	builtin := builtinRoles[name] || labels["kubernetes.io/bootstrapping"] == "rbac-defaults"
 	var grants []grant
+	delete(p.reads, name)
 	for _, rule := range rules {
+		if !builtin {
+			p.reads[name] = append(p.reads[name], readable(rule)...)
+		}
 		if !slices.ContainsFunc(rule.Verbs, func(v string) bool { return v == "update" || v == "patch" || v == "*" }) {
 			continue
 		}
@@ -108,6 +113,29 @@ func (p *Part) keepRole(name string, labels map[string]string, rules []rbacv1.Po
 	}
 	p.roles[name] = grants
 	return true
+}
+
+// everything is what a role may read that lets act as others: what these may, it
+// may, too.
+const everything = "*"
+
+// readable are the resources, as "plural.group", that a rule lets read by name.
+func readable(rule rbacv1.PolicyRule) []string {
+	if slices.Contains(rule.Verbs, "impersonate") {
+		return []string{everything}
+	}
+	if !slices.ContainsFunc(rule.Verbs, func(v string) bool { return v == "get" || v == "list" || v == "watch" }) {
+		return nil
+	}
+	var found []string
+	for _, group := range rule.APIGroups {
+		for _, res := range rule.Resources {
+			if group != "*" {
+				found = append(found, schema.GroupResource{Group: group, Resource: res}.String())
+			}
+		}
+	}
+	return found
 }
 
 func (p *Part) keepBinding(namespace, name string, ref rbacv1.RoleRef, subjects []rbacv1.Subject) bool {

@@ -15,6 +15,7 @@ const (
 	Alive   = "alive"   // it is up
 	Down    = "down"    // it is known and does not run
 	Absent  = "absent"  // it is not installed
+	Barred  = "barred"  // it is up, and may not update the object
 	Unknown = "unknown" // the cluster does not tell
 	Unasked = "unasked" // only a cluster could tell, and there are just manifests
 )
@@ -38,6 +39,9 @@ type judgement struct {
 	// bindings are the role bindings in the namespace of the objects without which
 	// these may not remove it.
 	bindings []string
+	// barred is the service account that should have the right to remove it from
+	// objects of a resource.
+	barred, resource string
 }
 
 func (j judgement) facts() map[string]any {
@@ -54,6 +58,9 @@ func (j judgement) facts() map[string]any {
 			}
 			found[key] = workloads
 		}
+	}
+	if j.barred != "" {
+		found["barred"] = map[string]any{"account": j.barred, "resource": j.resource}
 	}
 	if len(j.bindings) > 0 {
 		found["bindings"] = facts.List(j.bindings)

@@ -68,8 +68,9 @@ type Part struct {
 	accounts    map[string]*account   // service accounts, by "namespace/name"
 	running     map[string]runningPod // pods, by "namespace/name"
 	sidecars    map[types.NamespacedName]sidecar
-	roles       map[string][]grant // by "namespace/name", "" for cluster roles
-	bindings    map[string]binding // by "namespace/name", "" for cluster role bindings
+	roles       map[string][]grant  // by "namespace/name", "" for cluster roles
+	reads       map[string][]string // by the same, as readable has it
+	bindings    map[string]binding  // by "namespace/name", "" for cluster role bindings
 	// grantees are those who may update a resource, by "plural.group" and the
 	// namespace in which they may, "" for everywhere.
 	grantees    map[string]map[string][]grantee
@@ -97,7 +98,7 @@ func New(doc facts.Document, options Options) *Part {
 		ending: map[kindHeld]map[*bucket]bool{}, endingDirty: map[*bucket]bool{},
 		workloads: map[string]workload{}, links: map[string]links{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]int{},
 		accounts: map[string]*account{}, running: map[string]runningPod{}, sidecars: map[types.NamespacedName]sidecar{},
-		roles: map[string][]grant{}, bindings: map[string]binding{}, grantees: map[string]map[string][]grantee{}, bound: map[string][]string{},
+		roles: map[string][]grant{}, reads: map[string][]string{}, bindings: map[string]binding{}, grantees: map[string]map[string][]grantee{}, bound: map[string][]string{},
 		clouds: map[string]bool{}, drivers: map[string]bool{}, registered: map[string][]string{}, definitions: map[string]bool{},
 		leases: map[string]lease{},
 	}

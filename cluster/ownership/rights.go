@@ -1,9 +1,11 @@
 package ownership
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -47,18 +49,79 @@ func (p *Part) withRights(key verdictKey, j judgement) judgement {
 	if p.options.Manifests || j.state != Alive || len(j.workloads) == 0 || p.hidesGrants() {
 		return j
 	}
+	accounts := p.accountsFor(key, j)
 	all := map[string]bool{}
-	for _, wl := range j.workloads {
-		_, bindings := p.rightsOf(wl.account, key.resource, key.namespace)
-		for binding := range bindings {
-			all[binding] = true
-		}
+	for _, account := range accounts {
+		_, bindings := p.rightsOf(account, key.resource, key.namespace)
+		maps.Copy(all, bindings)
+	}
+	if len(all) == 0 {
+		return p.bar(key, j, accounts)
 	}
 	// Where they all go with that namespace themselves, that is told of them.
 	if slices.ContainsFunc(j.workloads, func(wl workload) bool { return wl.namespace != key.namespace }) {
 		j.bindings = p.goingWith(key.namespace, all)
 	}
 	return j
+}
+
+// accountsFor are the service accounts, as "namespace/name", of all workloads that
+// may be the ones that remove a finalizer.
+func (p *Part) accountsFor(key verdictKey, j judgement) []string {
+	workloads := j.workloads
+	if entry, known := p.options.Catalog.Lookup(key.finalizer, key.resource); known {
+		workloads = slices.Concat(workloads, p.matching(entry))
+	}
+	var found []string
+	for _, wl := range workloads {
+		found = append(found, wl.account)
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// bar says that an owner that is up may not update the object, if it is sure that
+// it acts under a service account that RBAC gives other rights to the resource, and
+// that nobody else runs who may.
+func (p *Part) bar(key verdictKey, j judgement, accounts []string) judgement {
+	if slices.ContainsFunc(p.mayUpdate(key.resource, key.namespace), func(g grantee) bool {
+		a := p.accounts[g.account]
+		return a != nil && p.readyUnder(a) != ""
+	}) {
+		return j
+	}
+	for _, account := range accounts {
+		read := p.readBy(account, key.namespace)
+		if read[everything] {
+			return j
+		}
+		_, group, _ := strings.Cut(key.resource, ".")
+		if read[key.resource] || read[schema.GroupResource{Group: group, Resource: "*"}.String()] {
+			j.barred, j.resource = account, key.resource
+		}
+	}
+	if j.barred == "" {
+		return j // it may well have its rights from elsewhere
+	}
+	where := ""
+	if key.namespace != "" {
+		where = " in namespace " + key.namespace
+	}
+	return j.is(Barred, false, "service account %s may read %s, and no role lets it update or patch them%s", j.barred, key.resource, where)
+}
+
+// readBy are the resources that RBAC lets a service account read, everywhere or in
+// a namespace.
+func (p *Part) readBy(account, in string) map[string]bool {
+	found := map[string]bool{}
+	for _, key := range p.bound[account] {
+		if b := p.bindings[key]; b.scope == "" || b.scope == in {
+			for _, res := range p.reads[b.role] {
+				found[res] = true
+			}
+		}
+	}
+	return found
 }
 
 // goingWith are the names of bindings, given by key, if all of them go with a

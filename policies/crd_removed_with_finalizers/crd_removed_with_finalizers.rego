@@ -78,4 +78,9 @@ finding(finalizer, ownership) := {
 	"steps": array.concat(finalizers.bringing_back(ownership), finalizers.giving_up(finalizer, request.name, ownership)),
 }
 
-words := {"absent": "not installed", "down": "not running", "unknown": "not known"}
+words := {
+	"absent": "not installed",
+	"barred": "without the right to remove it",
+	"down": "not running",
+	"unknown": "not known",
+}

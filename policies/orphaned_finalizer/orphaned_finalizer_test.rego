@@ -347,3 +347,30 @@ test_owner_that_is_scaled_to_zero if {
 		"command": "kubectl scale deployments.apps/kiali-operator -n ops --replicas=1",
 	}}
 }
+
+# An owner that runs and has no right to update the object.
+test_barred if {
+	barred := kiali({
+		"state": "barred", "certainty": "may", "evidence": ["service account ops/kiali may read it"],
+		"barred": {"account": "ops/kiali", "resource": "kialis.kiali.io"},
+	})
+	some finding in policy.warn with input as delete_kiali(barred)
+	finding.msg == concat("", [
+		"finalizer kiali.io/finalizer in metadata.finalizers is not removed: ",
+		"its owner, Kiali operator, has no right to remove it",
+	])
+	array.slice(finding.steps, 0, 2) == [
+		{
+			"kind": "mend", "do": "Make a role that may update and patch kialis.kiali.io",
+			"command": "kubectl create clusterrole update-kialis.kiali.io --verb=update,patch --resource=kialis.kiali.io",
+		},
+		{
+			"kind": "mend", "do": "Give it to service account ops/kiali, and the deletion finishes by itself",
+			"command": concat(" ", [
+				"kubectl create clusterrolebinding update-kialis.kiali.io",
+				"--clusterrole=update-kialis.kiali.io --serviceaccount=ops:kiali",
+			]),
+		},
+	]
+	startswith(finding.steps[2].do, "If it must not have that right, clean up what the finalizer protects")
+}

@@ -125,6 +125,21 @@ first(resource) := sprintf("Delete the %s first, and wait until they are gone", 
 # bringing_back are the steps that restore the owner of a finalizer.
 bringing_back(ownership) := [steps.mend(sprintf("Bring back %s, and the deletion finishes by itself", [owner_or(ownership)]), [])] if {
 	not ownership.idle
+	not ownership.barred
+}
+
+bringing_back(ownership) := [
+	steps.mend(sprintf("Make a role that may update and patch %s", [resource]), [
+		"kubectl", "create", "clusterrole", role,
+		"--verb=update,patch", sprintf("--resource=%s", [resource]),
+	]),
+	steps.mend(sprintf("Give it to service account %s, and the deletion finishes by itself", [ownership.barred.account]), [
+		"kubectl", "create", "clusterrolebinding", role, sprintf("--clusterrole=%s", [role]),
+		sprintf("--serviceaccount=%s", [replace(ownership.barred.account, "/", ":")]),
+	]),
+] if {
+	resource := ownership.barred.resource
+	role := sprintf("update-%s", [resource])
 }
 
 bringing_back(ownership) := [steps.mend(sprintf("Scale up %s, and the deletion finishes by itself", [owner_or(ownership)]), words) |
@@ -143,9 +158,13 @@ owner_or(ownership) := "the controller that removes the finalizer" if owners.nam
 
 # gone_for_good is the sentence for a finalizer that is taken out.
 gone_for_good(finalizers, ownership) := sprintf(
-	"If it is gone for good, clean up what the finalizer protects%s, then remove %s: %s",
-	[owners.cleared(ownership), finalizers, left_behind],
+	"%s, clean up what the finalizer protects%s, then remove %s: %s",
+	[condition(ownership), owners.cleared(ownership), finalizers, left_behind],
 )
+
+condition(ownership) := "If it is gone for good" if not ownership.barred
+
+condition(ownership) := "If it must not have that right" if ownership.barred
 
 # left_behind is the price of a finalizer that is taken out.
 left_behind := "what nobody cleaned up stays behind"

@@ -16,7 +16,7 @@ uncertain(ownership) if {
 	ownership.certainty != "will"
 }
 
-uncertain(ownership) if ownership.state == "unknown"
+uncertain(ownership) if ownership.state in {"unknown", "barred"}
 
 # class is what is known of an owner that does not remove its finalizer.
 class(ownership) := "certain" if certain(ownership)
@@ -56,6 +56,8 @@ reason(ownership) := "its controller is unknown" if {
 	ownership.state == "unknown"
 	name(ownership) == ""
 }
+
+reason(ownership) := sprintf("%s has no right to remove it", [its(ownership)]) if ownership.state == "barred"
 
 # cleared is what the owner does before it removes the finalizer, in brackets.
 cleared(ownership) := sprintf(" (%s)", [ownership.clears]) if object.get(ownership, "clears", "") != ""
