@@ -166,6 +166,45 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
+// TestNeeded tells of things that are there who needs them.
+func TestNeeded(t *testing.T) {
+	secret, binding := plainIn("Secret", "a", "s"), "{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: rb, namespace: a}, subjects: [{kind: ServiceAccount, namespace: a, name: sa}]}"
+	tests := map[string]struct {
+		reason    string
+		docs      []string
+		manifests bool
+		want      []string
+	}{
+		"beside":       {"in the same namespace", []string{gadgetIn("a", "g", "secret: s"), gadgetIn("a", "h", "secret: s"), secret}, false, []string{"a secrets s a x.io/need gadgets.x.io: 2 [g h]"}},
+		"elsewhere":    {"by objects of another", []string{gadgetIn("b", "g", "secret: s, secretNamespace: a"), secret}, false, []string{"a secrets s b x.io/need gadgets.x.io: 1 [g]"}},
+		"not there":    {"it cannot be deleted", []string{gadgetIn("a", "g", "secret: s"), plainIn("Secret", "b", "s")}, false, nil},
+		"kept":         {"a finalizer holds it until it is needed no more", []string{gadgetIn("a", "g", "secret: s"), "{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: a, finalizers: [y.io/f]}}"}, false, nil},
+		"not missed":   {"the owner does without", []string{gadgetIn("a", "g", "optional: c"), plainIn("ConfigMap", "a", "c")}, false, nil},
+		"of itself":    {"a thing on the way to another is needed, too", []string{gadgetIn("a", "g", "maker: m"), makerIn("a", "m", "secret: s"), secret}, false, []string{"a makers.x.io m a x.io/need gadgets.x.io: 1 [g]", "a secrets s a x.io/need gadgets.x.io: 1 [g]"}},
+		"impersonates": {"what gives its account rights", []string{gadgetIn("a", "g", "account: sa"), plainIn("ServiceAccount", "a", "sa"), binding}, false, []string{"a rolebindings.rbac.authorization.k8s.io rb a x.io/need gadgets.x.io: 1 [g]"}},
+		"manifests":    {"whoever writes them keeps them together", []string{gadgetIn("a", "g", "secret: s"), secret}, true, nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := refsIn(t, tc.manifests, tc.docs...)
+			if diff := cmp.Diff(append([]string{}, tc.want...), told(w, "needed")); diff != "" {
+				t.Errorf("%s: -want +got\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestReferrers tells which kinds may refer to which.
+func TestReferrers(t *testing.T) {
+	w := refsIn(t, false, makerIn("a", "m", ""), gadgetIn("a", "g", ""), "{apiVersion: x.io/v1, kind: Pool, metadata: {name: p, namespace: a}}")
+	if diff := cmp.Diff([]any{"gadgets.x.io", "makers.x.io", "pools.x.io"}, at(w, "referrers", "makers.x.io")); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if got := at(refsIn(t, true, makerIn("a", "m", "")), "referrers", "makers.x.io"); got != nil {
+		t.Errorf("manifests that name one another are an ordinary set: %v", got)
+	}
+}
+
 // TestNeedsFollow plays what is needed coming and going.
 func TestNeedsFollow(t *testing.T) {
 	w := refsIn(t, false, gadgetIn("a", "g", "secret: s"), plainIn("Secret", "b", "s"))
@@ -194,6 +233,10 @@ func TestNeedsFollow(t *testing.T) {
 		w.Settle()
 		if diff := cmp.Diff(append([]string{}, step.want...), told(w, "needs")); diff != "" {
 			t.Errorf("%s: -want +got\n%s", step.reason, diff)
+		}
+		needed := slices.ContainsFunc(step.want, func(line string) bool { return strings.Contains(line, "goes") })
+		if got := told(w, "needed"); len(got) > 0 != needed {
+			t.Errorf("%s: needed is %v", step.reason, got)
 		}
 	}
 }

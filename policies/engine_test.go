@@ -367,7 +367,7 @@ func TestReliesOn(t *testing.T) {
 		obj{"resource": "leases.coordination.k8s.io", "namespaced": true, "reason": "forbidden"},
 		obj{"resource": "secrets", "namespaced": true, "reason": "elsewhere"},
 		obj{"resource": "kialis.kiali.io", "namespaced": true, "reason": "error"},
-	}}
+	}, "referrers": obj{"pods": []any{"secrets", "nodes"}, "nodes": []any{"kialis.kiali.io"}}}
 	pod := obj{"request": obj{"operation": "DELETE", "name": "web-0", "resource": obj{"resource": "pods"}, "oldObject": obj{"metadata": obj{"name": "web-0", "finalizers": []any{"x/y"}}}}}
 	for _, tt := range []struct {
 		reason, on string
@@ -378,6 +378,7 @@ func TestReliesOn(t *testing.T) {
 		{"a kind that is seen", "{kinds: [nodes]}", nil},
 		{"for other objects only", "{kinds: [secrets], for: [configmaps]}", nil},
 		{"for objects with finalizers", "{kinds: [secrets], for: [configmaps, $FINALIZERS]}", []string{"secrets: elsewhere"}},
+		{"those that may refer to it", "{kinds: [$REFERRERS], for: [$FINALIZERS]}", []string{"secrets: elsewhere"}},
 		{"what is in a namespace", "{kinds: [$CONTENT], except: [leases.coordination.k8s.io]}", []string{"kialis.kiali.io: error"}},
 	} {
 		set, err := Load(files("needy/needy.rego", relies("needy", tt.on)))

@@ -119,7 +119,8 @@ type Manifest struct {
 // the policy's silence means nothing.
 type Reliance struct {
 	// Kinds are resources, as plural or plural.group. $CONTENT are those that are
-	// namespaced, and $INSTANCES that of the definition under review.
+	// namespaced, $INSTANCES that of the definition under review, and $REFERRERS those
+	// whose objects may refer to the object under review.
 	Kinds []string `json:"kinds"`
 	// Except are kinds that do not matter after all.
 	Except []string `json:"except,omitempty"`

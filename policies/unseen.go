@@ -6,6 +6,7 @@ import "slices"
 const (
 	content    = "$CONTENT"    // whatever is in a namespace
 	instances  = "$INSTANCES"  // of the definition under review
+	referrers  = "$REFERRERS"  // whatever may refer to the object under review
 	finalizers = "$FINALIZERS" // an object that has some
 )
 
@@ -14,6 +15,7 @@ type hidden struct {
 	resource   string
 	namespaced bool
 	elsewhere  bool    // it is seen in the namespace in question, and in others not
+	refers     bool    // its objects may refer to the one in question
 	namespace  *string // where it is hidden, nil for everywhere
 }
 
@@ -35,6 +37,8 @@ func (s subject) unseen(all []Policy, facts map[string]any) []string {
 		h.namespaced, _ = u["namespaced"].(bool)
 		reason, _ := u["reason"].(string)
 		h.elsewhere = reason == "elsewhere"
+		of, _ := child(facts, "referrers")[s.resource].([]any)
+		h.refers = slices.Contains(of, any(h.resource))
 		if namespace, one := u["namespace"].(string); one {
 			h.namespace = &namespace
 		}
@@ -71,6 +75,8 @@ func (r Reliance) includes(s subject, h hidden) bool {
 			return h.namespaced && !h.elsewhere
 		case instances:
 			return h.resource == s.name
+		case referrers:
+			return h.refers
 		}
 		return kind == h.resource
 	})

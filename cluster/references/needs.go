@@ -28,13 +28,19 @@ func (p *Part) settleNeeds(namespace string) {
 		if delete(n.by, namespace); len(n.by) == 0 {
 			delete(p.needed, id)
 		}
+		p.doc.Prune("needed", id.Namespace, id.resource, id.Name, namespace)
 	}
 	delete(p.needs, namespace)
 	p.doc.Prune("needs", namespace)
 
 	type key struct{ finalizer, resource, needed, state string }
-	type group struct{ objects, needed map[string]bool }
-	found := map[key]*group{}
+	type needy struct{ objects, needed map[string]bool }
+	found := map[key]*needy{}
+	type serving struct {
+		object
+		finalizer, resource string
+	}
+	served := map[serving]map[string]bool{}
 	for id := range p.carriers[namespace] {
 		looks := 0
 		for _, n := range p.records[id].needs {
@@ -43,13 +49,16 @@ func (p *Part) settleNeeds(namespace string) {
 					return false
 				}
 				there, held, known := p.look(resource, target, namespace)
+				if there && !held && without != catalog.Completes && !p.options.Manifests {
+					put(served, serving{object{resource, target}, n.finalizer, id.resource}, id.Name)
+				}
 				state := p.state(there, held, known, fixed, without, target.Namespace == namespace && namespace != "")
 				if state == "" {
 					return there
 				}
 				k := key{n.finalizer, id.resource, resource, state}
 				if found[k] == nil {
-					found[k] = &group{map[string]bool{}, map[string]bool{}}
+					found[k] = &needy{map[string]bool{}, map[string]bool{}}
 				}
 				found[k].objects[id.Name] = true
 				found[k].needed[nameIn(namespace, target)] = true
@@ -62,6 +71,9 @@ func (p *Part) settleNeeds(namespace string) {
 			"count": len(g.objects), "names": first(g.objects, p.options.MaxNames),
 			"needed": map[string]any{"count": len(g.needed), "names": first(g.needed, p.options.MaxNames)},
 		}, "needs", namespace, k.finalizer, k.resource, k.needed, k.state)
+	}
+	for s, names := range served {
+		p.doc.Put(group(names, p.options.MaxNames), "needed", s.Namespace, s.object.resource, s.Name, namespace, s.finalizer, s.resource)
 	}
 }
 

@@ -111,7 +111,9 @@ type Part struct {
 
 // New returns a Part that has seen nothing and writes into doc.
 func New(doc facts.Document, options Options) *Part {
-	doc["needs"], doc["inUse"] = map[string]any{}, map[string]any{}
+	for _, section := range []string{"needs", "needed", "inUse", "referrers"} {
+		doc[section] = map[string]any{}
+	}
 	return &Part{
 		options: options, doc: doc, plan: newPlan(options.Catalog),
 		records: map[object]*record{}, carriers: map[string]map[object]bool{}, needed: map[object]*needed{}, needs: map[string][]object{},
@@ -124,7 +126,15 @@ func New(doc facts.Document, options Options) *Part {
 // Follow takes in which resources are followed, as "plural.group", and whether
 // their objects are in namespaces. Those that were stay known: what is kept of
 // their objects goes with these.
-func (p *Part) Follow(resources map[string]bool) { p.plan.follow(resources) }
+func (p *Part) Follow(resources map[string]bool) {
+	if p.plan.follow(resources) && !p.options.Manifests {
+		referrers := map[string]any{}
+		for target, by := range p.plan.referrers() {
+			referrers[target] = facts.List(by)
+		}
+		p.doc["referrers"] = referrers
+	}
+}
 
 // ReadsWhole tells whether more than the metadata of the objects of a resource is
 // read: of Secrets never, whatever a catalog says. It only reads.

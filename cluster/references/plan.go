@@ -60,8 +60,8 @@ func newPlan(c *catalog.Catalog) plan {
 	return plan{catalog: c, followed: map[string]bool{}, roles: map[string]*role{}, byEntry: map[[2]string]*rules{}, known: map[[2]string]*rules{}}
 }
 
-// follow adds resources to those that are there.
-func (p *plan) follow(resources map[string]bool) {
+// follow adds resources to those that are there, and tells whether any is new.
+func (p *plan) follow(resources map[string]bool) bool {
 	var added []string
 	for resource, namespaced := range resources {
 		if _, known := p.followed[resource]; !known {
@@ -70,7 +70,7 @@ func (p *plan) follow(resources map[string]bool) {
 		p.followed[resource] = namespaced
 	}
 	if len(added) == 0 {
-		return
+		return false
 	}
 	clear(p.known)
 	entries := p.catalog.Entries()
@@ -83,6 +83,23 @@ func (p *plan) follow(resources map[string]bool) {
 			p.take(e, resource)
 		}
 	}
+	return true
+}
+
+// referrers are the resources whose objects keep finalizers of others, by that of
+// these.
+func (p *plan) referrers() map[string][]string {
+	found := map[string][]string{}
+	for by, r := range p.roles {
+		for _, rule := range r.refers {
+			found[rule.target] = append(found[rule.target], by)
+		}
+	}
+	for target, by := range found {
+		slices.Sort(by)
+		found[target] = slices.Compact(by)
+	}
+	return found
 }
 
 // take adds what an entry tells of a resource.

@@ -18,16 +18,8 @@
 #   triggers: [delete]
 #   needs: [data.cluster.inUse.$NAMESPACE]
 #   relies_on:
-#     - kinds: [persistentvolumeclaims, persistentvolumes]
-#       for: [volumeattributesclasses.storage.k8s.io]
-#     - kinds: [persistentvolumeclaims]
-#       for: [volumesnapshots.snapshot.storage.k8s.io]
-#     - kinds: [volumeattachments.storage.k8s.io]
-#       for: [persistentvolumes]
-#     - kinds: [ipaddresses.networking.k8s.io]
-#       for: [servicecidrs.networking.k8s.io]
-#     - kinds: [pods]
-#       for: [resourceclaims.resource.k8s.io, podgroups.scheduling.k8s.io]
+#     - kinds: [$REFERRERS]
+#       for: [$FINALIZERS]
 #   remedy: >-
 #     Delete those that refer to the object first, or have them refer to another: then it
 #     goes by itself. Last, remove the finalizer by hand: those that refer to it are then

@@ -4,7 +4,8 @@
 #   The software that removes a finalizer often reads something first: a Secret with
 #   credentials, a kubeconfig, the project or the class that the object names. If that
 #   does not exist, the owner runs and cannot finish: it tries again for ever, or gives
-#   up, as it is made.
+#   up, as it is made. Whoever deletes such a thing while objects need it leads there:
+#   they cannot be deleted afterwards.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
@@ -14,14 +15,15 @@
 #   id: missing-reference
 #   severity: high
 #   triggers: [delete]
-#   needs: [input.ownership, data.cluster.needs.$NAMESPACE]
+#   needs: [input.ownership, data.cluster.needs.$NAMESPACE, data.cluster.needed.$NAMESPACE]
 #   remedy: >-
 #     Make again what the object names, or have it name what exists; wait until the owner
 #     reports that all is well, then delete. Last, clean up by hand what the finalizer
 #     protects, and remove the finalizer.
 #   limits: >-
 #     What an owner reads is known of the kinds in the catalog. Whether what is there is
-#     of any use: a Secret may hold the wrong key.
+#     of any use: a Secret may hold the wrong key. The webhook is shown no deletions of
+#     Secrets and ConfigMaps: check tells of those that are needed.
 package termguard.missing_reference
 
 import data.termguard.lib.finalizers
@@ -37,6 +39,26 @@ deny contains content(found, "hangs") if some found in contents.hangs
 warn contains own(i, finalizer, "may") if some i, finalizer in lacking.may
 
 warn contains content(found, "may") if some found in contents.may
+
+# The target itself is what others need.
+warn contains {
+	"msg": sprintf("%d %s%s %s finalizer %s: %s needs this to clear it, so delete them first", [
+		group.count, of, elsewhere(ns), wording.plural(group.count, "has", "have"), finalizer,
+		owners.its(working[0]),
+	]),
+	"objects": array.concat([request.target], [{"resource": of, "namespace": ns, "name": name} | some name in group.names]),
+	"evidence": object.get(working[0], "evidence", []),
+	"steps": [steps.mend(sprintf("Keep it until the %s are gone, or name another", [of]), [])],
+} if {
+	request.deleting
+	some ns, held in data.cluster.needed[request.namespace][request.resource][request.name]
+	some finalizer, resources in held
+	some of, group in resources
+	working := owners.at_work(ns, finalizer, of)
+	count(working) > 0
+}
+
+elsewhere(ns) := object.get({"": "", request.namespace: ""}, ns, sprintf(" in namespace %s", [ns]))
 
 # lacking are the finalizers of the object whose owner runs and lacks something, by
 # what becomes of them and by their place.

@@ -121,3 +121,38 @@ test_contents_near_misses if {
 		ask(delete_namespace, cluster) == nothing
 	}
 }
+
+# What others need.
+
+delete_secret := {"request": {
+	"operation": "DELETE", "resource": {"group": "", "resource": "secrets"}, "name": "creds", "namespace": "demo",
+	"oldObject": {"metadata": {"name": "creds"}},
+}}
+
+needed(ns, ownership) := {
+	"needed": {"demo": {"secrets": {"creds": {ns: {"x.io/need": {"gadgets.x.io": {"count": 1, "names": ["g"]}}}}}}},
+	"finalized": {ns: {"x.io/need": {"gadgets.x.io": {"": {"count": 1, "names": ["g"], "at": [0], "ownership": ownership}}}}},
+}
+
+test_needed if {
+	ask(delete_secret, needed("demo", alive)) == {"deny": set(), "warn": {{
+		"msg": "1 gadgets.x.io has finalizer x.io/need: its owner, gadgeteer, needs this to clear it, so delete them first",
+		"objects": [
+			{"resource": "secrets", "namespace": "demo", "name": "creds"},
+			{"resource": "gadgets.x.io", "namespace": "demo", "name": "g"},
+		],
+		"evidence": ["it runs"],
+		"steps": [{"kind": "mend", "do": "Keep it until the gadgets.x.io are gone, or name another"}],
+	}}}
+	some finding in ask(delete_secret, needed("team", alive)).warn
+	startswith(finding.msg, "1 gadgets.x.io in namespace team has finalizer x.io/need")
+}
+
+test_needed_near_misses if {
+	every ownership in [object.union(alive, {"state": "down"}), object.union(alive, {"state": "unknown"})] {
+		ask(delete_secret, needed("demo", ownership)) == nothing
+	}
+	every changed in [{"name": "other"}, {"operation": "UPDATE"}] {
+		ask(object.union(delete_secret, {"request": changed}), needed("demo", alive)) == nothing
+	}
+}
