@@ -11,7 +11,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo test unit rego e2e test-node check quick fmt vet staticcheck regal dockerfile chart generated fuzz docs golden bench bench-lint new-policy hooks clean
+.PHONY: help build render components software demo test unit rego e2e test-node check quick fmt vet staticcheck regal dockerfile chart generated fuzz docs golden bench bench-lint release new-policy hooks clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,7 +69,8 @@ staticcheck: ## staticcheck
 	cd cmd/termguard-render && go tool -modfile=../../test/tools/staticcheck/go.mod staticcheck ./...
 	cd test && go tool -modfile=tools/staticcheck/go.mod staticcheck ./...
 
-dockerfile: ## Lint the Dockerfile, which cannot be built everywhere
+dockerfile: ## Try what packs a release, and lint the Dockerfile, which cannot be built everywhere
+	cd test/tools/release && go test .
 	cd test/tools/dockerfile && go test . && go run . ../../../Dockerfile
 
 chart: ## Lint the Helm chart, and try values that it must refuse
@@ -95,6 +96,9 @@ bench: build components ## Print benchmarks: beside a no-op webhook, and by size
 bench-lint: build ## Print lint beside conftest, kube-score and gator (CORPUS=archive or folder of manifests)
 	cd test && go run ./cmd/bench-lint -termguard $(CURDIR)/bin/termguard $(if $(CORPUS),-corpus $(abspath $(CORPUS)))
 
+release: ## Write a release into dist/: archives, image, chart, krew, Homebrew, SBOM, checksums (the same bytes for the same commit)
+	cd test/tools/release && go run . -root ../../.. -out ../../../dist
+
 new-policy: ## Scaffold a policy that passes at once: make new-policy ID=some-id
 	go run ./cmd/termguard policy new $(ID) --in policies
 
@@ -102,4 +106,4 @@ hooks: ## Let git run the quick checks before a push
 	git config core.hooksPath .githooks
 
 clean: ## Remove what make built here (components stay cached)
-	rm -rf bin
+	rm -rf bin dist

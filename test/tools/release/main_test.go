@@ -1,0 +1,167 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+	"sigs.k8s.io/yaml"
+)
+
+// made is a release of a small program. What go build does with the sources is
+// Go's to keep the same.
+func made(t *testing.T) *release {
+	t.Helper()
+	small := filepath.Join(t.TempDir(), "main")
+	if err := os.WriteFile(small+".go", []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", small, small+".go").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r := &release{root: "../../..", out: t.TempDir(), version: "v1.2.3", platforms: platforms, built: map[string]string{}, sums: map[string]string{}}
+	if err := r.describe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, platform := range platforms {
+		for program := range programs {
+			r.built[program+" "+platform] = small
+		}
+	}
+	for _, step := range []func() error{
+		func() error { return r.pack(t.Context()) }, func() error { return r.image(t.Context()) }, func() error { return r.chart(t.Context()) },
+		func() error { return r.materials(t.Context()) }, func() error { return r.manifests(t.Context()) }, func() error { return r.checksums(t.Context()) },
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+func TestSameBytes(t *testing.T) {
+	a, b := made(t), made(t)
+	if len(a.sums) != len(platforms)+5 {
+		t.Errorf("want %d files, got %v", len(platforms)+5, a.sums)
+	}
+	for name, sum := range a.sums {
+		if b.sums[name] != sum {
+			t.Errorf("%s differs from one run to the next", name)
+		}
+	}
+}
+
+func TestImage(t *testing.T) {
+	r := made(t)
+	text, err := os.ReadFile(filepath.Join(r.out, "termguard_v1.2.3_image.tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for in := tar.NewReader(bytes.NewReader(text)); ; {
+		header, err := in.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := io.ReadAll(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, header.Name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, header.Name), file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	index, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Index(index); err != nil {
+		t.Error(err)
+	}
+	outer, err := index.IndexManifest()
+	if err != nil || len(outer.Manifests) != 1 {
+		t.Fatalf("want one image, got %v, %v", outer, err)
+	}
+	inner, err := index.ImageIndex(outer.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := inner.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[string]bool{}
+	for _, m := range manifest.Manifests {
+		of[m.Platform.String()] = true
+		image, err := inner.Image(m.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := image.ConfigFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if config.Config.User != "65532:65532" || strings.Join(config.Config.Entrypoint, " ") != "/termguard" || len(config.RootFS.DiffIDs) != 1 {
+			t.Errorf("%s: %+v", m.Platform, config)
+		}
+	}
+	if !maps.Equal(of, map[string]bool{"linux/amd64": true, "linux/arm64": true}) {
+		t.Errorf("platforms are %v", of)
+	}
+}
+
+func TestManifests(t *testing.T) {
+	r := made(t)
+	text, err := os.ReadFile(filepath.Join(r.out, "termguard.krew.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plugin struct {
+		Spec struct {
+			Version   string
+			Platforms []struct {
+				Selector struct{ MatchLabels map[string]string }
+				URI      string
+				SHA256   string
+				Bin      string
+			}
+		}
+	}
+	if err := yaml.Unmarshal(text, &plugin); err != nil {
+		t.Fatal(err)
+	}
+	if plugin.Spec.Version != "v1.2.3" || len(plugin.Spec.Platforms) != len(platforms) {
+		t.Errorf("got %+v", plugin)
+	}
+	formula, err := os.ReadFile(filepath.Join(r.out, "termguard.rb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range plugin.Spec.Platforms {
+		file := p.URI[strings.LastIndex(p.URI, "/")+1:]
+		if r.sums[file] != p.SHA256 || p.SHA256 == "" {
+			t.Errorf("%s has checksum %q, want %q", file, p.SHA256, r.sums[file])
+		}
+		if p.Selector.MatchLabels["os"] != "windows" && !strings.Contains(string(formula), p.SHA256) {
+			t.Errorf("the formula lacks %s", file)
+		}
+	}
+	chart, err := os.ReadFile(filepath.Join(r.out, "termguard-chart-1.2.3.tgz"))
+	if err != nil || len(chart) == 0 {
+		t.Error(err)
+	}
+}
