@@ -62,6 +62,9 @@ const (
 	Demote SelfGrading = "demote"
 )
 
+// ErrNoPolicy is returned for a configuration that names a policy that is not loaded.
+var ErrNoPolicy = errors.New("there is no policy")
+
 // Read reads a configuration and checks it against the ids of the
 // policies that are loaded. Errors are joined where there are several.
 func Read(in io.Reader, policyIDs []string) (Config, error) {
@@ -117,7 +120,7 @@ func (c Config) check(policyIDs []string) error {
 	}
 	known := func(where, id string) {
 		if !slices.Contains(policyIDs, id) {
-			errs = append(errs, fmt.Errorf("%s: there is no policy %q%s", where, id, nearest.Hint(id, policyIDs)))
+			errs = append(errs, fmt.Errorf("%s: %w %q%s", where, ErrNoPolicy, id, nearest.Hint(id, policyIDs)))
 		}
 	}
 	if c.Enforcement.Default != "" {

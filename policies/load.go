@@ -32,7 +32,10 @@ type named struct {
 }
 
 // Dir are the policies below a folder, for Load. Errors name its files by path.
-func Dir(name string) fs.FS { return named{os.DirFS(name), name} }
+func Dir(name string) fs.FS { return Named(os.DirFS(name), name) }
+
+// Named is a file system that errors name.
+func Named(fsys fs.FS, name string) fs.FS { return named{fsys, name} }
 
 // Set are policies that compile. It is immutable.
 type Set struct {

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -127,6 +128,7 @@ func (o *Options) setDefaults() {
 // read with 200 and no uid.
 type Handler struct {
 	options Options
+	rules   atomic.Pointer[Rules]
 	metrics metrics
 	weights weights
 	slots   chan struct{} // one for each evaluation under way
@@ -135,13 +137,26 @@ type Handler struct {
 // NewHandler returns a Handler.
 func NewHandler(options Options) *Handler {
 	options.setDefaults()
-	return &Handler{
+	h := &Handler{
 		options: options,
 		metrics: newMetrics(options.Registry),
 		weights: newWeights(),
 		slots:   make(chan struct{}, maxInFlight),
 	}
+	h.Use(Rules{Evaluator: options.Evaluator, Enforcement: options.Enforcement})
+	return h
 }
+
+// Rules are what reviews go by, and may be exchanged while they are answered.
+type Rules struct {
+	// Evaluator and Enforcement are as in Options.
+	Evaluator   Evaluator
+	Enforcement config.Enforcement
+}
+
+// Use has reviews that begin from now on go by other rules. Those under way end
+// with the ones that they began with.
+func (h *Handler) Use(rules Rules) { h.rules.Store(&rules) }
 
 // ServeHTTP answers one AdmissionReview. Only what is none gets a status of 4xx.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
@@ -277,6 +292,7 @@ var explain = map[failure]string{
 
 // considered is what the policies say, and what the decision needs besides.
 type considered struct {
+	rules       *Rules // that it was asked by
 	result      policies.Result
 	labels      map[string]string // of the namespace that the request is about
 	terminating bool              // that namespace is being deleted
@@ -325,7 +341,7 @@ func (h *Handler) consider(ctx context.Context, r request, load *load) considere
 }
 
 func (h *Handler) ask(ctx context.Context, r request) considered {
-	var c considered
+	c := considered{rules: h.rules.Load()}
 	objects := []map[string]any{r.old, r.object}
 	if evicted := h.look(r, &c); r.occasion == onEviction {
 		objects = []map[string]any{evicted}
@@ -334,7 +350,7 @@ func (h *Handler) ask(ctx context.Context, r request) considered {
 	if differs && !trustsObject(*h.options.Trust, r) {
 		ownership, differs = plain, false
 	}
-	result, err := h.evaluate(ctx, r, ownership, h.options.Facts)
+	result, err := h.evaluate(ctx, c.rules, r, ownership, h.options.Facts)
 	without := h.options.Facts.Undeclared(r.within())
 	if err == nil && (differs || without != nil) {
 		var facts policies.Facts = h.options.Facts
@@ -342,7 +358,7 @@ func (h *Handler) ask(ctx context.Context, r request) considered {
 			facts = view(without)
 		}
 		var undeclared policies.Result
-		undeclared, err = h.evaluate(ctx, r, plain, facts)
+		undeclared, err = h.evaluate(ctx, c.rules, r, plain, facts)
 		c.undeclared = &undeclared
 	}
 	switch {
@@ -356,8 +372,8 @@ func (h *Handler) ask(ctx context.Context, r request) considered {
 	return c
 }
 
-func (h *Handler) evaluate(ctx context.Context, r request, ownership map[string]any, facts policies.Facts) (policies.Result, error) {
-	return h.options.Evaluator.Evaluate(ctx, r.trigger, map[string]any{"request": r.raw, "ownership": ownership}, facts)
+func (h *Handler) evaluate(ctx context.Context, rules *Rules, r request, ownership map[string]any, facts policies.Facts) (policies.Result, error) {
+	return rules.Evaluator.Evaluate(ctx, r.trigger, map[string]any{"request": r.raw, "ownership": ownership}, facts)
 }
 
 // view is a way to look at facts, as policies.Facts.
@@ -435,7 +451,7 @@ func (h *Handler) look(r request, c *considered) (evicted map[string]any) {
 // decide turns what the policies say into the answer.
 func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionResponse, decision) {
 	judge := func(findings []policies.Finding, labels map[string]string) judgement {
-		j := judge(h.options.Enforcement, findings, labels)
+		j := judge(c.rules.Enforcement, findings, labels)
 		j.refuse = slices.DeleteFunc(j.refuse, func(f policies.Finding) bool { return h.options.Wrong(f.Policy) })
 		return j
 	}
@@ -463,7 +479,7 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 		answer.AuditAnnotations["error"] = string(partial)
 		notices = append(notices, "not checked in full: the object is so large that only its metadata was read")
 	}
-	if r.trigger == policies.Delete && h.options.Enforcement.Speaks(c.labels) {
+	if r.trigger == policies.Delete && c.rules.Enforcement.Speaks(c.labels) {
 		if note := unseenNote(j.record, c.result.Unseen); note != "" {
 			notices = append(notices, note)
 		}

@@ -132,7 +132,7 @@ func (f *checking) run(ctx context.Context, args []string, stdin io.Reader, stdo
 	if err != nil {
 		return err
 	}
-	config, err := f.settings.read(set)
+	config, err := f.settings.read(set.IDs())
 	if err != nil {
 		return err
 	}

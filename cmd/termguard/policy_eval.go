@@ -80,7 +80,7 @@ func (f *evaluating) run(ctx context.Context, id string, args []string, stdout, 
 	if p := set.Policies()[at]; !slices.Contains(p.Triggers, policies.Delete) {
 		return fmt.Errorf("policy %s is asked on %s, and eval asks about a delete: try it on a fixture with termguard policy test", id, triggers(p))
 	}
-	config, err := f.settings.read(set)
+	config, err := f.settings.read(set.IDs())
 	if err != nil {
 		return err
 	}

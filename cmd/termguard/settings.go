@@ -44,8 +44,8 @@ func loadPolicies(folders []string) (*policies.Set, error) {
 	return set, err
 }
 
-// read returns the configuration, checked against the policies.
-func (f *settingsFlags) read(set *policies.Set) (config.Config, error) {
+// read returns the configuration, checked against the ids of policies.
+func (f *settingsFlags) read(ids []string) (config.Config, error) {
 	if f.config == "" {
 		return config.Config{}, nil
 	}
@@ -54,7 +54,7 @@ func (f *settingsFlags) read(set *policies.Set) (config.Config, error) {
 		return config.Config{}, fmt.Errorf("read configuration: %w", err)
 	}
 	defer file.Close()
-	config, err := config.Read(file, set.IDs())
+	config, err := config.Read(file, ids)
 	if err != nil {
 		return config, fmt.Errorf("configuration %s: %w", f.config, err)
 	}
@@ -67,7 +67,7 @@ func (f *settingsFlags) facts() (cluster.Options, error) {
 	if err != nil {
 		return cluster.Options{}, err
 	}
-	config, err := f.read(set)
+	config, err := f.read(set.IDs())
 	if err != nil {
 		return cluster.Options{}, err
 	}

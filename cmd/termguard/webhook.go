@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/webhook/serve"
 )
 
@@ -28,19 +29,23 @@ func newWebhook() *cobra.Command {
 			if len(o.ClientNames) > 0 && o.ClientCAFile == "" {
 				return errors.New("--client-cn needs --client-ca-file, the authority that the names are believed of")
 			}
-			if o.Policies, err = settings.load(); err != nil {
+			set, err := settings.load()
+			if err != nil {
 				return err
 			}
-			if o.Config, err = settings.read(o.Policies); err != nil {
+			// It may name policies that only ConfigMaps of the cluster have.
+			if o.Config, err = settings.read(set.IDs()); err != nil && !errors.Is(err, config.ErrNoPolicy) {
 				return err
 			}
+			unknown := err
+			o.Folders, o.ConfigFile, o.ReadConfig = settings.policies, settings.config, settings.read
 			facts, err := o.Config.FactsOptions()
 			if err != nil {
 				return err
 			}
 			o.Facts = target.look(facts)
 			if o.Cluster, err = target.config(); err != nil {
-				return err
+				return errors.Join(unknown, err)
 			}
 			return serve.Run(c.Context(), o)
 		},

@@ -27,15 +27,20 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/internal/background"
-	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/webhook"
 )
 
 // Options are what an operator chooses.
 type Options struct {
-	// Policies are asked, as Config says.
-	Policies *policies.Set
-	Config   config.Config
+	// Config says how findings are enforced, and what the facts rest on.
+	Config config.Config
+	// Folders hold policies beside those in the binary, and are read again when
+	// they change, as ConfigMaps with PolicyLabel in the namespace of Certs.
+	Folders []string
+	// ReadConfig reads the configuration again, and checks it against the ids of
+	// the policies. ConfigFile is the file whose changes it is for; "" for none.
+	ReadConfig func(ids []string) (config.Config, error)
+	ConfigFile string
 	// Cluster is connected to, and Facts says how it is looked at.
 	Cluster *rest.Config
 	Facts   cluster.Options
@@ -84,7 +89,7 @@ func Run(ctx context.Context, options Options) error {
 		running.Wait()
 	}()
 	for part, run := range map[string]func(context.Context){
-		"facts": s.live.Run, "certificate": s.source.Run, "readiness": s.awaitFacts, "learning": s.learner.Run, "grading": s.grader.Run,
+		"facts": s.live.Run, "rules": s.rules.run, "policies": s.rules.informer.RunWithContext, "certificate": s.source.Run, "readiness": s.awaitFacts, "learning": s.learner.Run, "grading": s.grader.Run,
 	} {
 		running.Go(func() { background.Keep(behind, part, run) })
 	}
@@ -99,7 +104,7 @@ func Run(ctx context.Context, options Options) error {
 		Drain:            options.Drain,
 		Log:              options.Log,
 		Ready: []webhook.Check{
-			{Name: "policies", Check: func() error { return nil }}, // or it would not have started
+			{Name: "policies", Check: func() error { return nil }}, // there are some, or it would not have started
 			{Name: "facts", Check: s.factsReady},
 			{Name: "certificate", Check: s.source.Ready},
 		},
@@ -115,6 +120,7 @@ type parts struct {
 	source      *certs.Source
 	broadcaster record.EventBroadcaster
 	learner     *cluster.Learner
+	rules       *rules
 	grader      *webhook.Grader
 	handler     *webhook.Handler
 	panics      *prometheus.CounterVec
@@ -135,15 +141,8 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 		Name: "termguard_panics_total",
 		Help: "Parts beside reviews that failed inside and were started again.",
 	}, []string{"part"})
-	engine, err := policies.NewEngine(ctx, options.Policies, policies.EngineOptions{
-		Params:   options.Config.Params,
-		Off:      options.Config.Enforcement.Off(options.Policies.IDs()),
-		Deadline: options.Deadline * 2 / 3,
-	})
-	if err != nil {
-		return nil, err
-	}
 	world := cluster.NewWorld(options.Facts)
+	var err error
 	if s.live, err = cluster.NewLive(options.Cluster, world, s.log); err != nil {
 		return nil, err
 	}
@@ -160,13 +159,16 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 	}
 	s.broadcaster = record.NewBroadcaster()
 	s.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: core.CoreV1().Events("")})
-	events := webhook.Events{Recorder: s.broadcaster.NewRecorder(clientscheme.Scheme, corev1.EventSource{Component: "termguard"})}
+	recorder := s.broadcaster.NewRecorder(clientscheme.Scheme, corev1.EventSource{Component: "termguard"})
+	events := webhook.Events{Recorder: recorder}
+	s.rules = newRules(options, core, recorder, s.registry)
+	engine, err := s.rules.start(ctx, core)
+	if err != nil {
+		return nil, err
+	}
 	namespace := options.Certs.Namespace
 	s.learner = cluster.NewLearner(world, core.CoreV1(), namespace, s.log)
-	wrong := func(string) bool { return false }
-	if options.Config.SelfGrading == config.Demote {
-		wrong = s.learner.Wrong
-	}
+	wrong := func(policy string) bool { return s.rules.demotes.Load() && s.learner.Wrong(policy) }
 	s.grader = webhook.NewGrader(objects, s.registry, func(alarm webhook.FalseAlarm) {
 		s.learner.Alarm(alarm.Policy, alarm.Place)
 		events.PolicyWrong(namespace, alarm.Policy, wrong(alarm.Policy))
@@ -177,7 +179,7 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 		Evaluator:       engine,
 		Facts:           world,
 		Synced:          s.synced.Load,
-		Enforcement:     options.Config.Enforcement,
+		Enforcement:     s.rules.read.Enforcement,
 		Deadline:        options.Deadline,
 		ShowObjectNames: options.ShowObjectNames,
 		Recorder:        events,
@@ -187,6 +189,7 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 		Registry:        s.registry,
 		Log:             s.log,
 	})
+	s.rules.use = s.handler.Use
 	return s, nil
 }
 

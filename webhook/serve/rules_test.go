@@ -1,0 +1,300 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/termguard/termguard/certs"
+	"github.com/termguard/termguard/config"
+	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/webhook"
+)
+
+// policyNamed is a policy that says msg of every deletion.
+func policyNamed(id, msg string) string {
+	return `# METADATA
+# title: Of our own
+# description: A rule of our own.
+# related_resources:
+#   - ref: https://example.com
+# custom:
+#   id: ` + id + `
+#   severity: low
+#   triggers: [delete]
+#   remedy: Ask.
+#   limits: None.
+package termguard.` + strings.ReplaceAll(id, "-", "_") + `
+
+deny contains {"msg": "` + msg + `", "kind": "forbidden"} if input.request.operation == "DELETE"
+`
+}
+
+func policyMap(name string, files ...string) *corev1.ConfigMap {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "termguard-system", Labels: map[string]string{PolicyLabel: ""}}, Data: map[string]string{}}
+	for i := 0; i < len(files); i += 2 {
+		cm.Data[files[i]] = files[i+1]
+	}
+	return cm
+}
+
+// site is a rules with a cluster, a folder and a configuration of its own.
+type site struct {
+	*testing.T
+	*rules
+	client  *fake.Clientset
+	folder  string
+	file    string
+	events  *record.FakeRecorder
+	now     webhook.Rules
+	metrics *prometheus.Registry
+}
+
+func newSite(t *testing.T, objects ...*corev1.ConfigMap) *site {
+	t.Helper()
+	s := &site{T: t, client: fake.NewClientset(), folder: t.TempDir(), file: filepath.Join(t.TempDir(), "config.yaml"), events: record.NewFakeRecorder(100), metrics: prometheus.NewRegistry()}
+	s.write(s.file, "apiVersion: termguard.dev/v1\nkind: Config\n")
+	for _, object := range objects {
+		s.put(object)
+	}
+	s.rules = newRules(Options{
+		Folders: []string{s.folder}, ConfigFile: s.file, Deadline: time.Minute, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Certs: certs.Options{Namespace: "termguard-system"},
+		ReadConfig: func(ids []string) (config.Config, error) {
+			file, err := os.Open(s.file)
+			if err != nil {
+				return config.Config{}, err
+			}
+			defer file.Close()
+			return config.Read(file, ids)
+		},
+	}, s.client, s.events, s.metrics)
+	s.use = func(r webhook.Rules) { s.now = r }
+	engine, err := s.start(t.Context(), s.client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.now = webhook.Rules{Evaluator: engine, Enforcement: s.read.Enforcement}
+	go s.informer.RunWithContext(t.Context())
+	if !cache.WaitForCacheSync(t.Context().Done(), s.informer.HasSynced) {
+		t.Fatal("the ConfigMaps are not listed")
+	}
+	return s
+}
+
+func (s *site) write(file, text string) {
+	s.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// put creates or updates a ConfigMap.
+func (s *site) put(cm *corev1.ConfigMap) {
+	s.Helper()
+	maps := s.client.CoreV1().ConfigMaps(cm.Namespace)
+	_, err := maps.Update(s.Context(), cm, metav1.UpdateOptions{})
+	if err != nil {
+		_, err = maps.Create(s.Context(), cm, metav1.CreateOptions{})
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// says are the messages about a deletion, once they are as wanted or time is up.
+func (s *site) says(want ...string) {
+	s.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		s.look(s.Context())
+		got := s.messages()
+		if slices.Equal(got, want) || time.Now().After(deadline) {
+			if diff := cmp.Diff(want, got); diff != "" {
+				s.Errorf("what is said: -want, +got:\n%s", diff)
+			}
+			return
+		}
+		select { // the watch brings what was put
+		case <-s.changed:
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func (s *site) messages() []string {
+	s.Helper()
+	input := map[string]any{"request": map[string]any{
+		"operation": "DELETE", "resource": map[string]any{"group": "", "version": "v1", "resource": "configmaps"}, "name": "a", "namespace": "demo",
+		"oldObject": map[string]any{"metadata": map[string]any{"name": "a"}},
+	}}
+	result, err := s.now.Evaluator.Evaluate(s.Context(), policies.Delete, input, policies.Document{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	var said []string
+	for _, f := range result.Findings {
+		said = append(said, f.Message)
+	}
+	slices.Sort(said)
+	return said
+}
+
+// told drains the Events.
+func (s *site) told() (all []string) {
+	for {
+		select {
+		case e := <-s.events.Events:
+			all = append(all, e)
+		default:
+			return all
+		}
+	}
+}
+
+// refusals is termguard_refused_sources of one kind.
+func (s *site) refusals(kind string) float64 {
+	s.Helper()
+	families, err := s.metrics.Gather()
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if family.GetName() == "termguard_refused_sources" && metric.GetLabel()[0].GetValue() == kind {
+				return metric.GetGauge().GetValue()
+			}
+		}
+	}
+	s.Fatalf("no termguard_refused_sources of kind %s", kind)
+	return 0
+}
+
+func TestRulesFollow(t *testing.T) {
+	s := newSite(t, policyMap("team-a", "a_rule.rego", policyNamed("a-rule", "one")))
+	s.says("one")
+	s.put(policyMap("team-a", "a_rule.rego", policyNamed("a-rule", "two")))
+	s.says("two")
+	s.put(policyMap("team-b", "b_rule.rego", policyNamed("b-rule", "three"), "notes.txt", "not Rego"))
+	s.says("three", "two")
+	s.write(filepath.Join(s.folder, "c_rule", "c_rule.rego"), policyNamed("c-rule", "four"))
+	s.says("four", "three", "two")
+	s.write(s.file, "apiVersion: termguard.dev/v1\nkind: Config\nenforcement: {policies: {c-rule: \"off\"}}\nselfGrading: demote\n")
+	s.says("three", "two")
+	if !s.demotes.Load() {
+		t.Error("the new selfGrading is not in force")
+	}
+	if err := s.client.CoreV1().ConfigMaps("termguard-system").Delete(t.Context(), "team-a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.says("three")
+	if got := s.refusals("policies"); got != 0 {
+		t.Errorf("%v sources are refused", got)
+	}
+}
+
+// TestRulesKeepTheLastGood holds that what is wrong takes nothing else with it, is
+// named, and leaves in force what was.
+func TestRulesKeepTheLastGood(t *testing.T) {
+	s := newSite(t, policyMap("team-a", "a_rule.rego", policyNamed("a-rule", "one")), policyMap("team-b", "b_rule.rego", policyNamed("b-rule", "two")))
+	s.says("one", "two")
+	s.told()
+	bad := map[string]struct {
+		cm   *corev1.ConfigMap
+		want string // in the Event
+	}{
+		"does not parse":     {policyMap("team-a", "a_rule.rego", "package"), "rego_parse_error"},
+		"of the wrong shape": {policyMap("team-a", "a_rule.rego", strings.Replace(policyNamed("a-rule", "x"), `{"msg": "x", "kind": "forbidden"}`, `"x"`, 1)), "want an object with msg, got a string"},
+		"an id of ours":      {policyMap("team-a", "orphaned_finalizer.rego", policyNamed("orphaned-finalizer", "x")), `policy "orphaned-finalizer" is already that of termguard itself`},
+		"an id of another":   {policyMap("team-a", "b_rule.rego", policyNamed("b-rule", "x")), `policy "b-rule" is already that of configmap termguard-system/team-b`},
+		"no policy":          {policyMap("team-a", "README.md", "x"), "it has no key POLICY.rego"},
+		"too large":          {policyMap("team-a", "a_rule.rego", policyNamed("a-rule", "x")+strings.Repeat("# x\n", maxSource/4)), "larger than 1048576 bytes"},
+		"calls out":          {policyMap("team-a", "a_rule.rego", strings.Replace(policyNamed("a-rule", "x"), `input.request.operation == "DELETE"`, `http.send({"method": "GET", "url": "http://example.com"})`, 1)), "http.send is not available"},
+	}
+	for name, tc := range bad {
+		s.put(tc.cm)
+		for deadline := time.Now().Add(30 * time.Second); !strings.Contains(s.refused["configmap termguard-system/team-a"], tc.want) && time.Now().Before(deadline); {
+			select {
+			case <-s.changed:
+			case <-time.After(10 * time.Millisecond):
+			}
+			s.look(t.Context())
+		}
+		s.says("one", "two")
+		if told := s.told(); len(told) == 0 || !strings.HasPrefix(told[0], "Warning PolicyRefused") || !strings.Contains(strings.Join(told, "\n"), tc.want) {
+			t.Errorf("%s: Events are %q, want one with %q", name, told, tc.want)
+		}
+		if got := s.refusals("policies"); got != 1 {
+			t.Errorf("%s: %v sources are refused, want 1", name, got)
+		}
+	}
+	s.put(policyMap("team-b", "b_rule.rego", policyNamed("b-rule", "three")))
+	s.says("one", "three")
+	s.put(policyMap("team-a", "a_rule.rego", policyNamed("a-rule", "four")))
+	s.says("four", "three")
+	if got := s.refusals("policies"); got != 0 {
+		t.Errorf("%v sources are refused once all are good", got)
+	}
+}
+
+func TestConfigurationKeepsTheLastGood(t *testing.T) {
+	s := newSite(t, policyMap("team-a", "a_rule.rego", policyNamed("a-rule", "one")))
+	const head = "apiVersion: termguard.dev/v1\nkind: Config\n"
+	s.write(s.file, head+"enforcement: {policies: {a-rule: deny}}\n")
+	s.look(t.Context())
+	for name, text := range map[string]string{
+		"nonsense":             "{",
+		"an unknown policy":    head + "enforcement: {policies: {a-rle: deny}}\n",
+		"what needs a restart": head + "finalizerOwners: {example.com/f: external}\n",
+	} {
+		s.write(s.file, text)
+		s.look(t.Context())
+		if s.now.Enforcement.Policies["a-rule"] != config.Deny || s.refused[configuration] == "" {
+			t.Errorf("%s: enforcement is %+v, refused is %q", name, s.now.Enforcement, s.refused)
+		}
+		if got := s.refusals(configuration); got != 1 {
+			t.Errorf("%s: %v configurations are refused, want 1", name, got)
+		}
+	}
+	s.write(s.file, head)
+	s.look(t.Context())
+	if s.now.Enforcement.Policies != nil || len(s.refused) > 0 {
+		t.Errorf("after it was mended: enforcement %+v, refused %q", s.now.Enforcement, s.refused)
+	}
+}
+
+// TestRulesStart holds that what the command line names must be right, and what
+// others wrote into the cluster need not.
+func TestRulesStart(t *testing.T) {
+	s := newSite(t, policyMap("team-a", "a_rule.rego", "package"))
+	s.says()
+	if s.refused["configmap termguard-system/team-a"] == "" {
+		t.Error("a ConfigMap that is wrong at the start is not named")
+	}
+	s.write(filepath.Join(s.folder, "c_rule", "c_rule.rego"), "package")
+	if _, err := s.start(t.Context(), s.client); err == nil || !strings.Contains(err.Error(), "c_rule.rego") {
+		t.Errorf("start with a folder that is wrong: %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := os.RemoveAll(filepath.Join(s.folder, "c_rule")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.start(ended, s.client); err != nil {
+		t.Errorf("start where nothing can be listed: %v", err)
+	}
+}
