@@ -1,0 +1,64 @@
+package chart
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/termguard/termguard/test/lab"
+	"github.com/termguard/termguard/test/scenario"
+)
+
+// said is a block of commands, and what must be in its output, if it says so.
+var said = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?")
+
+// TestTutorial runs the commands of docs/policies.md, block by block, against a
+// cluster that termguard guards, and holds their output to the page.
+func TestTutorial(t *testing.T) {
+	ctx := t.Context()
+	text, err := os.ReadFile(filepath.Join(scenario.Root(), "docs", "policies.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := said.FindAllStringSubmatch(string(text), -1)
+	if len(blocks) < 15 {
+		t.Fatalf("docs/policies.md has %d blocks of commands: are they written in another way now?", len(blocks))
+	}
+	binary, err := scenario.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := scenario.PatientGuard(ctx, lab.Options{Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Stop)
+	folder := t.TempDir()
+	for _, block := range blocks {
+		commands, want := block[1], strings.Split(strings.TrimSpace(block[2]), "\n")
+		var last lab.Result
+		run := func(ctx context.Context) (_ bool, err error) {
+			last, err = g.Shell(ctx, "set -e; cd "+folder+"; PATH="+filepath.Dir(binary)+":$PATH\n"+commands)
+			for _, line := range want {
+				if !strings.Contains(last.Stdout+last.Stderr, line) {
+					return false, err
+				}
+			}
+			return true, err
+		}
+		ok := false
+		if block[2] == "" {
+			ok, err = run(ctx)
+			ok = ok && last.Code == 0
+		} else { // what comes into force takes its two seconds, and more on a busy machine
+			ok, err = true, g.Await(ctx, 60*time.Second, "what docs/policies.md says", run)
+		}
+		if err != nil || !ok {
+			t.Fatalf("docs/policies.md:\n%s\nexits with %d, want %q in its output: %v\n%s%s", commands, last.Code, want, err, last.Stdout, last.Stderr)
+		}
+	}
+}
