@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"time"
@@ -37,7 +38,7 @@ func newWebhook() *cobra.Command {
 			if o.Config, err = settings.read(set.IDs()); err != nil && !errors.Is(err, config.ErrNoPolicy) {
 				return err
 			}
-			unknown := err
+			wrong := err
 			o.Folders, o.ConfigFile, o.ReadConfig = settings.policies, settings.config, settings.read
 			facts, err := o.Config.FactsOptions()
 			if err != nil {
@@ -45,7 +46,7 @@ func newWebhook() *cobra.Command {
 			}
 			o.Facts = target.look(facts)
 			if o.Cluster, err = target.config(); err != nil {
-				return errors.Join(unknown, err)
+				return cmp.Or(wrong, err)
 			}
 			return serve.Run(c.Context(), o)
 		},
