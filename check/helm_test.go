@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/termguard/termguard/policies"
 )
@@ -113,7 +114,7 @@ func TestFromRelease(t *testing.T) {
 			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Fatalf("got error %v, want %q", err, tt.err)
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			if diff := cmp.Diff(tt.want, got, cmpopts.IgnoreUnexported(Together{})); diff != "" {
 				t.Errorf("-want, +got:\n%s", diff)
 			}
 		})

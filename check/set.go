@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
@@ -30,6 +31,13 @@ type Together struct {
 	Notes []string
 	// Unseen is what of the objects could not be told.
 	Unseen []string
+	// Options are the DeleteOptions of the command; nil for those that are asked with.
+	Options map[string]any
+
+	// first are steps before all others.
+	first []Step
+	// kept tells why the command leaves an object.
+	kept func(*unstructured.Unstructured) string
 }
 
 // Set is the answer about objects that are deleted together, apiVersion
@@ -61,6 +69,10 @@ func AskAll(ctx context.Context, engine Evaluator, world *cluster.World, togethe
 			return Set{}, fmt.Errorf("helm uninstall deletes nothing as long as a kind of the release is not served: %w: install its CustomResourceDefinition again, or delete the rest by hand", err)
 		}
 	}
+	subjects = together.settle(subjects)
+	if together.Options != nil {
+		options = together.Options
+	}
 	all := question.Set{By: together.By, Waits: together.Waits}
 	for _, s := range subjects {
 		all.Add(s.id(), s.Place)
@@ -77,6 +89,7 @@ func AskAll(ctx context.Context, engine Evaluator, world *cluster.World, togethe
 		set.Verdict = policies.Unknown
 	}
 	if together.Command != "" && len(set.Plan) > 0 {
+		set.Plan = slices.Concat(together.first, set.Plan)
 		set.finish(together.Command)
 	}
 	return set, nil

@@ -100,7 +100,7 @@ func (s Set) Text(w io.Writer) error {
 	var out strings.Builder
 	together := plural(len(s.Items), "object") + " together"
 	if s.By != "" {
-		together = s.By + " of " + plural(len(s.Items), "object")
+		together = s.By + " deletes " + plural(len(s.Items), "object")
 	}
 	if s.Of != "" {
 		together += " (" + printable.Line(s.Of) + ")"

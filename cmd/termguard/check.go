@@ -183,7 +183,7 @@ func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engi
 	if err != nil {
 		return nil, "", err
 	}
-	if f.filename == "" && f.release == "" && len(together.Names) == 1 {
+	if f.filename == "" && f.release == "" && together.Of == "" && len(together.Names) == 1 {
 		if len(missing) > 0 {
 			return nil, "", missing[0]
 		}
@@ -266,6 +266,16 @@ func (f *checking) meant(ctx context.Context, args []string, stdin io.Reader) (t
 	}
 	for i := range together.Names {
 		together.Names[i].Namespace = namespace
+	}
+	if f.drain || f.snapshot != "" || len(together.Names) != 1 {
+		return together, nil
+	}
+	config, err := f.config()
+	if err != nil {
+		return check.Together{}, err
+	}
+	if with, more, err := check.FromInventory(ctx, config, together.Names[0]); err != nil || more {
+		return with, err
 	}
 	return together, nil
 }

@@ -196,7 +196,7 @@ going(resource, finalizer, signature) := {place |
 }
 
 # together is true of what the same command deletes.
-together(resource, ns, name) if data.cluster.set[resource][ns][name] >= 0
+together(resource, ns, name) if is_number(data.cluster.set[resource][ns][name])
 
 all_go(_, _) if request.deletes_namespace
 

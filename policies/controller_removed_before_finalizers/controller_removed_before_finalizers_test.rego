@@ -107,7 +107,7 @@ test_set if {
 	every case in [
 		[{}, ["kubectl delete widgets.x.io/a widgets.x.io/b -n demo", "kubectl delete widgets.x.io/c -n ops"]],
 		[{"demo": {"a": 0}}, ["kubectl delete widgets.x.io/b -n demo", "kubectl delete widgets.x.io/c -n ops"]],
-		[{"demo": {"a": 0, "b": 1}}, ["kubectl delete widgets.x.io/c -n ops"]],
+		[{"demo": {"a": -5, "b": 1}}, ["kubectl delete widgets.x.io/c -n ops"]],
 		[{"demo": {"a": 0, "b": 0}, "ops": {"c": 0}}, []],
 	] {
 		got := policy.warn with input as delete("apps", "deployments", "ops", "operator")

@@ -1,0 +1,185 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/check/inventory"
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
+)
+
+// maxInventory bounds the objects of an inventory that are read and asked about.
+const maxInventory = 1000
+
+// FromInventory finds what goes with an object of Argo CD or Flux, which it deletes when it
+// is deleted itself. It is false of any other object, and of one that does not exist.
+func FromInventory(ctx context.Context, config *rest.Config, name Name) (Together, bool, error) {
+	if typ, _, _ := strings.Cut(strings.ToLower(name.Type), "."); !slices.Contains(inventoryNames, typ) {
+		return Together{}, false, nil
+	}
+	dc, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return Together{}, false, fmt.Errorf("connect for discovery: %w", err)
+	}
+	types, err := Discover(dc)
+	if err != nil {
+		return Together{}, false, err
+	}
+	client, err := objectsOf(config)
+	if err != nil {
+		return Together{}, false, err
+	}
+	s := Subject{Name: name.Name, Namespace: name.Namespace}
+	if s.Type, err = types.Find(name.Type); err != nil || !keepsInventory(s.Type) {
+		return Together{}, false, nil //nolint:nilerr // told when it is asked about
+	}
+	switch err := s.read(ctx, client); {
+	case errors.As(err, new(missingError)):
+		return Together{}, false, nil
+	case err != nil:
+		return Together{}, false, err
+	case len(s.Unseen) > 0:
+		return Together{Names: []Name{name}, Of: s.String(), Unseen: s.Unseen}, true, nil
+	}
+	object := &unstructured.Unstructured{Object: s.Object}
+	var together Together
+	switch s.Type.GroupResource() {
+	case inventory.HelmReleases:
+		namespace, release, stays := inventory.HelmRelease(object)
+		if stays != "" {
+			together.Notes = []string{stays}
+			break
+		}
+		if together, err = FromRelease(ctx, config, namespace, release); err != nil {
+			return Together{}, false, err
+		}
+	case inventory.ApplicationSets:
+		if together, err = applications(ctx, client, s, object); err != nil {
+			return Together{}, false, err
+		}
+	case inventory.Applications:
+		together.take(inventory.Application(object), name.Namespace)
+		if heals, _, _ := unstructured.NestedBool(s.Object, "spec", "syncPolicy", "automated", "selfHeal"); heals {
+			together.first = []Step{{Step: policies.Step{
+				Kind: policies.Mend, Do: "Have Argo CD no longer put back what is deleted by hand",
+				Command: fmt.Sprintf(`kubectl patch %s/%s -n %s --type=merge -p '{"spec":{"syncPolicy":{"automated":null}}}'`, s.Type.GroupResource(), s.Name, s.Namespace),
+			}}}
+		}
+	default:
+		together.take(inventory.Kustomization(object), name.Namespace)
+		if len(together.Names) > 0 {
+			interval, _, _ := unstructured.NestedString(s.Object, "spec", "interval")
+			together.Notes = append(together.Notes, fmt.Sprintf("what is deleted by hand, Flux puts back at its next interval (%s): delete the Kustomization before that", interval))
+		}
+	}
+	together.Of = s.String()
+	together.Command = fmt.Sprintf("kubectl delete %s/%s -n %s", s.Type.GroupResource(), s.Name, s.Namespace)
+	together.close(name)
+	return together, true, nil
+}
+
+// inventoryNames are what the types may be called on the command line.
+var inventoryNames = []string{
+	"application", "applications", "app", "apps", "applicationset", "applicationsets", "appset", "appsets",
+	"kustomization", "kustomizations", "ks", "helmrelease", "helmreleases", "hr",
+}
+
+func keepsInventory(t Type) bool {
+	return slices.Contains(inventory.Resources, t.GroupResource())
+}
+
+// applications are those that go with an ApplicationSet, and what goes with them.
+func applications(ctx context.Context, client dynamic.Interface, s Subject, set *unstructured.Unstructured) (Together, error) {
+	resource := inventory.Applications.WithVersion(s.Type.Version)
+	list, err := client.Resource(resource).Namespace(s.Namespace).List(ctx, metav1.ListOptions{})
+	if apierrors.IsForbidden(err) {
+		return Together{Unseen: []string{resource.GroupResource().String() + ": forbidden"}}, nil
+	}
+	if err != nil {
+		return Together{}, fmt.Errorf("list the Applications of %s: %w", s, explain(err))
+	}
+	var together Together
+	owned := inventory.Owned(set, list.Items)
+	for _, app := range owned {
+		together.take(inventory.Application(app), s.Namespace)
+		together.close(Name{Type: inventory.Applications.String(), Namespace: s.Namespace, Name: app.GetName()})
+	}
+	if len(owned) > 1 { // each has waves of its own
+		together.Waits = false
+		for i := range together.Names {
+			together.Names[i].Place = 0
+		}
+	}
+	return together, nil
+}
+
+// take adds what an inventory holds, in the order in which it is deleted. What has no
+// namespace of its own is in namespace, where its kind has one.
+func (t *Together) take(i inventory.Inventory, namespace string) {
+	t.By, t.Waits, t.kept = i.By, i.Waits, i.Kept
+	if i.Foreground {
+		t.Options = map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": string(metav1.DeletePropagationForeground)}
+	}
+	if i.Stays != "" {
+		t.Notes = append(t.Notes, i.Stays)
+		return
+	}
+	// What may hang first: there may be more than can be asked about.
+	builtin := cluster.BuiltinGroups()
+	entries := slices.Clone(i.Entries)
+	slices.SortStableFunc(entries, func(a, b inventory.Entry) int {
+		ofA, ofB := slices.Contains(builtin, a.Group), slices.Contains(builtin, b.Group)
+		switch {
+		case ofA == ofB:
+			return 0
+		case ofB:
+			return -1
+		}
+		return 1
+	})
+	left := max(0, maxInventory-len(t.Names))
+	if beyond := len(entries) - left; beyond > 0 {
+		t.Unseen = append(t.Unseen, fmt.Sprintf("%d of the %d objects in the inventory: no more than %d are asked about", beyond, len(entries), maxInventory))
+		entries = entries[:left]
+	}
+	for _, e := range entries {
+		in := e.Namespace
+		if in == "" {
+			in = namespace
+		}
+		t.Names = append(t.Names, Name{Type: typeOf(e.WithVersion("")), Name: e.Name, Namespace: in, Place: -e.Wave})
+	}
+}
+
+// close adds the object that the rest goes with: it is gone last.
+func (t *Together) close(name Name) {
+	for _, other := range t.Names {
+		name.Place = max(name.Place, other.Place+1)
+	}
+	t.Names = append(t.Names, name)
+}
+
+// settle leaves out what the command keeps, by the annotations of what was read.
+func (t *Together) settle(subjects []Subject) []Subject {
+	if t.kept == nil {
+		return subjects
+	}
+	return slices.DeleteFunc(subjects, func(s Subject) bool {
+		why := t.kept(&unstructured.Unstructured{Object: s.Object})
+		if why != "" {
+			t.Notes = append(t.Notes, fmt.Sprintf("it leaves %s: %s", s, why))
+		}
+		return why != ""
+	})
+}
