@@ -84,7 +84,7 @@ fuzz: ## Run each fuzz test for a few seconds
 
 docs golden: ## Write the generated files anew
 	UPDATE_GOLDEN=1 go test ./policies/... ./check/... ./lint/... ./cmd/...
-	cd test && UPDATE_GOLDEN=1 go test -count=1 -run TestRenders ./chart
+	cd test && UPDATE_GOLDEN=1 go test -count=1 -run 'TestRenders|TestSchemas' ./chart ./schemas
 
 generated: docs ## Fail if a generated file is not current
 	@git diff --exit-code -- policies check lint cmd docs deploy || { echo "generated files are not current: run 'make docs' and commit"; exit 1; }

@@ -13,21 +13,25 @@ import (
 
 // Report is the answer, apiVersion termguard.dev/v1, kind Check, or Drain of a node.
 type Report struct {
-	APIVersion string           `json:"apiVersion"`
-	Kind       string           `json:"kind"`
-	Target     policies.Object  `json:"target"`
-	Verdict    policies.Verdict `json:"verdict"`
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Target is the object that would be deleted.
+	Target policies.Object `json:"target"`
+	// Verdict is completes, at-risk, hangs, refused or unknown.
+	Verdict policies.Verdict `json:"verdict"`
 	// EstimateSeconds is how long the deletion takes at most, where somebody
 	// can tell and it does not hang.
 	EstimateSeconds *int `json:"estimateSeconds,omitempty"`
 	// UsualSeconds is how long it usually takes, where that was seen here.
-	UsualSeconds *int               `json:"usualSeconds,omitempty"`
-	Findings     []policies.Finding `json:"findings"`
+	UsualSeconds *int `json:"usualSeconds,omitempty"`
+	// Findings are what stands in the way, and what is good to know.
+	Findings []policies.Finding `json:"findings"`
 	// WaitsFor are the finalizers that a live owner has to remove first.
 	WaitsFor []Wait `json:"waitsFor"`
 	// Omitted counts findings beyond what one policy may say.
-	Omitted int    `json:"omitted,omitempty"`
-	Plan    []Step `json:"plan"`
+	Omitted int `json:"omitted,omitempty"`
+	// Plan is what to do, in this order.
+	Plan []Step `json:"plan"`
 	// Unseen is what the answer depends on and could not be seen, each with
 	// the reason; policies that failed are among it.
 	Unseen []string `json:"unseen"`

@@ -9,9 +9,9 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// document is the JSON output, apiVersion termguard.dev/v1, kind Lint. It is a
+// Document is the JSON output, apiVersion termguard.dev/v1, kind Lint. It is a
 // contract: keys are added, and not changed.
-type document struct {
+type Document struct {
 	APIVersion string              `json:"apiVersion"`
 	Kind       string              `json:"kind"`
 	Findings   []finding           `json:"findings"`
@@ -41,7 +41,7 @@ type summary struct {
 }
 
 func writeJSON(r Report, out io.Writer) error {
-	d := document{
+	d := Document{
 		APIVersion: "termguard.dev/v1", Kind: "Lint",
 		Findings: []finding{}, Ignored: []triage.Suppressed{}, Problems: []lint.Problem{}, Notes: []string{},
 		Summary: summary{

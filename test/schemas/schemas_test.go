@@ -1,0 +1,104 @@
+// Package schemas writes what termguard prints for programs down as JSON Schemas,
+// from the types that are printed, and holds real output to them.
+package schemas
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/invopop/jsonschema"
+	validator "github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/lint/report"
+)
+
+const home = "https://github.com/termguard/termguard/docs/schemas/"
+
+// printed are the documents, by the file of their schema, with files of what was
+// really printed.
+var printed = map[string]struct {
+	document any
+	examples string
+}{
+	"check.json":             {check.Report{}, "check/testdata/[^s]*.json"},
+	"check-set.json":         {check.Set{}, "check/testdata/set.json"},
+	"check-terminating.json": {check.Terminating{}, ""},
+	"lint.json":              {report.Document{}, "lint/report/testdata/[ef]*.json"},
+}
+
+// TestSchemas compares the schemas in docs with the types; UPDATE_GOLDEN=1 writes
+// them anew. A change that is no addition needs another apiVersion.
+func TestSchemas(t *testing.T) {
+	t.Chdir("../..") // the comments of the types are read by the folders of their packages
+	for name, p := range printed {
+		t.Run(name, func(t *testing.T) {
+			r := jsonschema.Reflector{AllowAdditionalProperties: true, BaseSchemaID: jsonschema.ID(home)}
+			if err := r.AddGoComments("github.com/termguard/termguard", "./"); err != nil {
+				t.Fatal(err)
+			}
+			schema := r.Reflect(p.document)
+			schema.ID = jsonschema.ID(home + name)
+			text, err := json.MarshalIndent(schema, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = append(text, '\n')
+			file := filepath.Join("docs/schemas", name)
+			if os.Getenv("UPDATE_GOLDEN") != "" {
+				if err := os.WriteFile(file, text, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			kept, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(kept), string(text)); diff != "" {
+				t.Errorf("run UPDATE_GOLDEN=1 go test ./schemas: -kept, +printed:\n%s", diff)
+			}
+			holds(t, name, text, p.examples)
+		})
+	}
+}
+
+// holds validates examples by a schema.
+func holds(t *testing.T, name string, text []byte, examples string) {
+	t.Helper()
+	document, err := validator.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := validator.NewCompiler()
+	if err := compiler.AddResource(name, document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(examples)
+	if err != nil || examples != "" && len(files) == 0 {
+		t.Fatalf("%s: no examples: %v", examples, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		example, err := validator.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(example); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	if schema.Validate(map[string]any{"apiVersion": 1}) == nil {
+		t.Error("the schema takes anything")
+	}
+}
