@@ -230,6 +230,9 @@ func (s *set) ask(ctx context.Context) error {
 			sub.trim()
 		}
 	}
+	if s.run.options.Orders && len(subjects) > 0 {
+		s.orders = append(s.orders, a.order(subjects))
+	}
 	subjects = append(subjects, a.implied(subjects)...)
 	if len(s.run.sets) == 1 && s.loaded <= maxLoaded { // else all policies compile
 		for _, sub := range subjects {
