@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"maps"
 	"strings"
 	"testing"
@@ -15,11 +16,17 @@ import (
 
 func engine(t testing.TB, options EngineOptions) *Engine {
 	t.Helper()
-	set, err := Load(Embedded())
+	options.Deadline = time.Minute // a slow machine is no failure
+	return engineOf(t, options, Embedded())
+}
+
+// engineOf asks the policies in fsys.
+func engineOf(t testing.TB, options EngineOptions, fsys fs.FS) *Engine {
+	t.Helper()
+	set, err := Load(fsys)
 	if err != nil {
 		t.Fatal(err)
 	}
-	options.Deadline = time.Minute // a slow machine is no failure
 	e, err := NewEngine(context.Background(), set, options)
 	if err != nil {
 		t.Fatal(err)
@@ -117,14 +124,7 @@ func TestEvaluateBadPolicies(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			set, err := Load(files("bad/bad.rego", withBody("bad", tc.body), "good/good.rego", withBody("good", good)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			e, err := NewEngine(t.Context(), set, EngineOptions{Deadline: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := engineOf(t, EngineOptions{Deadline: time.Minute}, files("bad/bad.rego", withBody("bad", tc.body), "good/good.rego", withBody("good", good)))
 			result, err := e.Evaluate(t.Context(), Delete, deleteNamespace("demo", nil), Document{})
 			if err != nil {
 				t.Fatal(err)
@@ -150,14 +150,7 @@ nested := regex.match("^(a+)+$", concat("", [text, "!"]))
 stars := glob.match(concat("", [s | some i in numbers.range(1, 200); s := "*a"]), null, concat("", [text, "!"]))
 
 deny contains {"msg": sprintf("%v %v", [nested, stars])}`
-	set, err := Load(files("patterns/patterns.rego", withBody("patterns", body)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := NewEngine(t.Context(), set, EngineOptions{Deadline: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := engineOf(t, EngineOptions{Deadline: time.Minute}, files("patterns/patterns.rego", withBody("patterns", body)))
 	result, err := e.Evaluate(t.Context(), Delete, deleteNamespace("demo", nil), Document{})
 	if err != nil || len(result.Errors) > 0 || len(result.Findings) != 1 || result.Findings[0].Message != "false false" {
 		t.Errorf("%v, %+v, want one finding", err, result)
@@ -172,14 +165,7 @@ func TestEvaluateDeadline(t *testing.T) {
 	some j in numbers.range(1, 5000)
 	i * j < 0
 }`
-	set, err := Load(files("endless/endless.rego", withBody("endless", endless), "good/good.rego", withBody("good", good)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := NewEngine(t.Context(), set, EngineOptions{Deadline: 2 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := engineOf(t, EngineOptions{Deadline: 2 * time.Second}, files("endless/endless.rego", withBody("endless", endless), "good/good.rego", withBody("good", good)))
 	result, err := e.Evaluate(t.Context(), Delete, deleteNamespace("demo", nil), Document{})
 	if err != nil {
 		t.Fatal(err)
@@ -199,14 +185,7 @@ func TestEvaluateBounds(t *testing.T) {
 	"evidence": [sprintf("%d", [j]) | some j in numbers.range(1, 1000)],
 	"estimate_seconds": 32,
 } if some i in numbers.range(1, 100)`
-	set, err := Load(files("loud/loud.rego", withBody("loud", body)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := NewEngine(t.Context(), set, EngineOptions{Deadline: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := engineOf(t, EngineOptions{Deadline: time.Minute}, files("loud/loud.rego", withBody("loud", body)))
 	result, err := e.Evaluate(t.Context(), Delete, deleteNamespace("demo", nil), Document{})
 	if err != nil || len(result.Errors) > 0 {
 		t.Fatal(err, result.Errors)
@@ -408,14 +387,7 @@ func TestReliesOn(t *testing.T) {
 // TestEviction holds that what is said of an eviction is "may", whatever the policy
 // says: admission does not see the delete.
 func TestEviction(t *testing.T) {
-	set, err := Load(files("held/held.rego", withBody("held", `deny contains {"msg": "held"}`)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := NewEngine(t.Context(), set, EngineOptions{Deadline: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := engineOf(t, EngineOptions{Deadline: time.Minute}, files("held/held.rego", withBody("held", `deny contains {"msg": "held"}`)))
 	for subresource, want := range map[string]Certainty{"": Will, "eviction": May} {
 		operation := map[string]string{"": "DELETE", "eviction": "CREATE"}[subresource]
 		result, err := e.Evaluate(t.Context(), Delete, obj{"request": obj{"operation": operation, "subResource": subresource, "resource": obj{"resource": "pods"}}}, Document{})
@@ -430,14 +402,7 @@ func TestEviction(t *testing.T) {
 
 // TestParams holds that configuration reaches a policy.
 func TestParams(t *testing.T) {
-	set, err := Load(files("limit/limit.rego", withBody("limit", `deny contains {"msg": sprintf("limit %d", [data.params.limit.max])} if data.params.limit.max < 5`)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := NewEngine(t.Context(), set, EngineOptions{Params: obj{"limit": obj{"max": 3}}, Deadline: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := engineOf(t, EngineOptions{Params: obj{"limit": obj{"max": 3}}, Deadline: time.Minute}, files("limit/limit.rego", withBody("limit", `deny contains {"msg": sprintf("limit %d", [data.params.limit.max])} if data.params.limit.max < 5`)))
 	result, err := e.Evaluate(t.Context(), Delete, nil, Document{})
 	if err != nil || len(result.Findings) != 1 || result.Findings[0].Message != "limit 3" {
 		t.Errorf("Evaluate(...) = %+v, %v", result, err)
@@ -509,14 +474,7 @@ func TestEvaluateTouchesTheTargetOnly(t *testing.T) {
 // nothing is asked about everything.
 func TestResources(t *testing.T) {
 	narrow := strings.Replace(withBody("narrow", `deny contains {"msg": "narrow"}`), "triggers: [delete]", "triggers: [delete]\n#   resources: [pods, deployments.apps]", 1)
-	set, err := Load(files("narrow/narrow.rego", narrow, "wide/wide.rego", withBody("wide", `deny contains {"msg": "wide"}`)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := NewEngine(t.Context(), set, EngineOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := engineOf(t, EngineOptions{}, files("narrow/narrow.rego", narrow, "wide/wide.rego", withBody("wide", `deny contains {"msg": "wide"}`)))
 	for _, tt := range []struct {
 		group, resource, subresource string
 		want                         []string
@@ -545,14 +503,7 @@ func TestResources(t *testing.T) {
 func TestNeeds(t *testing.T) {
 	const path = "#   needs: [data.cluster.finalized.$NAMESPACE, data.cluster.owners.$UID, input.ownership]"
 	policy := strings.Replace(withBody("needy", `deny contains {"msg": "asked"}`), "#   triggers: [delete]", "#   triggers: [delete]\n"+path, 1)
-	set, err := Load(files("needy/needy.rego", policy))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := NewEngine(t.Context(), set, EngineOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := engineOf(t, EngineOptions{}, files("needy/needy.rego", policy))
 	pod := func(extra obj) obj {
 		input := obj{"request": obj{"operation": "DELETE", "namespace": "demo", "name": "web", "resource": obj{"resource": "pods"}, "oldObject": obj{"metadata": obj{"uid": "u1", "name": "web"}}}}
 		maps.Copy(input, extra)
@@ -585,17 +536,10 @@ func TestNeeds(t *testing.T) {
 }
 
 func TestSteps(t *testing.T) {
-	set, err := Load(files("steps/steps.rego", withBody("steps", `deny contains {"msg": "x", "steps": [
+	e := engineOf(t, EngineOptions{Deadline: time.Minute}, files("steps/steps.rego", withBody("steps", `deny contains {"msg": "x", "steps": [
 	{"kind": "mend", "do": "bring it back"},
 	{"kind": "force", "do": "give up y", "command": "kubectl delete y"},
 ]}`)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := NewEngine(t.Context(), set, EngineOptions{Deadline: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
 	result, err := e.Evaluate(t.Context(), Delete, deleteNamespace("demo", nil), Document{})
 	if err != nil || len(result.Findings) != 1 {
 		t.Fatal(err, result)

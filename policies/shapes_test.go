@@ -57,14 +57,7 @@ func TestFindingKinds(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			set, err := Load(files("own/own.rego", withBody("own", tc.body)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			e, err := NewEngine(t.Context(), set, EngineOptions{Deadline: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := engineOf(t, EngineOptions{Deadline: time.Minute}, files("own/own.rego", withBody("own", tc.body)))
 			result, err := e.Evaluate(t.Context(), Delete, deleteNamespace("demo", nil), Document{})
 			if err != nil || len(result.Errors) > 0 || len(result.Findings) == 0 {
 				t.Fatalf("%s\nEvaluate(...) = %+v, %v", tc.reason, result, err)
