@@ -121,6 +121,14 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("read the cluster: %w", explain(err))
 	}
+	for _, s := range subjects {
+		if s.Type.GroupResource() != namespaces {
+			continue
+		}
+		if err := world.ReadConditions(ctx, config, s.Name, log); err != nil {
+			return nil, nil, nil, err
+		}
+	}
 	return subjects, missing, world, nil
 }
 

@@ -151,3 +151,24 @@ func TestFromClusterThatIsNotThere(t *testing.T) {
 		t.Errorf("got error %v", err)
 	}
 }
+
+// TestUnread counts objects whose status nobody looked at.
+func TestUnread(t *testing.T) {
+	wait := Wait{Finalizer: "x.io/f", Resource: "gadgets.x.io", Namespace: "demo", Names: []string{"a", "b"}, Count: 5}
+	definition := map[string]any{"gadgets.x.io": map[string]any{}}
+	read := map[string]any{"demo": map[string]any{"gadgets.x.io": map[string]any{"a": []any{}, "other": []any{}}}}
+	for _, tt := range []struct {
+		reason string
+		doc    map[string]any
+		want   int
+	}{
+		{"one was read", map[string]any{"crds": definition, "conditions": read}, 4},
+		{"none could be read", map[string]any{"crds": definition, "conditions": map[string]any{"demo": map[string]any{}}}, 5},
+		{"nobody reads conditions, as over a snapshot", map[string]any{"crds": definition}, 0},
+		{"what built-in kinds say is not about their finalizers", map[string]any{"conditions": read}, 0},
+	} {
+		if got := unread(tt.doc, wait); got != tt.want {
+			t.Errorf("%s: got %d, want %d", tt.reason, got, tt.want)
+		}
+	}
+}

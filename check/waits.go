@@ -63,6 +63,9 @@ func waitsFor(facts policies.Facts, s Subject, ownership map[string]any, options
 		defer func() {
 			for i, w := range waits {
 				waits[i].Took = tookOf(doc, w.Finalizer, w.Resource, w.Namespace)
+				if n := unread(doc, w); n > 0 {
+					waits[i].Evidence = append(waits[i].Evidence, fmt.Sprintf("what the status of %d of them says was not read", n))
+				}
 			}
 		}()
 		// in adds what is finalized in one namespace, of one resource or of all.
@@ -112,6 +115,23 @@ func waitsFor(facts policies.Facts, s Subject, ownership map[string]any, options
 			cmp.Compare(a.Namespace, b.Namespace))
 	})
 	return waits
+}
+
+// unread is how many objects of a group may say in their status that their owner
+// fails, and were not read for that, though others of their namespace were.
+func unread(doc map[string]any, w Wait) int {
+	known, looked := child(doc, "conditions")[w.Namespace].(map[string]any)
+	if !looked || child(doc, "crds")[w.Resource] == nil {
+		return 0
+	}
+	read := child(known, w.Resource)
+	n := w.Count
+	for _, name := range w.Names {
+		if read[name] != nil {
+			n--
+		}
+	}
+	return n
 }
 
 // String describes the group, without its owner.

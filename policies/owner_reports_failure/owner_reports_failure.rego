@@ -16,21 +16,24 @@
 #   id: owner-reports-failure
 #   severity: medium
 #   triggers: [delete]
-#   needs: [input.request.oldObject.status.conditions]
+#   needs: [input.request.oldObject.status.conditions, data.cluster.conditions.$NAMESPACE]
 #   remedy: >-
 #     Mend what the condition names, wait until the condition is good again, then
 #     delete. To take the finalizer out by hand is the last resort: what it protects
 #     stays behind.
 #   limits: >-
-#     Conditions of custom resources that are deleted themselves, whose type ends in a word
-#     that most controllers use; not those of what is in a namespace. A controller may
-#     fail to reconcile and still clean up: the finding says "may".
+#     Conditions of custom resources, whose type ends in a word that most controllers use:
+#     of those that are deleted themselves, and of the first 50 in a namespace that check
+#     is asked about. The webhook and snapshots know no conditions of what is in a
+#     namespace. A controller may fail to reconcile and still clean up: the finding says
+#     "may".
 package termguard.owner_reports_failure
 
 import data.termguard.lib.owners
 import data.termguard.lib.request
 import data.termguard.lib.steps
 import data.termguard.lib.times
+import data.termguard.lib.wording
 
 warn contains {
 	"msg": sprintf("its owner, %s, has reported for %s that it fails: %s is %s (%s)", [
@@ -44,7 +47,32 @@ warn contains {
 	"steps": [steps.mend(sprintf("Mend what the condition %s names, wait until it is good again, then delete", [worst.type]), [])],
 } if {
 	who := sort([owner | some owner in alive])[0]
+	failing := failures(input.request.oldObject.status.conditions)
 	worst := failing[0]
+}
+
+# What is in a namespace.
+warn contains {
+	"msg": sprintf("%d %s %s finalizer %s: its owner, %s, has reported for %s that it fails: %s is %s (%s)", [
+		count(names), of, wording.plural(count(names), "has", "have"), finalizer,
+		named(bucket.ownership), times.duration(times.since(worst.lastTransitionTime)),
+		worst.type, worst.status, clean(worst.reason, 40),
+	]),
+	"objects": [{"resource": of, "namespace": request.name, "name": name} | some name in names],
+	"evidence": [sprintf("of %s, %s", [name, told(failing[name][0])]) | some name in array.slice(names, 0, 5)],
+	"steps": [steps.mend(
+		sprintf("Mend what the condition %s of the %s names, wait until it is good again, then delete", [worst.type, of]),
+		[],
+	)],
+} if {
+	request.deletes_namespace
+	some of, objects in data.cluster.conditions[request.name]
+	failing := {name: found | some name, conditions in objects; found := failures(conditions); count(found) > 0}
+	some finalizer, resources in data.cluster.finalized[request.name]
+	some bucket in resources[of]
+	bucket.ownership.state == "alive"
+	names := sort([name | some name in bucket.names; failing[name]])
+	worst := failing[names[0]][0]
 }
 
 # alive are the owners of the finalizers that somebody is expected to remove. What
@@ -62,10 +90,10 @@ named(ownership) := owners.name(ownership) if owners.name(ownership) != ""
 
 named(ownership) := "which is unknown by name" if owners.name(ownership) == ""
 
-# failing are the conditions that have said for a while that the owner fails. Who
+# failures are the conditions that have said for a while that the owner fails. Who
 # writes a status may write any number of them.
-failing := [condition |
-	some condition in array.slice(input.request.oldObject.status.conditions, 0, 32)
+failures(conditions) := [condition |
+	some condition in array.slice(conditions, 0, 32)
 	bad(condition)
 	regex.match(failure, condition.reason)
 	times.since(condition.lastTransitionTime) > patience

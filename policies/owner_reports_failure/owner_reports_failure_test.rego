@@ -72,3 +72,41 @@ test_built_in_kind if {
 		with data.cluster as {"now": facts.now, "crds": {}}
 	got == nothing
 }
+
+# What is in a namespace.
+
+delete_namespace := {"operation": "DELETE", "resource": {"group": "", "resource": "namespaces"}, "name": "demo"}
+
+holding(objects, ownership) := object.union(facts, {
+	"conditions": {"demo": {"buckets.s3.example.com": objects}},
+	"finalized": {"demo": {"example.com/cleanup": {"buckets.s3.example.com": {"": {
+		"count": 3, "names": ["a", "b", "c"], "at": [0, 0, 0], "ownership": ownership,
+	}}}}},
+})
+
+test_content if {
+	content({"a": [failed], "b": [], "other": [failed]}, alive) == {{
+		"msg": concat("", [
+			"1 buckets.s3.example.com has finalizer example.com/cleanup: its owner, provider-aws, ",
+			"has reported for 3 hours that it fails: Synced is False (ReconcileError)",
+		]),
+		"objects": [{"resource": "buckets.s3.example.com", "namespace": "demo", "name": "a"}],
+		"evidence": ["of a, Synced is False since 2026-11-21T09:00:00Z: ReconcileError: cannot [31mget credentials"],
+		"steps": [{"kind": "mend", "do": concat("", [
+			"Mend what the condition Synced of the buckets.s3.example.com names, ",
+			"wait until it is good again, then delete",
+		])}],
+	}}
+}
+
+content(objects, ownership) := got if {
+	got := found with input as {"request": delete_namespace}
+		with data.cluster as holding(objects, ownership)
+}
+
+test_content_near_misses if {
+	every objects in [{}, {"a": []}, {"a": [object.union(failed, {"status": "True"})]}, {"other": [failed]}] {
+		content(objects, alive) == nothing
+	}
+	content({"a": [failed]}, object.union(alive, {"state": "down"})) == nothing
+}

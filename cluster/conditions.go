@@ -1,0 +1,137 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+const (
+	// maxConditioned bounds the objects of one namespace whose conditions are read, and
+	// conditionsAtOnce how many are read at the same time.
+	maxConditioned, conditionsAtOnce = 50, 8
+	// conditionsWithin bounds how long all of that takes.
+	conditionsWithin = 10 * time.Second
+	// maxConditions bounds the conditions that are kept of one object, and
+	// maxConditionText each text in them, in bytes: who writes a status may write any.
+	maxConditions, maxConditionText = 32, 1 << 10
+)
+
+// conditioned is an object whose conditions matter.
+type conditioned struct {
+	schema.GroupVersionResource
+	name string
+}
+
+// ReadConditions reads the status conditions of the custom resources in a namespace
+// whose finalizers wait for an owner that is alive, of the first few of those that the
+// facts name. What cannot be read is left out.
+func (w *World) ReadConditions(ctx context.Context, config *rest.Config, namespace string, log *slog.Logger) error {
+	objects := w.conditioned(namespace)
+	if len(objects) == 0 {
+		return nil
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("connect to read conditions: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, conditionsWithin)
+	defer cancel()
+	var mu sync.Mutex
+	found := facts.Document{}
+	var reading errgroup.Group
+	reading.SetLimit(conditionsAtOnce)
+	for _, o := range objects[:min(len(objects), maxConditioned)] {
+		reading.Go(func() error {
+			object, err := client.Resource(o.GroupVersionResource).Namespace(namespace).Get(ctx, o.name, metav1.GetOptions{})
+			if err != nil {
+				log.Debug("the conditions of an object are not known", "resource", o.GroupResource().String(), "namespace", namespace, "name", o.name, "error", err)
+				return nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			found.Put(conditionsOf(object), o.GroupResource().String(), o.name)
+			return nil
+		})
+	}
+	_ = reading.Wait() // what cannot be read is no error
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.doc.Put(map[string]any(found), "conditions", namespace)
+	return nil
+}
+
+// conditioned are the objects in a namespace whose conditions matter, in turn of each
+// group.
+func (w *World) conditioned(namespace string) []conditioned {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	finalized, _ := facts.Lookup(w.doc, "finalized", namespace).(map[string]any)
+	names := map[string]map[string]bool{} // by resource
+	for _, resources := range finalized {
+		for resource, groups := range resources.(map[string]any) {
+			if facts.Lookup(w.doc, "crds", resource) == nil || w.inventory.resources[resource] == nil {
+				continue
+			}
+			for _, group := range groups.(map[string]any) {
+				if facts.Lookup(group.(map[string]any), "ownership", "state") != Alive {
+					continue
+				}
+				list, _ := group.(map[string]any)["names"].([]any)
+				for _, name := range list {
+					if names[resource] == nil {
+						names[resource] = map[string]bool{}
+					}
+					names[resource][name.(string)] = true
+				}
+			}
+		}
+	}
+	var found []conditioned
+	for nth := 0; ; nth++ {
+		before := len(found)
+		for _, resource := range slices.Sorted(maps.Keys(names)) {
+			if list := slices.Sorted(maps.Keys(names[resource])); nth < len(list) {
+				found = append(found, conditioned{w.inventory.resources[resource].GroupVersionResource, list[nth]})
+			}
+		}
+		if len(found) == before || len(found) >= maxConditioned {
+			return found
+		}
+	}
+}
+
+// conditionsOf are the status conditions of an object, bounded.
+func conditionsOf(object *unstructured.Unstructured) []any {
+	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	found := []any{}
+	for _, item := range list[:min(len(list), maxConditions)] {
+		condition, is := item.(map[string]any)
+		if !is {
+			continue
+		}
+		kept := map[string]any{}
+		for _, key := range []string{"type", "status", "reason", "message", "lastTransitionTime"} {
+			if text, is := condition[key].(string); is {
+				kept[key] = strings.ToValidUTF8(text[:min(len(text), maxConditionText)], "")
+			}
+		}
+		found = append(found, kept)
+	}
+	return found
+}
