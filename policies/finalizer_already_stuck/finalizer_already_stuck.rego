@@ -49,6 +49,27 @@ deny contains stuck(group) if {
 	surely(group)
 }
 
+# The target itself is.
+deny contains {
+	"msg": sprintf("Terminating for %s: %s", [times.duration(times.since(since)), blame(finalizer, ownership)]),
+	"objects": [request.target],
+	"evidence": array.flatten([
+		durations.told(finalizer, request.resource, request.namespace),
+		object.get(ownership, "evidence", []),
+	]),
+	"field": sprintf("metadata.finalizers[%d]", [i]),
+	"steps": [look(ownership)],
+} if {
+	request.deleting
+	request.resource != "pods" # their kubelets may not have finished with them
+	since := input.request.oldObject.metadata.deletionTimestamp
+	some i, finalizer in input.request.oldObject.metadata.finalizers
+	data.cluster.terminating[finalizer][request.resource] # which leaves out what Kubernetes removes
+	ownership := input.ownership[finalizer]
+	ownership.state == "alive"
+	times.since(since) > patience(finalizer, request.resource, request.namespace) * 6
+}
+
 warn contains stuck(group) if {
 	some group in content
 	group.ownership.state == "alive"

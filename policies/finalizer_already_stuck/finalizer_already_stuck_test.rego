@@ -152,9 +152,9 @@ test_elsewhere if {
 	}
 }
 
-# Of an object that is Terminating itself, already-terminating tells.
+# Of an object that is Terminating itself, already-terminating tells at first.
 test_target_is_terminating if {
-	got := found with input as delete_bucket({"deletionTimestamp": "2026-01-01T00:00:00Z"})
+	got := found with input as delete_bucket({"deletionTimestamp": "2026-11-21T11:30:00Z"})
 		with data.cluster as cluster([], [elsewhere], alive)
 	got == nothing
 }
@@ -210,4 +210,34 @@ test_owner_that_delivers if {
 			count(got.warn) == warnings
 		}
 	}
+}
+
+# The target itself.
+
+since(timestamp, ownership) := {
+	"request": delete_bucket({"deletionTimestamp": timestamp}).request,
+	"ownership": {"s3.test/f": ownership},
+}
+
+itself := cluster([], [held("demo", "logs", "2026-11-20T12:00:00Z")], alive)
+
+test_itself if {
+	got := found with input as since("2026-11-20T12:00:00Z", alive) with data.cluster as itself
+	got == {"warn": set(), "deny": {{
+		"msg": sprintf("Terminating for 24 hours: %s", [runs]),
+		"objects": [{"resource": "buckets.s3.test", "namespace": "demo", "name": "logs"}],
+		"evidence": ["it runs"],
+		"field": "metadata.finalizers[0]",
+		"steps": [look("provider-aws")],
+	}}}
+}
+
+test_itself_and_nobody_runs if {
+	got := found with input as since("2026-11-20T12:00:00Z", object.union(alive, {"state": "down"})) with data.cluster as itself
+	got == nothing
+}
+
+test_itself_and_kubernetes_removes_it if {
+	got := found with input as since("2026-11-20T12:00:00Z", alive) with data.cluster as object.remove(itself, ["terminating"])
+	got == nothing
 }

@@ -40,8 +40,10 @@ func Matrix(out io.Writer, outcomes []Outcome) {
 		if o.Miss() {
 			misses++
 		}
-		// Of an edit or an eviction, a warning is all that is ever said.
-		most := o.Scenario.Edit != nil || o.Scenario.Evict != ""
+		// Of an edit or an eviction, a warning is all that is ever said; so of a
+		// deletion that itself completes, after which another was seen to hang.
+		leaves := o.Scenario.Leaves
+		most := o.Scenario.Edit != nil || o.Scenario.Evict != "" || leaves != nil && leaves.Reality == Hangs && len(o.Wrong) == 0
 		if o.Err == nil && o.Predicted != Unknown && (o.Predicted != AtRisk || most) {
 			decided++
 		}
