@@ -321,3 +321,29 @@ func TestWaitsForeground(t *testing.T) {
 		}
 	}
 }
+
+// TestFromFactsTerminating tells since when an object is Terminating, of which facts
+// hold no record.
+func TestFromFactsTerminating(t *testing.T) {
+	since := "2026-01-01T00:00:00Z"
+	object := func(name string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{
+			"name": name, "namespace": "demo", "finalizers": []any{"x.io/f"},
+		}}}
+	}
+	old := object("old")
+	old.Object["metadata"].(map[string]any)["deletionTimestamp"] = since
+	world, err := cluster.FromObjects(cluster.Options{}, []*unstructured.Unstructured{old, object("new")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{"old": since, "new": nil} {
+		s, err := FromFacts(world, Name{Type: "configmaps", Name: name, Namespace: "demo"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := child(s.Object, "metadata")["deletionTimestamp"]; got != want {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+}

@@ -128,6 +128,11 @@ func (s *Subject) finalize(doc map[string]any) error {
 	for _, finalizer := range slices.Sorted(maps.Keys(byFinalizer)) {
 		for _, bucket := range child(child(byFinalizer, finalizer), resource) {
 			bucket, _ := bucket.(map[string]any)
+			for _, held := range anyList(child(bucket, "terminating")["objects"]) {
+				if held, _ := held.(map[string]any); held["name"] == s.Name && child(s.Object, "metadata")["deletionTimestamp"] == nil {
+					child(s.Object, "metadata")["deletionTimestamp"] = held["since"]
+				}
+			}
 			names := anyList(bucket["names"])
 			cut = cut || number(bucket["count"]) > len(names)
 			for _, name := range names {

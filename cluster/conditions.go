@@ -85,7 +85,7 @@ func (w *World) conditioned(namespace string) []conditioned {
 	names := map[string]map[string]bool{} // by resource
 	for _, resources := range finalized {
 		for resource, groups := range resources.(map[string]any) {
-			if facts.Lookup(w.doc, "crds", resource) == nil || w.inventory.resources[resource] == nil {
+			if facts.Lookup(w.doc, "crds", resource) == nil {
 				continue
 			}
 			for _, group := range groups.(map[string]any) {
@@ -107,13 +107,26 @@ func (w *World) conditioned(namespace string) []conditioned {
 		before := len(found)
 		for _, resource := range slices.Sorted(maps.Keys(names)) {
 			if list := slices.Sorted(maps.Keys(names[resource])); nth < len(list) {
-				found = append(found, conditioned{w.inventory.resources[resource].GroupVersionResource, list[nth]})
+				version := servedVersion(facts.Lookup(w.doc, "crds", resource, "versions"))
+				found = append(found, conditioned{schema.ParseGroupResource(resource).WithVersion(version), list[nth]})
 			}
 		}
 		if len(found) == before || len(found) >= maxConditioned {
 			return found
 		}
 	}
+}
+
+// servedVersion is the first of the versions of a definition that is served.
+func servedVersion(versions any) string {
+	list, _ := versions.([]any)
+	for _, version := range list {
+		if version, _ := version.(map[string]any); version["served"] == true {
+			name, _ := version["name"].(string)
+			return name
+		}
+	}
+	return ""
 }
 
 // conditionsOf are the status conditions of an object, bounded.

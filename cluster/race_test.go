@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/cluster/learned"
@@ -161,6 +162,10 @@ func TestStress(t *testing.T) {
 				obj.SetFinalizers(append(obj.GetFinalizers(), entries[i%len(entries)].Finalizer))
 				w.Ownership(obj, res.GroupResource(), []string{"kubernetes", "one.io/f"})
 			})
+		},
+		"World.ReadConditions": func(int) {
+			nobody := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
+			must(w.ReadConditions(t.Context(), &rest.Config{Dial: nobody}, "a", slog.New(slog.DiscardHandler)))
 		},
 		"tryCertificates": func(int) {
 			w.tryCertificates(t.Context(), func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed })

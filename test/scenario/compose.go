@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -50,8 +51,10 @@ func (c Composed) String() string {
 
 // kinds are the parts, by name: how many variants each choice has.
 var kinds = map[string][]int{
-	"content":   {3},             // how many ConfigMaps
-	"operator":  {5, 2, 2, 2, 2}, // state, where, instances, second finalizer, a ConfigMap for the garbage collector
+	"content": {3}, // how many ConfigMaps
+	// state, where, instances, second finalizer, a ConfigMap for the garbage collector,
+	// rights
+	"operator":  {5, 2, 2, 2, 2, 3},
 	"pod":       {3, 3, 2, 2},    // how many, grace period, finalizer, on the node that dies
 	"claim":     {3},             // used by nobody, by a running pod, by a pod that no node has
 	"webhook":   {3, 4, 3, 2, 4}, // backend, what it sees, where, failure policy, condition
@@ -59,6 +62,8 @@ var kinds = map[string][]int{
 	"namespace": {2},             // a finalizer of the namespace: in metadata, in spec
 	"balancer":  {1},             // a load balancer without a cloud
 	"policy":    {2, 3, 2, 3},    // what it denies, where, action, whom
+	"needy":     {2, 2},          // whether its Secret is there, instances
+	"used":      {3},             // by nobody, from inside, from elsewhere
 	"converted": {3, 2, 2},       // state of the conversion webhook, where the object is, version that it is stored in
 }
 
@@ -164,6 +169,10 @@ func (c Composed) render() rendered {
 			w.targets = append(w.targets, fmt.Sprintf("service %s -n %s", id, ns))
 		case "policy":
 			w.policy(ns, id, v)
+		case "needy":
+			w.needy(ns, id, v)
+		case "used":
+			w.used(ns, id, v)
 		case "converted":
 			w.converted(ns, id, v)
 		}
@@ -186,6 +195,74 @@ const (
 	declaredGone
 )
 
+// Rights of an operator to update its objects.
+const (
+	everywhere = iota
+	here       // by a binding in their namespace
+	nowhere
+)
+
+// mayDo gives a service account verbs on an API group, and lets it read Secrets.
+func (w *rendered) mayDo(role, group, verbs, namespace, account string) {
+	w.objects = append(w.objects,
+		fmt.Sprintf(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: %s}, rules: [{apiGroups: [%q], resources: ["*"], verbs: [%s]}, {apiGroups: [""], resources: [secrets], verbs: [get]}]}`, role, group, verbs),
+		fmt.Sprintf(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: %[1]s}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %[1]s}, subjects: [{kind: ServiceAccount, name: %[2]s, namespace: %[3]s}]}`, role, account, namespace))
+	w.after = append(w.after, "delete clusterrole,clusterrolebinding --ignore-not-found "+role)
+}
+
+// catalogued is an operator that the catalog knows: it runs in a namespace of its own,
+// and those of other worlds look after the same kinds.
+func (w *rendered) catalogued(ns, id, deployment, image, group string, c Controller, plurals map[string]string) {
+	home := fmt.Sprintf("%s-%s", ns, id)
+	add := func(format string, args ...any) { w.objects = append(w.objects, fmt.Sprintf(format, args...)) }
+	add(`{apiVersion: v1, kind: Namespace, metadata: {name: %s}}`, home)
+	w.after = append(w.after, "delete namespace --ignore-not-found --wait=false "+home)
+	for _, plural := range slices.Sorted(maps.Keys(plurals)) {
+		add(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: %[1]s.%[2]s, annotations: {api-approved.kubernetes.io: unapproved}}, spec: {group: %[2]s, scope: Namespaced, names: {kind: %[3]s, plural: %[1]s}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`, plural, group, plurals[plural])
+	}
+	add(`{apiVersion: v1, kind: ServiceAccount, metadata: {name: op, namespace: %s}}`, home)
+	add(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: %[1]s, namespace: %[2]s}, spec: {selector: {matchLabels: {app: op}}, template: {metadata: {labels: {app: op}}, spec: {serviceAccountName: op, nodeName: steady, terminationGracePeriodSeconds: 1, containers: [{name: manager, image: %[3]q}]}}}}`, deployment, home, image)
+	w.mayDo(home, group, `"*"`, home, "op")
+	w.wait = append(w.wait, fmt.Sprintf("deployment/%s -n %s --for=condition=Available", deployment, home))
+	c.Account = home + "/op"
+	w.controllers = append(w.controllers, c)
+}
+
+// needy are objects whose operator must read a Secret beside them.
+func (w *rendered) needy(ns, id string, v []int) {
+	const group = "app.terraform.io"
+	w.catalogued(ns, id, "hcp-terraform-operator", "hashicorp/hcp-terraform-operator:2.9.0", group,
+		Controller{Finalizer: "project.app.terraform.io/finalizer", Resource: "projects.v1." + group, Reads: []string{"token"}}, map[string]string{"projects": "Project"})
+	if v[0] == 0 {
+		w.objects = append(w.objects, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: token, namespace: %s}}`, ns))
+		w.targets = append(w.targets, "secret token -n "+ns)
+	}
+	for n := range v[1] + 1 {
+		w.objects = append(w.objects, fmt.Sprintf(`{apiVersion: %s/v1, kind: Project, metadata: {name: %s-%d, namespace: %s, finalizers: [project.app.terraform.io/finalizer]}, spec: {token: {secretKeyRef: {name: token, key: token}}}}`, group, id, n, ns))
+		object := fmt.Sprintf("projects.%s %s-%d -n %s", group, id, n, ns)
+		w.targets = append(w.targets, object)
+		w.release = append(w.release, "patch "+object+` --type=merge -p '{"metadata":{"finalizers":null}}'`)
+	}
+}
+
+// used is an object that its operator keeps while others refer to it.
+func (w *rendered) used(ns, id string, v []int) {
+	const group = "gateway.networking.k8s.io"
+	w.catalogued(ns, id, "aws-gateway-controller-chart", "public.ecr.aws/aws-application-networking-k8s/aws-gateway-controller:v2", group,
+		Controller{Finalizer: "gateway.k8s.aws/resources", Resource: "gateways.v1." + group, WaitsFor: []Referrer{{Resource: "httproutes.v1." + group, Path: "spec.gateway"}}},
+		map[string]string{"gateways": "Gateway", "httproutes": "HTTPRoute"})
+	name := ns + "-" + id
+	w.objects = append(w.objects, fmt.Sprintf(`{apiVersion: %s/v1, kind: Gateway, metadata: {name: %s, namespace: %s, finalizers: [gateway.k8s.aws/resources]}}`, group, name, ns))
+	object := fmt.Sprintf("gateways.%s %s -n %s", group, name, ns)
+	w.targets = append(w.targets, object)
+	w.release = append(w.release, "patch "+object+` --type=merge -p '{"metadata":{"finalizers":null}}'`)
+	if v[0] > 0 {
+		home := []string{"", ns, name}[v[0]]
+		w.objects = append(w.objects, fmt.Sprintf(`{apiVersion: %[1]s/v1, kind: HTTPRoute, metadata: {name: %[2]s, namespace: %[3]s}, spec: {gateway: %[4]s, parentRefs: [{name: %[4]s, namespace: %[5]s}]}}`, group, id, home, name, ns))
+		w.targets = append(w.targets, fmt.Sprintf("httproutes.%s %s -n %s", group, id, home))
+	}
+}
+
 // operator is a custom resource whose instances carry a finalizer, and what
 // removes it.
 func (w *rendered) operator(ns, id string, v []int) {
@@ -204,8 +281,18 @@ func (w *rendered) operator(ns, id string, v []int) {
 			w.after = append(w.after, "delete namespace --ignore-not-found --wait=false "+home)
 		}
 		add(`{apiVersion: v1, kind: ServiceAccount, metadata: {name: %s, namespace: %s}}`, id, home)
-		add(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: %s}, rules: [{apiGroups: [%q], resources: ["*"], verbs: ["*"]}]}`, group, group)
-		add(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: %[1]s}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %[1]s}, subjects: [{kind: ServiceAccount, name: %[2]s, namespace: %[3]s}]}`, group, id, home)
+		all := map[string]string{group: `"*"`}
+		if v[5] != everywhere {
+			all = map[string]string{group + "-reads": "get, list, watch"}
+		}
+		if v[5] == here {
+			add(`{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: %s, namespace: %s}, rules: [{apiGroups: [%q], resources: ["*"], verbs: ["*"]}]}`, id, ns, group)
+			add(`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: %[1]s, namespace: %[2]s}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: %[1]s}, subjects: [{kind: ServiceAccount, name: %[1]s, namespace: %[3]s}]}`, id, ns, home)
+			w.targets = append(w.targets, fmt.Sprintf("rolebinding %s -n %s", id, ns))
+		}
+		for role, verbs := range all {
+			w.mayDo(role, group, verbs, home, id)
+		}
 	}
 	if state == alive || state == scaledToZero {
 		add(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: %[1]s, namespace: %[2]s}, spec: {replicas: %[3]d, selector: {matchLabels: {app: %[1]s}}, template: {metadata: {labels: {app: %[1]s}}, spec: {serviceAccountName: %[1]s, nodeName: steady, terminationGracePeriodSeconds: 1, containers: [{name: manager, image: "corp/%[1]s:1"}]}}}}`, id, home, 1-state)

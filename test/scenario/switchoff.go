@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -112,6 +113,11 @@ func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cl
 	namespace := obj.GetNamespace()
 	if gvr.Resource == "namespaces" {
 		namespace = obj.GetName()
+		if s.Asks == "check" { // which reads more of what is in it
+			if err := world.ReadConditions(ctx, g.Config(), namespace, slog.New(slog.DiscardHandler)); err != nil {
+				return nil, nil, err
+			}
+		}
 	}
 	spec, _, _ := unstructured.NestedStringSlice(obj.Object, "spec", "finalizers")
 	if gvr.Resource != "namespaces" {
