@@ -56,7 +56,15 @@ func Ask(ctx context.Context, engine Evaluator, world *cluster.World, s Subject,
 
 // Input is what policies are asked about the deletion of a subject.
 func Input(world *cluster.World, s Subject, options map[string]any) map[string]any {
-	return map[string]any{"request": s.target().Delete(options), "ownership": ownershipOf(world, s)}
+	return inputOf(world, s, s.target().Delete(options))
+}
+
+func inputOf(world *cluster.World, s Subject, request map[string]any) map[string]any {
+	input := map[string]any{"request": request, "ownership": ownershipOf(world, s)}
+	if refusals := world.Refusals(request, false); len(refusals) > 0 {
+		input["refusals"] = refusals
+	}
+	return input
 }
 
 func ownershipOf(world *cluster.World, s Subject) map[string]any {
@@ -74,8 +82,9 @@ func ask(ctx context.Context, engine Evaluator, world *cluster.World, facts poli
 
 func evaluate(ctx context.Context, engine Evaluator, world *cluster.World, facts policies.Facts, s Subject, request, options map[string]any) (Report, error) {
 	resource := s.Type.GroupResource()
-	ownership := ownershipOf(world, s)
-	result, err := engine.Evaluate(ctx, policies.Delete, map[string]any{"request": request, "ownership": ownership}, facts)
+	input := inputOf(world, s, request)
+	ownership, _ := input["ownership"].(map[string]any)
+	result, err := engine.Evaluate(ctx, policies.Delete, input, facts)
 	if err != nil {
 		return Report{}, fmt.Errorf("ask the policies about %s: %w", s, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -292,6 +293,48 @@ func (w *World) Ownership(obj metav1.Object, res schema.GroupResource, specFinal
 		}
 	}
 	return verdicts
+}
+
+// Refusals are what refuses a request at once, input.refusals: an AdmissionRequest,
+// whose name is the object's own. admitted says that it is under way, and has passed
+// admission policies and webhooks that mutate. A snapshot knows less: what it has on
+// the deletes of the namespace controller, which may not hold for a person.
+func (w *World) Refusals(request map[string]any, admitted bool) []any {
+	if admitted {
+		w.mu.RLock()
+		defer w.mu.RUnlock()
+		return w.refusals.Of(request, admitted)
+	}
+	w.mu.Lock() // what is read for it is noted
+	defer w.mu.Unlock()
+	if !w.snapshot {
+		return w.refusals.Of(request, admitted)
+	}
+	return append(w.refusals.Of(request, admitted), w.recordedRefusals(request)...)
+}
+
+// recordedRefusals are those of a snapshot for the same kind of request.
+func (w *World) recordedRefusals(request map[string]any) (found []any) {
+	resource, _ := request["resource"].(map[string]any)
+	name, _ := resource["resource"].(string)
+	if group, _ := resource["group"].(string); group != "" {
+		name += "." + group
+	}
+	namespace, _ := request["namespace"].(string)
+	for _, section := range []string{"blocked", "denied"} {
+		prefix := map[string]string{"blocked": "webhook/", "denied": "policy/"}[section]
+		sources, _ := w.doc.Child(section)[namespace].(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(sources)) {
+			calls, _ := sources[key].([]any)
+			for _, call := range calls {
+				call, _ := call.(map[string]any)
+				if call["operation"] == request["operation"] && call["resource"] == name && call["subresource"] == "" && call["last"] == nil && call["names"] == nil && name != "namespaces" {
+					found = append(found, map[string]any{"by": prefix + key, "certainty": "may", "cause": call["cause"], "why": call["why"]})
+				}
+			}
+		}
+	}
+	return found
 }
 
 // Undeclared views the facts as they would be if no object in a namespace

@@ -31,6 +31,15 @@ func (b *facts) View(f func(doc map[string]any)) {
 	f(b.merged)
 }
 
+// Refusals are what refuses a request at once, by the manifests and the snapshot.
+func (b *facts) Refusals(request map[string]any, admitted bool) []any {
+	found := b.set.Refusals(request, admitted)
+	if b.snapshot != nil {
+		found = append(found, b.snapshot.Refusals(request, admitted)...)
+	}
+	return found
+}
+
 // over lays one document over another, key by key. What is equal in both, and
 // what only one has, is shared, not copied.
 func over(below, above map[string]any, depth int) map[string]any {

@@ -579,7 +579,12 @@ func (a *asker) questions(sub *subject) []asked {
 	}
 	ownership := a.facts.Ownership(sub.object, sub.resource.GroupResource(), spec)
 	input := func(t policies.Trigger) map[string]any {
-		return map[string]any{"request": sub.request(t), "ownership": ownership}
+		request := sub.request(t)
+		in := map[string]any{"request": request, "ownership": ownership}
+		if refusals := a.facts.Refusals(request, false); len(refusals) > 0 {
+			in["refusals"] = refusals
+		}
+		return in
 	}
 	deletion := input(policies.Delete)
 	var all []asked

@@ -222,6 +222,9 @@ func (f Fixture) input(world *cluster.World) (map[string]any, error) {
 		spec, _, _ = unstructured.NestedStringSlice(target.object.Object, "spec", "finalizers")
 	}
 	input["ownership"] = world.Ownership(target.object, gr, spec)
+	if refusals := world.Refusals(review, false); len(refusals) > 0 {
+		input["refusals"] = refusals
+	}
 	return input, nil
 }
 

@@ -54,6 +54,8 @@ type Facts interface {
 	// Undeclared views the facts as they would be if no object in a namespace
 	// declared who removes its finalizers; it is nil where none does.
 	Undeclared(namespace string) (view func(f func(doc map[string]any)))
+	// Refusals are what else refuses a request that others let pass so far.
+	Refusals(request map[string]any, admitted bool) []any
 	// Carries tells whether an object is there that has a finalizer.
 	Carries(resource schema.GroupResource, key types.NamespacedName, finalizer string) bool
 }
@@ -373,7 +375,11 @@ func (h *Handler) ask(ctx context.Context, r request) considered {
 }
 
 func (h *Handler) evaluate(ctx context.Context, rules *Rules, r request, ownership map[string]any, facts policies.Facts) (policies.Result, error) {
-	return rules.Evaluator.Evaluate(ctx, r.trigger, map[string]any{"request": r.raw, "ownership": ownership}, facts)
+	input := map[string]any{"request": r.raw, "ownership": ownership}
+	if refusals := h.options.Facts.Refusals(r.raw, true); len(refusals) > 0 {
+		input["refusals"] = refusals
+	}
+	return rules.Evaluator.Evaluate(ctx, r.trigger, input, facts)
 }
 
 // view is a way to look at facts, as policies.Facts.

@@ -55,6 +55,7 @@ func (facts) Ownership(obj metav1.Object, resource schema.GroupResource, spec []
 }
 
 func (facts) Undeclared(string) func(func(map[string]any))                    { return nil }
+func (facts) Refusals(map[string]any, bool) []any                             { return nil }
 func (facts) Carries(schema.GroupResource, types.NamespacedName, string) bool { return true }
 
 type recorder struct {

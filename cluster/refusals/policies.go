@@ -268,14 +268,9 @@ func (s scope) matches(attributes admission.Attributes, namespaceLabels map[stri
 	if s.nothing || attributes.GetNamespace() != "" && !s.namespaces.Matches(labels.Set(namespaceLabels)) {
 		return no
 	}
-	sure := will
-	if !s.objects.Empty() {
-		switch old, object := labelled(attributes.GetOldObject()), labelled(attributes.GetObject()); {
-		case old == nil && object == nil:
-			sure = may
-		case !(old != nil && s.objects.Matches(old)) && !(object != nil && s.objects.Matches(object)):
-			return no
-		}
+	sure := selected(s.objects, attributes)
+	if sure == no {
+		return no
 	}
 	rule := func(named admissionv1.NamedRuleWithOperations) certainty {
 		r := named.RuleWithOperations
@@ -309,6 +304,21 @@ func (s scope) matches(attributes admission.Attributes, namespaceLabels map[stri
 		best = max(best, rule(named))
 	}
 	return min(sure, best)
+}
+
+// selected tells whether a selector of objects takes in a request: the old object or
+// the new one is enough, and where neither is known, it may.
+func selected(by labels.Selector, attributes admission.Attributes) certainty {
+	if by.Empty() {
+		return will
+	}
+	switch old, object := labelled(attributes.GetOldObject()), labelled(attributes.GetObject()); {
+	case old == nil && object == nil:
+		return may
+	case !(old != nil && by.Matches(old)) && !(object != nil && by.Matches(object)):
+		return no
+	}
+	return will
 }
 
 // labelled are the labels of an object, nil where there is none.

@@ -141,18 +141,21 @@ func (c certainty) String() string { return [...]string{"no", "may", "will"}[c] 
 // pkg/admission/plugin/webhook/matchconditions). caller is nil where it is not
 // known who calls.
 func (h *hook) sees(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) (sure certainty, failing string) {
-	attributes := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version}, namespace, "", gvr, subresource, op, nil, false, known(caller))
+	return h.seesAs(admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version}, namespace, "", gvr, subresource, op, nil, false, known(caller)), namespaceLabels, caller != nil)
+}
+
+// seesAs is sees for a request of which the objects may be known.
+func (h *hook) seesAs(attributes admission.Attributes, namespaceLabels map[string]string, callerKnown bool) (sure certainty, failing string) {
 	if !h.rules(attributes) {
 		return no, ""
 	}
-	if namespace != "" && !h.namespaces.Matches(labels.Set(namespaceLabels)) {
+	if attributes.GetNamespace() != "" && !h.namespaces.Matches(labels.Set(namespaceLabels)) {
 		return no, ""
 	}
-	sure = will
-	if !h.objects.Empty() {
-		sure = may // which objects carry the label is not part of the facts
+	if sure = selected(h.objects, attributes); sure == no {
+		return no, ""
 	}
-	for i, outcome := range h.conditions.outcomes(input{attributes: attributes, callerKnown: caller != nil}) {
+	for i, outcome := range h.conditions.outcomes(input{attributes: attributes, callerKnown: callerKnown}) {
 		switch outcome.is {
 		case isFalse:
 			return no, ""

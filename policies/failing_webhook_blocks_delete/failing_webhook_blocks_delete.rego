@@ -63,7 +63,7 @@ refused[[key, cause]] := calls if {
 }
 
 finding(key, cause, calls, outcome) := {
-	"msg": sprintf("webhook %s fails closed and %s: %s", [id, problem(hook, cause), refusals.first(calls, outcome)]),
+	"msg": sprintf("webhook %s fails closed and %s: %s", [id, refusals.problem(hook, cause), refusals.first(calls, outcome)]),
 	"objects": [{"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": array.concat(
 		[sprintf("%s, failurePolicy Fail: %s", [key, calls[0].why])],
@@ -89,27 +89,18 @@ finding(key, cause, calls, outcome) := {
 	resource := sprintf("%swebhookconfigurations.admissionregistration.k8s.io", [hook.type])
 }
 
-service(hook) := sprintf("%s/%s", [hook.service.namespace, hook.service.name])
-
-problem(hook, "down") := sprintf("Service %s is down", [service(hook)])
-
-problem(hook, "untrusted") := sprintf("its caBundle does not fit Service %s", [service(hook)])
-
-problem(_, "condition") := "a matchCondition of it fails"
-
-problem(_, "failing") := "calls to it failed lately"
-
-problem(_, "refusing") := "it refused deletions lately"
-
-mending(hook, "down") := sprintf("Bring back Service %s: what waits then finishes by itself", [service(hook)])
+mending(hook, "down") := sprintf("Bring back Service %s: what waits then finishes by itself", [refusals.service(hook)])
 
 mending(hook, "untrusted") := sprintf(
 	"Let caBundle of webhook %s and the certificate of Service %s fit (with cert-manager: look at cainjector and the Certificate)",
-	[hook.name, service(hook)],
+	[hook.name, refusals.service(hook)],
 )
 
 mending(hook, "condition") := sprintf("Correct the matchConditions of webhook %s: guard what may be absent with has()", [hook.name])
 
-mending(hook, "failing") := sprintf("See why the API server cannot call Service %s: the evidence has what it said", [service(hook)])
+mending(hook, "failing") := sprintf(
+	"See why the API server cannot call Service %s: the evidence has what it said",
+	[refusals.service(hook)],
+)
 
 mending(hook, "refusing") := sprintf("Do as webhook %s asks: the evidence has what it said", [hook.name])

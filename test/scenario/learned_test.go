@@ -152,6 +152,7 @@ subjects: [{kind: ServiceAccount, name: op, namespace: lessons}]
 	}
 	awaitVerdict("ordinary", Completes)
 	stillRefuses()
+	t.Run("Refused", func(t *testing.T) { refusals(t, g) })
 	if r := kubectl("delete namespace ordinary --timeout=60s"); r.Code != 0 {
 		t.Errorf("it was said to complete, and does not: %s", r.Stderr)
 	}

@@ -28,6 +28,7 @@ import (
 // Verdicts, as in termguard's answers.
 const (
 	Hangs     = "hangs"
+	Refused   = "refused"
 	AtRisk    = "at-risk"
 	Completes = "completes"
 	Unknown   = "unknown"
@@ -546,9 +547,11 @@ func Verdict(warnings []string) string {
 	verdict := Completes
 	for _, w := range warnings {
 		switch {
+		case strings.HasPrefix(w, "will be refused"), strings.HasPrefix(w, "forbidden"):
+			return Refused
 		case strings.HasPrefix(w, "will hang"):
-			return Hangs
-		case strings.HasPrefix(w, "may hang"), strings.HasPrefix(w, "may be unsafe"):
+			verdict = Hangs
+		case verdict != Hangs && (strings.HasPrefix(w, "may hang") || strings.HasPrefix(w, "may be ")):
 			verdict = AtRisk
 		case strings.HasPrefix(w, "not checked") && verdict == Completes:
 			verdict = Unknown

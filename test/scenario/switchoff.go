@@ -140,5 +140,9 @@ func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cl
 		delete(request, "oldObject")
 		request["object"] = map[string]any{"kind": "Eviction"}
 	}
-	return map[string]any{"request": request, "ownership": world.Ownership(obj, gvr.GroupResource(), spec)}, world, nil
+	input := map[string]any{"request": request, "ownership": world.Ownership(obj, gvr.GroupResource(), spec)}
+	if refusals := world.Refusals(request, false); len(refusals) > 0 {
+		input["refusals"] = refusals
+	}
+	return input, world, nil
 }

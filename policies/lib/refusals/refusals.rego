@@ -123,3 +123,17 @@ finalizers contains finalizer if some finalizer in input.request.oldObject.metad
 finalizers contains "foregroundDeletion" if input.request.options.propagationPolicy == "Foreground"
 
 finalizers contains "orphan" if input.request.options.propagationPolicy == "Orphan"
+
+# service is that behind a webhook.
+service(hook) := sprintf("%s/%s", [hook.service.namespace, hook.service.name])
+
+# problem is why a webhook refuses, in words.
+problem(hook, "down") := sprintf("Service %s is down", [service(hook)])
+
+problem(hook, "untrusted") := sprintf("its caBundle does not fit Service %s", [service(hook)])
+
+problem(_, "condition") := "a matchCondition of it fails"
+
+problem(_, "failing") := "calls to it failed lately"
+
+problem(_, "refusing") := "it refused deletions lately"

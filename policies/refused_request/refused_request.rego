@@ -1,0 +1,108 @@
+# METADATA
+# title: Request that is refused at once
+# description: >-
+#   Not every deletion starts. The API server refuses the request itself where a webhook
+#   with failurePolicy Fail sees it and cannot be called, where an admission policy denies
+#   it, and for the namespaces default, kube-public and kube-system. kubectl then fails
+#   with InternalError or Forbidden, and nothing happens to the object.
+# related_resources:
+#   - ref: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#failure-policy
+#     description: The failure policy of a webhook.
+#   - ref: https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
+#     description: Validating admission policy.
+#   - ref: https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#namespacelifecycle
+#     description: NamespaceLifecycle, which keeps three namespaces.
+# custom:
+#   id: refused-request
+#   severity: high
+#   triggers: [delete, finalizer-edit]
+#   needs: [input.refusals]
+#   relies_on:
+#     - kinds:
+#         - validatingwebhookconfigurations.admissionregistration.k8s.io
+#         - mutatingwebhookconfigurations.admissionregistration.k8s.io
+#   remedy: >-
+#     Bring back the Service behind the webhook, or do as the policy asks, and make the
+#     request again. If the software is gone for good, delete its configuration.
+#   limits: >-
+#     A backend that is up and refuses. What depends on who asks, where that is not known,
+#     and on an object that could not be read: the finding then says "may". Quotas,
+#     authorization, and admission plugins of a distribution.
+#   manifest:
+#     severity: low
+package termguard.refused_request
+
+import data.termguard.lib.refusals
+import data.termguard.lib.request
+import data.termguard.lib.steps
+
+deny contains finding(refusal) if {
+	some refusal in input.refusals
+	refusal.certainty == "will"
+}
+
+warn contains finding(refusal) if {
+	some refusal in input.refusals
+	refusal.certainty == "may"
+}
+
+asked := sprintf("%s %s", [input.request.operation, request.word])
+
+finding(refusal) := {
+	"kind": "refused",
+	"msg": sprintf(
+		"webhook %s/%s fails closed and %s: it sees %s",
+		[hook.configuration, hook.name, refusals.problem(hook, refusal.cause), asked],
+	),
+	"objects": [request.target, {"resource": resource, "namespace": "", "name": hook.configuration}],
+	"evidence": [sprintf("%s, failurePolicy Fail: %s", [key, refusal.why])],
+	"steps": [
+		steps.mend(mending(hook, refusal.cause), []),
+		steps.remove(
+			"If its software is gone for good, delete the webhook configuration",
+			steps.deletion([sprintf("%s/%s", [resource, hook.configuration])], ""),
+		),
+	],
+} if {
+	startswith(refusal.by, "webhook/")
+	key := trim_prefix(refusal.by, "webhook/")
+	hook := data.cluster.webhooks[key]
+	resource := sprintf("%swebhookconfigurations.admissionregistration.k8s.io", [hook.type])
+}
+
+finding(refusal) := {
+	"kind": "refused",
+	"msg": sprintf("%s admission policy %s denies %s", [kind, policy, asked]),
+	"objects": [
+		request.target,
+		{"resource": sprintf("%sadmissionpolicies.admissionregistration.k8s.io", [kind]), "namespace": "", "name": policy},
+		{"resource": sprintf("%sadmissionpolicybindings.admissionregistration.k8s.io", [kind]), "namespace": "", "name": binding},
+	],
+	"evidence": array.concat(
+		[sprintf("binding %s denies, failurePolicy %s", [binding, facts.failurePolicy])],
+		[sprintf("it demands: %s", [demand]) | some demand in facts.validations],
+	),
+	"steps": [steps.mend("Do as the policy asks, or ask those whose policy it is", [])],
+} if {
+	["policy", kind, policy, binding] = split(refusal.by, "/")
+	facts := data.cluster.admissionpolicies[sprintf("%s/%s", [kind, policy])]
+}
+
+finding(refusal) := {
+	"kind": "refused",
+	"msg": refusal.why,
+	"objects": [request.target],
+	"evidence": ["admission plugin NamespaceLifecycle"],
+	"steps": [steps.mend("Delete what is in the namespace instead: the namespace itself belongs to Kubernetes", [])],
+} if {
+	refusal.cause == "protected"
+}
+
+mending(hook, "down") := sprintf("Bring back Service %s, then delete again", [refusals.service(hook)])
+
+mending(hook, "untrusted") := sprintf(
+	"Let caBundle of webhook %s and the certificate of Service %s fit, then delete again",
+	[hook.name, refusals.service(hook)],
+)
+
+mending(hook, "condition") := sprintf("Correct the matchConditions of webhook %s, then delete again", [hook.name])
