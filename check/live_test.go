@@ -86,12 +86,12 @@ func TestFromCluster(t *testing.T) {
 			target:  Name{"ns", "demo", "", 0}, verdict: policies.Unknown,
 		},
 		{
-			reason: "rights in one namespace are enough for what stands in it alone",
+			reason: "rights in one namespace do not show what may refuse the request",
 			answers: serving(map[string]any{
 				"/api/v1/namespaces/demo/services/web": map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "web", "namespace": "demo"}},
 				"/api/v1/namespaces/demo/services":     map[string]any{"apiVersion": "v1", "kind": "ServiceList", "metadata": map[string]any{}, "items": []any{}},
 			}),
-			target: Name{"service", "web", "demo", 0}, verdict: policies.Completes,
+			target: Name{"service", "web", "demo", 0}, verdict: policies.Unknown,
 		},
 		{
 			reason: "no such object",

@@ -167,6 +167,15 @@ func TestStress(t *testing.T) {
 			nobody := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
 			must(w.ReadConditions(t.Context(), &rest.Config{Dial: nobody}, "a", slog.New(slog.DiscardHandler)))
 		},
+		"World.Refusals": func(i int) {
+			with(func(rng *rand.Rand) {
+				res, obj, _ := random(rng)
+				w.Refusals(map[string]any{
+					"operation": "DELETE", "name": "x", "namespace": "a", "oldObject": obj.Object,
+					"resource": map[string]any{"group": res.Group, "version": res.Version, "resource": res.Resource},
+				}, i%2 == 0)
+			})
+		},
 		"tryCertificates": func(int) {
 			w.tryCertificates(t.Context(), func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed })
 		},

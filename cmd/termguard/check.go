@@ -59,7 +59,8 @@ func newCheck() *cobra.Command {
 Nothing is deleted, and nothing needs to be installed in the cluster. What may
 not be read is named, and the answer is then "unknown" unless something was found.
 
-Exit codes: 0 it completes, 1 it hangs, may hang, or that is unknown, 2 error.`,
+Exit codes: 0 it completes, 1 it is refused, hangs, may hang, or that
+is unknown, 2 error.`,
 		Example: `  termguard check namespaces/demo
   termguard check pod web-0 -n demo --grace-period=5
   termguard check -f manifests/
