@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -160,11 +161,15 @@ func (r Report) meaning() string {
 	}
 	switch r.Verdict {
 	case policies.Refused:
-		return r.rejected()
+		f := r.cause(policies.Will, true)
+		if f.Kind == policies.KindForbidden {
+			return "refused: by a rule of your own: " + f.Message
+		}
+		return "refused: " + f.Message
 	case policies.Hangs:
-		return "hangs: its " + what + " will not finish by itself"
+		return "hangs: " + cmp.Or(r.cause(policies.Will, false).Message, "its "+what+" will not finish by itself")
 	case policies.AtRisk:
-		return "at-risk: its " + what + " may not finish, or takes long" + within
+		return "at-risk: " + cmp.Or(r.cause(policies.May, false).Message, "its "+what+" may not finish, or takes long") + within
 	case policies.Completes:
 		if len(r.WaitsFor) > 0 {
 			return "completes if " + condition(r.WaitsFor) + within
@@ -175,14 +180,23 @@ func (r Report) meaning() string {
 	}
 }
 
-// rejected says who refuses the request.
-func (r Report) rejected() string {
+// symptom is the policy that tells what the API server says of a deletion that hangs
+// already: where another says why, that is the cause.
+const symptom = "already-terminating"
+
+// cause is the finding that the verdict rests on: the first of such certainty, and of
+// those that refuse the request, if they do.
+func (r Report) cause(certainty policies.Certainty, refused bool) (cause policies.Finding) {
 	for _, f := range r.Findings {
-		if f.Kind == policies.KindRefused && f.Certainty == policies.Will && f.Severity != policies.Info {
-			return "refused: the API server will refuse to delete it, and nothing happens"
+		switch {
+		case f.Certainty != certainty, f.Severity == policies.Info, refused && f.Kind == policies.KindHang:
+		case f.Policy != symptom:
+			return f
+		case cause.Message == "":
+			cause = f
 		}
 	}
-	return "refused: it may be deleted, but a rule of your own forbids it"
+	return cause
 }
 
 // tree has objects below the target, findings below objects, and evidence below

@@ -36,3 +36,29 @@ func TestTextIsPrintable(t *testing.T) {
 		}
 	}
 }
+
+// TestFirstLine holds the first line to the cause, not to a symptom of it.
+func TestFirstLine(t *testing.T) {
+	finding := func(policy, message string, certainty policies.Certainty, kind policies.Kind) policies.Finding {
+		return policies.Finding{Policy: policy, Message: message, Certainty: certainty, Severity: policies.High, Kind: kind}
+	}
+	for name, tc := range map[string]struct {
+		reason   string
+		verdict  policies.Verdict
+		findings []policies.Finding
+		want     string
+	}{
+		"Cause":     {"What the API server says of it comes after why.", policies.Hangs, []policies.Finding{finding("already-terminating", "for 3 h", policies.Will, ""), finding("orphaned-finalizer", "nobody removes f", policies.Will, "")}, "hangs: nobody removes f"},
+		"Symptom":   {"Without a cause the symptom is all there is.", policies.Hangs, []policies.Finding{finding("already-terminating", "for 3 h", policies.Will, "")}, "hangs: for 3 h"},
+		"Refused":   {"What is refused does not hang.", policies.Refused, []policies.Finding{finding("a", "it waits", policies.Will, ""), finding("b", "nobody answers", policies.Will, policies.KindRefused)}, "refused: nobody answers"},
+		"Forbidden": {"A rule of one's own is named as such.", policies.Refused, []policies.Finding{finding("a", "not on Fridays", policies.Will, policies.KindForbidden)}, "refused: by a rule of your own: not on Fridays"},
+		"AtRisk":    {"What may be.", policies.AtRisk, []policies.Finding{finding("a", "it may wait", policies.May, "")}, "at-risk: it may wait"},
+		"Nothing":   {"A verdict from elsewhere has no finding.", policies.Hangs, nil, "hangs: its deletion will not finish by itself"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := (Report{Kind: "Check", Verdict: tc.verdict, Findings: tc.findings}).meaning(); got != tc.want {
+				t.Errorf("%s\nmeaning() = %q, want %q", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
