@@ -293,12 +293,12 @@ func TestUnseen(t *testing.T) {
 		"Namespace": {"what may be in it, and what blocks all", request("", "namespaces"), []string{"apiservices.apiregistration.k8s.io: syncing", "kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "nodes: syncing", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
 		"Definition": {"its instances go with it, and its status is written", obj{"request": obj{"resource": obj{"group": "apiextensions.k8s.io", "resource": "customresourcedefinitions"}, "oldObject": obj{"metadata": obj{"name": "kialis.kiali.io"}}}},
 			[]string{"kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
-		"OwnKind":         {"the kind itself", request("kiali.io", "kialis"), []string{"kialis.kiali.io: forbidden"}},
-		"SeenHere":        {"what is seen in the namespace of the object is seen", request("apps", "deployments"), nil},
-		"OtherKind":       {"nothing about it is hidden", request("", "configmaps"), nil},
-		"Pod":             {"a pod needs its node", request("", "pods"), []string{"nodes: syncing"}},
+		"OwnKind":         {"the kind itself, and what may refuse the request", request("kiali.io", "kialis"), []string{"kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden"}},
+		"SeenHere":        {"what is seen in the namespace of the object is seen", request("apps", "deployments"), []string{"mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden"}},
+		"OtherKind":       {"only what may refuse the request is hidden", request("", "configmaps"), []string{"mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden"}},
+		"Pod":             {"a pod needs its node", request("", "pods"), []string{"mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "nodes: syncing"}},
 		"WithFinalizers":  {"who removes them is told by workloads and RBAC, who refuses that by webhooks", request("", "configmaps", "x/y"), []string{"clusterroles.rbac.authorization.k8s.io: error", "deployments.apps: elsewhere", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
-		"WithoutResource": {"bad input", obj{}, nil},
+		"WithoutResource": {"bad input", obj{}, []string{"mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

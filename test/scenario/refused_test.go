@@ -30,7 +30,7 @@ apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: refused.test}
 webhooks:
-- name: refused.test
+- name: hook.refused.test
   failurePolicy: Fail
   sideEffects: None
   admissionReviewVersions: [v1]
@@ -57,11 +57,11 @@ spec: {policyName: refused.test, validationActions: [Deny], matchResources: {nam
 		t.Fatal(err)
 	}
 	for _, tc := range []struct{ target, verdict, says string }{
-		{"configmap/guarded", Refused, "webhook refused.test/refused.test fails closed and Service refused/nobody is down"},
+		{"configmap/guarded", Refused, "webhook refused.test/hook.refused.test fails closed and Service refused/nobody is down"},
 		{"configmap/free", Completes, ""},
 		{"secret/precious", Refused, "validating admission policy refused.test denies"},
 		{"secret/common", Completes, ""},
-		{"pvc/held", Refused, "webhook refused.test/refused.test fails closed"},
+		{"pvc/held", Refused, "webhook refused.test/hook.refused.test fails closed"},
 		{"namespace/kube-system", Refused, "the API server never deletes namespace kube-system"},
 		{"namespace/default", Refused, "the API server never deletes namespace default"},
 		{"namespace/kube-node-lease", Completes, ""},
@@ -82,7 +82,7 @@ spec: {policyName: refused.test, validationActions: [Deny], matchResources: {nam
 		if string(report.Verdict) != tc.verdict || !strings.Contains(messages(report), tc.says) {
 			t.Errorf("check %s: %s: %s; want %s: %s", tc.target, report.Verdict, messages(report), tc.verdict, tc.says)
 		}
-		if tc.target == "pvc/held" && !strings.Contains(deleted.Stderr, "termguard: will be refused: webhook refused.test/refused.test") {
+		if tc.target == "pvc/held" && !strings.Contains(deleted.Stderr, "termguard: will be refused: webhook refused.test/hook.refused.test") {
 			t.Errorf("termguard does not warn of it beside the refusal: %s", deleted.Stderr)
 		}
 	}
