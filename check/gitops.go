@@ -83,6 +83,9 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (Togethe
 			together.Notes = append(together.Notes, fmt.Sprintf("what is deleted by hand, Flux puts back at its next interval (%s): delete the Kustomization before that", interval))
 		}
 	}
+	if len(together.Names)+len(together.Notes)+len(together.Unseen) == 0 {
+		return Together{}, false, nil // nothing goes with it
+	}
 	together.Of = s.String()
 	together.Command = fmt.Sprintf("kubectl delete %s/%s -n %s", s.Type.GroupResource(), s.Name, s.Namespace)
 	together.close(name)

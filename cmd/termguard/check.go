@@ -39,6 +39,7 @@ type checking struct {
 	grace        int64
 	force        bool
 	drain        bool
+	dryRun       bool
 	terminating  bool
 	everywhere   bool
 	output       string
@@ -84,6 +85,7 @@ is unknown, 2 error.`,
 	flags.Int64Var(&f.grace, "grace-period", -1, "`SECONDS` that it would be given (default: its own)")
 	flags.BoolVar(&f.force, "force", false, "it would be deleted at once, without a grace period")
 	flags.BoolVar(&f.drain, "drain", false, "ask whether kubectl drain would finish: whether all pods of the nodes can be evicted, and go")
+	flags.BoolVar(&f.dryRun, "dry-run-deletes", false, "also send dry runs of the deletion, and of the removal of finalizers, with your rights: of the object, or of one of each kind in the namespace; nothing is changed, and webhooks that are up say what they would refuse")
 	flags.BoolVar(&f.terminating, "terminating", false, "ask about everything in the namespace that is being deleted now, one line each")
 	flags.BoolVarP(&f.everywhere, "all-namespaces", "A", false, "with --terminating: in the whole cluster")
 	flags.StringVarP(&f.output, "output", "o", "text", "text, json, yaml or dot")
@@ -93,6 +95,9 @@ is unknown, 2 error.`,
 	flags.StringVar(&f.snapshot, "snapshot", "", "ask this `FILE`, written by termguard snapshot, instead of a cluster")
 	flags.BoolVar(&f.allowUnknown, "allow-unknown", false, "exit with 0 where the verdict is unknown")
 	c.MarkFlagsMutuallyExclusive("drain", "filename", "release", "terminating")
+	for _, other := range []string{"drain", "filename", "release", "terminating", "snapshot"} {
+		c.MarkFlagsMutuallyExclusive("dry-run-deletes", other)
+	}
 	c.MarkFlagsMutuallyExclusive("all-namespaces", "namespace")
 	c.MarkFlagsMutuallyExclusive("snapshot", "terminating")
 	c.MarkFlagsMutuallyExclusive("snapshot", "release")
@@ -194,6 +199,9 @@ func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engi
 		} else {
 			report, err = check.Ask(ctx, engine, world, subjects[0], options)
 		}
+		if err == nil && f.dryRun {
+			err = f.sendDryRuns(ctx, subjects[0], &report)
+		}
 		return report, report.Verdict, err
 	}
 	var set check.Set
@@ -203,6 +211,15 @@ func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engi
 		set, err = check.AskAll(ctx, engine, world, together, subjects, missing, options)
 	}
 	return set, set.Verdict, err
+}
+
+// sendDryRuns asks the API server about what no policy can tell.
+func (f *checking) sendDryRuns(ctx context.Context, s check.Subject, report *check.Report) error {
+	config, err := f.config()
+	if err != nil {
+		return err
+	}
+	return check.DryRun(ctx, config, s, report)
 }
 
 // askTerminating asks about what is being deleted now.
@@ -268,7 +285,7 @@ func (f *checking) meant(ctx context.Context, args []string, stdin io.Reader) (t
 	for i := range together.Names {
 		together.Names[i].Namespace = namespace
 	}
-	if f.drain || f.snapshot != "" || len(together.Names) != 1 {
+	if f.drain || f.dryRun || f.snapshot != "" || len(together.Names) != 1 {
 		return together, nil
 	}
 	config, err := f.config()

@@ -2,10 +2,12 @@ package chart
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -98,6 +101,70 @@ func TestUninstall(t *testing.T) {
 	}
 	s.helm("uninstall", "op", "-n", "op")
 	stop()
+	s.refuses()
+}
+
+// refuses asks about a namespace whose content a live webhook does not let go, with dry
+// runs and without: only they tell. Where the webhook says yes, nothing is told, and it goes.
+func (s *site) refuses() {
+	s.t.Helper()
+	const template = `
+{apiVersion: v1, kind: Namespace, metadata: {name: NAME}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: NAME, namespace: default}, spec: {ports: [{port: 443}]}}
+---
+{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: NAME, namespace: default, labels: {kubernetes.io/service-name: NAME}}, addressType: IPv4, ports: [{port: 443}], endpoints: [{addresses: [192.0.2.1], conditions: {ready: true}}]}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: it, namespace: NAME}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: NAME}
+webhooks:
+- name: refuse.example.com
+  clientConfig: {service: {namespace: default, name: NAME}, caBundle: CA}
+  rules: [{operations: [DELETE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]
+  failurePolicy: Fail
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAME}}
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  timeoutSeconds: 2
+`
+	ca := base64.StdEncoding.EncodeToString(s.CABundle())
+	for name, handler := range map[string]http.Handler{"refused": lab.Deny("keep it"), "let-go": lab.Allow()} {
+		refuses := name == "refused"
+		if err := s.Apply(s.t.Context(), strings.NewReplacer("NAME", name, "caBundle: CA", "caBundle: "+ca).Replace(template)); err != nil {
+			s.t.Fatal(err)
+		}
+		if err := s.ServeEndpoints(s.t.Context(), "default", name, handler); err != nil {
+			s.t.Fatal(err)
+		}
+		s.kubectl("wait", "configmap/kube-root-ca.crt", "-n", name, "--for=create", "--timeout=30s")
+		without, err := s.Check(s.t.Context(), "ns/"+name)
+		if err != nil || without.Verdict != policies.Completes {
+			s.t.Errorf("%s: %v %s without dry runs, want completes", name, err, without.Verdict)
+		}
+		with, err := s.Check(s.t.Context(), "ns/"+name, "--dry-run-deletes")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		told := ""
+		for _, f := range with.Findings {
+			told += f.Message + "\n"
+		}
+		if (with.Verdict == policies.AtRisk) != refuses || strings.Contains(told, `"refuse.example.com" denied the request: keep it`) != refuses {
+			s.t.Errorf("%s: %s with dry runs: %s\n%q", name, with.Verdict, told, with.Unseen)
+		}
+		s.kubectl("delete", "namespace", name, "--wait=false")
+		err = s.Await(s.t.Context(), 6*time.Second, "the namespace to go", func(ctx context.Context) (bool, error) {
+			_, err := s.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+			return apierrors.IsNotFound(err), nil
+		})
+		if (err != nil) != refuses {
+			s.t.Errorf("%s: the namespace stays: %v", name, err)
+		}
+		s.kubectl("delete", "validatingwebhookconfiguration", name)
+	}
 }
 
 // operator installs the release, with objects beside it, and runs its operator as long as

@@ -1,0 +1,187 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/policies"
+)
+
+// dryRuns is the policy of what dry runs find, which no policy can.
+const dryRuns = "dry-run-deletes"
+
+// DryRun asks the API server, in place of policies, what would be refused: it sends dry
+// runs of the deletion of the object and of the removal of its finalizers; of a namespace,
+// of an object of each kind in it. They change nothing. Webhooks and admission policies
+// that are up answer them, with the rights of whoever asks: what they say to controllers
+// may be something else. What they refuse, or put back, becomes a finding; what could not
+// be asked is unseen.
+func DryRun(ctx context.Context, config *rest.Config, s Subject, report *Report) error {
+	client, err := objectsOf(config)
+	if err != nil {
+		return err
+	}
+	subjects := []Subject{s}
+	if s.Type.GroupResource() == namespaces {
+		within, unseen, err := oneOfEach(ctx, config, client, s.Name)
+		if err != nil {
+			return err
+		}
+		subjects = append(subjects, within...)
+		report.Unseen = append(report.Unseen, unseen...)
+	}
+	answers := make([]dryRun, len(subjects))
+	var asking errgroup.Group
+	asking.SetLimit(reads)
+	for i, s := range subjects {
+		asking.Go(func() error {
+			answers[i] = s.dryRun(ctx, client)
+			if i == 0 {
+				answers[i].certain()
+			}
+			return ctx.Err()
+		})
+	}
+	if err := asking.Wait(); err != nil {
+		return err
+	}
+	for _, answer := range answers {
+		report.Findings = append(report.Findings, answer.findings...)
+		report.Unseen = append(report.Unseen, answer.unseen...)
+	}
+	verdict := policies.Result{Findings: report.Findings, Unseen: report.Unseen}.Verdict()
+	if worse(verdict, report.Verdict) {
+		report.Verdict = verdict
+	}
+	report.Plan = plan(report.Findings)
+	return nil
+}
+
+// oneOfEach is an object of each kind in a namespace, one with finalizers where the first
+// few hold one.
+func oneOfEach(ctx context.Context, config *rest.Config, client dynamic.Interface, namespace string) (subjects []Subject, unseen []string, err error) {
+	dc, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect for discovery: %w", err)
+	}
+	types, err := Discover(dc)
+	if err != nil {
+		return nil, nil, err
+	}
+	found, failed := make([]*Subject, len(types.all)), make([]error, len(types.all))
+	var listing errgroup.Group
+	listing.SetLimit(reads)
+	for i, t := range types.all {
+		if !t.Namespaced || !slices.Contains(t.verbs, "list") || t.deletable() != nil || t.Resource == "events" {
+			continue
+		}
+		listing.Go(func() error {
+			list, err := client.Resource(t.GroupVersionResource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 50})
+			if err != nil {
+				failed[i] = err
+				return nil
+			}
+			if len(list.Items) == 0 {
+				return nil
+			}
+			at := max(0, slices.IndexFunc(list.Items, func(o unstructured.Unstructured) bool { return len(o.GetFinalizers()) > 0 }))
+			found[i] = &Subject{Type: t, Namespace: namespace, Name: list.Items[at].GetName(), Object: list.Items[at].Object}
+			return nil
+		})
+	}
+	_ = listing.Wait() // what failed is told of each
+	for i, s := range found {
+		if failed[i] != nil {
+			unseen = append(unseen, fmt.Sprintf("%s: dry run: %s", types.all[i].GroupResource(), reasonOf(failed[i])))
+		}
+		if s != nil {
+			subjects = append(subjects, *s)
+		}
+	}
+	return subjects, unseen, ctx.Err()
+}
+
+// dryRun is what the API server says of one object.
+type dryRun struct {
+	findings []policies.Finding
+	unseen   []string
+}
+
+func (s Subject) dryRun(ctx context.Context, client dynamic.Interface) (d dryRun) {
+	var objects dynamic.ResourceInterface = client.Resource(s.Type.GroupVersionResource)
+	if s.Namespace != "" {
+		objects = client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)
+	}
+	dry := []string{metav1.DryRunAll}
+	d.judge(s, deletion, objects.Delete(ctx, s.Name, metav1.DeleteOptions{DryRun: dry}))
+	before := (&unstructured.Unstructured{Object: s.Object}).GetFinalizers()
+	if len(before) == 0 {
+		return d
+	}
+	after, err := objects.Patch(ctx, s.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{DryRun: dry})
+	d.judge(s, "the removal of its finalizers", err)
+	if err == nil && len(after.GetFinalizers()) > 0 {
+		d.find(s, fmt.Sprintf("a dry run of the removal of its finalizers leaves %s: a webhook or a policy puts them back", strings.Join(after.GetFinalizers(), ", ")))
+	}
+	return d
+}
+
+// deletion is what is asked of each object.
+const deletion = "its deletion"
+
+// certain says of the object that is asked about that its deletion is refused: it would be
+// asked for with the same rights.
+func (d *dryRun) certain() {
+	for i := range d.findings {
+		if strings.HasPrefix(d.findings[i].Message, refused(deletion)) {
+			d.findings[i].Certainty, d.findings[i].Kind = policies.Will, policies.KindRefused
+		}
+	}
+}
+
+func refused(what string) string { return "a dry run of " + what + " is refused: " }
+
+// judge takes the API server's word.
+func (d *dryRun) judge(s Subject, what string, err error) {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil, apierrors.IsNotFound(err): // it is gone by now
+	case !errors.As(err, &status):
+		d.unseen = append(d.unseen, fmt.Sprintf("dry run of %s of %s: %s", what, s, err))
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot "), strings.Contains(err.Error(), "does not support dry run"):
+		d.unseen = append(d.unseen, fmt.Sprintf("dry run of %s of %s: %s", what, s, reasonOf(err)))
+	case apierrors.IsInternalError(err), status.Status().Code >= 400 && status.Status().Code < 500 && !apierrors.IsTooManyRequests(err) && !apierrors.IsUnauthorized(err):
+		d.find(s, refused(what)+err.Error())
+	default:
+		d.unseen = append(d.unseen, fmt.Sprintf("dry run of %s of %s: %s", what, s, err))
+	}
+}
+
+func (d *dryRun) find(s Subject, message string) {
+	d.findings = append(d.findings, policies.Finding{
+		Policy: dryRuns, Title: "Refused in a dry run", Certainty: policies.May, Severity: policies.Medium,
+		Message: message, Objects: []policies.Object{s.id()},
+		Evidence: []string{"asked with your rights: controllers, which delete and clean up, are other users"},
+		Remedy:   "Have whoever looks after the webhook or the policy let deletions through, or delete the webhook's configuration.",
+	})
+}
+
+// reasonOf is a refusal in a word, where it is one.
+func reasonOf(err error) string {
+	if apierrors.IsForbidden(err) {
+		return "forbidden"
+	}
+	return err.Error()
+}

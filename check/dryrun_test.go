@@ -1,0 +1,130 @@
+package check
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/policies"
+)
+
+// dryServer answers by "METHOD PATH", and what is not in answers by what serving has. A
+// request that changes something and is no dry run fails the test.
+func dryServer(t *testing.T, answers map[string]any) (*rest.Config, func() []string) {
+	t.Helper()
+	var mu sync.Mutex
+	asked := map[string]bool{}
+	served := serving(nil)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, found := answers[r.Method+" "+r.URL.Path]
+		if !found {
+			answer, found = served[r.URL.Path]
+		}
+		if !found {
+			answer = refusal(http.StatusForbidden, metav1.StatusReasonForbidden)
+		}
+		var body struct {
+			DryRun []string `json:"dryRun"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		if r.Method != http.MethodGet {
+			if dry := append(body.DryRun, r.URL.Query()["dryRun"]...); !slices.Equal(dry, []string{"All"}) {
+				t.Errorf("%s %s is no dry run: %q", r.Method, r.URL, dry)
+			}
+			mu.Lock()
+			asked[r.Method+" "+r.URL.Path] = true
+			mu.Unlock()
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if status, ok := answer.(metav1.Status); ok && status.Code != 0 {
+			w.WriteHeader(int(status.Code))
+		}
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL}, func() []string { return slices.Sorted(maps.Keys(asked)) }
+}
+
+func denied(message string) metav1.Status {
+	status := refusal(http.StatusForbidden, metav1.StatusReasonForbidden)
+	status.Message = message
+	return status
+}
+
+func TestDryRun(t *testing.T) {
+	ok := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess}
+	const hook = `admission webhook "hook.test" denied the request: no`
+	pod := func(finalizers ...any) inObject {
+		return inObject{"apiVersion": "v1", "kind": "Pod", "metadata": inObject{"name": "p", "namespace": "demo", "finalizers": finalizers}}
+	}
+	held := inObject{"apiVersion": "v1", "kind": "PodList", "items": []any{pod(), pod("x.io/f")}}
+	const pods, namespace = "/api/v1/namespaces/demo/pods", "/api/v1/namespaces/demo"
+	for _, tt := range []struct {
+		reason  string
+		answers map[string]any
+		verdict policies.Verdict
+		found   []string
+		unseen  []string
+	}{
+		{"nothing refuses", map[string]any{
+			"DELETE " + namespace: ok, "GET " + pods: held, "DELETE " + pods + "/p": ok, "PATCH " + pods + "/p": pod(),
+		}, policies.Unknown, nil, []string{"services: dry run: forbidden"}},
+		{"a webhook refuses what is in it", map[string]any{
+			"DELETE " + namespace: ok, "GET " + pods: held, "DELETE " + pods + "/p": denied(hook), "PATCH " + pods + "/p": pod(),
+		}, policies.AtRisk, []string{"may a dry run of its deletion is refused: " + hook}, []string{"services: dry run: forbidden"}},
+		{"a webhook refuses that finalizers are removed", map[string]any{
+			"DELETE " + namespace: ok, "GET " + pods: held, "DELETE " + pods + "/p": ok, "PATCH " + pods + "/p": denied(hook),
+		}, policies.AtRisk, []string{"may a dry run of the removal of its finalizers is refused: " + hook}, []string{"services: dry run: forbidden"}},
+		{"a webhook puts the finalizer back", map[string]any{
+			"DELETE " + namespace: ok, "GET " + pods: held, "DELETE " + pods + "/p": ok, "PATCH " + pods + "/p": pod("x.io/f"),
+		}, policies.AtRisk, []string{"may a dry run of the removal of its finalizers leaves x.io/f: a webhook or a policy puts them back"}, []string{"services: dry run: forbidden"}},
+		{"the namespace itself is refused", map[string]any{
+			"DELETE " + namespace: denied(hook), "GET " + pods: inObject{"apiVersion": "v1", "kind": "PodList", "items": []any{}},
+		}, policies.Refused, []string{"will a dry run of its deletion is refused: " + hook}, []string{"services: dry run: forbidden"}},
+		{"who asks may not", map[string]any{
+			"DELETE " + namespace: denied(`namespaces "demo" is forbidden: User "u" cannot delete resource "namespaces"`), "GET " + pods: inObject{"apiVersion": "v1", "kind": "PodList", "items": []any{}},
+		}, policies.Unknown, nil, []string{"dry run of its deletion of namespaces/demo: forbidden", "services: dry run: forbidden"}},
+		{"a webhook with side effects is not asked", map[string]any{
+			"DELETE " + namespace: func() metav1.Status {
+				status := denied(`admission webhook "hook.test" does not support dry run`)
+				status.Code, status.Reason = http.StatusBadRequest, metav1.StatusReasonBadRequest
+				return status
+			}(), "GET " + pods: inObject{"apiVersion": "v1", "kind": "PodList", "items": []any{}},
+		}, policies.Unknown, nil, []string{`dry run of its deletion of namespaces/demo: admission webhook "hook.test" does not support dry run`, "services: dry run: forbidden"}},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			config, asked := dryServer(t, tt.answers)
+			s := Subject{Type: Type{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}, Name: "demo", Object: inObject{"metadata": inObject{"name": "demo"}}}
+			report := Report{Verdict: policies.Completes}
+			if err := DryRun(t.Context(), config, s, &report); err != nil {
+				t.Fatal(err)
+			}
+			var found []string
+			for _, f := range report.Findings {
+				found = append(found, string(f.Certainty)+" "+f.Message)
+			}
+			slices.Sort(report.Unseen)
+			if diff := cmp.Diff(tt.found, found); diff != "" || report.Verdict != tt.verdict {
+				t.Errorf("%s; -want, +got:\n%s", report.Verdict, diff)
+			}
+			if diff := cmp.Diff(tt.unseen, report.Unseen); diff != "" {
+				t.Errorf("unseen: -want, +got:\n%s", diff)
+			}
+			if strings.Contains(tt.reason, "nothing") {
+				if diff := cmp.Diff([]string{"DELETE " + namespace, "DELETE " + pods + "/p", "PATCH " + pods + "/p"}, asked()); diff != "" {
+					t.Errorf("asked: -want, +got:\n%s", diff)
+				}
+			}
+		})
+	}
+}
