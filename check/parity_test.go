@@ -17,7 +17,6 @@ import (
 // itself: check over a snapshot cannot see it, and the handler can.
 var partial = map[string]string{
 	"daemonset_node_affinity/testdata/hang_delete.yaml": "the affinity of a DaemonSet",
-	"eviction_blocked/testdata/hang_bounded.yaml":       "the node of a NodeClaim",
 	"eviction_blocked/testdata/hang_never.yaml":         "the node of a NodeClaim",
 	"eviction_blocked/testdata/hang_now.yaml":           "the node of a NodeClaim",
 	"eviction_blocked/testdata/hang_several.yaml":       "the node of a NodeClaim",
@@ -31,6 +30,8 @@ var partial = map[string]string{
 	"refused_request/testdata/hang_webhook_down.yaml":   "the conditions of a webhook",
 	"refused_request/testdata/ok_another_user.yaml":     "the conditions of a webhook",
 	"refused_request/testdata/ok_not_selected.yaml":     "the selector of a webhook",
+	"slow_drain/testdata/hang_bounded.yaml":             "the node of a NodeClaim",
+	"slow_drain/testdata/hang_several.yaml":             "the node of a NodeClaim",
 	"slow_termination/testdata/hang_pod.yaml":           "the preStop hook of a pod",
 	"slow_termination/testdata/ok_crash_loop.yaml":      "the states of its containers",
 	"slow_termination/testdata/ok_unscheduled.yaml":     "that no node runs it",

@@ -9,6 +9,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -99,6 +100,8 @@ var table = []kind{
 	}},
 	// Its driver is also evidence of who removes its finalizer, as that of a volume is.
 	{cluster(storagev1.SchemeGroupVersion, "volumeattachments"), []keeper{by(onNodes, (*nodes.Part).KeepAttachment, (*nodes.Part).ForgetAttachment)}},
+	{namespaced(resourcev1.SchemeGroupVersion, "resourceclaims"), []keeper{by(onNodes, (*nodes.Part).KeepClaim, (*nodes.Part).ForgetClaim)}},
+	{cluster(resourcev1.SchemeGroupVersion, "resourceslices"), []keeper{by(onNodes, (*nodes.Part).KeepSlice, (*nodes.Part).ForgetSlice)}},
 	// Of events, only what tells of failures is kept, and they are no content of
 	// their namespace.
 	{eventsResource, []keeper{firstOf(
@@ -197,7 +200,7 @@ func isTyped(gr schema.GroupResource) bool { return kinds[gr.String()] != nil }
 var scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme, discoveryv1.AddToScheme, policyv1.AddToScheme, storagev1.AddToScheme,
+		corev1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme, discoveryv1.AddToScheme, policyv1.AddToScheme, storagev1.AddToScheme, resourcev1.AddToScheme,
 		admissionv1.AddToScheme, apiextensionsv1.AddToScheme, aggregation.AddToScheme,
 	} {
 		utilruntime.Must(add(s))

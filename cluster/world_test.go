@@ -474,14 +474,17 @@ func randomLeavingPod(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	pick := func(options ...string) string { return options[rng.IntN(len(options))] }
 	ns, name, node := pick("a", "b"), pick("x", "v", "z"), pick("n1", "n2")
 	var text string
-	switch rng.IntN(11) {
+	switch rng.IntN(13) {
 	case 0, 1, 2, 3:
 		meta := pick("", ", deletionTimestamp: 1970-01-01T00:00:10Z, deletionGracePeriodSeconds: 30", ", deletionTimestamp: 1970-01-01T00:00:05Z, deletionGracePeriodSeconds: 0")
 		volume := pick("persistentVolumeClaim: {claimName: c1}", "csi: {driver: d1}", "ephemeral: {}", "emptyDir: {}")
+		claims := pick("", "", "resourceClaims: [{name: d, resourceClaimName: r1}], ")
+		owner := pick("", ", ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: net, uid: u, controller: true}]")
+		volume = pick(volume, volume, "hostPath: {path: /k/plugins_registry}", "hostPath: {path: /etc/cni/net.d}")
 		container := pick("{name: c, image: i}", "{name: c, image: x/csi-node-driver-registrar:v2, args: [--kubelet-registration-path=/p/d1/csi.sock]}",
 			"{name: c, image: i, args: [chattr +i /v/f], securityContext: {privileged: true}, volumeMounts: [{name: v, mountPath: /v, mountPropagation: Bidirectional}]}")
-		text = fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: %s%s}, spec: {nodeName: %s, volumes: [{name: v, %s}], containers: [%s]}, status: {phase: %s}}",
-			name, ns, meta, pick("n1", "n2", `""`), volume, container, pick("Running", "Running", "Pending", "Failed"))
+		text = fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: %s%s%s}, spec: {nodeName: %s, %svolumes: [{name: v, %s}], containers: [%s]}, status: {phase: %s}}",
+			name, ns, meta, owner, pick("n1", "n2", `""`), claims, volume, container, pick("Running", "Running", "Pending", "Failed"))
 	case 4, 5:
 		text = fmt.Sprintf("{apiVersion: v1, kind: PersistentVolume, metadata: {name: %s}, spec: {csi: {driver: %s, volumeHandle: h}, claimRef: {namespace: %s, name: %s}}, status: {phase: %s}}",
 			pick("pv1", "pv2"), pick("d1", "d2"), ns, pick("c1", name+"-v"), pick("Bound", "Bound", "Released"))
@@ -497,6 +500,11 @@ func randomLeavingPod(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	case 10:
 		text = fmt.Sprintf("{apiVersion: storage.k8s.io/v1, kind: VolumeAttachment, metadata: {name: %s, finalizers: [%s], annotations: {csi.alpha.kubernetes.io/node-id: %q}}, spec: {attacher: %s, nodeName: %s, source: {persistentVolumeName: %s}}, status: {%s}}",
 			name, pick("external-attacher/d1", "external-attacher/d1", "one.io/f"), pick("", "i"), pick("d1", "d2"), node, pick("pv1", "pv2"), pick("", "detachError: {message: locked}"))
+	case 11:
+		text = fmt.Sprintf("{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: r1, namespace: %s}, status: {allocation: {devices: {results: [{request: r, driver: %s, pool: p, device: d}]}, nodeSelector: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [%s]}]}]}}, reservedFor: [%s]}}",
+			ns, pick("d1", "d2"), node, pick("{resource: pods, name: x, uid: u}", "{resource: pods, name: x, uid: u}, {resource: pods, name: v, uid: w}"))
+	case 12:
+		text = fmt.Sprintf("{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: %s}, spec: {driver: %s, nodeName: %s, pool: {name: p, generation: 1, resourceSliceCount: 1}}}", name, pick("d1", "d2"), pick(node, `""`))
 	}
 	return objects(t, text)[0]
 }

@@ -33,10 +33,11 @@ type volume struct {
 	claim  string // "namespace/name"
 }
 
-// use is what a pod that runs has mounted.
+// use is what a pod that runs has mounted, and which devices it was given.
 type use struct {
 	claims  []string   // names in the pod's namespace
 	drivers []string   // of its inline volumes
+	devices []string   // ResourceClaims, by their names in the pod's namespace
 	lacks   [][]string // groups of pods that lack a driver that it is in
 }
 
@@ -107,14 +108,14 @@ func (p *Part) ForgetCSINode(key types.NamespacedName) {
 	p.remountNode(key.Name)
 }
 
-// mount records what a pod that runs has mounted. One that has not started has
-// mounted nothing that its kubelet could not forget, and one that has finished
+// mount records what a pod that runs has mounted and was given. One that has not
+// started has nothing that its kubelet could not forget, and one that has finished
 // the API server removes at once.
 func (p *Part) mount(key types.NamespacedName, kept *pod, o *corev1.Pod) {
 	if o.Spec.NodeName == "" || isMirror(o) || o.Status.Phase != corev1.PodRunning && !cleaningUp(o) {
 		return
 	}
-	u := use{}
+	u := use{devices: claimsOf(o)}
 	for _, v := range o.Spec.Volumes {
 		switch {
 		case v.CSI != nil:
@@ -125,13 +126,20 @@ func (p *Part) mount(key types.NamespacedName, kept *pod, o *corev1.Pod) {
 			u.claims = append(u.claims, o.Name+"-"+v.Name)
 		}
 	}
-	if len(u.claims)+len(u.drivers) > 0 {
+	if len(u.claims)+len(u.drivers)+len(u.devices) > 0 {
 		kept.uses = &u
 		if p.storage.users[kept.node] == nil {
 			p.storage.users[kept.node] = map[types.NamespacedName]*pod{}
 		}
 		p.storage.users[kept.node][key] = kept
-		p.listDriverless(key, kept)
+		for _, name := range u.devices {
+			claim := types.NamespacedName{Namespace: key.Namespace, Name: name}
+			if p.devices.users[claim] == nil {
+				p.devices.users[claim] = map[types.NamespacedName]bool{}
+			}
+			p.devices.users[claim][key] = true
+		}
+		p.list(key, kept)
 	}
 }
 
@@ -145,17 +153,32 @@ func cleaningUp(pod *corev1.Pod) bool {
 }
 
 func (p *Part) unmount(key types.NamespacedName, gone *pod) {
+	if gone.uses == nil {
+		return
+	}
 	p.unlist(key, gone)
+	for _, name := range gone.uses.devices {
+		claim := types.NamespacedName{Namespace: key.Namespace, Name: name}
+		if delete(p.devices.users[claim], key); len(p.devices.users[claim]) == 0 {
+			delete(p.devices.users, claim)
+		}
+	}
 	if delete(p.storage.users[gone.node], key); len(p.storage.users[gone.node]) == 0 {
 		delete(p.storage.users, gone.node)
 	}
 }
 
-// listDriverless puts a pod among those whose driver is not registered on their node.
-func (p *Part) listDriverless(key types.NamespacedName, o *pod) {
+// list puts a pod among those whose node lacks a driver.
+func (p *Part) list(key types.NamespacedName, o *pod) {
 	if o.uses == nil {
 		return
 	}
+	p.listDriverless(key, o)
+	p.listUndriven(key, o)
+}
+
+// listDriverless puts a pod among those whose CSI driver is not registered on their node.
+func (p *Part) listDriverless(key types.NamespacedName, o *pod) {
 	registered, seen := p.storage.nodes[o.node]
 	if !seen {
 		return // no CSINode: nothing is known of the node's drivers
@@ -184,7 +207,7 @@ func (p *Part) listDriverless(key types.NamespacedName, o *pod) {
 	}
 }
 
-// unlist undoes listDriverless.
+// unlist undoes list.
 func (p *Part) unlist(key types.NamespacedName, o *pod) {
 	if o.uses == nil {
 		return
@@ -194,6 +217,7 @@ func (p *Part) unlist(key types.NamespacedName, o *pod) {
 	}
 	o.uses.lacks = nil
 	delete(o.facts, "missingDrivers")
+	delete(o.facts, "missingPlugins")
 }
 
 // remount looks anew at the pods that use a claim.
@@ -206,7 +230,7 @@ func (p *Part) remount(claim string) {
 	for _, user := range users.Members() {
 		key := types.NamespacedName{Namespace: namespace, Name: user}
 		p.unlist(key, p.pods[key])
-		p.listDriverless(key, p.pods[key])
+		p.list(key, p.pods[key])
 	}
 }
 
@@ -214,7 +238,7 @@ func (p *Part) remount(claim string) {
 func (p *Part) remountNode(node string) {
 	for key, o := range p.storage.users[node] {
 		p.unlist(key, o)
-		p.listDriverless(key, o)
+		p.list(key, o)
 	}
 	for name := range p.storage.attached[node] {
 		p.judgeAttachment(name)

@@ -37,6 +37,8 @@ type Part struct {
 	nodes         map[string]bool // that exist, and whether they are ready
 	kubeletEvents kubeletEvents
 	storage       storage
+	devices       devices
+	wired         map[string]int // pods that are not in the network of their node, by node
 
 	stops        []Stop // pods that are gone
 	leaving      map[leavingGroup]map[types.NamespacedName]leaving
@@ -50,14 +52,14 @@ func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{
 		"pods", "podsByNode", "podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage",
 		"leaving", "kubeletEvents", "hazards", "csinodes", "driverless", "buggy", "registrars", "gone", "stops",
-		"attachments", "attachmentsOf", "attachmentsOn",
+		"attachments", "attachmentsOf", "attachmentsOn", "undriven", "plugins", "networks", "wired",
 	} {
 		doc[section] = map[string]any{}
 	}
 	return &Part{
 		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames), strings: facts.Strings{},
 		pods: map[types.NamespacedName]*pod{}, waitsOn: map[string]int{}, waitsIn: map[string]int{},
-		nodes: map[string]bool{}, kubeletEvents: newKubeletEvents(), storage: newStorage(),
+		nodes: map[string]bool{}, kubeletEvents: newKubeletEvents(), storage: newStorage(), devices: newDevices(), wired: map[string]int{},
 		leaving: map[leavingGroup]map[types.NamespacedName]leaving{}, leavingDirty: map[leavingGroup]bool{}, waitingDirty: map[string]bool{},
 	}
 }

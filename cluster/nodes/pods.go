@@ -17,6 +17,7 @@ type pod struct {
 	owner    types.UID // whose foreground deletion waits for it, "" if none
 	workload string    // as workloadOf has it
 	stranded bool      // under its owner, because its node is not ready
+	wired    bool      // a network plugin connected it, and is asked when it goes
 	leaves   *leaving  // nil unless it is being deleted
 	uses     *use      // nil unless it has something mounted
 	groups   [][]string
@@ -52,6 +53,7 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 	}
 	p.doc.Child("pods", o.Namespace)[o.Name] = found
 	kept := &pod{node: o.Spec.NodeName, waits: waits(o), workload: workload, facts: found, groups: groupsOf(o)}
+	kept.wired = kept.waits && !o.Spec.HostNetwork
 	if !facts.Finished(o) {
 		kept.owner = facts.BlockingOwner(o)
 	}
@@ -64,6 +66,9 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 		p.waitsOn[kept.node]++
 		p.waitsIn[key.Namespace]++
 		p.waitingDirty[kept.node] = true
+	}
+	if kept.wired {
+		p.wire(kept.node, 1)
 	}
 	p.strand(key, kept)
 	p.leave(kept, o)
@@ -90,6 +95,9 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 			delete(p.waitsIn, key.Namespace)
 		}
 		p.waitingDirty[gone.node] = true
+	}
+	if gone.wired {
+		p.wire(gone.node, -1)
 	}
 	for _, path := range gone.groups {
 		p.groups.Remove(key.Name, path...)
@@ -127,6 +135,11 @@ func groupsOf(o *corev1.Pod) [][]string {
 	}
 	if dir, ok := registrar(o); ok {
 		paths = append(paths, []string{"registrars", o.Spec.NodeName, dir, o.Namespace})
+	} else if registersPlugin(o) {
+		paths = append(paths, []string{"plugins", o.Spec.NodeName, o.Namespace})
+	}
+	if name, ok := network(o); ok {
+		paths = append(paths, []string{"networks", o.Namespace, name, o.Spec.NodeName})
 	}
 	// Even a finished pod holds its claims, if a node ran it
 	// (pkg/controller/volume/pvcprotection/pvc_protection_controller.go).

@@ -34,76 +34,33 @@
 #     Cluster API's MachineDrainRules).
 package termguard.eviction_blocked
 
+import data.termguard.lib.drains
 import data.termguard.lib.request
-import data.termguard.lib.steps
 import data.termguard.lib.times
-import data.termguard.lib.wording
 
 deny contains finding(pods.drain, pods.namespace, pods.held) if {
-	some pods in blocked
+	some pods in drains.blocked
 	sure(pods.drain, pods.held)
 }
 
 warn contains finding(pods.drain, pods.namespace, pods.held) if {
-	some pods in blocked
+	some pods in drains.blocked
+	not drains.slow(pods.drain)
 	not sure(pods.drain, pods.held)
 }
 
 # An eviction by itself is refused at once: who asks for it asks again. Software reads
 # the answer, and would only log the warning each time.
 warn contains {
-	"msg": sprintf("the API server refuses to evict this pod: %s", [because(request.namespace, held)]),
-	"objects": array.concat([request.target], covering(request.namespace, held)),
-	"evidence": evidence(request.namespace, held),
-	"steps": array.concat([mended(request.namespace, held)], removed(request.namespace, [request.name])),
+	"msg": sprintf("the API server refuses to evict this pod: %s", [drains.because(request.namespace, held)]),
+	"objects": array.concat([request.target], drains.covering(request.namespace, held)),
+	"evidence": drains.evidence(request.namespace, held),
+	"steps": array.concat([drains.mended(request.namespace, held)], drains.removed(request.namespace, [request.name])),
 } if {
 	request.evicting
 	request.person
 	held := data.cluster.unevictable[request.namespace][request.name]
 }
-
-# blocked are the pods that a drain cannot evict, and why.
-blocked contains {"drain": drain, "namespace": ns, "held": held} if {
-	some drain in drains
-	some ns, reasons in data.cluster.unevictableOn[drain.node]
-	some held in reasons
-}
-
-# drains are the drains that the request waits for: those of the nodes that the
-# owners of its finalizers evict all pods from first.
-drains contains {"node": request.name, "who": "the drain", "patient": true} if request.draining
-
-drains contains {"node": node, "who": who(ownership), "patient": patient(ownership.drains), "seconds": limits(ownership.drains)} if {
-	request.deleting
-	some finalizer in input.request.oldObject.metadata.finalizers
-	ownership := input.ownership[finalizer]
-	node := drained(ownership.drains)
-}
-
-who(ownership) := object.get(ownership, "owner", "the owner of the finalizer")
-
-drained(_) := request.name if request.resource == "nodes"
-
-drained(drain) := object.get(input.request.oldObject, drain.node, "") if request.resource != "nodes"
-
-# patient is true of who asks budgets for ever, in this cluster, as far as the object tells.
-default patient(_) := false
-
-patient(drain) if {
-	request.resource != "nodes" # whose NodeClaim may bound it
-	not drain.elsewhere
-	count(limits(drain)) == 0
-}
-
-# limits are after how many seconds it goes on, whatever budgets say.
-limits(drain) := {seconds |
-	some path in drain.bounded
-	seconds := in_seconds(object.get(input.request.oldObject, path, null))
-}
-
-in_seconds(value) := value if is_number(value)
-
-in_seconds(value) := floor(time.parse_duration_ns(value) / 1000000000) if is_string(value)
 
 # sure is true where nothing but a change of the budget or its workload helps.
 sure(drain, held) if {
@@ -113,94 +70,26 @@ sure(drain, held) if {
 
 finding(drain, ns, held) := object.union(
 	{
-		"msg": sprintf("%d %s of namespace %s on node %s cannot be evicted: %s, so %s %s", [
-			held.count, wording.plural(held.count, "pod", "pods"), ns, drain.node,
-			because(ns, held), drain.who, waits(drain, held),
-		]),
-		"objects": array.concat(covering(ns, held), [{"resource": "pods", "namespace": ns, "name": name} | some name in held.names]),
-		"evidence": evidence(ns, held),
-		"steps": array.concat([mended(ns, held)], removed(ns, held.names)),
+		"msg": sprintf("%s, so %s %s", [drains.held_up(drain, ns, held), drain.who, waits(drain, held)]),
+		"objects": drains.objects(ns, held),
+		"evidence": drains.evidence(ns, held),
+		"steps": array.concat([drains.mended(ns, held)], drains.removed(ns, held.names)),
 	},
-	estimate(object.get(drain, "seconds", set())),
+	estimate(drain),
 )
 
-estimate(bounds) := {} if count(bounds) == 0
+estimate(drain) := {"estimate_seconds": drains.bound(drain)} if drains.bound(drain)
 
-estimate(bounds) := {"estimate_seconds": min(bounds)} if count(bounds) > 0
+estimate(drain) := {} if not drains.bound(drain)
 
-waits(drain, _) := sprintf("waits for up to %s", [times.duration(min(drain.seconds))]) if count(object.get(drain, "seconds", set())) > 0
+waits(drain, _) := sprintf("waits for up to %s", [times.duration(drains.bound(drain))])
 
 waits(drain, held) := "does not end" if {
-	count(object.get(drain, "seconds", set())) == 0
+	not drains.bound(drain)
 	sure(drain, held)
 }
 
 waits(drain, held) := "may not end" if {
-	count(object.get(drain, "seconds", set())) == 0
+	not drains.bound(drain)
 	not sure(drain, held)
 }
-
-because(_, held) := sprintf("PodDisruptionBudget %s never allows a disruption", [held.budgets[0]]) if held.why == "never"
-
-because(_, held) := sprintf("PodDisruptionBudgets %s both cover it, which evictions do not support", [concat(" and ", held.budgets)]) if {
-	held.why == "several"
-}
-
-because(_, held) := sprintf("PodDisruptionBudget %s fails to sync, and allows no disruption until it does", [held.budgets[0]]) if {
-	held.why == "unsynced"
-}
-
-because(ns, held) := text if {
-	held.why == "now"
-	known := data.cluster.budgets[ns][held.budgets[0]]
-	text := sprintf(
-		"PodDisruptionBudget %s allows no disruption now (%d healthy, %d needed)",
-		[held.budgets[0], known.healthy, known.needed],
-	)
-}
-
-evidence(ns, held) := [text |
-	some name in held.budgets
-	known := data.cluster.budgets[ns][name]
-	text := sprintf(
-		"PodDisruptionBudget %s: %d of %d pods healthy, %d must stay so, %d disruptions allowed",
-		[name, known.healthy, known.expected, known.needed, known.allowed],
-	)
-]
-
-covering(ns, held) := [{"resource": "poddisruptionbudgets.policy", "namespace": ns, "name": name} | some name in held.budgets]
-
-mended(_, held) := steps.mend(
-	sprintf("Let PodDisruptionBudget %s allow a disruption, or let its workload run more replicas", [held.budgets[0]]),
-	[],
-) if {
-	held.why == "never"
-}
-
-mended(ns, held) := steps.mend("Leave one PodDisruptionBudget for these pods, and delete the others", steps.deletion(
-	array.slice(steps.batches("poddisruptionbudgets.policy", array.slice(held.budgets, 1, count(held.budgets)))[0], 0, 10),
-	ns,
-)) if {
-	held.why == "several"
-}
-
-mended(ns, held) := steps.mend(
-	sprintf("See why PodDisruptionBudget %s fails to sync: often its pods have no controller to count from", [held.budgets[0]]),
-	array.flatten(["kubectl", "describe", sprintf("poddisruptionbudgets.policy/%s", [held.budgets[0]]), steps.option(ns)]),
-) if {
-	held.why == "unsynced"
-}
-
-mended(_, held) := steps.mend(
-	sprintf("Wait until the other pods of PodDisruptionBudget %s are healthy, or mend them", [held.budgets[0]]),
-	[],
-) if {
-	held.why == "now"
-}
-
-removed(ns, names) := [steps.remove(
-	"Or delete the pods, which asks no budget: the application runs without them until others are ready",
-	steps.deletion(objects, ns),
-) |
-	some objects in steps.batches("pods", names)
-]

@@ -81,12 +81,21 @@ test_claim if {
 	ask(claim({}), facts("never", ["web"])) == {"deny": {never("Karpenter", "does not end")}, "warn": set()}
 }
 
+# Another policy tells what is bounded.
 test_bounded_claim if {
-	bounded := object.union(never("Karpenter", "waits for up to 48 hours"), {"estimate_seconds": 172800})
-	got := ask(claim({"terminationGracePeriod": "48h0m0s"}), facts("never", ["web"]))
-	got == {"deny": set(), "warn": {bounded}}
-	again := ask(claim({"terminationGracePeriod": "50h", "seconds": 172800}), facts("never", ["web"]))
-	again == {"deny": set(), "warn": {bounded}}
+	ask(claim({"terminationGracePeriod": "48h0m0s"}), facts("never", ["web"])) == nothing
+}
+
+test_bounded_elsewhere if {
+	machine := object.union(claim({"terminationGracePeriod": "48h"}), {"ownership": {"karpenter.sh/termination": karpenter(true)}})
+	got := ask(machine, facts("never", ["web"]))
+	got == {"deny": set(), "warn": {object.union(never("Karpenter", "waits for up to 48 hours"), {"estimate_seconds": 172800})}}
+}
+
+# Cluster API takes 0 for no limit.
+test_unlimited if {
+	machine := object.union(claim({"terminationGracePeriod": "0s"}), {"ownership": {"karpenter.sh/termination": karpenter(true)}})
+	ask(machine, facts("never", ["web"])) == {"deny": set(), "warn": {never("Karpenter", "may not end")}}
 }
 
 # Its NodeClaim may bound it.

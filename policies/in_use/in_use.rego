@@ -185,12 +185,25 @@ objects(ns, users) := [{"resource": group.resource, "namespace": where, "name": 
 ]
 
 # deletions are the steps that delete those that refer, each in its namespace.
-deletions(ns, users) := [steps.remove(
-	sprintf("Delete the %s that refer to it, or have them refer to another: then it goes by itself", [group.resource]),
-	array.flatten(["kubectl", "delete", batch, steps.option(where)]),
-) |
-	some group in users
-	some where in {spot | some name in group.names; spot := place(ns, name)[0]}
-	names := [called | some name in group.names; [at, called] := place(ns, name); at == where]
-	some batch in steps.batches(group.resource, names)
-]
+deletions(ns, users) := array.concat(
+	[steps.remove(
+		sprintf("Delete the %s that refer to it, or have them refer to another: then it goes by itself", [group.resource]),
+		array.flatten(["kubectl", "delete", batch, steps.option(where)]),
+	) |
+		some group in users
+		group.resource != addresses
+		some where in {spot | some name in group.names; spot := place(ns, name)[0]}
+		names := [called | some name in group.names; [at, called] := place(ns, name); at == where]
+		some batch in steps.batches(group.resource, names)
+	],
+	[steps.mend(
+		sprintf("Delete the Services that have these addresses, or make them anew with others: %s", [concat(", ", group.names)]),
+		[],
+	) |
+		some group in users
+		group.resource == addresses
+	],
+)
+
+# addresses are made again for as long as their Service is there.
+addresses := "ipaddresses.networking.k8s.io"

@@ -133,3 +133,21 @@ test_deadlock if {
 		"steps": [{"kind": "mend", "do": "Before the deletion, have one of them refer to the other no more"}],
 	}}}
 }
+
+# An address of a Service is made again for as long as the Service is there.
+test_addresses if {
+	range := {
+		"request": {
+			"operation": "DELETE", "resource": {"group": "networking.k8s.io", "resource": "servicecidrs"}, "name": "r",
+			"oldObject": {"metadata": {"name": "r", "finalizers": ["networking.k8s.io/service-cidr-finalizer"]}},
+		},
+		"ownership": {"networking.k8s.io/service-cidr-finalizer": alive},
+	}
+	uses := {"ipaddresses.networking.k8s.io": {"outside": users(["10.0.0.5", "10.0.0.6"], 0)}}
+	got := ask(range, {"inUse": {"": {"servicecidrs.networking.k8s.io": {"r": {"networking.k8s.io/service-cidr-finalizer": uses}}}}})
+	some finding in got.deny
+	finding.steps[0] == {
+		"kind": "mend",
+		"do": "Delete the Services that have these addresses, or make them anew with others: 10.0.0.5, 10.0.0.6",
+	}
+}

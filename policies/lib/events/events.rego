@@ -38,12 +38,26 @@ cause(event) := "immutable" if {
 	contains(event.message, "operation not permitted")
 }
 
+cause(event) := "network" if {
+	event.reason in failing
+	contains(event.message, "KillPodSandbox")
+	untied(event)
+}
+
 cause(event) := "stuck" if {
 	event.reason in failing
 	not misled(event)
+	not untied(event)
 	every text in ["no space left on device", "device or resource busy", "operation not permitted"] {
 		not contains(event.message, text)
 	}
+}
+
+# untied is true for what runtimes say of a network that cannot be torn down:
+# containerd, dockershim and CRI-O.
+untied(event) if {
+	some text in ["failed to destroy network for sandbox", "failed to teardown pod", "from CNI network"]
+	contains(event.message, text)
 }
 
 # misled is true for an event that has the reason of a stop that failed, and may

@@ -25,6 +25,14 @@ test_cause if {
 		"full": [["FailedCreatePodSandBox", "mkdir x: no space left on device"], ["FailedKillPod", "no space left on device"]],
 		"busy": [["FailedUnmount", "umount: device or resource busy"]],
 		"immutable": [["FailedSync", "unlinkat f: operation not permitted"]],
+		"network": [
+			["FailedKillPod", concat("", [
+				`error killing pod: failed to "KillPodSandbox" for "1" with KillPodSandboxError: "failed to destroy network `,
+				`for sandbox \"2\": plugin type=\"calico\" failed (delete): Unauthorized"`,
+			])],
+			["FailedKillPod", `failed to "KillPodSandbox": networkPlugin cni failed to teardown pod "a" network: connection refused`],
+			["FailedKillPod", `failed to "KillPodSandbox": error removing pod from CNI network: timed out`],
+		],
 		"stuck": [
 			["FailedKillPod", "error killing pod"], ["Killing", "Stopping container web"],
 			["FailedSync", "error determining status: rpc error: code = DeadlineExceeded"],

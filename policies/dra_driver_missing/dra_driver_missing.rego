@@ -1,0 +1,101 @@
+# METADATA
+# title: Pod whose device driver is not on its node
+# description: >-
+#   A kubelet asks the DRA driver's plugin on its node to give back the devices that it
+#   prepared for a pod. If the plugin is gone, because the driver was uninstalled or its
+#   pod there was deleted first, the containers end, and the pod stays Terminating until
+#   the plugin is back. A pod that never started has nothing prepared and can be deleted.
+# related_resources:
+#   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/cm/dra/manager.go
+#     description: '"DRA driver … is not registered" (unprepareResources).'
+#   - ref: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
+#     description: ResourceClaims and ResourceSlices.
+# custom:
+#   id: dra-driver-missing
+#   severity: high
+#   triggers: [delete]
+#   resources: [namespaces, pods]
+#   needs: [data.cluster.undriven.$NAMESPACE]
+#   remedy: >-
+#     Bring back the driver's plugin on that node (usually a pod of a DaemonSet), and the
+#     deletion finishes by itself. Uninstall a driver only after the pods that use its
+#     devices are gone. Last, kubectl delete pod --force --grace-period=0 removes only the
+#     object: the devices stay prepared on the node, and may be given to another pod.
+#   limits: >-
+#     Devices that are not tied to one node. A plugin that has just gone: the kubelet
+#     deletes its ResourceSlices half a minute later. A plugin that is there and fails.
+#     What may not be read: where RBAC hides ResourceSlices, nothing is said.
+#     Clusters that do not serve resource.k8s.io/v1, which came with Kubernetes 1.34.
+package termguard.dra_driver_missing
+
+import data.termguard.lib.nodes
+import data.termguard.lib.pods
+import data.termguard.lib.request
+import data.termguard.lib.steps
+
+deny contains finding(node, driver, held, "will") if {
+	some [node, driver, how, held] in lacking
+	how == "alone"
+	not restarting(node)
+}
+
+# The kubelet asks the plugin for the last pod of a claim only; and a pod on the node
+# may be about to register it.
+warn contains finding(node, driver, held, "may") if {
+	some [node, driver, how, held] in lacking
+	not sure(node, how)
+}
+
+sure(node, "alone") if not restarting(node)
+
+# lacking are the pods without their driver, by node, driver, and whether others
+# have a claim with them. Where ResourceSlices are hidden, nothing tells.
+lacking contains [node, driver, how, object.union(held, {"namespace": request.name})] if {
+	request.deletes_namespace
+	not hidden
+	some node, drivers in data.cluster.undriven[request.name]
+	nodes.exists(node)
+	some driver, hows in drivers
+	some how, held in hows
+}
+
+lacking contains [node, missing.driver, missing.how, held] if {
+	not hidden
+	some node, held in pods.alone
+	nodes.exists(node)
+	some missing in data.cluster.pods[request.namespace][request.name].missingPlugins
+}
+
+hidden if {
+	some unseen in data.cluster.unseen
+	unseen.resource == "resourceslices.resource.k8s.io"
+}
+
+# restarting is true where a pod on the node may be about to register the plugin.
+restarting(node) if data.cluster.plugins[node]
+
+finding(node, driver, held, certainty) := {
+	"msg": sprintf(
+		"%s on node %s, where DRA driver %s has no devices any more, so %s %s stay Terminating",
+		[pods.who(held), node, driver, pods.they(held), certainty],
+	),
+	"objects": pods.on(node, held),
+	"evidence": [
+		sprintf("a ResourceClaim has a device of DRA driver %s, which its plugin on node %s has to give back", [driver, node]),
+		sprintf("no ResourceSlice of DRA driver %s is for node %s, and %s registers a plugin there", [driver, node, whose(node)]),
+	],
+	"steps": array.concat(
+		[steps.mend(
+			sprintf(
+				"Bring the plugin of DRA driver %s back on node %s: its pod there, usually one of a DaemonSet, registers it.",
+				[driver, node],
+			),
+			[],
+		)],
+		steps.forced(held.namespace, held.names),
+	),
+}
+
+whose(node) := "a pod" if restarting(node)
+
+whose(node) := "no pod" if not restarting(node)

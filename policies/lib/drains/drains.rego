@@ -1,0 +1,145 @@
+# METADATA
+# description: The drains that the request waits for, and the pods that they cannot evict (data.cluster.unevictableOn).
+package termguard.lib.drains
+
+import data.termguard.lib.request
+import data.termguard.lib.steps
+import data.termguard.lib.wording
+
+# blocked are the pods that a drain cannot evict, and why.
+blocked contains {"drain": drain, "namespace": ns, "held": held} if {
+	some drain in asked
+	some ns, reasons in data.cluster.unevictableOn[drain.node]
+	some held in reasons
+}
+
+# asked are the drains that the request waits for: those of the nodes that the
+# owners of its finalizers evict all pods from first.
+asked contains {"node": request.name, "who": "the drain", "patient": true} if request.draining
+
+asked contains {
+	"node": node, "who": who(ownership), "patient": patient(ownership.drains),
+	"seconds": limits(ownership.drains), "elsewhere": ownership.drains.elsewhere,
+} if {
+	request.deleting
+	some finalizer in input.request.oldObject.metadata.finalizers
+	ownership := input.ownership[finalizer]
+	node := drained(ownership.drains)
+}
+
+who(ownership) := object.get(ownership, "owner", "the owner of the finalizer")
+
+drained(_) := request.name if request.resource == "nodes"
+
+drained(drain) := object.get(input.request.oldObject, drain.node, "") if request.resource != "nodes"
+
+# patient is true of who asks budgets for ever, in this cluster, as far as the object tells.
+default patient(_) := false
+
+patient(drain) if {
+	request.resource != "nodes" # whose NodeClaim may bound it
+	not drain.elsewhere
+	count(limits(drain)) == 0
+}
+
+# limits are after how many seconds it goes on, whatever budgets say.
+limits(drain) := {seconds |
+	some path in drain.bounded
+	seconds := in_seconds(object.get(input.request.oldObject, path, null))
+	not unlimited(drain, seconds)
+}
+
+# unlimited is what Cluster API, whose nodes may be elsewhere, takes for no limit;
+# Karpenter does not wait then.
+unlimited(drain, 0) if drain.elsewhere
+
+in_seconds(value) := value if is_number(value)
+
+in_seconds(value) := floor(time.parse_duration_ns(value) / 1000000000) if is_string(value)
+
+# bound is after how many seconds a drain goes on, whatever budgets say; undefined
+# where it does not. Whoever drains nodes elsewhere may wait for more than that.
+bound(drain) := min(drain.seconds) if {
+	count(object.get(drain, "seconds", set())) > 0
+}
+
+# slow is true of a drain that ends by itself.
+slow(drain) if {
+	bound(drain)
+	not drain.elsewhere
+}
+
+# held_up is the beginning of a sentence about pods that a drain cannot evict.
+held_up(drain, ns, held) := sprintf(
+	"%d %s of namespace %s on node %s cannot be evicted: %s",
+	[held.count, wording.plural(held.count, "pod", "pods"), ns, drain.node, because(ns, held)],
+)
+
+# objects are the budgets and the pods.
+objects(ns, held) := array.concat(covering(ns, held), [{"resource": "pods", "namespace": ns, "name": name} | some name in held.names])
+
+# because is why the API server refuses evictions.
+because(_, held) := sprintf("PodDisruptionBudget %s never allows a disruption", [held.budgets[0]]) if held.why == "never"
+
+because(_, held) := sprintf("PodDisruptionBudgets %s both cover it, which evictions do not support", [concat(" and ", held.budgets)]) if {
+	held.why == "several"
+}
+
+because(_, held) := sprintf("PodDisruptionBudget %s fails to sync, and allows no disruption until it does", [held.budgets[0]]) if {
+	held.why == "unsynced"
+}
+
+because(ns, held) := text if {
+	held.why == "now"
+	known := data.cluster.budgets[ns][held.budgets[0]]
+	text := sprintf(
+		"PodDisruptionBudget %s allows no disruption now (%d healthy, %d needed)",
+		[held.budgets[0], known.healthy, known.needed],
+	)
+}
+
+evidence(ns, held) := [text |
+	some name in held.budgets
+	known := data.cluster.budgets[ns][name]
+	text := sprintf(
+		"PodDisruptionBudget %s: %d of %d pods healthy, %d must stay so, %d disruptions allowed",
+		[name, known.healthy, known.expected, known.needed, known.allowed],
+	)
+]
+
+covering(ns, held) := [{"resource": "poddisruptionbudgets.policy", "namespace": ns, "name": name} | some name in held.budgets]
+
+mended(_, held) := steps.mend(
+	sprintf("Let PodDisruptionBudget %s allow a disruption, or let its workload run more replicas", [held.budgets[0]]),
+	[],
+) if {
+	held.why == "never"
+}
+
+mended(ns, held) := steps.mend("Leave one PodDisruptionBudget for these pods, and delete the others", steps.deletion(
+	array.slice(steps.batches("poddisruptionbudgets.policy", array.slice(held.budgets, 1, count(held.budgets)))[0], 0, 10),
+	ns,
+)) if {
+	held.why == "several"
+}
+
+mended(ns, held) := steps.mend(
+	sprintf("See why PodDisruptionBudget %s fails to sync: often its pods have no controller to count from", [held.budgets[0]]),
+	array.flatten(["kubectl", "describe", sprintf("poddisruptionbudgets.policy/%s", [held.budgets[0]]), steps.option(ns)]),
+) if {
+	held.why == "unsynced"
+}
+
+mended(_, held) := steps.mend(
+	sprintf("Wait until the other pods of PodDisruptionBudget %s are healthy, or mend them", [held.budgets[0]]),
+	[],
+) if {
+	held.why == "now"
+}
+
+removed(ns, names) := [steps.remove(
+	"Or delete the pods, which asks no budget: the application runs without them until others are ready",
+	steps.deletion(objects, ns),
+) |
+	some objects in steps.batches("pods", names)
+]

@@ -1,0 +1,105 @@
+# METADATA
+# title: Network plugin that goes before the pods it connected
+# description: >-
+#   A node tears the network of a pod down through the CNI plugin that set it up. A
+#   DaemonSet usually installs that plugin, which often asks it, or uses its credentials,
+#   for each pod that goes. Once the DaemonSet is deleted, the plugin may fail: the
+#   containers end, the sandbox stays, and so does the pod. Pods in the network of their
+#   node are not concerned.
+# related_resources:
+#   - ref: https://github.com/containernetworking/cni/blob/main/SPEC.md#del-remove-container-from-network-or-un-apply-modifications
+#     description: What a plugin is to do with DEL, which should not fail.
+#   - ref: https://github.com/projectcalico/calico/issues/5712
+#     description: '"error getting ClusterInformation: connection is unauthorized" after the DaemonSet.'
+# custom:
+#   id: network-plugin-removed
+#   severity: high
+#   triggers: [delete]
+#   resources: [namespaces, pods, daemonsets.apps]
+#   needs: [data.cluster.networks.$NAMESPACE, data.cluster.kubeletEvents]
+#   remedy: >-
+#     Keep the network plugin until the pods that it connected are gone, or drain and
+#     restart each node after it was exchanged. Where pods hang already, bring the
+#     DaemonSet back: the kubelet tries again. Last, kubectl delete pod --force
+#     --grace-period=0 removes only the object: addresses and interfaces stay behind.
+#   limits: >-
+#     Which DaemonSet is the network plugin is known by the directories of the node that
+#     its pods see (cni/bin, cni/net.d). Whether a plugin fails without it depends on the
+#     plugin. A plugin that the node itself brings along.
+package termguard.network_plugin_removed
+
+import data.termguard.lib.events
+import data.termguard.lib.pods
+import data.termguard.lib.request
+import data.termguard.lib.steps
+import data.termguard.lib.wording
+
+# The network of the pod itself could not be torn down, again and again.
+deny contains failing(node, held, "stays") if {
+	some node, held in troubled
+	events.lasting(told(node))
+}
+
+warn contains failing(node, held, "may stay") if {
+	some node, held in troubled
+	not events.lasting(told(node))
+}
+
+warn contains {
+	"msg": sprintf(
+		"DaemonSet %s/%s set up the network of %d %s on %d %s, and without it they may stay Terminating",
+		[ns, name, total, wording.plural(total, "pod", "pods"), count(on), wording.plural(count(on), "node", "nodes")],
+	),
+	"objects": array.concat(
+		[{"resource": "daemonsets.apps", "namespace": ns, "name": name}],
+		[{"resource": "nodes", "namespace": "", "name": node} | some node in array.slice(on, 0, 5)],
+	),
+	"evidence": [sprintf("node %s: %d pods that are not in the network of their node", [node, data.cluster.wired[node]]) |
+		some node in array.slice(on, 0, 5)
+	],
+	"steps": [steps.mend(
+		"Delete the pods that it connected first, or move them to nodes with another plugin",
+		[],
+	)],
+} if {
+	some ns, sets in going
+	some name, nodes in sets
+	on := [node | some node, _ in nodes; data.cluster.wired[node] > 0]
+	total := sum([data.cluster.wired[node] | some node in on])
+	total > 0
+}
+
+# going are the DaemonSets that install a network plugin and are deleted, and their
+# pods by node.
+going[request.namespace][request.name] := nodes if {
+	request.deleting
+	request.resource == "daemonsets.apps"
+	nodes := data.cluster.networks[request.namespace][request.name]
+}
+
+going[request.name][name] := nodes if {
+	request.deletes_namespace
+	some name, nodes in data.cluster.networks[request.name]
+}
+
+# troubled are the nodes that could not tear the network of a pod down.
+troubled[node] := held if {
+	not object.get(input.request, ["oldObject", "spec", "hostNetwork"], false)
+	some node, held in pods.waiting(data.cluster.kubeletEvents)
+	count(told(node)) > 0
+}
+
+told(node) := events.of(node, {"network"})
+
+failing(node, held, stays) := {
+	"msg": sprintf(
+		"%s on node %s, which fails to tear the network of a pod down, so %s %s Terminating",
+		[pods.who(held), node, pods.they(held), stays],
+	),
+	"objects": pods.on(node, held),
+	"evidence": events.evidence(told(node)),
+	"steps": array.concat(
+		[steps.mend(sprintf("Bring the network plugin back on node %s, or mend what the event names", [node]), [])],
+		steps.forced(held.namespace, held.names),
+	),
+}
