@@ -54,8 +54,9 @@ var kubernetesModule = module{
 		{"node", "./node"},
 		{"sample-apiserver", "./sampleapiserver"},
 		{"csidriver", "./csidriver"},
+		{"dradriver", "./dradriver"},
 	},
-	sources: []string{filepath.Join("node", "main.go"), filepath.Join("sampleapiserver", "main.go"), filepath.Join("csidriver", "main.go")},
+	sources: []string{filepath.Join("node", "main.go"), filepath.Join("sampleapiserver", "main.go"), filepath.Join("csidriver", "main.go"), filepath.Join("dradriver", "main.go")},
 	flags:   []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=" + Version},
 	about:   "etcd and Kubernetes " + Version + " from Go modules: once, 3 to 10 minutes on two cores",
 }

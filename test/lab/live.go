@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -121,7 +122,8 @@ func ReadSecret(name string) Cleaning {
 }
 
 // Drain is to evict the pods of the node that is named at a path in the object, and to
-// wait until they are gone, as those do who take the node away.
+// wait until they are gone, as those do who take the node away. Where the object's
+// spec.terminationGracePeriod is over, they are deleted, as Karpenter does.
 func Drain(path string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		node, _, err := unstructured.NestedString(object.Object, strings.Split(path, ".")...)
@@ -133,7 +135,21 @@ func Drain(path string) Cleaning {
 		if err != nil {
 			return err
 		}
+		patience, _, err := unstructured.NestedString(object.Object, "spec", "terminationGracePeriod")
+		if err != nil {
+			return err
+		}
+		bound, err := time.ParseDuration(cmp.Or(patience, "1000h"))
+		if err != nil {
+			return err
+		}
 		for _, pod := range list.Items {
+			if time.Since(object.GetDeletionTimestamp().Time) > bound {
+				if err := pods.Namespace(pod.GetNamespace()).Delete(ctx, pod.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+					return err
+				}
+				continue
+			}
 			eviction := &unstructured.Unstructured{Object: map[string]any{
 				"apiVersion": "policy/v1", "kind": "Eviction", "metadata": map[string]any{"name": pod.GetName(), "namespace": pod.GetNamespace()},
 			}}

@@ -235,7 +235,7 @@ state = "/run/containerd"
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
   SystemdCgroup = false
 [plugins."io.containerd.cri.v1.runtime".cni]
-  bin_dirs = ["BIN"]
+  bin_dirs = ["BIN", "/var/lib/cni/bin"]
   conf_dir = "DIR/cni"
 `
 
@@ -324,6 +324,14 @@ func (n *RealNode) StartKubelet(context.Context) (err error) {
 func (n *RealNode) StartCSIDriver(name string) (*Process, error) {
 	return n.start("csi-"+name+"-"+n.Name, exec.Command(filepath.Join(n.lab.bin, "csidriver"),
 		"-name", name, "-node", n.Name, "-kubelet", filepath.Join(n.Dir, "kubelet")))
+}
+
+// StartDRADriver starts a driver for dynamic resource allocation on the node, with one
+// device, "d0". Killed, it leaves its sockets behind, and the kubelet deletes its
+// ResourceSlice half a minute later.
+func (n *RealNode) StartDRADriver(name string) (*Process, error) {
+	return n.start("dra-"+name+"-"+n.Name, exec.Command(filepath.Join(n.lab.bin, "dradriver"),
+		"-name", name, "-node", n.Name, "-kubelet", filepath.Join(n.Dir, "kubelet"), "-kubeconfig", n.lab.Kubeconfig()))
 }
 
 func (n *RealNode) start(name string, cmd *exec.Cmd) (*Process, error) {

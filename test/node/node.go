@@ -51,6 +51,9 @@ type Scenario struct {
 	Unready bool `json:"unready,omitempty"`
 	// First are steps before the objects are created.
 	First []Step `json:"first,omitempty"`
+	// Placed are steps once the objects are there, before the pod is waited for: what a
+	// scheduler would do.
+	Placed []Step `json:"placed,omitempty"`
 	// Before are the faults, before termguard is asked.
 	Before []Step `json:"before,omitempty"`
 	// Delete is what kubectl delete is called with. Defaults to "pod p".
@@ -106,6 +109,8 @@ type Step struct {
 	Containerd string `json:"containerd,omitempty"`
 	// CSIDriver is the same for the CSI driver csi.lab.test.
 	CSIDriver string `json:"csiDriver,omitempty"`
+	// DRADriver is the same for the driver dra.lab.test of dynamic resource allocation.
+	DRADriver string `json:"draDriver,omitempty"`
 	// Ready is the status that the node's Ready condition is to come to.
 	Ready string `json:"ready,omitempty"`
 }
@@ -201,8 +206,8 @@ type player struct {
 	*scenario.Guarded
 	Scenario
 	node   *lab.RealNode
-	driver *lab.Process
-	env    []string // of scripts
+	driver *lab.Process // the last that was started
+	env    []string     // of scripts
 	// grace is the pod's grace period, and uid its own: another may come by its name.
 	grace time.Duration
 	uid   types.UID
@@ -357,6 +362,9 @@ func (p *player) setUp(ctx context.Context) error {
 	}); err != nil {
 		return errors.Join(last, err)
 	}
+	if err := p.do(ctx, p.Placed); err != nil {
+		return err
+	}
 	client, err := p.Client()
 	if err != nil {
 		return err
@@ -435,6 +443,10 @@ func (p *player) do(ctx context.Context, steps []Step) error {
 			p.driver, err = p.node.StartCSIDriver("csi.lab.test")
 		case s.CSIDriver != "":
 			err = signal(p.driver, s.CSIDriver)
+		case s.DRADriver == "start":
+			p.driver, err = p.node.StartDRADriver("dra.lab.test")
+		case s.DRADriver != "":
+			err = signal(p.driver, s.DRADriver)
 		case s.Ready != "":
 			err = p.node.AwaitReady(ctx, corev1.ConditionStatus(s.Ready))
 		default:
