@@ -11,8 +11,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// This file keeps which volumes are attached to which nodes, and which of them the
-// CSI external-attacher cannot detach, as far as the API shows it.
+// This file keeps which volumes the CSI external-attacher cannot detach from their
+// nodes, as far as the API shows it.
 
 // attacherPrefix begins the finalizer that the external-attacher puts on an
 // attachment before it attaches, and takes off once it has detached (github.com/
@@ -29,15 +29,13 @@ const (
 	lost = "lost"
 	// fails: the attacher tried, and reports an error.
 	fails = "fails"
-	// held: nothing is known against it; it still takes an attacher.
-	held = "held"
 )
 
 type attachment struct {
-	driver, finalizer, volume, node string
-	hasID                           bool   // an annotation tells what the driver calls the node
-	message                         string // of the last attempt to detach it
-	groups                          [][]string
+	driver, volume, node string
+	hasID                bool     // an annotation tells what the driver calls the node
+	message              string   // of the last attempt to detach it
+	group                []string // of those of its volume that are not detached
 }
 
 // KeepAttachment takes in a VolumeAttachment that an attacher has to detach.
@@ -47,12 +45,7 @@ func (p *Part) KeepAttachment(o *storagev1.VolumeAttachment) bool {
 		driver: o.Spec.Attacher, node: o.Spec.NodeName, volume: facts.Or(o.Spec.Source.PersistentVolumeName, ""),
 		hasID: o.Annotations[nodeIDAnnotation] != "",
 	}
-	for _, finalizer := range o.Finalizers {
-		if strings.HasPrefix(finalizer, attacherPrefix) {
-			kept.finalizer = finalizer
-		}
-	}
-	if kept.finalizer == "" {
+	if !slices.ContainsFunc(o.Finalizers, func(finalizer string) bool { return strings.HasPrefix(finalizer, attacherPrefix) }) {
 		return false
 	}
 	if failed := o.Status.DetachError; failed != nil {
@@ -80,36 +73,34 @@ func (p *Part) ForgetAttachment(key types.NamespacedName) {
 	}
 }
 
-// judgeAttachment writes what keeps an attachment, by its name, volume and node.
+// judgeAttachment writes what keeps an attachment, by its name and its volume.
 func (p *Part) judgeAttachment(name string) {
 	a := p.storage.attachments[name]
 	p.unlistAttachment(name, a)
 	why := p.whyAttached(a)
-	a.groups = [][]string{{"attachmentsOn", a.node, a.finalizer, why}}
-	if why != held {
-		found := map[string]any{"why": why, "volume": a.volume, "node": p.strings.Box(a.node), "driver": p.strings.Box(a.driver)}
-		if a.message != "" {
-			found["message"] = a.message
-		}
-		p.doc.Child("attachments")[name] = found
-		if a.volume != "" {
-			a.groups = append(a.groups, []string{"attachmentsOf", a.volume, why})
-		}
+	if why == "" {
+		return
 	}
-	for _, path := range a.groups {
-		p.groups.Add(name, path...)
+	found := map[string]any{"why": why, "volume": a.volume, "node": p.strings.Box(a.node), "driver": p.strings.Box(a.driver)}
+	if a.message != "" {
+		found["message"] = a.message
+	}
+	p.doc.Child("attachments")[name] = found
+	if a.volume != "" {
+		a.group = []string{"attachmentsOf", a.volume, why}
+		p.groups.Add(name, a.group...)
 	}
 }
 
 func (p *Part) unlistAttachment(name string, a *attachment) {
-	for _, path := range a.groups {
-		p.groups.Remove(name, path...)
+	if a.group != nil {
+		p.groups.Remove(name, a.group...)
+		a.group = nil
 	}
-	a.groups = nil
 	p.doc.Prune("attachments", name)
 }
 
-// whyAttached says why an attachment stays. Manifests do not show what is
+// whyAttached says why an attachment stays, "" where nothing is known. Manifests do not show what is
 // registered on the nodes.
 func (p *Part) whyAttached(a *attachment) string {
 	switch {
@@ -118,5 +109,5 @@ func (p *Part) whyAttached(a *attachment) string {
 	case a.message != "":
 		return fails
 	}
-	return held
+	return ""
 }

@@ -52,7 +52,7 @@ func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{
 		"pods", "podsByNode", "podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage",
 		"leaving", "kubeletEvents", "hazards", "csinodes", "driverless", "buggy", "registrars", "gone", "stops",
-		"attachments", "attachmentsOf", "attachmentsOn", "undriven", "plugins", "networks", "wired",
+		"attachments", "attachmentsOf", "undriven", "plugins", "networks", "wired",
 	} {
 		doc[section] = map[string]any{}
 	}

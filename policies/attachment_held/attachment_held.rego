@@ -29,7 +29,8 @@
 #     and is used elsewhere may lose data.
 #   limits: >-
 #     Whether detaching will fail is seen only once it was tried: when the attachment is
-#     being deleted. An attachment whose PersistentVolume is gone is told by
+#     being deleted. A drain whose owner waits until volumes are detached, as Karpenter does.
+#     An attachment whose PersistentVolume is gone is told by
 #     missing-reference, one whose attacher is gone by orphaned-finalizer, and a volume that
 #     is only still attached by in-use.
 package termguard.attachment_held
