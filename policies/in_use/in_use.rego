@@ -70,6 +70,7 @@ warn contains content(found, found.outside) if {
 waiting[i] := finalizer if {
 	request.deleting
 	not bound
+	not undetached
 	some i, finalizer in input.request.oldObject.metadata.finalizers
 	input.ownership[finalizer].state == "alive"
 }
@@ -78,6 +79,12 @@ waiting[i] := finalizer if {
 bound if {
 	request.resource == "persistentvolumes"
 	input.request.oldObject.status.phase == "Bound"
+}
+
+# So it does of a volume that cannot be detached.
+undetached if {
+	request.resource == "persistentvolumes"
+	data.cluster.attachmentsOf[request.name]
 }
 
 # using are those that refer to the object, by resource, but for those that are

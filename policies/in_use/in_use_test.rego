@@ -81,18 +81,23 @@ test_deleted_together if {
 
 # Another policy speaks of volumes that are bound.
 test_volume if {
-	every phase, expected in {"Bound": 0, "Released": 1} {
+	every case in [["Bound", {}, 0], ["Released", {}, 1], ["Released", {"v": {"fails": {}}}, 0]] {
 		got := ask(
 			{
 				"request": {
 					"operation": "DELETE", "resource": {"group": "", "resource": "persistentvolumes"}, "name": "v",
-					"oldObject": {"metadata": {"name": "v", "finalizers": ["x.io/wait"]}, "status": {"phase": phase}},
+					"oldObject": {"metadata": {"name": "v", "finalizers": ["x.io/wait"]}, "status": {"phase": case[0]}},
 				},
 				"ownership": {"x.io/wait": alive},
 			},
-			{"inUse": {"": {"persistentvolumes": {"v": {"x.io/wait": {"volumeattachments.storage.k8s.io": {"outside": users(["a"], 0)}}}}}}},
+			{
+				"attachmentsOf": case[1],
+				"inUse": {"": {"persistentvolumes": {"v": {"x.io/wait": {
+					"volumeattachments.storage.k8s.io": {"outside": users(["a"], 0)},
+				}}}}},
+			},
 		)
-		count(got.deny) == expected
+		count(got.deny) == case[2]
 	}
 }
 
