@@ -92,9 +92,7 @@ test_volume if {
 			},
 			{
 				"attachmentsOf": case[1],
-				"inUse": {"": {"persistentvolumes": {"v": {"x.io/wait": {
-					"volumeattachments.storage.k8s.io": {"outside": users(["a"], 0)},
-				}}}}},
+				"inUse": {"": {"persistentvolumes": {"v": {"x.io/wait": {"volumeattachments.storage.k8s.io": {"outside": users(["a"], 0)}}}}}},
 			},
 		)
 		count(got.deny) == case[2]
