@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/termguard/termguard/internal/policytest"
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
-	"github.com/termguard/termguard/policytest"
 )
 
 func fixtures(t testing.TB) []fixture {

@@ -20,8 +20,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/format"
 	"github.com/spf13/cobra"
 
+	"github.com/termguard/termguard/internal/policytest"
 	"github.com/termguard/termguard/policies"
-	"github.com/termguard/termguard/policytest"
 )
 
 func newPolicyNew() *cobra.Command {
