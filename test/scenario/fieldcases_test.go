@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,7 +23,7 @@ func TestFieldCases(t *testing.T) {
 		t.Fatal(err)
 	}
 	word := regexp.MustCompile("`([a-z0-9-]+)`")
-	rows, threads := 0, 0
+	rows, threads, told := 0, 0, [3]int{}
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(line, "|")
 		if len(cells) != 9 || strings.HasPrefix(cells[2], "-") || strings.TrimSpace(cells[2]) == "threads" {
@@ -41,6 +42,9 @@ func TestFieldCases(t *testing.T) {
 			t.Errorf("%s: %d threads, which are not %v", cells[1], numbers[0], numbers[1:])
 		}
 		threads += numbers[0]
+		for i := range told {
+			told[i] += numbers[i+1]
+		}
 		for _, policy := range word.FindAllStringSubmatch(cells[6], -1) {
 			if _, err := os.Stat(filepath.Join("../../policies", strings.ReplaceAll(policy[1], "-", "_"))); err != nil {
 				t.Errorf("%s: no policy %s", cells[1], policy[1])
@@ -54,5 +58,8 @@ func TestFieldCases(t *testing.T) {
 	}
 	if rows == 0 || threads != 150 {
 		t.Errorf("%d rows with %d threads, want 150", rows, threads)
+	}
+	if sum := fmt.Sprintf("Together %d of the 150 are told, %d in part, and %d are not", told[0], told[1], told[2]); !strings.Contains(string(page), sum) {
+		t.Errorf("the page does not say: %s", sum)
 	}
 }
