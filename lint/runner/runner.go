@@ -133,7 +133,10 @@ func Run(ctx context.Context, options Options) error {
 		return r.printOrders(write, result)
 	}
 	set, loadErr := r.load(ctx)
-	if loadErr != nil {
+	switch {
+	case loadErr != nil && stopped: // before any could be asked
+		set = &policies.Set{}
+	case loadErr != nil:
 		return loadErr
 	}
 	r.onlyChanged(result, r.ChangedSince)

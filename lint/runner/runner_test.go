@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -131,6 +132,22 @@ func TestTimeout(t *testing.T) {
 	}})
 	if err == nil || !strings.Contains(err.Error(), "--timeout of 1ms has passed") {
 		t.Errorf("policies: %v", err)
+	}
+	// Stopped while it reads, before any policy is there.
+	manifests, writer := io.Pipe()
+	defer writer.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		_, _ = writer.Write([]byte("# a\n")) // until it is read
+		cancel(errors.New("somebody stops it"))
+	}()
+	var out bytes.Buffer
+	err = Run(ctx, Options{Paths: []string{"-"}, Stdin: manifests, Stdout: &out, Stderr: &out, Outputs: []string{"text"}, Load: func([]string) (*policies.Set, error) {
+		<-release
+		return nil, errors.New("late")
+	}})
+	if err == nil || !strings.Contains(out.String(), "note: stopped, as somebody stops it") {
+		t.Errorf("while reading: %v\n%s", err, &out)
 	}
 }
 
