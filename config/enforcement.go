@@ -99,17 +99,26 @@ func isEnforceLabel(key string) bool {
 // anything: where every policy only records or is off, nor are they told what
 // could not be seen.
 func (e Enforcement) Speaks(labels map[string]string) bool {
-	speaks := func(m Mode) bool { return m == Deny || m == Warn }
-	if speaks(e.Mode("", labels)) {
+	return e.some(labels, func(m Mode) bool { return m == Deny || m == Warn })
+}
+
+// Denies tells whether a policy may refuse anything in a namespace with these labels.
+func (e Enforcement) Denies(labels map[string]string) bool {
+	return e.some(labels, func(m Mode) bool { return m == Deny })
+}
+
+// some tells whether some policy may have such a mode.
+func (e Enforcement) some(labels map[string]string, is func(Mode) bool) bool {
+	if is(e.Mode("", labels)) {
 		return true
 	}
 	for id := range e.Policies {
-		if speaks(e.Mode(id, labels)) {
+		if is(e.Mode(id, labels)) {
 			return true
 		}
 	}
 	for key, value := range labels {
-		if strings.HasPrefix(key, EnforceLabel+".") && speaks(Mode(value)) {
+		if strings.HasPrefix(key, EnforceLabel+".") && is(Mode(value)) {
 			return true
 		}
 	}

@@ -305,6 +305,9 @@ type considered struct {
 	// those in its namespace, did not declare who removes their finalizers; nil
 	// where none does.
 	undeclared *policies.Result
+	// inside says that objects in the namespace declare who removes their
+	// finalizers, where nothing is refused: what that changes was not looked at.
+	inside bool
 	// holds says that the request is about a namespace in which objects have
 	// finalizers.
 	holds bool
@@ -353,12 +356,18 @@ func (h *Handler) ask(ctx context.Context, r request) considered {
 		ownership, differs = plain, false
 	}
 	result, err := h.evaluate(ctx, c.rules, r, ownership, h.options.Facts)
-	without := h.options.Facts.Undeclared(r.within())
-	if err == nil && (differs || without != nil) {
-		var facts policies.Facts = h.options.Facts
-		if without != nil {
-			facts = view(without)
+	var facts policies.Facts = h.options.Facts
+	if without := h.options.Facts.Undeclared(r.within()); without != nil && err == nil {
+		// To ask twice about a full namespace costs others time: it is done where
+		// a refusal may be at stake.
+		switch {
+		case !c.rules.Enforcement.Denies(c.labels):
+			c.inside = true
+		case len(judge(c.rules.Enforcement, result.Findings, c.labels).refuse) == 0:
+			facts, differs = view(without), true
 		}
+	}
+	if err == nil && differs {
 		var undeclared policies.Result
 		undeclared, err = h.evaluate(ctx, c.rules, r, plain, facts)
 		c.undeclared = &undeclared
@@ -504,14 +513,17 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 	if labels := config.EnforceLabels(c.labels); labels != "" {
 		changed(judge(c.result.Findings, nil), "enforce-label", "label "+labels+" of its namespace")
 	}
-	if c.undeclared != nil {
-		by := "annotation " + cluster.OwnerAnnotation
-		if declares := r.annotation(cluster.OwnerAnnotation); declares != "" {
-			by += ": " + declares
-		} else {
-			by += " of objects in the namespace"
-		}
+	by := "annotation " + cluster.OwnerAnnotation
+	if declares := r.annotation(cluster.OwnerAnnotation); declares != "" {
+		by += ": " + declares
+	} else {
+		by += " of objects in the namespace"
+	}
+	switch {
+	case c.undeclared != nil:
 		changed(judge(c.undeclared.Findings, c.labels), "declared-owner", by)
+	case c.inside:
+		answer.AuditAnnotations["declared-owner"] = by
 	}
 	// The API server evicts whatever it is told of the delete, and an answer
 	// that is not whole refuses nothing.

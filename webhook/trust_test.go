@@ -80,14 +80,16 @@ func TestDeclarationsInside(t *testing.T) {
 		reason      string
 		annotations map[string]string // of the object inside
 		trusts      func(namespace string) bool
+		mode        config.Mode
 		allowed     bool
 		audit       string
 		events      []string
 	}{
-		"plain":       {"It hangs, and is refused.", nil, nil, false, "", nil},
-		"declared":    {"The outcome changes, not without a trace.", map[string]string{cluster.OwnerAnnotation: "external"}, nil, true, by, []string{by}},
-		"same":        {"What is declared changes nothing.", map[string]string{cluster.OwnerAnnotation: "Deployment/no/no"}, nil, false, "", nil},
-		"not trusted": {"It counts as if it were not there.", map[string]string{cluster.OwnerAnnotation: "external"}, func(string) bool { return false }, false, "", nil},
+		"plain":       {"It hangs, and is refused.", nil, nil, config.Deny, false, "", nil},
+		"declared":    {"The outcome changes, not without a trace.", map[string]string{cluster.OwnerAnnotation: "external"}, nil, config.Deny, true, by, []string{by}},
+		"same":        {"What is declared changes nothing.", map[string]string{cluster.OwnerAnnotation: "Deployment/no/no"}, nil, config.Deny, false, "", nil},
+		"not trusted": {"It counts as if it were not there.", map[string]string{cluster.OwnerAnnotation: "external"}, func(string) bool { return false }, config.Deny, false, "", nil},
+		"warnings":    {"Nothing is refused: the audit log tells that something is declared.", map[string]string{cluster.OwnerAnnotation: "external"}, nil, config.Warn, true, by, nil},
 	}
 	engine := realEngine(t)
 	for name, tc := range cases {
@@ -106,7 +108,7 @@ func TestDeclarationsInside(t *testing.T) {
 			events := &recorder{}
 			client, url := serve(t, Options{
 				Evaluator: engine, Facts: world, Recorder: events, Deadline: time.Minute,
-				Enforcement: config.Enforcement{Default: config.Deny},
+				Enforcement: config.Enforcement{Default: tc.mode},
 			})
 			_, got := post(t, client, url, body(t, v1, with(deleteNamespace, `{"name":"demo"}`, `{"name":"demo","uid":"u"}`)))
 			if got.Response.Allowed != tc.allowed || got.Response.AuditAnnotations["declared-owner"] != tc.audit {
