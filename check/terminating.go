@@ -106,15 +106,21 @@ func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, 
 	if err := reading.Wait(); err != nil {
 		return Terminating{}, err
 	}
+	var there []Subject
 	for i, uid := range uids {
-		if gone[i] {
-			continue
+		if !gone[i] {
+			there = append(there, subjects[i])
+			all.Items = append(all.Items, Ending{Since: since[uid]})
 		}
-		report, err := Ask(ctx, engine, world, subjects[i], options)
-		if err != nil {
-			return Terminating{}, err
-		}
-		all.Items = append(all.Items, Ending{Since: since[uid], Report: report})
+	}
+	reports, err := each(ctx, there, func(ctx context.Context, s Subject) (Report, error) {
+		return Ask(ctx, engine, world, s, options)
+	})
+	if err != nil {
+		return Terminating{}, err
+	}
+	for i, report := range reports {
+		all.Items[i].Report = report
 		if worse(report.Verdict, all.Verdict) {
 			all.Verdict = report.Verdict
 		}
@@ -136,11 +142,7 @@ func (t Terminating) Text(w io.Writer) error {
 		}
 		since := duration.HumanDuration(max(0, t.now.Sub(item.Since.Time)))
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", since, item.Verdict, printable.Line(shown(item.Target, "")), printable.Line(item.why()))
-		for _, u := range item.Unseen {
-			if !slices.Contains(unseen, u) {
-				unseen = append(unseen, u)
-			}
-		}
+		unseen = withNew(unseen, item.Unseen)
 	}
 	if err := table.Flush(); err != nil {
 		return err

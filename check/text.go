@@ -119,11 +119,7 @@ func (s Set) Text(w io.Writer) error {
 		}
 		out.WriteString("\n")
 		r.text(&out)
-		for _, u := range r.Unseen {
-			if !slices.Contains(unseen, u) {
-				unseen = append(unseen, u)
-			}
-		}
+		unseen = withNew(unseen, r.Unseen)
 	}
 	if len(free) > 0 {
 		fmt.Fprintf(&out, "\nnothing stands in the way of %s\n", printable.Line(some(free)))
@@ -138,6 +134,16 @@ func (s Set) Text(w io.Writer) error {
 	writeUnseen(&out, unseen)
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+// withNew is a list with those of another that it does not have.
+func withNew(list, others []string) []string {
+	for _, other := range others {
+		if !slices.Contains(list, other) {
+			list = append(list, other)
+		}
+	}
+	return list
 }
 
 func plural(n int, noun string) string {

@@ -355,7 +355,8 @@ func (h *Handler) ask(ctx context.Context, r request) considered {
 	if differs && !trustsObject(*h.options.Trust, r) {
 		ownership, differs = plain, false
 	}
-	result, err := h.evaluate(ctx, c.rules, r, ownership, h.options.Facts)
+	refusals := h.options.Facts.Refusals(r.raw, true)
+	result, err := h.evaluate(ctx, c.rules, r, ownership, refusals, h.options.Facts)
 	var facts policies.Facts = h.options.Facts
 	if without := h.options.Facts.Undeclared(r.within()); without != nil && err == nil {
 		// To ask twice about a full namespace costs others time: it is done where
@@ -369,7 +370,7 @@ func (h *Handler) ask(ctx context.Context, r request) considered {
 	}
 	if err == nil && differs {
 		var undeclared policies.Result
-		undeclared, err = h.evaluate(ctx, c.rules, r, plain, facts)
+		undeclared, err = h.evaluate(ctx, c.rules, r, plain, refusals, facts)
 		c.undeclared = &undeclared
 	}
 	switch {
@@ -383,9 +384,9 @@ func (h *Handler) ask(ctx context.Context, r request) considered {
 	return c
 }
 
-func (h *Handler) evaluate(ctx context.Context, rules *Rules, r request, ownership map[string]any, facts policies.Facts) (policies.Result, error) {
+func (h *Handler) evaluate(ctx context.Context, rules *Rules, r request, ownership map[string]any, refusals []any, facts policies.Facts) (policies.Result, error) {
 	input := map[string]any{"request": r.raw, "ownership": ownership}
-	if refusals := h.options.Facts.Refusals(r.raw, true); len(refusals) > 0 {
+	if len(refusals) > 0 {
 		input["refusals"] = refusals
 	}
 	return rules.Evaluator.Evaluate(ctx, r.trigger, input, facts)

@@ -81,17 +81,26 @@ func newPolicyExplain() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all := set.Policies()
-			at := slices.IndexFunc(all, func(p policies.Policy) bool { return p.ID == args[0] })
-			if at < 0 {
-				return fmt.Errorf("there is no policy %q%s (see: termguard policy list)", args[0], nearest.Hint(args[0], set.IDs()))
+			p, err := policyOf(set, args[0])
+			if err != nil {
+				return err
 			}
-			explain(c.OutOrStdout(), all[at])
-			return explainExample(c.Context(), c.OutOrStdout(), set, all[at], settings.policies)
+			explain(c.OutOrStdout(), p)
+			return explainExample(c.Context(), c.OutOrStdout(), set, p, settings.policies)
 		},
 	}
 	settings.addPolicies(c.Flags())
 	return c
+}
+
+// policyOf is a policy of a set, by its id.
+func policyOf(set *policies.Set, id string) (policies.Policy, error) {
+	all := set.Policies()
+	at := slices.IndexFunc(all, func(p policies.Policy) bool { return p.ID == id })
+	if at < 0 {
+		return policies.Policy{}, fmt.Errorf("there is no policy %q%s (see: termguard policy list)", id, nearest.Hint(id, set.IDs()))
+	}
+	return all[at], nil
 }
 
 func newPolicyCatalog() *cobra.Command {

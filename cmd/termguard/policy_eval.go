@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/termguard/termguard/check"
-	"github.com/termguard/termguard/internal/nearest"
 	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/policies"
 )
@@ -73,11 +72,11 @@ func (f *evaluating) run(ctx context.Context, id string, args []string, stdout, 
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(set.Policies(), func(p policies.Policy) bool { return p.ID == id })
-	if at < 0 {
-		return fmt.Errorf("there is no policy %q%s (see: termguard policy list)", id, nearest.Hint(id, set.IDs()))
+	p, err := policyOf(set, id)
+	if err != nil {
+		return err
 	}
-	if p := set.Policies()[at]; !slices.Contains(p.Triggers, policies.Delete) {
+	if !slices.Contains(p.Triggers, policies.Delete) {
 		return fmt.Errorf("policy %s is asked on %s, and eval asks about a delete: try it on a fixture with termguard policy test", id, triggers(p))
 	}
 	config, err := f.settings.read(set.IDs())

@@ -4,15 +4,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/termguard/termguard/test/lab"
 	"github.com/termguard/termguard/test/scenario"
 )
-
-var shell = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 
 // TestGuide runs the commands of docs/install.md, block by block, as somebody
 // does who follows it from its start to its end.
@@ -22,7 +19,7 @@ func TestGuide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := shell.FindAllSubmatch(text, -1)
+	blocks := said.FindAllSubmatch(text, -1)
 	if len(blocks) < 10 {
 		t.Fatalf("docs/install.md has %d blocks of commands: are they written in another way now?", len(blocks))
 	}

@@ -392,13 +392,15 @@ func (r *rules) take(found []source) (*policies.Set, error) {
 	if r.set != nil && maps.EqualFunc(inForce, r.inForce, same) {
 		return r.set, nil
 	}
-	from := []fs.FS{policies.Embedded()}
-	for _, name := range slices.Sorted(maps.Keys(inForce)) {
-		from = append(from, inForce[name].fsys())
-	}
-	set, err := policies.Load(from...)
-	if err != nil {
-		return nil, err
+	set := binary
+	if len(inForce) > 0 {
+		from := []fs.FS{policies.Embedded()}
+		for _, name := range slices.Sorted(maps.Keys(inForce)) {
+			from = append(from, inForce[name].fsys())
+		}
+		if set, err = policies.Load(from...); err != nil {
+			return nil, err
+		}
 	}
 	r.inForce, r.set = inForce, set
 	return set, nil

@@ -85,14 +85,22 @@ func (r *release) make(ctx context.Context) error {
 			return err
 		}
 	}
-	r.built, r.sums = map[string]string{}, map[string]string{}
+	if err := r.build(ctx); err != nil {
+		return fmt.Errorf("build: %w", err)
+	}
+	return r.assemble()
+}
+
+// assemble makes everything else of the programs that were built.
+func (r *release) assemble() error {
+	r.sums = map[string]string{}
 	for _, step := range []struct {
 		what string
-		do   func(context.Context) error
+		do   func() error
 	}{
-		{"build", r.build}, {"pack", r.pack}, {"image", r.image}, {"chart", r.chart}, {"bill of materials", r.materials}, {"manifests", r.manifests}, {"checksums", r.checksums},
+		{"pack", r.pack}, {"image", r.image}, {"chart", r.chart}, {"bill of materials", r.materials}, {"manifests", r.manifests}, {"checksums", r.checksums},
 	} {
-		if err := step.do(ctx); err != nil {
+		if err := step.do(); err != nil {
 			return fmt.Errorf("%s: %w", step.what, err)
 		}
 	}
@@ -132,6 +140,7 @@ func (r *release) describe(ctx context.Context) error {
 
 // build makes the programs: static, without paths of this machine.
 func (r *release) build(ctx context.Context) error {
+	r.built = map[string]string{}
 	for _, platform := range r.platforms {
 		goos, goarch, _ := strings.Cut(platform, "/")
 		for program, module := range programs {
@@ -172,7 +181,7 @@ type file struct {
 }
 
 // pack writes an archive of both programs for each platform.
-func (r *release) pack(context.Context) error {
+func (r *release) pack() error {
 	for _, platform := range r.platforms {
 		goos, goarch, _ := strings.Cut(platform, "/")
 		var files []file
@@ -259,7 +268,7 @@ func zipped(files []file, at time.Time) ([]byte, error) {
 
 // image writes one for the platforms that run pods. It holds nothing but the
 // program: that is static, and whom it trusts comes with its service account.
-func (r *release) image(context.Context) error {
+func (r *release) image() error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, platform := range r.platforms {
 		goos, goarch, _ := strings.Cut(platform, "/")
@@ -343,7 +352,7 @@ func filesIn(dir, prefix string) (files []file, err error) {
 }
 
 // chart packs the chart, which says the version of the release.
-func (r *release) chart(context.Context) error {
+func (r *release) chart() error {
 	files, err := filesIn(filepath.Join(r.root, "deploy", "chart"), "termguard")
 	if err != nil {
 		return err
@@ -373,7 +382,7 @@ func (r *release) chart(context.Context) error {
 }
 
 // materials writes which modules the programs are made of, as they say themselves.
-func (r *release) materials(context.Context) error {
+func (r *release) materials() error {
 	made := map[string]string{} // version by module
 	for _, program := range r.built {
 		info, err := buildinfo.ReadFile(program)
@@ -426,7 +435,7 @@ var (
 )
 
 // manifests writes those by which package managers find the archives.
-func (r *release) manifests(context.Context) error {
+func (r *release) manifests() error {
 	type archive struct{ OS, Arch, File, Sum, Suffix string }
 	var archives []archive
 	for _, platform := range r.platforms {
@@ -448,7 +457,7 @@ func (r *release) manifests(context.Context) error {
 }
 
 // checksums are written in the form that sha256sum --check reads.
-func (r *release) checksums(context.Context) error {
+func (r *release) checksums() error {
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(r.sums)) {
 		fmt.Fprintf(&out, "%s  %s\n", r.sums[name], name)

@@ -27,7 +27,7 @@ func made(t *testing.T) *release {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", small, small+".go").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	r := &release{root: "../../..", out: t.TempDir(), version: "v1.2.3", platforms: platforms, built: map[string]string{}, sums: map[string]string{}}
+	r := &release{root: "../../..", out: t.TempDir(), version: "v1.2.3", platforms: platforms, built: map[string]string{}}
 	if err := r.describe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -36,13 +36,8 @@ func made(t *testing.T) *release {
 			r.built[program+" "+platform] = small
 		}
 	}
-	for _, step := range []func() error{
-		func() error { return r.pack(t.Context()) }, func() error { return r.image(t.Context()) }, func() error { return r.chart(t.Context()) },
-		func() error { return r.materials(t.Context()) }, func() error { return r.manifests(t.Context()) }, func() error { return r.checksums(t.Context()) },
-	} {
-		if err := step(); err != nil {
-			t.Fatal(err)
-		}
+	if err := r.assemble(); err != nil {
+		t.Fatal(err)
 	}
 	return r
 }
