@@ -78,8 +78,8 @@ type Options struct {
 	// request is about to whoever may make that request. Defaults to kind,
 	// count and finalizer only.
 	ShowObjectNames bool
-	// Recorder tells the world of deletions that were let through by
-	// annotation. Defaults to nobody.
+	// Recorder tells the world of what was refused, and of what was let through
+	// only for what people wrote. Defaults to nobody.
 	Recorder Recorder
 	// Learner is told of requests that take finalizers from objects that are
 	// being deleted. Defaults to nobody.
@@ -508,7 +508,7 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 		}
 		answer.AuditAnnotations[key] = cut(printable.Line(by), maxReason)
 		if whole && len(without.refuse) > 0 && len(j.refuse) == 0 {
-			h.letThrough(r, c, without.refuse, by)
+			h.decided(r, c, without.refuse, by)
 		}
 	}
 	if labels := config.EnforceLabels(c.labels); labels != "" {
@@ -539,7 +539,7 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 			reason = cut(reason, maxReason)
 			notices = append([]string{fmt.Sprintf("let through all the same: annotation %s says %q", AllowAnnotation, cut(reason, 100))}, notices...)
 			answer.AuditAnnotations["break-glass"] = reason
-			h.letThrough(r, c, j.refuse, "annotation "+AllowAnnotation+": "+reason)
+			h.decided(r, c, j.refuse, "annotation "+AllowAnnotation+": "+reason)
 		} else {
 			how = denied
 			answer.Allowed = false
@@ -549,6 +549,7 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 				Reason:  metav1.StatusReasonForbidden,
 				Message: refusal(r, j.refuse, heeded),
 			}
+			h.decided(r, c, j.refuse, "")
 		}
 	}
 	omitted := c.result.Omitted
@@ -565,21 +566,35 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 	return answer, how
 }
 
-// letThrough tells the world that somebody wanted this. Dry runs are nobody's
-// business. An Event bears the text of whoever asks: there is none about what
-// only the review itself says to exist.
-func (h *Handler) letThrough(r request, c considered, why []policies.Finding, by string) {
+// decided tells the world that something was refused, or let through by what
+// people wrote. Dry runs are nobody's business. An Event bears the text of whoever
+// asks: there is none about what only the review itself says to exist.
+func (h *Handler) decided(r request, c considered, why []policies.Finding, by string) {
 	if r.dryRun {
 		return
 	}
-	h.options.Log.Info("let a deletion through", "by", by, "resource", r.resource.String(), "namespace", r.namespace, "name", r.name, "known", c.known)
+	var ids []string
+	for _, f := range why {
+		if !slices.Contains(ids, f.Policy) {
+			ids = append(ids, f.Policy)
+		}
+	}
+	const limit = 256 // characters of a user's or an object's name: a forged review may bring megabytes
+	user := cut(printable.Line(str(child(r.raw, "userInfo"), "username")), limit)
+	about := []any{"user", user, "on", string(r.occasion), "resource", cut(r.resource.String(), limit), "namespace", cut(r.namespace, limit),
+		"name", cut(r.name, limit), "policies", ids, "known", c.known}
+	if by == "" {
+		h.options.Log.Info("refused", append(about, "why", why[0].Message)...)
+	} else {
+		h.options.Log.Info("let through what would be refused", append(about, "by", cut(by, maxReason))...)
+	}
 	if !c.known {
 		return
 	}
-	h.options.Recorder.LetThrough(LetThrough{
+	h.options.Recorder.Decided(Decision{
 		Resource: r.resource, APIVersion: apiVersion(r.raw), Kind: r.kind,
-		Namespace: r.namespace, Name: r.name, Terminating: c.terminating,
-		By: by, Why: why[0].Message, Policy: why[0].Policy,
+		Namespace: r.namespace, Name: r.name, Terminating: c.terminating, Edit: r.trigger == policies.FinalizerEdit,
+		User: user, By: by, Why: why[0].Message, Policies: ids,
 	})
 }
 

@@ -60,10 +60,10 @@ func (facts) Carries(schema.GroupResource, types.NamespacedName, string) bool { 
 
 type recorder struct {
 	mu  sync.Mutex
-	got []LetThrough
+	got []Decision
 }
 
-func (r *recorder) LetThrough(l LetThrough) {
+func (r *recorder) Decided(l Decision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.got = append(r.got, l)
@@ -72,7 +72,9 @@ func (r *recorder) LetThrough(l LetThrough) {
 // reasons are for what the requests were let through.
 func (r *recorder) reasons() (by []string) {
 	for _, l := range r.got {
-		by = append(by, l.By)
+		if l.By != "" {
+			by = append(by, l.By)
+		}
 	}
 	return by
 }
@@ -180,7 +182,7 @@ func TestAnswers(t *testing.T) {
 		options Options
 		request string
 		want    admissionv1.AdmissionResponse
-		events  []LetThrough
+		events  []Decision
 	}{
 		"Silence": {
 			reason:  "A deletion that completes is nobody's business: no warning, no annotation.",
@@ -207,6 +209,24 @@ func TestAnswers(t *testing.T) {
 				Warnings:         []string{"termguard: will hang: it waits [p]", checkKiali},
 				AuditAnnotations: map[string]string{"decision": "deny", "policies": "p=will"},
 			},
+		},
+		"DenyLeavesATrace": {
+			reason:  "Who looks at an object that is still there finds who wanted it gone, and which policies refused.",
+			options: Options{Evaluator: finds(hang("p", "it waits"), hang("q", "it waits, too"), hang("p", "once more")), Enforcement: config.Enforcement{Default: config.Deny}},
+			request: with(deleteKiali(`{"name":"kiali","finalizers":["kiali.io/finalizer"]}`), `"uid":"u2"`, `"uid":"u2","userInfo":{"username":"anna\u202e"}`),
+			want: admissionv1.AdmissionResponse{
+				UID: "u2", Allowed: false,
+				Result: &metav1.Status{
+					Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden,
+					Message: strings.Replace(refusedKiali.Message, "it waits [p]", "it waits (and 2 more findings) [p]", 1),
+				},
+				Warnings:         []string{"termguard: will hang: it waits [p]", "termguard: will hang: it waits, too [q]", "termguard: will hang: once more [p]", checkKiali},
+				AuditAnnotations: map[string]string{"decision": "deny", "policies": "p=will,q=will"},
+			},
+			events: []Decision{{
+				Resource: schema.GroupResource{Group: "kiali.io", Resource: "kialis"}, APIVersion: "kiali.io/v1alpha1", Kind: "Kiali",
+				Namespace: "demo", Name: "kiali", User: "anna\uFFFD", Policies: []string{"p", "q"}, Why: "it waits",
+			}},
 		},
 		"DenyIsNotForPoliciesThatWereWrong": {
 			reason: "A policy that raised a false alarm on this cluster warns.",
@@ -260,9 +280,9 @@ func TestAnswers(t *testing.T) {
 				Warnings:         []string{"termguard: will hang: it waits [p]", checkKiali},
 				AuditAnnotations: map[string]string{"decision": "warn", "policies": "p=will", "enforce-label": "label termguard.dev/enforce=warn of its namespace"},
 			},
-			events: []LetThrough{{
+			events: []Decision{{
 				Resource: schema.GroupResource{Group: "kiali.io", Resource: "kialis"}, APIVersion: "kiali.io/v1alpha1", Kind: "Kiali",
-				Namespace: "demo", Name: "kiali", By: "label termguard.dev/enforce=warn of its namespace", Policy: "p", Why: "it waits",
+				Namespace: "demo", Name: "kiali", By: "label termguard.dev/enforce=warn of its namespace", Policies: []string{"p"}, Why: "it waits",
 			}},
 		},
 		"LooserLabelNotAllowed": {
@@ -347,9 +367,9 @@ func TestAnswers(t *testing.T) {
 				},
 				AuditAnnotations: map[string]string{"decision": "break-glass", "policies": "p=will", "break-glass": "moving\uFFFDhouse"},
 			},
-			events: []LetThrough{{
+			events: []Decision{{
 				Resource: schema.GroupResource{Group: "kiali.io", Resource: "kialis"}, APIVersion: "kiali.io/v1alpha1", Kind: "Kiali",
-				Namespace: "demo", Name: "kiali", By: "annotation termguard.dev/allow-hang: moving\uFFFDhouse", Policy: "p", Why: "it waits",
+				Namespace: "demo", Name: "kiali", By: "annotation termguard.dev/allow-hang: moving\uFFFDhouse", Policies: []string{"p"}, Why: "it waits",
 			}},
 		},
 		"BreakGlassOnDryRun": {
@@ -513,6 +533,33 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("%s\nevents: -want, +got:\n%s", tc.reason, diff)
 			}
 		})
+	}
+}
+
+// TestRefusalIsLogged: one line, with who, what and why, however long the text is that
+// a request brings.
+func TestRefusalIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	client, url := serve(t, Options{
+		Evaluator: finds(hang("p", "it waits")), Enforcement: config.Enforcement{Default: config.Deny},
+		Log: slog.New(slog.NewJSONHandler(&log, nil)),
+	})
+	request := with(deleteKiali(`{"name":"kiali"}`), `"uid":"u2"`, `"uid":"u2","userInfo":{"username":"`+strings.Repeat("a", 1<<20)+`"}`)
+	post(t, client, url, body(t, v1, request))
+	post(t, client, url, body(t, v1, with(request, `"uid":"u2"`, `"uid":"u2","dryRun":true`)))
+	var line map[string]any
+	if err := json.Unmarshal(log.Bytes(), &line); err != nil {
+		t.Fatalf("want one line: %v: %.500s", err, log.String())
+	}
+	user, _ := line["user"].(string)
+	line["user"] = len(user) < 300 && strings.HasPrefix(user, "aaa")
+	delete(line, "time")
+	want := map[string]any{
+		"level": "INFO", "msg": "refused", "user": true, "on": "delete", "resource": "kialis.kiali.io", "namespace": "demo", "name": "kiali",
+		"policies": []any{"p"}, "known": false, "why": "it waits",
+	}
+	if diff := cmp.Diff(want, line); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
 	}
 }
 

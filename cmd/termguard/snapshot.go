@@ -1,7 +1,11 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"log/slog"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,7 +26,12 @@ func newSnapshot() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Write the facts about a cluster as JSON, for later questions, tests and bug reports",
-		Args:  cobra.NoArgs,
+		Long: `Write the facts about a cluster as JSON, for later questions, tests and bug reports.
+
+What may not be read is named, and is unseen in what is written.
+
+Exit codes: 0 written, 1 written and empty, as nothing may be read, 2 error.`,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			options, err := settings.facts()
 			if err != nil {
@@ -34,18 +43,23 @@ func newSnapshot() *cobra.Command {
 			}
 			rest.Timeout = timeout
 			log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
+			var kinds atomic.Int64
+			options.Progress = func(_, of int) { kinds.Store(int64(of)) }
 			world, err := cluster.Collect(c.Context(), rest, target.look(options), namespace, log)
 			if err != nil {
 				return err
 			}
 			if !hidden {
-				return world.WriteSnapshot(c.OutOrStdout())
+				err = world.WriteSnapshot(c.OutOrStdout())
+			} else if schema, wrong := policies.FactsSchema(); wrong != nil {
+				err = wrong
+			} else {
+				err = redact.Write(c.OutOrStdout(), schema, world.WriteSnapshot)
 			}
-			schema, err := policies.FactsSchema()
 			if err != nil {
 				return err
 			}
-			return redact.Write(c.OutOrStdout(), schema, world.WriteSnapshot)
+			return sayForbidden(c.ErrOrStderr(), world, int(kinds.Load()))
 		},
 	}
 	target.add(c.Flags())
@@ -55,4 +69,33 @@ func newSnapshot() *cobra.Command {
 	c.Flags().BoolVar(&hidden, "redact", false, "replace names of objects and namespaces by hashes, the same name by the same one; kinds, API groups, finalizers and images stay")
 	c.Flags().DurationVar(&timeout, "request-timeout", 30*time.Second, "limit of one request to the cluster")
 	return c
+}
+
+// sayForbidden names the kinds that may not be listed, out of so many. If that is
+// all of them, it is errFound.
+func sayForbidden(stderr io.Writer, world *cluster.World, kinds int) error {
+	var names []string
+	world.View(func(doc map[string]any) {
+		unseen, _ := doc["unseen"].([]any)
+		for _, item := range unseen {
+			u, _ := item.(map[string]any)
+			if name, _ := u["resource"].(string); u["reason"] == "forbidden" {
+				names = append(names, name)
+			}
+		}
+	})
+	if len(names) == 0 {
+		return nil
+	}
+	const shown = 5
+	more := ""
+	if n := len(names) - shown; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	fmt.Fprintf(stderr, "termguard: you may not list %d of %d kinds: %s%s; the snapshot does not have them. Ask for the verb list on them\n",
+		len(names), kinds, strings.Join(names[:min(shown, len(names))], ", "), more)
+	if len(names) >= kinds {
+		return errFound
+	}
+	return nil
 }

@@ -157,7 +157,7 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect for what becomes of deletions: %w", err)
 	}
-	s.broadcaster = record.NewBroadcaster()
+	s.broadcaster = record.NewBroadcasterWithCorrelatorOptions(webhook.EventLimits())
 	s.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: core.CoreV1().Events("")})
 	recorder := s.broadcaster.NewRecorder(clientscheme.Scheme, corev1.EventSource{Component: "termguard"})
 	events := webhook.Events{Recorder: recorder}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// kubeconfigFor answers with what is in answers by path, and forbids the rest.
+func kubeconfigFor(t *testing.T, answers map[string]string) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		answer, found := answers[r.URL.Path]
+		if !found {
+			w.WriteHeader(http.StatusForbidden)
+			answer = `{"apiVersion":"v1","kind":"Status","status":"Failure","code":403,"reason":"Forbidden","message":"no"}`
+		}
+		fmt.Fprint(w, answer)
+	}))
+	t.Cleanup(server.Close)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}], clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {token: t}}]}`, server.URL)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestSnapshotWithoutRights: an empty snapshot looks like an empty cluster, so it says
+// what it does not have, and ends with 1 where that is everything.
+func TestSnapshotWithoutRights(t *testing.T) {
+	serves := map[string]string{
+		"/version": `{"gitVersion":"v1.36.3"}`,
+		"/api":     `{"kind":"APIVersions","versions":["v1"]}`,
+		"/apis":    `{"apiVersion":"v1","kind":"APIGroupList","groups":[]}`,
+		"/api/v1": `{"apiVersion":"v1","kind":"APIResourceList","groupVersion":"v1","resources":[
+			{"name":"configmaps","kind":"ConfigMap","namespaced":true,"verbs":["list","watch","delete"]},
+			{"name":"namespaces","kind":"Namespace","verbs":["list","watch","delete"]}]}`,
+	}
+	for _, tt := range []struct {
+		path string // that may be listed
+		code int
+		says string
+	}{
+		{"", 1, "you may not list 2 of 2 kinds: configmaps, namespaces;"},
+		{"/api/v1/namespaces", 0, "you may not list 1 of 2 kinds: configmaps;"},
+	} {
+		if tt.path != "" {
+			serves[tt.path] = `{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadataList","metadata":{},"items":[]}`
+		}
+		var out, errs bytes.Buffer
+		code := run(t.Context(), []string{"termguard", "snapshot", "--kubeconfig", kubeconfigFor(t, serves)}, nil, &out, &errs)
+		if code != tt.code || !strings.Contains(errs.String(), tt.says) || !json.Valid(out.Bytes()) {
+			t.Errorf("exit code %d, want %d: %s\n%s", code, tt.code, &errs, &out)
+		}
+	}
+}
