@@ -542,9 +542,9 @@ func TestRefusalIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	client, url := serve(t, Options{
 		Evaluator: finds(hang("p", "it waits")), Enforcement: config.Enforcement{Default: config.Deny},
-		Log: slog.New(slog.NewJSONHandler(&log, nil)),
+		Deadline: time.Minute, Log: slog.New(slog.NewJSONHandler(&log, nil)),
 	})
-	request := with(deleteKiali(`{"name":"kiali"}`), `"uid":"u2"`, `"uid":"u2","userInfo":{"username":"`+strings.Repeat("a", 1<<20)+`"}`)
+	request := with(deleteKiali(`{"name":"kiali"}`), `"uid":"u2"`, `"uid":"u2","userInfo":{"username":"`+strings.Repeat("a", 100<<10)+`"}`)
 	post(t, client, url, body(t, v1, request))
 	post(t, client, url, body(t, v1, with(request, `"uid":"u2"`, `"uid":"u2","dryRun":true`)))
 	var line map[string]any
