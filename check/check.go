@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -17,6 +18,9 @@ type Report struct {
 	Kind       string `json:"kind"`
 	// Target is the object that would be deleted.
 	Target policies.Object `json:"target"`
+	// TerminatingSince is the deletionTimestamp of a target that is being deleted already:
+	// when it should have been gone, if it has no finalizers.
+	TerminatingSince string `json:"terminatingSince,omitempty"`
 	// Verdict is completes, at-risk, hangs, refused or unknown.
 	Verdict policies.Verdict `json:"verdict"`
 	// EstimateSeconds is how long the deletion takes at most, where somebody
@@ -35,12 +39,8 @@ type Report struct {
 	// Unseen is what the answer depends on and could not be seen, each with
 	// the reason; policies that failed are among it.
 	Unseen []string `json:"unseen"`
-}
 
-// Step is one thing to do, and the finding that asks for it.
-type Step struct {
-	policies.Step
-	Why string `json:"why"`
+	terminating string // for how long, in words
 }
 
 // Evaluator asks the policies about one request. *policies.Engine is one.
@@ -99,15 +99,18 @@ func evaluate(ctx context.Context, engine Evaluator, world *cluster.World, facts
 		Findings: append([]policies.Finding{}, result.Findings...),
 		WaitsFor: waitsFor(facts, s, ownership, options),
 		Omitted:  result.Omitted,
-		Plan:     plan(result.Findings),
 		Unseen:   append([]string{}, result.Unseen...),
 	}
 	if finishes(report.Verdict) {
 		report.EstimateSeconds = longest(result.Findings)
 	}
 	stops := 0
-	facts.View(func(doc map[string]any) { stops = stopsOf(doc, s) })
+	facts.View(func(doc map[string]any) {
+		stops = stopsOf(doc, s)
+		report.since(s, doc)
+	})
 	report.estimate(stops)
+	report.plan()
 	return report, nil
 }
 
@@ -124,27 +127,29 @@ func longest(findings []policies.Finding) *int {
 	return longest
 }
 
-// plan lists every distinct step once: what mends before what removes, what
-// forces last, and otherwise in the order of the findings.
-func plan(findings []policies.Finding) []Step {
-	steps := []Step{}
-	for _, kind := range policies.StepKinds() {
-		for _, f := range findings {
-			for _, s := range stepsOf(f) {
-				known := func(t Step) bool { return t.Command == s.Command && (t.Do == s.Do || s.Command != "") }
-				if s.Kind == kind && !slices.ContainsFunc(steps, known) {
-					steps = append(steps, Step{Step: s, Why: f.Message})
-				}
-			}
-		}
+// immortal are the namespaces that the API server never deletes
+// (k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle).
+var immortal = []string{"default", "kube-public", "kube-system"}
+
+// plan tells what to do about the findings, and then to delete what is not deleted yet.
+func (r *Report) plan() {
+	r.Plan = plan(r.Findings)
+	immortal := r.Target.Resource == namespaces.Resource && slices.Contains(immortal, r.Target.Name)
+	if r.TerminatingSince == "" && !immortal {
+		r.Plan = finish(r.Plan, "Then delete it", deleting(r.Target))
 	}
-	return steps
 }
 
-// stepsOf are the steps of a finding; its remedy is one, where it has no others.
-func stepsOf(f policies.Finding) []policies.Step {
-	if len(f.Steps) > 0 || f.Remedy == "" {
-		return f.Steps
+// since tells for how long the target has been Terminating.
+func (r *Report) since(s Subject, doc map[string]any) {
+	deleted, _ := child(s.Object, "metadata")["deletionTimestamp"].(string)
+	since, err := time.Parse(time.RFC3339, deleted)
+	if err != nil {
+		return
 	}
-	return []policies.Step{{Kind: policies.Mend, Do: f.Remedy}}
+	r.TerminatingSince, r.terminating = deleted, "Terminating"
+	text, _ := doc["now"].(string)
+	if now, err := time.Parse(time.RFC3339, text); err == nil && now.After(since) {
+		r.terminating = "Terminating for " + seconds(int(now.Sub(since).Seconds()))
+	}
 }

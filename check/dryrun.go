@@ -65,7 +65,7 @@ func DryRun(ctx context.Context, config *rest.Config, s Subject, report *Report)
 	if worse(verdict, report.Verdict) {
 		report.Verdict = verdict
 	}
-	report.Plan = plan(report.Findings)
+	report.plan()
 	return nil
 }
 

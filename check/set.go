@@ -89,21 +89,9 @@ func AskAll(ctx context.Context, engine Evaluator, world *cluster.World, togethe
 		set.Verdict = policies.Unknown
 	}
 	if together.Command != "" && len(set.Plan) > 0 {
-		set.Plan = slices.Concat(together.first, set.Plan)
-		set.finish(together.Command)
+		set.Plan = finish(slices.Concat(together.first, set.Plan), "Then run what was asked about", together.Command)
 	}
 	return set, nil
-}
-
-// finish puts the command behind what mends, and before what gives something up.
-func (s *Set) finish(command string) {
-	at := slices.IndexFunc(s.Plan, func(step Step) bool { return step.Kind != policies.Mend })
-	if at < 0 {
-		at = len(s.Plan)
-	}
-	s.Plan = slices.Insert(s.Plan, at, Step{
-		Step: policies.Step{Kind: policies.Mend, Do: "Then run what was asked about", Command: command},
-	})
 }
 
 // each asks about subjects, side by side, and keeps their order.
@@ -125,14 +113,14 @@ func newSet(items []Report, missing []error) Set {
 	for _, err := range missing {
 		set.Missing = append(set.Missing, err.Error())
 	}
-	var findings []policies.Finding
+	var findings [][]policies.Finding
 	for _, report := range items {
-		findings = append(findings, report.Findings...)
+		findings = append(findings, report.Findings)
 		if worse(report.Verdict, set.Verdict) {
 			set.Verdict = report.Verdict
 		}
 	}
-	set.Plan = plan(findings)
+	set.Plan = plan(findings...)
 	return set
 }
 

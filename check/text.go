@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/policies"
@@ -47,17 +49,17 @@ func (n *node) write(out *strings.Builder, indent string) {
 // deletion, what to do about it, and what could not be seen.
 func (r Report) Text(w io.Writer) error {
 	var out strings.Builder
-	r.text(&out)
+	r.text(&out, r.next())
 	writePlan(&out, r.Plan)
 	writeUnseen(&out, r.Unseen)
 	_, err := io.WriteString(w, out.String())
 	return err
 }
 
-// text writes what was found.
-func (r Report) text(out *strings.Builder) {
+// text writes what was found; next is what to do first.
+func (r Report) text(out *strings.Builder, next string) {
 	target := printable.Line(shown(r.Target, ""))
-	fmt.Fprintf(out, "%s: %s\n", target, printable.Line(r.meaning()))
+	fmt.Fprintf(out, "%s: %s\n", target, printable.Line(r.verdict()+next))
 	if len(r.Findings)+len(r.WaitsFor) > 0 {
 		fmt.Fprintf(out, "\n%s\n", target)
 		r.tree().write(out, "")
@@ -72,17 +74,37 @@ func writePlan(out *strings.Builder, plan []Step) {
 		return
 	}
 	out.WriteString("\nwhat to do:\n")
-	told := map[string]bool{}
-	for i, step := range plan {
-		fmt.Fprintf(out, "%3d. %s\n", i+1, printable.Line(step.Do))
-		if step.Why != "" && !told[step.Why] {
-			fmt.Fprintf(out, "     because: %s\n", printable.Line(step.Why))
-		}
+	told := map[string]bool{"": true}
+	for _, step := range plan {
 		told[step.Why] = true
-		if step.Command != "" {
-			fmt.Fprintf(out, "     $ %s\n", printable.Line(step.Command))
+	}
+	because := len(told) > 2 // else the first line says it
+	clear(told)
+	for i, group := range groups(plan) {
+		fmt.Fprintf(out, "%3d. %s\n", i+1, printable.Line(group[0].Do))
+		if why := group[0].Why; because && why != "" && !told[why] {
+			fmt.Fprintf(out, "     because: %s\n", printable.Line(why))
+			told[why] = true
+		}
+		for _, command := range merged(group) {
+			fmt.Fprintf(out, "     $ %s\n", printable.Line(command))
 		}
 	}
+}
+
+// maxRun bounds a command in the first line; longer ones stand in the plan only.
+const maxRun = 120
+
+// next is what to do first.
+func next(plan []Step) string {
+	switch {
+	case len(plan) == 0:
+		return ""
+	case plan[0].Command != "" && len(plan[0].Command) <= maxRun && (len(plan) < 2 || plan[1].Do != plan[0].Do):
+		return "; run: " + plan[0].Command
+	}
+	first, size := utf8.DecodeRuneInString(plan[0].Do)
+	return "; next: " + string(unicode.ToLower(first)) + plan[0].Do[size:]
 }
 
 func writeUnseen(out *strings.Builder, unseen []string) {
@@ -93,6 +115,25 @@ func writeUnseen(out *strings.Builder, unseen []string) {
 	for _, line := range byReason(unseen) {
 		fmt.Fprintf(out, "  %s\n", printable.Line(line))
 	}
+	if may := forbidden(unseen); len(may) > 0 {
+		const role = "termguard-check"
+		out.WriteString("to see it, have an administrator run:\n")
+		fmt.Fprintf(out, "     $ kubectl create clusterrole %s --verb=get,list --resource=%s\n", role, printable.Line(strings.Join(may, ",")))
+		fmt.Fprintf(out, "     $ kubectl create clusterrolebinding %s --clusterrole=%s --user=YOUR-USER\n", role, role)
+	}
+}
+
+// forbidden are the resources that were not seen for want of a right.
+func forbidden(unseen []string) (resources []string) {
+	for _, item := range unseen {
+		resource, reason, _ := strings.Cut(item, ": ")
+		resource, _, _ = strings.Cut(resource, "/") // of an object, by its name
+		if (reason == "forbidden" || reason == "elsewhere") && !strings.ContainsAny(resource, " *") {
+			resources = append(resources, resource)
+		}
+	}
+	slices.Sort(resources)
+	return slices.Compact(resources)
 }
 
 // Text writes the reports for people, and one plan for all. Objects that nothing
@@ -106,7 +147,7 @@ func (s Set) Text(w io.Writer) error {
 	if s.Of != "" {
 		together += " (" + printable.Line(s.Of) + ")"
 	}
-	fmt.Fprintf(&out, "%s: %s\n", together, s.Verdict)
+	fmt.Fprintf(&out, "%s: %s\n", together, printable.Line(s.firstLine()))
 	for _, note := range s.Notes {
 		fmt.Fprintf(&out, "  %s\n", printable.Line(note))
 	}
@@ -118,7 +159,7 @@ func (s Set) Text(w io.Writer) error {
 			continue
 		}
 		out.WriteString("\n")
-		r.text(&out)
+		r.text(&out, "")
 		unseen = withNew(unseen, r.Unseen)
 	}
 	if len(free) > 0 {
@@ -151,6 +192,43 @@ func plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// verdict is what becomes of the deletion, and why.
+func (r Report) verdict() string {
+	line := r.meaning()
+	if r.terminating == "" || strings.Contains(line, ": Terminating for ") {
+		return line
+	}
+	verdict := string(r.Verdict)
+	return verdict + " (" + r.terminating + ")" + strings.TrimPrefix(line, verdict)
+}
+
+// next is what to do first, "" where nothing is.
+func (r Report) next() string {
+	switch {
+	case r.Verdict == policies.Completes:
+		return ""
+	case len(r.Plan) == 0 && len(forbidden(r.Unseen)) > 0:
+		return "; next: ask for the right to see it, as below"
+	}
+	return next(r.Plan)
+}
+
+// firstLine is the worst verdict, whose it is, and what to do next.
+func (s Set) firstLine() string {
+	line := string(s.Verdict)
+	if s.Verdict == policies.Completes {
+		return line
+	}
+	for _, r := range s.Items {
+		if r.Verdict == s.Verdict {
+			_, why, _ := strings.Cut(r.meaning(), ": ")
+			line += ": " + shown(r.Target, "") + ": " + why
+			break
+		}
+	}
+	return line + next(s.Plan)
 }
 
 func (r Report) meaning() string {
@@ -186,10 +264,6 @@ func (r Report) meaning() string {
 	}
 }
 
-// symptom is the policy that tells what the API server says of a deletion that hangs
-// already: where another says why, that is the cause.
-const symptom = "already-terminating"
-
 // cause is the finding that the verdict rests on: the first of such certainty, and of
 // those that refuse the request, if they do.
 func (r Report) cause(certainty policies.Certainty, refused bool) (cause policies.Finding) {
@@ -210,7 +284,7 @@ func (r Report) cause(certainty policies.Certainty, refused bool) (cause policie
 // them.
 func (r Report) tree() *node {
 	root := &node{}
-	for _, f := range r.Findings {
+	for _, f := range causes(r.Findings) {
 		at := root
 		if blockers := r.blockers(f.Objects); blockers != "" {
 			at = root.child(blockers)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
@@ -346,8 +347,15 @@ func (f *checking) find(ctx context.Context, names []check.Name, options cluster
 
 // reporters write an answer, by the name of the output.
 var reporters = map[string]func(answer, io.Writer) error{
-	"text": answer.Text,
-	"dot":  answer.DOT,
+	"text": func(r answer, out io.Writer) error {
+		var text strings.Builder
+		if err := r.Text(&text); err != nil {
+			return err
+		}
+		_, err := io.WriteString(out, styleOf(out).Apply(text.String()))
+		return err
+	},
+	"dot": answer.DOT,
 	"json": func(r answer, out io.Writer) error {
 		encoder := json.NewEncoder(out)
 		encoder.SetEscapeHTML(false)
@@ -362,4 +370,15 @@ var reporters = map[string]func(answer, io.Writer) error{
 		_, err = out.Write(text)
 		return err
 	},
+}
+
+// styleOf is how text looks on a stream.
+func styleOf(out io.Writer) (style check.Style) {
+	style.Color = colored(out)
+	if file, ok := out.(*os.File); ok && terminal(out) {
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
+			style.Width = width
+		}
+	}
+	return style
 }

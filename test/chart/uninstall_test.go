@@ -78,7 +78,7 @@ func TestUninstall(t *testing.T) {
 	set = s.askRelease(1)
 	ran := 0
 	for _, step := range set.Plan {
-		if step.Kind != policies.Mend || step.Command == "" {
+		if step.Kind != policies.Mend && step.Kind != check.Delete || step.Command == "" {
 			continue
 		}
 		r, err := l.Shell(ctx, "set -e; PATH="+filepath.Dir(path)+":$PATH\n"+step.Command+"\n")

@@ -1,0 +1,65 @@
+package check
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestStyle holds that no line is wider than the terminal, that a command still is what it
+// was to a shell, and that the words are the same.
+func TestStyle(t *testing.T) {
+	for _, file := range []string{"namespace", "drain", "helm", "waves-hang", "served", "unseen", "set"} {
+		text, err := os.ReadFile("testdata/" + file + ".txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (Style{}).Apply(string(text)); got != string(text) {
+			t.Errorf("%s: changed where there is no terminal: %s", file, cmp.Diff(string(text), got))
+		}
+		wrapped := Style{Width: 60}.Apply(string(text))
+		for line := range strings.Lines(wrapped) {
+			line = strings.TrimSuffix(line, "\n")
+			longest := 0
+			for _, word := range strings.Fields(line) {
+				longest = max(longest, utf8.RuneCountInString(word))
+			}
+			if utf8.RuneCountInString(line) > 60 && longest < 40 {
+				t.Errorf("%s: a line of %d: %s", file, utf8.RuneCountInString(line), line)
+			}
+		}
+		if file == "namespace" {
+			golden(t, "namespace.60.txt", []byte(wrapped))
+			golden(t, "namespace.color.txt", []byte(Style{Width: 100, Color: true}.Apply(string(text))))
+		}
+		for line := range strings.Lines(string(text)) {
+			if command, ok := strings.CutPrefix(strings.TrimSpace(line), "$ "); ok {
+				said := shell(t, command)
+				lines := strings.Split(strings.TrimSuffix(Style{Width: 60}.Apply(line), "\n"), "\n")
+				lines[0] = strings.Replace(lines[0], "$ ", "", 1)
+				if again := shell(t, strings.Join(lines, "\n")); unspaced(said) != unspaced(again) {
+					t.Errorf("%s: a shell reads\n%s\nas\n%s\ninstead of\n%s", file, strings.Join(lines, "\n"), again, said)
+				}
+			}
+		}
+	}
+}
+
+// unspaced is text without the white space that JSON ignores.
+func unspaced(text string) string {
+	return strings.NewReplacer(" ", "", "\n", "").Replace(text)
+}
+
+// shell is what a shell passes on, a word in a line.
+func shell(t *testing.T, command string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", `kubectl() { printf '%s\n' "$@"; }; helm() { kubectl "$@"; }; `+command).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", command, err, out)
+	}
+	return string(out)
+}
