@@ -49,13 +49,23 @@ func blocks(f policies.Finding) bool { return f.Severity != policies.Info }
 // already: where another says why, that is the cause.
 const symptom = "already-terminating"
 
-// causes are the findings about one object, symptoms last. Where a cause is known, what a
+// rank is smaller for what comes first: a request that is refused begins no deletion.
+func rank(f policies.Finding) int {
+	switch {
+	case f.Kind != policies.KindHang && f.Certainty == policies.Will:
+		return 0
+	case f.Policy == symptom:
+		return 2
+	}
+	return 1
+}
+
+// causes are the findings about one object: what refuses the request first, symptoms last. Where a cause is known, what a
 // symptom advises of a namespace says no more, unless it is a command.
 func causes(findings []policies.Finding) []policies.Finding {
 	sorted := slices.Clone(findings)
 	slices.SortStableFunc(sorted, func(a, b policies.Finding) int {
-		rank := map[bool]int{true: 1}
-		return cmp.Compare(rank[a.Policy == symptom], rank[b.Policy == symptom])
+		return cmp.Compare(rank(a), rank(b))
 	})
 	known := slices.ContainsFunc(sorted, func(f policies.Finding) bool { return f.Policy != symptom && blocks(f) })
 	for i, f := range sorted {
