@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -118,8 +119,10 @@ func guarded(t *testing.T, options lab.Options) (*scenario.Guarded, kubernetes.I
 	return g, admin
 }
 
-// TestTenants: whatever a tenant does, the answers to others stay what they were,
-// come in time, and no request of others goes unreviewed.
+// TestTenants: whatever a tenant does, the answers to others stay what they were, and
+// no request of others goes unreviewed. Of a hundred answers one may say that it was
+// not checked in full: the mischief, the control plane and termguard share the
+// machine's cores here, and a policy has 200 ms.
 func TestTenants(t *testing.T) {
 	ctx := t.Context()
 	g, admin := guarded(t, lab.Options{Progress: t.Output()})
@@ -175,11 +178,14 @@ func TestTenants(t *testing.T) {
 			}
 		})
 	}
-	asked := 0
+	asked, late := 0, 0
 	for mischief.Err() == nil {
 		for namespace, want := range victims {
 			got, lines, err := answer(ctx, g.Config(), namespace)
-			if err != nil || got != want {
+			switch {
+			case err == nil && slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "not checked in full: a policy failed") }):
+				late++
+			case err != nil || got != want:
 				t.Errorf("question %d, after %v: deleting %s is told %q (%q, %v), want %q", asked, limit, namespace, got, lines, err, want)
 				stop()
 			}
@@ -201,7 +207,10 @@ func TestTenants(t *testing.T) {
 	if after != before {
 		t.Errorf("requests went unreviewed: before\n%s\nafter %d questions\n%s", before, asked, after)
 	}
-	t.Logf("%d questions of others, each answered as before", asked)
+	if late*100 > asked {
+		t.Errorf("%d of %d answers were not checked in full: want at most one in a hundred", late, asked)
+	}
+	t.Logf("%d questions of others, answered as before but for %d that were not checked in full", asked, late)
 }
 
 // tally counts what a prank did.
