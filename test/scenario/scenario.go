@@ -422,6 +422,13 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 		limit = hangsAfter
 	}
 	gone, err := g.gone(ctx, s, limit)
+	if err == nil && !gone && s.Reality == Varies {
+		// Once what would hold it is gone, all that is left is the way there.
+		var held bool
+		if held, err = g.remains(ctx, s); err == nil && !held {
+			gone, err = g.gone(ctx, s, s.Within.Duration)
+		}
+	}
 	if err != nil {
 		return fail(err)
 	}
@@ -445,11 +452,11 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 		o.Wrong = append(o.Wrong, wrong...)
 	}
 	if o.Real == Hangs && s.Remains != "" {
-		r, err := g.Kubectl(ctx, append([]string{"get", "-o", "name"}, strings.Fields(s.Remains)...)...)
+		held, err := g.remains(ctx, s)
 		if err != nil {
 			return fail(err)
 		}
-		if r.Code != 0 || r.Stdout == "" {
+		if !held {
 			o.Wrong = append(o.Wrong, "the named blocker is gone, so something else holds the deletion: "+s.Remains)
 		}
 	}
@@ -461,6 +468,12 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 		o.Wrong = append(o.Wrong, wrong...)
 	}
 	return o
+}
+
+// remains tells whether what the scenario names as the blocker is still there.
+func (g *Guarded) remains(ctx context.Context, s Scenario) (bool, error) {
+	r, err := g.Kubectl(ctx, append([]string{"get", "-o", "name"}, strings.Fields(s.Remains)...)...)
+	return err == nil && r.Code == 0 && r.Stdout != "", err
 }
 
 // leaves makes the second deletion, and tells what is wrong about how it ends.
