@@ -93,7 +93,10 @@ func TestScenarios(t *testing.T) {
 			}
 		})
 	}
+	var sideBySide sync.WaitGroup
 	t.Run("side by side", func(t *testing.T) {
+		sideBySide.Add(1) // not before: -run may leave it out
+		t.Cleanup(sideBySide.Done)
 		t.Cleanup(quiet)
 		t.Parallel()
 		g := guard(t)
@@ -122,6 +125,7 @@ func TestScenarios(t *testing.T) {
 	// There is one of each program in a cluster, so its scenarios take turns.
 	t.Run("real software", func(t *testing.T) {
 		t.Parallel()
+		sideBySide.Wait()
 		g := guard(t)
 		for _, s := range scenarios {
 			if s.Exclusive && len(s.Live.Programs) > 0 {
