@@ -34,6 +34,11 @@ type Options struct {
 	Log *slog.Logger
 }
 
+// early is how long before its signature a certificate is valid, so that API servers
+// whose clocks are behind ours take it at once. It is short for one that does not live
+// long, or it would be renewed all the time.
+func early(duration time.Duration) time.Duration { return min(time.Hour, duration/10) }
+
 // commonName is that of the authority: the caBundle keeps certificates of this
 // name only.
 const commonName = "termguard-webhook-ca"
@@ -59,19 +64,15 @@ func Embedded(config *rest.Config, options Options) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect for certificates: %w", err)
 	}
-	return embedded(client, &authority.DynamicAuthority{
-		SecretNamespace: options.Namespace,
-		SecretName:      options.Secret,
-		SecretLabels:    map[string]string{"app.kubernetes.io/name": "termguard"},
-		RESTConfig:      config,
-		CommonName:      commonName,
-		CADuration:      options.CADuration,
-		LeafDuration:    options.LeafDuration,
-	}, options), nil
+	return embedded(client, nil, options), nil
 }
 
+// embedded signs by an authority, by default by the one in the Secret.
 func embedded(client kubernetes.Interface, authority cmtls.Authority, options Options) *Source {
 	bundle := newBundle(client, options)
+	if authority == nil {
+		authority = newKeeper(client, options, bundle.secrets)
+	}
 	gate := &gate{Authority: authority, trusts: bundle.trusts}
 	source := &cmtls.DynamicSource{
 		DNSNames:      []string{serverName(options)},

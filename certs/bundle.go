@@ -24,8 +24,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// The authority's certificate in its Secret
-// (github.com/cert-manager/cert-manager, pkg/server/tls/authority).
+// The authority's certificate in its Secret, beside its key in those of a TLS Secret:
+// as cert-manager's injector reads it (inject-ca-from-secret).
 const caKey = "ca.crt"
 
 const (
@@ -187,7 +187,8 @@ func (b *bundle) reconcile(ctx context.Context) error {
 	}
 	var patched []webhook
 	for _, w := range b.ours(configuration) {
-		wanted, err := extend(w.ClientConfig.CABundle, obj.(*corev1.Secret).Data[caKey], b.options.LeafDuration, time.Now())
+		keep := early(b.options.CADuration) + b.options.LeafDuration
+		wanted, err := extend(w.ClientConfig.CABundle, obj.(*corev1.Secret).Data[caKey], keep, time.Now())
 		if err != nil {
 			return fmt.Errorf("secret %s/%s: %w", b.options.Namespace, b.options.Secret, err)
 		}
@@ -215,10 +216,10 @@ func (b *bundle) reconcile(ctx context.Context) error {
 }
 
 // extend is the bundle for an authority, the newest certificate first: its own;
-// those of its predecessors in the present bundle, for as long as certificates
-// that they signed may be served; and any successor, of which another replica
-// has learned first.
-func extend(present, authority []byte, leafDuration time.Duration, now time.Time) ([]byte, error) {
+// those of its predecessors in the present bundle, for so long from the start of its
+// validity on, as certificates that they signed may be served; and any successor, of
+// which another replica has learned first.
+func extend(present, authority []byte, keep time.Duration, now time.Time) ([]byte, error) {
 	own, err := parse(authority)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", caKey, err)
@@ -233,7 +234,7 @@ func extend(present, authority []byte, leafDuration time.Duration, now time.Time
 		others = nil // what cannot be read trusts nobody
 	}
 	for _, o := range others {
-		wanted := o.NotBefore.After(current.NotBefore) || now.Before(current.NotBefore.Add(leafDuration))
+		wanted := o.NotBefore.After(current.NotBefore) || now.Before(current.NotBefore.Add(keep))
 		if wanted && o.Subject.CommonName == commonName && now.Before(o.NotAfter) && !slices.ContainsFunc(trusted, o.Equal) {
 			trusted = append(trusted, o)
 		}

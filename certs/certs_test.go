@@ -221,6 +221,52 @@ func TestRotation(t *testing.T) {
 	})
 }
 
+// TestSkew: what a replica signs is valid for API servers whose clocks are ten minutes
+// off, either way, from the first second on.
+func TestSkew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset(configuration())
+		o := options
+		o.setDefaults()
+		source := embedded(client, nil, o)
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped := make(chan struct{})
+		go func() { source.Run(ctx); close(stopped) }()
+		for _, made := range []string{"for want of one", "since the Secret was emptied", "since it was filled with nonsense"} {
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			for _, skew := range []time.Duration{-10 * time.Minute, 0, 10 * time.Minute} {
+				c, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), "guard", metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				served, err := source.GetCertificate(nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				pool := x509.NewCertPool()
+				pool.AppendCertsFromPEM(c.Webhooks[0].ClientConfig.CABundle)
+				if _, err := served.Leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: "guard.guard.svc", CurrentTime: time.Now().Add(skew)}); err != nil {
+					t.Errorf("an authority that was made %s, to an API server whose clock is off by %v: %v", made, skew, err)
+				}
+			}
+			secret, err := client.CoreV1().Secrets("guard").Get(t.Context(), "ca", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			secret.Data = map[string][]byte{caKey: []byte("nonsense"), corev1.TLSCertKey: []byte("nonsense")}
+			if made == "for want of one" {
+				secret.Data = nil
+			}
+			if _, err := client.CoreV1().Secrets("guard").Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cancel()
+		<-stopped
+	})
+}
+
 func TestNotInstalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRoot(t, commonName, time.Now())

@@ -66,6 +66,8 @@ func newWebhook() *cobra.Command {
 	flags.StringVar(&o.Certs.Service, "service", "termguard", "Service that the API server calls")
 	flags.StringVar(&o.Certs.Secret, "ca-secret", "termguard-ca", "Secret that keeps the authority")
 	flags.StringVar(&o.Certs.Configuration, "webhook-configuration", "termguard", "ValidatingWebhookConfiguration whose caBundle is kept current")
+	flags.DurationVar(&o.Certs.CADuration, "ca-duration", 365*24*time.Hour, "how long the authority is valid; it is renewed after two thirds of it")
+	flags.DurationVar(&o.Certs.LeafDuration, "leaf-duration", 7*24*time.Hour, "how long a certificate by the authority is valid; it is renewed after two thirds of it")
 	flags.DurationVar(&o.Deadline, "deadline", 300*time.Millisecond, "limit of one review; what takes longer is allowed")
 	flags.DurationVar(&o.Drain, "drain", 5*time.Second, "how long reviews are still answered after readiness turned off")
 	flags.BoolVar(&o.ShowObjectNames, "show-object-names", false, "show names of other objects in the namespace of a request to whoever makes it")

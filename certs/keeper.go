@@ -1,0 +1,220 @@
+package certs
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cert-manager/cert-manager/pkg/server/tls/authority"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/keyutil"
+)
+
+// keeper is the authority in the Secret: it makes one where there is none that can
+// sign, and a new one when two thirds of its time are over. All replicas do; the
+// Secret's resourceVersion lets one of them win.
+//
+// It is what cert-manager's DynamicAuthority is, save for the start of validity, which
+// that does not let one choose: what a replica signs whose clock is ahead of an API
+// server's is valid there at once (early).
+type keeper struct {
+	client  kubernetes.Interface
+	options Options
+	secrets cache.SharedIndexInformer // which somebody else runs
+	changed chan struct{}
+
+	mu      sync.Mutex
+	current []byte // the certificate that watches were told of
+	watches []chan<- struct{}
+}
+
+// checked is how often the authority's age is looked at.
+const checked = 10 * time.Second
+
+func newKeeper(client kubernetes.Interface, options Options, secrets cache.SharedIndexInformer) *keeper {
+	k := &keeper{client: client, options: options, secrets: secrets, changed: make(chan struct{}, 1)}
+	kick := func() {
+		select {
+		case k.changed <- struct{}{}:
+		default:
+		}
+	}
+	// Adding a handler fails on an informer that has stopped; this one has not started.
+	_, _ = secrets.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { kick() },
+		UpdateFunc: func(any, any) { kick() },
+		DeleteFunc: func(any) { kick() },
+	})
+	return k
+}
+
+// Run implements cmtls.Authority.
+func (k *keeper) Run(ctx context.Context) error {
+	if !cache.WaitForCacheSync(ctx.Done(), k.secrets.HasSynced) {
+		return nil
+	}
+	for {
+		pause := checked
+		if err := k.ensure(ctx); err != nil && ctx.Err() == nil {
+			k.options.Log.Warn("the certificate authority cannot be kept in its Secret; trying again", "secret", k.options.Namespace+"/"+k.options.Secret, "error", err)
+			pause = retryPause
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-k.changed:
+		case <-time.After(pause):
+		}
+	}
+}
+
+// ensure makes an authority where one is needed. Its arrival comes by the watch, and
+// then those are told who wait for it.
+func (k *keeper) ensure(ctx context.Context) error {
+	secret := k.secret()
+	pair, err := readPair(secret)
+	switch {
+	case err == nil && time.Until(pair.Leaf.NotAfter) < k.options.CADuration/3:
+		err = errors.New("it is nearing its end")
+		fallthrough
+	case err != nil:
+		k.options.Log.Info("making a certificate authority", "reason", err)
+		return k.make(ctx, secret)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if bytes.Equal(k.current, pair.Leaf.Raw) {
+		return nil
+	}
+	k.current = pair.Leaf.Raw
+	for _, watch := range k.watches {
+		select {
+		case watch <- struct{}{}:
+		default: // it has been told, and has not looked yet
+		}
+	}
+	return nil
+}
+
+// make writes a new authority into the Secret. That another replica was quicker is no
+// error.
+func (k *keeper) make(ctx context.Context, secret *corev1.Secret) error {
+	key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: commonName},
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment | x509.KeyUsageCertSign,
+	}
+	certificate, err := issue(template, template, key.Public(), key, k.options.CADuration)
+	if err != nil {
+		return err
+	}
+	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		return err
+	}
+	certificatePEM := encode(certificate)
+	data := map[string][]byte{caKey: certificatePEM, corev1.TLSCertKey: certificatePEM, corev1.TLSPrivateKeyKey: keyPEM}
+	secrets := k.client.CoreV1().Secrets(k.options.Namespace)
+	if secret == nil {
+		_, err = secrets.Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: k.options.Secret, Namespace: k.options.Namespace, Labels: map[string]string{"app.kubernetes.io/name": "termguard"}},
+			Data:       data,
+		}, metav1.CreateOptions{})
+	} else {
+		secret = secret.DeepCopy()
+		secret.Data = data
+		_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})
+	}
+	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// secret is that of the cluster, nil where there is none.
+func (k *keeper) secret() *corev1.Secret {
+	obj, _, _ := k.secrets.GetStore().GetByKey(k.options.Namespace + "/" + k.options.Secret)
+	secret, _ := obj.(*corev1.Secret)
+	return secret
+}
+
+// readPair is the authority in a Secret. The error says why it cannot sign.
+func readPair(secret *corev1.Secret) (tls.Certificate, error) {
+	if secret == nil {
+		return tls.Certificate{}, errors.New("there is no Secret")
+	}
+	if !bytes.Equal(secret.Data[caKey], secret.Data[corev1.TLSCertKey]) {
+		return tls.Certificate{}, fmt.Errorf("%s and %s differ", caKey, corev1.TLSCertKey)
+	}
+	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	if !pair.Leaf.IsCA {
+		return tls.Certificate{}, errors.New("it holds no authority")
+	}
+	return pair, nil
+}
+
+// Sign implements cmtls.Authority: the certificate is valid for LeafDuration, or as long
+// as the authority is.
+func (k *keeper) Sign(template *x509.Certificate) (*x509.Certificate, error) {
+	if !k.secrets.HasSynced() {
+		return nil, authority.ErrCertificateNotAvailable
+	}
+	pair, err := readPair(k.secret())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", authority.ErrCertificateNotAvailable, err)
+	}
+	left := time.Until(pair.Leaf.NotAfter)
+	if left <= 0 {
+		return nil, fmt.Errorf("%w: the authority has expired", authority.ErrCertificateNotAvailable)
+	}
+	template.BasicConstraintsValid = true
+	return issue(template, pair.Leaf, template.PublicKey, pair.PrivateKey, min(k.options.LeafDuration, left))
+}
+
+// issue signs a certificate that is valid for so long from now on, and a little earlier.
+func issue(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.PrivateKey, duration time.Duration) (*x509.Certificate, error) {
+	now := time.Now()
+	template.NotBefore, template.NotAfter = now.Add(-early(duration)), now.Add(duration)
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
+}
+
+// WatchRotation implements cmtls.Authority.
+func (k *keeper) WatchRotation(output chan<- struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.watches = append(k.watches, output)
+}
+
+// StopWatchingRotation implements cmtls.Authority.
+func (k *keeper) StopWatchingRotation(output chan<- struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.watches = slices.DeleteFunc(k.watches, func(other chan<- struct{}) bool { return other == output })
+}
