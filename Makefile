@@ -11,7 +11,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo test unit rego e2e test-node check quick fmt vet staticcheck regal dockerfile chart generated fuzz docs golden bench bench-lint release new-policy hooks clean
+.PHONY: help build render components software demo test unit rego e2e test-node check quick fmt vet staticcheck regal dockerfile chart generated fuzz docs golden harmlessness bench bench-lint release new-policy hooks clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ docs golden: ## Write the generated files anew
 
 generated: docs ## Fail if a generated file is not current
 	@git diff --exit-code -- policies check lint cmd docs deploy || { echo "generated files are not current: run 'make docs' and commit"; exit 1; }
+
+harmlessness: build components ## Play what can go wrong with termguard against what deletes, and write docs/harmlessness.md (as root)
+	cd test && go run ./cmd/harmlessness -out $(CURDIR)/docs/harmlessness.md
 
 bench: build components ## Print benchmarks: beside a no-op webhook, and by size of the cluster (OBJECTS=10000)
 	go test -run '^$$' -bench . ./policies ./webhook

@@ -9,24 +9,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/termguard/termguard/test/lab"
 	"github.com/termguard/termguard/test/scenario"
 )
 
 var deploy = filepath.Join(scenario.Root(), "deploy")
 
-// program is Helm, built from its Go module.
-var program = sync.OnceValues(func() (string, error) {
-	cmd := exec.Command("go", "tool", "-modfile=tools/helm/go.mod", "-n", "helm")
-	cmd.Dir = filepath.Join(scenario.Root(), "test")
-	cmd.Stderr = os.Stderr
-	path, err := cmd.Output()
-	return strings.TrimSpace(string(path)), err
-})
+var program = lab.HelmPath
 
 // helm runs Helm with folders of its own and the given environment, and returns
 // what it prints; the error is that it failed.

@@ -44,8 +44,13 @@ func (a *Authority) PEM() []byte {
 }
 
 // Issue returns a certificate for a client (common name and groups) that also
-// serves for the given names and addresses.
+// serves for the given names and addresses, for a day.
 func (a *Authority) Issue(name string, groups, hosts []string, addresses ...string) (certPEM, keyPEM []byte, err error) {
+	return a.IssueUntil(time.Now().Add(24*time.Hour), name, groups, hosts, addresses...)
+}
+
+// IssueUntil is Issue for a certificate that ends at a time, which may be over.
+func (a *Authority) IssueUntil(end time.Time, name string, groups, hosts []string, addresses ...string) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
@@ -58,8 +63,8 @@ func (a *Authority) Issue(name string, groups, hosts []string, addresses ...stri
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: name, Organization: groups},
 		DNSNames:     hosts,
-		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(24 * time.Hour),
+		NotBefore:    end.Add(-25 * time.Hour),
+		NotAfter:     end,
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}

@@ -26,6 +26,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -302,6 +303,13 @@ func (l *Lab) RestartAPIServer(ctx context.Context) error {
 	return l.startAPIServer(ctx)
 }
 
+// Etcd is the process that keeps what the API server stores.
+func (l *Lab) Etcd() *Process {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.etcd
+}
+
 func (l *Lab) waitReady(ctx context.Context) error {
 	transport, err := rest.TransportFor(l.config)
 	if err != nil {
@@ -468,6 +476,26 @@ func (l *Lab) Kubectl(ctx context.Context, args ...string) (Result, error) {
 // KubectlWith runs the lab's kubectl with text on its standard input.
 func (l *Lab) KubectlWith(ctx context.Context, stdin string, args ...string) (Result, error) {
 	return l.command(ctx, stdin, filepath.Join(l.bin, "kubectl"), args...)
+}
+
+// HelmPath is the path of Helm, built from its Go module.
+var HelmPath = sync.OnceValues(func() (string, error) {
+	_, file, _, _ := runtime.Caller(0)
+	cmd := exec.Command("go", "tool", "-modfile=tools/helm/go.mod", "-n", "helm")
+	cmd.Dir = filepath.Join(filepath.Dir(file), "..")
+	cmd.Stderr = os.Stderr
+	path, err := cmd.Output()
+	return strings.TrimSpace(string(path)), err
+})
+
+// Helm runs Helm as an administrator. As with Kubectl, an exit code other than 0
+// is not an error.
+func (l *Lab) Helm(ctx context.Context, args ...string) (Result, error) {
+	path, err := HelmPath()
+	if err != nil {
+		return Result{}, fmt.Errorf("build helm: %w", err)
+	}
+	return l.command(ctx, "", path, args...)
 }
 
 // Shell runs a line of shell, in which kubectl is the lab's.

@@ -19,8 +19,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -144,7 +142,7 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 func (b *bench) deletes(ctx context.Context, rounds int) error {
 	fmt.Printf("\nDelete of a pod, %d of each in turn, one client\n", rounds)
 	taken := map[string]timings{}
-	var before calls
+	var before, noopBefore scenario.Calls
 	var busy time.Duration
 	pod := func(i int) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p" + strconv.Itoa(i)}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
@@ -152,7 +150,10 @@ func (b *bench) deletes(ctx context.Context, rounds int) error {
 	for i := range rounds + 20 { // the first 20 warm up
 		if i == 20 {
 			var err error
-			if before, err = b.calls(ctx); err != nil {
+			if before, err = scenario.CallsOf(ctx, b.client, ourWebhook); err != nil {
+				return err
+			}
+			if noopBefore, err = scenario.CallsOf(ctx, b.client, noopWebhook); err != nil {
 				return err
 			}
 			if busy, err = processorTime(b.Termguard.PID()); err != nil {
@@ -173,7 +174,11 @@ func (b *bench) deletes(ctx context.Context, rounds int) error {
 		}
 	}
 	b.pair("through termguard", taken["ours"], "through a no-op webhook", taken["noop"])
-	after, err := b.calls(ctx)
+	after, err := scenario.CallsOf(ctx, b.client, ourWebhook)
+	if err != nil {
+		return err
+	}
+	noopAfter, err := scenario.CallsOf(ctx, b.client, noopWebhook)
 	if err != nil {
 		return err
 	}
@@ -185,7 +190,7 @@ func (b *bench) deletes(ctx context.Context, rounds int) error {
 	if err != nil {
 		return err
 	}
-	ours, noop := after.mean(before, ourWebhook), after.mean(before, noopWebhook)
+	ours, noop := after.Since(before).Mean(), noopAfter.Since(noopBefore).Mean()
 	fmt.Printf("\nOne call, as the API server counts it\n")
 	fmt.Fprintln(b.table, "\tmean ms\tCPU µs\tRSS MiB\t")
 	fmt.Fprintf(b.table, "termguard\t%.2f\t%d\t%.0f\t\n", ms(ours), (now-busy).Microseconds()/int64(rounds), rss)
@@ -199,43 +204,6 @@ const (
 	ourWebhook  = "delete.termguard.dev"
 	noopWebhook = "noop.example.com"
 )
-
-// calls are how often the API server has called each webhook, and how long it
-// waited for all of that
-// (k8s.io/apiserver/pkg/admission/metrics: webhook_admission_duration_seconds).
-type calls map[string]struct {
-	seconds float64
-	n       uint64
-}
-
-func (after calls) mean(before calls, webhook string) time.Duration {
-	a, b := after[webhook], before[webhook]
-	return time.Duration((a.seconds - b.seconds) / float64(a.n-b.n) * float64(time.Second))
-}
-
-func (b *bench) calls(ctx context.Context) (calls, error) {
-	text, err := b.client.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read the API server's metrics: %w", err)
-	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
-	if err != nil {
-		return nil, fmt.Errorf("read the API server's metrics: %w", err)
-	}
-	c := calls{}
-	for _, m := range families["apiserver_admission_webhook_admission_duration_seconds"].GetMetric() {
-		for _, label := range m.GetLabel() {
-			if label.GetName() == "name" {
-				of := c[label.GetValue()]
-				of.seconds += m.GetHistogram().GetSampleSum()
-				of.n += m.GetHistogram().GetSampleCount()
-				c[label.GetValue()] = of
-			}
-		}
-	}
-	return c, nil
-}
 
 // processorTime is what a process has used (proc(5), stat: utime and stime, in
 // hundredths of a second).

@@ -1,0 +1,109 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Replicas stand behind the address of a Service, as kube-proxy has it: a new
+// connection goes to one that is ready, in turn; where none is, it is refused. What is
+// connected stays with its replica.
+type Replicas struct {
+	listener net.Listener
+	turn     atomic.Uint64
+
+	mu  sync.Mutex
+	all []Replica
+}
+
+// Replica is one of them: where it serves, and the URL that says whether it is ready.
+type Replica struct{ Address, Readiness string }
+
+// Balance listens on an address until ctx ends.
+func Balance(ctx context.Context, address string) (*Replicas, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("stand in for kube-proxy: %w", err)
+	}
+	r := &Replicas{listener: listener}
+	context.AfterFunc(ctx, func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return // closed
+			}
+			go r.carry(ctx, conn.(*net.TCPConn))
+		}
+	}()
+	return r, nil
+}
+
+// Add takes a replica in, once it is ready.
+func (r *Replicas) Add(replica Replica) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, replica)
+}
+
+// Remove takes a replica out.
+func (r *Replicas) Remove(replica Replica) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = slices.DeleteFunc(r.all, func(other Replica) bool { return other == replica })
+}
+
+// Ready says whether a replica is ready.
+func (r Replica) Ready(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Readiness, nil)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+func (r *Replicas) carry(ctx context.Context, from *net.TCPConn) {
+	defer from.Close()
+	r.mu.Lock()
+	all := slices.Clone(r.all)
+	r.mu.Unlock()
+	for range all {
+		to, err := new(net.Dialer).DialContext(ctx, "tcp", all[r.turn.Add(1)%uint64(len(all))].Address)
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			continue
+		}
+		if err != nil {
+			break
+		}
+		defer to.Close()
+		stop := context.AfterFunc(ctx, func() { from.Close(); to.Close() })
+		defer stop()
+		back := make(chan struct{})
+		go func() {
+			defer close(back)
+			_, _ = io.Copy(from, to) // either side may hang up
+			_ = from.CloseWrite()
+		}()
+		_, _ = io.Copy(to, from)
+		_ = to.(*net.TCPConn).CloseWrite()
+		<-back
+		return
+	}
+	_ = from.SetLinger(0) // a reset, as from kube-proxy
+}
