@@ -98,15 +98,15 @@ var faults = []fault{
 		start: func(ctx context.Context, w *world) (func() error, error) { return nil, w.serveCertificate(ctx, true) },
 	},
 	{
-		name: "facts incomplete", about: "Somebody took from it the right to read anything but the group apps: it answers from what it sees, and says what it does not.", wants: reviewed,
+		name: "facts incomplete", about: "Somebody took from it the right to read all but three API groups: it answers from what it sees, and says what it does not.", wants: reviewed,
 		start: func(ctx context.Context, w *world) (func() error, error) {
 			rights := func(groups string) error {
-				return w.run(ctx, `kubectl patch clusterrole termguard-read --type=json -p '[{"op":"replace","path":"/rules/0/apiGroups","value":["`+groups+`"]}]'`)
+				return w.run(ctx, `kubectl patch clusterrole termguard-read --type=json -p '[{"op":"replace","path":"/rules/0/apiGroups","value":[`+groups+`]}]'`)
 			}
-			if err := rights("apps"); err != nil {
+			if err := rights(`"", "apps", "admissionregistration.k8s.io"`); err != nil {
 				return nil, err
 			}
-			return func() error { return errors.Join(rights("*"), w.Termguard.Stop()) }, w.restart(ctx)
+			return func() error { return errors.Join(rights(`"*"`), w.Termguard.Stop()) }, w.restart(ctx)
 		},
 	},
 	{
