@@ -72,15 +72,15 @@ func TestReport(t *testing.T) {
 		target       Name
 		want         policies.Verdict
 	}{
-		{"namespace", "what is in a namespace holds it", Name{"ns", "demo", "", 0}, policies.Hangs},
-		{"object", "finalizers of the object itself come from the facts", Name{"kiali", "kiali", "demo", 0}, policies.Hangs},
-		{"terminating", "a namespace that is already being deleted", Name{"ns", "stuck", "", 0}, policies.Hangs},
-		{"plain", "nothing in the way", Name{"ns", "plain", "", 0}, policies.Completes},
-		{"configmap", "an object that the facts only count", Name{"cm", "settings", "plain", 0}, policies.Completes},
-		{"served", "what is in a namespace rests on owners that are alive", Name{"ns", "served", "", 0}, policies.Completes},
-		{"widget", "so does an object with finalizers of its own", Name{"widgets", "a", "served", 0}, policies.Completes},
-		{"definition", "and a definition whose instances have some", Name{"crd", "widgets.acme.example.com", "", 0}, policies.Completes},
-		{"unseen", "what may be there is not seen", Name{"secret", "token", "plain", 0}, policies.Unknown},
+		{"namespace", "what is in a namespace holds it", Name{"ns", "demo", "", 0, ""}, policies.Hangs},
+		{"object", "finalizers of the object itself come from the facts", Name{"kiali", "kiali", "demo", 0, ""}, policies.Hangs},
+		{"terminating", "a namespace that is already being deleted", Name{"ns", "stuck", "", 0, ""}, policies.Hangs},
+		{"plain", "nothing in the way", Name{"ns", "plain", "", 0, ""}, policies.Completes},
+		{"configmap", "an object that the facts only count", Name{"cm", "settings", "plain", 0, ""}, policies.Completes},
+		{"served", "what is in a namespace rests on owners that are alive", Name{"ns", "served", "", 0, ""}, policies.Completes},
+		{"widget", "so does an object with finalizers of its own", Name{"widgets", "a", "served", 0, ""}, policies.Completes},
+		{"definition", "and a definition whose instances have some", Name{"crd", "widgets.acme.example.com", "", 0, ""}, policies.Completes},
+		{"unseen", "what may be there is not seen", Name{"secret", "token", "plain", 0, ""}, policies.Unknown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			world := worldOf(t, "cluster.yaml")
@@ -138,10 +138,10 @@ func TestFromFactsFailures(t *testing.T) {
 		target Name
 		want   string
 	}{
-		{"no such namespace", Name{"ns", "demi", "", 0}, `the snapshot has no namespaces/demi; did you mean "demo"?`},
-		{"all of its type are named", Name{"kialis", "kialli", "demo", 0}, `the snapshot has no kialis.kiali.io/kialli -n demo; did you mean "kiali"?`},
-		{"none of its type", Name{"deploy", "web", "demo", 0}, `the snapshot has no deployments.apps/web -n demo`},
-		{"no such type", Name{"kialy", "x", "demo", 0}, `there is no type "kialy"; did you mean "kiali"? (see: kubectl api-resources)`},
+		{"no such namespace", Name{"ns", "demi", "", 0, ""}, `the snapshot has no namespaces/demi; did you mean "demo"?`},
+		{"all of its type are named", Name{"kialis", "kialli", "demo", 0, ""}, `the snapshot has no kialis.kiali.io/kialli -n demo; did you mean "kiali"?`},
+		{"none of its type", Name{"deploy", "web", "demo", 0, ""}, `the snapshot has no deployments.apps/web -n demo`},
+		{"no such type", Name{"kialy", "x", "demo", 0, ""}, `there is no type "kialy"; did you mean "kiali"? (see: kubectl api-resources)`},
 	} {
 		_, err := FromFacts(world, tt.target)
 		if err == nil || err.Error() != tt.want {
@@ -255,26 +255,29 @@ func TestDeleteOptions(t *testing.T) {
 	}
 }
 
-func TestParseName(t *testing.T) {
+func TestParseNames(t *testing.T) {
 	for _, tt := range []struct {
-		args []string
-		want Name
-		ok   bool
+		reason string
+		args   []string
+		want   []Name
+		err    string
 	}{
-		{[]string{"ns/demo"}, Name{"ns", "demo", "n", 0}, true},
-		{[]string{"ns", "demo"}, Name{"ns", "demo", "n", 0}, true},
-		{[]string{"ns"}, Name{}, false},
-		{[]string{"ns/"}, Name{}, false},
-		{[]string{"/demo"}, Name{}, false},
-		{[]string{"ns/a/b"}, Name{}, false},
-		{[]string{"ns/a", "ns/b"}, Name{}, false},
-		{[]string{"all/x"}, Name{}, false},
-		{[]string{"po,svc", "x"}, Name{}, false},
-		{nil, Name{}, false},
+		{"one", []string{"ns/demo"}, []Name{{Type: "ns", Name: "demo"}}, ""},
+		{"type and name", []string{"ns", "demo"}, []Name{{Type: "ns", Name: "demo"}}, ""},
+		{"several, and one twice", []string{"ns/a", "po/b", "ns/a"}, []Name{{Type: "ns", Name: "a"}, {Type: "po", Name: "b"}}, ""},
+		{"a type and several names", []string{"ns", "a", "b"}, []Name{{Type: "ns", Name: "a"}, {Type: "ns", Name: "b"}}, ""},
+		{"several types", []string{"po,svc", "x"}, []Name{{Type: "po", Name: "x"}, {Type: "svc", Name: "x"}}, ""},
+		{"no name", []string{"ns"}, nil, `"ns" has no name`},
+		{"an empty name", []string{"ns/"}, nil, `"ns/" is no object`},
+		{"an empty type", []string{"/demo"}, nil, `"/demo" is no object`},
+		{"a name with a slash", []string{"ns/a/b"}, nil, `"ns/a/b" is no object`},
+		{"both forms", []string{"ns/a", "b"}, nil, `"b" is no object`},
+		{"both forms, the other way", []string{"ns", "po/b"}, nil, `"ns po/b" is no object`},
+		{"nothing", nil, nil, "got no argument: want TYPE/NAME"},
 	} {
-		got, err := ParseName(tt.args, "n")
-		if got != tt.want || (err == nil) != tt.ok {
-			t.Errorf("ParseName(%q) = %v, %v; want %v", tt.args, got, err, tt.want)
+		got, err := ParseNames(tt.args)
+		if diff := cmp.Diff(tt.want, got); diff != "" || (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: error %v, want %q; -want, +got:\n%s", tt.reason, err, tt.err, diff)
 		}
 	}
 }
@@ -292,7 +295,7 @@ func FuzzFromFacts(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := FromFacts(world, Name{typ, name, "demo", 0}); err == nil && name == "" {
+		if _, err := FromFacts(world, Name{typ, name, "demo", 0, ""}); err == nil && name == "" {
 			t.Skip()
 		}
 	})
@@ -302,7 +305,7 @@ func FuzzFromFacts(f *testing.F) {
 // finalizers of what it owns, too.
 func TestWaitsForeground(t *testing.T) {
 	world := worldOf(t, "cluster.yaml")
-	subject, err := FromFacts(world, Name{"widgets", "a", "served", 0})
+	subject, err := FromFacts(world, Name{"widgets", "a", "served", 0, ""})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,14 +47,6 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-func TestParseNames(t *testing.T) {
-	for args, want := range map[string]string{"": "got no argument", "node/": "is no object", "n1": "has no name"} {
-		if _, err := ParseNames(strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: error %v, want %q in it", args, err, want)
-		}
-	}
-}
-
 // BenchmarkDrain asks about 100 nodes with 5,000 pods under 500 budgets.
 func BenchmarkDrain(b *testing.B) {
 	var text strings.Builder

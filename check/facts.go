@@ -63,7 +63,7 @@ func AllFromFacts(world *cluster.World, names []Name) (subjects []Subject, missi
 		s, err := FromFacts(world, name)
 		switch {
 		case errors.As(err, new(missingError)), errors.As(err, new(noTypeError)):
-			missing = append(missing, err)
+			missing = append(missing, name.located(err))
 		case err != nil:
 			return nil, nil, err
 		default:

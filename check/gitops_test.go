@@ -74,12 +74,12 @@ func TestFromInventory(t *testing.T) {
 		{
 			reason: "an Application deletes the highest wave first, and itself is gone last", name: Name{Type: "app", Name: "kiali", Namespace: "argocd"},
 			answers: map[string]any{apps + "/kiali": app("kiali", nil, operator, object)}, waits: true,
-			want: []Name{{"kiali.kiali.io", "kiali", "demo", -5}, {"deployment.apps", "operator", "kiali", 1}, {"app", "kiali", "argocd", 2}},
+			want: []Name{{"kiali.kiali.io", "kiali", "demo", -5, ""}, {"deployment.apps", "operator", "kiali", 1, ""}, {"app", "kiali", "argocd", 2, ""}},
 		},
 		{
 			reason: "an Application that does not prune", name: Name{Type: "application", Name: "kiali", Namespace: "argocd"},
 			answers: map[string]any{apps + "/kiali": app("kiali", inObject{"finalizers": nil}, operator, object)}, waits: true,
-			want: []Name{{"application", "kiali", "argocd", 0}}, note: "only the Application goes",
+			want: []Name{{"application", "kiali", "argocd", 0, ""}}, note: "only the Application goes",
 		},
 		{
 			reason: "an ApplicationSet: waves of one say nothing of those of another", name: Name{Type: "appset", Name: "all", Namespace: "argocd"},
@@ -90,14 +90,14 @@ func TestFromInventory(t *testing.T) {
 				}},
 			},
 			want: []Name{
-				{"deployment.apps", "operator", "kiali", 0}, {"applications.argoproj.io", "a", "argocd", 0},
-				{"kiali.kiali.io", "kiali", "demo", 0}, {"applications.argoproj.io", "b", "argocd", 0}, {"appset", "all", "argocd", 1},
+				{"deployment.apps", "operator", "kiali", 0, ""}, {"applications.argoproj.io", "a", "argocd", 0, ""},
+				{"kiali.kiali.io", "kiali", "demo", 0, ""}, {"applications.argoproj.io", "b", "argocd", 0, ""}, {"appset", "all", "argocd", 1, ""},
 			},
 		},
 		{
 			reason: "an ApplicationSet whose Applications may not be read", name: Name{Type: "appset", Name: "all", Namespace: "argocd"},
 			answers: map[string]any{sets + "/all": inObject{"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "metadata": inObject{"name": "all", "namespace": "argocd", "uid": "set"}}},
-			want:    []Name{{"appset", "all", "argocd", 0}}, unseen: "applications.argoproj.io: forbidden",
+			want:    []Name{{"appset", "all", "argocd", 0, ""}}, unseen: "applications.argoproj.io: forbidden",
 		},
 		{
 			reason: "a Kustomization", name: Name{Type: "ks", Name: "kiali", Namespace: "flux-system"},
@@ -106,7 +106,7 @@ func TestFromInventory(t *testing.T) {
 				"spec":   inObject{"prune": true, "interval": "10m"},
 				"status": inObject{"inventory": inObject{"entries": []any{inObject{"id": "kiali_operator_apps_Deployment", "v": "v1"}, inObject{"id": "demo_kiali_kiali.io_Kiali", "v": "v1"}}}},
 			}},
-			want: []Name{{"kiali.kiali.io", "kiali", "demo", 0}, {"deployment.apps", "operator", "kiali", 0}, {"ks", "kiali", "flux-system", 1}},
+			want: []Name{{"kiali.kiali.io", "kiali", "demo", 0, ""}, {"deployment.apps", "operator", "kiali", 0, ""}, {"ks", "kiali", "flux-system", 1, ""}},
 			note: "Flux puts back at its next interval (10m)",
 		},
 		{
@@ -119,7 +119,7 @@ func TestFromInventory(t *testing.T) {
 				"/api/v1/namespaces/ops/secrets":                             records("kiali.v1"),
 				"/api/v1/namespaces/ops/secrets/sh.helm.release.v1.kiali.v1": stored(t, "helm.sh/release.v1", inObject{"name": "kiali", "version": 1, "info": inObject{"status": "deployed"}, "manifest": manifest}),
 			},
-			want: []Name{{"deployment.apps", "kiali-operator", "ops", 0}, {"kiali.kiali.io", "kiali", "demo", 1}, {"hr", "kiali", "ops", 2}},
+			want: []Name{{"deployment.apps", "kiali-operator", "ops", 0, ""}, {"kiali.kiali.io", "kiali", "demo", 1, ""}, {"hr", "kiali", "ops", 2, ""}},
 			note: "helm.sh/resource-policy keeps: persistentvolumeclaim/data",
 		},
 		{
@@ -135,7 +135,7 @@ func TestFromInventory(t *testing.T) {
 		},
 		{
 			reason: "an Application that may not be read", name: Name{Type: "app", Name: "kiali", Namespace: "argocd"},
-			want: []Name{{"app", "kiali", "argocd", 0}}, unseen: "applications.argoproj.io/kiali -n argocd itself: forbidden",
+			want: []Name{{"app", "kiali", "argocd", 0, ""}}, unseen: "applications.argoproj.io/kiali -n argocd itself: forbidden",
 		},
 		{
 			reason: "one that is not there is told by who asks about it", name: Name{Type: "app", Name: "none", Namespace: "argocd"}, other: true,

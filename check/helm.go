@@ -44,7 +44,7 @@ func FromRelease(ctx context.Context, config *rest.Config, namespace, name strin
 // or helm template, prints them: in a file, a folder, or stdin for "-".
 func FromHelmManifest(path, namespace string, stdin io.Reader) (Together, error) {
 	var all bytes.Buffer
-	err := eachFile(path, stdin, func(_ string, in io.Reader) error {
+	err := Files{Stdin: stdin}.each(path, func(_ string, in io.Reader) error {
 		_, err := io.Copy(&all, in)
 		all.WriteString("\n---\n")
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -68,7 +69,7 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 			s := Subject{Name: name.Name, User: user, Place: name.Place}
 			var err error
 			if s.Type, err = types.Find(name.Type); errors.As(err, new(noTypeError)) {
-				absent[i] = err
+				absent[i] = name.located(err)
 				return nil
 			} else if err != nil {
 				return err
@@ -130,6 +131,68 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 		}
 	}
 	return subjects, missing, world, nil
+}
+
+// maxSelected bounds the objects that are asked about by their type.
+const maxSelected = 1000
+
+// Selected are the objects of types, by a selector of labels and one of fields, as kubectl
+// has them; in all namespaces where namespace is "". An error tells of more than can be asked
+// about at once.
+func Selected(ctx context.Context, config *rest.Config, types []string, namespace, labels, fields string) (names []Name, err error) {
+	dc, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect for discovery: %w", err)
+	}
+	known, err := Discover(dc)
+	if err != nil {
+		return nil, err
+	}
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	for _, name := range types {
+		typ, err := known.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		options := metav1.ListOptions{LabelSelector: labels, FieldSelector: fields, Limit: maxSelected + 1}
+		var objects metadata.ResourceInterface = client.Resource(typ.GroupVersionResource)
+		if typ.Namespaced {
+			objects = client.Resource(typ.GroupVersionResource).Namespace(namespace)
+		}
+		list, err := objects.List(ctx, options)
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", typ.GroupResource(), explain(err))
+		}
+		for _, item := range list.Items {
+			names = append(names, Name{Type: typ.GroupResource().String(), Namespace: item.Namespace, Name: item.Name})
+		}
+	}
+	if len(names) > maxSelected {
+		return nil, fmt.Errorf("there are more than %d of %s: select fewer with -l, --field-selector or -n", maxSelected, strings.Join(types, ","))
+	}
+	return names, nil
+}
+
+// TypeNames are the types that can be deleted, as they are named on the command line.
+func TypeNames(config *rest.Config) ([]string, error) {
+	dc, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	types, err := Discover(dc)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, t := range types.all {
+		if t.deletable() == nil {
+			names = append(names, t.GroupResource().String())
+		}
+	}
+	return names, nil
 }
 
 // missingError says that an object does not exist.

@@ -78,12 +78,12 @@ func TestFromCluster(t *testing.T) {
 		{
 			reason:  "the object can be read, what is in it cannot",
 			answers: serving(map[string]any{"/api/v1/namespaces/demo": demo}),
-			target:  Name{"ns", "demo", "", 0}, verdict: policies.Unknown,
+			target:  Name{"ns", "demo", "", 0, ""}, verdict: policies.Unknown,
 		},
 		{
 			reason:  "the object cannot be read",
 			answers: serving(nil),
-			target:  Name{"ns", "demo", "", 0}, verdict: policies.Unknown,
+			target:  Name{"ns", "demo", "", 0, ""}, verdict: policies.Unknown,
 		},
 		{
 			reason: "rights in one namespace do not show what may refuse the request",
@@ -91,7 +91,7 @@ func TestFromCluster(t *testing.T) {
 				"/api/v1/namespaces/demo/services/web": map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "web", "namespace": "demo"}},
 				"/api/v1/namespaces/demo/services":     map[string]any{"apiVersion": "v1", "kind": "ServiceList", "metadata": map[string]any{}, "items": []any{}},
 			}),
-			target: Name{"service", "web", "demo", 0}, verdict: policies.Unknown,
+			target: Name{"service", "web", "demo", 0, ""}, verdict: policies.Unknown,
 		},
 		{
 			reason: "no such object",
@@ -99,7 +99,7 @@ func TestFromCluster(t *testing.T) {
 				"/api/v1/namespaces/dmo": refusal(http.StatusNotFound, metav1.StatusReasonNotFound),
 				"/api/v1/namespaces":     named("Namespace", "demo"),
 			}),
-			target: Name{"ns", "dmo", "", 0}, err: `there is no namespaces/dmo; did you mean "demo"?`,
+			target: Name{"ns", "dmo", "", 0, ""}, err: `there is no namespaces/dmo; did you mean "demo"?`,
 		},
 		{
 			reason: "no such object, nor namespace",
@@ -108,22 +108,22 @@ func TestFromCluster(t *testing.T) {
 				"/api/v1/namespaces/dmo":          refusal(http.StatusNotFound, metav1.StatusReasonNotFound),
 				"/api/v1/namespaces":              named("Namespace", "demo"),
 			}),
-			target: Name{"pod", "web", "dmo", 0}, err: `there is no pods/web -n dmo, for there is no namespace "dmo"; did you mean "demo"?`,
+			target: Name{"pod", "web", "dmo", 0, ""}, err: `there is no pods/web -n dmo, for there is no namespace "dmo"; did you mean "demo"?`,
 		},
 		{
 			reason:  "no such type",
 			answers: serving(nil),
-			target:  Name{"pud", "web", "demo", 0}, err: `there is no type "pud"; did you mean "pod"?`,
+			target:  Name{"pud", "web", "demo", 0, ""}, err: `there is no type "pud"; did you mean "pod"?`,
 		},
 		{
 			reason:  "nothing that can be deleted",
 			answers: serving(nil),
-			target:  Name{"binding", "web", "demo", 0}, err: "bindings cannot be deleted",
+			target:  Name{"binding", "web", "demo", 0, ""}, err: "bindings cannot be deleted",
 		},
 		{
 			reason:  "expired credentials",
 			answers: map[string]any{"/api": refusal(http.StatusUnauthorized, metav1.StatusReasonUnauthorized), "/apis": refusal(http.StatusUnauthorized, metav1.StatusReasonUnauthorized)},
-			target:  Name{"ns", "demo", "", 0}, err: "the cluster does not accept the credentials",
+			target:  Name{"ns", "demo", "", 0, ""}, err: "the cluster does not accept the credentials",
 		},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestFromCluster(t *testing.T) {
 }
 
 func TestFromClusterThatIsNotThere(t *testing.T) {
-	_, _, err := FromCluster(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"}, cluster.Options{}, Name{"ns", "demo", "", 0}, slog.New(slog.DiscardHandler))
+	_, _, err := FromCluster(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"}, cluster.Options{}, Name{"ns", "demo", "", 0, ""}, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "the cluster does not answer: check the network and --context") {
 		t.Errorf("got error %v", err)
 	}

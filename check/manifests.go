@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,39 +17,77 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Names are the objects that kubectl delete -f would delete: those in a file of
-// YAML or JSON, in each .yaml, .yml and .json of a folder, or in what stdin gives
-// for "-". What has no namespace of its own is in namespace.
-func Names(path, namespace string, stdin io.Reader) ([]Name, error) {
-	var names []Name
+// Files are manifests as kubectl takes them.
+type Files struct {
+	// Paths are files of YAML or JSON, folders, of which each .yaml, .yml and .json counts,
+	// and "-" for Stdin.
+	Paths []string
+	// Recursive reads the folders in folders, too.
+	Recursive bool
+	Stdin     io.Reader
+	// Rendered are manifests that are no files, by what they were made from.
+	Rendered map[string]io.Reader
+}
+
+// Names are the objects that kubectl delete -f would delete. What has no namespace of its
+// own is in namespace. What comes twice, in whatever files, is one.
+func Names(files Files, namespace string) (names []Name, err error) {
 	known := map[Name]bool{}
-	err := eachFile(path, stdin, func(file string, in io.Reader) error {
+	read := func(file string, in io.Reader) error {
 		found, err := namesIn(in, namespace)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 		for _, name := range found {
 			if !known[name] {
-				names, known[name] = append(names, name), true
+				known[name] = true
+				name.File = file
+				names = append(names, name)
 			}
 		}
 		return nil
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case len(names) == 0:
-		return nil, fmt.Errorf("%s: no object in it", path)
+	}
+	for _, path := range files.Paths {
+		objects := 0
+		err := files.each(path, func(file string, in io.Reader) error {
+			counted := &counting{Reader: in}
+			err := read(file, counted)
+			objects += counted.bytes
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if objects == 0 || len(names) == 0 {
+			return nil, fmt.Errorf("%s: no object in it", path)
+		}
+	}
+	for _, made := range slices.Sorted(maps.Keys(files.Rendered)) {
+		if err := read(made, files.Rendered[made]); err != nil {
+			return nil, err
+		}
 	}
 	return names, nil
 }
 
-// eachFile reads the files that kubectl reads for a path.
-func eachFile(path string, stdin io.Reader, read func(file string, in io.Reader) error) error {
+// counting counts what is read.
+type counting struct {
+	io.Reader
+	bytes int
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.bytes += n
+	return n, err
+}
+
+// each reads the files that kubectl reads for a path.
+func (f Files) each(path string, read func(file string, in io.Reader) error) error {
 	if path == "-" {
-		return read("stdin", stdin)
+		return read("stdin", f.Stdin)
 	}
-	files, err := filesOf(path)
+	files, err := f.of(path)
 	if err != nil {
 		return err
 	}
@@ -65,8 +105,8 @@ func eachFile(path string, stdin io.Reader, read func(file string, in io.Reader)
 	return nil
 }
 
-// filesOf are the files that kubectl reads for a path.
-func filesOf(path string) ([]string, error) {
+// of are the files that kubectl reads for a path.
+func (f Files) of(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("read manifests: %w", err)
@@ -74,15 +114,20 @@ func filesOf(path string) ([]string, error) {
 	if !info.IsDir() {
 		return []string{path}, nil
 	}
-	entries, err := os.ReadDir(path)
+	var files []string
+	err = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && file != path && !f.Recursive:
+			return filepath.SkipDir
+		case !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(file)):
+			files = append(files, file)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read manifests: %w", err)
-	}
-	var files []string
-	for _, entry := range entries {
-		if !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(entry.Name())) {
-			files = append(files, filepath.Join(path, entry.Name()))
-		}
 	}
 	return files, nil
 }
@@ -129,6 +174,9 @@ func namesIn(in io.Reader, namespace string) ([]Name, error) {
 // nameOf names an object; what has no namespace of its own is in namespace.
 func nameOf(object *unstructured.Unstructured, namespace string) (Name, error) {
 	gvk := object.GroupVersionKind()
+	if gvk.Group == "kustomize.config.k8s.io" || gvk.Group == "" && gvk.Kind == "" && (object.Object["resources"] != nil || object.Object["bases"] != nil) {
+		return Name{}, errors.New("a kustomization is no object: ask about its folder with -k")
+	}
 	if gvk.Kind == "" || gvk.Version == "" || object.GetName() == "" {
 		return Name{}, errors.New("an object without apiVersion, kind or metadata.name")
 	}

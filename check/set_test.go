@@ -3,6 +3,10 @@ package check
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,7 +16,7 @@ import (
 )
 
 func TestSet(t *testing.T) {
-	names, err := Names("testdata/set.yaml", "plain", nil)
+	names, err := Names(Files{Paths: []string{"testdata/set.yaml"}}, "plain")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,19 +57,20 @@ func TestNames(t *testing.T) {
 		{
 			reason: "what has no namespace is in the one that is asked for; what comes twice is deleted once",
 			text:   "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n---\n# nothing\n---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: b, namespace: ops}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n",
-			want:   []Name{{"configmap", "a", "home", 0}, {"deployment.apps", "b", "ops", 0}},
+			want:   []Name{{"configmap", "a", "home", 0, "stdin"}, {"deployment.apps", "b", "ops", 0, "stdin"}},
 		},
 		{
 			reason: "a list is what is in it",
 			text:   `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "kiali.io/v1alpha1", "kind": "Kiali", "metadata": {"name": "k"}}]}`,
-			want:   []Name{{"kiali.kiali.io", "k", "home", 0}},
+			want:   []Name{{"kiali.kiali.io", "k", "home", 0, "stdin"}},
 		},
 		{reason: "no name", text: "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: a-}}", err: "stdin: an object without apiVersion, kind or metadata.name (document 1)"},
 		{reason: "no YAML", text: "a: [", err: "stdin: read manifests: "},
+		{reason: "a kustomization", text: "resources: [a.yaml]", err: "a kustomization is no object: ask about its folder with -k"},
 		{reason: "nothing", text: "\n", err: "-: no object in it"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
-			got, err := Names("-", "home", strings.NewReader(tt.text))
+			got, err := Names(Files{Paths: []string{"-"}, Stdin: strings.NewReader(tt.text)}, "home")
 			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Fatalf("got error %v, want %q", err, tt.err)
 			}
@@ -76,11 +81,43 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// Several files that name the same are asked about once, whatever folder they are in.
+func TestNamesOfFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(file, text string) string {
+		file = filepath.Join(dir, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	a := write("a.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")
+	again := write("again.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")
+	deep := write("deep/b.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}")
+	empty := write("empty/none.yaml", "")
+	for name, tc := range map[string]struct {
+		files Files
+		want  []Name
+		err   string
+	}{
+		"Twice":     {Files{Paths: []string{a, again}}, []Name{{Type: "configmap", Name: "a", File: a}}, ""},
+		"Folder":    {Files{Paths: []string{dir}}, []Name{{Type: "configmap", Name: "a", File: a}}, ""},
+		"Recursive": {Files{Paths: []string{dir}, Recursive: true}, []Name{{Type: "configmap", Name: "a", File: a}, {Type: "configmap", Name: "b", File: deep}}, ""},
+		"Empty":     {Files{Paths: []string{a, empty}}, nil, "none.yaml: no object in it"},
+		"Rendered":  {Files{Rendered: map[string]io.Reader{"base": strings.NewReader("{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}")}}, []Name{{Type: "configmap", Name: "c", File: "base"}}, ""},
+	} {
+		got, err := Names(tc.files, "")
+		if diff := cmp.Diff(tc.want, got); diff != "" || (err != nil) != (tc.err != "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+			t.Errorf("%s: error %v, want %q; -want, +got:\n%s", name, err, tc.err, diff)
+		}
+	}
+}
+
 func FuzzNames(f *testing.F) {
 	f.Add("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n---\n{}")
 	f.Add(`{"apiVersion": "v1", "kind": "List", "items": [1, null, {"kind": {}}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		names, err := Names("-", "home", strings.NewReader(text))
+		names, err := Names(Files{Paths: []string{"-"}, Stdin: strings.NewReader(text)}, "home")
 		if err == nil && len(names) == 0 {
 			t.Error("neither objects nor an error")
 		}

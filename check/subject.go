@@ -1,8 +1,8 @@
 package check
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,46 +25,50 @@ type Name struct {
 	Namespace string
 	// Place in the order of the command that deletes several (question.Set).
 	Place int
+	// File that names it; "" for the command line.
+	File string
 }
 
-// ParseName reads TYPE/NAME, or TYPE and NAME.
-func ParseName(args []string, namespace string) (Name, error) {
+// located names the file that an error is about.
+func (n Name) located(err error) error {
+	if n.File == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", n.File, err)
+}
+
+// ParseNames reads the objects that the arguments of kubectl name: TYPE/NAME of each, or
+// TYPE[,TYPE...] and the NAMEs. What is named twice is one.
+func ParseNames(args []string) (names []Name, err error) {
 	const usage = "want TYPE/NAME, as in namespaces/demo"
-	var typ, name string
-	switch len(args) {
-	case 1:
-		var slash bool
-		if typ, name, slash = strings.Cut(args[0], "/"); !slash {
-			return Name{}, fmt.Errorf("%q has no name: %s", args[0], usage)
+	add := func(typ, name string) {
+		if n := (Name{Type: typ, Name: name}); !slices.Contains(names, n) {
+			names = append(names, n)
 		}
-	case 2:
-		typ, name = args[0], args[1]
-		if strings.Contains(typ, "/") {
-			return Name{}, fmt.Errorf("%q and %q are two objects: check one at a time", typ, name)
+	}
+	switch {
+	case len(args) == 0:
+		return nil, fmt.Errorf("got no argument: %s", usage)
+	case !strings.Contains(args[0], "/"):
+		if len(args) == 1 {
+			return nil, fmt.Errorf("%q has no name: %s", args[0], usage)
+		}
+		for _, typ := range strings.Split(args[0], ",") {
+			for _, name := range args[1:] {
+				if typ == "" || name == "" || strings.Contains(name, "/") {
+					return nil, fmt.Errorf("%q is no object: %s, or TYPE NAME...", args[0]+" "+name, usage)
+				}
+				add(typ, name)
+			}
 		}
 	default:
-		return Name{}, fmt.Errorf("got %d arguments: %s", len(args), usage)
-	}
-	if typ == "" || name == "" || strings.Contains(name, "/") {
-		return Name{}, fmt.Errorf("%q is no object: %s", strings.Join(args, " "), usage)
-	}
-	if strings.ContainsAny(typ, ", ") || typ == "all" {
-		return Name{}, fmt.Errorf("%q is more than one type: check one object at a time", typ)
-	}
-	return Name{Type: typ, Name: name, Namespace: namespace}, nil
-}
-
-// ParseNames reads several TYPE/NAME, of what is in no namespace.
-func ParseNames(args []string) (names []Name, err error) {
-	if len(args) == 0 {
-		return nil, errors.New("got no argument: want TYPE/NAME, as in node/worker-1")
-	}
-	for _, arg := range args {
-		name, err := ParseName([]string{arg}, "")
-		if err != nil {
-			return nil, err
+		for _, arg := range args {
+			typ, name, slash := strings.Cut(arg, "/")
+			if !slash || typ == "" || name == "" || strings.Contains(name, "/") {
+				return nil, fmt.Errorf("%q is no object: %s", arg, usage)
+			}
+			add(typ, name)
 		}
-		names = append(names, name)
 	}
 	return names, nil
 }
@@ -89,6 +93,24 @@ func (s Subject) String() string {
 		text += " -n " + s.Namespace
 	}
 	return text
+}
+
+// UID of the object, "" where it could not be read.
+func (s Subject) UID() string {
+	uid, _ := child(s.Object, "metadata")["uid"].(string)
+	return uid
+}
+
+// Terminating tells whether it is being deleted already.
+func (s Subject) Terminating() bool {
+	return child(s.Object, "metadata")["deletionTimestamp"] != nil
+}
+
+// Is tells whether a name is that of the subject.
+func (s Subject) Is(n Name) bool {
+	names := append([]string{s.Type.Resource, s.Type.singular, strings.ToLower(s.Type.Kind)}, s.Type.short...)
+	_, called := s.Type.called(strings.ToLower(n.Type), names)
+	return called && s.Name == n.Name && (s.Namespace == "" || s.Namespace == n.Namespace)
 }
 
 // target is what questions are about.

@@ -167,11 +167,18 @@ func (e Ending) why() string {
 	return meaning
 }
 
-// DOT draws the trees of all of them, as that of a Set.
-func (t Terminating) DOT(w io.Writer) error {
-	var items []Report
+// Wide is Text, which has a line for each.
+func (t Terminating) Wide(w io.Writer) error { return t.Text(w) }
+
+// Blocked writes the names of the objects whose deletion does not complete.
+func (t Terminating) Blocked(w io.Writer) error { return blocked(w, t.reports()) }
+
+func (t Terminating) reports() (items []Report) {
 	for _, item := range t.Items {
 		items = append(items, item.Report)
 	}
-	return newSet(items, nil).DOT(w)
+	return items
 }
+
+// DOT draws the trees of all of them, as that of a Set.
+func (t Terminating) DOT(w io.Writer) error { return newSet(t.reports(), nil).DOT(w) }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"unicode"
 	"unicode/utf8"
 
@@ -59,7 +60,7 @@ func (r Report) Text(w io.Writer) error {
 // text writes what was found; next is what to do first.
 func (r Report) text(out *strings.Builder, next string) {
 	target := printable.Line(shown(r.Target, ""))
-	fmt.Fprintf(out, "%s: %s\n", target, printable.Line(r.verdict()+next))
+	fmt.Fprintf(out, "%s: %s\n", target, printable.Line(r.Why()+next))
 	if len(r.Findings)+len(r.WaitsFor) > 0 {
 		fmt.Fprintf(out, "\n%s\n", target)
 		r.tree().write(out, "")
@@ -147,7 +148,7 @@ func (s Set) Text(w io.Writer) error {
 	if s.Of != "" {
 		together += " (" + printable.Line(s.Of) + ")"
 	}
-	fmt.Fprintf(&out, "%s: %s\n", together, printable.Line(s.firstLine()))
+	fmt.Fprintf(&out, "%s: %s\n", together, printable.Line(s.Why()+s.next()))
 	for _, note := range s.Notes {
 		fmt.Fprintf(&out, "  %s\n", printable.Line(note))
 	}
@@ -194,8 +195,8 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// verdict is what becomes of the deletion, and why.
-func (r Report) verdict() string {
+// Why is what becomes of the deletion, and why: the first line, without what to do.
+func (r Report) Why() string {
 	line := r.meaning()
 	if r.terminating == "" || strings.Contains(line, ": Terminating for ") {
 		return line
@@ -215,8 +216,16 @@ func (r Report) next() string {
 	return next(r.Plan)
 }
 
-// firstLine is the worst verdict, whose it is, and what to do next.
-func (s Set) firstLine() string {
+// next is what to do first, "" where nothing is.
+func (s Set) next() string {
+	if s.Verdict == policies.Completes {
+		return ""
+	}
+	return next(s.Plan)
+}
+
+// Why is the worst verdict, whose it is, and why.
+func (s Set) Why() string {
 	line := string(s.Verdict)
 	if s.Verdict == policies.Completes {
 		return line
@@ -228,7 +237,7 @@ func (s Set) firstLine() string {
 			break
 		}
 	}
-	return line + next(s.Plan)
+	return line
 }
 
 func (r Report) meaning() string {
@@ -373,4 +382,52 @@ func shown(o policies.Object, home string) string {
 		text += " -n " + o.Namespace
 	}
 	return text
+}
+
+// Wide writes a line for the object.
+func (r Report) Wide(w io.Writer) error { return table(w, []Report{r}) }
+
+// Wide writes a line for each object.
+func (s Set) Wide(w io.Writer) error {
+	if err := table(w, s.Items); err != nil {
+		return err
+	}
+	for _, missing := range s.Missing {
+		if _, err := fmt.Fprintln(w, printable.Line(missing)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func table(w io.Writer, reports []Report) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "OBJECT\tVERDICT\tAT MOST\tWHY")
+	for _, r := range reports {
+		most := "-"
+		if r.EstimateSeconds != nil {
+			most = seconds(*r.EstimateSeconds)
+		}
+		why := strings.TrimLeft(strings.TrimPrefix(r.Why(), string(r.Verdict)), ": ")
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", printable.Line(shown(r.Target, "")), r.Verdict, most, printable.Line(why))
+	}
+	return out.Flush()
+}
+
+// Blocked writes the name of the object, unless its deletion completes.
+func (r Report) Blocked(w io.Writer) error { return blocked(w, []Report{r}) }
+
+// Blocked writes the names of the objects whose deletion does not complete.
+func (s Set) Blocked(w io.Writer) error { return blocked(w, s.Items) }
+
+func blocked(w io.Writer, reports []Report) error {
+	for _, r := range reports {
+		if r.Verdict == policies.Completes {
+			continue
+		}
+		if _, err := fmt.Fprintln(w, printable.Line(shown(policies.Object{Resource: r.Target.Resource, Name: r.Target.Name}, ""))); err != nil {
+			return err
+		}
+	}
+	return nil
 }

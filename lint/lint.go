@@ -106,7 +106,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	if o.Render {
 		var err error
-		if r.renderer, err = findRenderer(); err != nil {
+		if r.renderer, err = FindRenderer(); err != nil {
 			r.input.notes.unrendered = append(r.input.notes.unrendered, err.Error())
 		}
 	}

@@ -22,8 +22,8 @@ const Renderer = "termguard-render"
 // renderTime bounds one run of it, and maxRendered the bytes that it may print.
 const renderTime, maxRendered = 30 * time.Second, 64 << 20
 
-// findRenderer finds it beside this program, or in PATH.
-func findRenderer() (string, error) {
+// FindRenderer finds it beside this program, or in PATH.
+func FindRenderer() (string, error) {
 	if self, err := os.Executable(); err == nil {
 		if beside, err := exec.LookPath(filepath.Join(filepath.Dir(self), Renderer)); err == nil {
 			return beside, nil

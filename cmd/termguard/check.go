@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,16 +10,20 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"os/exec"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/lint"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -44,7 +49,11 @@ type checking struct {
 	terminating  bool
 	everywhere   bool
 	output       string
-	filename     string
+	filenames    []string
+	kustomize    []string
+	recursive    bool
+	labels       string
+	fields       string
 	helm         bool
 	release      string
 	snapshot     string
@@ -54,7 +63,7 @@ type checking struct {
 func newCheck() *cobra.Command {
 	var f checking
 	c := &cobra.Command{
-		Use:   "check TYPE/NAME | -f FILE [--helm] | --release NAME | --drain node/NAME... | --terminating [-A]",
+		Use:   "check TYPE/NAME... | TYPE -l LABELS | -f FILE [--helm] | -k FOLDER | --release NAME | --drain node/NAME... | --terminating [-A]",
 		Short: "Tell whether deleting an object would finish, what blocks it, and the safe way out",
 		Long: `Tell whether deleting an object would finish, what blocks it, and the safe way out.
 
@@ -65,7 +74,9 @@ Exit codes: 0 it completes, 1 it is refused, hangs, may hang, or that
 is unknown, 2 error.`,
 		Example: `  termguard check namespaces/demo
   termguard check pod web-0 -n demo --grace-period=5
-  termguard check -f manifests/
+  termguard check ns/shop ns/cart pod/web-0
+  termguard check pods -l app=web -A -o wide
+  termguard check -f manifests/ -R
   termguard check --release cert-manager -n cert-manager
   helm get manifest cert-manager -n cert-manager | termguard check -f - --helm -n cert-manager
   termguard check --drain node/worker-1 node/worker-2
@@ -74,23 +85,19 @@ is unknown, 2 error.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return f.run(c.Context(), args, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
+		ValidArgsFunction: f.complete,
 	}
 	flags := c.Flags()
 	f.target.add(flags)
 	f.target.addDial(flags, false)
 	f.settings.addConfig(flags)
 	f.settings.addPolicies(flags)
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the object (default: that of the context)")
-	flags.DurationVar(&f.timeout, "request-timeout", 30*time.Second, "limit of one request to the cluster")
-	flags.StringVar(&f.cascade, "cascade", "background", "how it would be deleted: background, foreground or orphan")
-	flags.Int64Var(&f.grace, "grace-period", -1, "`SECONDS` that it would be given (default: its own)")
+	f.addObjects(flags)
 	flags.BoolVar(&f.force, "force", false, "it would be deleted at once, without a grace period")
 	flags.BoolVar(&f.drain, "drain", false, "ask whether kubectl drain would finish: whether all pods of the nodes can be evicted, and go")
 	flags.BoolVar(&f.dryRun, "dry-run-deletes", false, "also send dry runs of the deletion, and of the removal of finalizers, with your rights: of the object, or of one of each kind in the namespace; nothing is changed, and webhooks that are up say what they would refuse")
 	flags.BoolVar(&f.terminating, "terminating", false, "ask about everything in the namespace that is being deleted now, one line each")
-	flags.BoolVarP(&f.everywhere, "all-namespaces", "A", false, "with --terminating: in the whole cluster")
-	flags.StringVarP(&f.output, "output", "o", "text", "text, json, yaml or dot")
-	flags.StringVarP(&f.filename, "filename", "f", "", "ask about the objects in `FILE`, a folder or - (stdin), deleted together as by kubectl delete -f")
+	flags.StringVarP(&f.output, "output", "o", "text", "text, wide (a line each), name (of those that do not complete), json, yaml, jsonpath=TEMPLATE or dot")
 	flags.BoolVar(&f.helm, "helm", false, "with --filename: they are deleted as by helm uninstall, in its order")
 	flags.StringVar(&f.release, "release", "", "ask about helm uninstall of the release `NAME`, whose record is read from the namespace")
 	flags.StringVar(&f.snapshot, "snapshot", "", "ask this `FILE`, written by termguard snapshot, instead of a cluster")
@@ -105,58 +112,66 @@ is unknown, 2 error.`,
 	c.MarkFlagsMutuallyExclusive("snapshot", "context")
 	c.MarkFlagsMutuallyExclusive("snapshot", "kubeconfig")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
-		if c.Flags().Changed("grace-period") && f.grace < 0 {
-			return fmt.Errorf("--grace-period is %d: want seconds, 0 or more", f.grace)
-		}
-		if f.everywhere && !f.terminating {
-			return errors.New("--all-namespaces is for --terminating: name one object otherwise")
-		}
-		return nil
+		return f.valid(c)
 	}
 	return c
 }
 
+// addObjects adds the flags that say which objects are meant, and how they are deleted.
+func (f *checking) addObjects(flags *pflag.FlagSet) {
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the objects (default: that of the context)")
+	flags.DurationVar(&f.timeout, "request-timeout", 30*time.Second, "limit of one request to the cluster")
+	flags.StringVar(&f.cascade, "cascade", "background", "how they are deleted: background, foreground or orphan")
+	flags.Int64Var(&f.grace, "grace-period", -1, "`SECONDS` that they are given (default: their own)")
+	flags.StringArrayVarP(&f.filenames, "filename", "f", nil, "the objects in `FILE`, a folder or - (stdin), together as by kubectl delete -f (may be repeated)")
+	flags.StringArrayVarP(&f.kustomize, "kustomize", "k", nil, "the objects of the kustomization in `FOLDER`, rendered by termguard-render (may be repeated)")
+	flags.BoolVarP(&f.recursive, "recursive", "R", false, "with --filename: also the folders in a folder")
+	flags.StringVarP(&f.labels, "selector", "l", "", "the objects of TYPE with these `LABELS`, as for kubectl")
+	flags.StringVar(&f.fields, "field-selector", "", "the objects of TYPE with these `FIELDS`, as for kubectl")
+	flags.BoolVarP(&f.everywhere, "all-namespaces", "A", false, "objects of TYPE, or with --terminating all, in all namespaces")
+}
+
+// fromFiles tells whether the objects are named by files.
+func (f *checking) fromFiles() bool { return len(f.filenames)+len(f.kustomize) > 0 }
+
+// selects tells whether objects are selected by their type.
+func (f *checking) selects() bool {
+	return f.labels != "" || f.fields != "" || f.everywhere && !f.terminating
+}
+
+// valid tells what is wrong with the values of flags.
+func (f *checking) valid(c *cobra.Command) error {
+	if c.Flags().Changed("grace-period") && f.grace < 0 {
+		return fmt.Errorf("--grace-period is %d: want seconds, 0 or more", f.grace)
+	}
+	switch other := f.terminating || f.drain || f.release != "" || f.fromFiles(); {
+	case f.selects() && f.snapshot != "":
+		return errors.New("objects are selected in a cluster: name those of a snapshot")
+	case f.selects() && other:
+		return errors.New("--selector, --field-selector and --all-namespaces go with a TYPE: termguard check pods -l app=web")
+	}
+	return nil
+}
+
 func (f *checking) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	switch named := strings.Join(args, " "); {
-	case f.filename != "" && named != "":
+	case f.fromFiles() && named != "":
 		return fmt.Errorf("%q and --filename: name the object, or the file", named)
 	case f.release != "" && named != "":
 		return fmt.Errorf("%q and --release: name the object, or the release", named)
 	case f.terminating && named != "":
 		return fmt.Errorf("%q and --terminating: name the object, or ask about all", named)
-	case f.helm && f.filename == "":
-		return errors.New("--helm goes with --filename; for a release that is installed, use --release")
+	case f.helm && len(f.filenames) != 1:
+		return errors.New("--helm goes with one --filename; for a release that is installed, use --release")
 	}
-	options, err := check.DeleteOptions(f.cascade, f.grace, f.force)
+	write, err := reporter(f.output)
 	if err != nil {
 		return err
 	}
-	write, known := reporters[f.output]
-	if !known {
-		return fmt.Errorf("unknown output %q: use text, json, yaml or dot", f.output)
-	}
-	set, err := f.settings.load()
+	engine, facts, options, err := f.prepare(ctx)
 	if err != nil {
 		return err
 	}
-	config, err := f.settings.read(set.IDs())
-	if err != nil {
-		return err
-	}
-	facts, err := config.FactsOptions()
-	if err != nil {
-		return err
-	}
-	// Who asks wants to know how long it takes, however short.
-	params := map[string]any{"slow-termination": map[string]any{"seconds": 0}}
-	maps.Copy(params, config.Params)
-	engine, err := policies.NewEngine(ctx, set, policies.EngineOptions{
-		Params: params, Off: config.Enforcement.Off(set.IDs()), Deadline: evaluation, Lazy: true,
-	})
-	if err != nil {
-		return err
-	}
-	facts.MaxNames = maxNames
 	answer, verdict, err := f.ask(ctx, args, engine, facts, options, stdin, stderr)
 	if err != nil {
 		return err
@@ -170,9 +185,45 @@ func (f *checking) run(ctx context.Context, args []string, stdin io.Reader, stdo
 	return errFound
 }
 
+// prepare has the policies ready, with the options of facts and of the deletion.
+func (f *checking) prepare(ctx context.Context) (*policies.Engine, cluster.Options, map[string]any, error) {
+	fail := func(err error) (*policies.Engine, cluster.Options, map[string]any, error) {
+		return nil, cluster.Options{}, nil, err
+	}
+	options, err := check.DeleteOptions(f.cascade, f.grace, f.force)
+	if err != nil {
+		return fail(err)
+	}
+	set, err := f.settings.load()
+	if err != nil {
+		return fail(err)
+	}
+	config, err := f.settings.read(set.IDs())
+	if err != nil {
+		return fail(err)
+	}
+	facts, err := config.FactsOptions()
+	if err != nil {
+		return fail(err)
+	}
+	// Who asks wants to know how long it takes, however short.
+	params := map[string]any{"slow-termination": map[string]any{"seconds": 0}}
+	maps.Copy(params, config.Params)
+	engine, err := policies.NewEngine(ctx, set, policies.EngineOptions{
+		Params: params, Off: config.Enforcement.Off(set.IDs()), Deadline: evaluation, Lazy: true,
+	})
+	if err != nil {
+		return fail(err)
+	}
+	facts.MaxNames = maxNames
+	return engine, facts, options, nil
+}
+
 // answer is what is written: a check.Report, or a check.Set.
 type answer interface {
 	Text(io.Writer) error
+	Wide(io.Writer) error
+	Blocked(io.Writer) error
 	DOT(io.Writer) error
 }
 
@@ -190,7 +241,7 @@ func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engi
 	if err != nil {
 		return nil, "", err
 	}
-	if f.filename == "" && f.release == "" && together.Of == "" && len(together.Names) == 1 {
+	if !f.fromFiles() && !f.selects() && f.release == "" && together.Of == "" && len(together.Names) == 1 {
 		if len(missing) > 0 {
 			return nil, "", missing[0]
 		}
@@ -261,7 +312,7 @@ func (f *checking) connect(facts *cluster.Options, stderr io.Writer) (config *re
 
 // meant are the objects that the question is about.
 func (f *checking) meant(ctx context.Context, args []string, stdin io.Reader) (together check.Together, err error) {
-	if f.filename == "" && f.release == "" {
+	if !f.fromFiles() && !f.selects() && f.release == "" {
 		if together.Names, err = f.named(args); err != nil {
 			return check.Together{}, err
 		}
@@ -278,13 +329,20 @@ func (f *checking) meant(ctx context.Context, args []string, stdin io.Reader) (t
 		}
 		return check.FromRelease(ctx, config, namespace, f.release)
 	case f.helm:
-		return check.FromHelmManifest(f.filename, namespace, stdin)
-	case f.filename != "":
-		together.Names, err = check.Names(f.filename, namespace, stdin)
-		return together, err
+		return check.FromHelmManifest(f.filenames[0], namespace, stdin)
+	case f.fromFiles():
+		return f.inFiles(ctx, namespace, stdin)
+	case f.selects():
+		return f.selected(ctx, args, namespace)
 	}
 	for i := range together.Names {
 		together.Names[i].Namespace = namespace
+	}
+	if len(together.Names) > 1 {
+		together.Command = "kubectl delete " + strings.Join(args, " ")
+		if f.namespace != "" {
+			together.Command += " -n " + f.namespace
+		}
 	}
 	if f.drain || f.dryRun || f.snapshot != "" || len(together.Names) != 1 {
 		return together, nil
@@ -299,13 +357,64 @@ func (f *checking) meant(ctx context.Context, args []string, stdin io.Reader) (t
 	return together, nil
 }
 
+// inFiles are the objects that files name.
+func (f *checking) inFiles(ctx context.Context, namespace string, stdin io.Reader) (together check.Together, err error) {
+	files := check.Files{Paths: f.filenames, Recursive: f.recursive, Stdin: stdin, Rendered: map[string]io.Reader{}}
+	together.Command = "kubectl delete"
+	for _, folder := range f.kustomize {
+		if files.Rendered[folder], err = rendered(ctx, folder); err != nil {
+			return together, err
+		}
+		together.Command += " -k " + folder
+	}
+	for _, file := range f.filenames {
+		together.Command += " -f " + file
+	}
+	if f.recursive {
+		together.Command += " -R"
+	}
+	together.Names, err = check.Names(files, namespace)
+	return together, err
+}
+
+// rendered is what termguard-render makes of a kustomization. It reads files only: what is
+// elsewhere is an error.
+func rendered(ctx context.Context, folder string) (io.Reader, error) {
+	renderer, err := lint.FindRenderer()
+	if err != nil {
+		return nil, err
+	}
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, renderer, "kustomization", folder)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("render the kustomization in %s: %w: %s", folder, err, strings.TrimSpace(stderr.String()))
+	}
+	return &stdout, nil
+}
+
+// selected are the objects of the types that are named.
+func (f *checking) selected(ctx context.Context, args []string, namespace string) (together check.Together, err error) {
+	if len(args) != 1 || strings.Contains(args[0], "/") {
+		return together, errors.New("--selector, --field-selector and --all-namespaces go with a TYPE: termguard check pods -l app=web")
+	}
+	config, err := f.config()
+	if err != nil {
+		return together, err
+	}
+	if f.everywhere {
+		namespace = ""
+	}
+	together.Names, err = check.Selected(ctx, config, strings.Split(args[0], ","), namespace, f.labels, f.fields)
+	if err == nil && len(together.Names) == 0 {
+		err = fmt.Errorf("no %s is selected", args[0])
+	}
+	return together, err
+}
+
 // named are the objects that the arguments name.
 func (f *checking) named(args []string) ([]check.Name, error) {
-	if f.drain {
-		return check.ParseNames(args)
-	}
-	name, err := check.ParseName(args, "")
-	return []check.Name{name}, err
+	return check.ParseNames(args)
 }
 
 // within is the namespace of what has none of its own.
@@ -345,6 +454,37 @@ func (f *checking) find(ctx context.Context, names []check.Name, options cluster
 	return check.AllFromCluster(ctx, config, f.target.look(options), names, log)
 }
 
+// reporter is what writes an answer in a form.
+func reporter(output string) (func(answer, io.Writer) error, error) {
+	template, path := strings.CutPrefix(output, "jsonpath=")
+	if !path {
+		write, known := reporters[output]
+		if !known {
+			return nil, fmt.Errorf("unknown output %q: use text, wide, name, json, yaml, jsonpath=TEMPLATE or dot", output)
+		}
+		return write, nil
+	}
+	parsed := jsonpath.New("output").AllowMissingKeys(true)
+	if err := parsed.Parse(template); err != nil {
+		return nil, fmt.Errorf("--output %q: %w", output, err)
+	}
+	return func(r answer, out io.Writer) error {
+		text, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		var values any
+		if err := json.Unmarshal(text, &values); err != nil {
+			return err
+		}
+		if err := parsed.Execute(out, values); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(out)
+		return err
+	}, nil
+}
+
 // reporters write an answer, by the name of the output.
 var reporters = map[string]func(answer, io.Writer) error{
 	"text": func(r answer, out io.Writer) error {
@@ -355,7 +495,9 @@ var reporters = map[string]func(answer, io.Writer) error{
 		_, err := io.WriteString(out, styleOf(out).Apply(text.String()))
 		return err
 	},
-	"dot": answer.DOT,
+	"dot":  answer.DOT,
+	"wide": answer.Wide,
+	"name": answer.Blocked,
 	"json": func(r answer, out io.Writer) error {
 		encoder := json.NewEncoder(out)
 		encoder.SetEscapeHTML(false)

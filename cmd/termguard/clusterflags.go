@@ -13,13 +13,21 @@ import (
 
 // clusterFlags say which cluster is meant, as for kubectl, and how far to look.
 type clusterFlags struct {
-	kubeconfig, context string
-	dial                bool
+	kubeconfig string
+	overrides  clientcmd.ConfigOverrides
+	dial       bool
 }
 
 func (f *clusterFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `FILE` (default: KUBECONFIG, ~/.kube/config, or the pod's own service account)")
-	flags.StringVar(&f.context, "context", "", "context of the kubeconfig")
+	names := clientcmd.RecommendedConfigOverrideFlags("")       // those of kubectl
+	names.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{} // commands have their own
+	names.Timeout = clientcmd.FlagInfo{}
+	names.ClusterOverrideFlags.APIServer.ShortName = "s"
+	names.AuthOverrideFlags.Username, names.AuthOverrideFlags.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{} // as kubectl
+	names.ClusterOverrideFlags.DisableCompression = clientcmd.FlagInfo{}
+	names.ClusterOverrideFlags.ProxyURL = clientcmd.FlagInfo{} // of the kubeconfig, or HTTPS_PROXY
+	clientcmd.BindOverrideFlags(&f.overrides, flags, names)
 }
 
 // addDial lets the certificates behind webhooks be tried. Outside of a cluster the
@@ -39,7 +47,7 @@ func (f *clusterFlags) look(options cluster.Options) cluster.Options {
 func (f *clusterFlags) loader() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.overrides)
 }
 
 // namespace is that of the context; "default" where it has none.

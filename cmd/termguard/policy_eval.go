@@ -98,10 +98,14 @@ func (f *evaluating) run(ctx context.Context, id string, args []string, stdout, 
 	if err != nil {
 		return err
 	}
-	name, err := check.ParseName(args, "")
+	names, err := check.ParseNames(args)
+	if err == nil && len(names) != 1 {
+		err = fmt.Errorf("got %d objects: eval asks about one", len(names))
+	}
 	if err != nil {
 		return err
 	}
+	name := names[0]
 	if name.Namespace, err = f.within(); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/termguard/termguard/internal/nearest"
 	"github.com/termguard/termguard/internal/printable"
 )
 
@@ -26,6 +27,9 @@ var errFound = errors.New("something was found")
 // asked for goes to stdout, and what went wrong to stderr.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot(args[0])
+	if strings.HasPrefix(filepath.Base(args[0]), "kubectl_complete-") { // as kubectl calls it for what to complete
+		args = append([]string{args[0], cobra.ShellCompRequestCmd}, args[1:]...)
+	}
 	root.SetArgs(args[1:])
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -56,17 +60,33 @@ func newRoot(name string) *cobra.Command {
 		Short:         "Tell whether a deletion in Kubernetes will finish, before it starts",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          knownCommand,
 		RunE:          needsCommand,
+		Version:       versionOf(),
 	}
+	root.SetVersionTemplate(versionLine())
 	if strings.HasPrefix(filepath.Base(name), "kubectl-") { // a plugin of kubectl
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl termguard"}
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(newCheck(), newLint(), newWebhook(), newSnapshot(), newPolicy(), newVersion())
+	root.AddCommand(newCheck(), newDelete(), newLint(), newWebhook(), newSnapshot(), newPolicy(), newVersion())
 	return root
+}
+
+// knownCommand suggests what an unknown command may mean.
+func knownCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), nearest.Hint(args[0], names))
 }
 
 // needsCommand is for commands that only hold others.

@@ -17,9 +17,13 @@ func newVersion() *cobra.Command {
 		Short: "Show the version",
 		Args:  cobra.NoArgs,
 		Run: func(c *cobra.Command, _ []string) {
-			fmt.Fprintf(c.OutOrStdout(), "termguard %s (%s, %s/%s)\n", versionOf(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprint(c.OutOrStdout(), versionLine())
 		},
 	}
+}
+
+func versionLine() string {
+	return fmt.Sprintf("termguard %s (%s, %s/%s)\n", versionOf(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // versionOf is what the linker was told, or what go install knows.

@@ -153,6 +153,7 @@ subjects: [{kind: ServiceAccount, name: op, namespace: lessons}]
 	awaitVerdict("ordinary", Completes)
 	stillRefuses()
 	t.Run("Refused", func(t *testing.T) { refusals(t, g) })
+	t.Run("Delete", func(t *testing.T) { deletions(t, g) })
 	if r := kubectl("delete namespace ordinary --timeout=60s"); r.Code != 0 {
 		t.Errorf("it was said to complete, and does not: %s", r.Stderr)
 	}

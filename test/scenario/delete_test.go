@@ -1,0 +1,256 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// deletions holds termguard delete to what it promises: a namespace that is stuck gets
+// unstuck by one command, what is made anew meanwhile is left alone, and an interruption
+// ends it at once and says what was done.
+func deletions(t *testing.T, g *Guarded) {
+	const world = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gizmos.delete.test}
+spec:
+  group: delete.test
+  scope: Namespaced
+  names: {kind: Gizmo, plural: gizmos, singular: gizmo}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: gizmo-system}}
+---
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: gizmo, namespace: gizmo-system}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: gizmo}
+rules: [{apiGroups: [delete.test], resources: ["*"], verbs: ["*"]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: gizmo}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: gizmo}
+subjects: [{kind: ServiceAccount, name: gizmo, namespace: gizmo-system}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: gizmo, namespace: gizmo-system}
+spec:
+  selector: {matchLabels: {app: gizmo}}
+  template:
+    metadata: {labels: {app: gizmo}}
+    spec: {serviceAccountName: gizmo, nodeName: steady, containers: [{name: gizmo, image: gizmo}]}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: delete-stuck}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: delete-anew}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: plain, namespace: delete-anew}}
+`
+	const gizmos = `
+{apiVersion: delete.test/v1, kind: Gizmo, metadata: {name: a, namespace: delete-stuck, finalizers: [delete.test/cleanup]}}
+---
+{apiVersion: delete.test/v1, kind: Gizmo, metadata: {name: b, namespace: delete-anew, finalizers: [delete.test/cleanup]}}
+`
+	ctx := t.Context()
+	kubectl := func(args string) string {
+		t.Helper()
+		r, err := g.Kubectl(ctx, Words(args)...)
+		if err != nil || r.Code != 0 {
+			t.Fatalf("kubectl %s: %v: %s", args, err, r.Stderr)
+		}
+		return r.Stdout
+	}
+	if err := g.create(ctx, world); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.create(ctx, gizmos); err != nil {
+		t.Fatal(err)
+	}
+	kubectl("wait deployment/gizmo -n gizmo-system --for=condition=Available --timeout=60s")
+	resource := schema.GroupVersionResource{Group: "delete.test", Version: "v1", Resource: "gizmos"}
+	if err := g.Controller(ctx, "gizmo-system", "gizmo", "delete.test/cleanup", resource); err != nil {
+		t.Fatal(err)
+	}
+	// That it removes finalizers while its pod runs is seen once; without its pod it does not.
+	if err := g.create(ctx, `{apiVersion: delete.test/v1, kind: Gizmo, metadata: {name: canary, namespace: delete-anew, finalizers: [delete.test/cleanup]}}`); err != nil {
+		t.Fatal(err)
+	}
+	kubectl("delete gizmo/canary -n delete-anew --timeout=60s")
+	kubectl("scale deployment/gizmo -n gizmo-system --replicas=0")
+	kubectl("wait pods -l app=gizmo -n gizmo-system --for=delete --timeout=60s")
+
+	// Interrupted at the first question, it changed nothing.
+	d := g.delete(t, "gizmo/b", "-n", "delete-anew")
+	d.asks(t, "carry it out?")
+	d.interrupt(t, "interrupted: nothing was changed")
+	if has := kubectl("get deployment/gizmo -n gizmo-system -o jsonpath={.spec.replicas}"); has != "0" {
+		t.Errorf("interrupted at the first question, it scaled the operator to %s", has)
+	}
+
+	// What is made anew while a question waits is left alone: the finalizer stays, and
+	// the object.
+	d = g.delete(t, "gizmo/b", "-n", "delete-anew")
+	d.asks(t, "carry it out?") // to scale the operator up
+	d.answer(t, "n")
+	d.asks(t, "carry it out?") // to remove the finalizer
+	kubectl(`patch gizmo/b -n delete-anew --type=merge -p '{"metadata":{"finalizers":null}}'`)
+	kubectl("delete gizmo/b -n delete-anew")
+	_, anew, _ := strings.Cut(gizmos, "---\n")
+	if err := g.create(ctx, anew); err != nil {
+		t.Fatal(err)
+	}
+	d.answer(t, "y")
+	d.asks(t, "was deleted and made anew: left alone")
+	d.interrupt(t, "")
+	if has := kubectl("get gizmo/b -n delete-anew -o jsonpath={.metadata.finalizers[0]}{.metadata.deletionTimestamp}"); has != "delete.test/cleanup" {
+		t.Errorf("the object that was made anew is left with %q", has)
+	}
+
+	// One that is deleted, and waits: interrupted, it tells what was done.
+	d = g.delete(t, "gizmo/b", "-n", "delete-anew")
+	d.asks(t, "carry it out?")
+	d.answer(t, "n")
+	d.asks(t, "carry it out?")
+	d.answer(t, "n")
+	d.asks(t, "all the same?")
+	d.answer(t, "y")
+	d.asks(t, "deletion asked for: ")
+	d.interrupt(t, "interrupted: until then it was done of deletion of gizmos.delete.test/b -n delete-anew; run the same command again to go on")
+
+	// A namespace that hangs already, and one command. Nothing else has gone.
+	kubectl("delete namespace delete-stuck --wait=false")
+	err := g.Await(ctx, time.Minute, "the namespace to hang", func(ctx context.Context) (bool, error) {
+		r, err := g.Kubectl(ctx, "get", "gizmo/a", "-n", "delete-stuck", "-o", "jsonpath={.metadata.deletionTimestamp}")
+		return r.Stdout != "", err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d = g.delete(t, "namespace/delete-stuck", "--yes")
+	d.ends(t, 0)
+	t.Logf("\n%s", d.said())
+	for _, want := range []string{"namespaces/delete-stuck: hangs (Terminating for ", "; run: kubectl scale deployments.apps/gizmo -n gizmo-system --replicas=1\n", "done: deployments.apps/gizmo -n gizmo-system\n", "gone: namespaces/delete-stuck\n"} {
+		if !strings.Contains(d.said(), want) {
+			t.Errorf("%q is not told", want)
+		}
+	}
+	if r, err := g.Kubectl(ctx, "get", "namespace/delete-stuck", "--ignore-not-found", "-o", "name"); err != nil || r.Stdout != "" {
+		t.Errorf("the namespace is there: %v %s", err, r.Stdout)
+	}
+	kubectl("get configmap/plain -n delete-anew")
+}
+
+// deletion is a termguard delete that runs.
+type deletion struct {
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	stderr bytes.Buffer
+	done   chan error
+
+	mu   sync.Mutex
+	out  bytes.Buffer
+	seen int
+	more chan struct{}
+}
+
+func (d *deletion) Write(text []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	select {
+	case d.more <- struct{}{}:
+	default:
+	}
+	return d.out.Write(text)
+}
+
+func (d *deletion) said() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.out.String()
+}
+
+func (g *Guarded) delete(t *testing.T, args ...string) *deletion {
+	t.Helper()
+	binary, err := Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &deletion{done: make(chan error, 1), more: make(chan struct{}, 1)}
+	d.cmd = exec.CommandContext(t.Context(), binary, append([]string{"delete", "--kubeconfig", g.Kubeconfig()}, args...)...)
+	d.cmd.Stdout, d.cmd.Stderr = d, &d.stderr
+	if d.stdin, err = d.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { d.done <- d.cmd.Wait() }()
+	return d
+}
+
+// asks waits until it says something, after what it said before.
+func (d *deletion) asks(t *testing.T, what string) {
+	t.Helper()
+	limit := time.After(2 * time.Minute)
+	for {
+		said := d.said()
+		if at := strings.Index(said[d.seen:], what); at >= 0 {
+			d.seen += at + len(what)
+			return
+		}
+		select {
+		case <-d.more:
+		case err := <-d.done:
+			t.Fatalf("it ended (%v) before it said %q:\n%s%s", err, what, d.said(), &d.stderr)
+		case <-limit:
+			t.Fatalf("it does not say %q:\n%s", what, said)
+		}
+	}
+}
+
+func (d *deletion) answer(t *testing.T, line string) {
+	t.Helper()
+	if _, err := fmt.Fprintln(d.stdin, line); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// interrupt is Ctrl-C.
+func (d *deletion) interrupt(t *testing.T, says string) {
+	t.Helper()
+	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	d.ends(t, 2)
+	if !strings.Contains(d.stderr.String(), says) {
+		t.Errorf("interrupted, it says %q, not %q", &d.stderr, says)
+	}
+}
+
+func (d *deletion) ends(t *testing.T, code int) {
+	t.Helper()
+	select {
+	case err := <-d.done:
+		var exit *exec.ExitError
+		errors.As(err, &exit)
+		if got := d.cmd.ProcessState.ExitCode(); got != code {
+			t.Fatalf("exit code %d, want %d:\n%s%s", got, code, d.said(), &d.stderr)
+		}
+	case <-time.After(3 * time.Minute):
+		t.Fatalf("it does not end:\n%s", d.said())
+	}
+}
