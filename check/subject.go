@@ -56,7 +56,7 @@ func ParseNames(args []string) (names []Name, err error) {
 		for _, typ := range strings.Split(args[0], ",") {
 			for _, name := range args[1:] {
 				if typ == "" || name == "" || strings.Contains(name, "/") {
-					return nil, fmt.Errorf("%q is no object: %s, or TYPE NAME...", args[0]+" "+name, usage)
+					return nil, fmt.Errorf("%q is no object: %s, or TYPE and NAMEs", args[0]+" "+name, usage)
 				}
 				add(typ, name)
 			}
