@@ -14,6 +14,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"iter"
 	"path"
 	"regexp"
 	"slices"
@@ -418,6 +419,18 @@ func (c *Catalog) Carried(resource, kind string, runs func(Set) bool) []string {
 // Entries of the catalog, in its order.
 func (c *Catalog) Entries() []Entry {
 	return slices.Clone(c.entries())
+}
+
+// Referring are the entries that tell which objects name one another, in the order
+// of the catalog. They are not to be changed.
+func (c *Catalog) Referring() iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
+		for i, entries := 0, c.entries(); i < len(entries); i++ {
+			if e := &entries[i]; len(e.Needs)+len(e.WaitsFor) > 0 && !yield(e) {
+				return
+			}
+		}
+	}
 }
 
 // Lookup finds the entry for a finalizer on a resource (plural.group): exact

@@ -114,11 +114,12 @@ func (e *Entry) WaitsForOf(resource string) []Referrer {
 func holding[T any](all []T, resource string, reference func(*T) *Reference) []T {
 	_, group, _ := strings.Cut(resource, ".")
 	var found []T
-	for _, one := range all {
-		r := reference(&one)
-		if len(r.Of) > 0 && !slices.ContainsFunc(r.Of, func(pattern string) bool { return covers(pattern, resource) }) {
+	for i := range all {
+		if of := reference(&all[i]).Of; len(of) > 0 && !slices.ContainsFunc(of, func(pattern string) bool { return covers(pattern, resource) }) {
 			continue
 		}
+		one := all[i]
+		r := reference(&one)
 		r.Resource = strings.TrimSuffix(strings.ReplaceAll(r.Resource, ofGroup, group), ".")
 		found = append(found, one)
 	}

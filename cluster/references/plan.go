@@ -73,12 +73,7 @@ func (p *plan) follow(resources map[string]bool) bool {
 		return false
 	}
 	clear(p.known)
-	entries := p.catalog.Entries()
-	for i := range entries {
-		e := &entries[i]
-		if len(e.Needs)+len(e.WaitsFor) == 0 {
-			continue
-		}
+	for e := range p.catalog.Referring() {
 		for _, resource := range added {
 			p.take(e, resource)
 		}
@@ -111,6 +106,9 @@ func (p *plan) take(e *catalog.Entry, resource string) {
 	// Of an entry for many kinds, those of its API group are meant.
 	_, group, _ := strings.Cut(resource, ".")
 	listed = listed || e.CRDGroup != "" && (group == e.CRDGroup || strings.HasSuffix(group, "."+e.CRDGroup))
+	if !listed && !anyOf(e) {
+		return
+	}
 	found := &rules{}
 	for _, n := range e.NeedsOf(resource) {
 		if listed || len(n.Of) > 0 {
@@ -132,6 +130,12 @@ func (p *plan) take(e *catalog.Entry, resource string) {
 	if len(found.needs)+len(found.waits) > 0 {
 		p.byEntry[[2]string{e.Key(), resource}] = found
 	}
+}
+
+// anyOf tells whether an entry names the resources of anything that it tells of.
+func anyOf(e *catalog.Entry) bool {
+	return slices.ContainsFunc(e.Needs, func(n catalog.Need) bool { return len(n.Of) > 0 }) ||
+		slices.ContainsFunc(e.WaitsFor, func(r catalog.Referrer) bool { return len(r.Of) > 0 })
 }
 
 // need notes what is read of the things that are needed.
@@ -189,7 +193,12 @@ func Reads(c *catalog.Catalog, resource string) bool {
 	if r := p.roles[resource]; r != nil && r.carries {
 		return true
 	}
-	return slices.ContainsFunc(c.Entries(), func(e catalog.Entry) bool { return leads(e.Needs, resource) })
+	for e := range c.Referring() {
+		if leads(e.Needs, resource) {
+			return true
+		}
+	}
+	return false
 }
 
 // leads tells whether something is read from a resource on the way to others.

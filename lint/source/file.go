@@ -149,7 +149,7 @@ func (f *File) contents(d document) (c Contents) {
 	}
 	for _, d := range duplicates(root, nil) {
 		first := t.position(d.first.Line, d.first.Column, 1)
-		c.Twice = append(c.Twice, Twice{(&Object{Text: t}).nodePosition(d.second), d.second.Value, first.Line})
+		c.Twice = append(c.Twice, Twice{(&Object{Text: t}).nodePosition(d.second), strings.Clone(d.second.Value), first.Line})
 	}
 	return c
 }

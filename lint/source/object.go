@@ -17,6 +17,8 @@ type Position struct {
 	Line, Column int // from 1; the column in characters
 	EndColumn    int // behind the last character, on the same line; 0 where unknown
 	Text         string
+	// Value is the scalar that stands there, as Find says of a field that an object has.
+	Value string
 }
 
 // Text is the text of a document, and where it stands in its file.
@@ -235,7 +237,11 @@ func (o *Object) Find(field string) (p Position, exact bool) {
 	if matched <= 1 && !exact {
 		return o.named(), false // all of its metadata or spec says nothing
 	}
-	return o.nodePosition(at), exact
+	p = o.nodePosition(at)
+	if exact && at.Kind == yaml.ScalarNode {
+		p.Value = strings.Clone(at.Value)
+	}
+	return p, exact
 }
 
 // named is the position of the object's name; of its kind, where it has none.
@@ -533,9 +539,10 @@ func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object
 	if metadata == nil || metadata.Kind != yaml.MappingNode && metadata.Kind != yaml.AliasNode {
 		return nil, 1 // as a kustomization or a kubeconfig
 	}
-	o.Name, o.Namespace = t.text(metadata, "name"), interned(t.text(metadata, "namespace"))
+	// The name must not hold on to the text of the document.
+	o.Name, o.Namespace = strings.Clone(t.text(metadata, "name")), interned(t.text(metadata, "namespace"))
 	if o.Name == "" {
-		o.Name = t.text(metadata, "generateName")
+		o.Name = strings.Clone(t.text(metadata, "generateName"))
 	}
 	o.From, o.To = t.fileLine(from), t.fileLine(last)
 	return []*Object{o}, 0
@@ -577,7 +584,7 @@ func (o *Object) annotationMarks() []Mark {
 	if value == nil || value.Kind != yaml.ScalarNode {
 		return nil
 	}
-	return []Mark{{Position: o.nodePosition(value), Text: strings.TrimSpace(value.Value), From: o.From, To: o.To}}
+	return []Mark{{Position: o.nodePosition(value), Text: strings.Clone(strings.TrimSpace(value.Value)), From: o.From, To: o.To}}
 }
 
 // OnlyStatus tells whether an object is a name and what became of it: nobody applies
@@ -608,7 +615,7 @@ func (o *Object) Finalizers() []string {
 	var names []string
 	for _, item := range list.Content {
 		if item.Kind == yaml.ScalarNode {
-			names = append(names, item.Value)
+			names = append(names, strings.Clone(item.Value))
 		}
 	}
 	return slices.Clip(names)

@@ -32,6 +32,9 @@ func parse(text []byte) (root *yaml.Node, err error) {
 		}
 		// YAML in flow style, or broken: its parser knows the place.
 	}
+	if root, ok := parseBlock(text); ok {
+		return root, nil
+	}
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		return nil, explain(err, text)
@@ -223,7 +226,7 @@ func (e *expander) fill(m map[string]any, node *yaml.Node, merged bool) error {
 		if err != nil {
 			return err
 		}
-		m[key.Value] = v
+		m[strings.Clone(key.Value)] = v
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		if isMerge(node.Content[i]) {
@@ -295,5 +298,5 @@ func scalar(node *yaml.Node) any {
 			return f
 		}
 	}
-	return node.Value
+	return strings.Clone(node.Value) // which may be a part of the document
 }
