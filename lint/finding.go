@@ -25,6 +25,9 @@ type Finding struct {
 	// Object is the object of the manifest that the finding stands at.
 	Object policies.Object `json:"object"`
 	Place  Place           `json:"place"`
+	// Value is what the field of the finding holds, as the name of a finalizer; ""
+	// where that is no scalar.
+	Value string `json:"-"`
 }
 
 // Place is where something stands in a file.

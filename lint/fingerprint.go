@@ -4,11 +4,17 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 )
 
+// item is the index of a field that is an item of a list.
+var item = regexp.MustCompile(`\[\d+\]$`)
+
 // Fingerprints tell findings apart across runs, in the order of the findings.
-// They hold what a finding is about and neither where in its file it stands nor
-// how it is worded, so that they survive lines that move and a newer termguard.
+// They hold what a finding is about, as the finalizer that a field holds, and
+// neither where in its file or its list that stands nor how the finding is worded:
+// they survive lines that move and a newer termguard, and a baseline that knows one
+// finalizer says nothing of another in its place.
 // rel makes the name of a file independent of the folder that the run started
 // in. Findings that are alike in all of that are counted.
 func Fingerprints(findings []Finding, rel func(file string) string) []string {
@@ -16,7 +22,11 @@ func Fingerprints(findings []Finding, rel func(file string) string) []string {
 	seen := map[string]int{}
 	for i, f := range findings {
 		hash := sha256.New()
-		fmt.Fprintf(hash, "%q %q %q %q %q %q %q", f.Policy, f.Question, f.Target, rel(f.Place.File), f.Object, f.Field, f.Objects)
+		field := f.Field
+		if f.Value != "" {
+			field = item.ReplaceAllString(field, "")
+		}
+		fmt.Fprintf(hash, "%q %q %q %q %q %q %q %q", f.Policy, f.Question, f.Target, rel(f.Place.File), f.Object, field, f.Value, f.Objects)
 		print := hex.EncodeToString(hash.Sum(nil)[:16])
 		seen[print]++
 		if n := seen[print]; n > 1 {

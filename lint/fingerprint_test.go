@@ -16,6 +16,7 @@ func TestFingerprints(t *testing.T) {
 		Question: DeleteObject,
 		Object:   policies.Object{Resource: "things.example.com", Namespace: "demo", Name: "a"},
 		Place:    Place{File: "deploy/a.yaml", Line: 12, Column: 5, Source: "  - example.com/f"},
+		Value:    "example.com/f",
 	}
 	same := func(file string) string { return file }
 	print := func(change func(*Finding)) string {
@@ -36,7 +37,9 @@ func TestFingerprints(t *testing.T) {
 		"Question": {"Another question.", func(f *Finding) { f.Question = DeleteSet }, false},
 		"Target":   {"Another deletion.", func(f *Finding) { f.Target.Name = "b" }, false},
 		"Object":   {"Another object.", func(f *Finding) { f.Object.Name = "b" }, false},
-		"Field":    {"Another field.", func(f *Finding) { f.Field = "metadata.finalizers[1]" }, false},
+		"Field":    {"Another field.", func(f *Finding) { f.Field = "spec.finalizers[0]" }, false},
+		"Item":     {"Another finalizer came before it.", func(f *Finding) { f.Field = "metadata.finalizers[1]" }, true},
+		"Value":    {"Another finalizer in its place.", func(f *Finding) { f.Value = "example.com/g" }, false},
 		"Blocker":  {"Another blocker.", func(f *Finding) { f.Objects = nil }, false},
 	}
 	for name, tc := range cases {

@@ -712,7 +712,8 @@ func (s *set) place() []Finding {
 			}
 		}
 		p, _ := at.Find(u.field)
-		findings[u.finding].Object, findings[u.finding].Place = at.id, placed(at.File, p, at.Source())
+		f := &findings[u.finding]
+		f.Object, f.Place, f.Value = at.id, placed(at.File, p, at.Source()), p.Value
 	}
 	s.unplaced = nil
 	return findings

@@ -17,7 +17,7 @@ const home = "https://github.com/termguard/termguard"
 
 // fingerprint names ours among the partial fingerprints of a result. GitHub
 // goes by its own, primaryLocationLineHash, which its upload action adds.
-const fingerprint = "termguardFinding/v1"
+const fingerprint = "termguardFinding/v2"
 
 // fields are an object of SARIF. Its properties are few and written once, below;
 // the tests hold the whole to the official schema. (The usual library brings a
