@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -158,5 +159,27 @@ func TestManifests(t *testing.T) {
 	chart, err := os.ReadFile(filepath.Join(r.out, "termguard-chart-1.2.3.tgz"))
 	if err != nil || len(chart) == 0 {
 		t.Error(err)
+	}
+}
+
+// TestPinned: what others publish runs in our workflows by the digest that was looked
+// at; a tag can be moved.
+func TestPinned(t *testing.T) {
+	root := filepath.Join("..", "..", "..")
+	files, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.yml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no workflows: %v", err)
+	}
+	digest := regexp.MustCompile(`^[\w./-]+@[0-9a-f]{40}$`)
+	for _, file := range append(files, filepath.Join(root, "action.yml")) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if _, action, found := strings.Cut(line, "uses:"); found && !digest.MatchString(strings.Fields(action)[0]) {
+				t.Errorf("%s: %s is not pinned by a digest", filepath.Base(file), strings.TrimSpace(action))
+			}
+		}
 	}
 }
