@@ -134,6 +134,7 @@ type Handler struct {
 	metrics metrics
 	weights weights
 	slots   chan struct{} // one for each evaluation under way
+	work    chan func()   // to a goroutine that waits
 }
 
 // NewHandler returns a Handler.
@@ -144,6 +145,7 @@ func NewHandler(options Options) *Handler {
 		metrics: newMetrics(options.Registry),
 		weights: newWeights(),
 		slots:   make(chan struct{}, maxInFlight),
+		work:    make(chan func()),
 	}
 	h.Use(Rules{Evaluator: options.Evaluator, Enforcement: options.Enforcement})
 	return h
@@ -325,7 +327,7 @@ func (h *Handler) consider(ctx context.Context, r request, load *load) considere
 	}
 	done := make(chan considered, 1)
 	load.hold()
-	go func() {
+	h.run(func() {
 		defer load.drop()
 		defer func() { <-h.slots }()
 		c := considered{reason: evaluation, err: errors.New("the evaluation ended without an answer")}
@@ -336,7 +338,7 @@ func (h *Handler) consider(ctx context.Context, r request, load *load) considere
 			done <- c
 		}()
 		c = h.ask(ctx, r)
-	}()
+	})
 	select {
 	case c := <-done:
 		return c
@@ -344,6 +346,33 @@ func (h *Handler) consider(ctx context.Context, r request, load *load) considere
 		return considered{reason: deadline, err: fmt.Errorf("no answer within %v", h.options.Deadline)}
 	}
 }
+
+// run runs a function in a goroutine that has run one before, where one waits: its stack
+// has grown already, and policies go deep.
+func (h *Handler) run(f func()) {
+	select {
+	case h.work <- f:
+		return
+	default:
+	}
+	go func() {
+		timer := time.NewTimer(rest)
+		defer timer.Stop()
+		for {
+			f()
+			f = nil // it holds a review
+			timer.Reset(rest)
+			select {
+			case f = <-h.work:
+			case <-timer.C:
+				return
+			}
+		}
+	}()
+}
+
+// rest is how long a goroutine waits for the next review before it ends.
+const rest = 10 * time.Second
 
 func (h *Handler) ask(ctx context.Context, r request) considered {
 	c := considered{rules: h.rules.Load()}

@@ -753,6 +753,7 @@ func TestDeadline(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				t.Cleanup(func() { time.Sleep(2 * rest) }) // for the goroutine that waits for more
 				release := make(chan struct{})
 				defer close(release)
 				h := NewHandler(Options{Log: quiet, Facts: facts{}, Evaluator: asked(func(ctx context.Context, _ policies.Trigger, _ map[string]any) (policies.Result, error) {
