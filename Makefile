@@ -11,7 +11,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo test unit rego e2e test-node check quick fmt vet staticcheck regal dockerfile chart generated fuzz docs golden harmlessness bench bench-lint release new-policy hooks clean
+.PHONY: help build render components software demo test unit rego e2e test-node check quick fmt vet staticcheck regal dockerfile chart generated fuzz docs golden harmlessness certificates vulnerabilities bench bench-lint release new-policy hooks clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,7 +44,7 @@ rego: ## Rego tests with coverage, strict type check
 	$(OPA) test $(REGO_TESTS)
 	$(OPA) test --coverage --threshold 100 $(REGO_TESTS) >/dev/null
 
-e2e: build components software ## Scenarios on a real control plane
+e2e: build components software ## Scenarios on a real control plane (KUBERNETES=1.30: on the oldest that is supported)
 	cd test && go test -count=1 -p 1 -parallel 64 -timeout $(E2E_TIMEOUT) $$(go list ./... | grep -v '/test/node$$')
 
 # In the package's folder and with -v, so that what is skipped is said, and why.
@@ -91,6 +91,13 @@ generated: docs ## Fail if a generated file is not current
 
 harmlessness: build components ## Play what can go wrong with termguard against what deletes, and write docs/harmlessness.md (as root)
 	cd test && go run ./cmd/harmlessness -out $(CURDIR)/docs/harmlessness.md
+
+certificates: build components ## Change certificates in every way while 1,000 deletes are under way at once
+	cd test && DELETES=1000 go test -v -count=1 -timeout 30m ./rotation
+
+vulnerabilities: ## Known vulnerabilities in what is shipped (asks vuln.go.dev)
+	go tool -modfile=test/tools/govulncheck/go.mod govulncheck ./...
+	cd cmd/termguard-render && go tool -modfile=../../test/tools/govulncheck/go.mod govulncheck ./...
 
 bench: build components ## Print benchmarks: beside a no-op webhook, and by size of the cluster (OBJECTS=10000)
 	go test -run '^$$' -bench . ./policies ./webhook

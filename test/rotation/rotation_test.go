@@ -1,0 +1,288 @@
+// Package rotation changes termguard's certificates on a real control plane, in the
+// ways that they change in the field, while objects are deleted all the time: no
+// delete is lost or refused, and none goes unreviewed.
+package rotation
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/test/lab"
+	"github.com/termguard/termguard/test/scenario"
+)
+
+const home = "termguard-system"
+
+// workers is how many deletes are under way at once: 1,000 by make certificates.
+func workers(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("DELETES")
+	if text == "" {
+		return 50
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("DELETES: %v", err)
+	}
+	return n
+}
+
+// TestEmbedded is termguard's own authority, with two replicas.
+func TestEmbedded(t *testing.T) {
+	s := newSite(t)
+	// Both start at once, without a Secret: they race for the first authority.
+	s.kubectl("delete", "secret", "termguard-ca", "-n", home)
+	for n := range 2 {
+		s.replica(n, "--leaf-duration", "20s", "--ca-duration", "60s")
+	}
+	secret := func(change string) func() {
+		return func() { s.kubectl("patch", "secret", "termguard-ca", "-n", home, "--type=merge", "-p", change) }
+	}
+	s.reviewed("both replicas start", func() {})
+	for _, step := range []struct {
+		name string
+		do   func()
+		done func(before, after state) bool
+	}{
+		{"a serving certificate is renewed", func() {}, func(before, after state) bool {
+			return before.leaves[0] != after.leaves[0] && before.leaves[1] != after.leaves[1]
+		}},
+		{"the Secret is deleted", func() { s.kubectl("delete", "secret", "termguard-ca", "-n", home) }, newAuthority},
+		{"the Secret is emptied", secret(`{"data": null}`), newAuthority},
+		{"the Secret is filled with nonsense", secret(`{"data": {"ca.crt": "bm9uc2Vuc2U=", "tls.crt": "bm9uc2Vuc2U=", "tls.key": "bm9uc2Vuc2U="}}`), newAuthority},
+		{"the authority is renewed, as it ages", func() {}, newAuthority},
+	} {
+		s.under(step.name, step.do, step.done)
+	}
+	s.edited()
+}
+
+func newAuthority(before, after state) bool { return before.authority != after.authority }
+
+// state is who is trusted, and what each replica serves.
+type state struct {
+	authority string
+	leaves    []string
+}
+
+// site is a control plane with replicas of termguard behind its Service.
+type site struct {
+	*scenario.Guarded
+	t        *testing.T
+	client   kubernetes.Interface
+	others   kubernetes.Interface // whose requests the API server queues, as it does those of people
+	service  *lab.Replicas
+	address  string
+	binary   string
+	config   string
+	replicas []lab.Replica
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	ctx := t.Context()
+	g, err := scenario.PatientGuard(ctx, lab.Options{Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Stop)
+	s := &site{Guarded: g, t: t}
+	must := func(err error) {
+		if err != nil {
+			t.Helper()
+			t.Fatal(err)
+		}
+	}
+	s.client, err = g.Client()
+	must(err)
+	s.binary, err = scenario.Binary()
+	must(err)
+	s.config, err = g.MountConfig(ctx)
+	must(err)
+	s.address, err = g.ClusterIP(ctx, home, "termguard")
+	must(err)
+	must(g.Termguard.Stop())
+	s.service, err = lab.Balance(ctx, s.address+":443")
+	must(err)
+	s.kubectl("create", "serviceaccount", "people", "-n", "default")
+	s.kubectl("create", "clusterrolebinding", "people", "--clusterrole=cluster-admin", "--serviceaccount=default:people")
+	config, err := g.ServiceAccountConfig(ctx, "default", "people")
+	must(err)
+	config.Timeout = time.Minute
+	config.WarningHandler = rest.NoWarnings{}
+	s.others, err = kubernetes.NewForConfig(config)
+	must(err)
+	return s
+}
+
+// replica starts one, on ports of its own of the Service's address.
+func (s *site) replica(n int, extra ...string) {
+	s.t.Helper()
+	at := func(base int) string { return net.JoinHostPort(s.address, strconv.Itoa(base+n)) }
+	args := append([]string{"--config", s.config, "--deadline", "8s", "--listen", at(10000), "--health-listen", at(11000)}, extra...)
+	if _, err := s.RunDeployment(s.t.Context(), home, "termguard", "termguard", s.binary, args...); err != nil {
+		s.t.Fatal(err)
+	}
+	r := lab.Replica{Address: at(10000), Readiness: "http://" + at(11000) + "/readyz"}
+	s.replicas = append(s.replicas, r)
+	s.service.Add(r)
+}
+
+func (s *site) kubectl(args ...string) {
+	s.t.Helper()
+	if r, err := s.Kubectl(s.t.Context(), args...); err != nil || r.Code != 0 {
+		s.t.Fatalf("kubectl %q: %v %s", args, err, r.Stderr)
+	}
+}
+
+// state is read from the cluster, and from the replicas' sockets. The error says what
+// does not fit: a replica that serves what nobody trusts.
+func (s *site) state(ctx context.Context) (now state, err error) {
+	secret, err := s.client.CoreV1().Secrets(home).Get(ctx, "termguard-ca", metav1.GetOptions{})
+	if err != nil {
+		return now, err
+	}
+	now.authority = string(secret.Data["ca.crt"])
+	hooks, err := s.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, "termguard", metav1.GetOptions{})
+	if err != nil {
+		return now, err
+	}
+	for _, r := range s.replicas {
+		conn, err := tls.Dial("tcp", r.Address, &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			return now, err
+		}
+		leaf := conn.ConnectionState().PeerCertificates[0]
+		conn.Close()
+		for _, h := range hooks.Webhooks {
+			roots := x509.NewCertPool()
+			roots.AppendCertsFromPEM(h.ClientConfig.CABundle)
+			if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: "termguard." + home + ".svc"}); err != nil {
+				return now, err
+			}
+		}
+		own := x509.NewCertPool()
+		own.AppendCertsFromPEM(secret.Data["ca.crt"])
+		if _, err := leaf.Verify(x509.VerifyOptions{Roots: own}); err != nil {
+			return now, fmt.Errorf("it serves what the predecessor signed: %w", err)
+		}
+		now.leaves = append(now.leaves, leaf.SerialNumber.String())
+	}
+	return now, nil
+}
+
+// settled waits until all replicas serve what the authority signed, and a condition holds.
+func (s *site) settled(what string, done func(state) bool) (now state) {
+	s.t.Helper()
+	var last error
+	if err := s.Await(s.t.Context(), 2*time.Minute, what, func(ctx context.Context) (bool, error) {
+		now, last = s.state(ctx)
+		return last == nil && done(now), nil
+	}); err != nil {
+		s.t.Fatal(errors.Join(err, last))
+	}
+	return now
+}
+
+// under does something while objects are deleted, until it is done.
+func (s *site) under(name string, do func(), done func(before, after state) bool) {
+	s.t.Helper()
+	before := s.settled("the replicas to agree", func(state) bool { return true })
+	s.reviewed(name, func() {
+		do()
+		s.settled(name, func(after state) bool { return done(before, after) })
+	})
+}
+
+// reviewed deletes while something happens, and wants each delete to be reviewed.
+func (s *site) reviewed(name string, happens func()) {
+	s.t.Helper()
+	s.settled("the replicas to agree", func(state) bool { return true })
+	before := s.calls()
+	stop := s.deletes()
+	happens()
+	deleted := stop()
+	calls := s.calls().Since(before)
+	s.t.Logf("%s: %d deletes, %d calls, %d failed open, %v each", name, deleted, calls.N, calls.FailedOpen, calls.Mean().Round(time.Millisecond))
+	if calls.FailedOpen > 0 || calls.N < deleted {
+		s.t.Errorf("%s: of %d deletes, %d were reviewed, and %d went on without an answer", name, deleted, calls.N-calls.FailedOpen, calls.FailedOpen)
+	}
+}
+
+func (s *site) calls() scenario.Calls {
+	s.t.Helper()
+	c, err := scenario.CallsOf(s.t.Context(), s.client, "delete.termguard.dev")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// deletes makes and deletes Roles, which are reviewed and gone at once, so many at a
+// time, until it is stopped; then it tells how many. Each has done so at least once.
+func (s *site) deletes() (stop func() int) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	roles := s.others.RbacV1().Roles("default")
+	var deleted atomic.Int64
+	var running sync.WaitGroup
+	for n := range workers(s.t) {
+		running.Go(func() {
+			for first := true; first || ctx.Err() == nil; first = false {
+				name := "r" + strconv.Itoa(n)
+				if _, err := roles.Create(s.t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+					s.t.Errorf("create: %v", err)
+					return
+				}
+				if err := roles.Delete(s.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+					s.t.Errorf("a delete is lost or refused: %v", err)
+					return
+				}
+				deleted.Add(1)
+			}
+		})
+	}
+	return func() int { cancel(); running.Wait(); return int(deleted.Load()) }
+}
+
+// edited takes the authority from the webhook configuration: nobody can be asked until
+// a replica has put it back. Then all is as it was, and nothing was refused.
+func (s *site) edited() {
+	s.t.Helper()
+	stop := s.deletes()
+	configurations := s.client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	var err error
+	for {
+		hooks, getErr := configurations.Get(s.t.Context(), "termguard", metav1.GetOptions{})
+		if getErr != nil {
+			s.t.Fatal(getErr)
+		}
+		for i := range hooks.Webhooks {
+			hooks.Webhooks[i].ClientConfig.CABundle = s.OtherCABundle()
+		}
+		if _, err = configurations.Update(s.t.Context(), hooks, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.settled("the caBundle to be repaired", func(state) bool { return true })
+	s.t.Logf("the caBundle is edited: %d deletes went on", stop())
+	s.reviewed("after the edit", func() {})
+}
