@@ -56,15 +56,15 @@ exit 1
 		"Defaults": {"Nothing but the defaults.", map[string]string{"PATHS": ".", "ANNOTATIONS": "true"}, []string{"lint", "-o", "text", "-o", "github=FILE", "--", "."}},
 		"All": {
 			"Every input, with spaces and quotes.",
-			map[string]string{"PATHS": "a b\n\n-c\n", "CONFIG": "../the base.yaml", "NO_REPO_POLICIES": "true", "INCLUDE_TESTS": "true", "FAIL_ON": "high", "TIMEOUT": "5m", "CHANGED_SINCE": "origin/main", "BASELINE": "k $(id).json", "SNAPSHOT": "f.json", "KUBERNETES_VERSION": "1.36", "SARIF": "s'.sarif", "JUNIT": "j.xml", "ANNOTATIONS": "false"},
-			[]string{"lint", "-o", "text", "-o", "sarif=s'.sarif", "-o", "junit=j.xml", "--config=../the base.yaml", "--no-repo-policies", "--include-tests", "--fail-on=high", "--timeout=5m", "--changed-since=origin/main", "--baseline=k $(id).json", "--snapshot=f.json", "--kubernetes-version=1.36", "--", "a b", "-c"},
+			map[string]string{"PATHS": "a b\n\n-c\n", "CONFIG": "../the base.yaml", "NO_REPO_POLICIES": "true", "INCLUDE_TESTS": "true", "FAIL_ON": "high", "TIMEOUT": "5m", "CHANGED_SINCE": "origin/main", "BASELINE": "k $(id).json", "SNAPSHOT": "f.json", "KUBERNETES_VERSION": "1.36", "SARIF": "s'.sarif", "JUNIT": "j.xml", "ANNOTATIONS": "false", "GITHUB_STEP_SUMMARY": "page of run"},
+			[]string{"lint", "-o", "text", "-o", "markdown=page of run", "-o", "sarif=s'.sarif", "-o", "junit=j.xml", "--config=../the base.yaml", "--no-repo-policies", "--include-tests", "--fail-on=high", "--timeout=5m", "--changed-since=origin/main", "--baseline=k $(id).json", "--snapshot=f.json", "--kubernetes-version=1.36", "--", "a b", "-c"},
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			record := filepath.Join(t.TempDir(), "record")
 			command := exec.CommandContext(t.Context(), "bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step.Run)
-			command.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "RECORD=" + record, "TMPDIR=" + t.TempDir()}
+			command.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "GITHUB_STEP_SUMMARY=" + tc.env["GITHUB_STEP_SUMMARY"], "RECORD=" + record, "TMPDIR=" + t.TempDir()}
 			for key := range step.Env {
 				command.Env = append(command.Env, key+"="+tc.env[key])
 			}

@@ -45,16 +45,17 @@ type Format func(Report, io.Writer) error
 // Formats by name. Text is made by Text, for it depends on the terminal.
 func Formats() map[string]Format {
 	return map[string]Format{
-		"text":   Text{}.Write,
-		"json":   writeJSON,
-		"sarif":  writeSARIF,
-		"junit":  writeJUnit,
-		"github": writeGitHub,
+		"text":     Text{}.Write,
+		"json":     writeJSON,
+		"sarif":    writeSARIF,
+		"junit":    writeJUnit,
+		"github":   writeGitHub,
+		"markdown": writeMarkdown,
 	}
 }
 
 // Names are those of Formats, the ordinary one first.
-func Names() []string { return []string{"text", "json", "sarif", "junit", "github"} }
+func Names() []string { return []string{"text", "json", "sarif", "junit", "github", "markdown"} }
 
 // Summary is the run in one line.
 func (r Report) Summary() string {
