@@ -65,6 +65,19 @@ const (
 // ErrNoPolicy is returned for a configuration that names a policy that is not loaded.
 var ErrNoPolicy = errors.New("there is no policy")
 
+// OnlyNoPolicy tells whether nothing else is wrong with a configuration than that it
+// names policies that are not loaded: it can be gone by all the same.
+func OnlyNoPolicy(err error) bool {
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !OnlyNoPolicy(err) })
+	case interface{ Unwrap() error }:
+		return OnlyNoPolicy(e.Unwrap())
+	default:
+		return err == ErrNoPolicy
+	}
+}
+
 // Read reads a configuration and checks it against the ids of the
 // policies that are loaded. Errors are joined where there are several.
 func Read(in io.Reader, policyIDs []string) (Config, error) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/termguard/termguard/internal/nearest"
 )
 
 // Mode is what follows from the findings of a policy.
@@ -137,14 +139,21 @@ func (e Enforcement) Off(ids []string) map[string]bool {
 }
 
 // Misspelt lists what is wrong with the labels of a namespace: a typing error
-// in them must not pass for protection.
-func Misspelt(labels map[string]string) []string {
+// in them must not pass for protection. policyIDs are those that are loaded; nil
+// where that is not known.
+func Misspelt(labels map[string]string, policyIDs []string) []string {
 	var wrong []string
 	for key, value := range labels {
-		if !isEnforceLabel(key) || Mode(value).Valid() {
+		if !isEnforceLabel(key) {
 			continue
 		}
-		wrong = append(wrong, fmt.Sprintf("label %s=%s is ignored: it is not deny, warn, dryrun or off", key, value))
+		id, one := strings.CutPrefix(key, EnforceLabel+".")
+		switch {
+		case !Mode(value).Valid():
+			wrong = append(wrong, fmt.Sprintf("label %s=%s is ignored: it is not deny, warn, dryrun or off", key, value))
+		case one && policyIDs != nil && !slices.Contains(policyIDs, id):
+			wrong = append(wrong, fmt.Sprintf("label %s=%s is ignored: there is no policy %q%s", key, value, id, nearest.Hint(id, policyIDs)))
+		}
 	}
 	slices.Sort(wrong)
 	return wrong

@@ -89,6 +89,10 @@ type Options struct {
 	// Wrong tells whether a policy is known to raise false alarms on this
 	// cluster: then it refuses nothing, and warns instead. Defaults to never.
 	Wrong func(policy string) bool
+	// Status is what this replica says of itself to those who may edit objects in
+	// Home, the namespace that it runs in. Defaults to nothing.
+	Status func() Status
+	Home   string
 	// Registry takes the metrics. Defaults to one of its own.
 	Registry prometheus.Registerer
 	// Log defaults to slog.Default().
@@ -156,6 +160,9 @@ type Rules struct {
 	// Evaluator and Enforcement are as in Options.
 	Evaluator   Evaluator
 	Enforcement config.Enforcement
+	// IDs are those of the policies, for labels that name none of them. Defaults
+	// to not known.
+	IDs []string
 }
 
 // Use has reviews that begin from now on go by other rules. Those under way end
@@ -237,6 +244,9 @@ func (h *Handler) review(ctx context.Context, rv review, started time.Time) (ans
 		return h.allowUnchecked(unexpected, err)
 	case err != nil:
 		return h.allowUnchecked(malformed, err)
+	case h.asksForStatus(r):
+		how = allowed
+		return &admissionv1.AdmissionResponse{Allowed: true, Warnings: h.options.Status().lines()}
 	case !h.options.Synced():
 		return h.allowUnchecked(unsynced, errors.New("the facts are not complete yet"))
 	}
@@ -510,7 +520,7 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 	case len(j.record) > 0:
 		how = recorded
 	}
-	notices := config.Misspelt(c.labels)
+	notices := config.Misspelt(c.labels, c.rules.IDs)
 	if n := len(c.result.Errors); n > 0 {
 		how = failedOpen
 		h.metrics.failed(policy)

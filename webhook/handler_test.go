@@ -159,7 +159,9 @@ func serve(t testing.TB, options Options) (*http.Client, string) {
 	if options.Facts == nil {
 		options.Facts = facts{}
 	}
-	server := httptest.NewTLSServer(NewHandler(options))
+	handler := NewHandler(options)
+	handler.Use(Rules{Evaluator: options.Evaluator, Enforcement: options.Enforcement, IDs: []string{"orphaned-finalizer", "p", "q"}})
+	server := httptest.NewTLSServer(handler)
 	t.Cleanup(server.Close)
 	return server.Client(), server.URL
 }
@@ -353,6 +355,15 @@ func TestAnswers(t *testing.T) {
 			want: admissionv1.AdmissionResponse{
 				UID: "u1", Allowed: true,
 				Warnings: []string{"termguard: label termguard.dev/enforce=Deny is ignored: it is not deny, warn, dryrun or off"},
+			},
+		},
+		"LabelOfNoPolicy": {
+			reason:  "Nor must one that names no policy.",
+			options: Options{Evaluator: finds()},
+			request: with(deleteNamespace, `{"name":"demo"}`, `{"name":"demo","labels":{"termguard.dev/enforce.orphaned-finaliser":"deny"}}`),
+			want: admissionv1.AdmissionResponse{
+				UID: "u1", Allowed: true,
+				Warnings: []string{`termguard: label termguard.dev/enforce.orphaned-finaliser=deny is ignored: there is no policy "orphaned-finaliser"; did you mean "orphaned-finalizer"?`},
 			},
 		},
 		"BreakGlass": {

@@ -24,6 +24,9 @@ const Path = "/validate"
 type Check struct {
 	Name  string
 	Check func() error
+	// Note is what is worth knowing although it holds, "" for nothing. Defaults to
+	// nothing.
+	Note func() string
 }
 
 // Server serves a Handler to the API server, and health and metrics to others.
@@ -192,7 +195,7 @@ func (s *Server) healthMux() http.Handler {
 
 // readyz lists each condition, with what it lacks.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
-	checks := append(slices.Clone(s.Ready), Check{"shutdown", func() error {
+	checks := append(slices.Clone(s.Ready), Check{Name: "shutdown", Check: func() error {
 		if s.draining.Load() {
 			return errors.New("this replica is shutting down")
 		}
@@ -205,6 +208,9 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 			report += fmt.Sprintf("[-]%s: %v\n", c.Name, err)
 		} else {
 			report += fmt.Sprintf("[+]%s ok\n", c.Name)
+			if c.Note != nil {
+				report += c.Note()
+			}
 		}
 	}
 	w.WriteHeader(status)

@@ -79,12 +79,12 @@ func TestServer(t *testing.T) {
 		Handler: NewHandler(Options{Log: quiet, Facts: facts{}, Evaluator: finds(), Registry: registry}),
 		Metrics: registry,
 		Drain:   time.Millisecond,
-		Ready: []Check{{"facts", func() error {
+		Ready: []Check{{Name: "facts", Check: func() error {
 			if !synced.Load() {
 				return errors.New("not complete")
 			}
 			return nil
-		}}},
+		}, Note: func() string { return "[!]a note\n" }}},
 	})
 	if status, _ := post(t, r.client, r.reviews+Path, body(t, v1, deleteNamespace)); status != http.StatusOK {
 		t.Errorf("review: status %d", status)

@@ -35,7 +35,7 @@ func newWebhook() *cobra.Command {
 				return err
 			}
 			// It may name policies that only ConfigMaps of the cluster have.
-			if o.Config, err = settings.read(set.IDs()); err != nil && !errors.Is(err, config.ErrNoPolicy) {
+			if o.Config, err = settings.read(set.IDs()); err != nil && !config.OnlyNoPolicy(err) {
 				return err
 			}
 			wrong := err
@@ -48,6 +48,7 @@ func newWebhook() *cobra.Command {
 			if o.Cluster, err = target.config(); err != nil {
 				return cmp.Or(wrong, err)
 			}
+			o.Version = versionOf()
 			return serve.Run(c.Context(), o)
 		},
 	}

@@ -159,6 +159,8 @@ type rules struct {
 	refused map[string]string            // why, by name
 	read    config.Config                // in force
 	file    [sha256.Size]byte
+	taken   [sha256.Size]byte              // the file that is in force
+	status  atomic.Pointer[webhook.Status] // what of it these rules know
 	// demotes tells whether the configuration in force demotes policies that were wrong.
 	demotes atomic.Bool
 
@@ -225,10 +227,16 @@ func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*polici
 	if err != nil {
 		return nil, err
 	}
-	if r.read, err = r.options.ReadConfig(set.IDs()); err != nil {
+	// A policy may be gone whose ConfigMap somebody deleted: that must not keep
+	// termguard from starting.
+	if r.read, err = r.options.ReadConfig(set.IDs()); err != nil && !config.OnlyNoPolicy(err) {
 		return nil, err
 	}
+	if err != nil {
+		r.refuse(configuration, nil, err)
+	}
 	r.file, _ = r.fileSum()
+	r.taken = r.file
 	r.demotes.Store(r.read.SelfGrading == config.Demote)
 	r.count()
 	return r.engine(context.WithoutCancel(ctx), set)
@@ -291,7 +299,7 @@ func (r *rules) look(ctx context.Context) {
 		r.log.Error("the policies in force stay: those that are there now do not go together", "error", err)
 		return
 	}
-	if file != r.file {
+	if file != r.file || set != before {
 		r.file = file
 		r.readAgain(set)
 	}
@@ -306,11 +314,12 @@ func (r *rules) look(ctx context.Context) {
 		return
 	}
 	r.demotes.Store(r.read.SelfGrading == config.Demote)
-	r.use(webhook.Rules{Evaluator: engine, Enforcement: r.read.Enforcement})
+	r.use(r.with(engine))
 	r.log.Info("read policies and configuration again", "policies", len(set.Policies()), "refused", len(r.refused))
 }
 
-// readAgain reads the configuration; what is in force stays where it is wrong.
+// readAgain reads the configuration; what is in force stays where it is wrong. The
+// one in force may name policies that have gone since.
 func (r *rules) readAgain(set *policies.Set) {
 	read, err := r.options.ReadConfig(set.IDs())
 	if err == nil && !reflect.DeepEqual(fixed(read), fixed(r.read)) {
@@ -321,7 +330,10 @@ func (r *rules) readAgain(set *policies.Set) {
 		return
 	}
 	r.read = read
-	r.accept(configuration, nil)
+	if r.taken != r.file || r.refused[configuration] != "" {
+		r.accept(configuration, nil)
+	}
+	r.taken = r.file
 }
 
 // fixed is what the facts rest on, which are gathered once.
@@ -414,6 +426,11 @@ func (r *rules) engine(ctx context.Context, set *policies.Set) (*policies.Engine
 	})
 }
 
+// with is what reviews go by with an engine.
+func (r *rules) with(engine *policies.Engine) webhook.Rules {
+	return webhook.Rules{Evaluator: engine, Enforcement: r.read.Enforcement, IDs: r.set.IDs()}
+}
+
 // refuse tells of a version that is not taken, once.
 func (r *rules) refuse(name string, about *corev1.ConfigMap, err error) {
 	if r.refused[name] == err.Error() {
@@ -421,7 +438,11 @@ func (r *rules) refuse(name string, about *corev1.ConfigMap, err error) {
 	}
 	r.refused[name] = err.Error()
 	r.reloads.WithLabelValues("refused").Inc()
-	r.log.Error("refused; what was in force before stays", "source", name, "error", err)
+	if name == configuration && config.OnlyNoPolicy(err) {
+		r.log.Error("the configuration names policies that are not there; the rest of it is in force, or what was before", "error", err)
+	} else {
+		r.log.Error("refused; what was in force before stays", "source", name, "error", err)
+	}
 	if about != nil {
 		r.events.Eventf(about, corev1.EventTypeWarning, "PolicyRefused", "Not in force; what was before stays: %s", cut(err.Error()))
 	}
@@ -445,6 +466,7 @@ func cut(text string) string {
 	return text
 }
 
+// count tells metrics and status what is in force, and what is not.
 func (r *rules) count() {
 	kinds := map[string]float64{"policies": 0, configuration: 0}
 	for name := range r.refused {
@@ -457,6 +479,28 @@ func (r *rules) count() {
 	for kind, n := range kinds {
 		r.sources.WithLabelValues(kind).Set(n)
 	}
+	status := webhook.Status{Policies: len(r.set.IDs())}
+	for _, name := range slices.Sorted(maps.Keys(r.inForce)) {
+		status.Own = append(status.Own, r.inForce[name].ids...)
+	}
+	if r.options.ConfigFile != "" {
+		status.Configuration = webhook.Fingerprint(r.taken)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.refused)) {
+		status.Refused = append(status.Refused, name+": "+r.refused[name])
+	}
+	r.status.Store(&status)
+}
+
+// notInForce names what is refused, without the reasons: whoever reaches the health
+// port may read it.
+func (r *rules) notInForce() string {
+	report := ""
+	for _, refused := range r.status.Load().Refused {
+		name, _, _ := strings.Cut(refused, ": ")
+		report += fmt.Sprintf("[!]policies: refused, and what was before stays (see the log): %s\n", name)
+	}
+	return report
 }
 
 func (r *rules) fileSum() ([sha256.Size]byte, error) {

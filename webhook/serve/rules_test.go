@@ -277,6 +277,46 @@ func TestConfigurationKeepsTheLastGood(t *testing.T) {
 	}
 }
 
+// TestPolicyGone: a configuration may name a policy whose ConfigMap somebody deleted.
+// That is told, and neither stops the next start nor turns the rest of it off.
+func TestPolicyGone(t *testing.T) {
+	s := newSite(t, policyMap("team-a", "a_rule.rego", policyNamed("a-rule", "one")))
+	const head = "apiVersion: termguard.dev/v1\nkind: Config\n"
+	s.write(s.file, head+"enforcement: {default: deny, policies: {a-rule: deny}}\n")
+	s.says("one")
+	if err := s.client.CoreV1().ConfigMaps("termguard-system").Delete(t.Context(), "team-a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.says()
+	for _, when := range []string{"while it runs", "at the start"} {
+		if s.read.Enforcement.Default != config.Deny || !strings.Contains(s.refused[configuration], `no policy "a-rule"`) {
+			t.Errorf("%s: enforcement is %+v, refused is %q", when, s.read.Enforcement, s.refused)
+		}
+		if got := s.refusals(configuration); got != 1 {
+			t.Errorf("%s: %v configurations are refused, want 1", when, got)
+		}
+		if got, want := s.notInForce(), "[!]policies: refused, and what was before stays (see the log): configuration\n"; got != want {
+			t.Errorf("%s: readyz says %q, want %q", when, got, want)
+		}
+		s.refused = map[string]string{}
+		if _, err := s.start(t.Context(), s.client); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.write(s.file, head+"enforcement: {policies: {a-rle: deny}}\n")
+	s.look(t.Context())
+	s.put(policyMap("team-a", "a_rule.rego", policyNamed("a-rule", "one")))
+	s.says("one")
+	if s.read.Enforcement.Default != config.Deny || !strings.Contains(s.refused[configuration], "a-rle") {
+		t.Errorf("another file that is wrong took the place of the one in force: %+v, %q", s.read.Enforcement, s.refused)
+	}
+	s.write(s.file, head)
+	s.look(t.Context())
+	if got := s.refusals(configuration); got != 0 {
+		t.Errorf("%v configurations are refused after it was mended", got)
+	}
+}
+
 // TestRulesStart holds that what the command line names must be right, and what
 // others wrote into the cluster need not.
 func TestRulesStart(t *testing.T) {

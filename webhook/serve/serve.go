@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,6 +62,8 @@ type Options struct {
 	Listen, HealthListen string
 	Drain                time.Duration
 	Profile              bool
+	// Version is what status tells of this replica.
+	Version string
 	// Log must not be nil.
 	Log *slog.Logger
 }
@@ -104,7 +107,7 @@ func Run(ctx context.Context, options Options) error {
 		Drain:            options.Drain,
 		Log:              options.Log,
 		Ready: []webhook.Check{
-			{Name: "policies", Check: func() error { return nil }}, // there are some, or it would not have started
+			{Name: "policies", Check: func() error { return nil }, Note: s.rules.notInForce}, // there are some, or it would not have started
 			{Name: "facts", Check: s.factsReady},
 			{Name: "certificate", Check: s.source.Ready},
 		},
@@ -174,23 +177,48 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 		events.PolicyWrong(namespace, alarm.Policy, wrong(alarm.Policy))
 	}, s.log)
 	trust := options.Config.Trust()
+	replica, _ := os.Hostname() // without, it has no name
 	s.handler = webhook.NewHandler(webhook.Options{
 		Trust:           &trust,
-		Evaluator:       engine,
 		Facts:           world,
 		Synced:          s.synced.Load,
-		Enforcement:     s.rules.read.Enforcement,
 		Deadline:        options.Deadline,
 		ShowObjectNames: options.ShowObjectNames,
 		Recorder:        events,
 		Learner:         s.learner,
 		Grader:          s.grader,
 		Wrong:           wrong,
-		Registry:        s.registry,
-		Log:             s.log,
+		Home:            namespace,
+		Status: func() webhook.Status {
+			status := *s.rules.status.Load()
+			status.Version, status.Replica = options.Version, replica
+			if err := s.factsReady(); err != nil {
+				status.Facts = err.Error()
+			}
+			if pair, err := s.source.GetCertificate(nil); err == nil && pair.Leaf != nil {
+				status.CertificateUntil = pair.Leaf.NotAfter
+			}
+			status.Unseen = unseen(world)
+			return status
+		},
+		Registry: s.registry,
+		Log:      s.log,
 	})
+	s.handler.Use(s.rules.with(engine))
 	s.rules.use = s.handler.Use
 	return s, nil
+}
+
+// unseen names what the facts do not show, and why.
+func unseen(world *cluster.World) (names []string) {
+	world.View(func(doc map[string]any) {
+		list, _ := doc["unseen"].([]any)
+		for _, item := range list {
+			u, _ := item.(map[string]any)
+			names = append(names, fmt.Sprintf("%v (%v)", u["resource"], u["reason"]))
+		}
+	})
+	return names
 }
 
 func certificate(options Options) (*certs.Source, error) {

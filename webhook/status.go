@@ -1,0 +1,109 @@
+package webhook
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/termguard/termguard/policies"
+)
+
+// StatusFinalizer is what a dry run adds to an object in termguard's namespace to ask
+// for the status of the replica that answers. So the question takes the very way of
+// a review, and only who may edit objects there is told.
+const StatusFinalizer = "termguard.dev/status"
+
+// Status is what a replica says of itself.
+type Status struct {
+	Version, Replica string
+	Facts            string    // what they lack; "" where they are complete
+	Policies         int       // that are asked
+	Own              []string  // ids of those that are not in the binary
+	Configuration    string    // fingerprint of the file in force; "" for none
+	Refused          []string  // what is not in force, and why
+	SetAside         []string  // policies that are not asked for a while, and why
+	CertificateUntil time.Time // of the certificate that it serves
+	Unseen           []string  // what it cannot see, and why
+}
+
+// Fingerprint tells files apart, by the SHA-256 of their content.
+func Fingerprint(sum [sha256.Size]byte) string { return hex.EncodeToString(sum[:8]) }
+
+const (
+	statusStart = "termguard: status: "
+	maxRefused  = 3 // lines
+)
+
+// lines tell a status, a line for each thing.
+func (s Status) lines() []string {
+	var lines []string
+	say := func(key, value string) { lines = append(lines, line("status: "+key+": "+value, "")) }
+	some := func(key string, values []string) {
+		for i, value := range values {
+			if i == maxRefused-1 && len(values) > maxRefused {
+				say(key, fmt.Sprintf("and %d more", len(values)-i))
+				return
+			}
+			say(key, value)
+		}
+	}
+	say("version", s.Version)
+	say("replica", s.Replica)
+	say("facts", s.Facts)
+	say("policies", fmt.Sprint(s.Policies))
+	say("own", strings.Join(s.Own, " "))
+	say("configuration", s.Configuration)
+	say("certificate", s.CertificateUntil.UTC().Format(time.RFC3339))
+	some("refused", s.Refused)
+	some("aside", s.SetAside)
+	if n := len(s.Unseen); n > 0 {
+		say("unseen", fmt.Sprintf("%d: %s", n, strings.Join(s.Unseen, ", ")))
+	}
+	return lines
+}
+
+// ParseStatus reads what warnings tell of a status; ok is false where they tell of
+// none. What they had no room for is left out.
+func ParseStatus(warnings []string) (s Status, ok bool) {
+	for _, warning := range warnings {
+		rest, ours := strings.CutPrefix(warning, statusStart)
+		key, value, _ := strings.Cut(rest, ":")
+		if value = strings.TrimSpace(value); !ours {
+			continue
+		}
+		ok = true
+		switch key {
+		case "version":
+			s.Version = value
+		case "replica":
+			s.Replica = value
+		case "facts":
+			s.Facts = value
+		case "policies":
+			_, _ = fmt.Sscan(value, &s.Policies) // zero says that it is not known
+		case "own":
+			s.Own = strings.Fields(value)
+		case "configuration":
+			s.Configuration = value
+		case "certificate":
+			s.CertificateUntil, _ = time.Parse(time.RFC3339, value) // the zero time says that it is not known
+		case "refused":
+			s.Refused = append(s.Refused, value)
+		case "aside":
+			s.SetAside = append(s.SetAside, value)
+		case "unseen":
+			s.Unseen = append(s.Unseen, value)
+		}
+	}
+	return s, ok
+}
+
+// asksForStatus tells whether a request is a dry run that adds StatusFinalizer to an
+// object in termguard's namespace.
+func (h *Handler) asksForStatus(r request) bool {
+	return h.options.Status != nil && r.dryRun && r.trigger == policies.FinalizerEdit && r.namespace == h.options.Home &&
+		slices.Contains(finalizersOf(r.object), StatusFinalizer) && !slices.Contains(finalizersOf(r.old), StatusFinalizer)
+}
