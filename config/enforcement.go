@@ -42,6 +42,9 @@ const (
 	// EnforceLabel of a namespace overrides the modes for everything in it;
 	// with "." and a policy's id behind it, that of one policy.
 	EnforceLabel = "termguard.dev/enforce"
+	// PolicyLabel is on ConfigMaps, in the namespace that termguard runs in, whose
+	// keys POLICY.rego are policies. Its value does not matter.
+	PolicyLabel = "termguard.dev/policy"
 )
 
 // Enforcement says which mode policies have. The zero value warns.
@@ -85,7 +88,7 @@ func (e Enforcement) Mode(policy string, labels map[string]string) Mode {
 func EnforceLabels(labels map[string]string) string {
 	var set []string
 	for key, value := range labels {
-		if isEnforceLabel(key) && Mode(value).Valid() {
+		if IsEnforceLabel(key) && Mode(value).Valid() {
 			set = append(set, key+"="+value)
 		}
 	}
@@ -93,7 +96,8 @@ func EnforceLabels(labels map[string]string) string {
 	return strings.Join(set, ", ")
 }
 
-func isEnforceLabel(key string) bool {
+// IsEnforceLabel tells whether a key sets a mode.
+func IsEnforceLabel(key string) bool {
 	return key == EnforceLabel || strings.HasPrefix(key, EnforceLabel+".")
 }
 
@@ -144,7 +148,7 @@ func (e Enforcement) Off(ids []string) map[string]bool {
 func Misspelt(labels map[string]string, policyIDs []string) []string {
 	var wrong []string
 	for key, value := range labels {
-		if !isEnforceLabel(key) {
+		if !IsEnforceLabel(key) {
 			continue
 		}
 		id, one := strings.CutPrefix(key, EnforceLabel+".")

@@ -12,8 +12,9 @@ const module = "github.com/termguard/termguard/"
 // layers is a statement of design: what each folder may import of this module.
 // Do not change it to make a build pass.
 var layers = map[string][]string{
-	"cmd/termguard":       {"internal/printable", "internal/redact", "config", "webhook", "webhook/serve", "check", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/catalog", "internal/nearest"},
+	"cmd/termguard":       {"internal/printable", "internal/redact", "config", "webhook", "webhook/serve", "doctor", "check", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/catalog", "internal/nearest"},
 	"internal/policytest": {"policies", "cluster"},
+	"doctor":              {"config", "policies", "webhook"},
 	"config":              {"cluster", "cluster/catalog", "internal/nearest"},
 	"webhook":             {"internal/printable", "config", "policies", "cluster", "cluster/catalog", "internal/nearest"},
 	"webhook/serve":       {"internal/background", "config", "webhook", "certs", "policies", "cluster"},

@@ -61,4 +61,5 @@ func TestTutorial(t *testing.T) {
 			t.Fatalf("docs/policies.md:\n%s\nexits with %d, want %q in its output: %v\n%s%s", commands, last.Code, want, err, last.Stdout, last.Stderr)
 		}
 	}
+	examined(t, g)
 }

@@ -32,10 +32,6 @@ import (
 	"github.com/termguard/termguard/webhook"
 )
 
-// PolicyLabel is on ConfigMaps, in the namespace that termguard runs in, whose
-// keys POLICY.rego are policies. Its value does not matter.
-const PolicyLabel = "termguard.dev/policy"
-
 const (
 	// maxSource bounds the Rego of one folder, in bytes: that of a ConfigMap, 1 MiB.
 	maxSource = 1 << 20
@@ -150,7 +146,7 @@ type rules struct {
 	events  record.EventRecorder
 	log     *slog.Logger
 
-	informer cache.SharedIndexInformer // of ConfigMaps with PolicyLabel
+	informer cache.SharedIndexInformer // of ConfigMaps with config.PolicyLabel
 	changed  chan struct{}
 
 	set     *policies.Set                // in force
@@ -188,7 +184,7 @@ func newRules(options Options, client kubernetes.Interface, events record.EventR
 		r.reloads.WithLabelValues(result)
 	}
 	r.informer = informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(options.Certs.Namespace),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = PolicyLabel })).Core().V1().ConfigMaps().Informer()
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = config.PolicyLabel })).Core().V1().ConfigMaps().Informer()
 	kick := func() {
 		select {
 		case r.changed <- struct{}{}:
@@ -215,7 +211,7 @@ func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*polici
 	}
 	ctx, cancel := context.WithTimeout(ctx, firstList)
 	defer cancel()
-	list, err := client.CoreV1().ConfigMaps(r.options.Certs.Namespace).List(ctx, metav1.ListOptions{LabelSelector: PolicyLabel})
+	list, err := client.CoreV1().ConfigMaps(r.options.Certs.Namespace).List(ctx, metav1.ListOptions{LabelSelector: config.PolicyLabel})
 	if err != nil {
 		r.log.Warn("ConfigMaps with policies cannot be listed; going on without, and trying again", "namespace", r.options.Certs.Namespace, "error", err)
 		list = &corev1.ConfigMapList{}

@@ -45,7 +45,7 @@ deny contains {"msg": "` + msg + `", "kind": "forbidden"} if input.request.opera
 }
 
 func policyMap(name string, files ...string) *corev1.ConfigMap {
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "termguard-system", Labels: map[string]string{PolicyLabel: ""}}, Data: map[string]string{}}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "termguard-system", Labels: map[string]string{config.PolicyLabel: ""}}, Data: map[string]string{}}
 	for i := 0; i < len(files); i += 2 {
 		cm.Data[files[i]] = files[i+1]
 	}

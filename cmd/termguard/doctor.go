@@ -1,0 +1,95 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/termguard/termguard/doctor"
+	"github.com/termguard/termguard/internal/printable"
+)
+
+func newDoctor() *cobra.Command {
+	var (
+		target  clusterFlags
+		options doctor.Options
+		output  string
+		timeout time.Duration
+	)
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Tell whether the webhook works in a cluster, and what to do where it does not",
+		Long: `Tell whether the webhook works in a cluster, and what to do where it does not.
+
+Nothing is changed. Beside what it reads, it sends one dry run, which the webhook answers
+with its status: so the answer takes the way of a review.
+
+Exit codes: 0 it works, 1 something failed, or whether it works could not be seen, 2 error.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if output != "text" && output != "json" {
+				return fmt.Errorf("unknown output %q: use text or json", output)
+			}
+			rest, err := target.config()
+			if err != nil {
+				return err
+			}
+			rest.Timeout, options.Version = timeout, versionOf()
+			report, err := doctor.Examine(c.Context(), rest, options)
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				encoder := json.NewEncoder(c.OutOrStdout())
+				encoder.SetEscapeHTML(false)
+				encoder.SetIndent("", "  ")
+				err = encoder.Encode(report)
+			} else {
+				err = writeReport(c.OutOrStdout(), report)
+			}
+			return cmp.Or(err, map[bool]error{false: errFound}[report.Healthy])
+		},
+	}
+	target.add(c.Flags())
+	c.Flags().StringVar(&options.Namespace, "namespace", "termguard-system", "namespace that termguard runs in")
+	c.Flags().StringVar(&options.Configuration, "webhook-configuration", "termguard", "its ValidatingWebhookConfiguration")
+	c.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	c.Flags().DurationVar(&timeout, "request-timeout", 10*time.Second, "limit of one request to the cluster")
+	return c
+}
+
+// writeReport writes a line for each check, and below it what to do.
+func writeReport(out io.Writer, report doctor.Report) error {
+	write := func(mark, name, text string) {
+		fmt.Fprintf(out, "%-8s %-14s %s\n", mark, name, printable.Line(text))
+	}
+	failed := 0
+	for _, c := range report.Checks {
+		if c.Result == doctor.Failed {
+			failed++
+		}
+		write(string(c.Result), c.Name, c.Says)
+		for _, more := range c.Also {
+			write("", "", "- "+more)
+		}
+		if c.Do != "" {
+			write("", "", "next: "+c.Do)
+		}
+		if c.More != "" && c.Result != doctor.Unseen {
+			write("", "", "more: "+c.More)
+		}
+	}
+	summary := "termguard works"
+	switch {
+	case failed > 0:
+		summary = fmt.Sprintf("%d of %d checks failed", failed, len(report.Checks))
+	case !report.Healthy:
+		summary = "whether termguard works could not be seen"
+	}
+	_, err := fmt.Fprintf(out, "\n%s\n", summary)
+	return err
+}

@@ -1,0 +1,562 @@
+// Package doctor tells whether termguard works in a cluster: what is installed, whether
+// the API server reaches it, and whether what people wrote is in force.
+package doctor
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/config"
+	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/webhook"
+)
+
+// Options say where termguard is.
+type Options struct {
+	Namespace     string // that it runs in
+	Configuration string // name of its ValidatingWebhookConfiguration
+	// Version of who asks, for replicas of another one. Defaults to not known.
+	Version string
+	// Now tells the time, for certificates. Defaults to time.Now.
+	Now func() time.Time
+}
+
+// Result is how a check ended.
+type Result string
+
+// The results.
+const (
+	OK      Result = "ok"
+	Warning Result = "warning" // it works, and somebody should look at it
+	Failed  Result = "failed"
+	Unseen  Result = "unseen" // it could not be looked at
+)
+
+// Check is one thing that was looked at.
+type Check struct {
+	Name   string   `json:"name"` // as in docs/doctor.md
+	Result Result   `json:"result"`
+	Says   string   `json:"says"`           // what is the case
+	Also   []string `json:"also,omitempty"` // more of it
+	Do     string   `json:"do,omitempty"`   // what to do
+	More   string   `json:"more,omitempty"` // page about it
+}
+
+// Report is what was found. It is the contract of termguard doctor -o json.
+type Report struct {
+	APIVersion string  `json:"apiVersion"`
+	Kind       string  `json:"kind"`
+	Healthy    bool    `json:"healthy"` // it answers, and nothing failed
+	Checks     []Check `json:"checks"`
+}
+
+// page is where docs/doctor.md is read.
+const page = "https://github.com/termguard/termguard/blob/main/docs/doctor.md#"
+
+const (
+	oldest    = "1.30"              // API server that has what the configuration of the webhook uses
+	caSoon    = 14 * 24 * time.Hour // its own authority is renewed after two thirds of a year
+	leafSoon  = 24 * time.Hour      // its own certificate is renewed after two thirds of a week
+	maxNamed  = 10                  // namespaces whose labels are told of
+	pageSize  = 500
+	questions = 3 // of a question that nobody answered within the second that the API server waits
+)
+
+// examination is one look at a cluster.
+type examination struct {
+	Options
+	client kubernetes.Interface
+	told   *told // warnings of the API server
+	report Report
+
+	hooks    *admissionregistrationv1.ValidatingWebhookConfiguration // nil where there is none to be seen
+	status   webhook.Status
+	answered bool
+	own      []string // ids of the policies that are not in the binary
+}
+
+// told keeps the warnings of requests.
+type told struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// HandleWarningHeader is for rest.Config.
+func (t *told) HandleWarningHeader(_ int, _, text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lines = append(t.lines, text)
+}
+
+func (t *told) drain() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lines := t.lines
+	t.lines = nil
+	return lines
+}
+
+// Examine looks at termguard in a cluster. It changes nothing: what it sends beside
+// reads is one dry run. An error means that the cluster could not be asked at all.
+func Examine(ctx context.Context, cluster *rest.Config, options Options) (Report, error) {
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	cluster = rest.CopyConfig(cluster)
+	e := &examination{Options: options, told: &told{}, report: Report{APIVersion: "termguard.dev/v1", Kind: "Doctor", Checks: []Check{}}}
+	cluster.WarningHandler, cluster.WarningHandlerWithContext = e.told, nil
+	client, err := kubernetes.NewForConfig(cluster)
+	if err != nil {
+		return e.report, fmt.Errorf("connect: %w", err)
+	}
+	e.client = client
+	served, err := client.Discovery().ServerVersion()
+	if err != nil {
+		return e.report, fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	e.apiServer(served.GitVersion)
+	for _, look := range []func(context.Context){e.installed, e.reachable, e.replicas, e.certificate, e.facts, e.policies, e.configuration, e.labels, e.unasked} {
+		look(ctx)
+		if err := ctx.Err(); err != nil {
+			return e.report, err
+		}
+	}
+	e.report.Healthy = e.answered && !slices.ContainsFunc(e.report.Checks, func(c Check) bool { return c.Result == Failed })
+	return e.report, nil
+}
+
+// say adds a check to the report.
+func (e *examination) say(c Check) {
+	if c.Result != OK {
+		c.More = page + c.Name
+	}
+	e.report.Checks = append(e.report.Checks, c)
+}
+
+// unread tells that something could not be read.
+func (e *examination) unread(name, what, verb, resource string, err error) {
+	c := Check{Name: name, Result: Unseen, Says: fmt.Sprintf("%s cannot be read: %v", what, err)}
+	if apierrors.IsForbidden(err) {
+		c.Says = what + " may not be read by you"
+		c.Do = fmt.Sprintf("ask for the verb %s on %s", verb, resource)
+	}
+	e.say(c)
+}
+
+func (e *examination) apiServer(gitVersion string) {
+	c := Check{Name: "api-server", Result: OK, Says: gitVersion}
+	if v, err := version.ParseGeneric(gitVersion); err == nil && v.LessThan(version.MustParseGeneric(oldest)) {
+		c.Result, c.Says, c.Do = Failed, fmt.Sprintf("%s is older than %s", gitVersion, oldest), "upgrade the cluster"
+	}
+	e.say(c)
+}
+
+// hookNames are the webhooks of the configuration, by deploy/.
+var hookNames = []string{"delete.termguard.dev", "finalizer-edit.termguard.dev", "finalize.termguard.dev"}
+
+func (e *examination) installed(ctx context.Context) {
+	const name, install = "installed", "install termguard, as docs/install.md says"
+	hooks, err := e.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, e.Configuration, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		e.say(Check{Name: name, Result: Failed, Says: fmt.Sprintf("there is no ValidatingWebhookConfiguration %s: the API server asks nobody", e.Configuration), Do: install})
+		return
+	case err != nil:
+		e.unread(name, "ValidatingWebhookConfiguration "+e.Configuration, "get", "validatingwebhookconfigurations", err)
+		return
+	}
+	e.hooks = hooks
+	missing := slices.Clone(hookNames)
+	var elsewhere []string
+	for _, h := range hooks.Webhooks {
+		missing = slices.DeleteFunc(missing, func(name string) bool { return name == h.Name })
+		if s := h.ClientConfig.Service; s == nil || s.Namespace != e.Namespace {
+			elsewhere = append(elsewhere, h.Name)
+		}
+	}
+	c := Check{Name: name, Result: OK, Says: fmt.Sprintf("%d webhooks call Service %s in namespace %s", len(hooks.Webhooks), e.service(), e.Namespace)}
+	switch {
+	case len(missing) > 0:
+		c.Result, c.Says, c.Do = Failed, fmt.Sprintf("ValidatingWebhookConfiguration %s has no webhook %s", e.Configuration, strings.Join(missing, ", ")), "apply the manifests of your version again"
+	case len(elsewhere) > 0:
+		c.Result, c.Says, c.Do = Failed, fmt.Sprintf("%s does not call a Service in namespace %s", strings.Join(elsewhere, ", "), e.Namespace), "name the namespace that termguard runs in: --namespace"
+	}
+	e.say(c)
+}
+
+// service is the one that the API server calls.
+func (e *examination) service() string {
+	if e.hooks != nil {
+		for _, h := range e.hooks.Webhooks {
+			if h.ClientConfig.Service != nil {
+				return h.ClientConfig.Service.Name
+			}
+		}
+	}
+	return "termguard"
+}
+
+func (e *examination) replicas(ctx context.Context) {
+	const name = "replicas"
+	deployment, err := e.client.AppsV1().Deployments(e.Namespace).Get(ctx, "termguard", metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		e.say(Check{Name: name, Result: Failed, Says: fmt.Sprintf("there is no Deployment termguard in namespace %s", e.Namespace), Do: "install termguard, or name its namespace: --namespace"})
+		return
+	case err != nil:
+		e.unread(name, "Deployment termguard", "get", "deployments in namespace "+e.Namespace, err)
+		return
+	}
+	selector := metav1.FormatLabelSelector(deployment.Spec.Selector)
+	pods, err := e.client.CoreV1().Pods(e.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		e.unread(name, "pods of Deployment termguard", "list", "pods in namespace "+e.Namespace, err)
+		return
+	}
+	e.say(e.replicasCheck(deployment, pods.Items))
+}
+
+// replicasCheck tells how many replicas are ready, of which versions.
+func (e *examination) replicasCheck(deployment *appsv1.Deployment, pods []corev1.Pod) Check {
+	wanted, ready := int32(1), deployment.Status.ReadyReplicas
+	if deployment.Spec.Replicas != nil {
+		wanted = *deployment.Spec.Replicas
+	}
+	images := map[string]bool{}
+	var ailing []string
+	for _, pod := range pods {
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		for _, container := range pod.Spec.Containers {
+			images[container.Image] = true
+		}
+		if why := notReady(pod); why != "" {
+			ailing = append(ailing, fmt.Sprintf("pod %s: %s", pod.Name, why))
+		}
+	}
+	c := Check{Name: "replicas", Result: OK, Says: fmt.Sprintf("%d of %d are ready", ready, wanted), Also: ailing}
+	if len(images) == 1 {
+		c.Says += ", all of " + slices.Collect(maps.Keys(images))[0]
+	}
+	switch {
+	case ready == 0 && !e.answered:
+		c.Result, c.Do = Failed, "kubectl -n "+e.Namespace+" describe pods -l app.kubernetes.io/name=termguard"
+	case ready < wanted:
+		c.Result, c.Do = Warning, "kubectl -n "+e.Namespace+" rollout status deployment/termguard"
+	case len(images) > 1:
+		c.Result, c.Says, c.Do = Warning, c.Says+", of several versions: "+strings.Join(slices.Sorted(maps.Keys(images)), ", "), "wait for the rollout: kubectl -n "+e.Namespace+" rollout status deployment/termguard"
+	case wanted < 2:
+		c.Result, c.Says, c.Do = Warning, c.Says+": while it restarts, nothing is checked", "run two replicas"
+	}
+	return c
+}
+
+// notReady is why a pod is not ready, "" where it is.
+func notReady(pod corev1.Pod) string {
+	for _, s := range pod.Status.ContainerStatuses {
+		if w := s.State.Waiting; w != nil {
+			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return ""
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Status != corev1.ConditionTrue && c.Message != "" {
+			return strings.TrimSuffix(c.Reason+": "+c.Message, ": ")
+		}
+	}
+	return "not ready"
+}
+
+// reachable asks for the status the way that a review goes.
+func (e *examination) reachable(ctx context.Context) {
+	const name = "reachable"
+	if e.hooks == nil {
+		e.say(Check{Name: name, Result: Unseen, Says: "nobody was asked, as the webhooks are not to be seen"})
+		return
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"finalizers":[%q]}}`, webhook.StatusFinalizer)
+	for range questions {
+		e.told.drain()
+		_, err := e.client.CoreV1().Services(e.Namespace).Patch(ctx, e.service(), types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		switch {
+		case apierrors.IsNotFound(err):
+			e.say(Check{Name: name, Result: Failed, Says: fmt.Sprintf("there is no Service %s in namespace %s: the API server finds nobody", e.service(), e.Namespace), Do: "apply the manifests of your version again"})
+			return
+		case apierrors.IsForbidden(err):
+			e.unread(name, "the answer of termguard", "patch", "services in namespace "+e.Namespace+"; it is asked by a dry run", err)
+			return
+		case err != nil:
+			e.say(Check{Name: name, Result: Failed, Says: fmt.Sprintf("a dry run in namespace %s fails: %v", e.Namespace, err)})
+			return
+		}
+		if e.status, e.answered = webhook.ParseStatus(e.told.drain()); e.answered {
+			break
+		}
+	}
+	if !e.answered {
+		e.say(Check{
+			Name: name, Result: Failed, Says: "the API server asked, and got no answer: deletes are let through unchecked",
+			Do: "look at the checks beside this one; then at the log: kubectl -n " + e.Namespace + " logs -l app.kubernetes.io/name=termguard",
+		})
+		return
+	}
+	c := Check{Name: name, Result: OK, Says: fmt.Sprintf("replica %s, version %s, answered", e.status.Replica, e.status.Version)}
+	if e.Version != "" && e.Version != e.status.Version {
+		c.Says += fmt.Sprintf(" (you run %s)", e.Version)
+	}
+	e.say(c)
+}
+
+func (e *examination) certificate(context.Context) {
+	const name = "certificate"
+	if e.hooks == nil {
+		e.say(Check{Name: name, Result: Unseen, Says: "the webhooks are not to be seen"})
+		return
+	}
+	c := Check{Name: name, Result: OK}
+	until, err := trustedUntil(e.hooks.Webhooks)
+	now := e.Now()
+	switch {
+	case err != nil:
+		c.Result, c.Says, c.Do = Failed, err.Error(), "kubectl -n "+e.Namespace+" logs -l app.kubernetes.io/name=termguard: who writes the caBundle says there why it does not"
+	case until.Before(now):
+		c.Result, c.Says, c.Do = Failed, "the authority in the caBundle ended "+day(until), "restart termguard: kubectl -n "+e.Namespace+" rollout restart deployment/termguard"
+	default:
+		c.Says = "the authority holds until " + day(until)
+		if until.Sub(now) < caSoon {
+			c.Result, c.Do = Warning, "it is renewed by itself; if it is not, look at the log"
+		}
+	}
+	if leaf := e.status.CertificateUntil; e.answered && !leaf.IsZero() {
+		c.Says += ", the certificate until " + day(leaf)
+		if c.Result == OK && leaf.Sub(now) < leafSoon {
+			c.Result, c.Do = Warning, "it is renewed by itself; if it is not, look at the log"
+		}
+	}
+	e.say(c)
+}
+
+func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// trustedUntil is when the first of the webhooks trusts nobody any more.
+func trustedUntil(hooks []admissionregistrationv1.ValidatingWebhook) (until time.Time, err error) {
+	for _, h := range hooks {
+		if len(h.ClientConfig.CABundle) == 0 {
+			return until, fmt.Errorf("the caBundle of webhook %s is empty: the API server trusts no certificate", h.Name)
+		}
+		var last time.Time // of several authorities, one is enough
+		for rest := h.ClientConfig.CABundle; ; {
+			var block *pem.Block
+			if block, rest = pem.Decode(rest); block == nil {
+				break
+			}
+			certificate, err := x509.ParseCertificate(block.Bytes)
+			if err != nil {
+				return until, fmt.Errorf("the caBundle of webhook %s: %w", h.Name, err)
+			}
+			if certificate.NotAfter.After(last) {
+				last = certificate.NotAfter
+			}
+		}
+		if last.IsZero() {
+			return until, fmt.Errorf("the caBundle of webhook %s holds no certificate", h.Name)
+		}
+		if until.IsZero() || last.Before(until) {
+			until = last
+		}
+	}
+	if until.IsZero() {
+		err = errors.New("there is no webhook")
+	}
+	return until, err
+}
+
+// silent tells that only a replica could answer, and none did.
+func (e *examination) silent(name string) bool {
+	if !e.answered {
+		e.say(Check{Name: name, Result: Unseen, Says: "only a replica knows, and none answered"})
+	}
+	return !e.answered
+}
+
+func (e *examination) facts(context.Context) {
+	const name = "facts"
+	if e.silent(name) {
+		return
+	}
+	switch {
+	case e.status.Facts != "":
+		e.say(Check{Name: name, Result: Failed, Says: e.status.Facts + ": deletes are let through unchecked until it is done", Do: "wait; if it does not end, look at the log: kubectl -n " + e.Namespace + " logs -l app.kubernetes.io/name=termguard"})
+	case len(e.status.Unseen) > 0:
+		e.say(Check{Name: name, Result: Warning, Says: "not all of the cluster is seen: where it matters, the answer is unknown", Also: e.status.Unseen, Do: "forbidden: grant list and watch; discovery or error: see what serves that API, kubectl get apiservices"})
+	default:
+		e.say(Check{Name: name, Result: OK, Says: "complete"})
+	}
+}
+
+func (e *examination) policies(ctx context.Context) {
+	const name = "policies"
+	elsewhere, err := e.client.CoreV1().ConfigMaps(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: config.PolicyLabel, Limit: pageSize})
+	var ignored []string
+	if err == nil {
+		for _, cm := range elsewhere.Items {
+			if cm.Namespace != e.Namespace {
+				ignored = append(ignored, fmt.Sprintf("configmap %s/%s has the label %s and is not read: only those in %s are", cm.Namespace, cm.Name, config.PolicyLabel, e.Namespace))
+			}
+		}
+	}
+	if e.silent(name) {
+		return
+	}
+	e.own = e.status.Own
+	c := Check{Name: name, Result: OK, Says: fmt.Sprintf("%d are in force, %d of them your own", e.status.Policies, len(e.own))}
+	var refused []string
+	for _, r := range e.status.Refused {
+		if !strings.HasPrefix(r, "configuration:") {
+			refused = append(refused, r)
+		}
+	}
+	switch {
+	case len(refused) > 0:
+		c.Result, c.Says, c.Also, c.Do = Failed, fmt.Sprintf("%d sources are refused; what was in force before stays", len(refused)), refused, "mend them; termguard policy check FOLDER says the same before they are in the cluster"
+	case len(e.status.SetAside) > 0:
+		c.Result, c.Says, c.Also, c.Do = Failed, "policies are set aside, as they take too long", e.status.SetAside, "make them faster: termguard policy eval ID TYPE/NAME --trace shows what they do"
+	case len(ignored) > 0:
+		c.Result, c.Says, c.Also, c.Do = Warning, c.Says+"; some are not read", ignored, "move them to namespace "+e.Namespace
+	}
+	e.say(c)
+}
+
+func (e *examination) configuration(ctx context.Context) {
+	const name = "configuration"
+	if e.silent(name) {
+		return
+	}
+	for _, r := range e.status.Refused {
+		if why, ours := strings.CutPrefix(r, "configuration:"); ours {
+			e.say(Check{Name: name, Result: Failed, Says: "not all that is written is in force: " + strings.TrimSpace(why), Do: "mend ConfigMap termguard-config, or the values of the chart"})
+			return
+		}
+	}
+	written, err := e.client.CoreV1().ConfigMaps(e.Namespace).Get(ctx, "termguard-config", metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		e.say(Check{Name: name, Result: Warning, Says: "there is no ConfigMap termguard-config: pods that start next will not", Do: "apply the manifests of your version again"})
+	case err != nil:
+		e.unread(name, "ConfigMap termguard-config", "get", "configmaps in namespace "+e.Namespace, err)
+	case webhook.Fingerprint(sha256.Sum256([]byte(written.Data["config.yaml"]))) != e.status.Configuration:
+		e.say(Check{Name: name, Result: Warning, Says: "ConfigMap termguard-config says something else than what is in force", Do: "wait: the kubelet brings a change within a minute or so; then ask again"})
+	default:
+		e.say(Check{Name: name, Result: OK, Says: "ConfigMap termguard-config is in force"})
+	}
+}
+
+// labels looks for labels and annotations of namespaces that mean nothing.
+func (e *examination) labels(ctx context.Context) {
+	const name = "labels"
+	embedded, err := policies.Load(policies.Embedded())
+	if err != nil {
+		e.say(Check{Name: name, Result: Unseen, Says: err.Error()})
+		return
+	}
+	// Which policies there are beside those in the binary, only a replica knows; where it
+	// names not all of them, any label may be right.
+	var ids []string
+	if cut := len(e.own) > 0 && strings.HasSuffix(e.own[len(e.own)-1], "…"); e.answered && !cut {
+		ids = append(embedded.IDs(), e.own...)
+	}
+	var wrong []string
+	for next := ""; ; {
+		list, err := e.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
+		if err != nil {
+			e.unread(name, "the labels of namespaces", "list", "namespaces", err)
+			return
+		}
+		for _, ns := range list.Items {
+			for _, what := range misspelt(ns.ObjectMeta, ids) {
+				wrong = append(wrong, "namespace "+ns.Name+": "+what)
+			}
+		}
+		if next = list.Continue; next == "" {
+			break
+		}
+	}
+	if len(wrong) == 0 {
+		e.say(Check{Name: name, Result: OK, Says: "no label or annotation of a namespace is misspelt"})
+		return
+	}
+	c := Check{Name: name, Result: Failed, Says: fmt.Sprintf("%d labels or annotations of namespaces have no effect", len(wrong)), Also: wrong[:min(maxNamed, len(wrong))], Do: "mend them: kubectl label namespace NAME WRONG- RIGHT=MODE"}
+	if n := len(wrong) - maxNamed; n > 0 {
+		c.Also = append(c.Also, fmt.Sprintf("and %d more", n))
+	}
+	e.say(c)
+}
+
+// misspelt lists what an object's labels and annotations say to nobody.
+func misspelt(o metav1.ObjectMeta, ids []string) []string {
+	wrong := config.Misspelt(o.Labels, ids)
+	for _, key := range slices.Sorted(maps.Keys(o.Labels)) {
+		if strings.HasPrefix(key, "termguard.dev/") && !config.IsEnforceLabel(key) {
+			wrong = append(wrong, fmt.Sprintf("label %s is ignored: want %s, or %s.POLICY", key, config.EnforceLabel, config.EnforceLabel))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(o.Annotations)) {
+		switch {
+		case config.IsEnforceLabel(key):
+			wrong = append(wrong, fmt.Sprintf("annotation %s is ignored: it has to be a label", key))
+		case strings.HasPrefix(key, "termguard.dev/") && key != webhook.AllowAnnotation && key != "termguard.dev/finalizer-owner":
+			wrong = append(wrong, fmt.Sprintf("annotation %s is ignored: want %s or termguard.dev/finalizer-owner", key, webhook.AllowAnnotation))
+		}
+	}
+	return wrong
+}
+
+// unasked reads how often the API server let a request through without an answer.
+func (e *examination) unasked(ctx context.Context) {
+	const name = "unasked"
+	text, err := e.client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		e.unread(name, "the API server's metrics", "get", "the non-resource URL /metrics", err)
+		return
+	}
+	total := 0.0
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "apiserver_admission_webhook_fail_open_count{") || !strings.Contains(line, ".termguard.dev\"") {
+			continue
+		}
+		fields := strings.Fields(line)
+		if n, err := strconv.ParseFloat(fields[len(fields)-1], 64); err == nil {
+			total += n
+		}
+	}
+	if total == 0 {
+		e.say(Check{Name: name, Result: OK, Says: "this API server got an answer to every question since it started"})
+		return
+	}
+	e.say(Check{Name: name, Result: Warning, Says: fmt.Sprintf("this API server let %.0f requests through without an answer since it started", total), Do: "watch the metric apiserver_admission_webhook_fail_open_count; the alert TermguardUnchecked does"})
+}

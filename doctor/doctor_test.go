@@ -1,0 +1,107 @@
+package doctor
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/termguard/termguard/config"
+	"github.com/termguard/termguard/webhook"
+)
+
+// with is an examination of a cluster that has these objects, where a replica answered.
+func with(status webhook.Status, objects ...runtime.Object) *examination {
+	return &examination{
+		Options: Options{Namespace: "termguard-system", Configuration: "termguard", Now: func() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC) }},
+		client:  fake.NewClientset(objects...), told: &told{}, answered: true, status: status,
+	}
+}
+
+func named(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name}
+}
+
+// TestChecks holds each check to what it says and what it makes of it; each has its
+// section in docs/doctor.md, which its link leads to.
+func TestChecks(t *testing.T) {
+	page, err := os.ReadFile("../docs/doctor.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	labelled := func(labels, annotations map[string]string) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: labels, Annotations: annotations}}
+	}
+	configured := &corev1.ConfigMap{ObjectMeta: named("termguard-system", "termguard-config"), Data: map[string]string{"config.yaml": "x"}}
+	elsewhere := &corev1.ConfigMap{ObjectMeta: named("shop", "ours")}
+	elsewhere.Labels = map[string]string{config.PolicyLabel: ""}
+	two := new(int32(2))
+	replicas := func(ready int32) *appsv1.Deployment {
+		return &appsv1.Deployment{ObjectMeta: named("termguard-system", "termguard"), Spec: appsv1.DeploymentSpec{Replicas: two, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}, Status: appsv1.DeploymentStatus{ReadyReplicas: ready}}
+	}
+	pod := func(name, image, waiting string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: named("termguard-system", name), Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: image}}}}
+		p.Labels = map[string]string{"a": "b"}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		if waiting != "" {
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: waiting}}}}
+		}
+		return p
+	}
+	hooks := func(names ...string) *admissionregistrationv1.ValidatingWebhookConfiguration {
+		c := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: named("", "termguard")}
+		for _, name := range names {
+			c.Webhooks = append(c.Webhooks, admissionregistrationv1.ValidatingWebhook{Name: name, ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "termguard-system", Name: "termguard"}}})
+		}
+		return c
+	}
+	for _, tt := range []struct {
+		reason string
+		e      *examination
+		look   func(*examination)
+		result Result
+		says   string // in what it says
+	}{
+		{"a server of today", with(webhook.Status{}), func(e *examination) { e.apiServer("v1.36.3") }, OK, "v1.36.3"},
+		{"a server of old", with(webhook.Status{}), func(e *examination) { e.apiServer("v1.29.9") }, Failed, "older than 1.30"},
+		{"all webhooks", with(webhook.Status{}, hooks(hookNames...)), func(e *examination) { e.installed(t.Context()) }, OK, "3 webhooks call Service termguard"},
+		{"one is gone", with(webhook.Status{}, hooks(hookNames[:2]...)), func(e *examination) { e.installed(t.Context()) }, Failed, "has no webhook finalize.termguard.dev"},
+		{"none", with(webhook.Status{}), func(e *examination) { e.installed(t.Context()) }, Failed, "there is no ValidatingWebhookConfiguration termguard"},
+		{"no Deployment", with(webhook.Status{}), func(e *examination) { e.replicas(t.Context()) }, Failed, "there is no Deployment"},
+		{"both ready", with(webhook.Status{}, replicas(2), pod("a", "t:1", ""), pod("b", "t:1", "")), func(e *examination) { e.replicas(t.Context()) }, OK, "2 of 2 are ready, all of t:1"},
+		{"a rollout", with(webhook.Status{}, replicas(2), pod("a", "t:1", ""), pod("b", "t:2", "")), func(e *examination) { e.replicas(t.Context()) }, Warning, "of several versions: t:1, t:2"},
+		{"one pulls no image", with(webhook.Status{}, replicas(1), pod("a", "t:1", ""), pod("b", "t:1", "ImagePullBackOff")), func(e *examination) { e.replicas(t.Context()) }, Warning, "pod b: ImagePullBackOff"},
+		{"facts", with(webhook.Status{}), func(e *examination) { e.facts(t.Context()) }, OK, "complete"},
+		{"facts to come", with(webhook.Status{Facts: "still reading the cluster"}), func(e *examination) { e.facts(t.Context()) }, Failed, "let through unchecked until"},
+		{"unseen", with(webhook.Status{Unseen: []string{"1: secrets (forbidden)"}}), func(e *examination) { e.facts(t.Context()) }, Warning, "secrets (forbidden)"},
+		{"policies", with(webhook.Status{Policies: 40, Own: []string{"a"}}), func(e *examination) { e.policies(t.Context()) }, OK, "40 are in force, 1 of them your own"},
+		{"refused", with(webhook.Status{Refused: []string{"configmap x/y: no"}}), func(e *examination) { e.policies(t.Context()) }, Failed, "configmap x/y: no"},
+		{"set aside", with(webhook.Status{SetAside: []string{"a: slow"}}), func(e *examination) { e.policies(t.Context()) }, Failed, "a: slow"},
+		{"not read", with(webhook.Status{}, elsewhere), func(e *examination) { e.policies(t.Context()) }, Warning, "configmap shop/ours has the label"},
+		{"in force", with(webhook.Status{Configuration: "2d711642b726b044"}, configured), func(e *examination) { e.configuration(t.Context()) }, OK, "is in force"},
+		{"not yet", with(webhook.Status{Configuration: "1"}, configured), func(e *examination) { e.configuration(t.Context()) }, Warning, "something else"},
+		{"wrong", with(webhook.Status{Refused: []string{"configuration: no"}}, configured), func(e *examination) { e.configuration(t.Context()) }, Failed, "not all that is written is in force: no"},
+		{"labels", with(webhook.Status{Own: []string{"mine"}}, labelled(map[string]string{"termguard.dev/enforce.mine": "deny", "a": "b"}, map[string]string{"termguard.dev/allow-hang": "x"})), func(e *examination) { e.policies(t.Context()); e.labels(t.Context()) }, OK, "no label"},
+		{"of no policy", with(webhook.Status{}, labelled(map[string]string{"termguard.dev/enforce.mine": "deny"}, nil)), func(e *examination) { e.labels(t.Context()) }, Failed, `there is no policy "mine"`},
+		{"of no meaning", with(webhook.Status{}, labelled(map[string]string{"termguard.dev/enfroce": "deny"}, nil)), func(e *examination) { e.labels(t.Context()) }, Failed, "label termguard.dev/enfroce is ignored"},
+		{"an annotation", with(webhook.Status{}, labelled(nil, map[string]string{"termguard.dev/enforce": "deny"})), func(e *examination) { e.labels(t.Context()) }, Failed, "it has to be a label"},
+		{"no authority", with(webhook.Status{}, hooks(hookNames...)), func(e *examination) { e.installed(t.Context()); e.certificate(t.Context()) }, Failed, "caBundle of webhook delete.termguard.dev is empty"},
+	} {
+		tt.look(tt.e)
+		checks := tt.e.report.Checks
+		c := checks[len(checks)-1]
+		if c.Result != tt.result || !strings.Contains(strings.Join(append(c.Also, c.Says), "\n"), tt.says) {
+			t.Errorf("%s: %s: %s %q; want %s: %s", tt.reason, c.Result, c.Says, c.Also, tt.result, tt.says)
+		}
+		if !strings.Contains(string(page), "\n## "+c.Name+"\n") || (c.Result != OK) != strings.HasSuffix(c.More, "docs/doctor.md#"+c.Name) {
+			t.Errorf("%s: docs/doctor.md has no section %q, or the link is %q", tt.reason, c.Name, c.More)
+		}
+	}
+}
