@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,8 @@ type EngineOptions struct {
 	// policies at once; if that fails, the rest is shared out among them.
 	// Defaults to 200 ms: less than the 300 ms that the webhook gives itself.
 	Deadline time.Duration
+	// Breaker sets slow policies aside. Defaults to none: each is asked every time.
+	Breaker *Breaker
 	// Lazy leaves policies uncompiled until they are asked, for a run that ends
 	// after a few requests. Those are best told of with Expect.
 	Lazy bool
@@ -199,7 +202,15 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 		}
 		defer e.store.Abort(ctx, txn)
 		about := subjectOf(input)
-		e.ask(ctx, about.concerned(on, input, doc), ast.LazyObject(input), txn, &result)
+		who := about.concerned(on, input, doc)
+		who = slices.DeleteFunc(slices.Clone(who), func(p Policy) bool {
+			rests := e.options.Breaker.rests(p.ID)
+			if rests {
+				result.Aside = append(result.Aside, p.ID)
+			}
+			return rests
+		})
+		e.ask(ctx, who, about.namespace, ast.LazyObject(input), txn, &result)
 		result.Unseen = about.unseen(on, doc)
 		if about.eviction {
 			// Whatever is said of an eviction, the API server goes on to delete the
@@ -217,8 +228,9 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 }
 
 // ask asks policies in one query, which shares what they have in common, and
-// each by itself if that fails.
-func (e *Engine) ask(ctx context.Context, who []Policy, input ast.Value, txn *view, result *Result) {
+// each by itself if that fails: those last that a Breaker may set aside, so that what
+// the others leave of the time is theirs.
+func (e *Engine) ask(ctx context.Context, who []Policy, place string, input ast.Value, txn *view, result *Result) {
 	if len(who) == 0 {
 		return
 	}
@@ -227,17 +239,30 @@ func (e *Engine) ask(ctx context.Context, who []Policy, input ast.Value, txn *vi
 	if err == nil {
 		answers, err = e.eval(ctx, e.options.Deadline/2, query, input, txn)
 	}
+	breaker := e.options.Breaker
+	if err == nil {
+		breaker.inTime(who...)
+	} else if breaker != nil {
+		who = slices.SortedStableFunc(slices.Values(who), func(a, b Policy) int { return cmp.Compare(rank(breaker.may[a.ID]), rank(breaker.may[b.ID])) })
+	}
 	for i, p := range who {
 		sets, failed := answers[p.ID], err
 		if err != nil {
 			var alone map[string]any
 			if query, failed = e.query(ctx, []Policy{p}); failed == nil {
-				alone, failed = e.eval(ctx, remaining(ctx)/time.Duration(len(who)-i), query, input, txn)
+				share, began := remaining(ctx)/time.Duration(len(who)-i), time.Now()
+				alone, failed = e.eval(ctx, share, query, input, txn)
+				switch ran := time.Since(began); {
+				case failed == nil:
+					breaker.inTime(p)
+				case ran >= minLate && (errors.Is(failed, errLate) || errors.Is(failed, context.DeadlineExceeded)):
+					breaker.late(p.ID, place)
+				}
 			}
 			sets = alone[p.ID]
 		}
 		if failed != nil {
-			result.Errors = append(result.Errors, fmt.Errorf("policy %s: %w", p.ID, failed))
+			result.Errors = append(result.Errors, PolicyError{p.ID, failed})
 			continue
 		}
 		found, omitted, errs := decode(p, sets)
@@ -265,6 +290,17 @@ func (e *Engine) query(ctx context.Context, who []Policy) (rego.PreparedEvalQuer
 	return query, err
 }
 
+// errLate is for a policy that ran out of its time.
+var errLate = errors.New("took longer")
+
+// rank is 1 for true.
+func rank(last bool) int {
+	if last {
+		return 1
+	}
+	return 0
+}
+
 func remaining(ctx context.Context) time.Duration {
 	deadline, _ := ctx.Deadline()
 	return time.Until(deadline)
@@ -277,7 +313,7 @@ func (e *Engine) eval(ctx context.Context, limit time.Duration, query rego.Prepa
 			answers, err = nil, panicked(r)
 		}
 	}()
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("took longer than %v", limit.Round(time.Millisecond)))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w than %v", errLate, limit.Round(time.Millisecond)))
 	defer cancel()
 	options := []rego.EvalOption{
 		rego.EvalParsedInput(input),

@@ -39,7 +39,7 @@ func decode(p Policy, sets any) (found []Finding, omitted int, errs []error) {
 			}
 			f, err := decodeFinding(p, member)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("policy %s: malformed member of %s: %w", p.ID, rule, err))
+				errs = append(errs, PolicyError{p.ID, fmt.Errorf("malformed member of %s: %w", rule, err)})
 				if len(errs) == MaxFindings {
 					return found, omitted, errs
 				}

@@ -220,13 +220,26 @@ type Result struct {
 	Findings []Finding
 	// Omitted counts findings beyond MaxFindings of a policy.
 	Omitted int
-	// Errors are policies that failed, and findings that are malformed. What
-	// the others found still counts.
+	// Errors are policies that failed, and findings that are malformed, each a
+	// PolicyError. What the others found still counts.
 	Errors []error
+	// Aside are policies that were not asked, as a Breaker has set them aside.
+	Aside []string
 	// Unseen are the resources that matter to the request and are hidden from
 	// the facts, each with the reason: "kialis.kiali.io: forbidden".
 	Unseen []string
 }
+
+// PolicyError is what went wrong with one policy.
+type PolicyError struct {
+	Policy string
+	Err    error
+}
+
+func (e PolicyError) Error() string { return "policy " + e.Policy + ": " + e.Err.Error() }
+
+// Unwrap is for package errors.
+func (e PolicyError) Unwrap() error { return e.Err }
 
 // Verdict is the answer in one word.
 type Verdict string
@@ -244,7 +257,7 @@ const (
 // without findings the verdict is Unknown.
 func (r Result) Verdict() Verdict {
 	verdict := Completes
-	if len(r.Unseen) > 0 || len(r.Errors) > 0 {
+	if len(r.Unseen) > 0 || len(r.Errors) > 0 || len(r.Aside) > 0 {
 		verdict = Unknown
 	}
 	for _, f := range r.Findings {

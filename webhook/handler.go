@@ -527,6 +527,10 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 		h.options.Log.Warn("policies failed; a request is judged by the others and not refused", "error", errors.Join(c.result.Errors...))
 		answer.AuditAnnotations["error"] = string(policy)
 		notices = append(notices, "not checked in full: a policy failed (see termguard's log)")
+		h.metrics.policiesFailed(c.result.Errors)
+	}
+	if aside := c.result.Aside; len(aside) > 0 {
+		notices = append(notices, "not checked in full: set aside for a while, as too slow: policy "+strings.Join(aside, ", "))
 	}
 	if c.partial {
 		how = failedOpen

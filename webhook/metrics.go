@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,6 +46,7 @@ type metrics struct {
 	duration *prometheus.HistogramVec
 	findings *prometheus.CounterVec
 	errors   *prometheus.CounterVec
+	failures *prometheus.CounterVec
 }
 
 func newMetrics(registry prometheus.Registerer) metrics {
@@ -67,6 +69,10 @@ func newMetrics(registry prometheus.Registerer) metrics {
 			Name: "termguard_errors_total",
 			Help: "Requests that were allowed, or turned away as no review, because they could not be checked.",
 		}, []string{"reason"}),
+		failures: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "termguard_policy_failures_total",
+			Help: "Reviews in which a policy failed, ran out of its time, or found things of the wrong shape; the others were asked.",
+		}, []string{"policy"}),
 	}
 	for _, reason := range []failure{notReview, tooLarge, partial, malformed, unexpected, unsynced, busy, deadline, panicked, evaluation, policy} {
 		m.errors.WithLabelValues(string(reason)) // rates need a zero to start from
@@ -75,6 +81,18 @@ func newMetrics(registry prometheus.Registerer) metrics {
 }
 
 func (m metrics) failed(reason failure) { m.errors.WithLabelValues(string(reason)).Inc() }
+
+// policiesFailed counts each policy once.
+func (m metrics) policiesFailed(errs []error) {
+	counted := map[string]bool{}
+	for _, err := range errs {
+		var of policies.PolicyError
+		if errors.As(err, &of) && !counted[of.Policy] {
+			counted[of.Policy] = true
+			m.failures.WithLabelValues(of.Policy).Inc()
+		}
+	}
+}
 
 func (m metrics) reviewed(on occasion, how decision, took time.Duration) {
 	m.reviews.WithLabelValues(string(on), string(how)).Inc()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -155,13 +156,15 @@ type rules struct {
 	refused map[string]string            // why, by name
 	read    config.Config                // in force
 	file    [sha256.Size]byte
-	taken   [sha256.Size]byte              // the file that is in force
-	status  atomic.Pointer[webhook.Status] // what of it these rules know
+	taken   [sha256.Size]byte                // the file that is in force
+	status  atomic.Pointer[webhook.Status]   // what of it these rules know
+	breaker atomic.Pointer[policies.Breaker] // of the engine in force
 	// demotes tells whether the configuration in force demotes policies that were wrong.
 	demotes atomic.Bool
 
 	reloads *prometheus.CounterVec
 	sources *prometheus.GaugeVec
+	asides  *prometheus.CounterVec
 }
 
 const configuration = "configuration" // in refused
@@ -179,6 +182,10 @@ func newRules(options Options, client kubernetes.Interface, events record.EventR
 			Name: "termguard_refused_sources",
 			Help: "Folders and ConfigMaps of policies, and configurations, whose newest version is refused and not in force.",
 		}, []string{"kind"}),
+		asides: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "termguard_policies_set_aside_total",
+			Help: "Times that a policy of people's own was not asked for a while, as it ran out of its time again and again.",
+		}, []string{"policy"}),
 	}
 	for _, result := range []string{"accepted", "refused"} {
 		r.reloads.WithLabelValues(result)
@@ -318,7 +325,7 @@ func (r *rules) look(ctx context.Context) {
 // one in force may name policies that have gone since.
 func (r *rules) readAgain(set *policies.Set) {
 	read, err := r.options.ReadConfig(set.IDs())
-	if err == nil && !reflect.DeepEqual(fixed(read), fixed(r.read)) {
+	if err == nil && fixed(read) != fixed(r.read) {
 		err = errors.New("finalizerOwners, catalog and trustAnnotations take effect at a restart only: restart termguard, or take back their change")
 	}
 	if err != nil {
@@ -332,8 +339,16 @@ func (r *rules) readAgain(set *policies.Set) {
 	r.taken = r.file
 }
 
-// fixed is what the facts rest on, which are gathered once.
-func fixed(c config.Config) []any { return []any{c.FinalizerOwners, c.Catalog, c.Trust()} }
+// fixed is what the facts rest on, which are gathered once. What is empty is as what is
+// not there.
+func fixed(c config.Config) string {
+	c.Shared.Params = nil
+	text, err := json.Marshal([]any{c.Shared, c.Trust()})
+	if err != nil {
+		return err.Error() // it was read from JSON
+	}
+	return string(text)
+}
 
 // take decides which version of each source is to be in force, and loads them
 // together, unless they are loaded already. A source counts whole, or not at
@@ -414,12 +429,31 @@ func (r *rules) take(found []source) (*policies.Set, error) {
 	return set, nil
 }
 
+// engine asks the policies of a set. Of people's own, it sets aside what is too slow;
+// each version is tried anew.
 func (r *rules) engine(ctx context.Context, set *policies.Set) (*policies.Engine, error) {
-	return policies.NewEngine(ctx, set, policies.EngineOptions{
+	var own []string
+	for _, s := range r.inForce {
+		own = append(own, s.ids...)
+	}
+	breaker := policies.NewBreaker(own, time.Now, func(id string, until time.Time) {
+		if until.IsZero() {
+			r.log.Info("a policy is in time again", "policy", id)
+			return
+		}
+		r.asides.WithLabelValues(id).Inc()
+		r.log.Error("a policy ran out of its time again and again, and is set aside; the others are asked", "policy", id, "until", until)
+	})
+	engine, err := policies.NewEngine(ctx, set, policies.EngineOptions{
+		Breaker:  breaker,
 		Params:   r.read.Params,
 		Off:      r.read.Enforcement.Off(set.IDs()),
 		Deadline: r.options.Deadline * 2 / 3,
 	})
+	if err == nil {
+		r.breaker.Store(breaker)
+	}
+	return engine, err
 }
 
 // with is what reviews go by with an engine.
@@ -495,6 +529,9 @@ func (r *rules) notInForce() string {
 	for _, refused := range r.status.Load().Refused {
 		name, _, _ := strings.Cut(refused, ": ")
 		report += fmt.Sprintf("[!]policies: refused, and what was before stays (see the log): %s\n", name)
+	}
+	for _, aside := range r.breaker.Load().Aside() {
+		report += "[!]policies: set aside: " + aside + "\n"
 	}
 	return report
 }

@@ -270,7 +270,7 @@ func TestConfigurationKeepsTheLastGood(t *testing.T) {
 			t.Errorf("%s: %v configurations are refused, want 1", name, got)
 		}
 	}
-	s.write(s.file, head)
+	s.write(s.file, head+"finalizerOwners: {}\n") // is as if it were not there
 	s.look(t.Context())
 	if s.now.Enforcement.Policies != nil || len(s.refused) > 0 {
 		t.Errorf("after it was mended: enforcement %+v, refused %q", s.now.Enforcement, s.refused)
