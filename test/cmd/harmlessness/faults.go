@@ -110,7 +110,7 @@ var faults = []fault{
 		},
 	},
 	{
-		name: "API server restarted", about: "Killed and started again just before each operation.", wants: reviewed,
+		name: "API server restarted", about: "Killed and started again just before each operation; what is still under way sees that more than once.", wants: reviewed,
 		around: func(ctx context.Context, w *world, act func() error) error {
 			if err := w.RestartAPIServer(ctx); err != nil {
 				return err
