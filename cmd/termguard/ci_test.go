@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,6 +98,84 @@ exit 1
 				t.Errorf("%s\nannotations are shown: %t", tc.reason, shown)
 			}
 		})
+	}
+}
+
+// The action takes the program of a release, if it is the one that the checksums
+// of the release name, and has it built for any other commit.
+func TestActionRelease(t *testing.T) {
+	var action struct {
+		Runs struct {
+			Steps []struct{ ID, If, Run string }
+		}
+	}
+	readYAML(t, "../../action.yml", &action)
+	steps := action.Runs.Steps
+	if steps[0].ID != "release" || steps[1].If != "steps.release.outputs.found != 'true'" || steps[2].If != steps[1].If {
+		t.Fatal("the steps that build do not depend on the first, which looks for a release")
+	}
+	// In the place of curl, a program that has the files of RELEASE; in that of
+	// uname, one that is always of the same machine.
+	const curl = "#!/bin/sh\nfor a; do case $a in https://github.com/termguard/termguard/releases/download/v1.2.3/*) cp \"$RELEASE/${a##*/}\" . || exit 22 ;; esac; done\n"
+	const uname = "#!/bin/sh\ncase $1 in -s) echo Linux ;; -m) echo x86_64 ;; esac\n"
+	const archive = "termguard_v1.2.3_linux_amd64.tar.gz"
+	pack := func(t *testing.T, sums func(archive []byte) string) string {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "termguard"), "#!/bin/sh\n")
+		if out, err := exec.CommandContext(t.Context(), "tar", "-C", dir, "-czf", filepath.Join(dir, archive), "termguard").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, archive))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, "checksums.txt"), sums(text))
+		return dir
+	}
+	right := func(text []byte) string {
+		return fmt.Sprintf("%064x  other.tar.gz\n%x  %s\n", 0, sha256.Sum256(text), archive)
+	}
+	wrong := func([]byte) string { return fmt.Sprintf("%064x  %s\n", 0, archive) }
+	unnamed := func([]byte) string { return fmt.Sprintf("%064x  other.tar.gz\n", 0) }
+	cases := map[string]struct {
+		reason, ref, release string
+		found, fails         bool
+	}{
+		"Release":  {reason: "It is there.", ref: "v1.2.3", release: pack(t, right), found: true},
+		"Branch":   {reason: "Nobody packs it.", ref: "main", release: pack(t, right)},
+		"Commit":   {reason: "Nobody packs it.", ref: "0123456789abcdef0123456789abcdef01234567", release: pack(t, right)},
+		"Odd":      {reason: "It is no version.", ref: "v1.2.3/../../x", release: pack(t, right)},
+		"Missing":  {reason: "The release has none for this platform.", ref: "v1.2.3", release: t.TempDir()},
+		"Tampered": {reason: "It is another program.", ref: "v1.2.3", release: pack(t, wrong), fails: true},
+		"Unnamed":  {reason: "The release knows nothing of it.", ref: "v1.2.3", release: pack(t, unnamed), fails: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			bin, temp := t.TempDir(), t.TempDir()
+			write(t, filepath.Join(bin, "curl"), curl)
+			write(t, filepath.Join(bin, "uname"), uname)
+			output, path := filepath.Join(temp, "output"), filepath.Join(temp, "path")
+			command := exec.CommandContext(t.Context(), "bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", steps[0].Run)
+			command.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "REF=" + tc.ref, "RELEASE=" + tc.release, "RUNNER_TEMP=" + temp, "GITHUB_OUTPUT=" + output, "GITHUB_PATH=" + path}
+			out, err := command.CombinedOutput()
+			if (err != nil) != tc.fails {
+				t.Errorf("%s\n%v: %s", tc.reason, err, out)
+			}
+			said, _ := os.ReadFile(output)
+			if found := string(said) == "found=true\n"; found != tc.found {
+				t.Errorf("%s\nfound is %t: %s", tc.reason, found, out)
+			}
+			if _, err := os.Stat(path); (err == nil) != tc.found {
+				t.Errorf("%s\nwhether it can be run: %v", tc.reason, err)
+			}
+		})
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
 	}
 }
 
