@@ -44,7 +44,7 @@ rego: ## Rego tests with coverage, strict type check
 	$(OPA) test $(REGO_TESTS)
 	$(OPA) test --coverage --threshold 100 $(REGO_TESTS) >/dev/null
 
-e2e: build components software ## Scenarios on a real control plane (KUBERNETES=1.30: on the oldest that is supported)
+e2e: build components software ## Scenarios on a real control plane
 	cd test && go test -count=1 -p 1 -parallel 64 -timeout $(E2E_TIMEOUT) $$(go list ./... | grep -v '/test/node$$')
 
 # In the package's folder and with -v, so that what is skipped is said, and why.

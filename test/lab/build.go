@@ -17,8 +17,9 @@ import (
 	"time"
 )
 
-// Version of the Kubernetes components that the lab runs.
-const Version = "v1.36.3"
+// Version of the Kubernetes components that the lab runs: the newest, or the one that
+// KUBERNETES names.
+var Version = components().version
 
 // ContainerdVersion is that of the container runtime of real nodes.
 const ContainerdVersion = "v2.4.2"
@@ -43,8 +44,11 @@ type published struct {
 
 type program struct{ name, pkg string }
 
-var kubernetesModule = module{
-	name: "kubernetes", version: Version,
+// newest and oldest are the versions of Kubernetes that are supported. The lab and
+// termguard start on the oldest; most scenarios need what only the newest has. What the
+// scenarios of real nodes run is built of the newest alone.
+var newest, oldest = module{
+	name: "kubernetes", version: "v1.36.3",
 	programs: []program{
 		{"etcd", "go.etcd.io/etcd/server/v3"},
 		{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
@@ -57,8 +61,28 @@ var kubernetesModule = module{
 		{"dradriver", "./dradriver"},
 	},
 	sources: []string{filepath.Join("node", "main.go"), filepath.Join("sampleapiserver", "main.go"), filepath.Join("csidriver", "main.go"), filepath.Join("dradriver", "main.go")},
-	flags:   []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=" + Version},
-	about:   "etcd and Kubernetes " + Version + " from Go modules: once, 3 to 10 minutes on two cores",
+}, module{
+	name: "kubernetes-1.30", version: "v1.30.14",
+	programs: []program{
+		{"etcd", "go.etcd.io/etcd/server/v3"},
+		{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
+		{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"},
+		{"kubectl", "k8s.io/kubernetes/cmd/kubectl"},
+		{"node", "./node"},
+	},
+	sources: []string{filepath.Join("node", "main.go")},
+}
+
+// components is the module of the version that the environment names. An unknown one
+// is an error of Build.
+func components() module {
+	m := newest
+	if strings.HasPrefix(oldest.version+".", "v"+os.Getenv("KUBERNETES")+".") {
+		m = oldest
+	}
+	m.flags = []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=" + m.version}
+	m.about = "etcd and Kubernetes " + m.version + " from Go modules: once, 3 to 10 minutes on two cores"
+	return m
 }
 
 var containerdModule = module{
@@ -79,7 +103,11 @@ var containerdModule = module{
 // progress. Two builds at once wait for each other; one that is interrupted
 // leaves nothing to be used.
 func Build(ctx context.Context, progress io.Writer) (string, error) {
-	return kubernetesModule.make(ctx, progress)
+	m := components()
+	if want := os.Getenv("KUBERNETES"); want != "" && !strings.HasPrefix(m.version+".", "v"+want+".") {
+		return "", fmt.Errorf("KUBERNETES=%s: want a version that is built here, %s or %s", want, oldest.version, newest.version)
+	}
+	return m.make(ctx, progress)
 }
 
 // BuildRuntime does as Build for what a real node runs besides the kubelet.
