@@ -23,6 +23,7 @@ import (
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/lint"
 	"github.com/termguard/termguard/policies"
 )
@@ -168,7 +169,7 @@ func (f *checking) run(ctx context.Context, args []string, stdin io.Reader, stdo
 	if err != nil {
 		return err
 	}
-	engine, facts, options, err := f.prepare(ctx)
+	engine, facts, options, err := f.prepare(ctx, stderr)
 	if err != nil {
 		return err
 	}
@@ -186,7 +187,7 @@ func (f *checking) run(ctx context.Context, args []string, stdin io.Reader, stdo
 }
 
 // prepare has the policies ready, with the options of facts and of the deletion.
-func (f *checking) prepare(ctx context.Context) (*policies.Engine, cluster.Options, map[string]any, error) {
+func (f *checking) prepare(ctx context.Context, stderr io.Writer) (*policies.Engine, cluster.Options, map[string]any, error) {
 	fail := func(err error) (*policies.Engine, cluster.Options, map[string]any, error) {
 		return nil, cluster.Options{}, nil, err
 	}
@@ -194,13 +195,12 @@ func (f *checking) prepare(ctx context.Context) (*policies.Engine, cluster.Optio
 	if err != nil {
 		return fail(err)
 	}
-	set, err := f.settings.load()
+	set, config, notes, err := f.rules(ctx)
 	if err != nil {
 		return fail(err)
 	}
-	config, err := f.settings.read(set.IDs())
-	if err != nil {
-		return fail(err)
+	for _, note := range notes {
+		fmt.Fprintf(stderr, "termguard: %s\n", printable.Line(note))
 	}
 	facts, err := config.FactsOptions()
 	if err != nil {

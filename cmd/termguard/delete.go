@@ -89,7 +89,7 @@ func (d *deleting) run(ctx context.Context, args []string, stdin io.Reader, stdo
 	if slices.Contains(d.filenames, "-") && !d.yes && !d.dryRun {
 		return errors.New("--filename=- leaves nobody to ask: add --yes")
 	}
-	if d.engine, d.facts, d.options, err = d.prepare(ctx); err != nil {
+	if d.engine, d.facts, d.options, err = d.prepare(ctx, stderr); err != nil {
 		return err
 	}
 	config, err := d.config()

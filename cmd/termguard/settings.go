@@ -29,7 +29,10 @@ func (f *settingsFlags) addPolicies(flags *pflag.FlagSet) {
 // load returns the policies, in the binary and in the folders.
 func (f *settingsFlags) load() (*policies.Set, error) { return loadPolicies(f.policies) }
 
-func loadPolicies(folders []string) (*policies.Set, error) {
+func loadPolicies(folders []string) (*policies.Set, error) { return loadWith(folders) }
+
+// loadWith loads others, too.
+func loadWith(folders []string, others ...fs.FS) (*policies.Set, error) {
 	from := []fs.FS{policies.Embedded()}
 	for _, folder := range folders {
 		if _, err := os.ReadDir(folder); err != nil {
@@ -37,8 +40,8 @@ func loadPolicies(folders []string) (*policies.Set, error) {
 		}
 		from = append(from, policies.Dir(folder))
 	}
-	set, err := policies.Load(from...)
-	if err == nil && len(folders) > 0 {
+	set, err := policies.Load(append(from, others...)...)
+	if err == nil && len(folders)+len(others) > 0 {
 		err = set.CheckFindings()
 	}
 	return set, err

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing/fstest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/config"
+	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/webhook/serve"
+)
+
+// Where deploy/ puts the configuration of the webhook.
+const installedConfig, installedKey = "termguard-config", "config.yaml"
+
+// installedTime bounds reading it; a cluster that does not answer says so elsewhere.
+const installedTime = 5 * time.Second
+
+// installed is what the webhook of a cluster goes by, so that check agrees with it.
+type installed struct {
+	config   string // its text, "" for none
+	policies []fs.FS
+	// notes tell where that came from, or why it is not known.
+	notes []string
+}
+
+// readInstalled reads the ConfigMaps of the webhook, where that is allowed.
+func readInstalled(ctx context.Context, rest *rest.Config) (found installed) {
+	ctx, cancel := context.WithTimeout(ctx, installedTime)
+	defer cancel()
+	client, err := kubernetes.NewForConfig(rest)
+	if err != nil {
+		return found
+	}
+	maps, err := client.CoreV1().ConfigMaps(cluster.HomeNamespace).List(ctx, metav1.ListOptions{})
+	if apierrors.IsForbidden(err) {
+		found.notes = []string{fmt.Sprintf("the configuration of the webhook may not be read (get and list configmaps -n %s): if there is one, its answer may differ", cluster.HomeNamespace)}
+	}
+	if err != nil {
+		return found
+	}
+	for _, cm := range maps.Items {
+		name := fmt.Sprintf("ConfigMap %s/%s", cm.Namespace, cm.Name)
+		if text, set := cm.Data[installedKey]; set && cm.Name == installedConfig {
+			found.config = text
+			found.notes = append(found.notes, "asked with the configuration of the webhook, "+name)
+		}
+		if _, labelled := cm.Labels[serve.PolicyLabel]; !labelled {
+			continue
+		}
+		files := fstest.MapFS{}
+		for key, text := range cm.Data {
+			if folder, rego := strings.CutSuffix(key, ".rego"); rego {
+				files[folder+"/"+key] = &fstest.MapFile{Data: []byte(text)}
+			}
+		}
+		named := policies.Named(files, name)
+		set, err := policies.Load(named)
+		if err == nil {
+			err = set.CheckFindings()
+		}
+		if err != nil {
+			found.notes = append(found.notes, fmt.Sprintf("the policies of %s are left out: %v", name, err))
+			continue
+		}
+		found.policies = append(found.policies, named)
+		found.notes = append(found.notes, "asked with the policies of "+name)
+	}
+	return found
+}
+
+// read is the configuration, checked against the ids of policies. One that the webhook
+// would not take is left out, with a note.
+func (i *installed) read(ids []string) config.Config {
+	if i.config == "" {
+		return config.Config{}
+	}
+	read, err := config.Read(strings.NewReader(i.config), ids)
+	if err != nil {
+		i.notes = append(i.notes, fmt.Sprintf("it is left out, as it is not accepted: %v", err))
+		return config.Config{}
+	}
+	return read
+}
+
+// rules are the policies and the configuration that a question is asked with: those of the
+// flags, and without --config those of the webhook in the cluster.
+func (f *checking) rules(ctx context.Context) (*policies.Set, config.Config, []string, error) {
+	var here installed
+	if f.snapshot == "" && f.settings.config == "" {
+		if rest, err := f.config(); err == nil { // else it is told when the cluster is asked
+			here = readInstalled(ctx, rest)
+		}
+	}
+	set, err := loadWith(f.settings.policies, here.policies...)
+	if err != nil && len(here.policies) > 0 {
+		here.notes = append(here.notes, fmt.Sprintf("the policies of the cluster do not go with those here: %v", err))
+		set, err = f.settings.load()
+	}
+	if err != nil {
+		return nil, config.Config{}, nil, err
+	}
+	read, err := f.settings.read(set.IDs())
+	if here.config != "" {
+		read = here.read(set.IDs())
+	}
+	return set, read, here.notes, err
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/webhook/serve"
+)
+
+// TestInstalled holds check to what the webhook of the cluster goes by, and to saying so.
+func TestInstalled(t *testing.T) {
+	rego, err := os.ReadFile("../../policies/force_delete/force_delete.rego")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := strings.ReplaceAll(strings.ReplaceAll(string(rego), "force-delete", "our-own"), "termguard.force_delete", "termguard.our_own")
+	cm := func(name, key, text string, labels map[string]string) corev1.ConfigMap {
+		return corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "termguard-system", Name: name, Labels: labels}, Data: map[string]string{key: text}}
+	}
+	const off = "apiVersion: termguard.dev/v1\nkind: Config\nenforcement: {policies: {orphaned-finalizer: \"off\"}}\n"
+	labelled := map[string]string{serve.PolicyLabel: ""}
+	for name, tc := range map[string]struct {
+		reason string
+		maps   []corev1.ConfigMap // nil: forbidden
+		off    bool
+		own    bool
+		notes  []string
+	}{
+		"Configured": {"What the webhook does not say, check does not say.", []corev1.ConfigMap{cm("termguard-config", "config.yaml", off, nil), cm("kube-root-ca.crt", "ca.crt", "x", nil)}, true, false, []string{"asked with the configuration of the webhook, ConfigMap termguard-system/termguard-config"}},
+		"Policies":   {"Policies of the cluster are asked, too.", []corev1.ConfigMap{cm("team", "our_own.rego", own, labelled)}, false, true, []string{"asked with the policies of ConfigMap termguard-system/team"}},
+		"Broken":     {"What the webhook refuses is left out.", []corev1.ConfigMap{cm("team", "our_own.rego", "package x", labelled), cm("termguard-config", "config.yaml", "kind: Nothing", nil)}, false, false, []string{"left out", "asked with", "not accepted"}},
+		"Forbidden":  {"That it may not be read is told.", nil, false, false, []string{"may not be read (get and list configmaps -n termguard-system)"}},
+		"None":       {"Without a webhook there is nothing to say.", []corev1.ConfigMap{}, false, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				var answer any = corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"}, Items: tc.maps}
+				if tc.maps == nil {
+					w.WriteHeader(http.StatusForbidden)
+					answer = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden}
+				}
+				if err := json.NewEncoder(w).Encode(answer); err != nil {
+					t.Error(err)
+				}
+			}))
+			t.Cleanup(server.Close)
+			found := readInstalled(t.Context(), &rest.Config{Host: server.URL})
+			set, err := loadWith(nil, found.policies...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := found.read(set.IDs()).Enforcement.Off(set.IDs())
+			if off := len(got) > 0; off != tc.off {
+				t.Errorf("%s: switched off: %v", tc.reason, got)
+			}
+			if own := strings.Contains(strings.Join(set.IDs(), " "), "our-own"); own != tc.own {
+				t.Errorf("%s: the policies are %q", tc.reason, set.IDs())
+			}
+			if len(found.notes) != len(tc.notes) {
+				t.Fatalf("%s: it says %q, want %q", tc.reason, found.notes, tc.notes)
+			}
+			for i, want := range tc.notes {
+				if !strings.Contains(found.notes[i], want) {
+					t.Errorf("%s: it says %q, want %q", tc.reason, found.notes[i], want)
+				}
+			}
+		})
+	}
+}
