@@ -16,7 +16,6 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/policies"
-	"github.com/termguard/termguard/webhook/serve"
 )
 
 // Where deploy/ puts the configuration of the webhook.
@@ -54,7 +53,7 @@ func readInstalled(ctx context.Context, rest *rest.Config) (found installed) {
 			found.config = text
 			found.notes = append(found.notes, "asked with the configuration of the webhook, "+name)
 		}
-		if _, labelled := cm.Labels[serve.PolicyLabel]; !labelled {
+		if _, labelled := cm.Labels[config.PolicyLabel]; !labelled {
 			continue
 		}
 		files := fstest.MapFS{}

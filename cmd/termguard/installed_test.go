@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/termguard/termguard/webhook/serve"
+	"github.com/termguard/termguard/config"
 )
 
 // TestInstalled holds check to what the webhook of the cluster goes by, and to saying so.
@@ -26,7 +26,7 @@ func TestInstalled(t *testing.T) {
 		return corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "termguard-system", Name: name, Labels: labels}, Data: map[string]string{key: text}}
 	}
 	const off = "apiVersion: termguard.dev/v1\nkind: Config\nenforcement: {policies: {orphaned-finalizer: \"off\"}}\n"
-	labelled := map[string]string{serve.PolicyLabel: ""}
+	labelled := map[string]string{config.PolicyLabel: ""}
 	for name, tc := range map[string]struct {
 		reason string
 		maps   []corev1.ConfigMap // nil: forbidden
