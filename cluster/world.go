@@ -374,6 +374,7 @@ func (w *World) recorded(finalizer, resource, evidence string) any {
 func (w *World) SetVersion(git string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.ownership.SetVersion(git)
 	bugs := map[string]any{}
 	for id, bug := range catalog.Bugs("kubernetes", git) {
 		bugs[id] = map[string]any{"affected": bug.Affected, "fixedIn": bug.FixedIn, "symptom": bug.Symptom, "source": bug.Source}

@@ -79,6 +79,8 @@ type Entry struct {
 	// WaitsFor are those that refer to the object: the finalizer stays, by design,
 	// as long as there are any.
 	WaitsFor []Referrer `json:"waitsFor,omitempty"`
+	// Obstacles are known to keep the finalizer although the owner runs.
+	Obstacles []Obstacle `json:"obstacles,omitempty"`
 	// Drains tells that the owner evicts the pods of a node first.
 	Drains *Drain `json:"drains,omitempty"`
 	Note   string `json:"note,omitempty"`
@@ -125,9 +127,8 @@ func (s Set) By(image string, args []string) bool {
 	if s.Since == "" && s.Before == "" {
 		return true
 	}
-	ref, _, _ := strings.Cut(image, "@")
-	version, err := semver.ParseTolerant(ref[strings.LastIndexByte(ref, ':')+1:])
-	if err != nil || strings.LastIndexByte(ref, ':') < strings.LastIndexByte(ref, '/') {
+	version, err := semver.ParseTolerant(Tag(image))
+	if err != nil {
 		return false
 	}
 	version.Pre = nil
@@ -341,6 +342,11 @@ func (e *Entry) check() error {
 			return fmt.Errorf("set: %w", err)
 		}
 	}
+	for i := range e.Obstacles {
+		if err := e.Obstacles[i].check(e.On); err != nil {
+			return fmt.Errorf("obstacle %q: %w", e.Obstacles[i].ID, err)
+		}
+	}
 	for i := range e.Needs {
 		if err := e.Needs[i].check(e.On, 1); err != nil {
 			return fmt.Errorf("needs %d: %w", i+1, err)
@@ -421,12 +427,13 @@ func (c *Catalog) Entries() []Entry {
 	return slices.Clone(c.entries())
 }
 
-// Referring are the entries that tell which objects name one another, in the order
+// Referring are the entries that tell which objects name one another, or which of
+// their fields matter, in the order
 // of the catalog. They are not to be changed.
 func (c *Catalog) Referring() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		for i, entries := 0, c.entries(); i < len(entries); i++ {
-			if e := &entries[i]; len(e.Needs)+len(e.WaitsFor) > 0 && !yield(e) {
+			if e := &entries[i]; len(e.Needs)+len(e.WaitsFor)+len(e.Obstacles) > 0 && !yield(e) {
 				return
 			}
 		}

@@ -108,6 +108,11 @@ func TestShipped(t *testing.T) {
 				t.Errorf("%s: image %s stands for a controller that is gone: %s", e.Key(), w.Image, why)
 			}
 		}
+		for _, o := range e.Obstacles {
+			if !sourcePattern.MatchString(o.Source) {
+				t.Errorf("%s: obstacle %s: source %q is no file of a repository and no thread", e.Key(), o.ID, o.Source)
+			}
+		}
 		for _, r := range references(e) {
 			if !sourcePattern.MatchString(r.Source) {
 				t.Errorf("%s: %s: source %q is no file of a repository and no thread", e.Key(), r.Resource, r.Source)

@@ -22,8 +22,8 @@ const (
 // namespace at NamespacePath, where every condition of When holds.
 //
 // A path is that of a field: fields follow one another after dots, ["a.b/c"] is
-// a key of a map that is no plain word, and [*] every element of a list or every
-// value of a map. NamespacePath and the conditions may use a [*] only in what
+// a key of a map that is no plain word, [type=Ready] the elements of a list of which a
+// field has that value, and [*] every element of a list or every value of a map. NamespacePath and the conditions may use a [*] only in what
 // they share with Path up to and including the [*], and then speak of the same
 // element; if Path has none, a condition may, and speaks of all elements.
 type Reference struct {
@@ -51,7 +51,7 @@ type Reference struct {
 	path, namespacePath []string
 }
 
-// Condition holds if a string or boolean at Path is one of In, or none is one of
+// Condition holds if a string, boolean or whole number at Path is one of In, or none is one of
 // NotIn; exactly one of the two is given. What is not there is "".
 type Condition struct {
 	Path  string   `json:"path"`
@@ -67,6 +67,8 @@ type Need struct {
 	Reference
 	// Format makes the name of the value at Path, which takes the place of {}.
 	Format string `json:"format,omitempty"`
+	// Prefix is what precedes the name in the value at Path: others name nothing.
+	Prefix string `json:"prefix,omitempty"`
 	// Impersonates tells that the owner acts as the ServiceAccount that is named:
 	// what binds roles to it in the object's namespace is needed as well.
 	Impersonates bool `json:"impersonates,omitempty"`
@@ -153,7 +155,11 @@ func (n *Need) Names(object map[string]any) []Named {
 		return []Named{{Name: n.Name}}
 	}
 	return n.named(object, func(value string) string {
-		if n.Format == "" {
+		value, found := strings.CutPrefix(value, n.Prefix)
+		switch {
+		case !found:
+			return ""
+		case n.Format == "":
 			return value
 		}
 		return strings.ReplaceAll(n.Format, "{}", value)
@@ -191,7 +197,7 @@ func (r *Reference) named(object map[string]any, name func(string) string) []Nam
 			return
 		}
 		one := Named{Namespace: text(from(object, r.namespacePath, elements)), Name: name(value)}
-		if !seen[one] {
+		if one.Name != "" && !seen[one] {
 			seen[one] = true
 			found = append(found, one)
 		}
@@ -257,10 +263,18 @@ func each(at any, path []string, elements []any, visit func(any, []any)) {
 		for _, element := range list {
 			each(element, rest, append(slices.Clip(elements), element), visit)
 		}
+	default:
+		list, _ := at.([]any)
+		key, value, _ := strings.Cut(strings.Trim(step, "[]"), "=")
+		for _, element := range list {
+			if fields, _ := element.(map[string]any); fields[key] == value {
+				each(element, rest, elements, visit)
+			}
+		}
 	}
 }
 
-// texts are the strings and booleans that stand at a path.
+// texts are the strings, booleans and whole numbers that stand at a path.
 func texts(at any, path []string) []string {
 	var found []string
 	each(at, path, nil, func(value any, _ []any) {
@@ -269,6 +283,10 @@ func texts(at any, path []string) []string {
 			found = append(found, value)
 		case bool:
 			found = append(found, strconv.FormatBool(value))
+		case int64:
+			found = append(found, strconv.FormatInt(value, 10))
+		case float64: // as encoding/json reads any number
+			found = append(found, strconv.FormatFloat(value, 'f', -1, 64))
 		}
 	})
 	return found
@@ -277,8 +295,8 @@ func texts(at any, path []string) []string {
 // text is what stands at a path without [*], "" if there is nothing.
 func text(at any, path []string) string { return strings.Join(texts(at, path), "") }
 
-// step is one of a path: a field, a key in brackets, or [*].
-var step = regexp.MustCompile(`^(?:\.?([A-Za-z_$][-A-Za-z0-9_$]*)|\["([^"\\]+)"\]|\[\*\])`)
+// step is one of a path: a field, a key in brackets, the elements that have a value, or [*].
+var step = regexp.MustCompile(`^(?:\.?([A-Za-z_$][-A-Za-z0-9_$]*)|\["([^"\\]+)"\]|(\[[A-Za-z]+=[A-Za-z]+\])|\[\*\])`)
 
 // parsePath reads a path into its steps. An empty one has none.
 func parsePath(path string) ([]string, error) {
@@ -288,7 +306,7 @@ func parsePath(path string) ([]string, error) {
 		if found == nil || len(steps) == 0 == strings.HasPrefix(rest, ".") && found[1] != "" {
 			return nil, fmt.Errorf("path %q: at %q: fields after dots, [\"keys\"] and [*] are needed", path, rest)
 		}
-		steps = append(steps, cmp.Or(found[1], found[2], every))
+		steps = append(steps, cmp.Or(found[1], found[2], found[3], every))
 		rest = rest[len(found[0]):]
 	}
 	return steps, nil
@@ -359,10 +377,15 @@ func (c *Condition) check(path string, of []string) (err error) {
 }
 
 // CreatesFor tells whether the owner must create something to clear the finalizer
-// off an object. Where what decides is not known, as the spec of an object of which
-// only the metadata is, it may have to.
+// off an object. Where what decides is not known, it may have to.
 func (e *Entry) CreatesFor(object map[string]any) bool {
-	return e.Creates != "" && !slices.ContainsFunc(e.CreatesWhen, func(c Condition) bool {
+	return e.Creates != "" && mayHold(e.CreatesWhen, object)
+}
+
+// mayHold tells whether every condition on an object holds, or is not known, as that
+// on the spec of an object of which only the metadata is.
+func mayHold(conditions []Condition, object map[string]any) bool {
+	return !slices.ContainsFunc(conditions, func(c Condition) bool {
 		_, known := object[c.path[0]]
 		return known && !hold([]Condition{c}, object, nil)
 	})

@@ -28,6 +28,8 @@ type evidence struct {
 	// spared says that the owner need not create anything to clear it, though it has
 	// to of other objects.
 	spared bool
+	// spares are the obstacles, by id, that do not show with the object.
+	spares []string
 	// at is where the finalizer stands in metadata.finalizers, or
 	// facts.Nowhere.
 	// It is no evidence of who removes it: the signature leaves it out.
@@ -56,6 +58,9 @@ func (e evidence) signature() string {
 	if e.spared {
 		parts = append(parts, "creates=nothing")
 	}
+	if len(e.spares) > 0 {
+		parts = append(parts, "without="+strings.Join(e.spares, ","))
+	}
 	return strings.Join(parts, " ")
 }
 
@@ -72,10 +77,18 @@ const maxFinalizers, maxGroups = 64, 128
 func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) map[string]evidence {
 	found := finalizersOf(m, spec, p.trusts(resource, m))
 	for finalizer, e := range found {
-		if entry, known := p.options.Catalog.Lookup(finalizer, resource); known && len(entry.CreatesWhen) > 0 && !entry.CreatesFor(contentOf(m)) {
-			e.spared = true
-			found[finalizer] = e
+		entry, known := p.options.Catalog.Lookup(finalizer, resource)
+		if !known || len(entry.CreatesWhen)+len(entry.Obstacles) == 0 {
+			continue
 		}
+		content := contentOf(m)
+		e.spared = len(entry.CreatesWhen) > 0 && !entry.CreatesFor(content)
+		for _, f := range entry.ObstaclesOf(resource) {
+			if !f.Shows(content) {
+				e.spares = append(slices.Clip(e.spares), f.ID)
+			}
+		}
+		found[finalizer] = e
 	}
 	return found
 }

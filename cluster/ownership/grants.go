@@ -16,6 +16,7 @@ import (
 type grant struct {
 	resource    string // "plural.group" or "*.group"; "*" for the group where wide
 	subresource string
+	verbs       []string // of update and patch
 	// wide is set where holding it says nothing about who controls the resource.
 	wide bool
 }
@@ -93,7 +94,8 @@ func (p *Part) keepRole(name string, labels map[string]string, rules []rbacv1.Po
 		if !builtin {
 			p.reads[name] = append(p.reads[name], readable(rule)...)
 		}
-		if !slices.ContainsFunc(rule.Verbs, func(v string) bool { return v == "update" || v == "patch" || v == "*" }) {
+		verbs := writing(rule.Verbs)
+		if len(verbs) == 0 {
 			continue
 		}
 		for _, group := range rule.APIGroups {
@@ -104,15 +106,23 @@ func (p *Part) keepRole(name string, labels map[string]string, rules []rbacv1.Po
 				wide := builtin || group == "*" || (plural == "*" && group == "") || (sub != "" && sub != "status" && sub != "finalizers" && sub != "*")
 				gr := schema.GroupResource{Group: group, Resource: plural}.String()
 				if plural == "*" && sub == "" || sub == "*" {
-					grants = append(grants, grant{resource: gr, wide: wide}, grant{resource: gr, subresource: "status", wide: wide})
+					grants = append(grants, grant{resource: gr, verbs: verbs, wide: wide}, grant{resource: gr, subresource: "status", verbs: verbs, wide: wide})
 					continue
 				}
-				grants = append(grants, grant{resource: gr, subresource: sub, wide: wide})
+				grants = append(grants, grant{resource: gr, subresource: sub, verbs: verbs, wide: wide})
 			}
 		}
 	}
 	p.roles[name] = grants
 	return true
+}
+
+// writing are those of the verbs that change an object.
+func writing(verbs []string) []string {
+	if slices.Contains(verbs, "*") {
+		return []string{"update", "patch"}
+	}
+	return slices.DeleteFunc(slices.Clone(verbs), func(v string) bool { return v != "update" && v != "patch" })
 }
 
 // everything is what a role may read that lets act as others: what these may, it

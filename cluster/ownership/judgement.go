@@ -22,13 +22,14 @@ const (
 
 // judgement is a verdict in the making.
 type judgement struct {
-	state    string
-	certain  bool // of absent and down: it will not remove the finalizer, rather than may not
-	owner    string
-	clears   string
-	creates  string // what the owner must create beside the object for that
-	drains   *catalog.Drain
-	evidence []string
+	state     string
+	certain   bool // of absent and down: it will not remove the finalizer, rather than may not
+	owner     string
+	clears    string
+	creates   string // what the owner must create beside the object for that
+	drains    *catalog.Drain
+	obstacles []obstacle
+	evidence  []string
 	// workloads are those that run what removes the finalizer, as far as known.
 	workloads []workload
 	// circumstantial is set where nothing but permissions ties the owner to the
@@ -67,6 +68,9 @@ func (j judgement) facts() map[string]any {
 	}
 	if j.state == Alive && j.creates != "" {
 		found["creates"] = j.creates
+	}
+	if len(j.obstacles) > 0 {
+		found["obstacles"] = obstacleFacts(j.obstacles)
 	}
 	if d := j.drains; j.state == Alive && d != nil {
 		bounded := make([]any, len(d.Bounded))

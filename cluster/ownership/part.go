@@ -82,6 +82,8 @@ type Part struct {
 	learned     learned.Memory
 	local       map[learned.Lesson]bool // that count in one namespace only
 	leases      map[string]lease        // that are held, by "namespace/name"
+	affected    map[string]bool         // images of which releases have known faults
+	version     string                  // of the API server
 	freshLeases []string                // those of them whose holder is up
 
 	dirty, grantsDirty bool
@@ -100,12 +102,19 @@ func New(doc facts.Document, options Options) *Part {
 		accounts: map[string]*account{}, running: map[string]runningPod{}, sidecars: map[types.NamespacedName]sidecar{},
 		roles: map[string][]grant{}, reads: map[string][]string{}, bindings: map[string]binding{}, grantees: map[string]map[string][]grantee{}, bound: map[string][]string{},
 		clouds: map[string]bool{}, drivers: map[string]bool{}, registered: map[string][]string{}, definitions: map[string]bool{},
-		leases: map[string]lease{},
+		leases: map[string]lease{}, affected: options.Catalog.Affected(),
 	}
 }
 
 // Unsettle has everything settled anew, the next time.
 func (p *Part) Unsettle() { p.dirty, p.grantsDirty = true, true }
+
+// SetVersion takes in the version of the API server, as in gitVersion.
+func (p *Part) SetVersion(git string) {
+	if p.version != git {
+		p.version, p.dirty = git, true
+	}
+}
 
 // Resight notes that what can be seen has changed.
 func (p *Part) Resight() { p.dirty = true }

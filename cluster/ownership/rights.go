@@ -13,10 +13,9 @@ import (
 // "namespace/name", the right to take finalizers off a resource: in one namespace,
 // or, where that is "", in those of which verdictKey says that they do not matter.
 func (p *Part) rightsOf(account, res, in string) (roles, bindings map[string]bool) {
-	namespace, _, _ := strings.Cut(account, "/")
 	custom := p.definitions[res]
 	roles, bindings = map[string]bool{}, map[string]bool{}
-	for _, subject := range []string{account, "system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"} {
+	for _, subject := range subjectsOf(account) {
 		for _, key := range p.bound[subject] {
 			b := p.bindings[key]
 			for _, g := range p.roles[b.role] {
@@ -34,6 +33,12 @@ func (p *Part) rightsOf(account, res, in string) (roles, bindings map[string]boo
 		}
 	}
 	return roles, bindings
+}
+
+// subjectsOf are what bindings may name to give a service account rights.
+func subjectsOf(account string) []string {
+	namespace, _, _ := strings.Cut(account, "/")
+	return []string{account, "system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}
 }
 
 // hidesGrants tells whether there may be roles and bindings that are not seen.

@@ -63,7 +63,7 @@ var (
 
 // judge tells who removes a finalizer, from what is known now. It only reads.
 func (p *Part) judge(key verdictKey, e evidence) judgement {
-	return p.withRights(key, p.consult(key, e))
+	return p.withObstacles(key, e, p.withRights(key, p.consult(key, e)))
 }
 
 // consult asks the sources.

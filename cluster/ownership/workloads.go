@@ -22,6 +22,7 @@ type workload struct {
 	kind, namespace, name string
 	account               string // "namespace/name" of its service account
 	images                []string
+	releases              []string // references to images of which releases have known faults
 	wanted, ready         int32
 	refused               string // why no pod of it can be created, "" where it can
 	owner                 owner
@@ -70,13 +71,13 @@ func (p *Part) ForgetDaemonSet(key types.NamespacedName) { p.forgetWorkload("Dae
 
 func (p *Part) keepWorkload(kind string, m *metav1.ObjectMeta, template corev1.PodSpec, wanted, ready int32, refused string) bool {
 	key := kind + "/" + m.Namespace + "/" + m.Name
-	now := workload{kind: kind, namespace: m.Namespace, name: m.Name, account: accountOf(m.Namespace, template), images: imagesOf(template), wanted: wanted, ready: ready, refused: refused, owner: onlyOwner(m)}
+	now := workload{kind: kind, namespace: m.Namespace, name: m.Name, account: accountOf(m.Namespace, template), images: imagesOf(template), releases: p.releasesOf(template), wanted: wanted, ready: ready, refused: refused, owner: onlyOwner(m)}
 	before, known := p.workloads[key]
 	p.workloads[key] = now
 	if !known || !slices.Equal(before.images, now.images) {
 		p.matches.note(key, now)
 	}
-	if !known || before.wanted != wanted || (before.ready > 0) != (ready > 0) || before.account != now.account || before.refused != refused || before.owner != now.owner {
+	if !known || !slices.Equal(before.releases, now.releases) || before.wanted != wanted || (before.ready > 0) != (ready > 0) || before.account != now.account || before.refused != refused || before.owner != now.owner {
 		p.dirty = true
 	}
 	return true

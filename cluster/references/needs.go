@@ -19,6 +19,9 @@ const (
 	goes  = "goes"        // it lies in the object's namespace, and nothing keeps it there
 	hangs = catalog.Hangs // it is not there, and the owner tries again for ever
 	may   = catalog.May   // it is not there, and the owner may give up
+	// It is not there, or goes with its namespace, and the owner lets the finalizer go:
+	// some of its releases may not.
+	completes, spared = catalog.Completes, "spared"
 )
 
 // settleNeeds works out anew what the objects of a namespace need.
@@ -53,7 +56,7 @@ func (p *Part) settleNeeds(namespace string) {
 					put(served, serving{object{resource, target}, n.finalizer, id.resource}, id.Name)
 				}
 				state := p.state(there, held, known, fixed, without, target.Namespace == namespace && namespace != "")
-				if state == "" {
+				if state == "" || without == catalog.Completes && !p.plan.rulesFor(n.finalizer, id.resource).lacks[resource] {
 					return there
 				}
 				k := key{n.finalizer, id.resource, resource, state}
@@ -99,6 +102,14 @@ func (p *Part) look(resource string, target types.NamespacedName, namespace stri
 func (p *Part) state(there, held, known, fixed bool, without string, inside bool) string {
 	switch {
 	case without == catalog.Completes:
+		switch {
+		case !known || fixed || p.options.Manifests:
+			return ""
+		case !there:
+			return completes
+		case !held && inside:
+			return spared
+		}
 		return ""
 	case there && !held && inside:
 		return goes
@@ -157,10 +168,14 @@ func (p *Part) Missing(finalizer, resource string, obj metav1.Object) []any {
 		return nil
 	}
 	var found []any
-	for _, n := range p.plan.lookUp(finalizer, resource).needs {
+	rules := p.plan.lookUp(finalizer, resource)
+	for _, n := range rules.needs {
 		for _, one := range appendNeeds(nil, finalizer, n, u.Object) {
 			p.walk(one, obj.GetNamespace(), func(resource string, target types.NamespacedName, without string, fixed bool) bool {
 				there, held, known := p.options.World.There(resource, target)
+				if without == catalog.Completes && !rules.lacks[resource] {
+					return there
+				}
 				if state := p.state(there, held, known, fixed, without, false); state != "" && len(found) < maxNamed {
 					found = append(found, map[string]any{"resource": resource, "namespace": target.Namespace, "name": target.Name, "without": state})
 				}
@@ -177,7 +192,7 @@ func Recorded(doc facts.Document, finalizer, resource string, obj metav1.Object)
 	found := []any{}
 	things, _ := facts.Lookup(doc, "needs", obj.GetNamespace(), finalizer, resource).(map[string]any)
 	for _, thing := range slices.Sorted(maps.Keys(things)) {
-		for _, state := range []string{hangs, may} {
+		for _, state := range []string{hangs, may, completes} {
 			names, _ := facts.Lookup(things, thing, state, "names").([]any)
 			lacks, _ := facts.Lookup(things, thing, state, "needed", "names").([]any)
 			if !slices.Contains(names, any(obj.GetName())) || len(names) > 1 && len(lacks) > 1 {

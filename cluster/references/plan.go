@@ -17,6 +17,7 @@ type rule struct {
 type rules struct {
 	needs []*catalog.Need
 	waits []*rule
+	lacks map[string]bool // resources of needs without which some releases of the owner fail
 }
 
 // role is what the objects of a resource are read for.
@@ -109,12 +110,20 @@ func (p *plan) take(e *catalog.Entry, resource string) {
 	if !listed && !anyOf(e) {
 		return
 	}
-	found := &rules{}
+	found := &rules{lacks: map[string]bool{}}
 	for _, n := range e.NeedsOf(resource) {
 		if listed || len(n.Of) > 0 {
 			found.needs = append(found.needs, &n)
 			p.role(resource).carries = true
 			p.need(&n)
+		}
+	}
+	for _, o := range e.ObstaclesOf(resource) {
+		if listed && len(o.When) > 0 {
+			p.role(resource).carries = true
+		}
+		if o.Lacks != "" {
+			found.lacks[o.Lacks] = true
 		}
 	}
 	for _, w := range e.WaitsForOf(resource) {

@@ -1,0 +1,111 @@
+package ownership
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// obstacle is one that the catalog knows, with the release that runs here and has it.
+type obstacle struct {
+	catalog.Obstacle
+	release string // "IMAGE:TAG", or "Kubernetes VERSION"; "" where none gets past it
+}
+
+// releasesOf are the references of a pod to images of which releases have known faults.
+func (p *Part) releasesOf(spec corev1.PodSpec) []string {
+	var found []string
+	for _, c := range spec.Containers {
+		if p.affected[facts.ImageName(c.Image)] {
+			found = append(found, c.Image)
+		}
+	}
+	return found
+}
+
+// withObstacles adds to a judgement what is known to stop the owner, as it runs here.
+func (p *Part) withObstacles(key verdictKey, e evidence, j judgement) judgement {
+	if j.state != Alive {
+		return j
+	}
+	entry, known := p.options.Catalog.Lookup(key.finalizer, key.resource)
+	if !known {
+		return j
+	}
+	for _, f := range entry.ObstaclesOf(key.resource) {
+		if slices.Contains(e.spares, f.ID) {
+			continue
+		}
+		if release := p.releaseWith(f, j, entry); release != "" || f.Affected == "" {
+			j.obstacles = append(j.obstacles, obstacle{f, release})
+		}
+	}
+	return j
+}
+
+// releaseWith is the release that has a known fault, "" if none that runs does: one of
+// the owner, if that is whose fault it is, or else any.
+func (p *Part) releaseWith(f catalog.Obstacle, j judgement, entry catalog.Entry) string {
+	if f.Image == "" {
+		if f.In(p.version) {
+			return "Kubernetes " + p.version
+		}
+		return ""
+	}
+	runs := func(wl workload) bool {
+		return slices.ContainsFunc(wl.releases, func(ref string) bool { return facts.ImageName(ref) == f.Image })
+	}
+	where := slices.DeleteFunc(slices.Concat(j.workloads, p.matching(entry)), func(wl workload) bool { return !runs(wl) })
+	if len(where) == 0 {
+		where = p.workloadsWhere(runs)
+	}
+	for _, wl := range where {
+		for _, ref := range wl.releases {
+			if facts.ImageName(ref) == f.Image && f.In(catalog.Tag(ref)) && (f.Right == nil || p.lacks(wl.account, *f.Right)) {
+				return f.Image + ":" + catalog.Tag(ref)
+			}
+		}
+	}
+	return ""
+}
+
+// lacks tells whether it is sure that RBAC gives a service account, as
+// "namespace/name", no such right everywhere.
+func (p *Part) lacks(account string, right catalog.Right) bool {
+	if p.options.Manifests || p.hidesGrants() {
+		return false
+	}
+	granted := false
+	for _, subject := range subjectsOf(account) {
+		for _, key := range p.bound[subject] {
+			b := p.bindings[key]
+			granted = granted || b.scope == "" && slices.ContainsFunc(p.roles[b.role], func(g grant) bool {
+				return g.subresource == "" && g.covers(right.Resource) && slices.Contains(g.verbs, right.Verb)
+			})
+		}
+	}
+	return !granted
+}
+
+func obstacleFacts(obstacles []obstacle) []any {
+	slices.SortFunc(obstacles, func(a, b obstacle) int { return cmp.Compare(a.ID, b.ID) })
+	found := make([]any, len(obstacles))
+	for i, f := range obstacles {
+		one := map[string]any{"id": f.ID, "release": f.release, "symptom": f.Symptom, "affected": f.Affected, "mend": f.Mend, "source": f.Source}
+		if f.Lacks != "" {
+			one["lacks"] = f.Lacks
+		}
+		if f.WithNamespace {
+			one["withNamespace"] = true
+		}
+		if f.Right != nil {
+			one["right"] = map[string]any{"verb": f.Right.Verb, "resource": f.Right.Resource}
+		}
+		found[i] = one
+	}
+	return found
+}

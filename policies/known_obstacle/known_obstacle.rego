@@ -1,0 +1,91 @@
+# METADATA
+# title: Owner that something known will stop
+# description: >-
+#   The software that removes a finalizer runs, and something is known that keeps it from
+#   doing so: a fault of the release that runs here, which later ones have not, a right that
+#   this release needs and no role gives it, or a setting of the object, such as protection
+#   against deletion, that none gets past. The catalog lists them, each with the thread
+#   or file that tells of it.
+# related_resources:
+#   - ref: https://github.com/kubernetes-sigs/kueue/issues/10759
+#     description: A ClusterQueue that its controller forgot.
+#   - ref: https://github.com/kubernetes-csi/external-provisioner/issues/1277
+#     description: A release that needs a right which the last one did not need.
+#   - ref: https://github.com/aws-controllers-k8s/community/issues/2003
+#     description: Deletion protection, known to the cloud only.
+# custom:
+#   id: known-obstacle
+#   severity: medium
+#   triggers: [delete]
+#   needs: [input.ownership, data.cluster.finalized.$NAMESPACE]
+#   remedy: >-
+#     Do what the finding says before the deletion: upgrade the software, give it the right,
+#     or change the setting, and wait until the owner has taken that in.
+#   limits: >-
+#     Faults that the catalog knows, of releases whose image has a version as its tag. Most
+#     faults show only sometimes: the finding says "may". A build that carries the mended
+#     code under an old version.
+package termguard.known_obstacle
+
+import data.termguard.lib.request
+import data.termguard.lib.steps
+import data.termguard.lib.wording
+
+# The object's own finalizers.
+warn contains {
+	"msg": sprintf("finalizer %s may stay: %s", [finalizer, why(obstacle)]),
+	"objects": [request.target],
+	"evidence": evidence(obstacle),
+	"field": sprintf("metadata.finalizers[%d]", [i]),
+	"steps": mending(obstacle),
+} if {
+	request.deleting
+	some i, finalizer in input.request.oldObject.metadata.finalizers
+	ownership := input.ownership[finalizer]
+	some obstacle in ownership.obstacles
+	not obstacle.withNamespace
+	lacking(obstacle, {thing.resource | some thing in ownership.missing})
+}
+
+# What is in a namespace.
+warn contains {
+	"msg": sprintf("%d %s %s finalizer %s, which may stay: %s", [
+		bucket.count, of, wording.plural(bucket.count, "has", "have"), finalizer,
+		why(obstacle),
+	]),
+	"objects": [{"resource": of, "namespace": request.name, "name": name} | some name in bucket.names],
+	"evidence": evidence(obstacle),
+	"steps": mending(obstacle),
+} if {
+	request.deletes_namespace
+	some finalizer, resources in data.cluster.finalized[request.name]
+	some of, buckets in resources
+	some bucket in buckets
+	some obstacle in bucket.ownership.obstacles
+	lacking(obstacle, object.keys(object.get(data.cluster, ["needs", request.name, finalizer, of], {})))
+}
+
+# lacking is true where what the obstacle is about is among what is not there, or goes.
+lacking(obstacle, _) if not obstacle.lacks
+
+lacking(obstacle, things) if obstacle.lacks in things
+
+why(obstacle) := sprintf("%s runs, which %s", [obstacle.release, obstacle.symptom]) if {
+	not obstacle.right
+	obstacle.release != ""
+}
+
+why(obstacle) := sprintf(
+	"%s runs, which must %s %s, and no role lets it",
+	[obstacle.release, obstacle.right.verb, obstacle.right.resource],
+) if {
+	obstacle.right
+}
+
+why(obstacle) := obstacle.symptom if obstacle.release == ""
+
+evidence(obstacle) := [sprintf("%s (affected: %s)", [obstacle.source, obstacle.affected])] if obstacle.affected != ""
+
+evidence(obstacle) := [obstacle.source] if obstacle.affected == ""
+
+mending(obstacle) := [steps.mend(sprintf("%s, then delete", [obstacle.mend]), [])]
