@@ -428,8 +428,7 @@ func (c *Catalog) Entries() []Entry {
 }
 
 // Referring are the entries that tell which objects name one another, or which of
-// their fields matter, in the order
-// of the catalog. They are not to be changed.
+// their fields matter, in the order of the catalog. They are not to be changed.
 func (c *Catalog) Referring() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		for i, entries := 0, c.entries(); i < len(entries); i++ {
