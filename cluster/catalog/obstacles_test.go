@@ -9,7 +9,6 @@ import (
 var released = map[string][2]string{
 	"argocd-destination-gone":             {"v3.0.16", "v3.1.6"},
 	"argocd-hook-without-health":          {"v2.11.0", "v2.12.0"},
-	"argocd-hooks-beside-jobs":            {"v3.3.9", "v3.4.0"},
 	"attacher-ignores-in-tree-volume":     {"v2.1.1", "v2.2.0"},
 	"autoneg-without-backend-service":     {"v1.1.0", "v1.2.0"},
 	"chains-drops-no-old-finalizer":       {"v0.27.3", "v0.29.0"},
