@@ -85,7 +85,7 @@ func (f *linting) run(c *cobra.Command, paths []string) error {
 	h.start()
 	defer h.stop()
 	f.Paths, f.Version = paths, versionOf()
-	f.Policies, f.Load = f.policies.policies, loadPolicies
+	f.Policies, f.Load = f.policies.policies, func(names []string) (*policies.Set, error) { return f.policies.loadFrom(names) }
 	f.Stdin, f.Stdout, f.Stderr = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 	f.Color, f.Progress = colored(f.Stdout), terminal(f.Stderr)
 	f.Large, f.Bound = h.large, h.bound

@@ -14,8 +14,9 @@ import (
 
 // settingsFlags are the policies and the configuration that a command goes by.
 type settingsFlags struct {
-	config   string
-	policies []string
+	config         string
+	policies       []string
+	key, algorithm string // of bundles
 }
 
 func (f *settingsFlags) addConfig(flags *pflag.FlagSet) {
@@ -23,28 +24,43 @@ func (f *settingsFlags) addConfig(flags *pflag.FlagSet) {
 }
 
 func (f *settingsFlags) addPolicies(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.policies, "policies", nil, "`FOLDER` with policies beyond those in the binary, one in each of its folders (may be repeated)")
+	flags.StringArrayVar(&f.policies, "policies", nil, "`FOLDER` with policies beyond those in the binary, one in each of its folders, or an OPA bundle (may be repeated)")
+	flags.StringVar(&f.key, "verification-key", "", "`FILE` with the public key, or the secret, that bundles must be signed with (default: they must not be signed)")
+	flags.StringVar(&f.algorithm, "signing-alg", "RS256", "algorithm of the signatures, as opa sign names it")
 }
 
-// load returns the policies, in the binary and in the folders.
-func (f *settingsFlags) load() (*policies.Set, error) { return loadPolicies(f.policies) }
+// load returns the policies, in the binary and where the flags say.
+func (f *settingsFlags) load(others ...fs.FS) (*policies.Set, error) {
+	return f.loadFrom(f.policies, others...)
+}
 
-func loadPolicies(folders []string) (*policies.Set, error) { return loadWith(folders) }
-
-// loadWith loads others, too.
-func loadWith(folders []string, others ...fs.FS) (*policies.Set, error) {
+// loadFrom loads folders and bundles, and others.
+func (f *settingsFlags) loadFrom(names []string, others ...fs.FS) (*policies.Set, error) {
+	key, err := f.readKey()
+	if err != nil {
+		return nil, err
+	}
 	from := []fs.FS{policies.Embedded()}
-	for _, folder := range folders {
-		if _, err := os.ReadDir(folder); err != nil {
+	for _, name := range names {
+		fsys, err := policies.Open(name, key)
+		if err != nil {
 			return nil, fmt.Errorf("read policies: %w", err)
 		}
-		from = append(from, policies.Dir(folder))
+		from = append(from, fsys)
 	}
 	set, err := policies.Load(append(from, others...)...)
-	if err == nil && len(folders)+len(others) > 0 {
+	if err == nil && len(names)+len(others) > 0 {
 		err = set.CheckFindings()
 	}
 	return set, err
+}
+
+// readKey is that of bundles, nil where none is named.
+func (f *settingsFlags) readKey() (*policies.Key, error) {
+	if f.key == "" {
+		return nil, nil
+	}
+	return policies.ReadKey(f.key, f.algorithm)
 }
 
 // read returns the configuration, checked against the ids of policies.

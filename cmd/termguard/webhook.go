@@ -40,6 +40,9 @@ func newWebhook() *cobra.Command {
 			}
 			wrong := err
 			o.Folders, o.ConfigFile, o.ReadConfig = settings.policies, settings.config, settings.read
+			if o.Key, err = settings.readKey(); err != nil {
+				return err
+			}
 			facts, err := o.Config.FactsOptions()
 			if err != nil {
 				return err

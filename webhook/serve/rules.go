@@ -44,14 +44,15 @@ const (
 	resync    = 10 * time.Minute
 )
 
-// source is a folder or ConfigMap with policies of people's own.
+// source is a folder, an OPA bundle or a ConfigMap with policies of people's own.
 type source struct {
-	name  string // "folder /etc/policies", "configmap termguard-system/team-a"
-	files fstest.MapFS
-	ids   []string // of its policies, once compiled
-	err   error    // it cannot be read, or is not in force
-	sum   [sha256.Size]byte
-	about *corev1.ConfigMap // nil for a folder
+	name   string // the path of a file or folder, or "configmap termguard-system/team-a"
+	files  fstest.MapFS
+	bundle []byte   // that files are to be taken from
+	ids    []string // of its policies, once compiled
+	err    error    // it cannot be read, or is not in force
+	sum    [sha256.Size]byte
+	about  *corev1.ConfigMap // nil for a folder or bundle
 }
 
 // newSource takes its files as they are now, by path.
@@ -73,11 +74,19 @@ func newSource(name string, files map[string]string, err error) source {
 	return s
 }
 
-// folderSource reads the policies of a folder: FOLDER/POLICY/*.rego.
+// bundleSource reads an OPA bundle, which is unpacked when it is compiled.
+func bundleSource(file string) source {
+	archive, err := policies.ReadBundle(file)
+	return source{name: file, bundle: archive, err: err, sum: sha256.Sum256(fmt.Appendf(archive, "%v", err))}
+}
+
+// folderSource reads the policies of a folder: FOLDER/POLICY/*.rego. A file is a bundle.
 func folderSource(folder string) source {
-	name := "folder " + folder
+	if info, err := os.Stat(folder); err == nil && !info.IsDir() {
+		return bundleSource(folder)
+	}
 	if _, err := os.ReadDir(folder); err != nil {
-		return newSource(name, nil, err)
+		return newSource(folder, nil, err)
 	}
 	files := map[string]string{}
 	paths, err := filepath.Glob(filepath.Join(escapeGlob(folder), "*", "*.rego"))
@@ -89,7 +98,7 @@ func folderSource(folder string) source {
 			break
 		}
 		if size += int(info.Size()); size > maxSource {
-			return newSource(name, nil, fmt.Errorf("its policies are larger than %d bytes together", maxSource))
+			return newSource(folder, nil, fmt.Errorf("its policies are larger than %d bytes together", maxSource))
 		}
 		text, read := os.ReadFile(path)
 		if err = errors.Join(err, read); err != nil {
@@ -97,7 +106,7 @@ func folderSource(folder string) source {
 		}
 		files[filepath.ToSlash(inside)] = string(text)
 	}
-	return newSource(name, files, err)
+	return newSource(folder, files, err)
 }
 
 func escapeGlob(path string) string {
@@ -123,7 +132,11 @@ func configMapSource(cm *corev1.ConfigMap) source {
 }
 
 // compile finds the policies of a source, by itself, or what is wrong with them.
-func (s *source) compile() {
+func (s *source) compile(key *policies.Key) {
+	if s.bundle != nil && s.err == nil {
+		s.files, s.err = policies.Bundle(s.bundle, key)
+		s.bundle = nil
+	}
 	if s.err != nil {
 		return
 	}
@@ -211,7 +224,7 @@ func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*polici
 	var found []source
 	for _, folder := range r.options.Folders {
 		s := folderSource(folder)
-		if s.compile(); s.err != nil {
+		if s.compile(r.options.Key); s.err != nil {
 			return nil, fmt.Errorf("%s: %w", s.name, s.err)
 		}
 		found = append(found, s)
@@ -370,7 +383,7 @@ func (r *rules) take(found []source) (*policies.Set, error) {
 		if s.sum == last.sum {
 			*s = last
 		} else {
-			s.compile()
+			s.compile(r.options.Key)
 		}
 		// Who had a policy keeps it from others, unless it gives it up.
 		for _, id := range last.ids {

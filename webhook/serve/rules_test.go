@@ -21,6 +21,7 @@ import (
 
 	"github.com/termguard/termguard/certs"
 	"github.com/termguard/termguard/config"
+	"github.com/termguard/termguard/internal/bundletest"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/webhook"
 )
@@ -202,6 +203,43 @@ func TestRulesFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.says("three")
+	if got := s.refusals("policies"); got != 0 {
+		t.Errorf("%v sources are refused", got)
+	}
+}
+
+// TestRulesFollowBundles holds that a bundle counts once it is signed as it must be, and
+// that one that is not, or that is gone, leaves the last one in force.
+func TestRulesFollowBundles(t *testing.T) {
+	const secret = "correct horse battery staple"
+	s := newSite(t)
+	file := filepath.Join(t.TempDir(), "bundle.tar.gz")
+	bundle := func(secret, says string) {
+		s.write(file, string(bundletest.Archive(t, secret, map[string]string{"/a_rule/a_rule.rego": policyNamed("a-rule", says)})))
+	}
+	key, err := policies.ReadKey(bundletest.KeyFile(t, secret), "HS256")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle(secret, "one")
+	s.options.Folders, s.options.Key = append(s.options.Folders, file), key
+	s.says("one")
+	bundle(secret, "two")
+	s.says("two")
+	for want, change := range map[string]func(){
+		"missing .signatures.json": func() { bundle("", "three") },
+		"verify JWT signature":     func() { bundle("another", "three") },
+		"no such file":             func() { _ = os.Remove(file) },
+	} {
+		change()
+		s.look(t.Context())
+		if !strings.Contains(s.refused[file], want) {
+			t.Errorf("it is refused as %q, want %q", s.refused[file], want)
+		}
+		s.says("two")
+	}
+	bundle(secret, "four")
+	s.says("four")
 	if got := s.refusals("policies"); got != 0 {
 		t.Errorf("%v sources are refused", got)
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/internal/background"
+	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/webhook"
 )
 
@@ -35,9 +36,11 @@ import (
 type Options struct {
 	// Config says how findings are enforced, and what the facts rest on.
 	Config config.Config
-	// Folders hold policies beside those in the binary, and are read again when
-	// they change, as ConfigMaps with PolicyLabel in the namespace of Certs.
+	// Folders hold policies beside those in the binary, or are OPA bundles, which Key
+	// must have signed. They are read again when they change, as ConfigMaps with
+	// PolicyLabel in the namespace of Certs.
 	Folders []string
+	Key     *policies.Key
 	// ReadConfig reads the configuration again, and checks it against the ids of
 	// the policies. ConfigFile is the file whose changes it is for; "" for none.
 	ReadConfig func(ids []string) (config.Config, error)

@@ -1,0 +1,122 @@
+package policies
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"testing/fstest"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/bundle"
+	"github.com/open-policy-agent/opa/v1/keys"
+)
+
+// What termguard policy lib writes beside policies.
+var sharedPath, libraryPath = ast.MustParseRef("data.termguard"), ast.MustParseRef("data.termguard.lib")
+
+// MaxBundle bounds an OPA bundle, and what it unpacks to, in bytes.
+const MaxBundle = 4 << 20
+
+// Key is that by which bundles must be signed. Without one, only bundles that are not
+// signed are taken.
+type Key = bundle.VerificationConfig
+
+// keyID is what the only key is called, whatever a signature calls it.
+const keyID = "default"
+
+// ReadKey reads a key in PEM, or the secret of an algorithm such as HS256, and
+// takes the names of algorithms of opa sign.
+func ReadKey(file, algorithm string) (*Key, error) {
+	if !keys.IsSupportedAlgorithm(algorithm) {
+		return nil, fmt.Errorf("%q is no algorithm that bundles are signed with: RS256 and ES256 are", algorithm)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the key of bundles: %w", err)
+	}
+	key := &keys.Config{Key: strings.TrimSpace(string(text)), Algorithm: algorithm}
+	return bundle.NewVerificationConfig(map[string]*keys.Config{keyID: key}, keyID, "", nil), nil
+}
+
+// Open has the policies below a folder, or those in an OPA bundle, for Load. Errors name
+// their files by path.
+func Open(name string, key *Key) (fs.FS, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return Dir(name), nil
+	}
+	archive, err := ReadBundle(name)
+	if err != nil {
+		return nil, err
+	}
+	files, err := Bundle(archive, key)
+	if err != nil {
+		return nil, fmt.Errorf("bundle %s: %w", name, err)
+	}
+	return Named(files, name), nil
+}
+
+// ReadBundle reads a file of at most MaxBundle bytes.
+func ReadBundle(name string) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	archive, err := io.ReadAll(io.LimitReader(file, MaxBundle+1))
+	if err == nil && len(archive) > MaxBundle {
+		err = fmt.Errorf("%s is larger than %d bytes", name, MaxBundle)
+	}
+	return archive, err
+}
+
+// Bundle unpacks an OPA bundle (https://www.openpolicyagent.org/docs/management-bundles):
+// FOLDER/FILE.rego, wherever it lies in there, is FILE.rego of the policy in FOLDER. Its
+// data is not read.
+func Bundle(archive []byte, key *Key) (fstest.MapFS, error) {
+	// The reader bounds each file, but not all of them together.
+	unzipped, err := gzip.NewReader(bytes.NewReader(archive))
+	if err != nil {
+		return nil, fmt.Errorf("it is no archive that opa build makes: %w", err)
+	}
+	if n, err := io.Copy(io.Discard, io.LimitReader(unzipped, MaxBundle+1)); err != nil {
+		return nil, fmt.Errorf("unpack it: %w", err)
+	} else if n > MaxBundle {
+		return nil, fmt.Errorf("it unpacks to more than %d bytes", MaxBundle)
+	}
+	b, err := bundle.NewReader(bytes.NewReader(archive)).WithBundleVerificationConfig(key).WithSizeLimitBytes(MaxBundle).Read()
+	switch {
+	case err != nil && key == nil:
+		return nil, fmt.Errorf("%w (a bundle that is signed needs --verification-key)", err)
+	case err != nil:
+		return nil, err
+	}
+	files := fstest.MapFS{}
+	for _, module := range b.Modules {
+		if of := module.Parsed.Package.Path; of.HasPrefix(libraryPath) || of.Equal(sharedPath) {
+			continue // everybody has it
+		}
+		folder := path.Base(path.Dir(path.Join("/", module.Path)))
+		if folder == "/" {
+			return nil, fmt.Errorf("%s lies in no folder: a policy is FOLDER/FILE.rego", module.Path)
+		}
+		at := path.Join(folder, path.Base(module.Path))
+		if files[at] != nil {
+			return nil, fmt.Errorf("two of its files are %s", at)
+		}
+		files[at] = &fstest.MapFile{Data: module.Raw}
+	}
+	if len(files) == 0 {
+		return nil, errors.New("it holds no policies")
+	}
+	return files, nil
+}
