@@ -104,10 +104,10 @@ func TestClientCertificate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if tc.reviewed && (got != "refused" || after != before) {
-			t.Errorf("%s: told %q (%q), and what failed open went from\n%s\nto\n%s", asks, got, lines, before, after)
+			t.Errorf("%s: told %q (%q), and what failed open went from %d to %d", asks, got, lines, before, after)
 		}
 		if !tc.reviewed && (got != scenario.Completes || len(lines) > 0 || after == before) {
-			t.Errorf("%s: told %q (%q), and what failed open went from\n%s\nto\n%s", asks, got, lines, before, after)
+			t.Errorf("%s: told %q (%q), and what failed open went from %d to %d", asks, got, lines, before, after)
 		}
 		stranger, key, err := authorities["wrong"].Issue("kube-apiserver", nil, nil)
 		if err != nil {
