@@ -390,12 +390,15 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return fail(err)
 	}
-	if s.Estimated {
-		report, err := g.Check(ctx, s.target()...)
-		if err != nil {
+	if s.Estimated { // what was learned follows with a lag, too
+		err := g.Await(ctx, s.patience(), "an estimate", func(ctx context.Context) (bool, error) {
+			report, err := g.Check(ctx, s.target()...)
+			o.Estimate = report.EstimateSeconds
+			return o.Estimate != nil, err
+		})
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			return fail(err)
 		}
-		o.Estimate = report.EstimateSeconds
 	}
 	// Answering with each policy off takes a while, in which the object may go.
 	input, world, err := g.question(ctx, s)

@@ -163,7 +163,7 @@ func TestScenarios(t *testing.T) {
 
 // A wave of scenarios is played at once: more than so many, on two cores, and
 // what is measured is the machine.
-const waveSize = 60
+const waveSize = 40
 
 type wave struct {
 	before             *wave
