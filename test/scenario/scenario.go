@@ -224,7 +224,9 @@ type API struct {
 	Service  string `json:"service"`  // NAMESPACE/NAME
 	Resource string `json:"resource"` // PLURAL.VERSION.GROUP
 	Kind     string `json:"kind"`
-	Starts   Stage  `json:"starts,omitempty"`
+	// Verbs that it says to serve: get and list, if there are none. It never has objects.
+	Verbs  []string `json:"verbs,omitempty"`
+	Starts Stage    `json:"starts,omitempty"`
 }
 
 // Load reads the scenarios of a folder.
@@ -786,10 +788,14 @@ func (g *Guarded) serve(ctx context.Context, live Live, stage Stage) error {
 		}
 		gvr, _ := schema.ParseResourceArg(api.Resource)
 		namespace, service, _ := strings.Cut(api.Service, "/")
+		verbs := api.Verbs
+		if len(verbs) == 0 {
+			verbs = []string{"get", "list"}
+		}
 		if gvr == nil {
 			return fmt.Errorf("api %q: want PLURAL.VERSION.GROUP", api.Resource)
 		}
-		if err := g.ServeEndpoints(ctx, namespace, service, lab.ExtensionAPI(gvr.Group, gvr.Version, gvr.Resource, api.Kind, "get", "list")); err != nil {
+		if err := g.ServeEndpoints(ctx, namespace, service, lab.ExtensionAPI(gvr.Group, gvr.Version, gvr.Resource, api.Kind, verbs...)); err != nil {
 			return err
 		}
 	}
