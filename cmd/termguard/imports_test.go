@@ -49,6 +49,7 @@ var layers = map[string][]string{
 	"internal/printable":  {},
 	"internal/redact":     {},
 	"internal/background": {},
+	"internal/bundletest": {},
 }
 
 // TestImports holds the direction of imports: cmd → webhook, certs, check →

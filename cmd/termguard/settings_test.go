@@ -1,0 +1,37 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/termguard/termguard/internal/bundletest"
+)
+
+// TestPoliciesOfBundle holds that --policies takes a bundle that is signed by the key, as
+// it takes a folder.
+func TestPoliciesOfBundle(t *testing.T) {
+	rule, err := os.ReadFile("../../policies/busy_mount/busy_mount.rego")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := strings.NewReplacer("busy-mount", "our-mount", "termguard.busy_mount", "termguard.our_mount").Replace(string(rule))
+	file := filepath.Join(t.TempDir(), "bundle.tar.gz")
+	if err := os.WriteFile(file, bundletest.Archive(t, "secret", map[string]string{"/ours/our_mount/our_mount.rego": own}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := settingsFlags{policies: []string{file}, key: bundletest.KeyFile(t, "secret"), algorithm: "HS256"}
+	set, err := f.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(set.IDs(), "our-mount") {
+		t.Errorf("the policy of the bundle is not among %v", set.IDs())
+	}
+	f.key = bundletest.KeyFile(t, "another")
+	if _, err := f.load(); err == nil {
+		t.Error("a bundle that somebody else signed is taken")
+	}
+}
