@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -208,11 +207,7 @@ type Hands struct {
 
 // NewHands connects to a cluster.
 func NewHands(config *rest.Config) (*Hands, error) {
-	dc, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("connect for discovery: %w", err)
-	}
-	known, err := Discover(dc)
+	known, err := served(config)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -72,11 +71,7 @@ func DryRun(ctx context.Context, config *rest.Config, s Subject, report *Report)
 // oneOfEach is an object of each kind in a namespace, one with finalizers where the first
 // few hold one.
 func oneOfEach(ctx context.Context, config *rest.Config, client dynamic.Interface, namespace string) (subjects []Subject, unseen []string, err error) {
-	dc, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("connect for discovery: %w", err)
-	}
-	types, err := Discover(dc)
+	types, err := served(config)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -28,11 +27,7 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (Togethe
 	if typ, _, _ := strings.Cut(strings.ToLower(name.Type), "."); !slices.Contains(inventoryNames, typ) {
 		return Together{}, false, nil
 	}
-	dc, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return Together{}, false, fmt.Errorf("connect for discovery: %w", err)
-	}
-	types, err := Discover(dc)
+	types, err := served(config)
 	if err != nil {
 		return Together{}, false, err
 	}

@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	"k8s.io/client-go/metadata"
@@ -45,11 +44,7 @@ func FromCluster(ctx context.Context, config *rest.Config, options cluster.Optio
 // AllFromCluster finds several objects. One that does not exist, or whose type does not,
 // is missing, with an error that says so. The facts are nil where all are.
 func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Options, names []Name, log *slog.Logger) (subjects []Subject, missing []error, world *cluster.World, err error) {
-	dc, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("connect for discovery: %w", err)
-	}
-	types, err := Discover(dc)
+	types, err := served(config)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -140,11 +135,7 @@ const maxSelected = 1000
 // has them; in all namespaces where namespace is "". An error tells of more than can be asked
 // about at once.
 func Selected(ctx context.Context, config *rest.Config, types []string, namespace, labels, fields string) (names []Name, err error) {
-	dc, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("connect for discovery: %w", err)
-	}
-	known, err := Discover(dc)
+	known, err := served(config)
 	if err != nil {
 		return nil, err
 	}
@@ -178,11 +169,7 @@ func Selected(ctx context.Context, config *rest.Config, types []string, namespac
 
 // TypeNames are the types that can be deleted, as they are named on the command line.
 func TypeNames(config *rest.Config) ([]string, error) {
-	dc, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	types, err := Discover(dc)
+	types, err := served(config)
 	if err != nil {
 		return nil, err
 	}

@@ -48,17 +48,17 @@ func Names(files Files, namespace string) (names []Name, err error) {
 		return nil
 	}
 	for _, path := range files.Paths {
-		objects := 0
+		size := 0
 		err := files.each(path, func(file string, in io.Reader) error {
 			counted := &counting{Reader: in}
 			err := read(file, counted)
-			objects += counted.bytes
+			size += counted.bytes
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
-		if objects == 0 || len(names) == 0 {
+		if size == 0 || len(names) == 0 {
 			return nil, fmt.Errorf("%s: no object in it", path)
 		}
 	}

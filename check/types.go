@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/internal/nearest"
@@ -30,6 +31,15 @@ type Type struct {
 type Types struct {
 	all  []Type
 	lost []string // groups that could not be read
+}
+
+// served connects to a cluster for its types.
+func served(config *rest.Config) (Types, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return Types{}, fmt.Errorf("connect for discovery: %w", err)
+	}
+	return Discover(client)
 }
 
 // Discover asks a cluster for its types. Groups that do not answer are left out;

@@ -89,11 +89,7 @@ is unknown, 2 error.`,
 		ValidArgsFunction: f.complete,
 	}
 	flags := c.Flags()
-	f.target.add(flags)
-	f.target.addDial(flags, false)
-	f.settings.addConfig(flags)
-	f.settings.addPolicies(flags)
-	f.addObjects(flags)
+	f.addShared(flags)
 	flags.BoolVar(&f.force, "force", false, "it would be deleted at once, without a grace period")
 	flags.BoolVar(&f.drain, "drain", false, "ask whether kubectl drain would finish: whether all pods of the nodes can be evicted, and go")
 	flags.BoolVar(&f.dryRun, "dry-run-deletes", false, "also send dry runs of the deletion, and of the removal of finalizers, with your rights: of the object, or of one of each kind in the namespace; nothing is changed, and webhooks that are up say what they would refuse")
@@ -118,8 +114,13 @@ is unknown, 2 error.`,
 	return c
 }
 
-// addObjects adds the flags that say which objects are meant, and how they are deleted.
-func (f *checking) addObjects(flags *pflag.FlagSet) {
+// addShared adds the flags that say where to ask, by which rules, which objects are
+// meant, and how they are deleted.
+func (f *checking) addShared(flags *pflag.FlagSet) {
+	f.target.add(flags)
+	f.target.addDial(flags, false)
+	f.settings.addConfig(flags)
+	f.settings.addPolicies(flags)
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the objects (default: that of the context)")
 	flags.DurationVar(&f.timeout, "request-timeout", 30*time.Second, "limit of one request to the cluster")
 	flags.StringVar(&f.cascade, "cascade", "background", "how they are deleted: background, foreground or orphan")

@@ -60,11 +60,7 @@ Exit codes: 0 all is gone, 1 something is left, or would be, 2 error, or interru
 		ValidArgsFunction: f.complete,
 	}
 	flags := c.Flags()
-	f.target.add(flags)
-	f.target.addDial(flags, false)
-	f.settings.addConfig(flags)
-	f.settings.addPolicies(flags)
-	f.addObjects(flags)
+	f.addShared(flags)
 	flags.BoolVarP(&f.yes, "yes", "y", false, "ask nothing")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "have the API server check each step, and change nothing")
 	flags.BoolVar(&f.allowRemove, "allow-remove", false, "with --yes: also give up what nobody is left for, such as finalizers without an owner")
