@@ -242,7 +242,7 @@ func TestIncrementalGrants(t *testing.T) {
 
 func incremental(t *testing.T, seeds uint64, random func(*testing.T, *rand.Rand) *unstructured.Unstructured) {
 	if race.Detector {
-		seeds /= 4 // make unit plays all of them without it
+		seeds /= 10 // make unit plays all of them without it
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/lint"
 )
 
@@ -99,10 +100,14 @@ var shapes = map[string]func(n int) string{
 // TestShapes lints each shape: what takes the square of its size does not end
 // before the tests do.
 func TestShapes(t *testing.T) {
+	n := 2000
+	if race.Detector {
+		n = 400
+	}
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(shape(2000))})
+			r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(shape(n))})
 			if r.Objects == 0 && len(r.Problems) == 0 {
 				t.Error("it holds neither objects nor problems")
 			}
