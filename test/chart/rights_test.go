@@ -34,6 +34,7 @@ rules:
 // grants, and reads the API server's audit log: nothing is denied, and nothing is
 // granted that is not used.
 func TestRights(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		reason string
 		values func(*site) string

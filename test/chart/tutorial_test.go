@@ -19,6 +19,7 @@ var said = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$(?:\n\n^```text\n(.*?)^```
 // TestTutorial runs the commands of docs/policies.md, block by block, against a
 // cluster that termguard guards, and holds their output to the page.
 func TestTutorial(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	text, err := os.ReadFile(filepath.Join(scenario.Root(), "docs", "policies.md"))
 	if err != nil {

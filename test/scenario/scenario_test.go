@@ -99,10 +99,9 @@ func TestScenarios(t *testing.T) {
 			}
 		})
 	}
-	var sideBySide sync.WaitGroup
+	var others sync.WaitGroup // that are set up side by side
 	t.Run("side by side", func(t *testing.T) {
-		sideBySide.Add(1) // not before: -run may leave it out
-		t.Cleanup(sideBySide.Done)
+		others.Add(1) // not before: -run may leave it out
 		t.Cleanup(quiet)
 		t.Parallel()
 		g := guard(t)
@@ -127,11 +126,16 @@ func TestScenarios(t *testing.T) {
 				})
 			}
 		}
+		go func() {
+			waves[len(waves)-1].settingUp.Wait()
+			others.Done()
+		}()
 	})
-	// There is one of each program in a cluster, so its scenarios take turns.
+	// There is one of each program in a cluster, so its scenarios take turns. They
+	// begin when nothing but watching is left of the others.
 	t.Run("real software", func(t *testing.T) {
 		t.Parallel()
-		sideBySide.Wait()
+		others.Wait()
 		g := guard(t)
 		for _, s := range scenarios {
 			if s.Exclusive && len(s.Live.Programs) > 0 {
