@@ -11,7 +11,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo test unit rego e2e test-node check quick fmt vet staticcheck regal dockerfile chart generated fuzz docs golden harmlessness certificates vulnerabilities bench bench-lint release new-policy hooks clean
+.PHONY: help build render components software demo test unit rego e2e e2e-delete test-node check quick fmt vet staticcheck regal dockerfile chart generated fuzz docs golden harmlessness certificates vulnerabilities bench bench-lint release new-policy hooks clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,7 +32,7 @@ software: ## Build the software of other projects that scenarios run (5 to 15 mi
 demo: build components ## Play the main cases on a real control plane on this machine
 	cd test && go run ./cmd/demo -termguard ../bin/termguard
 
-test: unit rego e2e test-node ## All tests: Go, Rego, scenarios on a real control plane and on a real node
+test: unit rego e2e e2e-delete test-node ## All tests: Go, Rego, scenarios on a real control plane and on a real node
 
 unit: ## Go tests of the product, under the race detector (which needs a C compiler)
 	CGO_ENABLED=1 go test -race ./policies ./... # the longest first, so that no core is left waiting for it
@@ -46,6 +46,9 @@ rego: ## Rego tests with coverage, strict type check
 
 e2e: build components software ## Scenarios on a real control plane
 	cd test && go test -count=1 -p 1 -parallel 64 -timeout $(E2E_TIMEOUT) $$(go list ./... | grep -v '/test/node$$')
+
+e2e-delete: build components software ## Have termguard delete finish the worlds in which kubectl delete hangs (some 20 minutes; MATRIX=FILE writes what came of it)
+	cd test && for how in fresh stuck; do DELETE=$$how MATRIX=$(if $(MATRIX),$(abspath $(MATRIX)).$$how) go test -count=1 -parallel 64 -timeout $(E2E_TIMEOUT) -run TestScenarios ./scenario || exit 1; done
 
 # In the package's folder and with -v, so that what is skipped is said, and why.
 test-node: build components ## Scenarios on a real node: kubelet, containerd, runc (as root; TABLES=FILE writes what was found)

@@ -49,6 +49,17 @@ func blocks(f policies.Finding) bool { return f.Severity != policies.Info }
 // already: where another says why, that is the cause.
 const symptom = "already-terminating"
 
+// Symptoms tells whether nothing stands in the way but what the conditions of the target
+// say, which may be older than what was done about it.
+func (r Report) Symptoms() bool {
+	return len(r.Findings) > 0 && !slices.ContainsFunc(r.Findings, func(f policies.Finding) bool { return blocks(f) && f.Policy != symptom })
+}
+
+// Symptoms tells that of those whose verdict is the worst.
+func (s Set) Symptoms() bool {
+	return !slices.ContainsFunc(s.Items, func(r Report) bool { return r.Verdict == s.Verdict && !r.Symptoms() })
+}
+
 // rank is smaller for what comes first: a request that is refused begins no deletion.
 func rank(f policies.Finding) int {
 	switch {
@@ -102,9 +113,9 @@ func deleting(o policies.Object) string {
 	return command
 }
 
-// groups are steps as people count them: those that do the same in several commands, one
+// Groups are steps as people count them: those that do the same in several commands, one
 // behind the other, are one.
-func groups(plan []Step) (groups [][]Step) {
+func Groups(plan []Step) (groups [][]Step) {
 	for _, step := range plan {
 		last := len(groups) - 1
 		if last >= 0 && groups[last][0].Do == step.Do && groups[last][0].Kind == step.Kind {
@@ -123,10 +134,10 @@ type patches struct {
 	commands          []string
 }
 
-// merged are the commands of steps that do the same, with a command for all objects to
-// which the same patch is applied: kubectl takes many of one namespace, and a loop goes
-// through several namespaces.
-func merged(steps []Step) (commands []string) {
+// Commands are those of steps that do the same, with one for all objects to which the same
+// patch is applied: kubectl takes many of one namespace, and a loop goes through several
+// namespaces.
+func Commands(steps []Step) (commands []string) {
 	var all []*patches
 	for _, step := range steps {
 		if step.Command == "" {

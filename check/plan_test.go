@@ -40,8 +40,8 @@ func TestPlanCauses(t *testing.T) {
 	}
 }
 
-// TestMerged holds that one patch of many objects is one command, which patches the same.
-func TestMerged(t *testing.T) {
+// TestCommands holds that one patch of many objects is one command, which patches the same.
+func TestCommands(t *testing.T) {
 	const patch = `--type=json -p '[{"op":"test","path":"/metadata/finalizers/0","value":"x.io/it'\''s"}]'`
 	step := func(command string) Step { return Step{Step: policies.Step{Do: "Remove it", Command: command}} }
 	for name, tc := range map[string]struct {
@@ -57,7 +57,7 @@ func TestMerged(t *testing.T) {
 		for _, command := range tc.steps {
 			steps = append(steps, step(command))
 		}
-		if diff := cmp.Diff(tc.want, merged(steps)); diff != "" {
+		if diff := cmp.Diff(tc.want, Commands(steps)); diff != "" {
 			t.Errorf("%s: -want, +got:\n%s", name, diff)
 		}
 	}

@@ -81,13 +81,13 @@ func writePlan(out *strings.Builder, plan []Step) {
 	}
 	because := len(told) > 2 // else the first line says it
 	clear(told)
-	for i, group := range groups(plan) {
+	for i, group := range Groups(plan) {
 		fmt.Fprintf(out, "%3d. %s\n", i+1, printable.Line(group[0].Do))
 		if why := group[0].Why; because && why != "" && !told[why] {
 			fmt.Fprintf(out, "     because: %s\n", printable.Line(why))
 			told[why] = true
 		}
-		for _, command := range merged(group) {
+		for _, command := range Commands(group) {
 			fmt.Fprintf(out, "     $ %s\n", printable.Line(command))
 		}
 	}

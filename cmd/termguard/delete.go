@@ -33,6 +33,7 @@ type deleting struct {
 	errOut  io.Writer
 	done    []string        // what was carried out
 	tried   map[string]bool // commands that were carried out, or declined
+	earlier []check.Step    // of all plans so far, what gives up or forces
 }
 
 func newDelete() *cobra.Command {
@@ -48,7 +49,8 @@ alone. It can be interrupted at any time, and run again: it goes on where it is.
 
 With --yes nothing is asked: what restores is carried out, and the objects are deleted once
 nothing is known to hold them. What gives something up, such as a finalizer that nobody
-removes, needs --allow-remove, too, and what forces --allow-force.
+removes, needs --allow-remove, too. What forces is only offered with --allow-force, and
+each such step is asked for, --yes or not.
 
 Exit codes: 0 all is gone, 1 something is left, or would be, 2 error, or interrupted.`,
 		Example: `  termguard delete namespaces/demo
@@ -61,7 +63,7 @@ Exit codes: 0 all is gone, 1 something is left, or would be, 2 error, or interru
 	}
 	flags := c.Flags()
 	f.addShared(flags)
-	flags.BoolVarP(&f.yes, "yes", "y", false, "ask nothing")
+	flags.BoolVarP(&f.yes, "yes", "y", false, "ask nothing, but before each step that forces")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "have the API server check each step, and change nothing")
 	flags.BoolVar(&f.allowRemove, "allow-remove", false, "with --yes: also give up what nobody is left for, such as finalizers without an owner")
 	flags.BoolVar(&f.allowForce, "allow-force", false, "also offer the steps that force, at the price that each names")
@@ -82,8 +84,8 @@ func (d *deleting) run(ctx context.Context, args []string, stdin io.Reader, stdo
 	if d.fromFiles() && len(args) > 0 {
 		return fmt.Errorf("%q and --filename: name the objects, or the file", strings.Join(args, " "))
 	}
-	if slices.Contains(d.filenames, "-") && !d.yes && !d.dryRun {
-		return errors.New("--filename=- leaves nobody to ask: add --yes")
+	if slices.Contains(d.filenames, "-") && d.asks() {
+		return errors.New("--filename=- leaves nobody to ask: add --yes, and leave out --allow-force")
 	}
 	if d.engine, d.facts, d.options, err = d.prepare(ctx, stderr); err != nil {
 		return err
@@ -101,7 +103,7 @@ func (d *deleting) run(ctx context.Context, args []string, stdin io.Reader, stdo
 	}
 	d.hands.DryRun = d.dryRun
 	d.answers = make(chan string)
-	if !d.yes && !d.dryRun {
+	if d.asks() {
 		go d.listen(stdin)
 	}
 	if err = d.carry(ctx, names, together); ctx.Err() != nil {
@@ -109,6 +111,9 @@ func (d *deleting) run(ctx context.Context, args []string, stdin io.Reader, stdo
 	}
 	return err
 }
+
+// asks tells whether anything may be asked.
+func (d *deleting) asks() bool { return !d.dryRun && (!d.yes || d.allowForce) }
 
 // targets are the objects that are deleted, and those that go with them.
 func (d *deleting) targets(ctx context.Context, args []string, stdin io.Reader) ([]check.Name, check.Together, error) {
@@ -133,6 +138,7 @@ type view struct {
 	plan     []check.Step
 	subjects []check.Subject // of the targets, those that are there
 	deleted  bool            // all of them are Terminating
+	symptoms bool            // nothing is known but what their conditions say
 	missing  []error
 }
 
@@ -157,15 +163,20 @@ func (d *deleting) look(ctx context.Context, names []check.Name, together check.
 		if err != nil {
 			return v, err
 		}
-		v.report, v.verdict, v.plan, v.why = report, report.Verdict, report.Plan, report.Why()
+		v.report, v.verdict, v.plan, v.why, v.symptoms = report, report.Verdict, report.Plan, report.Why(), report.Symptoms()
 	} else {
 		set, err := check.AskAll(ctx, d.engine, world, together, subjects, missing, d.options)
 		if err != nil {
 			return v, err
 		}
-		v.report, v.verdict, v.plan, v.why = set, set.Verdict, set.Plan, set.Why()
+		v.report, v.verdict, v.plan, v.why, v.symptoms = set, set.Verdict, set.Plan, set.Why(), set.Symptoms()
 	}
 	v.plan = slices.DeleteFunc(v.plan, func(s check.Step) bool { return s.Kind == check.Delete })
+	for _, s := range v.plan {
+		if s.Kind != policies.Mend && !slices.ContainsFunc(d.earlier, func(t check.Step) bool { return t.Command == s.Command }) {
+			d.earlier = append(d.earlier, s)
+		}
+	}
 	return v, d.hands.Note(ctx, v.plan)
 }
 
@@ -194,17 +205,18 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 	}
 	var until time.Time // when patience ends with what is deleted
 	for {
-		switch step, ok, err := d.next(ctx, now.plan); {
+		switch steps, err := d.next(ctx, now.plan); {
 		case err != nil:
 			return err
-		case ok:
-			if err := d.do(ctx, step); err != nil {
+		case len(steps) > 0:
+			if err := d.do(ctx, steps); err != nil {
 				return err
 			}
-			now, err = d.effect(ctx, names, together, step)
+			now, err = d.effect(ctx, names, together, steps)
 			if err != nil {
 				return err
 			}
+			until = time.Time{}
 			continue
 		case now.deleted:
 		default:
@@ -228,8 +240,16 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 			d.say("gone: %s\n", listed(targets))
 			return nil
 		}
-		stuck := now.verdict == policies.Hangs || time.Now().After(until)
-		if stuck && !slices.ContainsFunc(now.plan, d.offered) {
+		// What the conditions of a namespace say may be older than what was done: its
+		// controller looks again only after a while.
+		stale := now.symptoms && len(d.done) > 0
+		stuck := now.verdict == policies.Hangs && !stale || time.Now().After(until)
+		switch {
+		case !stuck || slices.ContainsFunc(now.plan, d.offered):
+		case slices.ContainsFunc(d.earlier, d.offered): // what was restored does not end it
+			d.say("\nstill there: %s: what was restored did not end it\n", listed(left))
+			now.plan = d.earlier
+		default:
 			d.say("still there: %s: %s\n", listed(left), printable.Line(now.why))
 			d.rest(now.plan)
 			return errFound
@@ -251,44 +271,59 @@ func (d *deleting) offered(s check.Step) bool {
 	return true
 }
 
-// next is the first step of a plan that is to be carried out, and was confirmed.
-func (d *deleting) next(ctx context.Context, plan []check.Step) (check.Step, bool, error) {
-	for _, s := range plan {
-		if !d.offered(s) {
+// next are the first steps of a plan that are to be carried out, and were confirmed: those
+// that do the same to several objects are confirmed once.
+func (d *deleting) next(ctx context.Context, plan []check.Step) ([]check.Step, error) {
+	for _, steps := range check.Groups(plan) {
+		steps = slices.DeleteFunc(slices.Clone(steps), func(s check.Step) bool { return !d.offered(s) })
+		if len(steps) == 0 {
 			continue
 		}
-		d.tried[s.Command] = true
-		d.say("\n%s\n  $ %s\n", printable.Line(s.Do), printable.Line(s.Command))
-		yes, err := d.confirm(ctx, "carry it out?")
-		if err != nil || yes {
-			return s, yes, err
+		d.say("\n%s\n", printable.Line(steps[0].Do))
+		for _, command := range check.Commands(steps) {
+			d.say("  $ %s\n", printable.Line(command))
+		}
+		for _, s := range steps {
+			d.tried[s.Command] = true
+		}
+		if yes, err := d.confirm(ctx, "carry it out?", steps[0].Kind == policies.Force); err != nil {
+			return nil, err
+		} else if yes {
+			return steps, nil
 		}
 	}
-	return check.Step{}, false, nil
+	return nil, nil
 }
 
-func (d *deleting) do(ctx context.Context, s check.Step) error {
-	told, err := d.hands.Do(ctx, s.Step)
-	for _, line := range told {
-		d.say("  done: %s\n", printable.Line(line))
-		d.done = append(d.done, line)
+func (d *deleting) do(ctx context.Context, steps []check.Step) error {
+	for _, s := range steps {
+		told, err := d.hands.Do(ctx, s.Step)
+		for _, line := range told {
+			d.say("  done: %s\n", printable.Line(line))
+			d.done = append(d.done, line)
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			d.say("  failed: %s\n", printable.Lines(err.Error())) // others may help
+		}
 	}
-	if err != nil && ctx.Err() == nil {
-		d.say("  failed: %s\n", printable.Lines(err.Error()))
-		return nil // others may help
-	}
-	return err
+	return nil
 }
 
-// effect waits until a step is no longer asked for.
-func (d *deleting) effect(ctx context.Context, names []check.Name, together check.Together, s check.Step) (view, error) {
+// effect waits until none of the steps is asked for any more.
+func (d *deleting) effect(ctx context.Context, names []check.Name, together check.Together, steps []check.Step) (view, error) {
+	did := func(s check.Step) bool {
+		return slices.ContainsFunc(steps, func(t check.Step) bool { return t.Command == s.Command })
+	}
 	until := time.Now().Add(d.patience)
 	for {
 		now, err := d.look(ctx, names, together)
 		if err != nil {
 			return now, err
 		}
-		if !slices.ContainsFunc(now.plan, func(t check.Step) bool { return t.Command == s.Command }) {
+		if !slices.ContainsFunc(now.plan, did) {
 			return now, nil
 		}
 		if time.Now().After(until) {
@@ -316,7 +351,7 @@ func (d *deleting) delete(ctx context.Context, now view, targets []check.Subject
 		question = "delete " + listed(targets) + " all the same?"
 	}
 	d.say("\n")
-	if yes, err := d.confirm(ctx, question); err != nil {
+	if yes, err := d.confirm(ctx, question, false); err != nil {
 		return false, err
 	} else if !yes {
 		d.say("nothing was deleted\n")
@@ -420,9 +455,10 @@ func (d *deleting) listen(stdin io.Reader) {
 	}
 }
 
-// confirm asks; only yes is yes. It ends at once when the command is interrupted.
-func (d *deleting) confirm(ctx context.Context, question string) (bool, error) {
-	if d.yes {
+// confirm asks, with --yes only what has to be asked anyway; only yes is yes. It ends at once
+// when the command is interrupted.
+func (d *deleting) confirm(ctx context.Context, question string, anyway bool) (bool, error) {
+	if d.yes && !anyway {
 		return true, nil
 	}
 	d.say("%s [y/N] ", printable.Line(question))
@@ -431,11 +467,15 @@ func (d *deleting) confirm(ctx context.Context, question string) (bool, error) {
 		d.say("\n")
 		return false, ctx.Err()
 	case line, more := <-d.answers:
-		if !more {
-			d.say("\n")
-			return false, errors.New("nobody answers: nothing more was done (--yes asks nothing)")
+		switch {
+		case more:
+			return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(line))), nil
+		case d.yes:
+			d.say("\n  nobody answers: left out\n")
+			return false, nil
 		}
-		return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(line))), nil
+		d.say("\n")
+		return false, errors.New("nobody answers: nothing more was done (--yes asks nothing)")
 	}
 }
 

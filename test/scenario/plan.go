@@ -99,7 +99,8 @@ func (g *Guarded) check(ctx context.Context, args ...string) (check.Report, erro
 
 // carryOut asks about the object that is Terminating now, and does what the plan
 // says. What it returns is wrong about the answer, or about the plan.
-func (g *Guarded) carryOut(ctx context.Context, s Scenario) ([]string, error) {
+func (g *Guarded) carryOut(ctx context.Context, o *Outcome) ([]string, error) {
+	s := o.Scenario
 	report, err := g.consult(ctx, s, s.target()...)
 	if err != nil {
 		return nil, err
@@ -112,10 +113,9 @@ func (g *Guarded) carryOut(ctx context.Context, s Scenario) ([]string, error) {
 	if !strings.Contains(strings.Join(said, "\n"), s.Blocker) {
 		wrong = append(wrong, fmt.Sprintf("of the object that is Terminating, check does not name the blocker %q: %q", s.Blocker, said))
 	}
-	byDelete := os.Getenv("DELETE") != "" && len(s.Cure) == 0
-	if byDelete {
+	if s.ByDelete {
 		ran = append(ran, "termguard delete")
-		said, err := g.deleteAll(ctx, s)
+		said, err := g.deleteAll(ctx, o)
 		if err != nil {
 			return nil, err
 		}
@@ -123,10 +123,7 @@ func (g *Guarded) carryOut(ctx context.Context, s Scenario) ([]string, error) {
 	}
 	for _, step := range report.Plan {
 		kinds = append(kinds, string(step.Kind))
-		if byDelete {
-			continue
-		}
-		if step.Command == "" || !slices.Contains(s.carriesOut(), step.Kind) {
+		if s.ByDelete || step.Command == "" || !slices.Contains(s.carriesOut(), step.Kind) {
 			continue
 		}
 		ran = append(ran, step.Command)
@@ -166,24 +163,6 @@ func (g *Guarded) carryOut(ctx context.Context, s Scenario) ([]string, error) {
 		wrong = append(wrong, "the way out does not help: "+strings.Join(ran, "; "))
 	}
 	return wrong, err
-}
-
-// deleteAll has termguard delete carry out the plan, unasked. What it returns is wrong
-// about how that ends.
-func (g *Guarded) deleteAll(ctx context.Context, s Scenario) ([]string, error) {
-	binary, err := Binary()
-	if err != nil {
-		return nil, err
-	}
-	args := append([]string{"delete", "--kubeconfig", g.Kubeconfig(), "--yes", "--allow-remove"}, s.target()...)
-	if s.Plan == Force {
-		args = append(args, "--allow-force")
-	}
-	out, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
-	if err == nil || ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	return []string{fmt.Sprintf("termguard %s: %v: %s", strings.Join(args, " "), err, out)}, nil
 }
 
 // carriesOut are the kinds of steps that are carried out.

@@ -84,6 +84,8 @@ type Scenario struct {
 	// Cure are kubectl commands after which a deletion completes that no command
 	// of the plan ends: they restore, or stand in for a person.
 	Cure []string `json:"cure,omitempty"`
+	// ByDelete says that termguard delete carries out the plan, and not a shell.
+	ByDelete bool `json:"byDelete,omitempty"`
 	// After are kubectl commands that undo what an exclusive scenario broke.
 	After []string `json:"after,omitempty"`
 	// Exclusive scenarios break something for the whole cluster and run one by one.
@@ -346,6 +348,7 @@ type Outcome struct {
 	Took      time.Duration // until it completed
 	Estimate  *int          // seconds, where the scenario is estimated
 	Warnings  []string
+	Deleted   *Deleted // by termguard delete, if that did it
 	Wrong     []string // what is not as it should be
 	Err       error    // the scenario could not be played
 }
@@ -391,6 +394,13 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	})
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return fail(err)
+	}
+	if how, err := deleting(); err != nil || how != "" {
+		if err == nil {
+			err = g.playDelete(ctx, &o, how)
+		}
+		o.Err = err
+		return o
 	}
 	if s.Estimated { // what was learned follows with a lag, too
 		err := g.Await(ctx, s.patience(), "an estimate", func(ctx context.Context) (bool, error) {
@@ -466,7 +476,7 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 		}
 	}
 	if o.Real == Hangs && s.Plan != "" {
-		wrong, err := g.carryOut(ctx, s)
+		wrong, err := g.carryOut(ctx, &o)
 		if err != nil {
 			return fail(err)
 		}

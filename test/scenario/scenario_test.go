@@ -22,8 +22,9 @@ var crowded sync.WaitGroup
 // asked, the delete is done, and reality is watched. Scenarios run side by side
 // in one cluster; those that break something for all of it run one by one in two
 // others. REPEAT=N plays those N times, one after another, of which the order could
-// decide in which a namespace is emptied, and leaves out the rest. DELETE=1 plays those
-// whose plan is carried out, and has termguard delete do it.
+// decide in which a namespace is emptied, and leaves out the rest. With DELETE=fresh,
+// termguard delete is what deletes, of those whose plan needs nobody; with DELETE=stuck,
+// kubectl delete was tried before.
 func TestScenarios(t *testing.T) {
 	crowded.Add(1)
 	quiet := sync.OnceFunc(crowded.Done)
@@ -41,15 +42,17 @@ func TestScenarios(t *testing.T) {
 		scenarios = slices.DeleteFunc(scenarios, func(s Scenario) bool { return !s.ordered() })
 	}
 	if os.Getenv("DELETE") != "" {
-		scenarios = slices.DeleteFunc(scenarios, func(s Scenario) bool {
-			return s.Plan != Runs && s.Plan != Force || len(s.Cure) > 0 || s.HoursLater != 0
-		})
+		scenarios = slices.DeleteFunc(scenarios, func(s Scenario) bool { return !s.deletable() })
 	}
 	var mu sync.Mutex
 	var outcomes []Outcome
 	t.Cleanup(func() {
 		var table strings.Builder
-		Matrix(&table, outcomes)
+		if os.Getenv("DELETE") != "" {
+			Deletions(&table, outcomes)
+		} else {
+			Matrix(&table, outcomes)
+		}
 		if repeat > 1 {
 			Tally(&table, outcomes)
 		}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// stuck is a namespace with objects whose finalizer nobody removes.
+func stuck(names ...string) string {
+	world := `
+{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.acme.example.com}, spec: {group: acme.example.com, scope: Namespaced, names: {kind: Widget, plural: widgets}, versions: [{name: v1, served: true, storage: true}]}, status: {conditions: [{type: Established, status: "True"}], storedVersions: [v1]}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: demo}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: other}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}
+---
+{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: a, namespace: other, finalizers: [acme.example.com/cleanup]}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: plain, namespace: demo}}
+`
+	for _, name := range names {
+		world += fmt.Sprintf("---\n{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: %s, namespace: demo, finalizers: [acme.example.com/cleanup]}}\n", name)
+	}
+	return world
+}
+
+const demo = "/api/v1/namespaces/demo"
+
+// output is what a command says; it may be read while it is written.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	on   func(said string)
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	n, err := o.text.Write(p)
+	said := o.text.String()
+	o.mu.Unlock()
+	if o.on != nil {
+		o.on(said)
+	}
+	return n, err
+}
+
+func deleted(ctx context.Context, c *fakeCluster, stdin io.Reader, args ...string) (code int, out *output, errs string) {
+	out = &output{}
+	var stderr bytes.Buffer
+	code = run(ctx, append([]string{"termguard", "delete", "--kubeconfig", c.kubeconfig}, args...), stdin, out, &stderr)
+	return code, out, stderr.String()
+}
+
+// TestDeleteInterrupted interrupts a deletion with each of its requests and questions: run
+// again, it finishes, and nothing else has gone.
+func TestDeleteInterrupted(t *testing.T) {
+	world := stuck("a", "b", "c")
+	finish := func(t *testing.T, c *fakeCluster) {
+		t.Helper()
+		c.before = nil
+		code, out, errs := deleted(t.Context(), c, nil, "ns/demo", "--yes", "--allow-remove")
+		if code == exitFailed && strings.Contains(errs, "nothing to delete") && !c.has(demo) {
+			return // the request had arrived
+		}
+		if code != 0 || c.has(demo) {
+			t.Errorf("run again: exit code %d: %s%s", code, &out.text, errs)
+		}
+		if !c.has("/apis/acme.example.com/v1/namespaces/other/widgets/a") {
+			t.Error("an object of another namespace is gone")
+		}
+	}
+	const most = 20
+	requests := 0
+	for ; requests < most; requests++ {
+		c := newFakeCluster(t, world)
+		ctx, cancel := context.WithCancel(t.Context())
+		n := 0
+		c.before = func(string) {
+			if n++; n == requests+1 {
+				cancel()
+			}
+		}
+		code, out, errs := deleted(ctx, c, nil, "ns/demo", "--yes", "--allow-remove")
+		ended := ctx.Err() != nil
+		cancel()
+		if !ended {
+			if code != 0 {
+				t.Fatalf("not interrupted: exit code %d: %s%s", code, &out.text, errs)
+			}
+			break
+		}
+		if code != exitFailed || !strings.Contains(errs, "interrupted: ") {
+			t.Errorf("interrupted at request %d: exit code %d: %s%s", requests+1, code, &out.text, errs)
+		}
+		finish(t, c)
+	}
+	if requests < 4 || requests == most {
+		t.Errorf("interrupted at %d requests, want three patches and a deletion", requests)
+	}
+	for question := range 2 {
+		c := newFakeCluster(t, world)
+		ctx, cancel := context.WithCancel(t.Context())
+		answers, typed := io.Pipe()
+		out := &output{}
+		asked := 0
+		out.on = func(said string) {
+			if n := strings.Count(said, "[y/N] "); n > asked {
+				if asked = n; n == question+1 {
+					cancel()
+					return
+				}
+				go fmt.Fprintln(typed, "y")
+			}
+		}
+		var errs bytes.Buffer
+		code := run(ctx, []string{"termguard", "delete", "--kubeconfig", c.kubeconfig, "ns/demo"}, answers, out, &errs)
+		cancel()
+		if code != exitFailed || !strings.Contains(errs.String(), "interrupted: ") {
+			t.Errorf("interrupted at question %d: exit code %d: %s%s", question+1, code, &out.text, &errs)
+		}
+		finish(t, c)
+	}
+}
+
+// TestDeleteAnew leaves alone what is made anew between the plan and the request, whichever
+// request it is.
+func TestDeleteAnew(t *testing.T) {
+	for _, what := range []string{"PATCH /apis/acme.example.com/v1/namespaces/demo/widgets/a", "DELETE /apis/acme.example.com/v1/namespaces/demo/widgets/a"} {
+		c := newFakeCluster(t, stuck("a"))
+		c.before = func(request string) {
+			if request == what {
+				c.before = nil
+				c.apply("{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: a, namespace: demo, finalizers: [acme.example.com/cleanup]}}")
+			}
+		}
+		_, out, errs := deleted(t.Context(), c, nil, "widgets/a", "-n", "demo", "--yes", "--allow-remove", "--timeout=1ms")
+		if !strings.Contains(out.text.String(), "was deleted and made anew: left alone") {
+			t.Errorf("%s: it is not told: %s%s", what, &out.text, errs)
+		}
+		now := c.objects["/apis/acme.example.com/v1/namespaces/demo/widgets/a"]
+		if now == nil || now["metadata"].(map[string]any)["deletionTimestamp"] != nil || len(now["metadata"].(map[string]any)["finalizers"].([]any)) != 1 {
+			t.Errorf("%s: the one made anew is %v", what, now)
+		}
+	}
+}
+
+// TestDeleteMany confirms what is done to 403 objects once.
+func TestDeleteMany(t *testing.T) {
+	var names []string
+	for i := range 403 {
+		names = append(names, fmt.Sprintf("w%03d", i))
+	}
+	c := newFakeCluster(t, stuck(names...))
+	code, out, errs := deleted(t.Context(), c, strings.NewReader("y\ny\n"), "ns/demo")
+	said := out.text.String()
+	if code != 0 || c.has(demo) {
+		t.Fatalf("exit code %d: %.3000s%s", code, said, errs)
+	}
+	if asked := strings.Count(said, "[y/N]"); asked != 2 {
+		t.Errorf("asked %d times, want once for the finalizers, and once for the deletion", asked)
+	}
+	if commands := strings.Count(said, "$ kubectl patch"); commands != 2 { // in the plan, and where it is asked
+		t.Errorf("%d commands that patch are shown, want one, twice", commands)
+	}
+	if done := strings.Count(said, "  done: widgets.acme.example.com/"); done != 403 {
+		t.Errorf("%d objects are told to be done", done)
+	}
+}
+
+// TestDeleteForce asks before each step that forces, --yes or not.
+func TestDeleteForce(t *testing.T) {
+	const world = `
+{apiVersion: v1, kind: Namespace, metadata: {name: demo}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: dead}, status: {conditions: [{type: Ready, status: Unknown, reason: NodeStatusUnknown, lastTransitionTime: "2026-01-01T00:00:00Z"}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: demo, deletionTimestamp: "2026-01-01T00:00:00Z", deletionGracePeriodSeconds: 30, finalizers: [x.io/kept-by-the-fake]}, spec: {nodeName: dead, containers: [{name: c, image: c}]}, status: {phase: Running}}
+`
+	for name, tc := range map[string]struct {
+		reason, stdin string
+		asked, forced int
+	}{
+		"Yes":    {"a yes that is typed counts", "y\n", 1, 1},
+		"No":     {"a no does, too", "n\n", 1, 0},
+		"Nobody": {"where nobody answers, nothing is forced", "", 1, 0},
+	} {
+		c := newFakeCluster(t, world)
+		var forced int
+		c.before = func(request string) {
+			if request == "DELETE "+demo+"/pods/web" {
+				forced++
+			}
+		}
+		_, out, errs := deleted(t.Context(), c, strings.NewReader(tc.stdin), "pod/web", "-n", "demo", "--yes", "--allow-force", "--timeout=1ms")
+		said := out.text.String()
+		if asked := strings.Count(said, "[y/N]"); asked != tc.asked || forced != tc.forced {
+			t.Errorf("%s: %s: asked %d times, forced %d times, want %d and %d: %s%s", name, tc.reason, asked, forced, tc.asked, tc.forced, said, errs)
+		}
+	}
+}

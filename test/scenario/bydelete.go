@@ -1,0 +1,308 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
+	"sigs.k8s.io/yaml"
+)
+
+// How termguard delete is put to the test, by the variable DELETE.
+const (
+	// Stuck is a deletion that kubectl delete began, and that hangs.
+	Stuck = "stuck"
+	// Fresh is one that termguard delete begins.
+	Fresh = "fresh"
+)
+
+// Deleted is what termguard delete did.
+type Deleted struct {
+	Took  time.Duration
+	Steps []string // commands that it carried out
+	Gone  int      // objects that are no longer there
+}
+
+// deletable tells whether termguard delete alone can end the deletion of a scenario: a
+// plan of commands that give up or force, with nobody to stand in for.
+func (s Scenario) deletable() bool {
+	return (s.Plan == Runs || s.Plan == Force) && len(s.Cure) == 0 && s.HoursLater == 0
+}
+
+// playDelete has termguard delete carry out what is asked.
+func (g *Guarded) playDelete(ctx context.Context, o *Outcome, how string) error {
+	s := o.Scenario
+	if err := g.start(ctx, s.Live, Asked); err != nil {
+		return err
+	}
+	if how == Stuck {
+		if err := g.ask(ctx, o, false); err != nil {
+			return err
+		}
+		gone, err := g.gone(ctx, s, hangsAfter)
+		if err != nil {
+			return err
+		}
+		if gone {
+			o.Real = Completes
+			o.Wrong = append(o.Wrong, "kubectl delete alone completes")
+			return nil
+		}
+	}
+	o.Real = Hangs
+	wrong, err := g.deleteAll(ctx, o)
+	o.Wrong = append(o.Wrong, wrong...)
+	return err
+}
+
+// deleteAll has termguard delete carry out the plan, unasked but for what forces. What it
+// returns is wrong about how that ends: something is left, or went that no step named.
+func (g *Guarded) deleteAll(ctx context.Context, o *Outcome) (wrong []string, err error) {
+	s := o.Scenario
+	binary, err := Binary()
+	if err != nil {
+		return nil, err
+	}
+	before, err := g.things(ctx)
+	if err != nil {
+		return nil, err
+	}
+	args := append([]string{"delete", "--kubeconfig", g.Kubeconfig(), "--yes", "--allow-remove", "--timeout=100s"}, s.asked()...)
+	if s.Plan == Force {
+		args = append(args, "--allow-force")
+	}
+	began := time.Now()
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Stdin = strings.NewReader(strings.Repeat("y\n", 100)) // each force is asked for
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	} else if err != nil {
+		wrong = append(wrong, fmt.Sprintf("termguard %s: %v: %s", strings.Join(args, " "), err, &out))
+	}
+	o.Deleted = &Deleted{Took: time.Since(began)}
+	if gone, err := g.gone(ctx, s, time.Second); err != nil {
+		return nil, err
+	} else if !gone {
+		wrong = append(wrong, "termguard delete leaves what it was to delete")
+	}
+	after, err := g.things(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var named []string
+	for line := range strings.Lines(out.String()) {
+		line = strings.TrimSpace(line)
+		if command, ok := strings.CutPrefix(line, "$ "); ok {
+			o.Deleted.Steps = append(o.Deleted.Steps, command)
+		}
+		for _, says := range []string{"done: ", "deletion asked for: ", "gone: "} {
+			if name, ok := strings.CutPrefix(line, says); ok {
+				named = append(named, strings.Split(name, ", ")...)
+			}
+		}
+	}
+	of, err := s.own(before)
+	if err != nil {
+		return nil, err
+	}
+	gone, lost := unnamed(of, after, named)
+	o.Deleted.Gone = gone
+	for _, what := range lost {
+		wrong = append(wrong, "termguard delete named no step about it: "+what+"\n"+out.String())
+	}
+	return wrong, nil
+}
+
+// asked is what is told to be deleted, with the flags.
+func (s Scenario) asked() []string {
+	if s.Delete != "" {
+		return strings.Fields(s.Delete)
+	}
+	return s.target()
+}
+
+// A thing is an object of the cluster.
+type thing struct {
+	resource   schema.GroupResource
+	namespace  string
+	name       string
+	finalizers []string
+	owners     []types.UID
+}
+
+// String is the object as termguard names it.
+func (t thing) String() string {
+	text := t.resource.String() + "/" + t.name
+	if t.namespace != "" {
+		text += " -n " + t.namespace
+	}
+	return text
+}
+
+// things are all objects that can be deleted, but those that go by themselves.
+func (g *Guarded) things(ctx context.Context) (map[types.UID]thing, error) {
+	config := g.Config()
+	config.QPS = -1
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	lists, err := discoverer.ServerPreferredResources()
+	if failed := new(discovery.ErrGroupDiscoveryFailed); err != nil && !errors.As(err, &failed) {
+		return nil, err
+	}
+	all := map[types.UID]thing{}
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return nil, err
+		}
+		for _, resource := range list.APIResources {
+			if !slices.Contains(resource.Verbs, "list") || !slices.Contains(resource.Verbs, "delete") || slices.Contains([]string{"events", "leases"}, resource.Name) {
+				continue
+			}
+			objects, err := client.Resource(version.WithResource(resource.Name)).List(ctx, metav1.ListOptions{})
+			if apierrors.IsNotFound(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsMethodNotSupported(err) {
+				continue // what scenarios break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("list %s: %w", resource.Name, err)
+			}
+			for _, object := range objects.Items {
+				one := thing{resource: version.WithResource(resource.Name).GroupResource(), namespace: object.Namespace, name: object.Name, finalizers: object.Finalizers}
+				for _, owner := range object.OwnerReferences {
+					one.owners = append(one.owners, owner.UID)
+				}
+				all[object.UID] = one
+			}
+		}
+	}
+	return all, nil
+}
+
+// own are the things that a scenario made, and what is in its namespaces: others are
+// played beside it.
+func (s Scenario) own(all map[types.UID]thing) (map[types.UID]thing, error) {
+	names, within := map[string]bool{}, map[string]bool{}
+	for _, document := range strings.Split(s.Objects+"\n---\n"+s.Later, "\n---\n") {
+		var object metav1.PartialObjectMetadata
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+			return nil, err
+		}
+		names[object.Namespace+"/"+object.Name] = true
+		if object.Kind == "Namespace" {
+			within[object.Name] = true
+		}
+	}
+	of := map[types.UID]thing{}
+	for uid, t := range all {
+		if within[t.namespace] || names[t.namespace+"/"+t.name] {
+			of[uid] = t
+		}
+	}
+	return of, nil
+}
+
+// unnamed counts what went of things, and tells what went, or lost a finalizer, without
+// being named, or being in a namespace, an instance of a definition, or a dependent of
+// something that is gone and was named.
+func unnamed(of, after map[types.UID]thing, named []string) (gone int, lost []string) {
+	left := map[types.UID]bool{}
+	explained := func(t thing) bool {
+		in := "namespaces/" + t.namespace
+		instance := "customresourcedefinitions.apiextensions.k8s.io/" + t.resource.String()
+		return slices.Contains(named, t.String()) || slices.Contains(named, in) || slices.Contains(named, instance)
+	}
+	for uid := range of {
+		if _, there := after[uid]; !there {
+			gone++
+			left[uid] = true
+		}
+	}
+	for again := true; again; { // owners of owners
+		again = false
+		for uid := range left {
+			t := of[uid]
+			owned := slices.ContainsFunc(t.owners, func(owner types.UID) bool {
+				_, mine := of[owner]
+				_, there := after[owner]
+				return mine && !there && !left[owner]
+			})
+			if explained(t) || owned {
+				delete(left, uid)
+				again = true
+			}
+		}
+	}
+	for uid := range left {
+		lost = append(lost, of[uid].String()+" is gone")
+	}
+	for uid, t := range of {
+		now, there := after[uid]
+		if !there || explained(t) {
+			continue
+		}
+		for _, finalizer := range t.finalizers {
+			if !slices.Contains(now.finalizers, finalizer) {
+				lost = append(lost, fmt.Sprintf("%s has lost the finalizer %s", t, finalizer))
+			}
+		}
+	}
+	slices.Sort(lost)
+	return gone, lost
+}
+
+// Deletions prints what termguard delete did.
+func Deletions(out io.Writer, outcomes []Outcome) {
+	outcomes = slices.Clone(outcomes)
+	slices.SortFunc(outcomes, func(a, b Outcome) int { return strings.Compare(a.Scenario.Name, b.Scenario.Name) })
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SCENARIO\tTOOK\tSTEPS\tGONE\t")
+	finished := 0
+	for _, o := range outcomes {
+		remark := ""
+		switch {
+		case o.Err != nil:
+			remark = "could not be played"
+		case len(o.Wrong) > 0:
+			remark = "wrong"
+		default:
+			finished++
+		}
+		if o.Deleted == nil {
+			o.Deleted = &Deleted{}
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\n", o.Scenario.Name, o.Deleted.Took.Round(100*time.Millisecond), len(o.Deleted.Steps), o.Deleted.Gone, remark)
+	}
+	table.Flush()
+	fmt.Fprintf(out, "\n%d of %d finished by termguard delete, and nothing else is gone\n", finished, len(outcomes))
+}
+
+// deleting is the value of DELETE.
+func deleting() (string, error) {
+	how := os.Getenv("DELETE")
+	if how != "" && how != Stuck && how != Fresh {
+		return "", fmt.Errorf("DELETE is %q: want %s or %s", how, Stuck, Fresh)
+	}
+	return how, nil
+}
