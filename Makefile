@@ -32,7 +32,7 @@ software: ## Build the software of other projects that scenarios run (5 to 15 mi
 demo: build components ## Play the main cases on a real control plane on this machine
 	cd test && go run ./cmd/demo -termguard ../bin/termguard
 
-test: unit rego e2e e2e-delete test-node ## All tests: Go, Rego, scenarios on a real control plane and on a real node
+test: unit rego e2e test-node ## All tests: Go, Rego, scenarios on a real control plane and on a real node
 
 unit: ## Go tests of the product, under the race detector (which needs a C compiler)
 	CGO_ENABLED=1 go test -race ./policies ./... # the longest first, so that no core is left waiting for it
