@@ -103,7 +103,7 @@ vulnerabilities: ## Known vulnerabilities in what is shipped (asks vuln.go.dev)
 	cd cmd/termguard-render && go tool -modfile=../../test/tools/govulncheck/go.mod govulncheck ./...
 
 bench: build components ## Print benchmarks: beside a no-op webhook, and by size of the cluster (OBJECTS=10000)
-	go test -run '^$$' -bench . ./policies ./webhook
+	go test -run '^$$' -bench . ./policies ./webhook ./check
 	cd test && go run ./cmd/bench -objects $(OBJECTS)
 
 bench-lint: build ## Print lint beside conftest, kube-score and gator (CORPUS=archive or folder of manifests)

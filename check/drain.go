@@ -13,58 +13,80 @@ import (
 // --ignore-daemonsets asks them to: whether each can be evicted, and whether it goes
 // then. The estimate is that of the slowest, since they leave side by side.
 func Drain(ctx context.Context, engine Evaluator, world *cluster.World, node Subject) (Report, error) {
-	if node.Type.GroupResource() != nodes {
-		return Report{}, fmt.Errorf("%s is no node: only a node can be drained", node)
-	}
-	report, err := evaluate(ctx, engine, world, world, node, node.target().Drain(), nil)
+	reports, err := drain(ctx, engine, world, node)
 	if err != nil {
 		return Report{}, err
 	}
-	report.Kind, report.WaitsFor = "Drain", []Wait{} // for its own finalizers a drain does not wait
-	on, err := podsOn(world, node.Name)
-	if err != nil {
-		return Report{}, err
-	}
-	answers, err := each(ctx, on, func(ctx context.Context, pod Subject) (Report, error) {
-		return Ask(ctx, engine, world, pod, nil)
-	})
-	if err != nil {
-		return Report{}, err
-	}
-	for _, r := range answers {
-		report.Findings = append(report.Findings, r.Findings...)
-		report.WaitsFor = append(report.WaitsFor, r.WaitsFor...)
-		report.Omitted += r.Omitted
-		report.Unseen = append(report.Unseen, r.Unseen...)
-		if worse(r.Verdict, report.Verdict) {
-			report.Verdict = r.Verdict
-		}
-	}
-	slices.Sort(report.Unseen)
-	report.Unseen = slices.Compact(report.Unseen)
-	report.EstimateSeconds, report.Plan = nil, plan(report.Findings)
-	if finishes(report.Verdict) {
-		report.EstimateSeconds = longest(report.Findings)
-	}
-	return report, nil
+	return reports[0], nil
 }
 
 // DrainAll asks it of several nodes.
 func DrainAll(ctx context.Context, engine Evaluator, world *cluster.World, nodes []Subject, missing []error) (Set, error) {
-	var items []Report
-	for _, node := range nodes {
-		report, err := Drain(ctx, engine, world, node)
-		if err != nil {
-			return Set{}, err
-		}
-		items = append(items, report)
+	reports, err := drain(ctx, engine, world, nodes...)
+	if err != nil {
+		return Set{}, err
 	}
-	return newSet(items, missing), nil
+	return newSet(reports, missing), nil
 }
 
-// podsOn are the pods of a node that a drain evicts: not those of DaemonSets, nor the
-// mirrors of its static pods, which the node owns.
-func podsOn(world *cluster.World, node string) (on []Subject, err error) {
+func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained ...Subject) ([]Report, error) {
+	on := make(map[string][]Subject, len(drained))
+	for _, node := range drained {
+		if node.Type.GroupResource() != nodes {
+			return nil, fmt.Errorf("%s is no node: only a node can be drained", node)
+		}
+		on[node.Name] = nil
+	}
+	if err := podsOn(world, on); err != nil {
+		return nil, err
+	}
+	reports, err := each(ctx, drained, func(ctx context.Context, node Subject) (Report, error) {
+		return evaluate(ctx, engine, world, world, node, node.target().Drain(), nil)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var all []Subject
+	for _, node := range drained {
+		all = append(all, on[node.Name]...)
+	}
+	answers, err := each(ctx, all, func(ctx context.Context, pod Subject) (Report, error) {
+		return Ask(ctx, engine, world, pod, nil)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, node := range drained {
+		n := len(on[node.Name])
+		reports[i].drains(answers[:n])
+		answers = answers[n:]
+	}
+	return reports, nil
+}
+
+// drains makes of the answer about a node, and those about its pods, that about a drain.
+func (r *Report) drains(pods []Report) {
+	r.Kind, r.WaitsFor = "Drain", []Wait{} // for its own finalizers a drain does not wait
+	for _, pod := range pods {
+		r.Findings = append(r.Findings, pod.Findings...)
+		r.WaitsFor = append(r.WaitsFor, pod.WaitsFor...)
+		r.Omitted += pod.Omitted
+		r.Unseen = append(r.Unseen, pod.Unseen...)
+		if worse(pod.Verdict, r.Verdict) {
+			r.Verdict = pod.Verdict
+		}
+	}
+	slices.Sort(r.Unseen)
+	r.Unseen = slices.Compact(r.Unseen)
+	r.EstimateSeconds, r.Plan = nil, plan(r.Findings)
+	if finishes(r.Verdict) {
+		r.EstimateSeconds = longest(r.Findings)
+	}
+}
+
+// podsOn fills in the pods of each node that a drain evicts: not those of DaemonSets, nor
+// the mirrors of its static pods, which the node owns.
+func podsOn(world *cluster.World, on map[string][]Subject) (err error) {
 	world.View(func(doc map[string]any) {
 		var typ Type
 		if typ, err = typesOf(doc).Find(pods.Resource); err != nil {
@@ -74,20 +96,23 @@ func podsOn(world *cluster.World, node string) (on []Subject, err error) {
 			names, _ := names.(map[string]any)
 			for name := range names {
 				pod := child(names, name)
+				node, _ := pod["node"].(string)
 				kind := child(pod, "owner")["kind"]
-				if pod["node"] != node || kind == "DaemonSet" || kind == "Node" {
+				if _, drained := on[node]; !drained || kind == "DaemonSet" || kind == "Node" {
 					continue
 				}
 				s := Subject{Type: typ, Namespace: namespace, Name: name}
 				if err = s.describe(doc); err != nil {
 					return
 				}
-				on = append(on, s)
+				on[node] = append(on[node], s)
 			}
 		}
 	})
-	slices.SortFunc(on, func(a, b Subject) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	return on, err
+	for _, held := range on {
+		slices.SortFunc(held, func(a, b Subject) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		})
+	}
+	return err
 }

@@ -2,10 +2,13 @@ package check
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -47,32 +50,76 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// BenchmarkDrain asks about 100 nodes with 5,000 pods under 500 budgets.
-func BenchmarkDrain(b *testing.B) {
+// crowded is a cluster with nodes, 5 budgets for each, and 50 pods on each; every second
+// budget allows no disruption.
+func crowded(t testing.TB, nodes int) (*cluster.World, []Subject) {
+	t.Helper()
 	var text strings.Builder
-	for i := range 500 {
+	budgets, names := 5*nodes, make([]string, nodes)
+	for i := range budgets {
 		fmt.Fprintf(&text, "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: b%d, namespace: ns%d}, spec: {maxUnavailable: 0, selector: {matchLabels: {app: a%[1]d}}}, status: {disruptionsAllowed: %[3]d, currentHealthy: 10, desiredHealthy: 10, expectedPods: 10}}\n---\n", i, i%50, i%2)
 	}
-	names := make([]string, 100)
 	for i := range names {
 		names[i] = fmt.Sprintf("node/n%d", i)
 		fmt.Fprintf(&text, "{apiVersion: v1, kind: Node, metadata: {name: n%d}, status: {conditions: [{type: Ready, status: 'True'}]}}\n---\n", i)
 	}
-	for i := range 5000 {
-		fmt.Fprintf(&text, "{apiVersion: v1, kind: Pod, metadata: {name: p%d, namespace: ns%d, labels: {app: a%d}}, spec: {nodeName: n%d, containers: [{name: c, image: i}]}, status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}}\n---\n", i, i%500%50, i%500, i%100)
+	for i := range 50 * nodes {
+		fmt.Fprintf(&text, "{apiVersion: v1, kind: Pod, metadata: {name: p%d, namespace: ns%d, labels: {app: a%d}}, spec: {nodeName: n%d, containers: [{name: c, image: i}]}, status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}}\n---\n", i, i%budgets%50, i%budgets, i%nodes)
 	}
-	world, engine := worldFrom(b, text.String()), newEngine(b)
-	nodes, err := ParseNames(names)
+	world := worldFrom(t, text.String())
+	targets, err := ParseNames(names)
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	subjects, missing, err := AllFromFacts(world, nodes)
+	subjects, missing, err := AllFromFacts(world, targets)
 	if err != nil || len(missing) > 0 {
-		b.Fatal(err, missing)
+		t.Fatal(err, missing)
 	}
+	return world, subjects
+}
+
+// counted is an Evaluator that counts questions.
+type counted struct {
+	Evaluator
+	n atomic.Int64
+}
+
+func (c *counted) Evaluate(ctx context.Context, trigger policies.Trigger, input map[string]any, facts policies.Facts) (policies.Result, error) {
+	c.n.Add(1)
+	return c.Evaluator.Evaluate(ctx, trigger, input, facts)
+}
+
+// Twice as many nodes, with twice as many pods and budgets, are twice the work: each node
+// and each pod is asked about once.
+func TestDrainIsLinear(t *testing.T) {
+	engine := newEngine(t)
+	work := func(nodes int) float64 {
+		world, subjects := crowded(t, nodes)
+		asked := &counted{Evaluator: engine}
+		ask := func() {
+			set, err := DrainAll(t.Context(), asked, world, subjects, nil)
+			if err != nil || set.Verdict != policies.Hangs {
+				t.Fatal(set.Verdict, err)
+			}
+		}
+		ask() // queries are prepared when they are first needed
+		if want := int64(nodes + 50*nodes); asked.n.Load() != want {
+			t.Errorf("%d questions about %d nodes with 50 pods each, want %d", asked.n.Load(), nodes, want)
+		}
+		return testing.AllocsPerRun(1, ask)
+	}
+	if few, many := work(5), work(10); many > 2.2*few {
+		t.Errorf("5 nodes take %.0f allocations, and 10 nodes %.0f", few, many)
+	}
+}
+
+// BenchmarkDrain asks about 100 nodes with 5,000 pods under 500 budgets.
+func BenchmarkDrain(b *testing.B) {
+	world, subjects := crowded(b, 100)
+	engine := newEngine(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		set, err := DrainAll(b.Context(), engine, world, subjects, missing)
+		set, err := DrainAll(b.Context(), engine, world, subjects, nil)
 		if err != nil || set.Verdict != policies.Hangs {
 			b.Fatal(set.Verdict, err)
 		}

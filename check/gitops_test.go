@@ -3,14 +3,17 @@ package check
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -162,16 +165,23 @@ func TestFromInventory(t *testing.T) {
 }
 
 // Of 10,000 objects, those that may hang are asked about first, and it is said how many
-// were not.
+// were not. No more than those are read, and what the cluster serves is looked up once
+// for all of them, and once more for the facts.
 func TestLargeInventory(t *testing.T) {
 	resources := make([]any, 0, 10_000)
 	for n := range 9_999 {
 		resources = append(resources, resource("", "ConfigMap", "demo", fmt.Sprintf("c%d", n), 0))
 	}
 	resources = append(resources, resource("kiali.io", "Kiali", "demo", "kiali", 0))
-	got, _, err := FromInventory(t.Context(), apiServer(t, withGitOps(map[string]any{
+	verbs := metav1.Verbs{"get", "list", "delete"}
+	config, asked := apiServer(t, withGitOps(map[string]any{
 		"/apis/argoproj.io/v1alpha1/namespaces/argocd/applications/all": app("all", nil, resources...),
-	})), Name{Type: "app", Name: "all", Namespace: "argocd"})
+		"/api/v1": metav1.APIResourceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: "v1", APIResources: []metav1.APIResource{
+			{Name: "configmaps", SingularName: "configmap", Kind: "ConfigMap", Namespaced: true, Verbs: verbs},
+		}},
+	})), &requests{paths: map[string]int{}}
+	config.Wrap(asked.count)
+	got, _, err := FromInventory(t.Context(), config, Name{Type: "app", Name: "all", Namespace: "argocd"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,6 +191,56 @@ func TestLargeInventory(t *testing.T) {
 	if want := []string{"9000 of the 10000 objects in the inventory: no more than 1000 are asked about"}; !cmp.Equal(want, got.Unseen) {
 		t.Errorf("unseen %q, want %q", got.Unseen, want)
 	}
+	subjects, missing, world, err := AllFromCluster(t.Context(), config, cluster.Options{}, got, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := AskAll(t.Context(), evaluated{}, world, got, subjects, missing, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(set.Items)+len(set.Missing) != maxInventory+1 || set.Verdict != policies.Unknown || !cmp.Equal(set.Unseen, got.Unseen) {
+		t.Errorf("%s of %d objects and %d that are missing, unseen %q", set.Verdict, len(set.Items), len(set.Missing), set.Unseen)
+	}
+	if n := asked.within("/api/v1/namespaces/demo/configmaps/"); n != maxInventory-1 {
+		t.Errorf("%d objects are read, want %d", n, maxInventory-1)
+	}
+	if n := asked.within("/api/v1") - asked.within("/api/v1/"); n != 2 {
+		t.Errorf("what the cluster serves is looked up %d times, want 2", n)
+	}
+	if n := asked.within("/") - asked.within("/api/v1/namespaces/demo/configmaps/"); n > 50 {
+		t.Errorf("%d more requests: the facts need a few lists", n)
+	}
+}
+
+// requests counts those that a client makes, by their path.
+type requests struct {
+	http.RoundTripper
+	mu    sync.Mutex
+	paths map[string]int
+}
+
+func (r *requests) count(next http.RoundTripper) http.RoundTripper {
+	r.RoundTripper = next
+	return r
+}
+
+// RoundTrip counts a request, and passes it on.
+func (r *requests) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.mu.Lock()
+	r.paths[req.URL.Path]++
+	r.mu.Unlock()
+	return r.RoundTripper.RoundTrip(req)
+}
+
+// within counts the requests whose path begins so.
+func (r *requests) within(prefix string) (n int) {
+	for path, count := range r.paths {
+		if strings.HasPrefix(path, prefix) {
+			n += count
+		}
+	}
+	return n
 }
 
 // Argo CD waits from one wave to the next: the operator in the higher wave is gone when the

@@ -31,7 +31,7 @@ const maxCandidates = 500
 // FromCluster finds an object in a cluster and reads the facts that its deletion
 // depends on.
 func FromCluster(ctx context.Context, config *rest.Config, options cluster.Options, name Name, log *slog.Logger) (Subject, *cluster.World, error) {
-	subjects, missing, world, err := AllFromCluster(ctx, config, options, []Name{name}, log)
+	subjects, missing, world, err := AllFromCluster(ctx, config, options, Together{Names: []Name{name}}, log)
 	switch {
 	case err != nil:
 		return Subject{}, nil, err
@@ -43,10 +43,14 @@ func FromCluster(ctx context.Context, config *rest.Config, options cluster.Optio
 
 // AllFromCluster finds several objects. One that does not exist, or whose type does not,
 // is missing, with an error that says so. The facts are nil where all are.
-func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Options, names []Name, log *slog.Logger) (subjects []Subject, missing []error, world *cluster.World, err error) {
-	types, err := served(config)
-	if err != nil {
-		return nil, nil, nil, err
+func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Options, together Together, log *slog.Logger) (subjects []Subject, missing []error, world *cluster.World, err error) {
+	names, types := together.Names, together.types
+	if types == nil {
+		found, err := served(config)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		types = &found
 	}
 	user, err := whoami(ctx, config)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -36,6 +37,8 @@ type Together struct {
 
 	// first are steps before all others.
 	first []Step
+	// types are those of the cluster, where they were looked up already.
+	types *Types
 	// kept tells why the command leaves an object.
 	kept func(*unstructured.Unstructured) string
 }
@@ -94,14 +97,17 @@ func AskAll(ctx context.Context, engine Evaluator, world *cluster.World, togethe
 	return set, nil
 }
 
-// each asks about subjects, side by side, and keeps their order.
+// each asks about subjects, side by side, and keeps their order. Few goroutines ask many
+// questions: the stack that policies need grows once in each.
 func each(ctx context.Context, subjects []Subject, ask func(context.Context, Subject) (Report, error)) ([]Report, error) {
 	answers := make([]Report, len(subjects))
 	asking, ctx := errgroup.WithContext(ctx)
-	asking.SetLimit(runtime.GOMAXPROCS(0))
-	for i, s := range subjects {
+	var next atomic.Int64
+	for range min(len(subjects), runtime.GOMAXPROCS(0)) {
 		asking.Go(func() (err error) {
-			answers[i], err = ask(ctx, s)
+			for i := next.Add(1) - 1; i < int64(len(subjects)) && err == nil; i = next.Add(1) - 1 {
+				answers[i], err = ask(ctx, subjects[i])
+			}
 			return err
 		})
 	}

@@ -238,7 +238,7 @@ func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engi
 	if err != nil {
 		return nil, "", err
 	}
-	subjects, missing, world, err := f.find(ctx, together.Names, facts, stderr)
+	subjects, missing, world, err := f.find(ctx, together, facts, stderr)
 	if err != nil {
 		return nil, "", err
 	}
@@ -433,7 +433,7 @@ func (f *checking) within() (string, error) {
 }
 
 // find finds the objects, and the facts that their deletion depends on.
-func (f *checking) find(ctx context.Context, names []check.Name, options cluster.Options, stderr io.Writer) ([]check.Subject, []error, *cluster.World, error) {
+func (f *checking) find(ctx context.Context, together check.Together, options cluster.Options, stderr io.Writer) ([]check.Subject, []error, *cluster.World, error) {
 	if f.snapshot != "" {
 		file, err := os.Open(f.snapshot)
 		if err != nil {
@@ -444,7 +444,7 @@ func (f *checking) find(ctx context.Context, names []check.Name, options cluster
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("%s: %w", f.snapshot, err)
 		}
-		subjects, missing, err := check.AllFromFacts(world, names)
+		subjects, missing, err := check.AllFromFacts(world, together.Names)
 		return subjects, missing, world, err
 	}
 	config, log, clear, err := f.connect(&options, stderr)
@@ -452,7 +452,7 @@ func (f *checking) find(ctx context.Context, names []check.Name, options cluster
 		return nil, nil, nil, err
 	}
 	defer clear()
-	return check.AllFromCluster(ctx, config, f.target.look(options), names, log)
+	return check.AllFromCluster(ctx, config, f.target.look(options), together, log)
 }
 
 // reporter is what writes an answer in a form.

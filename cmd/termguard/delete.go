@@ -144,7 +144,7 @@ type view struct {
 
 // look asks about the targets, and notes the objects of the plan.
 func (d *deleting) look(ctx context.Context, names []check.Name, together check.Together) (v view, err error) {
-	subjects, missing, world, err := d.find(ctx, together.Names, d.facts, d.errOut)
+	subjects, missing, world, err := d.find(ctx, check.Together{Names: together.Names}, d.facts, d.errOut)
 	if err != nil {
 		return v, err
 	}

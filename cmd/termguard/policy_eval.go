@@ -109,7 +109,7 @@ func (f *evaluating) run(ctx context.Context, id string, args []string, stdout, 
 	if name.Namespace, err = f.within(); err != nil {
 		return err
 	}
-	subjects, missing, world, err := f.find(ctx, []check.Name{name}, facts, stderr)
+	subjects, missing, world, err := f.find(ctx, check.Together{Names: []check.Name{name}}, facts, stderr)
 	if err != nil {
 		return err
 	}

@@ -49,6 +49,7 @@ warn contains {
 	"evidence": array.concat([sprintf("grace period %d s, from %s", [period, source])], evidence),
 	"estimate_seconds": min([stops, longest]) + removal,
 } if {
+	grace.asked(pod.spec) + grace.minimum > threshold # of most pods no more is to be worked out
 	stops > threshold
 	count(collected) == 0
 }

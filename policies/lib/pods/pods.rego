@@ -29,6 +29,7 @@ reviewed := {
 # the request waits for and which need their kubelet to go: how many, the names
 # of some, and their namespace.
 waiting(names) := {node: held |
+	count(names) > 0
 	some node, held in alone
 	names[node]
 } if {
