@@ -131,11 +131,14 @@ func longest(findings []policies.Finding) *int {
 // (k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle).
 var immortal = []string{"default", "kube-public", "kube-system"}
 
+func immortalNamespace(o policies.Object) bool {
+	return o.Resource == namespaces.Resource && slices.Contains(immortal, o.Name)
+}
+
 // plan tells what to do about the findings, and then to delete what is not deleted yet.
 func (r *Report) plan() {
 	r.Plan = plan(r.Findings)
-	immortal := r.Target.Resource == namespaces.Resource && slices.Contains(immortal, r.Target.Name)
-	if r.TerminatingSince == "" && !immortal {
+	if r.TerminatingSince == "" && !immortalNamespace(r.Target) {
 		r.Plan = finish(r.Plan, "Then delete it", deleting(r.Target))
 	}
 }

@@ -78,7 +78,7 @@ func TestReport(t *testing.T) {
 		{"plain", "nothing in the way", Name{"ns", "plain", "", 0, ""}, policies.Completes},
 		{"configmap", "an object that the facts only count", Name{"cm", "settings", "plain", 0, ""}, policies.Completes},
 		{"served", "what is in a namespace rests on owners that are alive", Name{"ns", "served", "", 0, ""}, policies.Completes},
-		{"widget", "so does an object with finalizers of its own", Name{"widgets", "a", "served", 0, ""}, policies.Completes},
+		{"widget", "of an object itself, a snapshot does not hold what its status says", Name{"widgets", "a", "served", 0, ""}, policies.Unknown},
 		{"definition", "and a definition whose instances have some", Name{"crd", "widgets.acme.example.com", "", 0, ""}, policies.Completes},
 		{"unseen", "what may be there is not seen", Name{"secret", "token", "plain", 0, ""}, policies.Unknown},
 	} {

@@ -82,7 +82,51 @@ func fromFacts(doc map[string]any, name Name) (Subject, error) {
 	if s.Type.Namespaced {
 		s.Namespace = name.Namespace
 	}
-	return s, s.describe(doc)
+	if err := s.describe(doc); err != nil {
+		return s, err
+	}
+	s.Unseen = append(s.Unseen, s.untold(doc)...)
+	return s, nil
+}
+
+// bodies are the kinds of whose objects policies read what no snapshot holds, and what that
+// is (TestParity).
+var bodies = map[string]string{
+	"daemonsets.apps":   "which nodes it may run on",
+	"persistentvolumes": "whether it is bound",
+}
+
+// untold is what of the object, and of who asks, policies read and a snapshot does not hold.
+func (s *Subject) untold(doc map[string]any) (unseen []string) {
+	resource := s.Type.GroupResource()
+	what := bodies[resource.String()]
+	switch _, builtin := builtin[s.Type.GroupVersion()]; {
+	case !builtin && child(s.Object, "metadata")["finalizers"] != nil:
+		what = "what its status says"
+	case resource == pods && len(anyList(child(child(child(doc, "pods"), s.Namespace), s.Name)["missingDrivers"])) > 0:
+		what = "whether its containers have ended"
+	}
+	if what != "" {
+		unseen = append(unseen, fmt.Sprintf("%s itself: a snapshot does not tell %s", s, what))
+	}
+	webhooks := child(doc, "webhooks")
+	for _, key := range slices.Sorted(maps.Keys(webhooks)) {
+		hook := child(webhooks, key)
+		if hook["failurePolicy"] == "Fail" && child(hook, "backend")["state"] == "down" && len(anyList(hook["matchConditions"])) > 0 && slices.ContainsFunc(anyList(hook["rules"]), s.deletedBy) {
+			unseen = append(unseen, fmt.Sprintf("%s itself: a snapshot does not tell who asks, which webhook %s depends on", s, key))
+		}
+	}
+	return unseen
+}
+
+// deletedBy tells whether a rule of a webhook is about the deletion of the subject.
+func (s *Subject) deletedBy(rule any) bool {
+	r, _ := rule.(map[string]any)
+	has := func(key, value string) bool {
+		list := anyList(r[key])
+		return slices.Contains(list, any("*")) || slices.Contains(list, any(value))
+	}
+	return has("operations", "DELETE") && has("apiGroups", s.Type.Group) && has("resources", s.Type.Resource)
 }
 
 // describe fills in of the object what the facts tell.

@@ -171,7 +171,7 @@ func (d *deleting) look(ctx context.Context, names []check.Name, together check.
 		}
 		v.report, v.verdict, v.plan, v.why, v.symptoms = set, set.Verdict, set.Plan, set.Why(), set.Symptoms()
 	}
-	v.plan = slices.DeleteFunc(v.plan, func(s check.Step) bool { return s.Kind == check.Delete })
+	v.plan = slices.DeleteFunc(slices.Clone(v.plan), func(s check.Step) bool { return s.Kind == check.Delete }) // the report keeps its own
 	for _, s := range v.plan {
 		if s.Kind != policies.Mend && !slices.ContainsFunc(d.earlier, func(t check.Step) bool { return t.Command == s.Command }) {
 			d.earlier = append(d.earlier, s)

@@ -161,6 +161,9 @@ func TestDeleteMany(t *testing.T) {
 	if code != 0 || c.has(demo) {
 		t.Fatalf("exit code %d: %.3000s%s", code, said, errs)
 	}
+	if !strings.Contains(said, "  3. Then delete it\n     $ kubectl delete namespaces/demo\n") {
+		t.Errorf("the plan does not end with the deletion: %.3000s", said)
+	}
 	if asked := strings.Count(said, "[y/N]"); asked != 2 {
 		t.Errorf("asked %d times, want once for the finalizers, and once for the deletion", asked)
 	}

@@ -99,7 +99,7 @@ first(finalizer, resource, signature) := [step |
 
 first(finalizer, resource, signature) := [step] if {
 	not named(finalizer, resource, signature)
-	step := steps.mend(sprintf("Delete the %s with finalizer %s first, and wait until they are gone", [resource, finalizer]), [])
+	step := steps.mend(sprintf("Delete the %s with finalizer %s first; go on when they are gone", [resource, finalizer]), [])
 }
 
 # staying are the names of what is elsewhere, by namespace.

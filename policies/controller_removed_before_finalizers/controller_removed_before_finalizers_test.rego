@@ -34,7 +34,7 @@ finding(resource, name, msg, steps) := {
 
 first := [{
 	"kind": "mend",
-	"do": "Delete the widgets.x.io first, and wait until they are gone",
+	"do": "Delete the widgets.x.io first; go on when they are gone",
 	"command": "kubectl delete widgets.x.io/a -n ops",
 }]
 
@@ -96,7 +96,7 @@ test_objects_elsewhere if {
 		got == {"deny": set(), "warn": {finding(
 			case[0], case[1],
 			"widgets.x.io in 2 namespaces have finalizer x.io/f, and this deletes its controller: delete those first",
-			[{"kind": "mend", "do": "Delete the widgets.x.io with finalizer x.io/f first, and wait until they are gone"}],
+			[{"kind": "mend", "do": "Delete the widgets.x.io with finalizer x.io/f first; go on when they are gone"}],
 		)}}
 	}
 }
@@ -136,7 +136,7 @@ test_rights if {
 			"msg": msg,
 			"objects": [{"resource": full, "namespace": namespace, "name": "op"}],
 			"evidence": ["it runs"],
-			"steps": [{"kind": "mend", "do": "Delete the widgets.x.io with finalizer x.io/f first, and wait until they are gone"}],
+			"steps": [{"kind": "mend", "do": "Delete the widgets.x.io with finalizer x.io/f first; go on when they are gone"}],
 		}}}
 	}
 }
@@ -157,7 +157,7 @@ test_owner if {
 		got == {"deny": set(), "warn": {finding(
 			"clusters.y.io", "it",
 			"widgets.x.io in 1 namespace have finalizer x.io/f, and this deletes its controller: delete those first",
-			[{"kind": "mend", "do": "Delete the widgets.x.io with finalizer x.io/f first, and wait until they are gone"}],
+			[{"kind": "mend", "do": "Delete the widgets.x.io with finalizer x.io/f first; go on when they are gone"}],
 		)}}
 	}
 }

@@ -33,7 +33,7 @@ test_one if {
 		],
 		"evidence": ["no finalizer keeps secrets creds", "Deployment ops/gadgeteer has ready pods"],
 		"steps": [{
-			"kind": "mend", "do": "Delete the gadgets.x.io first, and wait until they are gone",
+			"kind": "mend", "do": "Delete the gadgets.x.io first; go on when they are gone",
 			"command": "kubectl delete gadgets.x.io/g -n demo",
 		}],
 	}}
@@ -79,7 +79,7 @@ test_rights if {
 			"Deployment ops/gadgeteer has ready pods",
 		],
 		"steps": [{
-			"kind": "mend", "do": "Delete the gadgets.x.io first, and wait until they are gone",
+			"kind": "mend", "do": "Delete the gadgets.x.io first; go on when they are gone",
 			"command": "kubectl delete gadgets.x.io/g gadgets.x.io/h -n demo",
 		}],
 	}}

@@ -54,7 +54,7 @@ finding(workload, finalizers) := {
 	"evidence": sort({fact | some finalizer in finalizers; some fact in input.ownership[finalizer].evidence}),
 	"manifest": told,
 	"steps": [steps.mend(
-		sprintf("Delete %s first, and wait until it is gone", [request.word]),
+		sprintf("Delete %s first; go on when it is gone", [request.word]),
 		array.concat(["kubectl", "delete", request.word], steps.option(request.namespace)),
 	)],
 }

@@ -16,7 +16,7 @@ ordered(place) := {
 
 steps := [{
 	"kind": "mend",
-	"do": "Delete kialis.kiali.io/kiali first, and wait until it is gone",
+	"do": "Delete kialis.kiali.io/kiali first; go on when it is gone",
 	"command": "kubectl delete kialis.kiali.io/kiali -n demo",
 }]
 

@@ -254,7 +254,7 @@ thwarted(n, verb, names, steps) := {
 	"steps": steps,
 }
 
-first := {"kind": "mend", "do": "Delete the rayclusters.ray.io first, and wait until they are gone"}
+first := {"kind": "mend", "do": "Delete the rayclusters.ray.io first; go on when they are gone"}
 
 test_owner_must_create_here if {
 	got := found with input as delete_plain_namespace

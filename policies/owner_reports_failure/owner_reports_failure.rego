@@ -44,7 +44,7 @@ warn contains {
 	"objects": [request.target],
 	"evidence": [told(condition) | some condition in failing],
 	"field": "status.conditions",
-	"steps": [steps.mend(sprintf("Mend what the condition %s names, wait until it is good again, then delete", [worst.type]), [])],
+	"steps": [steps.mend(sprintf("Mend what the condition %s names; delete when it is good again", [worst.type]), [])],
 } if {
 	who := sort([owner | some owner in alive])[0]
 	failing := failures(input.request.oldObject.status.conditions)
@@ -61,7 +61,7 @@ warn contains {
 	"objects": [{"resource": of, "namespace": request.name, "name": name} | some name in names],
 	"evidence": [sprintf("of %s, %s", [name, told(failing[name][0])]) | some name in array.slice(names, 0, 5)],
 	"steps": [steps.mend(
-		sprintf("Mend what the condition %s of the %s names, wait until it is good again, then delete", [worst.type, of]),
+		sprintf("Mend what the condition %s of the %s names; delete when it is good again", [worst.type, of]),
 		[],
 	)],
 } if {

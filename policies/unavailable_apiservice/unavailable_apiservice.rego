@@ -94,7 +94,7 @@ finding(name, service, msg) := {
 	"steps": [
 		steps.mend(
 			sprintf(
-				"Bring back Service %s/%s: waiting namespaces then finish by themselves",
+				"Bring back Service %s/%s: what it holds then finishes by itself",
 				[service.service.namespace, service.service.name],
 			),
 			[],

@@ -24,7 +24,7 @@ service(changes) := {"v1beta1.metrics.k8s.io": object.union(
 )}
 
 steps := [
-	{"kind": "mend", "do": "Bring back Service monitoring/prometheus-adapter: waiting namespaces then finish by themselves"},
+	{"kind": "mend", "do": "Bring back Service monitoring/prometheus-adapter: what it holds then finishes by itself"},
 	{
 		"kind": "remove",
 		"do": concat(", ", [

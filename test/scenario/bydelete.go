@@ -107,9 +107,12 @@ func (g *Guarded) deleteAll(ctx context.Context, o *Outcome) (wrong []string, er
 	}
 	var named []string
 	for line := range strings.Lines(out.String()) {
+		if command, ok := strings.CutPrefix(line, "  $ "); ok { // in the plan, they stand deeper
+			o.Deleted.Steps = append(o.Deleted.Steps, strings.TrimSpace(command))
+		}
 		line = strings.TrimSpace(line)
 		if command, ok := strings.CutPrefix(line, "$ "); ok {
-			o.Deleted.Steps = append(o.Deleted.Steps, command)
+			named = append(named, objectsOf(command)...)
 		}
 		for _, says := range []string{"done: ", "deletion asked for: ", "gone: "} {
 			if name, ok := strings.CutPrefix(line, says); ok {
@@ -129,6 +132,21 @@ func (g *Guarded) deleteAll(ctx context.Context, o *Outcome) (wrong []string, er
 	return wrong, nil
 }
 
+// objectsOf are the objects that a command of kubectl names.
+func objectsOf(command string) (names []string) {
+	words := Words(command)
+	within := ""
+	if at := slices.Index(words, "-n"); at >= 0 && at+1 < len(words) {
+		within = " -n " + words[at+1]
+	}
+	for _, word := range words {
+		if strings.Contains(word, "/") && !strings.HasPrefix(word, "-") {
+			names = append(names, word+within)
+		}
+	}
+	return names
+}
+
 // asked is what is told to be deleted, with the flags.
 func (s Scenario) asked() []string {
 	if s.Delete != "" {
@@ -140,10 +158,12 @@ func (s Scenario) asked() []string {
 // A thing is an object of the cluster.
 type thing struct {
 	resource   schema.GroupResource
+	kind       schema.GroupKind
 	namespace  string
 	name       string
 	finalizers []string
 	owners     []types.UID
+	leaving    bool // it is Terminating
 }
 
 // String is the object as termguard names it.
@@ -189,7 +209,10 @@ func (g *Guarded) things(ctx context.Context) (map[types.UID]thing, error) {
 				return nil, fmt.Errorf("list %s: %w", resource.Name, err)
 			}
 			for _, object := range objects.Items {
-				one := thing{resource: version.WithResource(resource.Name).GroupResource(), namespace: object.Namespace, name: object.Name, finalizers: object.Finalizers}
+				one := thing{
+					resource: version.WithResource(resource.Name).GroupResource(), kind: version.WithKind(resource.Kind).GroupKind(),
+					namespace: object.Namespace, name: object.Name, finalizers: object.Finalizers, leaving: object.DeletionTimestamp != nil,
+				}
 				for _, owner := range object.OwnerReferences {
 					one.owners = append(one.owners, owner.UID)
 				}
@@ -209,14 +232,14 @@ func (s Scenario) own(all map[types.UID]thing) (map[types.UID]thing, error) {
 		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
 			return nil, err
 		}
-		names[object.Namespace+"/"+object.Name] = true
+		names[object.GroupVersionKind().GroupKind().String()+"/"+object.Namespace+"/"+object.Name] = true
 		if object.Kind == "Namespace" {
 			within[object.Name] = true
 		}
 	}
 	of := map[types.UID]thing{}
 	for uid, t := range all {
-		if within[t.namespace] || names[t.namespace+"/"+t.name] {
+		if within[t.namespace] || names[t.kind.String()+"/"+t.namespace+"/"+t.name] {
 			of[uid] = t
 		}
 	}
@@ -224,10 +247,14 @@ func (s Scenario) own(all map[types.UID]thing) (map[types.UID]thing, error) {
 }
 
 // unnamed counts what went of things, and tells what went, or lost a finalizer, without
-// being named, or being in a namespace, an instance of a definition, or a dependent of
-// something that is gone and was named.
+// being named by the plan, being in a namespace, an instance of a definition, or a dependent
+// of what was named, or Terminating before, itself or its namespace.
 func unnamed(of, after map[types.UID]thing, named []string) (gone int, lost []string) {
 	left := map[types.UID]bool{}
+	leaving := map[string]bool{} // namespaces
+	for _, t := range of {
+		leaving[t.name] = leaving[t.name] || t.leaving && t.kind.Kind == "Namespace"
+	}
 	explained := func(t thing) bool {
 		in := "namespaces/" + t.namespace
 		instance := "customresourcedefinitions.apiextensions.k8s.io/" + t.resource.String()
@@ -248,7 +275,7 @@ func unnamed(of, after map[types.UID]thing, named []string) (gone int, lost []st
 				_, there := after[owner]
 				return mine && !there && !left[owner]
 			})
-			if explained(t) || owned {
+			if explained(t) || owned || t.leaving || leaving[t.namespace] {
 				delete(left, uid)
 				again = true
 			}

@@ -120,7 +120,7 @@ going_first(ns, resource, bucket) := [steps.mend(first(resource), array.flatten(
 
 going_first(_, resource, bucket) := [steps.mend(first(resource), [])] if count(bucket.names) < bucket.count
 
-first(resource) := sprintf("Delete the %s first, and wait until they are gone", [resource])
+first(resource) := sprintf("Delete the %s first; go on when they are gone", [resource])
 
 # bringing_back are the steps that restore the owner of a finalizer.
 bringing_back(ownership) := [steps.mend(sprintf("Bring back %s, and the deletion finishes by itself", [owner_or(ownership)]), [])] if {
