@@ -167,8 +167,8 @@ func serve(t testing.TB, options Options) (*http.Client, string) {
 }
 
 func TestAnswers(t *testing.T) {
-	const check = `termguard: run "kubectl termguard check namespaces/demo" for evidence and the safe way out`
-	const checkKiali = `termguard: run "kubectl termguard check kialis.kiali.io/kiali -n demo" for evidence and the safe way out`
+	const check = `termguard: run "kubectl termguard check namespaces/demo" for evidence and the safe way out` + orSee
+	const checkKiali = `termguard: run "kubectl termguard check kialis.kiali.io/kiali -n demo" for evidence and the safe way out` + orSee
 	demo := facts{policies.Document{"namespaces": map[string]any{
 		"demo": map[string]any{"labels": map[string]any{"termguard.dev/enforce": "deny"}},
 	}}}
@@ -421,7 +421,7 @@ func TestAnswers(t *testing.T) {
 				UID: "u3", Allowed: true,
 				Warnings: []string{
 					"termguard: will hang: delete map[x.io/f:map[certainty:will owner:pods state:absent]] [p]",
-					`termguard: run "kubectl termguard check pods/web-0 -n demo" for evidence and the safe way out`,
+					`termguard: run "kubectl termguard check pods/web-0 -n demo" for evidence and the safe way out` + orSee,
 				},
 				AuditAnnotations: map[string]string{"decision": "warn", "policies": "p=will"},
 			},

@@ -25,6 +25,9 @@ const (
 	maxReason   = 1024 // characters of a person's reason, in the audit log
 )
 
+// page is for those who have nothing but the webhook.
+const page = "https://github.com/termguard/termguard/blob/main/docs/runbooks.md"
+
 // warnings are the lines that a person reads: findings in their order, notices
 // about termguard itself, and last the command that tells the rest. omitted
 // counts findings beside those given.
@@ -34,7 +37,11 @@ func warnings(r request, findings []policies.Finding, omitted int, notices []str
 		last = append(last, line(notice, ""))
 	}
 	if len(findings) > 0 {
-		last = append(last, line(`run "kubectl termguard check `+r.target()+`" for evidence and the safe way out`, ""))
+		next := `run "kubectl termguard check ` + r.target() + `" for evidence and the safe way out`
+		if whole := next + ", or see " + page; utf8.RuneCountInString(line(whole, "")) < maxLine { // a link that is cut off leads nowhere
+			next = whole
+		}
+		last = append(last, line(next, ""))
 	}
 	var lines []string
 	room := maxLines - len(last)

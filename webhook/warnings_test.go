@@ -13,7 +13,9 @@ import (
 
 var demo = request{trigger: policies.Delete, resource: namespaces, name: "demo"}
 
-const lastLine = `termguard: run "kubectl termguard check namespaces/demo" for evidence and the safe way out`
+const lastLine = `termguard: run "kubectl termguard check namespaces/demo" for evidence and the safe way out` + orSee
+
+const orSee = ", or see https://github.com/termguard/termguard/blob/main/docs/runbooks.md"
 
 func TestWarnings(t *testing.T) {
 	many := func(n int, policy string) []policies.Finding {
@@ -32,6 +34,7 @@ func TestWarnings(t *testing.T) {
 	}
 	cases := map[string]struct {
 		reason   string
+		name     string
 		findings []policies.Finding
 		omitted  int
 		notices  []string
@@ -88,6 +91,11 @@ func TestWarnings(t *testing.T) {
 			findings: []policies.Finding{hang("p", "finalizer a\r\nb\x1b[31m\u202ec\xff of 日本")},
 			want:     []string{"termguard: will hang: finalizer a\uFFFD\uFFFDb\uFFFD[31m\uFFFDc\uFFFD of 日本 [p]", lastLine},
 		},
+		"LongName": {
+			reason: "A link that is cut off leads nowhere.",
+			name:   strings.Repeat("n", 120), findings: []policies.Finding{hang("p", "x")},
+			want: []string{"termguard: will hang: x [p]", `termguard: run "kubectl termguard check namespaces/` + strings.Repeat("n", 120) + `" for evidence and the safe way out`},
+		},
 		"Omitted": {
 			reason:   "What the policies left out is counted.",
 			findings: []policies.Finding{hang("p", "x")}, omitted: 1,
@@ -116,7 +124,11 @@ func TestWarnings(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := warnings(demo, tc.findings, tc.omitted, tc.notices, tc.show)
+			r := demo
+			if tc.name != "" {
+				r.name = tc.name
+			}
+			got := warnings(r, tc.findings, tc.omitted, tc.notices, tc.show)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s\nwarnings: -want, +got:\n%s", tc.reason, diff)
 			}

@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/lint/settings"
@@ -60,20 +63,15 @@ func TestDocsLint(t *testing.T) {
 
 // The commands that pages show exist, with their flags.
 func TestDocsCommands(t *testing.T) {
-	pages, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	ran := 0
-	for _, page := range append(pages, "../../README.md", "../../README.zh-CN.md") {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, block := range fenced.FindAllStringSubmatch(string(text), -1) {
+	for _, page := range pages(t) {
+		for _, block := range fenced.FindAllStringSubmatch(read(t, page), -1) {
 			for _, line := range strings.Split(block[2], "\n") {
+				if block[1] == "sh" {
+					line = "$ " + line
+				}
 				words := shown(line)
-				if block[1] != "console" || words == nil {
+				if block[1] != "console" && block[1] != "sh" || words == nil {
 					continue
 				}
 				ran++
@@ -82,12 +80,12 @@ func TestDocsCommands(t *testing.T) {
 					err = command.ParseFlags(flags)
 				}
 				if err != nil {
-					t.Errorf("%s: %s: %v", filepath.Base(page), line, err)
+					t.Errorf("%s: %s: %v", page, line, err)
 				}
 			}
 		}
 	}
-	if ran < 8 {
+	if ran < 40 {
 		t.Errorf("%d commands were found, which are too few to mean anything", ran)
 	}
 }
@@ -184,34 +182,120 @@ func TestDocsMetrics(t *testing.T) {
 	}
 }
 
-// Links of the pages lead to files that are there.
-func TestDocsLinks(t *testing.T) {
-	pages, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	more, err := filepath.Glob("../../*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	link := regexp.MustCompile(`\]\(([^)\s#]+)(#[^)]*)?\)`)
-	found := 0
-	for _, page := range append(pages, more...) {
-		text, err := os.ReadFile(page)
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	section = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	comment = regexp.MustCompile(`(?m)\s+# .*$`)
+	dropped = regexp.MustCompile(`[^\p{L}\p{M}\p{N}_ -]`) // from headings, by GitHub
+)
+
+// pages are all of Markdown in the repository, by path from its root, but for what
+// tests compare with.
+func pages(t *testing.T) (all []string) {
+	t.Helper()
+	for _, pattern := range []string{"*.md", "docs/*.md", "policies/*/README.md", "test/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join("../..", pattern))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, l := range link.FindAllStringSubmatch(string(text), -1) {
-			if strings.Contains(l[1], "://") {
-				continue
-			}
-			found++
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), l[1])); err != nil {
-				t.Errorf("%s: %v", filepath.Base(page), err)
+		for _, page := range found {
+			all = append(all, strings.TrimPrefix(filepath.ToSlash(page), "../../"))
+		}
+	}
+	return all
+}
+
+func read(t *testing.T, page string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../..", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// rewrite holds the blocks of a page to what they should be. UPDATE_GOLDEN=1 writes
+// them anew.
+func rewrite(t *testing.T, page string, block func(language, text string) string) {
+	t.Helper()
+	kept := read(t, page)
+	want := fenced.ReplaceAllStringFunc(kept, func(whole string) string {
+		parts := fenced.FindStringSubmatch(whole)
+		return "```" + parts[1] + "\n" + block(parts[1], parts[2]) + "```"
+	})
+	if kept != want {
+		current(t, page, want)
+	}
+}
+
+// current holds a page to what it should be. UPDATE_GOLDEN=1 writes it anew.
+func current(t *testing.T, page, want string) {
+	t.Helper()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(filepath.Join("../..", page), []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(want, read(t, page)); diff != "" {
+		t.Errorf("%s is not current: run make docs: -want, +got:\n%s", page, diff)
+	}
+}
+
+// anchors are what links to a page may name behind #, as GitHub makes them of its
+// headings.
+func anchors(text string) map[string]bool {
+	all := map[string]bool{}
+	for _, heading := range section.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
+		title := link.ReplaceAllString(heading[1], "]")
+		all[strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(title), ""), " ", "-")] = true
+	}
+	return all
+}
+
+// Links of all pages, and of what the program prints, lead to files that are there,
+// and to sections that are in them.
+func TestDocsLinks(t *testing.T) {
+	found, sections := 0, 0
+	check := func(page, to string) {
+		found++
+		file, anchor, _ := strings.Cut(to, "#")
+		file = filepath.Join("../..", file)
+		if info, err := os.Stat(file); err != nil {
+			t.Errorf("%s: %v", page, err)
+		} else if anchor != "" && !info.IsDir() {
+			sections++
+			text, err := os.ReadFile(file)
+			if err != nil || !anchors(string(text))[anchor] {
+				t.Errorf("%s: %s has no section %s", page, file, anchor)
 			}
 		}
 	}
-	if found < 20 {
-		t.Errorf("only %d links were found", found)
+	for _, page := range pages(t) {
+		text := fenced.ReplaceAllString(read(t, page), "")
+		for _, l := range link.FindAllStringSubmatch(text, -1) {
+			switch to := l[1]; {
+			case strings.HasPrefix(to, "#"):
+				check(page, page+to)
+			case !strings.Contains(to, "://"):
+				check(page, filepath.Join(filepath.Dir(page), to))
+			}
+		}
+	}
+	inCode := regexp.MustCompile(`github\.com/termguard/termguard/blob/main/([\w./-]+(?:#[\w-]+)?)`)
+	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, l := range inCode.FindAllStringSubmatch(string(text), -1) {
+			check(path, l[1])
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found < 120 || sections < 7 {
+		t.Errorf("only %d links, %d of them to sections, were found", found, sections)
 	}
 }

@@ -16,18 +16,23 @@ import (
 // said is a block of commands, and what must be in its output, if it says so.
 var said = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?")
 
-// TestTutorial runs the commands of docs/policies.md, block by block, against a
-// cluster that termguard guards, and holds their output to the page.
+// TestTutorial runs the commands of docs/getting-started.md and docs/policies.md,
+// block by block, against a cluster that termguard guards, and holds their output to
+// the pages.
 func TestTutorial(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	text, err := os.ReadFile(filepath.Join(scenario.Root(), "docs", "policies.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := said.FindAllStringSubmatch(string(text), -1)
-	if len(blocks) < 15 {
-		t.Fatalf("docs/policies.md has %d blocks of commands: are they written in another way now?", len(blocks))
+	var blocks [][]string
+	for _, page := range []string{"getting-started.md", "policies.md"} {
+		text, err := os.ReadFile(filepath.Join(scenario.Root(), "docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := said.FindAllStringSubmatch(string(text), -1)
+		if len(found) < 5 {
+			t.Fatalf("docs/%s has %d blocks of commands: are they written in another way now?", page, len(found))
+		}
+		blocks = append(blocks, found...)
 	}
 	binary, err := scenario.Binary()
 	if err != nil {
@@ -56,10 +61,10 @@ func TestTutorial(t *testing.T) {
 			ok, err = run(ctx)
 			ok = ok && last.Code == 0
 		} else { // what comes into force takes its two seconds, and more on a busy machine
-			ok, err = true, g.Await(ctx, 60*time.Second, "what docs/policies.md says", run)
+			ok, err = true, g.Await(ctx, 60*time.Second, "what the page says", run)
 		}
 		if err != nil || !ok {
-			t.Fatalf("docs/policies.md:\n%s\nexits with %d, want %q in its output: %v\n%s%s", commands, last.Code, want, err, last.Stdout, last.Stderr)
+			t.Fatalf("\n%s\nexits with %d, want %q in its output: %v\n%s%s", commands, last.Code, want, err, last.Stdout, last.Stderr)
 		}
 	}
 	examined(t, g)

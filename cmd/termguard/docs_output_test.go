@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/termguard/termguard/cluster"
+)
+
+// What pages show below a single "termguard check …" is what it prints of the cluster
+// in testdata/docs.yaml. UPDATE_GOLDEN=1 writes it anew.
+func TestDocsOutput(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "docs.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []*unstructured.Unstructured
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, object)
+	}
+	world, err := cluster.FromObjects(cluster.Options{}, objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var facts bytes.Buffer
+	if err := world.WriteSnapshot(&facts); err != nil {
+		t.Fatal(err)
+	}
+	snapshot := filepath.Join(t.TempDir(), "docs.json")
+	if err := os.WriteFile(snapshot, facts.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, page := range pages(t) {
+		var before []string // the words of a block that is one command
+		rewrite(t, page, func(language, text string) string {
+			command, output, _ := strings.Cut(text, "\n")
+			words, head := shown(command), command+"\n"
+			switch {
+			case language == "sh":
+				before = shown("$ " + strings.TrimSuffix(text, " || true\n"))
+				return text
+			case language == "text":
+				words, head, before = before, "", nil
+			case language != "console" || output == "" || strings.Contains(text, "\n$ "):
+				words = nil
+			}
+			if len(words) < 2 || words[0] != "check" || strings.HasPrefix(words[1], "-") {
+				return text
+			}
+			found++
+			var out, errs bytes.Buffer
+			run(t.Context(), slices.Concat([]string{"termguard"}, words, []string{"--snapshot", snapshot}), nil, &out, &errs)
+			if errs.Len() > 0 {
+				t.Errorf("%s: %s: %s", page, words, &errs)
+			}
+			return head + out.String()
+		})
+	}
+	if found < 2 {
+		t.Errorf("%d blocks with output were found, which are too few to mean anything", found)
+	}
+}
+
+var elsewhere = regexp.MustCompile(`\]\(([^)\s#][^)\s]*)\)`)
+
+// The Chinese pages say the same as the English ones: the same commands and
+// output, but for comments, sections and rows in the same order, and the same links.
+func TestDocsChinese(t *testing.T) {
+	for _, page := range []string{"README.md", "docs/getting-started.md"} {
+		english, chinese := read(t, page), read(t, strings.TrimSuffix(page, ".md")+".zh-CN.md")
+		for what, of := range map[string]func(string) []string{
+			"blocks": func(text string) (all []string) {
+				for _, block := range fenced.FindAllStringSubmatch(text, -1) {
+					all = append(all, strings.TrimSpace(comment.ReplaceAllString(block[2], "")))
+				}
+				return all
+			},
+			"sections and rows": func(text string) []string {
+				return regexp.MustCompile(`(?m)^(#+|\|)`).FindAllString(fenced.ReplaceAllString(text, ""), -1)
+			},
+			"links": func(text string) (all []string) {
+				for _, l := range elsewhere.FindAllStringSubmatch(text, -1) {
+					all = append(all, strings.ReplaceAll(l[1], ".zh-CN.md", ".md"))
+				}
+				slices.Sort(all)
+				return slices.Compact(all)
+			},
+		} {
+			if a, b := of(english), of(chinese); !slices.Equal(a, b) {
+				t.Errorf("%s: other %s in Chinese: %q, want %q", page, what, b, a)
+			}
+		}
+	}
+}
