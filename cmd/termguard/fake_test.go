@@ -186,7 +186,11 @@ func (c *fakeCluster) answer(r *http.Request, body []byte) (int, any) {
 		}
 	}
 	if fields := c.collection(path); fields != nil && r.Method == http.MethodGet {
-		return 200, c.list(path, fields, r)
+		selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
+		if err != nil {
+			return failure(400, "BadRequest", err.Error())
+		}
+		return 200, c.list(path, fields, selector, r)
 	}
 	return failure(404, "NotFound", path+" not found")
 }
@@ -250,12 +254,8 @@ func (c *fakeCluster) collection(path string) []string {
 	return nil
 }
 
-func (c *fakeCluster) list(path string, fields []string, r *http.Request) any {
+func (c *fakeCluster) list(path string, fields []string, selector labels.Selector, r *http.Request) any {
 	items := []any{}
-	selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
-	if err != nil {
-		c.t.Error(err)
-	}
 	partial := strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList")
 	for _, at := range slices.Sorted(maps.Keys(c.objects)) {
 		collection, _, _ := cutLast(at)

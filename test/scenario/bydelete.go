@@ -81,7 +81,7 @@ func (g *Guarded) deleteAll(ctx context.Context, o *Outcome) (wrong []string, er
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{"delete", "--kubeconfig", g.Kubeconfig(), "--yes", "--allow-remove", "--timeout=100s"}, s.asked()...)
+	args := append([]string{"delete", "--kubeconfig", g.Kubeconfig(), "--yes", "--allow-remove", "--timeout=4m"}, s.asked()...)
 	if s.Plan == Force {
 		args = append(args, "--allow-force")
 	}
@@ -202,7 +202,7 @@ func (g *Guarded) things(ctx context.Context) (map[types.UID]thing, error) {
 				continue
 			}
 			objects, err := client.Resource(version.WithResource(resource.Name)).List(ctx, metav1.ListOptions{})
-			if apierrors.IsNotFound(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsMethodNotSupported(err) {
+			if apierrors.IsNotFound(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsTooManyRequests(err) {
 				continue // what scenarios break
 			}
 			if err != nil {

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestHabits holds check to the flags that people know from kubectl.
+func TestHabits(t *testing.T) {
+	const more = `---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: web, namespace: demo, labels: {app: web}}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: web, namespace: other, labels: {app: web}}}
+`
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"a.yaml":       "{apiVersion: v1, kind: ConfigMap, metadata: {name: plain}}",
+		"b.yaml":       "{apiVersion: v1, kind: ConfigMap, metadata: {name: plain}}",
+		"deep/c.yaml":  "{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}",
+		"unknown.json": `{"apiVersion": "x.io/v1", "kind": "Wigdet", "metadata": {"name": "w"}}`,
+		// It stands in for termguard-render, which is a program of its own.
+		"bin/termguard-render": "#!/bin/sh\n[ \"$1 $2\" = 'kustomization overlay' ] && echo '{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}'\n",
+	} {
+		file := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", filepath.Join(folder, "bin")+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	in := func(name string) string { return filepath.Join(folder, name) }
+	for name, tc := range map[string]struct {
+		args  []string
+		code  int
+		says  []string // on standard output, or error
+		never []string
+		asked string // is among the requests
+	}{
+		"Labels":           {[]string{"configmaps", "-l", "app=web", "-o", "wide"}, 0, []string{"configmaps/web -n demo  completes"}, []string{"plain", "-n other"}, "GET /api/v1/namespaces/demo/configmaps?labelSelector=app%3Dweb&limit=1001&timeout=30s"},
+		"Everywhere":       {[]string{"cm", "-l", "app=web", "-A", "-o", "wide"}, 0, []string{"configmaps/web -n demo ", "configmaps/web -n other "}, []string{"plain"}, "GET /api/v1/configmaps?labelSelector=app%3Dweb&limit=1001&timeout=30s"},
+		"Fields":           {[]string{"cm", "--field-selector", "metadata.name=plain", "-o", "wide"}, 0, []string{"configmaps/plain -n demo"}, []string{"/web"}, "GET /api/v1/namespaces/demo/configmaps?fieldSelector=metadata.name%3Dplain&limit=1001&timeout=30s"},
+		"NoneSelected":     {[]string{"cm", "-l", "app=db"}, 2, []string{"no cm is selected"}, nil, ""},
+		"BadSelector":      {[]string{"cm", "-l", "app in web"}, 2, []string{"list configmaps: "}, nil, ""},
+		"Name":             {[]string{"ns/demo", "cm/plain", "-o", "name"}, 1, []string{"namespaces/demo\n"}, []string{"configmaps"}, ""},
+		"JSONPath":         {[]string{"ns/demo", "-o", "jsonpath={.verdict}"}, 1, []string{"at-risk"}, []string{"namespaces"}, ""},
+		"As":               {[]string{"cm/plain", "--as", "jane", "--as-group", "devs"}, 0, nil, nil, "GET /api/v1/namespaces/demo/configmaps/plain?timeout=30s jane"},
+		"Kustomization":    {[]string{"-k", "overlay"}, 0, []string{"nothing stands in the way of configmaps/web -n demo"}, nil, ""},
+		"KustomizationBad": {[]string{"-k", "elsewhere"}, 2, []string{"render the kustomization in elsewhere"}, nil, ""},
+		"SameObjectTwice":  {[]string{"-f", in("a.yaml"), "-f", in("b.yaml")}, 0, []string{"1 object together: completes", "nothing stands in the way of configmaps/plain -n demo"}, nil, ""},
+		"UnknownType":      {[]string{"-f", in("unknown.json"), "-f", in("a.yaml")}, 0, []string{`unknown.json: there is no type "wigdet.x.io"`, "nothing stands in the way of configmaps/plain -n demo"}, nil, ""},
+		"NotRecursive":     {[]string{"-f", folder}, 0, []string{"configmaps/plain"}, []string{"configmaps/web"}, ""},
+		"Recursive":        {[]string{"-f", folder, "-R"}, 0, []string{"configmaps/plain", "configmaps/web"}, nil, ""},
+		"Terminating":      {[]string{"--terminating", "-A"}, 0, nil, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newFakeCluster(t, stuck("a")+more)
+			var out, errs bytes.Buffer
+			code := run(t.Context(), append([]string{"termguard", "check", "--kubeconfig", c.kubeconfig}, tc.args...), nil, &out, &errs)
+			said := out.String() + errs.String()
+			if code != tc.code {
+				t.Errorf("exit code %d, want %d: %s", code, tc.code, said)
+			}
+			for _, want := range tc.says {
+				if !strings.Contains(said, want) {
+					t.Errorf("it does not say %q: %s", want, said)
+				}
+			}
+			for _, never := range tc.never {
+				if strings.Contains(said, never) {
+					t.Errorf("it says %q: %s", never, said)
+				}
+			}
+			if tc.asked != "" && !slices.Contains(c.requests, tc.asked) {
+				t.Errorf("it does not ask %s, but %q", tc.asked, c.requests)
+			}
+		})
+	}
+}
+
+// TestComplete completes types and names as a shell, and as kubectl, asks for it.
+func TestComplete(t *testing.T) {
+	c := newFakeCluster(t, stuck("alpha", "beta"))
+	t.Setenv("KUBECONFIG", c.kubeconfig)
+	for name, tc := range map[string]struct {
+		program, asked string
+		want           []string
+	}{
+		"Types":     {"termguard __complete", "check wid", []string{"widgets.acme.example.com/"}},
+		"Names":     {"termguard __complete", "check widgets/al", []string{"widgets/alpha"}},
+		"Form":      {"termguard __complete", "check widgets be", []string{"beta"}},
+		"Namespace": {"termguard __complete", "check -n other widgets/", []string{"widgets/a"}},
+		"Delete":    {"termguard __complete", "delete widgets/b", []string{"widgets/beta"}},
+		"Plugin":    {"kubectl_complete-termguard", "check widgets/al", []string{"widgets/alpha"}},
+		"Nothing":   {"termguard __complete", "check gadgets/", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			args := append(strings.Fields(tc.program), strings.Fields(tc.asked)...)
+			if code := run(context.WithoutCancel(t.Context()), args, nil, &out, &errs); code != 0 {
+				t.Fatalf("exit code %d: %s", code, &errs)
+			}
+			var got []string
+			for line := range strings.Lines(out.String()) {
+				if !strings.HasPrefix(line, ":") {
+					got = append(got, strings.TrimSpace(line))
+				}
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
