@@ -141,7 +141,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 			w.refusals.SetConversionError(name, message)
 			continue
 		}
-		w.refusals.SetAPIServiceError(name, message)
+		w.refusals.SetAPIServiceError(name, "", message)
 	}
 	for _, u := range about.Unseen {
 		w.SetUnseen(Resource{GroupVersionResource: schema.ParseGroupResource(u.Resource).WithVersion(""), Namespaced: u.Namespaced}, u.Reason, u.Message)

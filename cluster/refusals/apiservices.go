@@ -1,6 +1,9 @@
 package refusals
 
 import (
+	"maps"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/types"
 	aggregation "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
@@ -21,7 +24,7 @@ func (p *Part) KeepAPIService(o *aggregation.APIService) bool {
 		"reason":    "NotChecked",
 		"message":   "the API server has not checked it yet",
 		"stale":     p.stale[o.Name],
-		"listError": p.apiErrors[o.Name],
+		"listError": p.apiError(o.Name),
 	}
 	for _, c := range o.Status.Conditions {
 		if c.Type == aggregation.Available {
@@ -53,9 +56,30 @@ func (p *Part) SetStale(stale map[string]bool) {
 // read. It only reads.
 func (p *Part) Stale(name string) bool { return p.stale[name] }
 
-// SetAPIServiceError records why the objects that an APIService serves cannot be
-// listed; "" withdraws it.
-func (p *Part) SetAPIServiceError(name, message string) {
-	p.apiErrors[name] = message
-	p.doc.Child("apiservices", name)["listError"] = message
+// SetAPIServiceError records why the objects of a resource that an APIService serves cannot
+// be listed, known yet or not; "" withdraws it. One resource that can be listed is no proof
+// of the others.
+func (p *Part) SetAPIServiceError(name, resource, message string) {
+	if message == "" {
+		delete(p.apiErrors[name], resource)
+		if len(p.apiErrors[name]) == 0 {
+			delete(p.apiErrors, name)
+		}
+	} else {
+		if p.apiErrors[name] == nil {
+			p.apiErrors[name] = map[string]string{}
+		}
+		p.apiErrors[name][resource] = message
+	}
+	if found := p.apiServices[name]; found != nil {
+		found["listError"] = p.apiError(name)
+	}
+}
+
+// apiError is that of the first resource of an APIService, by name, that cannot be listed.
+func (p *Part) apiError(name string) string {
+	for _, resource := range slices.Sorted(maps.Keys(p.apiErrors[name])) {
+		return p.apiErrors[name][resource]
+	}
+	return ""
 }

@@ -149,8 +149,9 @@ func (p *Part) ForgetDefinition(key types.NamespacedName) {
 // version that deletions ask for, of those of an aggregated API that counts as
 // available, and of custom resources that cannot be converted; "" withdraws it.
 func (p *Part) SetListError(res facts.Resource, message string) {
-	if service := res.Version + "." + res.Group; p.apiServices[service] != nil {
-		p.SetAPIServiceError(service, message)
+	service := res.Version + "." + res.Group
+	p.SetAPIServiceError(service, res.String(), message) // it may be known only later
+	if p.apiServices[service] != nil {
 		return
 	}
 	p.SetConversionError(res.String(), message)

@@ -66,11 +66,11 @@ type Part struct {
 	statements     statements                // about webhooks, as others were told
 	handshakes     map[Endpoint]Handshake    // handshakes with their backends
 
-	apiServices map[string]map[string]any // as the facts have them, by name
-	apiErrors   map[string]string         // of listing what they serve, by name
-	stale       map[string]bool           // APIServices whose group our own discovery cannot read
-	converters  map[string]*converter     // definitions with a conversion webhook, by name
-	listErrors  map[string]string         // of custom resources, by "plural.group"
+	apiServices map[string]map[string]any    // as the facts have them, by name
+	apiErrors   map[string]map[string]string // of listing what they serve, by name and resource
+	stale       map[string]bool              // APIServices whose group our own discovery cannot read
+	converters  map[string]*converter        // definitions with a conversion webhook, by name
+	listErrors  map[string]string            // of custom resources, by "plural.group"
 
 	// Since the last Settle: namespaces whose contents changed; webhooks that changed,
 	// of hooks; and whether all of them, or the policies, did.
@@ -88,7 +88,7 @@ func New(doc facts.Document, options Options) *Part {
 		backends: map[string]*backend{}, services: map[string]service{}, slices: map[string]slice{}, templates: map[string]map[string]map[string]string{},
 		namespaces: map[string]namespace{}, webhooks: map[string]map[string]any{}, hooks: map[string]*hook{},
 		policies: map[string]*policy{}, policyBindings: map[string]*policyBinding{}, statements: statements{}, handshakes: map[Endpoint]Handshake{},
-		apiServices: map[string]map[string]any{}, apiErrors: map[string]string{}, stale: map[string]bool{},
+		apiServices: map[string]map[string]any{}, apiErrors: map[string]map[string]string{}, stale: map[string]bool{},
 		converters: map[string]*converter{}, listErrors: map[string]string{},
 		touched: map[string]bool{}, changed: map[string]bool{},
 	}

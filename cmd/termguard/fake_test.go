@@ -67,6 +67,8 @@ type fakeCluster struct {
 	kinds    map[string][]string       // the fields of served, by path of the collection without its namespace
 	uids     int
 	requests []string // that change something, or list with a selector; each with who asks
+	failing  string   // the plural of what cannot be listed
+	hidden   []string // plurals of what may not be read
 	// before is called with each request that changes something, before it is answered.
 	before func(request string)
 }
@@ -174,6 +176,14 @@ func (c *fakeCluster) answer(r *http.Request, body []byte) (int, any) {
 	}
 	if resources := c.resources(path); resources != nil {
 		return 200, resources
+	}
+	for _, plural := range c.hidden {
+		if strings.HasSuffix(path, "/"+plural) || strings.Contains(path, "/"+plural+"/") {
+			return failure(403, "Forbidden", plural+" is forbidden")
+		}
+	}
+	if c.failing != "" && strings.HasSuffix(path, "/"+c.failing) {
+		return failure(500, "InternalError", "the backend of "+c.failing+" is broken")
 	}
 	if object := c.objects[path]; object != nil {
 		switch r.Method {

@@ -118,3 +118,58 @@ func TestComplete(t *testing.T) {
 		})
 	}
 }
+
+// TestOneAnswer asks about one world with check, and with check over its snapshot: the
+// verdict is the same word, or unknown, and says what was not seen.
+func TestOneAnswer(t *testing.T) {
+	const aggregated = `
+{apiVersion: v1, kind: Namespace, metadata: {name: demo}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: ops}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: acme, namespace: ops}, spec: {ports: [{port: 443}]}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: plain, namespace: demo}}
+---
+{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.acme.example.com}, spec: {group: acme.example.com, version: v1, service: {namespace: ops, name: acme}}, status: {conditions: [{type: Available, status: "True"}]}}
+`
+	for name, tc := range map[string]struct {
+		reason          string
+		world           string
+		breaks          func(*fakeCluster)
+		target          string
+		verdict, cached string
+	}{
+		"ListsFail": {"an aggregated API whose objects cannot be listed holds every namespace", aggregated, func(c *fakeCluster) { c.failing = "widgets" }, "ns/demo", "hangs", "hangs"},
+		"Held":      {"nobody removes the finalizer", stuck("a"), nil, "ns/demo", "at-risk", "at-risk"},
+		"Plain":     {"nothing stands in the way", stuck(), nil, "cm/plain", "completes", "completes"},
+		"Hidden":    {"what may not be read is not known", stuck(), func(c *fakeCluster) { c.hidden = []string{"secrets"} }, "ns/demo", "unknown", "unknown"},
+		"Webhooks":  {"nor what may refuse the request", stuck(), func(c *fakeCluster) { c.hidden = []string{"validatingwebhookconfigurations"} }, "cm/plain", "unknown", "unknown"},
+		"Immortal":  {"the API server refuses to delete it", stuck() + "---\n{apiVersion: v1, kind: Namespace, metadata: {name: kube-system}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}\n", nil, "ns/kube-system", "refused", "refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newFakeCluster(t, tc.world)
+			if tc.breaks != nil {
+				tc.breaks(c)
+			}
+			ask := func(args ...string) string {
+				t.Helper()
+				var out, errs bytes.Buffer
+				if code := run(t.Context(), append([]string{"termguard"}, args...), nil, &out, &errs); code == exitFailed {
+					t.Fatalf("%v: %s", args, &errs)
+				}
+				return strings.TrimSpace(out.String())
+			}
+			if got := ask("check", tc.target, "--kubeconfig", c.kubeconfig, "-o", "jsonpath={.verdict}"); got != tc.verdict {
+				t.Errorf("%s: check says %q, want %q", tc.reason, got, tc.verdict)
+			}
+			file := filepath.Join(t.TempDir(), "facts.json")
+			if err := os.WriteFile(file, []byte(ask("snapshot", "--kubeconfig", c.kubeconfig)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := ask("check", tc.target, "-n", "demo", "--snapshot", file, "-o", "jsonpath={.verdict}"); got != tc.cached {
+				t.Errorf("%s: check --snapshot says %q, want %q", tc.reason, got, tc.cached)
+			}
+		})
+	}
+}
