@@ -133,6 +133,7 @@ func TestNeeds(t *testing.T) {
 		want      []string
 	}{
 		"goes":              {"what it needs is in its namespace", []string{gadgetIn("a", "g", "secret: s"), secret}, false, []string{"a x.io/need gadgets.x.io secrets goes: 1 [g] needs 1 [s]"}},
+		"another version":   {"the catalog knows kinds, in whichever version", []string{strings.Replace(gadgetIn("a", "g", "secret: s"), "x.io/v1", "x.io/v9", 1), secret}, false, []string{"a x.io/need gadgets.x.io secrets goes: 1 [g] needs 1 [s]"}},
 		"is kept":           {"a finalizer holds it", []string{gadgetIn("a", "g", "secret: s"), held}, false, nil},
 		"elsewhere":         {"it does not go with the namespace", []string{gadgetIn("a", "g", "secret: s, secretNamespace: b"), elsewhere}, false, nil},
 		"missing":           {"nobody made it", []string{gadgetIn("a", "g", "secret: s"), elsewhere}, false, []string{"a x.io/need gadgets.x.io secrets hangs: 1 [g] needs 1 [s]"}},

@@ -18,9 +18,11 @@ type Order struct {
 	Places [][]Ordered
 }
 
-// Ordered is an object in an order.
+// Ordered is an object in an order. Its Namespace is that of the manifest.
 type Ordered struct {
 	policies.Object
+	// Open tells that the manifest leaves the namespace to who applies it.
+	Open bool
 	schema.GroupVersionKind
 	// For is the workload that has to outlive it, as it removes a finalizer of it.
 	For *policies.Object
@@ -71,6 +73,9 @@ func (a *asker) order(subjects []*subject) Order {
 	for _, sub := range subjects {
 		kind := schema.FromAPIVersionAndKind(sub.APIVersion, sub.Kind)
 		entry, place := Ordered{Object: sub.id, GroupVersionKind: kind}, rest
+		if sub.Namespace == "" && entry.Namespace != "" {
+			entry.Namespace, entry.Open = "", true
+		}
 		if workloads := removers[sub.id]; len(workloads) > 0 {
 			entry.For, place = &workloads[0], before[sub.id]
 		} else if kind.GroupKind() == (schema.GroupKind{Kind: "Namespace"}) || kind.GroupKind() == (schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {

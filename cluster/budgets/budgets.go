@@ -213,6 +213,8 @@ func refuses(o *policyv1.PodDisruptionBudget) (ready, unready string) {
 	case o.Status.DisruptionsAllowed > 0:
 	case failed != nil && failed.Status == metav1.ConditionFalse && failed.Reason == policyv1.SyncFailedReason:
 		ready = Unsynced
+	case o.Status.ExpectedPods == 0:
+		ready = Now // the controller has not counted the pod yet
 	case o.Status.ExpectedPods <= o.Status.DesiredHealthy:
 		ready = Never
 	default:

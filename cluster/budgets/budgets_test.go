@@ -61,10 +61,14 @@ func TestRefusals(t *testing.T) {
 		budget edits
 		want   any
 	}{
-		"Never":      {"all its pods are healthy, and none may go", nil, nil, Never},
-		"Allowed":    {"one may go", nil, func(b *policyv1.PodDisruptionBudget) { b.Status.DisruptionsAllowed = 1 }, nil},
-		"Now":        {"one of three is not healthy", nil, func(b *policyv1.PodDisruptionBudget) { b.Status.ExpectedPods = 3; b.Status.DesiredHealthy = 2 }, Now},
-		"Stale":      {"the controller has not seen the newest budget", nil, func(b *policyv1.PodDisruptionBudget) { b.Generation = 2 }, Now},
+		"Never":     {"all its pods are healthy, and none may go", nil, nil, Never},
+		"Allowed":   {"one may go", nil, func(b *policyv1.PodDisruptionBudget) { b.Status.DisruptionsAllowed = 1 }, nil},
+		"Now":       {"one of three is not healthy", nil, func(b *policyv1.PodDisruptionBudget) { b.Status.ExpectedPods = 3; b.Status.DesiredHealthy = 2 }, Now},
+		"Stale":     {"the controller has not seen the newest budget", nil, func(b *policyv1.PodDisruptionBudget) { b.Generation = 2 }, Now},
+		"Uncounted": {"the controller has counted no pods yet", nil, func(b *policyv1.PodDisruptionBudget) { b.Status = policyv1.PodDisruptionBudgetStatus{} }, Now},
+		"WithoutPods": {"a budget of other pods, of which there are none", nil, func(b *policyv1.PodDisruptionBudget) {
+			b.Spec.Selector.MatchLabels["app"], b.Status = "db", policyv1.PodDisruptionBudgetStatus{}
+		}, nil},
 		"NotCovered": {"the selector is of other pods", nil, func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector.MatchLabels["app"] = "db" }, nil},
 		"NoSelector": {"none selects none", nil, func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector = nil }, nil},
 		"Everything": {"an empty one selects all", nil, func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector.MatchLabels = nil }, Never},

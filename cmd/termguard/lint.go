@@ -46,7 +46,7 @@ that could not be read, wrong usage, or an internal error.`,
   termguard lint deploy/ -o text -o sarif=termguard.sarif
   termguard lint . --baseline known.json --write-baseline
   termguard lint . --changed-since origin/main
-  helm template . | termguard lint - --fix-order=list
+  helm template --include-crds . | termguard lint - --fix-order=list
   termguard lint --explain orphaned-finalizer`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.explain != "" {

@@ -38,6 +38,11 @@ func (r *runner) printOrders(write func(io.Writer, lint.Order) error, result *li
 
 // listed writes commands for a shell: kubectl waits until what it deletes is gone.
 func listed(out io.Writer, order lint.Order) error {
+	if slices.ContainsFunc(order.Places, func(place []lint.Ordered) bool {
+		return slices.ContainsFunc(place, func(entry lint.Ordered) bool { return entry.Open })
+	}) {
+		fmt.Fprintln(out, "# what has no -n is deleted in the namespace of kubectl's context")
+	}
 	for i, place := range order.Places {
 		why := reason(place)
 		if why == "" && i > 0 && i == len(order.Places)-1 && takesOthers(place[0]) {
