@@ -80,6 +80,47 @@ func bundleSource(file string) source {
 	return source{name: file, bundle: archive, err: err, sum: sha256.Sum256(fmt.Appendf(archive, "%v", err))}
 }
 
+// A reading is what was read of a folder, or of a bundle, and what its files were like then.
+type reading struct {
+	stamp  string
+	source source
+}
+
+// settles is how long after the last change of a file its time tells of the next one: times
+// may be as coarse as a second.
+const settles = 2 * time.Second
+
+// stampOf changes with the names, sizes and times of the files of a folder, or with those of
+// a bundle. It cannot be trusted where settled is false.
+func stampOf(path string, now time.Time) (stamp string, settled bool) {
+	inside, err := filepath.Glob(filepath.Join(escapeGlob(path), "*", "*.rego"))
+	if err != nil {
+		return "", false
+	}
+	var text strings.Builder
+	settled = true
+	for _, file := range append(inside, path) {
+		info, err := os.Stat(file)
+		if err != nil {
+			return "", false
+		}
+		settled = settled && now.Sub(info.ModTime()) > settles
+		fmt.Fprintln(&text, file, info.Size(), info.ModTime().UnixNano())
+	}
+	return text.String(), settled
+}
+
+// folder is folderSource, which reads nothing again that has not changed.
+func (r *rules) folder(name string) source {
+	stamp, settled := stampOf(name, time.Now())
+	if last, known := r.readings[name]; known && settled && last.stamp == stamp {
+		return last.source
+	}
+	s := folderSource(name)
+	r.readings[name] = reading{stamp, s}
+	return s
+}
+
 // folderSource reads the policies of a folder: FOLDER/POLICY/*.rego. A file is a bundle.
 func folderSource(folder string) source {
 	if info, err := os.Stat(folder); err == nil && !info.IsDir() {
@@ -163,15 +204,16 @@ type rules struct {
 	informer cache.SharedIndexInformer // of ConfigMaps with config.PolicyLabel
 	changed  chan struct{}
 
-	set     *policies.Set                // in force
-	inForce map[string]source            // by name
-	tried   map[string][sha256.Size]byte // what was looked at last, by name
-	refused map[string]string            // why, by name
-	read    config.Config                // in force
-	file    [sha256.Size]byte
-	taken   [sha256.Size]byte                // the file that is in force
-	status  atomic.Pointer[webhook.Status]   // what of it these rules know
-	breaker atomic.Pointer[policies.Breaker] // of the engine in force
+	set      *policies.Set                // in force
+	inForce  map[string]source            // by name
+	tried    map[string][sha256.Size]byte // what was looked at last, by name
+	refused  map[string]string            // why, by name
+	readings map[string]reading           // of folders and bundles, by name
+	read     config.Config                // in force
+	file     [sha256.Size]byte
+	taken    [sha256.Size]byte                // the file that is in force
+	status   atomic.Pointer[webhook.Status]   // what of it these rules know
+	breaker  atomic.Pointer[policies.Breaker] // of the engine in force
 	// demotes tells whether the configuration in force demotes policies that were wrong.
 	demotes atomic.Bool
 
@@ -186,7 +228,7 @@ func newRules(options Options, client kubernetes.Interface, events record.EventR
 	factory := promauto.With(registry)
 	r := &rules{
 		options: options, events: events, log: options.Log, changed: make(chan struct{}, 1),
-		inForce: map[string]source{}, tried: map[string][sha256.Size]byte{}, refused: map[string]string{},
+		inForce: map[string]source{}, tried: map[string][sha256.Size]byte{}, refused: map[string]string{}, readings: map[string]reading{},
 		reloads: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "termguard_reloads_total",
 			Help: "Times that policies or the configuration were read again, by what became of them (accepted or refused).",
@@ -277,7 +319,7 @@ func (r *rules) run(ctx context.Context) {
 // taken as still there.
 func (r *rules) gather() (found []source) {
 	for _, folder := range r.options.Folders {
-		found = append(found, folderSource(folder))
+		found = append(found, r.folder(folder))
 	}
 	if !r.informer.HasSynced() {
 		for _, name := range slices.Sorted(maps.Keys(r.inForce)) {

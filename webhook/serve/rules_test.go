@@ -376,3 +376,44 @@ func TestRulesStart(t *testing.T) {
 		t.Errorf("start where nothing can be listed: %v", err)
 	}
 }
+
+// TestFolderIsReadOnce reads a folder, and a bundle, again only when its files have changed.
+func TestFolderIsReadOnce(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "a_rule", "a_rule.rego")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-time.Hour)
+	write := func(text string, at time.Time) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{file, folder} {
+			if err := os.Chtimes(path, at, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, name := range []string{folder, file} { // any file is taken for a bundle
+		r := &rules{readings: map[string]reading{}}
+		write("one", old)
+		first := r.folder(name).sum
+		write("two", old) // as nobody writes: the size and the time of before
+		if r.folder(name).sum != first {
+			t.Errorf("%s: it was read again, though nothing tells of a change", name)
+		}
+		write("two", old.Add(time.Minute))
+		second := r.folder(name).sum
+		if second == first {
+			t.Errorf("%s: a new time was not noticed", name)
+		}
+		write("six", time.Now())
+		if third := r.folder(name).sum; third == second {
+			t.Errorf("%s: a change just now was not noticed", name)
+		} else if write("ten", time.Now()); r.folder(name).sum == third {
+			t.Errorf("%s: a second change within the same moment was not noticed", name)
+		}
+	}
+}
