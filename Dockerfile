@@ -1,11 +1,11 @@
-# Linted, not built, in CI: docker build -t termguard .
+# Linted, not built, in CI: docker build --build-arg COMMIT=$(git rev-parse HEAD) -t termguard .
 FROM golang:1.26 AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-ARG VERSION=dev
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /termguard ./cmd/termguard
+ARG VERSION=dev COMMIT=
+RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION} -X main.commit=${COMMIT}" -o /termguard ./cmd/termguard
 
 FROM gcr.io/distroless/static-debian12:nonroot
 COPY --from=build /termguard /termguard

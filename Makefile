@@ -1,6 +1,7 @@
 # The version that a build reports: the nearest tag, or the commit.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS := -s -w -X main.version=$(VERSION)
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 # Scenarios start real control planes: the Go tests of test/ run one package at a time.
 E2E_TIMEOUT ?= 40m
 OBJECTS ?= 10000
@@ -11,7 +12,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo test unit rego e2e e2e-delete test-node check quick fmt vet staticcheck regal dockerfile chart generated fuzz docs golden harmlessness certificates vulnerabilities bench bench-lint release new-policy hooks clean
+.PHONY: help build render components software demo test unit rego e2e e2e-delete test-node check quick fmt vet staticcheck regal dockerfile chart generated fuzz docs golden harmlessness certificates vulnerabilities bench bench-lint release release-twice new-policy hooks clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -110,7 +111,11 @@ bench-lint: build ## Print lint beside conftest, kube-score and gator (CORPUS=ar
 	cd test && go run ./cmd/bench-lint -termguard $(CURDIR)/bin/termguard $(if $(CORPUS),-corpus $(abspath $(CORPUS)))
 
 release: ## Write a release into dist/: archives, image, chart, krew, Homebrew, SBOM, checksums (the same bytes for the same commit)
+	rm -rf dist
 	cd test/tools/release && go run . -root ../../.. -out ../../../dist
+
+release-twice: ## Make a release twice, of clones in two folders, and compare (PLATFORMS=linux/amd64,windows/arm64)
+	./test/release-twice.sh $(PLATFORMS)
 
 new-policy: ## Scaffold a policy that passes at once: make new-policy ID=some-id
 	go run ./cmd/termguard policy new $(ID) --in policies

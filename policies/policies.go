@@ -12,7 +12,9 @@ package policies
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"embed"
+	"fmt"
 	"io/fs"
 	"slices"
 )
@@ -25,6 +27,21 @@ var embedded embed.FS
 
 // Embedded are the policies in the binary.
 func Embedded() fs.FS { return named{embedded, "policies"} }
+
+// Digest tells sets of policies in the binary apart: "sha256:", and the SHA-256 of what
+// is loaded of them, file by file.
+func Digest() string {
+	sum := sha256.New()
+	// What is embedded can be read.
+	_ = fs.WalkDir(embedded, ".", func(file string, d fs.DirEntry, _ error) error {
+		if !d.IsDir() && !isTest(file) {
+			text, _ := embedded.ReadFile(file)
+			fmt.Fprintf(sum, "%s %d\n%s", file, len(text), text)
+		}
+		return nil
+	})
+	return fmt.Sprintf("sha256:%x", sum.Sum(nil))
+}
 
 // A page's example: manifests in which a policy finds something.
 //

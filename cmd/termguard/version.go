@@ -6,18 +6,27 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/termguard/termguard/policies"
 )
 
-// version is set by the linker.
-var version = ""
+// version and commit are set by the linker.
+var version, commit = "", ""
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Show the version",
+		Short: "Show the version, the commit it was built of, and the digest of its policies",
 		Args:  cobra.NoArgs,
-		Run: func(c *cobra.Command, _ []string) {
+		RunE: func(c *cobra.Command, _ []string) error {
+			set, err := policies.Load(policies.Embedded())
+			if err != nil {
+				return err
+			}
 			fmt.Fprint(c.OutOrStdout(), versionLine())
+			fmt.Fprintf(c.OutOrStdout(), "commit %s\n", commitOf())
+			fmt.Fprintf(c.OutOrStdout(), "policies %s (%d)\n", policies.Digest(), len(set.IDs()))
+			return nil
 		},
 	}
 }
@@ -35,4 +44,23 @@ func versionOf() string {
 		return info.Main.Version
 	}
 	return "(devel)"
+}
+
+// commitOf is what the linker was told, or what go build saw.
+func commitOf() string {
+	if commit != "" {
+		return commit
+	}
+	of := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				of = s.Value
+			case s.Key == "vcs.modified" && s.Value == "true":
+				of += ", with changes"
+			}
+		}
+	}
+	return of
 }

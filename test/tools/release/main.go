@@ -54,7 +54,7 @@ func main() {
 	defer stop()
 	r := release{}
 	flag.StringVar(&r.root, "root", ".", "root of the repository")
-	flag.StringVar(&r.out, "out", "dist", "`FOLDER` to write to, which is emptied")
+	flag.StringVar(&r.out, "out", "dist", "`FOLDER` to write to")
 	flag.StringVar(&r.version, "version", "", "as in v1.2.3 (default: what git describes)")
 	only := flag.String("platforms", strings.Join(platforms, ","), "`OS/ARCH,...`")
 	flag.Parse()
@@ -80,12 +80,15 @@ func (r *release) make(ctx context.Context) error {
 	if err := r.describe(ctx); err != nil {
 		return err
 	}
-	for _, dir := range []string{r.out, filepath.Join(r.out, "bin")} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
+	if err := os.MkdirAll(r.out, 0o755); err != nil {
+		return err
 	}
-	if err := r.build(ctx); err != nil {
+	bin, err := os.MkdirTemp("", "termguard-release")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(bin)
+	if err := r.build(ctx, bin); err != nil {
 		return fmt.Errorf("build: %w", err)
 	}
 	return r.assemble()
@@ -138,22 +141,19 @@ func (r *release) describe(ctx context.Context) error {
 	return nil
 }
 
-// build makes the programs: static, without paths of this machine.
-func (r *release) build(ctx context.Context) error {
+// build makes the programs in a folder: static, without paths of this machine.
+func (r *release) build(ctx context.Context, bin string) error {
 	r.built = map[string]string{}
 	for _, platform := range r.platforms {
 		goos, goarch, _ := strings.Cut(platform, "/")
 		for program, module := range programs {
-			out, err := filepath.Abs(filepath.Join(r.out, "bin", program+"_"+goos+"_"+goarch+suffix(goos)))
-			if err != nil {
-				return err
-			}
+			out := filepath.Join(bin, program+"_"+goos+"_"+goarch+suffix(goos))
 			fmt.Fprintln(os.Stderr, "building", filepath.Base(out))
 			main := "."
 			if module == "." {
 				main = "./cmd/" + program
 			}
-			cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.version="+r.version, "-o", out, main)
+			cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.version="+r.version+" -X main.commit="+r.commit, "-o", out, main)
 			cmd.Dir = filepath.Join(r.root, module)
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOFLAGS=-mod=readonly", "GOWORK=off")
 			cmd.Stderr = os.Stderr
