@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apidiscovery "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
@@ -71,5 +72,46 @@ func TestDiscoveryOfMany(t *testing.T) {
 		if !world.refusals.Stale("v1." + group) { // which holds every namespace
 			t.Errorf("APIService v1.%s is not known to be stale", group)
 		}
+	}
+}
+
+// TestDiscoveryOfOlderCluster: what an older API server does not serve is not waited for,
+// and what it serves in an older version alone is said to be unseen.
+func TestDiscoveryOfOlderCluster(t *testing.T) {
+	served := `{"apiVersion": "apidiscovery.k8s.io/v2", "kind": "APIGroupDiscoveryList", "items": [
+		{"metadata": {"name": "resource.k8s.io"}, "versions": [{"version": "v1beta1", "freshness": "Current", "resources": [
+			{"resource": "resourceclaims", "responseKind": {"group": "resource.k8s.io", "version": "v1beta1", "kind": "ResourceClaim"}, "scope": "Namespaced", "verbs": ["delete", "list", "watch"]}]}]}]}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+		switch {
+		case r.URL.Path == "/version":
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"gitVersion": "v1.32.0"}`)
+		case r.URL.Path == "/apis":
+			fmt.Fprint(w, served)
+		default:
+			fmt.Fprint(w, `{"apiVersion": "apidiscovery.k8s.io/v2", "kind": "APIGroupDiscoveryList"}`)
+		}
+	}))
+	defer server.Close()
+	world := NewWorld(Options{})
+	l, err := NewLive(&rest.Config{Host: server.URL}, world, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies := schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"}
+	claims := schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaims"}
+	hidden := func(res schema.GroupResource) bool { _, is := world.sight.Hidden(res.String()); return is }
+	if !hidden(policies) {
+		t.Error("before discovery, nothing is known to be seen")
+	}
+	if _, _, err := l.serves(); err != nil {
+		t.Fatal(err)
+	}
+	if hidden(policies) {
+		t.Errorf("%s are not served, and yet waited for", policies)
+	}
+	if !hidden(claims) {
+		t.Errorf("%s are served as v1beta1 alone, and counted as seen", claims)
 	}
 }

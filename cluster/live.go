@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -344,7 +345,17 @@ func (l *Live) serves() (wanted map[string]feed, lost map[string]error, err erro
 		served = append(served, group.Name)
 	}
 	l.world.SetServed(served, stale)
-	wanted = wantedResources(lists, preferred)
+	wanted, older := wantedResources(lists, preferred)
+	for _, res := range typed {
+		_, served := wanted[res.String()]
+		switch versions := older[res.String()]; {
+		case served || lost[res.Group] != nil:
+		case len(versions) > 0:
+			l.world.SetUnseen(res, facts.UnseenDiscovery, fmt.Sprintf("the cluster serves it as %s; termguard reads %s", strings.Join(versions, " and "), res.Version))
+		default: // no object of it can exist
+			l.world.Seen(res)
+		}
+	}
 	var followed []Resource
 	for _, f := range wanted {
 		followed = append(followed, f.Resource)
@@ -364,9 +375,10 @@ func unknownResources(group string) Resource {
 
 // wantedResources picks what to keep: of each group the preferred version, or
 // the version that the reducers understand, of everything that can be deleted
-// and listed.
-func wantedResources(lists []*metav1.APIResourceList, preferred map[string]string) map[string]feed {
-	wanted := map[string]feed{}
+// and listed. What the reducers read is in older, with its versions, where the cluster
+// serves it in others than theirs alone.
+func wantedResources(lists []*metav1.APIResourceList, preferred map[string]string) (wanted map[string]feed, older map[string][]string) {
+	wanted, older = map[string]feed{}, map[string][]string{}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
@@ -383,6 +395,7 @@ func wantedResources(lists []*metav1.APIResourceList, preferred map[string]strin
 			switch {
 			case isTyped(res.GroupResource()):
 				if !slices.Contains(typed, res) {
+					older[name] = append(older[name], gv.Version)
 					continue
 				}
 			case have && gv.Version != preferred[gv.Group]:
@@ -395,7 +408,8 @@ func wantedResources(lists []*metav1.APIResourceList, preferred map[string]strin
 			wanted[name] = feed{Resource: res, verbs: verbs, others: before.others}
 		}
 	}
-	return wanted
+	maps.DeleteFunc(older, func(name string, _ []string) bool { _, is := wanted[name]; return is })
+	return wanted, older
 }
 
 // feed lists and watches one resource for as long as ctx lasts.

@@ -306,7 +306,7 @@ func TestWantedResources(t *testing.T) {
 		return metav1.APIResource{Name: name, Namespaced: true, Verbs: verbs}
 	}
 	all := []string{"delete", "list", "watch"}
-	got := wantedResources([]*metav1.APIResourceList{
+	got, older := wantedResources([]*metav1.APIResourceList{
 		{GroupVersion: "v1", APIResources: []metav1.APIResource{api("pods", all...), api("pods/status", "get"), api("events", all...), api("bindings", "create"), api("configmaps", all...)}},
 		{GroupVersion: "metrics.k8s.io/v1beta1", APIResources: []metav1.APIResource{api("pods", "get", "list")}},
 		{GroupVersion: "x.io/v1", APIResources: []metav1.APIResource{api("widgets", all...)}},
@@ -321,5 +321,8 @@ func TestWantedResources(t *testing.T) {
 	want := map[string]string{"pods": "v1", "events": "v1", "configmaps": "v1", "widgets.x.io": "v2", "gadgets.x.io": "v1alpha1"}
 	if diff := cmp.Diff(want, versions); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string][]string{"deployments.apps": {"v1beta1"}}, older); diff != "" {
+		t.Errorf("served in other versions: -want +got\n%s", diff)
 	}
 }
