@@ -528,7 +528,9 @@ func (l *Lab) command(ctx context.Context, stdin, program string, args ...string
 
 // Apply applies manifests, and fails where kubectl does.
 func (l *Lab) Apply(ctx context.Context, manifests string) error {
-	r, err := l.KubectlWith(ctx, manifests, "apply", "--server-side", "--force-conflicts", "-f", "-")
+	// Before 1.33, kubectl takes a file that begins with a brace for JSON alone
+	// (k8s.io/apimachinery/pkg/util/yaml, YAMLOrJSONDecoder).
+	r, err := l.KubectlWith(ctx, "---\n"+manifests, "apply", "--server-side", "--force-conflicts", "-f", "-")
 	if err != nil {
 		return err
 	}

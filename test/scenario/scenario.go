@@ -733,11 +733,14 @@ func (g *Guarded) depart(ctx context.Context, nodes []Node) error {
 func (g *Guarded) create(ctx context.Context, objects string) error {
 	var last error
 	err := g.Await(ctx, 2*time.Minute, "the objects to be accepted", func(ctx context.Context) (bool, error) {
-		last = g.Apply(ctx, strings.NewReplacer(
+		err := g.Apply(ctx, strings.NewReplacer(
 			"$CA", base64.StdEncoding.EncodeToString(g.CABundle()),
 			"$OTHERCA", base64.StdEncoding.EncodeToString(g.OtherCABundle()),
 		).Replace(objects))
-		return last == nil, nil
+		if last == nil || ctx.Err() == nil { // the last try is cut off, and says no more than that
+			last = err
+		}
+		return err == nil, nil
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", last, err)

@@ -125,7 +125,7 @@ const definitions = `
 
 // set makes what the operation is about, in a namespace of its own.
 func (w *world) set(ctx context.Context, o operation, name string) error {
-	objects := fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s}}\n---\n%s\n", name, strings.ReplaceAll(o.objects, "$R", name))
+	objects := fmt.Sprintf("---\n{apiVersion: v1, kind: Namespace, metadata: {name: %s}}\n---\n%s\n", name, strings.ReplaceAll(o.objects, "$R", name))
 	err := w.Await(ctx, settling, "the objects of "+o.name+" to be accepted", func(ctx context.Context) (bool, error) {
 		r, err := w.KubectlWith(ctx, objects, "apply", "--server-side", "-f", "-")
 		w.said = r.Stderr
