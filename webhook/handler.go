@@ -234,21 +234,21 @@ func (h *Handler) review(ctx context.Context, rv review, started time.Time) (ans
 	defer func() { h.metrics.reviewed(on, how, time.Since(started)) }()
 	defer func() {
 		if p := recover(); p != nil {
-			how, answer = failedOpen, h.allowUnchecked(panicked, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			how, answer = failedOpen, h.allowUnchecked(rv.request, panicked, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
 	}()
 	r, err := parseRequest(rv.request)
 	on = r.occasion
 	switch {
 	case errors.Is(err, errUnexpected):
-		return h.allowUnchecked(unexpected, err)
+		return h.allowUnchecked(rv.request, unexpected, err)
 	case err != nil:
-		return h.allowUnchecked(malformed, err)
+		return h.allowUnchecked(rv.request, malformed, err)
 	case h.asksForStatus(r):
 		how = allowed
 		return &admissionv1.AdmissionResponse{Allowed: true, Warnings: h.options.Status().lines()}
 	case !h.options.Synced():
-		return h.allowUnchecked(unsynced, errors.New("the facts are not complete yet"))
+		return h.allowUnchecked(rv.request, unsynced, errors.New("the facts are not complete yet"))
 	}
 	// The request's own context ends with the connection, and may end with
 	// the server: neither is a reason to leave a person without an answer.
@@ -256,7 +256,7 @@ func (h *Handler) review(ctx context.Context, rv review, started time.Time) (ans
 	defer cancel()
 	c := h.consider(ctx, r, rv.load)
 	if c.err != nil {
-		return h.allowUnchecked(c.reason, c.err)
+		return h.allowUnchecked(rv.request, c.reason, c.err)
 	}
 	c.partial = rv.partial
 	answer, how = h.decide(r, c)
@@ -282,15 +282,23 @@ func (h *Handler) follow(r request, c considered, how decision) {
 }
 
 // allowUnchecked lets a request through that could not be checked.
-func (h *Handler) allowUnchecked(reason failure, err error) *admissionv1.AdmissionResponse {
+func (h *Handler) allowUnchecked(request map[string]any, reason failure, err error) *admissionv1.AdmissionResponse {
 	h.metrics.failed(reason)
-	h.options.Log.Warn("allowed a request unchecked", "reason", string(reason), "error", err)
+	h.options.Log.Warn("allowed a request unchecked", "uid", uidOf(request), "reason", string(reason), "error", err)
 	return &admissionv1.AdmissionResponse{
 		Allowed:          true,
 		Warnings:         []string{line("not checked, allowed: "+explain[reason], "")},
 		AuditAnnotations: map[string]string{"decision": string(failedOpen), "error": string(reason)},
 	}
 }
+
+// uidOf is the UID of a review's request, by which the API server's log of a failing
+// webhook and the lines here belong together. It is cut: a forged review may bring
+// megabytes.
+func uidOf(request map[string]any) string { return cut(printable.Line(str(request, "uid")), maxLogged) }
+
+// maxLogged is how long, in characters, the name of a user or an object can be in a log.
+const maxLogged = 256
 
 // explain tells a person what went wrong, without what only operators of
 // termguard may see or can use.
@@ -524,7 +532,7 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 	if n := len(c.result.Errors); n > 0 {
 		how = failedOpen
 		h.metrics.failed(policy)
-		h.options.Log.Warn("policies failed; a request is judged by the others and not refused", "error", errors.Join(c.result.Errors...))
+		h.options.Log.Warn("policies failed; a request is judged by the others and not refused", "uid", uidOf(r.raw), "error", errors.Join(c.result.Errors...))
 		answer.AuditAnnotations["error"] = string(policy)
 		notices = append(notices, "not checked in full: a policy failed (see termguard's log)")
 		h.metrics.policiesFailed(c.result.Errors)
@@ -622,10 +630,9 @@ func (h *Handler) decided(r request, c considered, why []policies.Finding, by st
 			ids = append(ids, f.Policy)
 		}
 	}
-	const limit = 256 // characters of a user's or an object's name: a forged review may bring megabytes
-	user := cut(printable.Line(str(child(r.raw, "userInfo"), "username")), limit)
-	about := []any{"user", user, "on", string(r.occasion), "resource", cut(r.resource.String(), limit), "namespace", cut(r.namespace, limit),
-		"name", cut(r.name, limit), "policies", ids, "known", c.known}
+	user := cut(printable.Line(str(child(r.raw, "userInfo"), "username")), maxLogged)
+	about := []any{"uid", uidOf(r.raw), "user", user, "on", string(r.occasion), "resource", cut(r.resource.String(), maxLogged), "namespace", cut(r.namespace, maxLogged),
+		"name", cut(r.name, maxLogged), "policies", ids, "known", c.known}
 	if by == "" {
 		h.options.Log.Info("refused", append(about, "why", why[0].Message)...)
 	} else {

@@ -566,7 +566,7 @@ func TestRefusalIsLogged(t *testing.T) {
 	line["user"] = len(user) < 300 && strings.HasPrefix(user, "aaa")
 	delete(line, "time")
 	want := map[string]any{
-		"level": "INFO", "msg": "refused", "user": true, "on": "delete", "resource": "kialis.kiali.io", "namespace": "demo", "name": "kiali",
+		"level": "INFO", "msg": "refused", "uid": "u2", "user": true, "on": "delete", "resource": "kialis.kiali.io", "namespace": "demo", "name": "kiali",
 		"policies": []any{"p"}, "known": false, "why": "it waits",
 	}
 	if diff := cmp.Diff(want, line); diff != "" {
