@@ -12,7 +12,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo test unit rego e2e e2e-delete test-node check quick fmt vet staticcheck regal dockerfile chart generated fuzz docs golden harmlessness certificates vulnerabilities bench bench-lint release release-twice new-policy hooks clean
+.PHONY: help build render components software demo test unit rego e2e e2e-delete test-node check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness certificates vulnerabilities bench bench-lint release release-twice new-policy hooks clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,7 +55,7 @@ e2e-delete: build components software ## Have termguard delete finish the worlds
 test-node: build components ## Scenarios on a real node: kubelet, containerd, runc (as root; TABLES=FILE writes what was found)
 	cd test/node && go test -v -count=1 -parallel 64 -timeout 15m
 
-check: quick generated test fuzz demo ## Everything that CI runs
+check: quick generated monitoring test fuzz demo ## Everything that CI runs
 
 quick: fmt vet staticcheck regal dockerfile chart ## The part of check that takes seconds
 
@@ -79,6 +79,9 @@ dockerfile: ## Try what packs a release, and lint the Dockerfile, which cannot b
 
 chart: ## Lint the Helm chart, and try values that it must refuse
 	cd test && go test -count=1 -run 'TestLint|TestRefusals' ./chart
+
+monitoring: ## Play when alerts fire, and what the dashboard shows of what was scraped (compiles Prometheus once)
+	cd test/tools/monitoring && go vet . && go test .
 
 regal: ## Lint the Rego
 	$(REGAL) lint --config-file .regal/config.yaml policies
