@@ -55,7 +55,7 @@ e2e-delete: build components software ## Have termguard delete finish the worlds
 test-node: build components ## Scenarios on a real node: kubelet, containerd, runc (as root; TABLES=FILE writes what was found)
 	cd test/node && go test -v -count=1 -parallel 64 -timeout 15m
 
-check: quick generated monitoring test fuzz demo ## Everything that CI runs
+check: quick generated test fuzz demo ## Everything that CI runs
 
 quick: fmt vet staticcheck regal dockerfile chart ## The part of check that takes seconds
 
@@ -80,7 +80,7 @@ dockerfile: ## Try what packs a release, and lint the Dockerfile, which cannot b
 chart: ## Lint the Helm chart, and try values that it must refuse
 	cd test && go test -count=1 -run 'TestLint|TestRefusals' ./chart
 
-monitoring: ## Play when alerts fire, and what the dashboard shows of what was scraped (compiles Prometheus once)
+monitoring: ## Play when alerts fire, and what the dashboard shows of what a lab said (compiles Prometheus at first)
 	cd test/tools/monitoring && go vet . && go test .
 
 regal: ## Lint the Rego
