@@ -11,7 +11,8 @@ import (
 
 // Drain asks whether all pods of a node would leave it, as kubectl drain
 // --ignore-daemonsets asks them to: whether each can be evicted, and whether it goes
-// then. The estimate is that of the slowest, since they leave side by side.
+// then. The estimate is that of the slowest, since they leave side by side, with the work
+// that the node has with so many.
 func Drain(ctx context.Context, engine Evaluator, world *cluster.World, node Subject) (Report, error) {
 	reports, err := drain(ctx, engine, world, node)
 	if err != nil {
@@ -58,14 +59,21 @@ func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained 
 	}
 	for i, node := range drained {
 		n := len(on[node.Name])
-		reports[i].drains(answers[:n])
+		reports[i].drains(answers[:n], work(world, node.Name))
 		answers = answers[n:]
 	}
 	return reports, nil
 }
 
-// drains makes of the answer about a node, and those about its pods, that about a drain.
-func (r *Report) drains(pods []Report) {
+// work is what it takes a node longer for each pod that stops, in ms.
+func work(world *cluster.World, node string) (millis int) {
+	world.View(func(doc map[string]any) { millis = number(child(child(doc, "nodes"), node)["stopMillis"]) })
+	return millis
+}
+
+// drains makes of the answer about a node, and those about its pods, that about a
+// drain. Its work with each it adds up, as slow-termination does for a namespace.
+func (r *Report) drains(pods []Report, millis int) {
 	r.Kind, r.WaitsFor = "Drain", []Wait{} // for its own finalizers a drain does not wait
 	for _, pod := range pods {
 		r.Findings = append(r.Findings, pod.Findings...)
@@ -80,7 +88,10 @@ func (r *Report) drains(pods []Report) {
 	r.Unseen = slices.Compact(r.Unseen)
 	r.EstimateSeconds, r.Plan = nil, plan(r.Findings)
 	if finishes(r.Verdict) {
-		r.EstimateSeconds = longest(r.Findings)
+		if slowest := longest(r.Findings); slowest != nil {
+			seconds := *slowest + len(pods)*millis/1000
+			r.EstimateSeconds = &seconds
+		}
 	}
 }
 

@@ -9,6 +9,17 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
+// What it takes longer for each pod where many of a node stop at once, in ms.
+const (
+	// stopWork is the processor time of kubelet, runtime and their helpers: they measure
+	// 220 to 300 ms a pod of one container (docs/node.md).
+	stopWork = 250
+	// stopRequests is what the kubelet's four requests for each pod (it reads it and
+	// writes its status, then reads and deletes it: pkg/kubelet/status/status_manager.go)
+	// take at the 50 a second that it allows itself (kubeAPIQPS).
+	stopRequests = 4 * 1000 / 50
+)
+
 // KeepNode takes in a node.
 func (p *Part) KeepNode(node *corev1.Node) bool {
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusNeverUpdated"}
@@ -32,6 +43,9 @@ func (p *Part) KeepNode(node *corev1.Node) bool {
 		"taints":       taints,
 		"kubelet":      node.Status.NodeInfo.KubeletVersion,
 		"runtime":      node.Status.NodeInfo.ContainerRuntimeVersion,
+	}
+	if cpu := node.Status.Capacity.Cpu().MilliValue(); cpu > 0 {
+		found["stopMillis"] = int(max(stopWork*1000/cpu, stopRequests))
 	}
 	if full := pressure(node, corev1.NodeDiskPressure); full != nil {
 		found["diskPressure"] = full

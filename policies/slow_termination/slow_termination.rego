@@ -34,8 +34,8 @@
 #     The estimate is an upper bound. Whether the program ends on TERM, and so much
 #     sooner, depends on its image: a shell in the manifest is only a hint. For an
 #     eviction, hooks and sidecars are not counted. It is not known since when a node does
-#     not exist: its pods may be removed at once. A hundred pods of one small node take
-#     longer when they stop at the same time.
+#     not exist: its pods may be removed at once. Of many pods of one node the estimate
+#     counts the work for its processors; one that is busy with other things takes longer.
 package termguard.slow_termination
 
 import data.termguard.lib.grace
@@ -61,7 +61,7 @@ warn contains {
 	),
 	"objects": [{"resource": "pods", "namespace": request.name, "name": name} | some name in slowest.pods.names],
 	"evidence": [],
-	"estimate_seconds": (slowest.seconds + removal) + passes,
+	"estimate_seconds": ((slowest.seconds + removal) + passes) + crowd,
 } if {
 	slowest.seconds > threshold
 	some node, _ in data.cluster.podsByNode[request.name]
@@ -119,6 +119,12 @@ removal := 1
 # begins, and looks again after half the longest grace period
 # (pkg/controller/namespace/namespace_controller.go). It measures 6 to 12 s.
 passes := 10
+
+# crowd is what it takes longer where many pods of one node stop at once, in seconds:
+# the node has so much work with each.
+crowd := max(array.concat([0], [floor((held.count * data.cluster.nodes[node].stopMillis) / 1000) |
+	some node, held in data.cluster.podsByNode[request.name]
+]))
 
 # pod is the one under review. Where it has finished, or no node runs it, it has no
 # grace period.

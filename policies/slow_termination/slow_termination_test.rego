@@ -187,6 +187,14 @@ test_namespace_waits_for_its_slowest_pods if {
 	}}
 }
 
+test_many_pods_are_work_for_their_node if {
+	groups := {"3600": {"count": 160, "names": ["game-0"]}}
+	got := policy.warn with input as delete_namespace with data.cluster.podsByGrace as {"demo": groups}
+		with data.cluster.podsByNode as {"demo": {"n1": {"count": 50}, "n2": {"count": 110}, "n3": {"count": 1}}}
+		with data.cluster.nodes as {"n1": {"stopMillis": 125}, "n2": {"stopMillis": 80}, "n3": {}}
+	{finding.estimate_seconds | some finding in got} == {3619}
+}
+
 test_namespace_of_fast_pods if {
 	every groups in [{}, {"30": {"count": 9, "names": ["web-0"]}}] {
 		got := policy.warn with input as delete_namespace with data.cluster.podsByGrace as {"demo": groups}

@@ -260,8 +260,6 @@ resolvConf: DIR/resolv.conf
 nodeLeaseDurationSeconds: LEASE
 nodeStatusUpdateFrequency: 2s
 maxPods: 250
-kubeAPIQPS: 200
-kubeAPIBurst: 400
 registryPullQPS: 0
 eventRecordQPS: 0
 logging: {verbosity: 3}

@@ -45,6 +45,8 @@ type Scenario struct {
 	// Shape is what the pod is called in the table of estimates; "" keeps the
 	// scenario out of it.
 	Shape string `json:"shape,omitempty"`
+	// Crowd is what copies are called in the table of many pods at once.
+	Crowd string `json:"crowd,omitempty"`
 	// Pod is what faults refer to. Defaults to "p".
 	Pod string `json:"pod,omitempty"`
 	// Unready says that the pod never runs: nothing is waited for.
@@ -166,6 +168,7 @@ type Outcome struct {
 	Estimate  int // seconds
 	Real      string
 	Took      time.Duration // until it completed
+	Work      time.Duration // processor time of the node meanwhile, where there are copies
 	Shows     []string      // events and conditions while it hung, or after it was gone
 	Diagnosis []string      // what check said while it hung
 	Wrong     []string      // what is not as it should be
@@ -246,6 +249,10 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 		wrong("nothing says %q before the delete: %s", p.Says, strings.Join(asked.lines(), "; "))
 	}
 
+	worked, err := p.work(ctx)
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	r, err := p.Kubectl(ctx, p.words("delete", "--wait=false", p.Delete)...)
 	if err != nil || r.Code != 0 {
@@ -266,6 +273,10 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 	if !gone {
 		o.Real = scenario.Hangs
 	}
+	if o.Work, err = p.work(ctx); err != nil {
+		return err
+	}
+	o.Work -= worked
 	if o.Shows, err = p.shows(ctx); err != nil {
 		return err
 	}
@@ -406,6 +417,20 @@ echo PID=$PID SHIM=$(sed -n 's/^PPid:[^0-9]*//p' /proc/$PID/status) FREEZER=$FRE
 	}
 	p.env = append(p.env, strings.Fields(out)...)
 	return nil
+}
+
+// work is the processor time of all that ran on the node so far, where there are copies.
+func (p *player) work(ctx context.Context) (time.Duration, error) {
+	if p.Copies == 0 {
+		return 0, nil
+	}
+	// utime, stime, cutime and cstime of proc(5), in 1/100 s.
+	out, err := p.run(ctx, `cat /proc/[0-9]*/stat 2>/dev/null | awk '{sub(/^.*\) /, ""); all += $12 + $13 + $14 + $15} END {print all}'`)
+	if err != nil {
+		return 0, err
+	}
+	ticks, err := strconv.ParseFloat(strings.TrimSpace(out), 64)
+	return time.Duration(ticks * float64(time.Second) / 100), err
 }
 
 // run runs a shell script in the node's namespaces.

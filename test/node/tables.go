@@ -21,6 +21,13 @@ func Tables(w io.Writer, outcomes []Outcome) {
 			fmt.Fprintf(w, "| %s | %d s | %.1f s |\n", o.Scenario.Shape, o.Estimate, o.Took.Seconds())
 		}
 	}
+	fmt.Fprintln(w, "\n| pods of one node at once | estimate | measured | processor time of the node |")
+	fmt.Fprintln(w, "|---|---:|---:|---:|")
+	for _, o := range outcomes {
+		if o.Scenario.Copies > 0 && o.Real == scenario.Completes {
+			fmt.Fprintf(w, "| %s | %d s | %.1f s | %.1f s |\n", o.Scenario.Crowd, o.Estimate, o.Took.Seconds(), o.Work.Seconds())
+		}
+	}
 	fmt.Fprintln(w, "\n| scenario | before the delete | the node | took |")
 	fmt.Fprintln(w, "|---|---|---|---:|")
 	for _, o := range outcomes {
