@@ -8,15 +8,18 @@ import (
 	"go/parser"
 	"go/token"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -52,7 +55,7 @@ func TestUninstall(t *testing.T) {
 	}
 	s.kubectl("create", "namespace", "elsewhere")
 
-	stop := s.operator("gadget=true", elsewhere)
+	stop := s.operator(operatorChart, "gadget=true", elsewhere)
 	set := s.askRelease(1)
 	if set.Verdict != policies.AtRisk {
 		t.Errorf("a release with its operator's object: %s, want at-risk", set.Verdict)
@@ -74,7 +77,7 @@ func TestUninstall(t *testing.T) {
 	}
 
 	// What is told to do works as it is printed.
-	stop = s.operator("gadget=true", elsewhere)
+	stop = s.operator(operatorChart, "gadget=true", elsewhere)
 	set = s.askRelease(1)
 	ran := 0
 	for _, step := range set.Plan {
@@ -94,14 +97,97 @@ func TestUninstall(t *testing.T) {
 	s.gone("op", "it")
 	s.gone("elsewhere", "other")
 
-	stop = s.operator("gadget=false", "")
+	stop = s.operator(operatorChart, "gadget=false", "")
 	if set := s.askRelease(1); set.Verdict != policies.Completes {
 		text, _ := json.MarshalIndent(set, "", " ")
 		t.Errorf("an operator without objects: %s, want completes\n%s", set.Verdict, text)
 	}
 	s.helm("uninstall", "op", "-n", "op")
 	stop()
+	s.inOrder()
 	s.refuses()
+}
+
+// operatorChart has an operator, and an object that it looks after.
+var operatorChart = filepath.Join("testdata", "operator")
+
+// inOrder carries out what lint --fix-order prints for the chart: as commands, and as a hook
+// of helm uninstall. Nothing hangs in either.
+func (s *site) inOrder() {
+	s.t.Helper()
+	manifests, stderr, err := helm(s.t.Context(), s.t, s.environment, "template", "op", operatorChart, "--include-crds")
+	if err != nil {
+		s.t.Fatalf("helm template: %v %s", err, stderr)
+	}
+	printed := func(form string) string {
+		cmd := exec.CommandContext(s.t.Context(), s.binary, "lint", "-", "--fix-order="+form)
+		cmd.Stdin = strings.NewReader(manifests)
+		out, err := cmd.Output()
+		if err != nil {
+			s.t.Fatalf("lint --fix-order=%s: %v", form, err)
+		}
+		return string(out)
+	}
+	stop := s.operator(operatorChart, "gadget=true", "")
+	s.shell("kubectl config set-context --current --namespace=op\n" + printed("list"))
+	stop()
+	left := s.kubectl("get", "deployments,serviceaccounts", "-n", "op", "-o", "name") +
+		s.kubectl("get", "customresourcedefinition", "gadgets.inset.test", "--ignore-not-found", "-o", "name") // which goes after its objects
+	if left != "serviceaccount/default\n" {
+		s.t.Errorf("in the order of the commands, not all goes: %s", left)
+	}
+	s.kubectl("delete", "secrets", "-n", "op", "-l", "owner=helm") // the definition is gone, too, without which Helm refuses
+
+	hooked := filepath.Join(s.t.TempDir(), "operator")
+	if err := os.CopyFS(hooked, os.DirFS(operatorChart)); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(hooked, "templates", "delete-first.yaml"), []byte(printed("helm")), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	stop = s.operator(hooked, "gadget=true,kubectlImage=kubectl", "")
+	var ran sync.WaitGroup
+	ran.Go(func() { s.runJob("op", "op-delete-first") })
+	s.helm("uninstall", "op", "-n", "op", "--timeout", "2m")
+	ran.Wait()
+	stop()
+	s.gone("op", "it")
+	if left = s.kubectl("get", "jobs,deployments,serviceaccounts", "-n", "op", "-o", "name"); left != "serviceaccount/default\n" {
+		s.t.Errorf("after the hook, not all goes: %s", left)
+	}
+}
+
+// runJob does what a node would with the pod of a Job: it runs its command, with the rights
+// of its ServiceAccount.
+func (s *site) runJob(namespace, name string) {
+	var pod corev1.Pod
+	err := s.Await(s.t.Context(), 60*time.Second, "the pod of the Job", func(ctx context.Context) (bool, error) {
+		list, err := s.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "job-name=" + name})
+		if err != nil || len(list.Items) == 0 {
+			return false, err
+		}
+		pod = list.Items[0]
+		return true, nil
+	})
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	command := pod.Spec.Containers[0].Command // sh -ec LINES
+	s.shell("token=$(kubectl create token " + pod.Spec.ServiceAccountName + " -n " + namespace + ")\n" +
+		"kubectl config set-credentials job --token=$token\n" +
+		"kubectl config set-context --current --user=job --namespace=" + namespace + "\n" + command[len(command)-1])
+	s.kubectl("patch", "pod", pod.Name, "-n", namespace, "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Succeeded"}}`)
+}
+
+// shell runs lines of shell with a configuration of kubectl that they may change.
+func (s *site) shell(lines string) {
+	s.t.Helper()
+	config := filepath.Join(s.t.TempDir(), "kubeconfig")
+	r, err := s.Shell(s.t.Context(), "set -e; cp $KUBECONFIG "+config+"; export KUBECONFIG="+config+"\n"+lines)
+	if err != nil || r.Code != 0 {
+		s.t.Errorf("%s\n%v %d %s", lines, err, r.Code, r.Stderr)
+	}
 }
 
 // refuses asks about a namespace whose content a live webhook does not let go, with dry
@@ -170,9 +256,9 @@ webhooks:
 // operator installs the release, with objects beside it, and runs its operator as long as
 // its pod does. Cleaning
 // up takes it a second, as it takes others.
-func (s *site) operator(values, objects string) (stop func()) {
+func (s *site) operator(chart, values, objects string) (stop func()) {
 	s.t.Helper()
-	s.helm("install", "op", filepath.Join("testdata", "operator"), "-n", "op", "--create-namespace", "--set", values)
+	s.helm("install", "op", chart, "-n", "op", "--create-namespace", "--set", values)
 	ctx, stop := context.WithCancel(s.t.Context())
 	err := s.Await(ctx, 60*time.Second, "the operator to run", func(ctx context.Context) (bool, error) {
 		d, err := s.client.AppsV1().Deployments("op").Get(ctx, "operator", metav1.GetOptions{})

@@ -121,6 +121,18 @@ func ReadSecret(name string) Cleaning {
 	}
 }
 
+// ReadNamed is to read an object without a namespace, which is named at a path of fields.
+func ReadNamed(gvr schema.GroupVersionResource, path ...string) Cleaning {
+	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
+		name, _, err := unstructured.NestedString(object.Object, path...)
+		if err != nil {
+			return err
+		}
+		_, err = client.Resource(gvr).Get(ctx, name, metav1.GetOptions{})
+		return err
+	}
+}
+
 // Drain is to evict the pods of the node that is named at a path in the object, and to
 // wait until they are gone, as those do who take the node away. Where the object's
 // spec.terminationGracePeriod is over, they are deleted, as Karpenter does.

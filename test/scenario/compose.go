@@ -249,7 +249,7 @@ func (w *rendered) needy(ns, id string, v []int) {
 func (w *rendered) used(ns, id string, v []int) {
 	const group = "gateway.networking.k8s.io"
 	w.catalogued(ns, id, "aws-gateway-controller-chart", "public.ecr.aws/aws-application-networking-k8s/aws-gateway-controller:v2", group,
-		Controller{Finalizer: "gateway.k8s.aws/resources", Resource: "gateways.v1." + group, WaitsFor: []Referrer{{Resource: "httproutes.v1." + group, Path: "spec.gateway"}}},
+		Controller{Finalizer: "gateway.k8s.aws/resources", Resource: "gateways.v1." + group, WaitsFor: []Reference{{Resource: "httproutes.v1." + group, Path: "spec.gateway"}}},
 		map[string]string{"gateways": "Gateway", "httproutes": "HTTPRoute"})
 	name := ns + "-" + id
 	w.objects = append(w.objects, fmt.Sprintf(`{apiVersion: %s/v1, kind: Gateway, metadata: {name: %s, namespace: %s, finalizers: [gateway.k8s.aws/resources]}}`, group, name, ns))

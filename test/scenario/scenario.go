@@ -208,17 +208,29 @@ type Controller struct {
 	Drains string `json:"drains,omitempty"`
 	// Reads are the Secrets that it must read before, in the object's namespace.
 	Reads []string `json:"reads,omitempty"`
+	// Needs are objects without a namespace that must be there, by where the object
+	// names them.
+	Needs []Reference `json:"needs,omitempty"`
 	// WaitsFor are those that must not name the object any more, in any namespace.
-	WaitsFor []Referrer `json:"waitsFor,omitempty"`
+	WaitsFor []Reference `json:"waitsFor,omitempty"`
 	// Takes is how long it takes, from the deletion of an object on.
 	Takes  Duration `json:"takes,omitempty"`
 	Starts Stage    `json:"starts,omitempty"`
 }
 
-// Referrer is an object that names another.
-type Referrer struct {
-	Resource string `json:"resource"` // PLURAL.VERSION.GROUP
+// Reference is where one object names another, or is named.
+type Reference struct {
+	Resource string `json:"resource"` // of the other, PLURAL.VERSION.GROUP
 	Path     string `json:"path"`     // of fields, with dots between
+}
+
+// of is a reference by how it is checked.
+func (r Reference) of(check func(schema.GroupVersionResource, ...string) lab.Cleaning) (lab.Cleaning, error) {
+	resource, _ := schema.ParseResourceArg(r.Resource)
+	if resource == nil {
+		return nil, fmt.Errorf("%q is not PLURAL.VERSION.GROUP", r.Resource)
+	}
+	return check(*resource, strings.Split(r.Path, ".")...), nil
 }
 
 // API is an extension API server behind a Service.
@@ -872,12 +884,19 @@ func (g *Guarded) operate(ctx context.Context, live Live, stage Stage) error {
 		if c.Takes.Duration > 0 {
 			cleaning = append(cleaning, lab.Take(c.Takes.Duration))
 		}
-		for _, r := range c.WaitsFor {
-			resource, _ := schema.ParseResourceArg(r.Resource)
-			if resource == nil {
-				return fmt.Errorf("waitsFor: %q is not PLURAL.VERSION.GROUP", r.Resource)
+		for _, r := range c.Needs {
+			needs, err := r.of(lab.ReadNamed)
+			if err != nil {
+				return fmt.Errorf("needs: %w", err)
 			}
-			cleaning = append(cleaning, lab.WaitForReferrers(*resource, strings.Split(r.Path, ".")...))
+			cleaning = append(cleaning, needs)
+		}
+		for _, r := range c.WaitsFor {
+			waits, err := r.of(lab.WaitForReferrers)
+			if err != nil {
+				return fmt.Errorf("waitsFor: %w", err)
+			}
+			cleaning = append(cleaning, waits)
 		}
 		if err := g.Controller(running, namespace, account, c.Finalizer, *gvr, cleaning...); err != nil {
 			return err
