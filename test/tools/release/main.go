@@ -232,7 +232,8 @@ func tarGzip(files []file, at time.Time) ([]byte, error) {
 	if _, err := zip.Write(text); err != nil {
 		return nil, err
 	}
-	return out.Bytes(), zip.Close()
+	err = zip.Close() // which still writes: the bytes after it
+	return out.Bytes(), err
 }
 
 func tarred(files []file, at time.Time) ([]byte, error) {
@@ -246,7 +247,8 @@ func tarred(files []file, at time.Time) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return out.Bytes(), w.Close()
+	err := w.Close() // which still writes: the bytes after it
+	return out.Bytes(), err
 }
 
 func zipped(files []file, at time.Time) ([]byte, error) {
@@ -263,7 +265,8 @@ func zipped(files []file, at time.Time) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return out.Bytes(), w.Close()
+	err := w.Close() // which still writes: the bytes after it
+	return out.Bytes(), err
 }
 
 // image writes one for the platforms that run pods. It holds nothing but the

@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"io"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -158,6 +160,34 @@ func TestManifests(t *testing.T) {
 	}
 	chart, err := os.ReadFile(filepath.Join(r.out, "termguard-chart-1.2.3.tgz"))
 	if err != nil || len(chart) == 0 {
+		t.Error(err)
+	}
+}
+
+// TestArchive unpacks the archive of this machine's platform as docs/install.md says, and
+// runs what is in it; krew and Homebrew find in it the files that they want.
+func TestArchive(t *testing.T) {
+	r := made(t)
+	dir := t.TempDir()
+	for _, command := range [][]string{
+		{"sha256sum", "--check", "--ignore-missing", "checksums.txt"},
+		{"tar", "-xzf", archiveOf(r.version, runtime.GOOS, runtime.GOARCH), "-C", dir},
+		{filepath.Join(dir, "termguard")},
+		{filepath.Join(dir, "termguard-render")},
+		{"test", "-f", filepath.Join(dir, "LICENSE")},
+	} {
+		cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+		cmd.Dir = r.out
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", command, err, out)
+		}
+	}
+	windows, err := zip.OpenReader(filepath.Join(r.out, archiveOf(r.version, "windows", "amd64")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer windows.Close()
+	if _, err := windows.Open("termguard.exe"); err != nil {
 		t.Error(err)
 	}
 }
