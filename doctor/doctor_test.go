@@ -1,6 +1,10 @@
 package doctor
 
 import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -12,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/webhook"
@@ -103,5 +108,39 @@ func TestChecks(t *testing.T) {
 		if !strings.Contains(string(page), "\n## "+c.Name+"\n") || (c.Result != OK) != strings.HasSuffix(c.More, "docs/doctor.md#"+c.Name) {
 			t.Errorf("%s: docs/doctor.md has no section %q, or the link is %q", tt.reason, c.Name, c.More)
 		}
+	}
+}
+
+// TestReport holds a report to testdata/report.json, which its schema is tried on: that
+// of an API server that lets nobody look at anything.
+func TestReport(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/version" {
+			fmt.Fprint(w, `{"gitVersion": "v1.36.3"}`)
+			return
+		}
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "not allowed"}`)
+	}))
+	t.Cleanup(server.Close)
+	report, err := Examine(t.Context(), &rest.Config{Host: server.URL}, Options{Namespace: "termguard-system", Configuration: "termguard"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.MarshalIndent(report, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = append(got, '\n')
+	const file = "testdata/report.json"
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil || string(want) != string(got) {
+		t.Errorf("%s is not current (UPDATE_GOLDEN=1 go test ./doctor writes it): %v\n%s", file, err, got)
 	}
 }

@@ -7,13 +7,18 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/invopop/jsonschema"
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
+	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/config"
+	"github.com/termguard/termguard/doctor"
 	"github.com/termguard/termguard/lint/report"
 )
 
@@ -28,6 +33,8 @@ var printed = map[string]struct {
 	"check.json":             {check.Report{}, "check/testdata/[^s]*.json"},
 	"check-set.json":         {check.Set{}, "check/testdata/set.json"},
 	"check-terminating.json": {check.Terminating{}, ""},
+	"config.json":            {config.Config{}, "docs/configuration.md"},
+	"doctor.json":            {doctor.Report{}, "doctor/testdata/report.json"},
 	"lint.json":              {report.Document{}, "lint/report/testdata/[ef]*.json"},
 }
 
@@ -37,7 +44,11 @@ func TestSchemas(t *testing.T) {
 	t.Chdir("../..") // the comments of the types are read by the folders of their packages
 	for name, p := range printed {
 		t.Run(name, func(t *testing.T) {
-			r := jsonschema.Reflector{AllowAdditionalProperties: true, BaseSchemaID: jsonschema.ID(home)}
+			r := jsonschema.Reflector{
+				AllowAdditionalProperties: name != "config.json", // what is printed may have keys added; what is read must be known
+				BaseSchemaID:              jsonschema.ID(home),
+				Mapper:                    words,
+			}
 			if err := r.AddGoComments("github.com/termguard/termguard", "./"); err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +77,20 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// holds validates examples by a schema.
+// words are those that a key of the configuration can have, which its type does not tell.
+func words(of reflect.Type) *jsonschema.Schema {
+	switch of {
+	case reflect.TypeFor[config.Mode]():
+		return &jsonschema.Schema{Type: "string", Enum: []any{config.Warn, config.Deny, config.DryRun, config.Off}}
+	case reflect.TypeFor[config.SelfGrading]():
+		return &jsonschema.Schema{Type: "string", Enum: []any{config.Report, config.Demote}}
+	}
+	return nil
+}
+
+var example = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+
+// holds validates examples by a schema: files of JSON, or the first YAML of a page.
 func holds(t *testing.T, name string, text []byte, examples string) {
 	t.Helper()
 	document, err := validator.UnmarshalJSON(bytes.NewReader(text))
@@ -90,11 +114,16 @@ func holds(t *testing.T, name string, text []byte, examples string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		example, err := validator.UnmarshalJSON(bytes.NewReader(text))
+		if filepath.Ext(file) == ".md" {
+			if text, err = yaml.YAMLToJSON(example.FindSubmatch(text)[1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		document, err := validator.UnmarshalJSON(bytes.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := schema.Validate(example); err != nil {
+		if err := schema.Validate(document); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
