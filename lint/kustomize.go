@@ -17,9 +17,11 @@ type kustomization struct {
 	Resources, Bases, Components, CRDs []string
 	Generators, Transformers           []string
 	Validators, Configurations         []string
-	Patches                            []struct{ Path string }
-	HelmCharts                         []yaml.Node `yaml:"helmCharts"`
-	HelmChartInflationGenerator        []yaml.Node `yaml:"helmChartInflationGenerator"`
+	Patches                            []struct{ Path, Patch string }
+	PatchesStrategicMerge              []string                       `yaml:"patchesStrategicMerge"`
+	PatchesJSON6902                    []struct{ Path, Patch string } `yaml:"patchesJson6902"`
+	HelmCharts                         []yaml.Node                    `yaml:"helmCharts"`
+	HelmChartInflationGenerator        []yaml.Node                    `yaml:"helmChartInflationGenerator"`
 }
 
 // maxKustomization bounds the bytes of one.
@@ -80,6 +82,38 @@ func (k kustomization) parts(d *source.Directory) []string {
 	return folders
 }
 
+// narrows tells whether a kustomization has a patch that changes what webhooks see,
+// or what happens while they are down. Without it, what a file says of them holds
+// nowhere.
+func (k kustomization) narrows(d *source.Directory) bool {
+	texts := slices.Clone(k.PatchesStrategicMerge) // names of files, or patches themselves
+	for _, patch := range slices.Concat(k.Patches, k.PatchesJSON6902) {
+		texts = append(texts, patch.Path, patch.Patch)
+	}
+	for _, text := range texts {
+		if text == "" || isFar(text) {
+			continue
+		}
+		if !strings.Contains(text, "\n") {
+			file := filepath.Join(d.Path, filepath.FromSlash(text))
+			if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() || info.Size() > maxKustomization {
+				continue
+			}
+			content, err := os.ReadFile(file)
+			if err != nil {
+				continue
+			}
+			text = string(content)
+		}
+		if strings.Contains(text, "webhooks") && slices.ContainsFunc([]string{"namespaceSelector", "objectSelector", "matchConditions", "failurePolicy"}, func(key string) bool {
+			return strings.Contains(text, key)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
 // join puts the parts of a kustomization into its set, as kubectl delete -k takes
 // them: those that are part of no other. Examples that are only shipped beside it
 // are no part of what is deployed.
@@ -98,20 +132,18 @@ func (r *run) join() {
 		}
 		return folder
 	}
-	sets := map[string]*set{}
-	for folder, s := range r.folders {
-		if whole(folder) == folder {
-			sets[folder] = s
+	into := map[string]*input{}
+	for _, i := range r.sets {
+		if folder := i.folder(); folder != "" && whole(folder) == folder {
+			into[folder] = i
 		}
 	}
-	var kept []*set
-	for _, s := range r.sets {
-		into := sets[whole(s.folder)]
-		if s.folder == "" || into == nil || into == s {
-			kept = append(kept, s)
-			continue
+	r.sets = slices.DeleteFunc(r.sets, func(i *input) bool {
+		other := into[whole(i.folder())]
+		if i.folder() == "" || other == nil || other == i {
+			return false
 		}
-		into.files = append(into.files, s.files...)
-	}
-	r.sets = kept
+		other.directories = append(other.directories, i.directories...)
+		return true
+	})
 }

@@ -97,7 +97,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{options: o, snapshot: readSnapshot(o), told: map[*set]total{}, folders: map[string]*set{}, parts: map[string][]string{}}
+	r := &run{options: o, snapshot: readSnapshot(o), told: map[*set]total{}, parts: map[string][]string{}, narrows: map[string]bool{}}
 	if o.Only != nil {
 		r.only = map[string]bool{}
 		for _, file := range o.Only {
@@ -107,7 +107,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.Render {
 		var err error
 		if r.renderer, err = FindRenderer(); err != nil {
-			r.input.notes.unrendered = append(r.input.notes.unrendered, err.Error())
+			r.found.notes.unrendered = append(r.found.notes.unrendered, err.Error())
 		}
 	}
 	defer r.stop()
@@ -161,13 +161,13 @@ type run struct {
 	whole sync.Map // what reads answers, by schema.GroupVersionKind
 
 	only  map[string]bool // nil where all files are asked about
-	sets  []*set
-	input total // of finding the files
+	sets  []*input
+	found total // of finding the files
 
 	renderer string // the path of Renderer, "" if nothing is rendered
 
-	folders map[string]*set     // those of folders, by path
 	parts   map[string][]string // of a kustomization in a folder, by path
+	narrows map[string]bool     // whether that patches what webhooks see, by path
 
 	mu      sync.Mutex
 	stopped bool
@@ -295,12 +295,12 @@ func absolute(dir, path string) string {
 // that are given one by one are a set; so are those directly in a directory, as
 // for kubectl delete -f DIR.
 func (r *run) inputs(ctx context.Context) error {
-	defer func() { r.settle(r.input, nil) }()
+	defer func() { r.settle(r.found, nil) }()
 	exclude, err := source.NewExclude(r.options.Exclude)
 	if err != nil {
 		return err
 	}
-	given := &set{run: r}
+	given := &input{}
 	for _, path := range r.options.Paths {
 		name := filepath.ToSlash(path)
 		if path == "-" {
@@ -314,7 +314,6 @@ func (r *run) inputs(ctx context.Context) error {
 			if file.Path == "" && len(bytes.TrimSpace(file.Content)) == 0 {
 				return errors.New("standard input is empty: see whether what should write to it has failed")
 			}
-			file.Whole = r.options.everything
 			given.files = append(given.files, file)
 			continue
 		}
@@ -328,23 +327,25 @@ func (r *run) inputs(ctx context.Context) error {
 			return fmt.Errorf("%s: %w; name what it leads to", path, err)
 		}
 		if !info.IsDir() {
-			given.files = append(given.files, &source.File{Name: name, Path: full, Whole: r.options.everything})
+			given.files = append(given.files, &source.File{Name: name, Path: full})
 			continue
 		}
 		source.Search{
 			Root: root, Exclude: exclude, Tests: r.options.IncludeTests,
 			Visit: func(d *source.Directory) { r.directory(ctx, d, d.Path == full) },
 			Problem: func(file, message string) {
-				r.input.problems = append(r.input.problems, Problem{Place: Place{File: file, Line: 1, Column: 1}, Message: message})
+				r.found.problems = append(r.found.problems, Problem{Place: Place{File: file, Line: 1, Column: 1}, Message: message})
 			},
-			Left: func(files int) { r.input.tests += files },
+			Left: func(files int) { r.found.tests += files },
 		}.Walk(cleaned(name), full, relative(r.options.Dir, full))
 	}
 	r.join()
 	if len(given.files) > 0 {
 		r.sets = append(r.sets, given)
 	}
-	r.sets = slices.DeleteFunc(r.sets, func(s *set) bool { return len(s.files) == 0 })
+	r.sets = slices.DeleteFunc(r.sets, func(i *input) bool {
+		return i.empty() || r.only != nil && !slices.ContainsFunc(i.all(), r.asked)
+	})
 	return nil
 }
 
@@ -372,18 +373,14 @@ func (r *run) directory(ctx context.Context, d *source.Directory, asked bool) {
 		k, err := readKustomization(d)
 		if err == nil {
 			r.parts[d.Path] = k.parts(d)
+			r.narrows[d.Path] = k.narrows(d)
 		}
 		r.renderKustomization(ctx, d, k, err, asked)
 	}
 	if d.Chart && d.Templates > 0 {
 		r.renderChart(ctx, d)
 	}
-	for _, file := range d.Files {
-		file.Whole = r.options.everything
-	}
-	s := &set{run: r, files: d.Files, folder: d.Path}
-	r.folders[d.Path] = s
-	r.sets = append(r.sets, s)
+	r.sets = append(r.sets, &input{directories: []*source.Directory{d}})
 }
 
 func cleaned(name string) string { return filepath.ToSlash(filepath.Clean(name)) }
@@ -428,29 +425,29 @@ func spool(in io.Reader, later func(func())) (*source.File, error) {
 
 // each works through the sets, as many at a time as there are processors.
 func (r *run) each(ctx context.Context) error {
-	work := make(chan *set)
+	work := make(chan *input)
 	errs := make(chan error, runtime.GOMAXPROCS(0))
 	var wait sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wait.Go(func() {
 			var failed error
-			for s := range work {
+			for i := range work {
 				if failed != nil || ctx.Err() != nil {
 					continue
 				}
+				s := r.set(i)
 				if failed = guarded(func() error { return s.lint(ctx) }); failed != nil {
 					continue
 				}
 				r.settle(s.total, s)
-				*s = set{} // what is done with is held no longer
 			}
 			if failed != nil {
 				errs <- failed
 			}
 		})
 	}
-	for _, s := range r.sets {
-		work <- s
+	for _, i := range r.sets {
+		work <- i
 	}
 	close(work)
 	wait.Wait()

@@ -16,6 +16,7 @@ type notes struct {
 	unrendered     []string            // what went wrong with others
 	unasked        map[string]int      // owners of finalizers that only a cluster knows, and how many objects wait for them
 	incomplete     []string            // webhook configurations without rules
+	patched        []string            // those of which a kustomization changes what they see
 }
 
 func (n *notes) add(m notes) {
@@ -24,6 +25,7 @@ func (n *notes) add(m notes) {
 	n.kustomizations = append(n.kustomizations, m.kustomizations...)
 	n.unrendered = append(n.unrendered, m.unrendered...)
 	n.incomplete = append(n.incomplete, m.incomplete...)
+	n.patched = append(n.patched, m.patched...)
 	for reason, names := range m.left {
 		n.leave(reason, names...)
 	}
@@ -75,6 +77,9 @@ func (n *notes) list() []string {
 	}
 	if len(n.incomplete) > 0 {
 		list = append(list, fmt.Sprintf("what %s (%s) would see is unknown: no rules yet, they are filled in at run time", counted(len(n.incomplete), "webhook configuration"), few(n.incomplete)))
+	}
+	if patched := slices.Compact(slices.Sorted(slices.Values(n.patched))); len(patched) > 0 {
+		list = append(list, fmt.Sprintf("what %s (%s) would see is unknown: a kustomization patches that; --render asks about what comes out", counted(len(patched), "webhook configuration"), few(patched)))
 	}
 	if len(n.unasked) > 0 {
 		objects := 0

@@ -40,7 +40,7 @@ func FindRenderer() (string, error) {
 // is noted.
 func (r *run) renderChart(ctx context.Context, d *source.Directory) {
 	if r.renderer == "" {
-		r.input.notes.charts = append(r.input.notes.charts, d.Name)
+		r.found.notes.charts = append(r.found.notes.charts, d.Name)
 		return
 	}
 	args := []string{"chart"}
@@ -54,7 +54,7 @@ func (r *run) renderChart(ctx context.Context, d *source.Directory) {
 // repository may hold hundreds. What is not is noted, with the reason where
 // rendering was asked for.
 func (r *run) renderKustomization(ctx context.Context, d *source.Directory, k kustomization, err error, asked bool) {
-	notes := &r.input.notes
+	notes := &r.found.notes
 	because := func(reason string) { notes.leave(reason, d.Name) }
 	switch {
 	case r.renderer == "":
@@ -88,10 +88,10 @@ func (r *run) renderWith(ctx context.Context, d *source.Directory, file string, 
 		case reason == "":
 			reason = err.Error()
 		}
-		r.input.notes.unrendered = append(r.input.notes.unrendered, fmt.Sprintf("%s was not rendered: %s", d.Name, reason))
+		r.found.notes.unrendered = append(r.found.notes.unrendered, fmt.Sprintf("%s was not rendered: %s", d.Name, reason))
 		return
 	}
-	r.sets = append(r.sets, &set{run: r, files: []*source.File{{Name: path.Join(d.Name, file), Content: stdout.text.Bytes(), Rendered: d.Path}}})
+	r.sets = append(r.sets, &input{files: []*source.File{{Name: path.Join(d.Name, file), Content: stdout.text.Bytes(), Rendered: d.Path}}})
 }
 
 // limited ends what writes more than maxRendered. (It embeds no buffer, whose

@@ -21,11 +21,50 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
+// input is where the files of a set are. All are found before the first is linted,
+// so that it holds little.
+type input struct {
+	directories []*source.Directory // its own, and those of its parts
+	files       []*source.File      // that were given, or rendered
+}
+
+// folder is the path of the one whose files they are, "" for files that were given.
+func (i *input) folder() string {
+	if len(i.directories) == 0 {
+		return ""
+	}
+	return i.directories[0].Path
+}
+
+func (i *input) empty() bool {
+	return len(i.files) == 0 && !slices.ContainsFunc(i.directories, func(d *source.Directory) bool { return len(d.Manifests) > 0 })
+}
+
+func (i *input) all() []*source.File {
+	files := i.files
+	for _, d := range i.directories {
+		files = append(files, d.Files()...)
+	}
+	return files
+}
+
+// set is the one whose files an input tells.
+func (r *run) set(i *input) *set {
+	s := &set{run: r, folder: i.folder(), files: i.all()}
+	s.patched = slices.ContainsFunc(i.directories, func(d *source.Directory) bool { return r.narrows[d.Path] })
+	for _, file := range s.files {
+		file.Whole = r.options.everything
+	}
+	return s
+}
+
 // set is what is applied, and deleted, together.
 type set struct {
 	run    *run
 	folder string // whose files they are, "" for files that were given
 	files  []*source.File
+	// patched tells that a kustomization changes what its webhooks see.
+	patched bool
 	total
 
 	objects  []*source.Object
@@ -48,10 +87,6 @@ type plain struct {
 const maxLoaded = 128 << 10
 
 func (s *set) lint(ctx context.Context) error {
-	only := s.run.options.Only
-	if only != nil && !slices.ContainsFunc(s.files, s.asked) {
-		return nil
-	}
 	for _, file := range s.files {
 		s.read(ctx, file)
 		if err := ctx.Err(); err != nil {
@@ -65,8 +100,8 @@ func (s *set) lint(ctx context.Context) error {
 }
 
 // asked tells whether questions are asked about the objects of a file.
-func (s *set) asked(file *source.File) bool {
-	return s.run.only == nil || file.Path == "" || file.Name == "-" || s.run.only[relative(s.run.options.Dir, file.Path)]
+func (r *run) asked(file *source.File) bool {
+	return r.only == nil || file.Path == "" || file.Name == "-" || r.only[relative(r.options.Dir, file.Path)]
 }
 
 func (s *set) read(ctx context.Context, file *source.File) {
@@ -90,7 +125,7 @@ func (s *set) take(file *source.File, c source.Contents) {
 		s.documents++
 		return
 	}
-	if s.asked(file) {
+	if s.run.asked(file) {
 		s.twice(file, c)
 	}
 	for _, m := range c.Marks {
@@ -312,6 +347,10 @@ func (s *set) subject(o *source.Object, read func(*unstructured.Unstructured) bo
 	about := &unstructured.Unstructured{Object: map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind}}
 	if about.GroupVersionKind().Group == "termguard.dev" {
 		return nil // documents of ours, as in fixtures
+	}
+	if s.patched && strings.HasSuffix(o.Kind, "WebhookConfiguration") {
+		s.notes.patched = append(s.notes.patched, o.Name)
+		return nil
 	}
 	keys := []string{"apiVersion", "kind", "metadata"}
 	whole := read(about)
@@ -540,7 +579,7 @@ func (a *asker) ask(ctx context.Context, sub *subject) error {
 	if quiet(sub.Object) {
 		// With what works for them in the same set, they go together.
 		questions = slices.DeleteFunc(questions, func(q asked) bool { return q.Question != DeleteSet || !owned(q.input) })
-	} else if a.set.asked(sub.File) {
+	} else if a.set.run.asked(sub.File) {
 		a.note(sub, questions[0].input["ownership"].(map[string]any))
 	}
 	for _, q := range questions {
@@ -670,7 +709,7 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 		field = ""
 	}
 	f = told(f)
-	if !a.set.asked(sub.File) && !a.set.asked(at.File) {
+	if !a.set.run.asked(sub.File) && !a.set.run.asked(at.File) {
 		return // neither what goes nor what it leaves behind is in a file that is asked about
 	}
 	a.set.unplaced = append(a.set.unplaced, unplaced{len(a.set.findings), at, sub, field})

@@ -86,6 +86,11 @@ func (f *File) Read() iter.Seq[Contents] {
 			switch {
 			case errors.Is(err, io.EOF):
 				return
+			case errors.Is(err, errLarge):
+				if !yield(Contents{Problems: []Problem{{Position: Position{Line: d.line, Column: 1}, Message: reason(err)}}}) {
+					return
+				}
+				continue
 			case err != nil:
 				yield(Contents{Problems: []Problem{{Position: Position{Line: s.line, Column: 1}, Message: reason(err)}}})
 				return
@@ -112,7 +117,7 @@ func reason(err error) string {
 func (f *File) contents(d document) (c Contents) {
 	t := &Text{File: f, bytes: d.text, line: d.line, offset: d.offset, size: d.size, cuts: d.cuts, source: d.source}
 	root, err := parse(d.text)
-	if err != nil && len(d.cuts) > 0 { // what was cut out may be why
+	if err != nil && len(d.cuts) > 0 && d.size <= maxDocument { // what was cut out may be why
 		if whole, readErr := f.whole(d); readErr == nil {
 			return f.contents(whole)
 		}

@@ -249,7 +249,7 @@ func TestWalk(t *testing.T) {
 		Root: dir, Exclude: exclude,
 		Visit: func(d *source.Directory) {
 			line := d.Name + ":"
-			for _, f := range d.Files {
+			for _, f := range d.Files() {
 				line += " " + f.Name
 			}
 			got = append(got, fmt.Sprintf("%s chart=%t kustomization=%s templates=%d", line, d.Chart, d.Kustomization, d.Templates))

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ type cut struct {
 
 var (
 	errBinary = errors.New("not text in UTF-8: it contains a zero byte")
+	errLarge  = fmt.Errorf("a document of more than %d MiB, which is no object: split it", maxDocument>>20)
 
 	documentStart = []byte("---")
 	documentEnd   = []byte("...")
@@ -35,6 +37,11 @@ var (
 	sourceComment = []byte("# Source: ")
 	byteOrderMark = []byte("\xef\xbb\xbf")
 )
+
+// maxDocument bounds a document, in bytes without what is cut out: what is parsed of
+// it takes up to fifty times as much. An object has 3 MiB at most
+// (k8s.io/apiserver, pkg/server, MaxRequestBodyBytes), a List any number of them.
+const maxDocument = 32 << 20
 
 // splitter finds the documents in a stream. Markers stand at the beginning of a
 // line, whatever scalar the line is in (YAML 1.2.2, section 9.1.3, production
@@ -86,7 +93,12 @@ func (s *splitter) document() (d document, content bool, err error) {
 	d.line, d.offset = s.line, s.offset
 	var definition bool // it is a CustomResourceDefinition
 	skip := -1          // indentation of what is being left out
-	ended := false
+	ended, large := false, false
+	defer func() {
+		if large && err == nil {
+			d.text, err = nil, errLarge // and what follows is read on
+		}
+	}()
 	for !ended {
 		line, start, err := s.read()
 		if err != nil && (!errors.Is(err, io.EOF) || len(s.buffer) == 0 && len(line) == 0) {
@@ -133,13 +145,16 @@ func (s *splitter) document() (d document, content bool, err error) {
 				continue
 			}
 		}
-		s.buffer = append(s.buffer, line...)
+		if large = large || len(s.buffer)+len(line) > maxDocument; !large {
+			s.buffer = append(s.buffer, line...)
+		}
 	}
 	d.text, d.size = s.buffer, s.offset-d.offset
 	return d, content, nil
 }
 
-// read returns the next line with its end, and where it starts.
+// read returns the next line with its end, and where it starts. One that is longer
+// than a document may be is cut short behind that.
 func (s *splitter) read() (line []byte, start int64, err error) {
 	if s.held != nil {
 		line, s.held = s.held, nil
@@ -147,8 +162,15 @@ func (s *splitter) read() (line []byte, start int64, err error) {
 		line, err = s.in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
 			long := bytes.Clone(line)
-			line, err = s.in.ReadBytes('\n')
-			line = append(long, line...)
+			for errors.Is(err, bufio.ErrBufferFull) {
+				line, err = s.in.ReadSlice('\n')
+				if len(long) <= maxDocument {
+					long = append(long, line...)
+				} else {
+					s.offset += int64(len(line))
+				}
+			}
+			line = long
 		}
 		if bytes.IndexByte(line, 0) >= 0 {
 			return nil, s.offset, errBinary

@@ -19,14 +19,24 @@ import (
 type Directory struct {
 	Name string // how findings call it, with forward slashes
 	Path string
-	// Files are manifests, by name.
-	Files []*File
+	// Manifests are the names of those in it: a repository has many folders, and
+	// all are found before the first is linted.
+	Manifests []string
 	// Chart tells that it holds a Chart.yaml, Kustomization the name of its
 	// kustomization file, "" if it has none.
 	Chart         bool
 	Kustomization string
 	// Templates counts the files of a chart's templates folder.
 	Templates int
+}
+
+// Files are the manifests of a folder.
+func (d *Directory) Files() []*File {
+	files := make([]*File, 0, len(d.Manifests))
+	for _, base := range d.Manifests {
+		files = append(files, &File{Name: path.Join(d.Name, base), Path: filepath.Join(d.Path, base)})
+	}
+	return files
 }
 
 // kustomizations are the names of kustomization files
@@ -40,7 +50,7 @@ var ignored = []string{".git", ".hg", ".svn", ".terraform", "node_modules", "ven
 // kuttl and chainsaw apply and compare with (kuttl.dev, docs/testing/steps.md;
 // kyverno.github.io/chainsaw).
 var (
-	testFolder = regexp.MustCompile(`^(test[-_]?data|(__)?fixtures?(__)?|goldens?|__snapshots__|.*_tests?|\.?(kuttl|chainsaw)([-_]tests?)?)$`)
+	testFolder = regexp.MustCompile(`^(test[-_]?data|(integration|system)[-_]?tests?|(__)?fixtures?(__)?|goldens?|__snapshots__|.*_tests?|\.?(kuttl|chainsaw)([-_]tests?)?)$`)
 	testFile   = regexp.MustCompile(`^.*([-_.]golden|_test)\.(ya?ml|json)$`)
 	// steps tell that a folder is a test.
 	steps = regexp.MustCompile(`^[0-9]+-(assert|errors?)([-.].*)?\.ya?ml$|^chainsaw-test\.ya?ml$`)
@@ -189,13 +199,14 @@ func (w *walker) walk(name, dir, relative, real string) {
 		case regular && !w.Tests && isManifest(base) && (test || testFile.MatchString(base) || steps.MatchString(base)):
 			left++
 		case regular && isManifest(base) && !(d.Chart && (strings.HasPrefix(base, "values") || base == "Chart.yaml")):
-			d.Files = append(d.Files, &File{Name: path.Join(name, base), Path: full})
+			d.Manifests = append(d.Manifests, base)
 		}
 	}
 	if left > 0 {
 		w.Left(left)
 	}
-	if len(d.Files) > 0 || d.Chart || d.Kustomization != "" {
+	d.Manifests = slices.Clip(d.Manifests)
+	if len(d.Manifests) > 0 || d.Chart || d.Kustomization != "" {
 		w.Visit(d)
 	}
 	for _, base := range folders { // under their own name first

@@ -29,7 +29,7 @@
 #     and on an object that could not be read: the finding then says "may". Quotas,
 #     authorization, and admission plugins of a distribution.
 #   manifest:
-#     severity: low
+#     severity: info
 package termguard.refused_request
 
 import data.termguard.lib.refusals

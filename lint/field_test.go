@@ -1,0 +1,107 @@
+package lint_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/termguard/termguard/lint"
+)
+
+// field is where the findings on public repositories are kept that somebody judged.
+const field = "../test/field"
+
+// verdict is what a manifest that is kept says of a line: a finding on it was judged
+// right, debatable or wrong.
+var verdict = regexp.MustCompile(`# (right|debatable|wrong): (.+)$`)
+
+// TestField holds lint to what was judged: each manifest that is kept for it, a file
+// or a folder, gives the findings that were right or debatable, those that were wrong
+// no more, and no others.
+func TestField(t *testing.T) {
+	kept, err := os.ReadDir(filepath.Join(field, "manifests"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range kept {
+		t.Run(strings.TrimSuffix(entry.Name(), ".yaml"), func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(field, "manifests", entry.Name())
+			r := run(t, lint.Options{Paths: []string{path}})
+			var got []string
+			for _, f := range r.Findings {
+				got = append(got, fmt.Sprintf("%s:%d %s", f.Place.File, f.Place.Line, f.Policy))
+			}
+			for _, p := range r.Problems {
+				got = append(got, fmt.Sprintf("%s:%d invalid-input", p.File, p.Line))
+			}
+			want, judged := judgedLines(t, path)
+			if judged == 0 {
+				t.Error("no line of it says what was judged")
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("what was judged right (-) or wrong (+):\n%s", diff)
+			}
+		})
+	}
+}
+
+// judgedLines are the findings that a manifest is to give, and how many lines of it
+// say what was judged.
+func judgedLines(t *testing.T, path string) (want []string, judged int) {
+	t.Helper()
+	files, _ := filepath.Glob(filepath.Join(path, "*.yaml"))
+	if len(files) == 0 {
+		files = []string{path}
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			m := verdict.FindStringSubmatch(line)
+			if m == nil {
+				continue
+			}
+			judged++
+			if m[1] != "wrong" {
+				want = append(want, fmt.Sprintf("%s:%d %s", filepath.ToSlash(file), i+1, m[2]))
+			}
+		}
+	}
+	slices.Sort(want)
+	return want, judged
+}
+
+// TestFieldKept holds the findings that were judged to the manifests that are kept:
+// each names one, which says the same of the same policy.
+func TestFieldKept(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(field, "judged.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
+		cells := strings.Split(line, "\t")
+		if len(cells) != 9 {
+			t.Fatalf("judged.tsv:%d has %d cells, want 9", i+2, len(cells))
+		}
+		policy, verdict, manifest := cells[0], cells[5], cells[8]
+		said := ""
+		files, _ := filepath.Glob(filepath.Join(field, "manifests", manifest, "*.yaml"))
+		for _, file := range append(files, filepath.Join(field, "manifests", manifest+".yaml")) {
+			content, _ := os.ReadFile(file)
+			said += string(content)
+		}
+		if !regexp.MustCompile(`(?m)# ` + verdict + `: (.* )?` + policy + `( |$)`).MatchString(said) {
+			t.Errorf("judged.tsv:%d: manifest %q does not say that %s is %s", i+2, manifest, policy, verdict)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package lint_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/termguard/termguard/internal/race"
+	"github.com/termguard/termguard/lint"
+)
+
+// TestNames reads files whatever they are called, and folders that lead back to
+// themselves once.
+func TestNames(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("file names there hold no such characters")
+	}
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: demo}\nspec: {terminationGracePeriodSeconds: 900, containers: [{name: a, image: a}]}\n"
+	dir := t.TempDir()
+	names := []string{"a b/with space.yaml", "line\nbreak.yaml", "not\xffutf8.yaml", "-o.yaml", "ü.yaml"}
+	for i, name := range names {
+		full := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(full, fmt.Appendf(nil, pod, fmt.Sprint("p", i)), 0o600); err != nil {
+			t.Skipf("this file system has no such names: %v", err)
+		}
+	}
+	for _, link := range []string{"a b/up", "self"} {
+		if err := os.Symlink(dir, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := run(t, lint.Options{Dir: dir, Paths: []string{"."}})
+	found := map[string]int{}
+	for _, f := range r.Findings {
+		found[f.Place.File]++
+	}
+	want := map[string]int{}
+	for _, name := range names {
+		want[name] = 1
+	}
+	if diff := cmp.Diff(want, found); diff != "" || len(r.Problems) != 0 || r.Files != len(names) {
+		t.Errorf("%d files, problems %v; -want, +got:\n%s", r.Files, r.Problems, diff)
+	}
+}
+
+// TestOneFolder lints a folder of very many files: what each costs does not grow with
+// their number.
+func TestOneFolder(t *testing.T) {
+	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d, namespace: demo}\n"
+	allocated := func(files int) uint64 {
+		dir := t.TempDir()
+		for i := range files {
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.yaml", i)), fmt.Appendf(nil, config, i), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r := run(t, lint.Options{Dir: dir, Paths: []string{"."}})
+		runtime.ReadMemStats(&after)
+		if r.Files != files || r.Objects != files || len(r.Problems) != 0 {
+			t.Fatalf("%d files, %d objects, problems %v", r.Files, r.Objects, r.Problems)
+		}
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	most := 8_000
+	if race.Detector {
+		most = 1_600
+	}
+	allocated(10) // what only the first run does
+	few, many := allocated(most/8), allocated(most)
+	if many > 12*few {
+		t.Errorf("%d files take %d MiB, an eighth of them %d", most, many>>20, few>>20)
+	}
+}
+
+// TestChangedReads reads, of many folders, only the files of those with a change.
+func TestChangedReads(t *testing.T) {
+	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: demo}\n"
+	files := map[string]string{}
+	for i := range 200 {
+		files[fmt.Sprintf("d%d/a.yaml", i)] = config
+		files[fmt.Sprintf("d%d/b.yaml", i)] = strings.ReplaceAll(config, "name: c,", "name: d,")
+	}
+	files["d8/broken.yaml"] = "a: [" // nobody reads it
+	r := run(t, lint.Options{Dir: write(t, files), Paths: []string{"."}, Only: []string{"d7/a.yaml"}})
+	if r.Files != 2 || len(r.Problems) != 0 {
+		t.Errorf("%d files were read, problems %v; want 2 of 401", r.Files, r.Problems)
+	}
+}

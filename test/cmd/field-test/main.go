@@ -1,0 +1,386 @@
+// Command field-test lints a sample of public repositories, and compares what is
+// found with what was judged of them: test/field holds that as data, from which the
+// tables of docs/lint-field-test.md are made.
+//
+// Exit codes: 0 what was judged right is found, and nothing that was wrong; 1 not so;
+// 2 it could not be told.
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	var o options
+	flag.StringVar(&o.termguard, "termguard", "../bin/termguard", "binary that lints")
+	flag.StringVar(&o.data, "data", "field", "folder of judged.tsv and repositories.tsv")
+	flag.StringVar(&o.clones, "clones", "", "folder of clones, each called OWNER+NAME; without it, what was judged before is fetched from github.com")
+	flag.IntVar(&o.sample, "sample", 20, "how many repositories are linted; 0 for all")
+	flag.Uint64Var(&o.seed, "seed", 1, "seed of the sample")
+	flag.StringVar(&o.page, "page", "", "write the tables of this page anew, and lint nothing")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := o.run(ctx, os.Stdout)
+	stop()
+	switch {
+	case errors.Is(err, errDiffers):
+		os.Exit(1)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "field-test:", err)
+		os.Exit(2)
+	}
+}
+
+type options struct {
+	termguard, data, clones, page string
+	sample                        int
+	seed                          uint64
+}
+
+// errDiffers is returned where a right finding is gone, or a wrong one is back.
+var errDiffers = errors.New("what was judged is no longer so")
+
+// repository is one that was linted.
+type repository struct {
+	name, commit   string
+	files, objects int
+}
+
+// finding is one that was judged, or that is to be.
+type finding struct {
+	policy, repository, commit, file string
+	line                             int
+	verdict, reason, severity        string
+	manifest                         string // which is kept for it
+}
+
+func (f finding) row() string {
+	return strings.Join([]string{f.policy, f.repository, f.commit, f.file, strconv.Itoa(f.line), f.verdict, f.reason, f.severity, f.manifest}, "\t")
+}
+
+// is tells whether two are the same, whatever was judged.
+func (f finding) is(g finding) bool {
+	return f.policy == g.policy && f.repository == g.repository && f.file == g.file && f.line == g.line
+}
+
+func (o options) run(ctx context.Context, out io.Writer) error {
+	known, err := readRepositories(filepath.Join(o.data, "repositories.tsv"))
+	if err != nil {
+		return err
+	}
+	judged, err := readJudged(filepath.Join(o.data, "judged.tsv"))
+	if err != nil {
+		return err
+	}
+	if o.page != "" {
+		return writePage(o.page, known, judged)
+	}
+	if o.termguard, err = filepath.Abs(o.termguard); err != nil {
+		return err
+	}
+	chosen, err := o.choose(known)
+	if err != nil {
+		return err
+	}
+	differs := false
+	for _, r := range chosen {
+		found, err := o.lint(ctx, &r)
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.name, err)
+		}
+		fmt.Fprintf(out, "# %s %s: %d files, %d objects, %d findings\n", r.name, r.commit, r.files, r.objects, len(found))
+		of := slices.DeleteFunc(slices.Clone(judged), func(f finding) bool { return f.repository != r.name || f.commit != r.commit })
+		lines, worse := compare(of, found)
+		for _, line := range lines {
+			fmt.Fprintln(out, line)
+		}
+		differs = differs || worse
+	}
+	if differs {
+		return errDiffers
+	}
+	return nil
+}
+
+// compare says what is gone, what is back, and what nobody has judged; worse tells
+// whether that is more than something new.
+func compare(judged, found []finding) (lines []string, worse bool) {
+	for _, f := range judged {
+		if f.verdict == "right" && !slices.ContainsFunc(found, f.is) {
+			lines, worse = append(lines, "gone, and was right:\t"+f.row()), true
+		}
+	}
+	for _, f := range found {
+		i := slices.IndexFunc(judged, f.is)
+		switch {
+		case i < 0:
+			lines = append(lines, "to be judged:\t"+f.row())
+		case judged[i].verdict == "wrong":
+			lines, worse = append(lines, "back, and was wrong:\t"+judged[i].row()), true
+		}
+	}
+	return lines, worse
+}
+
+// choose takes the sample that the seed tells, of the clones or of what is known.
+func (o options) choose(known []repository) ([]repository, error) {
+	chosen := known
+	if o.clones != "" {
+		entries, err := os.ReadDir(o.clones)
+		if err != nil {
+			return nil, err
+		}
+		chosen = nil
+		for _, entry := range entries {
+			name := strings.Replace(entry.Name(), "+", "/", 1)
+			if !entry.IsDir() || !strings.Contains(name, "/") {
+				continue
+			}
+			r := repository{name: name}
+			if i := slices.IndexFunc(known, func(k repository) bool { return k.name == name }); i >= 0 {
+				r.commit = known[i].commit
+			}
+			chosen = append(chosen, r)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("no clones called OWNER+NAME in %s", o.clones)
+	}
+	rand.New(rand.NewPCG(o.seed, 0)).Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
+	if o.sample > 0 && o.sample < len(chosen) {
+		chosen = chosen[:o.sample]
+	}
+	return chosen, nil
+}
+
+// maxManifest bounds a file, in bytes: larger ones are data.
+const maxManifest = 3 << 20
+
+// lint lints a repository, at the commit that was judged if it has that, and notes
+// which commit it was and how much there was.
+func (o options) lint(ctx context.Context, r *repository) ([]finding, error) {
+	dir, err := os.MkdirTemp("", "field-test-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	clone := filepath.Join(dir, "clone")
+	if o.clones != "" {
+		clone = gitDir(filepath.Join(o.clones, strings.Replace(r.name, "/", "+", 1)))
+	} else if err := fetch(ctx, clone, *r); err != nil {
+		return nil, err
+	}
+	if _, err := git(ctx, clone, "cat-file", "-e", r.commit+"^{commit}"); err != nil || r.commit == "" {
+		head, err := git(ctx, clone, "rev-parse", "HEAD")
+		if err != nil {
+			return nil, err
+		}
+		r.commit = strings.TrimSpace(string(head))
+	}
+	tree := filepath.Join(dir, "tree")
+	names, err := git(ctx, clone, "ls-tree", "-r", "--name-only", r.commit)
+	if err != nil {
+		return nil, err
+	}
+	only := []string{"archive", "--format=tar", r.commit} // a snapshot may lack what is large
+	for _, end := range []string{".yaml", ".yml", ".json", "Kustomization"} {
+		if strings.Contains(string(names), end+"\n") {
+			only = append(only, "*"+end)
+		}
+	}
+	if len(only) == 3 {
+		return nil, nil
+	}
+	archive, err := git(ctx, clone, only...)
+	if err != nil {
+		return nil, err
+	}
+	if err := export(archive, tree); err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, o.termguard, "lint", ".", "-o", "json")
+	cmd.Dir = tree
+	text, err := cmd.Output()
+	if len(text) == 0 && err != nil {
+		return nil, fmt.Errorf("%w: %s", err, stderr(err))
+	}
+	return results(text, r)
+}
+
+func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	out, err := exec.CommandContext(ctx, "git", append([]string{"--git-dir", dir}, args...)...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("git %s: %w: %s", args[0], err, stderr(err))
+	}
+	return out, nil
+}
+
+func stderr(err error) string {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return strings.TrimSpace(string(exit.Stderr))
+	}
+	return ""
+}
+
+// gitDir is the repository of a clone, which may be bare or hold it as repo.
+func gitDir(clone string) string {
+	for _, below := range []string{".git", "repo"} {
+		if info, err := os.Stat(filepath.Join(clone, below)); err == nil && info.IsDir() {
+			return filepath.Join(clone, below)
+		}
+	}
+	return clone
+}
+
+// fetch gets one commit of a repository.
+func fetch(ctx context.Context, into string, r repository) error {
+	if out, err := exec.CommandContext(ctx, "git", "init", "--quiet", "--bare", into).CombinedOutput(); err != nil {
+		return fmt.Errorf("git init: %w: %s", err, out)
+	}
+	_, err := git(ctx, into, "fetch", "--quiet", "--depth=1", "https://github.com/"+r.name, r.commit)
+	return err
+}
+
+// export writes the manifests of an archive to a folder that lint takes for a
+// repository. Nothing is written outside of it, and links are left out.
+func export(archive []byte, dir string) error {
+	if err := os.MkdirAll(filepath.Join(dir, ".git"), 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for in := tar.NewReader(bytes.NewReader(archive)); ; {
+		header, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		manifest := slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(path.Ext(header.Name))) || path.Base(header.Name) == "Kustomization"
+		if header.Typeflag != tar.TypeReg || !manifest || header.Size > maxManifest {
+			continue
+		}
+		if err := root.MkdirAll(path.Dir(header.Name), 0o755); err != nil {
+			return err
+		}
+		text, err := io.ReadAll(in)
+		if err != nil {
+			return err
+		}
+		if err := root.WriteFile(header.Name, text, 0o600); err != nil {
+			return err
+		}
+	}
+}
+
+// results reads what lint -o json printed.
+func results(text []byte, r *repository) ([]finding, error) {
+	type place struct {
+		File string
+		Line int
+	}
+	var report struct {
+		Findings []struct {
+			Policy, Severity string
+			Place            place
+		}
+		Problems []place
+		Summary  struct{ Files, Objects int }
+	}
+	if err := json.Unmarshal(text, &report); err != nil {
+		return nil, fmt.Errorf("read what lint printed: %w", err)
+	}
+	r.files, r.objects = report.Summary.Files, report.Summary.Objects
+	var found []finding
+	for _, f := range report.Findings {
+		found = append(found, finding{policy: f.Policy, repository: r.name, commit: r.commit, file: f.Place.File, line: f.Place.Line, severity: f.Severity})
+	}
+	for _, p := range report.Problems {
+		found = append(found, finding{policy: invalid, repository: r.name, commit: r.commit, file: p.File, line: p.Line})
+	}
+	slices.SortFunc(found, func(a, b finding) int {
+		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.policy, b.policy))
+	})
+	return found, nil
+}
+
+// invalid stands for a policy where an input could not be read.
+const invalid = "invalid-input"
+
+// table reads a file of cells, without its first line, which names them.
+func table(file string, cells int) ([][]string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var rows [][]string
+	for i, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
+		row := strings.Split(line, "\t")
+		if len(row) != cells {
+			return nil, fmt.Errorf("%s:%d has %d cells, want %d", file, i+1, len(row), cells)
+		}
+		rows = append(rows, row)
+	}
+	return rows[1:], nil
+}
+
+func readRepositories(file string) ([]repository, error) {
+	rows, err := table(file, 4)
+	if err != nil {
+		return nil, err
+	}
+	var all []repository
+	for _, row := range rows {
+		files, err1 := strconv.Atoi(row[2])
+		objects, err2 := strconv.Atoi(row[3])
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", file, row[0], err)
+		}
+		all = append(all, repository{row[0], row[1], files, objects})
+	}
+	return all, nil
+}
+
+func readJudged(file string) ([]finding, error) {
+	rows, err := table(file, 9)
+	if err != nil {
+		return nil, err
+	}
+	var all []finding
+	for _, row := range rows {
+		line, err := strconv.Atoi(row[4])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", file, row[1], err)
+		}
+		if !slices.Contains(verdicts, row[5]) {
+			return nil, fmt.Errorf("%s: %s:%d: verdict %q, want one of %v", file, row[3], line, row[5], verdicts)
+		}
+		all = append(all, finding{row[0], row[1], row[2], row[3], line, row[5], row[6], row[7], row[8]})
+	}
+	return all, nil
+}
+
+var verdicts = []string{"right", "debatable", "wrong"}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const data = "../../field"
+
+// TestPage holds the page to the data; UPDATE_GOLDEN=1 writes it anew.
+func TestPage(t *testing.T) {
+	const file = "../../../docs/lint-field-test.md"
+	repositories, err := readRepositories(filepath.Join(data, "repositories.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	judged, err := readJudged(filepath.Join(data, "judged.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range judged {
+		if !slices.ContainsFunc(repositories, func(r repository) bool { return r.name == f.repository && r.commit == f.commit }) {
+			t.Errorf("%s at %s is judged, and not in repositories.tsv", f.repository, f.commit)
+		}
+	}
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := writePage(file, repositories, judged); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := page(string(text), repositories, judged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(text)); diff != "" {
+		t.Errorf("the page is not current (make field-test-page writes it): -want, +got:\n%s", diff)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	at := func(policy string, line int, verdict string) finding {
+		return finding{policy: policy, repository: "a/b", commit: "c", file: "f.yaml", line: line, verdict: verdict}
+	}
+	judged := []finding{at("p", 1, "right"), at("p", 2, "wrong"), at("p", 3, "debatable")}
+	cases := map[string]struct {
+		reason string
+		found  []finding
+		want   []string
+		worse  bool
+	}{
+		"Same": {"What was right is there, what was wrong is not.", []finding{at("p", 1, "")}, nil, false},
+		"Gone": {"A right one disappeared.", nil, []string{"gone, and was right:"}, true},
+		"Back": {"A wrong one came back.", []finding{at("p", 1, ""), at("p", 2, "")}, []string{"back, and was wrong:"}, true},
+		"New":  {"Somebody is to judge it.", []finding{at("p", 1, ""), at("q", 1, "")}, []string{"to be judged:"}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			lines, worse := compare(judged, tc.found)
+			var got []string
+			for _, line := range lines {
+				said, _, _ := strings.Cut(line, "\t")
+				got = append(got, said)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" || worse != tc.worse {
+				t.Errorf("%s\nworse: want %t, got %t; -want, +got:\n%s", tc.reason, tc.worse, worse, diff)
+			}
+		})
+	}
+}
+
+// TestChoose takes the same sample for the same seed.
+func TestChoose(t *testing.T) {
+	known, err := readRepositories(filepath.Join(data, "repositories.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pick := func(seed uint64) []repository {
+		chosen, err := options{sample: 5, seed: seed}.choose(slices.Clone(known))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return chosen
+	}
+	if first := pick(1); len(first) != 5 || !slices.Equal(first, pick(1)) || slices.Equal(first, pick(2)) {
+		t.Errorf("five of seed 1: %v, again %v; of seed 2 %v", first, pick(1), pick(2))
+	}
+}
