@@ -41,7 +41,7 @@ func (i *input) empty() bool {
 }
 
 func (i *input) all() []*source.File {
-	files := i.files
+	files := slices.Clone(i.files)
 	for _, d := range i.directories {
 		files = append(files, d.Files()...)
 	}
