@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -68,6 +69,7 @@ func TestFromCluster(t *testing.T) {
 			"items": []any{map[string]any{"apiVersion": "v1", "kind": kind, "metadata": map[string]any{"name": name}}},
 		}
 	}
+	hooks := admissionregistrationv1.SchemeGroupVersion
 	for _, tt := range []struct {
 		reason  string
 		answers map[string]any
@@ -88,6 +90,12 @@ func TestFromCluster(t *testing.T) {
 		{
 			reason: "rights in one namespace do not show what may refuse the request",
 			answers: serving(map[string]any{
+				"/apis": metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}, Groups: []metav1.APIGroup{
+					{Name: hooks.Group, Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: hooks.String(), Version: hooks.Version}}, PreferredVersion: metav1.GroupVersionForDiscovery{GroupVersion: hooks.String(), Version: hooks.Version}},
+				}},
+				"/apis/" + hooks.String(): metav1.APIResourceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: hooks.String(), APIResources: []metav1.APIResource{
+					{Name: "validatingwebhookconfigurations", SingularName: "validatingwebhookconfiguration", Kind: "ValidatingWebhookConfiguration", Verbs: metav1.Verbs{"get", "list", "watch", "delete"}},
+				}},
 				"/api/v1/namespaces/demo/services/web": map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "web", "namespace": "demo"}},
 				"/api/v1/namespaces/demo/services":     map[string]any{"apiVersion": "v1", "kind": "ServiceList", "metadata": map[string]any{}, "items": []any{}},
 			}),
