@@ -38,7 +38,7 @@ test: unit rego e2e test-node ## All tests: Go, Rego, scenarios on a real contro
 unit: ## Go tests of the product, under the race detector (which needs a C compiler)
 	CGO_ENABLED=1 go test -race ./policies ./... # the longest first, so that no core is left waiting for it
 	cd cmd/termguard-render && go test ./...
-	go test -run 'TestIncremental|TestOff|TestLazy|TestHeldByBodies|TestFastPath|TestScript|TestLoad$$|TestShapes' ./cluster ./policies ./webhook ./lint ./cmd/termguard # all cases, of which the race detector leaves time for few
+	go test -run 'TestIncremental|TestOff|TestLazy|TestHeldByBodies|TestFastPath|TestScript|TestLoad$$|TestShapes|TestLarge|TestParity|TestPlansOfFixtures' ./check ./cluster ./policies ./webhook ./lint/... ./cmd/termguard # all cases, of which the race detector leaves time for few
 
 rego: ## Rego tests with coverage, strict type check
 	$(OPA) check --strict --schema policies/schema policies

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -50,7 +51,10 @@ func TestParity(t *testing.T) {
 		t.Fatal(err)
 	}
 	compared := 0
-	for _, file := range files {
+	for i, file := range files {
+		if race.Detector && i%8 != 0 {
+			continue
+		}
 		world, name, whole, asked := fixture(t, file)
 		if !asked {
 			continue
@@ -106,7 +110,7 @@ func TestParity(t *testing.T) {
 		}
 		compared++
 	}
-	if compared < 50 {
+	if !race.Detector && compared < 50 {
 		t.Errorf("%d fixtures were compared: that is too few to mean anything", compared)
 	}
 }

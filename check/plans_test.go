@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -24,7 +25,10 @@ func TestPlansOfFixtures(t *testing.T) {
 	}
 	order := map[policies.StepKind]int{policies.Mend: 0, policies.Remove: 1, policies.Force: 2, Delete: 3}
 	plans := 0
-	for _, file := range files {
+	for i, file := range files {
+		if race.Detector && i%8 != 0 {
+			continue
+		}
 		world, name, whole, asked := fixture(t, file)
 		if !asked {
 			continue
@@ -89,7 +93,7 @@ func TestPlansOfFixtures(t *testing.T) {
 			t.Errorf("%s: the last step does not delete: %s", file, last.Do)
 		}
 	}
-	if plans < 50 {
+	if !race.Detector && plans < 50 {
 		t.Errorf("%d plans are too few to mean anything", plans)
 	}
 }

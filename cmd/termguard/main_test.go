@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestScript runs testdata/script/*.txtar; UPDATE_GOLDEN=1 writes the files
-// that they compare with anew. The race detector sees two of them, as each
+// that they compare with anew. The race detector sees one of them, as each
 // start of termguard takes ten times as long with it: what works side by side has
 // tests of its own.
 func TestScript(t *testing.T) {
@@ -33,7 +33,7 @@ func TestScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	if race.Detector {
-		scripts = []string{dir + "/check.txtar", dir + "/lint_input.txtar"}
+		scripts = []string{dir + "/lint_input.txtar"}
 	}
 	testscript.Run(t, testscript.Params{
 		Files:         scripts,

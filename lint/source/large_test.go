@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/termguard/termguard/internal/race"
 )
 
 // endless repeats a text.
@@ -25,7 +27,10 @@ func (e *endless) Read(p []byte) (int, error) {
 // TestLarge reads 200 MB that are one document, and what follows it, without holding
 // them.
 func TestLarge(t *testing.T) {
-	const size = 200 << 20
+	size := int64(200 << 20)
+	if race.Detector {
+		size = 40 << 20
+	}
 	for name, text := range map[string]string{"lines": "- some: more\n", "one line": "some more "} {
 		t.Run(name, func(t *testing.T) {
 			in := io.MultiReader(io.LimitReader(&endless{text: []byte(text)}, size), strings.NewReader("\n---\nkind: Pod\n"))
