@@ -64,6 +64,7 @@ var kinds = map[string][]int{
 	"policy":    {2, 3, 2, 3},    // what it denies, where, action, whom
 	"needy":     {2, 2},          // whether its Secret is there, instances
 	"used":      {3},             // by nobody, from inside, from elsewhere
+	"failing":   {2, 2},          // whether its owner reports failure, and fails; instances
 	"converted": {3, 2, 2},       // state of the conversion webhook, where the object is, version that it is stored in
 }
 
@@ -109,6 +110,7 @@ type rendered struct {
 	first       string
 	after       []string
 	release     []string // after that, so that what hangs does not keep the lab busy
+	fails       bool     // an owner that runs reports that it fails
 }
 
 // render writes the world down. Whatever is not namespaced has the world's name
@@ -173,14 +175,20 @@ func (c Composed) render() rendered {
 			w.needy(ns, id, v)
 		case "used":
 			w.used(ns, id, v)
+		case "failing":
+			w.failing(ns, id, v)
 		case "converted":
 			w.converted(ns, id, v)
 		}
 	}
 	w.objects = append([]string{fmt.Sprintf(`{apiVersion: v1, kind: Namespace, metadata: {name: %s%s}%s}`, ns, metaFinalizers, specFinalizers)}, w.objects...)
+	namespace := w.targets[0]
+	if w.fails {
+		w.targets = w.targets[1:] // the webhook reads no conditions of content (docs/limits.md)
+	}
 	w.target = w.targets[c.Target%len(w.targets)]
 	// A namespace that is deleted first leaves nothing to ask about.
-	if first := w.targets[c.First%len(w.targets)]; c.First > 0 && first != w.target && first != w.targets[0] {
+	if first := w.targets[c.First%len(w.targets)]; c.First > 0 && first != w.target && first != namespace {
 		w.first = first
 	}
 	return w
@@ -260,6 +268,24 @@ func (w *rendered) used(ns, id string, v []int) {
 		home := []string{"", ns, name}[v[0]]
 		w.objects = append(w.objects, fmt.Sprintf(`{apiVersion: %[1]s/v1, kind: HTTPRoute, metadata: {name: %[2]s, namespace: %[3]s}, spec: {gateway: %[4]s, parentRefs: [{name: %[4]s, namespace: %[5]s}]}}`, group, id, home, name, ns))
 		w.targets = append(w.targets, fmt.Sprintf("httproutes.%s %s -n %s", group, id, home))
+	}
+}
+
+// failing are objects whose owner runs, and whose status says for long whether it
+// fails: it does where a Secret is not there.
+func (w *rendered) failing(ns, id string, v []int) {
+	group, ready, c := fmt.Sprintf("%s.%s.test", id, ns), "True", Controller{}
+	if v[0] == 0 {
+		ready, c.Reads, w.fails = "False", []string{id}, true
+	}
+	c.Finalizer, c.Resource = group+"/cleanup", "buckets.v1."+group
+	w.catalogued(ns, id, "op", "example.test/op:v1", group, c, map[string]string{"buckets": "Bucket"})
+	w.after = append(w.after, "delete crd --ignore-not-found --wait=false buckets."+group)
+	for n := range v[1] + 1 {
+		w.objects = append(w.objects, fmt.Sprintf(`{apiVersion: %[1]s/v1, kind: Bucket, metadata: {name: %[2]s-%[3]d, namespace: %[4]s, finalizers: [%[1]s/cleanup]}, status: {conditions: [{type: Ready, status: %[5]q, reason: Checked, lastTransitionTime: "2026-01-01T00:00:00Z"}]}}`, group, id, n, ns, ready))
+		object := fmt.Sprintf("buckets.%s %s-%d -n %s", group, id, n, ns)
+		w.targets = append(w.targets, object)
+		w.release = append(w.release, "patch "+object+` --type=merge -p '{"metadata":{"finalizers":null}}'`)
 	}
 }
 
