@@ -135,7 +135,7 @@ func TestFixturesAreComplete(t *testing.T) {
 }
 
 // One case in so many there is time for under the race detector.
-const oneIn = 8
+const oneIn = 20
 
 // TestOff holds that a policy that is off takes away what it finds and nothing
 // else: all fixtures of its own, and one in ten of each other policy's.

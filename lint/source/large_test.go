@@ -29,7 +29,7 @@ func (e *endless) Read(p []byte) (int, error) {
 func TestLarge(t *testing.T) {
 	size := int64(200 << 20)
 	if race.Detector {
-		size = 40 << 20
+		size = 33 << 20
 	}
 	for name, text := range map[string]string{"lines": "- some: more\n", "one line": "some more "} {
 		t.Run(name, func(t *testing.T) {
