@@ -42,6 +42,7 @@ type published struct {
 	paths  []string // patterns of path.Match, from the module's root
 }
 
+// program is one of a package, or its tests if the name ends in .test.
 type program struct{ name, pkg string }
 
 // newest and oldest are the versions of Kubernetes that are supported. The lab and
@@ -98,6 +99,14 @@ var containerdModule = module{
 	about: "containerd " + ContainerdVersion + " from Go modules: once, 1 to 3 minutes on two cores",
 }
 
+// conformance is Kubernetes' own end-to-end tests, and what they need beyond the lab.
+var conformance = module{
+	name: "conformance", version: newest.version,
+	programs: []program{{"e2e.test", "k8s.io/kubernetes/test/e2e"}, {"kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"}},
+	flags:    []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=" + newest.version},
+	about:    "the end-to-end tests of Kubernetes " + newest.version + " from Go modules: once, 5 to 15 minutes on two cores",
+}
+
 // Build makes sure that the control plane's components are built and returns
 // their folder, in the user's cache, by version. It says what it does on
 // progress. Two builds at once wait for each other; one that is interrupted
@@ -113,6 +122,12 @@ func Build(ctx context.Context, progress io.Writer) (string, error) {
 // BuildRuntime does as Build for what a real node runs besides the kubelet.
 func BuildRuntime(ctx context.Context, progress io.Writer) (string, error) {
 	return containerdModule.make(ctx, progress)
+}
+
+// BuildConformance does as Build for Kubernetes' own end-to-end tests (e2e.test) and the
+// scheduler that they need.
+func BuildConformance(ctx context.Context, progress io.Writer) (string, error) {
+	return conformance.make(ctx, progress)
 }
 
 func (m module) make(ctx context.Context, progress io.Writer) (string, error) {
@@ -234,7 +249,11 @@ func (f published) copy(ctx context.Context, source, target string) error {
 }
 
 func (m module) build(ctx context.Context, source, target, pkg string) error {
-	args := append([]string{"build"}, m.flags...)
+	args := []string{"build"}
+	if strings.HasSuffix(target, ".test") {
+		args = []string{"test", "-c", "-vet=off"}
+	}
+	args = append(args, m.flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "-o", target, pkg)...)
 	cmd.Dir = source
 	// Without cgo and a workspace, whatever the user's settings are.

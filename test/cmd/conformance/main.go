@@ -1,0 +1,206 @@
+// Command conformance runs Kubernetes' own end-to-end tests on two control planes, one
+// without termguard and one with it, and writes which passed. It fails where a test
+// that passes without termguard does not pass with it.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/termguard/termguard/test/lab"
+	"github.com/termguard/termguard/test/scenario"
+)
+
+const (
+	// focus are the tests about what deletes, and what it deletes.
+	focus = `\[sig-api-machinery\] (Namespaces|OrderedNamespaceDeletion|Garbage collector|CustomResource|ResourceQuota|Watchers|Generated clientset|ValidatingAdmissionPolicy|MutatingAdmissionPolicy)` +
+		`|\[sig-apps\] (ReplicaSet|ReplicationController|Deployment|DisruptionController|CronJob should support|Job should (delete a job|remove pods))` +
+		`|\[sig-node\] (PodTemplates|Lease|Pods should (be submitted and removed|delete a collection)|RuntimeClass should support)`
+	// skip are those that need what the lab's node does not do, to run containers, a
+	// second node, a cloud; and those that break the cluster, take long, or are behind a
+	// feature gate that is off.
+	skip = `\[Disruptive\]|\[Slow\]|\[Feature:|\[FeatureGate:|\[Flaky\]|\[Alpha\]|\[Beta\]|CustomResourceConversionWebhook|serve a basic image|load-balancer|cronjob`
+)
+
+func main() {
+	out := flag.String("out", "", "write the page to this file")
+	only := flag.String("focus", focus, "run the tests that match this regular expression")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *out, *only)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out, focus string) error {
+	programs, err := lab.BuildConformance(ctx, os.Stderr)
+	if err != nil {
+		return err
+	}
+	var without, with session
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() (err error) {
+		without, err = play(ctx, programs, focus, func() (*lab.Lab, error) {
+			l, err := lab.Start(ctx, lab.Options{})
+			if err != nil {
+				return nil, err
+			}
+			if _, err := l.StartNode(ctx, "steady"); err != nil {
+				l.Stop()
+				return nil, err
+			}
+			return l, nil
+		})
+		return err
+	})
+	both.Go(func() (err error) {
+		with, err = play(ctx, programs, focus, func() (*lab.Lab, error) {
+			g, err := scenario.Guard(ctx, lab.Options{})
+			if err != nil {
+				return nil, err
+			}
+			return g.Lab, nil
+		})
+		return err
+	})
+	if err := both.Wait(); err != nil {
+		return err
+	}
+	text, err := page(without, with)
+	if out == "" {
+		fmt.Print(text)
+		return err
+	}
+	return errors.Join(err, os.WriteFile(out, []byte(text), 0o644))
+}
+
+// session is one run of the tests.
+type session struct {
+	tests map[string]test // by name
+	calls scenario.Calls  // of termguard
+}
+
+type test struct {
+	passed bool
+	took   time.Duration
+}
+
+func play(ctx context.Context, programs, focus string, start func() (*lab.Lab, error)) (s session, err error) {
+	l, err := start()
+	if err != nil {
+		return s, err
+	}
+	defer l.Stop()
+	if _, err := l.StartProcess("scheduler", filepath.Join(programs, "kube-scheduler"), "--kubeconfig", l.Kubeconfig(), "--leader-elect=false", "--secure-port=0"); err != nil {
+		return s, err
+	}
+	report := filepath.Join(l.Dir(), "report.json")
+	tests := exec.CommandContext(ctx, filepath.Join(programs, "e2e.test"), "--kubeconfig", l.Kubeconfig(), "--provider", "skeleton", "--allowed-not-ready-nodes", "0",
+		"--dump-logs-on-failure=false", "--disable-log-dump", "--ginkgo.focus", focus, "--ginkgo.skip", skip,
+		"--ginkgo.no-color", "--ginkgo.silence-skips", "--ginkgo.timeout", "3h", "--ginkgo.json-report", report, "--ginkgo.seed", "1")
+	tests.Dir = l.Dir()
+	tests.Stdout, tests.Stderr = os.Stderr, os.Stderr
+	tests.Cancel = func() error { return tests.Process.Signal(os.Interrupt) }
+	failed := tests.Run() // which, the report says
+	text, err := os.ReadFile(report)
+	if err != nil {
+		return s, errors.Join(failed, err)
+	}
+	if s.tests, err = read(text); err != nil {
+		return s, errors.Join(failed, err)
+	}
+	client, err := l.Client()
+	if err != nil {
+		return s, err
+	}
+	s.calls, err = scenario.CallsOf(ctx, client, ".termguard.dev")
+	return s, err
+}
+
+// read takes the tests that ran out of Ginkgo's report (github.com/onsi/ginkgo/v2,
+// types.Report).
+func read(text []byte) (map[string]test, error) {
+	var reports []struct {
+		SpecReports []struct {
+			ContainerHierarchyTexts []string
+			LeafNodeType            string
+			LeafNodeText            string
+			State                   string
+			RunTime                 time.Duration
+		}
+	}
+	if err := json.Unmarshal(text, &reports); err != nil {
+		return nil, fmt.Errorf("read Ginkgo's report: %w", err)
+	}
+	tests := map[string]test{}
+	for _, r := range reports {
+		for _, s := range r.SpecReports {
+			if s.LeafNodeType == "It" && s.State != "skipped" && s.State != "pending" {
+				tests[strings.Join(append(s.ContainerHierarchyTexts, s.LeafNodeText), " ")] = test{s.State == "passed", s.RunTime}
+			}
+		}
+	}
+	if len(tests) == 0 {
+		return nil, errors.New("no test ran")
+	}
+	return tests, nil
+}
+
+// page is the table of names. It comes with an error if termguard makes a difference.
+func page(without, with session) (string, error) {
+	var wrong []error
+	var rows, elsewhere strings.Builder
+	passed := 0
+	for _, name := range slices.Sorted(maps.Keys(without.tests)) {
+		a, b := without.tests[name], with.tests[name]
+		if a.passed && !b.passed {
+			wrong = append(wrong, fmt.Errorf("%s passes without termguard, and not with it", name))
+		}
+		if !a.passed {
+			fmt.Fprintf(&elsewhere, "- %s\n", name)
+			continue
+		}
+		passed++
+		fmt.Fprintf(&rows, "| %s | %.1f s | %.1f s |\n", strings.ReplaceAll(name, "|", `\|`), a.took.Seconds(), b.took.Seconds())
+	}
+	if with.calls.N == 0 {
+		wrong = append(wrong, errors.New("termguard was asked nothing"))
+	}
+	text := fmt.Sprintf(header, lab.Version, runtime.NumCPU(), passed, with.calls.N, with.calls.FailedOpen) + rows.String()
+	if elsewhere.Len() > 0 {
+		text += "\n## Fail without termguard, too\n\n" + elsewhere.String()
+	}
+	return text, errors.Join(wrong...)
+}
+
+const header = `# Kubernetes' own tests, with termguard installed
+
+Tests of Kubernetes %s (` + "`k8s.io/kubernetes/test/e2e`" + `) about what deletes, on a real etcd, kube-apiserver and
+kube-controller-manager with a node that runs the kubelet's own code and no containers, on %d cores: once without termguard,
+and at the same time with termguard as its manifests install it. ` + "`make conformance`" + ` runs them again and writes this page. Left out is
+what needs containers that really run, several nodes, or a feature gate that is off, and what is marked as slow or
+disruptive.
+
+%d tests passed both times. The API server asked termguard %d times; %d of these calls failed open.
+
+| test | without | with |
+|---|---|---|
+`
