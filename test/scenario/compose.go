@@ -274,15 +274,15 @@ func (w *rendered) used(ns, id string, v []int) {
 // failing are objects whose owner runs, and whose status says for long whether it
 // fails: it does where a Secret is not there.
 func (w *rendered) failing(ns, id string, v []int) {
-	group, ready, c := fmt.Sprintf("%s.%s.test", id, ns), "True", Controller{}
+	group, ready, reason, c := fmt.Sprintf("%s.%s.test", id, ns), "True", "Synced", Controller{}
 	if v[0] == 0 {
-		ready, c.Reads, w.fails = "False", []string{id}, true
+		ready, reason, c.Reads, w.fails = "False", "CredentialsNotFound", []string{id}, true
 	}
 	c.Finalizer, c.Resource = group+"/cleanup", "buckets.v1."+group
 	w.catalogued(ns, id, "op", "example.test/op:v1", group, c, map[string]string{"buckets": "Bucket"})
 	w.after = append(w.after, "delete crd --ignore-not-found --wait=false buckets."+group)
 	for n := range v[1] + 1 {
-		w.objects = append(w.objects, fmt.Sprintf(`{apiVersion: %[1]s/v1, kind: Bucket, metadata: {name: %[2]s-%[3]d, namespace: %[4]s, finalizers: [%[1]s/cleanup]}, status: {conditions: [{type: Ready, status: %[5]q, reason: Checked, lastTransitionTime: "2026-01-01T00:00:00Z"}]}}`, group, id, n, ns, ready))
+		w.objects = append(w.objects, fmt.Sprintf(`{apiVersion: %[1]s/v1, kind: Bucket, metadata: {name: %[2]s-%[3]d, namespace: %[4]s, finalizers: [%[1]s/cleanup]}, status: {conditions: [{type: Ready, status: %[5]q, reason: %[6]s, lastTransitionTime: "2026-01-01T00:00:00Z"}]}}`, group, id, n, ns, ready, reason))
 		object := fmt.Sprintf("buckets.%s %s-%d -n %s", group, id, n, ns)
 		w.targets = append(w.targets, object)
 		w.release = append(w.release, "patch "+object+` --type=merge -p '{"metadata":{"finalizers":null}}'`)
