@@ -1,7 +1,6 @@
 package check
 
 import (
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,28 +18,10 @@ var waiting = regexp.MustCompile(`(?i)\bwait\b`)
 // forces, no step comes twice, the deletion is last, and the whole answer fits 60 columns.
 func TestPlansOfFixtures(t *testing.T) {
 	engine := newEngine(t)
-	files, err := filepath.Glob("../policies/*/testdata/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	order := map[policies.StepKind]int{policies.Mend: 0, policies.Remove: 1, policies.Force: 2, Delete: 3}
 	plans := 0
-	for i, file := range files {
-		if race.Detector && i%8 != 0 {
-			continue
-		}
-		world, name, whole, asked := fixture(t, file)
-		if !asked {
-			continue
-		}
-		subject, err := FromFacts(world, name)
-		if err != nil {
-			continue // as TestParity
-		}
-		if object := whole[name]; object != nil {
-			subject.Object = object.Object
-		}
-		report, err := Ask(t.Context(), engine, world, subject, nil)
+	for d := range samples(t) {
+		report, err := Ask(t.Context(), engine, d.world, d.subject, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +31,7 @@ func TestPlansOfFixtures(t *testing.T) {
 		}
 		first, _, _ := strings.Cut(text.String(), "\n")
 		if _, rest, _ := strings.Cut(first, ": "); !strings.HasPrefix(rest, string(report.Verdict)) {
-			t.Errorf("%s: the first line does not begin with the verdict: %s", file, first)
+			t.Errorf("%s: the first line does not begin with the verdict: %s", d.file, first)
 		}
 		for line := range strings.Lines(Style{Width: 60}.Apply(text.String())) {
 			line = strings.TrimSuffix(line, "\n")
@@ -59,12 +40,12 @@ func TestPlansOfFixtures(t *testing.T) {
 				longest = max(longest, utf8.RuneCountInString(word))
 			}
 			if utf8.RuneCountInString(line) > 60 && longest < 40 { // a word that long cannot be broken
-				t.Errorf("%s: wider than 60 columns: %s", file, line)
+				t.Errorf("%s: wider than 60 columns: %s", d.file, line)
 			}
 		}
 		if len(report.Plan) == 0 {
 			if report.Verdict == policies.Hangs {
-				t.Errorf("%s: it hangs, and there is no plan", file)
+				t.Errorf("%s: it hangs, and there is no plan", d.file)
 			}
 			continue
 		}
@@ -73,24 +54,24 @@ func TestPlansOfFixtures(t *testing.T) {
 		for _, step := range report.Plan {
 			at, known := order[step.Kind]
 			if !known || at < before {
-				t.Errorf("%s: a step of kind %s is out of order: %s", file, step.Kind, step.Do)
+				t.Errorf("%s: a step of kind %s is out of order: %s", d.file, step.Kind, step.Do)
 			}
 			before = at
 			if finishes(report.Verdict) {
 				continue
 			}
 			if waiting.MatchString(step.Do) {
-				t.Errorf("%s: nobody waits for what hangs: %s", file, step.Do)
+				t.Errorf("%s: nobody waits for what hangs: %s", d.file, step.Do)
 			}
 			if key := step.Do + step.Command; told[key] {
-				t.Errorf("%s: it is told twice: %s", file, step.Do)
+				t.Errorf("%s: it is told twice: %s", d.file, step.Do)
 			} else {
 				told[key] = true
 			}
 		}
 		last := report.Plan[len(report.Plan)-1]
 		if report.TerminatingSince == "" && !strings.HasPrefix(last.Command, deleting(report.Target)) && !immortalNamespace(report.Target) {
-			t.Errorf("%s: the last step does not delete: %s", file, last.Do)
+			t.Errorf("%s: the last step does not delete: %s", d.file, last.Do)
 		}
 	}
 	if !race.Detector && plans < 50 {
