@@ -52,7 +52,7 @@ func TestHarmless(t *testing.T) {
 			return slices.Contains(want, Verdict(said)), nil
 		})
 		if err != nil {
-			t.Fatalf("%v\nlast said: %q", err, said)
+			t.Fatalf("last said: %q\n%v", said, err)
 		}
 		return said
 	}
