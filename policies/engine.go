@@ -40,6 +40,8 @@ type EngineOptions struct {
 	Deadline time.Duration
 	// Breaker sets slow policies aside. Defaults to none: each is asked every time.
 	Breaker *Breaker
+	// Brief leaves the steps out of findings, for who does not show them.
+	Brief bool
 	// Lazy leaves policies uncompiled until they are asked, for a run that ends
 	// after a few requests. Those are best told of with Expect.
 	Lazy bool
@@ -147,7 +149,7 @@ func (e *Engine) compile(of []Policy) (*ast.Compiler, error) {
 	} else {
 		of = append(slices.Clone(of), e.expected...)
 	}
-	compiler, err := e.set.compile(of)
+	compiler, err := e.set.compile(of, !e.options.Brief)
 	if err != nil {
 		return nil, err
 	}

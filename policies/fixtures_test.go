@@ -3,11 +3,13 @@ package policies_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/termguard/termguard/internal/policytest"
 	"github.com/termguard/termguard/internal/race"
@@ -208,5 +210,50 @@ func TestLazy(t *testing.T) {
 	}
 	if !race.Detector && found < 100 {
 		t.Errorf("%d findings: too few to mean anything", found)
+	}
+}
+
+// TestBrief holds findings without steps to those with them, in everything else.
+func TestBrief(t *testing.T) {
+	for name, load := range map[string]func() (*policies.Set, error){
+		"indexed": func() (*policies.Set, error) { return policies.Load(policies.Embedded()) },
+		"checked": policies.LoadEverything,
+	} {
+		t.Run(name, func(t *testing.T) {
+			set, err := load()
+			if err != nil {
+				t.Fatal(err)
+			}
+			engine := func(brief bool) *policies.Engine {
+				engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{Deadline: time.Minute, Brief: brief})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return engine
+			}
+			long, brief := engine(false), engine(true)
+			steps := 0
+			for i, f := range fixtures(t) {
+				if race.Detector && i%oneIn != 0 {
+					continue
+				}
+				p := f.prepare(t)
+				want := p.evaluate(t, long)
+				for _, f := range want.Findings {
+					steps += len(f.Steps)
+				}
+				// Where a policy writes no remedy of its own, the steps are the remedy.
+				got := p.evaluate(t, brief)
+				if slices.ContainsFunc(got.Findings, func(f policies.Finding) bool { return len(f.Steps) > 0 }) {
+					t.Errorf("%s: steps where none are wanted", f.File)
+				}
+				if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(policies.Finding{}, "Steps", "Remedy")); diff != "" {
+					t.Errorf("%s: -long, +brief:\n%s", f.File, diff)
+				}
+			}
+			if !race.Detector && steps < 100 {
+				t.Errorf("%d steps: too few to mean anything", steps)
+			}
+		})
 	}
 }

@@ -54,7 +54,7 @@ func embeddedFolders() []string {
 }
 
 // compileEmbedded compiles some of the policies in the binary, with what they import.
-func compileEmbedded(of []Policy) (*ast.Compiler, error) {
+func compileEmbedded(of []Policy, steps bool) (*ast.Compiler, error) {
 	l := newLoader(false)
 	l.indexed = true
 	for _, p := range of {
@@ -64,5 +64,8 @@ func compileEmbedded(of []Policy) (*ast.Compiler, error) {
 		l.parseFolder(Embedded(), p.Folder)
 	}
 	l.imports()
+	if !steps {
+		return l.compileBriefly()
+	}
 	return l.compile(false)
 }

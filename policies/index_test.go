@@ -73,7 +73,7 @@ func TestApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compiler, err := set.compile(nil)
+	compiler, err := set.compile(nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,8 +44,9 @@ type Set struct {
 	// checked is a compiler of all, whose types are known; nil if they came from
 	// the index.
 	checked *ast.Compiler
-	// compile returns a compiler that holds the rules of some policies, at least.
-	compile func(of []Policy) (*ast.Compiler, error)
+	// compile returns a compiler that holds the rules of some policies, at least,
+	// which build the steps of their findings or not.
+	compile func(of []Policy, steps bool) (*ast.Compiler, error)
 }
 
 // Policies are the policies of the set, sorted by ID.
@@ -93,7 +94,12 @@ func load(everything bool, fsyses ...fs.FS) (*Set, error) {
 		return nil, err
 	}
 	l.set.checked = compiler
-	l.set.compile = func([]Policy) (*ast.Compiler, error) { return compiler, nil }
+	l.set.compile = func(_ []Policy, steps bool) (*ast.Compiler, error) {
+		if steps {
+			return compiler, nil
+		}
+		return l.compileBriefly()
+	}
 	slices.SortFunc(l.set.policies, func(a, b Policy) int { return strings.Compare(a.ID, b.ID) })
 	return l.set, nil
 }
@@ -103,21 +109,13 @@ func (l *loader) compile(checks bool) (*ast.Compiler, error) {
 	if len(l.errs) > 0 {
 		return nil, errors.Join(l.errs...)
 	}
-	compiler := ast.NewCompiler().WithCapabilities(Capabilities()).WithStrict(true)
+	compiler := unchecked()
 	if checks {
 		schemas, err := schemaSet()
 		if err != nil {
 			return nil, err
 		}
-		compiler = compiler.WithSchemas(schemas).WithUseTypeCheckAnnotations(true)
-	} else {
-		compiler = compiler.WithSkipStages(
-			ast.StageCheckTypes, ast.StageCheckUnusedImports, ast.StageCheckRecursion, ast.StageCheckDuplicateImports,
-			ast.StageCheckKeywordOverrides, ast.StageCheckVoidCalls, ast.StageCheckRuleConflicts, ast.StageCheckUndefinedFuncs,
-			ast.StageCheckSafetyRuleHeads, ast.StageCheckUnsafeBuiltins, ast.StageCheckDeprecatedBuiltins, ast.StageBuildRequiredCapabilities,
-			// No policy asks for its own METADATA.
-			ast.StageParseMetadataBlocks, ast.StageSetAnnotationSet, ast.StageRewriteRegoMetadataCalls,
-		)
+		compiler = ast.NewCompiler().WithCapabilities(Capabilities()).WithStrict(true).WithSchemas(schemas).WithUseTypeCheckAnnotations(true)
 	}
 	if compiler.Compile(l.modules); compiler.Failed() {
 		for _, err := range compiler.Errors {
@@ -127,6 +125,55 @@ func (l *loader) compile(checks bool) (*ast.Compiler, error) {
 		l.references(compiler)
 	}
 	return compiler, errors.Join(l.errs...)
+}
+
+// unchecked is a compiler for what was checked before.
+func unchecked() *ast.Compiler {
+	return ast.NewCompiler().WithCapabilities(Capabilities()).WithSkipStages(
+		ast.StageCheckTypes, ast.StageCheckUnusedImports, ast.StageCheckRecursion, ast.StageCheckDuplicateImports,
+		ast.StageCheckKeywordOverrides, ast.StageCheckVoidCalls, ast.StageCheckRuleConflicts, ast.StageCheckUndefinedFuncs,
+		ast.StageCheckSafetyRuleHeads, ast.StageCheckUnsafeBuiltins, ast.StageCheckDeprecatedBuiltins, ast.StageBuildRequiredCapabilities,
+		// No policy asks for its own METADATA.
+		ast.StageParseMetadataBlocks, ast.StageSetAnnotationSet, ast.StageRewriteRegoMetadataCalls,
+	)
+}
+
+// compileBriefly compiles what was checked, for findings without their steps.
+func (l *loader) compileBriefly() (*ast.Compiler, error) {
+	if len(l.errs) > 0 {
+		return nil, errors.Join(l.errs...)
+	}
+	brief := map[string]*ast.Module{}
+	for file, module := range l.modules {
+		brief[file] = withoutSteps(module)
+	}
+	compiler := unchecked()
+	if compiler.Compile(brief); compiler.Failed() {
+		return nil, compiler.Errors
+	}
+	return compiler, nil
+}
+
+// withoutSteps is a module whose objects hold no step under "steps". Who shows none
+// need not pay for them: they are most of what a finding costs.
+func withoutSteps(module *ast.Module) *ast.Module {
+	key := ast.StringTerm("steps")
+	brief, err := ast.Transform(ast.NewGenericTransformer(func(x any) (any, error) {
+		o, isObject := x.(ast.Object)
+		if !isObject || o.Get(key) == nil {
+			return x, nil
+		}
+		return o.Map(func(k, v *ast.Term) (*ast.Term, *ast.Term, error) {
+			if k.Equal(key) {
+				v = ast.ArrayTerm()
+			}
+			return k, v, nil
+		})
+	}), module.Copy())
+	if err != nil {
+		return module // it is right with steps, too
+	}
+	return brief.(*ast.Module)
 }
 
 type loader struct {

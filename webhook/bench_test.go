@@ -22,23 +22,27 @@ func realEngine(t testing.TB) *policies.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{Deadline: time.Minute})
+	engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{Brief: true, Deadline: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return engine
 }
 
-// kialis are n objects in namespace demo, each with the same finalizer.
-func kialis(t testing.TB, n int) *cluster.World {
+// kialis are n objects in namespace demo, each with one of so many finalizers.
+func kialis(t testing.TB, n, finalizers int) *cluster.World {
 	t.Helper()
 	objects := []*unstructured.Unstructured{{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "demo"}, "spec": map[string]any{"finalizers": []any{"kubernetes"}},
 	}}}
 	for i := range n {
+		finalizer := "kiali.io/finalizer"
+		if own := i % finalizers; own > 0 {
+			finalizer = fmt.Sprintf("gone.test/%d", own)
+		}
 		objects = append(objects, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "kiali.io/v1alpha1", "kind": "Kiali",
-			"metadata": map[string]any{"namespace": "demo", "name": fmt.Sprint("kiali-", i), "finalizers": []any{"kiali.io/finalizer"}},
+			"metadata": map[string]any{"namespace": "demo", "name": fmt.Sprint("kiali-", i), "finalizers": []any{finalizer}},
 		}})
 	}
 	world, err := cluster.FromObjects(cluster.Options{}, objects)
@@ -55,18 +59,20 @@ func BenchmarkReview(b *testing.B) {
 	cases := []struct {
 		name    string
 		objects int // with finalizers, in the namespace
+		groups  int // of them, by finalizer
 		request string
 	}{
-		{"namespace", 0, deleteNamespace},
-		{"namespace-10000-finalized", 10_000, deleteNamespace},
-		{"object", 0, deleteKiali(`{"name":"kiali","namespace":"demo","finalizers":["kiali.io/finalizer"]}`)},
-		{"object-1MiB", 0, deleteKiali(`{"name":"kiali","namespace":"demo","annotations":{"a":"` + big + `"}}`)},
-		{"no-op", 0, with(deleteNamespace, "DELETE", "CONNECT")},
+		{"namespace", 0, 1, deleteNamespace},
+		{"namespace-10000-finalized", 10_000, 1, deleteNamespace},
+		{"namespace-40-finalizers", 5_000, 40, deleteNamespace},
+		{"object", 0, 1, deleteKiali(`{"name":"kiali","namespace":"demo","finalizers":["kiali.io/finalizer"]}`)},
+		{"object-1MiB", 0, 1, deleteKiali(`{"name":"kiali","namespace":"demo","annotations":{"a":"` + big + `"}}`)},
+		{"no-op", 0, 1, with(deleteNamespace, "DELETE", "CONNECT")},
 	}
 	engine := realEngine(b)
 	for _, c := range cases {
 		b.Run(c.name, func(b *testing.B) {
-			h := NewHandler(Options{Log: quiet, Evaluator: engine, Facts: kialis(b, c.objects)})
+			h := NewHandler(Options{Log: quiet, Evaluator: engine, Facts: kialis(b, c.objects, c.groups)})
 			sent := body(b, v1, c.request)
 			b.SetBytes(int64(len(sent)))
 			b.ReportAllocs()

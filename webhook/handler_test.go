@@ -872,20 +872,20 @@ func TestRealPolicies(t *testing.T) {
 			2, "termguard: will hang: ",
 		},
 		"5000FinalizedObjects": {
-			"However many objects wait for the same, it is one finding.", kialis(t, 5000), deleteNamespace,
+			"However many objects wait for the same, it is one finding.", kialis(t, 5000, 1), deleteNamespace,
 			2, "termguard: will hang: ",
 		},
 		"5000Finalizers": {
-			"However many finalizers an object has, the answer is readable.", kialis(t, 0), kialiWith(strings.Join(many, ",")),
+			"However many finalizers an object has, the answer is readable.", kialis(t, 0, 1), kialiWith(strings.Join(many, ",")),
 			5, "termguard: may hang: ",
 		},
 		"OddFinalizers": {
-			"What the API server stores is no reason to fail.", kialis(t, 0),
+			"What the API server stores is no reason to fail.", kialis(t, 0, 1),
 			kialiWith(`"a\"b\\c","\u001b[2J","line\nbreak","\u202eolleh","ünï/cödé","","` + strings.Repeat("x", 5000) + `"`),
 			5, "termguard: may hang: ",
 		},
 		"UnknownResource": {
-			"Of a kind that no facts are about nothing is known to hang.", kialis(t, 0),
+			"Of a kind that no facts are about nothing is known to hang.", kialis(t, 0, 1),
 			with(deleteKiali(`{"name":"kiali","namespace":"demo"}`), "kialis", "strangers", "kiali.io", "strange.example.com"),
 			0, "",
 		},
@@ -910,7 +910,7 @@ func TestRealPolicies(t *testing.T) {
 // moody is a handler, behind a real HTTPS server, whose policies are those in
 // the binary and fail now and then. Policy p is set to refuse.
 func moody(f *testing.F) (*http.Client, string) {
-	engine, world := realEngine(f), kialis(f, 3)
+	engine, world := realEngine(f), kialis(f, 3, 1)
 	var calls atomic.Int64
 	return serve(f, Options{Facts: world, Evaluator: asked(func(ctx context.Context, trigger policies.Trigger, input map[string]any) (policies.Result, error) {
 		switch calls.Add(1) % 6 {

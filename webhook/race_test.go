@@ -22,7 +22,7 @@ import (
 // review must be answered.
 func TestReviewsTogether(t *testing.T) {
 	const reviewers, rounds = 4, 8
-	world := kialis(t, 10)
+	world := kialis(t, 10, 1)
 	client := fake.NewClientset()
 	learner := cluster.NewLearner(world, client.CoreV1(), cluster.HomeNamespace, quiet)
 	h := NewHandler(Options{Log: quiet, Evaluator: realEngine(t), Facts: world, Learner: learner, Wrong: learner.Wrong})

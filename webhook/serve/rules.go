@@ -501,6 +501,7 @@ func (r *rules) engine(ctx context.Context, set *policies.Set) (*policies.Engine
 	})
 	engine, err := policies.NewEngine(ctx, set, policies.EngineOptions{
 		Breaker:  breaker,
+		Brief:    true,
 		Params:   r.read.Params,
 		Off:      r.read.Enforcement.Off(set.IDs()),
 		Deadline: r.options.Deadline * 2 / 3,
