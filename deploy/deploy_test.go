@@ -182,13 +182,38 @@ func TestConfigIsRead(t *testing.T) {
 	for _, p := range set.Policies() {
 		ids = append(ids, p.ID)
 	}
-	for _, path := range rendered {
-		read, err := config.Read(strings.NewReader(named[*corev1.ConfigMap](t, manifests(t, path), "termguard-config").Data["config.yaml"]), ids)
-		if err != nil {
-			t.Fatalf("%s: %v", path, err)
+	const full = "testdata/full.golden.yaml"
+	if _, err := config.Read(strings.NewReader(named[*corev1.ConfigMap](t, manifests(t, full), "termguard-config").Data["config.yaml"]), ids); err != nil {
+		t.Errorf("%s: %v", full, err)
+	}
+	text, err := os.ReadFile("chart/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values struct{ Config config.Config }
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	if mode := values.Config.Enforcement.Default; mode != config.Warn {
+		t.Errorf("shipped default is %q: nobody asked for more than warnings", mode)
+	}
+}
+
+// TestConfigIsLeftAlone: what kubectl applies has no configuration, which it would put back
+// at each upgrade; pods start without one.
+func TestConfigIsLeftAlone(t *testing.T) {
+	const name = "termguard-config"
+	for _, path := range []string{base, "overlays/cert-manager/install.yaml"} {
+		objects := manifests(t, path)
+		for _, o := range objects {
+			if m, ok := o.(*corev1.ConfigMap); ok && m.Name == name {
+				t.Errorf("%s holds ConfigMap %s", path, name)
+			}
 		}
-		if path == base && read.Enforcement.Default != config.Warn {
-			t.Errorf("shipped default is %q: nobody asked for more than warnings", read.Enforcement.Default)
+		for _, v := range find[*appsv1.Deployment](t, objects).Spec.Template.Spec.Volumes {
+			if v.Name == "config" && (v.ConfigMap == nil || v.ConfigMap.Name != name || v.ConfigMap.Optional == nil || !*v.ConfigMap.Optional) {
+				t.Errorf("%s: pods wait for %+v", path, v.ConfigMap)
+			}
 		}
 	}
 }

@@ -464,13 +464,22 @@ func (e *examination) configuration(ctx context.Context) {
 		}
 	}
 	written, err := e.client.CoreV1().ConfigMaps(e.Namespace).Get(ctx, "termguard-config", metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		e.say(Check{Name: name, Result: Warning, Says: "there is no ConfigMap termguard-config: pods that start next will not", Do: "apply the manifests of your version again"})
-	case err != nil:
+	if err != nil && !apierrors.IsNotFound(err) {
 		e.unread(name, "ConfigMap termguard-config", "get", "configmaps in namespace "+e.Namespace, err)
-	case webhook.Fingerprint(sha256.Sum256([]byte(written.Data["config.yaml"]))) != e.status.Configuration:
+		return
+	}
+	text, has := written.Data["config.yaml"]
+	fingerprint := ""
+	if has {
+		fingerprint = webhook.Fingerprint(sha256.Sum256([]byte(text)))
+	}
+	switch {
+	case err == nil && !has:
+		e.say(Check{Name: name, Result: Failed, Says: "ConfigMap termguard-config has no key config.yaml, so nothing of it is in force", Do: "move what it says to the key config.yaml"})
+	case fingerprint != e.status.Configuration:
 		e.say(Check{Name: name, Result: Warning, Says: "ConfigMap termguard-config says something else than what is in force", Do: "wait: the kubelet brings a change within a minute or so; then ask again"})
+	case !has:
+		e.say(Check{Name: name, Result: OK, Says: "there is no ConfigMap termguard-config: the defaults are in force"})
 	default:
 		e.say(Check{Name: name, Result: OK, Says: "ConfigMap termguard-config is in force"})
 	}

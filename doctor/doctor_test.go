@@ -45,6 +45,7 @@ func TestChecks(t *testing.T) {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: labels, Annotations: annotations}}
 	}
 	configured := &corev1.ConfigMap{ObjectMeta: named("termguard-system", "termguard-config"), Data: map[string]string{"config.yaml": "x"}}
+	misnamed := &corev1.ConfigMap{ObjectMeta: named("termguard-system", "termguard-config"), Data: map[string]string{"config.yml": "x"}}
 	elsewhere := &corev1.ConfigMap{ObjectMeta: named("shop", "ours")}
 	elsewhere.Labels = map[string]string{config.PolicyLabel: ""}
 	two := new(int32(2))
@@ -92,6 +93,9 @@ func TestChecks(t *testing.T) {
 		{"not read", with(webhook.Status{}, elsewhere), func(e *examination) { e.policies(t.Context()) }, Warning, "configmap shop/ours has the label"},
 		{"in force", with(webhook.Status{Configuration: "2d711642b726b044"}, configured), func(e *examination) { e.configuration(t.Context()) }, OK, "is in force"},
 		{"not yet", with(webhook.Status{Configuration: "1"}, configured), func(e *examination) { e.configuration(t.Context()) }, Warning, "something else"},
+		{"defaults", with(webhook.Status{}), func(e *examination) { e.configuration(t.Context()) }, OK, "there is no ConfigMap termguard-config: the defaults are in force"},
+		{"gone, and in force still", with(webhook.Status{Configuration: "1"}), func(e *examination) { e.configuration(t.Context()) }, Warning, "something else"},
+		{"another key", with(webhook.Status{}, misnamed), func(e *examination) { e.configuration(t.Context()) }, Failed, "has no key config.yaml"},
 		{"wrong", with(webhook.Status{Refused: []string{"configuration: no"}}, configured), func(e *examination) { e.configuration(t.Context()) }, Failed, "not all that is written is in force: no"},
 		{"labels", with(webhook.Status{Own: []string{"mine"}}, labelled(map[string]string{"termguard.dev/enforce.mine": "deny", "a": "b"}, map[string]string{"termguard.dev/allow-hang": "x"})), func(e *examination) { e.policies(t.Context()); e.labels(t.Context()) }, OK, "no label"},
 		{"of no policy", with(webhook.Status{}, labelled(map[string]string{"termguard.dev/enforce.mine": "deny"}, nil)), func(e *examination) { e.labels(t.Context()) }, Failed, `there is no policy "mine"`},

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/pflag"
 
@@ -17,6 +19,8 @@ type settingsFlags struct {
 	config         string
 	policies       []string
 	key, algorithm string // of bundles
+	// optional has the defaults hold as long as config is missing.
+	optional bool
 }
 
 func (f *settingsFlags) addConfig(flags *pflag.FlagSet) {
@@ -69,6 +73,11 @@ func (f *settingsFlags) read(ids []string) (config.Config, error) {
 		return config.Config{}, nil
 	}
 	file, err := os.Open(f.config)
+	if f.optional && errors.Is(err, fs.ErrNotExist) {
+		if _, there := os.Stat(filepath.Dir(f.config)); there == nil {
+			return config.Config{}, nil
+		}
+	}
 	if err != nil {
 		return config.Config{}, fmt.Errorf("read configuration: %w", err)
 	}

@@ -17,7 +17,7 @@ func newWebhook() *cobra.Command {
 	var (
 		o        serve.Options
 		target   clusterFlags
-		settings settingsFlags
+		settings = settingsFlags{optional: true}
 		logLevel slog.Level
 	)
 	c := &cobra.Command{
@@ -58,7 +58,7 @@ func newWebhook() *cobra.Command {
 	flags := c.Flags()
 	target.add(flags)
 	target.addDial(flags, true)
-	settings.addConfig(flags)
+	flags.StringVar(&settings.config, "config", "", "configuration `FILE`, kind Config, read again when it changes; while its folder has no such file, the defaults hold (default: none)")
 	settings.addPolicies(flags)
 	flags.StringVar(&o.Listen, "listen", ":9443", "`HOST:PORT` for the API server")
 	flags.StringVar(&o.HealthListen, "health-listen", ":8081", "`HOST:PORT` for /healthz, /readyz and /metrics, without TLS")

@@ -60,9 +60,9 @@ func TestRenders(t *testing.T) {
 		namespace string
 		values    []string
 	}{
-		{"install.yaml", "termguard-system", []string{"--set", "createNamespace=true"}},
-		{"base/install.yaml", "termguard-system", []string{"--set", "createNamespace=true"}},
-		{"overlays/cert-manager/install.yaml", "termguard-system", []string{"--set", "createNamespace=true,certificates.source=cert-manager"}},
+		{"install.yaml", "termguard-system", []string{"--set", "createNamespace=true,createConfig=false"}},
+		{"base/install.yaml", "termguard-system", []string{"--set", "createNamespace=true,createConfig=false"}},
+		{"overlays/cert-manager/install.yaml", "termguard-system", []string{"--set", "createNamespace=true,createConfig=false,certificates.source=cert-manager"}},
 		{"testdata/full.golden.yaml", "guard", []string{"--values", filepath.Join(deploy, "testdata", "full.values.yaml")}},
 	} {
 		args := append([]string{"template", "termguard", chart(), "--namespace", tt.namespace}, tt.values...)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -56,7 +55,7 @@ func examined(t *testing.T, g *scenario.Guarded) {
 		}
 	}
 	admin := g.Kubeconfig()
-	wants("all is well", admin, 0, nil, "answered", "ConfigMap termguard-config is in force")
+	wants("all is well", admin, 0, nil, "answered", "there is no ConfigMap termguard-config: the defaults are in force")
 
 	shell("kubectl create namespace misspelt && kubectl label namespace misspelt termguard.dev/enforce.orphaned-finaliser=deny")
 	wants("a label names no policy", admin, 1, []string{"labels"}, `namespace misspelt: label termguard.dev/enforce.orphaned-finaliser=deny is ignored: there is no policy \"orphaned-finaliser\"; did you mean \"orphaned-finalizer\"?`)
@@ -66,7 +65,15 @@ func examined(t *testing.T, g *scenario.Guarded) {
 	wants("a policy is refused", admin, 1, []string{"policies"}, "configmap termguard-system/broken: ", "rego_parse_error")
 	shell("kubectl -n termguard-system delete configmap broken")
 
-	file := filepath.Join(g.Dir(), "config.yaml")
+	shell("kubectl -n termguard-system create configmap termguard-config '--from-literal=config.yml={apiVersion: termguard.dev/v1, kind: Config}'")
+	wants("its key is misspelt", admin, 1, []string{"configuration"}, "ConfigMap termguard-config has no key config.yaml")
+	shell("kubectl -n termguard-system delete configmap termguard-config")
+	shell("kubectl -n termguard-system create configmap termguard-config '--from-literal=config.yaml={apiVersion: termguard.dev/v1, kind: Config}'")
+	file, err := g.MountConfig(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants("it is configured", admin, 0, nil, "ConfigMap termguard-config is in force")
 	right, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

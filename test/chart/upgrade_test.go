@@ -40,9 +40,10 @@ func TestChart(t *testing.T) {
 
 	s.helm("install", "termguard", chart(), "--namespace", home, "--create-namespace")
 	s.start()
-	s.awaitAnswer("warns of a namespace that hangs", func(r lab.Result) bool {
+	warned := func(r lab.Result) bool {
 		return r.Code == 0 && scenario.Verdict(scenario.Warnings(r.Stderr)) == scenario.Hangs
-	})
+	}
+	s.awaitAnswer("warns of a namespace that hangs", warned)
 	trusted := s.trusted()
 
 	s.helm("upgrade", "termguard", chart(), "--namespace", home, "--set", "config.enforcement.default=deny")
@@ -63,9 +64,7 @@ func TestChart(t *testing.T) {
 
 	s.helm("rollback", "termguard", "1", "--namespace", home)
 	s.restart()
-	s.awaitAnswer("warns again after the rollback", func(r lab.Result) bool {
-		return r.Code == 0 && scenario.Verdict(scenario.Warnings(r.Stderr)) == scenario.Hangs
-	})
+	s.awaitAnswer("warns again after the rollback", warned)
 	if got := s.trusted(); got != trusted {
 		t.Error("upgrades and rollback changed the certificate authority in the webhook configuration")
 	}
@@ -92,9 +91,23 @@ func TestChart(t *testing.T) {
 	s.kubectl("delete", everywhere, "-l", "app.kubernetes.io/name=termguard")
 	s.nothingLeft()
 
-	// What kubectl installed, Helm takes over.
-	s.kubectl("apply", "-f", filepath.Join(deploy, "install.yaml"))
+	// By kubectl, without a configuration, and then with one, which outlives upgrades.
+	install := []string{"apply", "-f", filepath.Join(deploy, "install.yaml")}
+	s.kubectl(install...)
 	s.start()
+	s.awaitAnswer("warns by default", warned)
+	s.kubectl("create", "configmap", "termguard-config", "-n", home, "--from-literal=config.yaml=apiVersion: termguard.dev/v1\nkind: Config")
+	s.kubectl("patch", "configmap", "termguard-config", "-n", home, "--type=merge", "-p",
+		`{"data": {"config.yaml": "apiVersion: termguard.dev/v1\nkind: Config\nenforcement: {default: deny}\n"}}`)
+	s.mount()
+	s.awaitAnswer("refuses it by its ConfigMap, without a restart", denied)
+	for _, again := range [][]string{install, {"apply", "-k", filepath.Join(deploy, "base")}} {
+		s.kubectl(again...)
+		s.restart()
+		s.awaitAnswer("refuses it after kubectl "+strings.Join(again, " "), denied)
+	}
+
+	// What kubectl installed, Helm takes over.
 	before := s.trusted()
 	s.helm("upgrade", "--install", "termguard", chart(), "--namespace", home, "--take-ownership", "--server-side=false")
 	if got := s.trusted(); got != before {
@@ -188,6 +201,14 @@ func (s *site) kubectl(args ...string) string {
 func (s *site) start() {
 	s.t.Helper()
 	if err := s.StartTermguard(s.t.Context(), s.binary); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// mount brings the pods the configuration, as the kubelet does.
+func (s *site) mount() {
+	s.t.Helper()
+	if _, err := s.MountConfig(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/termguard/termguard/test/lab"
@@ -120,21 +121,23 @@ func (g *Guarded) StartTermguard(ctx context.Context, binary string, extra ...st
 	return g.AwaitTermguard(ctx)
 }
 
-// MountConfig writes what the Deployment mounts from its ConfigMap to a file.
+// MountConfig plays the kubelet that mounts the ConfigMap of the Deployment, and brings
+// its changes. It returns the path of the configuration, which is missing as long as there
+// is no ConfigMap.
 func (g *Guarded) MountConfig(ctx context.Context) (string, error) {
 	client, err := g.Client()
 	if err != nil {
 		return "", err
 	}
 	cm, err := client.CoreV1().ConfigMaps("termguard-system").Get(ctx, "termguard-config", metav1.GetOptions{})
+	path := filepath.Join(g.Dir(), "config.yaml")
+	if apierrors.IsNotFound(err) {
+		return path, os.RemoveAll(path)
+	}
 	if err != nil {
 		return "", fmt.Errorf("read termguard's configuration: %w", err)
 	}
-	for name, text := range cm.Data {
-		path := filepath.Join(g.Dir(), name)
-		return path, os.WriteFile(path, []byte(text), 0o600)
-	}
-	return "", errors.New("ConfigMap termguard-config is empty")
+	return path, os.WriteFile(path, []byte(cm.Data["config.yaml"]), 0o600)
 }
 
 // AwaitTermguard waits until termguard is ready and its certificate authority

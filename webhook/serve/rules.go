@@ -294,7 +294,7 @@ func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*polici
 		r.refuse(configuration, nil, err)
 	}
 	r.file, _ = r.fileSum()
-	r.taken = r.file
+	r.took()
 	r.demotes.Store(r.read.SelfGrading == config.Demote)
 	r.count()
 	return r.engine(context.WithoutCancel(ctx), set)
@@ -391,7 +391,15 @@ func (r *rules) readAgain(set *policies.Set) {
 	if r.taken != r.file || r.refused[configuration] != "" {
 		r.accept(configuration, nil)
 	}
+	r.took()
+}
+
+// took notes that what the file says is in force.
+func (r *rules) took() {
 	r.taken = r.file
+	if r.options.ConfigFile != "" && r.taken == noFile {
+		r.log.Info("there is no configuration; the defaults are in force until there is one", "file", r.options.ConfigFile)
+	}
 }
 
 // fixed is what the facts rest on, which are gathered once. What is empty is as what is
@@ -569,7 +577,7 @@ func (r *rules) count() {
 	for _, name := range slices.Sorted(maps.Keys(r.inForce)) {
 		status.Own = append(status.Own, r.inForce[name].ids...)
 	}
-	if r.options.ConfigFile != "" {
+	if r.taken != noFile {
 		status.Configuration = webhook.Fingerprint(r.taken)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.refused)) {
@@ -592,10 +600,16 @@ func (r *rules) notInForce() string {
 	return report
 }
 
+// noFile is the sum of a configuration that is not there.
+var noFile [sha256.Size]byte
+
 func (r *rules) fileSum() ([sha256.Size]byte, error) {
 	if r.options.ConfigFile == "" {
-		return [sha256.Size]byte{}, nil
+		return noFile, nil
 	}
 	text, err := os.ReadFile(r.options.ConfigFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return noFile, nil
+	}
 	return sha256.Sum256(text), err
 }

@@ -77,6 +77,9 @@ func newSite(t *testing.T, objects ...*corev1.ConfigMap) *site {
 		Certs: certs.Options{Namespace: "termguard-system"},
 		ReadConfig: func(ids []string) (config.Config, error) {
 			file, err := os.Open(s.file)
+			if errors.Is(err, os.ErrNotExist) {
+				return config.Config{}, nil
+			}
 			if err != nil {
 				return config.Config{}, err
 			}
@@ -312,6 +315,26 @@ func TestConfigurationKeepsTheLastGood(t *testing.T) {
 	s.look(t.Context())
 	if s.now.Enforcement.Policies != nil || len(s.refused) > 0 {
 		t.Errorf("after it was mended: enforcement %+v, refused %q", s.now.Enforcement, s.refused)
+	}
+}
+
+// TestConfigurationAppears: without a file the defaults are in force, as pods find it whose
+// ConfigMap nobody made; it is taken when it appears, and given up when it goes.
+func TestConfigurationAppears(t *testing.T) {
+	s := newSite(t)
+	fingerprint := func() string { return s.status.Load().Configuration }
+	for _, text := range []string{"", "apiVersion: termguard.dev/v1\nkind: Config\nenforcement: {default: deny}\n", ""} {
+		if text == "" {
+			if err := os.Remove(s.file); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			s.write(s.file, text)
+		}
+		s.look(t.Context())
+		if denies := s.now.Enforcement.Default == config.Deny; denies != (text != "") || len(s.refused) > 0 || (fingerprint() == "") != (text == "") {
+			t.Errorf("file %q: enforcement %+v, refused %q, fingerprint %q", text, s.now.Enforcement, s.refused, fingerprint())
+		}
 	}
 }
 

@@ -42,7 +42,8 @@ type Options struct {
 	Folders []string
 	Key     *policies.Key
 	// ReadConfig reads the configuration again, and checks it against the ids of
-	// the policies. ConfigFile is the file whose changes it is for; "" for none.
+	// the policies. ConfigFile is the file whose changes it is for, which may be
+	// missing for now; "" for none.
 	ReadConfig func(ids []string) (config.Config, error)
 	ConfigFile string
 	// Cluster is connected to, and Facts says how it is looked at.
