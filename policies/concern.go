@@ -50,7 +50,7 @@ func (s subject) concerned(all []Policy, input, facts map[string]any) []Policy {
 	names := map[string]string{"$NAMESPACE": s.namespace, "$UID": s.uid}
 	var found []Policy
 	for _, p := range all {
-		if len(p.Resources) > 0 && !slices.Contains(p.Resources, s.resource) {
+		if !p.about(s) {
 			continue
 		}
 		if len(p.Needs) > 0 && !slices.ContainsFunc(p.Needs, func(path string) bool { return there(roots, path, names) }) {
@@ -59,6 +59,15 @@ func (s subject) concerned(all []Policy, input, facts map[string]any) []Policy {
 		found = append(found, p)
 	}
 	return found
+}
+
+// evictions stand in METADATA for pods that are evicted.
+const evictions = "pods/eviction"
+
+// about tells whether the policy is one for the resource of a request. Pods are, too,
+// what is evicted; evictions are that alone.
+func (p Policy) about(s subject) bool {
+	return len(p.Resources) == 0 || slices.Contains(p.Resources, s.resource) || s.eviction && slices.Contains(p.Resources, evictions)
 }
 
 // there tells whether the document at a path exists and is not empty.

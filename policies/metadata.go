@@ -266,9 +266,9 @@ func unknownKinds(value any, path []string) (found []violation) {
 	return found
 }
 
-// naming are the keys of METADATA that list resources, each with the placeholders
-// that it may have instead.
-var naming = map[string][]string{"resources": nil, "except": nil, "kinds": {content, instances, referrers}, "for": {finalizers}}
+// naming are the keys of METADATA that list resources, each with what else
+// may stand there.
+var naming = map[string][]string{"resources": {evictions}, "except": nil, "kinds": {content, instances, referrers}, "for": {finalizers}}
 
 // LineOf is the line, in its document, of the key that path leads to; of the
 // last that exists on the way, otherwise.

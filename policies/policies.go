@@ -108,7 +108,7 @@ type Policy struct {
 	Description      string     `json:"description"`
 	Severity         Severity   `json:"severity"`
 	Triggers         []Trigger  `json:"triggers"`
-	Resources        []string   `json:"resources,omitempty"` // plural or plural.group; all, if empty
+	Resources        []string   `json:"resources,omitempty"` // plural, plural.group, or pods/eviction; all, if empty
 	Needs            []string   `json:"needs,omitempty"`     // documents, of which one must not be empty
 	ReliesOn         []Reliance `json:"reliesOn,omitempty"`
 	Remedy           string     `json:"remedy"` // unless a finding brings its own

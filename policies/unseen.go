@@ -60,7 +60,7 @@ func (p Policy) reliesOn(s subject, h hidden) bool {
 
 func (r Reliance) applies(p Policy, s subject) bool {
 	if len(r.For) == 0 {
-		return len(p.Resources) == 0 || slices.Contains(p.Resources, s.resource)
+		return p.about(s)
 	}
 	return slices.Contains(r.For, s.resource) || s.finalizers && slices.Contains(r.For, finalizers)
 }

@@ -18,7 +18,7 @@
 #   id: eviction-blocked
 #   severity: high
 #   triggers: [delete]
-#   resources: [pods, nodes, nodeclaims.karpenter.sh, machines.cluster.x-k8s.io]
+#   resources: [pods/eviction, nodes, nodeclaims.karpenter.sh, machines.cluster.x-k8s.io]
 #   needs: [data.cluster.unevictable.$NAMESPACE, data.cluster.unevictableOn]
 #   relies_on:
 #     - kinds: [poddisruptionbudgets.policy, pods]

@@ -63,6 +63,7 @@ warn contains {
 	"evidence": [],
 	"estimate_seconds": ((slowest.seconds + removal) + passes) + crowd,
 } if {
+	request.deletes_namespace
 	slowest.seconds > threshold
 	some node, _ in data.cluster.podsByNode[request.name]
 	not collected[node]
@@ -77,6 +78,7 @@ warn contains {
 	"evidence": [],
 	"estimate_seconds": (group.seconds + removal) + again(group.seconds),
 } if {
+	count(data.cluster.gone) + count(data.cluster.notReady) > 0 # or nothing is collected
 	some node, group in collected
 	group.seconds > threshold
 }
