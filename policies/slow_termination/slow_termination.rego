@@ -78,10 +78,14 @@ warn contains {
 	"evidence": [],
 	"estimate_seconds": (group.seconds + removal) + again(group.seconds),
 } if {
-	count(data.cluster.gone) + count(data.cluster.notReady) > 0 # or nothing is collected
+	amiss # of most pods no more is to be worked out
 	some node, group in collected
 	group.seconds > threshold
 }
+
+amiss if count(data.cluster.gone) > 0
+
+amiss if count(data.cluster.notReady) > 0
 
 # collected are the pods that need no kubelet to go, by node: pod garbage
 # collection looks every 20 s, and keeps a node that it misses in quarantine for 40 s
