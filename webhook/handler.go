@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -95,6 +96,8 @@ type Options struct {
 	Home   string
 	// Registry takes the metrics. Defaults to one of its own.
 	Registry prometheus.Registerer
+	// Tracer starts a span for each review. Defaults to none.
+	Tracer trace.Tracer
 	// Log defaults to slog.Default().
 	Log *slog.Logger
 }
@@ -172,6 +175,8 @@ func (h *Handler) Use(rules Rules) { h.rules.Store(&rules) }
 // ServeHTTP answers one AdmissionReview. Only what is none gets a status of 4xx.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 	started := time.Now()
+	ctx, span := h.begin(httpRequest)
+	defer span.End()
 	// The API server waits no longer, and what comes later holds memory.
 	http.NewResponseController(w).SetReadDeadline(started.Add(patience)) // without one, the server's own limit holds
 	load := h.weights.load(httpRequest.ContentLength)
@@ -198,7 +203,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 		h.turnAway(w, http.StatusServiceUnavailable, busy, err)
 		return
 	}
+	decoding := h.step(ctx, "decode")
 	review, err := decode(body)
+	decoding.End()
 	switch {
 	case errors.Is(err, errTooLarge):
 		h.turnAway(w, http.StatusRequestEntityTooLarge, tooLarge, err)
@@ -208,7 +215,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 		return
 	}
 	review.load = load
-	answer := h.review(httpRequest.Context(), review, started)
+	answer := h.review(ctx, review, started)
 	answer.UID = review.uid
 	w.Header().Set("Content-Type", "application/json")
 	err = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{
@@ -239,6 +246,8 @@ func (h *Handler) review(ctx context.Context, rv review, started time.Time) (ans
 	}()
 	r, err := parseRequest(rv.request)
 	on = r.occasion
+	var c considered
+	defer func() { h.tell(ctx, r, how, len(c.result.Findings)) }()
 	switch {
 	case errors.Is(err, errUnexpected):
 		return h.allowUnchecked(rv.request, unexpected, err)
@@ -254,7 +263,9 @@ func (h *Handler) review(ctx context.Context, rv review, started time.Time) (ans
 	// the server: neither is a reason to leave a person without an answer.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), started.Add(h.options.Deadline))
 	defer cancel()
-	c := h.consider(ctx, r, rv.load)
+	asking := h.step(ctx, "ask policies")
+	c = h.consider(ctx, r, rv.load)
+	asking.End()
 	if c.err != nil {
 		return h.allowUnchecked(rv.request, c.reason, c.err)
 	}

@@ -110,6 +110,7 @@ func TestRefusals(t *testing.T) {
 		{"a network policy that lets nobody in", "networkPolicy.enabled=true", []string{"networkPolicy.from is empty", "every delete would go unchecked"}},
 		{"a path where a certificate is wanted", "clientAuthentication.ca=ca.crt", []string{"'/clientAuthentication/ca'", "'ca.crt' does not match pattern"}},
 		{"a name that nobody vouches for", "clientAuthentication.commonNames={kube-apiserver}", []string{"clientAuthentication.commonNames is set, and clientAuthentication.ca is not"}},
+		{"a collector without a protocol", "traces.endpoint=collector:4318", []string{"'/traces/endpoint'", "'collector:4318' does not match pattern"}},
 		{"an issuer that nobody would ask", "certificates.issuerRef.name=company", []string{"certificates.issuerRef is set", "certificates.source"}},
 	} {
 		stdout, stderr, err := helm(t.Context(), t, nil, "template", "termguard", chart(), "--set", tt.set)

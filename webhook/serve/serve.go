@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
@@ -88,6 +89,7 @@ func Run(ctx context.Context, options Options) error {
 		return err
 	}
 	defer s.broadcaster.Shutdown()
+	defer s.flush()
 	// What reviews need outlives ctx: the server drains after its end.
 	behind, stop := context.WithCancel(background.With(context.WithoutCancel(ctx), s.panicked))
 	var running sync.WaitGroup
@@ -130,6 +132,7 @@ type parts struct {
 	rules       *rules
 	grader      *webhook.Grader
 	handler     *webhook.Handler
+	traces      *sdktrace.TracerProvider // nil where no collector is named
 	panics      *prometheus.CounterVec
 	log         *slog.Logger
 }
@@ -180,6 +183,9 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 		s.learner.Alarm(alarm.Policy, alarm.Place)
 		events.PolicyWrong(namespace, alarm.Policy, wrong(alarm.Policy))
 	}, s.log)
+	if s.traces, err = traces(ctx, options.Version, s.log); err != nil {
+		return nil, err
+	}
 	trust := options.Config.Trust()
 	replica, _ := os.Hostname() // without, it has no name
 	s.handler = webhook.NewHandler(webhook.Options{
@@ -207,6 +213,7 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 			return status
 		},
 		Registry: s.registry,
+		Tracer:   s.tracer(),
 		Log:      s.log,
 	})
 	s.handler.Use(s.rules.with(engine))
