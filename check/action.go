@@ -206,8 +206,8 @@ type Hands struct {
 }
 
 // NewHands connects to a cluster.
-func NewHands(config *rest.Config) (*Hands, error) {
-	known, err := served(config)
+func NewHands(ctx context.Context, config *rest.Config) (*Hands, error) {
+	known, err := served(ctx, config)
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +282,8 @@ func (h *Hands) objects(name Name) (dynamic.ResourceInterface, error) {
 }
 
 // Do carries out a step. Each object is tried, and what became of each is told; the error
-// joins those that failed.
+// joins those that failed. When ctx ends, the last that is told is the one whose request
+// may have arrived.
 func (h *Hands) Do(ctx context.Context, s policies.Step) (told []string, err error) {
 	a, ok := actionOf(s.Command)
 	if !ok {
@@ -294,6 +295,8 @@ func (h *Hands) Do(ctx context.Context, s policies.Step) (told []string, err err
 			return told, errors.Join(append(failed, ctx.Err())...)
 		}
 		switch became, err := h.one(ctx, a, name); {
+		case err != nil && ctx.Err() != nil:
+			return append(told, name.String()+" (no answer came: it may be done)"), errors.Join(append(failed, ctx.Err())...)
 		case err != nil:
 			failed = append(failed, err)
 		default:
@@ -321,7 +324,7 @@ func (h *Hands) one(ctx context.Context, a action, name Name) (became string, er
 		return became, nil
 	}
 	if ctx.Err() != nil {
-		return "", fmt.Errorf("%s: the request may have arrived: %w", name, ctx.Err())
+		return "", err
 	}
 	switch now, lookErr := objects.Get(ctx, name.Name, metav1.GetOptions{}); {
 	case apierrors.IsNotFound(lookErr):

@@ -27,7 +27,7 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (Togethe
 	if typ, _, _ := strings.Cut(strings.ToLower(name.Type), "."); !slices.Contains(inventoryNames, typ) {
 		return Together{}, false, nil
 	}
-	types, err := served(config)
+	types, err := served(ctx, config)
 	if err != nil {
 		return Together{}, false, err
 	}

@@ -46,7 +46,7 @@ func FromCluster(ctx context.Context, config *rest.Config, options cluster.Optio
 func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Options, together Together, log *slog.Logger) (subjects []Subject, missing []error, world *cluster.World, err error) {
 	names, types := together.Names, together.types
 	if types == nil {
-		found, err := served(config)
+		found, err := served(ctx, config)
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -139,7 +139,7 @@ const maxSelected = 1000
 // has them; in all namespaces where namespace is "". An error tells of more than can be asked
 // about at once.
 func Selected(ctx context.Context, config *rest.Config, types []string, namespace, labels, fields string) (names []Name, err error) {
-	known, err := served(config)
+	known, err := served(ctx, config)
 	if err != nil {
 		return nil, err
 	}
@@ -172,8 +172,8 @@ func Selected(ctx context.Context, config *rest.Config, types []string, namespac
 }
 
 // TypeNames are the types that can be deleted, as they are named on the command line.
-func TypeNames(config *rest.Config) ([]string, error) {
-	types, err := served(config)
+func TypeNames(ctx context.Context, config *rest.Config) ([]string, error) {
+	types, err := served(ctx, config)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,18 +35,18 @@ type Types struct {
 }
 
 // served connects to a cluster for its types.
-func served(config *rest.Config) (Types, error) {
+func served(ctx context.Context, config *rest.Config) (Types, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return Types{}, fmt.Errorf("connect for discovery: %w", err)
 	}
-	return Discover(client)
+	return discover(ctx, client)
 }
 
-// Discover asks a cluster for its types. Groups that do not answer are left out;
+// discover asks a cluster for its types. Groups that do not answer are left out;
 // the error is for a cluster that cannot be asked at all.
-func Discover(client discovery.DiscoveryInterface) (Types, error) {
-	groups, lists, err := discovery.ServerGroupsAndResources(client)
+func discover(ctx context.Context, client discovery.DiscoveryInterfaceWithContext) (Types, error) {
+	groups, lists, err := discovery.ServerGroupsAndResourcesWithContext(ctx, client)
 	var failed *discovery.ErrGroupDiscoveryFailed
 	if err != nil && !errors.As(err, &failed) {
 		return Types{}, fmt.Errorf("discover what the cluster serves: %w", explain(err))

@@ -29,7 +29,7 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 	if err != nil {
 		return nil, err
 	}
-	wanted, lost, err := l.serves()
+	wanted, lost, err := l.serves(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func TestDiscoveryOfMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wanted, lost, err := l.serves()
+	wanted, lost, err := l.serves(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestDiscoveryOfOlderCluster(t *testing.T) {
 	if !hidden(policies) {
 		t.Error("before discovery, nothing is known to be seen")
 	}
-	if _, _, err := l.serves(); err != nil {
+	if _, _, err := l.serves(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if hidden(policies) {

@@ -91,7 +91,7 @@ var unwatched = sets.New("events.events.k8s.io", "leases.coordination.k8s.io")
 // Live keeps a World up to date with a cluster.
 type Live struct {
 	world     *World
-	discovery discovery.DiscoveryInterface
+	discovery discovery.DiscoveryInterfaceWithContext
 	metadata  metadata.Interface
 	dynamic   dynamic.Interface
 	leases    typedcoordinationv1.LeasesGetter
@@ -267,7 +267,7 @@ func (l *Live) rediscover() {
 // before each pass (pkg/controller/namespace/deletion), and starts and stops
 // feeds accordingly. A group that cannot be read becomes a fact.
 func (l *Live) discover(ctx context.Context, running *sync.WaitGroup) error {
-	wanted, lost, err := l.serves()
+	wanted, lost, err := l.serves(ctx)
 	if err != nil {
 		return err
 	}
@@ -319,13 +319,13 @@ func (l *Live) discover(ctx context.Context, running *sync.WaitGroup) error {
 
 // serves tells what the cluster serves: the resources to follow, and the groups
 // that did not answer.
-func (l *Live) serves() (wanted map[string]feed, lost map[string]error, err error) {
-	groups, lists, err := discovery.ServerGroupsAndResources(l.discovery)
+func (l *Live) serves(ctx context.Context) (wanted map[string]feed, lost map[string]error, err error) {
+	groups, lists, err := discovery.ServerGroupsAndResourcesWithContext(ctx, l.discovery)
 	var failed *discovery.ErrGroupDiscoveryFailed
 	if err != nil && !errors.As(err, &failed) {
 		return nil, nil, fmt.Errorf("discover what the cluster serves: %w", err)
 	}
-	version, err := l.discovery.ServerVersion()
+	version, err := l.discovery.ServerVersionWithContext(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("ask the API server for its version: %w", err)
 	}

@@ -65,7 +65,7 @@ func (l *Live) read(ctx context.Context, q refusals.Question, limit int) (refusa
 	defer cancel()
 	res := Resource{GroupVersionResource: q.Resource, Namespaced: q.Namespace != ""}
 	if !q.Kind.Empty() {
-		list, err := l.discovery.ServerResourcesForGroupVersion(q.Kind.GroupVersion().String())
+		list, err := l.discovery.ServerResourcesForGroupVersionWithContext(ctx, q.Kind.GroupVersion().String())
 		if err != nil && !apierrors.IsNotFound(err) {
 			return refusals.Answer{}, fmt.Errorf("discover %s: %w", q.Kind.GroupVersion(), err)
 		}

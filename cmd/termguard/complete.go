@@ -29,7 +29,7 @@ func (f *checking) complete(c *cobra.Command, args []string, begun string) ([]st
 	case !slash && len(args) > 0 && !strings.Contains(args[0], "/"): // TYPE NAME...
 		typ, prefix = args[0], ""
 	case !slash:
-		types, err := check.TypeNames(config)
+		types, err := check.TypeNames(ctx, config)
 		if err != nil {
 			return nil, none
 		}

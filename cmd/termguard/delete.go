@@ -32,6 +32,7 @@ type deleting struct {
 	out     io.Writer
 	errOut  io.Writer
 	done    []string        // what was carried out
+	left    []check.Subject // what is not gone yet
 	tried   map[string]bool // commands that were carried out, or declined
 	earlier []check.Step    // of all plans so far, what gives up or forces
 }
@@ -79,7 +80,15 @@ const (
 	glance = 10 * time.Second
 )
 
-func (d *deleting) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (err error) {
+func (d *deleting) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	err := d.begin(ctx, args, stdin, stdout, stderr)
+	if err != nil && ctx.Err() != nil {
+		return d.interrupted()
+	}
+	return err
+}
+
+func (d *deleting) begin(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (err error) {
 	d.out, d.errOut, d.tried = stdout, stderr, map[string]bool{}
 	if d.fromFiles() && len(args) > 0 {
 		return fmt.Errorf("%q and --filename: name the objects, or the file", strings.Join(args, " "))
@@ -98,7 +107,7 @@ func (d *deleting) run(ctx context.Context, args []string, stdin io.Reader, stdo
 	if err != nil {
 		return err
 	}
-	if d.hands, err = check.NewHands(config); err != nil {
+	if d.hands, err = check.NewHands(ctx, config); err != nil {
 		return err
 	}
 	d.hands.DryRun = d.dryRun
@@ -106,10 +115,7 @@ func (d *deleting) run(ctx context.Context, args []string, stdin io.Reader, stdo
 	if d.asks() {
 		go d.listen(stdin)
 	}
-	if err = d.carry(ctx, names, together); ctx.Err() != nil {
-		return d.interrupted()
-	}
-	return err
+	return d.carry(ctx, names, together)
 }
 
 // asks tells whether anything may be asked.
@@ -195,6 +201,7 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 	}
 	d.say("%s", styleOf(d.out).Apply(text.String()))
 	targets := now.subjects
+	d.left = targets
 	for _, s := range targets {
 		if s.UID() == "" {
 			return fmt.Errorf("%s may not be read: without its UID it is not deleted, as another of its name might be", s)
@@ -227,16 +234,15 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 		if until.IsZero() {
 			until = time.Now().Add(d.patience)
 		}
-		left, err := d.wait(ctx, targets, min(glance, time.Until(until)))
-		if err != nil {
+		if err := d.wait(ctx, min(glance, time.Until(until))); err != nil {
 			return err
 		}
-		if len(left) > 0 {
+		if len(d.left) > 0 {
 			if now, err = d.look(ctx, names, together); err != nil {
 				return err
 			}
 		}
-		if len(left) == 0 || len(now.subjects) == 0 {
+		if len(d.left) == 0 || len(now.subjects) == 0 {
 			d.say("gone: %s\n", listed(targets))
 			return nil
 		}
@@ -247,10 +253,10 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 		switch {
 		case !stuck || slices.ContainsFunc(now.plan, d.offered):
 		case slices.ContainsFunc(d.earlier, d.offered): // what was restored does not end it
-			d.say("\nstill there: %s: what was restored did not end it\n", listed(left))
+			d.say("\nstill there: %s: what was restored did not end it\n", listed(d.left))
 			now.plan = d.earlier
 		default:
-			d.say("still there: %s: %s\n", listed(left), printable.Line(now.why))
+			d.say("still there: %s: %s\n", listed(d.left), printable.Line(now.why))
 			d.rest(now.plan)
 			return errFound
 		}
@@ -298,12 +304,12 @@ func (d *deleting) next(ctx context.Context, plan []check.Step) ([]check.Step, e
 func (d *deleting) do(ctx context.Context, steps []check.Step) error {
 	for _, s := range steps {
 		told, err := d.hands.Do(ctx, s.Step)
+		d.done = append(d.done, told...)
+		if err != nil && ctx.Err() != nil {
+			return err
+		}
 		for _, line := range told {
 			d.say("  done: %s\n", printable.Line(line))
-			d.done = append(d.done, line)
-		}
-		if ctx.Err() != nil {
-			return err
 		}
 		if err != nil {
 			d.say("  failed: %s\n", printable.Lines(err.Error())) // others may help
@@ -359,12 +365,14 @@ func (d *deleting) delete(ctx context.Context, now view, targets []check.Subject
 	}
 	for _, s := range targets {
 		told, err := d.hands.Do(ctx, d.hands.Deletion(s, d.options))
+		for _, line := range told {
+			d.done = append(d.done, "deletion of "+line)
+		}
 		if err != nil {
 			return false, err
 		}
 		for _, line := range told {
 			d.say("  deletion asked for: %s\n", printable.Line(line))
-			d.done = append(d.done, "deletion of "+line)
 		}
 	}
 	return true, nil
@@ -387,15 +395,14 @@ func (d *deleting) rest(plan []check.Step) {
 	}
 }
 
-// wait returns when all targets are gone, or those that are left after a while.
-func (d *deleting) wait(ctx context.Context, targets []check.Subject, long time.Duration) (left []check.Subject, err error) {
-	left = targets
+// wait returns when nothing is left, or after a while.
+func (d *deleting) wait(ctx context.Context, long time.Duration) error {
 	for until := time.Now().Add(long); ; {
 		var still []check.Subject
-		for _, s := range left {
+		for _, s := range d.left {
 			gone, anew, err := d.hands.Gone(ctx, s)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			if anew {
 				d.say("  %s was deleted and made anew: the new one is left alone\n", s)
@@ -404,11 +411,11 @@ func (d *deleting) wait(ctx context.Context, targets []check.Subject, long time.
 				still = append(still, s)
 			}
 		}
-		if left = still; len(left) == 0 || time.Now().After(until) {
-			return left, nil
+		if d.left = still; len(still) == 0 || time.Now().After(until) {
+			return nil
 		}
 		if err := pause(ctx, again); err != nil {
-			return nil, err
+			return err
 		}
 	}
 }
@@ -479,12 +486,12 @@ func (d *deleting) confirm(ctx context.Context, question string, anyway bool) (b
 	}
 }
 
-// interrupted tells what was done until then.
+// interrupted tells what was done until then, and what is left. It asks nobody: it ends at once.
 func (d *deleting) interrupted() error {
 	if len(d.done) == 0 {
 		return errors.New("interrupted: nothing was changed")
 	}
-	return fmt.Errorf("interrupted: until then it was done of %s; run the same command again to go on", strings.Join(d.done, ", "))
+	return fmt.Errorf("interrupted: done until then: %s; left: %s; run the same command again to go on", firstOf(d.done), listed(d.left))
 }
 
 func (d *deleting) say(format string, args ...any) { fmt.Fprintf(d.out, format, args...) }
@@ -494,6 +501,11 @@ func listed(subjects []check.Subject) string {
 	for _, s := range subjects {
 		names = append(names, s.String())
 	}
+	return firstOf(names)
+}
+
+// firstOf are the first few of several names.
+func firstOf(names []string) string {
 	const most = 5
 	if more := len(names) - most; more > 0 {
 		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", more)

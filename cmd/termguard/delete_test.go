@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // stuck is a namespace with objects whose finalizer nobody removes.
@@ -124,6 +126,77 @@ func TestDeleteInterrupted(t *testing.T) {
 			t.Errorf("interrupted at question %d: exit code %d: %s%s", question+1, code, &out.text, &errs)
 		}
 		finish(t, c)
+	}
+}
+
+// TestDeleteEndsAtOnce interrupts a deletion while the cluster does not answer, whatever it
+// was asked: it ends without an answer, and tells what was done and what is left.
+func TestDeleteEndsAtOnce(t *testing.T) {
+	world := stuck("a", "b")
+	// interrupted has the cluster not answer the first request that is, interrupts, and
+	// returns what is said; all is how many requests there were.
+	interrupted := func(is func(n int, request string) bool) (said string, all int) {
+		c := newFakeCluster(t, world)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var mu sync.Mutex
+		var which string
+		c.arrived = func(r *http.Request) {
+			mu.Lock()
+			all++
+			silent := which == "" && is(all, r.Method+" "+r.URL.Path)
+			if silent {
+				which = fmt.Sprintf("request %d, %s %s", all, r.Method, r.URL.Path)
+			}
+			mu.Unlock()
+			if silent {
+				cancel()
+				select {
+				case <-r.Context().Done():
+				case <-t.Context().Done():
+				}
+			}
+		}
+		ended := make(chan string, 1)
+		go func() {
+			code, out, errs := deleted(ctx, c, nil, "ns/demo", "--yes", "--allow-remove", "--request-timeout=1h")
+			ended <- fmt.Sprintf("exit code %d: %s%s", code, &out.text, errs)
+		}()
+		select {
+		case said = <-ended:
+		case <-time.After(time.Minute):
+			mu.Lock()
+			defer mu.Unlock()
+			t.Fatalf("interrupted at %s, it does not end", which)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if which != "" && (!strings.HasPrefix(said, "exit code 2: ") || !strings.Contains(said, "termguard: interrupted: ")) {
+			t.Errorf("interrupted at %s: %s", which, said)
+		}
+		return said, all
+	}
+	_, all := interrupted(func(int, string) bool { return false })
+	for sample := 1; sample <= all; sample += 1 + all/20 {
+		interrupted(func(n int, _ string) bool { return n == sample })
+	}
+	const a = "widgets.acme.example.com/a -n demo"
+	changed := false
+	for name, tc := range map[string]struct {
+		is   func(int, string) bool
+		want string
+	}{
+		"Reading":  {func(int, string) bool { return true }, "interrupted: nothing was changed\n"},
+		"Patching": {func(_ int, r string) bool { return strings.HasPrefix(r, "PATCH ") }, "interrupted: done until then: " + a + " (no answer came: it may be done); left: namespaces/demo; run the same command again to go on\n"},
+		"Deleting": {func(_ int, r string) bool { return r == "DELETE "+demo }, "deletion of namespaces/demo (no answer came: it may be done); left: namespaces/demo; run"},
+		"Waiting": {func(_ int, r string) bool {
+			defer func() { changed = changed || r == "DELETE "+demo }()
+			return changed && r == "GET "+demo
+		}, "deletion of namespaces/demo; left: namespaces/demo; run"},
+	} {
+		if said, _ := interrupted(tc.is); !strings.Contains(said, tc.want) {
+			t.Errorf("%s: want %q in: %s", name, tc.want, said)
+		}
 	}
 }
 

@@ -71,6 +71,8 @@ type fakeCluster struct {
 	hidden   []string // plurals of what may not be read
 	// before is called with each request that changes something, before it is answered.
 	before func(request string)
+	// arrived is called with every request, before it is answered.
+	arrived func(*http.Request)
 }
 
 func newFakeCluster(t *testing.T, manifests string) *fakeCluster {
@@ -141,6 +143,9 @@ func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
+	}
+	if c.arrived != nil {
+		c.arrived(r)
 	}
 	if r.Method != http.MethodGet {
 		if c.before != nil && !strings.Contains(r.URL.Path, "selfsubject") {

@@ -129,7 +129,7 @@ spec:
 	d.asks(t, "all the same?")
 	d.answer(t, "y")
 	d.asks(t, "deletion asked for: ")
-	d.interrupt(t, "interrupted: until then it was done of deletion of gizmos.delete.test/b -n delete-anew; run the same command again to go on")
+	d.interrupt(t, "interrupted: done until then: deletion of gizmos.delete.test/b -n delete-anew; left: gizmos.delete.test/b -n delete-anew; run the same command again to go on")
 
 	// A namespace that hangs already, and one command. Nothing else has gone.
 	kubectl("delete namespace delete-stuck --wait=false")
