@@ -51,17 +51,24 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestOneFolder lints a folder of very many files: what each costs does not grow with
-// their number.
-func TestOneFolder(t *testing.T) {
+// oneFolder makes a folder with many files in it.
+func oneFolder(t testing.TB, files int) string {
+	t.Helper()
 	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d, namespace: demo}\n"
-	allocated := func(files int) uint64 {
-		dir := t.TempDir()
-		for i := range files {
-			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.yaml", i)), fmt.Appendf(nil, config, i), 0o600); err != nil {
-				t.Fatal(err)
-			}
+	dir := t.TempDir()
+	for i := range files {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.yaml", i)), fmt.Appendf(nil, config, i), 0o600); err != nil {
+			t.Fatal(err)
 		}
+	}
+	return dir
+}
+
+// TestOneFolder lints a folder of very many files: what each costs does not grow with
+// their number. BenchmarkOneFolder does it with 100,000.
+func TestOneFolder(t *testing.T) {
+	allocated := func(files int) uint64 {
+		dir := oneFolder(t, files)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		r := run(t, lint.Options{Dir: dir, Paths: []string{"."}})
@@ -79,6 +86,48 @@ func TestOneFolder(t *testing.T) {
 	few, many := allocated(most/8), allocated(most)
 	if many > 12*few {
 		t.Errorf("%d files take %d MiB, an eighth of them %d", most, many>>20, few>>20)
+	}
+}
+
+// BenchmarkOneFolder prints what each file of a folder costs, at sizes up to 100,000.
+func BenchmarkOneFolder(b *testing.B) {
+	for _, files := range []int{1_000, 10_000, 100_000} {
+		dir := oneFolder(b, files)
+		b.Run(fmt.Sprint(files), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r, err := lint.Run(b.Context(), lint.Options{Dir: dir, Paths: []string{"."}})
+				if err != nil || r.Objects != files {
+					b.Fatalf("%v, error %v", r, err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*files), "µs/file")
+		})
+	}
+}
+
+// TestBadKustomizations reads what stands beside a kustomization that cannot be built,
+// whatever is wrong with it.
+func TestBadKustomizations(t *testing.T) {
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {terminationGracePeriodSeconds: 900}\n"
+	for name, text := range map[string]string{
+		"remote bases":         "resources: [https://example.com/x.yaml, 'github.com/example/example//deploy?ref=v1']\n",
+		"a cycle":              "resources: [../a]\n",
+		"a longer cycle":       "resources: [../b]\n",
+		"a missing file":       "resources: [absent.yaml]\npatches: [{path: absent.yaml}]\n",
+		"a missing folder":     "resources: [../absent]\n",
+		"a folder above":       "resources: [../..]\n",
+		"another shape":        "resources: {a: b}\n",
+		"nothing but a hyphen": "-\n",
+		"no YAML":              "resources: [\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := write(t, map[string]string{"a/kustomization.yaml": text, "a/pod.yaml": pod, "b/kustomization.yaml": "resources: [../a]\n"})
+			r := run(t, lint.Options{Dir: dir, Paths: []string{"."}})
+			if len(r.Findings) != 1 || len(r.Problems) != 0 {
+				t.Errorf("want what the pod has, and no problem, got %q", lines(r))
+			}
+		})
 	}
 }
 

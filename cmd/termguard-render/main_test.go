@@ -41,6 +41,12 @@ metadata: {name: db}
 []
 -- lacks/Chart.yaml --
 {apiVersion: v2, name: lacks, version: 1.0.0, dependencies: [{name: db, version: 1.0.0, repository: "https://example.com"}]}
+-- plain/Chart.yaml --
+{apiVersion: v2, name: plain, version: 1.0.0}
+-- plain/templates/pod.yaml --
+apiVersion: v1
+kind: Pod
+metadata: {name: {{ .Values.name | default "unnamed" }}}
 -- broken/Chart.yaml --
 {apiVersion: v2, name: broken, version: 1.0.0}
 -- broken/templates/pod.yaml --
@@ -90,6 +96,7 @@ func TestRun(t *testing.T) {
 		"with values of one's own":    {"chart --values more.yaml web", []string{"terminationGracePeriodSeconds: 900"}, []string{"Secret"}, ""},
 		"a kustomization":             {"kustomization overlay", []string{"name: my-it"}, nil, ""},
 		"a chart without what it has": {"chart lacks", nil, nil, "its charts/ lacks db: run helm dependency build"},
+		"a chart without values":      {"chart plain", []string{"metadata: {name: unnamed}"}, nil, ""},
 		"a chart that is broken":      {"chart broken", nil, nil, "say how long"},
 		"no chart":                    {"chart base", nil, nil, "Chart.yaml"},
 		"values that are none":        {"chart --values no.yaml web", nil, nil, "no.yaml"},

@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -127,8 +128,8 @@ func (f *File) contents(d document) (c Contents) {
 		switch {
 		case template(d.text):
 			c.Template = true
-		case strings.HasSuffix(f.Name, ".json") && !bytes.Contains(d.text, []byte(`"apiVersion"`)):
-			c.Plain = 1 // as tsconfig.json and devcontainer.json, which may hold comments
+		case f.settings() && !bytes.Contains(d.text, []byte("apiVersion")):
+			c.Plain = 1
 		case errors.As(err, &syntax):
 			c.Problems = append(c.Problems, Problem{t.position(syntax.line, syntax.column, 1), "invalid YAML: " + syntax.message})
 		}
@@ -157,6 +158,15 @@ func (f *File) contents(d document) (c Contents) {
 		c.Twice = append(c.Twice, Twice{(&Object{Text: t}).nodePosition(d.second), strings.Clone(d.second.Value), first.Line})
 	}
 	return c
+}
+
+// hidden is in the path of files that begin with a dot, or are in such a folder.
+var hidden = regexp.MustCompile(`(^|/)\.[^./]`)
+
+// settings tells whether a file is, by its name, rather for another tool: as
+// tsconfig.json and devcontainer.json, which may hold comments, and .releaserc.yml.
+func (f *File) settings() bool {
+	return strings.HasSuffix(f.Name, ".json") || hidden.MatchString(f.Name)
 }
 
 // hasTemplateKey tells whether a key is a mapping, as {{ .Values.name }} is to

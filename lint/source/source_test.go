@@ -327,6 +327,8 @@ func TestTemplates(t *testing.T) {
 		"Jinja":      {"A line of its own.", "a: 1\n{% if x %}\nb: 2\n{% endif %}\n", "template"},
 		"Terraform":  {"Its directives.", "a: 1\n%{ if x }\nb: 2\n%{ endif }\n", "template"},
 		"ERB":        {"Ruby's.", "a: 1\n<% if x %>\nb: 2\n<% end %>\n", "template"},
+		"FreeMarker": {"Java's.", "a: 1\n<#if x>\nb: 2\n</#if>\n", "template"},
+		"Percents":   {"A value, with two.", "spec:\n  parentRefs:\n  - name: %%GATEWAY_NAME%%\n", "template"},
 		"Percent":    {"A value.", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - image: %IMG%\n", "template"},
 		"At":         {"As autoconf writes it.", "a: @x@\n", "template"},
 		"Format":     {"As Python writes it, before other text.", "clusterIP: {SERVICE_IP_PREFIX}.16\n", "template"},
@@ -348,7 +350,7 @@ func TestTemplates(t *testing.T) {
 }
 
 // TestSettingsOfTools holds that the JSON of other tools, which may hold
-// comments, is no broken manifest.
+// comments, and hidden files are no broken manifests.
 func TestSettingsOfTools(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason, file, text string
@@ -356,6 +358,9 @@ func TestSettingsOfTools(t *testing.T) {
 	}{
 		"settings": {"nothing in it is for Kubernetes", "devcontainer.json", "// for editors\n{\"image\": \"go\", // the newest\n}\n", 0},
 		"manifest": {"what looks like an object has to be right", "pod.json", "{\"apiVersion\": \"v1\", // the core\n\"kind\": [}\n", 1},
+		"hidden":   {"what begins with a dot is for other tools", ".github/ISSUE_TEMPLATE/bug.yml", "placeholder: Server Version: v1\n", 0},
+		"object":   {"what looks like an object has to be right wherever it is", "./.flux/pod.yaml", "apiVersion: v1\nkind: Pod: a\n", 1},
+		"here":     {"the folder that was named is none of them", "./../a/pod.yaml", "kind: Pod: a\n", 1},
 		"YAML":     {"which is broken may hide objects", "pod.yaml", "// for editors\n{\"image\": \"go\", // the newest\n}\n", 1},
 	} {
 		t.Run(name, func(t *testing.T) {

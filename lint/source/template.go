@@ -6,12 +6,12 @@ import (
 )
 
 // directives are what other template languages have where YAML has nothing: Go and
-// Helm, Jinja, ERB, Terraform.
-var directives = [][]byte{[]byte("{{"), []byte("{%"), []byte("<%"), []byte("%{")}
+// Helm, Jinja, ERB, Terraform, FreeMarker.
+var directives = [][]byte{[]byte("{{"), []byte("{%"), []byte("<%"), []byte("%{"), []byte("<#")}
 
 // placeholder is what some tool fills in before anybody applies the file: ${x}, $x,
-// %x%, @x@, <x: y>, [[x]], {x}, ****.
-var placeholder = regexp.MustCompile(`\$\{[^}\n]*\}|\$[A-Za-z_]\w*|%[A-Za-z_]\w*%|@[A-Za-z_][\w.-]*@|<[A-Za-z_][^<>\n]*>|\*{3,}|\[\[[^\]\n]*\]\]|\{[A-Za-z_][\w.-]*\}`)
+// %x%, %%x%%, @x@, <x: y>, [[x]], {x}, ****.
+var placeholder = regexp.MustCompile(`\$\{[^}\n]*\}|\$[A-Za-z_]\w*|%{1,2}[A-Za-z_]\w*%{1,2}|@[A-Za-z_][\w.-]*@|<[A-Za-z_][^<>\n]*>|\*{3,}|\[\[[^\]\n]*\]\]|\{[A-Za-z_][\w.-]*\}`)
 
 // alone is a line that holds nothing else.
 var alone = regexp.MustCompile(`(?m)^[ \t]*(?:` + placeholder.String() + `)[ \t]*\r?$`)

@@ -50,7 +50,7 @@ var ignored = []string{".git", ".hg", ".svn", ".terraform", "node_modules", "ven
 // kuttl and chainsaw apply and compare with (kuttl.dev, docs/testing/steps.md;
 // kyverno.github.io/chainsaw).
 var (
-	testFolder = regexp.MustCompile(`^(test[-_]?data|(integration|system)[-_]?tests?|(__)?fixtures?(__)?|goldens?|__snapshots__|.*_tests?|\.?(kuttl|chainsaw)([-_]tests?)?)$`)
+	testFolder = regexp.MustCompile(`^(test[-_]?(data|files)|(integration|system)[-_]?tests?|(__)?fixtures?(__)?|goldens?|__snapshots__|.*_tests?|\.?(kuttl|chainsaw)([-_]tests?)?)$`)
 	testFile   = regexp.MustCompile(`^.*([-_.]golden|_test)\.(ya?ml|json)$`)
 	// steps tell that a folder is a test.
 	steps = regexp.MustCompile(`^[0-9]+-(assert|errors?)([-.].*)?\.ya?ml$|^chainsaw-test\.ya?ml$`)

@@ -1,0 +1,109 @@
+package lint_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/termguard/termguard/lint"
+)
+
+// severities are findings by policy and severity, each as often as it is there.
+func severities(r *lint.Result) []string {
+	got := []string{}
+	for _, f := range r.Findings {
+		got = append(got, fmt.Sprintf("%s %s", f.Policy, f.Severity))
+	}
+	slices.Sort(got)
+	return got
+}
+
+// TestSeverity holds severities to what a maintainer of the manifest can do about it.
+func TestSeverity(t *testing.T) {
+	const leavesOut = "  namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [guard]}]}\n  rules:"
+	metricsServer := metricsServer[:strings.Index(metricsServer, backend)]
+	cases := map[string]struct {
+		reason, text string
+		want         []string
+	}{
+		"APIService":          {"It would block every namespace.", metricsServer + backend, []string{"apiservice-backend-removed high"}},
+		"APIServiceOfSystem":  {"Nobody deletes kube-system.", strings.ReplaceAll(metricsServer+backend, "namespace: guard", "namespace: kube-system"), []string{"apiservice-backend-removed info"}},
+		"APIServiceOfDefault": {"Nor default.", strings.ReplaceAll(metricsServer+backend, "namespace: guard", "namespace: default"), []string{"apiservice-backend-removed info"}},
+		"AllPods":             {"Everybody's pods wait for it.", strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "pods"), "  rules:", leavesOut, 1), []string{"self-blocking-webhook high"}},
+		"DefaultAccount":      {"Every namespace holds a ServiceAccount, so its own hangs without any in the set.", fmt.Sprintf(webhook, "DELETE", "", "serviceaccounts"), []string{"self-blocking-webhook high", "webhook-backend-in-namespace high"}},
+		"OwnKind":             {"Only what it is for may stay in its own namespace.", fmt.Sprintf(webhook, "DELETE", "cert-manager.io", "certificates"), []string{"self-blocking-webhook low"}},
+		"OwnKindUpdate":       {"On updates only where the object has a finalizer.", fmt.Sprintf(webhook, "UPDATE", "cert-manager.io", "certificates"), []string{"self-blocking-webhook info"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(tc.text)})
+			if diff := cmp.Diff(tc.want, severities(r)); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s\n%s", tc.reason, diff, strings.Join(lines(r), "\n"))
+			}
+		})
+	}
+}
+
+// TestNoCluster holds that nothing speaks of a cluster, which lint has not seen, and
+// that each message has a subject, on all manifests that are kept of the field.
+func TestNoCluster(t *testing.T) {
+	r := run(t, lint.Options{Paths: []string{filepath.Join(field, "manifests")}, IncludeTests: true})
+	if len(r.Findings) < 10 {
+		t.Fatalf("%d findings, which is not what is kept", len(r.Findings))
+	}
+	cluster := regexp.MustCompile(`\bready pods?\b|is (not )?(running|installed|responding)|in the cluster`)
+	for _, f := range r.Findings {
+		for _, text := range append([]string{f.Message}, f.Evidence...) {
+			if cluster.MatchString(text) {
+				t.Errorf("%s: %q speaks of a cluster", f.Policy, text)
+			}
+		}
+		if strings.HasPrefix(f.Message, "is ") || strings.HasPrefix(f.Message, "may ") || strings.HasPrefix(f.Message, "has ") {
+			t.Errorf("%s: %q has no subject", f.Policy, f.Message)
+		}
+	}
+}
+
+// TestFound finds each cause in all the ways in which manifests have it.
+func TestFound(t *testing.T) {
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - name: a\n    image: %s\n    %s\n"
+	const host = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - {name: a, image: a, volumeMounts: [{name: h, mountPath: /h}]}\n  volumes:\n  - {name: h, hostPath: {path: %s}}\n"
+	const loop = "'while true; do sleep 1; done'"
+	argo := strings.NewReplacer("kustomize-controller", "argocd-application-controller", "flux-system", "argocd", "ghcr.io/fluxcd", "quay.io/argoproj").Replace(fluxController) +
+		"apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: a, namespace: argocd, finalizers: [resources-finalizer.argocd.argoproj.io]}\n"
+	cases := map[string]struct {
+		reason, text, want string // policy, "" for nothing
+	}{
+		"ArgoCD":      {"The controller is beside its own object.", argo, "operator-in-same-set"},
+		"HostRoot":    {"All mounts of the node are below it.", fmt.Sprintf(host, "/"), "risky-mounts"},
+		"HostVar":     {"A parent of the kubelet's.", fmt.Sprintf(host, "/var"), "risky-mounts"},
+		"HostLib":     {"A parent of the kubelet's.", fmt.Sprintf(host, "/var/lib/"), "risky-mounts"},
+		"HostEtc":     {"Nothing is mounted there.", fmt.Sprintf(host, "/etc"), ""},
+		"Option":      {"A shell with an option.", fmt.Sprintf(pod, "example.com/a", "command: [sh, -o, errexit, -c, "+loop+"]"), "shell-hides-sigterm"},
+		"Args":        {"An image without an entry point of its own.", fmt.Sprintf(pod, "busybox:1.36", "args: [/bin/sh, -c, "+loop+"]"), "shell-hides-sigterm"},
+		"Entrypoint":  {"An image that may have one.", fmt.Sprintf(pod, "example.com/a", "args: [/bin/sh, -c, "+loop+"]"), ""},
+		"Sleep":       {"It is PID 1.", fmt.Sprintf(pod, "busybox", "command: [sleep, '3600']"), "shell-hides-sigterm"},
+		"ShellSleep":  {"A shell is between.", fmt.Sprintf(pod, "busybox", "command: [sh, -c, 'sleep 3600']"), "shell-hides-sigterm"},
+		"Tail":        {"It is PID 1.", fmt.Sprintf(pod, "busybox", "command: [tail, -f, /dev/null]"), "shell-hides-sigterm"},
+		"ShellTail":   {"A shell is between.", fmt.Sprintf(pod, "busybox", "command: [sh, -c, 'tail -f /dev/null']"), "shell-hides-sigterm"},
+		"PreStop":     {"It does not end the loop.", fmt.Sprintf(pod, "busybox", "command: [sh, -c, "+loop+"]\n    lifecycle: {preStop: {exec: {command: [sleep, '5']}}}"), "shell-hides-sigterm"},
+		"PreStopKill": {"It ends the loop.", fmt.Sprintf(pod, "busybox", "command: [sh, -c, "+loop+"]\n    lifecycle: {preStop: {exec: {command: [kill, '-KILL', '1']}}}"), ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(tc.text)})
+			var got []string
+			for _, f := range r.Findings {
+				got = append(got, f.Policy)
+			}
+			if strings.Join(got, " ") != tc.want {
+				t.Errorf("%s: got %q, want %q", tc.reason, lines(r), tc.want)
+			}
+		})
+	}
+}
