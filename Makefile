@@ -12,7 +12,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo test unit rego e2e e2e-delete test-node check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance certificates vulnerabilities bench bench-lint release release-twice new-policy hooks clean field-test field-test-page
+.PHONY: help build render components software demo test unit rego e2e e2e-delete test-node check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities bench bench-lint release release-twice new-policy hooks clean field-test field-test-page
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,8 +102,11 @@ harmlessness: build components ## Play what can go wrong with termguard against 
 conformance: build components ## Run Kubernetes' own tests about what deletes with termguard and without, and write docs/conformance.md (an hour; FOCUS=REGEXP)
 	cd test && go run ./cmd/conformance -out $(CURDIR)/docs/conformance.md $(if $(FOCUS),-focus '$(FOCUS)')
 
-certificates: build components ## Change certificates in every way while 1,000 deletes are under way at once
-	cd test && DELETES=1000 go test -v -count=1 -timeout 30m ./rotation
+versions: build components software ## Play the scenarios on one version (KUBERNETES=1.30), and write the table in README.md
+	cd test && VERSIONS=$(CURDIR)/test/scenario/versions.json go test -count=1 -parallel 64 -timeout $(E2E_TIMEOUT) -run TestScenarios ./scenario; UPDATE_GOLDEN=1 go test -count=1 -run TestVersions ./scenario
+
+certificates: build components software ## Change certificates in every way while 1,000 deletes are under way at once, and write docs/certificates.md
+	cd test && DELETES=1000 PAGE=$(CURDIR)/docs/certificates.md go test -v -count=1 -parallel 1 -timeout 60m ./rotation
 
 vulnerabilities: ## Known vulnerabilities in what is shipped (asks vuln.go.dev)
 	go tool -modfile=test/tools/govulncheck/go.mod govulncheck ./...

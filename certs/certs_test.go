@@ -374,13 +374,34 @@ func TestFiles(t *testing.T) {
 				t.Errorf("%s certificate is not served: %v", name, err)
 			}
 		}
-		if err := os.Remove(key); err != nil {
-			t.Error(err)
+		last, err := source.GetCertificate(&tls.ClientHelloInfo{})
+		if err != nil {
+			t.Fatal(err)
 		}
-		time.Sleep(time.Hour)
+		half := newRoot(t, "half", time.Now()).pem()
+		for _, broken := range []struct {
+			how string
+			do  func() error
+		}{
+			{"a full disk took half of the certificate", func() error { return os.WriteFile(certificate, half[:len(half)/2], 0o600) }},
+			{"a full disk took nothing of the key", func() error { return os.Truncate(key, 0) }},
+			{"the key is gone", func() error { return os.Remove(key) }},
+		} {
+			if err := broken.do(); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if got, err := source.GetCertificate(&tls.ClientHelloInfo{}); err != nil || string(got.Certificate[0]) != string(last.Certificate[0]) {
+				t.Errorf("%s: the last certificate is not served: %v", broken.how, err)
+			}
+		}
+		r := newRoot(t, "third", time.Now())
+		write(r)
+		time.Sleep(11 * time.Second)
 		synctest.Wait()
-		if err := source.Ready(); err != nil {
-			t.Errorf("lost its certificate with the file: %v", err)
+		if got, err := source.GetCertificate(&tls.ClientHelloInfo{}); err != nil || string(got.Certificate[0]) != string(r.certificate.Raw) {
+			t.Errorf("with room again, the new certificate is not served: %v", err)
 		}
 		cancel()
 		<-stopped

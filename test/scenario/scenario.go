@@ -90,6 +90,8 @@ type Scenario struct {
 	After []string `json:"after,omitempty"`
 	// Exclusive scenarios break something for the whole cluster and run one by one.
 	Exclusive bool `json:"exclusive,omitempty"`
+	// Since is the first version of Kubernetes, as "1.34", that serves what it is about.
+	Since string `json:"since,omitempty"`
 	// Live parts run while the scenario does.
 	Live Live `json:"live,omitempty"`
 	// Owns puts owner references on objects once they are there: only then their

@@ -63,7 +63,9 @@ func switchOff(ctx context.Context, s Scenario, input map[string]any, world *clu
 		o.judge()
 		switch red := len(o.Wrong) > 0; {
 		case off == "" && red:
-			wrong = append(wrong, fmt.Sprintf("over a snapshot the answer is not that of the webhook: %s, %q", o.Predicted, o.Warnings))
+			var unseen any
+			world.View(func(doc map[string]any) { unseen = doc["unseen"] })
+			wrong = append(wrong, fmt.Sprintf("over a snapshot the answer is not that of the webhook: %s, %q; unseen there: %v", o.Predicted, o.Warnings, unseen))
 		case off != "" && red && !slices.Contains(s.Policies, off):
 			wrong = append(wrong, "it goes wrong with policy "+off+" off, which it does not name")
 		case off != "" && !red && slices.Contains(s.Policies, off):

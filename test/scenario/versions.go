@@ -1,0 +1,84 @@
+package scenario
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/termguard/termguard/test/lab"
+)
+
+// Versions is the file with what runs on each version of Kubernetes came to.
+const Versions = "versions.json"
+
+// Run is what a run on one version came to.
+type Run struct {
+	Version string `json:"version"`
+	// Played and Wrong count scenarios; Lacks are those that the version has no
+	// objects for, by the version that brought these.
+	Played int                 `json:"played"`
+	Wrong  []string            `json:"wrong,omitempty"`
+	Lacks  map[string][]string `json:"lacks,omitempty"`
+
+	mu sync.Mutex
+	at *version.Version
+}
+
+func newRun() (*Run, error) {
+	at, err := version.ParseSemantic(lab.Version)
+	return &Run{Version: lab.Version, Lacks: map[string][]string{}, at: at}, err
+}
+
+// serves tells whether the control plane has the objects of a scenario.
+func (r *Run) serves(s Scenario) bool {
+	if s.Since == "" || r.at.AtLeast(version.MustParseGeneric(s.Since)) {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Lacks[s.Since] = append(r.Lacks[s.Since], s.Name)
+	slices.Sort(r.Lacks[s.Since])
+	return false
+}
+
+// write notes the run in the file that VERSIONS names, beside those on other versions.
+func (r *Run) write(outcomes []Outcome) error {
+	file := os.Getenv("VERSIONS")
+	if file == "" {
+		return nil
+	}
+	for _, o := range outcomes {
+		if r.Played++; o.Err != nil || len(o.Wrong) > 0 {
+			r.Wrong = append(r.Wrong, o.Scenario.Name)
+		}
+	}
+	slices.Sort(r.Wrong)
+	runs, err := readRuns(file)
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	runs = append(slices.DeleteFunc(runs, func(other *Run) bool { return other.Version == r.Version }), r)
+	slices.SortFunc(runs, func(a, b *Run) int { return strings.Compare(a.Version, b.Version) })
+	data, err := json.MarshalIndent(runs, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(data, '\n'), 0o644)
+}
+
+func readRuns(file string) (runs []*Run, err error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(data, &runs); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Base(file), err)
+	}
+	return runs, nil
+}

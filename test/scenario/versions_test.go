@@ -1,0 +1,77 @@
+package scenario
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The table of versions stands between these lines of README.md.
+const (
+	versionsBegin = "<!-- made from test/scenario/versions.json: make versions -->\n"
+	versionsEnd   = "<!-- end -->\n"
+)
+
+// brought is what a version of Kubernetes brought that scenarios are about.
+var brought = map[string]string{
+	"1.33": "ServiceCIDR",
+	"1.34": "ResourceClaim (DRA) and VolumeAttributesClass",
+	"1.36": "MutatingAdmissionPolicy",
+}
+
+func versionsTable(t *testing.T, runs []*Run) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("| Kubernetes | scenarios played | as predicted | not as predicted | not played: it does not serve these in v1 |\n| --- | --- | --- | --- | --- |\n")
+	for _, r := range runs {
+		var lacks []string
+		for since, scenarios := range r.Lacks {
+			if brought[since] == "" {
+				t.Errorf("versions_test.go does not say what Kubernetes %s brought, which %q are about", since, scenarios)
+			}
+			lacks = append(lacks, fmt.Sprintf("%s (%d scenarios)", brought[since], len(scenarios)))
+		}
+		slices.Sort(lacks)
+		if lacks == nil {
+			lacks = []string{"nothing"}
+		}
+		wrong := strings.Join(r.Wrong, ", ")
+		if wrong == "" {
+			wrong = "none"
+		}
+		fmt.Fprintf(&b, "| %s | %d | %d | %s | %s |\n", r.Version, r.Played, r.Played-len(r.Wrong), wrong, strings.Join(lacks, ", "))
+	}
+	return b.String()
+}
+
+// TestVersions holds the table in README.md to what the runs came to. UPDATE_GOLDEN=1
+// writes it.
+func TestVersions(t *testing.T) {
+	runs, err := readRuns(Versions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(Root(), "README.md")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(data), versionsBegin)
+	is, after, ended := strings.Cut(rest, versionsEnd)
+	if !found || !ended {
+		t.Fatalf("README.md has no lines %q and %q", versionsBegin, versionsEnd)
+	}
+	want := versionsTable(t, runs)
+	switch {
+	case is == want:
+	case os.Getenv("UPDATE_GOLDEN") != "":
+		if err := os.WriteFile(file, []byte(before+versionsBegin+want+versionsEnd+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("README.md is not current: run make versions; want\n%s", want)
+	}
+}
