@@ -67,7 +67,10 @@ test_perhaps if {
 		])
 	got == {
 		"deny": set(),
-		"warn": {finding("DELETE configmaps (and 1 more) may be refused", ["DELETE configmaps", "DELETE secrets"])},
+		"warn": {object.union(
+			finding("DELETE configmaps (and 1 more) may be refused", ["DELETE configmaps", "DELETE secrets"]),
+			{"manifest": {"severity": "low"}},
+		)},
 	}
 }
 
