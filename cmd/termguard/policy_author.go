@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -68,8 +69,14 @@ func own(folders []string) (*policies.Set, error) {
 func newPolicyCheck() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FOLDER...",
-		Short: "Check policies of your own: that they compile, and say what they are",
-		Args:  cobra.MinimumNArgs(1),
+		Short: "Check policies of your own: that they compile, say what they are, and are not slow; and lint them",
+		Long: `Check policies of your own: that they compile beside those of the binary, that their
+METADATA and findings have the right shape, and that the webhook could ask them in time:
+the steps of an evaluation are counted, over each fixture as it is and over one with its
+objects many times over. Where regal is on the PATH, it lints them, too.
+
+Exit codes: 0 nothing is wrong, or only slow, 1 regal found something, 2 error.`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			mine, err := own(args)
 			if err != nil {
@@ -87,10 +94,66 @@ func newPolicyCheck() *cobra.Command {
 				if examples(os.DirFS(filepath.Dir(filepath.Dir(p.File))), p, "hang") == nil {
 					fmt.Fprintf(c.OutOrStdout(), "note: %s has no testdata/hang_*.yaml: nothing shows that it finds anything\n", p.ID)
 				}
+				slow, err := slowest(c.Context(), mine, p)
+				if err != nil {
+					return err
+				}
+				if slow != "" {
+					fmt.Fprintf(c.OutOrStdout(), "warning: %s is too slow for a webhook: %s; look for loops within loops\n", p.ID, slow)
+				}
 			}
-			return nil
+			return regal(c.Context(), args, c.OutOrStdout())
 		},
 	}
+}
+
+// What an evaluation may take: policies of the binary need less than half of it, and one
+// that compares each object with each needs more.
+const (
+	manyObjects = 200
+	mostSteps   = 250_000
+)
+
+// slowest tells of the first fixture that a policy takes too long about, "" for none.
+func slowest(ctx context.Context, set *policies.Set, p policies.Policy) (string, error) {
+	steps := &policytest.Steps{Most: mostSteps}
+	engine, err := only(ctx, set, p.ID, policies.EngineOptions{Deadline: evaluation, Lazy: true, Tracer: steps})
+	if err != nil {
+		return "", err
+	}
+	files, _ := filepath.Glob(filepath.Join(filepath.Dir(p.File), "testdata", "*.yaml")) // none where the folder has odd characters
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		fixture, err := policytest.Parse(file, text)
+		if err != nil {
+			return "", err
+		}
+		if slow, err := fixture.Costs(ctx, engine, steps, manyObjects); slow != "" || err != nil {
+			return slow, err
+		}
+	}
+	return "", nil
+}
+
+// regal lints folders with Regal, which is a program of its own: as a library it would be
+// the largest part of this one. Rules are left out that do not fit policies of termguard.
+func regal(ctx context.Context, folders []string, out io.Writer) error {
+	path, err := exec.LookPath("regal")
+	if err != nil {
+		fmt.Fprintln(out, "note: not linted: regal is not on the PATH (https://www.openpolicyagent.org/projects/regal)")
+		return nil
+	}
+	cmd := exec.CommandContext(ctx, path, append([]string{"lint", "--ignore-files=lib/*",
+		"--disable=directory-package-mismatch", "--disable=no-defined-entrypoint", "--disable=unresolved-import", "--disable=unresolved-reference"}, folders...)...)
+	cmd.Stdout, cmd.Stderr = out, out
+	err = cmd.Run()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return errFound
+	}
+	return err
 }
 
 // examples are the fixtures of a policy of one kind, hang or ok, in the folder
