@@ -88,6 +88,11 @@ func seen(sightings ...string) string {
 func TestOwnershipByStrength(t *testing.T) {
 	const one, two = "system:serviceaccount:ops:one", "system:serviceaccount:ops:two"
 	declaredTwo := strings.Replace(gadget, "name: it,", "name: it, annotations: {termguard.dev/finalizer-owner: Deployment/ops/two},", 1)
+	const owner = "ownerReferences: [{apiVersion: x.io/v1, kind: Package, name: p, uid: u1, controller: true}]"
+	packaged := strings.Replace(gadget, "metadata: {name: gadgets.x.io}", "metadata: {name: gadgets.x.io, "+owner+"}", 1)
+	packagedAs := func(account string, parts ...string) string {
+		return strings.Replace(as(account, parts...), "kind: Deployment, metadata: {", "kind: Deployment, metadata: {"+owner+", ", 1)
+	}
 	managedTwo := strings.Replace(gadget, "name: it,", `name: it, managedFields: [{manager: c, operation: Update, apiVersion: x.io/v1, fieldsType: FieldsV1, fieldsV1: {"f:metadata": {"f:finalizers": {'v:"x.io/cleanup"': {}}}}}],`, 1)
 	tests := map[string]struct {
 		reason, cluster, state, certainty string
@@ -184,6 +189,26 @@ func TestOwnershipByStrength(t *testing.T) {
 			Unknown, "may", []string{"pods (forbidden) cannot be seen"},
 		},
 
+		"made with the definition, another may update, too": {
+			"a package manager gives each member of a family the rights of all",
+			packaged + packagedAs("one", anAccount, controls, running) + as("two", anAccount, controls, running),
+			Alive, "will", []string{"Deployment ops/one has 1 ready pod; it and the definition of gadgets.x.io belong to Package.x.io/p"},
+		},
+		"made with the definition, scaled to zero, another may update": {
+			"the other members of its family do not do its work",
+			packaged + packagedAs("one", anAccount, controls, scaledToZero) + as("two", anAccount, controls, running),
+			Down, "will", []string{"Deployment ops/one is scaled to zero"},
+		},
+		"made with the definition, without a right": {
+			"anybody may name an owner; who has no right to the resource removes no finalizer",
+			packaged + packagedAs("one", anAccount, running) + as("two", anAccount, controls, scaledToZero),
+			Down, "will", []string{"service account ops/two may update it and its status"},
+		},
+		"made with the definition, pods cannot be seen": {
+			"nobody is called down on half of the evidence",
+			packaged + packagedAs("one", anAccount, controls, scaledToZero) + blindness,
+			Unknown, "may", []string{"pods (forbidden) cannot be seen"},
+		},
 		"down: service account without pods": {
 			"only its service account is left", gadget + as("one", anAccount, controls),
 			Down, "will", []string{"service account ops/one may update it and its status, and has no pod"},

@@ -74,11 +74,11 @@ type Part struct {
 	// grantees are those who may update a resource, by "plural.group" and the
 	// namespace in which they may, "" for everywhere.
 	grantees    map[string]map[string][]grantee
-	bound       map[string][]string // keys of bindings, by service account or group of users
-	clouds      map[string]bool     // nodes that a cloud provider runs
-	drivers     map[string]bool     // CSI drivers that are installed
-	registered  map[string][]string // CSI drivers, by the node that they are registered on
-	definitions map[string]bool     // custom resources, by "plural.group"
+	bound       map[string][]string  // keys of bindings, by service account or group of users
+	clouds      map[string]bool      // nodes that a cloud provider runs
+	drivers     map[string]bool      // CSI drivers that are installed
+	registered  map[string][]string  // CSI drivers, by the node that they are registered on
+	definitions map[string]types.UID // the controllers of definitions, "" if they have none, by "plural.group"
 	learned     learned.Memory
 	local       map[learned.Lesson]bool // that count in one namespace only
 	leases      map[string]lease        // that are held, by "namespace/name"
@@ -101,7 +101,7 @@ func New(doc facts.Document, options Options) *Part {
 		workloads: map[string]workload{}, links: map[string]links{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]int{},
 		accounts: map[string]*account{}, running: map[string]runningPod{}, sidecars: map[types.NamespacedName]sidecar{},
 		roles: map[string][]grant{}, reads: map[string][]string{}, bindings: map[string]binding{}, grantees: map[string]map[string][]grantee{}, bound: map[string][]string{},
-		clouds: map[string]bool{}, drivers: map[string]bool{}, registered: map[string][]string{}, definitions: map[string]bool{},
+		clouds: map[string]bool{}, drivers: map[string]bool{}, registered: map[string][]string{}, definitions: map[string]types.UID{},
 		leases: map[string]lease{}, affected: options.Catalog.Affected(),
 	}
 }
@@ -149,15 +149,21 @@ func (p *Part) RunsPods(account string) bool {
 	return a != nil && len(a.pods) > 0
 }
 
-// KeepDefinition takes in that a resource is a custom one.
+// KeepDefinition takes in that a resource is a custom one, and who controls its
+// definition.
 func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool {
-	p.Define(o.Name)
+	controller := onlyOwner(o).uid
+	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+		controller = ref.UID
+	}
+	p.definitions[o.Name] = controller
+	p.dirty = true
 	return true
 }
 
 // Define is KeepDefinition by the name of the definition.
 func (p *Part) Define(definition string) {
-	p.definitions[definition] = true
+	p.definitions[definition] = ""
 	p.dirty = true
 }
 

@@ -13,7 +13,7 @@ import (
 // "namespace/name", the right to take finalizers off a resource: in one namespace,
 // or, where that is "", in those of which verdictKey says that they do not matter.
 func (p *Part) rightsOf(account, res, in string) (roles, bindings map[string]bool) {
-	custom := p.definitions[res]
+	_, custom := p.definitions[res]
 	roles, bindings = map[string]bool{}, map[string]bool{}
 	for _, subject := range subjectsOf(account) {
 		for _, key := range p.bound[subject] {

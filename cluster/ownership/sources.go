@@ -22,6 +22,7 @@ type question struct {
 	foreign bool
 	seen    witness
 	matched []workload // that the catalog entry means
+	made    []workload // together with the definition
 	// live are the service accounts that may update the resource and run, idle
 	// those that control it and run nothing.
 	live, idle []grantee
@@ -48,6 +49,7 @@ var (
 		{"workloads of the catalog", (*Part).askWorkloads},
 		{"images of the catalog", (*Part).askImages},
 		{"field managers", (*Part).askManagers},
+		{"the owner of the definition", (*Part).askDefinition},
 		{"permissions", (*Part).askPermissions},
 		{"leases", (*Part).askLeases},
 		// From here on nobody is known to run who removes it.
@@ -69,9 +71,10 @@ func (p *Part) judge(key verdictKey, e evidence) judgement {
 // consult asks the sources.
 func (p *Part) consult(key verdictKey, e evidence) judgement {
 	entry, catalogued := p.options.Catalog.Lookup(key.finalizer, key.resource)
+	_, custom := p.definitions[key.resource]
 	q := &question{
 		verdictKey: key, object: e, entry: entry, catalogued: catalogued,
-		custom: p.definitions[key.resource], foreign: catalogued && entry.Foreign(key.resource),
+		custom: custom, foreign: catalogued && entry.Foreign(key.resource),
 		base: judgement{owner: entry.Owner, clears: entry.Clears, creates: entry.Creates, drains: entry.Drains},
 	}
 	if e.spared {
@@ -91,6 +94,7 @@ func (p *Part) consult(key verdictKey, e evidence) judgement {
 			q.idle = append(q.idle, c)
 		}
 	}
+	q.made = p.madeWith(q)
 	surmised, _ := p.first(surmises, q) // the last one always answers
 	return p.weigh(q.seen, q.base, surmised)
 }
@@ -212,11 +216,46 @@ func (p *Part) askManagers(q *question) (judgement, bool) {
 	return j, false
 }
 
+// askDefinition asks whether a workload is ready that has the owner of the definition
+// for its own: a package manager made both.
+func (p *Part) askDefinition(q *question) (judgement, bool) {
+	j := q.base
+	for _, wl := range q.made {
+		if wl.ready > 0 {
+			j.owner, j.workloads = cmp.Or(j.owner, wl.String()), []workload{wl}
+			return j.is(Alive, true, "%s; it and the definition of %s belong to %s", p.runs(wl), q.resource, wl.owner.what), true
+		}
+	}
+	return j, false
+}
+
+// madeWith are the workloads that have the controller of the definition for their
+// owner, of those that control the resource. There may be others that do: Crossplane
+// gives each provider of a family the rights of all
+// (github.com/crossplane/crossplane:internal/controller/rbac/provider/roles/reconciler.go).
+func (p *Part) madeWith(q *question) []workload {
+	made := p.definitions[q.resource]
+	if made == "" || q.foreign {
+		return nil
+	}
+	accounts := map[string]bool{}
+	for _, c := range slices.Concat(q.live, q.idle) {
+		accounts[c.account] = accounts[c.account] || c.controls
+	}
+	var found []workload
+	for _, key := range slices.Sorted(maps.Keys(p.workloads)) {
+		if wl := p.workloads[key]; wl.owner.uid == made && accounts[wl.account] {
+			found = append(found, wl)
+		}
+	}
+	return found
+}
+
 // askPermissions asks who alone controls a custom resource. Whoever controls the
 // kind clears its own finalizers, not those that another's software has put on it.
 func (p *Part) askPermissions(q *question) (judgement, bool) {
 	j := q.base
-	if !q.custom || q.foreign {
+	if !q.custom || q.foreign || len(q.made) > 0 {
 		return j, false
 	}
 	var controllers []string
@@ -241,7 +280,7 @@ func (p *Part) askPermissions(q *question) (judgement, bool) {
 // of a custom resource.
 func (p *Part) askLeases(q *question) (judgement, bool) {
 	j := q.base
-	if !q.custom || q.foreign || len(q.matched) > 0 {
+	if !q.custom || q.foreign || len(q.matched)+len(q.made) > 0 {
 		return j, false
 	}
 	_, group, _ := strings.Cut(q.resource, ".")
@@ -281,12 +320,19 @@ func (p *Part) askHidden(q *question) (judgement, bool) {
 	return q.base, false
 }
 
-// askDown asks why the workloads that the catalog names do not run.
+// askDown asks why the workloads do not run that the catalog names, or that were made
+// together with the definition.
 func (p *Part) askDown(q *question) (judgement, bool) {
-	if len(q.matched) == 0 {
+	known := q.matched
+	if len(known) == 0 {
+		known = q.made
+	}
+	if len(known) == 0 {
 		return q.base, false
 	}
-	return p.judgeDown(q.base, q.matched), true
+	j := q.base
+	j.owner = cmp.Or(j.owner, known[0].String())
+	return p.judgeDown(j, known), true
 }
 
 // askCandidates asks whether anybody runs who may update the resource.
