@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/termguard/termguard/test/lab"
 )
@@ -77,30 +78,32 @@ func (g *Guarded) install(ctx context.Context) error {
 		return errors.Join(err, fmt.Errorf("kubectl apply -k deploy/base: %s", r.Stderr))
 	}
 	if g.patient {
-		if err := g.beCalledPatiently(ctx); err != nil {
+		if err := g.BeCalledPatiently(ctx); err != nil {
 			return err
 		}
 	}
 	return g.StartTermguard(ctx, binary)
 }
 
-// beCalledPatiently has the API server wait longer for termguard than its
+// BeCalledPatiently has the API server wait longer for termguard than its
 // manifests say.
-func (g *Guarded) beCalledPatiently(ctx context.Context) error {
+func (g *Guarded) BeCalledPatiently(ctx context.Context) error {
 	client, err := g.Client()
 	if err != nil {
 		return err
 	}
 	configurations := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	hooks, err := configurations.Get(ctx, "termguard", metav1.GetOptions{})
-	if err != nil {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { // with who fills in the caBundle
+		hooks, err := configurations.Get(ctx, "termguard", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range hooks.Webhooks {
+			hooks.Webhooks[i].TimeoutSeconds = new(int32(10))
+		}
+		_, err = configurations.Update(ctx, hooks, metav1.UpdateOptions{})
 		return err
-	}
-	for i := range hooks.Webhooks {
-		hooks.Webhooks[i].TimeoutSeconds = new(int32(10))
-	}
-	_, err = configurations.Update(ctx, hooks, metav1.UpdateOptions{})
-	return err
+	})
 }
 
 // StartTermguard runs termguard as its Deployment says, and waits until the API

@@ -1,0 +1,162 @@
+package rotation
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/termguard/termguard/test/lab"
+	"github.com/termguard/termguard/test/scenario"
+)
+
+// TestCertManager is cert-manager's own controllers with its CA injector, and two
+// replicas that read the files of the Secret which those keep.
+func TestCertManager(t *testing.T) {
+	s := newSite(t)
+	defer s.write("cert-manager")
+	s.certManager()
+	files := s.mount("termguard-tls")
+	for n := range 2 {
+		s.replica(n, "--tls-cert-file", filepath.Join(files, "tls.crt"), "--tls-key-file", filepath.Join(files, "tls.key"))
+	}
+	renew := func(certificate string) func() {
+		return func() {
+			s.kubectl("patch", "certificate", certificate, "-n", home, "--subresource=status", "--type=merge", "-p",
+				`{"status": {"conditions": [{"type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "as cmctl renew does"}]}}`)
+		}
+	}
+	s.reviewed("both replicas start", func() {})
+	for _, step := range []struct {
+		name string
+		do   func()
+		done func(before, after state) bool
+	}{
+		{"the serving certificate is renewed (cmctl renew)", renew("termguard"), newLeaves},
+		{"the Secret of the serving certificate is deleted", func() { s.kubectl("delete", "secret", "termguard-tls", "-n", home) }, newLeaves},
+		{"the authority's certificate is renewed, its key kept", renew("termguard-ca"), newAuthority},
+		{"the serving certificate is renewed after it", renew("termguard"), newLeaves},
+	} {
+		s.under(step.name, step.do, step.done)
+	}
+}
+
+// certManager runs cert-manager, and has termguard use it, as deploy/overlays does.
+func (s *site) certManager() {
+	s.t.Helper()
+	must := func(err error) {
+		if err != nil {
+			s.t.Helper()
+			s.t.Fatal(err)
+		}
+	}
+	ctx := s.t.Context()
+	dir, err := lab.BuildSoftware(ctx, "cert-manager", lab.Options{Progress: s.t.Output()})
+	must(err)
+	s.kubectl("create", "-f", filepath.Join(dir, "manifests", "deploy", "crds"))
+	s.kubectl("wait", "--for=condition=Established", "crd", "--all")
+	manager, err := s.StartProcess("cert-manager", filepath.Join(dir, "certificates"), "--kubeconfig", s.Kubeconfig())
+	must(err)
+	s.t.Cleanup(func() {
+		if s.t.Failed() {
+			log := manager.Log()
+			s.t.Logf("cert-manager said at last:\n%s", log[max(0, len(log)-4000):])
+		}
+	})
+	// The authority that was termguard's own gives way.
+	s.kubectl("delete", "secret", "termguard-ca", "-n", home, "--ignore-not-found")
+	s.kubectl("apply", "-k", filepath.Join(scenario.Root(), "deploy", "overlays", "cert-manager"))
+	must(s.BeCalledPatiently(ctx)) // which the manifests know nothing of
+	s.kubectl("wait", "--for=condition=Ready", "certificate", "--all", "-n", home, "--timeout=2m")
+}
+
+// mount plays the kubelet: it keeps the files of a Secret in a folder, all of which
+// change at once. Where the Secret is gone, they stay.
+func (s *site) mount(secret string) (dir string) {
+	s.t.Helper()
+	dir = s.t.TempDir()
+	last := ""
+	look := func(ctx context.Context) error {
+		now, err := s.client.CoreV1().Secrets(home).Get(ctx, secret, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && (now.ResourceVersion == last || len(now.Data["tls.crt"]) == 0) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		version := filepath.Join(dir, now.ResourceVersion)
+		if err := os.Mkdir(version, 0o700); err != nil {
+			return err
+		}
+		for name, data := range now.Data {
+			if err := os.WriteFile(filepath.Join(version, name), data, 0o600); err != nil {
+				return err
+			}
+		}
+		link := filepath.Join(dir, "..data")
+		if err := os.Symlink(now.ResourceVersion, link+".new"); err != nil {
+			return err
+		}
+		last = now.ResourceVersion
+		return os.Rename(link+".new", link)
+	}
+	for _, name := range []string{"tls.crt", "tls.key"} {
+		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if err := look(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-s.t.Context().Done():
+				return
+			case <-tick.C:
+				if err := look(s.t.Context()); err != nil && s.t.Context().Err() == nil {
+					s.t.Errorf("mount Secret %s: %v", secret, err)
+				}
+			}
+		}
+	}()
+	s.t.Cleanup(func() { <-ended })
+	return dir
+}
+
+// write puts the rows of the table into the page that PAGE names, between the lines
+// that bear the name.
+func (s *site) write(name string) {
+	file := os.Getenv("PAGE")
+	if file == "" || s.t.Failed() {
+		return
+	}
+	page, err := os.ReadFile(file)
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	begin := fmt.Sprintf("<!-- made by make certificates: %s -->\n", name)
+	const end = "<!-- end -->\n"
+	before, rest, found := strings.Cut(string(page), begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		s.t.Errorf("%s has no lines %q and %q", file, begin, end)
+		return
+	}
+	table := fmt.Sprintf("\n| %d deletes at a time, while … | deletes | lost | refused | unreviewed |\n| --- | --- | --- | --- | --- |\n%s\n\n",
+		workers(s.t), strings.Join(s.rows, "\n"))
+	if err := os.WriteFile(file, []byte(before+begin+table+end+after), 0o644); err != nil {
+		s.t.Error(err)
+	}
+}
