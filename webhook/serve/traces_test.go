@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -54,7 +53,7 @@ func TestTraces(t *testing.T) {
 	if strings.Contains(string(body), "secret-name") {
 		t.Error("the name of an object is sent to the collector")
 	}
-	var sent collector.ExportTraceServiceRequest
+	var sent tracev1.TracesData
 	if err := proto.Unmarshal(body, &sent); err != nil {
 		t.Fatal(err)
 	}
