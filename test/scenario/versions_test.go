@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The table of versions stands between these lines of README.md.
+// The table of versions stands between these lines of README.md, and in Chinese.
 const (
 	versionsBegin = "<!-- made from test/scenario/versions.json: make versions -->\n"
 	versionsEnd   = "<!-- end -->\n"
@@ -47,31 +47,32 @@ func versionsTable(t *testing.T, runs []*Run) string {
 	return b.String()
 }
 
-// TestVersions holds the table in README.md to what the runs came to. UPDATE_GOLDEN=1
-// writes it.
+// TestVersions holds the table in README.md, and in Chinese, to what the runs came to.
+// UPDATE_GOLDEN=1 writes it.
 func TestVersions(t *testing.T) {
 	runs, err := readRuns(Versions)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(Root(), "README.md")
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, found := strings.Cut(string(data), versionsBegin)
-	is, after, ended := strings.Cut(rest, versionsEnd)
-	if !found || !ended {
-		t.Fatalf("README.md has no lines %q and %q", versionsBegin, versionsEnd)
-	}
 	want := versionsTable(t, runs)
-	switch {
-	case is == want:
-	case os.Getenv("UPDATE_GOLDEN") != "":
-		if err := os.WriteFile(file, []byte(before+versionsBegin+want+versionsEnd+after), 0o644); err != nil {
+	for _, name := range []string{"README.md", "README.zh-CN.md"} {
+		file := filepath.Join(Root(), name)
+		data, err := os.ReadFile(file)
+		if err != nil {
 			t.Fatal(err)
 		}
-	default:
-		t.Errorf("README.md is not current: run make versions; want\n%s", want)
+		before, rest, found := strings.Cut(string(data), versionsBegin)
+		is, after, ended := strings.Cut(rest, versionsEnd)
+		switch {
+		case !found || !ended:
+			t.Errorf("%s has no lines %q and %q", name, versionsBegin, versionsEnd)
+		case is == want:
+		case os.Getenv("UPDATE_GOLDEN") != "":
+			if err := os.WriteFile(file, []byte(before+versionsBegin+want+versionsEnd+after), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			t.Errorf("%s is not current: run make versions; want\n%s", name, want)
+		}
 	}
 }
