@@ -177,7 +177,7 @@ func TestAnswers(t *testing.T) {
 	}}}
 	refusedKiali := &metav1.Status{
 		Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden,
-		Message: "termguard: deleting kialis.kiali.io/kiali is refused: will hang: it waits [p]. Evidence and the safe way out: kubectl termguard check kialis.kiali.io/kiali -n demo. To go ahead all the same: kubectl annotate kialis.kiali.io/kiali -n demo termguard.dev/allow-hang='REASON'",
+		Message: "termguard: deleting kialis.kiali.io/kiali is refused: will hang: it waits [p]. Evidence and the safe way out: kubectl termguard check kialis.kiali.io/kiali -n demo" + orSee + ". To go ahead all the same: kubectl annotate kialis.kiali.io/kiali -n demo termguard.dev/allow-hang='REASON'",
 	}
 	cases := map[string]struct {
 		reason  string
@@ -315,7 +315,7 @@ func TestAnswers(t *testing.T) {
 				UID: "u2", Allowed: false,
 				Result: &metav1.Status{
 					Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden,
-					Message: "termguard: deleting kialis.kiali.io/kiali is refused: will hang: it waits [p]. Evidence and the safe way out: kubectl termguard check kialis.kiali.io/kiali -n demo. To go ahead all the same: ask those whom termguard's configuration trusts (trustAnnotations)",
+					Message: "termguard: deleting kialis.kiali.io/kiali is refused: will hang: it waits [p]. Evidence and the safe way out: kubectl termguard check kialis.kiali.io/kiali -n demo" + orSee + ". To go ahead all the same: ask those whom termguard's configuration trusts (trustAnnotations)",
 				},
 				Warnings: []string{
 					"termguard: will hang: it waits [p]",

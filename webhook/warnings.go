@@ -203,6 +203,6 @@ func refusal(r request, why []policies.Finding, heeded bool) string {
 	if !heeded {
 		force = "ask those whom termguard's configuration trusts (trustAnnotations)"
 	}
-	return printable.Line(fmt.Sprintf("termguard: %s %s is refused: %s%s%s [%s]. Evidence and the safe way out: kubectl termguard check %s. To go ahead all the same: %s",
-		what, r.resource.String()+"/"+r.name, prefix(r, why[0]), cut(why[0].Message, maxLine), others, why[0].Policy, r.target(), force))
+	return printable.Line(fmt.Sprintf("termguard: %s %s is refused: %s%s%s [%s]. Evidence and the safe way out: kubectl termguard check %s, or see %s. To go ahead all the same: %s",
+		what, r.resource.String()+"/"+r.name, prefix(r, why[0]), cut(why[0].Message, maxLine), others, why[0].Policy, r.target(), page, force))
 }

@@ -182,7 +182,7 @@ func TestRefusal(t *testing.T) {
 			r:      request{trigger: policies.Delete, resource: roles, name: "a b';rm"},
 			why:    []policies.Finding{hang("p", "x"), hang("q", "y")},
 			want: `termguard: deleting clusterroles.rbac.authorization.k8s.io/a b';rm is refused: will hang: x (and 1 more finding) [p]. ` +
-				`Evidence and the safe way out: kubectl termguard check 'clusterroles.rbac.authorization.k8s.io/a b'\'';rm'. ` +
+				`Evidence and the safe way out: kubectl termguard check 'clusterroles.rbac.authorization.k8s.io/a b'\'';rm'` + orSee + `. ` +
 				`To go ahead all the same: kubectl annotate 'clusterroles.rbac.authorization.k8s.io/a b'\'';rm' termguard.dev/allow-hang='REASON'`,
 		},
 		"FinalizerEdit": {
@@ -190,7 +190,7 @@ func TestRefusal(t *testing.T) {
 			r:      request{trigger: policies.FinalizerEdit, resource: namespaces, name: "demo"},
 			why:    []policies.Finding{hang("p", "x")},
 			want: `termguard: changing the finalizers of namespaces/demo is refused: unsafe: x [p]. ` +
-				`Evidence and the safe way out: kubectl termguard check namespaces/demo. ` +
+				`Evidence and the safe way out: kubectl termguard check namespaces/demo` + orSee + `. ` +
 				`To go ahead all the same: kubectl annotate namespaces/demo termguard.dev/allow-hang='REASON'`,
 		},
 	}
