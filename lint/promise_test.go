@@ -36,6 +36,7 @@ func TestSeverity(t *testing.T) {
 		"APIServiceOfDefault": {"Nor default.", strings.ReplaceAll(metricsServer+backend, "namespace: guard", "namespace: default"), []string{"apiservice-backend-removed info"}},
 		"AllPods":             {"Everybody's pods wait for it.", strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "pods"), "  rules:", leavesOut, 1), []string{"self-blocking-webhook high"}},
 		"DefaultAccount":      {"Every namespace holds a ServiceAccount, so its own hangs without any in the set.", fmt.Sprintf(webhook, "DELETE", "", "serviceaccounts"), []string{"self-blocking-webhook high", "webhook-backend-in-namespace high"}},
+		"Conditions":          {"Which objects a condition on their names lets through, the manifests do not tell.", strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "configmaps"), "  rules:", "  matchConditions: [{name: mine, expression: 'oldObject.metadata.name == \"mine\"'}]\n  rules:", 1), []string{"webhook-backend-in-namespace low"}},
 		"OwnKind":             {"Only what it is for may stay in its own namespace.", fmt.Sprintf(webhook, "DELETE", "cert-manager.io", "certificates"), []string{"self-blocking-webhook low"}},
 		"OwnKindUpdate":       {"On updates only where the object has a finalizer.", fmt.Sprintf(webhook, "UPDATE", "cert-manager.io", "certificates"), []string{"self-blocking-webhook info"}},
 	}

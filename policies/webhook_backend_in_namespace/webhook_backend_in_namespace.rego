@@ -46,12 +46,20 @@ deny contains finding(key, calls, "is refused") if {
 	sure(key, call)
 }
 
-warn contains finding(key, calls, "may be refused") if {
+warn contains object.union(finding(key, calls, "may be refused"), manifest(calls)) if {
 	some key, calls in refused
 	every call in calls {
 		not sure(key, call)
 	}
 }
+
+# manifest is what a maintainer should make of it: where labels or conditions choose the
+# objects, the manifests do not tell whether there are any.
+manifest(calls) := {"manifest": {"severity": "low"}} if {
+	every call in calls {
+		call.certainty == "may"
+	}
+} else := {}
 
 # refused are the requests that remain to be done when the backend is gone. A
 # refused update of namespaces/status does not stop the namespace controller.

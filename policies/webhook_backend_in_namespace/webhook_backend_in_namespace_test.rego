@@ -95,7 +95,10 @@ test_labels_decide if {
 		with data.cluster.webhooks as webhooks(deployment)
 		with data.cluster.podsByGrace as pods
 		with data.cluster.selfBlocked as blocked([refuses("DELETE", "configmaps", "", "may")])
-	got == {"deny": set(), "warn": {finding("DELETE configmaps may be refused", ["DELETE configmaps"])}}
+	got == {"deny": set(), "warn": {object.union(
+		finding("DELETE configmaps may be refused", ["DELETE configmaps"]),
+		{"manifest": {"severity": "low"}},
+	)}}
 }
 
 # In one pass with the Service: no pods, none that take time, or before 1.33.
