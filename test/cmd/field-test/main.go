@@ -100,11 +100,16 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	differs := false
+	differs, failed := false, 0
 	for _, r := range chosen {
 		found, err := o.lint(ctx, &r)
-		if err != nil {
-			return fmt.Errorf("%s: %w", r.name, err)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil { // a snapshot may lack what it is to hold
+			failed++
+			fmt.Fprintf(out, "# %s: not linted: %v\n", r.name, err)
+			continue
 		}
 		fmt.Fprintf(out, "# %s %s: %d files, %d objects, %d findings\n", r.name, r.commit, r.files, r.objects, len(found))
 		of := slices.DeleteFunc(slices.Clone(judged), func(f finding) bool { return f.repository != r.name || f.commit != r.commit })
@@ -114,8 +119,11 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 		}
 		differs = differs || worse
 	}
-	if differs {
+	switch {
+	case differs:
 		return errDiffers
+	case failed > 0:
+		return fmt.Errorf("%d of %d repositories could not be linted", failed, len(chosen))
 	}
 	return nil
 }

@@ -94,3 +94,23 @@ func TestChoose(t *testing.T) {
 		t.Errorf("five of seed 1: %v, again %v; of seed 2 %v", first, pick(1), pick(2))
 	}
 }
+
+// TestGoesOn: a clone that cannot be read is named, and the others are linted.
+func TestGoesOn(t *testing.T) {
+	clones := t.TempDir()
+	for _, name := range []string{"a+broken", "b+broken"} {
+		if err := os.Mkdir(filepath.Join(clones, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out strings.Builder
+	err := options{data: data, clones: clones, termguard: "none"}.run(t.Context(), &out)
+	if err == nil || !strings.Contains(err.Error(), "2 of 2 repositories could not be linted") {
+		t.Errorf("want both counted, got %v", err)
+	}
+	for _, name := range []string{"a/broken", "b/broken"} {
+		if !strings.Contains(out.String(), "# "+name+": not linted: ") {
+			t.Errorf("%s is not named: %s", name, &out)
+		}
+	}
+}
