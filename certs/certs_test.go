@@ -286,6 +286,47 @@ func TestNotInstalled(t *testing.T) {
 	})
 }
 
+// TestDeletedAndMadeAnew: without its webhook configuration a replica is not ready and
+// runs on, and one that is made anew is given the authority.
+func TestDeletedAndMadeAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		roots := map[string]root{"ours": newRoot(t, commonName, time.Now())}
+		client := fake.NewClientset(configuration(), secret(roots["ours"]))
+		o := options
+		o.setDefaults()
+		source := embedded(client, &signer{t: t, root: roots["ours"]}, o)
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped := make(chan struct{})
+		go func() { source.Run(ctx); close(stopped) }()
+		settle := func() { time.Sleep(10 * time.Second); synctest.Wait() }
+		settle()
+		trusted(t, client, source, roots)
+
+		configurations := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+		if err := configurations.Delete(t.Context(), "guard", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		settle()
+		if _, err := source.GetCertificate(nil); err != nil {
+			t.Errorf("it serves no longer: %v", err)
+		}
+		select {
+		case <-stopped:
+			t.Fatal("it ended")
+		default:
+		}
+		if _, err := configurations.Create(t.Context(), configuration(), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		settle()
+		if by := trusted(t, client, source, roots); by != "ours" || source.Ready() != nil {
+			t.Errorf("signed by %s, ready: %v", by, source.Ready())
+		}
+		cancel()
+		<-stopped
+	})
+}
+
 func TestExtend(t *testing.T) {
 	now := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
 	const day = 24 * time.Hour
