@@ -134,13 +134,14 @@ func TestDeleteInterrupted(t *testing.T) {
 func TestDeleteEndsAtOnce(t *testing.T) {
 	world := stuck("a", "b")
 	// interrupted has the cluster not answer the first request that is, interrupts, and
-	// returns what is said; all is how many requests there were.
-	interrupted := func(is func(n int, request string) bool) (said string, all int) {
+	// returns what is said, and how many requests there were by then.
+	interrupted := func(is func(n int, request string) bool) (said string, asked int) {
 		c := newFakeCluster(t, world)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var mu sync.Mutex
 		var which string
+		var all int // requests of who was interrupted may go on to arrive
 		c.arrived = func(r *http.Request) {
 			mu.Lock()
 			all++
