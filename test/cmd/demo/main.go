@@ -70,7 +70,7 @@ func run(ctx context.Context) error {
 	if err := d.prepare(ctx); err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}
-	for _, play := range []func(context.Context) error{d.silence, d.hangs, d.refusals, d.harmless, d.apiservice} {
+	for _, play := range []func(context.Context) error{d.silence, d.hangs, d.carriedOut, d.refusals, d.harmless, d.apiservice} {
 		if err := play(ctx); err != nil {
 			return err
 		}
@@ -124,6 +124,28 @@ func (d *demo) hangs(ctx context.Context) error {
 	}
 	say("A POD ON A DEAD NODE")
 	return d.delete(ctx, "pod on a dead node", "namespace shop", scenario.Hangs)
+}
+
+func (d *demo) carriedOut(ctx context.Context) error {
+	say("KIALI, LEFT BEHIND ONCE MORE: one command carries the plan out, and it goes")
+	out, err := d.run(ctx, "delete", "namespace", "istio-old", "--yes", "--allow-remove")
+	if err != nil {
+		return fmt.Errorf("termguard delete: %w", err)
+	}
+	r, err := d.Kubectl(ctx, "get", "namespace", "istio-old")
+	if err != nil {
+		return err
+	}
+	d.note("the plan carried out", "gone", strings.Contains(out, "kubectl patch kialis.kiali.io/kiali") && strings.Contains(r.Stderr, "NotFound"), "gone, by the steps of the plan")
+	return nil
+}
+
+// run types a command of termguard, and shows and returns what it prints.
+func (d *demo) run(ctx context.Context, args ...string) (string, error) {
+	fmt.Println("\n$ termguard", strings.Join(args, " "))
+	out, err := exec.CommandContext(ctx, d.binary, append(args, "--kubeconfig", d.Kubeconfig())...).Output()
+	fmt.Print(string(out))
+	return string(out), err
 }
 
 func (d *demo) refusals(ctx context.Context) error {
@@ -217,17 +239,14 @@ func (d *demo) curtain(ctx context.Context) error {
 // glance asks about all that is stuck now, which those that hang must be among.
 func (d *demo) glance(ctx context.Context) error {
 	say("All that is stuck now, in the whole cluster")
-	fmt.Println("\n$ termguard check --terminating -A")
-	cmd := exec.CommandContext(ctx, d.binary, "check", "--terminating", "-A", "--kubeconfig", d.Kubeconfig())
-	out, err := cmd.Output()
-	fmt.Print(string(out))
+	out, err := d.run(ctx, "check", "--terminating", "-A")
 	var found *exec.ExitError
 	if !errors.As(err, &found) || found.ExitCode() != 1 {
 		return fmt.Errorf("termguard check --terminating: want exit code 1, got %w", err)
 	}
 	for _, a := range d.acts {
 		_, name, _ := strings.Cut(a.target, " ")
-		if a.real == scenario.Hangs && !regexp.MustCompile(`(?m)^\S+ +hangs +namespaces/`+name+` `).Match(out) {
+		if a.real == scenario.Hangs && !regexp.MustCompile(`(?m)^\S+ +hangs +namespaces/`+name+` `).MatchString(out) {
 			return fmt.Errorf("%s hangs, and is not among them", a.target)
 		}
 	}
