@@ -23,9 +23,9 @@ own(spec) := seconds if {
 	is_number(seconds)
 } else := 30
 
-positive(seconds) := seconds if seconds >= 0
-
-positive(seconds) := 1 if seconds < 0
+positive(seconds) := seconds if {
+	seconds >= 0
+} else := 1
 
 # minimum is what the kubelet leaves a container after its hook or its wait, in
 # seconds (pkg/kubelet/kuberuntime/kuberuntime_container.go,

@@ -8,17 +8,15 @@ target := {"resource": resource, "namespace": namespace, "name": name}
 
 default resource := ""
 
-resource := input.request.resource.resource if object.get(input.request.resource, "group", "") == ""
-
-resource := sprintf("%s.%s", [input.request.resource.resource, input.request.resource.group]) if {
-	object.get(input.request.resource, "group", "") != ""
-}
+resource := input.request.resource.resource if {
+	object.get(input.request.resource, "group", "") == ""
+} else := sprintf("%s.%s", [input.request.resource.resource, input.request.resource.group])
 
 default name := ""
 
-name := input.request.name if object.get(input.request, "name", "") != ""
-
-name := input.request.oldObject.metadata.name if object.get(input.request, "name", "") == ""
+name := input.request.name if {
+	object.get(input.request, "name", "") != ""
+} else := input.request.oldObject.metadata.name
 
 default namespace := ""
 
