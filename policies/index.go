@@ -64,8 +64,5 @@ func compileEmbedded(of []Policy, steps bool) (*ast.Compiler, error) {
 		l.parseFolder(Embedded(), p.Folder)
 	}
 	l.imports()
-	if !steps {
-		return l.compileBriefly()
-	}
-	return l.compile(false)
+	return l.compile(false, steps)
 }

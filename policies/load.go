@@ -89,7 +89,7 @@ func load(everything bool, fsyses ...fs.FS) (*Set, error) {
 	for _, fsys := range fsyses {
 		l.load(fsys)
 	}
-	compiler, err := l.compile(slices.ContainsFunc(fsyses, l.checks))
+	compiler, err := l.compile(slices.ContainsFunc(fsyses, l.checks), true)
 	if err != nil {
 		return nil, err
 	}
@@ -98,26 +98,43 @@ func load(everything bool, fsyses ...fs.FS) (*Set, error) {
 		if steps {
 			return compiler, nil
 		}
-		return l.compileBriefly()
+		return l.compile(false, false)
 	}
 	slices.SortFunc(l.set.policies, func(a, b Policy) int { return strings.Compare(a.ID, b.ID) })
 	return l.set, nil
 }
 
-// compile compiles what was parsed, and with checks holds it to the schemas.
-func (l *loader) compile(checks bool) (*ast.Compiler, error) {
+// compile compiles what was parsed, and with checks holds it to the schemas. Without
+// steps, findings have none.
+func (l *loader) compile(checks, steps bool) (*ast.Compiler, error) {
 	if len(l.errs) > 0 {
 		return nil, errors.Join(l.errs...)
 	}
-	compiler := unchecked()
+	modules := l.modules
+	if !steps {
+		modules = map[string]*ast.Module{}
+		for file, module := range l.modules {
+			modules[file] = withoutSteps(module)
+		}
+	}
+	// What only steps use is unused without them.
+	compiler := ast.NewCompiler().WithCapabilities(Capabilities()).WithStrict(steps)
 	if checks {
 		schemas, err := schemaSet()
 		if err != nil {
 			return nil, err
 		}
-		compiler = ast.NewCompiler().WithCapabilities(Capabilities()).WithStrict(true).WithSchemas(schemas).WithUseTypeCheckAnnotations(true)
+		compiler = compiler.WithSchemas(schemas).WithUseTypeCheckAnnotations(true)
+	} else {
+		compiler = compiler.WithSkipStages(
+			ast.StageCheckTypes, ast.StageCheckUnusedImports, ast.StageCheckRecursion, ast.StageCheckDuplicateImports,
+			ast.StageCheckKeywordOverrides, ast.StageCheckVoidCalls, ast.StageCheckRuleConflicts, ast.StageCheckUndefinedFuncs,
+			ast.StageCheckSafetyRuleHeads, ast.StageCheckUnsafeBuiltins, ast.StageCheckDeprecatedBuiltins, ast.StageBuildRequiredCapabilities,
+			// No policy asks for its own METADATA.
+			ast.StageParseMetadataBlocks, ast.StageSetAnnotationSet, ast.StageRewriteRegoMetadataCalls,
+		)
 	}
-	if compiler.Compile(l.modules); compiler.Failed() {
+	if compiler.Compile(modules); compiler.Failed() {
 		for _, err := range compiler.Errors {
 			l.errs = append(l.errs, explained(err))
 		}
@@ -125,33 +142,6 @@ func (l *loader) compile(checks bool) (*ast.Compiler, error) {
 		l.references(compiler)
 	}
 	return compiler, errors.Join(l.errs...)
-}
-
-// unchecked is a compiler for what was checked before.
-func unchecked() *ast.Compiler {
-	return ast.NewCompiler().WithCapabilities(Capabilities()).WithSkipStages(
-		ast.StageCheckTypes, ast.StageCheckUnusedImports, ast.StageCheckRecursion, ast.StageCheckDuplicateImports,
-		ast.StageCheckKeywordOverrides, ast.StageCheckVoidCalls, ast.StageCheckRuleConflicts, ast.StageCheckUndefinedFuncs,
-		ast.StageCheckSafetyRuleHeads, ast.StageCheckUnsafeBuiltins, ast.StageCheckDeprecatedBuiltins, ast.StageBuildRequiredCapabilities,
-		// No policy asks for its own METADATA.
-		ast.StageParseMetadataBlocks, ast.StageSetAnnotationSet, ast.StageRewriteRegoMetadataCalls,
-	)
-}
-
-// compileBriefly compiles what was checked, for findings without their steps.
-func (l *loader) compileBriefly() (*ast.Compiler, error) {
-	if len(l.errs) > 0 {
-		return nil, errors.Join(l.errs...)
-	}
-	brief := map[string]*ast.Module{}
-	for file, module := range l.modules {
-		brief[file] = withoutSteps(module)
-	}
-	compiler := unchecked()
-	if compiler.Compile(brief); compiler.Failed() {
-		return nil, compiler.Errors
-	}
-	return compiler, nil
 }
 
 // withoutSteps is a module whose objects hold no step under "steps". Who shows none
