@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -125,7 +126,7 @@ type World struct {
 	options Options
 
 	settling  sync.Mutex // taken before mu
-	mu        sync.RWMutex
+	mu        factsLock
 	doc       facts.Document
 	inventory inventory
 	at        *time.Time // that the facts are told at, nil for the present
@@ -166,9 +167,37 @@ func NewWorld(options Options) *World {
 func (w *World) View(f func(doc map[string]any)) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	doc := maps.Clone(w.doc) // only the top level: the time differs between readers
-	doc["now"] = w.now().UTC().Format(time.RFC3339)
-	f(doc)
+	f(w.mu.view(w.doc, w.now()))
+}
+
+// factsLock is the lock over the facts, and what readers see of them between changes.
+type factsLock struct {
+	sync.RWMutex
+	last atomic.Pointer[moment]
+}
+
+// moment is the document as it is read in one second, in Unix time.
+type moment struct {
+	at  int64
+	doc map[string]any
+}
+
+// Lock is for who may change the facts.
+func (l *factsLock) Lock() {
+	l.RWMutex.Lock()
+	l.last.Store(nil)
+}
+
+// view adds the time to the facts, of which it copies the top level only: the time
+// differs between readers. The caller holds the lock for reading.
+func (l *factsLock) view(doc facts.Document, now time.Time) map[string]any {
+	if last := l.last.Load(); last != nil && last.at == now.Unix() {
+		return last.doc
+	}
+	view := maps.Clone(doc)
+	view["now"] = now.UTC().Format(time.RFC3339)
+	l.last.Store(&moment{now.Unix(), view})
+	return view
 }
 
 // now is the time of the facts: of a live cluster, the present.

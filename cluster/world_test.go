@@ -573,3 +573,20 @@ func FuzzReadSnapshot(f *testing.F) {
 		w.Ownership(obj, schema.GroupResource{Resource: "b"}, nil)
 	})
 }
+
+// A reader sees what arrived since the last one, in the same second too, and the time.
+func TestViewFollows(t *testing.T) {
+	now := time.Unix(0, 0)
+	w := NewWorld(Options{Now: func() time.Time { return now }})
+	if was := at(w, "version", "git"); was != nil {
+		t.Fatalf("version %v before it was set", was)
+	}
+	w.SetVersion("v1.36.3")
+	if got := at(w, "version", "git"); got != "v1.36.3" {
+		t.Errorf("version %v in the second in which it was set", got)
+	}
+	now = now.Add(time.Second)
+	if got := at(w, "now"); got != "1970-01-01T00:00:01Z" {
+		t.Errorf("now %v a second later", got)
+	}
+}
