@@ -200,22 +200,20 @@ type Hands struct {
 	// DryRun has the API server check each request, and change nothing.
 	DryRun bool
 
+	// Types are those of the cluster, as it is now.
+	Types Types
+
 	client dynamic.Interface
-	types  Types
 	uids   map[Name]types.UID
 }
 
 // NewHands connects to a cluster.
-func NewHands(ctx context.Context, config *rest.Config) (*Hands, error) {
-	known, err := served(ctx, config)
-	if err != nil {
-		return nil, err
-	}
+func NewHands(config *rest.Config) (*Hands, error) {
 	client, err := objectsOf(config)
 	if err != nil {
 		return nil, err
 	}
-	return &Hands{client: client, types: known, uids: map[Name]types.UID{}}, nil
+	return &Hands{client: client, uids: map[Name]types.UID{}}, nil
 }
 
 // Knows tells whether a step is one that hands can carry out.
@@ -271,7 +269,7 @@ func (n Name) String() string {
 }
 
 func (h *Hands) objects(name Name) (dynamic.ResourceInterface, error) {
-	typ, err := h.types.Find(name.Type)
+	typ, err := h.Types.Find(name.Type)
 	if err != nil {
 		return nil, err
 	}

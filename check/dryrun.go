@@ -71,7 +71,7 @@ func DryRun(ctx context.Context, config *rest.Config, s Subject, report *Report)
 // oneOfEach is an object of each kind in a namespace, one with finalizers where the first
 // few hold one.
 func oneOfEach(ctx context.Context, config *rest.Config, client dynamic.Interface, namespace string) (subjects []Subject, unseen []string, err error) {
-	types, err := served(ctx, config)
+	types, err := Served(ctx, config)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -27,7 +27,7 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (Togethe
 	if typ, _, _ := strings.Cut(strings.ToLower(name.Type), "."); !slices.Contains(inventoryNames, typ) {
 		return Together{}, false, nil
 	}
-	types, err := served(ctx, config)
+	types, err := Served(ctx, config)
 	if err != nil {
 		return Together{}, false, err
 	}
@@ -45,7 +45,7 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (Togethe
 	case err != nil:
 		return Together{}, false, err
 	case len(s.Unseen) > 0:
-		return Together{Names: []Name{name}, Of: s.String(), Unseen: s.Unseen, types: &types}, true, nil
+		return Together{Names: []Name{name}, Of: s.String(), Unseen: s.Unseen, Types: &types}, true, nil
 	}
 	object := &unstructured.Unstructured{Object: s.Object}
 	var together Together
@@ -81,7 +81,7 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (Togethe
 	if len(together.Names)+len(together.Notes)+len(together.Unseen) == 0 {
 		return Together{}, false, nil // nothing goes with it
 	}
-	together.Of, together.types = s.String(), &types
+	together.Of, together.Types = s.String(), &types
 	together.Command = fmt.Sprintf("kubectl delete %s/%s -n %s", s.Type.GroupResource(), s.Name, s.Namespace)
 	together.close(name)
 	return together, true, nil

@@ -44,9 +44,9 @@ func FromCluster(ctx context.Context, config *rest.Config, options cluster.Optio
 // AllFromCluster finds several objects. One that does not exist, or whose type does not,
 // is missing, with an error that says so. The facts are nil where all are.
 func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Options, together Together, log *slog.Logger) (subjects []Subject, missing []error, world *cluster.World, err error) {
-	names, types := together.Names, together.types
+	names, types := together.Names, together.Types
 	if types == nil {
-		found, err := served(ctx, config)
+		found, err := Served(ctx, config)
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -117,6 +117,7 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 			namespace = only
 		}
 	}
+	options.Discovered = types.discovered
 	world, err = cluster.Collect(ctx, config, options, namespace, log)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("read the cluster: %w", explain(err))
@@ -138,19 +139,20 @@ const maxSelected = 1000
 // Selected are the objects of types, by a selector of labels and one of fields, as kubectl
 // has them; in all namespaces where namespace is "". An error tells of more than can be asked
 // about at once.
-func Selected(ctx context.Context, config *rest.Config, types []string, namespace, labels, fields string) (names []Name, err error) {
-	known, err := served(ctx, config)
+func Selected(ctx context.Context, config *rest.Config, types []string, namespace, labels, fields string) (together Together, err error) {
+	known, err := Served(ctx, config)
 	if err != nil {
-		return nil, err
+		return together, err
 	}
 	client, err := metadata.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
+		return together, fmt.Errorf("connect: %w", err)
 	}
+	together.Types = &known
 	for _, name := range types {
 		typ, err := known.Find(name)
 		if err != nil {
-			return nil, err
+			return together, err
 		}
 		options := metav1.ListOptions{LabelSelector: labels, FieldSelector: fields, Limit: maxSelected + 1}
 		var objects metadata.ResourceInterface = client.Resource(typ.GroupVersionResource)
@@ -159,21 +161,21 @@ func Selected(ctx context.Context, config *rest.Config, types []string, namespac
 		}
 		list, err := objects.List(ctx, options)
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", typ.GroupResource(), explain(err))
+			return together, fmt.Errorf("list %s: %w", typ.GroupResource(), explain(err))
 		}
 		for _, item := range list.Items {
-			names = append(names, Name{Type: typ.GroupResource().String(), Namespace: item.Namespace, Name: item.Name})
+			together.Names = append(together.Names, Name{Type: typ.GroupResource().String(), Namespace: item.Namespace, Name: item.Name})
 		}
 	}
-	if len(names) > maxSelected {
-		return nil, fmt.Errorf("there are more than %d of %s: select fewer with -l, --field-selector or -n", maxSelected, strings.Join(types, ","))
+	if len(together.Names) > maxSelected {
+		return together, fmt.Errorf("there are more than %d of %s: select fewer with -l, --field-selector or -n", maxSelected, strings.Join(types, ","))
 	}
-	return names, nil
+	return together, nil
 }
 
 // TypeNames are the types that can be deleted, as they are named on the command line.
 func TypeNames(ctx context.Context, config *rest.Config) ([]string, error) {
-	types, err := served(ctx, config)
+	types, err := Served(ctx, config)
 	if err != nil {
 		return nil, err
 	}

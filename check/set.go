@@ -35,10 +35,11 @@ type Together struct {
 	// Options are the DeleteOptions of the command; nil for those that are asked with.
 	Options map[string]any
 
+	// Types are those of the cluster, where they were looked up just before.
+	Types *Types
+
 	// first are steps before all others.
 	first []Step
-	// types are those of the cluster, where they were looked up already.
-	types *Types
 	// kept tells why the command leaves an object.
 	kept func(*unstructured.Unstructured) string
 }

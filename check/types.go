@@ -2,7 +2,6 @@ package check
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,39 +29,32 @@ type Type struct {
 
 // Types are those that a cluster serves, in its order.
 type Types struct {
-	all  []Type
-	lost []string // groups that could not be read
+	all        []Type
+	lost       []string // groups that could not be read
+	discovered *cluster.Discovered
 }
 
-// served connects to a cluster for its types.
-func served(ctx context.Context, config *rest.Config) (Types, error) {
+// Served connects to a cluster for its types. Groups that do not answer are left out; the
+// error is for a cluster that cannot be asked at all.
+func Served(ctx context.Context, config *rest.Config) (Types, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return Types{}, fmt.Errorf("connect for discovery: %w", err)
 	}
-	return discover(ctx, client)
-}
-
-// discover asks a cluster for its types. Groups that do not answer are left out;
-// the error is for a cluster that cannot be asked at all.
-func discover(ctx context.Context, client discovery.DiscoveryInterfaceWithContext) (Types, error) {
-	groups, lists, err := discovery.ServerGroupsAndResourcesWithContext(ctx, client)
-	var failed *discovery.ErrGroupDiscoveryFailed
-	if err != nil && !errors.As(err, &failed) {
-		return Types{}, fmt.Errorf("discover what the cluster serves: %w", explain(err))
+	found, err := cluster.Discover(ctx, client)
+	if err != nil {
+		return Types{}, explain(err)
 	}
-	var types Types
-	if failed != nil {
-		for gv := range failed.Groups {
-			types.lost = append(types.lost, gv.String())
-		}
-		slices.Sort(types.lost)
+	types := Types{discovered: &found}
+	for gv := range found.Failed {
+		types.lost = append(types.lost, gv.String())
 	}
+	slices.Sort(types.lost)
 	preferred := map[string]string{}
-	for _, group := range groups {
+	for _, group := range found.Groups {
 		preferred[group.Name] = group.PreferredVersion.Version
 	}
-	for _, list := range lists {
+	for _, list := range found.Lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
 			continue

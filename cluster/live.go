@@ -317,13 +317,38 @@ func (l *Live) discover(ctx context.Context, running *sync.WaitGroup) error {
 	return nil
 }
 
+// Discovered is what an API server says that it serves.
+type Discovered struct {
+	Groups []*metav1.APIGroup
+	Lists  []*metav1.APIResourceList
+	Failed map[schema.GroupVersion]error // those that do not answer
+}
+
+// Discover asks an API server what it serves. An error is for one that cannot be asked at
+// all.
+func Discover(ctx context.Context, client discovery.DiscoveryInterfaceWithContext) (Discovered, error) {
+	groups, lists, err := discovery.ServerGroupsAndResourcesWithContext(ctx, client)
+	found := Discovered{Groups: groups, Lists: lists}
+	var failed *discovery.ErrGroupDiscoveryFailed
+	switch {
+	case errors.As(err, &failed):
+		found.Failed = failed.Groups
+	case err != nil:
+		return Discovered{}, fmt.Errorf("discover what the cluster serves: %w", err)
+	}
+	return found, nil
+}
+
 // serves tells what the cluster serves: the resources to follow, and the groups
 // that did not answer.
 func (l *Live) serves(ctx context.Context) (wanted map[string]feed, lost map[string]error, err error) {
-	groups, lists, err := discovery.ServerGroupsAndResourcesWithContext(ctx, l.discovery)
-	var failed *discovery.ErrGroupDiscoveryFailed
-	if err != nil && !errors.As(err, &failed) {
-		return nil, nil, fmt.Errorf("discover what the cluster serves: %w", err)
+	found := l.world.options.Discovered
+	if found == nil {
+		asked, err := Discover(ctx, l.discovery)
+		if err != nil {
+			return nil, nil, err
+		}
+		found = &asked
 	}
 	version, err := l.discovery.ServerVersionWithContext(ctx)
 	if err != nil {
@@ -332,20 +357,18 @@ func (l *Live) serves(ctx context.Context) (wanted map[string]feed, lost map[str
 	l.world.SetVersion(version.GitVersion)
 
 	stale, lost := map[string]bool{}, map[string]error{}
-	if failed != nil {
-		for gv, err := range failed.Groups {
-			stale[gv.Version+"."+gv.Group] = true
-			lost[gv.Group] = err
-		}
+	for gv, err := range found.Failed {
+		stale[gv.Version+"."+gv.Group] = true
+		lost[gv.Group] = err
 	}
 	var served []string
 	preferred := map[string]string{}
-	for _, group := range groups {
+	for _, group := range found.Groups {
 		preferred[group.Name] = group.PreferredVersion.Version
 		served = append(served, group.Name)
 	}
 	l.world.SetServed(served, stale)
-	wanted, older := wantedResources(lists, preferred)
+	wanted, older := wantedResources(found.Lists, preferred)
 	for _, res := range typed {
 		_, served := wanted[res.String()]
 		switch versions := older[res.String()]; {

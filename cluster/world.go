@@ -69,6 +69,9 @@ type Options struct {
 	// Progress is called by Collect for each resource that it is done with, from
 	// several goroutines. Defaults to nothing.
 	Progress func(done, of int)
+	// Discovered is what the cluster serves, where it was asked just before. Defaults to
+	// nil: Collect asks.
+	Discovered *Discovered
 	// Terminating is called for each object that is being deleted, as it arrives,
 	// from several goroutines. Defaults to nothing.
 	Terminating func(Resource, metav1.Object)

@@ -406,7 +406,7 @@ func (f *checking) selected(ctx context.Context, args []string, namespace string
 	if f.everywhere {
 		namespace = ""
 	}
-	together.Names, err = check.Selected(ctx, config, strings.Split(args[0], ","), namespace, f.labels, f.fields)
+	together, err = check.Selected(ctx, config, strings.Split(args[0], ","), namespace, f.labels, f.fields)
 	if err == nil && len(together.Names) == 0 {
 		err = fmt.Errorf("no %s is selected", args[0])
 	}

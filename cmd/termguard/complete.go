@@ -45,12 +45,12 @@ func (f *checking) complete(c *cobra.Command, args []string, begun string) ([]st
 	if err != nil {
 		return nil, none
 	}
-	names, err := check.Selected(ctx, config, []string{typ}, namespace, "", "")
+	selected, err := check.Selected(ctx, config, []string{typ}, namespace, "", "")
 	if err != nil {
 		return nil, none
 	}
 	var found []string
-	for _, name := range names {
+	for _, name := range selected.Names {
 		if word := prefix + name.Name; strings.HasPrefix(word, begun) {
 			found = append(found, word)
 		}

@@ -107,7 +107,7 @@ func (d *deleting) begin(ctx context.Context, args []string, stdin io.Reader, st
 	if err != nil {
 		return err
 	}
-	if d.hands, err = check.NewHands(ctx, config); err != nil {
+	if d.hands, err = check.NewHands(config); err != nil {
 		return err
 	}
 	d.hands.DryRun = d.dryRun
@@ -150,7 +150,15 @@ type view struct {
 
 // look asks about the targets, and notes the objects of the plan.
 func (d *deleting) look(ctx context.Context, names []check.Name, together check.Together) (v view, err error) {
-	subjects, missing, world, err := d.find(ctx, check.Together{Names: together.Names}, d.facts, d.errOut)
+	config, err := d.config()
+	if err != nil {
+		return v, err
+	}
+	// A step may have brought a type back.
+	if d.hands.Types, err = check.Served(ctx, config); err != nil {
+		return v, err
+	}
+	subjects, missing, world, err := d.find(ctx, check.Together{Names: together.Names, Types: &d.hands.Types}, d.facts, d.errOut)
 	if err != nil {
 		return v, err
 	}

@@ -286,3 +286,30 @@ func TestDeleteForce(t *testing.T) {
 		}
 	}
 }
+
+// TestDeleteDiscoversOnce holds a deletion to one discovery for each look at the cluster:
+// the types that it finds serve the question, the facts, and the hands.
+func TestDeleteDiscoversOnce(t *testing.T) {
+	c := newFakeCluster(t, stuck("a"))
+	var mu sync.Mutex
+	asked, looks, all := 0, 0, 0
+	c.arrived = func(r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		all++
+		switch r.URL.Path {
+		case "/apis":
+			asked++
+		case "/version":
+			looks++
+		}
+	}
+	if code, out, errs := deleted(t.Context(), c, nil, "ns/demo", "--yes", "--allow-remove"); code != 0 {
+		t.Fatalf("exit code %d: %s%s", code, &out.text, errs)
+	}
+	// The first look makes the plan, the second sees that its step has worked: some 50
+	// requests each, one for each resource and group.
+	if looks != 2 || asked != 2 || all > 110 {
+		t.Errorf("%d looks with %d discoveries and %d requests in all, want 2, 2 and at most 110", looks, asked, all)
+	}
+}
