@@ -12,7 +12,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo test unit rego e2e e2e-delete test-node check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities bench bench-lint release release-twice new-policy hooks clean field-test field-test-page
+.PHONY: help build render components software demo test unit rego e2e e2e-delete test-node check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities bench bench-lint gatekeeper release release-twice new-policy hooks clean field-test field-test-page
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -124,6 +124,9 @@ field-test-page: ## Write the tables of docs/lint-field-test.md anew
 
 bench-lint: build ## Print lint beside conftest, kube-score and gator (CORPUS=archive or folder of manifests)
 	cd test && go run ./cmd/bench-lint -termguard $(CURDIR)/bin/termguard $(if $(CORPUS),-corpus $(abspath $(CORPUS)))
+
+gatekeeper: ## Ask Gatekeeper's engine about worlds in which namespaces hang (compiles gator at first)
+	cd test/tools/gator && go tool gator verify -v namespaces/suite.yaml
 
 release: ## Write a release into dist/: archives, image, chart, krew, Homebrew, SBOM, checksums (the same bytes for the same commit)
 	rm -rf dist
