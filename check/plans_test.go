@@ -13,9 +13,13 @@ import (
 // waiting is advice to do nothing.
 var waiting = regexp.MustCompile(`(?i)\bwait\b`)
 
+// byHand are the commands that are left to a person.
+var byHand = regexp.MustCompile(`^kubectl (describe|create clusterrole|create clusterrolebinding) `)
+
 // TestPlansOfFixtures holds the plan for what each fixture deletes to what a plan is:
 // nobody waits for what hangs, what mends comes before what gives up and that before what
-// forces, no step comes twice, the deletion is last, and the whole answer fits 60 columns.
+// forces, no step comes twice, the deletion is last, termguard delete carries out every
+// command but those for a person, and the whole answer fits 60 columns.
 func TestPlansOfFixtures(t *testing.T) {
 	engine := newEngine(t)
 	order := map[policies.StepKind]int{policies.Mend: 0, policies.Remove: 1, policies.Force: 2, Delete: 3}
@@ -59,6 +63,9 @@ func TestPlansOfFixtures(t *testing.T) {
 			before = at
 			if finishes(report.Verdict) {
 				continue
+			}
+			if _, carried := actionOf(step.Command); !carried && step.Command != "" && !byHand.MatchString(step.Command) {
+				t.Errorf("%s: termguard delete cannot carry it out: %s", d.file, step.Command)
 			}
 			if waiting.MatchString(step.Do) {
 				t.Errorf("%s: nobody waits for what hangs: %s", d.file, step.Do)
