@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -24,12 +25,11 @@ func subjectOf(input map[string]any) subject {
 		s.resource += "." + group
 	}
 	s.namespace, _ = request["namespace"].(string)
-	s.name, _ = metadata["name"].(string)
+	if s.name, _ = request["name"].(string); s.name == "" { // an item of a deletecollection
+		s.name, _ = metadata["name"].(string)
+	}
 	if s.resource == "namespaces" {
-		s.namespace, _ = request["name"].(string)
-		if s.namespace == "" { // an item of a deletecollection
-			s.namespace = s.name
-		}
+		s.namespace = s.name
 	}
 	s.uid, _ = metadata["uid"].(string)
 	finalizers, _ := metadata["finalizers"].([]any)
@@ -43,17 +43,18 @@ func child(m map[string]any, key string) map[string]any {
 	return c
 }
 
+// documents are what a policy can read.
+type documents struct{ input, cluster, params map[string]any }
+
 // concerned are the policies that may have something to say of a request: most
 // name the resources and the facts without which they do not.
-func (s subject) concerned(all []Policy, input, facts map[string]any) []Policy {
-	roots := map[string]any{"input": input, "data": map[string]any{"cluster": facts}}
-	names := map[string]string{"$NAMESPACE": s.namespace, "$UID": s.uid}
+func (s subject) concerned(all []Policy, read documents) []Policy {
 	var found []Policy
 	for _, p := range all {
 		if !p.about(s) {
 			continue
 		}
-		if len(p.Needs) > 0 && !slices.ContainsFunc(p.Needs, func(path string) bool { return there(roots, path, names) }) {
+		if len(p.Needs) > 0 && !slices.ContainsFunc(p.Needs, func(need string) bool { return s.there(need, read) }) {
 			continue
 		}
 		found = append(found, p)
@@ -70,24 +71,57 @@ func (p Policy) about(s subject) bool {
 	return len(p.Resources) == 0 || slices.Contains(p.Resources, s.resource) || s.eviction && slices.Contains(p.Resources, evictions)
 }
 
-// there tells whether the document at a path exists and is not empty.
-func there(document any, path string, names map[string]string) bool {
-	for element := range strings.SplitSeq(path, ".") {
-		if name, placeholder := names[element]; placeholder {
-			element = name
+// there tells whether a document that a policy needs exists, is not empty, and is
+// another than usual: PATH, PATH unless VALUE, or either of them for RESOURCE.
+func (s subject) there(need string, read documents) bool {
+	need, resource, only := strings.Cut(need, " for ")
+	if only && resource != s.resource {
+		return false
+	}
+	path, usual, _ := strings.Cut(need, " unless ")
+	root, path, _ := strings.Cut(path, ".")
+	document := read.input
+	if root == "data" {
+		root, path, _ = strings.Cut(path, ".")
+		if document = read.cluster; root == "params" {
+			document = read.params
 		}
+	}
+	return s.reaches(document, path, usual)
+}
+
+// reaches is there, from a document on.
+func (s subject) reaches(document any, path, usual string) bool {
+	for path != "" {
+		var element string
+		element, path, _ = strings.Cut(path, ".")
 		inner, _ := document.(map[string]any)
+		switch element {
+		case "*":
+			for _, document := range inner {
+				if s.reaches(document, path, usual) {
+					return true
+				}
+			}
+			return false
+		case "$NAMESPACE":
+			element = s.namespace
+		case "$NAME":
+			element = s.name
+		case "$UID":
+			element = s.uid
+		}
 		document = inner[element]
 	}
 	switch d := document.(type) {
 	case nil:
 		return false
 	case string:
-		return d != ""
+		return d != "" && d != usual
 	case map[string]any:
 		return len(d) > 0
 	case []any:
 		return len(d) > 0
 	}
-	return true
+	return usual == "" || fmt.Sprint(document) != usual
 }

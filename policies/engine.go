@@ -167,7 +167,7 @@ func (e *Engine) Expect(trigger Trigger, input map[string]any, facts Facts) {
 	defer e.mu.Unlock()
 	if e.compiler == nil {
 		facts.View(func(doc map[string]any) {
-			e.expected = append(e.expected, subjectOf(input).concerned(e.on[trigger], input, doc)...)
+			e.expected = append(e.expected, subjectOf(input).concerned(e.on[trigger], documents{input, doc, e.options.Params})...)
 		})
 	}
 }
@@ -175,7 +175,9 @@ func (e *Engine) Expect(trigger Trigger, input map[string]any, facts Facts) {
 // Asked are the policies that a request is put to: those of its trigger that it
 // concerns, by their METADATA and the facts.
 func (e *Engine) Asked(trigger Trigger, input map[string]any, facts Facts) (who []Policy) {
-	facts.View(func(doc map[string]any) { who = subjectOf(input).concerned(e.on[trigger], input, doc) })
+	facts.View(func(doc map[string]any) {
+		who = subjectOf(input).concerned(e.on[trigger], documents{input, doc, e.options.Params})
+	})
 	return who
 }
 
@@ -204,7 +206,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 		}
 		defer e.store.Abort(ctx, txn)
 		about := subjectOf(input)
-		who := about.concerned(on, input, doc)
+		who := about.concerned(on, documents{input, doc, e.options.Params})
 		who = slices.DeleteFunc(slices.Clone(who), func(p Policy) bool {
 			rests := e.options.Breaker.rests(p.ID)
 			if rests {

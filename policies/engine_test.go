@@ -501,7 +501,8 @@ func TestResources(t *testing.T) {
 
 // TestNeeds: a policy is asked where one of the documents that it needs is there.
 func TestNeeds(t *testing.T) {
-	const path = "#   needs: [data.cluster.finalized.$NAMESPACE, data.cluster.owners.$UID, input.ownership]"
+	const path = "#   needs: [data.cluster.finalized.$NAMESPACE, data.cluster.owners.$UID, input.ownership.*.state unless alive, " +
+		"data.cluster.pods.$NAMESPACE.$NAME.gracePeriodSeconds unless 30, data.cluster.counts.$NAMESPACE for namespaces, data.params.needy.limit]"
 	policy := strings.Replace(withBody("needy", `deny contains {"msg": "asked"}`), "#   triggers: [delete]", "#   triggers: [delete]\n"+path, 1)
 	e := engineOf(t, EngineOptions{}, files("needy/needy.rego", policy))
 	pod := func(extra obj) obj {
@@ -521,7 +522,14 @@ func TestNeeds(t *testing.T) {
 		{"of another namespace", pod(nil), Document{"finalized": obj{"other": obj{"f": obj{}}}}, false},
 		{"empty", pod(nil), Document{"finalized": obj{"demo": obj{}}}, false},
 		{"of its UID", pod(nil), Document{"owners": obj{"u1": obj{"dependents": obj{"u2": true}}}}, true},
-		{"in the input", pod(obj{"ownership": obj{"f": obj{}}}), Document{}, true},
+		{"in the input", pod(obj{"ownership": obj{"e": obj{"state": "alive"}, "f": obj{"state": "down"}}}), Document{}, true},
+		{"of the usual value", pod(obj{"ownership": obj{"f": obj{"state": "alive"}}}), Document{}, false},
+		{"without a value", pod(obj{"ownership": obj{"f": obj{}}}), Document{}, false},
+		{"of its name", pod(nil), Document{"pods": obj{"demo": obj{"web": obj{"gracePeriodSeconds": 60}}}}, true},
+		{"of its name, the usual number", pod(nil), Document{"pods": obj{"demo": obj{"web": obj{"gracePeriodSeconds": 30}}}}, false},
+		{"of another name", pod(nil), Document{"pods": obj{"demo": obj{"db": obj{"gracePeriodSeconds": 60}}}}, false},
+		{"for another resource", pod(nil), Document{"counts": obj{"demo": obj{"pods": 1}}}, false},
+		{"for its resource", deleteNamespace("demo", nil), Document{"counts": obj{"demo": obj{"pods": 1}}}, true},
 		{"of the namespace that is deleted", deleteNamespace("demo", nil), held, true},
 		{"an item of a deletecollection", obj{"request": obj{"operation": "DELETE", "resource": obj{"resource": "namespaces"}, "oldObject": obj{"metadata": obj{"name": "demo"}}}}, held, true},
 	} {
@@ -531,6 +539,41 @@ func TestNeeds(t *testing.T) {
 		}
 		if asked := len(result.Findings) > 0; asked != tt.asked {
 			t.Errorf("%s: asked is %v, want %v", tt.reason, asked, tt.asked)
+		}
+	}
+	configured := engineOf(t, EngineOptions{Params: map[string]any{"needy": map[string]any{"limit": 5}}}, files("needy/needy.rego", policy))
+	if asked := configured.Asked(Delete, pod(nil), Document{}); len(asked) == 0 {
+		t.Error("configured: not asked")
+	}
+}
+
+// TestQuiet: nobody is asked about the deletes that make up nearly all.
+func TestQuiet(t *testing.T) {
+	e := engine(t, EngineOptions{})
+	alive := obj{"state": "alive", "certainty": "will", "owner": "Kiali operator"}
+	facts := Document{
+		"apiVersion": "termguard.dev/v1", "kind": "Facts", "version": obj{"git": "v1.36.3", "bugs": obj{}}, "unseen": []any{},
+		"namespaces":  obj{"demo": obj{}},
+		"nodes":       obj{"n": obj{"ready": "True"}},
+		"pods":        obj{"demo": obj{"web": obj{"phase": "Running", "node": "n"}}},
+		"podsByNode":  obj{"demo": obj{"n": obj{"count": 1, "names": []any{"web"}}}},
+		"podsByGrace": obj{"demo": obj{"30": obj{"count": 1, "names": []any{"web"}}}},
+		"finalized":   obj{"demo": obj{"kiali.io/finalizer": obj{"kialis.kiali.io": obj{"SIG": obj{"count": 1, "names": []any{"kiali"}, "ownership": alive}}}}},
+	}
+	object := func(resource, group string, extra, ownership obj) obj {
+		old := obj{"metadata": obj{"name": "web", "namespace": "demo", "uid": "u"}}
+		maps.Copy(old, extra)
+		return obj{"ownership": ownership, "request": obj{
+			"operation": "DELETE", "namespace": "demo", "name": "web", "resource": obj{"group": group, "resource": resource}, "options": obj{"kind": "DeleteOptions"}, "oldObject": old,
+		}}
+	}
+	for reason, input := range map[string]obj{
+		"a pod":                               object("pods", "", obj{"spec": obj{"nodeName": "n", "terminationGracePeriodSeconds": int64(30), "containers": []any{obj{"name": "c"}}}}, obj{}),
+		"a custom resource whose owner is up": object("kialis", "kiali.io", nil, obj{"kiali.io/finalizer": alive}),
+		"a Deployment":                        object("deployments", "apps", nil, obj{}),
+	} {
+		for _, p := range e.Asked(Delete, input, facts) {
+			t.Errorf("%s: %s is asked", reason, p.ID)
 		}
 	}
 }

@@ -17,7 +17,7 @@
 #   id: known-obstacle
 #   severity: medium
 #   triggers: [delete]
-#   needs: [input.ownership, data.cluster.finalized.$NAMESPACE]
+#   needs: [input.ownership.*.obstacles, data.cluster.finalized.$NAMESPACE.*.*.*.ownership.obstacles for namespaces]
 #   remedy: >-
 #     Do what the finding says before the deletion: upgrade the software, give it the right,
 #     or change the setting, and wait until the owner has taken that in.

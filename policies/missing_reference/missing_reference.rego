@@ -15,7 +15,11 @@
 #   id: missing-reference
 #   severity: high
 #   triggers: [delete]
-#   needs: [input.ownership, data.cluster.needs.$NAMESPACE, data.cluster.needed.$NAMESPACE]
+#   needs:
+#     - input.ownership.*.missing
+#     - data.cluster.needed.$NAMESPACE
+#     - data.cluster.needs.$NAMESPACE for namespaces
+#     - data.cluster.needs for customresourcedefinitions.apiextensions.k8s.io
 #   remedy: >-
 #     Make again what the object names, or have it name what exists; wait until the owner
 #     reports that all is well, then delete. Last, clean up by hand what the finalizer

@@ -20,7 +20,10 @@
 #   aliases: [unowned-finalizer]
 #   severity: high
 #   triggers: [delete]
-#   needs: [input.ownership, data.cluster.finalized.$NAMESPACE]
+#   needs:
+#     - input.ownership.*.state unless alive
+#     - data.cluster.finalized.$NAMESPACE.*.*.*.ownership.state unless alive for namespaces
+#     - data.cluster.finalized.$NAMESPACE.*.*.*.ownership.creates for namespaces
 #   relies_on:
 #     - kinds: [$CONTENT]
 #       except: [events] # evidence only: no deletion waits for an event

@@ -23,7 +23,15 @@
 #   severity: info
 #   triggers: [delete]
 #   resources: [namespaces, pods]
-#   needs: [data.cluster.podsByGrace.$NAMESPACE, input.request.oldObject.spec.containers, data.cluster.pods.$NAMESPACE]
+#   needs:
+#     - data.cluster.podsByGrace.$NAMESPACE for namespaces
+#     - input.request.oldObject.spec.terminationGracePeriodSeconds unless 30 # the default
+#     - data.cluster.pods.$NAMESPACE.$NAME.gracePeriodSeconds
+#     - input.request.options.gracePeriodSeconds
+#     - input.request.object.deleteOptions.gracePeriodSeconds
+#     - data.cluster.notReady
+#     - data.cluster.gone
+#     - data.params.slow-termination.seconds
 #   remedy: >-
 #     Wait: it finishes by itself. To make it faster for good, let the program
 #     end on TERM (a shell as PID 1 does not pass it on: use exec, or an init such as
