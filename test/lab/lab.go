@@ -310,6 +310,13 @@ func (l *Lab) Etcd() *Process {
 	return l.etcd
 }
 
+// APIServer is the process that requests go to.
+func (l *Lab) APIServer() *Process {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.server
+}
+
 func (l *Lab) waitReady(ctx context.Context) error {
 	transport, err := rest.TransportFor(l.config)
 	if err != nil {

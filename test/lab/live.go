@@ -351,6 +351,17 @@ func serviceNames(namespace, service string) []string {
 	return []string{service + "." + namespace + ".svc"}
 }
 
+// Certify writes a certificate for a program that serves on the ClusterIP of a Service:
+// its files are NAME.crt and NAME.key. Its authority is CABundle.
+func (l *Lab) Certify(ctx context.Context, namespace, service string) (address, name string, err error) {
+	if address, err = l.ClusterIP(ctx, namespace, service); err != nil {
+		return "", "", err
+	}
+	name = namespace + "-" + service
+	err = l.writePair(l.clients, name, service, nil, serviceNames(namespace, service), address)
+	return address, filepath.Join(l.dir, name), err
+}
+
 // SampleAPIServer runs k8s.io/sample-apiserver on the ClusterIP of a Service: a
 // real extension API server, for wardle.example.com/v1alpha1 (flunders, fischers)
 // and v1beta1 (flunders), kept in the lab's etcd. It runs as an administrator.
@@ -358,18 +369,13 @@ func serviceNames(namespace, service string) []string {
 // Stop take it away again. With "--protobuf" in args it fails in the way
 // described at test/components/kubernetes/sampleapiserver.
 func (l *Lab) SampleAPIServer(ctx context.Context, namespace, service string, args ...string) (*Process, error) {
-	address, err := l.ClusterIP(ctx, namespace, service)
+	address, certificate, err := l.Certify(ctx, namespace, service)
 	if err != nil {
 		return nil, err
 	}
-	name := namespace + "-" + service
-	if err := l.writePair(l.clients, name, service, nil, serviceNames(namespace, service), address); err != nil {
-		return nil, err
-	}
-	file := func(name string) string { return filepath.Join(l.dir, name) }
-	return l.StartProcess(name, filepath.Join(l.bin, "sample-apiserver"), append([]string{
+	return l.StartProcess(namespace+"-"+service, filepath.Join(l.bin, "sample-apiserver"), append([]string{
 		"--etcd-servers", l.etcdURL(), "--bind-address", address, "--secure-port", "443",
-		"--tls-cert-file", file(name + ".crt"), "--tls-private-key-file", file(name + ".key"),
+		"--tls-cert-file", certificate + ".crt", "--tls-private-key-file", certificate + ".key",
 		"--kubeconfig", l.kubeconfig, "--authentication-kubeconfig", l.kubeconfig, "--authorization-kubeconfig", l.kubeconfig}, args...)...)
 }
 

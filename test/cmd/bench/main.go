@@ -1,12 +1,14 @@
 // Command bench measures termguard on a real control plane on this machine and
-// prints tables: a delete through termguard beside one through a webhook that
-// does nothing, what installing termguard costs updates that are none of its
-// business, and what a cluster of a given size costs to read and to keep.
+// prints tables: deletes through termguard beside deletes through a webhook of
+// controller-runtime that does nothing, what installing termguard costs requests that
+// are none of its business, and what a cluster of a given size costs to read and to
+// keep.
 package main
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -21,6 +23,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
@@ -31,9 +34,17 @@ import (
 func main() {
 	rounds := flag.Int("rounds", 500, "requests of each kind")
 	objects := flag.Int("objects", 10000, "ConfigMaps in the cluster that is read; 1 % of them carry a finalizer")
+	profiles := flag.String("profiles", "", "write profiles of termguard's processor time into this `FOLDER`, which takes longer")
+	serving := flag.String("no-op", "", "serve the webhook that does nothing at this `ADDRESS`, and nothing else")
+	certificate := flag.String("certificate", "", "`PATH` of the certificate of -no-op, without .crt and .key")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *rounds, *objects)
+	var err error
+	if *serving != "" {
+		err = doNothing(ctx, *serving, *certificate)
+	} else {
+		err = run(ctx, *rounds, *objects, *profiles)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -43,29 +54,37 @@ func main() {
 
 type bench struct {
 	*scenario.Guarded
-	client kubernetes.Interface
-	table  *tabwriter.Writer
+	client   kubernetes.Interface
+	dynamic  dynamic.Interface
+	noop     *lab.Process // the webhook that does nothing
+	profiles string       // a folder, "" for none
+	table    *tabwriter.Writer
 }
 
-func run(ctx context.Context, rounds, objects int) error {
+func run(ctx context.Context, rounds, objects int, profiles string) error {
 	g, err := scenario.Guard(ctx, lab.Options{})
 	if err != nil {
 		return err
 	}
 	defer g.Stop()
-	client, err := g.Client()
+	config := g.Config()
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
-	b := &bench{Guarded: g, client: client, table: tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)}
+	objectsClient, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	b := &bench{Guarded: g, client: client, dynamic: objectsClient, profiles: profiles, table: tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)}
 	if err := b.prepare(ctx); err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}
-	if err := b.deletes(ctx, rounds); err != nil {
-		return err
-	}
-	if err := b.updates(ctx, rounds); err != nil {
-		return err
+	for _, measure := range []func(context.Context, int) error{b.reviews, b.deletes, b.updates, b.absence} {
+		if err := measure(ctx, rounds); err != nil {
+			return err
+		}
 	}
 	return b.size(ctx, objects)
 }
@@ -73,15 +92,21 @@ func run(ctx context.Context, rounds, objects int) error {
 // prepare makes two namespaces: termguard is asked about "ours" alone, a
 // webhook that allows everything about "noop" alone.
 func (b *bench) prepare(ctx context.Context) error {
-	if err := b.Apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: ours}}
+	if err := b.Apply(ctx, software+`
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: ours}}
 ---
 {apiVersion: v1, kind: Namespace, metadata: {name: noop, labels: {bench: noop}}}
 ---
 {apiVersion: v1, kind: Service, metadata: {name: noop, namespace: default}, spec: {ports: [{port: 443}]}}`); err != nil {
 		return err
 	}
-	ca, err := b.Serve(ctx, "default", "noop", lab.Allow())
-	if err != nil {
+	if b.profiles != "" { // termguard as its Deployment has it serves none
+		if err := b.restart(ctx, "--pprof"); err != nil {
+			return err
+		}
+	}
+	if err := b.serveNothing(ctx); err != nil {
 		return err
 	}
 	hooks := b.client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
@@ -93,7 +118,7 @@ func (b *bench) prepare(ctx context.Context) error {
 	noop.ObjectMeta = metav1.ObjectMeta{Name: "noop"}
 	noop.Webhooks = noop.Webhooks[:1] // the entry for deletes
 	noop.Webhooks[0].Name = noopWebhook
-	noop.Webhooks[0].ClientConfig.CABundle = ca
+	noop.Webhooks[0].ClientConfig.CABundle = b.CABundle()
 	noop.Webhooks[0].ClientConfig.Service.Namespace, noop.Webhooks[0].ClientConfig.Service.Name = "default", "noop"
 	noop.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"bench": "noop"}}
 	if _, err := hooks.Create(ctx, noop, metav1.CreateOptions{}); err != nil {
@@ -102,8 +127,48 @@ func (b *bench) prepare(ctx context.Context) error {
 	for i := range ours.Webhooks {
 		ours.Webhooks[i].NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "bench", Operator: metav1.LabelSelectorOpDoesNotExist}}}
 	}
-	_, err = hooks.Update(ctx, ours, metav1.UpdateOptions{})
+	if _, err = hooks.Update(ctx, ours, metav1.UpdateOptions{}); err != nil {
+		return err
+	}
+	for _, wait := range [][]string{
+		{"wait", "deployment/kiali-operator", "-n", "kiali-operator", "--for=condition=Available", "--timeout=60s"},
+		{"wait", "crd/kialis.kiali.io", "--for=condition=Established", "--timeout=60s"},
+	} {
+		if r, err := b.Kubectl(ctx, wait...); err != nil || r.Code != 0 {
+			return errors.Join(err, fmt.Errorf("kubectl %v: %s", wait, r.Stderr))
+		}
+	}
+	if err := b.settled(ctx); err != nil {
+		return err
+	}
+	rss, err := residentMiB(b.Termguard.PID())
+	fmt.Printf("\ntermguard at rest: %.0f MiB resident\n", rss)
 	return err
+}
+
+// restart starts termguard anew.
+func (b *bench) restart(ctx context.Context, extra ...string) error {
+	if err := b.Termguard.Stop(); err != nil {
+		return err
+	}
+	binary, err := scenario.Binary()
+	if err != nil {
+		return err
+	}
+	return b.StartTermguard(ctx, binary, extra...)
+}
+
+// settled waits until termguard has nothing to do.
+func (b *bench) settled(ctx context.Context) error {
+	const tick = 10 * time.Millisecond // what processorTime counts in
+	last := time.Duration(-time.Hour)
+	return b.Await(ctx, time.Minute, "termguard to have nothing to do", func(context.Context) (bool, error) {
+		now, err := processorTime(b.Termguard.PID())
+		idle := now-last <= tick
+		last = now
+		time.Sleep(200 * time.Millisecond)
+		return idle, err
+	})
 }
 
 // timings are the latencies of one kind of request.
@@ -136,69 +201,6 @@ func (b *bench) pair(nameA string, a timings, nameB string, z timings) {
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-// deletes compares the delete of a pod through termguard with one through a
-// webhook that does nothing, in turn.
-func (b *bench) deletes(ctx context.Context, rounds int) error {
-	fmt.Printf("\nDelete of a pod, %d of each in turn, one client\n", rounds)
-	taken := map[string]timings{}
-	var before, noopBefore scenario.Calls
-	var busy time.Duration
-	pod := func(i int) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p" + strconv.Itoa(i)}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
-	}
-	for i := range rounds + 20 { // the first 20 warm up
-		if i == 20 {
-			var err error
-			if before, err = scenario.CallsOf(ctx, b.client, ourWebhook); err != nil {
-				return err
-			}
-			if noopBefore, err = scenario.CallsOf(ctx, b.client, noopWebhook); err != nil {
-				return err
-			}
-			if busy, err = processorTime(b.Termguard.PID()); err != nil {
-				return err
-			}
-		}
-		for _, ns := range []string{"ours", "noop"} {
-			if _, err := b.client.CoreV1().Pods(ns).Create(ctx, pod(i), metav1.CreateOptions{}); err != nil {
-				return err
-			}
-			began := time.Now()
-			if err := b.client.CoreV1().Pods(ns).Delete(ctx, pod(i).Name, metav1.DeleteOptions{}); err != nil {
-				return err
-			}
-			if i >= 20 {
-				taken[ns] = append(taken[ns], time.Since(began))
-			}
-		}
-	}
-	b.pair("through termguard", taken["ours"], "through a no-op webhook", taken["noop"])
-	after, err := scenario.CallsOf(ctx, b.client, ourWebhook)
-	if err != nil {
-		return err
-	}
-	noopAfter, err := scenario.CallsOf(ctx, b.client, noopWebhook)
-	if err != nil {
-		return err
-	}
-	now, err := processorTime(b.Termguard.PID())
-	if err != nil {
-		return err
-	}
-	rss, err := residentMiB(b.Termguard.PID())
-	if err != nil {
-		return err
-	}
-	ours, noop := after.Since(before).Mean(), noopAfter.Since(noopBefore).Mean()
-	fmt.Printf("\nOne call, as the API server counts it\n")
-	fmt.Fprintln(b.table, "\tmean ms\tCPU µs\tRSS MiB\t")
-	fmt.Fprintf(b.table, "termguard\t%.2f\t%d\t%.0f\t\n", ms(ours), (now-busy).Microseconds()/int64(rounds), rss)
-	fmt.Fprintf(b.table, "a no-op webhook\t%.2f\t\t\t\n", ms(noop))
-	fmt.Fprintf(b.table, "ratio\t%.2f\t\t\t\n", float64(ours)/float64(noop))
-	b.table.Flush()
-	return nil
-}
 
 const (
 	ourWebhook  = "delete.termguard.dev"
@@ -256,6 +258,95 @@ func (b *bench) updates(ctx context.Context, rounds int) error {
 	return nil
 }
 
+// absence compares requests that do not concern termguard with it and without it: in
+// blocks in turn, and between them it is stopped and its configuration taken away, or
+// both come back.
+func (b *bench) absence(ctx context.Context, rounds int) error {
+	const blocks = 3 // of each
+	fmt.Printf("\nCreate, update and delete of a ConfigMap of 1 KiB, %d of each; and the API server's processor time for the three\n", blocks*(rounds/4))
+	hooks := b.client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	configuration, err := hooks.Get(ctx, "termguard", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	configuration.ResourceVersion, configuration.UID = "", ""
+	maps := b.client.CoreV1().ConfigMaps(sides[0])
+	data := map[string]string{"x": strings.Repeat("x", 1<<10)}
+	block := func() (taken [3]timings, busy time.Duration, err error) {
+		before := time.Duration(0)
+		for i := range rounds/4 + warmUp {
+			if i == warmUp {
+				if before, err = processorTime(b.APIServer().PID()); err != nil {
+					return taken, 0, err
+				}
+			}
+			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "absence"}, Data: data}
+			for kind, request := range []func() error{
+				func() (err error) { cm, err = maps.Create(ctx, cm, metav1.CreateOptions{}); return err },
+				func() (err error) {
+					cm.Annotations = map[string]string{"a": "b"}
+					_, err = maps.Update(ctx, cm, metav1.UpdateOptions{})
+					return err
+				},
+				func() error { return maps.Delete(ctx, cm.Name, metav1.DeleteOptions{}) },
+			} {
+				began := time.Now()
+				if err := request(); err != nil {
+					return taken, 0, err
+				}
+				if i >= warmUp {
+					taken[kind] = append(taken[kind], time.Since(began))
+				}
+			}
+		}
+		after, err := processorTime(b.APIServer().PID())
+		return taken, after - before, err
+	}
+	var taken [2][3]timings
+	var busy [2]time.Duration
+	for i := range 2 * blocks {
+		side := i % 2
+		if side == 1 {
+			if err := b.Termguard.Stop(); err != nil {
+				return err
+			}
+			if err := hooks.Delete(ctx, "termguard", metav1.DeleteOptions{}); err != nil {
+				return err
+			}
+		}
+		took, used, err := block()
+		if err != nil {
+			return err
+		}
+		busy[side] += used
+		for kind := range took {
+			taken[side][kind] = append(taken[side][kind], took[kind]...)
+		}
+		if side == 1 {
+			if _, err := hooks.Create(ctx, configuration, metav1.CreateOptions{}); err != nil {
+				return err
+			}
+			binary, err := scenario.Binary()
+			if err != nil {
+				return err
+			}
+			if err := b.StartTermguard(ctx, binary); err != nil {
+				return err
+			}
+		}
+	}
+	fmt.Fprintln(b.table, "\tcreate: p50 ms\tp99 ms\tupdate: p50 ms\tp99 ms\tdelete: p50 ms\tp99 ms\tCPU µs\t")
+	for side, name := range []string{"with termguard", "without"} {
+		fmt.Fprint(b.table, name)
+		for _, t := range taken[side] {
+			fmt.Fprintf(b.table, "\t%.2f\t%.2f", ms(t.at(0.5)), ms(t.at(0.99)))
+		}
+		fmt.Fprintf(b.table, "\t%d\t\n", busy[side].Microseconds()/int64(len(taken[side][0])))
+	}
+	b.table.Flush()
+	return nil
+}
+
 // size fills the cluster and starts termguard anew: how long until it is ready,
 // beside how long the API server takes to list the same, and what it keeps.
 func (b *bench) size(ctx context.Context, objects int) error {
@@ -278,15 +369,8 @@ func (b *bench) size(ctx context.Context, objects int) error {
 		listed = list.Continue == ""
 	}
 	floor := time.Since(began)
-	if err := b.Termguard.Stop(); err != nil {
-		return err
-	}
-	binary, err := scenario.Binary()
-	if err != nil {
-		return err
-	}
 	began = time.Now()
-	if err := b.StartTermguard(ctx, binary); err != nil {
+	if err := b.restart(ctx); err != nil {
 		return err
 	}
 	ready := time.Since(began)

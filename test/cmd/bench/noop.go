@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	ours "github.com/termguard/termguard/webhook"
+)
+
+// serveNothing runs the webhook that does nothing, as a process of its own.
+func (b *bench) serveNothing(ctx context.Context) error {
+	address, certificate, err := b.Certify(ctx, "default", "noop")
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	b.noop, err = b.StartProcess("noop", self, "-no-op", address+":443", "-certificate", certificate)
+	return err
+}
+
+// doNothing serves controller-runtime's webhook server with a handler that allows
+// everything, until ctx ends.
+func doNothing(ctx context.Context, address, certificate string) error {
+	log.SetLogger(logr.Discard())
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return err
+	}
+	pair, err := tls.LoadX509KeyPair(certificate+".crt", certificate+".key")
+	if err != nil {
+		return fmt.Errorf("read the certificate: %w", err)
+	}
+	server := webhook.NewServer(webhook.Options{Host: host, Port: number, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }
+	}}})
+	server.Register(ours.Path, &webhook.Admission{Handler: admission.HandlerFunc(func(context.Context, admission.Request) admission.Response {
+		return admission.Allowed("")
+	})})
+	return server.Start(ctx)
+}
