@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -311,7 +312,9 @@ func (l *Learner) mergeOnce(ctx context.Context, news learned.Memory) (memory le
 	}
 	broken := false
 	if !missing { // who deletes it wants it to be forgotten
-		memory, broken = l.read(cm, now)
+		if memory, broken, err = l.read(cm, now); err != nil {
+			return learned.Memory{}, false, fmt.Errorf("read ConfigMap %s, and leave it alone: %w", LearnedConfigMap, err)
+		}
 	}
 	if !broken && memory.Knows(news) {
 		return memory, false, nil
@@ -335,24 +338,27 @@ func (l *Learner) mergeOnce(ctx context.Context, news learned.Memory) (memory le
 
 // read understands the ConfigMap as far as it makes sense; where nothing does, or
 // where it is empty, as it is installed, what it said before counts. With broken
-// it is to be written anew.
-func (l *Learner) read(cm *corev1.ConfigMap, now time.Time) (m learned.Memory, broken bool) {
+// it is to be written anew. The error is for what another version of termguard wrote,
+// which runs beside this one during an upgrade.
+func (l *Learner) read(cm *corev1.ConfigMap, now time.Time) (m learned.Memory, broken bool, err error) {
 	if len(cm.Data)+len(cm.BinaryData) == 0 {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return l.known.Clone(), true
+		return l.known.Clone(), true, nil
 	}
 	m, wrong, err := learned.Decode([]byte(cm.Data[learnedKey]), now)
 	switch {
+	case errors.Is(err, learned.ErrOtherVersion):
+		return m, false, err
 	case err != nil:
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		m, wrong = l.known.Clone(), err
 	case wrong == nil:
-		return m, false
+		return m, false, nil
 	}
 	l.log.Warn("what makes no sense in the ConfigMap is ignored, and the ConfigMap is written anew", "configMap", LearnedConfigMap, "error", wrong)
-	return m, true
+	return m, true, nil
 }
 
 // recall takes the ConfigMap from among objects. One without the key, as it is

@@ -298,6 +298,49 @@ func TestLearnersShare(t *testing.T) {
 	})
 }
 
+// TestLearnersOfTwoVersions: what a newer replica wrote during an upgrade, the older
+// leaves alone, and goes on learning.
+func TestLearnersOfTwoVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		old := newSchool(t, client)
+		stop := old.run()
+		old.removes(operatorUser, "a", nil)
+		time.Sleep(2 * time.Minute)
+		ours := old.written()
+		edit := func(text string) {
+			t.Helper()
+			cm, err := client.CoreV1().ConfigMaps("termguard-system").Get(t.Context(), LearnedConfigMap, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cm.Data[learnedKey] = text
+			if _, err := client.CoreV1().ConfigMaps("termguard-system").Update(t.Context(), cm, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		theirs := `{"apiVersion": "termguard.dev/v9", "owners": [{"by": "newer"}], "further": []}`
+		edit(theirs)
+		old.removes(operatorUser, "b", nil)
+		time.Sleep(5 * time.Minute)
+		if got := old.written(); got != theirs {
+			t.Errorf("the older replica wrote over what the newer one knows: %s", got)
+		}
+		if diff := cmp.Diff(map[string]int{operatorUser: 2}, old.owners()); diff != "" {
+			t.Errorf("learned meanwhile: -want +got\n%s", diff)
+		}
+		if !strings.Contains(old.log.String(), "another version of termguard wrote it") {
+			t.Errorf("the log does not say why: %s", old.log)
+		}
+		edit(ours) // as after a rollback
+		time.Sleep(5 * time.Minute)
+		if got := old.written(); !strings.Contains(got, `"objects":2`) {
+			t.Errorf("what was learned meanwhile is lost: %s", got)
+		}
+		stop()
+	})
+}
+
 func TestLearnWritesSparingly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()

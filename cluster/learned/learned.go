@@ -298,7 +298,12 @@ type document struct {
 	Stops      []json.RawMessage `json:"stops,omitempty"`
 }
 
-const apiVersion = "termguard.dev/v1"
+// apiVersion tells versions of termguard apart that do not understand what the other
+// writes: what adds a field takes another.
+const (
+	group      = "termguard.dev/"
+	apiVersion = group + "v1"
+)
 
 // Encode writes a memory down, one thing to a line, what was seen last first.
 // What does not fit into MaxSize is left out.
@@ -345,11 +350,21 @@ func (m *Memory) Encode() []byte {
 // ErrNonsense is for text that is no memory at all.
 var ErrNonsense = errors.New("not what termguard writes down")
 
+// ErrOtherVersion is for what another version of termguard wrote, which is no nonsense.
+var ErrOtherVersion = errors.New("another version of termguard wrote it")
+
 // Decode reads what Encode wrote. People edit it: what of it makes no sense is
-// left out, and said in wrong. With ErrNonsense nothing could be read.
+// left out, and said in wrong. With ErrNonsense and ErrOtherVersion nothing could be
+// read.
 func Decode(text []byte, now time.Time) (m Memory, wrong error, err error) {
 	if len(text) > 2*MaxSize {
 		return m, nil, fmt.Errorf("%w: %d bytes", ErrNonsense, len(text))
+	}
+	var written struct {
+		APIVersion string `json:"apiVersion"`
+	}
+	if json.Unmarshal(text, &written) == nil && written.APIVersion != apiVersion && strings.HasPrefix(written.APIVersion, group) {
+		return m, nil, fmt.Errorf("%w: apiVersion is %q, want %s", ErrOtherVersion, written.APIVersion, apiVersion)
 	}
 	var doc document
 	if err := decode(text, &doc); err != nil {

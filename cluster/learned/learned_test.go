@@ -168,7 +168,7 @@ func TestDecode(t *testing.T) {
 	}{
 		"empty":                {"somebody emptied it", "", 0, "", true},
 		"not JSON":             {"somebody wrote into it", "hello", 0, "", true},
-		"another version":      {"a newer termguard wrote it", `{"apiVersion":"termguard.dev/v9","owners":[]}`, 0, "", true},
+		"no version of ours":   {"somebody else wrote it", `{"apiVersion":"v1","owners":[]}`, 0, "", true},
 		"more behind":          {"two documents", `{"apiVersion":"termguard.dev/v1","owners":[]} {}`, 0, "", true},
 		"nothing learned":      {"as it begins", `{"apiVersion":"termguard.dev/v1","owners":[]}`, 0, "", false},
 		"one":                  {"as it is written", line(``), 1, "", false},
