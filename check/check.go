@@ -139,7 +139,7 @@ func immortalNamespace(o policies.Object) bool {
 func (r *Report) plan() {
 	r.Plan = plan(r.Findings)
 	if r.TerminatingSince == "" && !immortalNamespace(r.Target) {
-		r.Plan = finish(r.Plan, "Then delete it", deleting(r.Target))
+		r.Plan = finish(r.Plan, "Then delete it", deletionOf(r.Target).Command())
 	}
 }
 

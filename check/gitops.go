@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -66,9 +67,12 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (Togethe
 	case inventory.Applications:
 		together.take(inventory.Application(object), name.Namespace)
 		if heals, _, _ := unstructured.NestedBool(s.Object, "spec", "syncPolicy", "automated", "selfHeal"); heals {
+			unheal := &policies.Action{
+				Verb: policies.VerbPatch, Objects: []string{s.Type.GroupResource().String() + "/" + s.Name}, Namespace: s.Namespace,
+				Type: "merge", Patch: json.RawMessage(`{"spec":{"syncPolicy":{"automated":null}}}`),
+			}
 			together.first = []Step{{Step: policies.Step{
-				Kind: policies.Mend, Do: "Have Argo CD no longer put back what is deleted by hand",
-				Command: fmt.Sprintf(`kubectl patch %s/%s -n %s --type=merge -p '{"spec":{"syncPolicy":{"automated":null}}}'`, s.Type.GroupResource(), s.Name, s.Namespace),
+				Kind: policies.Mend, Do: "Have Argo CD no longer put back what is deleted by hand", Command: unheal.Command(), Action: unheal,
 			}}}
 		}
 	default:

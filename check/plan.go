@@ -1,6 +1,7 @@
 package check
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"strings"
@@ -104,13 +105,9 @@ func finish(plan []Step, do, command string) []Step {
 	return append(plan, Step{Step: policies.Step{Kind: Delete, Do: do, Command: command}})
 }
 
-// deleting is the command that deletes an object.
-func deleting(o policies.Object) string {
-	command := "kubectl delete " + quote(shown(policies.Object{Resource: o.Resource, Name: o.Name}, ""))
-	if o.Namespace != "" {
-		command += " -n " + quote(o.Namespace)
-	}
-	return command
+// deletionOf deletes an object.
+func deletionOf(o policies.Object) *policies.Action {
+	return &policies.Action{Verb: policies.VerbDelete, Objects: []string{shown(policies.Object{Resource: o.Resource, Name: o.Name}, "")}, Namespace: o.Namespace}
 }
 
 // Groups are steps as people count them: those that do the same in several commands, one
@@ -127,13 +124,6 @@ func Groups(plan []Step) (groups [][]Step) {
 	return groups
 }
 
-// patches are commands that are the same patch of several objects.
-type patches struct {
-	resource, options string
-	objects           []string // NAMESPACE/NAME, or /NAME
-	commands          []string
-}
-
 // Commands are those of steps that do the same, with one for all objects to which the same
 // patch is applied: kubectl takes many of one namespace, and a loop goes through several
 // namespaces.
@@ -143,74 +133,60 @@ func Commands(steps []Step) (commands []string) {
 		if step.Command == "" {
 			continue
 		}
-		p := patchOf(step.Command)
+		p := patchOf(step)
 		at := -1
 		if p.resource != "" {
-			at = slices.IndexFunc(all, func(q *patches) bool { return q.resource == p.resource && q.options == p.options })
+			at = slices.IndexFunc(all, func(q *patches) bool {
+				return q.resource == p.resource && q.Type == p.Type && bytes.Equal(q.Patch, p.Patch)
+			})
 		}
 		if at < 0 {
 			all = append(all, &p)
 			continue
 		}
-		all[at].objects = append(all[at].objects, p.objects...)
-		all[at].commands = append(all[at].commands, p.commands...)
+		all[at].several = all[at].several || p.Namespace != all[at].Namespace
+		all[at].Objects = append(slices.Clip(all[at].Objects), p.Objects...)
+		all[at].places = append(all[at].places, p.places...)
+		all[at].command = ""
 	}
 	for _, p := range all {
-		commands = append(commands, p.command())
+		commands = append(commands, p.line())
 	}
 	return commands
 }
 
-// patchOf reads "kubectl patch RESOURCE/NAME... [-n NAMESPACE] OPTION...".
-func patchOf(command string) patches {
-	other := patches{commands: []string{command}}
-	words, simple := words(command)
-	if !simple || len(words) < 4 || words[0] != "kubectl" || words[1] != "patch" {
-		return other
+// patches are the same patch of several objects of a resource, or another command, which
+// has none.
+type patches struct {
+	policies.Action
+	resource string
+	places   []string // NAMESPACE/NAME, or /NAME
+	several  bool     // namespaces
+	command  string   // of one step
+}
+
+func patchOf(step Step) patches {
+	p := patches{command: step.Command}
+	if step.Action == nil || step.Action.Verb != policies.VerbPatch {
+		return p
 	}
-	p := patches{commands: other.commands}
-	rest := words[2:]
-	for len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
-		resource, name, slash := strings.Cut(rest[0], "/")
-		if !slash || p.resource != "" && p.resource != resource {
-			return other
+	p.Action = *step.Action
+	for _, o := range objectsIn(step.Action) {
+		p.places = append(p.places, o.Namespace+"/"+o.Name)
+		if p.resource != "" && p.resource != o.Type {
+			return patches{command: step.Command}
 		}
-		p.resource = resource
-		p.objects = append(p.objects, name)
-		rest = rest[1:]
+		p.resource = o.Type
 	}
-	namespace := ""
-	if len(rest) > 1 && rest[0] == "-n" {
-		namespace, rest = rest[1], rest[2:]
-	}
-	for i, name := range p.objects {
-		p.objects[i] = namespace + "/" + name
-	}
-	for i, word := range rest {
-		rest[i] = quote(word)
-	}
-	p.options = strings.Join(rest, " ")
 	return p
 }
 
-func (p patches) command() string {
-	if len(p.commands) == 1 {
-		return p.commands[0]
+func (p *patches) line() string {
+	switch {
+	case p.command != "":
+		return p.command
+	case p.several:
+		return p.CommandOver(p.resource, p.places)
 	}
-	var names, places []string
-	namespace, several := "", false
-	for i, object := range p.objects {
-		within, name, _ := strings.Cut(object, "/")
-		several = several || i > 0 && within != namespace
-		namespace = within
-		names, places = append(names, quote(p.resource+"/"+name)), append(places, quote(object))
-	}
-	if several {
-		return "for at in " + strings.Join(places, " ") + `; do kubectl patch ` + p.resource + `/"${at#*/}" -n "${at%%/*}" ` + p.options + "; done"
-	}
-	command := "kubectl patch " + strings.Join(names, " ")
-	if namespace != "" {
-		command += " -n " + quote(namespace)
-	}
-	return command + " " + p.options
+	return p.Command()
 }

@@ -116,6 +116,10 @@ func TestEvaluateBadPolicies(t *testing.T) {
 		"LongEstimate":  {"seconds fit", `deny contains {"msg": "x", "estimate_seconds": 1e300}`, "estimate_seconds: want seconds"},
 		"StepKind":      {"a step has a kind", `deny contains {"msg": "x", "steps": [{"kind": "reboot", "do": "x"}]}`, "steps: kind \"reboot\": want one of [mend remove force]"},
 		"StepEmpty":     {"a step says what to do", `deny contains {"msg": "x", "steps": [{"kind": "mend"}]}`, "steps: do is missing"},
+		"StepBoth":      {"an action has its own command", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "command": "y", "action": {"verb": "delete", "objects": ["pods/y"]}}]}`, "steps: command and action: want one of them"},
+		"ActionObject":  {"an object is named as for kubectl", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "action": {"verb": "delete", "objects": ["y"]}}]}`, "steps: action: object \"y\": want RESOURCE/NAME"},
+		"ActionVerb":    {"what an action does is known", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "action": {"verb": "patch", "objects": ["pods/y"]}}]}`, "steps: action: verb \"patch\": want "},
+		"ActionKey":     {"a misspelt key of an action", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "action": {"verb": "delete", "objects": ["pods/y"], "wait": false}}]}`, "steps: action: json: unknown field \"wait\""},
 		"StepMember":    {"a misspelt key of a step", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "cmd": "y"}]}`, "steps: cmd: unknown key"},
 		"Sprintf":       {"a verb too many", `deny contains {"msg": sprintf("%s of %s", ["x"])}`, "the verbs and arguments of sprintf differ"},
 		"RegexBomb":     {"a pattern that multiplies is refused, not run", `deny contains {"msg": "x"} if regex.match("((((x{100}){100}){100}){100}){100}", input.request.name)`, "regex.match"},
@@ -581,18 +585,26 @@ func TestQuiet(t *testing.T) {
 func TestSteps(t *testing.T) {
 	e := engineOf(t, EngineOptions{Deadline: time.Minute}, files("steps/steps.rego", withBody("steps", `deny contains {"msg": "x", "steps": [
 	{"kind": "mend", "do": "bring it back"},
-	{"kind": "force", "do": "give up y", "command": "kubectl delete y"},
+	{"kind": "remove", "do": "look at y", "command": "kubectl describe y"},
+	{"kind": "force", "do": "give up y", "action": {"verb": "delete", "objects": ["pods/it's"], "namespace": "demo", "noWait": true, "force": true, "graceSeconds": 0}},
 ]}`)))
 	result, err := e.Evaluate(t.Context(), Delete, deleteNamespace("demo", nil), Document{})
 	if err != nil || len(result.Findings) != 1 {
 		t.Fatal(err, result)
 	}
 	got := result.Findings[0]
-	want := []Step{{Mend, "bring it back", ""}, {Force, "give up y", "kubectl delete y"}}
+	const command = `kubectl delete 'pods/it'\''s' -n demo --wait=false --force --grace-period=0`
+	want := []Step{
+		{Kind: Mend, Do: "bring it back"},
+		{Kind: Remove, Do: "look at y", Command: "kubectl describe y"},
+		{Kind: Force, Do: "give up y", Command: command, Action: &Action{
+			Verb: VerbDelete, Objects: []string{"pods/it's"}, Namespace: "demo", NoWait: true, Force: true, GraceSeconds: new(int64),
+		}},
+	}
 	if diff := cmp.Diff(want, got.Steps); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
-	if prose := "bring it back. give up y: kubectl delete y."; got.Remedy != prose {
+	if prose := "bring it back. look at y: kubectl describe y. give up y: " + command + "."; got.Remedy != prose {
 		t.Errorf("the remedy is %q, want the steps in prose: %q", got.Remedy, prose)
 	}
 }

@@ -138,7 +138,14 @@ func prose(steps []Step) string {
 func step(value any) (Step, error) {
 	var s Step
 	var kind string
-	m, err := fields(value, "{kind, do, command}", map[string]*string{"kind": &kind, "do": &s.Do, "command": &s.Command})
+	keys, _ := value.(map[string]any)
+	action, typed := keys["action"]
+	if typed {
+		keys = maps.Clone(keys)
+		delete(keys, "action")
+		value = keys
+	}
+	m, err := fields(value, "{kind, do, command or action}", map[string]*string{"kind": &kind, "do": &s.Do, "command": &s.Command})
 	if err != nil {
 		return s, err
 	}
@@ -148,7 +155,17 @@ func step(value any) (Step, error) {
 	if s.Do == "" {
 		return s, errors.New("do is missing")
 	}
-	if s.Command != m["command"] {
+	switch {
+	case typed && s.Command != "":
+		return s, errors.New("command and action: want one of them")
+	case typed:
+		if s.Action, err = decodeAction(action); err != nil {
+			return s, fmt.Errorf("action: %w", err)
+		}
+		if s.Command = s.Action.Command(); utf8.RuneCountInString(s.Command) > maxText {
+			s.Command, s.Action = "", nil // nobody reads it, or copies it whole
+		}
+	case s.Command != m["command"]:
 		s.Command = "" // half of a command is worse than none
 	}
 	return s, nil

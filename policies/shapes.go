@@ -18,7 +18,7 @@ var findingKeys = map[string]types.Type{
 	"msg": types.S, "kind": types.S, "remedy": types.S, "field": types.S, "estimate_seconds": types.N,
 	"objects":  types.NewArray(nil, types.NewObject(nil, types.NewDynamicProperty(types.S, types.S))),
 	"evidence": types.NewArray(nil, types.S),
-	"steps":    types.NewArray(nil, types.NewObject(nil, types.NewDynamicProperty(types.S, types.S))),
+	"steps":    types.NewArray(nil, types.NewObject(nil, types.NewDynamicProperty(types.S, types.A))),
 	"manifest": types.NewObject(nil, types.NewDynamicProperty(types.S, types.S)),
 }
 

@@ -43,7 +43,7 @@ finding(outcome, seen) := {
 		{
 			"kind": "force",
 			"do": "Delete the binding: until it is back, what the policy forbids is allowed for everybody",
-			"command": "kubectl delete validatingadmissionpolicybindings.admissionregistration.k8s.io/here --wait=false",
+			"action": {"verb": "delete", "objects": ["validatingadmissionpolicybindings.admissionregistration.k8s.io/here"], "namespace": "", "noWait": true},
 		},
 	],
 }
@@ -130,7 +130,7 @@ test_mutating if {
 			finding("", []).steps[0],
 			object.union(
 				finding("", []).steps[1],
-				{"command": "kubectl delete mutatingadmissionpolicybindings.admissionregistration.k8s.io/here --wait=false"},
+				{"action": {"verb": "delete", "objects": ["mutatingadmissionpolicybindings.admissionregistration.k8s.io/here"], "namespace": "", "noWait": true}},
 			),
 		],
 	}}}

@@ -293,8 +293,7 @@ default stage := "its containers still run"
 
 stage := "its containers have ended, but its node has not cleaned up after them" if all_ended
 
-# taking_out are the words that take out a finalizer whose owner runs, after
-# those whose owner does not.
+# taking_out takes out a finalizer whose owner runs, after those whose owner does not.
 taking_out(field, _) := [] if startswith(field, "spec.")
 
 taking_out(field, finalizer) := finalizers.taking_own_out(finalizers.shifted(standing, gone)) if {

@@ -118,7 +118,7 @@ test_pods_that_the_conditions_hide if {
 	}
 }
 
-waits(objects, field, command) := {
+waits(objects, field, action) := {
 	"msg": "Terminating for 5 minutes: finalizer x.io/f is not removed yet, though its owner runs",
 	"objects": objects,
 	"evidence": ["it runs"],
@@ -130,18 +130,12 @@ waits(objects, field, command) := {
 				"kind": "force",
 				"do": "Remove x.io/f although its owner runs: what nobody cleaned up stays behind",
 			},
-			command,
+			action,
 		),
 	],
 }
 
-taken_out(holder, at) := {"command": sprintf(
-	concat("", [
-		`kubectl patch %[1]s --type=json -p '[{"op":"test","path":"/metadata/finalizers/%[2]d","value":"x.io/f"},`,
-		`{"op":"remove","path":"/metadata/finalizers/%[2]d"}]'`,
-	]),
-	[holder, at],
-)}
+taken_out(holder, ns) := {"action": data.termguard.lib.finalizers.taking_out([holder], ns, [[0, "x.io/f"]])}
 
 test_finalizers_of_an_empty_namespace if {
 	got := found with input as namespace({
@@ -151,7 +145,7 @@ test_finalizers_of_an_empty_namespace if {
 		with data.cluster.now as "2026-11-21T07:05:00Z"
 		with data.cluster.namespaces as conditions({})
 	got == {"deny": set(), "warn": {
-		waits(target, "metadata.finalizers[1]", taken_out("namespaces/demo", 0)),
+		waits(target, "metadata.finalizers[1]", taken_out("namespaces/demo", "")),
 		waits(target, "spec.finalizers[1]", {}),
 	}}
 }
@@ -201,7 +195,7 @@ force := {
 		"Remove only the object: containers on a machine that still runs keep running, next to their replacement",
 		"(of a StatefulSet, two of one identity), and volumes may stay attached",
 	]),
-	"command": "kubectl delete pods/web-0 -n demo --wait=false --force --grace-period=0",
+	"action": {"verb": "delete", "objects": ["pods/web-0"], "namespace": "demo", "noWait": true, "force": true, "graceSeconds": 0},
 }
 
 still_running := [
@@ -291,6 +285,6 @@ test_pod_that_its_node_has_finished_with if {
 	got == {"deny": set(), "warn": {waits(
 		[{"resource": "pods", "namespace": "demo", "name": "web-0"}],
 		"metadata.finalizers[0]",
-		taken_out("pods/web-0 -n demo", 0),
+		taken_out("pods/web-0", "demo"),
 	)}}
 }

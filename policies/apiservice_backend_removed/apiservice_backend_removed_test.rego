@@ -44,7 +44,7 @@ finding(msg, evidence) := {
 	"steps": [{
 		"kind": "remove",
 		"do": "Delete the APIService before what serves it: that removes no data",
-		"command": "kubectl delete apiservices.apiregistration.k8s.io/v1beta1.metrics.k8s.io --wait=false",
+		"action": {"verb": "delete", "objects": ["apiservices.apiregistration.k8s.io/v1beta1.metrics.k8s.io"], "namespace": "", "noWait": true},
 	}],
 	"manifest": {},
 }

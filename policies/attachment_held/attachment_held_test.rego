@@ -48,10 +48,7 @@ mend := {"kind": "mend", "do": "Mend what the error names, at CSI driver d1 or a
 own_force := {
 	"kind": "force",
 	"do": "Detach the volume by hand at the storage, then remove the finalizer: one that is still attached may lose data",
-	"command": concat(" ", [
-		"kubectl patch volumeattachments.storage.k8s.io/va1 --type=json -p",
-		`'[{"op":"test","path":"/metadata/finalizers/0","value":"external-attacher/d1"},{"op":"remove","path":"/metadata/finalizers/0"}]'`,
-	]),
+	"action": data.termguard.lib.finalizers.taking_out(["volumeattachments.storage.k8s.io/va1"], "", [[0, "external-attacher/d1"]]),
 }
 
 volume_force := {"kind": "force", "do": concat(" ", [

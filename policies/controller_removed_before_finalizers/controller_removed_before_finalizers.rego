@@ -85,7 +85,7 @@ warn contains finding(msg, ownership, [step]) if {
 	msg := sprintf("in the foreground, the controller that removes its finalizer %s goes first: it owns it", [finalizer])
 	step := steps.mend(
 		"Delete it in the background: its controller then goes after it",
-		array.concat(steps.deletion([request.word], request.namespace), ["--cascade=background"]),
+		object.union(steps.deletion([request.word], request.namespace), {"cascade": "background"}),
 	)
 }
 

@@ -35,7 +35,7 @@ finding(resource, name, msg, steps) := {
 first := [{
 	"kind": "mend",
 	"do": "Delete the widgets.x.io first; go on when they are gone",
-	"command": "kubectl delete widgets.x.io/a -n ops",
+	"action": {"verb": "delete", "objects": ["widgets.x.io/a"], "namespace": "ops"},
 }]
 
 goes_first := "widgets.x.io here have finalizer x.io/f, and its controller is deleted first, with the pods"
@@ -58,7 +58,7 @@ test_too_many_to_name if {
 		with data.cluster.removers as removers("namespaces/ops", "widgets.x.io")
 		with data.cluster.finalized as finalized("widgets.x.io", bucket("will", 9))
 	got == {
-		"deny": {finding("namespaces", "ops", goes_first, [object.remove(first[0], ["command"])])},
+		"deny": {finding("namespaces", "ops", goes_first, [object.remove(first[0], ["action"])])},
 		"warn": set(),
 	}
 }
@@ -105,9 +105,9 @@ test_objects_elsewhere if {
 # named, where it can be.
 test_set if {
 	every case in [
-		[{}, ["kubectl delete widgets.x.io/a widgets.x.io/b -n demo", "kubectl delete widgets.x.io/c -n ops"]],
-		[{"demo": {"a": 0}}, ["kubectl delete widgets.x.io/b -n demo", "kubectl delete widgets.x.io/c -n ops"]],
-		[{"demo": {"a": -5, "b": 1}}, ["kubectl delete widgets.x.io/c -n ops"]],
+		[{}, [["demo", ["widgets.x.io/a", "widgets.x.io/b"]], ["ops", ["widgets.x.io/c"]]]],
+		[{"demo": {"a": 0}}, [["demo", ["widgets.x.io/b"]], ["ops", ["widgets.x.io/c"]]]],
+		[{"demo": {"a": -5, "b": 1}}, [["ops", ["widgets.x.io/c"]]]],
 		[{"demo": {"a": 0, "b": 0}, "ops": {"c": 0}}, []],
 	] {
 		got := policy.warn with input as delete("apps", "deployments", "ops", "operator")
@@ -119,7 +119,7 @@ test_set if {
 				"ops": {"x.io/f": {"widgets.x.io": {"": {"count": 1, "names": ["c"]}}}},
 			}
 			with data.cluster.set as {"widgets.x.io": case[0]}
-		[step.command | some finding in got; some step in finding.steps] == case[1]
+		[[step.action.namespace, step.action.objects] | some finding in got; some step in finding.steps] == case[1]
 	}
 }
 
@@ -196,7 +196,7 @@ test_own_finalizer if {
 			[{
 				"kind": "mend",
 				"do": "Delete it in the background: its controller then goes after it",
-				"command": "kubectl delete widgets.x.io/a -n ops --wait=false --cascade=background",
+				"action": {"verb": "delete", "objects": ["widgets.x.io/a"], "namespace": "ops", "noWait": true, "cascade": "background"},
 			}],
 		)}],
 	] {

@@ -45,10 +45,12 @@ warn contains {
 	"msg": "the definition serves no version: nobody can see whether its instances have finalizers, or remove them",
 	"objects": [request.target],
 	"evidence": [sprintf("versions that are not served: %s", [concat(", ", [v.name | some v in versions])])],
-	"steps": [steps.mend("Serve the version that it stores, and ask again: then its instances show", [
-		"kubectl", "patch", "customresourcedefinitions", request.name, "--type=json",
-		"-p", json.marshal([{"op": "replace", "path": sprintf("/spec/versions/%d/served", [i]), "value": true}]),
-	])],
+	"steps": [steps.mend("Serve the version that it stores, and ask again: then its instances show", {
+		"verb": "patch",
+		"objects": [sprintf("customresourcedefinitions/%s", [request.name])],
+		"type": "json",
+		"patch": [{"op": "replace", "path": sprintf("/spec/versions/%d/served", [i]), "value": true}],
+	})],
 } if {
 	request.deletes_definition
 	versions := data.cluster.crds[request.name].versions

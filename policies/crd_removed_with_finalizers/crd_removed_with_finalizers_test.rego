@@ -43,13 +43,7 @@ finding(words, evidence, objects) := {
 				"If it is gone for good, clean up what the finalizer protects, then remove kiali.io/finalizer:",
 				"what nobody cleaned up stays behind",
 			]),
-			"command": sprintf(
-				concat("", [
-					`kubectl patch %s -n demo --type=json -p '[{"op":"test","path":"/metadata/finalizers/0","value":"kiali.io/finalizer"},`,
-					`{"op":"remove","path":"/metadata/finalizers/0"}]'`,
-				]),
-				[objects],
-			),
+			"action": data.termguard.lib.finalizers.taking_out(objects, "demo", [[0, "kiali.io/finalizer"]]),
 		},
 	],
 }
@@ -59,7 +53,7 @@ test_absent if {
 		with data.cluster.finalizers as held({"": owned("absent", "will")}).finalizers
 		with data.cluster.spread as held({"": owned("absent", "will")}).spread
 		with data.cluster.finalized as held({"": owned("absent", "will")}).finalized
-	got == {"deny": {finding("not installed", ["absent"], "kialis.kiali.io/it")}, "warn": set()}
+	got == {"deny": {finding("not installed", ["absent"], ["kialis.kiali.io/it"])}, "warn": set()}
 }
 
 test_down_for_the_moment if {
@@ -67,7 +61,7 @@ test_down_for_the_moment if {
 		with data.cluster.finalizers as held({"": owned("down", "may")}).finalizers
 		with data.cluster.spread as held({"": owned("down", "may")}).spread
 		with data.cluster.finalized as held({"": owned("down", "may")}).finalized
-	got == {"deny": set(), "warn": {finding("not running", ["down"], "kialis.kiali.io/it")}}
+	got == {"deny": set(), "warn": {finding("not running", ["down"], ["kialis.kiali.io/it"])}}
 }
 
 test_unknown if {
@@ -75,17 +69,17 @@ test_unknown if {
 		with data.cluster.finalizers as held({"": owned("unknown", "may")}).finalizers
 		with data.cluster.spread as held({"": owned("unknown", "may")}).spread
 		with data.cluster.finalized as held({"": owned("unknown", "may")}).finalized
-	got == {"deny": set(), "warn": {finding("not known", ["unknown"], "kialis.kiali.io/it")}}
+	got == {"deny": set(), "warn": {finding("not known", ["unknown"], ["kialis.kiali.io/it"])}}
 }
 
 test_one_finding_for_each_class if {
 	owners := {"a": owned("alive", "will"), "b": owned("down", "may"), "c": owned("absent", "will"), "d": owned("unknown", "may")}
-	both := "kialis.kiali.io/itb kialis.kiali.io/itd"
+	both := ["kialis.kiali.io/itb", "kialis.kiali.io/itd"]
 	got := found with input as delete_crd
 		with data.cluster.finalizers as held(owners).finalizers
 		with data.cluster.spread as held(owners).spread
 		with data.cluster.finalized as held(owners).finalized
-	got == {"deny": {finding("not installed", ["absent"], "kialis.kiali.io/itc")}, "warn": {finding("not running", ["down"], both)}}
+	got == {"deny": {finding("not installed", ["absent"], ["kialis.kiali.io/itc"])}, "warn": {finding("not running", ["down"], both)}}
 }
 
 test_alive if {
@@ -114,10 +108,12 @@ test_nothing_served if {
 test_serves_what_is_stored if {
 	versions := [{"name": "v2", "served": false, "storage": false}, {"name": "v1", "served": false, "storage": true}]
 	got := policy.warn with input as delete_crd with data.cluster.crds as {"kialis.kiali.io": {"versions": versions}}
-	[step.command | some finding in got; some step in finding.steps] == [concat(" ", [
-		"kubectl patch customresourcedefinitions kialis.kiali.io --type=json",
-		`-p '[{"op":"replace","path":"/spec/versions/1/served","value":true}]'`,
-	])]
+	[step.action | some finding in got; some step in finding.steps] == [{
+		"verb": "patch",
+		"objects": ["customresourcedefinitions/kialis.kiali.io"],
+		"type": "json",
+		"patch": [{"op": "replace", "path": "/spec/versions/1/served", "value": true}],
+	}]
 }
 
 test_update if {

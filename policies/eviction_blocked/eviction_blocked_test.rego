@@ -54,7 +54,7 @@ evidence(name) := sprintf("PodDisruptionBudget %s: 2 of 2 pods healthy, 2 must s
 removal := {
 	"kind": "remove",
 	"do": "Or delete the pods, which asks no budget: the application runs without them until others are ready",
-	"command": "kubectl delete pods/web-0 -n shop --wait=false",
+	"action": {"verb": "delete", "objects": ["pods/web-0"], "namespace": "shop", "noWait": true},
 }
 
 pod := "1 pod of namespace shop on node n1 cannot be evicted"
@@ -130,7 +130,7 @@ test_several if {
 	some finding in got.deny
 	finding.msg == concat("", [pod, ": PodDisruptionBudgets a and b both cover it, which evictions do not support, so the drain does not end"])
 	finding.evidence == [evidence("a"), evidence("b")]
-	finding.steps[0].command == "kubectl delete poddisruptionbudgets.policy/b -n shop --wait=false"
+	finding.steps[0].action == {"verb": "delete", "objects": ["poddisruptionbudgets.policy/b"], "namespace": "shop", "noWait": true}
 }
 
 test_unsynced if {

@@ -176,10 +176,10 @@ unserve(name, crd) := [steps.remove(
 		"If its software is gone for good, stop serving %s of %s: deletions then go through %s, in which all are stored (nothing is lost)",
 		[crd.version, name, stored],
 	),
-	["kubectl", "patch", "customresourcedefinitions", name, "--type=json", "-p", json.marshal([
+	{"verb": "patch", "objects": [sprintf("customresourcedefinitions/%s", [name])], "type": "json", "patch": [
 		{"op": "test", "path": sprintf("/spec/versions/%d/name", [i]), "value": crd.version},
 		{"op": "replace", "path": sprintf("/spec/versions/%d/served", [i]), "value": false},
-	])],
+	]},
 ) |
 	some stored in crd.storedVersions
 	count(crd.storedVersions) == 1
@@ -188,7 +188,9 @@ unserve(name, crd) := [steps.remove(
 	i := served[crd.version]
 ]
 
-unconvert(name) := [
-	"kubectl", "patch", "customresourcedefinitions", name, "--type=merge",
-	"-p", json.marshal({"spec": {"conversion": {"strategy": "None", "webhook": null}}}),
-]
+unconvert(name) := {
+	"verb": "patch",
+	"objects": [sprintf("customresourcedefinitions/%s", [name])],
+	"type": "merge",
+	"patch": {"spec": {"conversion": {"strategy": "None", "webhook": null}}},
+}

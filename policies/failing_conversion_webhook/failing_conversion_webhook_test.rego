@@ -60,16 +60,23 @@ unserve := {
 		"If its software is gone for good, stop serving v2 of backups.corp.example: deletions then go through v1,",
 		"in which all are stored (nothing is lost)",
 	]),
-	"command": concat("", [
-		"kubectl patch customresourcedefinitions backups.corp.example --type=json -p ",
-		`'[{"op":"test","path":"/spec/versions/1/name","value":"v2"},{"op":"replace","path":"/spec/versions/1/served","value":false}]'`,
-	]),
+	"action": {
+		"verb": "patch",
+		"objects": ["customresourcedefinitions/backups.corp.example"],
+		"type": "json",
+		"patch": [
+			{"op": "test", "path": "/spec/versions/1/name", "value": "v2"},
+			{"op": "replace", "path": "/spec/versions/1/served", "value": false},
+		],
+	},
 }
 
-patch_none := concat("", [
-	"kubectl patch customresourcedefinitions backups.corp.example --type=merge ",
-	`-p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`,
-])
+patch_none := {
+	"verb": "patch",
+	"objects": ["customresourcedefinitions/backups.corp.example"],
+	"type": "merge",
+	"patch": {"spec": {"conversion": {"strategy": "None", "webhook": null}}},
+}
 
 unconvert := {
 	"kind": "force",
@@ -77,7 +84,7 @@ unconvert := {
 		"Set the conversion of backups.corp.example to None: objects that stay lose fields that are not in both versions",
 		"when they are written next",
 	]),
-	"command": patch_none,
+	"action": patch_none,
 }
 
 unconvert_all := {
@@ -86,7 +93,7 @@ unconvert_all := {
 		"If its software is gone for good, set the conversion to None:",
 		"the instances go in any case, so that none is harmed",
 	]),
-	"command": patch_none,
+	"action": patch_none,
 }
 
 here := "the conversion webhook of backups.corp.example does not answer, so those here cannot be converted to v2 and deleted"

@@ -39,7 +39,7 @@ finding(what, seen) := {
 		{
 			"kind": "remove",
 			"do": "If its software is gone for good, delete the webhook configuration",
-			"command": "kubectl delete validatingwebhookconfigurations.admissionregistration.k8s.io/guard --wait=false",
+			"action": {"verb": "delete", "objects": ["validatingwebhookconfigurations.admissionregistration.k8s.io/guard"], "namespace": "", "noWait": true},
 		},
 		{
 			"kind": "force",

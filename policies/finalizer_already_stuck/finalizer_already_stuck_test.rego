@@ -55,13 +55,7 @@ look(owner) := {"kind": "mend", "do": sprintf(
 by_hand(objects) := {
 	"kind": "force",
 	"do": "Remove s3.test/f by hand: what nobody cleaned up stays behind",
-	"command": sprintf(
-		concat("", [
-			`kubectl patch %s --type=json -p '[{"op":"test","path":"/metadata/finalizers/0","value":"s3.test/f"},`,
-			`{"op":"remove","path":"/metadata/finalizers/0"}]'`,
-		]),
-		[objects],
-	),
+	"action": data.termguard.lib.finalizers.taking_out(objects, "demo", [[0, "s3.test/f"]]),
 }
 
 stuck(words, because, evidence, steps) := {
@@ -80,7 +74,7 @@ test_content if {
 	got == {
 		"deny": {stuck(
 			"2 buckets.s3.test are Terminating, the oldest for 7788 hours", runs, ["it runs"],
-			[look("provider-aws"), by_hand("buckets.s3.test/old -n demo")],
+			[look("provider-aws"), by_hand(["buckets.s3.test/old"])],
 		)},
 		"warn": set(),
 	}
@@ -107,7 +101,7 @@ test_content_of_an_unknown_owner if {
 	got == {
 		"deny": {stuck(
 			"1 buckets.s3.test is Terminating, for 7788 hours", "nobody removes finalizer s3.test/f", [],
-			[look("the controller that removes the finalizer"), by_hand("buckets.s3.test/old -n demo")],
+			[look("the controller that removes the finalizer"), by_hand(["buckets.s3.test/old"])],
 		)},
 		"warn": set(),
 	}
@@ -169,7 +163,7 @@ test_definition if {
 	got == {
 		"deny": {stuck(
 			"1 buckets.s3.test is Terminating, for 7788 hours", runs, ["it runs"],
-			[look("provider-aws"), by_hand("buckets.s3.test/old -n demo")],
+			[look("provider-aws"), by_hand(["buckets.s3.test/old"])],
 		)},
 		"warn": set(),
 	}

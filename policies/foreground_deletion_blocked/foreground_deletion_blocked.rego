@@ -92,7 +92,7 @@ stranded_finding(held, certainty) := {
 # leave lets the target go without what it waits for.
 leave(dependents) := steps.force(
 	sprintf("Delete in the background: then the %s alone %s Terminating", [dependents, stay[dependents]]),
-	array.concat(steps.deletion([request.word], request.namespace), ["--cascade=background"]),
+	object.union(steps.deletion([request.word], request.namespace), {"cascade": "background"}),
 )
 
 stay := {"dependent": "stays", "pods": "stay"}

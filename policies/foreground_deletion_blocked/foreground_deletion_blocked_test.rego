@@ -30,7 +30,7 @@ finalizers(ownership) := {"x.io/f": {"pods": {"owners=ReplicaSet.apps": ownershi
 leave(dependents) := {
 	"kind": "force",
 	"do": sprintf("Delete in the background: then the %s Terminating", [dependents]),
-	"command": "kubectl delete deployments.apps/web -n demo --wait=false --cascade=background",
+	"action": {"verb": "delete", "objects": ["deployments.apps/web"], "namespace": "demo", "noWait": true, "cascade": "background"},
 }
 
 guarded(reason, evidence, who) := {
@@ -45,10 +45,7 @@ guarded(reason, evidence, who) := {
 				"If it is gone for good, clean up what the finalizer protects, then remove x.io/f:",
 				"what nobody cleaned up stays behind",
 			]),
-			"command": concat("", [
-				`kubectl patch pods/a pods/b -n demo --type=json -p '[{"op":"test","path":"/metadata/finalizers/0","value":"x.io/f"},`,
-				`{"op":"remove","path":"/metadata/finalizers/0"}]'`,
-			]),
+			"action": data.termguard.lib.finalizers.taking_out(["pods/a", "pods/b"], "demo", [[0, "x.io/f"]]),
 		},
 		leave("dependent alone stays"),
 	],

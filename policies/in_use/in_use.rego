@@ -195,7 +195,7 @@ objects(ns, users) := [{"resource": group.resource, "namespace": where, "name": 
 deletions(ns, users) := array.concat(
 	[steps.remove(
 		sprintf("Delete the %s that refer to it, or have them refer to another: then it goes by itself", [group.resource]),
-		array.flatten(["kubectl", "delete", batch, steps.option(where)]),
+		steps.deleted(batch, where),
 	) |
 		some group in users
 		group.resource != addresses

@@ -42,19 +42,16 @@ own := {
 	"field": "metadata.finalizers[0]",
 	"steps": [
 		{
-			"kind": "remove", "command": "kubectl delete gadgets.x.io/g -n demo",
+			"kind": "remove", "action": {"verb": "delete", "objects": ["gadgets.x.io/g"], "namespace": "demo"},
 			"do": "Delete the gadgets.x.io that refer to it, or have them refer to another: then it goes by itself",
 		},
 		{
-			"kind": "remove", "command": "kubectl delete gadgets.x.io/h -n team",
+			"kind": "remove", "action": {"verb": "delete", "objects": ["gadgets.x.io/h"], "namespace": "team"},
 			"do": "Delete the gadgets.x.io that refer to it, or have them refer to another: then it goes by itself",
 		},
 		{
 			"kind": "force", "do": "Remove finalizer x.io/wait: those that refer to the object are then left without it",
-			"command": concat("", [
-				"kubectl patch makers.x.io/m -n demo --type=json -p ",
-				`'[{"op":"test","path":"/metadata/finalizers/0","value":"x.io/wait"},{"op":"remove","path":"/metadata/finalizers/0"}]'`,
-			]),
+			"action": data.termguard.lib.finalizers.taking_out(["makers.x.io/m"], "demo", [[0, "x.io/wait"]]),
 		},
 	],
 }
@@ -108,7 +105,7 @@ test_content if {
 		],
 		"evidence": ["it runs"],
 		"steps": [{
-			"kind": "remove", "command": "kubectl delete gadgets.x.io/h -n team",
+			"kind": "remove", "action": {"verb": "delete", "objects": ["gadgets.x.io/h"], "namespace": "team"},
 			"do": "Delete the gadgets.x.io that refer to it, or have them refer to another: then it goes by itself",
 		}],
 	}}}

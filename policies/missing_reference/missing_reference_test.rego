@@ -36,10 +36,7 @@ test_own if {
 		"field": "metadata.finalizers[0]",
 		"steps": [
 			{"kind": "mend", "do": "Make again what is missing, as it was, and the deletion finishes by itself"},
-			{"kind": "force", "do": by_hand, "command": concat("", [
-				"kubectl patch gadgets.x.io/g -n demo --type=json -p ",
-				`'[{"op":"test","path":"/metadata/finalizers/0","value":"x.io/need"},{"op":"remove","path":"/metadata/finalizers/0"}]'`,
-			])},
+			{"kind": "force", "do": by_hand, "action": data.termguard.lib.finalizers.taking_out(["gadgets.x.io/g"], "demo", [[0, "x.io/need"]])},
 		],
 	}}}
 }

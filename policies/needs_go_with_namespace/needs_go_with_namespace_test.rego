@@ -34,7 +34,7 @@ test_one if {
 		"evidence": ["no finalizer keeps secrets creds", "Deployment ops/gadgeteer has ready pods"],
 		"steps": [{
 			"kind": "mend", "do": "Delete the gadgets.x.io first; go on when they are gone",
-			"command": "kubectl delete gadgets.x.io/g -n demo",
+			"action": {"verb": "delete", "objects": ["gadgets.x.io/g"], "namespace": "demo"},
 		}],
 	}}
 }
@@ -80,7 +80,7 @@ test_rights if {
 		],
 		"steps": [{
 			"kind": "mend", "do": "Delete the gadgets.x.io first; go on when they are gone",
-			"command": "kubectl delete gadgets.x.io/g gadgets.x.io/h -n demo",
+			"action": {"verb": "delete", "objects": ["gadgets.x.io/g", "gadgets.x.io/h"], "namespace": "demo"},
 		}],
 	}}
 	ask(object.union(delete_namespace, {"request": {"name": "other"}}), by_rights(bound)) == nothing

@@ -55,7 +55,7 @@ finding(workload, finalizers) := {
 	"manifest": told,
 	"steps": [steps.mend(
 		sprintf("Delete %s first; go on when it is gone", [request.word]),
-		array.concat(["kubectl", "delete", request.word], steps.option(request.namespace)),
+		steps.deleted([request.word], request.namespace),
 	)],
 }
 

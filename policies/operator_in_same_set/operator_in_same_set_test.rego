@@ -17,7 +17,7 @@ ordered(place) := {
 steps := [{
 	"kind": "mend",
 	"do": "Delete kialis.kiali.io/kiali first; go on when it is gone",
-	"command": "kubectl delete kialis.kiali.io/kiali -n demo",
+	"action": {"verb": "delete", "objects": ["kialis.kiali.io/kiali"], "namespace": "demo"},
 }]
 
 answers(operation, finalizers, ownership, together) := found if {

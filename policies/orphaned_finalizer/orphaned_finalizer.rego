@@ -160,19 +160,12 @@ thwarted(finalizer, resource, bucket) := {
 	"steps": finalizers.going_first(request.name, resource, bucket),
 }
 
-by_hand(field, finalizer, ownership) := object.union(
-	steps.remove(
-		sprintf(
-			"%s (to patch or edit spec.finalizers is silently ignored)",
-			[finalizers.gone_for_good(finalizer, ownership)],
-		),
-		[],
+by_hand(field, finalizer, ownership) := steps.remove(
+	sprintf(
+		"%s (to patch or edit spec.finalizers is silently ignored)",
+		[finalizers.gone_for_good(finalizer, ownership)],
 	),
-	{"command": sprintf("kubectl get namespace %s -o json | jq %s | kubectl replace --raw %s -f -", [
-		steps.quoted(request.name),
-		steps.quoted(sprintf(".spec.finalizers -= [%s]", [json.marshal(finalizer)])),
-		steps.quoted(sprintf("/api/v1/namespaces/%s/finalize", [request.name])),
-	])},
+	{"verb": "finalize", "objects": [request.word], "finalizers": [finalizer]},
 ) if {
 	startswith(field, "spec.")
 }

@@ -21,25 +21,19 @@ nobody(changes) := object.union({"state": "absent", "certainty": "will", "owner"
 
 bring_back(who) := {"kind": "mend", "do": sprintf("Bring back %s, and the deletion finishes by itself", [who])}
 
-# give_up is the step that takes finalizers out by the rest of a command.
-give_up(clears, finalizers, command) := {
+# give_up is the step that takes finalizers out by an action.
+give_up(clears, names, action) := {
 	"kind": "remove",
 	"do": sprintf(
 		"If it is gone for good, clean up what the finalizer protects%s, then remove %s: %s",
-		[clears, finalizers, "what nobody cleaned up stays behind"],
+		[clears, names, "what nobody cleaned up stays behind"],
 	),
-	"command": command,
+	"action": action,
 }
 
 kiali_cleared := " (kiali-remove playbook ran)"
 
-patch(objects, at, finalizer) := sprintf(
-	concat("", [
-		`kubectl patch %[1]s --type=json -p '[{"op":"test","path":"/metadata/finalizers/%[2]d","value":"%[3]s"},`,
-		`{"op":"remove","path":"/metadata/finalizers/%[2]d"}]'`,
-	]),
-	[objects, at, finalizer],
-)
+patch(holder, ns, at, finalizer) := data.termguard.lib.finalizers.taking_out([holder], ns, [[at, finalizer]])
 
 # The object's own finalizers.
 
@@ -61,7 +55,7 @@ own_kiali(reason, evidence, who, clears) := {
 	"field": "metadata.finalizers[1]",
 	"steps": [
 		bring_back(who),
-		give_up(clears, "kiali.io/finalizer", patch("kialis.kiali.io/kiali -n demo", 1, "kiali.io/finalizer")),
+		give_up(clears, "kiali.io/finalizer", patch("kialis.kiali.io/kiali", "demo", 1, "kiali.io/finalizer")),
 	],
 }
 
@@ -137,10 +131,7 @@ spec_step := {
 		give_up("", "example.com/f", "").do,
 		" (to patch or edit spec.finalizers is silently ignored)",
 	]),
-	"command": concat(" ", [
-		`kubectl get namespace demo -o json | jq '.spec.finalizers -= ["example.com/f"]' |`,
-		"kubectl replace --raw /api/v1/namespaces/demo/finalize -f -",
-	]),
+	"action": {"verb": "finalize", "objects": ["namespaces/demo"], "finalizers": ["example.com/f"]},
 }
 
 test_namespace_with_the_same_finalizer_in_both_lists if {
@@ -154,7 +145,7 @@ test_namespace_with_the_same_finalizer_in_both_lists if {
 				"field": "metadata.finalizers[0]",
 				"steps": [
 					bring_back("the controller that removes the finalizer"),
-					give_up("", "example.com/f", patch("namespaces/demo", 0, "example.com/f")),
+					give_up("", "example.com/f", patch("namespaces/demo", "", 0, "example.com/f")),
 				],
 			},
 			{
@@ -178,9 +169,10 @@ content(n, verb, at, names, reason) := {
 	"msg": sprintf("%d kialis.kiali.io %s finalizer kiali.io/finalizer: %s", [n, verb, reason]),
 	"objects": [{"resource": "kialis.kiali.io", "namespace": "demo", "name": name} | some name in names],
 	"evidence": ["no Deployment kiali-operator"],
-	"steps": [bring_back("Kiali operator"), give_up(kiali_cleared, "kiali.io/finalizer", patch(
-		concat(" ", array.concat([sprintf("kialis.kiali.io/%s", [name]) | some name in names], ["-n demo"])),
-		at, "kiali.io/finalizer",
+	"steps": [bring_back("Kiali operator"), give_up(kiali_cleared, "kiali.io/finalizer", data.termguard.lib.finalizers.taking_out(
+		[sprintf("kialis.kiali.io/%s", [name]) | some name in names],
+		"demo",
+		[[at, "kiali.io/finalizer"]],
 	))],
 }
 
@@ -213,20 +205,27 @@ test_several_finalizers_of_one_object if {
 			"c/f": things(3, nobody({"state": "unknown"})),
 			"d/f": things(1, nobody({"state": "alive"})),
 		}}
-	together := give_up("", "b/f, a/f", concat("", [
-		`kubectl patch things.x.io/it -n demo --type=json -p '[`,
-		`{"op":"test","path":"/metadata/finalizers/2","value":"a/f"},{"op":"remove","path":"/metadata/finalizers/2"},`,
-		`{"op":"test","path":"/metadata/finalizers/0","value":"b/f"},{"op":"remove","path":"/metadata/finalizers/0"}]'`,
-	]))
+	together := give_up("", "b/f, a/f", {
+		"verb": "patch",
+		"objects": ["things.x.io/it"],
+		"namespace": "demo",
+		"type": "json",
+		"patch": [
+			{"op": "test", "path": "/metadata/finalizers/2", "value": "a/f"},
+			{"op": "remove", "path": "/metadata/finalizers/2"},
+			{"op": "test", "path": "/metadata/finalizers/0", "value": "b/f"},
+			{"op": "remove", "path": "/metadata/finalizers/0"},
+		],
+	})
 	{finding.steps[1] | some finding in got.deny} == {together}
-	{finding.steps[1] | some finding in got.warn} == {give_up("", "c/f", patch("things.x.io/it -n demo", 1, "c/f"))}
+	{finding.steps[1] | some finding in got.warn} == {give_up("", "c/f", patch("things.x.io/it", "demo", 1, "c/f"))}
 }
 
 test_several_finalizers_of_the_object if {
 	request := object.union(delete_kiali(kiali({"state": "unknown"})), {"ownership": {"alive.io/f": kiali({})}})
 	got := found with input as request
-	{finding.steps[1].command | some finding in got.deny} == {patch("kialis.kiali.io/kiali -n demo", 0, "alive.io/f")}
-	{finding.steps[1].command | some finding in got.warn} == {patch("kialis.kiali.io/kiali -n demo", 0, "kiali.io/finalizer")}
+	{finding.steps[1].action | some finding in got.deny} == {patch("kialis.kiali.io/kiali", "demo", 0, "alive.io/f")}
+	{finding.steps[1].action | some finding in got.warn} == {patch("kialis.kiali.io/kiali", "demo", 0, "kiali.io/finalizer")}
 }
 
 # ray runs, and must create a job beside what it looks after.
@@ -259,8 +258,8 @@ first := {"kind": "mend", "do": "Delete the rayclusters.ray.io first; go on when
 test_owner_must_create_here if {
 	got := found with input as delete_plain_namespace
 		with data.cluster.finalized as rays(held_by(2, ["x", "y"], [0, 0], ray({})))
-	command := "kubectl delete rayclusters.ray.io/x rayclusters.ray.io/y -n demo"
-	want := thwarted(2, "have", ["x", "y"], [object.union(first, {"command": command})])
+	action := {"verb": "delete", "objects": ["rayclusters.ray.io/x", "rayclusters.ray.io/y"], "namespace": "demo"}
+	want := thwarted(2, "have", ["x", "y"], [object.union(first, {"action": action})])
 	got == {"deny": set(), "warn": {want}}
 }
 
@@ -296,7 +295,7 @@ test_more_finalizers_than_fit_a_command if {
 	request := object.union(delete_kiali(kiali({})), {"ownership": {finalizer: nobody({}) | some finalizer in finalizers}})
 	path := "/request/oldObject/metadata/finalizers"
 	got := policy.deny with input as json.patch(request, [{"op": "replace", "path": path, "value": finalizers}])
-	{finding.steps[1] | some finding in got} == {object.remove(give_up("", "all 21 that nobody removes", ""), ["command"])}
+	{finding.steps[1] | some finding in got} == {object.remove(give_up("", "all 21 that nobody removes", ""), ["action"])}
 }
 
 # Evictions.
@@ -319,7 +318,7 @@ evicted := {
 	"evidence": ["no Deployment kiali-operator"],
 	"steps": [
 		bring_back("Kiali operator"),
-		object.remove(give_up(kiali_cleared, "kiali.io/finalizer", ""), ["command"]),
+		object.remove(give_up(kiali_cleared, "kiali.io/finalizer", ""), ["action"]),
 	],
 }
 
@@ -344,7 +343,7 @@ test_owner_that_is_scaled_to_zero if {
 	{finding.steps[0] | some finding in got} == {{
 		"kind": "mend",
 		"do": "Scale up Kiali operator, and the deletion finishes by itself",
-		"command": "kubectl scale deployments.apps/kiali-operator -n ops --replicas=1",
+		"action": {"verb": "scale", "objects": ["deployments.apps/kiali-operator"], "namespace": "ops", "replicas": 1},
 	}}
 }
 

@@ -41,7 +41,7 @@ by_webhook(problem, why, mending) := {
 		{
 			"kind": "remove",
 			"do": "If its software is gone for good, delete the webhook configuration",
-			"command": "kubectl delete validatingwebhookconfigurations.admissionregistration.k8s.io/guard --wait=false",
+			"action": {"verb": "delete", "objects": ["validatingwebhookconfigurations.admissionregistration.k8s.io/guard"], "namespace": "", "noWait": true},
 		},
 	],
 }

@@ -44,7 +44,7 @@ slow := {
 		{
 			"kind": "remove",
 			"do": "Or delete the pods, which asks no budget: the application runs without them until others are ready",
-			"command": "kubectl delete pods/web-0 -n shop --wait=false",
+			"action": {"verb": "delete", "objects": ["pods/web-0"], "namespace": "shop", "noWait": true},
 		},
 	],
 }

@@ -45,10 +45,7 @@ deny contains {
 	"evidence": ["status.phase Bound, finalizer kubernetes.io/pv-protection"],
 	"field": "status.phase",
 	"steps": [
-		steps.remove("Delete the claim, and before it the pods that use it: the volume then goes by itself", array.flatten([
-		steps.deletion([sprintf("persistentvolumeclaims/%s", [claim.name])], claim.namespace) |
-			claim := input.request.oldObject.spec.claimRef
-		])),
+		steps.remove("Delete the claim, and before it the pods that use it: the volume then goes by itself", claim_deleted),
 		unprotect(i, "kubernetes.io/pv-protection", "the claim is then Lost, and its pods are without their data"),
 	],
 } if {
@@ -56,6 +53,12 @@ deny contains {
 	request.resource == "persistentvolumes"
 	input.request.oldObject.status.phase == "Bound"
 	some i, "kubernetes.io/pv-protection" in input.request.oldObject.metadata.finalizers
+}
+
+default claim_deleted := []
+
+claim_deleted := steps.deletion([sprintf("persistentvolumeclaims/%s", [claim.name])], claim.namespace) if {
+	claim := input.request.oldObject.spec.claimRef
 }
 
 # Its pods are being deleted: the claim follows if that ends.

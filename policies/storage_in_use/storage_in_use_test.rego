@@ -31,30 +31,26 @@ finding(msg, names, evidence) := {
 		{
 			"kind": "remove",
 			"do": "Delete the pods that use it, best by way of the workload that makes them: the claim then goes by itself",
-			"command": concat(" ", array.flatten([
-				"kubectl delete",
-				[sprintf("pods/%s", [name]) | some name in names],
-				"-n demo --wait=false",
-			])),
+			"action": {
+				"verb": "delete",
+				"objects": [sprintf("pods/%s", [name]) | some name in names],
+				"namespace": "demo",
+				"noWait": true,
+			},
 		},
 		unprotect(
-			"persistentvolumeclaims/data -n demo",
+			"persistentvolumeclaims/data",
+			"demo",
 			"kubernetes.io/pvc-protection",
 			"the claim then goes under its pods, which may lose data",
 		),
 	],
 }
 
-unprotect(holder, finalizer, price) := {
+unprotect(holder, ns, finalizer, price) := {
 	"kind": "force",
 	"do": sprintf("Remove finalizer %s: %s", [finalizer, price]),
-	"command": sprintf(
-		concat("", [
-			`kubectl patch %s --type=json -p '[{"op":"test","path":"/metadata/finalizers/0","value":"%s"},`,
-			`{"op":"remove","path":"/metadata/finalizers/0"}]'`,
-		]),
-		[holder, finalizer],
-	),
+	"action": data.termguard.lib.finalizers.taking_out([holder], ns, [[0, finalizer]]),
 }
 
 test_used_by_a_pod if {
@@ -137,7 +133,7 @@ bound(claims, steps) := {
 			{"kind": "remove", "do": "Delete the claim, and before it the pods that use it: the volume then goes by itself"},
 			steps,
 		),
-		unprotect("persistentvolumes/pv-1", "kubernetes.io/pv-protection", "the claim is then Lost, and its pods are without their data"),
+		unprotect("persistentvolumes/pv-1", "", "kubernetes.io/pv-protection", "the claim is then Lost, and its pods are without their data"),
 	],
 }
 
@@ -148,7 +144,7 @@ test_bound_volume if {
 	got == {
 		"deny": {bound(
 			[{"resource": "persistentvolumeclaims", "namespace": "demo", "name": "data"}],
-			{"command": "kubectl delete persistentvolumeclaims/data -n demo --wait=false"},
+			{"action": {"verb": "delete", "objects": ["persistentvolumeclaims/data"], "namespace": "demo", "noWait": true}},
 		)},
 		"warn": set(),
 	}

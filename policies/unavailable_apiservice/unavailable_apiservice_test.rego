@@ -31,7 +31,7 @@ steps := [
 			"If its software is gone for good",
 			"delete the APIService, which removes no data (clearing spec.finalizers would leave orphans)",
 		]),
-		"command": "kubectl delete apiservices.apiregistration.k8s.io/v1beta1.metrics.k8s.io --wait=false",
+		"action": {"verb": "delete", "objects": ["apiservices.apiregistration.k8s.io/v1beta1.metrics.k8s.io"], "namespace": "", "noWait": true},
 	},
 ]
 

@@ -28,7 +28,7 @@ steps(pods) := [
 			"(or taint it node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, to keep it):",
 			"its pods are then collected within a minute or two",
 		]),
-		"command": "kubectl delete nodes/n1 --wait=false",
+		"action": {"verb": "delete", "objects": ["nodes/n1"], "namespace": "", "noWait": true},
 	},
 	{
 		"kind": "force",
@@ -36,10 +36,14 @@ steps(pods) := [
 			"Remove only the object: containers on a machine that still runs keep running, next to their replacement",
 			"(of a StatefulSet, two of one identity), and volumes may stay attached",
 		]),
-		"command": sprintf("kubectl delete %s -n demo --wait=false --force --grace-period=0", [concat(" ", [word |
-			some pod in pods
-			word := sprintf("pods/%s", [pod])
-		])]),
+		"action": {
+			"verb": "delete",
+			"objects": [sprintf("pods/%s", [pod]) | some pod in pods],
+			"namespace": "demo",
+			"noWait": true,
+			"force": true,
+			"graceSeconds": 0,
+		},
 	},
 ]
 

@@ -54,7 +54,7 @@ finding(outcome, seen) := {
 	"steps": [{
 		"kind": "remove",
 		"do": "Delete the webhook configuration before its backend: without that it checks nothing",
-		"command": "kubectl delete validatingwebhookconfigurations.admissionregistration.k8s.io/guard --wait=false",
+		"action": {"verb": "delete", "objects": ["validatingwebhookconfigurations.admissionregistration.k8s.io/guard"], "namespace": "", "noWait": true},
 	}],
 }
 

@@ -125,7 +125,7 @@ mended(ns, held) := steps.mend("Leave one PodDisruptionBudget for these pods, an
 
 mended(ns, held) := steps.mend(
 	sprintf("See why PodDisruptionBudget %s fails to sync: often its pods have no controller to count from", [held.budgets[0]]),
-	array.flatten(["kubectl", "describe", sprintf("poddisruptionbudgets.policy/%s", [held.budgets[0]]), steps.option(ns)]),
+	["kubectl", "describe", sprintf("poddisruptionbudgets.policy/%s", [held.budgets[0]]), "-n", ns],
 ) if {
 	held.why == "unsynced"
 }

@@ -14,22 +14,22 @@ own[owners.class(ownership)] contains [i, finalizer] if {
 	ownership := input.ownership[finalizer]
 }
 
-# taking_out are the words that take finalizers out of objects: pairs [INDEX,
-# FINALIZER] of metadata.finalizers. Where another stands there by now, the API
-# server refuses and nothing is changed.
-taking_out(objects, ns, pairs) := array.flatten(["kubectl", "patch", objects, steps.option(ns), "--type=json", "-p", json.marshal([change |
+# taking_out takes finalizers out of objects: pairs [INDEX, FINALIZER] of
+# metadata.finalizers. Where another stands there by now, the API server refuses and
+# nothing is changed.
+taking_out(objects, ns, pairs) := {"verb": "patch", "objects": objects, "namespace": ns, "type": "json", "patch": [change |
 	some pair in array.reverse(sort(pairs))
 	path := sprintf("/metadata/finalizers/%d", [pair[0]])
 	some change in [
 		{"op": "test", "path": path, "value": pair[1]},
 		{"op": "remove", "path": path},
 	]
-])])
+]}
 
 # shifted are pairs [INDEX, FINALIZER] as they stand once others have gone.
 shifted(pairs, gone) := [[pair[0] - count([1 | some other in gone; other[0] < pair[0]]), pair[1]] | some pair in pairs]
 
-# taking_own_out are the words that take finalizers of the target out of it.
+# taking_own_out takes finalizers of the target out of it.
 taking_own_out(pairs) := taking_out([request.word], request.namespace, pairs)
 
 # holders are the objects with finalizers that are not removed and go with the
@@ -94,16 +94,16 @@ giving_up(finalizer, of, ownership) := [steps.remove(gone_for_good(names_of(pair
 # class in one command.
 giving_up_own(ownership) := steps.remove(
 	gone_for_good(own_out[owners.class(ownership)].names, ownership),
-	own_out[owners.class(ownership)].words,
+	own_out[owners.class(ownership)].how,
 )
 
-own_out[class] := {"names": names_of(now), "words": taking_own_out(now)} if {
+own_out[class] := {"names": names_of(now), "how": taking_own_out(now)} if {
 	some class, pairs in own
 	count(pairs) <= handful
 	now := shifted(pairs, removed_before(class, own))
 }
 
-own_out[class] := {"names": sprintf("all %d that nobody removes", [count(pairs)]), "words": []} if {
+own_out[class] := {"names": sprintf("all %d that nobody removes", [count(pairs)]), "how": []} if {
 	some class, pairs in own
 	count(pairs) > handful
 }
@@ -112,7 +112,7 @@ names_of(pairs) := concat(", ", [pair[1] | some pair in pairs])
 
 # going_first are the steps that delete objects of a namespace while somebody removes
 # their finalizers. Not all of many are named.
-going_first(ns, resource, bucket) := [steps.mend(first(resource), array.flatten(["kubectl", "delete", objects, steps.option(ns)])) |
+going_first(ns, resource, bucket) := [steps.mend(first(resource), steps.deleted(objects, ns)) |
 	some objects in steps.batches(resource, bucket.names)
 ] if {
 	count(bucket.names) == bucket.count
@@ -142,12 +142,14 @@ bringing_back(ownership) := [
 	role := sprintf("update-%s", [resource])
 }
 
-bringing_back(ownership) := [steps.mend(sprintf("Scale up %s, and the deletion finishes by itself", [owner_or(ownership)]), words) |
+bringing_back(ownership) := [steps.mend(sprintf("Scale up %s, and the deletion finishes by itself", [owner_or(ownership)]), scale) |
 	some workload in ownership.idle
-	words := [
-		"kubectl", "scale", sprintf("%s/%s", [workload.resource, workload.name]),
-		"-n", workload.namespace, "--replicas=1",
-	]
+	scale := {
+		"verb": "scale",
+		"objects": [sprintf("%s/%s", [workload.resource, workload.name])],
+		"namespace": workload.namespace,
+		"replicas": 1,
+	}
 ] if {
 	ownership.idle
 }

@@ -4,19 +4,25 @@
 #   and how kubectl does it where it can be run as it stands.
 package termguard.lib.steps
 
-# mend restores: nobody gives up anything. As with all steps, words are those of
-# the command, [] where there is none.
-mend(sentence, words) := step("mend", sentence, words)
+# mend restores: nobody gives up anything. As with all steps, how is an action (Action
+# of the engine, which makes the command of it), the words of a command that only a
+# person runs, or [].
+mend(sentence, how) := step("mend", sentence, how)
 
 # remove gives up one thing by hand.
-remove(sentence, words) := step("remove", sentence, words)
+remove(sentence, how) := step("remove", sentence, how)
 
 # force comes last: its sentence names the price.
-force(sentence, words) := step("force", sentence, words)
+force(sentence, how) := step("force", sentence, how)
 
 step(kind, sentence, []) := {"kind": kind, "do": sentence}
 
-step(kind, sentence, words) := {"kind": kind, "do": sentence, "command": command(words)} if count(words) > 0
+step(kind, sentence, how) := {"kind": kind, "do": sentence, "action": how} if is_object(how)
+
+step(kind, sentence, how) := {"kind": kind, "do": sentence, "command": command(how)} if {
+	is_array(how)
+	count(how) > 0
+}
 
 # command is a line for a POSIX shell.
 command(words) := concat(" ", [quoted(word) | some word in words])
@@ -36,14 +42,11 @@ batches(resource, names) := [[sprintf("%s/%s", [resource, name]) | some name in 
 	from < count(names)
 ]
 
-# option are the words that name a namespace to kubectl.
-option("") := []
+# deleted deletes objects, RESOURCE/NAME each.
+deleted(objects, ns) := {"verb": "delete", "objects": objects, "namespace": ns}
 
-option(ns) := ["-n", ns] if ns != ""
-
-# deletion are the words that delete objects. Not waiting is for what the
-# deletion of each waits for in turn.
-deletion(objects, ns) := array.flatten(["kubectl", "delete", objects, option(ns), "--wait=false"])
+# deletion does not wait: for what the deletion of each waits for in turn.
+deletion(objects, ns) := object.union(deleted(objects, ns), {"noWait": true})
 
 # pods_off gets pods off a node that cannot stop them.
 pods_off(node, ns, names) := array.concat(
@@ -70,7 +73,7 @@ forced(ns, names) := [force(
 		"Remove only the object: containers on a machine that still runs keep running, next to their replacement",
 		"(of a StatefulSet, two of one identity), and volumes may stay attached",
 	]),
-	array.concat(deletion(objects, ns), ["--force", "--grace-period=0"]),
+	object.union(deletion(objects, ns), {"force": true, "graceSeconds": 0}),
 ) |
 	some objects in batches("pods", names)
 ]

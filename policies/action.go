@@ -1,0 +1,144 @@
+package policies
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Verb is what an action does.
+type Verb string
+
+// The verbs of actions.
+const (
+	VerbDelete Verb = "delete"
+	VerbPatch  Verb = "patch"
+	VerbScale  Verb = "scale"
+	// VerbFinalize takes finalizers out of the spec of a namespace, which only its
+	// subresource finalize does.
+	VerbFinalize Verb = "finalize"
+)
+
+// Action is what a step does to each of some objects: Command says it to a shell, and
+// termguard delete does it by itself.
+type Action struct {
+	Verb Verb `json:"verb"`
+	// Objects are RESOURCE/NAME each, all of one namespace.
+	Objects   []string `json:"objects"`
+	Namespace string   `json:"namespace,omitempty"`
+
+	// Type of a patch, json or merge, and the Patch.
+	Type  string          `json:"type,omitempty"`
+	Patch json.RawMessage `json:"patch,omitempty"`
+	// Replicas to scale to.
+	Replicas *int32 `json:"replicas,omitempty"`
+	// Finalizers that finalize takes out.
+	Finalizers []string `json:"finalizers,omitempty"`
+	// NoWait, Cascade, GraceSeconds and Force are how to delete: without waiting until it
+	// is gone; background (the default), foreground or orphan; with so many seconds; at once.
+	NoWait       bool   `json:"noWait,omitempty"`
+	Cascade      string `json:"cascade,omitempty"`
+	Force        bool   `json:"force,omitempty"`
+	GraceSeconds *int64 `json:"graceSeconds,omitempty"`
+}
+
+// decodeAction reads an action of a policy.
+func decodeAction(value any) (*Action, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	var a Action
+	if err := decoder.Decode(&a); err != nil {
+		return nil, err
+	}
+	return &a, a.valid()
+}
+
+func (a *Action) valid() error {
+	if len(a.Objects) == 0 {
+		return errors.New("objects are missing")
+	}
+	for _, object := range a.Objects {
+		if resource, name, ok := strings.Cut(object, "/"); !ok || resource == "" || name == "" {
+			return fmt.Errorf("object %q: want RESOURCE/NAME", object)
+		}
+	}
+	switch {
+	case a.Verb == VerbDelete && (a.Cascade == "" || slices.Contains([]string{"background", "foreground", "orphan"}, a.Cascade)):
+	case a.Verb == VerbPatch && (a.Type == "json" || a.Type == "merge") && len(a.Patch) > 0:
+	case a.Verb == VerbScale && a.Replicas != nil:
+	case a.Verb == VerbFinalize && len(a.Objects) == 1 && len(a.Finalizers) > 0:
+	default:
+		return fmt.Errorf("verb %q: want delete, patch with type and patch, scale with replicas, or finalize with one object and finalizers", a.Verb)
+	}
+	return nil
+}
+
+// Command is a line for a POSIX shell that does it.
+func (a *Action) Command() string {
+	if a.Verb == VerbFinalize {
+		_, name, _ := strings.Cut(a.Objects[0], "/")
+		finalizers, _ := json.Marshal(a.Finalizers) // strings always have JSON
+		return "kubectl get namespace " + Quote(name) + " -o json | jq " + Quote(".spec.finalizers -= "+string(finalizers)) +
+			" | kubectl replace --raw " + Quote("/api/v1/namespaces/"+name+"/finalize") + " -f -"
+	}
+	words := append([]string{"kubectl", string(a.Verb)}, a.Objects...)
+	if a.Namespace != "" {
+		words = append(words, "-n", a.Namespace)
+	}
+	return shell(append(words, a.options()...))
+}
+
+// CommandOver is a line that does it to objects of several namespaces, NAMESPACE/NAME each.
+func (a *Action) CommandOver(resource string, places []string) string {
+	return "for at in " + shell(places) + "; do kubectl " + string(a.Verb) + " " + resource + `/"${at#*/}" -n "${at%%/*}" ` + shell(a.options()) + "; done"
+}
+
+func (a *Action) options() (words []string) {
+	if a.Verb == VerbPatch {
+		words = append(words, "--type="+a.Type, "-p", string(a.Patch))
+	}
+	if a.Replicas != nil {
+		words = append(words, fmt.Sprintf("--replicas=%d", *a.Replicas))
+	}
+	if a.NoWait {
+		words = append(words, "--wait=false")
+	}
+	if a.Cascade != "" {
+		words = append(words, "--cascade="+a.Cascade)
+	}
+	if a.Force {
+		words = append(words, "--force")
+	}
+	if a.GraceSeconds != nil {
+		words = append(words, fmt.Sprintf("--grace-period=%d", *a.GraceSeconds))
+	}
+	return words
+}
+
+func shell(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = Quote(word)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// plain is a word that a shell takes as it stands (lib/steps has it, too).
+var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// Quote is a word as a POSIX shell takes it: names of objects may hold anything but "/"
+// and "%" (k8s.io/apimachinery, pkg/api/validation/path).
+func Quote(word string) string {
+	if plain.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
