@@ -49,3 +49,51 @@ func TestMatchConditions(t *testing.T) {
 		}
 	}
 }
+
+// TestMatchConditionsOfObjects asks what a webhook refuses, with a backend that is up
+// and with one that is down, once the objects were read.
+func TestMatchConditionsOfObjects(t *testing.T) {
+	_, caBundle := authority(t, time.Now().AddDate(1, 0, 0), "guard.ops.svc")
+	const (
+		objectsThere = `
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: kept, namespace: demo, labels: {keep: "yes"}}}
+`
+		named = "matchConditions: [{name: c, expression: \"%s\"}]"
+	)
+	tests := map[string]struct {
+		reason, within, with string
+		up, down             string // cause, certainty and names of what is refused, with a backend that is
+	}{
+		"all":               {"it sees both", "", fmt.Sprintf(named, "oldObject.metadata.namespace == 'demo'"), "", "down will [it kept]"},
+		"one":               {"and the other is free", "", fmt.Sprintf(named, "oldObject.metadata.name == 'kept'"), "", "down will [kept]"},
+		"none":              {"what there is it does not see", "demo", fmt.Sprintf(named, "oldObject.metadata.name == 'other'"), "", ""},
+		"labels":            {"objects carry them, or not", "", "objectSelector: {matchLabels: {keep: 'yes'}}", "", "down will [kept]"},
+		"labels of nothing": {"nothing carries them", "", "objectSelector: {matchLabels: {keep: 'no'}}", "", ""},
+		"fails on one":      {"one without labels has none to compare", "demo", fmt.Sprintf(named, "oldObject.metadata.labels['keep'] == 'no'"), "condition will [it]", "condition will [it]"},
+		"fails, unread":     {"of a webhook that can be called, they are read in the namespace asked about", "", fmt.Sprintf(named, "oldObject.metadata.labels['keep'] == 'no'"), "", "condition will [it]"},
+		"elsewhere":         {"it is another namespace that they are read in", "other", fmt.Sprintf(named, "oldObject.metadata.name == 'kept'"), "", "down may <nil>"},
+		"never known":       {"the authorizer is not at hand, whatever the object", "", fmt.Sprintf(named, "oldObject.metadata.name == 'kept' && authorizer.group('').resource('pods').check('get').allowed()"), "", "down may [kept]"},
+	}
+	for name, tc := range tests {
+		for backend, want := range map[string]string{"up": tc.up, "down": tc.down} {
+			t.Run(name+", "+backend, func(t *testing.T) {
+				text := strings.TrimRight(guarded(caBundle), "\n") + "\n  " + tc.with + objectsThere
+				if backend == "down" {
+					text = strings.Replace(text, "kubernetes.io/service-name: guard", "kubernetes.io/service-name: other", 1)
+				}
+				w := world(t, text)
+				answered(w, tc.within, objects(t, text))
+				var got string
+				requests, _ := at(w, "blocked", "demo", "validating/guard/deny.x.io").([]any)
+				for _, r := range requests {
+					r := r.(map[string]any)
+					got = fmt.Sprint(r["cause"], " ", r["certainty"], " ", r["names"])
+				}
+				if got != want {
+					t.Errorf("%s: got %q, want %q", tc.reason, got, want)
+				}
+			})
+		}
+	}
+}

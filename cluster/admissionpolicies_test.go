@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/termguard/termguard/cluster/refusals"
 )
@@ -133,6 +134,25 @@ MORE
 	}
 }
 
+// answered answers a world's questions about objects in a namespace from those given.
+func answered(w *World, namespace string, all []*unstructured.Unstructured) {
+	w.refusals.AskForObjects(namespace)
+	w.Settle()
+	answers := map[refusals.Question]refusals.Answer{}
+	for _, q := range w.refusals.Questions() {
+		var answer refusals.Answer
+		for _, obj := range all {
+			gvr, _ := meta.UnsafeGuessKindToResource(obj.GroupVersionKind())
+			if gvr == q.Resource && obj.GetNamespace() == q.Namespace && (q.Name == "" || q.Name == obj.GetName()) {
+				answer.Objects = append(answer.Objects, obj)
+			}
+		}
+		answers[q] = answer
+	}
+	w.refusals.Answer(answers)
+	w.Settle()
+}
+
 // TestDeniedObjects asks what policies deny that read the objects, once these were
 // read: of two ConfigMaps, a claim that has a finalizer and one that has none.
 func TestDeniedObjects(t *testing.T) {
@@ -199,22 +219,8 @@ spec: {policyName: p, ACTIONS}
 		t.Run(name, func(t *testing.T) {
 			text := strings.NewReplacer(append(slices.Clone(tc.with), defaults...)...).Replace(strings.NewReplacer(tc.kind...).Replace(cluster))
 			text = strings.ReplaceAll(text, "EXPR", tc.expr)
-			w, all := world(t, text), objects(t, text)
-			w.refusals.AskForObjects()
-			w.Settle()
-			answers := map[refusals.Question]refusals.Answer{}
-			for _, q := range w.refusals.Questions() {
-				var answer refusals.Answer
-				for _, obj := range all {
-					gvr, _ := meta.UnsafeGuessKindToResource(obj.GroupVersionKind())
-					if gvr == q.Resource && obj.GetNamespace() == q.Namespace && (q.Name == "" || q.Name == obj.GetName()) {
-						answer.Objects = append(answer.Objects, obj)
-					}
-				}
-				answers[q] = answer
-			}
-			w.refusals.Answer(answers)
-			w.Settle()
+			w := world(t, text)
+			answered(w, "", objects(t, text))
 			var got map[string][]string
 			kind := strings.ToLower(tc.kind[1])
 			requests, _ := at(w, "denied", "demo", kind+"/p/b").([]any)

@@ -23,7 +23,7 @@ import (
 // means that the cluster could not be asked at all.
 func Collect(ctx context.Context, config *rest.Config, options Options, namespace string, log *slog.Logger) (*World, error) {
 	world := NewWorld(options)
-	world.refusals.AskForObjects()
+	world.refusals.AskForObjects(namespace)
 	world.within = namespace
 	l, err := NewLive(config, world, log)
 	if err != nil {

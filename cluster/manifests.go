@@ -20,6 +20,19 @@ import (
 // DefaultNamespace is where kubectl puts what names no namespace.
 const DefaultNamespace = corev1.NamespaceDefault
 
+// Set is the objects of manifests that are applied together.
+type Set struct {
+	Objects []*unstructured.Unstructured
+	// Further are more objects of the set, of kinds and in namespaces of which there
+	// are some among Objects, and of which Counts told that they need not be kept:
+	// they are made anew each time. It may be nil.
+	Further iter.Seq[*unstructured.Unstructured]
+	// Whole makes one of Objects that is there by its metadata only whole, for the
+	// conditions of webhooks and admission policies. What is not, they may or may not
+	// see. It may be nil.
+	Whole func(*unstructured.Unstructured) *unstructured.Unstructured
+}
+
 // FromManifests returns the facts about a cluster to which manifests were
 // applied as one set, and in which what they describe runs: workloads have
 // ready pods, Services that select them have endpoints, APIServices with
@@ -27,13 +40,10 @@ const DefaultNamespace = corev1.NamespaceDefault
 // catalog knows of their kind. What the manifests do not hold is unknown. The
 // objects are changed: they take on what the API server and the controllers
 // would write into them.
-//
-// further are more objects of the set, of kinds and in namespaces of which there
-// are some among objects, and of which Counts told that they need not be kept:
-// they are made anew each time. It may be nil.
-func FromManifests(options Options, version string, objects []*unstructured.Unstructured, further iter.Seq[*unstructured.Unstructured]) (*World, error) {
+func FromManifests(options Options, version string, set Set) (*World, error) {
+	options.manifests, options.further, options.whole = true, set.Further, set.Whole
 	options.setDefaults()
-	options.manifests, options.further = true, further
+	objects := set.Objects
 	scopes := defined(objects, "spec", "scope")
 	for _, obj := range objects {
 		// The API server drops it (k8s.io/apiserver, pkg/registry/rest/meta.go,
@@ -56,7 +66,7 @@ func FromManifests(options Options, version string, objects []*unstructured.Unst
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(m.namespaces)) {
 		if m.hooks {
-			all = append(all, made("v1", "ConfigMap", namespace, "kube-root-ca.crt", map[string]any{}), made("v1", "ServiceAccount", namespace, "default", map[string]any{}))
+			all = append(all, made("v1", "ConfigMap", namespace, "kube-root-ca.crt", map[string]any{"data": map[string]any{"ca.crt": ""}}), made("v1", "ServiceAccount", namespace, "default", map[string]any{}))
 		}
 		if !m.namespaces[namespace] {
 			all = append(all, made("v1", "Namespace", "", namespace, map[string]any{
@@ -207,13 +217,15 @@ func (m *manifests) run(obj *unstructured.Unstructured, res string) []*unstructu
 	m.pods = append(m.pods, pod)
 	made := []*unstructured.Unstructured{pod}
 	if m.hooks && res == "deployments.apps" {
-		made = append(made, replicaSet(obj))
+		made = append(made, replicaSet(obj, podLabels))
 	}
 	return made
 }
 
-func replicaSet(deployment *unstructured.Unstructured) *unstructured.Unstructured {
-	return made("apps/v1", "ReplicaSet", deployment.GetNamespace(), deployment.GetName()+"-0", map[string]any{})
+func replicaSet(deployment *unstructured.Unstructured, podLabels map[string]any) *unstructured.Unstructured {
+	return made("apps/v1", "ReplicaSet", deployment.GetNamespace(), deployment.GetName()+"-0", map[string]any{
+		"metadata": map[string]any{"labels": podLabels},
+	})
 }
 
 func runs(pod *unstructured.Unstructured) {

@@ -146,8 +146,13 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	for _, u := range about.Unseen {
 		w.SetUnseen(Resource{GroupVersionResource: schema.ParseGroupResource(u.Resource).WithVersion(""), Namespaced: u.Namespaced}, u.Reason, u.Message)
 	}
-	w.Settle()
-	w.readFrom(objects)
+	if options.manifests {
+		w.refusals.AskForObjects("")
+	}
+	for range readRounds { // the objects, after the parameters
+		w.Settle()
+		w.readFrom(objects)
+	}
 	w.Settle()
 	return w, nil
 }

@@ -120,13 +120,23 @@ func usable(q refusals.Question, res Resource, served bool) error {
 }
 
 // readFrom answers from objects at hand what admission policies ask for their
-// parameters. Of manifests, what they do not hold may be in the cluster.
+// parameters, and, of manifests, which objects they and webhooks see. Of manifests, what
+// they do not hold may be in the cluster.
 func (w *World) readFrom(all []*unstructured.Unstructured) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	scopes, mapped := defined(all, "spec", "scope"), resourcesOf(all)
 	answers := map[refusals.Question]refusals.Answer{}
+	left := maxRead
 	for _, q := range w.refusals.Questions() {
+		if q.Kind.Empty() {
+			found, complete := w.seen(q, all, mapped, left)
+			if complete {
+				left -= len(found)
+				answers[q] = refusals.Answer{Objects: found}
+			}
+			continue
+		}
 		scope := scopeOf(q.Kind, scopes)
 		res := Resource{GroupVersionResource: mapped[q.Kind].GroupVersionResource, Namespaced: scope == apiextensionsv1.NamespaceScoped}
 		selector, err := labels.Parse(q.Selector)
@@ -148,4 +158,29 @@ func (w *World) readFrom(all []*unstructured.Unstructured) {
 		answers[q] = answer
 	}
 	w.refusals.Answer(answers)
+}
+
+// seen are the manifests that a question about objects asks for, unless there are more
+// than limit.
+func (w *World) seen(q refusals.Question, all []*unstructured.Unstructured, mapped map[schema.GroupVersionKind]Resource, limit int) (found []*unstructured.Unstructured, complete bool) {
+	wanted := func(obj *unstructured.Unstructured) bool {
+		return mapped[obj.GroupVersionKind()].GroupVersionResource == q.Resource && obj.GetNamespace() == q.Namespace && (q.Name == "" || obj.GetName() == q.Name)
+	}
+	for _, obj := range all {
+		if wanted(obj) {
+			found = append(found, w.options.whole(obj))
+		}
+		if len(found) > limit {
+			return nil, false
+		}
+	}
+	for obj := range w.options.further {
+		if wanted(obj) {
+			found = append(found, obj)
+		}
+		if len(found) > limit {
+			return nil, false
+		}
+	}
+	return found, true
 }

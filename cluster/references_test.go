@@ -82,7 +82,7 @@ func refsIn(t testing.TB, manifests bool, docs ...string) *World {
 	make := FromObjects
 	if manifests {
 		make = func(o Options, list []*unstructured.Unstructured) (*World, error) {
-			return FromManifests(o, "", list, nil)
+			return FromManifests(o, "", Set{Objects: list})
 		}
 	}
 	w, err := make(Options{Catalog: knowing(t)}, objects(t, strings.Join(docs, "\n---\n")))

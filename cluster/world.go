@@ -79,8 +79,9 @@ type Options struct {
 	Now func() time.Time
 
 	manifests bool // the objects are manifests: what they do not hold is unknown
-	// further are those of FromManifests.
+	// further and whole are those of a Set.
 	further iter.Seq[*unstructured.Unstructured]
+	whole   func(*unstructured.Unstructured) *unstructured.Unstructured
 }
 
 func (o *Options) furtherContains(matches func(*unstructured.Unstructured) bool) bool {
@@ -95,6 +96,9 @@ func (o *Options) furtherContains(matches func(*unstructured.Unstructured) bool)
 func (o *Options) setDefaults() {
 	if o.further == nil {
 		o.further = func(func(*unstructured.Unstructured) bool) {}
+	}
+	if o.whole == nil {
+		o.whole = func(o *unstructured.Unstructured) *unstructured.Unstructured { return o }
 	}
 	if o.Catalog == nil {
 		o.Catalog = catalog.Default()

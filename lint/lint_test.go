@@ -151,7 +151,7 @@ func TestRun(t *testing.T) {
 		{"an APIService whose backend is in a namespace", metricsServer, []string{"apiservice-backend-removed: "}},
 		{"its namespace is dropped by the API server, so that it is the same object", "apiVersion: v1\nkind: Namespace\nmetadata: {name: guard}\n---\n" + strings.Replace(metricsServer, "k8s.io}", "k8s.io, namespace: guard}", 1), []string{"-:7:18 delete-namespace may apiservice-backend-removed: "}},
 		{"a certificate that an installer fills in", strings.Replace(fmt.Sprintf(webhook, "CREATE", "", "pods"), "name: guard}}\n  rules", "name: guard}, caBundle: \"${CA}\"}\n  rules", 1), []string{"-:27:3 apply may self-blocking-webhook"}},
-		{"a webhook that selects what its namespace holds", selecting("guard"), []string{"delete-namespace may webhook-backend-in-namespace: "}},
+		{"a webhook that selects what its namespace holds", selecting("guard"), []string{"delete-namespace will webhook-backend-in-namespace: "}},
 		{"a webhook that selects what nothing here has", selecting("other"), nil},
 		{"an object that its owner makes", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, ownerReferences: [{apiVersion: v1, kind: Node, name: n, uid: u}]}\nspec: {terminationGracePeriodSeconds: 900}\n", nil},
 		{"the same, made by a person", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {terminationGracePeriodSeconds: 900}\n", []string{"-:4:39 apply may long-grace-period"}},

@@ -23,6 +23,21 @@ func severities(r *lint.Result) []string {
 	return got
 }
 
+// conditional is a webhook with a matchCondition, with one ConfigMap that it may see.
+func conditional(expression string) string {
+	return strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "configmaps"), "  rules:", fmt.Sprintf("  matchConditions: [{name: mine, expression: %q}]\n  rules:", expression), 1) +
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: guarded, namespace: guard}\ndata: {keep: 'yes'}\n"
+}
+
+// padding is ConfigMaps, of half a KiB each.
+func padding(n int) string {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: padding-%d, namespace: guard}\ndata: {a: %q}\n", i, strings.Repeat("x", 512))
+	}
+	return text.String()
+}
+
 // TestSeverity holds severities to what a maintainer of the manifest can do about it.
 func TestSeverity(t *testing.T) {
 	const leavesOut = "  namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [guard]}]}\n  rules:"
@@ -31,14 +46,20 @@ func TestSeverity(t *testing.T) {
 		reason, text string
 		want         []string
 	}{
-		"APIService":          {"It would block every namespace.", metricsServer + backend, []string{"apiservice-backend-removed high"}},
-		"APIServiceOfSystem":  {"Nobody deletes kube-system.", strings.ReplaceAll(metricsServer+backend, "namespace: guard", "namespace: kube-system"), []string{"apiservice-backend-removed info"}},
-		"APIServiceOfDefault": {"Nor default.", strings.ReplaceAll(metricsServer+backend, "namespace: guard", "namespace: default"), []string{"apiservice-backend-removed info"}},
-		"AllPods":             {"Everybody's pods wait for it.", strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "pods"), "  rules:", leavesOut, 1), []string{"self-blocking-webhook high"}},
-		"DefaultAccount":      {"Every namespace holds a ServiceAccount, so its own hangs without any in the set.", fmt.Sprintf(webhook, "DELETE", "", "serviceaccounts"), []string{"self-blocking-webhook high", "webhook-backend-in-namespace high"}},
-		"Conditions":          {"Which objects a condition on their names lets through, the manifests do not tell.", strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "configmaps"), "  rules:", "  matchConditions: [{name: mine, expression: 'oldObject.metadata.name == \"mine\"'}]\n  rules:", 1), []string{"webhook-backend-in-namespace low"}},
-		"OwnKind":             {"Only what it is for may stay in its own namespace.", fmt.Sprintf(webhook, "DELETE", "cert-manager.io", "certificates"), []string{"self-blocking-webhook low"}},
-		"OwnKindUpdate":       {"On updates only where the object has a finalizer.", fmt.Sprintf(webhook, "UPDATE", "cert-manager.io", "certificates"), []string{"self-blocking-webhook info"}},
+		"APIService":           {"It would block every namespace.", metricsServer + backend, []string{"apiservice-backend-removed high"}},
+		"APIServiceOfSystem":   {"Nobody deletes kube-system.", strings.ReplaceAll(metricsServer+backend, "namespace: guard", "namespace: kube-system"), []string{"apiservice-backend-removed info"}},
+		"APIServiceOfDefault":  {"Nor default.", strings.ReplaceAll(metricsServer+backend, "namespace: guard", "namespace: default"), []string{"apiservice-backend-removed info"}},
+		"AllPods":              {"Everybody's pods wait for it.", strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "pods"), "  rules:", leavesOut, 1), []string{"self-blocking-webhook high"}},
+		"DefaultAccount":       {"Every namespace holds a ServiceAccount, so its own hangs without any in the set.", fmt.Sprintf(webhook, "DELETE", "", "serviceaccounts"), []string{"self-blocking-webhook high", "webhook-backend-in-namespace high"}},
+		"ConditionsOnOthers":   {"Nothing of the set has that name.", conditional("oldObject.metadata.name == 'mine'"), []string{}},
+		"ConditionsMet":        {"One object has it.", conditional("oldObject.metadata.name == 'guarded'"), []string{"webhook-backend-in-namespace high"}},
+		"ConditionsOnContent":  {"Of other kinds lint reads the metadata, but for this.", conditional("oldObject.data.keep == 'yes'"), []string{"webhook-backend-in-namespace high"}},
+		"ConditionsNotMet":     {"The same, with what no object says.", conditional("'keep' in oldObject.data && oldObject.data.keep == 'no'"), []string{}},
+		"ConditionsInLargeSet": {"Of one that is not held in memory, it is found all the same.", conditional("oldObject.metadata.name == 'guarded'") + padding(400), []string{"webhook-backend-in-namespace high"}},
+		"ConditionsOnTooMany":  {"More than are read may have it.", conditional("oldObject.metadata.name == 'mine'") + padding(600), []string{"webhook-backend-in-namespace low"}},
+		"ConditionsOnDefault":  {"What a manifest leaves out, the API server may fill in.", conditional("has(oldObject.immutable)"), []string{"webhook-backend-in-namespace low"}},
+		"OwnKind":              {"Only what it is for may stay in its own namespace.", fmt.Sprintf(webhook, "DELETE", "cert-manager.io", "certificates"), []string{"self-blocking-webhook low"}},
+		"OwnKindUpdate":        {"On updates only where the object has a finalizer.", fmt.Sprintf(webhook, "UPDATE", "cert-manager.io", "certificates"), []string{"self-blocking-webhook info"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -245,7 +246,7 @@ func (s *set) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	world, err := cluster.FromManifests(cluster.Options{Owners: s.run.options.Owners, Catalog: s.run.options.Catalog}, s.run.options.KubernetesVersion, objects, packed(subjects))
+	world, err := cluster.FromManifests(cluster.Options{Owners: s.run.options.Owners, Catalog: s.run.options.Catalog}, s.run.options.KubernetesVersion, cluster.Set{Objects: objects, Further: packed(subjects), Whole: s.whole(subjects)})
 	if err != nil {
 		return err
 	}
@@ -463,6 +464,37 @@ func (s *set) complete(sub *subject) error {
 	value["metadata"] = sub.object.Object["metadata"]
 	sub.object.Object, sub.trimmed = value, false
 	return nil
+}
+
+// whole reads objects again of which only the metadata was read, up to maxLoaded bytes
+// of them.
+func (s *set) whole(subjects []*subject) func(*unstructured.Unstructured) *unstructured.Unstructured {
+	of := sync.OnceValue(func() map[*unstructured.Unstructured]*subject {
+		found := map[*unstructured.Unstructured]*subject{}
+		for _, sub := range subjects {
+			if sub.object != nil && !sub.whole {
+				found[sub.object] = sub
+			}
+		}
+		return found
+	})
+	left := maxLoaded
+	return func(object *unstructured.Unstructured) *unstructured.Unstructured {
+		sub := of()[object]
+		if sub == nil {
+			return object
+		}
+		if left <= 0 || s.load(sub.Object) != nil {
+			return object
+		}
+		left -= sub.Size()
+		value, err := sub.Value()
+		if err != nil || !wellFormed(value) {
+			return object
+		}
+		value["metadata"] = object.Object["metadata"]
+		return &unstructured.Unstructured{Object: value}
+	}
 }
 
 // distinct keeps, of what one policy says at one place, what is told of the

@@ -16,14 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	admissioncel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
-	"k8s.io/apiserver/pkg/authentication/user"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 
@@ -32,9 +30,8 @@ import (
 
 // refuser is what may refuse a request that a deletion needs.
 type refuser interface {
-	// refuses tells how surely it refuses a request for some object of a
-	// resource, and why. caller is nil where it is not known who calls.
-	refuses(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) refusal
+	// refuses tells how surely it refuses a request, and why.
+	refuses(asking) refusal
 }
 
 // policy is a ValidatingAdmissionPolicy, compiled as the API server compiles it
@@ -82,8 +79,10 @@ type expressions struct {
 // reads tells what an expression looks at: the new object, which a DELETE has
 // not; the old one, or what else tells which object it is; the namespace, or what
 // changes of it when it is deleted; the parameters; what nobody knows of a request
-// that is still to come; who calls.
-type reads struct{ object, old, namespace, fate, params, other, user, absence bool }
+// that is still to come; who calls. anonymous tells that it comes to a result for a
+// caller without a name, too, who has no such fields; defaults, that it asks for fields
+// that the API server may have filled in.
+type reads struct{ object, old, namespace, fate, params, other, user, absence, anonymous, defaults bool }
 
 var (
 	readsObject    = regexp.MustCompile(`\bobject\b`)
@@ -96,7 +95,14 @@ var (
 	readsRequest   = regexp.MustCompile(`\brequest\s*\.\s*(name|kind|requestKind|options|object|oldObject|uid|dryRun)\b`)
 	// readsAbsence is what makes sense of an object that is not there, and so
 	// may come to a result that another object would not.
-	readsAbsence  = regexp.MustCompile(`\bnull\b|\.\?|\[\?|\btype\(|\bdyn\(|\?\.|\bhas\(\s*(object|oldObject|params|namespaceObject)\s*\.\s*\w+\s*\)`)
+	readsAbsence = regexp.MustCompile(`\bnull\b|\.\?|\[\?|\btype\(|\bdyn\(|\?\.|\bhas\(\s*(object|oldObject|params|namespaceObject)\s*\.\s*\w+\s*\)`)
+	// readsAnonymous is what makes sense of a caller without a name.
+	readsAnonymous = regexp.MustCompile(`\bhas\(\s*request\b|\.\s*\?|\[\s*\?|\?\.|\btype\(|\bdyn\(|\buserInfo\s*($|[^.\s])`)
+	// readsThere is whether there is an object, which the operation tells.
+	readsThere = regexp.MustCompile(`\b(object|oldObject)\s*[!=]=\s*null\b`)
+	// readsMetadata is what nobody but its author writes of an object, as a rule.
+	readsMetadata = regexp.MustCompile(`\b(object|oldObject)\s*\.\s*\??metadata(\s*\.\s*\??(name|namespace|labels|annotations|finalizers|ownerReferences|deletionTimestamp)\b(\s*\.\s*\??\w+|\s*\[\s*\??\s*('[^']*'|"[^"]*")\s*\])?)?`)
+	readsDefaults = regexp.MustCompile(`\bnull\b|\.\s*\?|\[\s*\?|\btype\(|\bdyn\(|\?\.|\bhas\(\s*(§\s*\.|[^§\s])`)
 	readsVariable = regexp.MustCompile(`\bvariables\s*\.\s*(\w+)`)
 )
 
@@ -244,6 +250,8 @@ func readsOf(expression string, variables map[string]string) reads {
 		params:    readsParams.MatchString(all),
 		other:     readsOther.MatchString(all),
 		user:      readsUser.MatchString(all),
+		anonymous: readsAnonymous.MatchString(all),
+		defaults:  readsDefaults.MatchString(readsMetadata.ReplaceAllString(readsThere.ReplaceAllString(all, "§"), "§")),
 		absence:   readsAbsence.MatchString(all) || readsRequest.MatchString(all),
 	}
 }
@@ -340,45 +348,14 @@ func newBinding(o *admissionv1.ValidatingAdmissionPolicyBinding) *policyBinding 
 
 // refuses tells how surely the policy denies a request for some object; for which
 // objects, where they were read and it denies some.
-func (b bound) refuses(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) refusal {
-	name := ""
-	if gvr == namespacesResource {
-		name = namespace
-	}
-	attributes := func(object, old runtime.Object, kind schema.GroupVersionKind, name string) admission.Attributes {
-		return admission.NewAttributesRecord(object, old, kind, namespace, name, gvr, subresource, op, nil, false, known(caller))
-	}
+func (b bound) refuses(a asking) refusal {
 	why := "the policy denies it"
 	if b.mutates {
 		why = "the policy fails on it"
 	}
-	r := refusal{cause: "denied", why: why}
-	r.sure = b.denies(attributes(nil, nil, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version}, name), namespaceLabels, caller != nil)
-	if r.sure != may {
-		return r
-	}
-	objects, read := b.reading.objects(gvr, namespace)
-	if !read {
-		return r
-	}
-	r.sure, r.about = no, []string{}
-	for _, object := range objects {
-		old, now := asDeleted(object, op, subresource)
-		if old == nil {
-			continue
-		}
-		name := name
-		if op != admission.Delete { // the namespace controller deletes collections, and their items come without a name
-			name = object.GetName()
-		}
-		sure := b.denies(attributes(now, old, object.GroupVersionKind(), name), namespaceLabels, caller != nil)
-		if sure != no {
-			r.about = append(r.about, object.GetName())
-		}
-		r.sure = max(r.sure, sure)
-	}
-	slices.Sort(r.about)
-	return r
+	return b.reading.judge(a, func(attributes admission.Attributes) refusal {
+		return refusal{sure: b.denies(attributes, a.namespaceLabels, a.caller != nil), cause: "denied", why: why}
+	})
 }
 
 // asDeleted is an object as a request that its deletion needs finds it, and what
@@ -434,7 +411,7 @@ func (b bound) denies(attributes admission.Attributes, namespaceLabels map[strin
 // deniesWith tells how surely the policy denies a request that is in its scope,
 // with one of its parameters.
 func (b bound) deniesWith(attributes admission.Attributes, callerKnown bool, param runtime.Object, paramKnown bool) certainty {
-	in := input{attributes: attributes, callerKnown: callerKnown, param: param, paramKnown: paramKnown, namespace: b.reading.namespace(attributes.GetNamespace())}
+	in := input{attributes: attributes, callerKnown: callerKnown, manifest: b.reading.manifests, param: param, paramKnown: paramKnown, namespace: b.reading.namespace(attributes.GetNamespace())}
 	sure := will
 	for _, outcome := range b.conditions.outcomes(in) {
 		switch {
@@ -462,6 +439,7 @@ func (b bound) deniesWith(attributes admission.Attributes, callerKnown bool, par
 type input struct {
 	attributes  admission.Attributes
 	callerKnown bool
+	manifest    bool // the object lacks what the API server fills in
 	param       runtime.Object
 	paramKnown  bool
 	namespace   *corev1.Namespace
@@ -513,10 +491,14 @@ func (e expressions) outcomes(in input) []outcome {
 		var invalid *apiservercel.Error
 		r := e.reads[i]
 		unknown := in.unknown(r)
+		if in.manifest && in.attributes.GetOldObject() != nil && (r.old || r.object) && (r.defaults || result.Error != nil) {
+			outcomes[i].is = depends
+			continue
+		}
 		switch {
 		case errors.As(result.Error, &invalid) && invalid.Type == apiservercel.ErrorTypeInvalid && result.EvalResult == nil && !unknown && !r.user:
 			outcomes[i] = outcome{isError, result.Error}
-		case r.user && !in.callerKnown, unknown && r.absence, result.Error != nil && unknown:
+		case r.user && !in.callerKnown && (r.anonymous || result.Error != nil), unknown && r.absence, result.Error != nil && unknown:
 			outcomes[i].is = depends
 		case result.Error != nil:
 			outcomes[i] = outcome{isError, result.Error}

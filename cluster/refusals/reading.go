@@ -13,13 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// maxQuestions bounds what is asked for admission policies at the same time.
+// maxQuestions bounds what is asked for admission policies and webhooks at the same time.
 const maxQuestions = 500
 
-// Question is what an admission policy reads and the facts do not hold: its
-// parameters, or the objects that it would see.
+// Question is what an admission policy or a webhook's conditions read and the facts do
+// not hold: parameters, or the objects that it would see.
 type Question struct {
 	// Kind of parameters; empty where objects are asked for.
 	Kind schema.GroupVersionKind
@@ -51,13 +53,17 @@ var (
 	errNotFound     = errors.New("no parameters were found")
 )
 
-// reading is what was read for admission policies, and what is still to be.
+// reading is what was read for admission policies and webhooks, and what is still to be.
 type reading struct {
 	answers map[Question]Answer
 	// asked is what was wanted at the last Settle, asking what is since.
 	asked, asking map[Question]bool
-	// withObjects says that objects are read, too.
+	// withObjects says that objects are read, too: those in one namespace, or in all
+	// where within is "".
 	withObjects bool
+	within      string
+	// manifests says that objects are manifests, which lack what the API server fills in.
+	manifests bool
 	// namespace is one as policies see it, nil where it is not known whole.
 	namespace func(name string) *corev1.Namespace
 }
@@ -73,7 +79,7 @@ func (r *reading) answer(q Question) (Answer, bool) {
 
 // objects are those of a resource in a namespace; the namespace itself is in none.
 func (r *reading) objects(gvr schema.GroupVersionResource, namespace string) ([]*unstructured.Unstructured, bool) {
-	if !r.withObjects {
+	if !r.withObjects || r.within != "" && r.within != namespace {
 		return nil, false
 	}
 	q := Question{Resource: gvr, Namespace: namespace}
@@ -119,12 +125,15 @@ func (b bound) parameters(namespace string) ([]runtime.Object, error) {
 	return params, nil
 }
 
-// AskForObjects makes Questions ask for the objects that policies would see, and
-// not just for parameters.
-func (p *Part) AskForObjects() { p.reading.withObjects, p.hooksDirty = true, true }
+// AskForObjects makes Questions ask for the objects that policies and webhooks would
+// see, and not just for parameters: for those in one namespace, or in all where it is
+// "".
+func (p *Part) AskForObjects(namespace string) {
+	p.reading.withObjects, p.reading.within, p.hooksDirty = true, namespace, true
+}
 
-// Questions are what admission policies read that is to be asked, in order. It
-// only reads.
+// Questions are what admission policies, and matchConditions and objectSelectors of
+// webhooks, read that is to be asked, in order. It only reads.
 func (p *Part) Questions() []Question {
 	return slices.SortedFunc(maps.Keys(p.reading.asked), func(a, b Question) int {
 		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
@@ -144,4 +153,57 @@ func (a Answer) equal(b Answer) bool {
 	return errors.Is(a.Err, b.Err) && slices.EqualFunc(a.Objects, b.Objects, func(x, y *unstructured.Unstructured) bool {
 		return x.GetUID() == y.GetUID() && x.GetResourceVersion() == y.GetResourceVersion()
 	})
+}
+
+// asking is a request that a deletion needs, for some object of a resource. caller is
+// nil where it is not known who calls.
+type asking struct {
+	op                     admission.Operation
+	resource               schema.GroupVersionResource
+	subresource, namespace string
+	namespaceLabels        map[string]string
+	caller                 user.Info
+}
+
+// attributes are those of the request as admission sees it, with its object or without.
+func (a asking) attributes(object, old runtime.Object, kind schema.GroupVersionKind, name string) admission.Attributes {
+	return admission.NewAttributesRecord(object, old, kind, a.namespace, name, a.resource, a.subresource, a.op, nil, false, known(a.caller))
+}
+
+// judge tells how surely a request is refused, of tells it of one. Where that depends
+// on the object, and objects were read, it tells for which.
+func (r *reading) judge(a asking, of func(admission.Attributes) refusal) refusal {
+	name := ""
+	if a.resource == namespacesResource {
+		name = a.namespace
+	}
+	blind := of(a.attributes(nil, nil, schema.GroupVersionKind{Group: a.resource.Group, Version: a.resource.Version}, name))
+	if blind.sure != may {
+		return blind
+	}
+	objects, read := r.objects(a.resource, a.namespace)
+	if !read {
+		return blind
+	}
+	found := refusal{about: []string{}}
+	for _, object := range objects {
+		old, now := asDeleted(object, a.op, a.subresource)
+		if old == nil {
+			continue
+		}
+		if a.op != admission.Delete { // the namespace controller deletes collections, and their items come without a name
+			name = object.GetName()
+		}
+		one := of(a.attributes(now, old, object.GroupVersionKind(), name))
+		if one.sure == no {
+			continue
+		}
+		about := append(found.about, object.GetName())
+		if one.sure > found.sure {
+			found = one
+		}
+		found.about = about
+	}
+	slices.Sort(found.about)
+	return found
 }

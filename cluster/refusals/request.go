@@ -24,7 +24,7 @@ var immortal = []string{"default", "kube-public", "kube-system"}
 // is "may". admitted says that the request is under way already: admission policies
 // and webhooks that mutate have let it pass, and Of then only reads.
 func (p *Part) Of(request map[string]any, admitted bool) []any {
-	attributes, callerKnown, ok := attributesOf(request)
+	attributes, callerKnown, ok := attributesOf(request, p.options.Manifests)
 	if !ok {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (p *Part) Of(request map[string]any, admitted bool) []any {
 		if h.reach.sure == no && len(h.names) == 0 || admitted && !strings.HasPrefix(key, validatingKind+"/") {
 			continue
 		}
-		sure, failing := h.seesAs(attributes, labels, callerKnown)
+		sure, failing := h.seesAs(input{attributes: attributes, callerKnown: callerKnown, manifest: p.options.Manifests}, labels)
 		switch {
 		case failing != "":
 			add("webhook/"+key, sure, "condition", failing)
@@ -66,8 +66,8 @@ func (p *Part) Of(request map[string]any, admitted bool) []any {
 }
 
 // attributesOf is a request as admission sees it: a DELETE, or an UPDATE of an
-// object.
-func attributesOf(request map[string]any) (_ admission.Attributes, callerKnown, ok bool) {
+// object, which may be a manifest.
+func attributesOf(request map[string]any, manifest bool) (_ admission.Attributes, callerKnown, ok bool) {
 	text := func(m map[string]any, key string) string { s, _ := m[key].(string); return s }
 	part := func(key string) map[string]any { m, _ := request[key].(map[string]any); return m }
 	op := admission.Operation(text(request, "operation"))
@@ -89,7 +89,7 @@ func attributesOf(request map[string]any) (_ admission.Attributes, callerKnown, 
 		callerKnown = caller.Name != ""
 	}
 	name, namespace := text(request, "name"), text(request, "namespace")
-	old, object := whole(part("oldObject")), whole(part("object"))
+	old, object := whole(part("oldObject"), manifest), whole(part("object"), manifest)
 	if named, is := old.(*unstructured.Unstructured); is && name == "" {
 		name = named.GetName()
 	}
@@ -99,13 +99,13 @@ func attributesOf(request map[string]any) (_ admission.Attributes, callerKnown, 
 	return admission.NewAttributesRecord(object, old, gvk, namespace, name, gvr, text(request, "subResource"), op, nil, false, &caller), callerKnown, true
 }
 
-// whole is an object if it is known as the API server holds it.
-func whole(object map[string]any) runtime.Object {
+// whole is an object if it is known as the API server holds it, or is a manifest.
+func whole(object map[string]any, manifest bool) runtime.Object {
 	if len(object) == 0 {
 		return nil
 	}
 	o := &unstructured.Unstructured{Object: object}
-	if o.GetUID() == "" {
+	if o.GetUID() == "" && !manifest {
 		return nil
 	}
 	return o

@@ -141,21 +141,22 @@ func (c certainty) String() string { return [...]string{"no", "may", "will"}[c] 
 // pkg/admission/plugin/webhook/matchconditions). caller is nil where it is not
 // known who calls.
 func (h *hook) sees(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) (sure certainty, failing string) {
-	return h.seesAs(admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version}, namespace, "", gvr, subresource, op, nil, false, known(caller)), namespaceLabels, caller != nil)
+	attributes := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version}, namespace, "", gvr, subresource, op, nil, false, known(caller))
+	return h.seesAs(input{attributes: attributes, callerKnown: caller != nil}, namespaceLabels)
 }
 
 // seesAs is sees for a request of which the objects may be known.
-func (h *hook) seesAs(attributes admission.Attributes, namespaceLabels map[string]string, callerKnown bool) (sure certainty, failing string) {
-	if !h.rules(attributes) {
+func (h *hook) seesAs(in input, namespaceLabels map[string]string) (sure certainty, failing string) {
+	if !h.rules(in.attributes) {
 		return no, ""
 	}
-	if attributes.GetNamespace() != "" && !h.namespaces.Matches(labels.Set(namespaceLabels)) {
+	if in.attributes.GetNamespace() != "" && !h.namespaces.Matches(labels.Set(namespaceLabels)) {
 		return no, ""
 	}
-	if sure = selected(h.objects, attributes); sure == no {
+	if sure = selected(h.objects, in.attributes); sure == no {
 		return no, ""
 	}
-	for i, outcome := range h.conditions.outcomes(input{attributes: attributes, callerKnown: callerKnown}) {
+	for i, outcome := range h.conditions.outcomes(in) {
 		switch outcome.is {
 		case isFalse:
 			return no, ""
@@ -210,21 +211,33 @@ type refusal struct {
 type refusingHook struct {
 	*hook
 	refusal
+	reading *reading
 }
 
-func (a refusingHook) refuses(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) refusal {
-	if a.sure == no && len(a.names) == 0 {
+func (h refusingHook) refuses(a asking) refusal {
+	if h.sure == no && len(h.names) == 0 {
 		return refusal{} // it can be called
 	}
-	sure, failing := a.sees(op, gvr, subresource, namespace, namespaceLabels, caller)
+	r := h.reading.judge(a, func(attributes admission.Attributes) refusal {
+		sure, failing := h.seesAs(input{attributes: attributes, callerKnown: a.caller != nil, manifest: h.reading.manifests}, a.namespaceLabels)
+		switch {
+		case failing != "":
+			return refusal{sure: sure, cause: "condition", why: failing}
+		case h.sure == no && (attributes.GetOldObject() != nil || h.reading.within == ""):
+			return refusal{} // no condition fails, so that it can be called
+		}
+		return refusal{sure: sure}
+	})
 	switch {
-	case failing != "":
-		return refusal{sure: sure, cause: "condition", why: failing}
-	case a.cause == "refusing" && op != admission.Delete:
+	case r.cause != "":
+		return r
+	case h.cause == "refusing" && a.op != admission.Delete:
 		return refusal{} // it was seen to refuse deletions
 	}
-	r := a.refusal
-	r.sure = min(sure, r.sure)
+	about := r.about
+	sure := min(r.sure, h.sure)
+	r = h.refusal
+	r.sure, r.about = sure, about
 	return r
 }
 
@@ -370,7 +383,7 @@ func put(into map[string]any, key string, requests []any) {
 // settleHook puts into blocked what a webhook refuses in a place, and into
 // selfBlocked what it will refuse once its backend has gone with the place.
 func (p *Part) settleHook(at place, key string, h *hook, blocked, selfBlocked map[string]any) {
-	now := refusingHook{h, h.reach.refusal}
+	now := refusingHook{h, h.reach.refusal, p.reading}
 	if now.sure == no {
 		now.refusal = stated(h, at)
 	}
@@ -379,7 +392,7 @@ func (p *Part) settleHook(at place, key string, h *hook, blocked, selfBlocked ma
 	}
 	if h.reach.up && facts.NamespaceOf(h.backend.service) == at.name {
 		// While it deletes pods, the backend is still there.
-		put(selfBlocked, key, p.blockedBy(refusingHook{h, refusal{sure: will, cause: "down", why: "Service " + h.backend.service + " goes with the namespace"}}, at))
+		put(selfBlocked, key, p.blockedBy(refusingHook{h, refusal{sure: will, cause: "down", why: "Service " + h.backend.service + " goes with the namespace"}, p.reading}, at))
 	}
 }
 
@@ -397,7 +410,7 @@ func (p *Part) blockedBy(h refuser, at place, deletesPods ...user.Info) []any {
 	add := func(op admission.Operation, res facts.Resource, subresource string, count int, callers ...user.Info) {
 		var r refusal
 		for _, caller := range callers {
-			if by := h.refuses(op, res.GroupVersionResource, subresource, namespace, at.labels, caller); by.sure > r.sure {
+			if by := h.refuses(asking{op, res.GroupVersionResource, subresource, namespace, at.labels, caller}); by.sure > r.sure {
 				r = by
 			}
 		}

@@ -35,8 +35,8 @@
 #   limits: >-
 #     If the policy reads the object, the status of the namespace, the authorizer, or
 #     options of the request, or if the finalizer is not one of Kubernetes itself, the
-#     finding says "may". check reads up to 500 objects that the policy would see, but no
-#     Secrets; parameters are read every 10 s, but no Secrets. Of a MutatingAdmissionPolicy,
+#     finding says "may". check and lint read up to 500 objects that the policy would see,
+#     check no Secrets; parameters are read every 10 s, but no Secrets. Of a MutatingAdmissionPolicy,
 #     whether its result can be applied.
 package termguard.admission_policy_blocks_delete
 

@@ -35,9 +35,9 @@
 #   limits: >-
 #     A backend that is up and refuses or times out shows only in what the API server
 #     reported. Certificates are checked by the webhook, and by the command line with
-#     --dial-webhooks. Webhooks that are called by URL. Which objects have the labels of
-#     an objectSelector, and matchConditions that depend on the object: the finding then
-#     says "may". A finalizer that the delete itself adds (foregroundDeletion, orphan)
+#     --dial-webhooks. Webhooks that are called by URL. If an objectSelector or a
+#     matchCondition goes by the object, check reads up to 500 of them, but no Secrets; else
+#     the finding says "may". A finalizer that the delete itself adds (foregroundDeletion, orphan)
 #     counts if other objects of its kind in the namespace have finalizers already.
 package termguard.failing_webhook_blocks_delete
 

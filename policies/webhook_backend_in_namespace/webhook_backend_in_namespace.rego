@@ -28,9 +28,9 @@
 #       kubernetes.io/metadata.name (NotIn), name the resources that it is for in its
 #       rules, or set failurePolicy: Ignore.
 #   limits: >-
-#     Backends that are reached by URL. Which objects carry the labels of an
-#     objectSelector, and matchConditions that read the object, or who removes a
-#     finalizer: the finding then says "may". So it does where no pod that takes time to
+#     Backends that are reached by URL. If an objectSelector or a matchCondition goes by
+#     the object, check and lint read up to 500 of them, check no Secrets; of others, and
+#     where a condition reads who removes a finalizer, the finding says "may". So it does where no pod that takes time to
 #     stop separates the end of the backend from that of the rest, and before Kubernetes
 #     1.33: the namespace controller deletes in no fixed order then, and only
 #     namespaces/finalize is sure to come last.
