@@ -32,6 +32,10 @@
 #     and of the owners of finalizers (a matchCondition on request.userInfo), or exclude
 #     the namespace in the binding. The deletion then finishes by itself. Last, delete the
 #     binding: until it is back, everybody may do what it forbids.
+#   manifest:
+#     remedy: >-
+#       Let the control plane and the owners of finalizers pass, with a matchCondition on
+#       request.userInfo, or exclude the namespace in the binding.
 #   limits: >-
 #     If the policy reads the object, the status of the namespace, the authorizer, or
 #     options of the request, or if the finalizer is not one of Kubernetes itself, the

@@ -27,7 +27,7 @@
 #     once: true
 #     remedy: >-
 #       Serve the API from a namespace that nobody deletes, and put the APIService before
-#       its Service: kubectl delete -f goes in the order of the files.
+#       its Service: manifests are deleted in the order of the files.
 #   limits: >-
 #     Pods that are deleted while others keep the namespace: whether discovery notices in
 #     time is chance. The pods of a Deployment that is deleted with --cascade=orphan.

@@ -27,6 +27,10 @@
 #     tries again, and the rest follows. Last, detach the volume by hand where it is
 #     attached, and remove the finalizer of the attachment: a volume that is still attached
 #     and is used elsewhere may lose data.
+#   manifest:
+#     remedy: >-
+#       Take the VolumeAttachment out of the manifests: the attach-detach controller makes
+#       one, and deletes it, by itself.
 #   limits: >-
 #     Whether detaching will fail is seen only once it was tried: when the attachment is
 #     being deleted. A drain whose owner waits until volumes are detached, as Karpenter does.

@@ -22,6 +22,10 @@
 #     stop the process that uses it. The kubelet tries again within two minutes, and the
 #     deletion finishes by itself. Last, kubectl delete pod --force --grace-period=0
 #     removes only the object: the mount stays, and its data with it.
+#   manifest:
+#     remedy: >-
+#       Let the pod unmount what it mounts on TERM, or in a preStop hook, and mount
+#       directories of the node with mountPropagation HostToContainer.
 #   limits: >-
 #     Mounts that another process on the node made, until an attempt to unmount has
 #     failed. A network file system whose server is gone. Neither shows in the cluster.

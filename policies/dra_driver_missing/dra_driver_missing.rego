@@ -21,6 +21,10 @@
 #     deletion finishes by itself. Uninstall a driver only after the pods that use its
 #     devices are gone. Last, kubectl delete pod --force --grace-period=0 removes only the
 #     object: the devices stay prepared on the node, and may be given to another pod.
+#   manifest:
+#     remedy: >-
+#       Ship the plugin of the DRA driver for these nodes, in a folder or a release that is
+#       deleted after the pods that use its devices.
 #   limits: >-
 #     Devices that are not tied to one node. A plugin that has just gone: the kubelet
 #     deletes its ResourceSlices half a minute later. A plugin that is there and fails.

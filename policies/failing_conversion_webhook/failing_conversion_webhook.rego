@@ -29,6 +29,10 @@
 #     nothing is lost. Setting the conversion to None always helps, at a price: objects
 #     that stay lose the fields that their version does not have when they are next
 #     written.
+#   manifest:
+#     remedy: >-
+#       Ship the backend of the conversion webhook, stop serving the versions in which
+#       nothing is stored, or set the conversion strategy to None.
 #   limits: >-
 #     In which version an object is stored: if several are possible, the finding says
 #     "may", unless lists fail already. While the API server still has its cache from

@@ -32,6 +32,11 @@
 #     and the deletion finishes by itself. If its software is gone for good, delete its
 #     configuration. Setting failurePolicy to Ignore helps too, at a price: until it is
 #     set back, everything that the webhook should check goes through unchecked.
+#   manifest:
+#     remedy: >-
+#       Ship the backend of the webhook, and a caBundle that matches its certificate. Guard
+#       fields that may be absent with has() in its matchConditions. Or set failurePolicy:
+#       Ignore.
 #   limits: >-
 #     A backend that is up and refuses or times out shows only in what the API server
 #     reported. Certificates are checked by the webhook, and by the command line with

@@ -20,6 +20,10 @@
 #     Do not set the attribute in a volume of the pod, or clear it in a preStop hook
 #     (chattr -R -i DIR). For a pod that hangs already, run chattr -R -i on its volumes in
 #     /var/lib/kubelet/pods/UID/volumes on the node: the deletion then finishes by itself.
+#   manifest:
+#     remedy: >-
+#       Do not set the attribute in a volume of the pod, or clear it in a preStop hook
+#       (chattr -R -i DIR).
 #   limits: >-
 #     Scripts in images and ConfigMaps, and programs that set the attribute by
 #     themselves. Whether the files are in a volume.

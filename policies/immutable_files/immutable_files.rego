@@ -22,6 +22,10 @@
 #     kubelet tries again within two minutes, and the deletion finishes by itself. Last,
 #     kubectl delete pod --force --grace-period=0 removes only the object: the files stay
 #     on the node's disk.
+#   manifest:
+#     remedy: >-
+#       Do not set the attribute in a volume of the pod, or clear it in a preStop hook
+#       (chattr -R -i -a DIR).
 #   limits: >-
 #     A program that sets the attribute by itself: only chattr in the command of a
 #     container that may use it is seen. Files in a container's own layer do not hold the

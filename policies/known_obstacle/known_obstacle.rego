@@ -38,6 +38,7 @@ warn contains {
 	"evidence": evidence(obstacle),
 	"field": sprintf("metadata.finalizers[%d]", [i]),
 	"steps": mending(obstacle),
+	"manifest": {"remedy": sprintf("%s.", [obstacle.mend])},
 } if {
 	request.deleting
 	some i, finalizer in input.request.oldObject.metadata.finalizers
@@ -56,6 +57,7 @@ warn contains {
 	"objects": [{"resource": of, "namespace": request.name, "name": name} | some name in bucket.names],
 	"evidence": evidence(obstacle),
 	"steps": mending(obstacle),
+	"manifest": {"remedy": sprintf("%s.", [obstacle.mend])},
 } if {
 	request.deletes_namespace
 	some finalizer, resources in data.cluster.finalized[request.name]

@@ -31,6 +31,7 @@ finding(why, evidence) := {
 	"evidence": [evidence],
 	"field": "metadata.finalizers[0]",
 	"steps": [{"kind": "mend", "do": "Upgrade Kueue to 0.16.7 or later, then delete"}],
+	"manifest": {"remedy": "Upgrade Kueue to 0.16.7 or later."},
 }
 
 told := "example.com/1 (affected: <0.16.7)"
@@ -86,6 +87,7 @@ test_content if {
 		],
 		"evidence": [told],
 		"steps": [{"kind": "mend", "do": "Upgrade Kueue to 0.16.7 or later, then delete"}],
+		"manifest": {"remedy": "Upgrade Kueue to 0.16.7 or later."},
 	}}
 }
 

@@ -28,6 +28,10 @@
 #     delete the namespace. If it is Terminating already, the thing that is missing
 #     cannot be made again there; clean up by hand what the finalizer protects, then
 #     remove the finalizer.
+#   manifest:
+#     remedy: >-
+#       Keep what the owner of the finalizer reads in a namespace that outlives its objects,
+#       or keep the objects in a folder, or a release, of their own, which is deleted first.
 #   limits: >-
 #     What an owner reads is known of the kinds in the catalog. Whether it gets it in
 #     time is a race: the finding says "may". Objects elsewhere that need something in

@@ -22,6 +22,10 @@
 #     restart each node after it was exchanged. Where pods hang already, bring the
 #     DaemonSet back: the kubelet tries again. Last, kubectl delete pod --force
 #     --grace-period=0 removes only the object: addresses and interfaces stay behind.
+#   manifest:
+#     remedy: >-
+#       Keep the network plugin in a folder, or a release, of its own, which is deleted
+#       after the pods that it connects.
 #   limits: >-
 #     Which DaemonSet is the network plugin is known by the directories of the node that
 #     its pods see (cni/bin, cni/net.d). Whether a plugin fails without it depends on the

@@ -30,6 +30,10 @@
 #     authorization, and admission plugins of a distribution.
 #   manifest:
 #     severity: info
+#     remedy: >-
+#       Narrow the selectors or conditions of the webhook or policy, so that it lets pass
+#       what is deleted with it. Leave default, kube-public and kube-system out of what is
+#       to be deleted.
 package termguard.refused_request
 
 import data.termguard.lib.refusals

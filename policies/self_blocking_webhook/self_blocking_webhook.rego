@@ -27,6 +27,10 @@
 #     configuration, and apply it again when its pods run.
 #   manifest:
 #     once: true
+#     remedy: >-
+#       Exclude the webhook's own namespace with a namespaceSelector on
+#       kubernetes.io/metadata.name (NotIn), name the groups and resources that it is for
+#       in its rules, or set failurePolicy: Ignore.
 #   limits: >-
 #     Rules, selectors and failurePolicy that are filled in at run time. Backends that are
 #     called by URL.

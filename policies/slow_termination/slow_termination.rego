@@ -38,6 +38,11 @@
 #     tini), shorten the preStop hook, or set a smaller
 #     terminationGracePeriodSeconds. Last, kubectl delete pod --grace-period=SECONDS
 #     with a smaller number: what a container has not finished by then is lost.
+#   manifest:
+#     remedy: >-
+#       Let the program end on TERM (a shell as PID 1 does not pass it on: use exec, or an
+#       init such as tini), shorten the preStop hook, or set a smaller
+#       terminationGracePeriodSeconds.
 #   limits: >-
 #     The estimate is an upper bound. Whether the program ends on TERM, and so much
 #     sooner, depends on its image: a shell in the manifest is only a hint. For an

@@ -20,6 +20,10 @@
 #     makes them (finished pods, too), then the claim, then the volume. Last, remove the
 #     finalizer by hand: the object is then deleted under a running program, which may
 #     lose data that it has not written yet.
+#   manifest:
+#     remedy: >-
+#       Keep claims and volumes in a folder, or a release, of their own, which is deleted
+#       after the pods that use them.
 #   limits: >-
 #     Whether the pods themselves can be deleted: other policies report that. Whether a
 #     dynamic volume can be removed from its storage.

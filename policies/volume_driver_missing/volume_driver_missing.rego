@@ -21,6 +21,10 @@
 #     deletion finishes by itself. Uninstall a driver only after the pods that use its
 #     volumes are gone. Last, kubectl delete pod --force --grace-period=0 removes only the
 #     object: the volume stays mounted on the node, and attached to it.
+#   manifest:
+#     remedy: >-
+#       Ship the CSI driver for these nodes, in a folder or a release that is deleted after
+#       the pods that use its volumes.
 #   limits: >-
 #     Volumes of plugins that were part of the kubelet and that a CSI driver serves now
 #     (awsElasticBlockStore and the like). A driver that is registered and does not work.
