@@ -144,7 +144,20 @@ func heldBy(t *testing.T, sent []byte) int64 {
 // for, with an evaluation that does not end. Small reviews are answered
 // meanwhile.
 func TestManyBodiesAreBounded(t *testing.T) {
-	const many, most = 24, 2 * largeBodies
+	for _, tt := range []struct {
+		reason string
+		many   int
+		sent   []byte
+	}{
+		{"what is decoded to much more than was sent", 24, inObject(`"metadata":{"name":"kiali"},"spec":[`, `{"a":0},`, `]`)(256 << 10)},
+		{"a hundred of 10 MiB, of which the metadata is read only", 100, inObject(`"metadata":{"name":"kiali"},"spec":[`, `{"a":"`+strings.Repeat("x", 1<<10)+`"},`, `]`)(10 << 20)},
+	} {
+		t.Run(tt.reason, func(t *testing.T) { manyBodies(t, tt.many, tt.sent) })
+	}
+}
+
+func manyBodies(t *testing.T, many int, sent []byte) {
+	const most = 2 * largeBodies
 	release, entered := make(chan struct{}), atomic.Int32{}
 	defer close(release)
 	h := NewHandler(Options{Log: quiet, Facts: facts{}, Evaluator: asked(func(_ context.Context, _ policies.Trigger, input map[string]any) (policies.Result, error) {
@@ -155,7 +168,6 @@ func TestManyBodiesAreBounded(t *testing.T) {
 		}
 		return policies.Result{}, nil
 	})})
-	sent := inObject(`"metadata":{"name":"kiali"},"spec":[`, `{"a":0},`, `]`)(256 << 10)
 	before := liveHeap()
 	var under sync.WaitGroup
 	var turnedAway atomic.Int32

@@ -26,10 +26,11 @@ type Options struct {
 // Part is the part of the facts that tells it. Whoever calls its methods makes
 // sure that nobody else does; those that say so only read.
 type Part struct {
-	options Options
-	doc     facts.Document
-	groups  facts.Groups
-	strings facts.Strings
+	options     Options
+	doc         facts.Document
+	groups      facts.Groups
+	strings     facts.Strings
+	controllers map[controllerKey]*controller
 
 	pods          map[types.NamespacedName]*pod
 	waitsOn       map[string]int  // pods that need their kubelet to go, by node
@@ -57,7 +58,7 @@ func New(doc facts.Document, options Options) *Part {
 		doc[section] = map[string]any{}
 	}
 	return &Part{
-		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames), strings: facts.Strings{},
+		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames), strings: facts.Strings{}, controllers: map[controllerKey]*controller{},
 		pods: map[types.NamespacedName]*pod{}, waitsOn: map[string]int{}, waitsIn: map[string]int{},
 		nodes: map[string]bool{}, kubeletEvents: newKubeletEvents(), storage: newStorage(), devices: newDevices(), wired: map[string]int{},
 		leaving: map[leavingGroup]map[types.NamespacedName]leaving{}, leavingDirty: map[leavingGroup]bool{}, waitingDirty: map[string]bool{},

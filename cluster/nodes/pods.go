@@ -22,6 +22,38 @@ type pod struct {
 	uses     *use      // nil unless it has something mounted
 	groups   [][]string
 	facts    map[string]any
+	// controller is what its facts say of its owner, nil where it has none.
+	controller *controller
+}
+
+// controller is the owner of pods, as the facts have it: once, however many they are.
+type controller struct {
+	controllerKey
+	facts map[string]any
+	pods  int
+}
+
+type controllerKey struct{ kind, name string }
+
+// controls tells of one more pod of an owner, and controlsLess of one less.
+func (p *Part) controls(kind, name string) *controller {
+	key := controllerKey{kind, name}
+	c := p.controllers[key]
+	if c == nil {
+		c = &controller{controllerKey: key, facts: map[string]any{"kind": p.strings.Box(kind), "name": name}}
+		p.controllers[key] = c
+	}
+	c.pods++
+	return c
+}
+
+func (p *Part) controlsLess(c *controller) {
+	if c == nil {
+		return
+	}
+	if c.pods--; c.pods == 0 {
+		delete(p.controllers, c.controllerKey)
+	}
 }
 
 // KeepPod takes in a pod, and which node's kubelet it needs to go.
@@ -44,15 +76,17 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 	if dangers := hazards(o); len(dangers) > 0 {
 		found["hazards"] = facts.List(dangers)
 	}
-	if controller := metav1.GetControllerOf(o); controller != nil {
-		found["owner"] = map[string]any{"kind": p.strings.Box(controller.Kind), "name": controller.Name}
+	var owner *controller
+	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+		owner = p.controls(ref.Kind, ref.Name)
+		found["owner"] = owner.facts
 	}
 	workload := workloadOf(o)
 	if workload != "" {
 		found["workload"] = p.strings.Box(workload)
 	}
 	p.doc.Child("pods", o.Namespace)[o.Name] = found
-	kept := &pod{node: o.Spec.NodeName, waits: waits(o), workload: workload, facts: found, groups: groupsOf(o)}
+	kept := &pod{node: o.Spec.NodeName, waits: waits(o), workload: workload, facts: found, groups: groupsOf(o), controller: owner}
 	kept.wired = kept.waits && !o.Spec.HostNetwork
 	if !facts.Finished(o) {
 		kept.owner = facts.BlockingOwner(o)
@@ -83,6 +117,7 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 		return
 	}
 	delete(p.pods, key)
+	p.controlsLess(gone.controller)
 	p.stay(gone)
 	p.unmount(key, gone)
 	p.unstrand(key, gone)

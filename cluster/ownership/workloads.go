@@ -209,9 +209,10 @@ func (p *Part) KeepPod(pod *corev1.Pod) bool {
 			r.names = append(r.names, path.Base(c.Command[0]))
 		}
 	}
-	p.running[key.String()] = r
+	name := key.String() // once: both keep it
+	p.running[name] = r
 	p.keepSidecar(key, pod, r)
-	p.account(r.account).pods[key.String()] = struct{}{}
+	p.account(r.account).pods[name] = struct{}{}
 	if r.ready {
 		for _, image := range r.images {
 			p.readyImages[image]++
@@ -223,13 +224,14 @@ func (p *Part) KeepPod(pod *corev1.Pod) bool {
 
 // ForgetPod undoes KeepPod.
 func (p *Part) ForgetPod(key types.NamespacedName) {
-	r, found := p.running[key.String()]
+	name := key.String()
+	r, found := p.running[name]
 	if !found {
 		return
 	}
-	delete(p.running, key.String())
+	delete(p.running, name)
 	delete(p.sidecars, key)
-	delete(p.account(r.account).pods, key.String())
+	delete(p.account(r.account).pods, name)
 	p.dropAccount(r.account)
 	if r.ready {
 		for _, image := range r.images {

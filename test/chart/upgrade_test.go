@@ -62,6 +62,40 @@ func TestChart(t *testing.T) {
 	s.restart()
 	s.awaitAnswer("still refuses it", denied)
 
+	// Somebody edits what the chart made: the upgrade is refused and says where, until it
+	// may take the fields back. What the chart does not say stays.
+	s.kubectl("scale", "deployment", "termguard", "-n", home, "--replicas=5")
+	s.kubectl("label", "validatingwebhookconfiguration", "termguard", "team=platform")
+	s.kubectl("patch", "validatingwebhookconfiguration", "termguard", "--type=json", "-p", `[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"}]`)
+	s.kubectl("delete", "configmap", "termguard-config", "-n", home)
+	upgrade := []string{"upgrade", "termguard", chart(), "--namespace", home, "--reset-then-reuse-values", "--set", "replicas=4"}
+	_, refusal, err := helm(ctx, t, s.environment, upgrade...)
+	if err == nil {
+		t.Error("the upgrade went over what somebody edited, and did not ask")
+	}
+	for _, field := range []string{".spec.replicas", `.webhooks[name="delete.termguard.dev"].failurePolicy`} {
+		if !strings.Contains(strings.ReplaceAll(refusal, `\"`, `"`), field) {
+			t.Errorf("the refusal does not name %s: %s", field, refusal)
+		}
+	}
+	s.awaitAnswer("still refuses it after an upgrade that was refused", denied)
+	s.helm(append(upgrade, "--force-conflicts")...)
+	for what, want := range map[string]string{
+		"deployment termguard -n " + home + " -o jsonpath={.spec.replicas}":                                          "4",
+		"validatingwebhookconfiguration termguard -o jsonpath={.metadata.labels.team}":                               "platform",
+		"validatingwebhookconfiguration termguard -o jsonpath={.webhooks[0].failurePolicy}":                          "Ignore",
+		"configmap termguard-config -n " + home + " -o jsonpath={.metadata.labels.app\\.kubernetes\\.io/managed-by}": "Helm",
+	} {
+		if got := s.kubectl(append([]string{"get"}, strings.Fields(what)...)...); got != want {
+			t.Errorf("edited by hand, then upgraded: kubectl get %s says %q, want %q", what, got, want)
+		}
+	}
+	if got := s.trusted(); got != trusted {
+		t.Error("the upgrade over what was edited took the certificate authority from the webhook configuration, or changed it")
+	}
+	s.mount()
+	s.awaitAnswer("refuses it, as the configuration says that is there again", denied)
+
 	s.helm("rollback", "termguard", "1", "--namespace", home)
 	s.restart()
 	s.awaitAnswer("warns again after the rollback", warned)
