@@ -7,12 +7,12 @@ import (
 	"slices"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
 )
 
 // Drain asks whether all pods of a node would leave it, as kubectl drain
 // --ignore-daemonsets asks them to: whether each can be evicted, and whether it goes
-// then. The estimate is that of the slowest, since they leave side by side, with the work
-// that the node has with so many.
+// then. The estimate is that of the slowest, since they leave side by side.
 func Drain(ctx context.Context, engine Evaluator, world *cluster.World, node Subject) (Report, error) {
 	reports, err := drain(ctx, engine, world, node)
 	if err != nil {
@@ -59,24 +59,25 @@ func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained 
 	}
 	for i, node := range drained {
 		n := len(on[node.Name])
-		reports[i].drains(answers[:n], work(world, node.Name))
+		reports[i].drains(answers[:n])
 		answers = answers[n:]
 	}
 	return reports, nil
 }
 
-// work is what it takes a node longer for each pod that stops, in ms.
-func work(world *cluster.World, node string) (millis int) {
-	world.View(func(doc map[string]any) { millis = number(child(child(doc, "nodes"), node)["stopMillis"]) })
-	return millis
-}
-
 // drains makes of the answer about a node, and those about its pods, that about a
-// drain. Its work with each it adds up, as slow-termination does for a namespace.
-func (r *Report) drains(pods []Report, millis int) {
+// drain. Of pods that go, only how long they take counts: what there is to say of it,
+// the node's own answer says of all of them.
+func (r *Report) drains(pods []Report) {
 	r.Kind, r.WaitsFor = "Drain", []Wait{} // for its own finalizers a drain does not wait
+	slowest := longest(r.Findings)
 	for _, pod := range pods {
-		r.Findings = append(r.Findings, pod.Findings...)
+		if pod.Verdict != policies.Completes {
+			r.Findings = append(r.Findings, pod.Findings...)
+		}
+		if took := longest(pod.Findings); took != nil && (slowest == nil || *took > *slowest) {
+			slowest = took
+		}
 		r.WaitsFor = append(r.WaitsFor, pod.WaitsFor...)
 		r.Omitted += pod.Omitted
 		r.Unseen = append(r.Unseen, pod.Unseen...)
@@ -88,10 +89,7 @@ func (r *Report) drains(pods []Report, millis int) {
 	r.Unseen = slices.Compact(r.Unseen)
 	r.EstimateSeconds, r.Plan = nil, plan(r.Findings)
 	if finishes(r.Verdict) {
-		if slowest := longest(r.Findings); slowest != nil {
-			seconds := *slowest + len(pods)*millis/1000
-			r.EstimateSeconds = &seconds
-		}
+		r.EstimateSeconds = slowest
 	}
 }
 

@@ -51,7 +51,7 @@ type Part struct {
 // New returns a Part that has seen nothing and writes into doc.
 func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{
-		"pods", "podsByNode", "podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage",
+		"pods", "podsByNode", "podsByGrace", "drainedByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage",
 		"leaving", "kubeletEvents", "hazards", "csinodes", "driverless", "buggy", "registrars", "gone", "stops",
 		"attachments", "attachmentsOf", "undriven", "plugins", "networks", "wired",
 	} {

@@ -21,6 +21,7 @@ type pod struct {
 	leaves   *leaving  // nil unless it is being deleted
 	uses     *use      // nil unless it has something mounted
 	groups   [][]string
+	drained  []string // where it stands among those of its node that a drain evicts, nil if it is none
 	facts    map[string]any
 	// controller is what its facts say of its owner, nil where it has none.
 	controller *controller
@@ -86,7 +87,7 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 		found["workload"] = p.strings.Box(workload)
 	}
 	p.doc.Child("pods", o.Namespace)[o.Name] = found
-	kept := &pod{node: o.Spec.NodeName, waits: waits(o), workload: workload, facts: found, groups: groupsOf(o), controller: owner}
+	kept := &pod{node: o.Spec.NodeName, waits: waits(o), workload: workload, facts: found, groups: groupsOf(o), drained: drained(o), controller: owner}
 	kept.wired = kept.waits && !o.Spec.HostNetwork
 	if !facts.Finished(o) {
 		kept.owner = facts.BlockingOwner(o)
@@ -94,6 +95,9 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 	p.pods[key] = kept
 	for _, path := range kept.groups {
 		p.groups.Add(o.Name, path...)
+	}
+	if kept.drained != nil {
+		p.groups.Add(key.String(), kept.drained...)
 	}
 	if kept.waits {
 		p.groups.Add(o.Name, "podsByNode", o.Namespace, kept.node)
@@ -136,6 +140,9 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	}
 	for _, path := range gone.groups {
 		p.groups.Remove(key.Name, path...)
+	}
+	if gone.drained != nil {
+		p.groups.Remove(key.String(), gone.drained...)
 	}
 	p.doc.Prune("pods", key.Namespace, key.Name)
 }
@@ -187,6 +194,16 @@ func groupsOf(o *corev1.Pod) [][]string {
 		}
 	}
 	return paths
+}
+
+// drained is the place of a pod among those that kubectl drain --ignore-daemonsets
+// evicts: by node, and the seconds that it may take to stop. Others have none.
+func drained(o *corev1.Pod) []string {
+	seconds := stopSeconds(o)
+	if controller := metav1.GetControllerOf(o); !waits(o) || facts.Finished(o) || seconds == 0 || controller != nil && controller.Kind == "DaemonSet" {
+		return nil
+	}
+	return []string{"drainedByGrace", o.Spec.NodeName, strconv.FormatInt(seconds, 10)}
 }
 
 // strand puts a pod that needs its kubelet to go under the owner that it blocks,

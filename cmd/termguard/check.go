@@ -207,8 +207,11 @@ func (f *checking) prepare(ctx context.Context, stderr io.Writer) (*policies.Eng
 	if err != nil {
 		return fail(err)
 	}
-	// Who asks wants to know how long it takes, however short.
-	params := map[string]any{"slow-termination": map[string]any{"seconds": 0}}
+	params := map[string]any{}
+	if !f.drain { // of a drain its nodes tell it, and not each of its pods
+		// Who asks wants to know how long it takes, however short.
+		params["slow-termination"] = map[string]any{"seconds": 0}
+	}
 	maps.Copy(params, config.Params)
 	engine, err := policies.NewEngine(ctx, set, policies.EngineOptions{
 		Params: params, Off: config.Enforcement.Off(set.IDs()), Deadline: evaluation, Lazy: true,

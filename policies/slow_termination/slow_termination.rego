@@ -8,7 +8,8 @@
 #   anything else. If the node of a pod does not exist any more, or is tainted
 #   out-of-service, pod garbage collection removes the pod at its own pace. This is slow,
 #   but it does not hang. The policy reports what takes longer than
-#   data.params["slow-termination"].seconds, 60 by default.
+#   data.params["slow-termination"].seconds, 60 by default, and of a drain how long it
+#   takes.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination
 #     description: How a pod is stopped.
@@ -22,9 +23,10 @@
 #   id: slow-termination
 #   severity: info
 #   triggers: [delete]
-#   resources: [namespaces, pods]
+#   resources: [namespaces, nodes, pods]
 #   needs:
 #     - data.cluster.podsByGrace.$NAMESPACE for namespaces
+#     - input.request.subResource for nodes
 #     - input.request.oldObject.spec.terminationGracePeriodSeconds unless 30 # the default
 #     - data.cluster.pods.$NAMESPACE.$NAME.gracePeriodSeconds
 #     - input.request.options.gracePeriodSeconds
@@ -80,6 +82,27 @@ warn contains {
 	slowest.seconds > threshold
 	some node, _ in data.cluster.podsByNode[request.name]
 	not collected[node]
+}
+
+# A drain evicts its pods side by side, and no API server asks about it: whoever does
+# wants to know how long it takes.
+warn contains {
+	"msg": sprintf(
+		"%d %s may take up to %d s to stop, and the drain waits",
+		[last.count, wording.plural(last.count, "pod", "pods"), seconds],
+	),
+	"objects": [{"resource": "pods", "namespace": namespace, "name": name} |
+		some key in last.names
+		[namespace, name] := split(key, "/")
+	],
+	"evidence": [],
+	"estimate_seconds": (seconds + removal) + work(request.name, evicted),
+} if {
+	request.draining
+	groups := data.cluster.drainedByGrace[request.name]
+	seconds := max([to_number(key) | some key, _ in groups])
+	last := groups[format_int(seconds, 10)]
+	evicted := sum([group.count | some group in groups])
 }
 
 warn contains {
@@ -139,11 +162,13 @@ removal := 1
 # (pkg/controller/namespace/namespace_controller.go). It measures 6 to 12 s.
 passes := 10
 
-# crowd is what it takes longer where many pods of one node stop at once, in seconds:
-# the node has so much work with each.
-crowd := max(array.concat([0], [floor((held.count * data.cluster.nodes[node].stopMillis) / 1000) |
+# crowd is what it takes longer where many pods of one node stop at once, in seconds.
+crowd := max(array.concat([0], [work(node, held.count) |
 	some node, held in data.cluster.podsByNode[request.name]
 ]))
+
+# work is what it takes a node to stop so many pods at once, in seconds.
+work(node, count_of) := floor((count_of * object.get(data.cluster.nodes, [node, "stopMillis"], 0)) / 1000)
 
 # pod is the one under review. Where it has finished, or no node runs it, it has no
 # grace period.

@@ -266,3 +266,45 @@ test_huge_grace_period if {
 	got := policy.warn with input as delete_pod({"terminationGracePeriodSeconds": 9223372036854775807}, {})
 	{f.estimate_seconds | some f in got} == {2147483633}
 }
+
+# A drain, which tells how long it takes whatever the threshold is.
+
+drain := {"request": {
+	"operation": "CONNECT",
+	"subResource": "drain",
+	"resource": {"group": "", "version": "v1", "resource": "nodes"},
+	"name": "n1",
+}}
+
+drained := {
+	"30": {"count": 19, "names": ["demo/a", "demo/b"]},
+	"90": {"count": 1, "names": ["other/slow"]},
+}
+
+test_drain if {
+	every node, estimate in {"n1": 93, "n2": 91, "n3": 91} {
+		got := policy.warn with input as json.patch(drain, [{"op": "replace", "path": "/request/name", "value": node}])
+			with data.cluster.nodes as {"n1": {"stopMillis": 100}, "n2": {}}
+			with data.cluster.drainedByGrace as {"n1": drained, "n2": drained, "n3": drained}
+		got == {{
+			"msg": "1 pod may take up to 90 s to stop, and the drain waits",
+			"objects": [{"resource": "pods", "namespace": "other", "name": "slow"}],
+			"evidence": [],
+			"estimate_seconds": estimate,
+		}}
+	}
+}
+
+test_plain_delete_of_node if {
+	got := policy.warn with input as json.patch(drain, [
+		{"op": "replace", "path": "/request/operation", "value": "DELETE"},
+		{"op": "remove", "path": "/request/subResource"},
+	])
+		with data.cluster.drainedByGrace as {"n1": drained}
+	got == set()
+}
+
+test_drain_of_nothing if {
+	got := policy.warn with input as drain with data.cluster.drainedByGrace as {}
+	got == set()
+}
