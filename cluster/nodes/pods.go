@@ -21,7 +21,7 @@ type pod struct {
 	leaves   *leaving  // nil unless it is being deleted
 	uses     *use      // nil unless it has something mounted
 	groups   [][]string
-	drained  []string // where it stands among those of its node that a drain evicts, nil if it is none
+	drained  int64 // the seconds that a drain waits for it, 0 if it does not
 	facts    map[string]any
 	// controller is what its facts say of its owner, nil where it has none.
 	controller *controller
@@ -96,8 +96,8 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 	for _, path := range kept.groups {
 		p.groups.Add(o.Name, path...)
 	}
-	if kept.drained != nil {
-		p.groups.Add(key.String(), kept.drained...)
+	if kept.drained > 0 {
+		p.groups.Add(key.String(), kept.drainedAt()...)
 	}
 	if kept.waits {
 		p.groups.Add(o.Name, "podsByNode", o.Namespace, kept.node)
@@ -141,8 +141,8 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	for _, path := range gone.groups {
 		p.groups.Remove(key.Name, path...)
 	}
-	if gone.drained != nil {
-		p.groups.Remove(key.String(), gone.drained...)
+	if gone.drained > 0 {
+		p.groups.Remove(key.String(), gone.drainedAt()...)
 	}
 	p.doc.Prune("pods", key.Namespace, key.Name)
 }
@@ -196,14 +196,18 @@ func groupsOf(o *corev1.Pod) [][]string {
 	return paths
 }
 
-// drained is the place of a pod among those that kubectl drain --ignore-daemonsets
-// evicts: by node, and the seconds that it may take to stop. Others have none.
-func drained(o *corev1.Pod) []string {
-	seconds := stopSeconds(o)
-	if controller := metav1.GetControllerOf(o); !waits(o) || facts.Finished(o) || seconds == 0 || controller != nil && controller.Kind == "DaemonSet" {
-		return nil
+// drained is how long a pod may take to stop that kubectl drain --ignore-daemonsets
+// evicts, in seconds, and 0 for others.
+func drained(o *corev1.Pod) int64 {
+	if controller := metav1.GetControllerOf(o); !waits(o) || facts.Finished(o) || controller != nil && controller.Kind == "DaemonSet" {
+		return 0
 	}
-	return []string{"drainedByGrace", o.Spec.NodeName, strconv.FormatInt(seconds, 10)}
+	return stopSeconds(o)
+}
+
+// drainedAt is where it stands among them.
+func (o *pod) drainedAt() []string {
+	return []string{"drainedByGrace", o.node, strconv.FormatInt(o.drained, 10)}
 }
 
 // strand puts a pod that needs its kubelet to go under the owner that it blocks,
