@@ -568,7 +568,7 @@ func TestQuiet(t *testing.T) {
 		old := obj{"metadata": obj{"name": "web", "namespace": "demo", "uid": "u"}}
 		maps.Copy(old, extra)
 		return obj{"ownership": ownership, "request": obj{
-			"operation": "DELETE", "namespace": "demo", "name": "web", "resource": obj{"group": group, "resource": resource}, "options": obj{"kind": "DeleteOptions"}, "oldObject": old,
+			"operation": "DELETE", "namespace": "demo", "name": "web", "resource": obj{"group": group, "resource": resource}, "options": obj{"kind": "DeleteOptions", "gracePeriodSeconds": int64(30)}, "oldObject": old,
 		}}
 	}
 	for reason, input := range map[string]obj{

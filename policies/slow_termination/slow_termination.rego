@@ -29,7 +29,7 @@
 #     - input.request.subResource for nodes
 #     - input.request.oldObject.spec.terminationGracePeriodSeconds unless 30 # the default
 #     - data.cluster.pods.$NAMESPACE.$NAME.gracePeriodSeconds
-#     - input.request.options.gracePeriodSeconds
+#     - input.request.options.gracePeriodSeconds unless 30 # which the API server fills in
 #     - input.request.object.deleteOptions.gracePeriodSeconds
 #     - data.cluster.notReady
 #     - data.cluster.gone

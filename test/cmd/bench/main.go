@@ -141,8 +141,12 @@ func (b *bench) prepare(ctx context.Context) error {
 	if err := b.settled(ctx); err != nil {
 		return err
 	}
-	rss, err := residentMiB(b.Termguard.PID())
-	fmt.Printf("\ntermguard at rest: %.0f MiB resident\n", rss)
+	rss, err := memoryMiB(b.Termguard.PID(), "VmRSS")
+	if err != nil {
+		return err
+	}
+	own, err := memoryMiB(b.Termguard.PID(), "RssAnon")
+	fmt.Printf("\ntermguard at rest: %.0f MiB resident, of which %.0f MiB are its own, and the rest pages of its binary\n", rss, own)
 	return err
 }
 
@@ -374,7 +378,7 @@ func (b *bench) size(ctx context.Context, objects int) error {
 		return err
 	}
 	ready := time.Since(began)
-	rss, err := residentMiB(b.Termguard.PID())
+	rss, err := memoryMiB(b.Termguard.PID(), "VmRSS")
 	if err != nil {
 		return err
 	}
@@ -424,17 +428,18 @@ func (b *bench) fill(ctx context.Context, objects int) error {
 	}
 }
 
-// residentMiB is the resident memory of a process (proc(5), VmRSS).
-func residentMiB(pid int) (float64, error) {
+// memoryMiB is memory of a process: VmRSS for what is resident, RssAnon for what of that no
+// file backs (proc(5), status).
+func memoryMiB(pid int, field string) (float64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(data)) {
-		if rest, found := strings.CutPrefix(line, "VmRSS:"); found {
+		if rest, found := strings.CutPrefix(line, field+":"); found {
 			kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
 			return kib / 1024, err
 		}
 	}
-	return 0, fmt.Errorf("no VmRSS for process %d", pid)
+	return 0, fmt.Errorf("no %s for process %d", field, pid)
 }
