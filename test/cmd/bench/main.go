@@ -102,7 +102,7 @@ func (b *bench) prepare(ctx context.Context) error {
 		return err
 	}
 	if b.profiles != "" { // termguard as its Deployment has it serves none
-		if err := b.restart(ctx, "--pprof"); err != nil {
+		if _, err := b.restart(ctx, "--pprof"); err != nil {
 			return err
 		}
 	}
@@ -150,16 +150,18 @@ func (b *bench) prepare(ctx context.Context) error {
 	return err
 }
 
-// restart starts termguard anew.
-func (b *bench) restart(ctx context.Context, extra ...string) error {
+// restart starts termguard anew, and tells how long it takes until it is ready.
+func (b *bench) restart(ctx context.Context, extra ...string) (ready time.Duration, err error) {
 	if err := b.Termguard.Stop(); err != nil {
-		return err
+		return 0, err
 	}
 	binary, err := scenario.Binary()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return b.StartTermguard(ctx, binary, extra...)
+	began := time.Now()
+	err = b.StartTermguard(ctx, binary, extra...)
+	return time.Since(began), err
 }
 
 // settled waits until termguard has nothing to do.
@@ -373,11 +375,10 @@ func (b *bench) size(ctx context.Context, objects int) error {
 		listed = list.Continue == ""
 	}
 	floor := time.Since(began)
-	began = time.Now()
-	if err := b.restart(ctx); err != nil {
+	ready, err := b.restart(ctx)
+	if err != nil {
 		return err
 	}
-	ready := time.Since(began)
 	rss, err := memoryMiB(b.Termguard.PID(), "VmRSS")
 	if err != nil {
 		return err
