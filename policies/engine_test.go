@@ -123,6 +123,7 @@ func TestEvaluateBadPolicies(t *testing.T) {
 		"StepMember":    {"a misspelt key of a step", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "cmd": "y"}]}`, "steps: cmd: unknown key"},
 		"Sprintf":       {"a verb too many", `deny contains {"msg": sprintf("%s of %s", ["x"])}`, "the verbs and arguments of sprintf differ"},
 		"RegexBomb":     {"a pattern that multiplies is refused, not run", `deny contains {"msg": "x"} if regex.match("((((x{100}){100}){100}){100}){100}", input.request.name)`, "regex.match"},
+		"ForcedMend":    {"who carries out a plan is asked for each force", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "action": {"verb": "delete", "objects": ["pods/x"], "graceSeconds": 0}}]}`, "steps: kind \"mend\": an action that forces is of kind force"},
 		"BadKind":       {"a kind that does not exist", `deny contains {"msg": "x", "kind": "denied"}`, "kind: \"denied\": want one of [refused forbidden]"},
 		"SprintfExtra":  {"an argument too many", `deny contains {"msg": sprintf("%s", ["x", "y"])}`, "the verbs and arguments of sprintf differ"},
 	}

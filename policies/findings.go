@@ -162,6 +162,9 @@ func step(value any) (Step, error) {
 		if s.Action, err = decodeAction(action); err != nil {
 			return s, fmt.Errorf("action: %w", err)
 		}
+		if s.Action.forces() && s.Kind != Force {
+			return s, fmt.Errorf("kind %q: an action that forces is of kind force", s.Kind)
+		}
 		if s.Command = s.Action.Command(); utf8.RuneCountInString(s.Command) > maxText {
 			s.Command, s.Action = "", nil // nobody reads it, or copies it whole
 		}
