@@ -107,12 +107,16 @@ where(hook) := "every namespace" if object.get(hook, "namespaceSelector", {}) in
 where(hook) := "every namespace but those that it leaves out" if not object.get(hook, "namespaceSelector", {}) in [{}, null]
 
 # own are the webhooks that see custom resources in their own namespace, with the
-# requests.
-own[i] := known.home if {
+# requests: those of a kind that no namespace holds are left out.
+own[i] := calls if {
 	request.applying
 	some i, hook in input.request.object.webhooks
 	known := data.cluster.webhooks[sprintf("%s/%s/%s", [type, request.name, hook.name])]
+	calls := [call | some call in known.home; not in_no_namespace(split(call, " ")[1])]
+	count(calls) > 0
 }
+
+in_no_namespace(kind) if data.cluster.crds[kind].scope == "Cluster"
 
 default deletes := false
 

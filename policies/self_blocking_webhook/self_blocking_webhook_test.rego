@@ -80,6 +80,15 @@ test_own_kinds if {
 	[finding.manifest.severity | some finding in home(["UPDATE things.example.com"])] == ["info"]
 }
 
+test_cluster_scoped_kinds if {
+	calls := ["DELETE things.example.com", "UPDATE things.example.com"]
+	home(calls) == set() with data.cluster.crds as {"things.example.com": {"scope": "Cluster"}}
+	count(home(calls)) == 1 with data.cluster.crds as {"things.example.com": {"scope": "Namespaced"}}
+	some finding in home(["DELETE parts.example.com", "DELETE things.example.com"])
+		with data.cluster.crds as {"parts.example.com": {"scope": "Cluster"}}
+	contains(finding.msg, "things.example.com there may stay")
+}
+
 test_no_name_of_its_own if {
 	every namespace in ["system", "$(namespace)", "default"] {
 		hook := {"clientConfig": {"service": {"namespace": namespace, "name": "guard"}}}
