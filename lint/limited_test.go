@@ -29,7 +29,7 @@ func TestLimited(t *testing.T) {
 			[]says{{image: "ghcr.io/open-telemetry/opentelemetry-operator/opentelemetry-operator:0.99.0"}, {image: "ghcr.io/open-telemetry/opentelemetry-operator/opentelemetry-operator:0.142.0"}, {image: "controller:latest"}},
 		},
 		"monitoring.coreos.com/status-cleanup": {
-			"monitoring prometheus-operator", "monitoring.coreos.com/v1 ServiceMonitor",
+			"monitoring prometheus-operator", "monitoring.coreos.com/v1 Prometheus",
 			[]says{{"quay.io/prometheus-operator/prometheus-operator:v0.86.0", "--feature-gates=StatusForConfigurationResources=true"}},
 			[]says{{image: "quay.io/prometheus-operator/prometheus-operator:v0.86.0"}, {"quay.io/prometheus-operator/prometheus-operator:v0.86.0", "--feature-gates=StatusForConfigurationResources=false"}},
 		},
