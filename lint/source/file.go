@@ -128,7 +128,7 @@ func (f *File) contents(d document) (c Contents) {
 		switch {
 		case template(d.text):
 			c.Template = true
-		case f.settings() && !bytes.Contains(d.text, []byte("apiVersion")):
+		case f.settings() && !looksLikeObject(d.text):
 			c.Plain = 1
 		case errors.As(err, &syntax):
 			c.Problems = append(c.Problems, Problem{t.position(syntax.line, syntax.column, 1), "invalid YAML: " + syntax.message})
@@ -168,6 +168,14 @@ var hidden = regexp.MustCompile(`(^|/)\.[^./]`)
 func (f *File) settings() bool {
 	return strings.HasSuffix(f.Name, ".json") || hidden.MatchString(f.Name)
 }
+
+// looksLikeObject tells whether a text that cannot be read may have been to hold an
+// object: settings have an apiVersion, too, without a kind.
+func looksLikeObject(text []byte) bool {
+	return bytes.Contains(text, []byte("apiVersion")) && kindKey.Match(text)
+}
+
+var kindKey = regexp.MustCompile(`\bkind["']?\s*:`)
 
 // hasTemplateKey tells whether a key is a mapping, as {{ .Values.name }} is to
 // YAML.

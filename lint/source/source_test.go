@@ -357,6 +357,7 @@ func TestSettingsOfTools(t *testing.T) {
 		problems           int
 	}{
 		"settings": {"nothing in it is for Kubernetes", "devcontainer.json", "// for editors\n{\"image\": \"go\", // the newest\n}\n", 0},
+		"version":  {"settings have an apiVersion, too", ".devcontainer/devcontainer.json", "{\"sources\": [{\"apiVersion\": 2}], // of a kind\n}\n", 0},
 		"manifest": {"what looks like an object has to be right", "pod.json", "{\"apiVersion\": \"v1\", // the core\n\"kind\": [}\n", 1},
 		"hidden":   {"what begins with a dot is for other tools", ".github/ISSUE_TEMPLATE/bug.yml", "placeholder: Server Version: v1\n", 0},
 		"object":   {"what looks like an object has to be right wherever it is", "./.flux/pod.yaml", "apiVersion: v1\nkind: Pod: a\n", 1},
