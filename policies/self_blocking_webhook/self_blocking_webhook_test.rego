@@ -84,8 +84,8 @@ test_cluster_scoped_kinds if {
 	calls := ["DELETE things.example.com", "UPDATE things.example.com"]
 	home(calls) == set() with data.cluster.crds as {"things.example.com": {"scope": "Cluster"}}
 	count(home(calls)) == 1 with data.cluster.crds as {"things.example.com": {"scope": "Namespaced"}}
-	some finding in home(["DELETE parts.example.com", "DELETE things.example.com"])
-		with data.cluster.crds as {"parts.example.com": {"scope": "Cluster"}}
+	both := ["DELETE parts.example.com", "DELETE things.example.com"]
+	some finding in home(both) with data.cluster.crds as {"parts.example.com": {"scope": "Cluster"}}
 	contains(finding.msg, "things.example.com there may stay")
 }
 
