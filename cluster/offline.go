@@ -149,11 +149,13 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	if options.manifests {
 		w.refusals.AskForObjects("")
 	}
-	for range readRounds { // the objects, after the parameters
-		w.Settle()
-		w.readFrom(objects)
-	}
 	w.Settle()
+	for range readRounds { // the objects, after the parameters
+		if !w.readFrom(objects) {
+			break
+		}
+		w.Settle()
+	}
 	return w, nil
 }
 

@@ -121,14 +121,19 @@ func usable(q refusals.Question, res Resource, served bool) error {
 
 // readFrom answers from objects at hand what admission policies ask for their
 // parameters, and, of manifests, which objects they and webhooks see. Of manifests, what
-// they do not hold may be in the cluster.
-func (w *World) readFrom(all []*unstructured.Unstructured) {
+// they do not hold may be in the cluster. It tells whether anything is asked.
+func (w *World) readFrom(all []*unstructured.Unstructured) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	questions := w.refusals.Questions()
+	if len(questions) == 0 {
+		w.refusals.Answer(nil)
+		return false
+	}
 	scopes, mapped := defined(all, "spec", "scope"), resourcesOf(all)
 	answers := map[refusals.Question]refusals.Answer{}
 	left := maxRead
-	for _, q := range w.refusals.Questions() {
+	for _, q := range questions {
 		if q.Kind.Empty() {
 			found, complete := w.seen(q, all, mapped, left)
 			if complete {
@@ -158,6 +163,7 @@ func (w *World) readFrom(all []*unstructured.Unstructured) {
 		answers[q] = answer
 	}
 	w.refusals.Answer(answers)
+	return true
 }
 
 // seen are the manifests that a question about objects asks for, unless there are more

@@ -199,7 +199,7 @@ func groupsOf(o *corev1.Pod) [][]string {
 // drained is how long a pod may take to stop that kubectl drain --ignore-daemonsets
 // evicts, in seconds, and 0 for others.
 func drained(o *corev1.Pod) int64 {
-	if controller := metav1.GetControllerOf(o); !waits(o) || facts.Finished(o) || controller != nil && controller.Kind == "DaemonSet" {
+	if controller := metav1.GetControllerOfNoCopy(o); !waits(o) || facts.Finished(o) || controller != nil && controller.Kind == "DaemonSet" {
 		return 0
 	}
 	return stopSeconds(o)
