@@ -70,14 +70,12 @@ func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained 
 // the node's own answer says of all of them.
 func (r *Report) drains(pods []Report) {
 	r.Kind, r.WaitsFor = "Drain", []Wait{} // for its own finalizers a drain does not wait
-	slowest := longest(r.Findings)
+	told := slices.Clone(r.Findings)
 	for _, pod := range pods {
 		if pod.Verdict != policies.Completes {
 			r.Findings = append(r.Findings, pod.Findings...)
 		}
-		if took := longest(pod.Findings); took != nil && (slowest == nil || *took > *slowest) {
-			slowest = took
-		}
+		told = append(told, pod.Findings...)
 		r.WaitsFor = append(r.WaitsFor, pod.WaitsFor...)
 		r.Omitted += pod.Omitted
 		r.Unseen = append(r.Unseen, pod.Unseen...)
@@ -89,7 +87,7 @@ func (r *Report) drains(pods []Report) {
 	r.Unseen = slices.Compact(r.Unseen)
 	r.EstimateSeconds, r.Plan = nil, plan(r.Findings)
 	if finishes(r.Verdict) {
-		r.EstimateSeconds = slowest
+		r.EstimateSeconds = longest(told)
 	}
 }
 

@@ -205,7 +205,8 @@ type Step struct {
 	// Command is a shell line that does it as it stands; "" where that takes
 	// a person's judgement.
 	Command string `json:"command,omitempty"`
-	// Action is what Command does, where termguard can do it by itself.
+	// Action is what Command does, where termguard can do it by itself. None is without
+	// a Command.
 	Action *Action `json:"action,omitempty"`
 }
 

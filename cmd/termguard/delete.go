@@ -273,7 +273,7 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 
 // offered tells whether a step is one to carry out that was not tried yet.
 func (d *deleting) offered(s check.Step) bool {
-	if s.Command == "" || d.tried[s.Command] || s.Action == nil {
+	if s.Action == nil || d.tried[s.Command] {
 		return false
 	}
 	switch s.Kind {
@@ -390,7 +390,7 @@ func (d *deleting) delete(ctx context.Context, now view, targets []check.Subject
 func (d *deleting) rest(plan []check.Step) {
 	for _, s := range plan {
 		switch {
-		case s.Command == "" || s.Action == nil:
+		case s.Action == nil:
 			d.say("  yours to do: %s\n", printable.Line(s.Do))
 			if s.Command != "" {
 				d.say("    $ %s\n", printable.Line(s.Command))
@@ -445,7 +445,7 @@ func (d *deleting) rehearse(ctx context.Context, plan []check.Step, targets []ch
 		return err
 	}
 	for _, s := range plan {
-		if s.Command == "" || s.Action == nil {
+		if s.Action == nil {
 			d.say("  yours to do: %s\n", printable.Line(s.Do))
 		} else if err := rehearsed(s.Step); err != nil {
 			return err
