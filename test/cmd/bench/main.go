@@ -35,7 +35,7 @@ func main() {
 	rounds := flag.Int("rounds", 500, "requests of each kind")
 	objects := flag.Int("objects", 10000, "ConfigMaps in the cluster that is read; 1 % of them carry a finalizer")
 	profiles := flag.String("profiles", "", "write profiles of termguard's processor time into this `FOLDER`, which takes longer")
-	serving := flag.String("no-op", "", "serve the webhook that does nothing at this `ADDRESS`, and nothing else")
+	serving := flag.String("no-op", "", "serve the webhook that does nothing on port 443 of this `ADDRESS`, and nothing else")
 	certificate := flag.String("certificate", "", "`PATH` of the certificate of -no-op, without .crt and .key")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"fmt"
-	"net"
 	"os"
-	"strconv"
+	"path/filepath"
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -26,7 +23,7 @@ func (b *bench) serveNothing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.noop, err = b.StartProcess("noop", self, "-no-op", address+":443", "-certificate", certificate)
+	b.noop, err = b.StartProcess("noop", self, "-no-op", address, "-certificate", certificate)
 	return err
 }
 
@@ -34,21 +31,8 @@ func (b *bench) serveNothing(ctx context.Context) error {
 // everything, until ctx ends.
 func doNothing(ctx context.Context, address, certificate string) error {
 	log.SetLogger(logr.Discard())
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return err
-	}
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		return err
-	}
-	pair, err := tls.LoadX509KeyPair(certificate+".crt", certificate+".key")
-	if err != nil {
-		return fmt.Errorf("read the certificate: %w", err)
-	}
-	server := webhook.NewServer(webhook.Options{Host: host, Port: number, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }
-	}}})
+	folder, name := filepath.Split(certificate)
+	server := webhook.NewServer(webhook.Options{Host: address, Port: 443, CertDir: folder, CertName: name + ".crt", KeyName: name + ".key"})
 	server.Register(ours.Path, &webhook.Admission{Handler: admission.HandlerFunc(func(context.Context, admission.Request) admission.Response {
 		return admission.Allowed("")
 	})})
