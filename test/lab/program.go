@@ -38,8 +38,8 @@ var software = map[string]module{
 	},
 	"cert-manager": {
 		version:  "v1.21.2",
-		programs: []program{{"cert-manager", "./controller"}, {"certificates", "./certificates"}},
-		sources:  []string{filepath.Join("controller", "main.go"), filepath.Join("certificates", "main.go")},
+		programs: []program{{"cert-manager", "."}},
+		sources:  []string{"main.go"},
 		files:    []published{{"github.com/cert-manager/cert-manager", []string{"deploy/crds/*.yaml"}}},
 	},
 	"external-attacher": {

@@ -61,7 +61,9 @@ func (s *site) certManager() {
 	must(err)
 	s.kubectl("create", "-f", filepath.Join(dir, "manifests", "deploy", "crds"))
 	s.kubectl("wait", "--for=condition=Established", "crd", "--all")
-	manager, err := s.StartProcess("cert-manager", filepath.Join(dir, "certificates"), "--kubeconfig", s.Kubeconfig())
+	manager, err := s.StartProcess("cert-manager", filepath.Join(dir, "cert-manager"), "--kubeconfig", s.Kubeconfig(), "--inject", "--controllers",
+		"issuers,certificaterequests-approver,certificaterequests-issuer-ca,certificaterequests-issuer-selfsigned,certificates-issuing,"+
+			"certificates-key-manager,certificates-readiness,certificates-request-manager,certificates-revision-manager,certificates-trigger")
 	must(err)
 	s.t.Cleanup(func() {
 		if s.t.Failed() {

@@ -1,7 +1,7 @@
-// Command certificates is the part of cert-manager that keeps certificates: its own
-// control loops for Issuers, Certificates and CertificateRequests, and its cainjector, run
-// as cmd/controller/app and cmd/cainjector/app of its repository do. Those commands are
-// modules of their own which are not published, so this takes their place.
+// Command cert-manager is cert-manager's controller, its own control loops run as
+// cmd/controller/app of its repository does, and its cainjector, as cmd/cainjector/app.
+// Those commands are modules of their own which are not published, so this takes their
+// place.
 package main
 
 import (
@@ -10,11 +10,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
 	cmapi "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	"github.com/cert-manager/cert-manager/pkg/controller"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/acmechallenges"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/acmeorders"
 	"github.com/cert-manager/cert-manager/pkg/controller/cainjector"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/approver"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/ca"
@@ -25,7 +28,9 @@ import (
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/requestmanager"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/revisionmanager"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/trigger"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/clusterissuers"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/issuers"
+	_ "github.com/cert-manager/cert-manager/pkg/issuer/acme"
 	_ "github.com/cert-manager/cert-manager/pkg/issuer/ca"
 	_ "github.com/cert-manager/cert-manager/pkg/issuer/selfsigned"
 	logf "github.com/cert-manager/cert-manager/pkg/logs"
@@ -39,27 +44,31 @@ import (
 )
 
 func main() {
-	flags := flag.NewFlagSet("certificates", flag.ExitOnError) // controller-runtime defines a flag of this name for all
+	flags := flag.NewFlagSet("cert-manager", flag.ExitOnError) // controller-runtime defines a flag of this name for all
 	kubeconfig := flags.String("kubeconfig", "", "file with the connection to the API server")
+	controllers := flags.String("controllers", "issuers,clusterissuers,orders,challenges", "the control loops to run, as cert-manager names them")
+	injects := flags.Bool("inject", false, "run the cainjector, too")
 	_ = flags.Parse(os.Args[1:]) // it exits
 	logf.InitLogs()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(logf.NewContext(ctx, logf.Log, "cert-manager"), *kubeconfig)
+	err := run(logf.NewContext(ctx, logf.Log, "cert-manager"), *kubeconfig, strings.Split(*controllers, ","), *injects)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "certificates:", err)
+		fmt.Fprintln(os.Stderr, "cert-manager:", err)
 		os.Exit(1)
 	}
 }
 
 // run returns when ctx ends.
-func run(ctx context.Context, kubeconfig string) error {
+func run(ctx context.Context, kubeconfig string, controllers []string, injects bool) error {
 	factory, err := controller.NewContextFactory(ctx, controller.ContextOptions{
 		Kubeconfig: kubeconfig, KubernetesAPIQPS: 200, KubernetesAPIBurst: 400,
 		IssuerOptions: controller.IssuerOptions{ClusterResourceNamespace: "cert-manager"},
 		CertificateOptions: controller.CertificateOptions{ // what the command takes if nothing is said
 			CertificateRequestMinimumBackoffDuration: time.Hour, CertificateRequestMaximumBackoffDuration: 32 * time.Hour,
 		},
+		ACMEOptions:      controller.ACMEOptions{DNS01CheckRetryPeriod: 10 * time.Second},
+		SchedulerOptions: controller.SchedulerOptions{MaxConcurrentChallenges: 60},
 	})
 	if err != nil {
 		return err
@@ -69,7 +78,12 @@ func run(ctx context.Context, kubeconfig string) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for name, construct := range controller.Known() {
+	known := controller.Known()
+	for _, name := range controllers {
+		construct, ok := known[name]
+		if !ok {
+			return fmt.Errorf("cert-manager has no control loop %q", name)
+		}
 		loop, err := construct(factory)
 		if err != nil {
 			return fmt.Errorf("set up %s: %w", name, err)
@@ -79,7 +93,9 @@ func run(ctx context.Context, kubeconfig string) error {
 	base.SharedInformerFactory.Start(ctx.Done())
 	base.KubeSharedInformerFactory.Start(ctx.Done())
 	base.HTTP01ResourceMetadataInformersFactory.Start(ctx.Done())
-	group.Go(func() error { return inject(ctx, kubeconfig) })
+	if injects {
+		group.Go(func() error { return inject(ctx, kubeconfig) })
+	}
 	return group.Wait()
 }
 
