@@ -71,26 +71,36 @@ func (p Policy) about(s subject) bool {
 	return len(p.Resources) == 0 || slices.Contains(p.Resources, s.resource) || s.eviction && slices.Contains(p.Resources, evictions)
 }
 
-// there tells whether a document that a policy needs exists, is not empty, and is
-// another than usual: PATH, PATH unless VALUE, or either of them for RESOURCE.
+// there tells whether all documents exist that a policy needs together, joined by "and".
 func (s subject) there(need string, read documents) bool {
 	need, resource, only := strings.Cut(need, " for ")
 	if only && resource != s.resource {
 		return false
 	}
-	path, usual, _ := strings.Cut(need, " unless ")
-	root, path, _ := strings.Cut(path, ".")
-	document := read.input
-	if root == "data" {
-		root, path, _ = strings.Cut(path, ".")
-		if document = read.cluster; root == "params" {
-			document = read.params
+	for document := range strings.SplitSeq(need, " and ") {
+		if !s.has(document, read) {
+			return false
 		}
 	}
-	return s.reaches(document, path, usual)
+	return true
 }
 
-// reaches is there, from a document on.
+// has tells whether a document exists, is not empty, and is another than usual: PATH,
+// or PATH unless VALUE.
+func (s subject) has(document string, read documents) bool {
+	path, usual, _ := strings.Cut(document, " unless ")
+	root, path, _ := strings.Cut(path, ".")
+	from := read.input
+	if root == "data" {
+		root, path, _ = strings.Cut(path, ".")
+		if from = read.cluster; root == "params" {
+			from = read.params
+		}
+	}
+	return s.reaches(from, path, usual)
+}
+
+// reaches is has, from a document on.
 func (s subject) reaches(document any, path, usual string) bool {
 	for path != "" {
 		var element string

@@ -507,13 +507,17 @@ func TestResources(t *testing.T) {
 // TestNeeds: a policy is asked where one of the documents that it needs is there.
 func TestNeeds(t *testing.T) {
 	const path = "#   needs: [data.cluster.finalized.$NAMESPACE, data.cluster.owners.$UID, input.ownership.*.state unless alive, " +
-		"data.cluster.pods.$NAMESPACE.$NAME.gracePeriodSeconds unless 30, data.cluster.counts.$NAMESPACE for namespaces, data.params.needy.limit]"
+		"data.cluster.pods.$NAMESPACE.$NAME.gracePeriodSeconds unless 30, data.cluster.counts.$NAMESPACE for namespaces, data.params.needy.limit, " +
+		"input.request.options.gracePeriodSeconds unless 30 and input.request.oldObject.spec.nodeName]"
 	policy := strings.Replace(withBody("needy", `deny contains {"msg": "asked"}`), "#   triggers: [delete]", "#   triggers: [delete]\n"+path, 1)
 	e := engineOf(t, EngineOptions{}, files("needy/needy.rego", policy))
 	pod := func(extra obj) obj {
 		input := obj{"request": obj{"operation": "DELETE", "namespace": "demo", "name": "web", "resource": obj{"resource": "pods"}, "oldObject": obj{"metadata": obj{"uid": "u1", "name": "web"}}}}
 		maps.Copy(input, extra)
 		return input
+	}
+	on := func(node string, grace int64) obj {
+		return obj{"request": obj{"resource": obj{"resource": "pods"}, "options": obj{"gracePeriodSeconds": grace}, "oldObject": obj{"spec": obj{"nodeName": node}}}}
 	}
 	held := Document{"finalized": obj{"demo": obj{"f": obj{}}}}
 	for _, tt := range []struct {
@@ -535,6 +539,9 @@ func TestNeeds(t *testing.T) {
 		{"of another name", pod(nil), Document{"pods": obj{"demo": obj{"db": obj{"gracePeriodSeconds": 60}}}}, false},
 		{"for another resource", pod(nil), Document{"counts": obj{"demo": obj{"pods": 1}}}, false},
 		{"for its resource", deleteNamespace("demo", nil), Document{"counts": obj{"demo": obj{"pods": 1}}}, true},
+		{"both of two", on("n", 5), Document{}, true},
+		{"both, one of the usual value", on("n", 30), Document{}, false},
+		{"one of two", on("", 5), Document{}, false},
 		{"of the namespace that is deleted", deleteNamespace("demo", nil), held, true},
 		{"an item of a deletecollection", obj{"request": obj{"operation": "DELETE", "resource": obj{"resource": "namespaces"}, "oldObject": obj{"metadata": obj{"name": "demo"}}}}, held, true},
 	} {
@@ -572,8 +579,12 @@ func TestQuiet(t *testing.T) {
 			"operation": "DELETE", "namespace": "demo", "name": "web", "resource": obj{"group": group, "resource": resource}, "options": obj{"kind": "DeleteOptions", "gracePeriodSeconds": int64(30)}, "oldObject": old,
 		}}
 	}
+	unscheduled := object("pods", "", obj{"spec": obj{"terminationGracePeriodSeconds": int64(30)}}, obj{})
+	unscheduled["request"].(obj)["options"] = obj{"gracePeriodSeconds": int64(0)} // which the API server fills in
 	for reason, input := range map[string]obj{
+		"a pod on no node":                    unscheduled,
 		"a pod":                               object("pods", "", obj{"spec": obj{"nodeName": "n", "terminationGracePeriodSeconds": int64(30), "containers": []any{obj{"name": "c"}}}}, obj{}),
+		"a pod that is ready":                 object("pods", "", obj{"spec": obj{"nodeName": "n"}, "status": obj{"conditions": []any{obj{"type": "Ready", "status": "True"}}}}, obj{}),
 		"a custom resource whose owner is up": object("kialis", "kiali.io", nil, obj{"kiali.io/finalizer": alive}),
 		"a Deployment":                        object("deployments", "apps", nil, obj{}),
 	} {

@@ -109,7 +109,7 @@ type Policy struct {
 	Severity         Severity   `json:"severity"`
 	Triggers         []Trigger  `json:"triggers"`
 	Resources        []string   `json:"resources,omitempty"` // plural, plural.group, or pods/eviction; all, if empty
-	Needs            []string   `json:"needs,omitempty"`     // documents, of which one must not be empty
+	Needs            []string   `json:"needs,omitempty"`     // documents, of which one must be there
 	ReliesOn         []Reliance `json:"reliesOn,omitempty"`
 	Remedy           string     `json:"remedy"` // unless a finding brings its own
 	Limits           string     `json:"limits"` // what the policy cannot see

@@ -17,7 +17,9 @@
 #   severity: info
 #   triggers: [delete]
 #   resources: [pods]
-#   needs: [input.request.options.gracePeriodSeconds unless 30, input.request.object.deleteOptions.gracePeriodSeconds]
+#   needs:
+#     - input.request.options.gracePeriodSeconds unless 30 and input.request.oldObject.spec.nodeName
+#     - input.request.object.deleteOptions.gracePeriodSeconds
 #   remedy: >-
 #     Delete without --force first: kubectl delete pod NAME. If that hangs, kubectl
 #     termguard check pods/NAME names the cause. For a node that is off for good, the

@@ -16,7 +16,9 @@
 #   id: owner-reports-failure
 #   severity: medium
 #   triggers: [delete]
-#   needs: [input.request.oldObject.status.conditions, data.cluster.conditions.$NAMESPACE]
+#   needs:
+#     - input.ownership and input.request.oldObject.status.conditions
+#     - data.cluster.conditions.$NAMESPACE for namespaces
 #   remedy: >-
 #     Mend what the condition names, wait until the condition is good again, then
 #     delete. To take the finalizer out by hand is the last resort: what it protects

@@ -27,9 +27,9 @@
 #   needs:
 #     - data.cluster.podsByGrace.$NAMESPACE for namespaces
 #     - input.request.subResource for nodes
-#     - input.request.oldObject.spec.terminationGracePeriodSeconds unless 30 # the default
+#     - input.request.oldObject.spec.terminationGracePeriodSeconds unless 30 and input.request.oldObject.spec.nodeName
 #     - data.cluster.pods.$NAMESPACE.$NAME.gracePeriodSeconds
-#     - input.request.options.gracePeriodSeconds unless 30 # which the API server fills in
+#     - input.request.options.gracePeriodSeconds unless 30 and input.request.oldObject.spec.nodeName
 #     - input.request.object.deleteOptions.gracePeriodSeconds
 #     - data.cluster.notReady
 #     - data.cluster.gone
