@@ -33,5 +33,8 @@ func But(text, kept string) string {
 // odd are control characters, format characters (bidirectional ones among them),
 // separators of lines, private use, and what is no UTF-8.
 func odd(r rune) bool {
+	if r <= unicode.MaxASCII { // which most text is
+		return r < ' ' || r == '\x7f'
+	}
 	return r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co)
 }
