@@ -90,11 +90,11 @@ fuzz: ## Run each fuzz test for a few seconds
 	./test/fuzz.sh 5s
 
 docs golden: ## Write the generated files anew
-	UPDATE_GOLDEN=1 go test ./policies/... ./check/... ./doctor ./lint/... ./cmd/...
+	UPDATE_GOLDEN=1 go test ./cluster/catalog ./policies/... ./check/... ./doctor ./lint/... ./cmd/...
 	cd test && UPDATE_GOLDEN=1 go test -count=1 -run 'TestRenders|TestSchemas' ./chart ./schemas
 
 generated: docs ## Fail if a generated file is not current
-	@git diff --exit-code -- policies check doctor lint cmd docs deploy || { echo "generated files are not current: run 'make docs' and commit"; exit 1; }
+	@git diff --exit-code -- cluster policies check doctor lint cmd docs deploy || { echo "generated files are not current: run 'make docs' and commit"; exit 1; }
 
 harmlessness: build components ## Play what can go wrong with termguard against what deletes, and write docs/harmlessness.md (as root)
 	cd test && go run ./cmd/harmlessness -out $(CURDIR)/docs/harmlessness.md

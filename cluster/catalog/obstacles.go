@@ -108,17 +108,23 @@ func (o *Obstacle) In(version string) bool {
 	return err == nil && o.affects != nil && o.affects(v)
 }
 
-// Affected are the images of which releases have known faults, each with true.
+// Affected are the images of which releases have known faults, each with true. They
+// are not to be changed.
 func (c *Catalog) Affected() map[string]bool {
-	found := map[string]bool{}
-	for _, e := range c.entries() {
-		for _, o := range e.Obstacles {
-			if o.Image != "" {
-				found[o.Image] = true
+	if c == nil {
+		return nil
+	}
+	c.affecting.Do(func() {
+		c.affected = map[string]bool{}
+		for _, e := range c.entries() {
+			for _, o := range e.Obstacles {
+				if o.Image != "" {
+					c.affected[o.Image] = true
+				}
 			}
 		}
-	}
-	return found
+	})
+	return c.affected
 }
 
 // Tag is that of an image reference, "" if it has none.

@@ -74,8 +74,14 @@ func (p *plan) follow(resources map[string]bool) bool {
 		return false
 	}
 	clear(p.known)
+	on := map[*catalog.Entry][]string{} // few of the catalog are about what is there
+	for _, resource := range added {
+		for _, e := range slices.Concat(p.catalog.ReferringOn(resource), p.catalog.ReferringOn("*")) {
+			on[e] = append(on[e], resource)
+		}
+	}
 	for e := range p.catalog.Referring() {
-		for _, resource := range added {
+		for _, resource := range on[e] {
 			p.take(e, resource)
 		}
 	}
@@ -98,19 +104,16 @@ func (p *plan) referrers() map[string][]string {
 	return found
 }
 
-// take adds what an entry tells of a resource.
+// take adds what an entry tells of a resource that it lists, or that "*" stands for.
 func (p *plan) take(e *catalog.Entry, resource string) {
 	listed := slices.Contains(e.On, resource)
-	if !listed && !slices.Contains(e.On, "*") {
-		return
-	}
 	// Of an entry for many kinds, those of its API group are meant.
 	_, group, _ := strings.Cut(resource, ".")
 	listed = listed || e.CRDGroup != "" && (group == e.CRDGroup || strings.HasSuffix(group, "."+e.CRDGroup))
 	if !listed && !anyOf(e) {
 		return
 	}
-	found := &rules{lacks: map[string]bool{}}
+	var found rules // of most, nothing
 	for _, n := range e.NeedsOf(resource) {
 		if listed || len(n.Of) > 0 {
 			found.needs = append(found.needs, &n)
@@ -123,6 +126,9 @@ func (p *plan) take(e *catalog.Entry, resource string) {
 			p.role(resource).carries = true
 		}
 		if o.Lacks != "" {
+			if found.lacks == nil {
+				found.lacks = map[string]bool{}
+			}
 			found.lacks[o.Lacks] = true
 		}
 	}
@@ -137,7 +143,8 @@ func (p *plan) take(e *catalog.Entry, resource string) {
 		by.refers = append(by.refers, r)
 	}
 	if len(found.needs)+len(found.waits) > 0 {
-		p.byEntry[[2]string{e.Key(), resource}] = found
+		kept := found
+		p.byEntry[[2]string{e.Key(), resource}] = &kept
 	}
 }
 
