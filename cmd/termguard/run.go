@@ -62,9 +62,8 @@ func newRoot(name string) *cobra.Command {
 		SilenceUsage:  true,
 		Args:          knownCommand,
 		RunE:          needsCommand,
-		Version:       versionOf(),
+		Version:       build(), // a template for it would keep the linker from leaving out any method
 	}
-	root.SetVersionTemplate(versionLine())
 	if strings.HasPrefix(filepath.Base(name), "kubectl-") { // a plugin of kubectl
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl termguard"}
 	}

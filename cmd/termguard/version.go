@@ -23,7 +23,7 @@ func newVersion() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprint(c.OutOrStdout(), versionLine())
+			fmt.Fprintf(c.OutOrStdout(), "termguard version %s\n", build())
 			fmt.Fprintf(c.OutOrStdout(), "commit %s\n", commitOf())
 			fmt.Fprintf(c.OutOrStdout(), "policies %s (%d)\n", policies.Digest(), len(set.IDs()))
 			return nil
@@ -31,8 +31,9 @@ func newVersion() *cobra.Command {
 	}
 }
 
-func versionLine() string {
-	return fmt.Sprintf("termguard %s (%s, %s/%s)\n", versionOf(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+// build is the version, and what it was built by and for.
+func build() string {
+	return fmt.Sprintf("%s (%s, %s/%s)", versionOf(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // versionOf is what the linker was told, or what go install knows.
