@@ -103,17 +103,15 @@ func (s subject) has(document string, read documents) bool {
 // reaches is has, from a document on.
 func (s subject) reaches(document any, path, usual string) bool {
 	for path != "" {
-		var element string
-		element, path, _ = strings.Cut(path, ".")
-		inner, _ := document.(map[string]any)
+		element, below, _ := strings.Cut(path, ".")
 		switch element {
-		case "*":
-			for _, document := range inner {
-				if s.reaches(document, path, usual) {
-					return true
-				}
+		case "**":
+			if s.reaches(document, below, usual) {
+				return true
 			}
-			return false
+			return anyOf(document, func(member any) bool { return s.reaches(member, path, usual) })
+		case "*":
+			return anyOf(document, func(member any) bool { return s.reaches(member, below, usual) })
 		case "$NAMESPACE":
 			element = s.namespace
 		case "$NAME":
@@ -121,7 +119,8 @@ func (s subject) reaches(document any, path, usual string) bool {
 		case "$UID":
 			element = s.uid
 		}
-		document = inner[element]
+		inner, _ := document.(map[string]any)
+		document, path = inner[element], below
 	}
 	switch d := document.(type) {
 	case nil:
@@ -134,4 +133,19 @@ func (s subject) reaches(document any, path, usual string) bool {
 		return len(d) > 0
 	}
 	return usual == "" || fmt.Sprint(document) != usual
+}
+
+// anyOf tells whether something is true of a member of an object or a list.
+func anyOf(document any, is func(member any) bool) bool {
+	switch d := document.(type) {
+	case map[string]any:
+		for _, member := range d {
+			if is(member) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(d, is)
+	}
+	return false
 }

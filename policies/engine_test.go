@@ -508,7 +508,7 @@ func TestResources(t *testing.T) {
 func TestNeeds(t *testing.T) {
 	const path = "#   needs: [data.cluster.finalized.$NAMESPACE, data.cluster.owners.$UID, input.ownership.*.state unless alive, " +
 		"data.cluster.pods.$NAMESPACE.$NAME.gracePeriodSeconds unless 30, data.cluster.counts.$NAMESPACE for namespaces, data.params.needy.limit, " +
-		"input.request.options.gracePeriodSeconds unless 30 and input.request.oldObject.spec.nodeName]"
+		"input.request.options.gracePeriodSeconds unless 30 and input.request.oldObject.spec.nodeName, input.request.oldObject.spec.**.steps.*.run unless true]"
 	policy := strings.Replace(withBody("needy", `deny contains {"msg": "asked"}`), "#   triggers: [delete]", "#   triggers: [delete]\n"+path, 1)
 	e := engineOf(t, EngineOptions{}, files("needy/needy.rego", policy))
 	pod := func(extra obj) obj {
@@ -518,6 +518,9 @@ func TestNeeds(t *testing.T) {
 	}
 	on := func(node string, grace int64) obj {
 		return obj{"request": obj{"resource": obj{"resource": "pods"}, "options": obj{"gracePeriodSeconds": grace}, "oldObject": obj{"spec": obj{"nodeName": node}}}}
+	}
+	runs := func(spec obj) obj {
+		return obj{"request": obj{"resource": obj{"resource": "jobs"}, "oldObject": obj{"spec": spec}}}
 	}
 	held := Document{"finalized": obj{"demo": obj{"f": obj{}}}}
 	for _, tt := range []struct {
@@ -542,6 +545,10 @@ func TestNeeds(t *testing.T) {
 		{"both of two", on("n", 5), Document{}, true},
 		{"both, one of the usual value", on("n", 30), Document{}, false},
 		{"one of two", on("", 5), Document{}, false},
+		{"further down, in a list", runs(obj{"a": []any{obj{"steps": []any{obj{}, obj{"run": "it"}}}}}), Document{}, true},
+		{"right there", runs(obj{"steps": obj{"x": obj{"run": false}}}), Document{}, true},
+		{"further down, of the usual value", runs(obj{"a": obj{"steps": []any{obj{"run": true}}}}), Document{}, false},
+		{"further down, elsewhere", runs(obj{"a": obj{"steps": []any{obj{"a": obj{"run": "it"}}}}}), Document{}, false},
 		{"of the namespace that is deleted", deleteNamespace("demo", nil), held, true},
 		{"an item of a deletecollection", obj{"request": obj{"operation": "DELETE", "resource": obj{"resource": "namespaces"}, "oldObject": obj{"metadata": obj{"name": "demo"}}}}, held, true},
 	} {

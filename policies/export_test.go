@@ -42,3 +42,13 @@ var schemas sync.Map
 
 // LoadEverything compiles and checks the policies in the binary as those of users.
 func LoadEverything() (*Set, error) { return load(true, Embedded()) }
+
+// WithoutNeeds asks each policy of a set about all that its resources name.
+func WithoutNeeds(set *Set) *Set {
+	all := *set
+	all.policies = set.Policies()
+	for i := range all.policies {
+		all.policies[i].Needs = nil
+	}
+	return &all
+}

@@ -260,3 +260,29 @@ func TestBrief(t *testing.T) {
 		})
 	}
 }
+
+// TestNeedsHideNothing: where a policy is not asked, for want of what it needs, it would
+// have found nothing.
+func TestNeedsHideNothing(t *testing.T) {
+	set, err := policies.Load(policies.Embedded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := func(set *policies.Set) *policies.Engine {
+		engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{Deadline: time.Minute, Lazy: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return engine
+	}
+	some, all := engine(set), engine(policies.WithoutNeeds(set))
+	for i, f := range fixtures(t) {
+		if race.Detector && i%oneIn != 0 {
+			continue
+		}
+		p := f.prepare(t)
+		if diff := cmp.Diff(p.evaluate(t, all), p.evaluate(t, some)); diff != "" {
+			t.Errorf("%s: -all asked, +as they need:\n%s", f.File, diff)
+		}
+	}
+}

@@ -16,7 +16,7 @@
 #   severity: high
 #   triggers: [delete]
 #   resources: [customresourcedefinitions.apiextensions.k8s.io]
-#   needs: [data.cluster.finalizers, data.cluster.crds]
+#   needs: [data.cluster.spread.$NAME, data.cluster.crds.$NAME.versions.*.served unless true]
 #   relies_on:
 #     - kinds: [$INSTANCES]
 #   remedy: >-

@@ -16,6 +16,10 @@
 #   triggers: [apply]
 #   resources:
 #     [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers, jobs.batch, cronjobs.batch]
+#   needs:
+#     - input.request.object.spec.**.command
+#     - input.request.object.spec.**.args
+#     - input.request.object.spec.**.capabilities.add
 #   remedy: >-
 #     Do not set the attribute in a volume of the pod, or clear it in a preStop hook
 #     (chattr -R -i DIR). For a pod that hangs already, run chattr -R -i on its volumes in

@@ -19,6 +19,7 @@
 #   severity: info
 #   triggers: [apply]
 #   resources: [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers]
+#   needs: [input.request.object.spec.**.containers.*.command, input.request.object.spec.**.containers.*.args]
 #   remedy: >-
 #     Write exec before the last command of the script, so that the program becomes PID 1
 #     and gets TERM. A script that only waits or loops needs a trap, which a shell runs

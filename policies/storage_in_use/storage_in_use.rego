@@ -15,6 +15,7 @@
 #   severity: medium
 #   triggers: [delete]
 #   resources: [persistentvolumeclaims, persistentvolumes]
+#   needs: [data.cluster.storage.claims.$NAMESPACE.$NAME, input.request.oldObject.status.phase for persistentvolumes]
 #   remedy: >-
 #     Delete what uses the storage first: the pods of a claim, through the workload that
 #     makes them (finished pods, too), then the claim, then the volume. Last, remove the

@@ -13,7 +13,7 @@
 #   aliases: [orphaned-finalizer]
 #   severity: medium
 #   triggers: [apply]
-#   needs: [input.request.object.metadata.finalizers, input.request.object.spec.finalizers]
+#   needs: [input.ownership.*.state unless alive]
 #   remedy: >-
 #     Leave the finalizer to the controller that removes it: the controller adds it by
 #     itself. If its controller is installed elsewhere, declare it with the annotation
