@@ -82,10 +82,12 @@ type expressions struct {
 // that is still to come; who calls. anonymous tells that it comes to a result for a
 // caller without a name, too, who has no such fields; defaults, that it asks for fields
 // that the API server may have filled in.
-type reads struct{ object, old, namespace, fate, params, other, user, absence, anonymous, defaults bool }
+type reads struct{ object, beyond, old, namespace, fate, params, other, user, absence, anonymous, defaults bool }
 
 var (
-	readsObject    = regexp.MustCompile(`\bobject\b`)
+	readsObject = regexp.MustCompile(`\bobject\b`)
+	// readsLabels is what the template of a pod tells of it.
+	readsLabels    = regexp.MustCompile(`\bobject\s*\.\s*metadata\s*\.\s*(labels|namespace)\b`)
 	readsOld       = regexp.MustCompile(`\boldObject\b|\brequest\s*\.\s*(name|kind|requestKind|object)\b`)
 	readsNamespace = regexp.MustCompile(`\bnamespaceObject\b`)
 	readsFate      = regexp.MustCompile(`\bnamespaceObject\s*\.\s*(\??\s*status|metadata\s*\.\s*(\??\s*(deletion|resourceVersion|generation|managedFields)))|\bnamespaceObject\s*($|[^.\s])`)
@@ -244,6 +246,7 @@ func readsOf(expression string, variables map[string]string) reads {
 	}
 	return reads{
 		object:    readsObject.MatchString(all),
+		beyond:    readsObject.MatchString(readsLabels.ReplaceAllString(all, "§")),
 		old:       readsOld.MatchString(all),
 		namespace: readsNamespace.MatchString(all),
 		fate:      readsFate.MatchString(all),
@@ -448,8 +451,14 @@ type input struct {
 // unknown tells whether an expression reads what is not known.
 func (in input) unknown(r reads) bool {
 	blind := in.attributes.GetOldObject() == nil
-	return r.other || r.fate || r.old && blind || r.object && blind && in.attributes.GetOperation() != admission.Delete ||
+	return r.other || r.fate || r.old && blind || r.object && blind && in.attributes.GetOperation() != admission.Delete && !in.created() ||
 		r.params && !in.paramKnown || r.namespace && in.namespace == nil
+}
+
+// created tells whether it is an object that a template tells, of which the labels are
+// known.
+func (in input) created() bool {
+	return in.attributes.GetOperation() == admission.Create && in.attributes.GetObject() != nil
 }
 
 // outcome of an expression: err where it is an error.
@@ -491,6 +500,10 @@ func (e expressions) outcomes(in input) []outcome {
 		var invalid *apiservercel.Error
 		r := e.reads[i]
 		unknown := in.unknown(r)
+		if in.created() && r.object && (r.beyond || result.Error != nil) {
+			outcomes[i].is = depends
+			continue
+		}
 		if in.manifest && in.attributes.GetOldObject() != nil && (r.old || r.object) && (r.defaults || result.Error != nil) {
 			outcomes[i].is = depends
 			continue

@@ -13,6 +13,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -607,7 +608,8 @@ func (h *hook) everywhere() (held []string) {
 
 // ownKinds are the writes of custom resources in the namespace of its own backend that
 // the webhook sees, and that a deletion of that namespace needs, as "DELETE
-// things.example.com". Whether there will be any, nobody knows.
+// things.example.com", or "DELETE *.example.com" where a rule names the group alone.
+// Whether there will be any, nobody knows.
 func (h *hook) ownKinds(home string, of map[string]string) (held []string) {
 	if of == nil {
 		of = map[string]string{corev1.LabelMetadataName: home}
@@ -621,7 +623,10 @@ func (h *hook) ownKinds(home string, of map[string]string) (held []string) {
 				continue
 			}
 			for _, resource := range rule.Resources {
-				if strings.ContainsAny(resource, "*/") || facts.Or(rule.Scope, admissionv1.AllScopes) == admissionv1.ClusterScope {
+				if resource == "*/*" {
+					resource = "*"
+				}
+				if resource != "*" && strings.ContainsAny(resource, "*/") || inNoNamespace(group, resource) || facts.Or(rule.Scope, admissionv1.AllScopes) == admissionv1.ClusterScope {
 					continue
 				}
 				gvr := schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}
@@ -637,6 +642,8 @@ func (h *hook) ownKinds(home string, of map[string]string) (held []string) {
 	return slices.Compact(held)
 }
 
+// seesOwnPods tells how surely the webhook sees the creation of the pods behind it, as
+// far as the labels of their templates tell.
 func (p *Part) seesOwnPods(h *hook) certainty {
 	service, found := p.services[h.backend.service]
 	if !found || len(service.selector) == 0 {
@@ -644,13 +651,17 @@ func (p *Part) seesOwnPods(h *hook) certainty {
 	}
 	namespace := facts.NamespaceOf(h.backend.service)
 	selected, sure := labels.SelectorFromSet(service.selector), no
-	for _, pod := range p.templates[namespace] {
-		if !selected.Matches(labels.Set(pod)) || !h.selects(pod) {
+	pods, kind := corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithKind("Pod")
+	for _, of := range p.templates[namespace] {
+		if !selected.Matches(labels.Set(of)) || !h.selects(of) {
 			continue
 		}
-		seen, _ := h.sees(admission.Create, corev1.SchemeGroupVersion.WithResource("pods"), "", namespace, p.namespaces[namespace].labels, nil)
-		if seen == may && len(h.names) == 0 { // it looks at the object, which is known
-			seen = will
+		seen, _ := h.sees(admission.Create, pods, "", namespace, p.namespaces[namespace].labels, nil)
+		if seen == may { // it looks at the object
+			pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": namespace}}}
+			pod.SetLabels(of)
+			attributes := admission.NewAttributesRecord(pod, nil, kind, namespace, "", pods, "", admission.Create, nil, false, known(nil))
+			seen, _ = h.seesAs(input{attributes: attributes}, p.namespaces[namespace].labels)
 		}
 		sure = max(sure, seen)
 	}

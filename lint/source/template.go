@@ -10,8 +10,8 @@ import (
 var directives = [][]byte{[]byte("{{"), []byte("{%"), []byte("<%"), []byte("%{"), []byte("<#")}
 
 // placeholder is what some tool fills in before anybody applies the file: ${x}, $x,
-// %x%, %%x%%, @x@, <x: y>, [[x]], {x}, ****.
-var placeholder = regexp.MustCompile(`\$\{[^}\n]*\}|\$[A-Za-z_]\w*|%{1,2}[A-Za-z_]\w*%{1,2}|@[A-Za-z_][\w.-]*@|<[A-Za-z_][^<>\n]*>|\*{3,}|\[\[[^\]\n]*\]\]|\{[A-Za-z_][\w.-]*\}`)
+// %x%, %X, %%x%%, @x@, !X!, <x: y>, [[x]], {x}, {x[y]}, REPLACE_X, ****.
+var placeholder = regexp.MustCompile(`\$\{[^}\n]*\}|\$[A-Za-z_]\w*|%{1,2}[A-Za-z_]\w*%{1,2}|%[A-Z][A-Z0-9_]*\b|![A-Z][A-Z0-9_]*!|\bREPLACE_[A-Z0-9_]+\b|@[A-Za-z_][\w.-]*@|<[A-Za-z_][^<>\n]*>|\*{3,}|\[\[[^\]\n]*\]\]|\{[A-Za-z_][\w.-]*(?:\[[\w.-]+\])*\}`)
 
 // alone is a line that holds nothing else.
 var alone = regexp.MustCompile(`(?m)^[ \t]*(?:` + placeholder.String() + `)[ \t]*\r?$`)

@@ -107,16 +107,42 @@ where(hook) := "every namespace" if object.get(hook, "namespaceSelector", {}) in
 where(hook) := "every namespace but those that it leaves out" if not object.get(hook, "namespaceSelector", {}) in [{}, null]
 
 # own are the webhooks that see custom resources in their own namespace, with the
-# requests: those of a kind that no namespace holds are left out.
+# requests: those of a kind that no namespace holds are left out, and where a rule names
+# several groups, kinds of one that another of them defines.
 own[i] := calls if {
 	request.applying
 	some i, hook in input.request.object.webhooks
 	known := data.cluster.webhooks[sprintf("%s/%s/%s", [type, request.name, hook.name])]
-	calls := [call | some call in known.home; not in_no_namespace(split(call, " ")[1])]
+	calls := [call |
+		some seen in known.home
+		some call in named(split(seen, " "))
+		not in_no_namespace(split(call, " ")[1])
+		not of_another_group(split(call, " ")[1], known.home)
+	]
 	count(calls) > 0
 }
 
+# named is a request by its kind: "*" in a group stands for all that is defined.
+named(seen) := [concat(" ", [seen[0], kind]) |
+	some kind, _ in data.cluster.crds
+	group(kind) == group(seen[1])
+] if {
+	startswith(seen[1], "*.")
+}
+
+named(seen) := [concat(" ", seen)] if not startswith(seen[1], "*.")
+
+group(kind) := substring(kind, indexof(kind, ".") + 1, -1)
+
 in_no_namespace(kind) if data.cluster.crds[kind].scope == "Cluster"
+
+of_another_group(kind, seen) if {
+	not data.cluster.crds[kind]
+	some call in seen
+	other := split(call, " ")[1]
+	split(other, ".")[0] == split(kind, ".")[0]
+	data.cluster.crds[other]
+}
 
 default deletes := false
 

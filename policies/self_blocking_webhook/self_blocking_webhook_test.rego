@@ -89,6 +89,27 @@ test_cluster_scoped_kinds if {
 	contains(finding.msg, "things.example.com there may stay")
 }
 
+test_whole_groups if {
+	defined := {
+		"things.example.com": {"scope": "Namespaced"},
+		"clusterthings.example.com": {"scope": "Cluster"},
+		"others.sub.example.com": {"scope": "Namespaced"},
+	}
+	[finding] := [finding | some finding in home(["UPDATE *.example.com"]) with data.cluster.crds as defined]
+	finding.evidence[0] == "failurePolicy Fail, and it sees UPDATE things.example.com there"
+	home(["UPDATE *.example.com"]) == set() with data.cluster.crds as {}
+}
+
+test_several_groups if {
+	calls := ["UPDATE routes.a.example.com", "UPDATE routes.b.example.com"]
+	[finding] := [finding |
+		some finding in home(calls) with data.cluster.crds as {"routes.b.example.com": {"scope": "Namespaced"}}
+	]
+	finding.evidence[0] == "failurePolicy Fail, and it sees UPDATE routes.b.example.com there"
+	[both] := [finding | some finding in home(calls) with data.cluster.crds as {}]
+	both.evidence[0] == "failurePolicy Fail, and it sees UPDATE routes.a.example.com, UPDATE routes.b.example.com there"
+}
+
 test_no_name_of_its_own if {
 	every namespace in ["system", "$(namespace)", "default"] {
 		hook := {"clientConfig": {"service": {"namespace": namespace, "name": "guard"}}}
