@@ -31,10 +31,10 @@ const (
 	focus = `\[sig-api-machinery\] (Namespaces|OrderedNamespaceDeletion|Garbage collector|CustomResource|ResourceQuota|Watchers|Generated clientset|ValidatingAdmissionPolicy|MutatingAdmissionPolicy)` +
 		`|\[sig-apps\] (ReplicaSet|ReplicationController|Deployment|DisruptionController|CronJob should support|Job should (delete a job|remove pods))` +
 		`|\[sig-node\] (PodTemplates|Lease|Pods should (be submitted and removed|delete a collection)|RuntimeClass should support)`
-	// skip are those that need what the lab's node does not do, to run containers, a
-	// second node, a cloud; and those that break the cluster, take long, or are behind a
-	// feature gate that is off.
-	skip = `\[Disruptive\]|\[Slow\]|\[Feature:|\[FeatureGate:|\[Flaky\]|\[Alpha\]|\[Beta\]|CustomResourceConversionWebhook|serve a basic image|load-balancer|cronjob`
+	// skip are those that need what the lab's node does not do, to run containers (one whose
+	// image is missing or that is not ready yet, too), a second node, a cloud; and those that
+	// break the cluster, take long, or are behind a feature gate that is off.
+	skip = `CustomResourceFieldSelectors|proportional scaling|UnhealthyPodEvictionPolicy|\[Disruptive\]|\[Slow\]|\[Feature:|\[FeatureGate:|\[Flaky\]|\[Alpha\]|\[Beta\]|CustomResourceConversionWebhook|serve a basic image|load-balancer|cronjob`
 )
 
 func main() {
