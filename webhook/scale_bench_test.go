@@ -86,9 +86,10 @@ func grow(b *testing.B, s size) grown {
 
 func (g grown) namespace(i int) string { return fmt.Sprint("n", i%g.namespaces) }
 
+// pod is one of five of a ReplicaSet. Each of its namespace is on another node.
 func (g grown) pod(i int, ready bool) *corev1.Pod {
-	replicaSet := fmt.Sprintf("%s-app%d-5566fd454f", g.namespace(i), i/g.namespaces/5) // of five pods
-	return runningPod(g.namespace(i), fmt.Sprint(replicaSet, "-", i), replicaSet, i%g.nodes, ready)
+	replicaSet := fmt.Sprintf("%s-app%d-5566fd454f", g.namespace(i), i/g.namespaces/5)
+	return runningPod(g.namespace(i), fmt.Sprint(replicaSet, "-", i), replicaSet, (i+i/g.namespaces*37)%g.nodes, ready)
 }
 
 // object is a ConfigMap, or, one in four, a custom resource.

@@ -27,8 +27,8 @@ type sidecar struct {
 func isSidecar(image string) bool { return strings.HasPrefix(image, "csi-") }
 
 // keepSidecar records a pod that is ready and has CSI sidecars.
-func (p *Part) keepSidecar(key types.NamespacedName, pod *corev1.Pod, r runningPod) {
-	if !r.ready || r.goes || !slices.ContainsFunc(r.images, isSidecar) {
+func (p *Part) keepSidecar(key types.NamespacedName, pod *corev1.Pod, r runningPod, images []string) {
+	if !r.ready || r.goes || !slices.ContainsFunc(images, isSidecar) {
 		return
 	}
 	said := []string{pod.Name}
@@ -45,7 +45,7 @@ func (p *Part) keepSidecar(key types.NamespacedName, pod *corev1.Pod, r runningP
 			said = append(said, v.HostPath.Path)
 		}
 	}
-	p.sidecars[key] = sidecar{images: r.images, says: strings.Join(said, "\n"), account: r.account}
+	p.sidecars[key] = sidecar{images: images, says: strings.Join(said, "\n"), account: r.Value().account}
 }
 
 // judgeSidecar judges whether a sidecar of an image serves a driver; decided is

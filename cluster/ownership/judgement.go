@@ -189,7 +189,7 @@ func (p *Part) managed(g grantee, managers []string) string {
 			continue
 		}
 		for _, manager := range managers {
-			if slices.Contains(r.names, manager) {
+			if r.Value().calls(manager) {
 				return manager
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unique"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -154,14 +155,27 @@ func (p *Part) matching(entry catalog.Entry) []workload {
 	return found
 }
 
-// runningPod is what ownership reads of a pod.
+// runningPod is what ownership reads of a pod. There are many: what all of one
+// workload share is kept once.
 type runningPod struct {
-	account string
+	unique.Handle[template]
+	failing string // proof that it will not become ready by itself, "" where there is none
 	ready   bool
-	failing string   // proof that it will not become ready by itself, "" where there is none
-	goes    bool     // it is being deleted
-	names   []string // what a field manager may call it: containers, images, commands, its workload
-	images  []string
+	goes    bool // it is being deleted
+}
+
+// template is what pods of one workload share.
+type template struct {
+	account string // "namespace/name"
+	images  string // by their names, a line each
+	names   string // what else a field manager may call it: containers, commands, a line each
+}
+
+func (t template) imageNames() []string { return strings.Split(t.images, "\n") }
+
+// calls tells whether a field manager may be called so.
+func (t template) calls(manager string) bool {
+	return manager != "" && (slices.Contains(t.imageNames(), manager) || slices.Contains(strings.Split(t.names, "\n"), manager))
 }
 
 // account is a service account and the pods that run under it.
@@ -189,32 +203,36 @@ func (p *Part) dropAccount(name string) {
 // KeepPod takes in what runs in a pod, and under which service account.
 func (p *Part) KeepPod(pod *corev1.Pod) bool {
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	p.ForgetPod(key)
 	if facts.Finished(pod) {
+		p.ForgetPod(key)
 		return true
 	}
+	images := imagesOf(pod.Spec)
+	var names []string
+	for _, c := range pod.Spec.Containers {
+		names = append(names, c.Name)
+		if len(c.Command) > 0 {
+			names = append(names, path.Base(c.Command[0]))
+		}
+	}
 	r := runningPod{
-		account: accountOf(pod.Namespace, pod.Spec),
+		Handle:  unique.Make(template{accountOf(pod.Namespace, pod.Spec), strings.Join(images, "\n"), strings.Join(names, "\n")}),
 		failing: facts.Failing(pod),
 		goes:    pod.DeletionTimestamp != nil,
-		images:  imagesOf(pod.Spec),
 	}
 	for _, c := range pod.Status.Conditions {
 		r.ready = r.ready || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	}
-	r.names = slices.Clone(r.images)
-	for _, c := range pod.Spec.Containers {
-		r.names = append(r.names, c.Name)
-		if len(c.Command) > 0 {
-			r.names = append(r.names, path.Base(c.Command[0]))
-		}
+	name := key.String()
+	if p.running[name] == r && !slices.ContainsFunc(images, isSidecar) {
+		return true // as most news of a pod have it
 	}
-	name := key.String() // once: both keep it
+	p.ForgetPod(key)
 	p.running[name] = r
-	p.keepSidecar(key, pod, r)
-	p.account(r.account).pods[name] = struct{}{}
+	p.keepSidecar(key, pod, r, images)
+	p.account(r.Value().account).pods[name] = struct{}{}
 	if r.ready {
-		for _, image := range r.images {
+		for _, image := range images {
 			p.readyImages[image]++
 		}
 	}
@@ -231,10 +249,11 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	}
 	delete(p.running, name)
 	delete(p.sidecars, key)
-	delete(p.account(r.account).pods, name)
-	p.dropAccount(r.account)
+	of := r.Value()
+	delete(p.account(of.account).pods, name)
+	p.dropAccount(of.account)
 	if r.ready {
-		for _, image := range r.images {
+		for _, image := range of.imageNames() {
 			if p.readyImages[image]--; p.readyImages[image] <= 0 {
 				delete(p.readyImages, image)
 			}
