@@ -99,8 +99,9 @@ func podsOn(world *cluster.World, on map[string][]Subject) (err error) {
 		if typ, err = typesOf(doc).Find(pods.Resource); err != nil {
 			return
 		}
-		for namespace, names := range child(doc, "pods") {
-			names, _ := names.(map[string]any)
+		all, _ := policies.At(doc, "pods").(map[string]any)
+		for namespace := range all {
+			names := child(all, namespace)
 			for name := range names {
 				pod := child(names, name)
 				node, _ := pod["node"].(string)

@@ -85,12 +85,11 @@ func (r *Report) estimate(stops int) {
 // seconds; 0 where that was not seen of each of their workloads.
 func stopsOf(doc map[string]any, s Subject) int {
 	var waiting map[string]any // by name
-	inNamespace := child(doc, "pods")
 	switch s.Type.GroupResource() {
 	case pods:
-		waiting = map[string]any{s.Name: child(child(inNamespace, s.Namespace), s.Name)}
+		waiting = map[string]any{s.Name: policies.At(doc, "pods", s.Namespace, s.Name)}
 	case namespaces:
-		waiting = child(inNamespace, s.Name)
+		waiting, _ = policies.At(doc, "pods", s.Name).(map[string]any)
 		s.Namespace = s.Name
 	}
 	usual := 0

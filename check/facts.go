@@ -12,6 +12,7 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/internal/nearest"
+	"github.com/termguard/termguard/policies"
 )
 
 // builtin are the types of Kubernetes that a snapshot, which holds no answer of
@@ -103,7 +104,7 @@ func (s *Subject) untold(doc map[string]any) (unseen []string) {
 	switch _, builtin := builtin[s.Type.GroupVersion()]; {
 	case !builtin && child(s.Object, "metadata")["finalizers"] != nil:
 		what = "what its status says"
-	case resource == pods && len(anyList(child(child(child(doc, "pods"), s.Namespace), s.Name)["missingDrivers"])) > 0:
+	case resource == pods && len(anyList(policies.At(doc, "pods", s.Namespace, s.Name, "missingDrivers"))) > 0:
 		what = "whether its containers have ended"
 	}
 	if what != "" {
@@ -134,9 +135,10 @@ func (s *Subject) describe(doc map[string]any) error {
 	s.Object = bare(s.Type, s.Namespace, s.Name)
 	metadata := child(s.Object, "metadata")
 	resource := s.Type.GroupResource()
-	if records, whole := recordsOf(doc, *s); whole && !s.unseen(doc) {
-		record, found := records[s.Name].(map[string]any)
+	if records := recordsOf(*s); records != nil && !s.unseen(doc) {
+		record, found := policies.At(doc, append(records, s.Name)...).(map[string]any)
 		if !found {
+			records, _ := policies.At(doc, records...).(map[string]any)
 			return missingError(fmt.Sprintf("the snapshot has no %s%s", s, nearest.Hint(s.Name, slices.Sorted(maps.Keys(records)))))
 		}
 		for _, key := range []string{"deletionTimestamp", "finalizers", "labels", "annotations"} {
@@ -193,8 +195,7 @@ func (s *Subject) finalize(doc map[string]any) error {
 	if len(finalizers) > 0 {
 		child(s.Object, "metadata")["finalizers"] = finalizers
 	}
-	_, whole := recordsOf(doc, *s)
-	if whole || named[s.Name] || s.unseen(doc) {
+	if recordsOf(*s) != nil || named[s.Name] || s.unseen(doc) {
 		return nil
 	}
 	count := number(child(child(doc, "counts"), s.Namespace)[resource])
@@ -207,20 +208,20 @@ func (s *Subject) finalize(doc map[string]any) error {
 	return nil
 }
 
-// recordsOf are the records of a type by name, where the facts have one of every
-// object.
-func recordsOf(doc map[string]any, s Subject) (records map[string]any, whole bool) {
+// recordsOf is the path to the records of a type by name, nil where the facts do not
+// have one of every object.
+func recordsOf(s Subject) []string {
 	switch s.Type.GroupResource().String() {
 	case "namespaces":
-		return child(doc, "namespaces"), true
+		return []string{"namespaces"}
 	case "nodes":
-		return child(doc, "nodes"), true
+		return []string{"nodes"}
 	case "pods":
-		return child(child(doc, "pods"), s.Namespace), true
+		return []string{"pods", s.Namespace}
 	case "customresourcedefinitions.apiextensions.k8s.io":
-		return child(doc, "crds"), true
+		return []string{"crds"}
 	}
-	return nil, false
+	return nil
 }
 
 // unseen tells whether the facts could not see the subject's resource.

@@ -298,6 +298,9 @@ func readSnapshot(in io.Reader, limit int64) (*World, error) {
 		case nil:
 			doc[key] = empty
 		default:
+			if section, made := empty.(facts.Section); made {
+				empty = section.All()
+			}
 			if fmt.Sprintf("%T", value) != fmt.Sprintf("%T", empty) {
 				return nil, fmt.Errorf("read snapshot: %w: %q is a %T", ErrNotSnapshot, key, value)
 			}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -141,7 +142,7 @@ func TestStress(t *testing.T) {
 			w.UpdatesEverywhere(operatorUser, []string{"system:serviceaccounts"}, widgets.GroupResource())
 		},
 		"World.View": func(int) {
-			w.View(func(doc map[string]any) { _ = fmt.Sprint(doc) }) // reads all of it
+			w.View(func(doc map[string]any) { _, err := json.Marshal(doc); must(err) }) // reads all of it
 		},
 		"World.Undeclared": func(int) {
 			if view := w.Undeclared("a"); view != nil {

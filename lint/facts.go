@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
 )
 
 // facts are those of a set of manifests, over those of a cluster where there is
@@ -48,6 +49,7 @@ func over(below, above map[string]any, depth int) map[string]any {
 	}
 	merged := maps.Clone(below)
 	for key, value := range above {
+		value = policies.Whole(value)
 		inner, isMap := value.(map[string]any)
 		under, wasMap := merged[key].(map[string]any)
 		switch {

@@ -119,10 +119,9 @@ func (s subject) reaches(document any, path, usual string) bool {
 		case "$UID":
 			element = s.uid
 		}
-		inner, _ := document.(map[string]any)
-		document, path = inner[element], below
+		document, path = under(document, element), below
 	}
-	switch d := document.(type) {
+	switch d := Whole(document).(type) {
 	case nil:
 		return false
 	case string:
@@ -137,7 +136,7 @@ func (s subject) reaches(document any, path, usual string) bool {
 
 // anyOf tells whether something is true of a member of an object or a list.
 func anyOf(document any, is func(member any) bool) bool {
-	switch d := document.(type) {
+	switch d := Whole(document).(type) {
 	case map[string]any:
 		for _, member := range d {
 			if is(member) {

@@ -70,6 +70,9 @@ func (s *store) Read(ctx context.Context, txn storage.Transaction, path storage.
 		switch n := node.(type) {
 		case map[string]any:
 			node, found = n[key]
+		case Section:
+			node = n.Get(key)
+			found = node != nil
 		case []any:
 			if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(n) {
 				node, found = n[i], true
@@ -79,7 +82,7 @@ func (s *store) Read(ctx context.Context, txn storage.Transaction, path storage.
 			return nil, notFound(path)
 		}
 	}
-	if m, ok := node.(map[string]any); ok {
+	if m, ok := Whole(node).(map[string]any); ok {
 		return ast.LazyObject(m), nil
 	}
 	return ast.InterfaceToValue(node)

@@ -505,13 +505,13 @@ func (h *Handler) look(r request, c *considered) (evicted map[string]any) {
 			c.holds = len(child(child(doc, "finalized"), r.name)) > 0
 			return
 		}
-		c.known = child(child(doc, "pods"), r.namespace)[r.name] != nil && r.resource == pods ||
+		c.known = policies.At(doc, "pods", r.namespace, r.name) != nil && r.resource == pods ||
 			child(doc, "nodes")[r.name] != nil && r.resource == nodes
 		namespace := child(child(doc, "namespaces"), r.namespace)
 		c.labels = stringMap(child(namespace, "labels"))
 		c.terminating = str(namespace, "deletionTimestamp") != ""
 		if r.occasion == onEviction {
-			finalizers, _ := child(child(child(doc, "pods"), r.namespace), r.name)["finalizers"].([]any)
+			finalizers, _ := policies.At(doc, "pods", r.namespace, r.name, "finalizers").([]any)
 			evicted = map[string]any{"metadata": map[string]any{"namespace": r.namespace, "name": r.name, "finalizers": slices.Clone(finalizers)}}
 		}
 	})

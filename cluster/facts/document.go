@@ -55,11 +55,17 @@ func prune(node map[string]any, path ...string) {
 func Lookup(doc map[string]any, path ...string) any {
 	var node any = doc
 	for _, key := range path {
-		m, ok := node.(map[string]any)
-		if !ok {
+		switch inner := node.(type) {
+		case map[string]any:
+			node = inner[key]
+		case Section:
+			node = inner.Get(key)
+		default:
 			return nil
 		}
-		node = m[key]
+	}
+	if section, is := node.(Section); is {
+		return section.All()
 	}
 	return node
 }

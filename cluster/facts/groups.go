@@ -52,6 +52,30 @@ func Least[T any](values iter.Seq[T], n int, compare func(a, b T) int) []T {
 	return least
 }
 
+// Names is a group that is made as it is read.
+type Names struct {
+	Limit int // of the names
+	count int
+	least []string
+}
+
+// Add puts a name into it.
+func (n *Names) Add(name string) {
+	n.count++
+	if i, _ := slices.BinarySearch(n.least, name); i < n.Limit {
+		n.least = slices.Insert(n.least, i, name)
+		n.least = n.least[:min(n.Limit, len(n.least))]
+	}
+}
+
+// Facts are the group as the document has it, nil if it is empty.
+func (n *Names) Facts() any {
+	if n.count == 0 {
+		return nil
+	}
+	return map[string]any{"count": n.count, "names": List(n.least)}
+}
+
 // Members are all names.
 func (g *Group) Members() []string { return slices.Collect(maps.Keys(g.members)) }
 

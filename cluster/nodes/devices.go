@@ -141,36 +141,34 @@ func claimsOf(o *corev1.Pod) []string {
 // listUndriven puts a pod among those whose node has no devices of a driver that
 // they have a claim of.
 func (p *Part) listUndriven(key types.NamespacedName, o *pod) {
+	u, node := o.uses(), o.on.name
 	missing := map[string]bool{}
-	for _, name := range o.uses.devices {
+	for _, name := range u.devices {
 		c := p.devices.claims[types.NamespacedName{Namespace: key.Namespace, Name: name}]
 		for _, driver := range c.drivers {
-			if c.node == o.node && p.devices.local[driver][o.node] == 0 {
+			if c.node == node && p.devices.local[driver][node] == 0 {
 				missing[driver] = missing[driver] || !c.shared
 			}
 		}
 	}
-	var told []any
 	for _, driver := range slices.Sorted(maps.Keys(missing)) {
 		how := "shared"
 		if missing[driver] {
 			how = "alone"
 		}
-		path := []string{"undriven", key.Namespace, o.node, driver, how}
+		path := []string{"undriven", key.Namespace, node, driver, how}
 		p.groups.Add(key.Name, path...)
-		o.uses.lacks = append(o.uses.lacks, path)
-		told = append(told, map[string]any{"driver": driver, "how": how})
-	}
-	if len(told) > 0 {
-		o.facts["missingPlugins"] = told
+		u.lacks = append(u.lacks, path)
+		u.undriven = append(u.undriven, map[string]any{"driver": driver, "how": how})
 	}
 }
 
 // reprepare looks anew at the pods of a claim.
 func (p *Part) reprepare(claim types.NamespacedName) {
 	for key := range p.devices.users[claim] {
-		p.unlist(key, p.pods[key])
-		p.list(key, p.pods[key])
+		o := p.pod(key)
+		p.unlist(key, o)
+		p.list(key, o)
 	}
 }
 

@@ -39,6 +39,10 @@ type use struct {
 	drivers []string   // of its inline volumes
 	devices []string   // ResourceClaims, by their names in the pod's namespace
 	lacks   [][]string // groups of pods that lack a driver that it is in
+	// missing are CSI drivers, and undriven DRA drivers, that its node lacks, as the
+	// facts have them.
+	missing  []string
+	undriven []any
 }
 
 func newStorage() storage {
@@ -108,12 +112,12 @@ func (p *Part) ForgetCSINode(key types.NamespacedName) {
 	p.remountNode(key.Name)
 }
 
-// mount records what a pod that runs has mounted and was given. One that has not
-// started has nothing that its kubelet could not forget, and one that has finished
-// the API server removes at once.
-func (p *Part) mount(key types.NamespacedName, kept *pod, o *corev1.Pod) {
+// usesOf is what a pod that runs has mounted and was given, nil for nothing. One that
+// has not started has nothing that its kubelet could not forget, and one that has
+// finished the API server removes at once.
+func usesOf(o *corev1.Pod) *use {
 	if o.Spec.NodeName == "" || isMirror(o) || o.Status.Phase != corev1.PodRunning && !cleaningUp(o) {
-		return
+		return nil
 	}
 	u := use{devices: claimsOf(o)}
 	for _, v := range o.Spec.Volumes {
@@ -126,21 +130,30 @@ func (p *Part) mount(key types.NamespacedName, kept *pod, o *corev1.Pod) {
 			u.claims = append(u.claims, o.Name+"-"+v.Name)
 		}
 	}
-	if len(u.claims)+len(u.drivers)+len(u.devices) > 0 {
-		kept.uses = &u
-		if p.storage.users[kept.node] == nil {
-			p.storage.users[kept.node] = map[types.NamespacedName]*pod{}
-		}
-		p.storage.users[kept.node][key] = kept
-		for _, name := range u.devices {
-			claim := types.NamespacedName{Namespace: key.Namespace, Name: name}
-			if p.devices.users[claim] == nil {
-				p.devices.users[claim] = map[types.NamespacedName]bool{}
-			}
-			p.devices.users[claim][key] = true
-		}
-		p.list(key, kept)
+	if len(u.claims)+len(u.drivers)+len(u.devices) == 0 {
+		return nil
 	}
+	return &u
+}
+
+// mount puts a pod among those that use something on their node.
+func (p *Part) mount(key types.NamespacedName, kept *pod) {
+	u := kept.uses()
+	if u == nil {
+		return
+	}
+	if p.storage.users[kept.on.name] == nil {
+		p.storage.users[kept.on.name] = map[types.NamespacedName]*pod{}
+	}
+	p.storage.users[kept.on.name][key] = kept
+	for _, name := range u.devices {
+		claim := types.NamespacedName{Namespace: key.Namespace, Name: name}
+		if p.devices.users[claim] == nil {
+			p.devices.users[claim] = map[types.NamespacedName]bool{}
+		}
+		p.devices.users[claim][key] = true
+	}
+	p.list(key, kept)
 }
 
 // cleaningUp tells whether a pod ran, has ended since it was deleted, and waits for
@@ -153,24 +166,26 @@ func cleaningUp(pod *corev1.Pod) bool {
 }
 
 func (p *Part) unmount(key types.NamespacedName, gone *pod) {
-	if gone.uses == nil {
+	u := gone.uses()
+	if u == nil {
 		return
 	}
 	p.unlist(key, gone)
-	for _, name := range gone.uses.devices {
+	for _, name := range u.devices {
 		claim := types.NamespacedName{Namespace: key.Namespace, Name: name}
 		if delete(p.devices.users[claim], key); len(p.devices.users[claim]) == 0 {
 			delete(p.devices.users, claim)
 		}
 	}
-	if delete(p.storage.users[gone.node], key); len(p.storage.users[gone.node]) == 0 {
-		delete(p.storage.users, gone.node)
+	node := gone.on.name
+	if delete(p.storage.users[node], key); len(p.storage.users[node]) == 0 {
+		delete(p.storage.users, node)
 	}
 }
 
 // list puts a pod among those whose node lacks a driver.
 func (p *Part) list(key types.NamespacedName, o *pod) {
-	if o.uses == nil {
+	if o.uses() == nil {
 		return
 	}
 	p.listDriverless(key, o)
@@ -179,45 +194,41 @@ func (p *Part) list(key types.NamespacedName, o *pod) {
 
 // listDriverless puts a pod among those whose CSI driver is not registered on their node.
 func (p *Part) listDriverless(key types.NamespacedName, o *pod) {
-	registered, seen := p.storage.nodes[o.node]
+	u := o.uses()
+	registered, seen := p.storage.nodes[o.on.name]
 	if !seen {
 		return // no CSINode: nothing is known of the node's drivers
 	}
 	needed := map[string]bool{}
-	for _, driver := range o.uses.drivers {
+	for _, driver := range u.drivers {
 		needed[driver] = true
 	}
-	for _, claim := range o.uses.claims {
+	for _, claim := range u.claims {
 		for name := range p.storage.claims[key.Namespace+"/"+claim] {
 			needed[p.storage.volumes[name].driver] = true
 		}
 	}
-	var missing []string
 	for _, driver := range slices.Sorted(maps.Keys(needed)) {
 		if slices.Contains(registered, driver) {
 			continue
 		}
-		missing = append(missing, driver)
-		path := []string{"driverless", key.Namespace, o.node, driver}
+		u.missing = append(u.missing, driver)
+		path := []string{"driverless", key.Namespace, o.on.name, driver}
 		p.groups.Add(key.Name, path...)
-		o.uses.lacks = append(o.uses.lacks, path)
-	}
-	if len(missing) > 0 {
-		o.facts["missingDrivers"] = facts.List(missing)
+		u.lacks = append(u.lacks, path)
 	}
 }
 
 // unlist undoes list.
 func (p *Part) unlist(key types.NamespacedName, o *pod) {
-	if o.uses == nil {
+	u := o.uses()
+	if u == nil {
 		return
 	}
-	for _, path := range o.uses.lacks {
+	for _, path := range u.lacks {
 		p.groups.Remove(key.Name, path...)
 	}
-	o.uses.lacks = nil
-	delete(o.facts, "missingDrivers")
-	delete(o.facts, "missingPlugins")
+	u.lacks, u.missing, u.undriven = nil, nil, nil
 }
 
 // remount looks anew at the pods that use a claim.
@@ -229,8 +240,9 @@ func (p *Part) remount(claim string) {
 	}
 	for _, user := range users.Members() {
 		key := types.NamespacedName{Namespace: namespace, Name: user}
-		p.unlist(key, p.pods[key])
-		p.list(key, p.pods[key])
+		o := p.pod(key)
+		p.unlist(key, o)
+		p.list(key, o)
 	}
 }
 

@@ -59,27 +59,25 @@ func isMirror(pod *corev1.Pod) bool {
 // leave puts a pod among those that leave its node and its namespace, and stay
 // takes it out. The facts follow with the next Settle: a namespace may lose
 // thousands of pods at once.
-func (p *Part) leave(kept *pod, o *corev1.Pod) {
-	l, leaves := leavingOf(o)
-	if !leaves {
+func (p *Part) leave(l *leaving) {
+	if l == nil {
 		return
 	}
-	kept.leaves = &l
 	for _, group := range l.groups() {
 		if p.leaving[group] == nil {
 			p.leaving[group] = map[types.NamespacedName]leaving{}
 		}
-		p.leaving[group][l.key] = l
+		p.leaving[group][l.key] = *l
 		p.leavingDirty[group] = true
 	}
 }
 
-func (p *Part) stay(gone *pod) {
-	if gone.leaves == nil {
+func (p *Part) stay(l *leaving) {
+	if l == nil {
 		return
 	}
-	for _, group := range gone.leaves.groups() {
-		delete(p.leaving[group], gone.leaves.key)
+	for _, group := range l.groups() {
+		delete(p.leaving[group], l.key)
 		p.leavingDirty[group] = true
 	}
 }

@@ -17,11 +17,10 @@ func network(o *corev1.Pod) (daemonSet string, installs bool) {
 }
 
 // wire counts the pods of a node that a network plugin connected.
-func (p *Part) wire(node string, pods int) {
-	if p.wired[node] += pods; p.wired[node] > 0 {
-		p.doc.Child("wired")[node] = p.wired[node]
+func (p *Part) wire(on *host, pods int) {
+	if on.wired += pods; on.wired > 0 {
+		p.doc.Child("wired")[on.name] = on.wired
 		return
 	}
-	delete(p.wired, node)
-	p.doc.Prune("wired", node)
+	p.doc.Prune("wired", on.name)
 }

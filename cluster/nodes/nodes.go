@@ -91,18 +91,12 @@ func (p *Part) notReady(node string) bool {
 // restrand puts the pods of a node under their owners, or takes them out again,
 // when the node has become ready or not ready, or has ceased to be.
 func (p *Part) restrand(node string) {
-	for namespace := range p.waitsIn {
-		waiting := p.groups.At("podsByNode", namespace, node)
-		if waiting == nil {
-			continue
-		}
-		for _, name := range waiting.Members() {
-			key := types.NamespacedName{Namespace: namespace, Name: name}
-			if p.notReady(node) {
-				p.strand(key, p.pods[key])
-			} else {
-				p.unstrand(key, p.pods[key])
-			}
+	for o := range p.hosts[node].pods() {
+		key := types.NamespacedName{Namespace: o.in.name, Name: o.name}
+		if p.notReady(node) {
+			p.strand(key, o)
+		} else {
+			p.unstrand(key, o)
 		}
 	}
 }
@@ -117,11 +111,12 @@ func (p *Part) settleGone() {
 	dirty := maps.Keys(p.waitingDirty)
 	if seen := len(p.nodes) > 0; seen != p.nodesSeen {
 		p.nodesSeen = seen
-		dirty = maps.Keys(p.waitsOn)
+		dirty = maps.Keys(p.hosts)
 		p.doc["gone"] = map[string]any{}
 	}
 	for node := range dirty {
-		if _, there := p.nodes[node]; p.nodesSeen && !there && p.waitsOn[node] > 0 {
+		on := p.hosts[node]
+		if _, there := p.nodes[node]; p.nodesSeen && !there && on != nil && on.waits > 0 {
 			p.doc.Child("gone")[node] = map[string]any{}
 		} else {
 			p.doc.Prune("gone", node)

@@ -26,20 +26,17 @@ type Options struct {
 // Part is the part of the facts that tells it. Whoever calls its methods makes
 // sure that nobody else does; those that say so only read.
 type Part struct {
-	options     Options
-	doc         facts.Document
-	groups      facts.Groups
-	strings     facts.Strings
-	controllers map[controllerKey]*controller
+	options Options
+	doc     facts.Document
+	groups  facts.Groups
+	strings facts.Strings
 
-	pods          map[types.NamespacedName]*pod
-	waitsOn       map[string]int  // pods that need their kubelet to go, by node
-	waitsIn       map[string]int  // and by namespace
-	nodes         map[string]bool // that exist, and whether they are ready
+	spaces        map[string]*space // namespaces with pods
+	hosts         map[string]*host  // nodes that pods name
+	nodes         map[string]bool   // that exist, and whether they are ready
 	kubeletEvents kubeletEvents
 	storage       storage
 	devices       devices
-	wired         map[string]int // pods that are not in the network of their node, by node
 
 	stops        []Stop // pods that are gone
 	leaving      map[leavingGroup]map[types.NamespacedName]leaving
@@ -51,18 +48,20 @@ type Part struct {
 // New returns a Part that has seen nothing and writes into doc.
 func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{
-		"pods", "podsByNode", "podsByGrace", "drainedByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage",
+		"podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage",
 		"leaving", "kubeletEvents", "hazards", "csinodes", "driverless", "buggy", "registrars", "gone", "stops",
 		"attachments", "attachmentsOf", "undriven", "plugins", "networks", "wired",
 	} {
 		doc[section] = map[string]any{}
 	}
-	return &Part{
-		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames), strings: facts.Strings{}, controllers: map[controllerKey]*controller{},
-		pods: map[types.NamespacedName]*pod{}, waitsOn: map[string]int{}, waitsIn: map[string]int{},
-		nodes: map[string]bool{}, kubeletEvents: newKubeletEvents(), storage: newStorage(), devices: newDevices(), wired: map[string]int{},
+	p := &Part{
+		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames), strings: facts.Strings{},
+		spaces: map[string]*space{}, hosts: map[string]*host{},
+		nodes: map[string]bool{}, kubeletEvents: newKubeletEvents(), storage: newStorage(), devices: newDevices(),
 		leaving: map[leavingGroup]map[types.NamespacedName]leaving{}, leavingDirty: map[leavingGroup]bool{}, waitingDirty: map[string]bool{},
 	}
+	p.sections()
+	return p
 }
 
 // Settle brings what changes with many pods at once up to date. It calls yield
@@ -74,4 +73,7 @@ func (p *Part) Settle(yield func()) {
 
 // NeedsKubelet tells whether pods in a namespace wait for their kubelet when they
 // are deleted. It only reads.
-func (p *Part) NeedsKubelet(namespace string) bool { return p.waitsIn[namespace] > 0 }
+func (p *Part) NeedsKubelet(namespace string) bool {
+	in := p.spaces[namespace]
+	return in != nil && in.waits > 0
+}

@@ -1,7 +1,11 @@
 package nodes
 
 import (
+	"iter"
+	"maps"
+	"slices"
 	"strconv"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,141 +14,353 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// pod is what is kept of one.
+// pod is what is kept of one. There are many: what all of one workload share is kept
+// once, and what few have apart. Records and groups of them are made as they are read.
 type pod struct {
-	node     string
-	waits    bool      // it needs its kubelet to go
-	owner    types.UID // whose foreground deletion waits for it, "" if none
-	workload string    // as workloadOf has it
-	stranded bool      // under its owner, because its node is not ready
-	wired    bool      // a network plugin connected it, and is asked when it goes
-	leaves   *leaving  // nil unless it is being deleted
-	uses     *use      // nil unless it has something mounted
-	groups   [][]string
-	drained  int64 // the seconds that a drain waits for it, 0 if it does not
-	facts    map[string]any
-	// controller is what its facts say of its owner, nil where it has none.
-	controller *controller
+	name     string
+	in       *space
+	on       *host // nil if none
+	next     *pod  // on the same node
+	before   *pod
+	alike    unique.Handle[alike]
+	special  *special // nil for most
+	stranded bool     // under its owner, because its node is not ready
 }
 
-// controller is the owner of pods, as the facts have it: once, however many they are.
-type controller struct {
-	controllerKey
-	facts map[string]any
-	pods  int
+// alike is what pods of one workload share, as long as they are in the same state.
+type alike struct {
+	phase       corev1.PodPhase
+	kind, owner string    // of its controller, "" if there is none
+	workload    string    // as workloadOf has it
+	blocks      types.UID // whose foreground deletion waits for it, "" if none
+	grace       int64     // its grace period, in seconds
+	stops       int64     // as stopSeconds has it
+	waits       bool      // it needs its kubelet to go
+	wired       bool      // a network plugin connected it, and is asked when it goes
+	runs        bool      // it waits, and has not finished
 }
 
-type controllerKey struct{ kind, name string }
-
-// controls tells of one more pod of an owner, and controlsLess of one less.
-func (p *Part) controls(kind, name string) *controller {
-	key := controllerKey{kind, name}
-	c := p.controllers[key]
-	if c == nil {
-		c = &controller{controllerKey: key, facts: map[string]any{"kind": p.strings.Box(kind), "name": name}}
-		p.controllers[key] = c
-	}
-	c.pods++
-	return c
+// special is what most pods do not have.
+type special struct {
+	deleted             string // when it is to be gone, as the facts have it
+	finalizers, hazards []string
+	leaves              *leaving // nil unless it is being deleted
+	uses                *use     // nil unless it has something mounted
+	groups              [][]string
 }
 
-func (p *Part) controlsLess(c *controller) {
-	if c == nil {
-		return
+// space is a namespace with pods, and host a node.
+type space struct {
+	name  string
+	pods  map[string]*pod
+	waits int // pods that need their kubelet to go
+}
+
+type host struct {
+	name  string
+	first *pod
+	waits int // pods that need their kubelet to go
+	wired int // pods that are not in the network of their node
+}
+
+// pod is the one of a name, nil if there is none.
+func (p *Part) pod(key types.NamespacedName) *pod {
+	if in := p.spaces[key.Namespace]; in != nil {
+		return in.pods[key.Name]
 	}
-	if c.pods--; c.pods == 0 {
-		delete(p.controllers, c.controllerKey)
+	return nil
+}
+
+// uses is what it has mounted, nil for nothing.
+func (o *pod) uses() *use {
+	if o.special == nil {
+		return nil
 	}
+	return o.special.uses
+}
+
+// leaves tells of it that is being deleted, nil of others.
+func (o *pod) leaves() *leaving {
+	if o.special == nil {
+		return nil
+	}
+	return o.special.leaves
 }
 
 // KeepPod takes in a pod, and which node's kubelet it needs to go.
 func (p *Part) KeepPod(o *corev1.Pod) bool {
 	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
+	shared, special := unique.Make(alikeOf(o)), specialOf(o)
+	if known := p.pod(key); known != nil && known.alike == shared && known.special == nil && special == nil && known.node() == o.Spec.NodeName {
+		return true // as most news of a pod have it
+	}
 	p.ForgetPod(key)
-	found := map[string]any{"phase": p.strings.Box(string(o.Status.Phase))}
-	if o.Spec.NodeName != "" {
-		found["node"] = p.strings.Box(o.Spec.NodeName)
+	in := p.spaces[key.Namespace]
+	if in == nil {
+		in = &space{name: key.Namespace, pods: map[string]*pod{}}
+		p.spaces[key.Namespace] = in
 	}
-	if grace := graceSeconds(o); grace != corev1.DefaultTerminationGracePeriodSeconds {
-		found["gracePeriodSeconds"] = int(grace)
+	kept := &pod{name: key.Name, in: in, alike: shared, special: special}
+	in.pods[kept.name] = kept
+	p.place(kept, o.Spec.NodeName)
+	of := shared.Value()
+	if of.runs {
+		p.groups.Add(kept.name, kept.graced(of)...)
 	}
-	if o.DeletionTimestamp != nil {
-		found["deletionTimestamp"] = facts.Timestamp(*o.DeletionTimestamp)
+	if of.waits {
+		in.waits++
+		kept.on.waits++
+		p.waitingDirty[kept.on.name] = true
 	}
-	if len(o.Finalizers) > 0 {
-		found["finalizers"] = facts.List(o.Finalizers)
-	}
-	if dangers := hazards(o); len(dangers) > 0 {
-		found["hazards"] = facts.List(dangers)
-	}
-	var owner *controller
-	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
-		owner = p.controls(ref.Kind, ref.Name)
-		found["owner"] = owner.facts
-	}
-	workload := workloadOf(o)
-	if workload != "" {
-		found["workload"] = p.strings.Box(workload)
-	}
-	p.doc.Child("pods", o.Namespace)[o.Name] = found
-	kept := &pod{node: o.Spec.NodeName, waits: waits(o), workload: workload, facts: found, groups: groupsOf(o), drained: drained(o), controller: owner}
-	kept.wired = kept.waits && !o.Spec.HostNetwork
-	if !facts.Finished(o) {
-		kept.owner = facts.BlockingOwner(o)
-	}
-	p.pods[key] = kept
-	for _, path := range kept.groups {
-		p.groups.Add(o.Name, path...)
-	}
-	if kept.drained > 0 {
-		p.groups.Add(key.String(), kept.drainedAt()...)
-	}
-	if kept.waits {
-		p.groups.Add(o.Name, "podsByNode", o.Namespace, kept.node)
-		p.waitsOn[kept.node]++
-		p.waitsIn[key.Namespace]++
-		p.waitingDirty[kept.node] = true
-	}
-	if kept.wired {
-		p.wire(kept.node, 1)
+	if of.wired {
+		p.wire(kept.on, 1)
 	}
 	p.strand(key, kept)
-	p.leave(kept, o)
-	p.mount(key, kept, o)
+	if special != nil {
+		for _, path := range special.groups {
+			p.groups.Add(kept.name, path...)
+		}
+		p.leave(special.leaves)
+		p.mount(key, kept)
+	}
 	return true
 }
 
 // ForgetPod undoes KeepPod.
 func (p *Part) ForgetPod(key types.NamespacedName) {
-	gone := p.pods[key]
+	gone := p.pod(key)
 	if gone == nil {
 		return
 	}
-	delete(p.pods, key)
-	p.controlsLess(gone.controller)
-	p.stay(gone)
-	p.unmount(key, gone)
+	if special := gone.special; special != nil {
+		p.stay(special.leaves)
+		p.unmount(key, gone)
+		for _, path := range special.groups {
+			p.groups.Remove(gone.name, path...)
+		}
+	}
 	p.unstrand(key, gone)
-	if gone.waits {
-		p.groups.Remove(key.Name, "podsByNode", key.Namespace, gone.node)
-		if p.waitsOn[gone.node]--; p.waitsOn[gone.node] == 0 {
-			delete(p.waitsOn, gone.node)
+	of := gone.alike.Value()
+	if of.wired {
+		p.wire(gone.on, -1)
+	}
+	if of.waits {
+		gone.in.waits--
+		gone.on.waits--
+		p.waitingDirty[gone.on.name] = true
+	}
+	if of.runs {
+		p.groups.Remove(gone.name, gone.graced(of)...)
+	}
+	p.displace(gone)
+	if delete(gone.in.pods, gone.name); len(gone.in.pods) == 0 {
+		delete(p.spaces, gone.in.name)
+	}
+}
+
+// place puts a pod on its node, and displace takes it off.
+func (p *Part) place(o *pod, node string) {
+	if node == "" {
+		return
+	}
+	on := p.hosts[node]
+	if on == nil {
+		on = &host{name: node}
+		p.hosts[node] = on
+	}
+	o.on, o.next = on, on.first
+	if o.next != nil {
+		o.next.before = o
+	}
+	on.first = o
+}
+
+func (p *Part) displace(o *pod) {
+	if o.on == nil {
+		return
+	}
+	if o.before != nil {
+		o.before.next = o.next
+	} else {
+		o.on.first = o.next
+	}
+	if o.next != nil {
+		o.next.before = o.before
+	}
+	if o.on.first == nil {
+		delete(p.hosts, o.on.name)
+	}
+}
+
+// pods are those on a node.
+func (h *host) pods() iter.Seq[*pod] {
+	return func(yield func(*pod) bool) {
+		if h == nil {
+			return
 		}
-		if p.waitsIn[key.Namespace]--; p.waitsIn[key.Namespace] == 0 {
-			delete(p.waitsIn, key.Namespace)
+		for o := h.first; o != nil && yield(o); o = o.next {
 		}
-		p.waitingDirty[gone.node] = true
 	}
-	if gone.wired {
-		p.wire(gone.node, -1)
+}
+
+// node is the name of its node, "" for none.
+func (o *pod) node() string {
+	if o.on == nil {
+		return ""
 	}
-	for _, path := range gone.groups {
-		p.groups.Remove(key.Name, path...)
+	return o.on.name
+}
+
+func alikeOf(o *corev1.Pod) alike {
+	of := alike{phase: o.Status.Phase, workload: workloadOf(o), grace: graceSeconds(o), waits: waits(o)}
+	if controller := metav1.GetControllerOfNoCopy(o); controller != nil {
+		of.kind, of.owner = controller.Kind, controller.Name
 	}
-	if gone.drained > 0 {
-		p.groups.Remove(key.String(), gone.drainedAt()...)
+	of.wired = of.waits && !o.Spec.HostNetwork
+	if facts.Finished(o) {
+		return of
 	}
-	p.doc.Prune("pods", key.Namespace, key.Name)
+	of.blocks = facts.BlockingOwner(o)
+	if of.runs = of.waits; of.runs {
+		of.stops = stopSeconds(o)
+	}
+	return of
+}
+
+func specialOf(o *corev1.Pod) *special {
+	found := special{finalizers: o.Finalizers, hazards: hazards(o), groups: groupsOf(o), uses: usesOf(o)}
+	if o.DeletionTimestamp != nil {
+		found.deleted = facts.Timestamp(*o.DeletionTimestamp)
+	}
+	if l, leaves := leavingOf(o); leaves {
+		found.leaves = &l
+	}
+	if found.deleted == "" && found.leaves == nil && found.uses == nil && len(found.finalizers)+len(found.hazards)+len(found.groups) == 0 {
+		return nil
+	}
+	return &found
+}
+
+// record is a pod as the facts have it.
+func (p *Part) record(o *pod) map[string]any {
+	of := o.alike.Value()
+	found := map[string]any{"phase": string(of.phase)}
+	if o.on != nil {
+		found["node"] = o.on.name
+	}
+	if of.grace != corev1.DefaultTerminationGracePeriodSeconds {
+		found["gracePeriodSeconds"] = int(of.grace)
+	}
+	if of.kind+of.owner != "" {
+		found["owner"] = map[string]any{"kind": of.kind, "name": of.owner}
+	}
+	if of.workload != "" {
+		found["workload"] = of.workload
+	}
+	if o.special == nil {
+		return found
+	}
+	if o.special.deleted != "" {
+		found["deletionTimestamp"] = o.special.deleted
+	}
+	if len(o.special.finalizers) > 0 {
+		found["finalizers"] = facts.List(o.special.finalizers)
+	}
+	if len(o.special.hazards) > 0 {
+		found["hazards"] = facts.List(o.special.hazards)
+	}
+	if uses := o.uses(); uses != nil && len(uses.missing) > 0 {
+		found["missingDrivers"] = facts.List(uses.missing)
+	}
+	if uses := o.uses(); uses != nil && len(uses.undriven) > 0 {
+		found["missingPlugins"] = slices.Clone(uses.undriven)
+	}
+	return found
+}
+
+// sections are those of pods: records by namespace and name; those that need their
+// kubelet to go by namespace and node; and those that kubectl drain
+// --ignore-daemonsets evicts, by node and the seconds that they may take to stop.
+func (p *Part) sections() {
+	p.doc["pods"] = facts.Section{
+		Keys: func() iter.Seq[string] { return maps.Keys(p.spaces) },
+		Below: func(namespace string) any {
+			in := p.spaces[namespace]
+			if in == nil {
+				return nil
+			}
+			return facts.Section{
+				Keys: func() iter.Seq[string] { return maps.Keys(in.pods) },
+				Below: func(name string) any {
+					if o := in.pods[name]; o != nil {
+						return p.record(o)
+					}
+					return nil
+				},
+			}
+		},
+	}
+	p.doc["podsByNode"] = facts.Section{
+		Keys: func() iter.Seq[string] { return maps.Keys(p.spaces) },
+		Below: func(namespace string) any {
+			in := p.spaces[namespace]
+			if in == nil || in.waits == 0 {
+				return nil
+			}
+			return facts.Section{
+				Keys: in.waitingFor,
+				Below: func(node string) any {
+					waiting := facts.Names{Limit: p.options.MaxNames}
+					for o := range p.hosts[node].pods() {
+						if o.in == in && o.alike.Value().waits {
+							waiting.Add(o.name)
+						}
+					}
+					return waiting.Facts()
+				},
+			}
+		},
+	}
+	p.doc["drainedByGrace"] = facts.Section{
+		Keys: func() iter.Seq[string] { return maps.Keys(p.hosts) },
+		Below: func(node string) any {
+			found := map[string]any{}
+			groups := map[int64]*facts.Names{}
+			for o := range p.hosts[node].pods() {
+				of := o.alike.Value()
+				if !of.runs || of.stops == 0 || of.kind == "DaemonSet" {
+					continue
+				}
+				if groups[of.stops] == nil {
+					groups[of.stops] = &facts.Names{Limit: p.options.MaxNames}
+				}
+				groups[of.stops].Add(o.in.name + "/" + o.name)
+			}
+			for seconds, group := range groups {
+				found[strconv.FormatInt(seconds, 10)] = group.Facts()
+			}
+			if len(found) == 0 {
+				return nil
+			}
+			return found
+		},
+	}
+}
+
+// waitingFor are the nodes that pods of a namespace wait for.
+func (s *space) waitingFor() iter.Seq[string] {
+	nodes := map[string]bool{}
+	for _, o := range s.pods {
+		if o.alike.Value().waits {
+			nodes[o.on.name] = true
+		}
+	}
+	return maps.Keys(nodes)
+}
+
+// graced is the group of those in its namespace that take as long to stop.
+func (o *pod) graced(of alike) []string {
+	return []string{"podsByGrace", o.in.name, strconv.FormatInt(of.stops, 10)}
 }
 
 // waits tells whether a pod needs its kubelet to go. Pods that are unscheduled,
@@ -162,15 +378,14 @@ func waits(o *corev1.Pod) bool {
 	return graceSeconds(o) > 0
 }
 
-// groupsOf are the groups that a pod is found by, but podsByNode, which every pod
-// that waits is in.
+// groupsOf are the groups that a pod is found by, but podsByGrace, which every pod that
+// runs is in.
 func groupsOf(o *corev1.Pod) [][]string {
 	if o.Spec.NodeName == "" {
 		return nil
 	}
 	var paths [][]string
 	if waits(o) && !facts.Finished(o) {
-		paths = append(paths, []string{"podsByGrace", o.Namespace, strconv.FormatInt(stopSeconds(o), 10)})
 		for _, hazard := range hazards(o) {
 			paths = append(paths, []string{"hazards", o.Namespace, hazard, o.Spec.NodeName})
 		}
@@ -196,28 +411,15 @@ func groupsOf(o *corev1.Pod) [][]string {
 	return paths
 }
 
-// drained is how long a pod may take to stop that kubectl drain --ignore-daemonsets
-// evicts, in seconds, and 0 for others.
-func drained(o *corev1.Pod) int64 {
-	if controller := metav1.GetControllerOfNoCopy(o); !waits(o) || facts.Finished(o) || controller != nil && controller.Kind == "DaemonSet" {
-		return 0
-	}
-	return stopSeconds(o)
-}
-
-// drainedAt is where it stands among them.
-func (o *pod) drainedAt() []string {
-	return []string{"drainedByGrace", o.node, strconv.FormatInt(o.drained, 10)}
-}
-
 // strand puts a pod that needs its kubelet to go under the owner that it blocks,
 // if its node is not ready, and unstrand takes it out again.
 func (p *Part) strand(key types.NamespacedName, o *pod) {
-	if o.owner == "" || !o.waits || !p.notReady(o.node) {
+	of := o.alike.Value()
+	if of.blocks == "" || !of.waits || !p.notReady(o.on.name) {
 		return
 	}
 	o.stranded = true
-	p.options.Dependents.Block(o.owner, key.Name, false, facts.Nowhere, "pods", key.Namespace, o.node)
+	p.options.Dependents.Block(of.blocks, key.Name, false, facts.Nowhere, "pods", key.Namespace, o.on.name)
 }
 
 func (p *Part) unstrand(key types.NamespacedName, o *pod) {
@@ -225,5 +427,5 @@ func (p *Part) unstrand(key types.NamespacedName, o *pod) {
 		return
 	}
 	o.stranded = false
-	p.options.Dependents.Unblock(o.owner, key.Name, "pods", key.Namespace, o.node)
+	p.options.Dependents.Unblock(o.alike.Value().blocks, key.Name, "pods", key.Namespace, o.on.name)
 }

@@ -36,11 +36,15 @@ func workloadOf(o *corev1.Pod) string {
 // Gone takes in that a pod is gone, at a time: how long it took, if its containers had
 // ended before. Of others, somebody removed no more than the object.
 func (p *Part) Gone(key types.NamespacedName, at time.Time) {
-	gone := p.pods[key]
-	if gone == nil || gone.leaves == nil || !gone.leaves.ended || gone.workload == "" || len(p.stops) == maxStops {
+	gone := p.pod(key)
+	if gone == nil || len(p.stops) == maxStops {
 		return
 	}
-	p.stops = append(p.stops, Stop{key.Namespace, gone.workload, gone.leaves.asked, at})
+	workload, leaves := gone.alike.Value().workload, gone.leaves()
+	if leaves == nil || !leaves.ended || workload == "" {
+		return
+	}
+	p.stops = append(p.stops, Stop{key.Namespace, workload, leaves.asked, at})
 }
 
 // Stops are those that were taken in since the last time.

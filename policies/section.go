@@ -1,0 +1,36 @@
+package policies
+
+// Section is a map of the facts that is made as it is read.
+type Section interface {
+	// Get is what stands under a key: nil for nothing.
+	Get(key string) any
+	// All is the map.
+	All() map[string]any
+}
+
+// At is what stands in the facts under a path: nil for nothing. A section is made where
+// the path ends.
+func At(facts any, path ...string) any {
+	for _, key := range path {
+		facts = under(facts, key)
+	}
+	return Whole(facts)
+}
+
+// Whole is a value of the facts, a section as the map that it stands for.
+func Whole(value any) any {
+	if section, is := value.(Section); is {
+		return section.All()
+	}
+	return value
+}
+
+func under(value any, key string) any {
+	switch v := value.(type) {
+	case map[string]any:
+		return v[key]
+	case Section:
+		return v.Get(key)
+	}
+	return nil
+}

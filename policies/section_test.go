@@ -1,0 +1,49 @@
+package policies
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/storage"
+)
+
+// made is a section over a map.
+type made map[string]any
+
+func (m made) Get(key string) any  { return m[key] }
+func (m made) All() map[string]any { return m }
+
+// A section is read as the map that it stands for: by policies, and where it is told
+// whether they have something to say.
+func TestSection(t *testing.T) {
+	web := map[string]any{"phase": "Running"}
+	plain := map[string]any{"pods": map[string]any{"a": map[string]any{"web": web}, "empty": map[string]any{}}}
+	sections := map[string]any{"pods": made{"a": made{"web": web}, "empty": made{}}}
+	for _, path := range [][]string{{"pods", "a"}, {"pods", "a", "web"}, {"pods", "a", "web", "phase"}, {"pods", "empty"}, {"pods", "b"}, {"pods", "a", "none"}, {"pods", "a", "web", "phase", "none"}} {
+		read := func(facts map[string]any) (ast.Value, any, bool) {
+			s := newStore(nil, nil)
+			txn, err := s.view(t.Context(), facts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Abort(t.Context(), txn)
+			found, err := s.Read(t.Context(), txn, append(storage.Path{"cluster"}, path...))
+			if err != nil && !storage.IsNotFound(err) {
+				t.Fatal(err)
+			}
+			value, _ := found.(ast.Value)
+			reaches := subject{namespace: "a", name: "web"}.reaches(facts, strings.Join(path, "."), "")
+			return value, At(facts, path...), reaches
+		}
+		value, at, reaches := read(sections)
+		wantValue, wantAt, wantReaches := read(plain)
+		if (value == nil) != (wantValue == nil) || value != nil && value.Compare(wantValue) != 0 {
+			t.Errorf("%v: a policy reads %v, want %v", path, value, wantValue)
+		}
+		if diff := cmp.Diff(wantAt, at, cmp.Transformer("whole", func(m made) map[string]any { return m })); diff != "" || reaches != wantReaches {
+			t.Errorf("%v: needed: %v, want %v; -want, +got:\n%s", path, reaches, wantReaches, diff)
+		}
+	}
+}
