@@ -5,9 +5,9 @@
 package budgets
 
 import (
-	"maps"
 	"slices"
 	"strings"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -64,17 +64,24 @@ type namespace struct {
 // set are the pods of a namespace that have the same labels.
 type set struct {
 	labels  labels.Set
-	pods    map[string]*pod
+	text    string // of the labels
+	pods    int
 	budgets []string // that select them, by name
 }
 
+// pod is what is kept of one. There are many.
 type pod struct {
+	state
+	refused *[]string // the group of those that its budgets refuse that it is in, nil where they do not
+}
+
+// state is what an eviction of a pod depends on.
+type state struct {
 	alike  *set
-	node   string
+	node   unique.Handle[string]
 	ready  bool
 	passes bool // no budget is asked about it
 	drains bool // kubectl drain evicts it
-	group  []string
 }
 
 type budget struct {
@@ -94,28 +101,47 @@ func New(doc facts.Document, options Options) *Part {
 
 // KeepPod takes in what an eviction of a pod depends on.
 func (p *Part) KeepPod(o *corev1.Pod) bool {
-	p.ForgetPod(types.NamespacedName{Namespace: o.Namespace, Name: o.Name})
+	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 	if o.Spec.NodeName == "" {
+		p.ForgetPod(key)
 		return false
 	}
 	_, mirror := o.Annotations[corev1.MirrorPodAnnotationKey]
-	controller := metav1.GetControllerOf(o)
+	controller := metav1.GetControllerOfNoCopy(o)
 	in := p.in(o.Namespace)
-	kept := &pod{
-		alike: in.alike(o.Labels), node: o.Spec.NodeName, ready: ready(o),
+	now := state{
+		alike: in.alike(o.Labels), node: unique.Make(o.Spec.NodeName), ready: ready(o),
 		passes: facts.Finished(o) || o.Status.Phase == corev1.PodPending || o.DeletionTimestamp != nil,
 		drains: !mirror && (controller == nil || controller.Kind != "DaemonSet"),
 	}
-	in.pods[o.Name], kept.alike.pods[o.Name] = kept, kept
-	p.judge(o.Namespace, o.Name, kept)
+	known := in.pods[o.Name]
+	if known != nil && known.state == now {
+		return true // as most news of a pod have it
+	}
+	now.alike.pods++ // first: it may have been in the same set before
+	if known == nil {
+		known = &pod{}
+		in.pods[o.Name] = known
+	} else {
+		in.leave(known.alike)
+	}
+	known.state = now
+	p.judge(o.Namespace, o.Name, known)
 	return true
+}
+
+// leave takes a pod out of a set.
+func (n *namespace) leave(alike *set) {
+	if alike.pods--; alike.pods == 0 {
+		delete(n.sets, alike.text)
+	}
 }
 
 // alike is the set of the pods with the same labels.
 func (n *namespace) alike(of labels.Set) *set {
 	key := of.String()
 	if n.sets[key] == nil {
-		made := &set{labels: of, pods: map[string]*pod{}}
+		made := &set{labels: of, text: key}
 		for name, b := range n.budgets {
 			made.cover(name, b.selector.Matches(of))
 		}
@@ -139,9 +165,7 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	gone := in.pods[key.Name]
 	p.release(key.Namespace, key.Name, gone)
 	delete(in.pods, key.Name)
-	if delete(gone.alike.pods, key.Name); len(gone.alike.pods) == 0 {
-		delete(in.sets, gone.alike.labels.String())
-	}
+	in.leave(gone.alike)
 	p.prune(key.Namespace)
 }
 
@@ -172,14 +196,16 @@ func (p *Part) KeepBudget(o *policyv1.PodDisruptionBudget) bool {
 	if !selectsOthers && before.ready == now.ready && before.unready == now.unready {
 		return true
 	}
+	touched := map[*set]bool{}
 	for _, alike := range in.sets {
 		if selectsOthers {
 			alike.cover(o.Name, selector.Matches(alike.labels))
 		}
 		if selectsOthers || slices.Contains(alike.budgets, o.Name) {
-			p.judgeAll(o.Namespace, alike)
+			touched[alike] = true
 		}
 	}
+	p.judgeAll(o.Namespace, touched)
 	return true
 }
 
@@ -194,12 +220,14 @@ func (p *Part) ForgetBudget(key types.NamespacedName) {
 		p.options.Sight.Cut("poddisruptionbudgets.policy", key.Namespace, "")
 	}
 	p.doc.Prune("budgets", key.Namespace, key.Name)
+	touched := map[*set]bool{}
 	for _, alike := range in.sets {
 		if slices.Contains(alike.budgets, key.Name) {
 			alike.cover(key.Name, false)
-			p.judgeAll(key.Namespace, alike)
+			touched[alike] = true
 		}
 	}
+	p.judgeAll(key.Namespace, touched)
 	p.prune(key.Namespace)
 }
 
@@ -238,9 +266,15 @@ func (s *set) cover(budget string, selects bool) {
 	}
 }
 
-func (p *Part) judgeAll(namespace string, alike *set) {
-	for _, name := range slices.Sorted(maps.Keys(alike.pods)) {
-		p.judge(namespace, name, alike.pods[name])
+// judgeAll judges the pods of some sets of a namespace.
+func (p *Part) judgeAll(namespace string, sets map[*set]bool) {
+	if len(sets) == 0 {
+		return
+	}
+	for name, o := range p.namespaces[namespace].pods {
+		if sets[o.alike] {
+			p.judge(namespace, name, o)
+		}
 	}
 }
 
@@ -253,13 +287,14 @@ func (p *Part) judge(namespace, name string, o *pod) {
 		return
 	}
 	budgets := o.alike.budgets[:min(maxPerPod, len(o.alike.budgets))]
-	o.group = []string{"unevictableOn", o.node, namespace, why + " " + strings.Join(budgets, " ")}
+	group := []string{"unevictableOn", o.node.Value(), namespace, why + " " + strings.Join(budgets, " ")}
+	o.refused = &group
 	told := map[string]any{"why": why, "budgets": facts.List(budgets)}
 	p.doc.Put(told, "unevictable", namespace, name)
 	if o.drains {
-		p.groups.Add(name, o.group...)
-		group := p.groups.At(o.group...).Facts()
-		group["why"], group["budgets"] = told["why"], told["budgets"]
+		p.groups.Add(name, group...)
+		shown := p.groups.At(group...).Facts()
+		shown["why"], shown["budgets"] = told["why"], told["budgets"]
 	}
 }
 
@@ -279,12 +314,12 @@ func (p *Part) refusal(namespace string, o *pod) string {
 
 // release undoes judge.
 func (p *Part) release(namespace, name string, o *pod) {
-	if o.group == nil {
+	if o.refused == nil {
 		return
 	}
 	p.doc.Prune("unevictable", namespace, name)
-	p.groups.Remove(name, o.group...)
-	o.group = nil
+	p.groups.Remove(name, *o.refused...)
+	o.refused = nil
 }
 
 func (p *Part) in(name string) *namespace {
