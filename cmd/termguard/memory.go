@@ -4,7 +4,6 @@ import (
 	"math"
 	"runtime/debug"
 	"sync/atomic"
-	"time"
 )
 
 // heap is how a run of lint collects its garbage. It holds for the whole process,
@@ -12,45 +11,23 @@ import (
 //
 // Most of what a run allocates is a document that is done with a moment later. Of
 // sets of usual size little is in use at a time: the heap is collected only when it
-// comes to usual bytes, which with the pages of the program that are in use are less
-// than 100 MB. A large set, or a snapshot, may need more than that: then the heap may
-// grow by largeGC percent of what is in use.
+// comes to usual bytes, which with the pages of the program are less than 100 MiB. A
+// large set, or a snapshot, may need more than that: then the heap may grow by largeGC
+// percent of what is in use.
 type heap struct {
 	gc     int
 	limit  int64
 	most   atomic.Int64 // bytes; 0 is without bound
 	unbind func()
-	keep   func() // the pages of the program, from now on
 }
 
 const (
-	usual   = 68 << 20
+	usual   = 44 << 20
 	largeGC = 80
-
-	releases = 200 * time.Millisecond // how often pages of the program are given back
 )
 
 func (h *heap) start() {
 	h.gc, h.limit, h.unbind = debug.SetGCPercent(-1), debug.SetMemoryLimit(usual), func() {}
-	h.release()
-}
-
-// release gives back the pages of the program that are in use, again and again: half of
-// them only start it and compile policies.
-func (h *heap) release() {
-	releaseProgram()
-	done := make(chan struct{})
-	h.keep = func() { close(done) }
-	go func() {
-		for tick := time.Tick(releases); ; {
-			select {
-			case <-tick:
-				releaseProgram()
-			case <-done:
-				return
-			}
-		}
-	}()
 }
 
 // bound ends the process rather than let it have more than limit bytes.
@@ -70,7 +47,6 @@ func (h *heap) large() {
 }
 
 func (h *heap) stop() {
-	h.keep()
 	h.unbind()
 	debug.SetMemoryLimit(h.limit)
 	debug.SetGCPercent(h.gc)
