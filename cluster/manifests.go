@@ -15,6 +15,7 @@ import (
 
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/cluster/refusals"
 )
 
 // DefaultNamespace is where kubectl puts what names no namespace.
@@ -70,7 +71,7 @@ func FromManifests(options Options, version string, set Set) (*World, error) {
 		}
 		if !m.namespaces[namespace] {
 			all = append(all, made("v1", "Namespace", "", namespace, map[string]any{
-				"metadata": map[string]any{"labels": map[string]any{corev1.LabelMetadataName: namespace}},
+				"metadata": map[string]any{"labels": map[string]any{corev1.LabelMetadataName: namespace}, "annotations": map[string]any{refusals.Implied: "true"}},
 				"spec":     map[string]any{"finalizers": []any{"kubernetes"}}, "status": map[string]any{"phase": "Active"},
 			}))
 		}

@@ -41,6 +41,7 @@ func padding(n int) string {
 // TestSeverity holds severities to what a maintainer of the manifest can do about it.
 func TestSeverity(t *testing.T) {
 	const leavesOut = "  namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [guard]}]}\n  rules:"
+	labelled := strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "configmaps"), "  rules:", "  namespaceSelector: {matchExpressions: [{key: guarded, operator: NotIn, values: ['no']}]}\n  rules:", 1)
 	metricsServer := metricsServer[:strings.Index(metricsServer, backend)]
 	cases := map[string]struct {
 		reason, text string
@@ -58,6 +59,8 @@ func TestSeverity(t *testing.T) {
 		"ConditionsInLargeSet": {"Of one that is not held in memory, it is found all the same.", conditional("oldObject.metadata.name == 'guarded'") + padding(400), []string{"webhook-backend-in-namespace high"}},
 		"ConditionsOnTooMany":  {"More than are read may have it.", conditional("oldObject.metadata.name == 'mine'") + padding(600), []string{"webhook-backend-in-namespace low"}},
 		"ConditionsOnDefault":  {"What a manifest leaves out, the API server may fill in.", conditional("has(oldObject.immutable)"), []string{"webhook-backend-in-namespace low"}},
+		"LabelsOfNamespace":    {"It has no label that would leave it out.", labelled, []string{"self-blocking-webhook high", "webhook-backend-in-namespace high"}},
+		"LabelsOfNobody":       {"Whoever creates the namespace may label it.", labelled[strings.Index(labelled, "---"):], []string{"self-blocking-webhook high", "webhook-backend-in-namespace low"}},
 		"OwnKind":              {"Only what it is for may stay in its own namespace.", fmt.Sprintf(webhook, "DELETE", "cert-manager.io", "certificates"), []string{"self-blocking-webhook low"}},
 		"OwnKindUpdate":        {"On updates only where the object has a finalizer.", fmt.Sprintf(webhook, "UPDATE", "cert-manager.io", "certificates"), []string{"self-blocking-webhook info"}},
 	}

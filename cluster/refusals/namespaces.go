@@ -13,6 +13,10 @@ import (
 // ours are the labels and annotations that the facts keep of a namespace.
 const ours = "termguard.dev/"
 
+// Implied is the annotation, among manifests, of a namespace that none of them has:
+// objects are in it, and which labels it will have nobody knows.
+const Implied = ours + "implied"
+
 // namespace is what decides which webhooks and policies look at what is in it.
 type namespace struct {
 	labels     map[string]string
@@ -46,7 +50,11 @@ func wholeOf(o *corev1.Namespace) *corev1.Namespace {
 
 // KeepNamespace takes in a namespace.
 func (p *Part) KeepNamespace(o *corev1.Namespace) bool {
-	p.doc.Child("namespaces")[o.Name] = namespaceFacts(o)
+	known := namespaceFacts(o)
+	if p.options.Manifests && o.Annotations[Implied] != "" {
+		known["implied"] = true
+	}
+	p.doc.Child("namespaces")[o.Name] = known
 	p.namespaces[o.Name] = namespace{o.Labels, o.Finalizers, wholeOf(o)}
 	p.touched[o.Name] = true
 	p.keepNamespaceStatement(o)

@@ -46,7 +46,7 @@ deny contains finding(key, calls, "is refused") if {
 	sure(key, call)
 }
 
-warn contains object.union(finding(key, calls, "may be refused"), manifest(calls)) if {
+warn contains object.union(finding(key, calls, "may be refused"), manifest(key, calls)) if {
 	some key, calls in refused
 	every call in calls {
 		not sure(key, call)
@@ -54,12 +54,25 @@ warn contains object.union(finding(key, calls, "may be refused"), manifest(calls
 }
 
 # manifest is what a maintainer should make of it: where labels or conditions choose the
-# objects, the manifests do not tell whether there are any.
-manifest(calls) := {"manifest": {"severity": "low"}} if {
+# objects, or labels of a namespace that is not there, the manifests do not tell whether
+# there are any.
+default manifest(_, _) := {}
+
+manifest(key, _) := {"manifest": {"severity": "low"}} if unlabelled(key)
+
+manifest(_, calls) := {"manifest": {"severity": "low"}} if {
 	every call in calls {
 		call.certainty == "may"
 	}
-} else := {}
+}
+
+# unlabelled tells that no manifest has the namespace, and that the webhook goes by
+# labels that whoever creates it may set.
+unlabelled(key) if {
+	data.cluster.namespaces[request.name].implied
+	some requirement in object.get(data.cluster.webhooks[key], ["namespaceSelector", "matchExpressions"], [])
+	requirement.key != "kubernetes.io/metadata.name"
+}
 
 # refused are the requests that remain to be done when the backend is gone. A
 # refused update of namespaces/status does not stop the namespace controller.
@@ -76,6 +89,7 @@ refused[key] := calls if {
 sure(key, call) if {
 	call.certainty == "will"
 	call.resource != "pods"
+	not unlabelled(key)
 	object.get(data.cluster.version, "podsFirst", true)
 	count(object.get(data.cluster.webhooks[key].backend, "workloads", [])) > 0
 	some seconds, _ in data.cluster.podsByGrace[request.name]
@@ -83,16 +97,23 @@ sure(key, call) if {
 }
 
 # In one pass all goes in any order; but this comes last.
-sure(_, call) if {
+sure(key, call) if {
 	call.certainty == "will"
+	not unlabelled(key)
 	[call.resource, call.subresource] == ["namespaces", "finalize"]
 }
+
+# left_out says what may keep the webhook from seeing the namespace.
+left_out(key) := ["no manifest has the namespace: a label of it may leave it out"] if {
+	unlabelled(key)
+} else := []
 
 # chance says of requests that are refused if they come late that they may come early.
 chance(key, calls) := ["the namespace controller deletes in no fixed order: what it does before the backend ends is not refused"] if {
 	every call in calls {
 		not sure(key, call)
 	}
+	not unlabelled(key)
 	some call in calls
 	call.certainty == "will"
 } else := []
@@ -106,6 +127,7 @@ finding(key, calls, outcome) := {
 	"evidence": array.flatten([
 		sprintf("%s, failurePolicy Fail, calls Service %s/%s", [key, hook.service.namespace, hook.service.name]),
 		[sprintf("it sees %s", [refusals.counted(call)]) | some call in calls],
+		left_out(key),
 		chance(key, calls),
 	]),
 	"steps": [steps.remove(

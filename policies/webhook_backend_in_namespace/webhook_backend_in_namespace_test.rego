@@ -145,3 +145,30 @@ test_something_else_is_deleted if {
 		with data.cluster.selfBlocked as blocked([refuses("DELETE", "configmaps", "", "will")])
 	got == nothing
 }
+
+selects_by(label) := {key: object.union(webhooks(deployment)[key], {"namespaceSelector": {"matchExpressions": [{
+	"key": label,
+	"operator": "NotIn",
+	"values": ["demo"],
+}]}})}
+
+implied(label) := got if {
+	got := found with input as delete_namespace
+		with data.cluster.version as {}
+		with data.cluster.namespaces as {"demo": {"implied": true}}
+		with data.cluster.webhooks as selects_by(label)
+		with data.cluster.podsByGrace as pods
+		with data.cluster.selfBlocked as blocked([
+			refuses("DELETE", "configmaps", "", "will"),
+			refuses("UPDATE", "namespaces", "finalize", "will"),
+		])
+}
+
+test_labels_that_no_manifest_tells if {
+	seen := finding("DELETE configmaps (and 1 more) may be refused", ["DELETE configmaps", "UPDATE namespaces/finalize"])
+	implied("control-plane") == {"deny": set(), "warn": {object.union(seen, {
+		"evidence": array.concat(seen.evidence, ["no manifest has the namespace: a label of it may leave it out"]),
+		"manifest": {"severity": "low"},
+	})}}
+	count(implied("kubernetes.io/metadata.name").deny) == 1
+}
