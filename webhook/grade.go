@@ -173,6 +173,11 @@ func (g *Grader) Said(r request, c considered, how decision) {
 		return // what was said first counts, and what happened since
 	}
 	g.waiting[uid] = d
+	for policy, verdict := range said { // rates need a zero to start from
+		for _, real := range []outcome{completed, cured, hung} {
+			g.outcomes.WithLabelValues(policy, string(verdict), string(real))
+		}
+	}
 	select {
 	case g.news <- struct{}{}:
 	default:

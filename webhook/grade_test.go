@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -159,14 +161,15 @@ func TestGrader(t *testing.T) {
 				g := NewGrader(client, registry, func(f FalseAlarm) {
 					wrong = append(wrong, strings.TrimSuffix(f.Policy+" in "+f.Place, " in "))
 				}, slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil)))
-				ctx, cancel := context.WithCancel(t.Context())
-				done := make(chan struct{})
-				go func() { g.Run(ctx); close(done) }()
 				r := deleteOf("a", tc.change)
 				how, _ := r.old["how"].(decision)
 				declared, _ := r.old["declared"].(bool)
 				holds, _ := r.old["holds"].(bool)
 				g.Said(r, considered{result: policies.Result{Findings: tc.found}, declared: declared, holds: holds}, how)
+				before := outcomes(t, registry)
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() { g.Run(ctx); close(done) }()
 				synctest.Wait() // it is looked at once
 				if tc.happens != nil {
 					tc.happens(g, client)
@@ -174,8 +177,15 @@ func TestGrader(t *testing.T) {
 				time.Sleep(20 * time.Minute)
 				cancel()
 				<-done
-				if diff := cmp.Diff(tc.want, outcomes(t, registry)); diff != "" {
+				after := outcomes(t, registry)
+				maps.DeleteFunc(after, func(_ string, n int) bool { return n == 0 })
+				if diff := cmp.Diff(tc.want, slices.Sorted(maps.Keys(after))); diff != "" {
 					t.Errorf("%s: -want +got\n%s", tc.reason, diff)
+				}
+				for _, one := range tc.want {
+					if n, there := before[one]; n > 0 || !there && !strings.HasSuffix(one, string(unseen)) {
+						t.Errorf("%q does not rise from zero, so that no rate shows it", one)
+					}
 				}
 				if got := strings.Join(wrong, ","); got != tc.wrong {
 					t.Errorf("%s: false alarm of %q, want %q", tc.reason, got, tc.wrong)
@@ -188,20 +198,21 @@ func TestGrader(t *testing.T) {
 	}
 }
 
-// outcomes are the labels of the outcomes that were counted.
-func outcomes(t *testing.T, registry *prometheus.Registry) (found []string) {
+// outcomes are how many were counted, by their labels.
+func outcomes(t *testing.T, registry *prometheus.Registry) map[string]int {
 	t.Helper()
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
+	found := map[string]int{}
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			labels := map[string]string{}
 			for _, l := range m.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
-			found = append(found, labels["policy"]+" "+labels["predicted"]+" "+labels["real"])
+			found[labels["policy"]+" "+labels["predicted"]+" "+labels["real"]] = int(m.GetCounter().GetValue())
 		}
 	}
 	return found

@@ -74,8 +74,14 @@ func newMetrics(registry prometheus.Registerer) metrics {
 			Help: "Reviews in which a policy failed, ran out of its time, or found things of the wrong shape; the others were asked.",
 		}, []string{"policy"}),
 	}
+	// Rates need a zero to start from.
 	for _, reason := range []failure{notReview, tooLarge, partial, malformed, unexpected, unsynced, busy, deadline, panicked, evaluation, policy} {
-		m.errors.WithLabelValues(string(reason)) // rates need a zero to start from
+		m.errors.WithLabelValues(string(reason))
+	}
+	for _, on := range []occasion{onDelete, onEviction, onFinalizerEdit, onFinalize} {
+		for _, how := range []decision{allowed, warned, recorded, denied, brokeGlass, failedOpen} {
+			m.reviews.WithLabelValues(string(on), string(how))
+		}
 	}
 	return m
 }
