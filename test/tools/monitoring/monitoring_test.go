@@ -87,6 +87,7 @@ func TestDashboard(t *testing.T) {
 			Title, Description string
 			Targets            []struct{ Expr string }
 			GridPos            struct{ X, Y, W, H int }
+			FieldConfig        struct{ Defaults struct{ NoValue string } }
 		}
 	}
 	if err := json.Unmarshal(text, &dashboard); err != nil {
@@ -110,7 +111,11 @@ func TestDashboard(t *testing.T) {
 			}
 		}
 		for _, target := range panel.Targets {
-			expr := strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h").Replace(target.Expr)
+			// What shows nothing but what happened has a text for when nothing did.
+			expr := strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", ") > 0", ")").Replace(target.Expr)
+			if strings.Contains(target.Expr, "> 0") && panel.FieldConfig.Defaults.NoValue == "" {
+				t.Errorf("%s: want a noValue for when nothing is more than 0", panel.Title)
+			}
 			if !asks(t, panel.Title, expr, known) {
 				continue
 			}
