@@ -12,7 +12,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo test unit rego e2e e2e-delete test-node check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities bench bench-lint gatekeeper release release-twice new-policy hooks clean field-test field-test-page
+.PHONY: help build render components software demo test unit rego e2e e2e-delete test-node check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities bench bench-lint gatekeeper release release-twice new-policy hooks clean field-test field-test-page screenshot
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,12 @@ chart: ## Lint the Helm chart, and try values that it must refuse
 
 monitoring: ## Play when alerts fire, and what the dashboard shows of what a lab said (compiles Prometheus at first)
 	cd test/tools/monitoring && go vet . && go test .
+
+screenshot: build components ## Play deletions for Prometheus and take docs/dashboard.png, drawn by Grafana's libraries (needs npm and Chromium; 20 minutes; DATA=folder keeps what was scraped, and shows it again)
+	@for needed in npm chromium; do command -v $$needed >/dev/null || { echo "make screenshot needs $$needed (Debian: apt-get install npm chromium)"; exit 1; }; done
+	cd test/tools/dashboard && npm ci && npm run build
+	cd test/tools/monitoring && go build -tags remove_all_sd -o ../../../bin/prometheus github.com/prometheus/prometheus/cmd/prometheus
+	cd test && go run ./tools/dashboard -prometheus ../bin/prometheus -out ../docs/dashboard.png $(if $(DATA),-data $(abspath $(DATA)))
 
 regal: ## Lint the Rego
 	$(REGAL) lint --config-file .regal/config.yaml policies

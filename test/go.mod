@@ -4,6 +4,8 @@ go 1.26.0
 
 replace github.com/termguard/termguard => ../
 
+ignore ./tools/dashboard/node_modules
+
 require (
 	github.com/google/go-cmp v0.7.0
 	github.com/invopop/jsonschema v0.14.0
