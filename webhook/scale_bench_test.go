@@ -135,8 +135,17 @@ func processor(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
+// peak is the most that this process has had in memory, in MiB (getrusage(2)).
+func peak(b *testing.B) float64 {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return float64(used.Maxrss) / 1024
+}
+
 // BenchmarkScale grows a cluster, through the same handlers that the watches feed, and
-// measures what is kept of it, the processor time of taking it in and of 500 changes a
+// measures what is kept of it, the most that the process takes, the processor time of taking it in and of 500 changes a
 // second, and reviews beside them. What the API server needs to list, and the transport,
 // make bench measures with OBJECTS.
 func BenchmarkScale(b *testing.B) {
@@ -190,6 +199,7 @@ func BenchmarkScale(b *testing.B) {
 			b.ReportMetric(takenIn.Seconds(), "take-in-CPU-s")
 			b.ReportMetric(float64(held)/(1<<20), "facts-MiB")
 			b.ReportMetric(changing.Seconds()*1000/(changes/500), "changes-CPU-ms/s")
+			b.ReportMetric(peak(b), "process-MiB")
 			runtime.KeepAlive(g.World)
 		})
 	}
