@@ -59,6 +59,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	groups := BuiltinGroups()
 	mapped := resourcesOf(objects)
 	begun := map[Resource][]runtime.Object{}
+	held := false
 	for _, res := range typed {
 		begun[res] = nil
 	}
@@ -93,6 +94,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		}
 		res := mapped[gvk]
 		begun[res] = append(begun[res], typed)
+		held = held || len(obj.GetFinalizers()) > 0
 		groups = append(groups, gvk.Group)
 		if group, found, _ := unstructured.NestedString(obj.Object, "spec", "group"); found && gvk.Kind == "CustomResourceDefinition" {
 			groups = append(groups, group)
@@ -123,7 +125,11 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		}
 		further[res][obj.GetNamespace()]++
 	}
-	w.follow(slices.Collect(maps.Keys(begun)))
+	// Of manifests, who names whom only matters where one of them has a finalizer: what is
+	// not among them is unknown anyway.
+	if !options.manifests || held {
+		w.follow(slices.Collect(maps.Keys(begun)))
+	}
 	for res, list := range begun {
 		w.Begin(res)
 		for _, obj := range list {
@@ -205,7 +211,7 @@ func checkedObject(obj *unstructured.Unstructured) (runtime.Object, error) {
 // decode converts an object to its Go type. Where that fails it goes through
 // JSON, whose errors name the field, as those of the converter do not.
 func decode(obj *unstructured.Unstructured, into any) error {
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, into); err == nil {
+	if err := fromUnstructured(obj.Object, into); err == nil {
 		return nil
 	}
 	data, err := json.Marshal(obj.Object)
