@@ -42,10 +42,28 @@ func TestCertManager(t *testing.T) {
 		{"the Secret of the serving certificate is deleted", func() { s.kubectl("delete", "secret", "termguard-tls", "-n", home) }, newLeaves},
 		{"the authority's certificate is renewed, its key kept", renew("termguard-ca"), newAuthority},
 		{"the serving certificate is renewed after it", renew("termguard"), newLeaves},
+		{"the authority gets a new key: its Secret is deleted", func() { s.kubectl("delete", "secret", "termguard-ca", "-n", home) },
+			func(before, after state) bool { return before.authority != after.authority }},
+		{"the serving certificate is renewed by the new key", renew("termguard"), newLeaves},
+		{"the old key is taken from the caBundle", s.trustOnly, func(_, after state) bool { return after.trusted == after.authority }},
 	} {
 		s.under(step.name, step.do, step.done)
 	}
 }
+
+// trustOnly takes from the caBundles what the injector left there, but for the authority.
+func (s *site) trustOnly() {
+	s.t.Helper()
+	r, err := s.Shell(s.t.Context(), forget)
+	if err != nil || r.Code != 0 {
+		s.t.Fatalf("%s: %v %s", forget, err, r.Stderr)
+	}
+}
+
+// forget is the command of docs/certificates.md.
+const forget = `kubectl get validatingwebhookconfiguration termguard -o json |
+  jq --arg ca "$(kubectl get secret termguard-tls -n termguard-system -o jsonpath='{.data.ca\.crt}')" '.webhooks[].clientConfig.caBundle = $ca' |
+  kubectl replace -f -`
 
 // certManager runs cert-manager, and has termguard use it, as deploy/overlays does.
 func (s *site) certManager() {
