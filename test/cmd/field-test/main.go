@@ -62,6 +62,7 @@ var errDiffers = errors.New("what was judged is no longer so")
 type repository struct {
 	name, commit   string
 	files, objects int
+	round          string // in which it was first linted
 }
 
 // finding is one that was judged, or that is to be.
@@ -356,7 +357,7 @@ func table(file string, cells int) ([][]string, error) {
 }
 
 func readRepositories(file string) ([]repository, error) {
-	rows, err := table(file, 4)
+	rows, err := table(file, 5)
 	if err != nil {
 		return nil, err
 	}
@@ -367,7 +368,7 @@ func readRepositories(file string) ([]repository, error) {
 		if err := errors.Join(err1, err2); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", file, row[0], err)
 		}
-		all = append(all, repository{row[0], row[1], files, objects})
+		all = append(all, repository{row[0], row[1], files, objects, row[4]})
 	}
 	return all, nil
 }

@@ -40,15 +40,57 @@ func page(text string, repositories []repository, judged []finding) (string, err
 // counts are findings by verdict.
 type counts map[string]int
 
+func (c counts) verdicts() string {
+	return fmt.Sprintf("%d / %d / %d", c["right"], c["debatable"], c["wrong"])
+}
+
 func (c counts) cells() string {
 	return fmt.Sprintf("%d | %d | %d | %d", c["right"]+c["debatable"]+c["wrong"], c["right"], c["debatable"], c["wrong"])
 }
 
-func tables(repositories []repository, judged []finding) string {
-	files, objects := 0, 0
-	for _, r := range repositories {
-		files, objects = files+r.files, objects+r.objects
+var severities = []string{"high", "medium", "low", "info"}
+
+// rounds is a table of them, in the order in which they were.
+func rounds(repositories []repository, judged []finding) string {
+	type round struct {
+		repositories, files, objects int
+		found                        map[string]counts // by severity, or invalid
+		broken                       map[string]bool   // repositories with exit code 2
 	}
+	all, of := map[string]*round{}, map[string]string{}
+	for _, r := range repositories {
+		if all[r.round] == nil {
+			all[r.round] = &round{found: map[string]counts{}, broken: map[string]bool{}}
+		}
+		in := all[r.round]
+		in.repositories, in.files, in.objects = in.repositories+1, in.files+r.files, in.objects+r.objects
+		of[r.name] = r.round
+	}
+	for _, f := range judged {
+		in, key := all[of[f.repository]], f.severity
+		if f.policy == invalid {
+			key = invalid
+			in.broken[f.repository] = true
+		}
+		if in.found[key] == nil {
+			in.found[key] = counts{}
+		}
+		in.found[key][f.verdict]++
+	}
+	var b strings.Builder
+	b.WriteString("\n| round | repositories | files | objects | high | medium | low | info | exit code 2 | places |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		in := all[name]
+		fmt.Fprintf(&b, "| %s | %d | %d | %d |", name, in.repositories, in.files, in.objects)
+		for _, severity := range severities {
+			fmt.Fprintf(&b, " %s |", in.found[severity].verdicts())
+		}
+		fmt.Fprintf(&b, " %d | %s |\n", len(in.broken), in.found[invalid].verdicts())
+	}
+	return b.String()
+}
+
+func tables(repositories []repository, judged []finding) string {
 	byPolicy, bySeverity := map[string]counts{}, map[string]counts{}
 	all, broken := counts{}, map[string]bool{}
 	add := func(to map[string]counts, key, verdict string) {
@@ -68,7 +110,7 @@ func tables(repositories []repository, judged []finding) string {
 		all[f.verdict]++
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%d repositories, %d files, %d objects.\n", len(repositories), files, objects)
+	b.WriteString(rounds(repositories, judged))
 	b.WriteString("\n| policy | findings | right | debatable | wrong |\n|---|---|---|---|---|\n")
 	for _, policy := range slices.Sorted(maps.Keys(byPolicy)) {
 		if policy != invalid {
@@ -77,7 +119,7 @@ func tables(repositories []repository, judged []finding) string {
 	}
 	fmt.Fprintf(&b, "| **all** | %s |\n", all.cells())
 	b.WriteString("\n| severity | findings | right | debatable | wrong |\n|---|---|---|---|---|\n")
-	for _, severity := range []string{"high", "medium", "low", "info"} {
+	for _, severity := range severities {
 		fmt.Fprintf(&b, "| %s | %s |\n", severity, bySeverity[severity].cells())
 	}
 	b.WriteString("\n| repository with exit code 2 | problem | place |\n|---|---|---|\n")
