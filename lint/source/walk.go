@@ -50,8 +50,11 @@ var ignored = []string{".git", ".hg", ".svn", ".terraform", "node_modules", "ven
 // kuttl and chainsaw apply and compare with (kuttl.dev, docs/testing/steps.md;
 // kyverno.github.io/chainsaw).
 var (
-	testFolder = regexp.MustCompile(`^(test[-_]?(data|files)|(integration|system)[-_]?tests?|(__)?fixtures?(__)?|goldens?|__snapshots__|.*_tests?|\.?(kuttl|chainsaw)([-_]tests?)?)$`)
-	testFile   = regexp.MustCompile(`^.*([-_.]golden|_test)\.(ya?ml|json)$`)
+	testFolder = regexp.MustCompile(`^(tests|expected|test[-_]?(data|files)|(integration|system|acceptance|e2e)[-_]?tests?|tests?[-_]e2e|(__)?fixtures?(__)?|goldens?|__snapshots__|.*_tests?|\.?(kuttl|chainsaw)([-_]tests?)?)$`)
+	// stage is also called what is deployed before production: beside others it is that.
+	stage       = regexp.MustCompile(`^(e2e|acceptance)$`)
+	environment = regexp.MustCompile(`^(dev(elopment)?|stag(e|ing)|prod(uction)?|live)$`)
+	testFile    = regexp.MustCompile(`^.*([-_.]golden|_test)\.(ya?ml|json)$`)
 	// steps tell that a folder is a test.
 	steps = regexp.MustCompile(`^[0-9]+-(assert|errors?)([-.].*)?\.ya?ml$|^chainsaw-test\.ya?ml$`)
 )
@@ -182,7 +185,7 @@ func (w *walker) walk(name, dir, relative, real string) {
 		case w.Exclude.Matches(inside, folder), folder && slices.Contains(ignored, base):
 		case link && (folder || regular && isManifest(base)) && tree.Inside(w.Root, absolute(full)) != nil:
 			w.Problem(path.Join(name, base), outside)
-		case folder && !w.Tests && testFolder.MatchString(base):
+		case folder && !w.Tests && isTest(dir, base, entries):
 			left += countFiles(full)
 		case folder:
 			if d.Chart && base == "templates" {
@@ -219,6 +222,17 @@ func (w *walker) walk(name, dir, relative, real string) {
 	for _, base := range linked {
 		w.walk(path.Join(name, base), filepath.Join(dir, base), path.Join(relative, base), "")
 	}
+}
+
+// isTest tells whether a folder among others holds what only tests read.
+func isTest(dir, base string, entries []fs.DirEntry) bool {
+	switch parent := filepath.Base(dir); {
+	case testFolder.MatchString(base), parent == "test" && base == "integration", parent == "src" && base == "test":
+		return true
+	case stage.MatchString(base):
+		return !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return environment.MatchString(e.Name()) })
+	}
+	return false
 }
 
 func absolute(path string) string {
