@@ -2,6 +2,8 @@ package lint
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -44,12 +46,24 @@ func (s *set) twice(file *source.File, c source.Contents) {
 		s.findings = append(s.findings, Finding{
 			Finding: policies.Finding{
 				Policy: p.ID, Title: p.Title, Certainty: policies.May, Severity: p.Severity, Remedy: p.Remedy,
-				Message: fmt.Sprintf("key %q is here twice, first on line %d: only this one counts", key.Key, key.First),
+				Message: again(key),
 				Objects: []policies.Object{id}, Evidence: []string{}, Field: key.Key,
 			},
 			Question: ApplyObject, Target: id, Object: id, Place: placed(file, key.Position, ""),
 		})
 	}
+}
+
+// again says that keys are there twice.
+func again(key source.Twice) string {
+	keys := append([]string{key.Key}, key.More...)
+	switch {
+	case slices.Contains(keys, "apiVersion") && slices.Contains(keys, "kind"):
+		return fmt.Sprintf("a second object begins here, without --- before it: only what it says of %s counts, not line %d", strings.Join(keys, ", "), key.First)
+	case len(keys) > 1:
+		return fmt.Sprintf("keys %s are here twice, first from line %d: only these count", strings.Join(keys, ", "), key.First)
+	}
+	return fmt.Sprintf("key %q is here twice, first on line %d: only this one counts", key.Key, key.First)
 }
 
 // named is an object as policies call it.

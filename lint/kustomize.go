@@ -82,6 +82,19 @@ func (k kustomization) parts(d *source.Directory) []string {
 	return folders
 }
 
+// files are the manifests of its folder that a kustomization names, for whatever.
+func (k kustomization) files() map[string]bool {
+	named := slices.Concat(k.Resources, k.Bases, k.Components, k.CRDs, k.Generators, k.Transformers, k.Validators, k.Configurations, k.PatchesStrategicMerge)
+	for _, patch := range slices.Concat(k.Patches, k.PatchesJSON6902) {
+		named = append(named, patch.Path)
+	}
+	files := map[string]bool{}
+	for _, name := range named {
+		files[filepath.Clean(filepath.FromSlash(name))] = true
+	}
+	return files
+}
+
 // narrows tells whether a kustomization has a patch that changes what webhooks see,
 // or what happens while they are down. Without it, what a file says of them holds
 // nowhere.
@@ -116,7 +129,8 @@ func (k kustomization) narrows(d *source.Directory) bool {
 
 // join puts the parts of a kustomization into its set, as kubectl delete -k takes
 // them: those that are part of no other. Examples that are only shipped beside it
-// are no part of what is deployed.
+// are no part of what is deployed, and neither are files that no kustomization names:
+// those of a folder remain a set.
 func (r *run) join() {
 	of := map[string][]string{} // by part, what it is part of
 	for folder, parts := range r.parts {
@@ -146,4 +160,26 @@ func (r *run) join() {
 		other.directories = append(other.directories, i.directories...)
 		return true
 	})
+	for _, i := range r.sets {
+		if len(i.directories) < 2 {
+			continue
+		}
+		for n, d := range i.directories {
+			files, known := r.named[d.Path]
+			if !known {
+				continue
+			}
+			of, rest := *d, *d
+			of.Manifests, rest.Manifests = nil, nil
+			for _, base := range d.Manifests {
+				if files[base] {
+					of.Manifests = append(of.Manifests, base)
+				} else {
+					rest.Manifests = append(rest.Manifests, base)
+				}
+			}
+			i.directories[n] = &of
+			r.sets = append(r.sets, &input{directories: []*source.Directory{&rest}})
+		}
+	}
 }

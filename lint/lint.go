@@ -37,7 +37,7 @@ type Options struct {
 	// all the same.
 	Exclude []string
 	// IncludeTests asks about what only tests read, too: fixtures, golden files,
-	// objects that are no more than a status. What is given itself is asked about
+	// copies of objects out of a cluster. What is given itself is asked about
 	// all the same.
 	IncludeTests bool
 	// Only, if not nil, are the files, relative to Dir, that findings are about:
@@ -97,7 +97,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{options: o, snapshot: readSnapshot(o), told: map[*set]total{}, parts: map[string][]string{}, narrows: map[string]bool{}}
+	r := &run{options: o, snapshot: readSnapshot(o), told: map[*set]total{}, parts: map[string][]string{}, named: map[string]map[string]bool{}, narrows: map[string]bool{}}
 	if o.Only != nil {
 		r.only = map[string]bool{}
 		for _, file := range o.Only {
@@ -166,8 +166,9 @@ type run struct {
 
 	renderer string // the path of Renderer, "" if nothing is rendered
 
-	parts   map[string][]string // of a kustomization in a folder, by path
-	narrows map[string]bool     // whether that patches what webhooks see, by path
+	parts   map[string][]string        // of a kustomization in a folder, by path
+	named   map[string]map[string]bool // files of the folder, by path of a kustomization
+	narrows map[string]bool            // whether that patches what webhooks see, by path
 
 	mu      sync.Mutex
 	stopped bool
@@ -373,6 +374,7 @@ func (r *run) directory(ctx context.Context, d *source.Directory, asked bool) {
 		k, err := readKustomization(d)
 		if err == nil {
 			r.parts[d.Path] = k.parts(d)
+			r.named[d.Path] = k.files()
 			r.narrows[d.Path] = k.narrows(d)
 		}
 		r.renderKustomization(ctx, d, k, err, asked)

@@ -246,6 +246,12 @@ func TestSets(t *testing.T) {
 	if r := run(t, lint.Options{Dir: write(t, parts), Paths: []string{"."}}); len(r.Findings) != 1 || r.Files != 3 {
 		t.Errorf("parts of one: got %v in %d files, want 1 finding in 3", lines(r), r.Files)
 	}
+	parts["manager/kustomization.yaml"], parts["manager/other.yaml"] = "resources: [other.yaml]\n", kiali
+	if r := run(t, lint.Options{Dir: write(t, parts), Paths: []string{"."}}); len(r.Findings) != 0 || r.Files != 4 {
+		t.Errorf("an operator that the kustomization does not name: got %v in %d files, want none in 4", lines(r), r.Files)
+	}
+	delete(parts, "manager/kustomization.yaml")
+	delete(parts, "manager/other.yaml")
 	parts["other/kustomization.yaml"] = "resources: [../manager]\n"
 	if r := run(t, lint.Options{Dir: write(t, parts), Paths: []string{"."}}); len(r.Findings) != 0 || r.Files != 3 {
 		t.Errorf("a part of two: got %v in %d files, want none in 3", lines(r), r.Files)

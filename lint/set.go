@@ -138,7 +138,7 @@ func (s *set) take(file *source.File, c source.Contents) {
 		s.documents++
 	}
 	for _, o := range c.Objects {
-		if !s.run.options.IncludeTests && o.OnlyStatus() {
+		if !s.run.options.IncludeTests && o.Record() {
 			s.tests++
 			continue
 		}
@@ -741,6 +741,9 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 		field = ""
 	}
 	f = told(f)
+	if f.Severity == policies.None {
+		return
+	}
 	if !a.set.run.asked(sub.File) && !a.set.run.asked(at.File) {
 		return // neither what goes nor what it leaves behind is in a file that is asked about
 	}

@@ -180,8 +180,8 @@ func manifest(value any, into *Manifest) error {
 	if _, err := fields(value, "{severity, remedy}", map[string]*string{"severity": &severity, "remedy": &into.Remedy}); err != nil {
 		return err
 	}
-	if into.Severity = Severity(severity); severity != "" && !slices.Contains(severities, into.Severity) {
-		return fmt.Errorf("severity %q: want one of %v", severity, severities)
+	if into.Severity = Severity(severity); severity != "" && into.Severity != None && !slices.Contains(severities, into.Severity) {
+		return fmt.Errorf("severity %q: want one of %v, or %s", severity, severities, None)
 	}
 	return nil
 }

@@ -97,6 +97,8 @@ const (
 	Medium Severity = "medium"
 	Low    Severity = "low"
 	Info   Severity = "info"
+	// None is only of a Manifest: lint does not tell it.
+	None Severity = "none"
 )
 
 var severities = []Severity{High, Medium, Low, Info}

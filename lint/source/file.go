@@ -68,6 +68,8 @@ type Twice struct {
 	Position
 	Key   string
 	First int // the line of the file on which it stands before
+	// More are further keys of the mapping, by the same mistake as a rule.
+	More []string
 }
 
 // Read yields the contents of each document of a file that holds anything. What
@@ -153,9 +155,16 @@ func (f *File) contents(d document) (c Contents) {
 	for _, o := range c.Objects {
 		c.Marks = append(c.Marks, o.annotationMarks()...)
 	}
+	var in *yaml.Node
 	for _, d := range duplicates(root, nil) {
+		if d.mapping == in {
+			last := &c.Twice[len(c.Twice)-1]
+			last.More = append(last.More, strings.Clone(d.second.Value))
+			continue
+		}
+		in = d.mapping
 		first := t.position(d.first.Line, d.first.Column, 1)
-		c.Twice = append(c.Twice, Twice{(&Object{Text: t}).nodePosition(d.second), strings.Clone(d.second.Value), first.Line})
+		c.Twice = append(c.Twice, Twice{(&Object{Text: t}).nodePosition(d.second), strings.Clone(d.second.Value), first.Line, nil})
 	}
 	return c
 }

@@ -523,8 +523,8 @@ func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object
 	}
 	o := &Object{Text: t, node: root}
 	o.APIVersion, o.Kind = interned(t.text(root, "apiVersion")), interned(t.text(root, "kind"))
-	if o.APIVersion == "" || o.Kind == "" {
-		return nil, 1
+	if o.APIVersion == "" || o.Kind == "" || strings.Count(o.APIVersion, "/") > 1 {
+		return nil, 1 // as what is encrypted whole
 	}
 	if _, items := t.step(root, "items"); items != nil && strings.HasSuffix(o.Kind, "List") && depth < 3 {
 		if items.Kind == yaml.SequenceNode {
@@ -587,9 +587,13 @@ func (o *Object) annotationMarks() []Mark {
 	return []Mark{{Position: o.nodePosition(value), Text: strings.Clone(strings.TrimSpace(value.Value)), From: o.From, To: o.To}}
 }
 
-// OnlyStatus tells whether an object is a name and what became of it: nobody applies
-// that, tests compare with it. A namespace has little else.
-func (o *Object) OnlyStatus() bool {
+// Record tells whether an object is what was of it, in some cluster: a copy with its
+// resourceVersion, with which the API server creates none, or a name and what became
+// of it, as tests compare with. A namespace has little else.
+func (o *Object) Record() bool {
+	if _, metadata := o.step(o.node, "metadata"); o.text(metadata, "resourceVersion") != "" {
+		return true
+	}
 	if o.Kind == "Namespace" {
 		return false
 	}

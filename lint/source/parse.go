@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -36,13 +37,42 @@ func parse(text []byte) (root *yaml.Node, err error) {
 		return root, nil
 	}
 	var document yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil {
+	err = yaml.Unmarshal(text, &document)
+	for range maxComments {
+		at := closeComment(err, text)
+		if at < 0 {
+			break
+		}
+		text = slices.Insert(bytes.Clone(text), at, ' ')
+		document = yaml.Node{}
+		err = yaml.Unmarshal(text, &document)
+	}
+	if err != nil {
 		return nil, explain(err, text)
 	}
 	if len(document.Content) == 0 {
 		return nil, nil
 	}
 	return document.Content[0], nil
+}
+
+// maxComments bounds how many comments without a space before them a document may
+// have: it is parsed again for each.
+const maxComments = 64
+
+// closeComment is where a comment stands that the parser refuses, for want of a space
+// before it; -1 where that is not what is wrong. kubectl reads it.
+func closeComment(err error, text []byte) int {
+	var load *yaml.LoadError
+	if !errors.As(err, &load) || !strings.Contains(load.Message, "comment without preceding whitespace") {
+		return -1
+	}
+	at, end := newIndex(text, nil).bounds(load.Mark.Line)
+	for column := 1; column < load.Mark.Column && at < end; column++ {
+		_, n := utf8.DecodeRune(text[at:])
+		at += n
+	}
+	return at
 }
 
 // explain says in a person's words what the parser found, and where.
@@ -106,7 +136,7 @@ func breakBefore(text []byte) int {
 }
 
 // duplicate is a key that a mapping has twice.
-type duplicate struct{ first, second *yaml.Node }
+type duplicate struct{ mapping, first, second *yaml.Node }
 
 // duplicates finds the keys that a document gives twice.
 func duplicates(node *yaml.Node, found []duplicate) []duplicate {
@@ -122,7 +152,7 @@ func duplicates(node *yaml.Node, found []duplicate) []duplicate {
 			}
 			if known != nil {
 				if first, again := known[key.Value]; again {
-					found = append(found, duplicate{first, key})
+					found = append(found, duplicate{node, first, key})
 					continue
 				}
 				known[key.Value] = key
@@ -130,7 +160,7 @@ func duplicates(node *yaml.Node, found []duplicate) []duplicate {
 			}
 			for j := 0; j < i; j += 2 {
 				if first := node.Content[j]; first.Value == key.Value && first.Kind == yaml.ScalarNode {
-					found = append(found, duplicate{first, key})
+					found = append(found, duplicate{node, first, key})
 					break
 				}
 			}

@@ -32,8 +32,7 @@
 #     severity: info
 #     remedy: >-
 #       Narrow the selectors or conditions of the webhook or policy, so that it lets pass
-#       what is deleted with it. Leave default, kube-public and kube-system out of what is
-#       to be deleted.
+#       what is deleted with it.
 package termguard.refused_request
 
 import data.termguard.lib.refusals
@@ -97,6 +96,7 @@ finding(refusal) := {
 	"msg": refusal.why,
 	"objects": [request.target],
 	"evidence": ["admission plugin NamespaceLifecycle"],
+	"manifest": {"severity": "none"},
 	"steps": [steps.mend("Delete what is in the namespace instead: the namespace itself belongs to Kubernetes", [])],
 } if {
 	refusal.cause == "protected"

@@ -104,6 +104,7 @@ test_protected if {
 			"msg": why,
 			"objects": [target],
 			"evidence": ["admission plugin NamespaceLifecycle"],
+			"manifest": {"severity": "none"},
 			"steps": [{"kind": "mend", "do": "Delete what is in the namespace instead: the namespace itself belongs to Kubernetes"}],
 		}},
 		"warn": set(),

@@ -22,9 +22,7 @@
 #     finalizer by hand: the object is then deleted under a running program, which may
 #     lose data that it has not written yet.
 #   manifest:
-#     remedy: >-
-#       Keep claims and volumes in a folder, or a release, of their own, which is deleted
-#       after the pods that use them.
+#     severity: none
 #   limits: >-
 #     Whether the pods themselves can be deleted: other policies report that. Whether a
 #     dynamic volume can be removed from its storage.
