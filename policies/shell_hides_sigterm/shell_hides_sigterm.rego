@@ -175,7 +175,17 @@ loop(text, last) := "a shell runs a loop itself" if {
 
 default pipe(_) := ""
 
-pipe(last) := "a shell waits for a pipeline itself" if contains(last, "|")
+pipe(last) := "a shell waits for a pipeline itself" if {
+	contains(last, "|")
+	some part in split(last, "|")
+	not over(trim_space(part))
+}
+
+# over is true of programs that come to an end with their input.
+over(command) if {
+	regex.match(`^(/(usr/)?bin/)?(echo|printf|date|head|tail|wc|sort)\b`, command)
+	not regex.match(` -[a-zA-Z0-9]*[fF]`, command)
+}
 
 default idle(_) := ""
 

@@ -137,6 +137,8 @@ test_tail if {
 		"server --flag 'a | b'",
 		"server --flag \"a | \\\" b\"",
 		"work | log; server",
+		"sleep 10; head -c 100m /dev/zero | tail",
+		"echo ready | tail -n 1",
 		"server # | log",
 		"server \\\n --flag",
 		"cat > f <<E\nwhile\ndone\nE\nwork | log",
