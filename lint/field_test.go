@@ -2,6 +2,7 @@ package lint_test
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,12 +18,12 @@ import (
 // field is where the findings on public repositories are kept that somebody judged.
 const field = "../test/field"
 
-// verdict is what a manifest that is kept says of a line: a finding on it was judged
-// right, debatable or wrong.
-var verdict = regexp.MustCompile(`# (right|debatable|wrong): (.+)$`)
+// verdict is what a manifest that is kept says of a line: findings on it were judged
+// right, debatable or wrong. What was debatable is mended, as what was wrong.
+var verdict = regexp.MustCompile(`# (right|debatable|was debatable|wrong): (.+)$`)
 
 // TestField holds lint to what was judged: each manifest that is kept for it, a file
-// or a folder, gives the findings that were right or debatable, those that were wrong
+// or a folder, gives the findings that were right or debatable, those that were mended
 // no more, and no others.
 func TestField(t *testing.T) {
 	kept, err := os.ReadDir(filepath.Join(field, "manifests"))
@@ -57,11 +58,7 @@ func TestField(t *testing.T) {
 // say what was judged.
 func judgedLines(t *testing.T, path string) (want []string, judged int) {
 	t.Helper()
-	files, _ := filepath.Glob(filepath.Join(path, "*.yaml"))
-	if len(files) == 0 {
-		files = []string{path}
-	}
-	for _, file := range files {
+	for _, file := range keptIn(path) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -72,13 +69,24 @@ func judgedLines(t *testing.T, path string) (want []string, judged int) {
 				continue
 			}
 			judged++
-			if m[1] != "wrong" {
+			if m[1] == "right" || m[1] == "debatable" {
 				want = append(want, fmt.Sprintf("%s:%d %s", filepath.ToSlash(file), i+1, m[2]))
 			}
 		}
 	}
 	slices.Sort(want)
 	return want, judged
+}
+
+// keptIn are the files of a manifest that is kept: itself, or those of a folder.
+func keptIn(path string) (files []string) {
+	_ = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			files = append(files, file)
+		}
+		return nil
+	})
+	return files
 }
 
 // TestFieldKept holds the findings that were judged to the manifests that are kept:
@@ -95,12 +103,12 @@ func TestFieldKept(t *testing.T) {
 		}
 		policy, verdict, manifest := cells[0], cells[5], cells[8]
 		said := ""
-		files, _ := filepath.Glob(filepath.Join(field, "manifests", manifest, "*.yaml"))
-		for _, file := range append(files, filepath.Join(field, "manifests", manifest+".yaml")) {
+		path := filepath.Join(field, "manifests", manifest)
+		for _, file := range append(keptIn(path), path+".yaml") {
 			content, _ := os.ReadFile(file)
 			said += string(content)
 		}
-		if !regexp.MustCompile(`(?m)# ` + verdict + `: (.* )?` + policy + `( |$)`).MatchString(said) {
+		if !regexp.MustCompile(`(?m)# (was )?` + verdict + `: (.* )?` + policy + `( |$)`).MatchString(said) {
 			t.Errorf("judged.tsv:%d: manifest %q does not say that %s is %s", i+2, manifest, policy, verdict)
 		}
 	}
