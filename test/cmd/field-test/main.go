@@ -205,13 +205,13 @@ func (o options) lint(ctx context.Context, r *repository) ([]finding, error) {
 		r.commit = strings.TrimSpace(string(head))
 	}
 	tree := filepath.Join(dir, "tree")
-	names, err := git(ctx, clone, "ls-tree", "-r", "--name-only", r.commit)
+	names, err := git(ctx, clone, "ls-tree", "-r", "-z", "--name-only", r.commit)
 	if err != nil {
 		return nil, err
 	}
 	only := []string{"archive", "--format=tar", r.commit} // a snapshot may lack what is large
 	for _, end := range []string{".yaml", ".yml", ".json", "Kustomization"} {
-		if strings.Contains(string(names), end+"\n") {
+		if strings.Contains(string(names), end+"\x00") {
 			only = append(only, "*"+end)
 		}
 	}
@@ -235,7 +235,9 @@ func (o options) lint(ctx context.Context, r *repository) ([]finding, error) {
 }
 
 func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
-	out, err := exec.CommandContext(ctx, "git", append([]string{"--git-dir", dir}, args...)...).Output()
+	cmd := exec.CommandContext(ctx, "git", append([]string{"--git-dir", dir}, args...)...)
+	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0") // a repository that is gone asks for a password
+	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("git %s: %w: %s", args[0], err, stderr(err))
 	}
@@ -252,7 +254,7 @@ func stderr(err error) string {
 
 // gitDir is the repository of a clone, which may be bare or hold it as repo.
 func gitDir(clone string) string {
-	for _, below := range []string{".git", "repo"} {
+	for _, below := range []string{".git", "repo/.git", "repo"} {
 		if info, err := os.Stat(filepath.Join(clone, below)); err == nil && info.IsDir() {
 			return filepath.Join(clone, below)
 		}

@@ -123,17 +123,46 @@ func tables(repositories []repository, judged []finding) string {
 		fmt.Fprintf(&b, "| %s | %s |\n", severity, bySeverity[severity].cells())
 	}
 	b.WriteString("\n| repository with exit code 2 | problem | place |\n|---|---|---|\n")
-	for _, f := range judged {
-		if f.policy == invalid {
-			fmt.Fprintf(&b, "| %s | %s: %s | %s:%d |\n", f.repository, f.verdict, f.reason, f.file, f.line)
-		}
+	for _, f := range alike(judged, func(f finding) bool { return f.policy == invalid }) {
+		fmt.Fprintf(&b, "| %s | %s: %s | %s |\n", f.repository, f.verdict, f.reason, f.place())
 	}
 	b.WriteString("\n| not right | severity | place | why |\n|---|---|---|---|\n")
-	for _, f := range judged {
-		if f.verdict != "right" {
-			fmt.Fprintf(&b, "| %s, %s | %s | %s, %s:%d | %s |\n", f.verdict, f.policy, f.severity, f.repository, f.file, f.line, f.reason)
-		}
+	for _, f := range alike(judged, func(f finding) bool { return f.policy != invalid && f.verdict != "right" }) {
+		fmt.Fprintf(&b, "| %s, %s | %s | %s, %s | %s |\n", f.verdict, f.policy, f.severity, f.repository, f.place(), f.reason)
 	}
 	b.WriteString("\n")
 	return b.String()
+}
+
+// several is a finding that stands for more of a repository, of which the same was
+// judged.
+type several struct {
+	finding
+	more int
+}
+
+func (f several) place() string {
+	at := fmt.Sprintf("%s:%d", f.file, f.line)
+	if f.more > 0 {
+		at += fmt.Sprintf(" and %d more", f.more)
+	}
+	return at
+}
+
+// alike are findings, each for all of its repository of which the same was judged.
+func alike(judged []finding, of func(finding) bool) (all []several) {
+	for _, f := range judged {
+		if !of(f) {
+			continue
+		}
+		i := slices.IndexFunc(all, func(s several) bool {
+			return s.policy == f.policy && s.repository == f.repository && s.verdict == f.verdict && s.reason == f.reason && s.severity == f.severity
+		})
+		if i < 0 {
+			all = append(all, several{f, 0})
+			continue
+		}
+		all[i].more++
+	}
+	return all
 }
