@@ -61,7 +61,9 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	begun := map[Resource][]runtime.Object{}
 	held := false
 	for _, res := range typed {
-		begun[res] = nil
+		if !options.manifests { // of which none are known to be all
+			begun[res] = nil
+		}
 	}
 	for _, obj := range objects {
 		gvk := obj.GroupVersionKind()
@@ -128,7 +130,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	// Of manifests, who names whom only matters where one of them has a finalizer: what is
 	// not among them is unknown anyway.
 	if !options.manifests || held {
-		w.follow(slices.Collect(maps.Keys(begun)))
+		w.follow(slices.AppendSeq(slices.Clone(typed), maps.Keys(begun)))
 	}
 	for res, list := range begun {
 		w.Begin(res)

@@ -90,7 +90,8 @@ func (p *blockParser) fail() *yaml.Node {
 // node is a new one at an offset of the line.
 func (p *blockParser) node(kind yaml.Kind, tag string, at int) *yaml.Node {
 	if len(p.nodes) == 0 {
-		p.nodes = make([]yaml.Node, min(2+strings.Count(p.text[p.start:], "\n")*5/2, 256))
+		ahead := p.text[p.start:min(len(p.text), p.start+4096)]
+		p.nodes = make([]yaml.Node, min(2+strings.Count(ahead, "\n")*9/4, 64))
 	}
 	n := &p.nodes[0]
 	p.nodes = p.nodes[1:]

@@ -129,7 +129,8 @@ type index struct {
 }
 
 func newIndex(text []byte, cuts []cut) *index {
-	x := &index{text: text, end: len(bytes.TrimRight(text, "\r\n")), yaml: []int{0}, feeds: []int{0}}
+	lines := bytes.Count(text, []byte("\n")) + 1
+	x := &index{text: text, end: len(bytes.TrimRight(text, "\r\n")), yaml: append(make([]int, 0, lines), 0), feeds: append(make([]int, 0, lines), 0)}
 	for at := 0; at < len(text); {
 		n := 0
 		if c := text[at]; c == '\n' || c == '\r' || c >= 0xc2 { // no other starts a break
@@ -145,10 +146,10 @@ func newIndex(text []byte, cuts []cut) *index {
 			x.feeds = append(x.feeds, at)
 		}
 	}
-	lines := 0
+	left := 0
 	for _, c := range cuts {
-		lines += c.lines
-		x.cut = append(x.cut, lines)
+		left += c.lines
+		x.cut = append(x.cut, left)
 	}
 	return x
 }

@@ -58,21 +58,28 @@ type splitter struct {
 	held   []byte // a line that belongs to the next document
 }
 
-// readers are used again: a buffer for each file would be most of what a run
+// splitters are used again: a buffer for each file would be most of what a run
 // allocates.
-var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 64<<10) }}
+var splitters = sync.Pool{New: func() any { return &splitter{in: bufio.NewReaderSize(nil, 64<<10)} }}
+
+// maxKept bounds the buffer that a splitter keeps for the next file, in bytes.
+const maxKept = 256 << 10
 
 // newSplitter splits what in holds; close it when done.
 func newSplitter(in io.Reader, whole bool) *splitter {
-	buffered := readers.Get().(*bufio.Reader)
-	buffered.Reset(in)
-	return &splitter{in: buffered, whole: whole, line: 1}
+	s := splitters.Get().(*splitter)
+	s.in.Reset(in)
+	*s = splitter{in: s.in, whole: whole, line: 1, buffer: s.buffer[:0]}
+	return s
 }
 
 func (s *splitter) close() {
 	s.in.Reset(nil)
-	readers.Put(s.in)
-	s.in = nil
+	if cap(s.buffer) > maxKept {
+		s.buffer = nil
+	}
+	s.held = nil
+	splitters.Put(s)
 }
 
 // next returns the next document that holds anything; io.EOF behind the last.
