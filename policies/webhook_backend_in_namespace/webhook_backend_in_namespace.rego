@@ -110,10 +110,10 @@ left_out(key) := ["no manifest has the namespace: a label of it may leave it out
 
 # chance says of requests that are refused if they come late that they may come early.
 chance(key, calls) := ["the namespace controller deletes in no fixed order: what it does before the backend ends is not refused"] if {
+	not unlabelled(key)
 	every call in calls {
 		not sure(key, call)
 	}
-	not unlabelled(key)
 	some call in calls
 	call.certainty == "will"
 } else := []
