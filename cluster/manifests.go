@@ -47,6 +47,7 @@ func FromManifests(options Options, version string, set Set) (*World, error) {
 	objects := set.Objects
 	scopes := defined(objects, "spec", "scope")
 	for _, obj := range objects {
+		unstructured.RemoveNestedField(obj.Object, "metadata", "annotations", refusals.Implied) // which is ours to say
 		// The API server drops it (k8s.io/apiserver, pkg/registry/rest/meta.go,
 		// EnsureObjectNamespaceMatchesRequestNamespace).
 		if obj.GetNamespace() != "" && scopeOf(obj.GroupVersionKind(), scopes) == apiextensionsv1.ClusterScoped {
