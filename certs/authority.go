@@ -94,7 +94,7 @@ func serverName(o Options) string { return o.Service + "." + o.Namespace + ".svc
 // settle is how long a bundle must have stood in the configuration before a
 // certificate changes to an authority that is new in it: API servers learn of
 // both by watches of their own.
-const settle = 2 * time.Second
+const settle = 5 * time.Second
 
 // gate signs only what the API server trusts. When the authority changes, the
 // certificate of the previous one is served until the new one stands in the
