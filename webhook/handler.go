@@ -505,8 +505,8 @@ func (h *Handler) look(r request, c *considered) (evicted map[string]any) {
 			c.holds = len(child(child(doc, "finalized"), r.name)) > 0
 			return
 		}
-		c.known = policies.At(doc, "pods", r.namespace, r.name) != nil && r.resource == pods ||
-			child(doc, "nodes")[r.name] != nil && r.resource == nodes
+		c.known = r.resource == pods && policies.At(doc, "pods", r.namespace, r.name) != nil ||
+			r.resource == nodes && child(doc, "nodes")[r.name] != nil
 		namespace := child(child(doc, "namespaces"), r.namespace)
 		c.labels = stringMap(child(namespace, "labels"))
 		c.terminating = str(namespace, "deletionTimestamp") != ""
