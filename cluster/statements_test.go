@@ -6,6 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
@@ -46,7 +50,42 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// TestTroublesAreBounded floods the facts with events.
+// TestStatementsWhileSettling holds that an event counts that comes while the
+// namespaces are settled, whether its own was settled before or comes after.
+func TestStatementsWhileSettling(t *testing.T) {
+	_, caBundle := authority(t, time.Now().AddDate(1, 0, 0), "guard.ops.svc")
+	w := world(t, guarded(caBundle)+`
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: other}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: it, namespace: other}}`)
+	namespaces := []string{"demo", "other"}
+	for _, namespace := range namespaces {
+		w.refusals.Touch("configmaps", namespace)
+	}
+	told := false
+	w.settle(func() {
+		if told {
+			return
+		}
+		told = true
+		for _, namespace := range namespaces {
+			apply(t, w, eventsResource, &corev1.Event{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "e"}, Reason: "FailedCreate",
+				Message:       `failed calling webhook "deny.x.io": EOF`,
+				LastTimestamp: metav1.NewTime(time.Unix(1, 0)), InvolvedObject: corev1.ObjectReference{Kind: "ReplicaSet", Namespace: namespace, Name: "x"},
+			}, true)
+		}
+	})
+	w.Settle()
+	for _, namespace := range namespaces {
+		if diff := cmp.Diff([]string{"failing: EOF"}, refused(w, namespace)); diff != "" {
+			t.Errorf("%s: -want +got\n%s", namespace, diff)
+		}
+	}
+}
+
+// TestStatementsAreBounded floods the facts with events.
 func TestStatementsAreBounded(t *testing.T) {
 	var flood strings.Builder
 	for i := range 10 * refusals.MaxStatements {

@@ -283,8 +283,11 @@ func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 			p.changed[key] = true
 		}
 	}
+	// Whatever changes while this goes on is for the next time.
+	touched, changed := p.touched, p.changed
+	p.touched, p.changed = map[string]bool{}, map[string]bool{}
 	for key, h := range p.hooks {
-		if p.changed[key] || p.touched[facts.NamespaceOf(h.backend.service)] {
+		if changed[key] || touched[facts.NamespaceOf(h.backend.service)] {
 			p.settleOwn(key, h)
 			yield()
 		}
@@ -292,11 +295,7 @@ func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 	// Who answers while this goes on sees what was asked before.
 	defer func() { p.reading.asked = maps.Clone(p.reading.asking) }()
 	said, deniers := p.statements.byWebhook(), p.deniers()
-	changed, settled := p.changed, map[string]bool{}
-	p.changed = map[string]bool{}
-	for namespace := range p.touched {
-		delete(p.touched, namespace)
-		settled[namespace] = true
+	for namespace := range touched {
 		at := p.place(cluster, namespace, said)
 		blocked, selfBlocked, denied := map[string]any{}, map[string]any{}, map[string]any{}
 		if at.exists {
@@ -320,7 +319,7 @@ func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 		return
 	}
 	settle := func(namespace string) {
-		if settled[namespace] {
+		if touched[namespace] {
 			return
 		}
 		at := p.place(cluster, namespace, said)
