@@ -547,6 +547,24 @@ func (l *Lab) Apply(ctx context.Context, manifests string) error {
 	return nil
 }
 
+// AwaitApplied applies manifests until all are accepted, up to a limit: a custom
+// resource is not known before its definition is established, and pods are refused
+// before their namespace has its service account.
+func (l *Lab) AwaitApplied(ctx context.Context, limit time.Duration, manifests string) error {
+	var last error
+	err := l.Await(ctx, limit, "the objects to be accepted", func(ctx context.Context) (bool, error) {
+		err := l.Apply(ctx, manifests)
+		if last == nil || ctx.Err() == nil { // the last try is cut off, and says no more than that
+			last = err
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", last, err)
+	}
+	return nil
+}
+
 // Client is a typed client for Config.
 func (l *Lab) Client() (kubernetes.Interface, error) { return kubernetes.NewForConfig(l.config) }
 

@@ -365,13 +365,8 @@ func (p *player) setUp(ctx context.Context) error {
 		return err
 	}
 	objects := "{apiVersion: v1, kind: Namespace, metadata: {name: n-" + p.Name + "}}\n---\n" + strings.ReplaceAll(p.Objects, "$NODE", p.node.Name)
-	// Pods are refused before the namespace has its service account.
-	var last error
-	if err := p.Await(ctx, 30*time.Second, "the objects to be accepted", func(ctx context.Context) (bool, error) {
-		last = p.Apply(ctx, objects)
-		return last == nil, nil
-	}); err != nil {
-		return errors.Join(last, err)
+	if err := p.AwaitApplied(ctx, 30*time.Second, objects); err != nil {
+		return err
 	}
 	if err := p.do(ctx, p.Placed); err != nil {
 		return err

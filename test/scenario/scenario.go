@@ -742,24 +742,12 @@ func (g *Guarded) depart(ctx context.Context, nodes []Node) error {
 	return nil
 }
 
-// create applies objects. A custom resource is not known before its definition
-// is established.
+// create applies objects, and fills in the authorities that they name.
 func (g *Guarded) create(ctx context.Context, objects string) error {
-	var last error
-	err := g.Await(ctx, 2*time.Minute, "the objects to be accepted", func(ctx context.Context) (bool, error) {
-		err := g.Apply(ctx, strings.NewReplacer(
-			"$CA", base64.StdEncoding.EncodeToString(g.CABundle()),
-			"$OTHERCA", base64.StdEncoding.EncodeToString(g.OtherCABundle()),
-		).Replace(objects))
-		if last == nil || ctx.Err() == nil { // the last try is cut off, and says no more than that
-			last = err
-		}
-		return err == nil, nil
-	})
-	if err != nil {
-		return fmt.Errorf("%w: %w", last, err)
-	}
-	return nil
+	return g.AwaitApplied(ctx, 2*time.Minute, strings.NewReplacer(
+		"$CA", base64.StdEncoding.EncodeToString(g.CABundle()),
+		"$OTHERCA", base64.StdEncoding.EncodeToString(g.OtherCABundle()),
+	).Replace(objects))
 }
 
 // while returns a context that ends once a Deployment has no ready pod any

@@ -84,11 +84,8 @@ func (d *demo) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = d.Await(ctx, 30*time.Second, "the objects to be accepted", func(ctx context.Context) (bool, error) {
-		return d.Apply(ctx, world) == nil, nil
-	})
-	if err != nil {
-		return fmt.Errorf("%w: %w", d.Apply(ctx, world), err)
+	if err := d.AwaitApplied(ctx, 30*time.Second, world); err != nil {
+		return err
 	}
 	for _, wait := range []string{"pod/cart-0 -n shop --for=condition=Ready", "deployment/velero -n velero --for=condition=Available"} {
 		if r, err := d.Kubectl(ctx, append([]string{"wait", "--timeout=60s"}, strings.Fields(wait)...)...); err != nil || r.Code != 0 {

@@ -61,7 +61,6 @@ type world struct {
 	address            string // of the Service
 	replicas           int
 	plain              bool // termguard runs as installed, without further arguments
-	said               string
 }
 
 // cell is what was seen of one operation under one fault.

@@ -125,14 +125,9 @@ const definitions = `
 
 // set makes what the operation is about, in a namespace of its own.
 func (w *world) set(ctx context.Context, o operation, name string) error {
-	objects := fmt.Sprintf("---\n{apiVersion: v1, kind: Namespace, metadata: {name: %s}}\n---\n%s\n", name, strings.ReplaceAll(o.objects, "$R", name))
-	err := w.Await(ctx, settling, "the objects of "+o.name+" to be accepted", func(ctx context.Context) (bool, error) {
-		r, err := w.KubectlWith(ctx, objects, "apply", "--server-side", "-f", "-")
-		w.said = r.Stderr
-		return r.Code == 0, err // a resource may not be served yet
-	})
-	if err != nil {
-		return fmt.Errorf("%w\n%s", err, w.said)
+	objects := fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s}}\n---\n%s\n", name, strings.ReplaceAll(o.objects, "$R", name))
+	if err := w.AwaitApplied(ctx, settling, objects); err != nil {
+		return fmt.Errorf("set up %s: %w", o.name, err)
 	}
 	for wait := range strings.Lines(o.ready) {
 		if err := w.run(ctx, "kubectl wait -n "+name+" --timeout=90s "+strings.TrimSpace(wait)); err != nil {

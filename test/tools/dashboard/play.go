@@ -76,11 +76,8 @@ func (s *stage) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	err = s.Await(ctx, 30*time.Second, "the objects to be accepted", func(ctx context.Context) (bool, error) {
-		return s.Apply(ctx, world) == nil, nil
-	})
-	if err != nil {
-		return errors.Join(err, s.Apply(ctx, world))
+	if err := s.AwaitApplied(ctx, 30*time.Second, world); err != nil {
+		return err
 	}
 	if r, err := s.Kubectl(ctx, "wait", "pod/cache-0", "-n", "shop", "--for=condition=Ready", "--timeout=60s"); err != nil || r.Code != 0 {
 		return errors.Join(err, fmt.Errorf("wait for pod/cache-0: %s", r.Stderr))
