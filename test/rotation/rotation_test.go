@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -50,7 +51,9 @@ func TestEmbedded(t *testing.T) {
 	// Both start at once, without a Secret: they race for the first authority.
 	s.kubectl("delete", "secret", "termguard-ca", "-n", home)
 	for n := range 2 {
-		s.replica(n, "--leaf-duration", "20s", "--ca-duration", "60s")
+		// A renewal begins when a third of it is left, and API servers get 5 s of that
+		// to learn of a new authority.
+		s.replica(n, "--leaf-duration", "30s", "--ca-duration", "60s")
 	}
 	secret := func(change string) func() {
 		return func() { s.kubectl("patch", "secret", "termguard-ca", "-n", home, "--type=merge", "-p", change) }
@@ -132,7 +135,9 @@ func newSite(t *testing.T) *site {
 	s.kubectl("create", "clusterrolebinding", "people", "--clusterrole=cluster-admin", "--serviceaccount=default:people")
 	config, err := g.ServiceAccountConfig(ctx, "default", "people")
 	must(err)
-	config.Timeout = time.Minute
+	// The API server's own queues send clients away for up to 32 s at a time
+	// (k8s.io/apiserver, pkg/util/flowcontrol/dropped_requests_tracker.go).
+	config.Timeout = 5 * time.Minute
 	config.WarningHandler = rest.NoWarnings{}
 	s.others, err = kubernetes.NewForConfig(config)
 	must(err)
@@ -231,8 +236,19 @@ func (s *site) reviewed(name string, happens func()) {
 	s.t.Logf("%s: %d deletes, %d calls, %d failed open, %v each", name, deleted, calls.N, calls.FailedOpen, calls.Mean().Round(time.Millisecond))
 	s.rows = append(s.rows, fmt.Sprintf("| %s | %d | 0 | 0 | %d |", name, deleted, calls.FailedOpen))
 	if calls.FailedOpen > 0 || calls.N < deleted {
-		s.t.Errorf("%s: of %d deletes, %d were reviewed, and %d went on without an answer", name, deleted, calls.N-calls.FailedOpen, calls.FailedOpen)
+		s.t.Errorf("%s: of %d deletes, %d were reviewed, and %d went on without an answer:\n%s", name, deleted, calls.N-calls.FailedOpen, calls.FailedOpen, s.failures(20))
 	}
+}
+
+// failures are the last lines of the API server's log that say why nobody answered.
+func (s *site) failures(n int) string {
+	var why []string
+	for line := range strings.Lines(s.APIServer().Log()) {
+		if strings.Contains(line, "failing open") {
+			why = append(why, line)
+		}
+	}
+	return strings.Join(why[max(0, len(why)-n):], "")
 }
 
 func (s *site) calls() scenario.Calls {
