@@ -73,8 +73,8 @@ type Options struct {
 	// several times, also at once.
 	Large func()
 
-	// everything asks every question about every object and builds every node,
-	// as tests do to hold what is left out to finding the same.
+	// everything asks every question about every object at once and builds every
+	// node, as tests do to hold what is left out to finding the same.
 	everything bool
 }
 
@@ -134,8 +134,7 @@ func (r *run) work(ctx context.Context) error {
 	if r.options.Snapshot != "" {
 		r.large()
 	}
-	// Of one set it is known what will be asked before the first question is.
-	r.engine = prepare(ctx, r.options, len(r.sets) == 1)
+	r.engine = prepare(ctx, r.options)
 	if err := r.each(ctx); err != nil {
 		return err
 	}
@@ -171,6 +170,8 @@ type run struct {
 	narrows map[string]bool            // whether that patches what webhooks see, by path
 
 	mu      sync.Mutex
+	waiting []*set // for policies to compile
+	waits   int    // bytes of their text
 	stopped bool
 	done    []func() // removes what the run put aside
 	total            // of the sets that are done with
@@ -249,7 +250,7 @@ func (t *total) add(u total) {
 }
 
 // prepare loads the policies while files are read.
-func prepare(ctx context.Context, o Options, lazy bool) func() (*policies.Engine, error) {
+func prepare(ctx context.Context, o Options) func() (*policies.Engine, error) {
 	load := sync.OnceValues(func() (*policies.Engine, error) {
 		from := o.Policies
 		if from == nil {
@@ -261,7 +262,7 @@ func prepare(ctx context.Context, o Options, lazy bool) func() (*policies.Engine
 		}
 		off := maps.Clone(o.Off)
 		delete(off, DuplicateKey) // which it does not know
-		return policies.NewEngine(ctx, set, policies.EngineOptions{Params: o.Params, Off: off, Deadline: evaluation, Lazy: lazy})
+		return policies.NewEngine(ctx, set, policies.EngineOptions{Params: o.Params, Off: off, Deadline: evaluation, Lazy: true})
 	})
 	go func() { _, _ = load() }()
 	return load
@@ -437,11 +438,10 @@ func (r *run) each(ctx context.Context) error {
 				if failed != nil || ctx.Err() != nil {
 					continue
 				}
-				s := r.set(i)
-				if failed = guarded(func() error { return s.lint(ctx) }); failed != nil {
-					continue
-				}
-				r.settle(s.total, s)
+				failed = guarded(func() error { return r.lint(ctx, r.set(i)) })
+			}
+			for s := r.waited(); s != nil && failed == nil; s = r.waited() {
+				failed = guarded(func() error { return r.answer(ctx, s) })
 			}
 			if failed != nil {
 				errs <- failed
@@ -455,6 +455,54 @@ func (r *run) each(ctx context.Context) error {
 	wait.Wait()
 	close(errs)
 	return cmp.Or(<-errs, context.Cause(ctx))
+}
+
+// lint reads a set, and asks about it. Where policies are to be asked that are not
+// compiled, it waits for some more such sets: then few are compiled, and once.
+func (r *run) lint(ctx context.Context, s *set) error {
+	if err := s.read(ctx); err != nil {
+		return err
+	}
+	if !s.waits || r.options.everything {
+		return r.answer(ctx, s)
+	}
+	s.release()
+	for _, s := range r.wait(s) {
+		if err := r.answer(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait has a set wait, and returns all that do once they are enough.
+func (r *run) wait(s *set) (enough []*set) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = append(r.waiting, s)
+	if r.waits += s.loaded; r.waits > maxLoaded {
+		enough, r.waiting, r.waits = r.waiting, nil, 0
+	}
+	return enough
+}
+
+// waited returns one of the sets that wait, nil where none does.
+func (r *run) waited() (s *set) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.waiting) > 0 {
+		s, r.waiting = r.waiting[0], r.waiting[1:]
+	}
+	return s
+}
+
+// answer asks what there is to ask about a set, and takes in what was found.
+func (r *run) answer(ctx context.Context, s *set) error {
+	if err := s.answer(ctx); err != nil {
+		return err
+	}
+	r.settle(s.total, s)
+	return nil
 }
 
 // guarded turns a panic into an error.

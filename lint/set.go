@@ -74,6 +74,10 @@ type set struct {
 	held     *source.Text                // the document that is, of a large set
 	unplaced []unplaced                  // findings whose place is to be found
 	plain    map[plain]bool              // of which there is an object that is not packed
+
+	asker   *asker
+	pending []asked // questions that concern a policy, and were not asked yet
+	waits   bool    // one that is not compiled
 }
 
 // plain is where an object stands of which the facts hold no more than a count.
@@ -87,9 +91,10 @@ type plain struct {
 // is asked about.
 const maxLoaded = 128 << 10
 
-func (s *set) lint(ctx context.Context) error {
+// read reads the files, and prepares the questions about what they hold.
+func (s *set) read(ctx context.Context) error {
 	for _, file := range s.files {
-		s.read(ctx, file)
+		s.readFile(ctx, file)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -97,7 +102,14 @@ func (s *set) lint(ctx context.Context) error {
 	if !slices.ContainsFunc(s.objects, s.interesting) {
 		return nil
 	}
-	return s.ask(ctx)
+	return s.prepare(ctx)
+}
+
+// release forgets the text that is held: what is still wanted of it is read again.
+func (s *set) release() {
+	for _, o := range s.objects {
+		o.Release()
+	}
 }
 
 // asked tells whether questions are asked about the objects of a file.
@@ -105,7 +117,7 @@ func (r *run) asked(file *source.File) bool {
 	return r.only == nil || file.Path == "" || file.Name == "-" || r.only[relative(r.options.Dir, file.Path)]
 }
 
-func (s *set) read(ctx context.Context, file *source.File) {
+func (s *set) readFile(ctx context.Context, file *source.File) {
 	s.total.files++
 	for c := range file.Read() {
 		s.take(file, c)
@@ -219,7 +231,9 @@ type subject struct {
 	trimmed  bool // and is to be read again
 }
 
-func (s *set) ask(ctx context.Context) error {
+// prepare makes the facts of a set, and finds the questions that concern a policy. A
+// large set asks them at once.
+func (s *set) prepare(ctx context.Context) error {
 	engine, err := s.run.engine()
 	if err != nil {
 		return err
@@ -254,7 +268,8 @@ func (s *set) ask(ctx context.Context) error {
 	for kind, resource := range cluster.Resources(objects) {
 		resources[kind] = &resource
 	}
-	a := &asker{set: s, engine: engine, facts: &facts{set: world, snapshot: snapshot}, index: map[policies.Object]*subject{}}
+	s.asker = &asker{set: s, engine: engine, facts: &facts{set: world, snapshot: snapshot}, index: map[policies.Object]*subject{}}
+	a := s.asker
 	for _, sub := range subjects {
 		sub.resource = resources[schema.FromAPIVersionAndKind(sub.APIVersion, sub.Kind)]
 		sub.id = policies.Object{Resource: sub.resource.String(), Namespace: sub.Namespace, Name: sub.Name}
@@ -270,23 +285,39 @@ func (s *set) ask(ctx context.Context) error {
 		s.orders = append(s.orders, a.order(subjects))
 	}
 	subjects = append(subjects, a.implied(subjects)...)
-	if len(s.run.sets) == 1 && s.loaded <= maxLoaded { // else all policies compile
-		for _, sub := range subjects {
-			done := sub.unpack()
-			for _, q := range a.questions(sub) {
-				engine.Expect(q.trigger, q.input, q.facts)
-			}
-			done()
-		}
-	}
 	for _, sub := range subjects {
-		err := a.ask(ctx, sub)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := a.prepare(ctx, sub); err != nil {
+			return err
+		}
+		s.tell()
+	}
+	return nil
+}
+
+// answer asks what is pending, and places what was found.
+func (s *set) answer(ctx context.Context) error {
+	if s.asker == nil {
+		return nil
+	}
+	if err := s.ask(ctx); err != nil {
+		return err
+	}
+	s.findings = bundled(distinct(s.place()))
+	return nil
+}
+
+func (s *set) ask(ctx context.Context) error {
+	for _, q := range s.pending {
+		err := s.asker.evaluate(ctx, q)
 		s.tell()
 		if err != nil {
 			return err
 		}
 	}
-	s.findings = bundled(distinct(s.place()))
+	s.pending = nil
 	return nil
 }
 
@@ -595,7 +626,8 @@ type asker struct {
 	all    question.Set // of the set
 }
 
-func (a *asker) ask(ctx context.Context, sub *subject) error {
+// prepare finds the questions about a subject that concern a policy.
+func (a *asker) prepare(ctx context.Context, sub *subject) error {
 	if quiet(sub.Object) && (sub.object == nil || len(sub.object.GetFinalizers()) == 0) {
 		return nil
 	}
@@ -614,10 +646,17 @@ func (a *asker) ask(ctx context.Context, sub *subject) error {
 	} else if a.set.run.asked(sub.File) {
 		a.note(sub, questions[0].input["ownership"].(map[string]any))
 	}
+	large := a.set.loaded > maxLoaded
 	for _, q := range questions {
-		if err := a.evaluate(ctx, sub, q); err != nil {
-			return err
+		asked, compiled := a.engine.Expect(q.trigger, q.input, q.facts)
+		if !asked {
+			continue
 		}
+		a.set.pending = append(a.set.pending, q)
+		a.set.waits = a.set.waits || !compiled && !large
+	}
+	if large {
+		return a.set.ask(ctx)
 	}
 	return nil
 }
@@ -636,6 +675,7 @@ func owned(input map[string]any) bool {
 // asked is a question about a subject.
 type asked struct {
 	Question
+	about   *subject
 	trigger policies.Trigger
 	input   map[string]any
 	facts   policies.Facts
@@ -661,11 +701,11 @@ func (a *asker) questions(sub *subject) []asked {
 	var all []asked
 	// What has an owner is written down as its owner made it, and applied by nobody else.
 	if len(sub.object.GetOwnerReferences()) == 0 {
-		all = append(all, asked{ApplyObject, policies.Apply, input(policies.Apply), a.facts})
+		all = append(all, asked{ApplyObject, sub, policies.Apply, input(policies.Apply), a.facts})
 	}
-	all = append(all, asked{onDelete, policies.Delete, deletion, a.facts})
+	all = append(all, asked{onDelete, sub, policies.Delete, deletion, a.facts})
 	if len(sub.object.GetFinalizers()) > 0 && len(a.index) > 1 {
-		all = append(all, asked{DeleteSet, policies.Delete, deletion, a.together()})
+		all = append(all, asked{DeleteSet, sub, policies.Delete, deletion, a.together()})
 	}
 	return all
 }
@@ -694,7 +734,8 @@ func (a *asker) note(sub *subject, ownership map[string]any) {
 	}
 }
 
-func (a *asker) evaluate(ctx context.Context, sub *subject, q asked) error {
+func (a *asker) evaluate(ctx context.Context, q asked) error {
+	sub := q.about
 	result, err := a.engine.Evaluate(ctx, q.trigger, q.input, q.facts)
 	if err != nil {
 		return fmt.Errorf("ask the policies about %s %s: %w", sub.Kind, sub.Name, err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -42,8 +43,8 @@ type EngineOptions struct {
 	Breaker *Breaker
 	// Brief leaves the steps out of findings, for who does not show them.
 	Brief bool
-	// Lazy leaves policies uncompiled until they are asked, for a run that ends
-	// after a few requests. Those are best told of with Expect.
+	// Lazy leaves policies uncompiled until they are asked, for a run that asks few of
+	// them. Requests are best told of with Expect.
 	Lazy bool
 	// Tracer follows every evaluation, and Read is told of each document of
 	// data.cluster and data.params that one reads. Default to nobody.
@@ -66,10 +67,13 @@ type Engine struct {
 	// queries ask some policies at once, by their ids.
 	queries sync.Map
 
-	mu       sync.Mutex
+	compiled sync.Map   // the policies that compiler holds, by id
+	mu       sync.Mutex // held while policies compile
 	compiler *ast.Compiler
-	compiled map[string]bool // the policies that compiler holds, by id
-	expected []Policy        // that it is to hold
+	compiles int // how often policies were compiled
+
+	expecting sync.Mutex // taken after mu
+	expected  map[string]Policy
 }
 
 // NewEngine prepares the policies of a set. An unknown id in options.Off is an
@@ -79,15 +83,15 @@ func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, e
 	if options.Params == nil {
 		options.Params = map[string]any{}
 	}
-	e := &Engine{options: options, store: newStore(options.Params, options.Read), set: set, on: map[Trigger][]Policy{}, compiled: map[string]bool{}}
+	e := &Engine{options: options, store: newStore(options.Params, options.Read), set: set, on: map[Trigger][]Policy{}, expected: map[string]Policy{}}
 	for id := range options.Off {
 		if !slices.ContainsFunc(set.policies, func(p Policy) bool { return p.ID == id }) {
 			return nil, fmt.Errorf("turn off policy %q: there is no such policy", id)
 		}
 	}
 	if !options.Lazy {
-		e.expected = e.Policies()
-		for _, p := range e.expected {
+		e.expect(e.Policies())
+		for _, p := range e.Policies() {
 			if _, err := e.query(ctx, []Policy{p}); err != nil {
 				return nil, fmt.Errorf("prepare policy %s: %w", p.ID, err)
 			}
@@ -135,41 +139,61 @@ func (e *Engine) prepare(ctx context.Context, of []Policy) (rego.PreparedEvalQue
 	).PrepareForEval(ctx)
 }
 
-// compile returns a compiler that holds some policies: the first holds those that
-// are expected, too, and the second all, for it is rarely the last that is missed.
+// maxCompiles bounds how often an engine compiles only what it expects: then it
+// compiles all policies.
+const maxCompiles = 2
+
+// compile returns a compiler that holds some policies, with all that were expected or
+// asked before.
 func (e *Engine) compile(of []Policy) (*ast.Compiler, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	missing := func(p Policy) bool { return !e.compiled[p.ID] }
-	if !slices.ContainsFunc(of, missing) {
+	if e.holds(of) {
 		return e.compiler, nil
 	}
-	if e.compiler != nil {
+	if of = e.expect(of); e.compiles == maxCompiles {
 		of = e.Policies()
-	} else {
-		of = append(slices.Clone(of), e.expected...)
 	}
 	compiler, err := e.set.compile(of, !e.options.Brief)
 	if err != nil {
 		return nil, err
 	}
 	e.compiler = compiler
+	e.compiles++
+	e.queries.Clear() // of the compiler before
 	for _, p := range of {
-		e.compiled[p.ID] = true
+		e.compiled.Store(p.ID, true)
 	}
 	return compiler, nil
 }
 
-// Expect tells a lazy engine of a request before the first is asked, so that the
-// policies for it compile together with the others.
-func (e *Engine) Expect(trigger Trigger, input map[string]any, facts Facts) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.compiler == nil {
-		facts.View(func(doc map[string]any) {
-			e.expected = append(e.expected, subjectOf(input).concerned(e.on[trigger], documents{input, doc, e.options.Params})...)
-		})
+// holds tells whether policies are compiled.
+func (e *Engine) holds(of []Policy) bool {
+	return !slices.ContainsFunc(of, func(p Policy) bool {
+		_, compiled := e.compiled.Load(p.ID)
+		return !compiled
+	})
+}
+
+// expect adds to the policies that the compiler is to hold, and returns them.
+func (e *Engine) expect(of []Policy) []Policy {
+	e.expecting.Lock()
+	defer e.expecting.Unlock()
+	for _, p := range of {
+		e.expected[p.ID] = p
 	}
+	return slices.Collect(maps.Values(e.expected))
+}
+
+// Expect tells a lazy engine of a request before it is asked, so that the policies for
+// it compile together with those for others. It returns whether any is asked, and
+// whether they are compiled.
+func (e *Engine) Expect(trigger Trigger, input map[string]any, facts Facts) (asked, compiled bool) {
+	who := e.Asked(trigger, input, facts)
+	if compiled = e.holds(who); !compiled {
+		e.expect(who)
+	}
+	return len(who) > 0, compiled
 }
 
 // Asked are the policies that a request is put to: those of its trigger that it

@@ -217,6 +217,9 @@ func (f *File) whole(d document) (document, error) {
 // Release forgets the text of a document and what was parsed of it; Load of an
 // object in it reads it again.
 func (t *Text) Release() {
+	if t.bytes == nil {
+		return
+	}
 	t.bytes, t.index = nil, nil
 	for _, o := range t.objects {
 		o.node = nil
