@@ -110,7 +110,8 @@ func stopsOf(doc map[string]any, s Subject) int {
 		// longest grace period, and a second
 		// (pkg/controller/namespace/namespace_controller.go).
 		grace := 0
-		for key := range child(child(doc, "podsByGrace"), s.Name) {
+		stops, _ := policies.At(doc, "podsByGrace", s.Name).(map[string]any)
+		for key := range stops {
 			if seconds, err := strconv.Atoi(key); err == nil {
 				grace = max(grace, seconds)
 			}

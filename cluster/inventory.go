@@ -28,14 +28,23 @@ type resource struct {
 	// has and the newest has not is swept when the listing ends.
 	generation int
 	listing    bool
-	counts     map[string]int               // by namespace
-	total      int                          // of them all
-	recount    map[string]int               // while listing
-	kept       map[types.NamespacedName]int // objects of which a part keeps something: their generation
+	counts     map[string]int // by namespace
+	total      int            // of them all
+	recount    map[string]int // while listing
+	kept       facts.Directories[keptObject]
 	// named is set where kept holds all objects of the last whole listing, and
 	// naming while such a listing is under way.
 	named, naming bool
 }
+
+// keptObject is one of which a part keeps something, and the last listing that has shown it.
+type keptObject struct {
+	name       string
+	generation int
+}
+
+// Named is its name.
+func (k keptObject) Named() string { return k.name }
 
 func newInventory(doc facts.Document) inventory {
 	doc["counts"] = map[string]any{}
@@ -64,7 +73,7 @@ func (i *inventory) total(resource string) int {
 func (i *inventory) begin(res Resource) {
 	r, found := i.resources[res.String()]
 	if !found {
-		r = &resource{counts: map[string]int{}, kept: map[types.NamespacedName]int{}}
+		r = &resource{counts: map[string]int{}, kept: facts.Directories[keptObject]{}}
 		i.resources[res.String()] = r
 		i.order = nil
 	}
@@ -130,10 +139,8 @@ func (w *World) End(res Resource) {
 	}
 	w.inventory.end(r)
 	r.named = r.naming
-	for key, generation := range r.kept {
-		if generation != r.generation {
-			w.forget(r, key)
-		}
+	for _, key := range r.kept.Keys(func(k keptObject) bool { return k.generation != r.generation }) {
+		w.forget(r, key)
 	}
 	w.sight.Show(res)
 	w.resight()
@@ -157,24 +164,24 @@ func (w *World) Apply(res Resource, obj runtime.Object, added bool) error {
 		return nil // dropped meanwhile
 	}
 	key := types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}
-	kept := false
+	keeps := false
 	if res != eventsResource { // which are evidence, not content
 		// One that is known to be there already is no other.
-		if added && (r.kept[key] == 0 || r.kept[key] != r.generation) {
+		if known := r.kept.At(key); added && (known == nil || known.generation != r.generation) {
 			w.inventory.count(r, key.Namespace, 1)
 		}
-		kept = w.ownership.Keep(r.String(), key, m, specFinalizers(obj))
-		kept = w.dependents.Keep(r.String(), key, m) || kept
-		kept = w.ownership.KeepLink(r.String(), key, m) || kept
-		kept = w.references.Keep(r.String(), key, obj) || kept
+		keeps = w.ownership.Keep(r.String(), key, m, specFinalizers(obj))
+		keeps = w.dependents.Keep(r.String(), key, m) || keeps
+		keeps = w.ownership.KeepLink(r.String(), key, m) || keeps
+		keeps = w.references.Keep(r.String(), key, obj) || keeps
 	}
 	if k := kinds[r.String()]; k != nil {
-		kept = k.keep(w, obj) || kept
+		keeps = k.keep(w, obj) || keeps
 	}
-	if kept {
-		r.kept[key] = r.generation
+	if keeps {
+		r.kept.Put(key.Namespace, keptObject{key.Name, r.generation})
 	} else {
-		delete(r.kept, key)
+		r.kept.Delete(key)
 	}
 	return nil
 }
@@ -195,7 +202,7 @@ func (w *World) Remove(res Resource, obj runtime.Object) error {
 	if res != eventsResource {
 		w.inventory.count(r, key.Namespace, -1)
 	}
-	if _, kept := r.kept[key]; kept {
+	if r.kept.At(key) != nil {
 		if r.String() == "pods" {
 			w.nodes.Gone(key, w.now())
 		}
@@ -215,7 +222,7 @@ func (w *World) Drop(res Resource) {
 	for namespace := range r.counts {
 		w.inventory.set(r, namespace, 0)
 	}
-	for key := range r.kept {
+	for _, key := range r.kept.Keys(func(keptObject) bool { return true }) {
 		w.forget(r, key)
 	}
 	delete(w.inventory.resources, res.String())
@@ -226,7 +233,7 @@ func (w *World) Drop(res Resource) {
 
 // forget takes an object out of all parts.
 func (w *World) forget(r *resource, key types.NamespacedName) {
-	delete(r.kept, key)
+	r.kept.Delete(key)
 	w.ownership.Forget(r.String(), key)
 	w.dependents.Forget(r.String(), key)
 	w.ownership.ForgetLink(r.String(), key)
@@ -239,7 +246,7 @@ func (w *World) forget(r *resource, key types.NamespacedName) {
 // dropped notes that a part keeps an event no longer.
 func (w *World) dropped(event types.NamespacedName) {
 	if r := w.inventory.resources[eventsResource.String()]; r != nil {
-		delete(r.kept, event)
+		r.kept.Delete(event)
 	}
 }
 

@@ -94,7 +94,7 @@ func TestStatementsAreBounded(t *testing.T) {
 {apiVersion: v1, kind: Event, metadata: {name: e%d, namespace: a%[4]d}, reason: FailedCreate, message: 'failed calling webhook "w%[1]d.x.io": EOF', lastTimestamp: "2026-11-21T07:%02[2]d:%02[3]dZ", source: {component: x}}`, i, i/60%60, i%60, i%100)
 	}
 	w := world(t, flood.String())
-	if got := len(w.inventory.resources[eventsResource.String()].kept); got != refusals.MaxStatements {
+	if got := len(w.inventory.resources[eventsResource.String()].kept.Keys(func(keptObject) bool { return true })); got != refusals.MaxStatements {
 		t.Errorf("%d events are remembered, want %d", got, refusals.MaxStatements)
 	}
 }

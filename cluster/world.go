@@ -300,7 +300,7 @@ func (n named) There(resource string, key types.NamespacedName) (there, held, kn
 	if _, hidden := n.w.sight.Hidden(resource); hidden {
 		return false, false, false
 	}
-	if _, there = r.kept[key]; !there {
+	if r.kept.At(key) == nil {
 		within := n.w.within == "" || n.w.within == key.Namespace || n.w.readsWhole(r.Resource)
 		return false, false, within && !n.w.options.manifests
 	}

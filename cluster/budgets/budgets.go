@@ -56,7 +56,7 @@ type Options struct {
 }
 
 type namespace struct {
-	pods    map[string]*pod
+	pods    facts.Directory[pod]
 	budgets map[string]*budget
 	sets    map[string]*set // by their labels, as text
 }
@@ -71,9 +71,13 @@ type set struct {
 
 // pod is what is kept of one. There are many.
 type pod struct {
+	name string
 	state
 	refused *[]string // the group of those that its budgets refuse that it is in, nil where they do not
 }
+
+// Named is its name.
+func (o pod) Named() string { return o.name }
 
 // state is what an eviction of a pod depends on.
 type state struct {
@@ -114,19 +118,19 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 		passes: facts.Finished(o) || o.Status.Phase == corev1.PodPending || o.DeletionTimestamp != nil,
 		drains: !mirror && (controller == nil || controller.Kind != "DaemonSet"),
 	}
-	known := in.pods[o.Name]
+	known := in.pods.At(o.Name)
 	if known != nil && known.state == now {
 		return true // as most news of a pod have it
 	}
 	now.alike.pods++ // first: it may have been in the same set before
 	if known == nil {
-		known = &pod{}
-		in.pods[o.Name] = known
+		in.pods.Put(pod{name: o.Name})
+		known = in.pods.At(o.Name)
 	} else {
 		in.leave(known.alike)
 	}
 	known.state = now
-	p.judge(o.Namespace, o.Name, known)
+	p.judge(o.Namespace, known)
 	return true
 }
 
@@ -159,13 +163,16 @@ func ready(o *corev1.Pod) bool {
 // ForgetPod undoes KeepPod.
 func (p *Part) ForgetPod(key types.NamespacedName) {
 	in := p.namespaces[key.Namespace]
-	if in == nil || in.pods[key.Name] == nil {
+	if in == nil {
 		return
 	}
-	gone := in.pods[key.Name]
-	p.release(key.Namespace, key.Name, gone)
-	delete(in.pods, key.Name)
+	gone := in.pods.At(key.Name)
+	if gone == nil {
+		return
+	}
+	p.release(key.Namespace, gone)
 	in.leave(gone.alike)
+	in.pods.Delete(key.Name)
 	p.prune(key.Namespace)
 }
 
@@ -271,17 +278,18 @@ func (p *Part) judgeAll(namespace string, sets map[*set]bool) {
 	if len(sets) == 0 {
 		return
 	}
-	for name, o := range p.namespaces[namespace].pods {
+	in := p.namespaces[namespace]
+	for o := range in.pods.All() {
 		if sets[o.alike] {
-			p.judge(namespace, name, o)
+			p.judge(namespace, in.pods.At(o.name))
 		}
 	}
 }
 
 // judge puts a pod among those that cannot be evicted, by their node and what
 // refuses it, or takes it out.
-func (p *Part) judge(namespace, name string, o *pod) {
-	p.release(namespace, name, o)
+func (p *Part) judge(namespace string, o *pod) {
+	p.release(namespace, o)
 	why := p.refusal(namespace, o)
 	if why == "" {
 		return
@@ -290,9 +298,9 @@ func (p *Part) judge(namespace, name string, o *pod) {
 	group := []string{"unevictableOn", o.node.Value(), namespace, why + " " + strings.Join(budgets, " ")}
 	o.refused = &group
 	told := map[string]any{"why": why, "budgets": facts.List(budgets)}
-	p.doc.Put(told, "unevictable", namespace, name)
+	p.doc.Put(told, "unevictable", namespace, o.name)
 	if o.drains {
-		p.groups.Add(name, group...)
+		p.groups.Add(o.name, group...)
 		shown := p.groups.At(group...).Facts()
 		shown["why"], shown["budgets"] = told["why"], told["budgets"]
 	}
@@ -313,26 +321,26 @@ func (p *Part) refusal(namespace string, o *pod) string {
 }
 
 // release undoes judge.
-func (p *Part) release(namespace, name string, o *pod) {
+func (p *Part) release(namespace string, o *pod) {
 	if o.refused == nil {
 		return
 	}
-	p.doc.Prune("unevictable", namespace, name)
-	p.groups.Remove(name, *o.refused...)
+	p.doc.Prune("unevictable", namespace, o.name)
+	p.groups.Remove(o.name, *o.refused...)
 	o.refused = nil
 }
 
 func (p *Part) in(name string) *namespace {
 	in := p.namespaces[name]
 	if in == nil {
-		in = &namespace{pods: map[string]*pod{}, budgets: map[string]*budget{}, sets: map[string]*set{}}
+		in = &namespace{budgets: map[string]*budget{}, sets: map[string]*set{}}
 		p.namespaces[name] = in
 	}
 	return in
 }
 
 func (p *Part) prune(name string) {
-	if in := p.namespaces[name]; len(in.pods) == 0 && len(in.budgets) == 0 {
+	if in := p.namespaces[name]; in.pods.Empty() && len(in.budgets) == 0 {
 		delete(p.namespaces, name)
 	}
 }

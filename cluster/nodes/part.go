@@ -31,9 +31,11 @@ type Part struct {
 	groups  facts.Groups
 	strings facts.Strings
 
+	alike         facts.Shared[alike]
 	spaces        map[string]*space // namespaces with pods
 	hosts         map[string]*host  // nodes that pods name
 	nodes         map[string]bool   // that exist, and whether they are ready
+	stranded      map[*pod]bool     // pods under their owners, because their node is not ready
 	kubeletEvents kubeletEvents
 	storage       storage
 	devices       devices
@@ -48,7 +50,7 @@ type Part struct {
 // New returns a Part that has seen nothing and writes into doc.
 func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{
-		"podsByGrace", "nodes", "notReady", "daemonsets", "csidrivers", "storage",
+		"nodes", "notReady", "daemonsets", "csidrivers", "storage",
 		"leaving", "kubeletEvents", "hazards", "csinodes", "driverless", "buggy", "registrars", "gone", "stops",
 		"attachments", "attachmentsOf", "undriven", "plugins", "networks", "wired",
 	} {
@@ -56,8 +58,8 @@ func New(doc facts.Document, options Options) *Part {
 	}
 	p := &Part{
 		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames), strings: facts.Strings{},
-		spaces: map[string]*space{}, hosts: map[string]*host{},
-		nodes: map[string]bool{}, kubeletEvents: newKubeletEvents(), storage: newStorage(), devices: newDevices(),
+		alike: facts.NewShared[alike](), spaces: map[string]*space{}, hosts: map[string]*host{},
+		nodes: map[string]bool{}, stranded: map[*pod]bool{}, kubeletEvents: newKubeletEvents(), storage: newStorage(), devices: newDevices(),
 		leaving: map[leavingGroup]map[types.NamespacedName]leaving{}, leavingDirty: map[leavingGroup]bool{}, waitingDirty: map[string]bool{},
 	}
 	p.sections()

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,15 +16,17 @@ import (
 // pod is what is kept of one. There are many: what all of one workload share is kept
 // once, and what few have apart. Records and groups of them are made as they are read.
 type pod struct {
-	name     string
-	in       *space
-	on       *host // nil if none
-	next     *pod  // on the same node
-	before   *pod
-	alike    unique.Handle[alike]
-	special  *special // nil for most
-	stranded bool     // under its owner, because its node is not ready
+	name    string
+	in      *space
+	on      *host // nil if none
+	next    *pod  // on the same node
+	before  *pod
+	alike   *facts.One[alike]
+	special *special // nil for most
 }
+
+// Named is its name.
+func (o *pod) Named() string { return o.name }
 
 // alike is what pods of one workload share, as long as they are in the same state.
 type alike struct {
@@ -52,8 +53,9 @@ type special struct {
 // space is a namespace with pods, and host a node.
 type space struct {
 	name  string
-	pods  map[string]*pod
-	waits int // pods that need their kubelet to go
+	pods  facts.Directory[*pod]
+	waits int           // pods that need their kubelet to go
+	stops map[int64]int // those that run, by the seconds that they may take to stop
 }
 
 type host struct {
@@ -66,7 +68,14 @@ type host struct {
 // pod is the one of a name, nil if there is none.
 func (p *Part) pod(key types.NamespacedName) *pod {
 	if in := p.spaces[key.Namespace]; in != nil {
-		return in.pods[key.Name]
+		return in.pod(key.Name)
+	}
+	return nil
+}
+
+func (s *space) pod(name string) *pod {
+	if found := s.pods.At(name); found != nil {
+		return *found
 	}
 	return nil
 }
@@ -90,22 +99,21 @@ func (o *pod) leaves() *leaving {
 // KeepPod takes in a pod, and which node's kubelet it needs to go.
 func (p *Part) KeepPod(o *corev1.Pod) bool {
 	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
-	shared, special := unique.Make(alikeOf(o)), specialOf(o)
-	if known := p.pod(key); known != nil && known.alike == shared && known.special == nil && special == nil && known.node() == o.Spec.NodeName {
+	of, special := alikeOf(o), specialOf(o)
+	if known := p.pod(key); known != nil && known.alike.Value == of && known.special == nil && special == nil && known.node() == o.Spec.NodeName {
 		return true // as most news of a pod have it
 	}
 	p.ForgetPod(key)
 	in := p.spaces[key.Namespace]
 	if in == nil {
-		in = &space{name: key.Namespace, pods: map[string]*pod{}}
+		in = &space{name: key.Namespace, stops: map[int64]int{}}
 		p.spaces[key.Namespace] = in
 	}
-	kept := &pod{name: key.Name, in: in, alike: shared, special: special}
-	in.pods[kept.name] = kept
+	kept := &pod{name: key.Name, in: in, alike: p.alike.Take(of), special: special}
+	in.pods.Put(kept)
 	p.place(kept, o.Spec.NodeName)
-	of := shared.Value()
 	if of.runs {
-		p.groups.Add(kept.name, kept.graced(of)...)
+		in.stops[of.stops]++
 	}
 	if of.waits {
 		in.waits++
@@ -140,7 +148,7 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 		}
 	}
 	p.unstrand(key, gone)
-	of := gone.alike.Value()
+	of := gone.alike.Value
 	if of.wired {
 		p.wire(gone.on, -1)
 	}
@@ -150,10 +158,13 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 		p.waitingDirty[gone.on.name] = true
 	}
 	if of.runs {
-		p.groups.Remove(gone.name, gone.graced(of)...)
+		if gone.in.stops[of.stops]--; gone.in.stops[of.stops] == 0 {
+			delete(gone.in.stops, of.stops)
+		}
 	}
 	p.displace(gone)
-	if delete(gone.in.pods, gone.name); len(gone.in.pods) == 0 {
+	p.alike.Drop(gone.alike)
+	if gone.in.pods.Delete(gone.name); gone.in.pods.Empty() {
 		delete(p.spaces, gone.in.name)
 	}
 }
@@ -243,7 +254,7 @@ func specialOf(o *corev1.Pod) *special {
 
 // record is a pod as the facts have it.
 func (p *Part) record(o *pod) map[string]any {
-	of := o.alike.Value()
+	of := o.alike.Value
 	found := map[string]any{"phase": string(of.phase)}
 	if o.on != nil {
 		found["node"] = o.on.name
@@ -279,8 +290,9 @@ func (p *Part) record(o *pod) map[string]any {
 }
 
 // sections are those of pods: records by namespace and name; those that need their
-// kubelet to go by namespace and node; and those that kubectl drain
-// --ignore-daemonsets evicts, by node and the seconds that they may take to stop.
+// kubelet to go by namespace and node; those that run, by namespace and the seconds that
+// they may take to stop; and those that kubectl drain --ignore-daemonsets evicts, by node
+// and the same.
 func (p *Part) sections() {
 	p.doc["pods"] = facts.Section{
 		Keys: func() iter.Seq[string] { return maps.Keys(p.spaces) },
@@ -290,9 +302,9 @@ func (p *Part) sections() {
 				return nil
 			}
 			return facts.Section{
-				Keys: func() iter.Seq[string] { return maps.Keys(in.pods) },
+				Keys: in.names,
 				Below: func(name string) any {
-					if o := in.pods[name]; o != nil {
+					if o := in.pod(name); o != nil {
 						return p.record(o)
 					}
 					return nil
@@ -312,7 +324,7 @@ func (p *Part) sections() {
 				Below: func(node string) any {
 					waiting := facts.Names{Limit: p.options.MaxNames}
 					for o := range p.hosts[node].pods() {
-						if o.in == in && o.alike.Value().waits {
+						if o.in == in && o.alike.Value.waits {
 							waiting.Add(o.name)
 						}
 					}
@@ -321,13 +333,27 @@ func (p *Part) sections() {
 			}
 		},
 	}
+	p.doc["podsByGrace"] = facts.Section{
+		Keys: func() iter.Seq[string] { return maps.Keys(p.spaces) },
+		Below: func(namespace string) any {
+			in := p.spaces[namespace]
+			if in == nil || len(in.stops) == 0 {
+				return nil
+			}
+			found := map[string]any{}
+			for seconds, names := range in.stopping(p.options.MaxNames) {
+				found[strconv.FormatInt(seconds, 10)] = map[string]any{"count": in.stops[seconds], "names": facts.List(names)}
+			}
+			return found
+		},
+	}
 	p.doc["drainedByGrace"] = facts.Section{
 		Keys: func() iter.Seq[string] { return maps.Keys(p.hosts) },
 		Below: func(node string) any {
 			found := map[string]any{}
 			groups := map[int64]*facts.Names{}
 			for o := range p.hosts[node].pods() {
-				of := o.alike.Value()
+				of := o.alike.Value
 				if !of.runs || of.stops == 0 || of.kind == "DaemonSet" {
 					continue
 				}
@@ -350,17 +376,43 @@ func (p *Part) sections() {
 // waitingFor are the nodes that pods of a namespace wait for.
 func (s *space) waitingFor() iter.Seq[string] {
 	nodes := map[string]bool{}
-	for _, o := range s.pods {
-		if o.alike.Value().waits {
+	for o := range s.pods.All() {
+		if o.alike.Value.waits {
 			nodes[o.on.name] = true
 		}
 	}
 	return maps.Keys(nodes)
 }
 
-// graced is the group of those in its namespace that take as long to stop.
-func (o *pod) graced(of alike) []string {
-	return []string{"podsByGrace", o.in.name, strconv.FormatInt(of.stops, 10)}
+// names are those of the pods of a namespace.
+func (s *space) names() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for o := range s.pods.All() {
+			if !yield(o.name) {
+				return
+			}
+		}
+	}
+}
+
+// stopping names the first few of those that run, by the seconds that they may take to
+// stop. It looks no further than to the last of them.
+func (s *space) stopping(few int) map[int64][]string {
+	found, missing := map[int64][]string{}, 0
+	for _, count := range s.stops {
+		missing += min(count, few)
+	}
+	for o := range s.pods.All() {
+		of := o.alike.Value
+		if !of.runs || len(found[of.stops]) == few {
+			continue
+		}
+		found[of.stops] = append(found[of.stops], o.name)
+		if missing--; missing == 0 {
+			break
+		}
+	}
+	return found
 }
 
 // waits tells whether a pod needs its kubelet to go. Pods that are unscheduled,
@@ -378,8 +430,7 @@ func waits(o *corev1.Pod) bool {
 	return graceSeconds(o) > 0
 }
 
-// groupsOf are the groups that a pod is found by, but podsByGrace, which every pod that
-// runs is in.
+// groupsOf are the groups that few pods are found by.
 func groupsOf(o *corev1.Pod) [][]string {
 	if o.Spec.NodeName == "" {
 		return nil
@@ -414,18 +465,18 @@ func groupsOf(o *corev1.Pod) [][]string {
 // strand puts a pod that needs its kubelet to go under the owner that it blocks,
 // if its node is not ready, and unstrand takes it out again.
 func (p *Part) strand(key types.NamespacedName, o *pod) {
-	of := o.alike.Value()
+	of := o.alike.Value
 	if of.blocks == "" || !of.waits || !p.notReady(o.on.name) {
 		return
 	}
-	o.stranded = true
+	p.stranded[o] = true
 	p.options.Dependents.Block(of.blocks, key.Name, false, facts.Nowhere, "pods", key.Namespace, o.on.name)
 }
 
 func (p *Part) unstrand(key types.NamespacedName, o *pod) {
-	if !o.stranded {
+	if !p.stranded[o] {
 		return
 	}
-	o.stranded = false
-	p.options.Dependents.Unblock(o.alike.Value().blocks, key.Name, "pods", key.Namespace, o.on.name)
+	delete(p.stranded, o)
+	p.options.Dependents.Unblock(o.alike.Value.blocks, key.Name, "pods", key.Namespace, o.on.name)
 }

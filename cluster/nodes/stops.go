@@ -40,7 +40,7 @@ func (p *Part) Gone(key types.NamespacedName, at time.Time) {
 	if gone == nil || len(p.stops) == maxStops {
 		return
 	}
-	workload, leaves := gone.alike.Value().workload, gone.leaves()
+	workload, leaves := gone.alike.Value.workload, gone.leaves()
 	if leaves == nil || !leaves.ended || workload == "" {
 		return
 	}

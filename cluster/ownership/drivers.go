@@ -27,7 +27,7 @@ type sidecar struct {
 func isSidecar(image string) bool { return strings.HasPrefix(image, "csi-") }
 
 // keepSidecar records a pod that is ready and has CSI sidecars.
-func (p *Part) keepSidecar(key types.NamespacedName, pod *corev1.Pod, r runningPod, images []string) {
+func (p *Part) keepSidecar(key types.NamespacedName, pod *corev1.Pod, r running, images []string) {
 	if !r.ready || r.goes || !slices.ContainsFunc(images, isSidecar) {
 		return
 	}
@@ -45,7 +45,7 @@ func (p *Part) keepSidecar(key types.NamespacedName, pod *corev1.Pod, r runningP
 			said = append(said, v.HostPath.Path)
 		}
 	}
-	p.sidecars[key] = sidecar{images: images, says: strings.Join(said, "\n"), account: r.Value().account}
+	p.sidecars[key] = sidecar{images: images, says: strings.Join(said, "\n"), account: r.account}
 }
 
 // judgeSidecar judges whether a sidecar of an image serves a driver; decided is

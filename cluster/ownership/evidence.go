@@ -36,8 +36,14 @@ type evidence struct {
 	at int
 }
 
-func (e evidence) equal(other evidence) bool {
-	return e.at == other.at && e.signature() == other.signature()
+// told is what an object tells of one of its finalizers.
+type told struct {
+	finalizer string
+	evidence
+}
+
+func (t told) equal(other told) bool {
+	return t.finalizer == other.finalizer && t.at == other.at && t.signature() == other.signature()
 }
 
 // signature tells evidence apart, readably.
@@ -74,10 +80,11 @@ const Annotation = "termguard.dev/finalizer-owner"
 const maxFinalizers, maxGroups = 64, 128
 
 // evidenceOf is finalizersOf, with what the catalog makes of the object.
-func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) map[string]evidence {
+func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []told {
 	found := finalizersOf(m, spec, p.trusts(resource, m))
-	for finalizer, e := range found {
-		entry, known := p.options.Catalog.Lookup(finalizer, resource)
+	for i := range found {
+		e := &found[i]
+		entry, known := p.options.Catalog.Lookup(e.finalizer, resource)
 		if !known || len(entry.CreatesWhen)+len(entry.Obstacles) == 0 {
 			continue
 		}
@@ -88,7 +95,6 @@ func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) map[s
 				e.spares = append(slices.Clip(e.spares), f.ID)
 			}
 		}
-		found[finalizer] = e
 	}
 	return found
 }
@@ -109,9 +115,9 @@ func contentOf(m metav1.Object) map[string]any {
 }
 
 // finalizersOf returns an object's finalizers with what the object tells about
-// each, maxFinalizers of them at most. The namespace controller's own is left out of a namespace's spec
+// each, each once, maxFinalizers of them at most. The namespace controller's own is left out of a namespace's spec
 // finalizers: it goes when everything else has.
-func finalizersOf(m metav1.Object, spec []string, trusted bool) map[string]evidence {
+func finalizersOf(m metav1.Object, spec []string, trusted bool) []told {
 	if len(m.GetFinalizers()) == 0 && len(spec) == 0 {
 		return nil // most objects, whose field managers are not worth reading
 	}
@@ -127,17 +133,26 @@ func finalizersOf(m metav1.Object, spec []string, trusted bool) map[string]evide
 	}
 	slices.Sort(common.owners)
 	common.owners = slices.Compact(common.owners)
-	found := map[string]evidence{}
-	for _, finalizer := range spec[:min(maxFinalizers, len(spec))] {
-		if finalizer != "kubernetes" {
-			found[finalizer] = common
+	all := m.GetFinalizers()
+	spec, listed := spec[:min(maxFinalizers, len(spec))], all[:min(maxFinalizers, len(all))]
+	found := make([]told, 0, len(spec)+len(listed))
+	of := func(finalizer string) *told {
+		if i := slices.IndexFunc(found, func(t told) bool { return t.finalizer == finalizer }); i >= 0 {
+			return &found[i]
+		}
+		return nil
+	}
+	for _, finalizer := range spec {
+		if finalizer != "kubernetes" && of(finalizer) == nil {
+			found = append(found, told{finalizer, common})
 		}
 	}
-	all := m.GetFinalizers()
-	for i, finalizer := range all[:min(maxFinalizers, len(all))] {
-		if e, again := found[finalizer]; !again || e.at == facts.Nowhere {
-			common.at = i
-			found[finalizer] = common
+	for i, finalizer := range listed {
+		if of(finalizer) == nil {
+			found = append(found, told{finalizer, common})
+		}
+		if t := of(finalizer); t.at == facts.Nowhere {
+			t.at = i
 		}
 	}
 	if len(all) > maxFinalizers {
@@ -145,11 +160,10 @@ func finalizersOf(m metav1.Object, spec []string, trusted bool) map[string]evide
 	}
 	for _, entry := range m.GetManagedFields() {
 		for _, finalizer := range managedFinalizers(entry) {
-			if e, held := found[finalizer]; held {
-				e.managers = append(slices.Clone(e.managers), entry.Manager)
-				slices.Sort(e.managers)
-				e.managers = slices.Compact(e.managers)
-				found[finalizer] = e
+			if t := of(finalizer); t != nil {
+				t.managers = append(slices.Clone(t.managers), entry.Manager)
+				slices.Sort(t.managers)
+				t.managers = slices.Compact(t.managers)
 			}
 		}
 	}

@@ -14,7 +14,7 @@ func FuzzManagedFinalizers(f *testing.F) {
 			"finalizers":    []any{"kiali.io/finalizer"},
 			"managedFields": []any{map[string]any{"manager": "m", "fieldsV1": map[string]any{"x": fields}}},
 		}}}
-		if _, found := finalizersOf(obj, nil, true)["kiali.io/finalizer"]; !found {
+		if found := finalizersOf(obj, nil, true); len(found) != 1 || found[0].finalizer != "kiali.io/finalizer" {
 			t.Error("a finalizer was lost")
 		}
 	})

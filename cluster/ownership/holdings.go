@@ -22,12 +22,12 @@ type holdings struct {
 
 // holding is one object that carries finalizers.
 type holding struct {
-	evidence map[string]evidence // by finalizer
-	owner    types.UID           // whose deletion it blocks, "" if none
-	deleted  int64               // since when it only waits for its finalizers, as deletedSince has it
-	buckets  []*bucket
-	cut      bool // it has more finalizers than are looked at
-	left     bool // some are in no bucket
+	finalizers []told
+	owner      types.UID // whose deletion it blocks, "" if none
+	deleted    int64     // since when it only waits for its finalizers, as deletedSince has it
+	buckets    []*bucket
+	cut        bool // it has more finalizers than are looked at
+	left       bool // some are in no bucket
 }
 
 // bucket is the part of the facts that counts objects of one namespace, one
@@ -50,12 +50,12 @@ func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object, 
 	now, owner := p.evidenceOf(resource, m, specFinalizers), facts.BlockingOwner(m)
 	deleted, cut := deletedSince(m), len(m.GetFinalizers()) > maxFinalizers || len(specFinalizers) > maxFinalizers
 	if h := p.holding(resource, key); h != nil {
-		if h.cut == cut && h.owner == owner && h.deleted == deleted && maps.EqualFunc(h.evidence, now, evidence.equal) {
+		if h.cut == cut && h.owner == owner && h.deleted == deleted && slices.EqualFunc(h.finalizers, now, told.equal) {
 			return true
 		}
 		p.Forget(resource, key)
 	}
-	p.hold(resource, key, &holding{evidence: now, owner: owner, deleted: deleted, cut: cut})
+	p.hold(resource, key, &holding{finalizers: now, owner: owner, deleted: deleted, cut: cut})
 	p.changed(resource, key.Namespace)
 	return true
 }
@@ -79,14 +79,14 @@ func (p *Part) hold(resource string, key types.NamespacedName, h *holding) {
 	if of.in[key.Namespace] == nil {
 		of.in[key.Namespace] = map[string]int{}
 	}
-	for finalizer, evidence := range h.evidence {
-		of.in[key.Namespace][finalizer]++
-		if b := p.bucket(resource, key, finalizer, evidence); b != nil {
+	for _, told := range h.finalizers {
+		of.in[key.Namespace][told.finalizer]++
+		if b := p.bucket(resource, key, told.finalizer, told.evidence); b != nil {
 			h.buckets = append(h.buckets, b)
 			p.end(b, key.Name, h.deleted)
 		}
 	}
-	if h.left = h.cut || len(h.buckets) < len(h.evidence); h.left {
+	if h.left = h.cut || len(h.buckets) < len(h.finalizers); h.left {
 		of.left[key.Namespace]++
 		p.options.Sight.Cut(resource, key.Namespace, "more finalizers than are kept of one object or namespace")
 	}
@@ -124,9 +124,9 @@ func (p *Part) release(resource string, key types.NamespacedName, h *holding) {
 			p.options.Sight.Cut(resource, key.Namespace, "")
 		}
 	}
-	for finalizer := range h.evidence {
-		if of.in[key.Namespace][finalizer]--; of.in[key.Namespace][finalizer] == 0 {
-			delete(of.in[key.Namespace], finalizer)
+	for _, told := range h.finalizers {
+		if of.in[key.Namespace][told.finalizer]--; of.in[key.Namespace][told.finalizer] == 0 {
+			delete(of.in[key.Namespace], told.finalizer)
 		}
 	}
 	if len(of.in[key.Namespace]) == 0 {
@@ -170,11 +170,7 @@ func (p *Part) Held(resource, namespace string) (objects int, finalizers []strin
 // or, for a namespace, in its spec. It only reads.
 func (p *Part) Carries(resource string, key types.NamespacedName, finalizer string) bool {
 	h := p.holding(resource, key)
-	if h == nil {
-		return false
-	}
-	_, carries := h.evidence[finalizer]
-	return carries
+	return h != nil && slices.ContainsFunc(h.finalizers, func(t told) bool { return t.finalizer == finalizer })
 }
 
 // bucket puts an object into the bucket it belongs to; nil where its namespace has
@@ -327,7 +323,7 @@ func (p *Part) regrant(yield func()) {
 				continue
 			}
 			p.release(resource, key, h)
-			p.hold(resource, key, &holding{evidence: h.evidence, owner: h.owner, deleted: h.deleted, cut: h.cut})
+			p.hold(resource, key, &holding{finalizers: h.finalizers, owner: h.owner, deleted: h.deleted, cut: h.cut})
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/cluster/facts"
 )
@@ -145,22 +147,22 @@ func (p *Part) whyDown(wl workload) (proof string, sure bool) {
 	}
 	a := p.accounts[wl.account]
 	switch {
-	case a != nil && len(a.pods) > 0:
+	case a != nil && !a.pods.Empty():
 	case wl.refused != "":
 		return "has no pod: " + wl.refused, true
 	default:
 		return "has no pod at the moment", false // as between two pods of a Deployment that is rolled out
 	}
-	for _, pod := range slices.Sorted(maps.Keys(a.pods)) {
-		r := p.running[pod]
+	for pod := range a.pods.All() {
+		key, r := types.NamespacedName{Namespace: a.namespace, Name: pod.name}, pod.Value
 		switch {
 		case r.goes:
-		case p.leading(pod) != "":
-			return "has no ready pod, but " + p.leading(pod), false
+		case p.leading(key) != "":
+			return "has no ready pod, but " + p.leading(key), false
 		case r.failing == "":
 			return "has no ready pod at the moment", false
 		case proof == "":
-			proof = fmt.Sprintf("has no ready pod: pod %s is in %s", pod, r.failing)
+			proof = fmt.Sprintf("has no ready pod: pod %s is in %s", key, r.failing)
 		}
 	}
 	if proof == "" {
@@ -169,27 +171,26 @@ func (p *Part) whyDown(wl workload) (proof string, sure bool) {
 	return proof, true
 }
 
-// readyUnder is one ready pod that runs under a service account, "" if none.
-func (p *Part) readyUnder(a *account) string {
-	var first string
-	for pod := range a.pods {
-		if r := p.running[pod]; r.ready && !r.goes && (first == "" || pod < first) {
-			first = pod
+// readyPod is one that runs under it and is ready, as "namespace/name", "" if none.
+func (a *account) readyPod() string {
+	for pod := range a.pods.All() {
+		if r := pod.Value; r.ready && !r.goes {
+			return a.namespace + "/" + pod.name
 		}
 	}
-	return first
+	return ""
 }
 
 // managed is the field manager among those given that names a ready pod of a
 // grantee: its container, image or command.
 func (p *Part) managed(g grantee, managers []string) string {
-	for pod := range p.accounts[g.account].pods {
-		r := p.running[pod]
+	for pod := range p.accounts[g.account].pods.All() {
+		r := pod.Value
 		if !r.ready || r.goes {
 			continue
 		}
 		for _, manager := range managers {
-			if r.Value().calls(manager) {
+			if r.calls(manager) {
 				return manager
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/termguard/termguard/cluster/facts"
 )
@@ -118,8 +119,8 @@ func (p *Part) leader(group string) (lease, bool) {
 // (controller-runtime, pkg/leaderelection).
 func (p *Part) abandoned(l lease) bool {
 	holder, _, _ := strings.Cut(l.holder, "_")
-	if p, runs := p.running[l.namespace+"/"+holder]; runs {
-		return p.goes
+	if pod := p.running.At(types.NamespacedName{Namespace: l.namespace, Name: holder}); pod != nil {
+		return pod.Value.goes
 	}
 	for _, wl := range p.workloads {
 		if wl.namespace == l.namespace && strings.HasPrefix(holder, wl.name+"-") {
@@ -129,13 +130,11 @@ func (p *Part) abandoned(l lease) bool {
 	return false
 }
 
-// leading tells which fresh lease a pod holds, given as "namespace/name"; "" if
-// it holds none.
-func (p *Part) leading(pod string) string {
-	namespace, name, _ := strings.Cut(pod, "/")
+// leading tells which fresh lease a pod holds; "" if it holds none.
+func (p *Part) leading(pod types.NamespacedName) string {
 	for _, key := range slices.Sorted(maps.Keys(p.leases)) {
 		l := p.leases[key]
-		if holder, _, _ := strings.Cut(l.holder, "_"); l.namespace == namespace && holder == name && p.fresh(l) {
+		if holder, _, _ := strings.Cut(l.holder, "_"); l.namespace == pod.Namespace && holder == pod.Name && p.fresh(l) {
 			return fmt.Sprintf("pod %s renews lease %s", pod, l)
 		}
 	}

@@ -64,9 +64,10 @@ type Part struct {
 	links       map[string]links    // to owners, by "plural.group"
 	ownerOf     map[types.UID]owner // the same
 	matches     matches
-	readyImages map[string]int        // ready pods by image name
-	accounts    map[string]*account   // service accounts, by "namespace/name"
-	running     map[string]runningPod // pods, by "namespace/name"
+	readyImages map[string]int      // ready pods by image name
+	accounts    map[string]*account // service accounts, by "namespace/name"
+	running     facts.Directories[runningPod]
+	alike       facts.Shared[running]
 	sidecars    map[types.NamespacedName]sidecar
 	roles       map[string][]grant  // by "namespace/name", "" for cluster roles
 	reads       map[string][]string // by the same, as readable has it
@@ -99,7 +100,7 @@ func New(doc facts.Document, options Options) *Part {
 		held: map[string]*holdings{}, grouped: map[string]int{}, declared: map[string]int{}, verdicts: map[verdictKey]*verdict{},
 		ending: map[kindHeld]map[*bucket]bool{}, endingDirty: map[*bucket]bool{},
 		workloads: map[string]workload{}, links: map[string]links{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]int{},
-		accounts: map[string]*account{}, running: map[string]runningPod{}, sidecars: map[types.NamespacedName]sidecar{},
+		accounts: map[string]*account{}, running: facts.Directories[runningPod]{}, alike: facts.NewShared[running](), sidecars: map[types.NamespacedName]sidecar{},
 		roles: map[string][]grant{}, reads: map[string][]string{}, bindings: map[string]binding{}, grantees: map[string]map[string][]grantee{}, bound: map[string][]string{},
 		clouds: map[string]bool{}, drivers: map[string]bool{}, registered: map[string][]string{}, definitions: map[string]types.UID{},
 		leases: map[string]lease{}, affected: options.Catalog.Affected(),
@@ -146,7 +147,7 @@ func (p *Part) Learned(finalizer, resource, namespace string) []learned.Owner {
 // "namespace/name". It only reads.
 func (p *Part) RunsPods(account string) bool {
 	a := p.accounts[account]
-	return a != nil && len(a.pods) > 0
+	return a != nil && !a.pods.Empty()
 }
 
 // KeepDefinition takes in that a resource is a custom one, and who controls its
@@ -205,13 +206,14 @@ func (p *Part) trusts(resource string, m metav1.Object) bool {
 // returns nil where it knows nothing. It only reads.
 func (p *Part) Ownership(obj metav1.Object, res schema.GroupResource, specFinalizers []string, recorded func(finalizer, resource, evidence string) any) map[string]any {
 	verdicts := map[string]any{}
-	told := p.evidenceOf(res.String(), obj, specFinalizers)
+	finalizers := p.evidenceOf(res.String(), obj, specFinalizers)
 	if obj.GetUID() == "" {
 		if known := p.holding(res.String(), types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}); known != nil {
-			told = known.evidence
+			finalizers = known.finalizers
 		}
 	}
-	for finalizer, evidence := range told {
+	for _, told := range finalizers {
+		finalizer, evidence := told.finalizer, told.evidence
 		key := p.verdictKey(finalizer, res.String(), obj.GetNamespace(), evidence)
 		if known, found := p.verdicts[key]; found {
 			verdicts[finalizer] = known.facts

@@ -91,7 +91,7 @@ func (p *Part) accountsFor(key verdictKey, j judgement) []string {
 func (p *Part) bar(key verdictKey, j judgement, accounts []string) judgement {
 	if slices.ContainsFunc(p.mayUpdate(key.resource, key.namespace), func(g grantee) bool {
 		a := p.accounts[g.account]
-		return a != nil && p.readyUnder(a) != ""
+		return a != nil && a.readyPod() != ""
 	}) {
 		return j
 	}

@@ -88,7 +88,7 @@ func (p *Part) consult(key verdictKey, e evidence) judgement {
 		a := p.accounts[c.account]
 		switch {
 		case a == nil:
-		case p.readyUnder(a) != "":
+		case a.readyPod() != "":
 			q.live = append(q.live, c)
 		case a.exists && c.controls:
 			q.idle = append(q.idle, c)
@@ -210,7 +210,7 @@ func (p *Part) askManagers(q *question) (judgement, bool) {
 		if manager := p.managed(c, q.object.managers); manager != "" {
 			j.workloads = p.workloadsUnder(c.account)
 			return j.is(Alive, true, "field manager %q wrote the finalizer, and pod %s runs under service account %s, which may update %s",
-				manager, p.readyUnder(p.accounts[c.account]), c.account, q.resource), true
+				manager, p.accounts[c.account].readyPod(), c.account, q.resource), true
 		}
 	}
 	return j, false
@@ -273,7 +273,7 @@ func (p *Part) askPermissions(q *question) (judgement, bool) {
 		return j.is(Alive, true, "service account %s may update %s and its status, and the manifests run it", controllers[0], q.resource), true
 	}
 	return j.is(Alive, true, "service account %s may update %s and its status, and pod %s is ready under it",
-		controllers[0], q.resource, p.readyUnder(p.accounts[controllers[0]])), true
+		controllers[0], q.resource, p.accounts[controllers[0]].readyPod()), true
 }
 
 // askLeases asks whether somebody renews a lease that is named after the API group

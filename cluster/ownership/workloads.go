@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unique"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -156,45 +155,50 @@ func (p *Part) matching(entry catalog.Entry) []workload {
 }
 
 // runningPod is what ownership reads of a pod. There are many: what all of one
-// workload share is kept once.
+// workload share, as long as they are in the same state, is kept once.
 type runningPod struct {
-	unique.Handle[template]
+	name string
+	*facts.One[running]
+}
+
+// Named is its name.
+func (r runningPod) Named() string { return r.name }
+
+// running is what they share.
+type running struct {
+	account string // "namespace/name"
+	images  string // by their names, a line each
+	names   string // what else a field manager may call it: containers, commands, a line each
 	failing string // proof that it will not become ready by itself, "" where there is none
 	ready   bool
 	goes    bool // it is being deleted
 }
 
-// template is what pods of one workload share.
-type template struct {
-	account string // "namespace/name"
-	images  string // by their names, a line each
-	names   string // what else a field manager may call it: containers, commands, a line each
-}
-
-func (t template) imageNames() []string { return strings.Split(t.images, "\n") }
+func (r running) imageNames() []string { return strings.Split(r.images, "\n") }
 
 // calls tells whether a field manager may be called so.
-func (t template) calls(manager string) bool {
-	return manager != "" && (slices.Contains(t.imageNames(), manager) || slices.Contains(strings.Split(t.names, "\n"), manager))
+func (r running) calls(manager string) bool {
+	return manager != "" && (slices.Contains(r.imageNames(), manager) || slices.Contains(strings.Split(r.names, "\n"), manager))
 }
 
 // account is a service account and the pods that run under it.
 type account struct {
-	exists bool
-	pods   map[string]struct{}
+	namespace string
+	exists    bool
+	pods      facts.Directory[runningPod]
 }
 
 func (p *Part) account(name string) *account {
 	a, found := p.accounts[name]
 	if !found {
-		a = &account{pods: map[string]struct{}{}}
+		a = &account{namespace: facts.NamespaceOf(name)}
 		p.accounts[name] = a
 	}
 	return a
 }
 
 func (p *Part) dropAccount(name string) {
-	if a := p.accounts[name]; a != nil && !a.exists && len(a.pods) == 0 {
+	if a := p.accounts[name]; a != nil && !a.exists && a.pods.Empty() {
 		delete(p.accounts, name)
 	}
 	p.dirty = true
@@ -215,23 +219,23 @@ func (p *Part) KeepPod(pod *corev1.Pod) bool {
 			names = append(names, path.Base(c.Command[0]))
 		}
 	}
-	r := runningPod{
-		Handle:  unique.Make(template{accountOf(pod.Namespace, pod.Spec), strings.Join(images, "\n"), strings.Join(names, "\n")}),
+	now := running{
+		account: accountOf(pod.Namespace, pod.Spec), images: strings.Join(images, "\n"), names: strings.Join(names, "\n"),
 		failing: facts.Failing(pod),
 		goes:    pod.DeletionTimestamp != nil,
 	}
 	for _, c := range pod.Status.Conditions {
-		r.ready = r.ready || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		now.ready = now.ready || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	}
-	name := key.String()
-	if p.running[name] == r && !slices.ContainsFunc(images, isSidecar) {
+	if known := p.running.At(key); known != nil && known.Value == now && !slices.ContainsFunc(images, isSidecar) {
 		return true // as most news of a pod have it
 	}
 	p.ForgetPod(key)
-	p.running[name] = r
-	p.keepSidecar(key, pod, r, images)
-	p.account(r.Value().account).pods[name] = struct{}{}
-	if r.ready {
+	kept := runningPod{key.Name, p.alike.Take(now)}
+	p.running.Put(key.Namespace, kept)
+	p.keepSidecar(key, pod, now, images)
+	p.account(now.account).pods.Put(kept)
+	if now.ready {
 		for _, image := range images {
 			p.readyImages[image]++
 		}
@@ -242,17 +246,17 @@ func (p *Part) KeepPod(pod *corev1.Pod) bool {
 
 // ForgetPod undoes KeepPod.
 func (p *Part) ForgetPod(key types.NamespacedName) {
-	name := key.String()
-	r, found := p.running[name]
-	if !found {
+	gone := p.running.At(key)
+	if gone == nil {
 		return
 	}
-	delete(p.running, name)
+	of := gone.Value
+	p.alike.Drop(gone.One)
+	p.running.Delete(key)
 	delete(p.sidecars, key)
-	of := r.Value()
-	delete(p.account(of.account).pods, name)
+	p.account(of.account).pods.Delete(key.Name)
 	p.dropAccount(of.account)
-	if r.ready {
+	if of.ready {
 		for _, image := range of.imageNames() {
 			if p.readyImages[image]--; p.readyImages[image] <= 0 {
 				delete(p.readyImages, image)

@@ -1,0 +1,53 @@
+package facts
+
+import "hash/maphash"
+
+// Shared keeps values that many records have in common, each once, for as long as one
+// has it: in half the memory that handles of package unique take.
+type Shared[T comparable] struct {
+	seed   maphash.Seed
+	byHash map[uint64]*One[T]
+}
+
+// One is a value that records share. It must not be changed.
+type One[T comparable] struct {
+	Value T
+	users int
+	next  *One[T] // of the same hash
+}
+
+// NewShared returns one without values.
+func NewShared[T comparable]() Shared[T] {
+	return Shared[T]{seed: maphash.MakeSeed(), byHash: map[uint64]*One[T]{}}
+}
+
+// Take is a value for one more record, which gives it back with Drop.
+func (s Shared[T]) Take(value T) *One[T] {
+	hash := maphash.Comparable(s.seed, value)
+	for one := s.byHash[hash]; one != nil; one = one.next {
+		if one.Value == value {
+			one.users++
+			return one
+		}
+	}
+	one := &One[T]{Value: value, users: 1, next: s.byHash[hash]}
+	s.byHash[hash] = one
+	return one
+}
+
+// Drop undoes Take.
+func (s Shared[T]) Drop(one *One[T]) {
+	if one.users--; one.users > 0 {
+		return
+	}
+	hash := maphash.Comparable(s.seed, one.Value)
+	if first := s.byHash[hash]; first != one {
+		for before := first; before != nil; before = before.next {
+			if before.next == one {
+				before.next = one.next
+			}
+		}
+	} else if s.byHash[hash] = one.next; one.next == nil {
+		delete(s.byHash, hash)
+	}
+}
