@@ -28,14 +28,14 @@ func TestDirectory(t *testing.T) {
 	}{
 		{"a few, in no order", func(int) int { return random.IntN(40) }, func(int) bool { return random.IntN(2) == 0 }},
 		{"in order, as a listing has them", func(i int) int { return i }, func(int) bool { return false }},
-		{"in the other order", func(i int) int { return 2_000 - i }, func(int) bool { return false }},
-		{"in no order, and few go", func(int) int { return random.IntN(3_000) }, func(int) bool { return random.IntN(10) == 0 }},
-		{"all go again", func(i int) int { return i % 1_000 }, func(i int) bool { return i >= 1_000 }},
+		{"in the other order", func(i int) int { return 20_000 - i }, func(int) bool { return false }},
+		{"in no order, and few go", func(int) int { return random.IntN(12_000) }, func(int) bool { return random.IntN(10) == 0 }},
+		{"all go again", func(i int) int { return i % 10_000 }, func(i int) bool { return i >= 10_000 }},
 	} {
 		got, want := Directories[named]{}, map[types.NamespacedName]int{}
-		for i := range 2_000 {
+		for i := range 20_000 {
 			n := tc.next(i)
-			key := types.NamespacedName{Namespace: []string{"", "a"}[n%2], Name: fmt.Sprintf("%04d", n)}
+			key := types.NamespacedName{Namespace: []string{"", "a"}[n%2], Name: fmt.Sprintf("%05d", n)}
 			if tc.goes(i) {
 				got.Delete(key)
 				delete(want, key)

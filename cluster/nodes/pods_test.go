@@ -64,34 +64,49 @@ func TestPodSections(t *testing.T) {
 	record := func(node string) map[string]any {
 		return map[string]any{"phase": "Running", "node": node, "owner": map[string]any{"kind": "ReplicaSet", "name": "web"}, "workload": "ReplicaSet/web"}
 	}
+	with := func(record map[string]any, field string, value any) map[string]any {
+		record[field] = value
+		return record
+	}
 	group := func(count int, name string) map[string]any {
 		return map[string]any{"count": count, "names": []any{name}}
 	}
 	for _, step := range []struct {
-		reason                string
-		do                    func()
-		pods, byNode, drained map[string]any
+		reason                       string
+		do                           func()
+		pods, byNode, stops, drained map[string]any
 	}{
 		{"two on one node", func() { p.KeepPod(pod("y", "n1", 30)); p.KeepPod(pod("x", "n1", 30)) },
 			map[string]any{"a": map[string]any{"x": record("n1"), "y": record("n1")}},
 			map[string]any{"a": map[string]any{"n1": group(2, "x")}},
+			map[string]any{"a": map[string]any{"30": group(2, "x")}},
 			map[string]any{"n1": map[string]any{"30": group(2, "a/x")}}},
 		{"the same again, and one is another pod of the same name", func() { p.KeepPod(pod("y", "n1", 30)); p.KeepPod(pod("x", "n2", 30)) },
 			map[string]any{"a": map[string]any{"x": record("n2"), "y": record("n1")}},
 			map[string]any{"a": map[string]any{"n1": group(1, "y"), "n2": group(1, "x")}},
+			map[string]any{"a": map[string]any{"30": group(2, "x")}},
 			map[string]any{"n1": map[string]any{"30": group(1, "a/y")}, "n2": map[string]any{"30": group(1, "a/x")}}},
-		{"one that no kubelet is waited for, and one on no node", func() { p.KeepPod(pod("y", "n1", 0)); p.KeepPod(pod("x", "", 30)) },
+		{"one that takes longer, and is named all the same", func() { p.KeepPod(pod("y", "n1", 90)); p.KeepPod(pod("w", "n1", 30)) },
+			map[string]any{"a": map[string]any{"w": record("n1"), "x": record("n2"), "y": with(record("n1"), "gracePeriodSeconds", 90)}},
+			map[string]any{"a": map[string]any{"n1": group(2, "w"), "n2": group(1, "x")}},
+			map[string]any{"a": map[string]any{"30": group(2, "w"), "90": group(1, "y")}},
+			map[string]any{"n1": map[string]any{"30": group(1, "a/w"), "90": group(1, "a/y")}, "n2": map[string]any{"30": group(1, "a/x")}}},
+		{"one that no kubelet is waited for, and one on no node", func() {
+			p.KeepPod(pod("y", "n1", 0))
+			p.KeepPod(pod("x", "", 30))
+			p.ForgetPod(types.NamespacedName{Namespace: "a", Name: "w"})
+		},
 			map[string]any{"a": map[string]any{
 				"x": map[string]any{"phase": "Running", "owner": record("")["owner"], "workload": "ReplicaSet/web"},
 				"y": map[string]any{"phase": "Running", "node": "n1", "gracePeriodSeconds": 0, "owner": record("")["owner"], "workload": "ReplicaSet/web"},
-			}}, map[string]any{}, map[string]any{}},
+			}}, map[string]any{}, map[string]any{}, map[string]any{}},
 		{"gone", func() {
 			p.ForgetPod(types.NamespacedName{Namespace: "a", Name: "x"})
 			p.ForgetPod(types.NamespacedName{Namespace: "a", Name: "y"})
-		}, map[string]any{}, map[string]any{}, map[string]any{}},
+		}, map[string]any{}, map[string]any{}, map[string]any{}, map[string]any{}},
 	} {
 		step.do()
-		for section, want := range map[string]map[string]any{"pods": step.pods, "podsByNode": step.byNode, "drainedByGrace": step.drained} {
+		for section, want := range map[string]map[string]any{"pods": step.pods, "podsByNode": step.byNode, "podsByGrace": step.stops, "drainedByGrace": step.drained} {
 			if diff := cmp.Diff(want, facts.Lookup(doc, section)); diff != "" {
 				t.Errorf("%s: %s: -want, +got:\n%s", step.reason, section, diff)
 			}
