@@ -19,7 +19,8 @@ import (
 const field = "../test/field"
 
 // verdict is what a manifest that is kept says of a line: findings on it were judged
-// right, debatable or wrong. What was debatable is mended, as what was wrong.
+// right, debatable or wrong. What was debatable is mended, as what was wrong. A severity
+// behind the policy is held to, too.
 var verdict = regexp.MustCompile(`# (right|debatable|was debatable|wrong): (.+)$`)
 
 // TestField holds lint to what was judged: each manifest that is kept for it, a file
@@ -35,14 +36,18 @@ func TestField(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(field, "manifests", entry.Name())
 			r := run(t, lint.Options{Paths: []string{path}})
+			want, judged := judgedLines(t, path)
 			var got []string
 			for _, f := range r.Findings {
-				got = append(got, fmt.Sprintf("%s:%d %s", f.Place.File, f.Place.Line, f.Policy))
+				line := fmt.Sprintf("%s:%d %s", f.Place.File, f.Place.Line, f.Policy)
+				if !slices.Contains(want, line) {
+					line = fmt.Sprintf("%s %s", line, f.Severity)
+				}
+				got = append(got, line)
 			}
 			for _, p := range r.Problems {
 				got = append(got, fmt.Sprintf("%s:%d invalid-input", p.File, p.Line))
 			}
-			want, judged := judgedLines(t, path)
 			if judged == 0 {
 				t.Error("no line of it says what was judged")
 			}

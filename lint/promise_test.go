@@ -62,6 +62,8 @@ func TestSeverity(t *testing.T) {
 		"LabelsOfNamespace":    {"It has no label that would leave it out.", labelled, []string{"self-blocking-webhook high", "webhook-backend-in-namespace high"}},
 		"LabelsOfNobody":       {"Whoever creates the namespace may label it.", labelled[strings.Index(labelled, "---"):], []string{"self-blocking-webhook high", "webhook-backend-in-namespace low"}},
 		"OwnKind":              {"Only what it is for may stay in its own namespace.", fmt.Sprintf(webhook, "DELETE", "cert-manager.io", "certificates"), []string{"self-blocking-webhook low"}},
+		"RetiredKind":          {"A definition that serves nothing may have no instances.", "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: shapes.example.com}\nspec:\n  group: example.com\n  names: {kind: Shape, plural: shapes}\n  scope: Namespaced\n  versions: [{name: v1, served: false, storage: true}]\n", []string{"crd-removed-with-finalizers low"}},
+		"FinalizerOfNobody":    {"Its controller may be installed elsewhere.", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, finalizers: [example.com/guard]}\n", []string{"unowned-finalizer low"}},
 		"OwnKindUpdate":        {"On updates only where the object has a finalizer.", fmt.Sprintf(webhook, "UPDATE", "cert-manager.io", "certificates"), []string{"self-blocking-webhook info"}},
 	}
 	for name, tc := range cases {
@@ -71,6 +73,36 @@ func TestSeverity(t *testing.T) {
 				t.Errorf("%s: -want, +got:\n%s\n%s", tc.reason, diff, strings.Join(lines(r), "\n"))
 			}
 		})
+	}
+}
+
+// TestSeverityOfSets tells what is certainly deleted together from the files of a
+// folder, of which people delete one at a time, too.
+func TestSeverityOfSets(t *testing.T) {
+	const kustomization = "resources: [operator.yaml, cr.yaml]\n"
+	dir := write(t, map[string]string{
+		"folder/operator.yaml": kialiOperator, "folder/cr.yaml": kiali,
+		"kustomized/kustomization.yaml": kustomization, "kustomized/operator.yaml": kialiOperator, "kustomized/cr.yaml": kiali,
+		"file/all.yaml": kialiOperator + "---\n" + kiali,
+	})
+	for _, tc := range []struct {
+		reason string
+		paths  []string
+		want   string
+	}{
+		{"several files of a folder", []string{"folder"}, "low"},
+		{"the same files, named", []string{"folder/operator.yaml", "folder/cr.yaml"}, "medium"},
+		{"a kustomization", []string{"kustomized"}, "medium"},
+		{"one file", []string{"file"}, "medium"},
+	} {
+		var paths []string
+		for _, path := range tc.paths {
+			paths = append(paths, filepath.Join(dir, path))
+		}
+		got := severities(run(t, lint.Options{Paths: paths}))
+		if diff := cmp.Diff([]string{"operator-in-same-set " + tc.want}, got); diff != "" {
+			t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+		}
 	}
 }
 

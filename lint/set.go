@@ -53,6 +53,7 @@ func (i *input) all() []*source.File {
 func (r *run) set(i *input) *set {
 	s := &set{run: r, folder: i.folder(), files: i.all()}
 	s.patched = slices.ContainsFunc(i.directories, func(d *source.Directory) bool { return r.narrows[d.Path] })
+	s.loose = len(i.directories) > 0 && i.directories[0].Kustomization == ""
 	for _, file := range s.files {
 		file.Whole = r.options.everything
 	}
@@ -66,6 +67,9 @@ type set struct {
 	files  []*source.File
 	// patched tells that a kustomization changes what its webhooks see.
 	patched bool
+	// loose tells that nothing but a folder holds the files together: who deletes them
+	// may take one at a time.
+	loose bool
 	total
 
 	objects  []*source.Object
@@ -785,6 +789,10 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 	if f.Severity == policies.None {
 		return
 	}
+	if question == DeleteSet && a.apart(sub, f.Objects) && f.Severity != policies.Info {
+		f.Severity = policies.Low
+		f.Evidence = append(slices.Clone(f.Evidence), "they are in several files, which no kustomization makes one: it depends on which of them are deleted together")
+	}
 	if !a.set.run.asked(sub.File) && !a.set.run.asked(at.File) {
 		return // neither what goes nor what it leaves behind is in a file that is asked about
 	}
@@ -792,6 +800,15 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 	a.set.findings = append(a.set.findings, Finding{
 		Finding: f, Question: question, Target: sub.id, Object: at.id,
 		Place: placed(at.File, source.Position{Line: at.From, Column: 1}, at.Source()),
+	})
+}
+
+// apart tells whether other objects of a finding are in other files, which nothing but a
+// folder holds together.
+func (a *asker) apart(sub *subject, objects []policies.Object) bool {
+	return a.set.loose && slices.ContainsFunc(objects, func(o policies.Object) bool {
+		other := a.index[o]
+		return other != nil && other.File != sub.File
 	})
 }
 

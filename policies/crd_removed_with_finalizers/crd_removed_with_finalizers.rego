@@ -51,12 +51,20 @@ warn contains {
 		"type": "json",
 		"patch": [{"op": "replace", "path": sprintf("/spec/versions/%d/served", [i]), "value": true}],
 	})],
+	"manifest": retired,
 } if {
 	request.deletes_definition
 	versions := data.cluster.crds[request.name].versions
 	every v in versions { not v.served }
 	some i, stored in versions
 	stored.storage
+}
+
+# A kind is retired so on purpose, as a rule; whether there are instances, manifests do
+# not tell.
+retired := {
+	"severity": "low",
+	"remedy": "Where there are instances, serve the version that it stores until they are deleted.",
 }
 
 # held are the finalizers of instances, wherever they are, that are not removed:

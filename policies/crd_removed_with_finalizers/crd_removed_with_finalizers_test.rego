@@ -114,6 +114,7 @@ test_serves_what_is_stored if {
 		"type": "json",
 		"patch": [{"op": "replace", "path": "/spec/versions/1/served", "value": true}],
 	}]
+	[finding.manifest.severity | some finding in got] == ["low"]
 }
 
 test_update if {

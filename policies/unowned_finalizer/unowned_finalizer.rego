@@ -32,6 +32,7 @@ warn contains {
 	"objects": [request.target],
 	"evidence": ownership.evidence,
 	"field": field,
+	"manifest": told(ownership),
 } if {
 	request.applying
 	some field, finalizer in given
@@ -39,6 +40,11 @@ warn contains {
 	ownership.state in {"unasked", "absent"}
 	owners.name(ownership) == ""
 }
+
+default told(_) := {}
+
+# Without a cluster nobody knows what else is installed there.
+told(ownership) := {"severity": "low"} if ownership.state == "unasked"
 
 # given are the finalizers of the manifest, by where each stands. The namespace
 # controller removes its own from the spec.

@@ -15,16 +15,17 @@ found(operation, ownership) := warn if {
 	}
 }
 
-finding := {
+finding(manifest) := {
 	"msg": "no controller is known to remove finalizer example.com/guard: once deleted, configmaps/settings may stay Terminating",
 	"objects": [{"resource": "configmaps", "namespace": "demo", "name": "settings"}],
 	"evidence": ["nobody"],
 	"field": "metadata.finalizers[0]",
+	"manifest": manifest,
 }
 
 test_nobody if {
-	every state in ["unasked", "absent"] {
-		found("CREATE", {"state": state, "owner": "", "evidence": ["nobody"]}) == {finding}
+	every state, manifest in {"unasked": {"severity": "low"}, "absent": {}} {
+		found("CREATE", {"state": state, "owner": "", "evidence": ["nobody"]}) == {finding(manifest)}
 	}
 }
 
