@@ -46,20 +46,72 @@ func child(m map[string]any, key string) map[string]any {
 // documents are what a policy can read.
 type documents struct{ input, cluster, params map[string]any }
 
+func (d documents) root(name string) map[string]any {
+	switch name {
+	case "cluster":
+		return d.cluster
+	case "params":
+		return d.params
+	}
+	return d.input
+}
+
+// candidate is a policy, and what it needs: of every policy that is asked on an
+// occasion, each review looks at this first.
+type candidate struct {
+	Policy
+	needs []need
+}
+
+func candidateOf(p Policy) candidate {
+	c := candidate{Policy: p}
+	for _, text := range p.Needs {
+		c.needs = append(c.needs, needOf(text))
+	}
+	return c
+}
+
 // concerned are the policies that may have something to say of a request: most
 // name the resources and the facts without which they do not.
-func (s subject) concerned(all []Policy, read documents) []Policy {
+func (s subject) concerned(all []candidate, read documents) []Policy {
 	var found []Policy
-	for _, p := range all {
-		if !p.about(s) {
+	for i := range all {
+		c := &all[i]
+		if !c.about(s) {
 			continue
 		}
-		if len(p.Needs) > 0 && !slices.ContainsFunc(p.Needs, func(need string) bool { return s.there(need, read) }) {
+		if len(c.needs) > 0 && !slices.ContainsFunc(c.needs, func(n need) bool { return s.there(n, read) }) {
 			continue
 		}
-		found = append(found, p)
+		found = append(found, c.Policy)
 	}
 	return found
+}
+
+// need are documents that a policy needs together, joined by "and" in METADATA.
+type need struct {
+	documents []document
+	resource  string // for requests about it only, "" for all
+}
+
+// document must exist, not be empty, and be another than usual: PATH, or PATH unless
+// VALUE, in METADATA.
+type document struct {
+	root  string // input, cluster or params
+	path  []string
+	usual string
+}
+
+func needOf(text string) need {
+	var n need
+	text, n.resource, _ = strings.Cut(text, " for ")
+	for text := range strings.SplitSeq(text, " and ") {
+		path, usual, _ := strings.Cut(text, " unless ")
+		d := document{path: strings.Split(strings.TrimPrefix(path, "data."), "."), usual: usual}
+		d.root, d.path = d.path[0], d.path[1:]
+		n.documents = append(n.documents, d)
+	}
+	return n
 }
 
 // evictions stand in METADATA for pods that are evicted.
@@ -67,43 +119,27 @@ const evictions = "pods/eviction"
 
 // about tells whether the policy is one for the resource of a request. Pods are, too,
 // what is evicted; evictions are that alone.
-func (p Policy) about(s subject) bool {
+func (p *Policy) about(s subject) bool {
 	return len(p.Resources) == 0 || slices.Contains(p.Resources, s.resource) || s.eviction && slices.Contains(p.Resources, evictions)
 }
 
-// there tells whether all documents exist that a policy needs together, joined by "and".
-func (s subject) there(need string, read documents) bool {
-	need, resource, only := strings.Cut(need, " for ")
-	if only && resource != s.resource {
+// there tells whether what is needed together is there.
+func (s subject) there(n need, read documents) bool {
+	if n.resource != "" && n.resource != s.resource {
 		return false
 	}
-	for document := range strings.SplitSeq(need, " and ") {
-		if !s.has(document, read) {
+	for _, d := range n.documents {
+		if !s.reaches(read.root(d.root), d.path, d.usual) {
 			return false
 		}
 	}
 	return true
 }
 
-// has tells whether a document exists, is not empty, and is another than usual: PATH,
-// or PATH unless VALUE.
-func (s subject) has(document string, read documents) bool {
-	path, usual, _ := strings.Cut(document, " unless ")
-	root, path, _ := strings.Cut(path, ".")
-	from := read.input
-	if root == "data" {
-		root, path, _ = strings.Cut(path, ".")
-		if from = read.cluster; root == "params" {
-			from = read.params
-		}
-	}
-	return s.reaches(from, path, usual)
-}
-
-// reaches is has, from a document on.
-func (s subject) reaches(document any, path, usual string) bool {
-	for path != "" {
-		element, below, _ := strings.Cut(path, ".")
+// reaches tells whether a document is there, from another on.
+func (s subject) reaches(document any, path []string, usual string) bool {
+	for len(path) > 0 {
+		element, below := path[0], path[1:]
 		switch element {
 		case "**":
 			if s.reaches(document, below, usual) {

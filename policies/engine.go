@@ -63,7 +63,7 @@ type Engine struct {
 	options EngineOptions
 	store   *store
 	set     *Set
-	on      map[Trigger][]Policy
+	on      map[Trigger][]candidate
 	// queries ask some policies at once, by their ids.
 	queries sync.Map
 
@@ -83,7 +83,7 @@ func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, e
 	if options.Params == nil {
 		options.Params = map[string]any{}
 	}
-	e := &Engine{options: options, store: newStore(options.Params, options.Read), set: set, on: map[Trigger][]Policy{}, expected: map[string]Policy{}}
+	e := &Engine{options: options, store: newStore(options.Params, options.Read), set: set, on: map[Trigger][]candidate{}, expected: map[string]Policy{}}
 	for id := range options.Off {
 		if !slices.ContainsFunc(set.policies, func(p Policy) bool { return p.ID == id }) {
 			return nil, fmt.Errorf("turn off policy %q: there is no such policy", id)
@@ -98,10 +98,10 @@ func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, e
 		}
 	}
 	for _, trigger := range Triggers() {
-		e.on[trigger] = []Policy{}
+		e.on[trigger] = []candidate{}
 		for _, p := range set.policies {
 			if !options.Off[p.ID] && slices.Contains(p.Triggers, trigger) {
-				e.on[trigger] = append(e.on[trigger], p)
+				e.on[trigger] = append(e.on[trigger], candidateOf(p))
 			}
 		}
 	}
@@ -224,21 +224,23 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 		if err = ctx.Err(); err != nil {
 			return
 		}
-		var txn *view
-		if txn, err = e.store.view(ctx, doc); err != nil {
-			return
-		}
-		defer e.store.Abort(ctx, txn)
 		about := subjectOf(input)
 		who := about.concerned(on, documents{input, doc, e.options.Params})
-		who = slices.DeleteFunc(slices.Clone(who), func(p Policy) bool {
+		who = slices.DeleteFunc(who, func(p Policy) bool {
 			rests := e.options.Breaker.rests(p.ID)
 			if rests {
 				result.Aside = append(result.Aside, p.ID)
 			}
 			return rests
 		})
-		e.ask(ctx, who, about.namespace, ast.LazyObject(input), txn, &result)
+		if len(who) > 0 {
+			var txn *view
+			if txn, err = e.store.view(ctx, doc); err != nil {
+				return
+			}
+			defer e.store.Abort(ctx, txn)
+			e.ask(ctx, who, about.namespace, ast.LazyObject(input), txn, &result)
+		}
 		result.Unseen = about.unseen(on, doc)
 		if about.eviction {
 			// Whatever is said of an eviction, the API server goes on to delete the
@@ -259,9 +261,6 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 // each by itself if that fails: those last that a Breaker may set aside, so that what
 // the others leave of the time is theirs.
 func (e *Engine) ask(ctx context.Context, who []Policy, place string, input ast.Value, txn *view, result *Result) {
-	if len(who) == 0 {
-		return
-	}
 	var answers map[string]any
 	query, err := e.query(ctx, who)
 	if err == nil {

@@ -1,7 +1,6 @@
 package policies
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,7 +33,7 @@ func TestSection(t *testing.T) {
 				t.Fatal(err)
 			}
 			value, _ := found.(ast.Value)
-			reaches := subject{namespace: "a", name: "web"}.reaches(facts, strings.Join(path, "."), "")
+			reaches := subject{namespace: "a", name: "web"}.reaches(facts, path, "")
 			return value, At(facts, path...), reaches
 		}
 		value, at, reaches := read(sections)

@@ -27,7 +27,7 @@ func (h hidden) concerns(s subject) bool {
 
 // unseen are the hidden resources without which nobody can say what becomes of the
 // request: its own, and those that policies rely on.
-func (s subject) unseen(all []Policy, facts map[string]any) []string {
+func (s subject) unseen(all []candidate, facts map[string]any) []string {
 	list, _ := facts["unseen"].([]any)
 	var relevant []string
 	for _, item := range list {
@@ -45,7 +45,7 @@ func (s subject) unseen(all []Policy, facts map[string]any) []string {
 		if !h.concerns(s) {
 			continue
 		}
-		if h.resource == s.resource && !h.elsewhere || slices.ContainsFunc(all, func(p Policy) bool { return p.reliesOn(s, h) }) {
+		if h.resource == s.resource && !h.elsewhere || slices.ContainsFunc(all, func(c candidate) bool { return c.reliesOn(s, h) }) {
 			relevant = append(relevant, h.resource+": "+reason)
 		}
 	}
@@ -54,11 +54,11 @@ func (s subject) unseen(all []Policy, facts map[string]any) []string {
 }
 
 // reliesOn tells whether the policy must see a resource to judge a request.
-func (p Policy) reliesOn(s subject, h hidden) bool {
+func (p *Policy) reliesOn(s subject, h hidden) bool {
 	return slices.ContainsFunc(p.ReliesOn, func(r Reliance) bool { return r.applies(p, s) && r.includes(s, h) })
 }
 
-func (r Reliance) applies(p Policy, s subject) bool {
+func (r Reliance) applies(p *Policy, s subject) bool {
 	if len(r.For) == 0 {
 		return p.about(s)
 	}
