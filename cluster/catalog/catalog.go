@@ -231,6 +231,10 @@ func imageName(ref string) string {
 type Catalog struct {
 	read func() []Entry
 
+	naming   sync.Once
+	named    map[string][]*Entry // that match one finalizer
+	patterns []*Entry            // that match by prefix, suffix or regular expression
+
 	referring sync.Once
 	byOn      map[string][]*Entry // that refer, by each of their resources
 
@@ -488,31 +492,45 @@ func (c *Catalog) Referring() iter.Seq[*Entry] {
 // the resource is of its API group: "kiali.io/finalizer" is Kiali's on whatever
 // kind it appears, but "server" is Dynatrace's on its own kinds only.
 func (c *Catalog) Lookup(finalizer, resource string) (Entry, bool) {
-	best, bestRank := -1, 0
-	entries := c.entries()
-	for i := range entries {
-		e := &entries[i]
-		rank := e.rank(finalizer)
-		if rank == 0 {
-			continue
-		}
-		rank *= 3
-		switch {
-		case slices.Contains(e.On, resource):
-			rank += 2
-		case slices.Contains(e.On, "*"):
-			rank++
-		case !e.qualified() && !e.owns(resource):
-			continue
-		}
-		if rank > bestRank {
-			best, bestRank = i, rank
-		}
-	}
-	if best < 0 {
+	if c == nil {
 		return Entry{}, false
 	}
-	return entries[best], true
+	c.naming.Do(func() {
+		c.named = map[string][]*Entry{}
+		for entries, i := c.entries(), 0; i < len(entries); i++ {
+			if e := &entries[i]; e.Finalizer != "" {
+				c.named[e.Finalizer] = append(c.named[e.Finalizer], e)
+			} else {
+				c.patterns = append(c.patterns, e)
+			}
+		}
+	})
+	var best *Entry
+	bestRank := 0
+	for _, candidates := range [][]*Entry{c.named[finalizer], c.patterns} {
+		for _, e := range candidates {
+			rank := e.rank(finalizer)
+			if rank == 0 {
+				continue
+			}
+			rank *= 3
+			switch {
+			case slices.Contains(e.On, resource):
+				rank += 2
+			case slices.Contains(e.On, "*"):
+				rank++
+			case !e.qualified() && !e.owns(resource):
+				continue
+			}
+			if rank > bestRank {
+				best, bestRank = e, rank
+			}
+		}
+		if best != nil {
+			return *best, true
+		}
+	}
+	return Entry{}, false
 }
 
 // rank is how well an entry matches a finalizer: 0 not at all.
