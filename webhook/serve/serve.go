@@ -84,6 +84,7 @@ func Run(ctx context.Context, options Options) error {
 		}
 		verify = clients.VerifyConnection
 	}
+	boundGarbage(false)
 	s, err := prepare(ctx, options)
 	if err != nil {
 		return err
@@ -249,6 +250,7 @@ func (s *parts) awaitFacts(ctx context.Context) {
 		return // ctx has ended
 	}
 	s.synced.Store(true)
+	boundGarbage(true)
 	s.log.Info("the facts are complete")
 }
 
