@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -85,10 +86,10 @@ func FromManifests(options Options, version string, set Set) (*World, error) {
 		w.SetVersion(version)
 	}
 	w.mu.Lock()
-	resources := resourcesOf(all)
+	resources := sync.OnceValue(func() map[schema.GroupVersionKind]Resource { return resourcesOf(all) })
 	w.refusals.OnlyManifests(func(is func(resource schema.GroupVersionResource, namespace string, labels map[string]string) bool) bool {
 		matches := func(obj *unstructured.Unstructured) bool {
-			return is(resources[obj.GroupVersionKind()].GroupVersionResource, obj.GetNamespace(), obj.GetLabels())
+			return is(resources()[obj.GroupVersionKind()].GroupVersionResource, obj.GetNamespace(), obj.GetLabels())
 		}
 		return slices.ContainsFunc(all, matches) || options.furtherContains(matches)
 	})

@@ -246,6 +246,9 @@ func resourcesOf(objects []*unstructured.Unstructured) map[schema.GroupVersionKi
 	mapped := map[schema.GroupVersionKind]Resource{}
 	for _, obj := range objects {
 		gvk := obj.GroupVersionKind()
+		if before, seen := mapped[gvk]; seen && (before.Namespaced || obj.GetNamespace() == "") {
+			continue
+		}
 		gvr, _ := meta.UnsafeGuessKindToResource(gvk)
 		if plural := plurals[gvk.GroupKind()]; plural != "" {
 			gvr.Resource = plural
@@ -253,9 +256,6 @@ func resourcesOf(objects []*unstructured.Unstructured) map[schema.GroupVersionKi
 		res := Resource{GroupVersionResource: gvr, Namespaced: obj.GetNamespace() != ""}
 		if i := slices.IndexFunc(typed, func(b Resource) bool { return b.GroupResource() == gvr.GroupResource() }); i >= 0 {
 			res = typed[i]
-		}
-		if before, seen := mapped[gvk]; seen && before.Namespaced {
-			continue
 		}
 		mapped[gvk] = res
 	}

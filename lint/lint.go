@@ -135,6 +135,10 @@ func (r *run) work(ctx context.Context) error {
 		r.large()
 	}
 	r.engine = prepare(ctx, r.options)
+	r.asks = sync.OnceValue(func() []policies.Policy {
+		engine, _ := r.engine() // who asks has seen the error
+		return engine.Policies()
+	})
 	if err := r.each(ctx); err != nil {
 		return err
 	}
@@ -157,7 +161,8 @@ type run struct {
 	engine   func() (*policies.Engine, error)
 	snapshot func() (*cluster.World, error)
 
-	whole sync.Map // what reads answers, by schema.GroupVersionKind
+	kinds sync.Map // of objects that were read, by schema.GroupVersionKind
+	asks  func() []policies.Policy
 
 	only  map[string]bool // nil where all files are asked about
 	sets  []*input
@@ -501,6 +506,7 @@ func (r *run) answer(ctx context.Context, s *set) error {
 	if err := s.answer(ctx); err != nil {
 		return err
 	}
+	s.release()
 	r.settle(s.total, s)
 	return nil
 }

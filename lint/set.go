@@ -184,7 +184,7 @@ func (s *set) make(objects []*source.Object) {
 	}
 	for _, o := range objects {
 		if err == nil { // else it ends the run
-			s.made[o] = s.subject(o, s.run.reads)
+			s.made[o] = s.subject(o)
 		}
 	}
 	objects[0].Release()
@@ -250,7 +250,7 @@ func (s *set) prepare(ctx context.Context) error {
 		}
 		sub, made := s.made[o]
 		if !made {
-			sub = s.subject(o, s.run.reads)
+			sub = s.subject(o)
 		}
 		if sub == nil {
 			continue
@@ -352,30 +352,29 @@ func bundled(findings []Finding) []Finding {
 	return kept
 }
 
-// reads tells of which kinds more than the metadata is read, by policies or for
-// the facts.
-func (r *run) reads(about *unstructured.Unstructured) bool {
-	gvk := about.GroupVersionKind()
-	if known, found := r.whole.Load(gvk); found {
-		return known.(bool)
-	}
-	res := cluster.Resources([]*unstructured.Unstructured{about})[gvk]
-	whole := r.options.everything || cluster.Reads(r.options.Catalog, res)
-	engine, _ := r.engine() // who asks has seen the error
-	for _, p := range engine.Policies() {
-		whole = whole || slices.Contains(p.Resources, res.String()) || len(p.Resources) == 0 && len(p.Needs) == 0
-	}
-	r.whole.Store(gvk, whole)
-	return whole
+// kind is what is read of the objects of a kind.
+type kind struct {
+	whole   bool // more than the metadata, by policies or for the facts
+	reduced bool // the facts hold more than the metadata
 }
 
-// reduced tells whether the facts hold more of an object's kind than metadata.
-func (r *run) reduced(about *unstructured.Unstructured) bool {
-	return cluster.Reduces(cluster.Resources([]*unstructured.Unstructured{about})[about.GroupVersionKind()])
+// kind of an object.
+func (r *run) kind(about *unstructured.Unstructured) kind {
+	gvk := about.GroupVersionKind()
+	if known, found := r.kinds.Load(gvk); found {
+		return known.(kind)
+	}
+	res := cluster.Resources([]*unstructured.Unstructured{about})[gvk]
+	k := kind{whole: r.options.everything || cluster.Reads(r.options.Catalog, res), reduced: cluster.Reduces(res)}
+	for _, p := range r.asks() {
+		k.whole = k.whole || slices.Contains(p.Resources, res.String()) || len(p.Resources) == 0 && len(p.Needs) == 0
+	}
+	r.kinds.Store(gvk, k)
+	return k
 }
 
 // subject reads an object, as much of it as is asked for; nil if it is none.
-func (s *set) subject(o *source.Object, read func(*unstructured.Unstructured) bool) *subject {
+func (s *set) subject(o *source.Object) *subject {
 	if err := s.load(o); err != nil {
 		s.problem(o, err.Error())
 		return nil
@@ -389,8 +388,8 @@ func (s *set) subject(o *source.Object, read func(*unstructured.Unstructured) bo
 		return nil
 	}
 	keys := []string{"apiVersion", "kind", "metadata"}
-	whole := read(about)
-	if whole {
+	read := s.run.kind(about)
+	if read.whole {
 		keys = nil
 	}
 	value, err := o.Value(keys...)
@@ -405,15 +404,15 @@ func (s *set) subject(o *source.Object, read func(*unstructured.Unstructured) bo
 	if !wellFormed(value) {
 		return nil
 	}
-	if whole && !s.run.reduced(about) {
+	if read.whole && !read.reduced {
 		delete(value, "status") // which says what was, in some cluster
 	}
 	u := &unstructured.Unstructured{Object: value}
 	if incomplete(u) {
 		s.notes.incomplete = append(s.notes.incomplete, u.GetName())
 	}
-	sub := &subject{Object: o, object: u, whole: whole}
-	if s.made != nil && !whole && cluster.Counts(u) && u.GetName() == o.Name && u.GetNamespace() == o.Namespace {
+	sub := &subject{Object: o, object: u, whole: read.whole}
+	if s.made != nil && !read.whole && cluster.Counts(u) && u.GetName() == o.Name && u.GetNamespace() == o.Namespace {
 		s.pack(sub)
 	}
 	return sub
@@ -493,7 +492,7 @@ func (s *set) complete(sub *subject) error {
 	if err != nil {
 		return err
 	}
-	if !s.run.reduced(sub.object) {
+	if !s.run.kind(sub.object).reduced {
 		delete(value, "status")
 	}
 	value["metadata"] = sub.object.Object["metadata"]

@@ -25,10 +25,11 @@ func say(out io.Writer, n *yaml.Node, depth int) {
 // read the text.
 func sameNodes(t *testing.T, name string, text []byte) bool {
 	t.Helper()
-	root, ok := parseBlock(text)
+	root, slabs, ok := parseBlock(text)
 	if !ok {
 		return false
 	}
+	defer recycle(slabs) // what is parsed next has its nodes
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		t.Errorf("%s: read, where the parser of YAML finds: %v\n%s", name, err, text)

@@ -119,7 +119,14 @@ func reason(err error) string {
 // contents parses a document.
 func (f *File) contents(d document) (c Contents) {
 	t := &Text{File: f, bytes: d.text, line: d.line, offset: d.offset, size: d.size, cuts: d.cuts, source: d.source}
-	root, err := parse(d.text)
+	root, slabs, err := parse(d.text)
+	defer func() {
+		if len(c.Objects) == 0 {
+			recycle(slabs)
+			return
+		}
+		t.slabs = slabs
+	}()
 	if err != nil && len(d.cuts) > 0 && d.size <= maxDocument { // what was cut out may be why
 		if whole, readErr := f.whole(d); readErr == nil {
 			return f.contents(whole)
@@ -220,10 +227,11 @@ func (t *Text) Release() {
 	if t.bytes == nil {
 		return
 	}
-	t.bytes, t.index = nil, nil
 	for _, o := range t.objects {
 		o.node = nil
 	}
+	recycle(t.slabs)
+	t.bytes, t.index, t.slabs = nil, nil, nil
 }
 
 // Size is about how many bytes of text Release would free.
@@ -256,7 +264,7 @@ func (o *Object) Load() error {
 		t.objects[i].node = other.node
 	}
 	if len(again) > 0 {
-		t.bytes, t.cuts = again[0].bytes, again[0].cuts
+		t.bytes, t.cuts, t.slabs = again[0].bytes, again[0].cuts, again[0].slabs
 	}
 	return nil
 }

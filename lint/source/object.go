@@ -31,6 +31,7 @@ type Text struct {
 	cuts    []cut
 	source  string
 	objects []*Object // in it, in their order
+	slabs   []*slab   // that hold their nodes
 
 	index   *index // made when it is first needed
 	looked  int    // nodes that were looked at by way of merges

@@ -20,21 +20,22 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return e.message }
 
-// parse returns the root of a document; nil for one that holds nothing.
-func parse(text []byte) (root *yaml.Node, err error) {
+// parse returns the root of a document, and the slabs that hold its nodes; nil for one
+// that holds nothing.
+func parse(text []byte) (root *yaml.Node, slabs []*slab, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			root, err = nil, &syntaxError{line: 1, message: fmt.Sprintf("the YAML parser failed: %v", r)}
+			root, slabs, err = nil, nil, &syntaxError{line: 1, message: fmt.Sprintf("the YAML parser failed: %v", r)}
 		}
 	}()
 	if first := bytes.TrimLeft(text, " \t\r\n"); len(first) > 0 && (first[0] == '{' || first[0] == '[') {
 		if root, err := parseJSON(text); err == nil {
-			return root, nil
+			return root, nil, nil
 		}
 		// YAML in flow style, or broken: its parser knows the place.
 	}
-	if root, ok := parseBlock(text); ok {
-		return root, nil
+	if root, slabs, ok := parseBlock(text); ok {
+		return root, slabs, nil
 	}
 	var document yaml.Node
 	err = yaml.Unmarshal(text, &document)
@@ -48,12 +49,12 @@ func parse(text []byte) (root *yaml.Node, err error) {
 		err = yaml.Unmarshal(text, &document)
 	}
 	if err != nil {
-		return nil, explain(err, text)
+		return nil, nil, explain(err, text)
 	}
 	if len(document.Content) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	return document.Content[0], nil
+	return document.Content[0], nil, nil
 }
 
 // maxComments bounds how many comments without a space before them a document may

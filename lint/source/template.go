@@ -27,6 +27,6 @@ func template(text []byte) bool {
 	if !placeholder.Match(text) {
 		return false
 	}
-	_, err := parse(placeholder.ReplaceAll(alone.ReplaceAll(text, nil), []byte("x")))
+	_, _, err := parse(placeholder.ReplaceAll(alone.ReplaceAll(text, nil), []byte("x")))
 	return err == nil
 }
