@@ -345,6 +345,7 @@ func TestTemplates(t *testing.T) {
 		"Exclaimed":  {"What is no tag.", "name: !NAME!\nversion: !NAME!.v!VERSION!\n", "template"},
 		"Word":       {"What sed replaces by a file.", "data:\n  ca.crt: |\nREPLACE_WITH_CA\n  other: |\nREPLACE_WITH_OTHER\n", "template"},
 		"Line":       {"As envsubst reads it, in the place of several lines.", "a:\n  b: 1\n${MORE}\nc: 2\n", "template"},
+		"Fallback":   {"As a shell reads it, with what is there otherwise.", "a:\n${MORE:-  b:\n    c: ${C}\n  }\nd: 1\n", "template"},
 		"Key":        {"In the place of a key that is a mapping.", "a: {b: [${X}, {c}d]}\n", "template"},
 		"Hidden":     {"What was there is a secret.", "a: ****\nb: <REDACTED: TOKEN>\n", "template"},
 		"Value":      {"Nothing breaks.", "a: ${X}\n", "plain: 1"},

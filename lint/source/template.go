@@ -16,6 +16,9 @@ var placeholder = regexp.MustCompile(`\$\{[^}\n]*\}|\$[A-Za-z_]\w*|%{1,2}[A-Za-z
 // alone is a line that holds nothing else.
 var alone = regexp.MustCompile(`(?m)^[ \t]*(?:` + placeholder.String() + `)[ \t]*\r?$`)
 
+// fallback is a shell's ${x:-y}, where y takes several lines.
+var fallback = regexp.MustCompile(`\$\{[A-Za-z_]\w*:?[-=+?][^{}]*\}`)
+
 // template tells whether a text that is no YAML becomes some when it is rendered: it
 // holds directives, or it parses once its placeholders are filled in.
 func template(text []byte) bool {
@@ -27,6 +30,6 @@ func template(text []byte) bool {
 	if !placeholder.Match(text) {
 		return false
 	}
-	_, _, err := parse(placeholder.ReplaceAll(alone.ReplaceAll(text, nil), []byte("x")))
+	_, _, err := parse(fallback.ReplaceAll(placeholder.ReplaceAll(alone.ReplaceAll(text, nil), []byte("x")), nil))
 	return err == nil
 }
