@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -67,13 +68,17 @@ type Engine struct {
 	// queries ask some policies at once, by their ids.
 	queries sync.Map
 
-	compiled sync.Map   // the policies that compiler holds, by id
-	mu       sync.Mutex // held while policies compile
-	compiler *ast.Compiler
-	compiles int // how often policies were compiled
+	mu        sync.Mutex // held while policies compile
+	compilers atomic.Pointer[[]compiled]
 
 	expecting sync.Mutex // taken after mu
 	expected  map[string]Policy
+}
+
+// compiled is some policies, by id.
+type compiled struct {
+	*ast.Compiler
+	holds map[string]bool
 }
 
 // NewEngine prepares the policies of a set. An unknown id in options.Off is an
@@ -139,50 +144,71 @@ func (e *Engine) prepare(ctx context.Context, of []Policy) (rego.PreparedEvalQue
 	).PrepareForEval(ctx)
 }
 
-// maxCompiles bounds how often an engine compiles only what it expects: then it
+// maxCompilers bounds how often an engine compiles only what it expects: then it
 // compiles all policies.
-const maxCompiles = 2
+const maxCompilers = 3
 
-// compile returns a compiler that holds some policies, with all that were expected or
-// asked before.
+// compile returns a compiler that holds some policies, with those that are expected.
 func (e *Engine) compile(of []Policy) (*ast.Compiler, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.holds(of) {
-		return e.compiler, nil
+	if c := e.compiler(of); c != nil {
+		return c, nil
 	}
-	if of = e.expect(of); e.compiles == maxCompiles {
-		of = e.Policies()
+	of = e.take(of)
+	var known []compiled
+	if before := e.compilers.Load(); before != nil {
+		known = *before
+	}
+	if len(known) == maxCompilers {
+		of, known = e.Policies(), nil
+		e.queries.Clear()
 	}
 	compiler, err := e.set.compile(of, !e.options.Brief)
 	if err != nil {
 		return nil, err
 	}
-	e.compiler = compiler
-	e.compiles++
-	e.queries.Clear() // of the compiler before
+	c := compiled{compiler, map[string]bool{}}
 	for _, p := range of {
-		e.compiled.Store(p.ID, true)
+		c.holds[p.ID] = true
 	}
+	known = append(slices.Clip(known), c)
+	e.compilers.Store(&known)
 	return compiler, nil
 }
 
-// holds tells whether policies are compiled.
-func (e *Engine) holds(of []Policy) bool {
-	return !slices.ContainsFunc(of, func(p Policy) bool {
-		_, compiled := e.compiled.Load(p.ID)
-		return !compiled
-	})
+// compiler is one that holds some policies, nil where none does.
+func (e *Engine) compiler(of []Policy) *ast.Compiler {
+	if known := e.compilers.Load(); known != nil {
+		for _, c := range *known {
+			if !slices.ContainsFunc(of, func(p Policy) bool { return !c.holds[p.ID] }) {
+				return c.Compiler
+			}
+		}
+	}
+	return nil
 }
 
-// expect adds to the policies that the compiler is to hold, and returns them.
-func (e *Engine) expect(of []Policy) []Policy {
+// expect adds to the policies that the next compiler is to hold.
+func (e *Engine) expect(of []Policy) {
 	e.expecting.Lock()
 	defer e.expecting.Unlock()
 	for _, p := range of {
 		e.expected[p.ID] = p
 	}
-	return slices.Collect(maps.Values(e.expected))
+}
+
+// take returns policies, with those that are expected and that no compiler holds.
+func (e *Engine) take(of []Policy) []Policy {
+	e.expecting.Lock()
+	defer e.expecting.Unlock()
+	maps.DeleteFunc(e.expected, func(_ string, p Policy) bool { return e.compiler([]Policy{p}) != nil })
+	for _, p := range of {
+		e.expected[p.ID] = p
+	}
+	of = slices.Collect(maps.Values(e.expected))
+	clear(e.expected)
+	return of
 }
 
 // Expect tells a lazy engine of a request before it is asked, so that the policies for
@@ -190,7 +216,7 @@ func (e *Engine) expect(of []Policy) []Policy {
 // whether they are compiled.
 func (e *Engine) Expect(trigger Trigger, input map[string]any, facts Facts) (asked, compiled bool) {
 	who := e.Asked(trigger, input, facts)
-	if compiled = e.holds(who); !compiled {
+	if compiled = e.compiler(who) != nil; !compiled {
 		e.expect(who)
 	}
 	return len(who) > 0, compiled

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -657,4 +658,37 @@ func FuzzEvaluate(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestCompiles holds a lazy engine to compiling what is expected together, then only
+// what it has not, and everything once that was missed too often.
+func TestCompiles(t *testing.T) {
+	e := engine(t, EngineOptions{Lazy: true})
+	named := func(ids ...string) []Policy {
+		return slices.DeleteFunc(e.Policies(), func(p Policy) bool { return !slices.Contains(ids, p.ID) })
+	}
+	for _, step := range []struct {
+		reason          string
+		expected, asked []Policy
+		want            []int // how many policies each compiler holds
+	}{
+		{"those that others expect compile with the first", named("long-grace-period", "unowned-finalizer"), named("unowned-finalizer"), []int{2}},
+		{"what is compiled is not compiled again", named("long-grace-period"), named("long-grace-period"), []int{2}},
+		{"only what is new", named("unowned-finalizer", "risky-mounts"), named("known-obstacle"), []int{2, 2}},
+		{"one query needs one compiler", nil, named("long-grace-period", "risky-mounts"), []int{2, 2, 2}},
+		{"and then all", nil, named("storage-in-use"), []int{len(e.Policies())}},
+		{"of which none is missed", nil, named("self-blocking-webhook"), []int{len(e.Policies())}},
+	} {
+		e.expect(step.expected)
+		if _, err := e.query(t.Context(), step.asked); err != nil {
+			t.Fatal(err)
+		}
+		var got []int
+		for _, c := range *e.compilers.Load() {
+			got = append(got, len(c.holds))
+		}
+		if diff := cmp.Diff(step.want, got); diff != "" {
+			t.Errorf("%s: -want, +got:\n%s", step.reason, diff)
+		}
+	}
 }
