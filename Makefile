@@ -12,7 +12,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo test unit rego e2e e2e-delete test-node check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities bench bench-lint gatekeeper release release-twice new-policy hooks clean field-test field-test-page screenshot
+.PHONY: help build render components software demo test unit rego e2e e2e-delete test-node check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities bench bench-scale bench-lint gatekeeper release release-twice new-policy hooks clean field-test field-test-page screenshot
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -121,6 +121,9 @@ vulnerabilities: ## Known vulnerabilities in what is shipped (asks vuln.go.dev)
 bench: build components ## Print benchmarks: beside a no-op webhook, and by size of the cluster (OBJECTS=10000)
 	go test -run '^$$' -bench . ./policies ./webhook ./check
 	cd test && go run ./cmd/bench -objects $(OBJECTS)
+
+bench-scale: build components ## Print what clusters of three sizes cost termguard and their API server (10 minutes)
+	cd test && go run ./cmd/bench -scale
 
 field-test: build ## Lint a sample of public repositories, and compare with what was judged (CLONES=folder, SEED=1, SAMPLE=20)
 	cd test && go run ./cmd/field-test -termguard $(CURDIR)/bin/termguard $(if $(CLONES),-clones $(abspath $(CLONES))) -seed $(or $(SEED),1) -sample $(or $(SAMPLE),20)

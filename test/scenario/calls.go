@@ -28,17 +28,26 @@ func (c Calls) Since(before Calls) Calls {
 // Mean is how long a request waited for one call.
 func (c Calls) Mean() time.Duration { return c.Took / time.Duration(max(1, c.N)) }
 
-// CallsOf counts the calls of webhooks whose names end in a text
-// (k8s.io/apiserver/pkg/admission/metrics).
-func CallsOf(ctx context.Context, client kubernetes.Interface, suffix string) (c Calls, err error) {
+// Metrics are those of the API server, by name.
+func Metrics(ctx context.Context, client kubernetes.Interface) (map[string]*dto.MetricFamily, error) {
 	text, err := client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
-		return c, fmt.Errorf("read the API server's metrics: %w", err)
+		return nil, fmt.Errorf("read the API server's metrics: %w", err)
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
 	if err != nil {
-		return c, fmt.Errorf("read the API server's metrics: %w", err)
+		return nil, fmt.Errorf("read the API server's metrics: %w", err)
+	}
+	return families, nil
+}
+
+// CallsOf counts the calls of webhooks whose names end in a text
+// (k8s.io/apiserver/pkg/admission/metrics).
+func CallsOf(ctx context.Context, client kubernetes.Interface, suffix string) (c Calls, err error) {
+	families, err := Metrics(ctx, client)
+	if err != nil {
+		return c, err
 	}
 	of := func(name string, add func(*dto.Metric)) {
 		for _, m := range families[name].GetMetric() {

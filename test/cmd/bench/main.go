@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -34,15 +33,19 @@ import (
 func main() {
 	rounds := flag.Int("rounds", 500, "requests of each kind")
 	objects := flag.Int("objects", 10000, "ConfigMaps in the cluster that is read; 1 % of them carry a finalizer")
+	growing := flag.Bool("scale", false, "measure clusters of several sizes instead, which takes some 10 minutes")
 	profiles := flag.String("profiles", "", "write profiles of termguard's processor time into this `FOLDER`, which takes longer")
 	serving := flag.String("no-op", "", "serve the webhook that does nothing on port 443 of this `ADDRESS`, and nothing else")
 	certificate := flag.String("certificate", "", "`PATH` of the certificate of -no-op, without .crt and .key")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var err error
-	if *serving != "" {
+	switch {
+	case *serving != "":
 		err = doNothing(ctx, *serving, *certificate)
-	} else {
+	case *growing:
+		err = scale(ctx, sizes)
+	default:
 		err = run(ctx, *rounds, *objects, *profiles)
 	}
 	stop()
@@ -61,23 +64,30 @@ type bench struct {
 	table    *tabwriter.Writer
 }
 
+// start starts a lab with termguard in it.
+func start(ctx context.Context, options lab.Options) (*bench, error) {
+	g, err := scenario.Guard(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{Guarded: g, table: tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)}
+	if b.client, err = kubernetes.NewForConfig(g.Config()); err == nil {
+		b.dynamic, err = dynamic.NewForConfig(g.Config())
+	}
+	if err != nil {
+		g.Stop()
+		return nil, err
+	}
+	return b, nil
+}
+
 func run(ctx context.Context, rounds, objects int, profiles string) error {
-	g, err := scenario.Guard(ctx, lab.Options{})
+	b, err := start(ctx, lab.Options{})
 	if err != nil {
 		return err
 	}
-	defer g.Stop()
-	config := g.Config()
-	config.QPS = -1
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	objectsClient, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	b := &bench{Guarded: g, client: client, dynamic: objectsClient, profiles: profiles, table: tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)}
+	defer b.Stop()
+	b.profiles = profiles
 	if err := b.prepare(ctx); err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}
@@ -162,6 +172,29 @@ func (b *bench) restart(ctx context.Context, extra ...string) (ready time.Durati
 	began := time.Now()
 	err = b.StartTermguard(ctx, binary, extra...)
 	return time.Since(began), err
+}
+
+// uninstall stops termguard and takes its configuration away; back brings both back.
+func (b *bench) uninstall(ctx context.Context) (back func() error, err error) {
+	hooks := b.client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	configuration, err := hooks.Get(ctx, "termguard", metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	configuration.ResourceVersion, configuration.UID = "", ""
+	binary, err := scenario.Binary()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.Termguard.Stop(); err != nil {
+		return nil, err
+	}
+	return func() error {
+		if _, err := hooks.Create(ctx, configuration, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+		return b.StartTermguard(ctx, binary)
+	}, hooks.Delete(ctx, "termguard", metav1.DeleteOptions{})
 }
 
 // settled waits until termguard has nothing to do.
@@ -270,12 +303,6 @@ func (b *bench) updates(ctx context.Context, rounds int) error {
 func (b *bench) absence(ctx context.Context, rounds int) error {
 	const blocks = 3 // of each
 	fmt.Printf("\nCreate, update and delete of a ConfigMap of 1 KiB, %d of each; and the API server's processor time for the three\n", blocks*(rounds/4))
-	hooks := b.client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	configuration, err := hooks.Get(ctx, "termguard", metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	configuration.ResourceVersion, configuration.UID = "", ""
 	maps := b.client.CoreV1().ConfigMaps(sides[0])
 	data := map[string]string{"x": strings.Repeat("x", 1<<10)}
 	block := func() (taken [3]timings, busy time.Duration, err error) {
@@ -311,12 +338,10 @@ func (b *bench) absence(ctx context.Context, rounds int) error {
 	var taken [2][3]timings
 	var busy [2]time.Duration
 	for i := range 2 * blocks {
-		side := i % 2
+		side, back := i%2, func() error { return nil }
 		if side == 1 {
-			if err := b.Termguard.Stop(); err != nil {
-				return err
-			}
-			if err := hooks.Delete(ctx, "termguard", metav1.DeleteOptions{}); err != nil {
+			var err error
+			if back, err = b.uninstall(ctx); err != nil {
 				return err
 			}
 		}
@@ -328,17 +353,8 @@ func (b *bench) absence(ctx context.Context, rounds int) error {
 		for kind := range took {
 			taken[side][kind] = append(taken[side][kind], took[kind]...)
 		}
-		if side == 1 {
-			if _, err := hooks.Create(ctx, configuration, metav1.CreateOptions{}); err != nil {
-				return err
-			}
-			binary, err := scenario.Binary()
-			if err != nil {
-				return err
-			}
-			if err := b.StartTermguard(ctx, binary); err != nil {
-				return err
-			}
+		if err := back(); err != nil {
+			return err
 		}
 	}
 	fmt.Fprintln(b.table, "\tcreate: p50 ms\tp99 ms\tupdate: p50 ms\tp99 ms\tdelete: p50 ms\tp99 ms\tCPU µs\t")
@@ -390,43 +406,21 @@ func (b *bench) size(ctx context.Context, objects int) error {
 }
 
 func (b *bench) fill(ctx context.Context, objects int) error {
-	const namespaces, workers = 100, 16
+	const namespaces = 100
 	for i := range namespaces {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fill-" + strconv.Itoa(i)}}
 		if _, err := b.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 			return err
 		}
 	}
-	next := make(chan int)
-	failed := make(chan error, workers)
-	var working sync.WaitGroup
-	for range workers {
-		working.Go(func() {
-			for i := range next {
-				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c" + strconv.Itoa(i)}}
-				if i%100 == 0 {
-					cm.Finalizers = []string{"bench.example.com/f"}
-				}
-				if _, err := b.client.CoreV1().ConfigMaps("fill-"+strconv.Itoa(i%namespaces)).Create(ctx, cm, metav1.CreateOptions{}); err != nil {
-					select {
-					case failed <- err:
-					default:
-					}
-				}
-			}
-		})
-	}
-	for i := range objects {
-		next <- i
-	}
-	close(next)
-	working.Wait()
-	select {
-	case err := <-failed:
+	return each(ctx, objects, func(ctx context.Context, i int) error {
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c" + strconv.Itoa(i)}}
+		if i%100 == 0 {
+			cm.Finalizers = []string{"bench.example.com/f"}
+		}
+		_, err := b.client.CoreV1().ConfigMaps("fill-"+strconv.Itoa(i%namespaces)).Create(ctx, cm, metav1.CreateOptions{})
 		return err
-	default:
-		return nil
-	}
+	})
 }
 
 // memoryMiB is memory of a process: VmRSS for what is resident, RssAnon for what of that no
