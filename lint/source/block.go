@@ -9,7 +9,7 @@ import (
 
 // parseBlock returns the root of a document in the YAML that most manifests are
 // written in: ASCII, block mappings with plain keys, block sequences, literals,
-// and scalars on one line. It takes a fifth of the time of the parser of all of
+// and on one line scalars, and sequences of them in brackets. It takes a fifth of the time of the parser of all of
 // YAML, to which ok false leaves what is anything else, and what is broken. The
 // nodes are those that it would make, but for comments, which lint does not read.
 //
@@ -180,9 +180,7 @@ func (p *blockParser) value(column, depth int, ofKey bool) *yaml.Node {
 		return p.fail()
 	}
 	indicator := p.at
-	for p.at < p.end && p.text[p.at] == ' ' {
-		p.at++
-	}
+	p.blanks()
 	if p.at == p.end || p.text[p.at] == '#' && p.at > indicator {
 		empty := p.node(yaml.ScalarNode, "!!null", indicator)
 		p.next()
@@ -200,7 +198,7 @@ func (p *blockParser) value(column, depth int, ofKey bool) *yaml.Node {
 	case c == '"' || c == '\'':
 		return p.quoted(c)
 	case c == '{' || c == '[':
-		return p.nothing()
+		return p.flow()
 	case !isFirst(c) && !(c == '-' && p.at+1 < p.end && p.text[p.at+1] != ' '):
 		return p.fail()
 	}
@@ -259,8 +257,13 @@ func resolvedTag(value string) string {
 	return document.Content[0].Tag
 }
 
-// quoted reads a scalar in quotes without escapes.
+// quoted reads a scalar in quotes without escapes, and what is behind it.
 func (p *blockParser) quoted(quote byte) *yaml.Node {
+	return p.last(p.enclosed(quote))
+}
+
+// enclosed reads a scalar in quotes without escapes.
+func (p *blockParser) enclosed(quote byte) *yaml.Node {
 	n := p.node(yaml.ScalarNode, "!!str", p.at)
 	n.Style = yaml.DoubleQuotedStyle
 	if quote == '\'' {
@@ -272,26 +275,71 @@ func (p *blockParser) quoted(quote byte) *yaml.Node {
 	}
 	n.Value = p.text[p.at+1 : p.at+1+length]
 	p.at += length + 2
-	if quote == '"' && strings.IndexByte(n.Value, '\\') >= 0 || p.at < p.end && p.text[p.at] != ' ' || p.content() != "" {
+	if quote == '"' && strings.IndexByte(n.Value, '\\') >= 0 {
+		return p.fail()
+	}
+	return n
+}
+
+// last is a node behind which the line holds nothing but a comment.
+func (p *blockParser) last(n *yaml.Node) *yaml.Node {
+	if p.failed || p.at < p.end && p.text[p.at] != ' ' || p.content() != "" {
 		return p.fail() // as with '' in it, or : behind it
 	}
 	p.next()
 	return n
 }
 
-// nothing reads a mapping or a sequence in flow style that holds nothing.
-func (p *blockParser) nothing() *yaml.Node {
-	n := p.node(yaml.MappingNode, "!!map", p.at)
+// flow reads what stands in brackets on one line: nothing, or a sequence of scalars.
+func (p *blockParser) flow() *yaml.Node {
+	n, open := p.node(yaml.SequenceNode, "!!seq", p.at), len(p.stack)
+	n.Style = yaml.FlowStyle
 	switch p.content() {
 	case "{}":
+		n.Kind, n.Tag = yaml.MappingNode, "!!map"
+		p.next()
+		return n
 	case "[]":
-		n.Kind, n.Tag = yaml.SequenceNode, "!!seq"
-	default:
+		p.next()
+		return n
+	}
+	if p.text[p.at] == '{' {
 		return p.fail()
 	}
-	n.Style = yaml.FlowStyle
-	p.next()
+	for first := true; first || p.at < p.end && p.text[p.at] == ','; first = false {
+		p.at++
+		p.blanks()
+		p.stack = append(p.stack, p.inFlow())
+		p.blanks()
+	}
+	if p.failed || p.at == p.end || p.text[p.at] != ']' {
+		return p.fail()
+	}
+	p.at++
+	return p.last(p.close(n, open))
+}
+
+// inFlow reads a scalar of a sequence in brackets.
+func (p *blockParser) inFlow() *yaml.Node {
+	if p.at < p.end && (p.text[p.at] == '"' || p.text[p.at] == '\'') {
+		return p.enclosed(p.text[p.at])
+	}
+	length := 0
+	for p.at+length < p.end && isKey(p.text[p.at+length]) {
+		length++
+	}
+	if length == 0 || p.text[p.at] == '-' {
+		return p.fail()
+	}
+	n := p.plain(p.text[p.at : p.at+length])
+	p.at += length
 	return n
+}
+
+func (p *blockParser) blanks() {
+	for p.at < p.end && p.text[p.at] == ' ' {
+		p.at++
+	}
 }
 
 // literal reads the lines of one below a block in a column.

@@ -96,8 +96,11 @@ var blocks = map[string]bool{
 	"a: 'b'\nc: -d\ne: --f=g:h\n": true, "a: http://b#c,d[e]\n": true, "a: 1\nb: true\nc: ~\nd: 2001-01-01\ne: 0x1F\nf: 1e3\n": true,
 	"a:\n  |\n  b\n": false, "a: b: c\n": false, "a: b\n  c\n": false, "a: b\n c: d\n": false, "a:\n  b: c\n d: e\n": false, "a: |\n   x\n  y\n": false,
 	"a: |2\n   x\n": false, "a: >\n  b\n": false, "a: &b c\n": false, "a: *b\n": false, "<<: *a\n": false, "a: !!str b\n": false, "? a\n": false,
-	"a: 'it''s'\n": false, "a: \"\\n\"\n": false, "a: [b]\n": false, "a: b:\n": false, "a:\tb\n": false, "a: ü\n": false, "a: b": false, "- a\n": false,
+	"a: 'it''s'\n": false, "a: \"\\n\"\n": false, "a: {b: c}\n": false, "a: b:\n": false, "a:\tb\n": false, "a: ü\n": false, "a: b": false, "- a\n": false,
 	"a: |\n      \n  x\n": false, "a: |\n": false, "a:\n- b\n - c\n": false, "a:\n  - b\n  c: d\n": false, "a: \"b\" c\n": false, "a: @b\n": false,
+	"a: [b]\n": true, "a: [ b, \"c d\" ,'e',1,1.5,null, ./f ] # g\nb:\n- [c]\n- [\"\"]\n": true, "a: [b c]\n": false, "a: [b,]\n": false, "a: [,]\n": false, "a: [[b]]\n": false,
+	"a: [b\n": false, "a: [b,\n  c]\n": false, "a: [-b]\n": false, "a: [b: c]\n": false, "a: [\"b\": c]\n": false, "a: [b]c\n": false, "a: [b]: c\n": false, "a: [b]\n  c: d\n": false,
+	"a: ['b''c']\n": false, "a: [\"\\n\"]\n": false, "a: [b #c]\n": false, "a: [*b]\n": false, "a: [ ]\n": false,
 	"a:b\n": false, "": false, "\n": false, "# c\n": false, "a: {}\n  b: c\n": false, "a: b\n...\nc\n": false, "%YAML 1.1\n---\na: b\n": false,
 }
 
