@@ -600,6 +600,16 @@ func TestQuiet(t *testing.T) {
 			t.Errorf("%s: %s is asked", reason, p.ID)
 		}
 	}
+	// On a busy cluster, pods leave some node at any time.
+	facts["leaving"] = obj{"nodes": obj{"n": obj{"count": 1, "pods": []any{}}}}
+	for reason, input := range map[string]obj{
+		"a pod on no node":         unscheduled,
+		"a namespace without pods": deleteNamespace("empty", obj{"metadata": obj{"name": "empty"}, "spec": obj{"finalizers": []any{"kubernetes"}}}),
+	} {
+		for _, p := range e.Asked(Delete, input, facts) {
+			t.Errorf("%s, while pods leave a node: %s is asked", reason, p.ID)
+		}
+	}
 }
 
 func TestSteps(t *testing.T) {

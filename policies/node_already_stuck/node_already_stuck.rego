@@ -18,7 +18,14 @@
 #   severity: high
 #   triggers: [delete]
 #   resources: [namespaces, pods]
-#   needs: [data.cluster.kubeletEvents, data.cluster.leaving.nodes, data.cluster.leaving.namespaces.$NAMESPACE]
+#   needs:
+#     - data.cluster.leaving.namespaces.$NAMESPACE for namespaces
+#     - data.cluster.kubeletEvents and data.cluster.podsByNode.$NAMESPACE for namespaces
+#     - data.cluster.leaving.nodes and data.cluster.podsByNode.$NAMESPACE for namespaces
+#     - data.cluster.kubeletEvents and input.request.oldObject.spec.nodeName for pods
+#     - data.cluster.leaving.nodes and input.request.oldObject.spec.nodeName for pods
+#     - data.cluster.kubeletEvents and input.request.subResource for pods # evictions carry no pod
+#     - data.cluster.leaving.nodes and input.request.subResource for pods
 #   remedy: >-
 #     Look at the log of the kubelet on that node: from verbosity 3 on it names the
 #     reason. Restart the container runtime there, which ends most shims that hang. Reboot
