@@ -22,7 +22,7 @@ type heap struct {
 }
 
 const (
-	usual   = 48 << 20
+	usual   = 44 << 20
 	largeGC = 80
 )
 
