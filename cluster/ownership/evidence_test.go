@@ -14,12 +14,22 @@ func FuzzManagedFinalizers(f *testing.F) {
 	f.Add(`{"f:metadata":{"f:finalizers":{".":{},"v:\"kiali.io/finalizer\"":{}}}}`)
 	f.Add(`{"f:metadata":{"f:finalizers":[1]}}`)
 	f.Fuzz(func(t *testing.T, fields string) {
-		obj := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{
-			"finalizers":    []any{"kiali.io/finalizer"},
-			"managedFields": []any{map[string]any{"manager": "m", "fieldsV1": map[string]any{"x": fields}}},
-		}}}
-		if found := finalizersOf(obj, nil, true); len(found) != 1 || found[0].finalizer != "kiali.io/finalizer" {
-			t.Error("a finalizer was lost")
+		meta := metav1.ObjectMeta{
+			Finalizers:    []string{"kiali.io/finalizer"},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1(fields)}},
+		}
+		objects := []metav1.Object{&meta}
+		var decoded any
+		if json.Unmarshal([]byte(fields), &decoded) == nil {
+			objects = append(objects, &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{
+				"finalizers":    []any{"kiali.io/finalizer"},
+				"managedFields": []any{map[string]any{"manager": "m", "fieldsV1": decoded}},
+			}}})
+		}
+		for _, obj := range objects {
+			if found := finalizersOf(obj, nil, true); len(found) != 1 || found[0].finalizer != "kiali.io/finalizer" {
+				t.Error("a finalizer was lost")
+			}
 		}
 	})
 }
