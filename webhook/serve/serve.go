@@ -251,6 +251,9 @@ func (s *parts) awaitFacts(ctx context.Context) {
 	}
 	s.synced.Store(true)
 	boundGarbage(true)
+	if err := leavePages(); err != nil {
+		s.log.Debug("pages of the binary that only the start needed stay resident", "error", err)
+	}
 	s.log.Info("the facts are complete")
 }
 
