@@ -3,6 +3,7 @@ package policies
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -94,20 +95,30 @@ type need struct {
 	resource  string // for requests about it only, "" for all
 }
 
-// document must exist, not be empty, and be another than usual: PATH, or PATH unless
-// VALUE, in METADATA.
+// document must exist and not be empty. What else of it is wanted follows PATH in
+// METADATA.
 type document struct {
-	root  string // input, cluster or params
-	path  []string
-	usual string
+	root   string // input, cluster or params
+	path   []string
+	wanted string // one of wants, "" for nothing
+	values []string
 }
+
+// wants are what METADATA can want of a document, beside values: to be none of them, or
+// one, to hold one as text, or to be more.
+var wants = []string{"unless", "is", "with", "over"}
 
 func needOf(text string) need {
 	var n need
 	text, n.resource, _ = strings.Cut(text, " for ")
 	for text := range strings.SplitSeq(text, " and ") {
-		path, usual, _ := strings.Cut(text, " unless ")
-		d := document{path: strings.Split(strings.TrimPrefix(path, "data."), "."), usual: usual}
+		var d document
+		for _, word := range wants {
+			if path, values, found := strings.Cut(text, " "+word+" "); found {
+				text, d.wanted, d.values = path, word, strings.Split(values, " or ")
+			}
+		}
+		d.path = strings.Split(strings.TrimPrefix(text, "data."), ".")
 		d.root, d.path = d.path[0], d.path[1:]
 		n.documents = append(n.documents, d)
 	}
@@ -128,8 +139,9 @@ func (s subject) there(n need, read documents) bool {
 	if n.resource != "" && n.resource != s.resource {
 		return false
 	}
-	for _, d := range n.documents {
-		if !s.reaches(read.root(d.root), d.path, d.usual) {
+	for i := range n.documents {
+		d := &n.documents[i]
+		if !s.reaches(read.root(d.root), d.path, d) {
 			return false
 		}
 	}
@@ -137,37 +149,66 @@ func (s subject) there(n need, read documents) bool {
 }
 
 // reaches tells whether a document is there, from another on.
-func (s subject) reaches(document any, path []string, usual string) bool {
+func (s subject) reaches(from any, path []string, d *document) bool {
 	for len(path) > 0 {
 		element, below := path[0], path[1:]
 		switch element {
 		case "**":
-			if s.reaches(document, below, usual) {
+			if s.reaches(from, below, d) {
 				return true
 			}
-			return anyOf(document, func(member any) bool { return s.reaches(member, path, usual) })
+			return anyOf(from, func(member any) bool { return s.reaches(member, path, d) })
 		case "*":
-			return anyOf(document, func(member any) bool { return s.reaches(member, below, usual) })
-		case "$NAMESPACE":
-			element = s.namespace
-		case "$NAME":
-			element = s.name
-		case "$UID":
-			element = s.uid
+			return anyOf(from, func(member any) bool { return s.reaches(member, below, d) })
 		}
-		document, path = under(document, element), below
+		from, path = under(from, s.named(element)), below
 	}
-	switch d := Whole(document).(type) {
+	switch v := Whole(from).(type) {
 	case nil:
 		return false
 	case string:
-		return d != "" && d != usual
+		return v != "" && s.fits(v, d)
 	case map[string]any:
-		return len(d) > 0
+		return len(v) > 0
 	case []any:
-		return len(d) > 0
+		return len(v) > 0
 	}
-	return usual == "" || fmt.Sprint(document) != usual
+	return d.wanted == "" || s.fits(fmt.Sprint(from), d)
+}
+
+// named is what a word of METADATA stands for.
+func (s subject) named(word string) string {
+	switch word {
+	case "$NAMESPACE":
+		return s.namespace
+	case "$NAME":
+		return s.name
+	case "$UID":
+		return s.uid
+	}
+	return word
+}
+
+// fits tells whether a value is as a document is wanted.
+func (s subject) fits(value string, d *document) bool {
+	switch d.wanted {
+	case "unless":
+		return !slices.Contains(d.values, value)
+	case "is":
+		return slices.ContainsFunc(d.values, func(word string) bool { return value == s.named(word) })
+	case "with":
+		return slices.ContainsFunc(d.values, func(text string) bool { return strings.Contains(value, text) })
+	case "over":
+		return slices.ContainsFunc(d.values, func(bound string) bool { return over(value, bound) })
+	}
+	return true
+}
+
+// over tells whether a number is more than another. What is none may be.
+func over(value, bound string) bool {
+	v, err := strconv.ParseFloat(value, 64)
+	b, bad := strconv.ParseFloat(bound, 64)
+	return err != nil || bad != nil || v > b
 }
 
 // anyOf tells whether something is true of a member of an object or a list.

@@ -509,7 +509,9 @@ func TestResources(t *testing.T) {
 func TestNeeds(t *testing.T) {
 	const path = "#   needs: [data.cluster.finalized.$NAMESPACE, data.cluster.owners.$UID, input.ownership.*.state unless alive, " +
 		"data.cluster.pods.$NAMESPACE.$NAME.gracePeriodSeconds unless 30, data.cluster.counts.$NAMESPACE for namespaces, data.params.needy.limit, " +
-		"input.request.options.gracePeriodSeconds unless 30 and input.request.oldObject.spec.nodeName, input.request.oldObject.spec.**.steps.*.run unless true]"
+		"input.request.options.gracePeriodSeconds unless 30 and input.request.oldObject.spec.nodeName, input.request.oldObject.spec.**.steps.*.run unless true or late, " +
+		"data.cluster.services.*.namespace is $NAMESPACE for namespaces, data.cluster.services.*.name is $NAME or any, " +
+		"input.request.oldObject.spec.**.command.* with chattr or mount, input.request.oldObject.spec.seconds over 58]"
 	policy := strings.Replace(withBody("needy", `deny contains {"msg": "asked"}`), "#   triggers: [delete]", "#   triggers: [delete]\n"+path, 1)
 	e := engineOf(t, EngineOptions{}, files("needy/needy.rego", policy))
 	pod := func(extra obj) obj {
@@ -522,6 +524,9 @@ func TestNeeds(t *testing.T) {
 	}
 	runs := func(spec obj) obj {
 		return obj{"request": obj{"resource": obj{"resource": "jobs"}, "oldObject": obj{"spec": spec}}}
+	}
+	service := func(namespace, name string) Document {
+		return Document{"services": obj{"s": obj{"namespace": namespace, "name": name}}}
 	}
 	held := Document{"finalized": obj{"demo": obj{"f": obj{}}}}
 	for _, tt := range []struct {
@@ -549,6 +554,18 @@ func TestNeeds(t *testing.T) {
 		{"further down, in a list", runs(obj{"a": []any{obj{"steps": []any{obj{}, obj{"run": "it"}}}}}), Document{}, true},
 		{"right there", runs(obj{"steps": obj{"x": obj{"run": false}}}), Document{}, true},
 		{"further down, of the usual value", runs(obj{"a": obj{"steps": []any{obj{"run": true}}}}), Document{}, false},
+		{"further down, the other usual value", runs(obj{"a": obj{"steps": []any{obj{"run": "late"}}}}), Document{}, false},
+		{"of the value that is its name", pod(nil), service("other", "web"), true},
+		{"of another value", pod(nil), service("demo", "db"), false},
+		{"of the value beside its name", pod(nil), service("demo", "any"), true},
+		{"of the value that is its namespace", deleteNamespace("demo", nil), service("demo", "db"), true},
+		{"of the value that is another namespace", deleteNamespace("demo", nil), service("other", "db"), false},
+		{"with a text in it", runs(obj{"command": []any{"sh", "chattr +i /a"}}), Document{}, true},
+		{"with the other text in it", runs(obj{"command": []any{"sh", "umount /a"}}), Document{}, true},
+		{"without any of the texts", runs(obj{"command": []any{"sh", "ls"}}), Document{}, false},
+		{"more than a number", runs(obj{"seconds": 59}), Document{}, true},
+		{"no more than a number", runs(obj{"seconds": 58}), Document{}, false},
+		{"no number at all", runs(obj{"seconds": "long"}), Document{}, true},
 		{"further down, elsewhere", runs(obj{"a": obj{"steps": []any{obj{"a": obj{"run": "it"}}}}}), Document{}, false},
 		{"of the namespace that is deleted", deleteNamespace("demo", nil), held, true},
 		{"an item of a deletecollection", obj{"request": obj{"operation": "DELETE", "resource": obj{"resource": "namespaces"}, "oldObject": obj{"metadata": obj{"name": "demo"}}}}, held, true},

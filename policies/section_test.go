@@ -33,7 +33,7 @@ func TestSection(t *testing.T) {
 				t.Fatal(err)
 			}
 			value, _ := found.(ast.Value)
-			reaches := subject{namespace: "a", name: "web"}.reaches(facts, path, "")
+			reaches := subject{namespace: "a", name: "web"}.reaches(facts, path, &document{})
 			return value, At(facts, path...), reaches
 		}
 		value, at, reaches := read(sections)

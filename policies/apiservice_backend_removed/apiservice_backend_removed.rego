@@ -17,7 +17,10 @@
 #   id: apiservice-backend-removed
 #   severity: high
 #   triggers: [delete]
-#   needs: [data.cluster.apiservices]
+#   needs:
+#     - data.cluster.apiservices.*.service.namespace is $NAMESPACE for namespaces
+#     - data.cluster.apiservices.*.service.name is $NAME for services
+#     - data.cluster.apiservices.*.backend.workloads.*.name is $NAME
 #   remedy: >-
 #     Delete the APIService first. That removes no data, and the rest of its software goes
 #     with the namespace. If it is too late, delete the APIService then, and every waiting

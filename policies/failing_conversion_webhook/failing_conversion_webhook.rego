@@ -21,7 +21,7 @@
 #   severity: high
 #   triggers: [delete]
 #   resources: [namespaces, customresourcedefinitions.apiextensions.k8s.io]
-#   needs: [data.cluster.unconverted]
+#   needs: [data.cluster.unconverted for namespaces, data.cluster.unconverted.$NAME]
 #   remedy: >-
 #     Bring back the Service behind the conversion webhook, and the deletion finishes
 #     within a minute or two. If its software is gone for good and all objects are stored

@@ -17,9 +17,9 @@
 #   resources:
 #     [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers, jobs.batch, cronjobs.batch]
 #   needs:
-#     - input.request.object.spec.**.command
-#     - input.request.object.spec.**.args
-#     - input.request.object.spec.**.capabilities.add
+#     - input.request.object.spec.**.command.* with chattr
+#     - input.request.object.spec.**.args.* with chattr
+#     - input.request.object.spec.**.capabilities.add.* with LINUX_IMMUTABLE
 #   remedy: >-
 #     Do not set the attribute in a volume of the pod, or clear it in a preStop hook
 #     (chattr -R -i DIR). For a pod that hangs already, run chattr -R -i on its volumes in

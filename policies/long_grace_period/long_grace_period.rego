@@ -17,7 +17,7 @@
 #   triggers: [apply]
 #   resources:
 #     [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers, jobs.batch, cronjobs.batch]
-#   needs: [input.request.object.spec.**.terminationGracePeriodSeconds unless 30, data.params.long-grace-period.seconds]
+#   needs: [input.request.object.spec.**.terminationGracePeriodSeconds over 299, data.params.long-grace-period.seconds]
 #   remedy: >-
 #     If the program needs that long to finish its work, keep it: deletes finish by
 #     themselves, late. Otherwise let the program end on TERM, shorten the preStop hook,

@@ -20,7 +20,7 @@
 #   id: operator-in-same-set
 #   severity: medium
 #   triggers: [delete]
-#   needs: [data.cluster.set]
+#   needs: [data.cluster.set and input.ownership.*.state is alive]
 #   remedy: >-
 #     Delete the custom resources first, and wait until they are gone; then delete the
 #     rest. Keep them in a directory, or a release, of their own. If it is too late, bring

@@ -21,8 +21,8 @@
 #   severity: high
 #   triggers: [delete]
 #   needs:
-#     - input.ownership.*.state unless alive
-#     - data.cluster.finalized.$NAMESPACE.*.*.*.ownership.state unless alive for namespaces
+#     - input.ownership.*.state unless alive or unasked
+#     - data.cluster.finalized.$NAMESPACE.*.*.*.ownership.state unless alive or unasked for namespaces
 #     - data.cluster.finalized.$NAMESPACE.*.*.*.ownership.creates for namespaces
 #   relies_on:
 #     - kinds: [$CONTENT]

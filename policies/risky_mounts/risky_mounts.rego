@@ -19,7 +19,7 @@
 #   triggers: [apply]
 #   resources:
 #     [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers, jobs.batch, cronjobs.batch]
-#   needs: [input.request.object.spec.**.mountPropagation, input.request.object.spec.**.hostPath]
+#   needs: [input.request.object.spec.**.mountPropagation is Bidirectional, input.request.object.spec.**.hostPath]
 #   remedy: >-
 #     Bidirectional: unmount on TERM and in a preStop hook. Directories of the runtime:
 #     mount only what is needed, with mountPropagation HostToContainer. The socket: use

@@ -20,6 +20,7 @@
 #   resources:
 #     - validatingwebhookconfigurations.admissionregistration.k8s.io
 #     - mutatingwebhookconfigurations.admissionregistration.k8s.io
+#   needs: [data.cluster.webhooks.*.ownPods, data.cluster.webhooks.*.everywhere, data.cluster.webhooks.*.home]
 #   remedy: >-
 #     Exclude the webhook's own namespace with a namespaceSelector on
 #     kubernetes.io/metadata.name (NotIn), name the groups and resources that it is for in

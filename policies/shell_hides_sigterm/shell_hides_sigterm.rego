@@ -19,7 +19,9 @@
 #   severity: info
 #   triggers: [apply]
 #   resources: [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers]
-#   needs: [input.request.object.spec.**.containers.*.command, input.request.object.spec.**.containers.*.args]
+#   needs:
+#     - input.request.object.spec.**.containers.*.command.* with sh or busybox or sleep or tail
+#     - input.request.object.spec.**.containers.*.args.* with sh or busybox or sleep or tail
 #   remedy: >-
 #     Write exec before the last command of the script, so that the program becomes PID 1
 #     and gets TERM. A script that only waits or loops needs a trap, which a shell runs

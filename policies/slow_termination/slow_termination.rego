@@ -27,10 +27,10 @@
 #   needs:
 #     - data.cluster.podsByGrace.$NAMESPACE for namespaces
 #     - input.request.subResource for nodes
-#     - input.request.oldObject.spec.terminationGracePeriodSeconds unless 30 and input.request.oldObject.spec.nodeName
-#     - data.cluster.pods.$NAMESPACE.$NAME.gracePeriodSeconds
-#     - input.request.options.gracePeriodSeconds unless 30 and input.request.oldObject.spec.nodeName
-#     - input.request.object.deleteOptions.gracePeriodSeconds
+#     - input.request.oldObject.spec.terminationGracePeriodSeconds over 58 and input.request.oldObject.spec.nodeName
+#     - data.cluster.pods.$NAMESPACE.$NAME.gracePeriodSeconds over 58
+#     - input.request.options.gracePeriodSeconds over 58 and input.request.oldObject.spec.nodeName
+#     - input.request.object.deleteOptions.gracePeriodSeconds over 58
 #     - data.cluster.notReady
 #     - data.cluster.gone
 #     - data.params.slow-termination.seconds
