@@ -68,17 +68,11 @@ type Engine struct {
 	// queries ask some policies at once, by their ids.
 	queries sync.Map
 
-	mu        sync.Mutex // held while policies compile
-	compilers atomic.Pointer[[]compiled]
+	mu       sync.Mutex                               // held while policies compile
+	compiled atomic.Pointer[map[string]*ast.Compiler] // by id; the maps do not change
 
 	expecting sync.Mutex // taken after mu
 	expected  map[string]Policy
-}
-
-// compiled is some policies, by id.
-type compiled struct {
-	*ast.Compiler
-	holds map[string]bool
 }
 
 // NewEngine prepares the policies of a set. An unknown id in options.Off is an
@@ -89,6 +83,7 @@ func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, e
 		options.Params = map[string]any{}
 	}
 	e := &Engine{options: options, store: newStore(options.Params, options.Read), set: set, on: map[Trigger][]candidate{}, expected: map[string]Policy{}}
+	e.compiled.Store(&map[string]*ast.Compiler{})
 	for id := range options.Off {
 		if !slices.ContainsFunc(set.policies, func(p Policy) bool { return p.ID == id }) {
 			return nil, fmt.Errorf("turn off policy %q: there is no such policy", id)
@@ -121,9 +116,9 @@ func (e *Engine) Policies() []Policy {
 // answer is the variable of a query that holds the sets of every policy.
 const answer = "answer"
 
+// prepare prepares the query that asks some policies, of one compiler.
 func (e *Engine) prepare(ctx context.Context, of []Policy) (rego.PreparedEvalQuery, error) {
-	compiler, err := e.compile(of)
-	if err != nil {
+	if err := e.compile(of); err != nil {
 		return rego.PreparedEvalQuery{}, err
 	}
 	var members []string
@@ -136,7 +131,7 @@ func (e *Engine) prepare(ctx context.Context, of []Policy) (rego.PreparedEvalQue
 	}
 	return rego.New(
 		rego.Query(answer+" = {"+strings.Join(members, ", ")+"}"),
-		rego.Compiler(compiler),
+		rego.Compiler((*e.compiled.Load())[of[0].ID]),
 		rego.Store(e.store),
 		// A built-in function that fails makes its rule undefined, which
 		// would read as "nothing found".
@@ -144,52 +139,58 @@ func (e *Engine) prepare(ctx context.Context, of []Policy) (rego.PreparedEvalQue
 	).PrepareForEval(ctx)
 }
 
-// maxCompilers bounds how often an engine compiles only what it expects: then it
-// compiles all policies.
-const maxCompilers = 3
-
-// compile returns a compiler that holds some policies, with those that are expected.
-func (e *Engine) compile(of []Policy) (*ast.Compiler, error) {
+// compile has policies compiled, with those that are expected.
+func (e *Engine) compile(of []Policy) error {
+	if len(e.uncompiled(of)) == 0 {
+		return nil
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if c := e.compiler(of); c != nil {
-		return c, nil
+	if of = e.uncompiled(of); len(of) == 0 {
+		return nil
 	}
 	of = e.take(of)
-	var known []compiled
-	if before := e.compilers.Load(); before != nil {
-		known = *before
-	}
-	if len(known) == maxCompilers {
-		of, known = e.Policies(), nil
-		e.queries.Clear()
-	}
 	compiler, err := e.set.compile(of, !e.options.Brief)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c := compiled{compiler, map[string]bool{}}
+	known := maps.Clone(*e.compiled.Load())
 	for _, p := range of {
-		c.holds[p.ID] = true
+		known[p.ID] = compiler
 	}
-	known = append(slices.Clip(known), c)
-	e.compilers.Store(&known)
-	return compiler, nil
-}
-
-// compiler is one that holds some policies, nil where none does.
-func (e *Engine) compiler(of []Policy) *ast.Compiler {
-	if known := e.compilers.Load(); known != nil {
-		for _, c := range *known {
-			if !slices.ContainsFunc(of, func(p Policy) bool { return !c.holds[p.ID] }) {
-				return c.Compiler
-			}
-		}
-	}
+	e.compiled.Store(&known)
 	return nil
 }
 
-// expect adds to the policies that the next compiler is to hold.
+// uncompiled are those of some policies that are not compiled.
+func (e *Engine) uncompiled(of []Policy) (missing []Policy) {
+	known := *e.compiled.Load()
+	for _, p := range of {
+		if known[p.ID] == nil {
+			missing = append(missing, p)
+		}
+	}
+	return missing
+}
+
+// together are policies by their compilers, which are asked in one query each.
+func (e *Engine) together(who []Policy) [][]Policy {
+	if e.compile(who) != nil {
+		return [][]Policy{who} // who asks them is told why
+	}
+	known := *e.compiled.Load()
+	var groups [][]Policy
+	for _, p := range who {
+		at := slices.IndexFunc(groups, func(group []Policy) bool { return known[group[0].ID] == known[p.ID] })
+		if at < 0 {
+			at, groups = len(groups), append(groups, nil)
+		}
+		groups[at] = append(groups[at], p)
+	}
+	return groups
+}
+
+// expect adds to the policies that compile with the next ones.
 func (e *Engine) expect(of []Policy) {
 	e.expecting.Lock()
 	defer e.expecting.Unlock()
@@ -198,15 +199,12 @@ func (e *Engine) expect(of []Policy) {
 	}
 }
 
-// take returns policies, with those that are expected and that no compiler holds.
+// take returns policies that are not compiled, with those that are expected and are not.
 func (e *Engine) take(of []Policy) []Policy {
+	e.expect(of)
 	e.expecting.Lock()
 	defer e.expecting.Unlock()
-	maps.DeleteFunc(e.expected, func(_ string, p Policy) bool { return e.compiler([]Policy{p}) != nil })
-	for _, p := range of {
-		e.expected[p.ID] = p
-	}
-	of = slices.Collect(maps.Values(e.expected))
+	of = e.uncompiled(slices.Collect(maps.Values(e.expected)))
 	clear(e.expected)
 	return of
 }
@@ -216,10 +214,11 @@ func (e *Engine) take(of []Policy) []Policy {
 // whether they are compiled.
 func (e *Engine) Expect(trigger Trigger, input map[string]any, facts Facts) (asked, compiled bool) {
 	who := e.Asked(trigger, input, facts)
-	if compiled = e.compiler(who) != nil; !compiled {
-		e.expect(who)
+	missing := e.uncompiled(who)
+	if len(missing) > 0 {
+		e.expect(missing)
 	}
-	return len(who) > 0, compiled
+	return len(who) > 0, len(missing) == 0
 }
 
 // Asked are the policies that a request is put to: those of its trigger that it
@@ -265,7 +264,10 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 				return
 			}
 			defer e.store.Abort(ctx, txn)
-			e.ask(ctx, who, about.namespace, ast.LazyObject(input), txn, &result)
+			input := ast.LazyObject(input)
+			for _, some := range e.together(who) {
+				e.ask(ctx, some, about.namespace, input, txn, &result)
+			}
 		}
 		result.Unseen = about.unseen(on, doc)
 		if about.eviction {
@@ -283,7 +285,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 	return result, nil
 }
 
-// ask asks policies in one query, which shares what they have in common, and
+// ask asks policies of one compiler in one query, which shares what they have in common, and
 // each by itself if that fails: those last that a Breaker may set aside, so that what
 // the others leave of the time is theirs.
 func (e *Engine) ask(ctx context.Context, who []Policy, place string, input ast.Value, txn *view, result *Result) {

@@ -687,8 +687,8 @@ func FuzzEvaluate(f *testing.F) {
 	})
 }
 
-// TestCompiles holds a lazy engine to compiling what is expected together, then only
-// what it has not, and everything once that was missed too often.
+// TestCompiles holds a lazy engine to compiling each policy once, together with those
+// that are expected, and to asking all in as many queries as it compiled.
 func TestCompiles(t *testing.T) {
 	e := engine(t, EngineOptions{Lazy: true})
 	named := func(ids ...string) []Policy {
@@ -697,25 +697,28 @@ func TestCompiles(t *testing.T) {
 	for _, step := range []struct {
 		reason          string
 		expected, asked []Policy
-		want            []int // how many policies each compiler holds
+		want            []int // how many policies each query asks
+		compiled        int
 	}{
-		{"those that others expect compile with the first", named("long-grace-period", "unowned-finalizer"), named("unowned-finalizer"), []int{2}},
-		{"what is compiled is not compiled again", named("long-grace-period"), named("long-grace-period"), []int{2}},
-		{"only what is new", named("unowned-finalizer", "risky-mounts"), named("known-obstacle"), []int{2, 2}},
-		{"one query needs one compiler", nil, named("long-grace-period", "risky-mounts"), []int{2, 2, 2}},
-		{"and then all", nil, named("storage-in-use"), []int{len(e.Policies())}},
-		{"of which none is missed", nil, named("self-blocking-webhook"), []int{len(e.Policies())}},
+		{"those that others expect compile with the first", named("long-grace-period", "unowned-finalizer"), named("unowned-finalizer"), []int{1}, 2},
+		{"what is compiled is not compiled again", named("long-grace-period"), named("long-grace-period", "unowned-finalizer"), []int{2}, 2},
+		{"only what is new", named("unowned-finalizer", "risky-mounts"), named("known-obstacle"), []int{1}, 4},
+		{"of several compilers", nil, named("known-obstacle", "long-grace-period", "risky-mounts"), []int{2, 1}, 4},
+		{"of one that is new, too", nil, named("risky-mounts", "storage-in-use"), []int{1, 1}, 5},
 	} {
 		e.expect(step.expected)
-		if _, err := e.query(t.Context(), step.asked); err != nil {
-			t.Fatal(err)
-		}
 		var got []int
-		for _, c := range *e.compilers.Load() {
-			got = append(got, len(c.holds))
+		for _, group := range e.together(step.asked) {
+			got = append(got, len(group))
+			if _, err := e.query(t.Context(), group); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if diff := cmp.Diff(step.want, got); diff != "" {
 			t.Errorf("%s: -want, +got:\n%s", step.reason, diff)
+		}
+		if compiled := len(*e.compiled.Load()); compiled != step.compiled {
+			t.Errorf("%s: %d policies are compiled, want %d", step.reason, compiled, step.compiled)
 		}
 	}
 }
