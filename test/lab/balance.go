@@ -83,8 +83,9 @@ func (r *Replicas) carry(ctx context.Context, from *net.TCPConn) {
 	r.mu.Lock()
 	all := slices.Clone(r.all)
 	r.mu.Unlock()
-	for range all {
-		to, err := new(net.Dialer).DialContext(ctx, "tcp", all[r.turn.Add(1)%uint64(len(all))].Address)
+	first := r.turn.Add(1)
+	for n := range all {
+		to, err := new(net.Dialer).DialContext(ctx, "tcp", all[(first+uint64(n))%uint64(len(all))].Address)
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			continue
 		}

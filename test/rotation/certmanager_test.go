@@ -24,7 +24,7 @@ func TestCertManager(t *testing.T) {
 	s.certManager()
 	files := s.mount("termguard-tls")
 	for n := range 2 {
-		s.replica(n, "--tls-cert-file", filepath.Join(files, "tls.crt"), "--tls-key-file", filepath.Join(files, "tls.key"))
+		s.joins(s.replica(s.binary, n, "--tls-cert-file", filepath.Join(files, "tls.crt"), "--tls-key-file", filepath.Join(files, "tls.key")))
 	}
 	renew := func(certificate string) func() {
 		return func() {

@@ -1,6 +1,6 @@
-// Package rotation changes termguard's certificates on a real control plane, in the
-// ways that they change in the field, while objects are deleted all the time: no
-// delete is lost or refused, and none goes unreviewed.
+// Package rotation changes termguard's certificates, and termguard itself, on a real
+// control plane, in the ways that they change in the field, while objects are deleted
+// all the time: no delete is lost or refused, and none goes unreviewed.
 package rotation
 
 import (
@@ -11,10 +11,12 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -50,10 +52,14 @@ func TestEmbedded(t *testing.T) {
 	defer s.write("embedded")
 	// Both start at once, without a Secret: they race for the first authority.
 	s.kubectl("delete", "secret", "termguard-ca", "-n", home)
+	var members []member
 	for n := range 2 {
 		// A renewal begins when a third of it is left, and API servers get 5 s of that
 		// to learn of a new authority.
-		s.replica(n, "--leaf-duration", "30s", "--ca-duration", "60s")
+		members = append(members, s.replica(s.binary, n, "--leaf-duration", "30s", "--ca-duration", "60s"))
+	}
+	for _, m := range members {
+		s.joins(m)
 	}
 	secret := func(change string) func() {
 		return func() { s.kubectl("patch", "secret", "termguard-ca", "-n", home, "--type=merge", "-p", change) }
@@ -144,17 +150,47 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
+// member is a replica, and its process.
+type member struct {
+	lab.Replica
+	process *lab.Process
+}
+
 // replica starts one, on ports of its own of the Service's address.
-func (s *site) replica(n int, extra ...string) {
+func (s *site) replica(binary string, n int, extra ...string) member {
 	s.t.Helper()
 	at := func(base int) string { return net.JoinHostPort(s.address, strconv.Itoa(base+n)) }
 	args := append([]string{"--config", s.config, "--deadline", "8s", "--listen", at(10000), "--health-listen", at(11000)}, extra...)
-	if _, err := s.RunDeployment(s.t.Context(), home, "termguard", "termguard", s.binary, args...); err != nil {
+	process, err := s.RunDeployment(s.t.Context(), home, "termguard", "termguard", binary, args...)
+	if err != nil {
 		s.t.Fatal(err)
 	}
-	r := lab.Replica{Address: at(10000), Readiness: "http://" + at(11000) + "/readyz"}
-	s.replicas = append(s.replicas, r)
-	s.service.Add(r)
+	return member{lab.Replica{Address: at(10000), Readiness: "http://" + at(11000) + "/readyz"}, process}
+}
+
+// joins takes a replica into the Service once it is ready.
+func (s *site) joins(m member) {
+	s.t.Helper()
+	if err := s.Await(s.t.Context(), time.Minute, "a replica to be ready", func(ctx context.Context) (bool, error) { return m.Ready(ctx), nil }); err != nil {
+		s.t.Fatal(err)
+	}
+	s.replicas = append(s.replicas, m.Replica)
+	s.service.Add(m.Replica)
+}
+
+// goes tells a replica to go, and takes it from the Service once that is seen.
+func (s *site) goes(m member) {
+	s.t.Helper()
+	s.replicas = slices.DeleteFunc(s.replicas, func(other lab.Replica) bool { return other == m.Replica })
+	s.Forget(m.process)
+	if err := m.process.Signal(syscall.SIGTERM); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.Await(s.t.Context(), time.Minute, "its readiness to turn off", func(ctx context.Context) (bool, error) { return !m.Ready(ctx), nil }); err != nil {
+		s.t.Fatal(err)
+	}
+	s.service.Remove(m.Replica)
+	<-m.process.Exited()
 }
 
 func (s *site) kubectl(args ...string) {
