@@ -14,6 +14,7 @@ import (
 // kustomization is what lint reads of one
 // (sigs.k8s.io/kustomize/api/types, Kustomization).
 type kustomization struct {
+	Namespace                          string
 	Resources, Bases, Components, CRDs []string
 	Generators, Transformers           []string
 	Validators, Configurations         []string
@@ -93,6 +94,37 @@ func (k kustomization) files() map[string]bool {
 		files[filepath.Clean(filepath.FromSlash(name))] = true
 	}
 	return files
+}
+
+// names tells whether the kustomization of a file's folder names it, if there is one that
+// can be read.
+func (r *run) names(file *source.File) bool {
+	dir, base := filepath.Split(file.Path)
+	files, known := r.named[filepath.Clean(dir)]
+	return !known || files[base]
+}
+
+// placeholder is the namespace that the files of a kubebuilder project are in, until the
+// kustomization beside them fills in another
+// (sigs.k8s.io/kubebuilder, pkg/plugins/common/kustomize/v2/scaffolds).
+const placeholder = "system"
+
+// fill puts a namespace into the place of the placeholder, as kustomize does.
+func fill(value any, namespace string) {
+	switch value := value.(type) {
+	case []any:
+		for _, item := range value {
+			fill(item, namespace)
+		}
+	case map[string]any:
+		for key, item := range value {
+			if key == "namespace" && item == placeholder {
+				value[key] = namespace
+				continue
+			}
+			fill(item, namespace)
+		}
+	}
 }
 
 // narrows tells whether a kustomization has a patch that changes what webhooks see,

@@ -97,7 +97,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{options: o, snapshot: readSnapshot(o), told: map[*set]total{}, parts: map[string][]string{}, named: map[string]map[string]bool{}, narrows: map[string]bool{}}
+	r := &run{options: o, snapshot: readSnapshot(o), told: map[*set]total{}, parts: map[string][]string{}, named: map[string]map[string]bool{}, narrows: map[string]bool{}, namespaces: map[string]string{}}
 	if o.Only != nil {
 		r.only = map[string]bool{}
 		for _, file := range o.Only {
@@ -173,6 +173,8 @@ type run struct {
 	parts   map[string][]string        // of a kustomization in a folder, by path
 	named   map[string]map[string]bool // files of the folder, by path of a kustomization
 	narrows map[string]bool            // whether that patches what webhooks see, by path
+
+	namespaces map[string]string // that a kustomization sets, by path
 
 	mu      sync.Mutex
 	waiting []*set // for policies to compile
@@ -382,6 +384,7 @@ func (r *run) directory(ctx context.Context, d *source.Directory, asked bool) {
 			r.parts[d.Path] = k.parts(d)
 			r.named[d.Path] = k.files()
 			r.narrows[d.Path] = k.narrows(d)
+			r.namespaces[d.Path] = k.Namespace
 		}
 		r.renderKustomization(ctx, d, k, err, asked)
 	}

@@ -266,6 +266,28 @@ func TestSets(t *testing.T) {
 	}
 }
 
+// TestPlaceholder tells the namespace that a kustomization puts into the place of that of
+// kubebuilder's files.
+func TestPlaceholder(t *testing.T) {
+	const apiservice = "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: v1.x.io}\nspec: {group: x.io, version: v1, groupPriorityMinimum: 1, versionPriority: 1, service: {name: x, namespace: %[1]s}}\n---\n" +
+		"apiVersion: v1\nkind: Service\nmetadata: {name: x, namespace: %[1]s}\nspec: {ports: [{port: 443}]}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: %[1]s}\n"
+	for _, tc := range []struct{ reason, kustomization, written, want string }{
+		{"it is filled in", "namespace: shapes\nresources: [../api]\n", "system", "shapes"},
+		{"nothing fills it in", "resources: [../api]\n", "system", "system"},
+		{"what is no placeholder is told as the file says it", "namespace: shapes\nresources: [../api]\n", "other", "other"},
+	} {
+		dir := write(t, map[string]string{"default/kustomization.yaml": tc.kustomization, "api/kustomization.yaml": "resources: [all.yaml]\n", "api/all.yaml": fmt.Sprintf(apiservice, tc.written)})
+		var got []string
+		for _, f := range run(t, lint.Options{Dir: dir, Paths: []string{"."}}).Findings {
+			got = append(got, f.Message)
+		}
+		want := []string{"APIService v1.x.io is served from namespace " + tc.want + ": once that is gone, no other namespace can finish deleting"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+		}
+	}
+}
+
 // TestSameName has one object in two files of a folder, which examples often
 // do: each finding stands in the file that it is about.
 func TestSameName(t *testing.T) {

@@ -83,6 +83,7 @@ func TestSeverityOfSets(t *testing.T) {
 	dir := write(t, map[string]string{
 		"folder/operator.yaml": kialiOperator, "folder/cr.yaml": kiali,
 		"kustomized/kustomization.yaml": kustomization, "kustomized/operator.yaml": kialiOperator, "kustomized/cr.yaml": kiali,
+		"beside/kustomization.yaml": "resources: [operator.yaml]\n", "beside/operator.yaml": kialiOperator, "beside/cr.yaml": kiali,
 		"file/all.yaml": kialiOperator + "---\n" + kiali,
 	})
 	for _, tc := range []struct {
@@ -93,6 +94,7 @@ func TestSeverityOfSets(t *testing.T) {
 		{"several files of a folder", []string{"folder"}, "low"},
 		{"the same files, named", []string{"folder/operator.yaml", "folder/cr.yaml"}, "medium"},
 		{"a kustomization", []string{"kustomized"}, "medium"},
+		{"a kustomization that names one of them", []string{"beside"}, "low"},
 		{"one file", []string{"file"}, "medium"},
 	} {
 		var paths []string

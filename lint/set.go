@@ -53,6 +53,9 @@ func (i *input) all() []*source.File {
 func (r *run) set(i *input) *set {
 	s := &set{run: r, folder: i.folder(), files: i.all()}
 	s.patched = slices.ContainsFunc(i.directories, func(d *source.Directory) bool { return r.narrows[d.Path] })
+	if len(i.directories) > 0 {
+		s.namespace = r.namespaces[i.directories[0].Path]
+	}
 	s.loose = len(i.directories) > 0 && i.directories[0].Kustomization == ""
 	for _, file := range s.files {
 		file.Whole = r.options.everything
@@ -67,6 +70,8 @@ type set struct {
 	files  []*source.File
 	// patched tells that a kustomization changes what its webhooks see.
 	patched bool
+	// namespace is what the kustomization that holds it together sets, "" if nothing.
+	namespace string
 	// loose tells that nothing but a folder holds the files together: who deletes them
 	// may take one at a time.
 	loose bool
@@ -392,7 +397,7 @@ func (s *set) subject(o *source.Object) *subject {
 	if read.whole {
 		keys = nil
 	}
-	value, err := o.Value(keys...)
+	value, err := s.value(o, keys...)
 	switch {
 	case errors.Is(err, source.ErrTemplate):
 		s.template(o.File)
@@ -416,6 +421,20 @@ func (s *set) subject(o *source.Object) *subject {
 		s.pack(sub)
 	}
 	return sub
+}
+
+// value is what an object holds under keys of it, or whole, in the namespace that it
+// gets.
+func (s *set) value(o *source.Object, keys ...string) (map[string]any, error) {
+	value, err := o.Value(keys...)
+	if err != nil || s.namespace == "" {
+		return value, err
+	}
+	fill(value, s.namespace)
+	if metadata, ok := value["metadata"].(map[string]any); ok && o.Kind == "Namespace" && metadata["name"] == placeholder {
+		metadata["name"] = s.namespace
+	}
+	return value, nil
 }
 
 // pack keeps an object of a large set in a tenth of the memory, unless it is the
@@ -488,7 +507,7 @@ func (s *set) complete(sub *subject) error {
 	if err := s.load(sub.Object); err != nil {
 		return err
 	}
-	value, err := sub.Value()
+	value, err := s.value(sub.Object)
 	if err != nil {
 		return err
 	}
@@ -522,7 +541,7 @@ func (s *set) whole(subjects []*subject) func(*unstructured.Unstructured) *unstr
 			return object
 		}
 		left -= sub.Size()
-		value, err := sub.Value()
+		value, err := s.value(sub.Object)
 		if err != nil || !wellFormed(value) {
 			return object
 		}
@@ -803,11 +822,11 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 }
 
 // apart tells whether other objects of a finding are in other files, which nothing but a
-// folder holds together.
+// folder holds together: the kustomization in it may name others.
 func (a *asker) apart(sub *subject, objects []policies.Object) bool {
-	return a.set.loose && slices.ContainsFunc(objects, func(o policies.Object) bool {
+	return slices.ContainsFunc(objects, func(o policies.Object) bool {
 		other := a.index[o]
-		return other != nil && other.File != sub.File
+		return other != nil && other.File != sub.File && (a.set.loose || !a.set.run.names(sub.File) || !a.set.run.names(other.File))
 	})
 }
 

@@ -60,7 +60,7 @@ that could not be read, wrong usage, or an internal error.`,
 	f.policies.addPolicies(flags)
 	flags.StringArrayVarP(&f.Outputs, "output", "o", []string{"text"}, "`FORMAT[=FILE]`: text, json, sarif, junit, github or markdown (may be repeated)")
 	flags.StringArrayVar(&f.Exclude, "exclude", nil, "`PATTERN`, as in .gitignore, of what folders are searched without (may be repeated)")
-	flags.BoolVar(&f.IncludeTests, "include-tests", false, "ask about what only tests read, too: testdata, fixtures, golden files, cases of kuttl and chainsaw, copies of objects out of a cluster")
+	flags.BoolVar(&f.IncludeTests, "include-tests", false, "ask about what only tests read, too: testdata, the test folder of a program, fixtures, golden files, cases of kuttl and chainsaw, copies of objects out of a cluster")
 	flags.StringVar(&f.FailOn, "fail-on", "", "least `SEVERITY` that makes the exit code 1: high, medium, low, info or never (default: low)")
 	flags.StringVar(&f.Snapshot, "snapshot", "", "facts of the cluster that the manifests are for: a `FILE` written by termguard snapshot")
 	flags.StringVar(&f.KubernetesVersion, "kubernetes-version", "", "`VERSION` of the API server that the manifests are for (default: that of the snapshot)")

@@ -89,6 +89,9 @@ func (f *File) Read() iter.Seq[Contents] {
 			switch {
 			case errors.Is(err, io.EOF):
 				return
+			case errors.Is(err, errSealed):
+				yield(Contents{Plain: 1})
+				return
 			case errors.Is(err, errLarge):
 				if !yield(Contents{Problems: []Problem{{Position: Position{Line: d.line, Column: 1}, Message: reason(err)}}}) {
 					return

@@ -83,6 +83,8 @@ func TestRead(t *testing.T) {
 		{"a comment without a space before it, as kubectl reads it", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: 'é'# a\n  namespace: \"x # y\"#\n", []string{"1-5 Pod x # y/é"}},
 		{"a key behind such a comment", "a: 'b'\n'c'# x: 1\n", []string{"2:1 problem: invalid YAML: a key without a colon"}},
 		{"what is encrypted whole, with SOPS", "apiVersion: ENC[AES256_GCM,data:a/b=,iv:c/d/e=,type:str]\nkind: ENC[AES256_GCM,data:f]\nmetadata:\n  name: ENC[AES256_GCM,data:g]\n", []string{"plain: 1"}},
+		{"what is encrypted whole, with git-crypt", "\x00GITCRYPT\x00\xf3 R\x16\n\x01", []string{"plain: 1"}},
+		{"git-crypt encrypts whole files", object("a") + "---\n\x00GITCRYPT\x00", []string{"1-3 ConfigMap a", "5:1 problem: cannot be read: not text in UTF-8: it contains a zero byte"}},
 		{"duplicate keys of what is no object are its own business", "a: 1\na: 2\n", []string{"plain: 1"}},
 		{"a template", object("a") + "---\napiVersion: v1\n{{- if x }}\nkind: Pod\n{{- end }}\n---\n" + object("b"), []string{"1-3 ConfigMap a", "template", "10-12 ConfigMap b"}},
 		{"a template that is YAML", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n", []string{"template"}},

@@ -29,12 +29,14 @@ type cut struct {
 
 var (
 	errBinary = errors.New("not text in UTF-8: it contains a zero byte")
+	errSealed = errors.New("encrypted by git-crypt")
 	errLarge  = fmt.Errorf("a document of more than %d MiB, which is no object: split it", maxDocument>>20)
 
 	documentStart = []byte("---")
 	documentEnd   = []byte("...")
 	schemaKey     = []byte("openAPIV3Schema:")
 	sourceComment = []byte("# Source: ")
+	sealed        = []byte("\x00GITCRYPT\x00") // with which git-crypt begins a file (github.com/AGWA/git-crypt, commands.cpp)
 	byteOrderMark = []byte("\xef\xbb\xbf")
 )
 
@@ -180,6 +182,9 @@ func (s *splitter) read() (line []byte, start int64, err error) {
 			line = long
 		}
 		if bytes.IndexByte(line, 0) >= 0 {
+			if s.offset == 0 && bytes.HasPrefix(line, sealed) {
+				return nil, s.offset, errSealed
+			}
 			return nil, s.offset, errBinary
 		}
 	}

@@ -54,7 +54,11 @@ var (
 	// stage is also called what is deployed before production: beside others it is that.
 	stage       = regexp.MustCompile(`^(e2e|acceptance)$`)
 	environment = regexp.MustCompile(`^(dev(elopment)?|stag(e|ing)|prod(uction)?|live)$`)
-	testFile    = regexp.MustCompile(`^.*([-_.]golden|_test)\.(ya?ml|json)$`)
+	// code is what a test folder of a program lies beside. One called test, elsewhere, is an
+	// environment, or an app of a cluster, as often as not.
+	code     = regexp.MustCompile(`^(go\.mod|Gopkg\.toml|Cargo\.toml|pom\.xml|.*\.go)$`)
+	deployed = regexp.MustCompile(`^(stag(e|ing)|prod(uction)?|live)$`)
+	testFile = regexp.MustCompile(`^.*([-_.]golden|_test)\.(ya?ml|json)$`)
 	// steps tell that a folder is a test.
 	steps = regexp.MustCompile(`^[0-9]+-(assert|errors?)([-.].*)?\.ya?ml$|^chainsaw-test\.ya?ml$`)
 )
@@ -226,11 +230,16 @@ func (w *walker) walk(name, dir, relative, real string) {
 
 // isTest tells whether a folder among others holds what only tests read.
 func isTest(dir, base string, entries []fs.DirEntry) bool {
+	beside := func(pattern *regexp.Regexp) bool {
+		return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return pattern.MatchString(e.Name()) })
+	}
 	switch parent := filepath.Base(dir); {
 	case testFolder.MatchString(base), parent == "test" && base == "integration", parent == "src" && base == "test":
 		return true
 	case stage.MatchString(base):
-		return !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return environment.MatchString(e.Name()) })
+		return !beside(environment)
+	case base == "test":
+		return beside(code) && !beside(deployed)
 	}
 	return false
 }

@@ -183,6 +183,9 @@ func (o options) choose(known []repository) ([]repository, error) {
 // maxManifest bounds a file, in bytes: larger ones are data.
 const maxManifest = 3 << 20
 
+// programs are files that tell lint that a folder called test beside them is of a program.
+var programs = []string{"go.mod", "Gopkg.toml", "Cargo.toml", "pom.xml"}
+
 // lint lints a repository, at the commit that was judged if it has that, and notes
 // which commit it was and how much there was.
 func (o options) lint(ctx context.Context, r *repository) ([]finding, error) {
@@ -210,7 +213,7 @@ func (o options) lint(ctx context.Context, r *repository) ([]finding, error) {
 		return nil, err
 	}
 	only := []string{"archive", "--format=tar", r.commit} // a snapshot may lack what is large
-	for _, end := range []string{".yaml", ".yml", ".json", "Kustomization"} {
+	for _, end := range append([]string{".yaml", ".yml", ".json", "Kustomization"}, programs...) {
 		if strings.Contains(string(names), end+"\x00") {
 			only = append(only, "*"+end)
 		}
@@ -271,8 +274,8 @@ func fetch(ctx context.Context, into string, r repository) error {
 	return err
 }
 
-// export writes the manifests of an archive to a folder that lint takes for a
-// repository. Nothing is written outside of it, and links are left out.
+// export writes the manifests of an archive, and what tells of programs, to a folder
+// that lint takes for a repository. Nothing is written outside of it, and links are left out.
 func export(archive []byte, dir string) error {
 	if err := os.MkdirAll(filepath.Join(dir, ".git"), 0o755); err != nil {
 		return err
@@ -290,7 +293,8 @@ func export(archive []byte, dir string) error {
 		if err != nil {
 			return err
 		}
-		manifest := slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(path.Ext(header.Name))) || path.Base(header.Name) == "Kustomization"
+		base := path.Base(header.Name)
+		manifest := slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(path.Ext(base))) || base == "Kustomization" || slices.Contains(programs, base)
 		if header.Typeflag != tar.TypeReg || !manifest || header.Size > maxManifest {
 			continue
 		}
