@@ -413,6 +413,9 @@ func (s *set) subject(o *source.Object) *subject {
 		delete(value, "status") // which says what was, in some cluster
 	}
 	u := &unstructured.Unstructured{Object: value}
+	if s.leftover(o, u) {
+		return nil
+	}
 	if incomplete(u) {
 		s.notes.incomplete = append(s.notes.incomplete, u.GetName())
 	}
@@ -421,6 +424,16 @@ func (s *set) subject(o *source.Object) *subject {
 		s.pack(sub)
 	}
 	return sub
+}
+
+// leftover tells whether an object is a patch that the kustomization beside it does not
+// name: a workload without a selector, which nobody can apply.
+func (s *set) leftover(o *source.Object, u *unstructured.Unstructured) bool {
+	if o.APIVersion != "apps/v1" || o.Kind == "ControllerRevision" || s.run.names(o.File) {
+		return false
+	}
+	_, selects, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "selector")
+	return !selects
 }
 
 // value is what an object holds under keys of it, or whole, in the namespace that it

@@ -22,6 +22,7 @@ var clusterKinds = map[string][]string{
 	"karpenter.sh":                        {"nodeclaims", "nodepools"},
 	"kueue.x-k8s.io":                      {"admissionchecks", "clusterqueues", "cohorts", "resourceflavors", "topologies"},
 	"kyverno.io":                          {"clustercleanuppolicies", "clusterpolicies", "globalcontextentries"},
+	"network.kubesphere.io":               {"bgpconfs", "bgppeers", "eips"},
 	"nvidia.com":                          {"clusterpolicies", "nvidiadrivers"},
 	"olm.operatorframework.io":            {"clustercatalogs", "clusterextensions"},
 	"operator.open-cluster-management.io": {"clustermanagers", "klusterlets"},
