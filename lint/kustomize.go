@@ -11,6 +11,14 @@ import (
 	"github.com/termguard/termguard/lint/source"
 )
 
+// kustomized is what a folder's kustomization says of what is in it.
+type kustomized struct {
+	parts     []string        // the folders that it is made of
+	files     map[string]bool // of the folder, that it names
+	narrows   bool            // it patches what webhooks see
+	namespace string          // that it sets, "" if none
+}
+
 // kustomization is what lint reads of one
 // (sigs.k8s.io/kustomize/api/types, Kustomization).
 type kustomization struct {
@@ -100,8 +108,8 @@ func (k kustomization) files() map[string]bool {
 // can be read.
 func (r *run) names(file *source.File) bool {
 	dir, base := filepath.Split(file.Path)
-	files, known := r.named[filepath.Clean(dir)]
-	return !known || files[base]
+	k, known := r.kustomized[filepath.Clean(dir)]
+	return !known || k.files[base]
 }
 
 // placeholder is the namespace that the files of a kubebuilder project are in, until the
@@ -165,8 +173,8 @@ func (k kustomization) narrows(d *source.Directory) bool {
 // those of a folder remain a set.
 func (r *run) join() {
 	of := map[string][]string{} // by part, what it is part of
-	for folder, parts := range r.parts {
-		for _, part := range parts {
+	for folder, k := range r.kustomized {
+		for _, part := range k.parts {
 			if part != folder && !slices.Contains(of[part], folder) && filepath.Base(part) != "samples" {
 				of[part] = append(of[part], folder)
 			}
@@ -197,14 +205,14 @@ func (r *run) join() {
 			continue
 		}
 		for n, d := range i.directories {
-			files, known := r.named[d.Path]
+			k, known := r.kustomized[d.Path]
 			if !known {
 				continue
 			}
 			of, rest := *d, *d
 			of.Manifests, rest.Manifests = nil, nil
 			for _, base := range d.Manifests {
-				if files[base] {
+				if k.files[base] {
 					of.Manifests = append(of.Manifests, base)
 				} else {
 					rest.Manifests = append(rest.Manifests, base)

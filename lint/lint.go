@@ -97,7 +97,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{options: o, snapshot: readSnapshot(o), told: map[*set]total{}, parts: map[string][]string{}, named: map[string]map[string]bool{}, narrows: map[string]bool{}, namespaces: map[string]string{}}
+	r := &run{options: o, snapshot: readSnapshot(o), told: map[*set]total{}, kustomized: map[string]kustomized{}}
 	if o.Only != nil {
 		r.only = map[string]bool{}
 		for _, file := range o.Only {
@@ -170,11 +170,7 @@ type run struct {
 
 	renderer string // the path of Renderer, "" if nothing is rendered
 
-	parts   map[string][]string        // of a kustomization in a folder, by path
-	named   map[string]map[string]bool // files of the folder, by path of a kustomization
-	narrows map[string]bool            // whether that patches what webhooks see, by path
-
-	namespaces map[string]string // that a kustomization sets, by path
+	kustomized map[string]kustomized // folders with a kustomization that can be read, by path
 
 	mu      sync.Mutex
 	waiting []*set // for policies to compile
@@ -381,10 +377,7 @@ func (r *run) directory(ctx context.Context, d *source.Directory, asked bool) {
 	if d.Kustomization != "" {
 		k, err := readKustomization(d)
 		if err == nil {
-			r.parts[d.Path] = k.parts(d)
-			r.named[d.Path] = k.files()
-			r.narrows[d.Path] = k.narrows(d)
-			r.namespaces[d.Path] = k.Namespace
+			r.kustomized[d.Path] = kustomized{parts: k.parts(d), files: k.files(), narrows: k.narrows(d), namespace: k.Namespace}
 		}
 		r.renderKustomization(ctx, d, k, err, asked)
 	}

@@ -52,9 +52,9 @@ func (i *input) all() []*source.File {
 // set is the one whose files an input tells.
 func (r *run) set(i *input) *set {
 	s := &set{run: r, folder: i.folder(), files: i.all()}
-	s.patched = slices.ContainsFunc(i.directories, func(d *source.Directory) bool { return r.narrows[d.Path] })
+	s.patched = slices.ContainsFunc(i.directories, func(d *source.Directory) bool { return r.kustomized[d.Path].narrows })
 	if len(i.directories) > 0 {
-		s.namespace = r.namespaces[i.directories[0].Path]
+		s.namespace = r.kustomized[i.directories[0].Path].namespace
 	}
 	s.loose = len(i.directories) > 0 && i.directories[0].Kustomization == ""
 	for _, file := range s.files {
