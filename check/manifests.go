@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -133,7 +135,9 @@ func (f Files) of(path string) ([]string, error) {
 }
 
 func namesIn(in io.Reader, namespace string) ([]Name, error) {
-	decoder := yaml.NewYAMLOrJSONDecoder(in, 4096)
+	// UTF-16 is read by its byte order mark, as kubectl does (k8s.io/cli-runtime,
+	// resource/visitor.go, FileVisitor).
+	decoder := yaml.NewYAMLOrJSONDecoder(transform.NewReader(in, unicode.BOMOverride(unicode.UTF8.NewDecoder())), 4096)
 	var names []Name
 	add := func(object *unstructured.Unstructured) error {
 		name, err := nameOf(object, namespace)

@@ -64,6 +64,11 @@ func TestNames(t *testing.T) {
 			text:   `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "kiali.io/v1alpha1", "kind": "Kiali", "metadata": {"name": "k"}}]}`,
 			want:   []Name{{"kiali.kiali.io", "k", "home", 0, "stdin"}},
 		},
+		{
+			reason: "PowerShell writes UTF-16 where > redirects, and kubectl reads it",
+			text:   "\xff\xfe{\x00k\x00i\x00n\x00d\x00:\x00 \x00A\x00,\x00a\x00p\x00i\x00V\x00e\x00r\x00s\x00i\x00o\x00n\x00:\x00 \x00v\x001\x00,\x00m\x00e\x00t\x00a\x00d\x00a\x00t\x00a\x00:\x00 \x00{\x00n\x00a\x00m\x00e\x00:\x00 \x00a\x00}\x00}\x00",
+			want:   []Name{{"a", "a", "home", 0, "stdin"}},
+		},
 		{reason: "no name", text: "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: a-}}", err: "stdin: an object without apiVersion, kind or metadata.name (document 1)"},
 		{reason: "no YAML", text: "a: [", err: "stdin: read manifests: "},
 		{reason: "a kustomization", text: "resources: [a.yaml]", err: "a kustomization is no object: ask about its folder with -k"},

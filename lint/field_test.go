@@ -19,9 +19,9 @@ import (
 const field = "../test/field"
 
 // verdict is what a manifest that is kept says of a line: findings on it were judged
-// right, debatable or wrong. What was debatable is mended, as what was wrong. A severity
+// right, debatable or wrong. What was right or debatable is told no more, as what was wrong. A severity
 // behind the policy is held to, too.
-var verdict = regexp.MustCompile(`# (right|debatable|was debatable|wrong): (.+)$`)
+var verdict = regexp.MustCompile(`# (right|was right|debatable|was debatable|wrong): (.+)$`)
 
 // TestField holds lint to what was judged: each manifest that is kept for it, a file
 // or a folder, gives the findings that were right or debatable, those that were mended

@@ -51,6 +51,20 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestNotRead tells of what a search comes across and does not read: files of tests, and
+// links out of the folder.
+func TestNotRead(t *testing.T) {
+	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: demo}\n"
+	dir := write(t, map[string]string{"a.yaml": config, "b/fixtures/c.yaml": config, "b/fixtures/d.yaml": config})
+	if err := os.Symlink(t.TempDir(), filepath.Join(dir, "b", "out")); err != nil {
+		t.Skipf("no links here: %v", err)
+	}
+	r := run(t, lint.Options{Dir: dir, Paths: []string{"."}})
+	if r.Files != 1 || r.Tests != 2 || len(r.Problems) != 1 || r.Problems[0].File != "b/out" {
+		t.Errorf("%d files, %d of tests, problems %v; want 1, 2, and one with b/out", r.Files, r.Tests, r.Problems)
+	}
+}
+
 // oneFolder makes a folder with many files in it.
 func oneFolder(t testing.TB, files int) string {
 	t.Helper()

@@ -14,7 +14,7 @@ import (
 // kustomized is what a folder's kustomization says of what is in it.
 type kustomized struct {
 	parts     []string        // the folders that it is made of
-	files     map[string]bool // of the folder, that it names
+	files     map[string]bool // that it names, relative to the folder
 	narrows   bool            // it patches what webhooks see
 	namespace string          // that it sets, "" if none
 }
@@ -79,19 +79,26 @@ func isFar(name string) bool {
 			slices.Contains([]string{"github.com", "gitlab.com", "bitbucket.org"}, strings.TrimPrefix(host, "www.")))
 }
 
-// parts are the folders that a kustomization is made of.
+// parts are the folders that a kustomization is made of, those below it too of which it
+// names files.
 func (k kustomization) parts(d *source.Directory) []string {
 	var folders []string
 	for _, name := range slices.Concat(k.Resources, k.Bases, k.Components) {
-		if isFar(name) || filepath.IsAbs(name) || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
+		if isFar(name) || filepath.IsAbs(name) {
 			continue
 		}
-		folders = append(folders, filepath.Join(d.Path, filepath.FromSlash(name)))
+		folder := filepath.FromSlash(name)
+		if strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
+			if folder = filepath.Dir(folder); folder == "." || !filepath.IsLocal(folder) {
+				continue
+			}
+		}
+		folders = append(folders, filepath.Join(d.Path, folder))
 	}
 	return folders
 }
 
-// files are the manifests of its folder that a kustomization names, for whatever.
+// files are the manifests that a kustomization names, for whatever.
 func (k kustomization) files() map[string]bool {
 	named := slices.Concat(k.Resources, k.Bases, k.Components, k.CRDs, k.Generators, k.Transformers, k.Validators, k.Configurations, k.PatchesStrategicMerge)
 	for _, patch := range slices.Concat(k.Patches, k.PatchesJSON6902) {
@@ -200,19 +207,35 @@ func (r *run) join() {
 		other.directories = append(other.directories, i.directories...)
 		return true
 	})
+	named := map[string]map[string]bool{} // files, by folder
+	for folder, k := range r.kustomized {
+		for file := range k.files {
+			if filepath.Ext(file) == "" {
+				continue // a folder
+			}
+			below := filepath.Join(folder, filepath.Dir(file))
+			if named[below] == nil {
+				named[below] = map[string]bool{}
+			}
+			named[below][filepath.Base(file)] = true
+		}
+	}
 	for _, i := range r.sets {
 		if len(i.directories) < 2 {
 			continue
 		}
 		for n, d := range i.directories {
-			k, known := r.kustomized[d.Path]
-			if !known {
+			files := named[d.Path]
+			if k, known := r.kustomized[d.Path]; known {
+				files = k.files
+			}
+			if files == nil {
 				continue
 			}
 			of, rest := *d, *d
 			of.Manifests, rest.Manifests = nil, nil
 			for _, base := range d.Manifests {
-				if k.files[base] {
+				if files[base] {
 					of.Manifests = append(of.Manifests, base)
 				} else {
 					rest.Manifests = append(rest.Manifests, base)

@@ -97,7 +97,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{options: o, snapshot: readSnapshot(o), told: map[*set]total{}, kustomized: map[string]kustomized{}}
+	r := &run{options: o, snapshot: readSnapshot(o), told: map[*set]total{}, kustomized: map[string]kustomized{}, definitions: map[string][]*source.Directory{}}
 	if o.Only != nil {
 		r.only = map[string]bool{}
 		for _, file := range o.Only {
@@ -128,13 +128,13 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 }
 
 func (r *run) work(ctx context.Context) error {
+	r.engine = prepare(ctx, r.options)
 	if err := r.inputs(ctx); err != nil {
 		return err
 	}
 	if r.options.Snapshot != "" {
 		r.large()
 	}
-	r.engine = prepare(ctx, r.options)
 	r.asks = sync.OnceValue(func() []policies.Policy {
 		engine, _ := r.engine() // who asks has seen the error
 		return engine.Policies()
@@ -170,7 +170,8 @@ type run struct {
 
 	renderer string // the path of Renderer, "" if nothing is rendered
 
-	kustomized map[string]kustomized // folders with a kustomization that can be read, by path
+	kustomized  map[string]kustomized          // folders with a kustomization that can be read, by path
+	definitions map[string][]*source.Directory // folders called crd or crds, by the path of the one above
 
 	mu      sync.Mutex
 	waiting []*set // for policies to compile
@@ -252,7 +253,7 @@ func (t *total) add(u total) {
 	t.orders = append(t.orders, u.orders...)
 }
 
-// prepare loads the policies while files are read.
+// prepare loads the policies, and has the catalog read, while files are searched for.
 func prepare(ctx context.Context, o Options) func() (*policies.Engine, error) {
 	load := sync.OnceValues(func() (*policies.Engine, error) {
 		from := o.Policies
@@ -267,7 +268,10 @@ func prepare(ctx context.Context, o Options) func() (*policies.Engine, error) {
 		delete(off, DuplicateKey) // which it does not know
 		return policies.NewEngine(ctx, set, policies.EngineOptions{Params: o.Params, Off: off, Deadline: evaluation, Lazy: true})
 	})
-	go func() { _, _ = load() }()
+	go func() {
+		_, _ = load()
+		_, _ = cluster.FromManifests(cluster.Options{Catalog: o.Catalog}, "", cluster.Set{}) // which reads it
+	}()
 	return load
 }
 
@@ -335,23 +339,41 @@ func (r *run) inputs(ctx context.Context) error {
 			given.files = append(given.files, &source.File{Name: name, Path: full})
 			continue
 		}
-		source.Search{
-			Root: root, Exclude: exclude, Tests: r.options.IncludeTests,
-			Visit: func(d *source.Directory) { r.directory(ctx, d, d.Path == full) },
-			Problem: func(file, message string) {
-				r.found.problems = append(r.found.problems, Problem{Place: Place{File: file, Line: 1, Column: 1}, Message: message})
-			},
-			Left: func(files int) { r.found.tests += files },
-		}.Walk(cleaned(name), full, relative(r.options.Dir, full))
+		search := source.Search{Root: root, Exclude: exclude, Tests: r.options.IncludeTests}
+		if err := r.search(ctx, search, cleaned(name), full); err != nil {
+			return err
+		}
 	}
 	r.join()
 	if len(given.files) > 0 {
 		r.sets = append(r.sets, given)
 	}
 	r.sets = slices.DeleteFunc(r.sets, func(i *input) bool {
-		return i.empty() || r.only != nil && !slices.ContainsFunc(i.all(), r.asked)
+		return i.size() == 0 || r.only != nil && !slices.ContainsFunc(i.all(), r.asked)
 	})
 	return nil
+}
+
+// search takes in what is below a folder that was given, as it is found: to read a
+// kustomization takes longer than to find it.
+func (r *run) search(ctx context.Context, s source.Search, name, full string) error {
+	found := make(chan func(), 64)
+	s.Visit = func(d *source.Directory) { found <- func() { r.directory(ctx, d, d.Path == full) } }
+	s.Problem = func(file, message string) {
+		found <- func() {
+			r.found.problems = append(r.found.problems, Problem{Place: Place{File: file, Line: 1, Column: 1}, Message: message})
+		}
+	}
+	s.Left = func(files int) { found <- func() { r.found.tests += files } }
+	var failed error
+	go func() {
+		defer close(found)
+		failed = guarded(func() error { s.Walk(name, full, relative(r.options.Dir, full)); return nil })
+	}()
+	for take := range found {
+		take()
+	}
+	return failed
 }
 
 // tree is what links below a path may not leave: the repository that it is in, or
@@ -385,6 +407,13 @@ func (r *run) directory(ctx context.Context, d *source.Directory, asked bool) {
 		r.renderChart(ctx, d)
 	}
 	r.sets = append(r.sets, &input{directories: []*source.Directory{d}})
+	above := d.Path
+	if filepath.Base(above) == "bases" { // as kubebuilder has them
+		above = filepath.Dir(above)
+	}
+	if base := filepath.Base(above); base == "crd" || base == "crds" {
+		r.definitions[filepath.Dir(above)] = append(r.definitions[filepath.Dir(above)], d)
+	}
 }
 
 func cleaned(name string) string { return filepath.ToSlash(filepath.Clean(name)) }
@@ -427,8 +456,10 @@ func spool(in io.Reader, later func(func())) (*source.File, error) {
 	return &source.File{Name: "-", Path: out.Name()}, nil
 }
 
-// each works through the sets, as many at a time as there are processors.
+// each works through the sets, as many at a time as there are processors. Of the later
+// half, those of the most files are first: one that is left for the end, all wait for.
 func (r *run) each(ctx context.Context) error {
+	slices.SortStableFunc(r.sets[len(r.sets)/2:], func(a, b *input) int { return cmp.Compare(b.size(), a.size()) })
 	work := make(chan *input)
 	errs := make(chan error, runtime.GOMAXPROCS(0))
 	var wait sync.WaitGroup

@@ -241,6 +241,11 @@ func TestSets(t *testing.T) {
 			t.Errorf("%s: got %v, want %d findings", tc.reason, lines(r), tc.want)
 		}
 	}
+	// So are the files that a kustomization names in a folder below it, without others there.
+	below := map[string]string{"kustomization.yaml": "resources: [crd.yaml, cr.yaml, below/operator.yaml]\n", "crd.yaml": kialiCRD, "cr.yaml": kiali, "below/operator.yaml": kialiOperator, "below/other.yaml": kiali}
+	if r := run(t, lint.Options{Dir: write(t, below), Paths: []string{"."}}); len(r.Findings) != 1 || r.Findings[0].Place.File != "cr.yaml" || r.Files != 4 {
+		t.Errorf("files of a folder below: got %v in %d files, want 1 finding in 4", lines(r), r.Files)
+	}
 	// A kustomization and its parts are one, unless a part is of several.
 	parts := map[string]string{"default/kustomization.yaml": "resources: [../crd, ../manager, ../sample]\n", "crd/crd.yaml": kialiCRD, "manager/operator.yaml": kialiOperator, "sample/cr.yaml": kiali}
 	if r := run(t, lint.Options{Dir: write(t, parts), Paths: []string{"."}}); len(r.Findings) != 1 || r.Files != 3 {

@@ -29,11 +29,11 @@ func conditional(expression string) string {
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: guarded, namespace: guard}\ndata: {keep: 'yes'}\n"
 }
 
-// padding is ConfigMaps, of half a KiB each.
+// padding is ConfigMaps, of one KiB each.
 func padding(n int) string {
 	var text strings.Builder
 	for i := range n {
-		fmt.Fprintf(&text, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: padding-%d, namespace: guard}\ndata: {a: %q}\n", i, strings.Repeat("x", 512))
+		fmt.Fprintf(&text, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: padding-%d, namespace: guard}\ndata: {a: %q}\n", i, strings.Repeat("x", 1024))
 	}
 	return text.String()
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -37,8 +38,13 @@ func (i *input) folder() string {
 	return i.directories[0].Path
 }
 
-func (i *input) empty() bool {
-	return len(i.files) == 0 && !slices.ContainsFunc(i.directories, func(d *source.Directory) bool { return len(d.Manifests) > 0 })
+// size counts the files.
+func (i *input) size() int {
+	n := len(i.files)
+	for _, d := range i.directories {
+		n += len(d.Manifests)
+	}
+	return n
 }
 
 func (i *input) all() []*source.File {
@@ -98,7 +104,7 @@ type plain struct {
 // maxLoaded bounds the text that a set holds while it is linted, with some fifty
 // times as much for what is parsed of it: what is beyond is read again when it
 // is asked about.
-const maxLoaded = 128 << 10
+const maxLoaded = 256 << 10
 
 // read reads the files, and prepares the questions about what they hold.
 func (s *set) read(ctx context.Context) error {
@@ -265,6 +271,7 @@ func (s *set) prepare(ctx context.Context) error {
 			objects = append(objects, sub.object)
 		}
 	}
+	objects = append(objects, s.definitions()...)
 	snapshot, err := s.run.snapshot()
 	if err != nil {
 		return err
@@ -424,6 +431,40 @@ func (s *set) subject(o *source.Object) *subject {
 		s.pack(sub)
 	}
 	return sub
+}
+
+// definitions are those of custom resources in a folder called crd or crds, in that of
+// the set or beside it, which need not be part of the set: where there are webhooks, they
+// tell which kinds no namespace holds.
+func (s *set) definitions() (found []*unstructured.Unstructured) {
+	if s.folder == "" || !slices.ContainsFunc(s.objects, func(o *source.Object) bool { return strings.HasSuffix(o.Kind, "WebhookConfiguration") }) {
+		return nil
+	}
+	own := map[string]bool{}
+	for _, file := range s.files {
+		own[file.Path] = true
+	}
+	beside := &input{directories: slices.Concat(s.run.definitions[s.folder], s.run.definitions[filepath.Dir(s.folder)])}
+	for _, file := range beside.all() {
+		if own[file.Path] {
+			continue
+		}
+		for c := range file.Read() {
+			for _, o := range c.Objects {
+				if o.Kind != "CustomResourceDefinition" {
+					continue
+				}
+				if value, err := s.value(o); err == nil && wellFormed(value) {
+					delete(value, "status")
+					found = append(found, &unstructured.Unstructured{Object: value})
+				}
+			}
+			if len(c.Objects) > 0 {
+				c.Objects[0].Release() // which is all of the document
+			}
+		}
+	}
+	return found
 }
 
 // leftover tells whether an object is a patch that the kustomization beside it does not

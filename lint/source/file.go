@@ -121,7 +121,7 @@ func reason(err error) string {
 
 // contents parses a document.
 func (f *File) contents(d document) (c Contents) {
-	t := &Text{File: f, bytes: d.text, line: d.line, offset: d.offset, size: d.size, cuts: d.cuts, source: d.source}
+	t := &Text{File: f, bytes: d.text, line: d.line, offset: d.offset, size: d.size, cuts: d.cuts, source: d.source, wide: d.wide}
 	root, slabs, err := parse(d.text)
 	defer func() {
 		if len(c.Objects) == 0 {
@@ -221,7 +221,13 @@ func (f *File) whole(d document) (document, error) {
 	if _, err := in.ReadAt(text, d.offset); err != nil {
 		return document{}, err
 	}
-	return document{text: bytes.TrimPrefix(text, byteOrderMark), line: d.line, offset: d.offset, size: d.size, source: d.source}, nil
+	if d.wide != nil {
+		if text, err = d.wide.NewDecoder().Bytes(text); err != nil {
+			return document{}, err
+		}
+	}
+	d.text, d.cuts = bytes.TrimPrefix(text, byteOrderMark), nil
+	return d, nil
 }
 
 // Release forgets the text of a document and what was parsed of it; Load of an
@@ -246,7 +252,7 @@ func (o *Object) Load() error {
 		return nil
 	}
 	t := o.Text
-	d, err := t.File.whole(document{offset: t.offset, line: t.line, size: t.size, source: t.source})
+	d, err := t.File.whole(document{offset: t.offset, line: t.line, size: t.size, source: t.source, wide: t.wide})
 	if err != nil {
 		return fmt.Errorf("read %s again: %w", t.File.Name, err)
 	}

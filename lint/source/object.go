@@ -10,6 +10,7 @@ import (
 	"unique"
 
 	"go.yaml.in/yaml/v4"
+	"golang.org/x/text/encoding"
 )
 
 // Position is a place in a file.
@@ -30,8 +31,9 @@ type Text struct {
 	size    int64
 	cuts    []cut
 	source  string
-	objects []*Object // in it, in their order
-	slabs   []*slab   // that hold their nodes
+	wide    encoding.Encoding // of the file, nil for UTF-8
+	objects []*Object         // in it, in their order
+	slabs   []*slab           // that hold their nodes
 
 	index   *index // made when it is first needed
 	looked  int    // nodes that were looked at by way of merges

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 
 	"github.com/termguard/termguard/lint/source"
 )
@@ -48,6 +51,16 @@ func read(text string, whole bool) []string {
 	return got
 }
 
+// inUTF16 is a text as PowerShell writes it where > redirects.
+func inUTF16(t testing.TB, order unicode.Endianness, text string) string {
+	t.Helper()
+	wide, err := unicode.UTF16(order, unicode.UseBOM).NewEncoder().String(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wide
+}
+
 const cm = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n"
 
 func TestRead(t *testing.T) {
@@ -85,6 +98,9 @@ func TestRead(t *testing.T) {
 		{"what is encrypted whole, with SOPS", "apiVersion: ENC[AES256_GCM,data:a/b=,iv:c/d/e=,type:str]\nkind: ENC[AES256_GCM,data:f]\nmetadata:\n  name: ENC[AES256_GCM,data:g]\n", []string{"plain: 1"}},
 		{"what is encrypted whole, with git-crypt", "\x00GITCRYPT\x00\xf3 R\x16\n\x01", []string{"plain: 1"}},
 		{"git-crypt encrypts whole files", object("a") + "---\n\x00GITCRYPT\x00", []string{"1-3 ConfigMap a", "5:1 problem: cannot be read: not text in UTF-8: it contains a zero byte"}},
+		{"what PowerShell redirects", inUTF16(t, unicode.LittleEndian, object("ä𝄞")+"---\r\n"+object("b")), []string{"1-3 ConfigMap ä𝄞", "5-7 ConfigMap b"}},
+		{"UTF-16 of the other order", inUTF16(t, unicode.BigEndian, object("a")+"---\n"+object("b")), []string{"1-3 ConfigMap a", "5-7 ConfigMap b"}},
+		{"UTF-16 that ends in the middle of a letter", inUTF16(t, unicode.LittleEndian, object("a")) + "x", []string{"4:1 problem: invalid YAML: a key without a colon"}},
 		{"duplicate keys of what is no object are its own business", "a: 1\na: 2\n", []string{"plain: 1"}},
 		{"a template", object("a") + "---\napiVersion: v1\n{{- if x }}\nkind: Pod\n{{- end }}\n---\n" + object("b"), []string{"1-3 ConfigMap a", "template", "10-12 ConfigMap b"}},
 		{"a template that is YAML", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n", []string{"template"}},
@@ -215,21 +231,28 @@ func TestBombs(t *testing.T) {
 
 // TestLoad reads an object again that was released.
 func TestLoad(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f.yaml")
-	if err := os.WriteFile(path, []byte("\ufeff"+fmt.Sprintf(cm, "a")+"---\n"+crd+"---\n"+fmt.Sprintf(cm, "b")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	file := &source.File{Name: path, Path: path}
-	for c := range file.Read() {
-		for _, o := range c.Objects {
-			before, _ := o.Find("metadata.name")
-			o.Release()
-			if err := o.Load(); err != nil {
-				t.Fatal(err)
+	text := fmt.Sprintf(cm, "ä𝄞") + "---\n" + crd + "---\r\n" + fmt.Sprintf(cm, "b")
+	for _, text := range []string{"\ufeff" + text, inUTF16(t, unicode.LittleEndian, text), inUTF16(t, unicode.BigEndian, text)} {
+		path := filepath.Join(t.TempDir(), "f.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, objects := &source.File{Name: path, Path: path}, 0
+		for c := range file.Read() {
+			for _, o := range c.Objects {
+				objects++
+				before, _ := o.Find("metadata.name")
+				o.Release()
+				if err := o.Load(); err != nil {
+					t.Fatal(err)
+				}
+				if after, _ := o.Find("metadata.name"); after != before {
+					t.Errorf("%s: at %+v, and after Load at %+v", o.Name, before, after)
+				}
 			}
-			if after, _ := o.Find("metadata.name"); after != before {
-				t.Errorf("%s: at %+v, and after Load at %+v", o.Name, before, after)
-			}
+		}
+		if objects != 3 {
+			t.Errorf("%d objects in %q, want 3", objects, text[:2])
 		}
 	}
 }
@@ -288,15 +311,20 @@ func FuzzRead(f *testing.F) {
 	f.Add("\ufeff{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"x\"}}]}")
 	f.Add("a: &a [*a]\r\nb: {{ x }}\r---\n\u2028x: 'y\n# termguard:ignore z\n")
 	f.Add("apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  finalizers: [a/b, \"c\"]\n  <<: {x: y}\n")
+	f.Add(inUTF16(f, unicode.BigEndian, fmt.Sprintf(cm, "ä𝄞")+"---\n"+fmt.Sprintf(cm, "b")))
 	f.Fuzz(func(t *testing.T, text string) {
-		lines := strings.Split(text, "\n")
+		shown, _, err := transform.String(unicode.BOMOverride(encoding.Nop.NewDecoder()), text)
+		if err != nil {
+			t.Skip(err)
+		}
+		lines := strings.Split(shown, "\n")
 		inside := func(what string, p source.Position) {
 			if p.Line < 1 || p.Line > len(lines)+1 || p.Column < 1 || p.EndColumn != 0 && p.EndColumn < p.Column {
 				t.Errorf("%s at %+v, the file has %d lines", what, p, len(lines))
 				return
 			}
 			if p.Line <= len(lines) {
-				line := strings.TrimPrefix(strings.TrimSuffix(lines[p.Line-1], "\r"), "\ufeff")
+				line := strings.TrimSuffix(lines[p.Line-1], "\r")
 				if p.Text != line && !strings.HasPrefix(p.Text, "      openAPIV3Schema:") && !strings.Contains(p.Text, "openAPIV3Schema: {}") {
 					t.Errorf("%s at line %d: %q, the file has %q", what, p.Line, p.Text, line)
 				}

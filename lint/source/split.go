@@ -8,6 +8,11 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"unicode/utf16"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 )
 
 // document is the text of one YAML document, or of all that a JSON file holds.
@@ -19,6 +24,8 @@ type document struct {
 	cuts   []cut
 	// source is what a comment "# Source: FILE" says, as Helm writes it.
 	source string
+	// wide is what the file is in, nil for UTF-8.
+	wide encoding.Encoding
 }
 
 // cut is a subtree that was left out of a document's text.
@@ -57,7 +64,8 @@ type splitter struct {
 	line   int   // of the next one
 	offset int64 // of the next line
 	buffer []byte
-	held   []byte // a line that belongs to the next document
+	held   []byte            // a line that belongs to the next document
+	wide   encoding.Encoding // of the file, nil for UTF-8
 }
 
 // splitters are used again: a buffer for each file would be most of what a run
@@ -72,7 +80,32 @@ func newSplitter(in io.Reader, whole bool) *splitter {
 	s := splitters.Get().(*splitter)
 	s.in.Reset(in)
 	*s = splitter{in: s.in, whole: whole, line: 1, buffer: s.buffer[:0]}
+	if mark, _ := s.in.Peek(2); wide[string(mark)] != nil {
+		s.wide, s.offset = wide[string(mark)], int64(len(mark))
+		_, _ = s.in.Discard(len(mark)) // it is buffered
+		s.in = bufio.NewReaderSize(transform.NewReader(s.in, s.wide.NewDecoder()), 64<<10)
+	}
 	return s
+}
+
+// wide is UTF-16, by the byte order mark that a file begins with. PowerShell writes it
+// where > redirects, and kubectl reads it (k8s.io/cli-runtime, resource/visitor.go,
+// FileVisitor).
+var wide = map[string]encoding.Encoding{
+	"\xff\xfe": unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM),
+	"\xfe\xff": unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM),
+}
+
+// size is how many bytes of the file a text is.
+func (s *splitter) size(text []byte) int64 {
+	if s.wide == nil {
+		return int64(len(text))
+	}
+	units := 0
+	for _, r := range string(text) {
+		units += utf16.RuneLen(r)
+	}
+	return int64(2 * units)
 }
 
 func (s *splitter) close() {
@@ -99,7 +132,7 @@ func (s *splitter) next() (document, error) {
 // comments in it.
 func (s *splitter) document() (d document, content bool, err error) {
 	s.buffer = s.buffer[:0]
-	d.line, d.offset = s.line, s.offset
+	d.line, d.offset, d.wide = s.line, s.offset, s.wide
 	var definition bool // it is a CustomResourceDefinition
 	skip := -1          // indentation of what is being left out
 	ended, large := false, false
@@ -176,7 +209,7 @@ func (s *splitter) read() (line []byte, start int64, err error) {
 				if len(long) <= maxDocument {
 					long = append(long, line...)
 				} else {
-					s.offset += int64(len(line))
+					s.offset += s.size(line)
 				}
 			}
 			line = long
@@ -193,7 +226,7 @@ func (s *splitter) read() (line []byte, start int64, err error) {
 		line, start = line[len(byteOrderMark):], int64(len(byteOrderMark))
 		s.offset = start
 	}
-	s.offset += int64(len(line))
+	s.offset += s.size(line)
 	s.line++
 	return line, start, err
 }

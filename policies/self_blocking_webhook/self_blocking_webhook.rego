@@ -5,7 +5,8 @@
 #   answer. If it sees the creation of its own pods, they cannot come back once they are
 #   all gone. If it sees deletes of pods, of what every namespace holds, or of everything,
 #   then nothing of that can be deleted, in any namespace that it selects, until the
-#   webhook configuration is deleted. If it sees custom resources in its own namespace,
+#   webhook configuration is deleted. If it sees updates of pods, that is so of the pods of
+#   Jobs, until they are counted: each has a finalizer. If it sees custom resources in its own namespace,
 #   they hold that namespace when it is deleted, for its pods go first.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/
@@ -23,18 +24,19 @@
 #   needs: [data.cluster.webhooks.*.ownPods, data.cluster.webhooks.*.everywhere, data.cluster.webhooks.*.home]
 #   remedy: >-
 #     Exclude the webhook's own namespace with a namespaceSelector on
-#     kubernetes.io/metadata.name (NotIn), name the groups and resources that it is for in
-#     its rules, or set failurePolicy: Ignore. If it is too late, delete the webhook
+#     kubernetes.io/metadata.name (NotIn), select only what it is for (rules,
+#     objectSelector), or set failurePolicy: Ignore. If it is too late, delete the webhook
 #     configuration, and apply it again when its pods run.
 #   manifest:
 #     once: true
 #     remedy: >-
 #       Exclude the webhook's own namespace with a namespaceSelector on
-#       kubernetes.io/metadata.name (NotIn), name the groups and resources that it is for
-#       in its rules, or set failurePolicy: Ignore.
+#       kubernetes.io/metadata.name (NotIn), select only what it is for (rules,
+#       objectSelector), or set failurePolicy: Ignore.
 #   limits: >-
 #     Rules, selectors and failurePolicy that are filled in at run time. Backends that are
-#     called by URL.
+#     called by URL. In manifests, own pods in a namespace that no manifest has, where the
+#     webhook selects namespaces by labels: a readme may ask for them.
 package termguard.self_blocking_webhook
 
 import data.termguard.lib.request
@@ -60,12 +62,12 @@ warn contains {
 	"objects": array.concat([request.target], backend(hook)),
 	"evidence": array.concat(["failurePolicy Fail"], [sprintf("so it is that %s", [losses[other]]) | some other in array.slice(held, 1, 4)]),
 	"field": sprintf("webhooks[%d].rules", [i]),
-	"manifest": {"severity": "high"},
+	"manifest": {"severity": {true: "info", false: "high"}[held[0] == "jobs"]},
 } if {
 	request.applying
 	some i, hook in input.request.object.webhooks
 	known := data.cluster.webhooks[sprintf("%s/%s/%s", [type, request.name, hook.name])]
-	held := [loss | some loss in ["everything", "namespaces", "pods", "finalizers"]; loss in known.everywhere]
+	held := [loss | some loss in ["everything", "namespaces", "pods", "finalizers", "jobs"]; loss in known.everywhere]
 	count(held) > 0
 }
 
@@ -77,10 +79,10 @@ warn contains {
 		[hook.name, home, kinds[0]],
 	),
 	"objects": array.concat([request.target], backend(hook)),
-	"evidence": [
-		sprintf("failurePolicy Fail, and it sees %s there", [concat(", ", calls)]),
-		sprintf("so it is with %d of the webhooks of %s", [count(own), request.word]),
-	],
+	"evidence": array.concat(
+		[sprintf("failurePolicy Fail, and it sees %s there", [concat(", ", calls)])],
+		[sprintf("so it is with %d more of its webhooks", [more]) | more := count(own) - 1; more > 0],
+	),
 	"field": sprintf("webhooks[%d].rules", [i]),
 	"manifest": {"severity": severity},
 } if {
@@ -101,6 +103,7 @@ losses := {
 	"namespaces": "none of them can be deleted",
 	"pods": "no pod in them can be deleted",
 	"finalizers": "no finalizer in them can be removed",
+	"jobs": "no pod of a Job that runs in them can be deleted",
 }
 
 where(hook) := "every namespace" if object.get(hook, "namespaceSelector", {}) in [{}, null]

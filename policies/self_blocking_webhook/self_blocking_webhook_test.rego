@@ -50,6 +50,16 @@ test_nearly_everywhere if {
 	contains(finding.msg, "sees every namespace but those that it leaves out: while its backend is down, no finalizer in them can be removed")
 }
 
+# Pods of Jobs have a finalizer; other pods mostly have none.
+test_jobs if {
+	[finding] := [finding | some finding in everywhere({}, ["jobs"])]
+	endswith(finding.msg, "while its backend is down, no pod of a Job that runs in them can be deleted")
+	finding.manifest.severity == "info"
+	[both] := [finding | some finding in everywhere({}, ["pods", "jobs"])]
+	both.evidence == ["failurePolicy Fail", "so it is that no pod of a Job that runs in them can be deleted"]
+	both.manifest.severity == "high"
+}
+
 test_by_url if {
 	got := policy.warn with input as {"request": {
 		"operation": "CREATE",
@@ -70,14 +80,23 @@ test_own_kinds if {
 			"once that is deleted, things.example.com there may stay",
 		]),
 		"objects": [configuration("validating"), {"resource": "services", "namespace": "guard", "name": "guard"}],
-		"evidence": [
-			"failurePolicy Fail, and it sees DELETE things.example.com, UPDATE things.example.com there",
-			"so it is with 1 of the webhooks of validatingwebhookconfigurations.admissionregistration.k8s.io/guard",
-		],
+		"evidence": ["failurePolicy Fail, and it sees DELETE things.example.com, UPDATE things.example.com there"],
 		"field": "webhooks[0].rules",
 		"manifest": {"severity": "low"},
 	}}
 	[finding.manifest.severity | some finding in home(["UPDATE things.example.com"])] == ["info"]
+}
+
+test_several_webhooks if {
+	hook := {"name": "guard.example.com", "clientConfig": {"service": {"namespace": "guard", "name": "guard"}}}
+	got := policy.warn with input as {"request": {
+		"operation": "CREATE",
+		"resource": {"group": "admissionregistration.k8s.io", "version": "v1", "resource": "validatingwebhookconfigurations"},
+		"name": "guard",
+		"object": {"webhooks": [hook, hook, hook]},
+	}}
+		with data.cluster.webhooks as {"validating/guard/guard.example.com": {"home": ["UPDATE things.example.com"]}}
+	[finding.evidence[1] | some finding in got] == ["so it is with 2 more of its webhooks"]
 }
 
 test_cluster_scoped_kinds if {

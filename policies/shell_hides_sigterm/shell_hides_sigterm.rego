@@ -76,7 +76,7 @@ waits(hook) if {
 starts(container) := {"as": "a shell", "how": how, "why": why} if {
 	started := script(container)
 	how := sprintf("%s -c, without exec or trap: %s", [started.shell, shortened(started.text)])
-	not regex.match(`(^|[\s;&|({])(exec|trap)\s|^\s*exit\b|<<`, started.text)
+	not regex.match(sprintf(`(^|[;&|(){!\n]|\b(%s)\s)\s*(\w+=\S*\s+)*(exec|trap)\s|^\s*exit\b|<<`, [keywords]), started.text)
 	why := reasons(sh(started.shell, image(container)), started.text)[0]
 }
 
@@ -94,7 +94,10 @@ starts(container) := {"as": split(text, " ")[0], "how": sprintf("it is PID 1: %s
 	idle(text) != ""
 }
 
-shortened(text) := substring(regex.replace(text, `\s+`, " "), 0, 60)
+# keywords are those that a command follows: elsewhere exec is an argument, as of docker.
+keywords := "if|then|elif|else|while|until|do|time|command|builtin"
+
+shortened(text) := substring(trim(regex.replace(text, `\s+`, " "), " ;"), 0, 60)
 
 # period is the grace period of the pods, in seconds.
 period := grace.own(template.pod_spec)
@@ -157,7 +160,8 @@ reasons(shell, text) := [reason | some reason in [loop(text, last), pipe(last), 
 
 # tail is the last command of a script, without what is quoted or a comment.
 tail(text) := commands[count(commands) - 1] if {
-	quoted := regex.replace(text, `'[^']*'|"(?:\\.|[^"\\])*"|\\\n|(?:^|\s)#[^\n]*`, " _")
+	quoted := regex.replace(text, `'[^']*'|"(?:\\.|[^"\\])*"|\\(?s:.)|(?:^|\s)#[^\n]*`, " _")
+	not regex.match(`['"]`, quoted) # one that is not closed ends the shell
 	inner := regex.replace(quoted, `\x60[^\x60]*\x60|\$\([^()]*\)`, "_")
 	substituted := regex.replace(inner, `\$\([^()]*\)`, "_")
 	ampersands := regex.replace(substituted, `[<>]&|&>`, ">")

@@ -37,15 +37,29 @@ pipe := "a shell waits for a pipeline itself"
 test_shell if {
 	work := "while true; do work; done"
 	found(["sh", "-c", work]) == {finding("sh", work, loop, "command")}
-	found(["/bin/bash", "-ec", "a\nwhile b\ndo\nc\ndone\n"]) == {finding("bash", "a while b do c done ", loop, "command")}
+	found(["/bin/bash", "-ec", "a\nwhile b\ndo\nc\ndone\n"]) == {finding("bash", "a while b do c done", loop, "command")}
 	found(["sh", "-c", "--", work]) == {finding("sh", work, loop, "command")}
 	found(["sh", "-c", "-x", work]) == {finding("sh", work, loop, "command")}
 	found(["sh", "-c", "--", "exec server"]) == set()
 	found(["bash", "-c", "server 2>&1 | tee log"]) == {finding("bash", "server 2>&1 | tee log", pipe, "command")}
 	found(["bash", "-c", "server & wait"]) == {finding("bash", "server & wait", background, "command")}
-	found(["ash", "-c", "server\n"]) == {finding("ash", "server ", ends, "command")}
-	found(["/bin/busybox", "sh", "-c", "server\n"]) == {finding("busybox", "server ", ends, "command")}
+	found(["ash", "-c", "server\n"]) == {finding("ash", "server", ends, "command")}
+	found(["/bin/busybox", "sh", "-c", "server\n"]) == {finding("busybox", "server", ends, "command")}
 	found(["dash", "-c", "server"]) == {finding("dash", "server", dash, "command")}
+}
+
+# Programs have arguments called exec, too.
+test_exec if {
+	every started in [
+		"exec server", "prepare; exec server", "prepare &&\n\texec server", "A=1 B=2 exec server", "command exec server",
+		"if a; then exec server; fi; while true; do work; done", "case $1 in a) exec server;; esac; while true; do work; done",
+		"if a; then\n  b\nelse exec server\nfi\nwhile true; do work; done", "{ exec server; }", "(trap 'exit' TERM; server) | cat",
+	] {
+		found(["dash", "-c", started]) == set()
+	}
+	every started in ["dlv exec /server", "docker exec a b", "while true; do dlv exec /server || true; sleep 2; done"] {
+		count(found(["dash", "-c", started])) == 1
+	}
 }
 
 ends := "busybox does not exec the last command where a line break follows it"
@@ -53,6 +67,7 @@ ends := "busybox does not exec the last command where a line break follows it"
 dash := "sh is dash in this image, which execs no command by itself"
 
 test_idle if {
+	in_image("", "echo don\\'t && sleep infinity") == {"sleep does not end on TERM as PID 1 either"}
 	in_image("", "echo ready && sleep infinity") == {"sleep does not end on TERM as PID 1 either"}
 	in_image("", "tail -f /dev/null") == {"tail does not end on TERM as PID 1 either"}
 	in_image("", "ready; /bin/sleep 31s;") == {"/bin/sleep does not end on TERM as PID 1 either"}
@@ -143,6 +158,8 @@ test_tail if {
 		"server \\\n --flag",
 		"cat > f <<E\nwhile\ndone\nE\nwork | log",
 		"# nothing",
+		"echo 'ready; sleep infinity", # the shell ends at once: no quote closes this one
+		"echo \"ready; sleep infinity",
 	] {
 		found(["sh", "-c", text]) == set()
 	}

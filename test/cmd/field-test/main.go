@@ -7,7 +7,6 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
 	"cmp"
 	"context"
@@ -32,7 +31,8 @@ func main() {
 	var o options
 	flag.StringVar(&o.termguard, "termguard", "../bin/termguard", "binary that lints")
 	flag.StringVar(&o.data, "data", "field", "folder of judged.tsv and repositories.tsv")
-	flag.StringVar(&o.clones, "clones", "", "folder of clones, each called OWNER+NAME; without it, what was judged before is fetched from github.com")
+	flag.StringVar(&o.clones, "clones", "", "folder of clones, each called OWNER+NAME; without it, what was judged before is fetched")
+	flag.StringVar(&o.remote, "remote", "https://github.com", "where it is fetched from: what git takes before /OWNER/NAME, a folder too")
 	flag.IntVar(&o.sample, "sample", 20, "how many repositories are linted; 0 for all")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the sample")
 	flag.StringVar(&o.page, "page", "", "write the tables of this page anew, and lint nothing")
@@ -50,9 +50,9 @@ func main() {
 }
 
 type options struct {
-	termguard, data, clones, page string
-	sample                        int
-	seed                          uint64
+	termguard, data, clones, remote, page string
+	sample                                int
+	seed                                  uint64
 }
 
 // errDiffers is returned where a right finding is gone, or a wrong one is back.
@@ -197,48 +197,35 @@ func (o options) lint(ctx context.Context, r *repository) ([]finding, error) {
 	clone := filepath.Join(dir, "clone")
 	if o.clones != "" {
 		clone = gitDir(filepath.Join(o.clones, strings.Replace(r.name, "/", "+", 1)))
-	} else if err := fetch(ctx, clone, *r); err != nil {
+	} else if err := o.fetch(ctx, clone, *r); err != nil {
 		return nil, err
 	}
-	if _, err := git(ctx, clone, "cat-file", "-e", r.commit+"^{commit}"); err != nil || r.commit == "" {
-		head, err := git(ctx, clone, "rev-parse", "HEAD")
+	if _, err := git(ctx, clone, nil, "cat-file", "-e", r.commit+"^{commit}"); err != nil || r.commit == "" {
+		head, err := git(ctx, clone, nil, "rev-parse", "HEAD")
 		if err != nil {
 			return nil, err
 		}
 		r.commit = strings.TrimSpace(string(head))
 	}
 	tree := filepath.Join(dir, "tree")
-	names, err := git(ctx, clone, "ls-tree", "-r", "-z", "--name-only", r.commit)
-	if err != nil {
-		return nil, err
-	}
-	only := []string{"archive", "--format=tar", r.commit} // a snapshot may lack what is large
-	for _, end := range append([]string{".yaml", ".yml", ".json", "Kustomization"}, programs...) {
-		if strings.Contains(string(names), end+"\x00") {
-			only = append(only, "*"+end)
-		}
-	}
-	if len(only) == 3 {
-		return nil, nil
-	}
-	archive, err := git(ctx, clone, only...)
-	if err != nil {
-		return nil, err
-	}
-	if err := export(archive, tree); err != nil {
+	if err := export(ctx, clone, r.commit, tree); err != nil {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, o.termguard, "lint", ".", "-o", "json")
 	cmd.Dir = tree
 	text, err := cmd.Output()
 	if len(text) == 0 && err != nil {
+		if strings.Contains(stderr(err), "nothing to lint") {
+			return nil, nil
+		}
 		return nil, fmt.Errorf("%w: %s", err, stderr(err))
 	}
 	return results(text, r)
 }
 
-func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
+func git(ctx context.Context, dir string, in io.Reader, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"--git-dir", dir}, args...)...)
+	cmd.Stdin = in
 	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0") // a repository that is gone asks for a password
 	out, err := cmd.Output()
 	if err != nil {
@@ -266,17 +253,42 @@ func gitDir(clone string) string {
 }
 
 // fetch gets one commit of a repository.
-func fetch(ctx context.Context, into string, r repository) error {
+func (o options) fetch(ctx context.Context, into string, r repository) error {
 	if out, err := exec.CommandContext(ctx, "git", "init", "--quiet", "--bare", into).CombinedOutput(); err != nil {
 		return fmt.Errorf("git init: %w: %s", err, out)
 	}
-	_, err := git(ctx, into, "fetch", "--quiet", "--depth=1", "https://github.com/"+r.name, r.commit)
+	_, err := git(ctx, into, nil, "fetch", "--quiet", "--depth=1", o.remote+"/"+r.name, r.commit)
 	return err
 }
 
-// export writes the manifests of an archive, and what tells of programs, to a folder
-// that lint takes for a repository. Nothing is written outside of it, and links are left out.
-func export(archive []byte, dir string) error {
+// export writes the manifests of a commit, and what tells of programs, to a folder
+// that lint takes for a repository. Nothing is written outside of it. Links are left
+// out, and what is larger than a manifest: a snapshot may lack it.
+func export(ctx context.Context, clone, commit, dir string) error {
+	listed, err := git(ctx, clone, nil, "ls-tree", "-r", "-z", "-l", commit)
+	if err != nil {
+		return err
+	}
+	var files []string
+	var objects strings.Builder
+	for entry := range strings.SplitSeq(string(listed), "\x00") {
+		about, file, _ := strings.Cut(entry, "\t")
+		cells := strings.Fields(about) // mode, type, name and size of an object
+		base := path.Base(file)
+		manifest := slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(path.Ext(base))) || base == "Kustomization" || slices.Contains(programs, base)
+		if !manifest || len(cells) != 4 || !strings.HasPrefix(cells[0], "100") {
+			continue
+		}
+		if size, err := strconv.Atoi(cells[3]); err != nil || size > maxManifest {
+			continue
+		}
+		files = append(files, file)
+		fmt.Fprintln(&objects, cells[2])
+	}
+	contents, err := git(ctx, clone, strings.NewReader(objects.String()), "cat-file", "--batch")
+	if err != nil {
+		return err
+	}
 	if err := os.MkdirAll(filepath.Join(dir, ".git"), 0o755); err != nil {
 		return err
 	}
@@ -285,30 +297,22 @@ func export(archive []byte, dir string) error {
 		return err
 	}
 	defer root.Close()
-	for in := tar.NewReader(bytes.NewReader(archive)); ; {
-		header, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
+	for _, file := range files { // each is a line "NAME blob SIZE", the text and a line break
+		header, rest, _ := bytes.Cut(contents, []byte("\n"))
+		_, length, _ := strings.Cut(string(header), " blob ")
+		size, err := strconv.Atoi(length)
+		if err != nil || size >= len(rest) {
+			return fmt.Errorf("git cat-file: %s: %s", file, header)
 		}
-		if err != nil {
+		if err := root.MkdirAll(path.Dir(file), 0o755); err != nil {
 			return err
 		}
-		base := path.Base(header.Name)
-		manifest := slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(path.Ext(base))) || base == "Kustomization" || slices.Contains(programs, base)
-		if header.Typeflag != tar.TypeReg || !manifest || header.Size > maxManifest {
-			continue
-		}
-		if err := root.MkdirAll(path.Dir(header.Name), 0o755); err != nil {
+		if err := root.WriteFile(file, rest[:size], 0o600); err != nil {
 			return err
 		}
-		text, err := io.ReadAll(in)
-		if err != nil {
-			return err
-		}
-		if err := root.WriteFile(header.Name, text, 0o600); err != nil {
-			return err
-		}
+		contents = rest[size+1:]
 	}
+	return nil
 }
 
 // results reads what lint -o json printed.
@@ -398,4 +402,5 @@ func readJudged(file string) ([]finding, error) {
 	return all, nil
 }
 
-var verdicts = []string{"right", "debatable", "wrong"}
+// verdicts are what a finding can be. One that was right has been left out since, on purpose.
+var verdicts = []string{"right", "was right", "debatable", "wrong"}

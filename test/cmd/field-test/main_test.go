@@ -1,7 +1,9 @@
 package main
 
 import (
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,7 +52,7 @@ func TestCompare(t *testing.T) {
 	at := func(policy string, line int, verdict string) finding {
 		return finding{policy: policy, repository: "a/b", commit: "c", file: "f.yaml", line: line, verdict: verdict}
 	}
-	judged := []finding{at("p", 1, "right"), at("p", 2, "wrong"), at("p", 3, "debatable")}
+	judged := []finding{at("p", 1, "right"), at("p", 2, "wrong"), at("p", 3, "debatable"), at("p", 4, "was right")}
 	cases := map[string]struct {
 		reason string
 		found  []finding
@@ -60,6 +62,7 @@ func TestCompare(t *testing.T) {
 		"Same": {"What was right is there, what was wrong is not.", []finding{at("p", 1, "")}, nil, false},
 		"Gone": {"A right one disappeared.", nil, []string{"gone, and was right:"}, true},
 		"Back": {"A wrong one came back.", []finding{at("p", 1, ""), at("p", 2, "")}, []string{"back, and was wrong:"}, true},
+		"Left": {"One that was left out on purpose is judged.", []finding{at("p", 1, ""), at("p", 4, "")}, nil, false},
 		"New":  {"Somebody is to judge it.", []finding{at("p", 1, ""), at("q", 1, "")}, []string{"to be judged:"}, false},
 	}
 	for name, tc := range cases {
@@ -112,5 +115,58 @@ func TestGoesOn(t *testing.T) {
 		if !strings.Contains(out.String(), "# "+name+": not linted: ") {
 			t.Errorf("%s is not named: %s", name, &out)
 		}
+	}
+}
+
+// TestExport writes what lint reads of a commit, and nothing else: a snapshot may lack
+// what is large.
+func TestExport(t *testing.T) {
+	clone := t.TempDir()
+	for name, text := range map[string]string{"a/pod.yaml": "kind: Pod\n", "empty.yml": "", "go.mod": "module m\n", "main.go": "package m\n", "large.json": strings.Repeat(" ", maxManifest+1)} {
+		file := filepath.Join(clone, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/etc/passwd", filepath.Join(clone, "link.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"init", "--quiet"}, {"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "-m", "all"}, {"hash-object", "large.json"}} {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = clone
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %s: %v: %s", args[0], err, out)
+		}
+		if args[0] == "hash-object" {
+			name := strings.TrimSpace(string(out))
+			if err := os.Remove(filepath.Join(clone, ".git", "objects", name[:2], name[2:])); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tree := t.TempDir()
+	if err := export(t.Context(), filepath.Join(clone, ".git"), "HEAD", tree); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	err := filepath.WalkDir(tree, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		name, _ := filepath.Rel(tree, file)
+		got[filepath.ToSlash(name)] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"a/pod.yaml": "kind: Pod\n", "empty.yml": "", "go.mod": "module m\n"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
 	}
 }

@@ -37,8 +37,10 @@ func page(text string, repositories []repository, judged []finding) (string, err
 	return before + begin + tables(repositories, judged) + end + after, nil
 }
 
-// counts are findings by verdict.
+// counts are findings by what they were in the run that found them.
 type counts map[string]int
+
+func (c counts) add(verdict string) { c[strings.TrimPrefix(verdict, "was ")]++ }
 
 func (c counts) verdicts() string {
 	return fmt.Sprintf("%d / %d / %d", c["right"], c["debatable"], c["wrong"])
@@ -75,7 +77,7 @@ func rounds(repositories []repository, judged []finding) string {
 		if in.found[key] == nil {
 			in.found[key] = counts{}
 		}
-		in.found[key][f.verdict]++
+		in.found[key].add(f.verdict)
 	}
 	var b strings.Builder
 	b.WriteString("\n| round | repositories | files | objects | high | medium | low | info | exit code 2 | places |\n|---|---|---|---|---|---|---|---|---|---|\n")
@@ -97,7 +99,7 @@ func tables(repositories []repository, judged []finding) string {
 		if to[key] == nil {
 			to[key] = counts{}
 		}
-		to[key][verdict]++
+		to[key].add(verdict)
 	}
 	for _, f := range judged {
 		if f.policy == invalid {
@@ -107,7 +109,7 @@ func tables(repositories []repository, judged []finding) string {
 		}
 		add(byPolicy, f.policy, f.verdict)
 		add(bySeverity, f.severity, f.verdict)
-		all[f.verdict]++
+		all.add(f.verdict)
 	}
 	var b strings.Builder
 	b.WriteString(rounds(repositories, judged))
@@ -126,7 +128,7 @@ func tables(repositories []repository, judged []finding) string {
 	for _, f := range alike(judged, func(f finding) bool { return f.policy == invalid }) {
 		fmt.Fprintf(&b, "| %s | %s: %s | %s |\n", f.repository, f.verdict, f.reason, f.place())
 	}
-	b.WriteString("\n| not right | severity | place | why |\n|---|---|---|---|\n")
+	b.WriteString("\n| not right, or told no more | severity | place | why |\n|---|---|---|---|\n")
 	for _, f := range alike(judged, func(f finding) bool { return f.policy != invalid && f.verdict != "right" }) {
 		fmt.Fprintf(&b, "| %s, %s | %s | %s, %s | %s |\n", f.verdict, f.policy, f.severity, f.repository, f.place(), f.reason)
 	}
