@@ -77,6 +77,13 @@ func (w *World) unconvertedResources() []Resource {
 	return w.refusals.Unconverted()
 }
 
+// converts tells whether a webhook converts the objects of a resource.
+func (w *World) converts(res Resource) bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.refusals.Converts(res.String())
+}
+
 // impatient answers at once where a list fails for want of a conversion. The API
 // server says 429 and asks to try again later, which the client would do ten times
 // (client-go, rest/with_retry.go): minutes, in which nobody knows more.

@@ -586,7 +586,7 @@ func (l *Live) follow(ctx context.Context, f *feed, healthy func()) error {
 	healthy()
 	for {
 		if w == nil {
-			if w, err = f.source.Watch(ctx, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}); err != nil {
+			if w, err = l.watch(ctx, cancel, f, version); err != nil {
 				return err
 			}
 			l.world.Seen(f.Resource) // an error before this one may have hidden it
@@ -599,6 +599,32 @@ func (l *Live) follow(ctx context.Context, f *feed, healthy func()) error {
 		}
 		pause(ctx, rewatchPause)
 	}
+}
+
+// watch begins to watch what was listed. Before Kubernetes 1.31 the API server leaves
+// that without an answer as long as it cannot fill its cache for want of a conversion
+// (apiserver v0.30, pkg/storage/cacher/ready.go): a read past the cache tells.
+func (l *Live) watch(ctx context.Context, cancel context.CancelCauseFunc, f *feed, version string) (watch.Interface, error) {
+	waits, answered := context.WithCancel(ctx)
+	defer answered()
+	source := f.source
+	go background.Keep(waits, "watch", func(ctx context.Context) {
+		for ctx.Err() == nil {
+			pause(ctx, againInterval)
+			if !l.world.converts(f.Resource) {
+				continue
+			}
+			if err := readable(ctx, source); refusals.ConversionFails(err) {
+				cancel(err)
+				return
+			}
+		}
+	})
+	w, err := source.Watch(ctx, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true})
+	if err != nil {
+		return nil, cmp.Or(context.Cause(ctx), err)
+	}
+	return w, nil
 }
 
 // errSilent is for a resource whose objects cannot be listed for want of an answer.
@@ -686,18 +712,23 @@ func (l *Live) list(ctx context.Context, cancel context.CancelCauseFunc, f *feed
 	w, err = f.source.Watch(ctx, metav1.ListOptions{
 		SendInitialEvents: &initial, AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 	})
-	switch {
-	case err == nil:
-		if err = l.drain(ctx, f, w, &version, under); err != nil || !under.done {
+	if err == nil {
+		if err = l.drain(ctx, f, w, &version, under); err == nil && !under.done {
+			err = fmt.Errorf("watch of %s ended before its initial events did", f)
+		}
+		if err != nil {
 			w.Stop()
-			return "", nil, cmp.Or(err, fmt.Errorf("watch of %s ended before its initial events did", f))
+			w = nil
 		}
-	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err):
+	}
+	// Over an etcd that is too old for it, the refusal is the first event (apiserver,
+	// pkg/storage/cacher/cacher.go, RequestWatchProgress).
+	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsInternalError(err) {
 		under.timer.Stop() // each page has its own limit
-		if version, err = l.pages(ctx, f); err != nil {
-			return "", nil, err
-		}
-	default:
+		l.world.Begin(f.Resource)
+		version, err = l.pages(ctx, f)
+	}
+	if err != nil {
 		return "", nil, err
 	}
 	l.listedAll(f)

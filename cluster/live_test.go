@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/cluster/refusals"
 )
 
 var widgets = Resource{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "widgets"}, Namespaced: true}
@@ -152,6 +154,25 @@ func TestFeed(t *testing.T) {
 				}
 			},
 			count: 3, synced: true,
+		},
+		"initial events refused": {
+			reason: "an API server over an older etcd says so in the stream, and is listed page by page",
+			verbs:  []string{"list", "watch"},
+			source: func() source {
+				return fakeSource{
+					watch: func(o metav1.ListOptions) (watch.Interface, error) {
+						if o.SendInitialEvents != nil {
+							refusal := apierrors.NewInternalError(errors.New("RequestWatchProgress is disabled")).Status()
+							return events(watch.Event{Type: watch.Added, Object: widget("gone")}, watch.Event{Type: watch.Error, Object: &refusal}), nil
+						}
+						return events(watch.Event{Type: watch.Added, Object: widget("b")}), nil
+					},
+					list: func(metav1.ListOptions) (runtime.Object, error) {
+						return &unstructured.UnstructuredList{Items: []unstructured.Unstructured{*widget("a")}}, nil
+					},
+				}
+			},
+			count: 2, synced: true,
 		},
 		"no watch": {
 			reason: "what cannot be watched is listed now and then",
@@ -295,6 +316,64 @@ func TestSilence(t *testing.T) {
 					if message, _ := u.(map[string]any)["message"].(string); !strings.Contains(message, errSilent.Error()) {
 						t.Errorf("unseen because %q", message)
 					}
+				}
+			})
+		})
+	}
+}
+
+// mute lists, and leaves a watch without an answer, as the API server does before
+// Kubernetes 1.31 while it cannot fill its cache.
+type mute struct {
+	list func() (runtime.Object, error)
+}
+
+func (s mute) List(context.Context, metav1.ListOptions) (runtime.Object, error) { return s.list() }
+
+func (mute) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	if o.SendInitialEvents != nil {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
+	}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestUnanswered: a watch without an answer hides no objects that cannot be converted.
+func TestUnanswered(t *testing.T) {
+	const failure = refusals.ConversionFailure + "x.io/v1, Kind=Widget failed: refused"
+	for name, tc := range map[string]struct {
+		reason, strategy string
+		then             error // of lists after the first
+		unseen, failure  any
+	}{
+		"not converted": {"what cannot be converted is told, and not taken for nothing", "Webhook", apierrors.NewInternalError(errors.New(failure)), facts.UnseenError, "Internal error occurred: " + failure},
+		"converted":     {"the cache is filled soon: the watch is left alone", "Webhook", nil, nil, nil},
+		"no webhook":    {"nobody converts, so that nobody asks", "None", apierrors.NewInternalError(errors.New(failure)), nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				listed := false
+				w, _ := follow(t, mute{func() (runtime.Object, error) {
+					if listed && tc.then != nil {
+						return nil, tc.then
+					}
+					listed = true
+					return &unstructured.UnstructuredList{}, nil
+				}}, "list", "watch")
+				definitions := cluster(apiextensionsv1.SchemeGroupVersion, "customresourcedefinitions")
+				w.Begin(definitions)
+				apply(t, w, definitions, &apiextensionsv1.CustomResourceDefinition{
+					ObjectMeta: metav1.ObjectMeta{Name: widgets.String()},
+					Spec:       apiextensionsv1.CustomResourceDefinitionSpec{Conversion: &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.ConversionStrategyType(tc.strategy)}},
+				}, true)
+				w.End(definitions)
+				time.Sleep(2 * againInterval) // the bubble's own time
+				synctest.Wait()
+				w.Settle()
+				want := []any{tc.unseen, tc.failure}
+				got := []any{unseenReason(w), at(w, "unconverted", widgets.String(), "listError")}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%s\n-want +got (unseen, why lists fail)\n%s", tc.reason, diff)
 				}
 			})
 		})

@@ -177,6 +177,15 @@ func (w *World) View(f func(doc map[string]any)) {
 	f(w.mu.view(w.doc, w.now()))
 }
 
+// Free tells whether nobody changes the facts right now.
+func (w *World) Free() bool {
+	free := w.mu.TryRLock()
+	if free {
+		w.mu.RUnlock()
+	}
+	return free
+}
+
 // factsLock is the lock over the facts, and what readers see of them between changes.
 type factsLock struct {
 	sync.RWMutex
@@ -415,11 +424,13 @@ func (w *World) SetVersion(git string) {
 	for id, bug := range catalog.Bugs("kubernetes", git) {
 		bugs[id] = map[string]any{"affected": bug.Affected, "fixedIn": bug.FixedIn, "symptom": bug.Symptom, "source": bug.Source}
 	}
+	// The namespace controller deletes pods before anything else: the gate
+	// OrderedNamespaceDeletion is on from 1.33 (pkg/features/kube_features.go).
+	podsFirst := catalog.AtLeast(git, 1, 33)
+	w.refusals.SetPodsFirst(podsFirst)
 	w.doc["version"] = map[string]any{
 		"git": git, "bugs": bugs,
-		// The namespace controller deletes pods before anything else: the gate
-		// OrderedNamespaceDeletion is on from 1.33 (pkg/features/kube_features.go).
-		"podsFirst": catalog.AtLeast(git, 1, 33),
+		"podsFirst": podsFirst,
 		// The API server answers every list of a namespace from a cache of the whole
 		// resource, and refuses it while that cannot be filled: ConsistentListFromCache
 		// and ResilientWatchCacheInitialization are on from 1.31

@@ -230,6 +230,22 @@ func (e *Engine) Asked(trigger Trigger, input map[string]any, facts Facts) (who 
 	return who
 }
 
+// Quiet is Evaluate for a request that concerns no policy, as most do: then nothing is
+// evaluated, which takes some microseconds. ok is false for others.
+func (e *Engine) Quiet(trigger Trigger, input map[string]any, facts Facts) (result Result, ok bool) {
+	on, known := e.on[trigger]
+	if !known {
+		return result, false
+	}
+	facts.View(func(doc map[string]any) {
+		about := subjectOf(input)
+		if ok = len(about.concerned(on, documents{input, doc, e.options.Params})) == 0; ok {
+			result.Unseen = about.unseen(on, doc)
+		}
+	})
+	return result, ok
+}
+
 // Evaluate asks the policies of a trigger about one request. The error is for
 // what concerns the whole evaluation; policies that fail are in the result.
 // It never panics.
@@ -243,8 +259,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 	if !known {
 		return Result{}, fmt.Errorf("unknown trigger %q: use one of %v", trigger, Triggers())
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.options.Deadline)
-	defer cancel()
+	until := time.Now().Add(e.options.Deadline)
 	facts.View(func(doc map[string]any) {
 		if err = ctx.Err(); err != nil {
 			return
@@ -259,6 +274,10 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			return rests
 		})
 		if len(who) > 0 {
+			if !time.Now().Before(until) {
+				err = context.DeadlineExceeded // the time went into the wait for the facts
+				return
+			}
 			var txn *view
 			if txn, err = e.store.view(ctx, doc); err != nil {
 				return
@@ -266,7 +285,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			defer e.store.Abort(ctx, txn)
 			input := ast.LazyObject(input)
 			for _, some := range e.together(who) {
-				e.ask(ctx, some, about.namespace, input, txn, &result)
+				e.ask(ctx, until, some, about.namespace, input, txn, &result)
 			}
 		}
 		result.Unseen = about.unseen(on, doc)
@@ -288,11 +307,11 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 // ask asks policies of one compiler in one query, which shares what they have in common, and
 // each by itself if that fails: those last that a Breaker may set aside, so that what
 // the others leave of the time is theirs.
-func (e *Engine) ask(ctx context.Context, who []Policy, place string, input ast.Value, txn *view, result *Result) {
+func (e *Engine) ask(ctx context.Context, until time.Time, who []Policy, place string, input ast.Value, txn *view, result *Result) {
 	var answers map[string]any
 	query, err := e.query(ctx, who)
 	if err == nil {
-		answers, err = e.eval(ctx, e.options.Deadline/2, query, input, txn)
+		answers, err = e.eval(ctx, min(e.options.Deadline/2, time.Until(until)), query, input, txn)
 	}
 	breaker := e.options.Breaker
 	if err == nil {
@@ -305,12 +324,12 @@ func (e *Engine) ask(ctx context.Context, who []Policy, place string, input ast.
 		if err != nil {
 			var alone map[string]any
 			if query, failed = e.query(ctx, []Policy{p}); failed == nil {
-				share, began := remaining(ctx)/time.Duration(len(who)-i), time.Now()
+				share, began := time.Until(until)/time.Duration(len(who)-i), time.Now()
 				alone, failed = e.eval(ctx, share, query, input, txn)
 				switch ran := time.Since(began); {
 				case failed == nil:
 					breaker.inTime(p)
-				case ran >= minLate && (errors.Is(failed, errLate) || errors.Is(failed, context.DeadlineExceeded)):
+				case ran >= minLate && errors.Is(failed, errLate):
 					breaker.late(p.ID, place)
 				}
 			}
@@ -356,10 +375,19 @@ func rank(last bool) int {
 	return 0
 }
 
-func remaining(ctx context.Context) time.Duration {
-	deadline, _ := ctx.Deadline()
-	return time.Until(deadline)
+// clock cancels an evaluation when its time is over, or its context done. OPA looks at it
+// before each expression: a timer and a goroutine that waits for it would wake another
+// thread for every evaluation.
+type clock struct {
+	ctx   context.Context
+	until time.Time
 }
+
+// Cancel does nothing: nobody but the clock ends an evaluation.
+func (clock) Cancel() {}
+
+// Cancelled tells whether the evaluation is to end.
+func (c clock) Cancelled() bool { return c.ctx.Err() != nil || time.Now().After(c.until) }
 
 // eval runs one query and returns the sets of each policy, by its id.
 func (e *Engine) eval(ctx context.Context, limit time.Duration, query rego.PreparedEvalQuery, input ast.Value, txn *view) (answers map[string]any, err error) {
@@ -368,11 +396,11 @@ func (e *Engine) eval(ctx context.Context, limit time.Duration, query rego.Prepa
 			answers, err = nil, panicked(r)
 		}
 	}()
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w than %v", errLate, limit.Round(time.Millisecond)))
-	defer cancel()
+	end := clock{ctx, time.Now().Add(limit)}
 	options := []rego.EvalOption{
 		rego.EvalParsedInput(input),
 		rego.EvalTransaction(txn),
+		rego.EvalExternalCancel(end),
 		// The index over rules walks the whole of x for data.cluster.x[k] ==
 		// "constant", on every evaluation.
 		rego.EvalRuleIndexing(false),
@@ -382,8 +410,11 @@ func (e *Engine) eval(ctx context.Context, limit time.Duration, query rego.Prepa
 	}
 	results, err := query.Eval(ctx, options...)
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			return nil, cause
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case topdown.IsCancel(err):
+			return nil, fmt.Errorf("%w than %v", errLate, limit.Round(time.Millisecond))
 		}
 		return nil, err
 	}

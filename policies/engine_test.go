@@ -184,6 +184,18 @@ func TestEvaluateDeadline(t *testing.T) {
 	}
 }
 
+// TestEvaluateTooLate holds that no policy is asked once the time is over, and that a
+// request that concerns none needs no time.
+func TestEvaluateTooLate(t *testing.T) {
+	e := engineOf(t, EngineOptions{Deadline: time.Nanosecond}, files("good/good.rego", withBody("good", good)))
+	if result, err := e.Evaluate(t.Context(), Delete, deleteNamespace("demo", nil), Document{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Evaluate(...) = %+v, %v, want %v", result, err, context.DeadlineExceeded)
+	}
+	if result, err := e.Evaluate(t.Context(), Apply, deleteNamespace("demo", nil), Document{}); err != nil || len(result.Errors) > 0 {
+		t.Errorf("Evaluate(on an occasion without policies) = %+v, %v, want nothing", result, err)
+	}
+}
+
 func TestEvaluateBounds(t *testing.T) {
 	body := `deny contains {
 	"msg": sprintf("%d %s", [i, concat("", ["é" | some _ in numbers.range(1, 300)])]),

@@ -76,6 +76,8 @@ type Part struct {
 	// of hooks; and whether all of them, or the policies, did.
 	touched, changed             map[string]bool
 	hooksDirty, conversionsDirty bool
+
+	podsAmong bool // pods are deleted among the rest, in no order
 }
 
 // New returns a Part that has seen nothing and writes into doc.
@@ -108,6 +110,13 @@ func (p *Part) Touch(resource, namespace string) {
 func (p *Part) Settle(cluster Cluster, yield func()) {
 	p.settleBlocked(cluster, yield)
 	p.settleConversions(cluster, yield)
+}
+
+// SetPodsFirst takes in whether the namespace controller deletes pods before anything
+// else, as it does where nobody says.
+func (p *Part) SetPodsFirst(first bool) {
+	p.hooksDirty = p.hooksDirty || p.podsAmong == first
+	p.podsAmong = !first
 }
 
 // Unsettle has everything settled anew, the next time.

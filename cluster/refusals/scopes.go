@@ -20,9 +20,11 @@ var clusterKinds = map[string][]string{
 	"instancetype.kubevirt.io":            {"virtualmachineclusterinstancetypes", "virtualmachineclusterpreferences"},
 	"karpenter.k8s.aws":                   {"ec2nodeclasses"},
 	"karpenter.sh":                        {"nodeclaims", "nodepools"},
+	"kubeflow.org":                        {"clustertrainingruntimes"},
 	"kueue.x-k8s.io":                      {"admissionchecks", "clusterqueues", "cohorts", "resourceflavors", "topologies"},
 	"kyverno.io":                          {"clustercleanuppolicies", "clusterpolicies", "globalcontextentries"},
 	"network.kubesphere.io":               {"bgpconfs", "bgppeers", "eips"},
+	"networking.x-k8s.io":                 {"gatewayclasses"}, // what gateway.networking.k8s.io was called before
 	"nvidia.com":                          {"clusterpolicies", "nvidiadrivers"},
 	"olm.operatorframework.io":            {"clustercatalogs", "clusterextensions"},
 	"operator.open-cluster-management.io": {"clustermanagers", "klusterlets"},
@@ -33,6 +35,7 @@ var clusterKinds = map[string][]string{
 	"snapshot.storage.k8s.io":             {"volumesnapshotclasses", "volumesnapshotcontents"},
 	"spire.spiffe.io":                     {"clusterfederatedtrustdomains", "clusterspiffeids", "clusterstaticentries"},
 	"templates.gatekeeper.sh":             {"constrainttemplates"},
+	"trainer.kubeflow.org":                {"clustertrainingruntimes"},
 	"trust.cert-manager.io":               {"bundles"},
 	"work.karmada.io":                     {"clusterresourcebindings"},
 }

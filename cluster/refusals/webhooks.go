@@ -68,7 +68,9 @@ var (
 		Name:   "system:serviceaccount:kube-system:namespace-controller",
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"},
 	}
-	apiServer = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:masters", "system:authenticated"}}
+	// It takes its finalizer off the pods of a Job, once it has counted them.
+	jobController = &user.DefaultInfo{Name: "system:serviceaccount:kube-system:job-controller", Groups: namespaceController.Groups}
+	apiServer     = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:masters", "system:authenticated"}}
 	// Of which node a pod is makes no difference to conditions that are met in
 	// practice: they look at the group, or at the name's prefix.
 	kubeletUser        = &user.DefaultInfo{Name: "system:node:", Groups: []string{"system:nodes", "system:authenticated"}}
@@ -391,8 +393,11 @@ func (p *Part) settleHook(at place, key string, h *hook, blocked, selfBlocked ma
 		put(blocked, key, p.blockedBy(now, at, namespaceController))
 	}
 	if h.reach.up && facts.NamespaceOf(h.backend.service) == at.name {
-		// While it deletes pods, the backend is still there.
-		put(selfBlocked, key, p.blockedBy(refusingHook{h, refusal{sure: will, cause: "down", why: "Service " + h.backend.service + " goes with the namespace"}, p.reading}, at))
+		var deletesPods []user.Info // while it deletes them first, the backend is still there
+		if p.podsAmong {
+			deletesPods = append(deletesPods, namespaceController)
+		}
+		put(selfBlocked, key, p.blockedBy(refusingHook{h, refusal{sure: will, cause: "down", why: "Service " + h.backend.service + " goes with the namespace"}, p.reading}, at, deletesPods...))
 	}
 }
 
@@ -601,6 +606,8 @@ func (h *hook) everywhere() (held []string) {
 	}
 	if sees(admission.Update, anything, "", &user.DefaultInfo{Name: "any", Groups: []string{"system:authenticated"}}) {
 		held = append(held, "finalizers")
+	} else if sees(admission.Update, core.WithResource("pods"), "", jobController) {
+		held = append(held, "jobs")
 	}
 	return held
 }
@@ -641,6 +648,18 @@ func (h *hook) ownKinds(home string, of map[string]string) (held []string) {
 	return slices.Compact(held)
 }
 
+// foretells tells whether it is known what the selector of the webhook makes of a
+// namespace. Whoever creates one that no manifest has may give it any label, as readmes
+// ask for: only its name is known. Nobody creates those that Kubernetes keeps.
+func (p *Part) foretells(h *hook, namespace string) bool {
+	of := p.namespaces[namespace].whole
+	if !p.options.Manifests || of == nil || of.Annotations[Implied] == "" || slices.Contains(immortal, namespace) {
+		return true
+	}
+	requirements, _ := h.namespaces.Requirements()
+	return !slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return r.Key() != corev1.LabelMetadataName })
+}
+
 // seesOwnPods tells how surely the webhook sees the creation of the pods behind it, as
 // far as the labels of their templates tell.
 func (p *Part) seesOwnPods(h *hook) certainty {
@@ -649,6 +668,9 @@ func (p *Part) seesOwnPods(h *hook) certainty {
 		return no
 	}
 	namespace := facts.NamespaceOf(h.backend.service)
+	if !p.foretells(h, namespace) {
+		return no
+	}
 	selected, sure := labels.SelectorFromSet(service.selector), no
 	pods, kind := corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithKind("Pod")
 	for _, of := range p.templates[namespace] {

@@ -4,7 +4,7 @@
 #   The Service behind an APIService is deleted, and the APIService stays, because it is
 #   cluster-scoped. From then on the namespace controller cannot discover every API, so no
 #   namespace can finish. That includes the namespace of the Service itself, unless it
-#   finishes in the pass that deletes the Service: content with finalizers always takes
+#   finishes in the pass that deletes the Service: content with finalizers mostly takes
 #   longer, while pods are deleted in an earlier pass.
 # related_resources:
 #   - ref: https://github.com/prometheus-operator/kube-prometheus/issues/275
@@ -32,29 +32,19 @@
 #       Serve the API from a namespace that nobody deletes, and put the APIService before
 #       its Service: manifests are deleted in the order of the files.
 #   limits: >-
-#     Pods that are deleted while others keep the namespace: whether discovery notices in
-#     time is chance. The pods of a Deployment that is deleted with --cascade=orphan.
+#     Whether the namespace of the Service itself can finish is chance where a controller
+#     removes its finalizers within milliseconds, and where pods are deleted while others
+#     keep the namespace. The pods of a Deployment that is deleted with --cascade=orphan.
 #     Services whose endpoints are maintained by hand.
 package termguard.apiservice_backend_removed
 
 import data.termguard.lib.request
 import data.termguard.lib.steps
 
-# What has finalizers is still there after the pass that deletes the Service.
-deny contains finding(name, service, msg) if {
-	count(later) > 0
-	some name, service in lost
-	msg := sprintf("APIService %s is served from namespace %s, which cannot finish without it", [name, request.name])
-}
-
 warn contains finding(name, service, msg) if {
 	request.deletes_namespace
-	count(later) == 0
 	some name, service in lost
-	msg := sprintf(
-		"APIService %s is served from namespace %s: once that is gone, no other namespace can finish deleting",
-		[name, request.name],
-	)
+	msg := sprintf("APIService %s is served from namespace %s: once that is gone, %s can finish deleting", [name, request.name, others])
 }
 
 warn contains finding(name, service, msg) if {
@@ -62,6 +52,12 @@ warn contains finding(name, service, msg) if {
 	some name, service in lost
 	msg := sprintf("APIService %s depends on %s: once that is gone, no namespace can finish deleting", [name, request.word])
 }
+
+# A controller that is quick may take its finalizer off while the pass that deletes the
+# Service still runs. Mostly it does not.
+default others := "no other namespace"
+
+others := "no namespace, probably not even this one," if count(later) > 0
 
 # lost are the APIServices that work now, and whose backend goes with the target.
 lost[name] := service if {
@@ -103,7 +99,7 @@ finding(name, service, msg) := {
 	],
 	"evidence": array.concat(
 		[sprintf("it is served by Service %s/%s, which goes", [service.service.namespace, service.service.name])],
-		[sprintf("namespace %s holds %s with finalizers, which outlast the Service", [request.name, resource]) | some resource in later],
+		[sprintf("namespace %s holds %s with finalizers, which mostly outlast the Service", [request.name, resource]) | some resource in later],
 	),
 	"steps": [steps.remove(
 		"Delete the APIService before what serves it: that removes no data",

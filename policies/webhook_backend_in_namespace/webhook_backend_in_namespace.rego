@@ -25,8 +25,8 @@
 #   manifest:
 #     remedy: >-
 #       Leave the webhook's own namespace out with a namespaceSelector on
-#       kubernetes.io/metadata.name (NotIn), name the resources that it is for in its
-#       rules, or set failurePolicy: Ignore.
+#       kubernetes.io/metadata.name (NotIn), take DELETE out of its rules if it need not
+#       see deletes, or set failurePolicy: Ignore.
 #   limits: >-
 #     Backends that are reached by URL. If an objectSelector or a matchCondition goes by
 #     the object, check and lint read up to 500 of them, check no Secrets; of others, and
