@@ -312,7 +312,7 @@ func TestSelectsExactlyWhatMatters(t *testing.T) {
 		onEdit     = "finalizer-edit.termguard.dev"
 		onFinalize = "finalize.termguard.dev"
 	)
-	plain, held := object(), object("finalizers", []any{"a/b"})
+	plain, held, null := object(), object("finalizers", []any{"a/b"}), object("finalizers", nil)
 	labelled := object("labels", map[string]any{"a": "b"})
 	dying := object("finalizers", []any{"a/b"}, "deletionTimestamp", "2026-11-21T07:00:00Z")
 	core := func(resource string) schema.GroupVersionResource {
@@ -371,6 +371,17 @@ func TestSelectsExactlyWhatMatters(t *testing.T) {
 		"PVC protection removes its finalizer":           {who: account("kube-system", "pvc-protection-controller"), operation: admission.Update, resource: core("persistentvolumeclaims"), old: held, now: plain, options: &metav1.UpdateOptions{}},
 		"kubelet renews its lease":                       {who: kubelet, operation: admission.Update, resource: schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}, old: plain, now: plain, options: &metav1.UpdateOptions{}},
 		"status update":                                  {who: person, operation: admission.Update, resource: kialis, subresource: "status", old: held, now: plain, options: &metav1.UpdateOptions{}},
+		"person updates what has null for finalizers":    {who: person, operation: admission.Update, resource: kialis, old: null, now: null, options: &metav1.UpdateOptions{}},
+		"person removes null for finalizers":             {who: person, operation: admission.Update, resource: kialis, old: null, now: plain, options: &metav1.UpdateOptions{}, want: []string{onEdit}},
+		"person removes an empty list of finalizers":     {who: person, operation: admission.Update, resource: kialis, old: object("finalizers", []any{}), now: plain, options: &metav1.UpdateOptions{}},
+		"person orders finalizers anew":                  {who: person, operation: admission.Update, resource: kialis, old: object("finalizers", []any{"a/b", "c/d"}), now: object("finalizers", []any{"c/d", "a/b"}), options: &metav1.UpdateOptions{}, want: []string{onEdit}},
+		"somebody without groups removes finalizer":      {who: &user.DefaultInfo{Name: "ann"}, operation: admission.Update, resource: kialis, old: held, now: plain, options: &metav1.UpdateOptions{}, want: []string{onEdit}},
+		"kubelet removes finalizer":                      {who: kubelet, operation: admission.Update, resource: core("pods"), old: held, now: plain, options: &metav1.UpdateOptions{}},
+		"kubelet's lookalike removes finalizer":          {who: &user.DefaultInfo{Name: "system:node:n1"}, operation: admission.Update, resource: core("pods"), old: held, now: plain, options: &metav1.UpdateOptions{}, want: []string{onEdit}},
+		"controller manager removes finalizer":           {who: controllerManager, operation: admission.Update, resource: core("pods"), old: held, now: plain, options: &metav1.UpdateOptions{}},
+		"termguard removes finalizer":                    {who: termguard, operation: admission.Update, resource: kialis, old: held, now: plain, options: &metav1.UpdateOptions{}},
+		"termguard of another namespace removes it":      {who: account("team", "termguard"), operation: admission.Update, resource: kialis, old: held, now: plain, options: &metav1.UpdateOptions{}, want: []string{onEdit}},
+		"termguard finalizes namespace":                  {who: termguard, operation: admission.Update, resource: core("namespaces"), subresource: "finalize", old: dying, now: dying, options: &metav1.UpdateOptions{}},
 		"person finalizes namespace":                     {who: person, operation: admission.Update, resource: core("namespaces"), subresource: "finalize", old: dying, now: dying, options: &metav1.UpdateOptions{}, want: []string{onFinalize}},
 		"namespace controller finalizes namespace":       {who: namespaceController, operation: admission.Update, resource: core("namespaces"), subresource: "finalize", old: dying, now: dying, options: &metav1.UpdateOptions{}},
 		"namespace controller updates namespace status":  {who: namespaceController, operation: admission.Update, resource: core("namespaces"), subresource: "status", old: dying, now: dying, options: &metav1.UpdateOptions{}},
