@@ -52,6 +52,32 @@ func kialis(t testing.TB, n, finalizers int) *cluster.World {
 	return world
 }
 
+// BenchmarkReviewCold measures reviews between which others have had the processor's
+// caches, as where deletes are rare: what it costs then is mostly to wait for memory.
+func BenchmarkReviewCold(b *testing.B) {
+	others := make([]byte, 96<<20)
+	engine := realEngine(b)
+	for _, c := range []struct{ name, request string }{
+		{"quiet", deleteKiali(`{"name":"kiali","namespace":"demo"}`)},
+		{"object", deleteKiali(`{"name":"kiali","namespace":"demo","finalizers":["kiali.io/finalizer"]}`)},
+		{"no-op", with(deleteNamespace, "DELETE", "CONNECT")},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			h := NewHandler(Options{Log: quiet, Evaluator: engine, Facts: kialis(b, 0, 1)})
+			sent := body(b, v1, c.request)
+			for b.Loop() {
+				b.StopTimer()
+				for i := 0; i < len(others); i += 64 {
+					others[i]++
+				}
+				w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, Path, bytes.NewReader(sent))
+				b.StartTimer()
+				h.ServeHTTP(w, r)
+			}
+		})
+	}
+}
+
 // BenchmarkReview measures a whole review but for the network: reading,
 // decoding, the policies in the binary, and the answer.
 func BenchmarkReview(b *testing.B) {

@@ -43,6 +43,8 @@ const maxInFlight = 256
 
 // Evaluator asks the policies about one request. *policies.Engine is one.
 type Evaluator interface {
+	// Quiet is Evaluate for a request that concerns no policy; ok is false for others.
+	Quiet(policies.Trigger, map[string]any, policies.Facts) (result policies.Result, ok bool)
 	Evaluate(context.Context, policies.Trigger, map[string]any, policies.Facts) (policies.Result, error)
 }
 
@@ -50,6 +52,9 @@ type Evaluator interface {
 type Facts interface {
 	// View calls f with the facts, which stand still until f returns.
 	View(f func(doc map[string]any))
+	// Free tells whether nobody changes the facts right now, so that to look at them
+	// takes no wait.
+	Free() bool
 	// Ownership tells who removes the finalizers of an object, by finalizer.
 	Ownership(obj metav1.Object, resource schema.GroupResource, specFinalizers []string) map[string]any
 	// Undeclared views the facts as they would be if no object in a namespace
@@ -349,6 +354,15 @@ type considered struct {
 
 // consider asks the policies, and gives up when ctx ends, whatever they do.
 func (h *Handler) consider(ctx context.Context, r request, load *load) considered {
+	// Most requests concern no policy. To see that takes less than another goroutine, which
+	// is for what may take long: large objects, a wait for the facts, and policies.
+	var q *question
+	if (load == nil || load.in == h.weights.small) && h.options.Facts.Free() {
+		q = h.question(r)
+		if c, ok := h.quiet(r, q); ok {
+			return c
+		}
+	}
 	select {
 	case h.slots <- struct{}{}:
 	default:
@@ -366,7 +380,10 @@ func (h *Handler) consider(ctx context.Context, r request, load *load) considere
 			}
 			done <- c
 		}()
-		c = h.ask(ctx, r)
+		if q == nil {
+			q = h.question(r)
+		}
+		c = h.ask(ctx, r, q)
 	})
 	select {
 	case c := <-done:
@@ -403,32 +420,61 @@ func (h *Handler) run(f func()) {
 // rest is how long a goroutine waits for the next review before it ends.
 const rest = 10 * time.Second
 
-func (h *Handler) ask(ctx context.Context, r request) considered {
-	c := considered{rules: h.rules.Load()}
+// question is what is known of a request before any policy is asked.
+type question struct {
+	considered
+	// ownership tells who removes the finalizers of the objects; plain is the same
+	// without what the objects declare, and differs false where they declare nothing.
+	ownership, plain map[string]any
+	differs          bool
+	refusals         []any
+	undeclared       view // Facts.Undeclared of the namespace
+}
+
+func (h *Handler) question(r request) *question {
+	q := &question{considered: considered{rules: h.rules.Load()}}
 	objects := []map[string]any{r.old, r.object}
-	if evicted := h.look(r, &c); r.occasion == onEviction {
+	if evicted := h.look(r, &q.considered); r.occasion == onEviction {
 		objects = []map[string]any{evicted}
 	}
-	ownership, plain, differs := h.ownership(r, objects)
-	if differs && !trustsObject(*h.options.Trust, r) {
-		ownership, differs = plain, false
+	q.ownership, q.plain, q.differs = h.ownership(r, objects)
+	if q.differs && !trustsObject(*h.options.Trust, r) {
+		q.ownership, q.differs = q.plain, false
 	}
-	refusals := h.options.Facts.Refusals(r.raw, true)
-	result, err := h.evaluate(ctx, c.rules, r, ownership, refusals, h.options.Facts)
+	q.refusals = h.options.Facts.Refusals(r.raw, true)
+	q.undeclared = h.options.Facts.Undeclared(r.within())
+	return q
+}
+
+// quiet answers where nobody needs to be asked; ok is false elsewhere.
+func (h *Handler) quiet(r request, q *question) (c considered, ok bool) {
+	if q.differs || q.undeclared != nil {
+		return c, false
+	}
+	c = q.considered
+	c.result, ok = c.rules.Evaluator.Quiet(r.trigger, input(r, q.ownership, q.refusals), h.options.Facts)
+	c.declared = declared(r, nil)
+	return c, ok
+}
+
+func (h *Handler) ask(ctx context.Context, r request, q *question) considered {
+	c := q.considered
+	result, err := c.rules.Evaluator.Evaluate(ctx, r.trigger, input(r, q.ownership, q.refusals), h.options.Facts)
 	var facts policies.Facts = h.options.Facts
-	if without := h.options.Facts.Undeclared(r.within()); without != nil && err == nil {
+	differs := q.differs
+	if q.undeclared != nil && err == nil {
 		// To ask twice about a full namespace costs others time: it is done where
 		// a refusal may be at stake.
 		switch {
 		case !c.rules.Enforcement.Denies(c.labels):
 			c.inside = true
 		case len(judge(c.rules.Enforcement, result.Findings, c.labels).refuse) == 0:
-			facts, differs = view(without), true
+			facts, differs = q.undeclared, true
 		}
 	}
 	if err == nil && differs {
 		var undeclared policies.Result
-		undeclared, err = h.evaluate(ctx, c.rules, r, plain, refusals, facts)
+		undeclared, err = c.rules.Evaluator.Evaluate(ctx, r.trigger, input(r, q.plain, q.refusals), facts)
 		c.undeclared = &undeclared
 	}
 	switch {
@@ -442,12 +488,13 @@ func (h *Handler) ask(ctx context.Context, r request) considered {
 	return c
 }
 
-func (h *Handler) evaluate(ctx context.Context, rules *Rules, r request, ownership map[string]any, refusals []any, facts policies.Facts) (policies.Result, error) {
-	input := map[string]any{"request": r.raw, "ownership": ownership}
+// input is what policies are asked.
+func input(r request, ownership map[string]any, refusals []any) map[string]any {
+	in := map[string]any{"request": r.raw, "ownership": ownership}
 	if len(refusals) > 0 {
-		input["refusals"] = refusals
+		in["refusals"] = refusals
 	}
-	return rules.Evaluator.Evaluate(ctx, r.trigger, input, facts)
+	return in
 }
 
 // view is a way to look at facts, as policies.Facts.

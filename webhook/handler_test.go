@@ -37,6 +37,10 @@ func (a asked) Evaluate(ctx context.Context, trigger policies.Trigger, input map
 	return a(ctx, trigger, input)
 }
 
+func (asked) Quiet(policies.Trigger, map[string]any, policies.Facts) (result policies.Result, ok bool) {
+	return result, false
+}
+
 func finds(findings ...policies.Finding) asked {
 	return func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
 		return policies.Result{Findings: findings}, nil
@@ -54,6 +58,7 @@ func (facts) Ownership(obj metav1.Object, resource schema.GroupResource, spec []
 	return verdicts
 }
 
+func (facts) Free() bool                                                      { return true }
 func (facts) Undeclared(string) func(func(map[string]any))                    { return nil }
 func (facts) Refusals(map[string]any, bool) []any                             { return nil }
 func (facts) Carries(schema.GroupResource, types.NamespacedName, string) bool { return true }
@@ -795,6 +800,67 @@ func TestDeadline(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestQuiet holds what concerns no policy to take no evaluation, and the wait for
+// the facts to be bounded all the same.
+func TestQuiet(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		facts  Facts
+		want   []string
+	}{
+		"Free":    {"Nobody is asked.", facts{}, nil},
+		"Busy":    {"The facts come free in time.", busyFacts{wait: time.Millisecond}, nil},
+		"TooBusy": {"They do not.", busyFacts{wait: time.Second}, []string{"termguard: not checked, allowed: termguard did not answer in time"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				t.Cleanup(func() { time.Sleep(2 * rest) })
+				h := NewHandler(Options{Log: quiet, Facts: tc.facts, Evaluator: unconcerned{t, tc.facts.Free()}})
+				rv, err := decodeReview(body(t, v1, deleteNamespace))
+				if err != nil {
+					t.Fatal(err)
+				}
+				answer := h.review(t.Context(), rv, time.Now())
+				if diff := cmp.Diff(tc.want, answer.Warnings); diff != "" || !answer.Allowed {
+					t.Errorf("%s\nwarnings: -want, +got:\n%s", tc.reason, diff)
+				}
+			})
+		})
+	}
+}
+
+// busyFacts are being changed for a while.
+type busyFacts struct {
+	facts
+	wait time.Duration
+}
+
+func (busyFacts) Free() bool { return false }
+
+func (f busyFacts) View(see func(map[string]any)) {
+	time.Sleep(f.wait)
+	f.facts.View(see)
+}
+
+// unconcerned is an Evaluator whose policies no request concerns, which is seen without
+// an evaluation where the facts are free.
+type unconcerned struct {
+	t    *testing.T
+	free bool
+}
+
+func (unconcerned) Quiet(policies.Trigger, map[string]any, policies.Facts) (policies.Result, bool) {
+	return policies.Result{}, true
+}
+
+func (u unconcerned) Evaluate(context.Context, policies.Trigger, map[string]any, policies.Facts) (policies.Result, error) {
+	if u.free {
+		u.t.Error("evaluated, although no policy is concerned")
+	}
+	return policies.Result{}, nil
 }
 
 type readerFunc func([]byte) (int, error)

@@ -15,12 +15,12 @@ const module = "github.com/termguard/termguard/"
 // layers is a statement of design: what each folder may import of this module.
 // Do not change it to make a build pass.
 var layers = map[string][]string{
-	"cmd/termguard":       {"internal/printable", "internal/redact", "config", "webhook", "webhook/serve", "doctor", "check", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/catalog", "internal/nearest"},
+	"cmd/termguard":       {"internal/printable", "internal/redact", "internal/startup", "config", "webhook", "webhook/serve", "doctor", "check", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/catalog", "internal/nearest"},
 	"internal/policytest": {"policies", "cluster"},
 	"doctor":              {"config", "policies", "webhook"},
 	"config":              {"cluster", "cluster/catalog", "internal/nearest"},
 	"webhook":             {"internal/printable", "config", "policies", "cluster", "cluster/catalog", "internal/nearest"},
-	"webhook/serve":       {"internal/background", "config", "webhook", "certs", "policies", "cluster"},
+	"webhook/serve":       {"internal/background", "internal/startup", "config", "webhook", "certs", "policies", "cluster"},
 	"certs":               {"internal/background"},
 	"check":               {"check/inventory", "check/release", "internal/printable", "question", "policies", "cluster", "cluster/catalog", "internal/nearest"},
 	"check/release":       {"internal/nearest"},
@@ -49,6 +49,7 @@ var layers = map[string][]string{
 	"deploy":              {},
 	"internal/nearest":    {},
 	"internal/race":       {},
+	"internal/startup":    {},
 	"internal/printable":  {},
 	"internal/redact":     {},
 	"internal/background": {},

@@ -6,13 +6,12 @@ import (
 	"runtime/metrics"
 )
 
-// Of a large cluster so much is alive that as much garbage again would be most of the
-// process. So it is collected twice as often as Go does by itself: of 150,000 pods and
-// 1,000,000 objects, that takes 1 to 3 ms of processor time a second while 500 objects a
-// second change (docs/benchmarks.md). Of a small one, it would cost reviews and save little.
+// So much garbage a process may have, within these percents of what is alive (GOGC): of a
+// small cluster, to collect it costs reviews more than it saves; of a large one, as much
+// garbage as is alive would be most of the process (docs/benchmarks.md).
 const (
-	usualGarbage, lessGarbage = 100, 50 // in percent of what is alive (GOGC)
-	smallHeap                 = 48 << 20
+	garbage             = 32 << 20 // bytes
+	leastGOGC, mostGOGC = 50, 200
 )
 
 // boundGarbage bounds the garbage of a process while it does not know yet how much it will
@@ -21,11 +20,11 @@ func boundGarbage(known bool) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	if known && alive() < smallHeap {
-		debug.SetGCPercent(usualGarbage)
-		return
+	percent := leastGOGC
+	if known {
+		percent = int(min(max(100*garbage/max(alive(), 1), leastGOGC), mostGOGC))
 	}
-	debug.SetGCPercent(lessGarbage)
+	debug.SetGCPercent(percent)
 }
 
 // alive are the bytes that the last collection has found to be in use.

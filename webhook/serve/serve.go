@@ -29,6 +29,7 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/internal/background"
+	"github.com/termguard/termguard/internal/startup"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/webhook"
 )
@@ -251,7 +252,7 @@ func (s *parts) awaitFacts(ctx context.Context) {
 	}
 	s.synced.Store(true)
 	boundGarbage(true)
-	if err := leavePages(); err != nil {
+	if err := startup.LeavePages(); err != nil {
 		s.log.Debug("pages of the binary that only the start needed stay resident", "error", err)
 	}
 	s.log.Info("the facts are complete")

@@ -1,4 +1,5 @@
-package serve
+// Package startup gives back memory that a start took.
+package startup
 
 import (
 	"fmt"
@@ -7,10 +8,10 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// leavePages unmaps the pages of the binary, which nobody writes: the start reads most of
+// LeavePages unmaps the pages of the binary, which nobody writes: the start reads most of
 // them once, and is over. What is needed of them comes back from the page cache, where they
 // stay until the kernel needs the memory (madvise(2), MADV_DONTNEED of a mapped file).
-func leavePages() error {
+func LeavePages() error {
 	self, err := procfs.Self()
 	if err != nil {
 		return fmt.Errorf("find this process: %w", err)

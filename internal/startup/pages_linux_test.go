@@ -1,4 +1,4 @@
-package serve
+package startup
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ var written = "as in the file"
 func TestLeavePages(t *testing.T) {
 	written = "since"
 	before := residentPages(t)
-	if err := leavePages(); err != nil {
+	if err := LeavePages(); err != nil {
 		t.Fatal(err)
 	}
 	if after := residentPages(t); after > before*3/4 {
