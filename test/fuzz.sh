@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Runs every fuzz test of the product for a while each: fuzz.sh [TIME], 5s unless told.
+# Runs every fuzz test of the product for a while each, one on each core: fuzz.sh [TIME], 5s unless told.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-time=${1:-5s}
+export FUZZ_TIME=${1:-5s}
 grep -rlE '^func Fuzz' --include='*_test.go' . | grep -v '^./test/' | xargs -n1 dirname | sort -u | while read -r package; do
 	grep -hoE '^func Fuzz[A-Za-z0-9_]+' "$package"/*_test.go | cut -d' ' -f2 | while read -r name; do
-		echo "fuzz $package $name for $time"
-		go test "$package" -run '^$' -fuzz "^$name\$" -fuzztime "$time" -fuzzminimizetime 1x >/tmp/fuzz.$$ 2>&1 || { cat /tmp/fuzz.$$; exit 1; }
+		echo "$package $name"
 	done
-done
-rm -f /tmp/fuzz.$$
+done | xargs -P "$(nproc)" -n 2 bash -c '
+	echo "fuzz $0 $1 for $FUZZ_TIME"
+	said=$(go test "$0" -run "^$" -fuzz "^$1\$" -fuzztime "$FUZZ_TIME" -fuzzminimizetime 1x -parallel 1 2>&1) && exit
+	# Before Go 1.27 the end of the time may be reported as a failure, of no input (golang/go#75804).
+	[ "$(grep -A1 "^--- FAIL: $1 " <<<"$said" | tail -n1)" = "    context deadline exceeded" ] || { echo "$said"; exit 1; }'

@@ -39,6 +39,7 @@ var gadgets = schema.GroupVersionResource{Group: "inset.test", Version: "v1", Re
 // does: an object that is in the release with its operator, and one elsewhere, hang; in
 // the order that is told, all goes; without objects, nothing stands in the way.
 func TestUninstall(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	l, err := lab.Start(ctx, lab.Options{Progress: t.Output()})
 	if err != nil {
@@ -242,7 +243,11 @@ webhooks:
 			s.t.Errorf("%s: %s with dry runs: %s\n%q", name, with.Verdict, told, with.Unseen)
 		}
 		s.kubectl("delete", "namespace", name, "--wait=false")
-		err = s.Await(s.t.Context(), 6*time.Second, "the namespace to go", func(ctx context.Context) (bool, error) {
+		limit := time.Minute
+		if refuses {
+			limit = 6 * time.Second
+		}
+		err = s.Await(s.t.Context(), limit, "the namespace to go", func(ctx context.Context) (bool, error) {
 			_, err := s.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 			return apierrors.IsNotFound(err), nil
 		})

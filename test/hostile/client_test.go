@@ -53,6 +53,7 @@ func presentCertificate(t *testing.T, by *lab.Authority, name, folder string) st
 // it asks for. Where that is another one, requests go on unreviewed; and nobody else is
 // told anything.
 func TestClientCertificate(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	authorities := map[string]*lab.Authority{}
 	for _, name := range []string{"right", "wrong"} {

@@ -30,6 +30,7 @@ spec: {group: silent.test, version: v1, groupPriorityMinimum: 100, versionPriori
 // TestSilentAPI: an extension API server that accepts requests for its objects and
 // answers none holds up neither termguard's start nor its answers.
 func TestSilentAPI(t *testing.T) {
+	t.Parallel()
 	g, err := scenario.Guard(t.Context(), lab.Options{Progress: t.Output()})
 	if err != nil {
 		t.Fatal(err)

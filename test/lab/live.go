@@ -44,9 +44,18 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 		return err
 	}
 	objects := client.Resource(gvr)
-	// The first list tells whether the service account may do this at all.
-	if _, err := objects.List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
-		return fmt.Errorf("controller for %s: %w", finalizer, err)
+	// A list tells whether the service account may do this at all, once the API
+	// server's authorizer knows a binding that was just made.
+	var refused error
+	err = l.Await(ctx, time.Minute, "the rights of "+namespace+"/"+account, func(context.Context) (bool, error) {
+		_, refused = objects.List(ctx, metav1.ListOptions{Limit: 1})
+		return !apierrors.IsForbidden(refused), nil
+	})
+	if refused != nil {
+		return fmt.Errorf("controller for %s: %w", finalizer, refused)
+	}
+	if err != nil {
+		return err
 	}
 	admin, err := l.Client()
 	if err != nil {
@@ -67,11 +76,9 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 		return !ran
 	}
 	go every(ctx, 200*time.Millisecond, func() {
-		if !runs() {
-			return
-		}
+		// In this order, an object that is deleted after the last pod is left alone.
 		list, err := objects.List(ctx, metav1.ListOptions{})
-		if err != nil {
+		if !runs() || err != nil {
 			return
 		}
 		for _, item := range list.Items {
@@ -250,7 +257,7 @@ func (l *Lab) Serve(ctx context.Context, namespace, service string, handler http
 // ServeEndpoints is Serve for as long as the Service has endpoints, as it is
 // behind kube-proxy: it listens while one is ready or, where all are
 // terminating, one still serves (KEP-1669), and hangs up when the last is gone.
-// It returns once it listens: there must be an endpoint within 20 s.
+// It returns once it listens: there must be an endpoint within a minute.
 func (l *Lab) ServeEndpoints(ctx context.Context, namespace, service string, handler http.Handler) error {
 	address, pair, err := l.serving(ctx, namespace, service)
 	if err != nil {
@@ -290,7 +297,7 @@ func (l *Lab) ServeEndpoints(ctx context.Context, namespace, service string, han
 		}
 		return nil
 	}
-	err = l.Await(ctx, 20*time.Second, "an endpoint of Service "+namespace+"/"+service, func(context.Context) (bool, error) {
+	err = l.Await(ctx, time.Minute, "an endpoint of Service "+namespace+"/"+service, func(context.Context) (bool, error) {
 		err := update()
 		return hangUp != nil, err
 	})
@@ -373,8 +380,15 @@ func (l *Lab) SampleAPIServer(ctx context.Context, namespace, service string, ar
 	if err != nil {
 		return nil, err
 	}
-	return l.StartProcess(namespace+"-"+service, filepath.Join(l.bin, "sample-apiserver"), append([]string{
+	bin := l.bin
+	if Version != newest.version {
+		if bin, err = extension.make(ctx, l.options.Progress); err != nil {
+			return nil, err
+		}
+	}
+	return l.StartProcess(namespace+"-"+service, filepath.Join(bin, "sample-apiserver"), append([]string{
 		"--etcd-servers", l.etcdURL(), "--bind-address", address, "--secure-port", "443",
+		"--disable-admission-plugins", "MutatingAdmissionPolicy", // which older control planes do not serve
 		"--tls-cert-file", certificate + ".crt", "--tls-private-key-file", certificate + ".key",
 		"--kubeconfig", l.kubeconfig, "--authentication-kubeconfig", l.kubeconfig, "--authorization-kubeconfig", l.kubeconfig}, args...)...)
 }

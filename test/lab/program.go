@@ -184,7 +184,7 @@ func (l *Lab) Run(ctx context.Context, component, binary, namespace, deployment,
 			return nil, context.Cause(ctx)
 		}
 	}
-	err = l.Await(ctx, 60*time.Second, "a pod of Deployment "+namespace+"/"+deployment+" to run", func(ctx context.Context) (bool, error) {
+	err = l.Await(ctx, 3*time.Minute, "a pod of Deployment "+namespace+"/"+deployment+" to run", func(ctx context.Context) (bool, error) {
 		err := p.sync(ctx)
 		return p.process != nil, err
 	})

@@ -79,7 +79,7 @@ func TestScenarios(t *testing.T) {
 			t.Skipf("what it is about came with Kubernetes %s; this is %s", s.Since, lab.Version)
 		}
 		for range repeat {
-			o := g.Play(t.Context(), s, ready)
+			o := g.Play(t.Context(), runs.scenario(s), ready)
 			mu.Lock()
 			outcomes = append(outcomes, o)
 			mu.Unlock()
@@ -100,10 +100,13 @@ func TestScenarios(t *testing.T) {
 		t.Cleanup(g.Stop)
 		return g
 	}
-	var alone []Scenario
+	var alone, software []Scenario
 	for _, s := range scenarios {
-		if s.Exclusive && len(s.Live.Programs) == 0 {
+		switch {
+		case s.Exclusive:
 			alone = append(alone, s)
+		case len(s.Live.Programs) > 0:
+			software = append(software, s)
 		}
 	}
 	for half := range slices.Chunk(alone, (len(alone)+1)/2) {
@@ -147,38 +150,32 @@ func TestScenarios(t *testing.T) {
 			others.Done()
 		}()
 	})
-	// There is one of each program in a cluster, so its scenarios take turns. They
-	// begin when nothing but watching is left of the others.
-	t.Run("real software", func(t *testing.T) {
-		t.Parallel()
-		others.Wait()
-		g := guard(t)
-		for _, s := range scenarios {
-			if s.Exclusive && len(s.Live.Programs) > 0 {
-				t.Run(s.Name, func(t *testing.T) { play(t, g, s, func() {}) })
+	// There is one of each program in a cluster, so its scenarios take turns, in two
+	// clusters. They begin when nothing but watching is left of the others.
+	for half := range slices.Chunk(software, len(software)/2+1) {
+		t.Run("real software", func(t *testing.T) {
+			t.Parallel()
+			others.Wait()
+			g := guard(t)
+			var settingUp sync.WaitGroup
+			components := map[string]*component{}
+			for _, s := range half {
+				t.Run(s.Name, func(t *testing.T) {
+					c := components[s.Live.Programs[0].Component]
+					if c == nil {
+						settingUp.Add(1) // not before: -run may leave it out
+						c = &component{up: sync.OnceFunc(settingUp.Done)}
+						components[s.Live.Programs[0].Component] = c
+					}
+					t.Parallel()
+					c.turn.Lock()
+					defer c.turn.Unlock()
+					t.Cleanup(c.up)
+					play(t, g, s, func() { c.up(); settingUp.Wait() })
+				})
 			}
-		}
-		var settingUp sync.WaitGroup
-		components := map[string]*component{}
-		for _, s := range scenarios {
-			if s.Exclusive || len(s.Live.Programs) == 0 {
-				continue
-			}
-			t.Run(s.Name, func(t *testing.T) {
-				c := components[s.Live.Programs[0].Component]
-				if c == nil {
-					settingUp.Add(1) // not before: -run may leave it out
-					c = &component{up: sync.OnceFunc(settingUp.Done)}
-					components[s.Live.Programs[0].Component] = c
-				}
-				t.Parallel()
-				c.turn.Lock()
-				defer c.turn.Unlock()
-				t.Cleanup(c.up)
-				play(t, g, s, func() { c.up(); settingUp.Wait() })
-			})
-		}
-	})
+		})
+	}
 }
 
 // A wave of scenarios is played at once: more than so many, on two cores, and

@@ -47,6 +47,20 @@ func (r *Run) serves(s Scenario) bool {
 	return false
 }
 
+// scenario returns s as it is on the version that is played.
+func (r *Run) scenario(s Scenario) Scenario {
+	before := func(since string) bool { return since != "" && r.at.LessThan(version.MustParseGeneric(since)) }
+	switch {
+	case before(s.HangsSince):
+		s.Expect, s.Reality = []string{Completes}, Completes
+		s.Policies, s.Blocker, s.Remains, s.Plan, s.Cure = nil, "", "", "", nil
+	case before(s.SureSince):
+		s.Expect, s.Reality = []string{AtRisk}, Varies
+		s.Policies = append(s.Policies, s.RiskPolicies...)
+	}
+	return s
+}
+
 // write notes the run in the file that VERSIONS names, beside those on other versions.
 func (r *Run) write(outcomes []Outcome) error {
 	file := os.Getenv("VERSIONS")

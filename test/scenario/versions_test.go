@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // The table of versions stands between these lines of README.md, and in Chinese.
@@ -74,5 +77,36 @@ func TestVersions(t *testing.T) {
 		default:
 			t.Errorf("%s is not current: run make versions; want\n%s", name, want)
 		}
+	}
+}
+
+func TestRunScenario(t *testing.T) {
+	hang := Scenario{Policies: []string{"p"}, Expect: []string{Hangs}, Blocker: "b", Reality: Hangs, Remains: "namespace x", Plan: Restores, Cure: []string{"c"}}
+	since := func(s Scenario, hangs, sure string) Scenario {
+		s.HangsSince, s.SureSince = hangs, sure
+		return s
+	}
+	race := hang
+	race.Expect, race.Reality = []string{AtRisk}, Varies
+	sure := Scenario{Expect: []string{Completes}, Reality: Completes, RiskPolicies: []string{"p"}, SureSince: "1.33"}
+	risk := sure
+	risk.Policies, risk.Expect, risk.Reality = []string{"p"}, []string{AtRisk}, Varies
+	tests := map[string]struct {
+		reason         string
+		scenario, want Scenario
+	}{
+		"as it is":          {"nothing is said of versions", hang, hang},
+		"sure later":        {"it is a race before", since(hang, "", "1.33"), since(race, "", "1.33")},
+		"safe later":        {"a policy sees the risk that there is before", sure, risk},
+		"hangs later":       {"it completes before, and nothing is to be named or cured", since(hang, "1.31", ""), since(Scenario{Expect: []string{Completes}, Reality: Completes}, "1.31", "")},
+		"hangs for as long": {"the version itself counts", since(hang, "1.30", "1.30"), since(hang, "1.30", "1.30")},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := &Run{at: version.MustParseSemantic("v1.30.14")}
+			if diff := cmp.Diff(tc.want, r.scenario(tc.scenario)); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", tc.reason, diff)
+			}
+		})
 	}
 }

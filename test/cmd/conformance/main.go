@@ -63,7 +63,7 @@ func run(ctx context.Context, out, focus string) error {
 	if err != nil {
 		return fmt.Errorf("ask termguard for its version: %w", err)
 	}
-	version, _, _ := strings.Cut(strings.TrimPrefix(string(said), "termguard "), " ")
+	version, _, _ := strings.Cut(strings.TrimPrefix(string(said), "termguard version "), " ")
 	began := time.Now()
 	var without, with session
 	both, ctx := errgroup.WithContext(ctx)
