@@ -81,9 +81,10 @@ func (a *Action) valid() error {
 	return nil
 }
 
-// forces tells whether it removes an object without what would end it: whoever carries
-// it out is asked for each.
-func (a *Action) forces() bool { return a.Force || a.GraceSeconds != nil && *a.GraceSeconds == 0 }
+// Forces tells whether it removes an object without what would end it.
+func (a *Action) Forces() bool {
+	return a.Verb == VerbFinalize || a.Force || a.GraceSeconds != nil && *a.GraceSeconds == 0
+}
 
 // Command is a line for a POSIX shell that does it.
 func (a *Action) Command() string {

@@ -78,7 +78,7 @@ func TestEvaluateNamespaceDelete(t *testing.T) {
 			Evidence: []string{"Available=False, ServiceNotFound: service/prometheus-adapter in \"monitoring\" is not present", "it is served by Service monitoring/prometheus-adapter"},
 		},
 	}}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Finding{}, "Remedy", "Steps", "Manifest")); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Finding{}, "Remedy", "Steps", "Manifest", "Custom")); diff != "" {
 		t.Errorf("Evaluate(...): -want, +got:\n%s", diff)
 	}
 	if got.Verdict() != Hangs {
@@ -138,7 +138,7 @@ func TestEvaluateBadPolicies(t *testing.T) {
 			if len(result.Errors) != 1 || !strings.Contains(result.Errors[0].Error(), tc.want) || !strings.Contains(result.Errors[0].Error(), "policy bad: ") {
 				t.Errorf("%s\nErrors are %v, want one with %q", tc.reason, result.Errors, tc.want)
 			}
-			want := []Finding{{Policy: "good", Title: "Too many pods", Certainty: Will, Severity: Low, Message: "still here", Objects: []Object{}, Evidence: []string{}, Remedy: "Delete some first."}}
+			want := []Finding{{Policy: "good", Title: "Too many pods", Certainty: Will, Severity: Low, Message: "still here", Objects: []Object{}, Evidence: []string{}, Remedy: "Delete some first.", Custom: true}}
 			if diff := cmp.Diff(want, result.Findings); diff != "" {
 				t.Errorf("%s\nthe other policy: -want, +got:\n%s", tc.reason, diff)
 			}

@@ -56,7 +56,7 @@ func decode(p Policy, sets any) (found []Finding, omitted int, errs []error) {
 }
 
 func decodeFinding(p Policy, member any) (Finding, error) {
-	f := Finding{Policy: p.ID, Title: p.Title, Severity: p.Severity, Objects: []Object{}, Evidence: []string{}, Remedy: p.Remedy, Manifest: p.Manifest}
+	f := Finding{Policy: p.ID, Title: p.Title, Severity: p.Severity, Objects: []Object{}, Evidence: []string{}, Remedy: p.Remedy, Manifest: p.Manifest, Custom: p.Custom}
 	m, ok := member.(map[string]any)
 	if !ok {
 		return f, fmt.Errorf("want an object with msg, got %T", member)
@@ -145,7 +145,7 @@ func step(value any) (Step, error) {
 		delete(keys, "action")
 		value = keys
 	}
-	m, err := fields(value, "{kind, do, command or action}", map[string]*string{"kind": &kind, "do": &s.Do, "command": &s.Command})
+	m, err := fields(value, "{kind, do, command or action, hearsay}", map[string]*string{"kind": &kind, "do": &s.Do, "command": &s.Command, "hearsay": &s.Hearsay})
 	if err != nil {
 		return s, err
 	}
@@ -162,7 +162,7 @@ func step(value any) (Step, error) {
 		if s.Action, err = decodeAction(action); err != nil {
 			return s, fmt.Errorf("action: %w", err)
 		}
-		if s.Action.forces() && s.Kind != Force {
+		if s.Action.Forces() && s.Action.Verb == VerbDelete && s.Kind != Force {
 			return s, fmt.Errorf("kind %q: an action that forces is of kind force", s.Kind)
 		}
 		if s.Command = s.Action.Command(); utf8.RuneCountInString(s.Command) > maxText {

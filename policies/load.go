@@ -327,7 +327,7 @@ func (l *loader) policy(fsys fs.FS, folder string) {
 		l.errs = append(l.errs, err)
 		return
 	}
-	policy.Folder, policy.File = folder, main
+	policy.Folder, policy.File, policy.Custom = folder, main, fsys != Embedded()
 	if want := strings.ReplaceAll(folder, "_", "-"); policy.ID != want {
 		l.fail(main, module.Package.Location.Row, "METADATA custom.id is %q, but the folder %s asks for %q", policy.ID, folder, want)
 		return

@@ -135,7 +135,7 @@ func TestLoadMetadata(t *testing.T) {
 	want := []Policy{{
 		ID: "too-many-pods", Title: "Too many pods", Description: "A namespace with too many pods.", Severity: Low, Triggers: []Trigger{Delete},
 		Remedy: "Delete some first.", Limits: "None.", RelatedResources: []Resource{{Ref: "https://example.com/pods"}},
-		Folder: "too_many_pods", File: "too_many_pods/too_many_pods.rego",
+		Custom: true, Folder: "too_many_pods", File: "too_many_pods/too_many_pods.rego",
 	}}
 	if diff := cmp.Diff(want, set.Policies()); diff != "" {
 		t.Errorf("Policies(): -want, +got:\n%s", diff)

@@ -120,8 +120,10 @@ type Policy struct {
 	// to ignore one of them for one about this policy, too.
 	Aliases  []string `json:"aliases,omitempty"`
 	Manifest Manifest `json:"manifest,omitzero"`
-	Folder   string   `json:"folder"`
-	File     string   `json:"file"` // with the policy's METADATA
+	// Custom is set for one that is not in the binary: whoever wrote it only advises.
+	Custom bool   `json:"-"`
+	Folder string `json:"folder"`
+	File   string `json:"file"` // with the policy's METADATA
 }
 
 // Manifest is how a finding is told to somebody who wrote a manifest, and can change
@@ -185,6 +187,8 @@ type Finding struct {
 	Steps  []Step `json:"steps,omitempty"`
 	// Manifest is how it is told of a manifest.
 	Manifest Manifest `json:"-"`
+	// Custom is that of the policy.
+	Custom bool `json:"-"`
 }
 
 // StepKind is what a step costs.
@@ -210,6 +214,9 @@ type Step struct {
 	// Action is what Command does, where termguard can do it by itself. None is without
 	// a Command.
 	Action *Action `json:"action,omitempty"`
+	// Hearsay is what the step rests on where a tenant can write that, as an Event; ""
+	// where it rests on what only the cluster's own parts write.
+	Hearsay string `json:"hearsay,omitempty"`
 }
 
 // Says is what a finding means, in front of its message: "will hang".

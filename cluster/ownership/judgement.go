@@ -26,6 +26,7 @@ const (
 type judgement struct {
 	state     string
 	certain   bool // of absent and down: it will not remove the finalizer, rather than may not
+	declared  bool // by the configuration or an annotation, which a tenant may write
 	owner     string
 	clears    string
 	creates   string // what the owner must create beside the object for that
@@ -61,6 +62,9 @@ func (j judgement) facts() map[string]any {
 			}
 			found[key] = workloads
 		}
+	}
+	if j.declared {
+		found["declared"] = true
 	}
 	if j.barred != "" {
 		found["barred"] = map[string]any{"account": j.barred, "resource": j.resource}

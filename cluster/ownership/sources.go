@@ -115,6 +115,7 @@ func (p *Part) askDeclaration(q *question) (judgement, bool) {
 	if declared == "" {
 		return j, false
 	}
+	j.declared = true
 	if declared == "external" {
 		j.owner = "external controller"
 		return j.is(Alive, true, "it is declared to run outside the cluster"), true

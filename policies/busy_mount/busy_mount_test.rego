@@ -59,7 +59,7 @@ plan := array.concat(
 		"pod's) or who holds it (fuser -vm DIRECTORY), and unmount it or stop who holds it. The kubelet tries again within",
 		"two minutes.",
 	])}],
-	steps.forced("demo", ["web-0"]),
+	steps.hearsay("events of the kubelet", steps.forced("demo", ["web-0"])),
 )
 
 finding(who, certainty, told) := {

@@ -74,7 +74,7 @@ finding(key, cause, calls, outcome) := {
 		[sprintf("%s, failurePolicy Fail: %s", [key, calls[0].why])],
 		[sprintf("it sees %s", [refusals.counted(call)]) | some call in calls],
 	),
-	"steps": [
+	"steps": refusals.by_cause(cause, [
 		steps.mend(mending(hook, cause), []),
 		steps.remove(
 			"If its software is gone for good, delete the webhook configuration",
@@ -87,7 +87,7 @@ finding(key, cause, calls, outcome) := {
 			),
 			[],
 		),
-	],
+	]),
 } if {
 	hook := data.cluster.webhooks[key]
 	id := sprintf("%s/%s", [hook.configuration, hook.name])

@@ -66,5 +66,5 @@ plan(held) := array.concat(
 			[],
 		),
 	],
-	steps.forced(held.namespace, held.names),
+	steps.hearsay("events of the kubelet", steps.forced(held.namespace, held.names)),
 )

@@ -61,7 +61,7 @@ plan := array.concat(
 			"chattr -R -i -a mends them. The kubelet tries again within two minutes.",
 		])},
 	],
-	steps.forced("demo", ["web-0"]),
+	steps.hearsay("events of the kubelet", steps.forced("demo", ["web-0"])),
 )
 
 finding(who, certainty, told) := {

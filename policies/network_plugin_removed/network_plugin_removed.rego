@@ -104,6 +104,6 @@ failing(node, held, stays) := {
 	"evidence": events.evidence(told(node)),
 	"steps": array.concat(
 		[steps.mend(sprintf("Bring the network plugin back on node %s, or mend what the event names", [node]), [])],
-		steps.forced(held.namespace, held.names),
+		steps.hearsay("events of the kubelet", steps.forced(held.namespace, held.names)),
 	),
 }

@@ -80,7 +80,7 @@ failing(stays, times) := {
 	"evidence": [sprintf("event FailedKillPod x%d: %s", [times, refused])],
 	"steps": array.concat(
 		[{"kind": "mend", "do": "Bring the network plugin back on node n1, or mend what the event names"}],
-		steps.forced("shop", ["web-0"]),
+		steps.hearsay("events of the kubelet", steps.forced("shop", ["web-0"])),
 	),
 }
 

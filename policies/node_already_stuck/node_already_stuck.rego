@@ -148,5 +148,5 @@ plan(node, held) := array.concat(
 		steps.mend(sprintf("Restart the container runtime on node %s: running containers survive that.", [node]), []),
 		steps.mend(sprintf("Drain and reboot node %s, if processes there cannot be killed (state D or Z).", [node]), []),
 	],
-	steps.forced(held.namespace, held.names),
+	steps.hearsay("events of the kubelet", steps.forced(held.namespace, held.names)),
 )

@@ -65,7 +65,7 @@ plan(node_name, of) := array.concat(
 		{"kind": "mend", "do": sprintf("Restart the container runtime on node %s: running containers survive that.", [node_name])},
 		{"kind": "mend", "do": sprintf("Drain and reboot node %s, if processes there cannot be killed (state D or Z).", [node_name])},
 	],
-	steps.forced(of.namespace, of.names),
+	steps.hearsay("events of the kubelet", steps.forced(of.namespace, of.names)),
 )
 
 telling(msg, evidence) := {

@@ -81,6 +81,6 @@ finding(node, held, evidence) := {
 			),
 			steps.mend(sprintf("Restart the container runtime on node %s, if pods do not go within a few minutes then.", [node]), []),
 		],
-		steps.forced(held.namespace, held.names),
+		steps.hearsay("events of the kubelet", steps.forced(held.namespace, held.names)),
 	),
 }

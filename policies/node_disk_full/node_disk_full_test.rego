@@ -61,7 +61,7 @@ finding(who, evidence) := {
 			])},
 			{"kind": "mend", "do": "Restart the container runtime on node n1, if pods do not go within a few minutes then."},
 		],
-		steps.forced("demo", ["web-0"]),
+		steps.hearsay("events of the kubelet", steps.forced("demo", ["web-0"])),
 	),
 }
 

@@ -160,13 +160,13 @@ thwarted(finalizer, resource, bucket) := {
 	"steps": finalizers.going_first(request.name, resource, bucket),
 }
 
-by_hand(field, finalizer, ownership) := steps.remove(
+by_hand(field, finalizer, ownership) := finalizers.as_declared(ownership, [steps.remove(
 	sprintf(
 		"%s (to patch or edit spec.finalizers is silently ignored)",
 		[finalizers.gone_for_good(finalizer, ownership)],
 	),
 	{"verb": "finalize", "objects": [request.word], "finalizers": [finalizer]},
-) if {
+)])[0] if {
 	startswith(field, "spec.")
 }
 

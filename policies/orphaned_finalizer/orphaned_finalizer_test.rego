@@ -347,6 +347,15 @@ test_owner_that_is_scaled_to_zero if {
 	}}
 }
 
+# What only a declaration says is marked: an annotation is the tenant's own word.
+test_declared_owner if {
+	idle := [{"resource": "deployments.apps", "namespace": "ops", "name": "kiali-operator"}]
+	ownership := {"state": "down", "idle": idle, "declared": true}
+	got := policy.deny with input as delete_kiali(kiali(ownership))
+	{step.hearsay | some finding in got; some step in finding.steps} == {"a declaration of the owner"}
+	count({step | some finding in got; some step in finding.steps}) == 2
+}
+
 # An owner that runs and has no right to update the object.
 test_barred if {
 	barred := kiali({

@@ -59,13 +59,13 @@ finding(refusal) := {
 	),
 	"objects": [request.target, {"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": [sprintf("%s, failurePolicy Fail: %s", [key, refusal.why])],
-	"steps": [
+	"steps": refusals.by_cause(refusal.cause, [
 		steps.mend(mending(hook, refusal.cause), []),
 		steps.remove(
 			"If its software is gone for good, delete the webhook configuration",
 			steps.deletion([sprintf("%s/%s", [resource, hook.configuration])], ""),
 		),
-	],
+	]),
 } if {
 	startswith(refusal.by, "webhook/")
 	key := trim_prefix(refusal.by, "webhook/")

@@ -84,18 +84,27 @@ removed_before("uncertain", classes) := object.get(classes, "certain", set())
 
 # giving_up are the steps that take a finalizer out of holders, and with it their
 # other ones of the same class: each that goes changes where the others stand.
-giving_up(finalizer, of, ownership) := [steps.remove(gone_for_good(names_of(pairs), ownership), taking_out(objects, ns, pairs)) |
+giving_up(finalizer, of, ownership) := as_declared(ownership, [steps.remove(
+	gone_for_good(names_of(pairs), ownership),
+	taking_out(objects, ns, pairs),
+) |
 	some ns, resources in alike[owners.class(ownership)][finalizer]
 	some pairs, names in resources[of]
 	some objects in steps.batches(of, sort(names))
-]
+])
 
 # giving_up_own is the step that takes finalizers out of the target, all of one
 # class in one command.
-giving_up_own(ownership) := steps.remove(
+giving_up_own(ownership) := as_declared(ownership, [steps.remove(
 	gone_for_good(own_out[owners.class(ownership)].names, ownership),
 	own_out[owners.class(ownership)].how,
-)
+)])[0]
+
+# as_declared marks steps that rest on who is declared to be the owner: an annotation, or
+# a configuration, says so, and no more.
+as_declared(ownership, list) := steps.hearsay("a declaration of the owner", list) if ownership.declared
+
+as_declared(ownership, list) := list if not ownership.declared
 
 own_out[class] := {"names": names_of(now), "how": taking_own_out(now)} if {
 	some class, pairs in own
@@ -142,7 +151,10 @@ bringing_back(ownership) := [
 	role := sprintf("update-%s", [resource])
 }
 
-bringing_back(ownership) := [steps.mend(sprintf("Scale up %s, and the deletion finishes by itself", [owner_or(ownership)]), scale) |
+bringing_back(ownership) := as_declared(ownership, [steps.mend(
+	sprintf("Scale up %s, and the deletion finishes by itself", [owner_or(ownership)]),
+	scale,
+) |
 	some workload in ownership.idle
 	scale := {
 		"verb": "scale",
@@ -150,7 +162,7 @@ bringing_back(ownership) := [steps.mend(sprintf("Scale up %s, and the deletion f
 		"namespace": workload.namespace,
 		"replicas": 1,
 	}
-] if {
+]) if {
 	ownership.idle
 }
 

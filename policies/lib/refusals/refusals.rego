@@ -6,6 +6,7 @@ package termguard.lib.refusals
 
 import data.termguard.lib.pods
 import data.termguard.lib.request
+import data.termguard.lib.steps
 import data.termguard.lib.times
 import data.termguard.lib.wording
 
@@ -137,3 +138,11 @@ problem(_, "condition") := "a matchCondition of it fails"
 problem(_, "failing") := "calls to it failed lately"
 
 problem(_, "refusing") := "it refused deletions lately"
+
+# by_cause marks the steps about a webhook of which only events and conditions tell that
+# it fails, or refuses.
+by_cause(cause, list) := steps.hearsay("what events and conditions say of the webhook", list) if cause in reported
+
+by_cause(cause, list) := list if not cause in reported
+
+reported := {"failing", "refusing"}

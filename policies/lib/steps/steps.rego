@@ -15,6 +15,10 @@ remove(sentence, how) := step("remove", sentence, how)
 # force comes last: its sentence names the price.
 force(sentence, how) := step("force", sentence, how)
 
+# hearsay marks steps that rest on what a tenant can write, such as an Event: termguard
+# delete does not carry them out outside of what is deleted.
+hearsay(source, list) := [object.union(step, {"hearsay": source}) | some step in list]
+
 step(kind, sentence, []) := {"kind": kind, "do": sentence}
 
 step(kind, sentence, how) := {"kind": kind, "do": sentence, "action": how} if is_object(how)
