@@ -136,7 +136,7 @@ func (h *Hands) Note(ctx context.Context, plan []Step) error {
 	reading.SetLimit(reads)
 	for i, name := range names {
 		reading.Go(func() error {
-			objects, err := h.objects(name)
+			objects, _, err := h.objects(name)
 			if err != nil {
 				return nil //nolint:nilerr // told when the step comes
 			}
@@ -160,20 +160,95 @@ func (h *Hands) Note(ctx context.Context, plan []Step) error {
 	return nil
 }
 
+// A Deed is a step as it would be carried out now: what it means, and for whose objects.
+type Deed struct {
+	Step
+	Class Class
+	// Objects are those that are there, each with whose it is.
+	Objects []Touched
+}
+
+// Touched is an object that a step is about, and its class.
+type Touched struct {
+	Name
+	Class Class
+	// Whose it is, as far as its metadata tells: "owned by ReplicaSet web-1".
+	Whose string
+}
+
+// Weigh reads what a step is about, and tells what it would mean to carry it out: the class
+// is that of the object for which it is gravest. A deed with Advice is for a person.
+func (h *Hands) Weigh(ctx context.Context, s Step, targets []Subject) (Deed, error) {
+	weighed := Deed{Step: s, Class: ClassWait}
+	for _, name := range objectsIn(s.Action) {
+		objects, typ, err := h.objects(name)
+		if err != nil {
+			weighed.Advice = err.Error()
+			return weighed, nil
+		}
+		object, err := objects.Get(ctx, name.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case apierrors.IsForbidden(err):
+			weighed.Advice = fmt.Sprintf("%s may not be read, so nobody knows whose it is", name)
+			return weighed, nil
+		case err != nil:
+			return weighed, fmt.Errorf("read %s: %w", name, explain(err))
+		}
+		class, err := deed{s.Step, typ.GroupResource(), owns(targets, object), object.GetDeletionTimestamp() != nil}.class()
+		if err != nil {
+			weighed.Advice = err.Error()
+			return weighed, nil
+		}
+		weighed.Class = Worse(weighed.Class, class)
+		weighed.Objects = append(weighed.Objects, Touched{name, class, whose(object)})
+	}
+	if s.Hearsay != "" && Worse(ClassOwn, weighed.Class) != ClassOwn {
+		weighed.Advice = "it rests on " + s.Hearsay + ", which others may have written"
+	}
+	return weighed, nil
+}
+
+// owns tells whether an object is one of the targets, or in a namespace that is one.
+func owns(targets []Subject, object *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(targets, func(t Subject) bool {
+		return t.UID() == string(object.GetUID()) ||
+			t.Type.GroupResource() == namespaces && object.GetNamespace() != "" && t.Name == object.GetNamespace()
+	})
+}
+
+// whose tells who made an object, or keeps it, by its metadata.
+func whose(object *unstructured.Unstructured) string {
+	if owner := metav1.GetControllerOf(object); owner != nil {
+		return "owned by " + owner.Kind + " " + owner.Name
+	}
+	if release := object.GetAnnotations()["meta.helm.sh/release-name"]; release != "" {
+		return "of the Helm release " + release
+	}
+	if by := object.GetLabels()["app.kubernetes.io/managed-by"]; by != "" {
+		return "managed by " + by
+	}
+	if fields := object.GetManagedFields(); len(fields) > 0 && fields[0].Manager != "" {
+		return "made with " + fields[0].Manager
+	}
+	return "whose it is, its metadata does not tell"
+}
+
 // String is the object as it stands on the command line.
 func (n Name) String() string {
 	return shown(policies.Object{Resource: n.Type, Namespace: n.Namespace, Name: n.Name}, "")
 }
 
-func (h *Hands) objects(name Name) (dynamic.ResourceInterface, error) {
+func (h *Hands) objects(name Name) (dynamic.ResourceInterface, Type, error) {
 	typ, err := h.Types.Find(name.Type)
 	if err != nil {
-		return nil, err
+		return nil, typ, err
 	}
 	if typ.Namespaced {
-		return h.client.Resource(typ.GroupVersionResource).Namespace(name.Namespace), nil
+		return h.client.Resource(typ.GroupVersionResource).Namespace(name.Namespace), typ, nil
 	}
-	return h.client.Resource(typ.GroupVersionResource), nil
+	return h.client.Resource(typ.GroupVersionResource), typ, nil
 }
 
 // Do carries out a step. Each object is tried, and what became of each is told; the error
@@ -205,7 +280,7 @@ func (h *Hands) one(ctx context.Context, a *policies.Action, name Name) (became 
 	if !noted {
 		return " was not there when the plan was made: left alone", nil
 	}
-	objects, err := h.objects(name)
+	objects, _, err := h.objects(name)
 	if err != nil {
 		return "", err
 	}
@@ -247,7 +322,7 @@ func (h *Hands) Deletion(s Subject, options map[string]any) policies.Step {
 
 // Gone tells whether a subject is no longer there: gone, or another of its name is.
 func (h *Hands) Gone(ctx context.Context, s Subject) (gone, anew bool, err error) {
-	objects, err := h.objects(Name{Type: s.Type.GroupResource().String(), Name: s.Name, Namespace: s.Namespace})
+	objects, _, err := h.objects(Name{Type: s.Type.GroupResource().String(), Name: s.Name, Namespace: s.Namespace})
 	if err != nil {
 		return false, false, err
 	}

@@ -157,19 +157,19 @@ func TestPlan(t *testing.T) {
 	}
 	remove := policies.Step{Kind: policies.Remove, Do: "drop", Command: "kubectl delete x"}
 	got := plan([]policies.Finding{
-		{Message: "a", Remedy: "told by the steps", Steps: []policies.Step{mend("mend a"), force("force", "kubectl a")}},
-		{Message: "b", Steps: []policies.Step{remove, mend("mend b")}},
-		{Message: "c", Steps: []policies.Step{mend("mend a"), remove, force("force", "kubectl c")}},
-		{Message: "d", Remedy: "no steps"},
-		{Message: "e"},
+		{Certainty: policies.Will, Message: "a", Remedy: "told by the steps", Steps: []policies.Step{mend("mend a"), force("force", "kubectl a")}},
+		{Certainty: policies.Will, Message: "b", Steps: []policies.Step{remove, mend("mend b")}},
+		{Certainty: policies.Will, Message: "c", Steps: []policies.Step{mend("mend a"), remove, force("force", "kubectl c")}},
+		{Certainty: policies.Will, Message: "d", Remedy: "no steps"},
+		{Certainty: policies.Will, Message: "e"},
 	})
 	want := []Step{
-		{mend("mend a"), "a"},
-		{mend("mend b"), "b"},
-		{mend("no steps"), "d"},
-		{remove, "b"},
-		{force("force", "kubectl a"), "a"},
-		{force("force", "kubectl c"), "c"},
+		{Step: mend("mend a"), Why: "a", Certainty: policies.Will},
+		{Step: mend("mend b"), Why: "b", Certainty: policies.Will},
+		{Step: mend("no steps"), Why: "d", Certainty: policies.Will},
+		{Step: remove, Why: "b", Certainty: policies.Will},
+		{Step: force("force", "kubectl a"), Why: "a", Certainty: policies.Will},
+		{Step: force("force", "kubectl c"), Why: "c", Certainty: policies.Will},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("each step once, forcing last: -want, +got:\n%s", diff)

@@ -16,6 +16,11 @@ const Delete policies.StepKind = "delete"
 type Step struct {
 	policies.Step
 	Why string `json:"why"`
+	// Certainty is that of the finding.
+	Certainty policies.Certainty `json:"-"`
+	// Advice tells why the step is for a person to carry out, whatever it does; "" where
+	// termguard delete may.
+	Advice string `json:"-"`
 }
 
 // plan lists every distinct step once: what mends before what removes, what forces
@@ -34,9 +39,15 @@ func plan(lists ...[]policies.Finding) []Step {
 	for _, kind := range policies.StepKinds() {
 		for _, f := range findings {
 			for _, s := range stepsOf(f) {
+				if s.Kind != kind {
+					continue
+				}
+				add := Step{Step: s, Why: f.Message, Certainty: f.Certainty, Advice: advice(f)}
 				known := func(t Step) bool { return t.Command == s.Command && (t.Do == s.Do || s.Command != "") }
-				if s.Kind == kind && !slices.ContainsFunc(steps, known) {
-					steps = append(steps, Step{Step: s, Why: f.Message})
+				if at := slices.IndexFunc(steps, known); at < 0 {
+					steps = append(steps, add)
+				} else if steps[at].Advice != "" && add.Advice == "" {
+					steps[at] = add
 				}
 			}
 		}

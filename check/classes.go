@@ -1,0 +1,135 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/policies"
+)
+
+// Class is what it means for others to carry an action out. A step of a plan is advice;
+// whether termguard delete may follow it goes by its class.
+type Class string
+
+// The classes, the most harmless first.
+const (
+	ClassWait    Class = "wait"
+	ClassOwn     Class = "own"
+	ClassRestore Class = "restore"
+	ClassForeign Class = "foreign"
+	ClassStrip   Class = "strip"
+	ClassForce   Class = "force"
+)
+
+// Meaning is what people are told of a class.
+type Meaning struct {
+	Class Class
+	// Does is what actions of the class do, Lost what that costs, and Consent who allows it.
+	Does, Lost, Consent string
+	// ByName tells that a flag has to name each object, too.
+	ByName bool
+}
+
+// Classes are all of them, the most harmless first: the table of docs/check.md.
+var Classes = []Meaning{
+	{ClassWait, "deletes what is Terminating already, which changes nothing", "nothing", "`--yes`", false},
+	{ClassOwn, "deletes or changes a target, or what is in a namespace that is a target", "what you asked to delete", "`--yes`", false},
+	{ClassRestore, "scales up a workload outside the targets; nothing is deleted", "nothing; the workload runs until somebody scales it down", "`--allow restore`", false},
+	{ClassForeign, "deletes an object outside the targets", "that object, and what Kubernetes deletes with it", "`--allow foreign=TYPE/NAMESPACE/NAME`", true},
+	{ClassStrip, "takes a finalizer off an object, wherever that is", "what the finalizer protects stays behind, if nobody cleaned it up", "`--allow strip`", false},
+	{ClassForce, "deletes or changes a Node, APIService, webhook configuration, admission policy, definition or PodDisruptionBudget outside the targets, finalizes a namespace, deletes with grace period 0, or strips a finalizer although its owner runs", "what others in the cluster rely on: the step names it", "`--allow force=TYPE/NAME`", true},
+}
+
+// MeaningOf is the row of a class.
+func MeaningOf(c Class) Meaning {
+	return Classes[slices.IndexFunc(Classes, func(m Meaning) bool { return m.Class == c })]
+}
+
+// Worse is the class of the two that harms others more.
+func Worse(a, b Class) Class {
+	rank := func(c Class) int { return slices.IndexFunc(Classes, func(m Meaning) bool { return m.Class == c }) }
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
+}
+
+// grave are the kinds that others in the cluster rely on.
+var grave = []schema.GroupResource{
+	nodes, definitions,
+	{Group: "apiregistration.k8s.io", Resource: "apiservices"},
+	{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"},
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"},
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"},
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"},
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"},
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings"},
+	{Group: "policy", Resource: "poddisruptionbudgets"},
+}
+
+// deed is what a step does to one object.
+type deed struct {
+	policies.Step
+	resource schema.GroupResource
+	// own tells that the object is a target or in a namespace that is one, and leaving
+	// that it is Terminating.
+	own, leaving bool
+}
+
+// rules tell the class of a deed: the first that holds.
+var rules = []struct {
+	class Class
+	holds func(deed) bool
+}{
+	{ClassForce, func(d deed) bool { return d.Kind == policies.Force || d.Action.Forces() }},
+	{ClassStrip, func(d deed) bool { return stripsOnly(d.Action) }},
+	{ClassWait, func(d deed) bool { return d.Action.Verb == policies.VerbDelete && d.leaving }},
+	{ClassOwn, func(d deed) bool { return d.own }},
+	{ClassForce, func(d deed) bool { return slices.Contains(grave, d.resource) }},
+	{ClassRestore, func(d deed) bool { return d.Action.Verb == policies.VerbScale && *d.Action.Replicas > 0 }},
+	{ClassForeign, func(d deed) bool { return d.Action.Verb == policies.VerbDelete }},
+}
+
+// class is that of a deed. The error is for one that the rules do not know: nobody has
+// thought about what it means for others, so it is not carried out.
+func (d deed) class() (Class, error) {
+	for _, rule := range rules {
+		if rule.holds(d) {
+			return rule.class, nil
+		}
+	}
+	return "", fmt.Errorf("termguard has no class for this action, and leaves it to you: %s", d.Command)
+}
+
+// stripsOnly tells whether an action is a patch that takes finalizers out of metadata, and
+// changes nothing else.
+func stripsOnly(a *policies.Action) bool {
+	if a.Verb != policies.VerbPatch || a.Type != "json" {
+		return false
+	}
+	var changes []struct{ Op, Path string }
+	if err := json.Unmarshal(a.Patch, &changes); err != nil || len(changes) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(changes, func(c struct{ Op, Path string }) bool {
+		return c.Op != "test" && (c.Op != "remove" || !strings.HasPrefix(c.Path, "/metadata/finalizers"))
+	})
+}
+
+// advice tells why a step is left to a person, "" where its finding licenses it: one of a
+// policy in the binary that is certain.
+func advice(f policies.Finding) string {
+	switch {
+	case f.Custom:
+		return "policy " + f.Policy + " is not one of termguard's own"
+	case f.Certainty != policies.Will:
+		return "it is not certain that the deletion hangs"
+	case !blocks(f):
+		return "nothing waits for it"
+	}
+	return ""
+}

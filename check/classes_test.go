@@ -1,0 +1,124 @@
+package check
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/internal/race"
+	"github.com/termguard/termguard/policies"
+)
+
+// TestClasses goes by the table: the gravest that holds.
+func TestClasses(t *testing.T) {
+	zero, one := int64(0), int32(1)
+	none := int32(0)
+	deletes := policies.Action{Verb: policies.VerbDelete, Objects: []string{"x/y"}}
+	patches := func(patch string) policies.Action {
+		return policies.Action{Verb: policies.VerbPatch, Objects: []string{"x/y"}, Type: "json", Patch: []byte(patch)}
+	}
+	const strips = `[{"op":"test","path":"/metadata/finalizers/0","value":"a"},{"op":"remove","path":"/metadata/finalizers/0"}]`
+	widgets := schema.GroupResource{Group: "acme.example.com", Resource: "widgets"}
+	for name, tc := range map[string]struct {
+		reason   string
+		action   policies.Action
+		kind     policies.StepKind
+		resource schema.GroupResource
+		own      bool
+		leaving  bool
+		want     Class
+	}{
+		"Foreign":   {"whose object it is decides", deletes, policies.Mend, widgets, false, false, ClassForeign},
+		"Own":       {"a target, or in a target", deletes, policies.Mend, widgets, true, false, ClassOwn},
+		"Leaving":   {"what is Terminating is only waited for", deletes, policies.Mend, widgets, false, true, ClassWait},
+		"Node":      {"others rely on it", deletes, policies.Remove, nodes, false, false, ClassForce},
+		"OwnNode":   {"it was named", deletes, policies.Remove, nodes, true, false, ClassOwn},
+		"Kind":      {"a step that says that it forces does, even of a target", deletes, policies.Force, widgets, true, false, ClassForce},
+		"Grace":     {"grace period 0", policies.Action{Verb: policies.VerbDelete, GraceSeconds: &zero}, policies.Mend, pods, true, false, ClassForce},
+		"GraceLate": {"also of what is Terminating", policies.Action{Verb: policies.VerbDelete, GraceSeconds: &zero}, policies.Mend, pods, true, true, ClassForce},
+		"Finalize":  {"spec.finalizers of a namespace", policies.Action{Verb: policies.VerbFinalize}, policies.Remove, namespaces, true, false, ClassForce},
+		"Strip":     {"a finalizer is no less gone for being in a target", patches(strips), policies.Remove, widgets, true, false, ClassStrip},
+		"More":      {"a patch that also changes something else is not only that", patches(`[{"op":"remove","path":"/metadata/finalizers/0"},{"op":"remove","path":"/spec"}]`), policies.Remove, widgets, false, false, ""},
+		"Other":     {"an unknown patch has no class", patches(`[{"op":"remove","path":"/spec"}]`), policies.Mend, widgets, false, false, ""},
+		"Serve":     {"a definition of others", patches(`[{"op":"replace","path":"/spec/versions/0/served","value":true}]`), policies.Mend, definitions, false, false, ClassForce},
+		"Up":        {"nothing is deleted", policies.Action{Verb: policies.VerbScale, Replicas: &one}, policies.Mend, widgets, false, false, ClassRestore},
+		"Down":      {"that stops somebody's pods", policies.Action{Verb: policies.VerbScale, Replicas: &none}, policies.Mend, widgets, false, false, ""},
+	} {
+		got, err := deed{policies.Step{Kind: tc.kind, Action: &tc.action}, tc.resource, tc.own, tc.leaving}.class()
+		if got != tc.want || (err == nil) != (tc.want != "") {
+			t.Errorf("%s: %s: got class %q, %v, want %q", name, tc.reason, got, err, tc.want)
+		}
+	}
+}
+
+// TestClassesOfPolicies finds a class for each action of each policy, as somebody else's
+// object and as a target.
+func TestClassesOfPolicies(t *testing.T) {
+	engine := newEngine(t)
+	seen := map[Class]int{}
+	for d := range samples(t) {
+		report, err := Ask(t.Context(), engine, d.world, d.subject, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		types := Types{}
+		d.world.View(func(doc map[string]any) { types = typesOf(doc) })
+		for _, f := range report.Findings {
+			for _, s := range f.Steps {
+				if s.Action == nil {
+					continue
+				}
+				for _, name := range objectsIn(s.Action) {
+					resource := schema.ParseGroupResource(name.Type)
+					if typ, err := types.Find(name.Type); err == nil {
+						resource = typ.GroupResource()
+					}
+					for _, own := range []bool{true, false} {
+						class, err := deed{s, resource, own, false}.class()
+						if err != nil {
+							t.Errorf("%s: %s: %v", d.file, f.Policy, err)
+						}
+						seen[class]++
+					}
+				}
+			}
+		}
+	}
+	for _, m := range Classes {
+		if seen[m.Class] == 0 && m.Class != ClassWait && !race.Detector {
+			t.Errorf("no fixture has an action of class %s", m.Class)
+		}
+	}
+}
+
+// TestClassesPage holds the table of docs/check.md to Classes, or writes it.
+func TestClassesPage(t *testing.T) {
+	const file, begin, end = "../docs/check.md", "<!-- classes -->\n", "<!-- /classes -->"
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(page), begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		t.Fatalf("%s has no %q", file, begin)
+	}
+	var table strings.Builder
+	table.WriteString("| class | a step that | what is lost | allowed by |\n|---|---|---|---|\n")
+	for _, m := range Classes {
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", m.Class, m.Does, m.Lost, m.Consent)
+	}
+	want := before + begin + table.String() + end + after
+	if want == string(page) {
+		return
+	}
+	if os.Getenv("UPDATE_GOLDEN") == "" {
+		t.Fatalf("the table of %s is not current: run 'make docs'", file)
+	}
+	if err := os.WriteFile(file, []byte(want), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
