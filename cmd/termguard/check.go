@@ -49,6 +49,7 @@ type checking struct {
 	dryRun       bool
 	terminating  bool
 	everywhere   bool
+	all          bool // of TYPE; only delete has a flag for it
 	output       string
 	filenames    []string
 	kustomize    []string
@@ -138,7 +139,7 @@ func (f *checking) fromFiles() bool { return len(f.filenames)+len(f.kustomize) >
 
 // selects tells whether objects are selected by their type.
 func (f *checking) selects() bool {
-	return f.labels != "" || f.fields != "" || f.everywhere && !f.terminating
+	return f.all || f.labels != "" || f.fields != "" || f.everywhere && !f.terminating
 }
 
 // valid tells what is wrong with the values of flags.

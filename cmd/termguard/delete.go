@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -21,41 +23,52 @@ import (
 // deleting are the flags of the delete command, and what it did.
 type deleting struct {
 	checking
-	yes, allowRemove, allowForce, dryRun bool
-	patience                             time.Duration
+	yes, dryRun bool
+	allow       []string
+	patience    time.Duration
 
-	engine  *policies.Engine
-	facts   cluster.Options
-	options map[string]any
-	hands   *check.Hands
-	answers chan string // what is typed, a line each; closed at its end
-	out     io.Writer
-	errOut  io.Writer
-	done    []string        // what was carried out
-	left    []check.Subject // what is not gone yet
-	tried   map[string]bool // commands that were carried out, or declined
-	earlier []check.Step    // of all plans so far, what gives up or forces
+	engine   *policies.Engine
+	facts    cluster.Options
+	options  map[string]any
+	hands    *check.Hands
+	consents consents
+	answers  chan string // what is typed, a line each; closed at its end, nil where nobody is asked
+	out      io.Writer
+	errOut   io.Writer
+	done     []string        // what was carried out
+	left     []check.Subject // what is not gone yet
+	declined map[string]bool // commands that were not allowed
+	open     []question      // what nobody was there to answer
+	last     view
 }
 
 func newDelete() *cobra.Command {
 	var f deleting
+	var classes strings.Builder
+	for _, m := range check.Classes {
+		fmt.Fprintf(&classes, "  %-8s %s\n", m.Class, m.Does)
+	}
 	c := &cobra.Command{
-		Use:   "delete TYPE/NAME... | -f FILE",
+		Use:   "delete TYPE/NAME... | TYPE -l LABELS | TYPE --all | -f FILE",
 		Short: "Delete objects so that the deletion finishes: ask, show the plan, and carry it out step by step",
 		Long: `Delete objects so that the deletion finishes: ask, show the plan, and carry it out step by step.
 
-Each step is confirmed, and checked against the cluster before the next. What is
-Terminating already is helped to its end. Objects that were made anew meanwhile are left
-alone. It can be interrupted at any time, and run again: it goes on where it is.
+A plan is advice. Each step that termguard can carry out has a class:
+` + classes.String() + `
+On a terminal, each step is asked for. --yes answers for wait and own, and for nothing else.
+Without a terminal, every other class needs --allow, and foreign and force name the object,
+too. No flag allows everything. Only steps of termguard's own policies are carried out, that
+are certain, where nothing that matters is hidden, and that are still asked for right before.
 
-With --yes nothing is asked: what restores is carried out, and the objects are deleted once
-nothing is known to hold them. What gives something up, such as a finalizer that nobody
-removes, needs --allow-remove, too. What forces is only offered with --allow-force, and
-each such step is asked for, --yes or not.
+A step that has no effect ends the run, and so does a target that was made anew. It can be
+interrupted at any time, and run again: it goes on where it is.
 
-Exit codes: 0 all is gone, 1 something is left, or would be, 2 error, or interrupted.`,
+Exit codes: 0 all is gone, 1 something is left, or would be, 2 error, or interrupted,
+3 a question is open: -o json tells which, and the flag that answers it.`,
 		Example: `  termguard delete namespaces/demo
-  termguard delete ns/demo --yes --allow-remove
+  termguard delete ns/demo --yes
+  termguard delete ns/demo --yes --allow strip
+  termguard delete ns/demo --yes --allow force=nodes/worker-5
   termguard delete -f manifests/ --dry-run`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return f.run(c.Context(), args, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
@@ -64,13 +77,24 @@ Exit codes: 0 all is gone, 1 something is left, or would be, 2 error, or interru
 	}
 	flags := c.Flags()
 	f.addShared(flags)
-	flags.BoolVarP(&f.yes, "yes", "y", false, "ask nothing, but before each step that forces")
+	flags.BoolVarP(&f.yes, "yes", "y", false, "ask nothing about the objects that you name, and what is in the namespaces that you name")
+	flags.StringArrayVar(&f.allow, "allow", nil, "also allow steps of this `CLASS`: restore, strip, foreign=TYPE/NAMESPACE/NAME, force=TYPE/NAME (may be repeated)")
+	flags.BoolVar(&f.all, "all", false, "all objects of TYPE in the namespace")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "have the API server check each step, and change nothing")
-	flags.BoolVar(&f.allowRemove, "allow-remove", false, "with --yes: also give up what nobody is left for, such as finalizers without an owner")
-	flags.BoolVar(&f.allowForce, "allow-force", false, "also offer the steps that force, at the price that each names")
+	flags.StringVarP(&f.output, "output", "o", "text", "text, or json: what was done and left, and the questions that are open; the text then goes to stderr")
 	flags.DurationVar(&f.patience, "timeout", 5*time.Minute, "how long to wait for the effect of a step, and for the deletion")
-	c.PreRunE = func(*cobra.Command, []string) error { return f.valid(c) }
+	c.MarkFlagsMutuallyExclusive("all-namespaces", "namespace")
+	c.MarkFlagsMutuallyExclusive("all", "selector")
+	c.PreRunE = func(*cobra.Command, []string) error { return cmp.Or(f.valid(c), f.bounded()) }
 	return c
+}
+
+// bounded is an error where everything of a type would be deleted, and --all does not say so.
+func (d *deleting) bounded() error {
+	if d.everywhere && !d.all && d.labels == "" && d.fields == "" {
+		return errors.New("--all-namespaces selects every object of the type in the cluster: name some, select them (-l), or say --all")
+	}
+	return nil
 }
 
 const (
@@ -89,12 +113,26 @@ func (d *deleting) run(ctx context.Context, args []string, stdin io.Reader, stdo
 }
 
 func (d *deleting) begin(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (err error) {
-	d.out, d.errOut, d.tried = stdout, stderr, map[string]bool{}
+	d.out, d.errOut, d.declined = stdout, stderr, map[string]bool{}
+	switch {
+	case d.output == "json":
+		d.out = stderr
+		defer func() {
+			if d.hands != nil { // else nothing was asked
+				err = cmp.Or(err, d.write(stdout))
+			}
+		}()
+	case d.output != "text":
+		return fmt.Errorf("unknown output %q: use text or json", d.output)
+	}
 	if d.fromFiles() && len(args) > 0 {
 		return fmt.Errorf("%q and --filename: name the objects, or the file", strings.Join(args, " "))
 	}
-	if slices.Contains(d.filenames, "-") && d.asks() {
-		return errors.New("--filename=- leaves nobody to ask: add --yes, and leave out --allow-force")
+	if slices.Contains(d.filenames, "-") && !d.yes && !d.dryRun {
+		return errors.New("--filename=- leaves nobody to ask: add --yes, and --allow for what else is allowed")
+	}
+	if d.consents, err = readConsents(d.allow); err != nil {
+		return err
 	}
 	if d.engine, d.facts, d.options, err = d.prepare(ctx, stderr); err != nil {
 		return err
@@ -111,15 +149,12 @@ func (d *deleting) begin(ctx context.Context, args []string, stdin io.Reader, st
 		return err
 	}
 	d.hands.DryRun = d.dryRun
-	d.answers = make(chan string)
-	if d.asks() {
+	if terminal(stdin) && !d.dryRun {
+		d.answers = make(chan string)
 		go d.listen(stdin)
 	}
 	return d.carry(ctx, names, together)
 }
-
-// asks tells whether anything may be asked.
-func (d *deleting) asks() bool { return !d.dryRun && (!d.yes || d.allowForce) }
 
 // targets are the objects that are deleted, and those that go with them.
 func (d *deleting) targets(ctx context.Context, args []string, stdin io.Reader) ([]check.Name, check.Together, error) {
@@ -146,6 +181,8 @@ type view struct {
 	deleted  bool            // all of them are Terminating
 	symptoms bool            // nothing is known but what their conditions say
 	missing  []error
+	unseen   []string // what the answer depends on and could not be seen
+	first    []string // commands of steps about what refuses the deletion at once
 }
 
 // look asks about the targets, and notes the objects of the plan.
@@ -166,6 +203,7 @@ func (d *deleting) look(ctx context.Context, names []check.Name, together check.
 		return v, nil
 	}
 	v.deleted = true
+	var findings []policies.Finding
 	for _, s := range subjects {
 		if together.Of == "" || slices.ContainsFunc(names, func(n check.Name) bool { return s.Is(n) }) {
 			v.subjects = append(v.subjects, s)
@@ -178,37 +216,56 @@ func (d *deleting) look(ctx context.Context, names []check.Name, together check.
 			return v, err
 		}
 		v.report, v.verdict, v.plan, v.why, v.symptoms = report, report.Verdict, report.Plan, report.Why(), report.Symptoms()
+		v.unseen, findings = report.Unseen, report.Findings
 	} else {
 		set, err := check.AskAll(ctx, d.engine, world, together, subjects, missing, d.options)
 		if err != nil {
 			return v, err
 		}
 		v.report, v.verdict, v.plan, v.why, v.symptoms = set, set.Verdict, set.Plan, set.Why(), set.Symptoms()
+		v.unseen = set.Unseen
+		for _, r := range set.Items {
+			v.unseen, findings = append(v.unseen, r.Unseen...), append(findings, r.Findings...)
+		}
 	}
 	v.plan = slices.DeleteFunc(slices.Clone(v.plan), func(s check.Step) bool { return s.Kind == check.Delete }) // the report keeps its own
-	for _, s := range v.plan {
-		if s.Kind != policies.Mend && !slices.ContainsFunc(d.earlier, func(t check.Step) bool { return t.Command == s.Command }) {
-			d.earlier = append(d.earlier, s)
+	for _, f := range findings {
+		if f.Kind == policies.KindHang || f.Certainty != policies.Will {
+			continue
+		}
+		for _, s := range f.Steps {
+			v.first = append(v.first, s.Command)
+		}
+	}
+	for i := range v.plan {
+		switch {
+		case len(v.unseen) > 0:
+			v.plan[i].Advice = cmp.Or(v.plan[i].Advice, "not all that matters can be seen: "+v.unseen[0])
+		case together.Of != "":
+			v.plan[i].Hearsay = cmp.Or(v.plan[i].Hearsay, "the inventory in the status of an object")
 		}
 	}
 	return v, d.hands.Note(ctx, v.plan)
 }
 
-// carry asks, carries out what is confirmed, deletes, and waits.
+// carry asks, carries out what is allowed, deletes, and waits.
 func (d *deleting) carry(ctx context.Context, names []check.Name, together check.Together) error {
-	now, err := d.look(ctx, names, together)
-	if err != nil {
+	look := func() (err error) {
+		d.last, err = d.look(ctx, names, together)
 		return err
 	}
-	if len(now.subjects) == 0 {
-		return fmt.Errorf("nothing to delete: %w", errors.Join(now.missing...))
+	if err := look(); err != nil {
+		return err
+	}
+	if len(d.last.subjects) == 0 {
+		return fmt.Errorf("nothing to delete: %w", errors.Join(d.last.missing...))
 	}
 	var text strings.Builder
-	if err := now.report.Text(&text); err != nil {
+	if err := d.last.report.Text(&text); err != nil {
 		return err
 	}
 	d.say("%s", styleOf(d.out).Apply(text.String()))
-	targets := now.subjects
+	targets := d.last.subjects
 	d.left = targets
 	for _, s := range targets {
 		if s.UID() == "" {
@@ -216,26 +273,23 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 		}
 	}
 	if d.dryRun {
-		return d.rehearse(ctx, now.plan, targets)
+		return d.rehearse(ctx, d.last.plan, targets)
 	}
 	var until time.Time // when patience ends with what is deleted
 	for {
-		switch steps, err := d.next(ctx, now.plan); {
-		case err != nil:
+		due, err := d.due(ctx, targets)
+		if err != nil {
 			return err
-		case len(steps) > 0:
-			if err := d.do(ctx, steps); err != nil {
-				return err
-			}
-			now, err = d.effect(ctx, names, together, steps)
-			if err != nil {
+		}
+		if len(due) > 0 {
+			if err := d.step(ctx, due, targets, look); err != nil {
 				return err
 			}
 			until = time.Time{}
 			continue
-		case now.deleted:
-		default:
-			if goes, err := d.delete(ctx, now, targets); err != nil || !goes {
+		}
+		if !d.last.deleted {
+			if goes, err := d.delete(ctx, targets); err != nil || !goes {
 				return err
 			}
 		}
@@ -246,72 +300,124 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 			return err
 		}
 		if len(d.left) > 0 {
-			if now, err = d.look(ctx, names, together); err != nil {
+			if err := look(); err != nil {
 				return err
 			}
 		}
-		if len(d.left) == 0 || len(now.subjects) == 0 {
-			d.say("gone: %s\n", listed(targets))
+		if len(d.left) == 0 || len(d.last.subjects) == 0 {
+			d.left = nil
+			d.say("gone: %s\n", printable.Line(listed(targets)))
 			return nil
 		}
-		// What the conditions of a namespace say may be older than what was done: its
-		// controller looks again only after a while.
-		stale := now.symptoms && len(d.done) > 0
-		stuck := now.verdict == policies.Hangs && !stale || time.Now().After(until)
-		switch {
-		case !stuck || slices.ContainsFunc(now.plan, d.offered):
-		case slices.ContainsFunc(d.earlier, d.offered): // what was restored does not end it
-			d.say("\nstill there: %s: what was restored did not end it\n", listed(d.left))
-			now.plan = d.earlier
-		default:
-			d.say("still there: %s: %s\n", listed(d.left), printable.Line(now.why))
-			d.rest(now.plan)
-			return errFound
+		if d.stuck() || time.Now().After(until) {
+			if due, err = d.due(ctx, targets); err != nil || len(due) > 0 {
+				continue // which says it again
+			}
+			d.say("still there: %s: %s\n", printable.Line(listed(d.left)), printable.Line(d.last.why))
+			return d.ended()
 		}
 	}
 }
 
-// offered tells whether a step is one to carry out that was not tried yet.
-func (d *deleting) offered(s check.Step) bool {
-	if s.Action == nil || d.tried[s.Command] {
-		return false
-	}
-	switch s.Kind {
-	case policies.Remove:
-		return !d.yes || d.allowRemove
-	case policies.Force:
-		return d.allowForce
-	}
-	return true
+// stuck tells whether what is deleted is known to hang. What the conditions of a namespace
+// say may be older than what was done: its controller looks again only after a while.
+func (d *deleting) stuck() bool {
+	return d.last.verdict == policies.Hangs && (!d.last.symptoms || len(d.done) == 0)
 }
 
-// next are the first steps of a plan that are to be carried out, and were confirmed: those
-// that do the same to several objects are confirmed once.
-func (d *deleting) next(ctx context.Context, plan []check.Step) ([]check.Step, error) {
-	for _, steps := range check.Groups(plan) {
-		steps = slices.DeleteFunc(slices.Clone(steps), func(s check.Step) bool { return !d.offered(s) })
-		if len(steps) == 0 {
-			continue
-		}
-		d.say("\n%s\n", printable.Line(steps[0].Do))
-		for _, command := range check.Commands(steps) {
-			d.say("  $ %s\n", printable.Line(command))
-		}
+// due are the first steps of the plan that do the same, are of one class, and may be
+// carried out.
+func (d *deleting) due(ctx context.Context, targets []check.Subject) (due []check.Deed, err error) {
+	if d.last.symptoms && len(d.done) > 0 {
+		return nil, nil
+	}
+	for _, steps := range check.Groups(d.last.plan) {
 		for _, s := range steps {
-			d.tried[s.Command] = true
+			if s.Action == nil || s.Advice != "" || d.declined[s.Command] {
+				continue
+			}
+			if d.last.verdict == policies.Refused && !slices.Contains(d.last.first, s.Command) {
+				continue // nothing else is of use as long as the deletion is refused
+			}
+			weighed, err := d.hands.Weigh(ctx, s, targets)
+			if err != nil {
+				return nil, err
+			}
+			switch {
+			case weighed.Advice != "", len(weighed.Objects) == 0: // rest tells
+			case len(due) > 0 && due[0].Class != weighed.Class:
+			default:
+				due = append(due, weighed)
+			}
 		}
-		if yes, err := d.confirm(ctx, "carry it out?", steps[0].Kind == policies.Force); err != nil {
-			return nil, err
-		} else if yes {
-			return steps, nil
+		if len(due) > 0 {
+			return due, nil
 		}
 	}
 	return nil, nil
 }
 
-func (d *deleting) do(ctx context.Context, steps []check.Step) error {
-	for _, s := range steps {
-		told, err := d.hands.Do(ctx, s.Step)
+// step carries steps out, if that is allowed, and waits for their effect. After a question
+// it looks again: who has answered has answered that question, and no other.
+func (d *deleting) step(ctx context.Context, due []check.Deed, targets []check.Subject, look func() error) error {
+	asked := questionOf(due)
+	d.say("\n%s\n", printable.Line(asked.Do))
+	for _, command := range asked.Commands {
+		d.say("  $ %s\n", printable.Line(command))
+	}
+	yes, answered, err := d.allowed(ctx, asked)
+	if err != nil {
+		return err
+	}
+	if !yes {
+		for _, s := range due {
+			d.declined[s.Command] = true
+		}
+		return nil
+	}
+	if answered {
+		if err := look(); err != nil {
+			return err
+		}
+		if err := d.same(ctx, targets); err != nil {
+			return err
+		}
+		now, err := d.due(ctx, targets)
+		if err != nil {
+			return err
+		}
+		if !reflect.DeepEqual(questionOf(now), asked) {
+			d.say("  the answer has changed meanwhile: nothing was done\n")
+			return nil
+		}
+	} else if err := d.same(ctx, targets); err != nil {
+		return err
+	}
+	if err := d.do(ctx, due); err != nil {
+		return err
+	}
+	return d.effect(ctx, due, look)
+}
+
+// same is an error where a target is not the object any more that was asked about: what is
+// there now is somebody else's.
+func (d *deleting) same(ctx context.Context, targets []check.Subject) error {
+	for _, s := range targets {
+		if _, anew, err := d.hands.Gone(ctx, s); err != nil {
+			return err
+		} else if anew {
+			return fmt.Errorf("%s was deleted and made anew: the new one is left alone, and the run ends; ask again about it", s)
+		}
+	}
+	return nil
+}
+
+func (d *deleting) do(ctx context.Context, due []check.Deed) error {
+	for _, s := range due {
+		if s.Class == check.ClassWait {
+			continue // to delete it again could change how it goes
+		}
+		told, err := d.hands.Do(ctx, s.Step.Step)
 		d.done = append(d.done, told...)
 		if err != nil && ctx.Err() != nil {
 			return err
@@ -320,56 +426,62 @@ func (d *deleting) do(ctx context.Context, steps []check.Step) error {
 			d.say("  done: %s\n", printable.Line(line))
 		}
 		if err != nil {
-			d.say("  failed: %s\n", printable.Lines(err.Error())) // others may help
+			d.say("  failed: %s\n", printable.Lines(err.Error()))
+			d.say("nothing more is done, as what comes next was planned for after it\n")
+			return errFound
 		}
 	}
 	return nil
 }
 
-// effect waits until none of the steps is asked for any more.
-func (d *deleting) effect(ctx context.Context, names []check.Name, together check.Together, steps []check.Step) (view, error) {
+// effect waits until none of the steps is asked for any more: what comes next was planned
+// for after them.
+func (d *deleting) effect(ctx context.Context, due []check.Deed, look func() error) error {
 	did := func(s check.Step) bool {
-		return slices.ContainsFunc(steps, func(t check.Step) bool { return t.Command == s.Command })
+		return slices.ContainsFunc(due, func(t check.Deed) bool { return t.Command == s.Command })
 	}
-	until := time.Now().Add(d.patience)
-	for {
-		now, err := d.look(ctx, names, together)
-		if err != nil {
-			return now, err
+	for until := time.Now().Add(d.patience); ; {
+		if err := look(); err != nil {
+			return err
 		}
-		if !slices.ContainsFunc(now.plan, did) {
-			return now, nil
+		if !slices.ContainsFunc(d.last.plan, did) {
+			return nil
 		}
 		if time.Now().After(until) {
-			d.say("  no effect within %s\n", d.patience)
-			return now, nil
+			d.say("  no effect within %s: nothing more is done, as what comes next was planned for after it\n", d.patience)
+			return d.ended()
 		}
 		if err := pause(ctx, again); err != nil {
-			return now, err
+			return err
 		}
 	}
 }
 
 // delete deletes the targets, if nothing is known to hold them, or whoever is asked wants it.
-func (d *deleting) delete(ctx context.Context, now view, targets []check.Subject) (goes bool, err error) {
+func (d *deleting) delete(ctx context.Context, targets []check.Subject) (goes bool, err error) {
+	now := d.last
 	hangs := now.verdict == policies.Hangs || now.verdict == policies.Refused
 	if hangs {
 		d.say("\nnot deleted: %s\n", printable.Line(now.why))
-		d.rest(now.plan)
-		if d.yes {
-			return false, errFound
+		if d.answers == nil || d.yes {
+			return false, d.ended()
 		}
+		d.rest()
+	} else if now.verdict != policies.Completes {
+		d.say("\n%s: %s\n", now.verdict, printable.Line(now.why))
 	}
-	question := "delete " + listed(targets) + "?"
+	asked := question{
+		Class: check.ClassOwn, Do: "delete " + listed(targets), Lost: check.MeaningOf(check.ClassOwn).Lost, Allow: []string{"--yes"},
+	}
 	if hangs {
-		question = "delete " + listed(targets) + " all the same?"
+		asked.Do += " all the same"
 	}
 	d.say("\n")
-	if yes, err := d.confirm(ctx, question, false); err != nil {
+	if yes, _, err := d.allowed(ctx, asked); err != nil {
 		return false, err
 	} else if !yes {
 		d.say("nothing was deleted\n")
-		return false, errFound
+		return false, d.ended()
 	}
 	for _, s := range targets {
 		told, err := d.hands.Do(ctx, d.hands.Deletion(s, d.options))
@@ -386,19 +498,30 @@ func (d *deleting) delete(ctx context.Context, now view, targets []check.Subject
 	return true, nil
 }
 
-// rest tells what only a person can do, or what no flag allows.
-func (d *deleting) rest(plan []check.Step) {
-	for _, s := range plan {
-		switch {
-		case s.Action == nil:
-			d.say("  yours to do: %s\n", printable.Line(s.Do))
-			if s.Command != "" {
-				d.say("    $ %s\n", printable.Line(s.Command))
-			}
-		case s.Kind == policies.Force && !d.allowForce:
-			d.say("  with --allow-force: %s\n", printable.Line(s.Do))
-		case s.Kind == policies.Remove && d.yes && !d.allowRemove:
-			d.say("  with --allow-remove: %s\n", printable.Line(s.Do))
+// ended ends a run that leaves something: with the question that is open, if there is one.
+func (d *deleting) ended() error {
+	d.rest()
+	if len(d.open) > 0 {
+		return errQuestion
+	}
+	return errFound
+}
+
+// rest tells what is left to a person, and what was not allowed.
+func (d *deleting) rest() {
+	for _, q := range d.open {
+		d.say("  not allowed: %s\n    to allow it: %s\n", printable.Line(q.Do), printable.Line(strings.Join(q.Allow, " ")))
+	}
+	for _, s := range d.last.plan {
+		if d.declined[s.Command] {
+			continue
+		}
+		d.say("  yours to do: %s\n", printable.Line(s.Do))
+		if s.Command != "" {
+			d.say("    $ %s\n", printable.Line(s.Command))
+		}
+		if s.Advice != "" && s.Action != nil {
+			d.say("    termguard leaves it to you: %s\n", printable.Line(s.Advice))
 		}
 	}
 }
@@ -413,7 +536,7 @@ func (d *deleting) wait(ctx context.Context, long time.Duration) error {
 				return err
 			}
 			if anew {
-				d.say("  %s was deleted and made anew: the new one is left alone\n", s)
+				return fmt.Errorf("%s was deleted and made anew: the new one is left alone, and the run ends", s)
 			}
 			if !gone {
 				still = append(still, s)
@@ -445,7 +568,7 @@ func (d *deleting) rehearse(ctx context.Context, plan []check.Step, targets []ch
 		return err
 	}
 	for _, s := range plan {
-		if s.Action == nil {
+		if s.Action == nil || s.Advice != "" {
 			d.say("  yours to do: %s\n", printable.Line(s.Do))
 		} else if err := rehearsed(s.Step); err != nil {
 			return err
@@ -467,30 +590,6 @@ func (d *deleting) listen(stdin io.Reader) {
 	defer close(d.answers)
 	for lines := bufio.NewScanner(stdin); lines.Scan(); {
 		d.answers <- lines.Text()
-	}
-}
-
-// confirm asks, with --yes only what has to be asked anyway; only yes is yes. It ends at once
-// when the command is interrupted.
-func (d *deleting) confirm(ctx context.Context, question string, anyway bool) (bool, error) {
-	if d.yes && !anyway {
-		return true, nil
-	}
-	d.say("%s [y/N] ", printable.Line(question))
-	select {
-	case <-ctx.Done():
-		d.say("\n")
-		return false, ctx.Err()
-	case line, more := <-d.answers:
-		switch {
-		case more:
-			return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(line))), nil
-		case d.yes:
-			d.say("\n  nobody answers: left out\n")
-			return false, nil
-		}
-		d.say("\n")
-		return false, errors.New("nobody answers: nothing more was done (--yes asks nothing)")
 	}
 }
 

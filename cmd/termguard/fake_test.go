@@ -54,6 +54,7 @@ admissionregistration.k8s.io/v1 validatingadmissionpolicybindings ValidatingAdmi
 apiextensions.k8s.io/v1 customresourcedefinitions CustomResourceDefinition crd cluster
 apiregistration.k8s.io/v1 apiservices APIService - cluster
 acme.example.com/v1 widgets Widget w
+kiali.io/v1alpha1 kialis Kiali -
 `
 
 // fakeCluster is an API server in memory: it finds, lists, patches and deletes, with
@@ -424,4 +425,23 @@ func (c *fakeCluster) settle(path string, object map[string]any) any {
 		}
 	}
 	return object
+}
+
+// stuck is a namespace with objects whose finalizer nobody removes.
+func stuck(names ...string) string {
+	world := `
+{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.acme.example.com}, spec: {group: acme.example.com, scope: Namespaced, names: {kind: Widget, plural: widgets}, versions: [{name: v1, served: true, storage: true}]}, status: {conditions: [{type: Established, status: "True"}], storedVersions: [v1]}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: demo}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: other}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}
+---
+{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: a, namespace: other, finalizers: [acme.example.com/cleanup]}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: plain, namespace: demo}}
+`
+	for _, name := range names {
+		world += fmt.Sprintf("---\n{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: %s, namespace: demo, finalizers: [acme.example.com/cleanup]}}\n", name)
+	}
+	return world
 }

@@ -54,6 +54,7 @@ var layers = map[string][]string{
 	"internal/redact":     {},
 	"internal/background": {},
 	"internal/bundletest": {},
+	"internal/typing":     {},
 }
 
 // TestImports holds the direction of imports: cmd → webhook, certs, check →

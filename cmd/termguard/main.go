@@ -3,7 +3,7 @@
 //
 // It exits with 0 if all is well, and with 2 if it could not do what it was
 // asked to: broken input, wrong usage, no cluster. 1 is for commands that found
-// something.
+// something, and 3 for a deletion with a question that nobody was there to answer.
 package main
 
 import (

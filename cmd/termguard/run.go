@@ -18,6 +18,7 @@ import (
 const (
 	exitFound  = 1 // something was found
 	exitFailed = 2 // it could not be done
+	exitAsked  = 3 // a question is open
 )
 
 // errFound ends a command that did its work and found something.
@@ -49,6 +50,8 @@ func exitCode(err error) int {
 		return 0
 	case errors.Is(err, errFound):
 		return exitFound
+	case errors.Is(err, errQuestion):
+		return exitAsked
 	default:
 		return exitFailed
 	}

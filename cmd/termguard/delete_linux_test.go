@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,21 +15,21 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// stuck is a namespace with objects whose finalizer nobody removes.
-func stuck(names ...string) string {
+// orphaned is a namespace with objects whose finalizer certainly nobody removes: its owner is known, and not installed.
+func orphaned(names ...string) string {
 	world := `
-{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.acme.example.com}, spec: {group: acme.example.com, scope: Namespaced, names: {kind: Widget, plural: widgets}, versions: [{name: v1, served: true, storage: true}]}, status: {conditions: [{type: Established, status: "True"}], storedVersions: [v1]}}
+{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: kialis.kiali.io}, spec: {group: kiali.io, scope: Namespaced, names: {kind: Kiali, plural: kialis}, versions: [{name: v1alpha1, served: true, storage: true}]}, status: {conditions: [{type: Established, status: "True"}], storedVersions: [v1alpha1]}}
 ---
 {apiVersion: v1, kind: Namespace, metadata: {name: demo}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}
 ---
 {apiVersion: v1, kind: Namespace, metadata: {name: other}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}
 ---
-{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: a, namespace: other, finalizers: [acme.example.com/cleanup]}}
+{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: a, namespace: other, finalizers: [kiali.io/finalizer]}}
 ---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: plain, namespace: demo}}
 `
 	for _, name := range names {
-		world += fmt.Sprintf("---\n{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: %s, namespace: demo, finalizers: [acme.example.com/cleanup]}}\n", name)
+		world += fmt.Sprintf("---\n{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: %s, namespace: demo, finalizers: [kiali.io/finalizer]}}\n", name)
 	}
 	return world
 }
@@ -63,18 +64,18 @@ func deleted(ctx context.Context, c *fakeCluster, stdin io.Reader, args ...strin
 // TestDeleteInterrupted interrupts a deletion with each of its requests and questions: run
 // again, it finishes, and nothing else has gone.
 func TestDeleteInterrupted(t *testing.T) {
-	world := stuck("a", "b", "c")
+	world := orphaned("a", "b", "c")
 	finish := func(t *testing.T, c *fakeCluster) {
 		t.Helper()
 		c.before = nil
-		code, out, errs := deleted(t.Context(), c, nil, "ns/demo", "--yes", "--allow-remove")
+		code, out, errs := deleted(t.Context(), c, nil, "ns/demo", "--yes", "--allow=strip")
 		if code == exitFailed && strings.Contains(errs, "nothing to delete") && !c.has(demo) {
 			return // the request had arrived
 		}
 		if code != 0 || c.has(demo) {
 			t.Errorf("run again: exit code %d: %s%s", code, &out.text, errs)
 		}
-		if !c.has("/apis/acme.example.com/v1/namespaces/other/widgets/a") {
+		if !c.has("/apis/kiali.io/v1alpha1/namespaces/other/kialis/a") {
 			t.Error("an object of another namespace is gone")
 		}
 	}
@@ -89,7 +90,7 @@ func TestDeleteInterrupted(t *testing.T) {
 				cancel()
 			}
 		}
-		code, out, errs := deleted(ctx, c, nil, "ns/demo", "--yes", "--allow-remove")
+		code, out, errs := deleted(ctx, c, nil, "ns/demo", "--yes", "--allow=strip")
 		ended := ctx.Err() != nil
 		cancel()
 		if !ended {
@@ -109,7 +110,7 @@ func TestDeleteInterrupted(t *testing.T) {
 	for question := range 2 {
 		c := newFakeCluster(t, world)
 		ctx, cancel := context.WithCancel(t.Context())
-		answers, typed := io.Pipe()
+		terminal, keys := typing(t)
 		out := &output{}
 		asked := 0
 		out.on = func(said string) {
@@ -118,11 +119,11 @@ func TestDeleteInterrupted(t *testing.T) {
 					cancel()
 					return
 				}
-				go fmt.Fprintln(typed, "y")
+				go fmt.Fprintln(keys, "y")
 			}
 		}
 		var errs bytes.Buffer
-		code := run(ctx, []string{"termguard", "delete", "--kubeconfig", c.kubeconfig, "ns/demo"}, answers, out, &errs)
+		code := run(ctx, []string{"termguard", "delete", "--kubeconfig", c.kubeconfig, "ns/demo"}, terminal, out, &errs)
 		cancel()
 		if code != exitFailed || !strings.Contains(errs.String(), "interrupted: ") {
 			t.Errorf("interrupted at question %d: exit code %d: %s%s", question+1, code, &out.text, &errs)
@@ -134,7 +135,7 @@ func TestDeleteInterrupted(t *testing.T) {
 // TestDeleteEndsAtOnce interrupts a deletion while the cluster does not answer, whatever it
 // was asked: it ends without an answer, and tells what was done and what is left.
 func TestDeleteEndsAtOnce(t *testing.T) {
-	world := stuck("a", "b")
+	world := orphaned("a", "b")
 	// interrupted has the cluster not answer the first request that is, interrupts, and
 	// returns what is said, and how many requests there were by then.
 	interrupted := func(is func(n int, request string) bool) (said string, asked int) {
@@ -162,7 +163,7 @@ func TestDeleteEndsAtOnce(t *testing.T) {
 		}
 		ended := make(chan string, 1)
 		go func() {
-			code, out, errs := deleted(ctx, c, nil, "ns/demo", "--yes", "--allow-remove", "--request-timeout=1h")
+			code, out, errs := deleted(ctx, c, nil, "ns/demo", "--yes", "--allow=strip", "--request-timeout=1h")
 			ended <- fmt.Sprintf("exit code %d: %s%s", code, &out.text, errs)
 		}()
 		select {
@@ -187,7 +188,7 @@ func TestDeleteEndsAtOnce(t *testing.T) {
 	for sample := 1; sample <= all; sample += 1 + all/samples {
 		interrupted(func(n int, _ string) bool { return n == sample })
 	}
-	const a = "widgets.acme.example.com/a -n demo"
+	const a = "kialis.kiali.io/a -n demo"
 	changed := false
 	for name, tc := range map[string]struct {
 		is   func(int, string) bool
@@ -210,19 +211,19 @@ func TestDeleteEndsAtOnce(t *testing.T) {
 // TestDeleteAnew leaves alone what is made anew between the plan and the request, whichever
 // request it is.
 func TestDeleteAnew(t *testing.T) {
-	for _, what := range []string{"PATCH /apis/acme.example.com/v1/namespaces/demo/widgets/a", "DELETE /apis/acme.example.com/v1/namespaces/demo/widgets/a"} {
-		c := newFakeCluster(t, stuck("a"))
+	for _, what := range []string{"PATCH /apis/kiali.io/v1alpha1/namespaces/demo/kialis/a", "DELETE /apis/kiali.io/v1alpha1/namespaces/demo/kialis/a"} {
+		c := newFakeCluster(t, orphaned("a"))
 		c.before = func(request string) {
 			if request == what {
 				c.before = nil
-				c.apply("{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: a, namespace: demo, finalizers: [acme.example.com/cleanup]}}")
+				c.apply("{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: a, namespace: demo, finalizers: [kiali.io/finalizer]}}")
 			}
 		}
-		_, out, errs := deleted(t.Context(), c, nil, "widgets/a", "-n", "demo", "--yes", "--allow-remove", "--timeout=1ms")
+		_, out, errs := deleted(t.Context(), c, nil, "kialis/a", "-n", "demo", "--yes", "--allow=strip", "--timeout=1ms")
 		if !strings.Contains(out.text.String(), "was deleted and made anew: left alone") {
 			t.Errorf("%s: it is not told: %s%s", what, &out.text, errs)
 		}
-		now := c.objects["/apis/acme.example.com/v1/namespaces/demo/widgets/a"]
+		now := c.objects["/apis/kiali.io/v1alpha1/namespaces/demo/kialis/a"]
 		if now == nil || now["metadata"].(map[string]any)["deletionTimestamp"] != nil || len(now["metadata"].(map[string]any)["finalizers"].([]any)) != 1 {
 			t.Errorf("%s: the one made anew is %v", what, now)
 		}
@@ -235,8 +236,8 @@ func TestDeleteMany(t *testing.T) {
 	for i := range 403 {
 		names = append(names, fmt.Sprintf("w%03d", i))
 	}
-	c := newFakeCluster(t, stuck(names...))
-	code, out, errs := deleted(t.Context(), c, strings.NewReader("y\ny\n"), "ns/demo")
+	c := newFakeCluster(t, orphaned(names...))
+	code, out, errs := deleted(t.Context(), c, typed(t, "y\ny\n"), "ns/demo")
 	said := out.text.String()
 	if code != 0 || c.has(demo) {
 		t.Fatalf("exit code %d: %.3000s%s", code, said, errs)
@@ -250,12 +251,12 @@ func TestDeleteMany(t *testing.T) {
 	if commands := strings.Count(said, "$ kubectl patch"); commands != 2 { // in the plan, and where it is asked
 		t.Errorf("%d commands that patch are shown, want one, twice", commands)
 	}
-	if done := strings.Count(said, "  done: widgets.acme.example.com/"); done != 403 {
+	if done := strings.Count(said, "  done: kialis.kiali.io/"); done != 403 {
 		t.Errorf("%d objects are told to be done", done)
 	}
 }
 
-// TestDeleteForce asks before each step that forces, --yes or not.
+// TestDeleteForce forces only what is named by a flag, or answered on a terminal, --yes or not.
 func TestDeleteForce(t *testing.T) {
 	const world = `
 {apiVersion: v1, kind: Namespace, metadata: {name: demo}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}
@@ -264,25 +265,35 @@ func TestDeleteForce(t *testing.T) {
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: web, namespace: demo, deletionTimestamp: "2026-01-01T00:00:00Z", deletionGracePeriodSeconds: 30, finalizers: [x.io/kept-by-the-fake]}, spec: {nodeName: dead, containers: [{name: c, image: c}]}, status: {phase: Running}}
 `
+	const pod = demo + "/pods/web"
 	for name, tc := range map[string]struct {
-		reason, stdin string
-		asked, forced int
+		reason string
+		stdin  func(*testing.T) io.Reader
+		flags  []string
+		gone   []string
+		code   int
 	}{
-		"Yes":    {"a yes that is typed counts", "y\n", 1, 1},
-		"No":     {"a no does, too", "n\n", 1, 0},
-		"Nobody": {"where nobody answers, nothing is forced", "", 1, 0},
+		"Yes":      {"a yes that is typed counts, for the question that was asked", func(t *testing.T) io.Reader { return typed(t, "n\ny\n") }, nil, []string{pod}, 1},
+		"No":       {"a no does, too", func(t *testing.T) io.Reader { return typed(t, "n\nn\n") }, nil, nil, 1},
+		"Piped":    {"what comes through a pipe answers nothing", func(*testing.T) io.Reader { return strings.NewReader("y\ny\ny\n") }, nil, nil, 3},
+		"Named":    {"a flag that names it allows it", nil, []string{"--allow=force=po/demo/web"}, []string{pod}, 3},
+		"Other":    {"one that names another does not", nil, []string{"--allow=force=pods/demo/other", "--allow=force=pods/other/web", "--allow=foreign=nodes/dead"}, nil, 3},
+		"Restores": {"no other class allows it", nil, []string{"--allow=restore", "--allow=strip"}, nil, 3},
 	} {
 		c := newFakeCluster(t, world)
-		var forced int
+		var gone []string
 		c.before = func(request string) {
-			if request == "DELETE "+demo+"/pods/web" {
-				forced++
+			if path, ok := strings.CutPrefix(request, "DELETE "); ok {
+				gone = append(gone, path)
 			}
 		}
-		_, out, errs := deleted(t.Context(), c, strings.NewReader(tc.stdin), "pod/web", "-n", "demo", "--yes", "--allow-force", "--timeout=1ms")
-		said := out.text.String()
-		if asked := strings.Count(said, "[y/N]"); asked != tc.asked || forced != tc.forced {
-			t.Errorf("%s: %s: asked %d times, forced %d times, want %d and %d: %s%s", name, tc.reason, asked, forced, tc.asked, tc.forced, said, errs)
+		var stdin io.Reader
+		if tc.stdin != nil {
+			stdin = tc.stdin(t)
+		}
+		code, out, errs := deleted(t.Context(), c, stdin, append([]string{"pod/web", "-n", "demo", "--yes", "--timeout=1ms"}, tc.flags...)...)
+		if code != tc.code || !slices.Equal(gone, tc.gone) {
+			t.Errorf("%s: %s: exit code %d, deleted %v, want %d and %v: %s%s", name, tc.reason, code, gone, tc.code, tc.gone, &out.text, errs)
 		}
 	}
 }
@@ -290,7 +301,7 @@ func TestDeleteForce(t *testing.T) {
 // TestDeleteDiscoversOnce holds a deletion to one discovery for each look at the cluster:
 // the types that it finds serve the question, the facts, and the hands.
 func TestDeleteDiscoversOnce(t *testing.T) {
-	c := newFakeCluster(t, stuck("a"))
+	c := newFakeCluster(t, orphaned("a"))
 	var mu sync.Mutex
 	asked, looks, all := 0, 0, 0
 	c.arrived = func(r *http.Request) {
@@ -304,7 +315,7 @@ func TestDeleteDiscoversOnce(t *testing.T) {
 			looks++
 		}
 	}
-	if code, out, errs := deleted(t.Context(), c, nil, "ns/demo", "--yes", "--allow-remove"); code != 0 {
+	if code, out, errs := deleted(t.Context(), c, nil, "ns/demo", "--yes", "--allow=strip"); code != 0 {
 		t.Fatalf("exit code %d: %s%s", code, &out.text, errs)
 	}
 	// The first look makes the plan, the second sees that its step has worked: some 50

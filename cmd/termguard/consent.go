@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/policies"
+)
+
+// errQuestion ends a deletion that waits for an answer that nobody was there to give.
+var errQuestion = errors.New("a question is open")
+
+// consents are what the flags allow.
+type consents struct {
+	classes []check.Class
+	objects []consent // of the classes that name them
+}
+
+// consent allows what is done to one object.
+type consent struct {
+	class  check.Class
+	object check.Name
+}
+
+// readConsents reads values of --allow: CLASS, or CLASS=TYPE/NAME, or
+// CLASS=TYPE/NAMESPACE/NAME.
+func readConsents(values []string) (c consents, err error) {
+	for _, value := range values {
+		class, object, named := strings.Cut(value, "=")
+		at := slices.IndexFunc(check.Classes, func(m check.Meaning) bool { return string(m.Class) == class })
+		switch {
+		case at < 0:
+			return c, fmt.Errorf("--allow %s: there is no class %q: want restore, strip, foreign=TYPE/NAMESPACE/NAME or force=TYPE/NAME", value, class)
+		case at <= slices.IndexFunc(check.Classes, func(m check.Meaning) bool { return m.Class == check.ClassOwn }):
+			return c, fmt.Errorf("--allow %s: --yes answers for that", value)
+		case check.Classes[at].ByName != named:
+			if named {
+				return c, fmt.Errorf("--allow %s: %s names no object", value, class)
+			}
+			return c, fmt.Errorf("--allow %s: name the object, as in --allow %s=nodes/worker-5 or --allow %s=pods/shop/web-0", value, class, class)
+		case !named:
+			c.classes = append(c.classes, check.Class(class))
+			continue
+		}
+		parts := strings.Split(object, "/")
+		if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
+			return c, fmt.Errorf("--allow %s: want TYPE/NAME, or TYPE/NAMESPACE/NAME of what is in a namespace", value)
+		}
+		name := check.Name{Type: parts[0], Name: parts[len(parts)-1]}
+		if len(parts) == 3 {
+			name.Namespace = parts[1]
+		}
+		c.objects = append(c.objects, consent{check.Class(class), name})
+	}
+	return c, nil
+}
+
+// question is what has to be answered before steps are carried out.
+type question struct {
+	Class check.Class `json:"class"`
+	// Do is what would be done, Why the finding that asks for it, and Lost what it costs.
+	Do        string             `json:"do"`
+	Why       string             `json:"why,omitempty"`
+	Certainty policies.Certainty `json:"certainty,omitempty"`
+	Lost      string             `json:"lost"`
+	Commands  []string           `json:"commands,omitempty"`
+	Objects   []asked            `json:"objects,omitempty"`
+	// Allow are the flags that answer it.
+	Allow []string `json:"allow"`
+
+	touched []check.Touched
+}
+
+// asked is an object in question, and whose it is.
+type asked struct {
+	Object string `json:"object"`
+	Whose  string `json:"whose"`
+}
+
+// questionOf is the question about steps that do the same.
+func questionOf(due []check.Deed) question {
+	if len(due) == 0 {
+		return question{}
+	}
+	q := question{Class: due[0].Class, Do: due[0].Do, Why: due[0].Why, Certainty: due[0].Certainty}
+	meaning := check.MeaningOf(q.Class)
+	q.Lost = meaning.Lost
+	var steps []check.Step
+	for _, d := range due {
+		steps = append(steps, d.Step)
+		for _, o := range d.Objects {
+			q.Objects = append(q.Objects, asked{o.String(), o.Whose})
+			q.touched = append(q.touched, o)
+			if check.MeaningOf(o.Class).ByName {
+				q.Allow = append(q.Allow, fmt.Sprintf("--allow %s", policies.Quote(string(o.Class)+"="+path(o.Name))))
+			}
+		}
+	}
+	q.Commands = check.Commands(steps)
+	switch {
+	case meaning.ByName:
+	case q.Class == check.ClassOwn || q.Class == check.ClassWait:
+		q.Allow = []string{"--yes"}
+	default:
+		q.Allow = []string{"--allow " + string(q.Class)}
+	}
+	return q
+}
+
+// path is an object as --allow names it.
+func path(n check.Name) string {
+	if n.Namespace == "" {
+		return n.Type + "/" + n.Name
+	}
+	return n.Type + "/" + n.Namespace + "/" + n.Name
+}
+
+// allowed tells whether a question is answered with yes, by a flag or by whoever types;
+// answered tells that it was asked. What nobody answers stays open.
+func (d *deleting) allowed(ctx context.Context, q question) (yes, answered bool, err error) {
+	if d.flagged(q) {
+		return true, false, nil
+	}
+	if d.answers == nil {
+		d.open = append(d.open, q)
+		return false, false, nil
+	}
+	if q.Class != check.ClassOwn && q.Class != check.ClassWait {
+		d.say("  class %s: %s\n  lost: %s\n  why: %s, which it %s\n", q.Class, check.MeaningOf(q.Class).Does, q.Lost, printable.Line(q.Why), certainly(q.Certainty))
+		for _, o := range q.Objects[:min(len(q.Objects), 10)] {
+			d.say("  touches %s (%s)\n", printable.Line(o.Object), printable.Line(o.Whose))
+		}
+		if more := len(q.Objects) - 10; more > 0 {
+			d.say("  and %d more\n", more)
+		}
+	}
+	d.say("%s? [y/N] ", printable.Line(q.Do))
+	select {
+	case <-ctx.Done():
+		d.say("\n")
+		return false, true, ctx.Err()
+	case line, more := <-d.answers:
+		if !more {
+			d.say("\n")
+			return false, true, errors.New("nobody answers: nothing more was done (for scripts: --yes and --allow)")
+		}
+		return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(line))), true, nil
+	}
+}
+
+func certainly(c policies.Certainty) string {
+	if c == policies.Will {
+		return "certainly does"
+	}
+	return "may do"
+}
+
+// flagged tells whether the flags answer a question.
+func (d *deleting) flagged(q question) bool {
+	switch {
+	case q.Class == check.ClassOwn || q.Class == check.ClassWait:
+		return d.yes
+	case !check.MeaningOf(q.Class).ByName:
+		return slices.Contains(d.consents.classes, q.Class)
+	}
+	for _, o := range q.touched { // each object by its own class: of a target, --yes tells
+		if (o.Class == check.ClassOwn || o.Class == check.ClassWait) && d.yes {
+			continue
+		}
+		if !slices.ContainsFunc(d.consents.objects, func(c consent) bool { return c.class == o.Class && d.isObject(c.object, o.Name) }) {
+			return false
+		}
+	}
+	return len(q.touched) > 0
+}
+
+// isObject tells whether a flag means an object, by whatever name its type has.
+func (d *deleting) isObject(flag, object check.Name) bool {
+	a, errA := d.hands.Types.Find(flag.Type)
+	b, errB := d.hands.Types.Find(object.Type)
+	return errA == nil && errB == nil && a.GroupResource() == b.GroupResource() &&
+		flag.Name == object.Name && flag.Namespace == object.Namespace
+}
+
+// write writes what was done and left as JSON, apiVersion termguard.dev/v1, kind Deletion.
+func (d *deleting) write(out io.Writer) error {
+	left := []string{}
+	for _, s := range d.left {
+		left = append(left, s.String())
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(struct {
+		APIVersion string           `json:"apiVersion"`
+		Kind       string           `json:"kind"`
+		Verdict    policies.Verdict `json:"verdict,omitempty"`
+		Why        string           `json:"why,omitempty"`
+		Done       []string         `json:"done"`
+		Left       []string         `json:"left"`
+		Questions  []question       `json:"questions"`
+	}{"termguard.dev/v1", "Deletion", d.last.verdict, d.last.why, append([]string{}, d.done...), left, append([]question{}, d.open...)})
+}
