@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/internal/typing"
 )
 
 // deletions holds termguard delete to what it promises: a namespace that is stuck gets
@@ -95,7 +96,7 @@ spec:
 
 	// Interrupted at the first question, it changed nothing.
 	d := g.delete(t, "gizmo/b", "-n", "delete-anew")
-	d.asks(t, "carry it out?")
+	d.asks(t, "[y/N]")
 	d.interrupt(t, "interrupted: nothing was changed")
 	if has := kubectl("get deployment/gizmo -n gizmo-system -o jsonpath={.spec.replicas}"); has != "0" {
 		t.Errorf("interrupted at the first question, it scaled the operator to %s", has)
@@ -104,9 +105,9 @@ spec:
 	// What is made anew while a question waits is left alone: the finalizer stays, and
 	// the object.
 	d = g.delete(t, "gizmo/b", "-n", "delete-anew")
-	d.asks(t, "carry it out?") // to scale the operator up
+	d.asks(t, "[y/N]") // to scale the operator up
 	d.answer(t, "n")
-	d.asks(t, "carry it out?") // to remove the finalizer
+	d.asks(t, "[y/N]") // to remove the finalizer
 	kubectl(`patch gizmo/b -n delete-anew --type=merge -p '{"metadata":{"finalizers":null}}'`)
 	kubectl("delete gizmo/b -n delete-anew")
 	_, anew, _ := strings.Cut(gizmos, "---\n")
@@ -114,19 +115,21 @@ spec:
 		t.Fatal(err)
 	}
 	d.answer(t, "y")
-	d.asks(t, "was deleted and made anew: left alone")
-	d.interrupt(t, "")
+	d.ends(t, 2)
+	if says := d.stderr.String(); !strings.Contains(says, "was deleted and made anew: the new one is left alone, and the run ends") {
+		t.Errorf("of what was made anew, it says %q", says)
+	}
 	if has := kubectl("get gizmo/b -n delete-anew -o jsonpath={.metadata.finalizers[0]}{.metadata.deletionTimestamp}"); has != "delete.test/cleanup" {
 		t.Errorf("the object that was made anew is left with %q", has)
 	}
 
 	// One that is deleted, and waits: interrupted, it tells what was done.
 	d = g.delete(t, "gizmo/b", "-n", "delete-anew")
-	d.asks(t, "carry it out?")
+	d.asks(t, "[y/N]")
 	d.answer(t, "n")
-	d.asks(t, "carry it out?")
+	d.asks(t, "[y/N]")
 	d.answer(t, "n")
-	d.asks(t, "all the same?")
+	d.asks(t, "all the same? [y/N]")
 	d.answer(t, "y")
 	d.asks(t, "deletion asked for: ")
 	d.interrupt(t, "interrupted: done until then: deletion of gizmos.delete.test/b -n delete-anew; left: gizmos.delete.test/b -n delete-anew; run the same command again to go on")
@@ -140,7 +143,7 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	d = g.delete(t, "namespace/delete-stuck", "--yes")
+	d = g.delete(t, "namespace/delete-stuck", "--yes", "--allow=restore")
 	d.ends(t, 0)
 	t.Logf("\n%s", d.said())
 	for _, want := range []string{"namespaces/delete-stuck: hangs (Terminating for ", "; run: kubectl scale deployments.apps/gizmo -n gizmo-system --replicas=1\n", "done: deployments.apps/gizmo -n gizmo-system\n", "gone: namespaces/delete-stuck\n"} {
@@ -157,7 +160,7 @@ spec:
 // deletion is a termguard delete that runs.
 type deletion struct {
 	cmd    *exec.Cmd
-	stdin  io.WriteCloser
+	keys   *os.File // of the terminal at which it runs
 	stderr bytes.Buffer
 	done   chan error
 
@@ -192,9 +195,12 @@ func (g *Guarded) delete(t *testing.T, args ...string) *deletion {
 	d := &deletion{done: make(chan error, 1), more: make(chan struct{}, 1)}
 	d.cmd = exec.CommandContext(t.Context(), binary, append([]string{"delete", "--kubeconfig", g.Kubeconfig()}, args...)...)
 	d.cmd.Stdout, d.cmd.Stderr = d, &d.stderr
-	if d.stdin, err = d.cmd.StdinPipe(); err != nil {
+	terminal, keys, err := typing.Open()
+	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { terminal.Close(); keys.Close() })
+	d.cmd.Stdin, d.keys = terminal, keys
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +230,7 @@ func (d *deletion) asks(t *testing.T, what string) {
 
 func (d *deletion) answer(t *testing.T, line string) {
 	t.Helper()
-	if _, err := fmt.Fprintln(d.stdin, line); err != nil {
+	if _, err := fmt.Fprintln(d.keys, line); err != nil {
 		t.Fatal(err)
 	}
 }

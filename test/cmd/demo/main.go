@@ -125,7 +125,7 @@ func (d *demo) hangs(ctx context.Context) error {
 
 func (d *demo) carriedOut(ctx context.Context) error {
 	say("KIALI, LEFT BEHIND ONCE MORE: one command carries the plan out, and it goes")
-	out, err := d.run(ctx, "delete", "namespace", "istio-old", "--yes", "--allow-remove")
+	out, err := d.run(ctx, "delete", "namespace", "istio-old", "--yes", "--allow=strip")
 	if err != nil {
 		return fmt.Errorf("termguard delete: %w", err)
 	}
