@@ -42,6 +42,7 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 	}
 	var listing sync.WaitGroup
 	listing.Go(func() { world.Recall(ctx, core, HomeNamespace, log) })
+	listing.Go(func() { world.readProbes(ctx, core, log) })
 	listing.Go(func() {
 		if err := world.readLeases(ctx, l.leases); err != nil {
 			log.Debug("leases are no evidence of who is up", "error", err)

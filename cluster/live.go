@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
@@ -95,6 +96,7 @@ type Live struct {
 	metadata  metadata.Interface
 	dynamic   dynamic.Interface
 	leases    typedcoordinationv1.LeasesGetter
+	core      typedcorev1.CoreV1Interface
 	rest      map[schema.GroupVersion]rest.Interface
 	log       *slog.Logger
 
@@ -160,8 +162,12 @@ func NewLive(config *rest.Config, world *World, log *slog.Logger) (*Live, error)
 	if err != nil {
 		return nil, fmt.Errorf("connect for leases: %w", err)
 	}
+	core, err := typedcorev1.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect for the reports of node probes: %w", err)
+	}
 	l := &Live{
-		world: world, discovery: dc, metadata: mc, dynamic: dyn, leases: leases, log: log,
+		world: world, discovery: dc, metadata: mc, dynamic: dyn, leases: leases, core: core, log: log,
 		rest:   map[schema.GroupVersion]rest.Interface{},
 		lists:  make(places, initialLists),
 		slow:   make(places, initialLists),
@@ -203,6 +209,9 @@ func (l *Live) Run(ctx context.Context) {
 		if err := l.world.readLeases(ctx, l.leases); err != nil && ctx.Err() == nil {
 			l.log.Debug("leases are no evidence of who is up", "error", err)
 		}
+	})
+	running.Go(func() {
+		background.Keep(ctx, "reports of node probes", func(ctx context.Context) { l.world.followProbes(ctx, l.core.RESTClient(), l.log) })
 	})
 	every("parameters of admission policies", readInterval, func(ctx context.Context) { l.readForPolicies(ctx) })
 	if dial := l.world.options.Dial; dial != nil {

@@ -17,6 +17,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/probe/report"
 )
 
 const apiVersion = "termguard.dev/v1"
@@ -59,6 +60,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	groups := BuiltinGroups()
 	mapped := resourcesOf(objects)
 	begun := map[Resource][]runtime.Object{}
+	var reports []report.Report
 	held := false
 	for _, res := range typed {
 		if !options.manifests { // of which none are known to be all
@@ -71,6 +73,13 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 			if err := w.recall(obj); err != nil {
 				return nil, err
 			}
+		}
+		if w.isProbe(obj) && !options.manifests {
+			r, err := reported(obj)
+			if err != nil {
+				return nil, err
+			}
+			reports = append(reports, r)
 		}
 		if gvk.GroupVersion().String() == apiVersion {
 			if gvk.Kind == "Cluster" {
@@ -143,6 +152,9 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 			w.inventory.count(w.inventory.resources[res.String()], namespace, n)
 		}
 		w.End(res)
+	}
+	for _, r := range reports {
+		w.nodes.KeepReport(r)
 	}
 	for name, message := range about.ListErrors {
 		if w.refusals.Converts(name) {

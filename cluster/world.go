@@ -59,6 +59,9 @@ type Options struct {
 	// Trusts tells whether annotations that declare as much count on the objects
 	// of a namespace. Defaults to always.
 	Trusts func(namespace string) bool
+	// Home is the namespace that termguard runs in, where node probes leave their
+	// reports. Defaults to HomeNamespace.
+	Home string
 	// MaxNames bounds the names that the facts hold of a group of objects,
 	// whatever its size. Defaults to 5: enough to point at.
 	MaxNames int
@@ -102,6 +105,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Catalog == nil {
 		o.Catalog = catalog.Default()
+	}
+	if o.Home == "" {
+		o.Home = HomeNamespace
 	}
 	if o.MaxNames == 0 {
 		o.MaxNames = 5

@@ -15,8 +15,10 @@ const module = "github.com/termguard/termguard/"
 // layers is a statement of design: what each folder may import of this module.
 // Do not change it to make a build pass.
 var layers = map[string][]string{
-	"cmd/termguard":       {"internal/printable", "internal/redact", "internal/startup", "config", "webhook", "webhook/serve", "doctor", "check", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/catalog", "internal/nearest"},
+	"cmd/termguard":       {"probe", "probe/report", "internal/printable", "internal/redact", "internal/startup", "config", "webhook", "webhook/serve", "doctor", "check", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/catalog", "internal/nearest"},
 	"internal/policytest": {"policies", "cluster"},
+	"probe":               {"probe/report", "internal/printable"},
+	"probe/report":        {},
 	"doctor":              {"config", "policies", "webhook"},
 	"config":              {"cluster", "cluster/catalog", "internal/nearest"},
 	"webhook":             {"internal/printable", "config", "policies", "cluster", "cluster/catalog", "internal/nearest"},
@@ -36,11 +38,11 @@ var layers = map[string][]string{
 	"policies":            {"internal/nearest"},
 	// The entrances and the lock; below it judges, who know nothing of each other;
 	// below them the vocabulary.
-	"cluster":             {"internal/background", "cluster/facts", "cluster/budgets", "cluster/dependents", "cluster/nodes", "cluster/ownership", "cluster/references", "cluster/refusals", "cluster/catalog", "cluster/learned"},
+	"cluster":             {"internal/background", "probe/report", "cluster/facts", "cluster/budgets", "cluster/dependents", "cluster/nodes", "cluster/ownership", "cluster/references", "cluster/refusals", "cluster/catalog", "cluster/learned"},
 	"cluster/ownership":   {"cluster/facts", "cluster/dependents", "cluster/catalog", "cluster/learned"},
 	"cluster/references":  {"cluster/facts", "cluster/catalog"},
 	"cluster/refusals":    {"cluster/facts"},
-	"cluster/nodes":       {"cluster/facts", "cluster/dependents", "cluster/catalog"},
+	"cluster/nodes":       {"probe/report", "cluster/facts", "cluster/dependents", "cluster/catalog"},
 	"cluster/budgets":     {"cluster/facts"},
 	"cluster/dependents":  {"cluster/facts"},
 	"cluster/facts":       {},

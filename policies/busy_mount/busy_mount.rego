@@ -15,7 +15,7 @@
 #   severity: high
 #   triggers: [delete]
 #   resources: [namespaces, pods]
-#   needs: [data.cluster.kubeletEvents, data.cluster.hazards.$NAMESPACE]
+#   needs: [data.cluster.kubeletEvents, data.cluster.hazards.$NAMESPACE, data.cluster.probes]
 #   remedy: >-
 #     Find out on the node what is mounted below the pod's directory (findmnt -l | grep
 #     /var/lib/kubelet/pods/UID), or who uses it (fuser -vm DIRECTORY). Unmount it, or
@@ -32,6 +32,7 @@
 package termguard.busy_mount
 
 import data.termguard.lib.pods
+import data.termguard.lib.probes
 import data.termguard.lib.steps
 import data.termguard.lib.teardown
 import data.termguard.lib.wording
@@ -42,6 +43,15 @@ deny contains teardown.finding("busy", "will", node, held, plan(held)) if {
 
 warn contains teardown.finding("busy", "may", node, held, plan(held)) if {
 	some node, held in teardown.may("busy")
+}
+
+# What is seen on the node, before the delete.
+deny contains probes.finding(teardown.message("busy", "will", node, held), node, held, plan(held)) if {
+	some node, held in probes.will("busy")
+}
+
+warn contains probes.finding(teardown.message("busy", "may", node, held), node, held, plan(held)) if {
+	some node, held in probes.may("busy")
 }
 
 # What its manifest says.

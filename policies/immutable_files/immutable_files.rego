@@ -15,7 +15,7 @@
 #   severity: high
 #   triggers: [delete]
 #   resources: [namespaces, pods]
-#   needs: [data.cluster.kubeletEvents, data.cluster.hazards.$NAMESPACE]
+#   needs: [data.cluster.kubeletEvents, data.cluster.hazards.$NAMESPACE, data.cluster.probes]
 #   remedy: >-
 #     Clear the attribute while the pod still runs (chattr -R -i -a DIRECTORY in the
 #     container), or afterwards on its node, below /var/lib/kubelet/pods/UID/volumes. The
@@ -33,6 +33,7 @@
 package termguard.immutable_files
 
 import data.termguard.lib.pods
+import data.termguard.lib.probes
 import data.termguard.lib.steps
 import data.termguard.lib.teardown
 import data.termguard.lib.wording
@@ -43,6 +44,15 @@ deny contains teardown.finding("immutable", "will", node, held, plan(held)) if {
 
 warn contains teardown.finding("immutable", "may", node, held, plan(held)) if {
 	some node, held in teardown.may("immutable")
+}
+
+# What is seen on the node, before the delete.
+deny contains probes.finding(teardown.message("immutable", "will", node, held), node, held, plan(held)) if {
+	some node, held in probes.will("immutable")
+}
+
+warn contains probes.finding(teardown.message("immutable", "may", node, held), node, held, plan(held)) if {
+	some node, held in probes.may("immutable")
 }
 
 # What its manifest says.

@@ -26,6 +26,7 @@
 #     - data.cluster.leaving.nodes and input.request.oldObject.spec.nodeName for pods
 #     - data.cluster.kubeletEvents and input.request.subResource for pods # evictions carry no pod
 #     - data.cluster.leaving.nodes and input.request.subResource for pods
+#     - data.cluster.probes
 #   remedy: >-
 #     Look at the log of the kubelet on that node: from verbosity 3 on it names the
 #     reason. Restart the container runtime there, which ends most shims that hang. Reboot
@@ -42,6 +43,7 @@ import data.termguard.lib.events
 import data.termguard.lib.grace
 import data.termguard.lib.nodes
 import data.termguard.lib.pods
+import data.termguard.lib.probes
 import data.termguard.lib.request
 import data.termguard.lib.steps
 import data.termguard.lib.times
@@ -84,6 +86,31 @@ warn contains {
 		not pods.about(pod)
 	]
 	telling(others)
+}
+
+# What is seen on the node, before the delete.
+deny contains probed(node, held, "will") if {
+	some node, held in probes.will("stuck")
+}
+
+warn contains probed(node, held, "may") if {
+	some node, held in probes.may("stuck")
+}
+
+warn contains probes.finding(msg, node, held, plan(node, held)) if {
+	some node, held in probes.everywhere({"runtime"})
+	msg := sprintf(
+		"%s on node %s, whose container runtime does not answer, so %s may stay Terminating",
+		[pods.who(held), node, pods.they(held)],
+	)
+}
+
+warn contains probes.finding(msg, node, held, plan(node, held)) if {
+	some node, held in probes.everywhere({"readOnly"})
+	msg := sprintf(
+		"%s on node %s, where a file system of kubelet or runtime is read-only, so %s may stay Terminating",
+		[pods.who(held), node, pods.they(held)],
+	)
 }
 
 telling(others) if count(others) > 1
@@ -141,6 +168,14 @@ finding(node, held, certainty) := {
 	"evidence": events.evidence(told(node)),
 	"steps": plan(node, held),
 }
+
+probed(node, held, certainty) := probes.finding(
+	sprintf(
+		"%s on node %s, where processes cannot be killed, so %s %s stay Terminating",
+		[pods.who(held), node, pods.they(held), certainty],
+	),
+	node, held, plan(node, held),
+)
 
 plan(node, held) := array.concat(
 	[

@@ -36,6 +36,7 @@ package termguard.node_disk_full
 import data.termguard.lib.events
 import data.termguard.lib.grace
 import data.termguard.lib.pods
+import data.termguard.lib.probes
 import data.termguard.lib.steps
 
 warn contains finding(node, held, failed) if {
@@ -54,7 +55,10 @@ signs(node) := array.concat(
 	[sprintf("node %s has DiskPressure since %s: %s", [node, pressure.since, pressure.message]) |
 		pressure := data.cluster.nodes[node].diskPressure
 	],
-	events.evidence([event | some event in events.of(node, {"full"}); not event.reason in events.failing]),
+	array.concat(
+		events.evidence([event | some event in events.of(node, {"full"}); not event.reason in events.failing]),
+		[line | some line in probes.evidence(node, probes.everywhere({"full"})[node].found)],
+	),
 )
 
 # late is how many pods of a node should have been gone.

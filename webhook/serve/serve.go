@@ -153,6 +153,7 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 		Name: "termguard_panics_total",
 		Help: "Parts beside reviews that failed inside and were started again.",
 	}, []string{"part"})
+	options.Facts.Home = options.Certs.Namespace
 	world := cluster.NewWorld(options.Facts)
 	var err error
 	if s.live, err = cluster.NewLive(options.Cluster, world, s.log); err != nil {

@@ -28,14 +28,16 @@ told(node, cause) := [event |
 
 # finding is about pods of a node, by the error that the kubelet meets.
 finding(cause, certainty, node, held, plan) := {
-	"msg": sprintf(
-		"%s on node %s, which %s not be able to clean up after %s: %s",
-		[pods.who(held), node, certainty, pods.them(held), errors[cause]],
-	),
+	"msg": message(cause, certainty, node, held),
 	"objects": pods.on(node, held),
 	"evidence": events.evidence(told(node, cause)),
 	"steps": plan,
 }
+
+message(cause, certainty, node, held) := sprintf(
+	"%s on node %s, which %s not be able to clean up after %s: %s",
+	[pods.who(held), node, certainty, pods.them(held), errors[cause]],
+)
 
 errors := {
 	"busy": "device or resource busy",

@@ -1,0 +1,35 @@
+package nodes
+
+import (
+	"time"
+
+	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/probe/report"
+)
+
+// KeepReport takes in what a node probe found. What found nothing leaves nothing, so that
+// policies are asked about pods of the other nodes only.
+func (p *Part) KeepReport(r report.Report) {
+	p.ForgetReport(r.Node)
+	all, byPod := []any{}, map[string]any{}
+	for _, f := range r.Findings {
+		if f.Certainty != report.Will && f.Certainty != report.May {
+			continue
+		}
+		found := map[string]any{"cause": string(f.Cause), "certainty": string(f.Certainty), "evidence": f.Evidence, "remedy": f.Remedy}
+		if f.Pod == nil {
+			all = append(all, found)
+			continue
+		}
+		found["uid"] = f.Pod.UID
+		in := facts.Document(byPod).Child(f.Pod.Namespace)
+		of, _ := in[f.Pod.Name].([]any)
+		in[f.Pod.Name] = append(of, found)
+	}
+	if len(all)+len(byPod) > 0 {
+		p.doc.Child("probes")[r.Node] = map[string]any{"at": r.Time.UTC().Format(time.RFC3339), "all": all, "pods": byPod}
+	}
+}
+
+// ForgetReport undoes KeepReport.
+func (p *Part) ForgetReport(node string) { p.doc.Prune("probes", node) }

@@ -1,0 +1,87 @@
+package probe
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/termguard/termguard/probe/report"
+)
+
+// maxCgroups bounds the cgroups that are looked at.
+const maxCgroups = 20_000
+
+// lookAtFreezers finds frozen cgroups of pods: freezer.state of version 1, where a
+// frozen process cannot be killed, and cgroup.freeze of version 2, where it can.
+func (l *look) lookAtFreezers() {
+	root, frozen := "sys/fs/cgroup/freezer", l.frozen1
+	if _, err := fs.Stat(l.node, "sys/fs/cgroup/cgroup.controllers"); err == nil {
+		root, frozen = "sys/fs/cgroup", l.frozen2
+	}
+	seen := 0
+	err := fs.WalkDir(l.node, root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			if name == root {
+				return err
+			}
+			return fs.SkipDir // it went
+		}
+		if !d.IsDir() {
+			return nil
+		}
+		if seen++; seen > maxCgroups {
+			l.report.Miss("cgroups: there are more than %d", maxCgroups)
+			return fs.SkipAll
+		}
+		if id, rest, ok := podOf(name); ok {
+			frozen(id, rest, name)
+		}
+		return nil
+	})
+	if err != nil {
+		l.report.Miss("frozen cgroups: %v", err)
+	}
+}
+
+// frozen1 is about a cgroup of version 1. What is frozen by one above it is told of
+// that one. runc thaws the cgroup of a container when it kills it, and no other.
+func (l *look) frozen1(id, rest, name string) {
+	self, _, err := l.read(path.Join(name, "freezer.self_freezing"))
+	above := rest == "" && err == nil && strings.TrimSpace(l.value(name, "freezer.parent_freezing")) == "1"
+	if err != nil || strings.TrimSpace(self) != "1" && !above {
+		return
+	}
+	f := report.Finding{
+		Cause: report.Stuck, Certainty: report.Will,
+		Evidence: fmt.Sprintf("cgroup /%s is frozen (freezer.state): nothing in it can be killed", name),
+	}
+	if word, printable := quote("/" + path.Join(name, "freezer.state")); printable {
+		f.Remedy = "echo THAWED > " + word
+	}
+	switch {
+	case above:
+		f.Evidence, f.Remedy = fmt.Sprintf("a cgroup above /%s is frozen (freezer.state): nothing in it can be killed", name), ""
+	case rest != "" && !strings.Contains(rest, "/"):
+		f.Certainty, f.Remedy = report.Note, ""
+		f.Evidence = fmt.Sprintf("cgroup /%s, of a container, is frozen (freezer.state): runc thaws it to kill what is in it", name)
+	}
+	l.add(id, f)
+}
+
+// frozen2 is about one of version 2, where SIGKILL ends what is frozen
+// (Documentation/admin-guide/cgroup-v2.rst, cgroup.freeze).
+func (l *look) frozen2(id, _, name string) {
+	if strings.TrimSpace(l.value(name, "cgroup.freeze")) != "1" {
+		return
+	}
+	l.add(id, report.Finding{
+		Cause: report.Stuck, Certainty: report.Note,
+		Evidence: fmt.Sprintf("cgroup /%s is frozen (cgroup.freeze): its processes end when their grace period does", name),
+	})
+}
+
+func (l *look) value(cgroup, file string) string {
+	text, _, _ := l.read(path.Join(cgroup, file)) // one that went has none
+	return text
+}

@@ -1,0 +1,44 @@
+package probe
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// attributesOf asks the kernel for what it knows (statx(2)), without opening the file,
+// following a link, mounting anything or asking a server.
+func attributesOf(dir *os.File, name string) (attributes, error) {
+	var x unix.Statx_t
+	err := unix.Statx(int(dir.Fd()), name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &x)
+	const both = unix.STATX_ATTR_IMMUTABLE | unix.STATX_ATTR_APPEND
+	return attributes{
+		immutable: x.Attributes&unix.STATX_ATTR_IMMUTABLE != 0, appendOnly: x.Attributes&unix.STATX_ATTR_APPEND != 0,
+		known: x.Attributes_mask&both == both, dir: x.Mode&unix.S_IFMT == unix.S_IFDIR, inode: x.Ino,
+	}, err
+}
+
+// openBelow opens a directory below another, on the same file system and without
+// following a link. errElsewhere says that it is a mount or a link, or went.
+func openBelow(parent *os.File, name, shown string) (*os.File, error) {
+	fd, err := unix.Openat2(int(parent.Fd()), name, &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV | unix.RESOLVE_BENEATH,
+	})
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EXDEV), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
+		return nil, errElsewhere
+	case err != nil:
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), shown), nil
+}
+
+func spaceOf(name string) (space, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(name, &s); err != nil {
+		return space{}, err
+	}
+	return space{blocks: used(s.Blocks, s.Bavail), inodes: used(s.Files, s.Ffree)}, nil
+}

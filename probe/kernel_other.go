@@ -1,0 +1,16 @@
+//go:build !linux
+
+package probe
+
+import (
+	"errors"
+	"os"
+)
+
+// Nodes run Linux: elsewhere, only the command has to be built.
+
+func attributesOf(*os.File, string) (attributes, error) { return attributes{}, errors.ErrUnsupported }
+
+func openBelow(*os.File, string, string) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func spaceOf(string) (space, error) { return space{}, errors.ErrUnsupported }

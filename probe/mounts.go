@@ -1,0 +1,151 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/termguard/termguard/probe/report"
+)
+
+// maxMounts bounds the mounts that are read: the kernel allows 100,000 in a
+// namespace (fs.mount-max).
+const maxMounts = 100_000
+
+// mount is a line of proc_pid_mountinfo(5).
+type mount struct {
+	point, kind, source string
+	readOnly            bool // the mount, or its file system
+}
+
+// parseMount reads one line.
+func parseMount(line string) (mount, error) {
+	fields := strings.Fields(line)
+	end := slices.Index(fields, "-")
+	if end < 6 || len(fields) < end+4 {
+		return mount{}, errors.New("not a line of mountinfo")
+	}
+	return mount{
+		point: unescape(fields[4]), kind: fields[end+1], source: unescape(fields[end+2]),
+		readOnly: hasOption(fields[5], "ro") || hasOption(fields[end+3], "ro"),
+	}, nil
+}
+
+func hasOption(options, option string) bool {
+	return slices.Contains(strings.Split(options, ","), option)
+}
+
+// unescape undoes what the kernel does to blanks and backslashes: \040 and the like.
+func unescape(text string) string {
+	if !strings.Contains(text, `\`) {
+		return text
+	}
+	var out strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] == '\\' && i+3 < len(text) {
+			if code, err := strconv.ParseUint(text[i+1:i+4], 8, 8); err == nil {
+				out.WriteByte(byte(code))
+				i += 3
+				continue
+			}
+		}
+		out.WriteByte(text[i])
+	}
+	return out.String()
+}
+
+// readMounts reads those of the first process, which the kubelet shares.
+func (l *look) readMounts() {
+	text, whole, err := l.read("/proc/1/mountinfo")
+	if err != nil {
+		l.report.Miss("mounts: %v", err)
+		return
+	}
+	for line := range strings.Lines(text) {
+		if len(l.mounts) == maxMounts {
+			whole = false
+			break
+		}
+		if m, err := parseMount(strings.TrimSuffix(line, "\n")); err == nil {
+			l.mounts = append(l.mounts, m)
+		}
+	}
+	if !whole {
+		l.report.Miss("mounts: there are more than %d", len(l.mounts))
+	}
+}
+
+// volume splits a path below a pod's volumes,
+// KUBELET/pods/UID/volumes/PLUGIN/NAME/REST (pkg/kubelet/kubelet_getters.go).
+func (l *look) volume(name string) (id, dir, rest string, ok bool) {
+	below, ok := strings.CutPrefix(name, l.Kubelet+"/pods/")
+	if !ok {
+		return "", "", "", false
+	}
+	parts := strings.SplitN(below, "/", 5)
+	if len(parts) < 4 || parts[1] != "volumes" || !uid.MatchString(parts[0]) {
+		return "", "", "", false
+	}
+	dir = l.Kubelet + "/pods/" + strings.Join(parts[:4], "/")
+	if len(parts) == 5 {
+		rest = parts[4]
+	}
+	if parts[2] == "kubernetes.io~csi" { // which mounts at NAME/mount (pkg/volume/csi/csi_util.go, GetCSIMounterPath)
+		rest = strings.TrimPrefix(strings.TrimPrefix(rest, "mount"), "/")
+	}
+	return parts[0], dir, rest, true
+}
+
+// lookAtMounts finds mounts within volumes, which the kubelet neither made nor
+// unmounts, and volumes that are mounts and that others work in.
+func (l *look) lookAtMounts() {
+	var all map[int]process
+	for _, m := range l.mounts {
+		id, _, rest, ok := l.volume(m.point)
+		if _, here := l.pods[id]; !ok || !here {
+			continue
+		}
+		if rest != "" {
+			l.add(id, report.Finding{
+				Cause: report.Busy, Certainty: report.Will,
+				Evidence: fmt.Sprintf("%s is mounted at %s, within a volume", m.kind, m.point),
+				Remedy:   command("umount", m.point),
+			})
+			continue
+		}
+		if all == nil {
+			all = l.processes()
+		}
+		for _, holder := range l.holders(m.point, id, all) {
+			l.add(id, report.Finding{
+				Cause: report.Busy, Certainty: report.May,
+				Evidence: fmt.Sprintf("process %d (%s), which is not the pod's, works in its volume %s", holder.pid, holder.name, m.point),
+				Remedy:   fmt.Sprintf("kill %d", holder.pid),
+			})
+		}
+	}
+}
+
+// command is a command on a path, "" where the path cannot be shown as it is.
+func command(verb, name string) string {
+	word, printable := quote(name)
+	if !printable {
+		return ""
+	}
+	return verb + " " + word
+}
+
+// mountOf is the mount that a path is on.
+func (l *look) mountOf(name string) (found mount, ok bool) {
+	for _, m := range l.mounts { // of two at one point the later one is on top
+		if (m.point == "/" || within(name, m.point)) && len(m.point) >= len(found.point) {
+			found, ok = m, true
+		}
+	}
+	return found, ok
+}
+
+func sorted[V any](m map[int]V) []int { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,170 @@
+package probe
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/termguard/termguard/probe/report"
+)
+
+// Options of a look. The zero value is a look at this node.
+type Options struct {
+	// Node is its name in the cluster. Defaults to "".
+	Node string
+	// Root is where the file system of the node is. Defaults to "/".
+	Root string
+	// Kubelet is the kubelet's directory (its --root-dir), and Logs the directory of
+	// the pods' logs (podLogsDir), from which their names are known. They default to
+	// /var/lib/kubelet and /var/log/pods.
+	Kubelet, Logs string
+	// Runtime is the CRI socket. Defaults to /run/containerd/containerd.sock.
+	Runtime string
+	// RuntimeData is the runtime's directory. Defaults to /var/lib/containerd.
+	RuntimeData string
+	// MaxFiles bounds the files that are looked at. Defaults to 200,000.
+	MaxFiles int
+	// FilesPerSecond bounds how fast. Defaults to 20,000.
+	FilesPerSecond int
+	// Patience bounds what may have to be waited for: an answer of the runtime, or
+	// the kernel's about a file system. Defaults to 5 s.
+	Patience time.Duration
+	// Again is when what may pass, a process in state D, is looked at once more.
+	// Defaults to 2 s.
+	Again time.Duration
+	// Now tells the time. Defaults to time.Now.
+	Now func() time.Time
+
+	attributes func(dir *os.File, name string) (attributes, error)
+	space      func(path string) (space, error)
+	answers    func(ctx context.Context, method string) error
+}
+
+func (o Options) setDefaults() Options {
+	o.Root = cmp.Or(o.Root, "/")
+	o.Kubelet = cmp.Or(o.Kubelet, "/var/lib/kubelet")
+	o.Logs = cmp.Or(o.Logs, "/var/log/pods")
+	o.Runtime = cmp.Or(o.Runtime, "/run/containerd/containerd.sock")
+	o.RuntimeData = cmp.Or(o.RuntimeData, "/var/lib/containerd")
+	o.MaxFiles = cmp.Or(o.MaxFiles, 200_000)
+	o.FilesPerSecond = cmp.Or(o.FilesPerSecond, 20_000)
+	o.Patience = cmp.Or(o.Patience, 5*time.Second)
+	o.Again = cmp.Or(o.Again, 2*time.Second)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.attributes == nil {
+		o.attributes = attributesOf
+	}
+	if o.space == nil {
+		o.space = spaceOf
+	}
+	return o
+}
+
+// look is one look at a node.
+type look struct {
+	Options
+	node   fs.FS // Root
+	pods   map[string]report.Pod
+	mounts []mount
+	report report.Report
+}
+
+// Look looks at a node once. It fails only where the kubelet's directory cannot be
+// read: then this is no node.
+func Look(ctx context.Context, options Options) (report.Report, error) {
+	l := &look{Options: options.setDefaults()}
+	l.report = report.New(l.Node)
+	l.node = filesOf(l.Root)
+	if err := l.findPods(); err != nil {
+		return l.report, err
+	}
+	l.readMounts()
+	l.lookAtProcesses(ctx)
+	l.lookAtFreezers()
+	l.lookAtMounts()
+	l.lookAtSpace(ctx)
+	l.lookAtRuntime(ctx)
+	l.lookAtFiles(ctx, rate.NewLimiter(rate.Limit(l.FilesPerSecond), batch))
+	if ctx.Err() != nil {
+		l.report.Miss("the rest: %v", ctx.Err())
+	}
+	l.report.Time = l.Now().UTC()
+	return l.report, nil
+}
+
+// below is a path of the node, within Root.
+func (l *look) below(name string) string { return path.Join(l.Root, name) }
+
+// findPods finds the pods that have a directory, and their names by that of their
+// logs, NAMESPACE_NAME_UID (pkg/kubelet/kuberuntime/helpers.go, BuildPodLogsDirectory).
+// Of two pods of one name the later one counts: the other was removed by force, and
+// what it left behind holds nobody up.
+func (l *look) findPods() error {
+	entries, err := fs.ReadDir(l.node, inside(path.Join(l.Kubelet, "pods")))
+	if err != nil {
+		return fmt.Errorf("read the pods of the kubelet (is this a node, and is its directory %s?): %w", l.Kubelet, err)
+	}
+	l.pods = map[string]report.Pod{}
+	for _, e := range entries {
+		if e.IsDir() && uid.MatchString(e.Name()) {
+			l.pods[e.Name()] = report.Pod{UID: e.Name()}
+		}
+	}
+	l.report.Pods = len(l.pods)
+	logs, err := fs.ReadDir(l.node, inside(l.Logs))
+	if err != nil {
+		l.report.Miss("the names of pods: %v", err)
+	}
+	type named struct{ namespace, name string }
+	newest := map[named]fs.FileInfo{}
+	for _, e := range logs {
+		parts := strings.Split(e.Name(), "_")
+		if len(parts) != 3 {
+			continue
+		}
+		if _, here := l.pods[parts[2]]; !here {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			continue // it went
+		}
+		key := named{parts[0], parts[1]}
+		if known := newest[key]; known == nil || known.ModTime().Before(info.ModTime()) {
+			newest[key] = info
+		}
+	}
+	for key, info := range newest {
+		id := info.Name()[strings.LastIndexByte(info.Name(), '_')+1:]
+		l.pods[id] = report.Pod{Namespace: key.namespace, Name: key.name, UID: id}
+	}
+	return nil
+}
+
+// add is a finding about a pod of this node, by its UID. What concerns one whose
+// name is not known is a note: the cluster cannot know it either.
+func (l *look) add(id string, f report.Finding) {
+	pod, here := l.pods[id]
+	if !here {
+		return
+	}
+	f.Pod = &pod
+	if pod.Name == "" {
+		f.Certainty = report.Note
+	}
+	l.report.Add(f)
+}
+
+// uids are those of the pods, in order.
+func (l *look) uids() []string { return slices.Sorted(maps.Keys(l.pods)) }

@@ -1,0 +1,393 @@
+package probe
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/termguard/termguard/probe/report"
+)
+
+const (
+	uidA = "6f1c2b1e-0f6e-4d56-8a6e-0123456789ab"
+	uidB = "6f1c2b1e-0f6e-4d56-8a6e-ffffffffffff"
+	pods = "/var/lib/kubelet/pods/"
+)
+
+// tree is a made node: files by path, directories where the content is "/".
+type tree map[string]string
+
+func (files tree) make(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, content := range files {
+		path := filepath.Join(root, name)
+		if content == "/" {
+			if err := os.MkdirAll(path, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// calm is a node with a pod, where nothing is wrong.
+func calm(more tree) tree {
+	files := tree{
+		pods + uidA: "/", "/var/log/pods/demo_web-0_" + uidA: "/",
+		"/proc/1/stat": stat(1, "init", "S", 0), "/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n",
+		"/sys/fs/cgroup/freezer/kubepods/pod" + uidA + "/c1/freezer.self_freezing": "0\n",
+	}
+	for name, content := range more {
+		files[name] = content
+	}
+	return files
+}
+
+// stat is a line of /proc/PID/stat.
+func stat(pid int, name, state string, parent int) string {
+	return strings.Join([]string{strconv.Itoa(pid), "(" + name + ")", state, strconv.Itoa(parent), strings.Repeat("0 ", 17) + "77", "0 0\n"}, " ")
+}
+
+var aPod = &report.Pod{Namespace: "demo", Name: "web-0", UID: uidA}
+
+// TestLook holds what is found on a node, and what looks alike and is not.
+func TestLook(t *testing.T) {
+	const (
+		volume = pods + uidA + "/volumes/kubernetes.io~empty-dir/v"
+		group  = "/sys/fs/cgroup/freezer/kubepods/pod" + uidA
+		cgroup = "5:freezer:/kubepods/pod" + uidA + "/c1\n"
+	)
+	tests := map[string]struct {
+		reason string
+		node   tree
+		want   []report.Finding
+	}{
+		"calm": {"nothing is wrong", nil, nil},
+		"immutable": {
+			"the kubelet cannot remove it", tree{volume + "/d/immutable": ""},
+			[]report.Finding{{Cause: report.Immutable, Certainty: report.Will, Pod: aPod, Evidence: volume + "/d/immutable is immutable (lsattr): nobody can remove it", Remedy: "chattr -i '" + volume + "/d/immutable'"}},
+		},
+		"append-only directory": {
+			"nothing in it can be removed", tree{volume + "/append": "/"},
+			[]report.Finding{{Cause: report.Immutable, Certainty: report.Will, Pod: aPod, Evidence: volume + "/append is append-only (lsattr): nobody can remove it", Remedy: "chattr -a '" + volume + "/append'"}},
+		},
+		"immutable elsewhere": {"nobody removes it with the pod", tree{"/var/lib/immutable": "", pods + uidA + "/volumes/kubernetes.io~local-volume/v/immutable": ""}, nil},
+		"immutable of no known pod": {"a pod without logs is no pod of the cluster", tree{pods + uidB + "/volumes/kubernetes.io~empty-dir/v/immutable": ""}, []report.Finding{{
+			Cause: report.Immutable, Certainty: report.Note, Pod: &report.Pod{UID: uidB},
+			Evidence: pods + uidB + "/volumes/kubernetes.io~empty-dir/v/immutable is immutable (lsattr): nobody can remove it",
+			Remedy:   "chattr -i '" + pods + uidB + "/volumes/kubernetes.io~empty-dir/v/immutable'",
+		}}},
+		"a name that cannot be typed": {
+			"the remedy goes by the inode", tree{volume + "/\x1b[2Jimmutable": ""},
+			[]report.Finding{{Cause: report.Immutable, Certainty: report.Will, Pod: aPod, Evidence: volume + "/\x1b[2Jimmutable is immutable (lsattr): nobody can remove it", Remedy: "find '" + volume + "' -inum 7 -exec chattr -i {} +"}},
+		},
+		"mount in a volume": {
+			"the kubelet does not unmount it", tree{"/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:5 / " + volume + "/it\\047s\\040mine rw shared:1 - tmpfs tmpfs rw\n"},
+			[]report.Finding{{Cause: report.Busy, Certainty: report.Will, Pod: aPod, Evidence: "tmpfs is mounted at " + volume + "/it's mine, within a volume", Remedy: `umount '` + volume + `/it'\''s mine'`}},
+		},
+		"mounts that the kubelet made": {
+			"it unmounts them", tree{"/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:5 / " + volume + " rw - tmpfs tmpfs rw\n3 1 0:6 / " + pods + uidA + "/volumes/kubernetes.io~csi/pv/mount rw - ext4 /dev/sdb rw\n4 1 0:6 / " + pods + uidA + "/volume-subpaths/v/c/0 rw - ext4 /dev/sdb rw\n"}, nil,
+		},
+		"pod cgroup frozen": {
+			"nothing in it can be killed", tree{group + "/freezer.self_freezing": "1\n", group + "/c1/freezer.self_freezing": "0\n"},
+			[]report.Finding{{Cause: report.Stuck, Certainty: report.Will, Pod: aPod, Evidence: "cgroup " + group + " is frozen (freezer.state): nothing in it can be killed", Remedy: "echo THAWED > '" + group + "/freezer.state'"}},
+		},
+		"container frozen": {
+			"runc thaws it", tree{group + "/c1/freezer.self_freezing": "1\n"},
+			[]report.Finding{{Cause: report.Stuck, Certainty: report.Note, Pod: aPod, Evidence: "cgroup " + group + "/c1, of a container, is frozen (freezer.state): runc thaws it to kill what is in it"}},
+		},
+		"nested cgroup frozen": {
+			"runc does not know it", tree{group + "/c1/x/freezer.self_freezing": "1\n"},
+			[]report.Finding{{Cause: report.Stuck, Certainty: report.Will, Pod: aPod, Evidence: "cgroup " + group + "/c1/x is frozen (freezer.state): nothing in it can be killed", Remedy: "echo THAWED > '" + group + "/c1/x/freezer.state'"}},
+		},
+		"frozen from above": {
+			"as if it were frozen itself", tree{group + "/freezer.self_freezing": "0\n", group + "/freezer.parent_freezing": "1\n"},
+			[]report.Finding{{Cause: report.Stuck, Certainty: report.Will, Pod: aPod, Evidence: "a cgroup above " + group + " is frozen (freezer.state): nothing in it can be killed"}},
+		},
+		"frozen, version 2": {
+			"it can be killed", tree{"/sys/fs/cgroup/cgroup.controllers": "", "/sys/fs/cgroup/kubepods.slice/kubepods-pod" + strings.ReplaceAll(uidA, "-", "_") + ".slice/cgroup.freeze": "1\n"},
+			[]report.Finding{{Cause: report.Stuck, Certainty: report.Note, Pod: aPod, Evidence: "cgroup /sys/fs/cgroup/kubepods.slice/kubepods-pod" + strings.ReplaceAll(uidA, "-", "_") + ".slice is frozen (cgroup.freeze): its processes end when their grace period does"}},
+		},
+		"state D": {
+			"no signal reaches it", tree{"/proc/40/stat": stat(40, "a) D (b", "D", 1), "/proc/40/cgroup": cgroup, "/proc/40/wchan": "rpc_wait_bit_killable"},
+			[]report.Finding{{Cause: report.Stuck, Certainty: report.May, Pod: aPod, Evidence: "process 40 (a) D (b) is in state D, in rpc_wait_bit_killable: no signal reaches it"}},
+		},
+		"state D of nobody's":  {"a thread of the kernel", tree{"/proc/40/stat": stat(40, "kworker", "D", 2), "/proc/40/cgroup": "5:freezer:/\n"}, nil},
+		"zombie of its parent": {"it goes with its parent", tree{"/proc/40/stat": stat(40, "sh", "Z", 1), "/proc/40/cgroup": cgroup}, nil},
+		"zombie of a shim": {
+			"nobody else reaps it", tree{"/proc/40/stat": stat(40, "sh", "Z", 41), "/proc/40/cgroup": cgroup, "/proc/41/stat": stat(41, "containerd-shim", "S", 1)},
+			[]report.Finding{{Cause: report.Stuck, Certainty: report.May, Pod: aPod, Evidence: "process 40 (sh) is a zombie that its shim 41 does not reap"}},
+		},
+		"stopped shim": {
+			"the runtime waits for it", tree{"/proc/40/stat": stat(40, "sh", "S", 41), "/proc/40/cgroup": cgroup, "/proc/41/stat": stat(41, "containerd-shim", "T", 1)},
+			[]report.Finding{{Cause: report.Stuck, Certainty: report.Will, Pod: aPod, Evidence: "process 41 (containerd-shim), the shim of its containers, is stopped (state T)", Remedy: "kill -CONT 41"}},
+		},
+		"read-only": {
+			"no directory can be removed", tree{"/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /var/lib/kubelet rw - ext4 /dev/sdb ro\n"},
+			[]report.Finding{{Cause: report.ReadOnly, Certainty: report.May, Evidence: "the file system of the kubelet, at /var/lib/kubelet, is read-only", Remedy: "mount -o remount,rw '/var/lib/kubelet'"}},
+		},
+		"full": {
+			"and one at 89 % is not", tree{"/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /var/lib/containerd rw - ext4 /dev/sdb rw\n", "/var/lib/containerd/full": ""},
+			[]report.Finding{{Cause: report.Full, Certainty: report.May, Evidence: "the file system of the container runtime, at /var/lib/containerd, is 99 % full"}},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			root := calm(tc.node).make(t)
+			if _, there := tc.node["/sys/fs/cgroup/cgroup.controllers"]; there {
+				os.RemoveAll(filepath.Join(root, "sys/fs/cgroup/freezer"))
+			}
+			synctest.Test(t, func(t *testing.T) {
+				got, err := Look(t.Context(), Options{Root: root, attributes: byName, space: byFile, answers: well})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(tc.want, got.Findings, cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("%s\n-want +got\n%s", tc.reason, diff)
+				}
+				if diff := cmp.Diff([]string{}, got.Unseen); diff != "" {
+					t.Errorf("unseen: -want +got\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// byName has files with attributes by their names: none but root may set them.
+func byName(dir *os.File, name string) (attributes, error) {
+	info, err := os.Lstat(filepath.Join(dir.Name(), name))
+	if err != nil { // the directory's name is that on the node
+		return attributes{known: true, dir: !strings.Contains(name, "immutable"), inode: 7, immutable: strings.Contains(name, "immutable"), appendOnly: name == "append"}, nil
+	}
+	return attributes{known: true, dir: info.IsDir()}, nil
+}
+
+// byFile has a file system 99 % full where a file says so, and 89 % elsewhere.
+func byFile(name string) (space, error) {
+	if _, err := os.Stat(filepath.Join(name, "full")); err == nil {
+		return space{blocks: 99, inodes: 10}, nil
+	}
+	return space{blocks: 89, inodes: 89}, nil
+}
+
+func well(context.Context, string) error { return nil }
+
+// TestPasses: what is over by the second look keeps nobody.
+func TestPasses(t *testing.T) {
+	root := calm(tree{"/proc/40/stat": stat(40, "dd", "D", 1), "/proc/40/cgroup": "0::/kubepods/pod" + uidA + "\n"}).make(t)
+	synctest.Test(t, func(t *testing.T) {
+		time.AfterFunc(time.Second, func() {
+			if err := os.WriteFile(filepath.Join(root, "proc/40/stat"), []byte(stat(40, "dd", "S", 1)), 0o644); err != nil {
+				t.Error(err)
+			}
+		})
+		got, err := Look(t.Context(), Options{Root: root, attributes: byName, space: byFile, answers: well})
+		if err != nil || len(got.Findings) > 0 {
+			t.Errorf("%v, and found %v", err, got.Findings)
+		}
+	})
+}
+
+// TestBounds: what is not looked at is said.
+func TestBounds(t *testing.T) {
+	files := tree{}
+	for i := range 50 {
+		files[fmt.Sprintf("%s%s/volumes/kubernetes.io~empty-dir/v/%02d", pods, uidA, i)] = ""
+	}
+	deep := pods + uidA + "/volumes/kubernetes.io~empty-dir/deep" + strings.Repeat("/d", maxDepth+1)
+	tests := map[string]struct {
+		reason, want string
+		node         tree
+		options      Options
+	}{
+		"many files":          {"a million are not read in one look", "files in volumes: 20 were looked at, and there are more", files, Options{MaxFiles: 20}},
+		"deep":                {"each level holds a directory open", "it is too deep", tree{deep: "/"}, Options{}},
+		"no mounts":           {"a mount namespace that may not be read", "mounts: ", nil, Options{}},
+		"silent file system":  {"a goroutine waits for it, the look does not", "free space of /var/lib/containerd: no answer within 5s", nil, Options{space: func(string) (space, error) { time.Sleep(10 * time.Second); return space{}, nil }}},
+		"attributes not told": {"a file system without them", "attributes of files in volumes of 1 pods: their file system does not tell", files, Options{attributes: func(*os.File, string) (attributes, error) { return attributes{}, nil }}},
+		"remote":              {"it is not asked", "free space of /var/lib/containerd: it is on nfs4, which might not answer", tree{"/proc/1/mountinfo": "1 0 8:1 / / rw - nfs4 server:/ rw\n"}, Options{space: func(string) (space, error) { panic("it is asked") }}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			root := calm(tc.node).make(t)
+			if name == "no mounts" {
+				os.Remove(filepath.Join(root, "proc/1/mountinfo"))
+			}
+			synctest.Test(t, func(t *testing.T) {
+				o := tc.options
+				o.Root, o.answers = root, well
+				if o.attributes == nil {
+					o.attributes = func(_ *os.File, name string) (attributes, error) {
+						_, err := strconv.Atoi(name)
+						return attributes{known: true, dir: err != nil}, nil
+					}
+				}
+				if o.space == nil {
+					o.space = byFile
+				}
+				got, err := Look(t.Context(), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute) // for what answers late, in the bubble's time
+				if !slices.ContainsFunc(got.Unseen, func(u string) bool { return strings.Contains(u, tc.want) }) {
+					t.Errorf("%s\nunseen: got %q, want %q", tc.reason, got.Unseen, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// TestLinks: a link out of a volume is not followed, and one that leads in a circle
+// neither.
+func TestLinks(t *testing.T) {
+	volume := pods + uidA + "/volumes/kubernetes.io~empty-dir/v"
+	root := calm(tree{"/elsewhere/immutable": "", volume: "/"}).make(t)
+	for name, to := range map[string]string{"out": filepath.Join(root, "elsewhere"), "circle": "."} {
+		if err := os.Symlink(to, filepath.Join(root, volume, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := []string{}
+	got, err := Look(t.Context(), Options{Root: root, space: byFile, answers: well, attributes: func(_ *os.File, name string) (attributes, error) {
+		seen = append(seen, name)
+		return attributes{known: true, dir: true}, nil // even where it claims to be a directory
+	}})
+	slices.Sort(seen)
+	if diff := cmp.Diff([]string{"circle", "out", "v"}, seen); err != nil || diff != "" {
+		t.Errorf("%v, and looked at: -want +got\n%s", err, diff)
+	}
+	if len(got.Findings) > 0 {
+		t.Errorf("found %v", got.Findings)
+	}
+}
+
+// TestRuntime: only an answer counts.
+func TestRuntime(t *testing.T) {
+	message := func(body string) []byte {
+		return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body))), body...)
+	}
+	tests := map[string]struct {
+		reason string
+		answer func(w http.ResponseWriter)
+		want   string
+	}{
+		"answers": {"as containerd does", func(w http.ResponseWriter) {
+			w.Write(message("\x0a\x050.1.0"))
+			w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
+		}, ""},
+		"refuses": {"without a body", func(w http.ResponseWriter) {
+			w.Header().Set("Grpc-Status", "12")
+			w.Header().Set("Grpc-Message", "unknown service")
+		}, "gRPC status 12: unknown service"},
+		"is no CRI": {"another server has the socket", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, "404 Not Found"},
+		"cut off": {"less than it announces", func(w http.ResponseWriter) {
+			w.Write(message("abc")[:6])
+			w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
+		}, "its answer is cut off"},
+		"no fields": {"not what it announces", func(w http.ResponseWriter) {
+			w.Write(message("\xff\xff"))
+			w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
+		}, "EOF"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			socket := filepath.Join(t.TempDir(), "s")
+			listener, err := net.Listen("unix", socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var protocols http.Protocols
+			protocols.SetUnencryptedHTTP2(true)
+			server := &http.Server{Protocols: &protocols, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/grpc")
+				tc.answer(w)
+			})}
+			go server.Serve(listener)
+			defer server.Close()
+			c := newCRI(socket)
+			defer c.close()
+			err = c.call(t.Context(), "Version")
+			if got := fmt.Sprint(err); err != nil != (tc.want != "") || !strings.Contains(got, tc.want) {
+				t.Errorf("%s\ngot %s, want %q", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+// TestSilentRuntime: a socket that accepts and never answers is a finding, and holds up
+// nobody.
+func TestSilentRuntime(t *testing.T) {
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	root := calm(nil).make(t)
+	if err := os.Symlink(listener.Addr().String(), filepath.Join(root, "socket")); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Look(t.Context(), Options{Root: root, Runtime: "/socket", Patience: 50 * time.Millisecond, attributes: byName, space: byFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []report.Finding{{
+		Cause: report.Runtime, Certainty: report.May,
+		Evidence: "the container runtime at /socket does not answer Version: no answer", Remedy: "systemctl restart containerd",
+	}}
+	if diff := cmp.Diff(want, got.Findings); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// TestNoNode: where no kubelet is, nothing is claimed.
+func TestNoNode(t *testing.T) {
+	if _, err := Look(t.Context(), Options{Root: t.TempDir()}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// FuzzStat and FuzzMount: lines of the kernel hold names that anybody chose.
+func FuzzStat(f *testing.F) {
+	f.Add(stat(40, "a) D (b", "D", 1))
+	f.Add("40 ((((")
+	f.Fuzz(func(t *testing.T, line string) {
+		if p, err := parseStat(line); err == nil && !strings.Contains(line, "("+p.name+")") {
+			t.Errorf("%q has no name %q", line, p.name)
+		}
+	})
+}
+
+func FuzzMount(f *testing.F) {
+	f.Add("2 1 0:5 / /a\\040b rw shared:1 - tmpfs tmpfs rw")
+	f.Add("- - - - - - -")
+	f.Fuzz(func(_ *testing.T, line string) {
+		if m, err := parseMount(line); err == nil {
+			l := look{Options: Options{Kubelet: "/var/lib/kubelet"}}
+			l.volume(m.point)
+			podOf(m.point)
+		}
+	})
+}

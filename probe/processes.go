@@ -1,0 +1,233 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/termguard/termguard/probe/report"
+)
+
+// maxProcesses bounds the processes that are looked at: pid_max is 4 Mi.
+const maxProcesses = 100_000
+
+// process is what proc_pid_stat(5) tells of one.
+type process struct {
+	pid, parent int
+	name        string // at most 15 bytes, anything but NUL
+	state       byte
+	start       uint64 // since boot, in ticks: with the PID, its identity
+}
+
+// parseStat reads /proc/PID/stat. The name may hold anything, parentheses too, so it
+// ends at the last one.
+func parseStat(line string) (process, error) {
+	open, end := strings.IndexByte(line, '('), strings.LastIndexByte(line, ')')
+	if open < 0 || end < open {
+		return process{}, errors.New("no name in parentheses")
+	}
+	fields := strings.Fields(line[end+1:])
+	if len(fields) < 20 || len(fields[0]) != 1 {
+		return process{}, fmt.Errorf("%d fields after the name: want at least 20", len(fields))
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line[:open]))
+	if err != nil {
+		return process{}, err
+	}
+	parent, err := strconv.Atoi(fields[1])
+	if err != nil {
+		return process{}, err
+	}
+	start, err := strconv.ParseUint(fields[19], 10, 64) // field 22
+	if err != nil {
+		return process{}, err
+	}
+	return process{pid: pid, parent: parent, name: line[open+1 : end], state: fields[0][0], start: start}, nil
+}
+
+// processes are those of the node, by PID. One that vanishes while it is read is
+// left out.
+func (l *look) processes() map[int]process {
+	entries, err := fs.ReadDir(l.node, "proc")
+	if err != nil {
+		l.report.Miss("processes: %v", err)
+		return nil
+	}
+	found := map[int]process{}
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err != nil {
+			continue
+		}
+		if len(found) == maxProcesses {
+			l.report.Miss("processes: there are more than %d", maxProcesses)
+			break
+		}
+		text, _, err := l.read("/proc/" + e.Name() + "/stat")
+		if err != nil {
+			continue
+		}
+		if p, err := parseStat(text); err == nil {
+			found[p.pid] = p
+		}
+	}
+	return found
+}
+
+// podOfProcess is the UID of the pod whose cgroup a process is in.
+func (l *look) podOfProcess(pid int) (string, bool) {
+	text, _, err := l.read(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return "", false
+	}
+	for line := range strings.Lines(text) {
+		// hierarchy-ID:controllers:path (cgroups(7)); a path may hold colons.
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) < 3 {
+			continue
+		}
+		if id, _, ok := podOf(parts[2]); ok {
+			return id, true
+		}
+	}
+	return "", false
+}
+
+// odd are the processes that may not end when they are told to: in state D, stopped
+// shims, and zombies that a shim does not reap.
+func odd(all map[int]process) map[int]process {
+	found := map[int]process{}
+	for pid, p := range all {
+		if p.state == 'D' || p.isShim() && p.state == 'T' || p.state == 'Z' && all[p.parent].isShim() {
+			found[pid] = p
+		}
+	}
+	return found
+}
+
+// isShim tells by the name, of which the kernel keeps 15 bytes.
+func (p process) isShim() bool {
+	return strings.HasPrefix(p.name, "containerd-shim") || p.name == "conmon"
+}
+
+// lookAtProcesses looks twice: what passes keeps nobody.
+func (l *look) lookAtProcesses(ctx context.Context) {
+	all := l.processes()
+	first := odd(all)
+	if len(first) == 0 {
+		return
+	}
+	select {
+	case <-ctx.Done():
+		l.report.Miss("processes: %v", ctx.Err())
+		return
+	case <-time.After(l.Again):
+	}
+	all = l.processes()
+	again := odd(all)
+	for _, pid := range sorted(again) {
+		p := again[pid]
+		if before, same := first[pid]; !same || before.start != p.start || before.state != p.state {
+			continue
+		}
+		switch {
+		case p.isShim() && p.state == 'T':
+			l.stoppedShim(p, all)
+		case p.state == 'D':
+			l.undying(p, fmt.Sprintf("process %d (%s) is in state D%s: no signal reaches it", p.pid, p.name, l.waitsIn(p.pid)), "")
+		default:
+			l.undying(p, fmt.Sprintf("process %d (%s) is a zombie that its shim %d does not reap", p.pid, p.name, p.parent), "")
+		}
+	}
+}
+
+// undying is about a process of a pod.
+func (l *look) undying(p process, evidence, remedy string) {
+	if id, ok := l.podOfProcess(p.pid); ok {
+		l.add(id, report.Finding{Cause: report.Stuck, Certainty: report.May, Evidence: evidence, Remedy: remedy})
+	}
+}
+
+// stoppedShim concerns the pods of its children: of itself, no path tells. The
+// runtime asks it to kill them, and waits.
+func (l *look) stoppedShim(shim process, all map[int]process) {
+	var ids []string
+	for _, pid := range sorted(all) {
+		if all[pid].parent != shim.pid {
+			continue
+		}
+		if id, ok := l.podOfProcess(pid); ok && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	for _, id := range ids {
+		l.add(id, report.Finding{
+			Cause: report.Stuck, Certainty: report.Will,
+			Evidence: fmt.Sprintf("process %d (%s), the shim of its containers, is stopped (state T)", shim.pid, shim.name),
+			Remedy:   fmt.Sprintf("kill -CONT %d", shim.pid),
+		})
+	}
+}
+
+// waitsIn is the function of the kernel that a process waits in, where it may be
+// known (proc_pid_wchan(5)).
+func (l *look) waitsIn(pid int) string {
+	text, _, err := l.read(fmt.Sprintf("/proc/%d/wchan", pid))
+	if err != nil || text == "" || text == "0" {
+		return ""
+	}
+	return ", in " + text
+}
+
+// holders are the processes that work in a directory, or hold files open there, and
+// do not belong to the pod. Links of /proc are read, not followed. At most a few are
+// named.
+func (l *look) holders(dir, id string, all map[int]process) (holders []process) {
+	for _, pid := range sorted(all) {
+		if len(holders) == maxHolders {
+			break
+		}
+		if of, ok := l.podOfProcess(pid); ok && of == id {
+			continue
+		}
+		if l.uses(pid, dir) {
+			holders = append(holders, all[pid])
+		}
+	}
+	return holders
+}
+
+const (
+	maxHolders = 3
+	maxLinks   = 1024 // of open files of a process
+)
+
+// uses tells whether a process has its working directory, its root or an open file
+// in a directory.
+func (l *look) uses(pid int, dir string) bool {
+	base := l.below("/proc/" + strconv.Itoa(pid))
+	links := []string{"cwd", "root"}
+	if f, err := os.Open(path.Join(base, "fd")); err == nil {
+		names, _ := f.Readdirnames(maxLinks)
+		f.Close()
+		for _, name := range names {
+			links = append(links, "fd/"+name)
+		}
+	}
+	return slices.ContainsFunc(links, func(link string) bool {
+		to, err := os.Readlink(path.Join(base, link))
+		return err == nil && within(to, dir)
+	})
+}
+
+// within tells whether a path is a directory or lies below it.
+func within(name, dir string) bool {
+	rest, ok := strings.CutPrefix(name, dir)
+	return ok && (rest == "" || rest[0] == '/')
+}

@@ -1,0 +1,121 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/termguard/termguard/probe/report"
+)
+
+// maxAnswer bounds an answer of the runtime, in bytes: that of the CRI client in the
+// kubelet (k8s.io/cri-client/pkg/remote_runtime.go, maxMsgSize).
+const maxAnswer = 16 << 20
+
+// lookAtRuntime asks the runtime what the kubelet would, over the CRI.
+func (l *look) lookAtRuntime(ctx context.Context) {
+	answers := l.answers
+	if answers == nil {
+		c := newCRI(l.below(l.Runtime))
+		defer c.close()
+		answers = c.call
+	}
+	for _, method := range []string{"Version", "Status", "ListPodSandbox"} {
+		asking, cancel := context.WithTimeout(ctx, l.Patience)
+		err := answers(asking, method)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			l.report.Add(report.Finding{
+				Cause: report.Runtime, Certainty: report.May,
+				Evidence: fmt.Sprintf("the container runtime at %s does not answer %s: %v", l.Runtime, method, err),
+				Remedy:   "systemctl restart containerd",
+			})
+			return
+		}
+	}
+}
+
+// cri calls methods of runtime.v1.RuntimeService (k8s.io/cri-api) that need nothing
+// but an empty request. It is gRPC over HTTP/2 by hand, because its library would come
+// into a binary that starts for every check, with html/template and all.
+type cri struct{ client http.Client }
+
+func newCRI(socket string) *cri {
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	var dialer net.Dialer
+	return &cri{http.Client{Transport: &http.Transport{
+		Protocols: &protocols,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", socket)
+		},
+	}}}
+}
+
+func (c *cri) close() { c.client.CloseIdleConnections() }
+
+// call calls a method, and tells whether it was answered.
+func (c *cri) call(ctx context.Context, method string) error {
+	// A message has a byte for compression and four for its length before it.
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/runtime.v1.RuntimeService/"+method, bytes.NewReader(make([]byte, 5)))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/grpc")
+	request.Header.Set("TE", "trailers")
+	response, err := c.client.Do(request)
+	if err != nil {
+		return told(ctx, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err != nil {
+		return told(ctx, err)
+	}
+	status := response.Trailer.Get("Grpc-Status") + response.Header.Get("Grpc-Status") // an error may come without a body
+	switch {
+	case len(body) > maxAnswer:
+		return fmt.Errorf("its answer has more than %d bytes", maxAnswer)
+	case response.StatusCode != http.StatusOK:
+		return errors.New(response.Status)
+	case status != "0":
+		return fmt.Errorf("gRPC status %s: %s", status, response.Trailer.Get("Grpc-Message")+response.Header.Get("Grpc-Message"))
+	case len(body) < 5 || int(binary.BigEndian.Uint32(body[1:5])) != len(body)-5:
+		return errors.New("its answer is cut off")
+	}
+	return wellFormed(body[5:])
+}
+
+// told is the error of a call; what took too long is said so that people know.
+func told(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errPatience
+	}
+	if asked, ok := errors.AsType[*url.Error](err); ok {
+		return asked.Err // without the URL, which is made up
+	}
+	return err
+}
+
+// wellFormed holds that an answer consists of fields.
+func wellFormed(message []byte) error {
+	for len(message) > 0 {
+		_, _, n := protowire.ConsumeField(message)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		message = message[n:]
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/termguard/termguard/probe/report"
+)
+
+// full is the share of a file system, in percent, from which on it is called full.
+const full = 95
+
+// space of a file system, in percent of what is used.
+type space struct{ blocks, inodes int }
+
+// used is in percent; of nothing, none is used.
+func used(all, free uint64) int {
+	if all == 0 || free > all {
+		return 0
+	}
+	return int(float64(all-free) / float64(all) * 100)
+}
+
+// remote are the kinds of file systems that ask a server, which may be gone.
+func remote(kind string) bool {
+	return strings.HasPrefix(kind, "nfs") || strings.HasPrefix(kind, "fuse") ||
+		slices.Contains([]string{"cifs", "smb3", "ceph", "glusterfs", "9p", "afs", "lustre"}, kind)
+}
+
+// lookAtSpace looks at the file systems that kubelet and runtime write to.
+func (l *look) lookAtSpace(ctx context.Context) {
+	for _, dir := range []struct{ path, of string }{{path.Join(l.Kubelet, "pods"), "kubelet"}, {l.RuntimeData, "container runtime"}, {l.Logs, "logs"}} {
+		m, ok := l.mountOf(dir.path)
+		if !ok {
+			continue
+		}
+		if m.readOnly && dir.of != "logs" {
+			l.report.Add(report.Finding{
+				Cause: report.ReadOnly, Certainty: report.May,
+				Evidence: fmt.Sprintf("the file system of the %s, at %s, is read-only", dir.of, m.point),
+				Remedy:   command("mount -o remount,rw", m.point),
+			})
+		}
+		if remote(m.kind) {
+			l.report.Miss("free space of %s: it is on %s, which might not answer", dir.path, m.kind)
+			continue
+		}
+		s, err := patiently(ctx, l.Patience, func() (space, error) { return l.space(l.below(dir.path)) })
+		switch {
+		case err != nil:
+			l.report.Miss("free space of %s: %v", dir.path, err)
+		case s.blocks >= full:
+			l.report.Add(report.Finding{Cause: report.Full, Certainty: report.May, Evidence: fmt.Sprintf("the file system of the %s, at %s, is %d %% full", dir.of, m.point, s.blocks)})
+		case s.inodes >= full:
+			l.report.Add(report.Finding{Cause: report.Full, Certainty: report.May, Evidence: fmt.Sprintf("of the file system of the %s, at %s, %d %% of the inodes are used", dir.of, m.point, s.inodes)})
+		}
+	}
+}
+
+// errPatience is the answer of what does not answer.
+var errPatience = errors.New("no answer")
+
+// patiently waits for an answer of the kernel no longer than that. What never comes keeps
+// its goroutine: hence only local file systems are asked, and one question each.
+func patiently[T any](ctx context.Context, patience time.Duration, ask func() (T, error)) (answer T, err error) {
+	type result struct {
+		answer T
+		err    error
+	}
+	results := make(chan result, 1)
+	go func() {
+		answer, err := ask()
+		results <- result{answer, err}
+	}()
+	select {
+	case r := <-results:
+		return r.answer, r.err
+	case <-ctx.Done():
+		return answer, ctx.Err()
+	case <-time.After(patience):
+		return answer, fmt.Errorf("%w within %s", errPatience, patience)
+	}
+}
