@@ -134,8 +134,9 @@ func TestLook(t *testing.T) {
 			"no signal reaches it", tree{"/proc/40/stat": stat(40, "a) D (b", "D", 1), "/proc/40/cgroup": cgroup, "/proc/40/wchan": "rpc_wait_bit_killable"},
 			[]report.Finding{{Cause: report.Stuck, Certainty: report.May, Pod: aPod, Evidence: "process 40 (a) D (b) is in state D, in rpc_wait_bit_killable: no signal reaches it"}},
 		},
-		"state D of nobody's":  {"a thread of the kernel", tree{"/proc/40/stat": stat(40, "kworker", "D", 2), "/proc/40/cgroup": "5:freezer:/\n"}, nil},
-		"zombie of its parent": {"it goes with its parent", tree{"/proc/40/stat": stat(40, "sh", "Z", 1), "/proc/40/cgroup": cgroup}, nil},
+		"state D in a frozen cgroup": {"it is the cgroup that holds it, and that is a container's", tree{"/proc/40/stat": stat(40, "sh", "D", 1), "/proc/40/cgroup": cgroup, group + "/c1/freezer.state": "FROZEN\n"}, nil},
+		"state D of nobody's":        {"a thread of the kernel", tree{"/proc/40/stat": stat(40, "kworker", "D", 2), "/proc/40/cgroup": "5:freezer:/\n"}, nil},
+		"zombie of its parent":       {"it goes with its parent", tree{"/proc/40/stat": stat(40, "sh", "Z", 1), "/proc/40/cgroup": cgroup}, nil},
 		"zombie of a shim": {
 			"nobody else reaps it", tree{"/proc/40/stat": stat(40, "sh", "Z", 41), "/proc/40/cgroup": cgroup, "/proc/41/stat": stat(41, "containerd-shim", "S", 1)},
 			[]report.Finding{{Cause: report.Stuck, Certainty: report.May, Pod: aPod, Evidence: "process 40 (sh) is a zombie that its shim 41 does not reap"}},

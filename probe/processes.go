@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"slices"
@@ -80,23 +81,43 @@ func (l *look) processes() map[int]process {
 	return found
 }
 
+// cgroups are those of a process, by their controllers; of version 2, by "". One that
+// vanished has none.
+func (l *look) cgroups(pid int) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		text, _, err := l.read(fmt.Sprintf("/proc/%d/cgroup", pid))
+		if err != nil {
+			return
+		}
+		for line := range strings.Lines(text) {
+			// hierarchy-ID:controllers:path (cgroups(7)); a path may hold colons.
+			parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+			if len(parts) == 3 && !yield(parts[1], parts[2]) {
+				return
+			}
+		}
+	}
+}
+
 // podOfProcess is the UID of the pod whose cgroup a process is in.
 func (l *look) podOfProcess(pid int) (string, bool) {
-	text, _, err := l.read(fmt.Sprintf("/proc/%d/cgroup", pid))
-	if err != nil {
-		return "", false
-	}
-	for line := range strings.Lines(text) {
-		// hierarchy-ID:controllers:path (cgroups(7)); a path may hold colons.
-		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(parts) < 3 {
-			continue
-		}
-		if id, _, ok := podOf(parts[2]); ok {
+	for _, cgroup := range l.cgroups(pid) {
+		if id, _, ok := podOf(cgroup); ok {
 			return id, true
 		}
 	}
 	return "", false
+}
+
+// inFreezer tells whether a process is in a frozen cgroup of version 1.
+func (l *look) inFreezer(pid int) bool {
+	for controllers, cgroup := range l.cgroups(pid) {
+		if controllers == "freezer" {
+			state := l.value(path.Join("/sys/fs/cgroup/freezer", cgroup), "freezer.state")
+			return state != "" && strings.TrimSpace(state) != "THAWED"
+		}
+	}
+	return false
 }
 
 // odd are the processes that may not end when they are told to: in state D, stopped
@@ -139,6 +160,8 @@ func (l *look) lookAtProcesses(ctx context.Context) {
 		switch {
 		case p.isShim() && p.state == 'T':
 			l.stoppedShim(p, all)
+		case p.state == 'D' && l.inFreezer(p.pid):
+			// It looks like D; what froze it is told of its cgroup.
 		case p.state == 'D':
 			l.undying(p, fmt.Sprintf("process %d (%s) is in state D%s: no signal reaches it", p.pid, p.name, l.waitsIn(p.pid)), "")
 		default:

@@ -73,7 +73,7 @@ Exit codes: 0 nothing found, 1 something found, 2 error.`,
 	c.Flags().StringVar(&options.Runtime, "runtime-socket", "/run/containerd/containerd.sock", "CRI socket of the container runtime")
 	c.Flags().StringVar(&options.RuntimeData, "runtime-dir", "/var/lib/containerd", "directory of the container runtime")
 	c.Flags().IntVar(&options.MaxFiles, "max-files", 200_000, "files in volumes to look at, at most")
-	c.Flags().IntVar(&options.FilesPerSecond, "files-per-second", 20_000, "how fast to look at files, at most")
+	c.Flags().IntVar(&options.FilesPerSecond, "files-per-second", 8_000, "how fast to look at files, at most")
 	c.Flags().BoolVar(&writes, "report", false, "write the report into the ConfigMap "+report.Prefix+"NODE instead of printing it")
 	c.Flags().StringVar(&namespace, "namespace", "termguard-system", "namespace that termguard runs in")
 	c.Flags().DurationVar(&every, "every", 0, "look again after this time, until told to stop; 0 looks once")

@@ -27,8 +27,9 @@
 #       Let the pod unmount what it mounts on TERM, or in a preStop hook, and mount
 #       directories of the node with mountPropagation HostToContainer.
 #   limits: >-
-#     Mounts that another process on the node made, until an attempt to unmount has
-#     failed. A network file system whose server is gone. Neither shows in the cluster.
+#     Mounts that another process on the node made, without node probes (termguard probe)
+#     and until an attempt to unmount has failed. A network file system whose server is
+#     gone. Neither shows in the cluster by itself.
 package termguard.busy_mount
 
 import data.termguard.lib.pods
@@ -41,13 +42,13 @@ deny contains teardown.finding("busy", "will", node, held, plan(held)) if {
 	some node, held in teardown.will("busy")
 }
 
-warn contains teardown.finding("busy", "may", node, held, plan(held)) if {
-	some node, held in teardown.may("busy")
-}
-
 # What is seen on the node, before the delete.
 deny contains probes.finding(teardown.message("busy", "will", node, held), node, held, plan(held)) if {
 	some node, held in probes.will("busy")
+}
+
+warn contains teardown.finding("busy", "may", node, held, plan(held)) if {
+	some node, held in teardown.may("busy")
 }
 
 warn contains probes.finding(teardown.message("busy", "may", node, held), node, held, plan(held)) if {

@@ -112,3 +112,29 @@ test_manifests_of_a_namespace if {
 		"directional): left there, they keep them Terminating",
 	])}
 }
+
+probed(certainty, at) := {"n1": {"at": at, "all": [], "pods": {"demo": {"web-0": [seen(certainty)]}}}}
+
+seen(certainty) := {"cause": "busy", "certainty": certainty, "evidence": "E", "remedy": "R", "uid": "u"}
+
+test_probed if {
+	every case in [
+		[delete_pod, "will", "this pod is"], [delete_pod, "may", "this pod is"],
+		[delete_namespace, "will", "1 pod is"], [evict, "may", "this pod is"],
+	] {
+		told := {
+			"msg": sprintf("%s on node n1, which %s not be able to clean up after it: device or resource busy", [case[2], case[1]]),
+			"objects": [node, target],
+			"evidence": ["the node probe saw 60 s ago: E"],
+			"steps": array.concat([{"kind": "mend", "do": "On node n1, run: R"}], plan),
+		}
+		want := {"deny": {told | case[1] == "will"}, "warn": {told | case[1] == "may"}}
+		got := found with input as case[0] with data.cluster as facts({"probes": probed(case[1], "2026-11-21T07:59:00Z")})
+		got == want
+	}
+}
+
+test_probed_long_ago if {
+	got := found with input as delete_pod with data.cluster as facts({"probes": probed("will", "2026-11-21T07:00:00Z")})
+	got == nothing
+}

@@ -27,8 +27,8 @@
 #       Do not set the attribute in a volume of the pod, or clear it in a preStop hook
 #       (chattr -R -i -a DIR).
 #   limits: >-
-#     A program that sets the attribute by itself: only chattr in the command of a
-#     container that may use it is seen. Files in a container's own layer do not hold the
+#     A program that sets the attribute by itself: without node probes (termguard probe),
+#     only chattr in the command of a container that may use it is seen. Files in a container's own layer do not hold the
 #     pod with containerd; they stay on the disk.
 package termguard.immutable_files
 
@@ -42,13 +42,13 @@ deny contains teardown.finding("immutable", "will", node, held, plan(held)) if {
 	some node, held in teardown.will("immutable")
 }
 
-warn contains teardown.finding("immutable", "may", node, held, plan(held)) if {
-	some node, held in teardown.may("immutable")
-}
-
 # What is seen on the node, before the delete.
 deny contains probes.finding(teardown.message("immutable", "will", node, held), node, held, plan(held)) if {
 	some node, held in probes.will("immutable")
+}
+
+warn contains teardown.finding("immutable", "may", node, held, plan(held)) if {
+	some node, held in teardown.may("immutable")
 }
 
 warn contains probes.finding(teardown.message("immutable", "may", node, held), node, held, plan(held)) if {

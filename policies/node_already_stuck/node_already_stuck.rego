@@ -34,7 +34,8 @@
 #     by itself. Last, kubectl delete pod --force --grace-period=0 removes only the
 #     object: what runs there keeps running.
 #   limits: >-
-#     The first pod that hangs on a node comes without a sign. Events are lost after an
+#     Without node probes (termguard probe), the first pod that hangs on a node comes
+#     without a sign. Events are lost after an
 #     hour, and in a Terminating namespace new ones are refused. Only five pods of a node
 #     or a namespace are looked at, those whose deadline came first.
 package termguard.node_already_stuck
@@ -56,6 +57,11 @@ deny contains lingering if {
 deny contains finding(node, held, "will") if {
 	some node, held in pods.waiting(data.cluster.kubeletEvents)
 	events.lasting(told(node))
+}
+
+# What is seen on the node, before the delete.
+deny contains probed(node, held, "will") if {
+	some node, held in probes.will("stuck")
 }
 
 warn contains finding(node, held, "may") if {
@@ -86,11 +92,6 @@ warn contains {
 		not pods.about(pod)
 	]
 	telling(others)
-}
-
-# What is seen on the node, before the delete.
-deny contains probed(node, held, "will") if {
-	some node, held in probes.will("stuck")
 }
 
 warn contains probed(node, held, "may") if {

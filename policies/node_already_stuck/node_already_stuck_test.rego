@@ -214,3 +214,38 @@ test_nothing_lingers if {
 		got == nothing
 	}
 }
+
+probed(found_of_pod, found_of_node) := facts({"probes": {"n1": {
+	"at": "2026-11-21T07:59:00Z",
+	"all": found_of_node,
+	"pods": {"demo": {"web-0": found_of_pod}},
+}}})
+
+seen(cause, certainty) := {"cause": cause, "certainty": certainty, "evidence": "E", "remedy": "R", "uid": "u"}
+
+told_by_probe(msg) := {
+	"msg": msg,
+	"objects": [node, target],
+	"evidence": ["the node probe saw 60 s ago: E"],
+	"steps": array.concat([{"kind": "mend", "do": "On node n1, run: R"}], plan("n1", here)),
+}
+
+test_probed_processes if {
+	every certainty in ["will", "may"] {
+		told := told_by_probe(sprintf("this pod is on node n1, where processes cannot be killed, so it %s stay Terminating", [certainty]))
+		want := {"deny": {told | certainty == "will"}, "warn": {told | certainty == "may"}}
+		got := found with input as delete_pod with data.cluster as probed([seen("stuck", certainty)], [])
+		got == want
+	}
+}
+
+test_probed_node if {
+	every cause, why in {
+		"runtime": "whose container runtime does not answer",
+		"readOnly": "where a file system of kubelet or runtime is read-only",
+	} {
+		told := told_by_probe(sprintf("this pod is on node n1, %s, so it may stay Terminating", [why]))
+		got := found with input as delete_pod with data.cluster as probed([], [seen(cause, "may")])
+		got == {"deny": set(), "warn": {told}}
+	}
+}

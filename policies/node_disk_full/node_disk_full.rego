@@ -51,15 +51,13 @@ warn contains finding(node, held, array.concat(signs(node), [late(node)])) if {
 }
 
 # signs are that a disk is full, where nothing says that a stop failed for it.
-signs(node) := array.concat(
+signs(node) := array.flatten([
 	[sprintf("node %s has DiskPressure since %s: %s", [node, pressure.since, pressure.message]) |
 		pressure := data.cluster.nodes[node].diskPressure
 	],
-	array.concat(
-		events.evidence([event | some event in events.of(node, {"full"}); not event.reason in events.failing]),
-		[line | some line in probes.evidence(node, probes.everywhere({"full"})[node].found)],
-	),
-)
+	events.evidence([event | some event in events.of(node, {"full"}); not event.reason in events.failing]),
+	[line | some line in probes.evidence(node, probes.everywhere({"full"})[node].found)],
+])
 
 # late is how many pods of a node should have been gone.
 late(node) := sprintf("pods on it that should have been gone by %s: %d", [overdue[0].deadline, count(overdue)]) if {

@@ -109,3 +109,17 @@ test_half_of_it if {
 		got == set()
 	}
 }
+
+test_probed if {
+	probes := {"n1": {
+		"at": "2026-11-21T07:59:00Z", "pods": {},
+		"all": [{"cause": "full", "certainty": "may", "evidence": "E", "remedy": ""}],
+	}}
+	got := policy.warn with input as delete_pod with data.cluster as facts({"probes": probes, "leaving": late})
+	{f.evidence | some f in got} == {[
+		"the node probe saw 60 s ago: E",
+		"pods on it that should have been gone by 2026-11-21T07:30:00Z: 1",
+	]}
+	alone := policy.warn with input as delete_pod with data.cluster as facts({"probes": probes})
+	alone == set()
+}

@@ -24,9 +24,9 @@ told(cause) := {node: {"namespace": held.namespace, "names": names, "count": cou
 	some node, held in pods.waiting(data.cluster.probes)
 	current(node)
 	by_pod := {name: which |
-		some name, all in data.cluster.probes[node].pods[held.namespace]
+		some name, listed in data.cluster.probes[node].pods[held.namespace]
 		concerned(node, name)
-		which := [f | some f in all; f.cause == cause; same(f)]
+		which := [f | some f in listed; f.cause == cause; same(f)]
 		count(which) > 0
 	}
 	names := sort(object.keys(by_pod))

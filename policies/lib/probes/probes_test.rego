@@ -19,7 +19,7 @@ delete_namespace := {"request": {
 
 found(cause, certainty, uid) := {"cause": cause, "certainty": certainty, "evidence": "E", "remedy": "", "uid": uid}
 
-facts(at, all, by_name) := {
+facts(at, node_wide, by_name) := {
 	"now": "2026-11-21T08:00:00Z",
 	"pods": {"demo": {
 		"web-0": {"node": "n1", "phase": "Running"},
@@ -28,7 +28,7 @@ facts(at, all, by_name) := {
 		"moved": {"node": "n2", "phase": "Running"},
 	}},
 	"podsByNode": {"demo": {"n1": {"count": 3, "names": ["web-0"]}}},
-	"probes": {"n1": {"at": at, "all": all, "pods": {"demo": by_name}}},
+	"probes": {"n1": {"at": at, "all": node_wide, "pods": {"demo": by_name}}},
 }
 
 now := "2026-11-21T07:59:00Z"
@@ -42,7 +42,7 @@ test_age if {
 	} {
 		got := count(probes.told("immutable")) with input as delete_pod("u")
 			with data.cluster as facts(at, [], {"web-0": [found("immutable", "will", "u")]})
-		(got == 1) == want
+		got == 1 == want
 	}
 }
 
@@ -69,10 +69,10 @@ test_namespace if {
 }
 
 test_everywhere if {
-	all := [found("runtime", "may", ""), found("full", "may", "")]
-	got := probes.everywhere({"runtime"}) with input as delete_pod("u") with data.cluster as facts(now, all, {})
+	node_wide := [found("runtime", "may", ""), found("full", "may", "")]
+	got := probes.everywhere({"runtime"}) with input as delete_pod("u") with data.cluster as facts(now, node_wide, {})
 	got == held(["web-0"], [found("runtime", "may", "")])
-	none := probes.everywhere({"readOnly"}) with input as delete_pod("u") with data.cluster as facts(now, all, {})
+	none := probes.everywhere({"readOnly"}) with input as delete_pod("u") with data.cluster as facts(now, node_wide, {})
 	none == {}
 }
 
@@ -81,11 +81,15 @@ test_finding if {
 		{"cause": "busy", "certainty": "will", "evidence": "E", "remedy": "umount /m"},
 		{"cause": "busy", "certainty": "may", "evidence": "F", "remedy": ""},
 	]
-	got := probes.finding("M", "n1", held(["web-0"], which).n1, [{"kind": "force", "do": "F"}])
-		with data.cluster as facts("2026-11-21T08:00:30Z", [], {})
+	plan := [{"kind": "force", "do": "F"}]
+	ahead := facts("2026-11-21T08:00:30Z", [], {})
+	got := probes.finding("M", "n1", held(["web-0"], which).n1, plan) with data.cluster as ahead
 	got == {
 		"msg": "M",
-		"objects": [{"resource": "nodes", "namespace": "", "name": "n1"}, {"resource": "pods", "namespace": "demo", "name": "web-0"}],
+		"objects": [
+			{"resource": "nodes", "namespace": "", "name": "n1"},
+			{"resource": "pods", "namespace": "demo", "name": "web-0"},
+		],
 		"evidence": ["the node probe saw 0 s ago: E", "the node probe saw 0 s ago: F"],
 		"steps": [{"kind": "mend", "do": "On node n1, run: umount /m"}, {"kind": "force", "do": "F"}],
 	}
