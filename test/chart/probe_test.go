@@ -1,0 +1,80 @@
+package chart
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/test/lab"
+)
+
+// TestProbeWritesItsOwn holds each node probe to the report of its own node, by the
+// admission policy of the chart: its rights alone would let it write all of termguard's
+// ConfigMaps.
+func TestProbeWritesItsOwn(t *testing.T) {
+	t.Parallel()
+	l, err := lab.Start(t.Context(), lab.Options{Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Stop)
+	s := newSite(t, l)
+	s.helm("install", "termguard", chart(), "--namespace", home, "--create-namespace", "--set", "probe.enabled=true")
+	as := func(user string, extra map[string][]string) kubernetes.Interface {
+		config := l.Config()
+		config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"}, Extra: extra}
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client
+	}
+	const probe = "system:serviceaccount:" + home + ":termguard-probe"
+	on := func(node string) map[string][]string {
+		return map[string][]string{"authentication.kubernetes.io/node-name": {node}}
+	}
+	write := func(client kubernetes.Interface, name string, labels map[string]string) error {
+		_, err := client.CoreV1().ConfigMaps(home).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	// A policy takes effect a moment after it is made.
+	if err := l.Await(t.Context(), 30*time.Second, "the admission policy", func(context.Context) (bool, error) {
+		return write(as(probe, on("n1")), "termguard-probe-n2", nil) != nil, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		reason string
+		extra  map[string][]string
+		name   string
+		labels map[string]string
+		want   string
+	}{
+		"its own":           {"what it is for", on("n1"), "termguard-probe-n1", map[string]string{"termguard.dev/probe": "true"}, ""},
+		"dotted name":       {"nodes are named as hosts", on("n1.example.com"), "termguard-probe-n1.example.com", nil, ""},
+		"of another node":   {"it would tell lies about it", on("n1"), "termguard-probe-n2", nil, "its own node only"},
+		"the configuration": {"it could turn termguard off", on("n1"), "termguard-config", nil, "its own node only"},
+		"named as its node": {"the prefix counts", on("n1"), "n1", nil, "its own node only"},
+		"policies":          {"they are read from ConfigMaps with this label", on("n1"), "termguard-probe-n1", map[string]string{"termguard.dev/policy": "x"}, "writes no policies"},
+		"without a node":    {"a token that was made by hand", nil, "termguard-probe-n1", nil, "its own node only"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := write(as(probe, tc.extra), tc.name, tc.labels)
+			if tc.want == "" && err != nil || tc.want != "" && (!apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("%s\ngot %v, want %q", tc.reason, err, tc.want)
+			}
+		})
+	}
+	_, err = as(probe, on("n1")).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "termguard-probe-n1"}}, metav1.CreateOptions{})
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("elsewhere: got %v, want that it is forbidden", err)
+	}
+}
