@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/test/lab"
 	"github.com/termguard/termguard/test/scenario"
 )
@@ -113,6 +114,8 @@ type Step struct {
 	CSIDriver string `json:"csiDriver,omitempty"`
 	// DRADriver is the same for the driver dra.lab.test of dynamic resource allocation.
 	DRADriver string `json:"draDriver,omitempty"`
+	// Probe has termguard probe look at the node and report, once.
+	Probe bool `json:"probe,omitempty"`
 	// Ready is the status that the node's Ready condition is to come to.
 	Ready string `json:"ready,omitempty"`
 }
@@ -467,6 +470,8 @@ func (p *player) do(ctx context.Context, steps []Step) error {
 			p.driver, err = p.node.StartDRADriver("dra.lab.test")
 		case s.DRADriver != "":
 			err = signal(p.driver, s.DRADriver)
+		case s.Probe:
+			err = p.probe(ctx)
 		case s.Ready != "":
 			err = p.node.AwaitReady(ctx, corev1.ConditionStatus(s.Ready))
 		default:
@@ -475,6 +480,26 @@ func (p *player) do(ctx context.Context, steps []Step) error {
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// probe looks at the node from within, as a DaemonSet would, and writes its report.
+func (p *player) probe(ctx context.Context) error {
+	binary, err := scenario.Binary()
+	if err != nil {
+		return err
+	}
+	if err := p.AwaitApplied(ctx, 30*time.Second, "{apiVersion: v1, kind: Namespace, metadata: {name: "+cluster.HomeNamespace+"}}"); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	out, err := p.node.Run(ctx, binary, "probe", "--report", "--node", p.node.Name, "--kubeconfig", p.Kubeconfig(),
+		"--kubelet-dir", filepath.Join(p.node.Dir, "kubelet"), "--pod-logs-dir", filepath.Join(p.node.Dir, "kubelet", "logs"), "--runtime-dir", filepath.Join(p.node.Dir, "containerd"))
+	var exit *exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) { // 1: it found something
+		return fmt.Errorf("termguard probe: %w: %s", err, out)
 	}
 	return nil
 }
