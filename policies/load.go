@@ -472,37 +472,5 @@ func explained(err *ast.Error) error {
 	if _, exists := ast.BuiltinMap[name]; !undefined || !exists {
 		return err
 	}
-	why := "the same facts must always have the same answer: the time is data.cluster.now, and settings are in data.params"
-	switch {
-	case name == "http.send", strings.HasPrefix(name, "net."):
-		why = "a review may call nobody out; what the cluster knows is in data.cluster, and what you know goes into data.params"
-	case name == "opa.runtime":
-		why = "policies see no environment; settings go into data.params"
-	case name == "graph.reachable_paths":
-		why = "its cost grows exponentially with the graph; use graph.reachable"
-	case exponential(name):
-		why = "its cost grows exponentially with its patterns; use regex.match"
-	}
-	return &ast.Error{Code: err.Code, Location: err.Location, Message: name + " is not available: " + why}
-}
-
-// exponential are built-in functions that no deadline ends.
-func exponential(name string) bool {
-	return name == "regex.globs_match" || name == "graph.reachable_paths"
-}
-
-// Capabilities are the built-in functions that a policy may call: no network,
-// no environment, no clock and no chance, so that the same facts always have
-// the same answer.
-func Capabilities() *ast.Capabilities {
-	c := ast.CapabilitiesForThisVersion()
-	c.AllowNet = []string{} // for $ref in schemas, too
-	c.Builtins = slices.DeleteFunc(c.Builtins, func(b *ast.Builtin) bool {
-		switch b.Name {
-		case "http.send", "opa.runtime", "rego.parse_module":
-			return true
-		}
-		return exponential(b.Name) || b.Nondeterministic || strings.HasPrefix(b.Name, "net.")
-	})
-	return c
+	return &ast.Error{Code: err.Code, Location: err.Location, Message: name + " is not available: " + whyRefused(name)}
 }
