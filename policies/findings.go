@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/termguard/termguard/internal/nearest"
 )
 
 // Bounds of what one policy may say about one request. The API server cuts
@@ -26,6 +28,10 @@ const (
 // %!s(MISSING), %!d(string=x), %!(EXTRA …), %!(NOVERB).
 var misformatted = regexp.MustCompile(`%!.?\(`)
 
+// ErrMalformed is that a member of a policy's sets is no finding. It is left out, and says
+// nothing about what the others found.
+var ErrMalformed = errors.New("malformed")
+
 // decode turns the sets of a policy into findings. A member that is malformed
 // is an error and takes no other with it.
 func decode(p Policy, sets any) (found []Finding, omitted int, errs []error) {
@@ -39,7 +45,7 @@ func decode(p Policy, sets any) (found []Finding, omitted int, errs []error) {
 			}
 			f, err := decodeFinding(p, member)
 			if err != nil {
-				errs = append(errs, PolicyError{p.ID, fmt.Errorf("malformed member of %s: %w", rule, err)})
+				errs = append(errs, PolicyError{p.ID, fmt.Errorf("%w member of %s: %w", ErrMalformed, rule, err)})
 				if len(errs) == MaxFindings {
 					return found, omitted, errs
 				}
@@ -117,7 +123,7 @@ func decodeFinding(p Policy, member any) (Finding, error) {
 func kind(value any) (Kind, error) {
 	s, err := text(value, maxText)
 	if err == nil && !slices.Contains(findingKinds, s) {
-		err = fmt.Errorf("%q: want one of %v, or no kind for what hangs", s, findingKinds)
+		err = fmt.Errorf("%q: want one of %v, or no kind for what hangs%s", s, findingKinds, nearest.Hint(s, findingKinds))
 	}
 	return Kind(s), err
 }

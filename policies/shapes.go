@@ -43,7 +43,37 @@ func (s *Set) CheckFindings() error {
 			}
 		}
 	}
+	if s.checked != nil {
+		errs = append(errs, misnamed(s.checked.Modules)...)
+	}
 	return errors.Join(errs...)
+}
+
+// misnamed are the findings and steps whose kind is a word that does not exist.
+func misnamed(modules map[string]*ast.Module) (errs []error) {
+	var steps []string
+	for _, kind := range StepKinds() {
+		steps = append(steps, string(kind))
+	}
+	for _, file := range slices.Sorted(maps.Keys(modules)) {
+		ast.WalkTerms(modules[file], func(term *ast.Term) bool {
+			o, ok := term.Value.(ast.Object)
+			if !ok {
+				return false
+			}
+			for key, kinds := range map[string][]string{"msg": findingKinds, "do": steps} {
+				said := o.Get(ast.StringTerm("kind"))
+				if said == nil || o.Get(ast.StringTerm(key)) == nil {
+					continue
+				}
+				if word, literal := said.Value.(ast.String); literal && !slices.Contains(kinds, string(word)) {
+					errs = append(errs, fmt.Errorf("%s:%d: kind %q: want one of %v%s", file, term.Location.Row, string(word), kinds, nearest.Hint(string(word), kinds)))
+				}
+			}
+			return false
+		})
+	}
+	return errs
 }
 
 func findingShape(t types.Type) error {

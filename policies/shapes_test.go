@@ -17,6 +17,8 @@ func TestCheckFindings(t *testing.T) {
 		"Misspelt":   {"a key that does not exist", `warn contains {"msg": "x", "evidnce": []}`, `evidnce: unknown key; did you mean "evidence"?`},
 		"Number":     {"a text is wanted", `warn contains {"msg": 1}`, "msg: want a string, got a number"},
 		"Element":    {"a list of other things", `warn contains {"msg": "x", "objects": ["pods"]}`, "objects: want a list of objects, got an array"},
+		"Kind":       {"a word that is none of the kinds", `deny contains {"msg": "x", "kind": "forbiden"}`, `bad/bad.rego:15: kind "forbiden": want one of [refused forbidden]; did you mean "forbidden"?`},
+		"StepKind":   {"a word that is none of the kinds of steps", `deny contains {"msg": "x", "steps": [{"kind": "men", "do": "y"}]}`, `kind "men": want one of [mend remove force]; did you mean "mend"?`},
 		"NoList":     {"one text in place of a list", `warn contains {"msg": "x", "evidence": "y"}`, "evidence: want a list of strings, got a string"},
 	}
 	for name, tc := range cases {

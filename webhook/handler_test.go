@@ -513,6 +513,25 @@ func TestAnswers(t *testing.T) {
 				AuditAnnotations: map[string]string{"decision": "dryrun", "policies": "p=will"},
 			},
 		},
+		"AMalformedFinding": {
+			reason: "What one policy says that is no finding takes no refusal of another with it.",
+			options: Options{
+				Enforcement: config.Enforcement{Default: config.Deny},
+				Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+					return policies.Result{Findings: []policies.Finding{hang("p", "it waits")}, Errors: []error{policies.PolicyError{Policy: "q", Err: policies.ErrMalformed}}}, nil
+				}),
+			},
+			request: deleteKiali(`{"name":"kiali"}`),
+			want: admissionv1.AdmissionResponse{
+				UID: "u2", Result: refusedKiali,
+				Warnings: []string{
+					"termguard: will hang: it waits [p]",
+					"termguard: not checked in full: a policy said what is no finding (see termguard's log)",
+					checkKiali,
+				},
+				AuditAnnotations: map[string]string{"decision": "deny", "policies": "p=will"},
+			},
+		},
 		"APolicyFails": {
 			reason: "An answer that is not whole refuses nothing, and still tells what was found.",
 			options: Options{

@@ -273,6 +273,11 @@ func (p Prepared) Evaluate(ctx context.Context, engine *policies.Engine) (polici
 	if err != nil {
 		return result, fmt.Errorf("%s: %w", p.File, err)
 	}
+	for _, err := range result.Errors {
+		if errors.Is(err, policies.ErrMalformed) {
+			return result, fmt.Errorf("%s: %w", p.File, err)
+		}
+	}
 	return result, nil
 }
 
