@@ -40,8 +40,8 @@ func removalOf(r request) (cluster.Removal, bool) {
 		return cluster.Removal{}, false
 	}
 	deleted := old.GetDeletionTimestamp().Time
-	if grace, ok := child(r.old, "metadata")["deletionGracePeriodSeconds"].(float64); ok { // which the API server adds
-		deleted = deleted.Add(-time.Duration(grace) * time.Second)
+	if grace := old.GetDeletionGracePeriodSeconds(); grace != nil { // which the API server adds
+		deleted = deleted.Add(-time.Duration(*grace) * time.Second)
 	}
 	user := child(r.raw, "userInfo")
 	groups, _, _ := unstructured.NestedStringSlice(user, "groups")

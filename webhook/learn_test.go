@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +49,7 @@ func TestRemoval(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var raw map[string]any
-			if err := json.Unmarshal([]byte(tc.request), &raw); err != nil {
+			if err := unmarshalJSON([]byte(tc.request), &raw); err != nil {
 				t.Fatal(err)
 			}
 			r, err := parseRequest(raw)

@@ -104,6 +104,9 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.serve(ctx, reviews, health)
 }
 
+// maxChecking bounds the open connections for health checks and metrics.
+const maxChecking = 100
+
 func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error {
 	s.Log.Info("serving", "reviews", reviews.Addr().String(), "health", health.Addr().String())
 	errorLog := slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug) // failed handshakes, mostly
@@ -134,6 +137,10 @@ func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error 
 	checking := &http.Server{
 		Handler:           s.healthMux(),
 		ReadHeaderTimeout: 5 * time.Second,
+		// Probes and scrapes come again within this, or connect anew.
+		IdleTimeout:    time.Minute,
+		MaxHeaderBytes: 8 << 10,
+		ConnState:      newConnections(maxChecking).changed,
 		ErrorLog:          errorLog,
 	}
 	failed := make(chan error, 2)
