@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,7 +75,14 @@ func (r *run) renderKustomization(ctx context.Context, d *source.Directory, k ku
 func (r *run) renderWith(ctx context.Context, d *source.Directory, file string, args ...string) {
 	ctx, cancel := context.WithTimeout(ctx, renderTime)
 	defer cancel()
+	root, err := r.tree(d.Path)
+	if err != nil {
+		r.found.notes.unrendered = append(r.found.notes.unrendered, fmt.Sprintf("%s was not rendered: %v", d.Name, err))
+		return
+	}
+	args = slices.Insert(args, len(args)-1, "--root", root)
 	cmd := exec.CommandContext(ctx, r.renderer, args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // a template sees no secrets of ours
 	stdout, stderr := limited{cancel: cancel}, limited{cancel: cancel}
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.WaitDelay = time.Second

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -29,8 +30,10 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-const usage = `usage: termguard-render chart [--values FILE]... DIR
-       termguard-render kustomization DIR`
+const usage = `usage: termguard-render chart [--root DIR] [--values FILE]... DIR
+       termguard-render kustomization [--root DIR] DIR
+
+Links that lead out of the root (default: DIR) are an error.`
 
 func main() {
 	log.SetOutput(io.Discard) // the libraries', which repeats what errors tell
@@ -55,18 +58,29 @@ func run(args []string, out io.Writer) error {
 	if len(args) == 0 {
 		return errors.New(usage)
 	}
+	if err := boundMemory(); err != nil {
+		return err
+	}
 	var values []string
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.Func("values", "", func(file string) error { values = append(values, file); return nil })
+	root := flags.String("root", "", "")
 	if err := flags.Parse(args[1:]); err != nil || flags.NArg() != 1 {
 		return errors.New(usage)
 	}
+	dir := flags.Arg(0)
+	if err := inside(cmp.Or(*root, dir), dir); err != nil {
+		return err
+	}
 	switch args[0] {
 	case "chart":
-		return renderChart(flags.Arg(0), values, out)
+		if err := confine(cmp.Or(*root, dir), dir, map[string]bool{}); err != nil {
+			return err
+		}
+		return renderChart(dir, values, out)
 	case "kustomization":
-		return renderKustomization(flags.Arg(0), out)
+		return renderKustomization(*root, dir, out)
 	default:
 		return errors.New(usage)
 	}
@@ -148,8 +162,12 @@ func readValues(file string) (map[string]any, error) {
 
 // renderKustomization writes what kustomize build writes. Files outside the
 // folder are not read, and no plugin runs.
-func renderKustomization(dir string, out io.Writer) error {
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+func renderKustomization(root, dir string, out io.Writer) error {
+	files := filesys.MakeFsOnDisk()
+	if root != "" {
+		files = confined{files, root}
+	}
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, dir)
 	if err != nil {
 		return err
 	}

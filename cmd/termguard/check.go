@@ -391,6 +391,7 @@ func rendered(ctx context.Context, folder string) (io.Reader, error) {
 	}
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, renderer, "kustomization", folder)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // a kustomization sees no secrets of ours
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("render the kustomization in %s: %w: %s", folder, err, strings.TrimSpace(stderr.String()))

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// inside is an error unless a path is below root when links are followed: a repository may
+// hold a link to anything, and what it leads to would stand in findings.
+func inside(root, path string) error {
+	real, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return err
+	}
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	if target, err = filepath.Abs(target); err != nil {
+		return err
+	}
+	if real, err = filepath.Abs(real); err != nil {
+		return err
+	}
+	if rel, err := filepath.Rel(real, target); err != nil || !filepath.IsLocal(rel) {
+		return fmt.Errorf("%s leads out of the repository, and is not read", path)
+	}
+	return nil
+}
+
+// confine is an error if a link below a folder leads out of root, also by way of other
+// folders that links lead to.
+func confine(root, dir string, seen map[string]bool) error {
+	if seen[dir] {
+		return nil
+	}
+	seen[dir] = true
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Type()&fs.ModeSymlink == 0 && path != dir {
+			return err
+		}
+		if err := inside(root, path); err != nil {
+			return err
+		}
+		target, err := filepath.EvalSymlinks(path)
+		if err != nil || path == dir && entry.Type()&fs.ModeSymlink == 0 {
+			return err
+		}
+		return confine(root, target, seen)
+	})
+}
+
+// confined is a file system of which only what is below root is read.
+type confined struct {
+	filesys.FileSystem
+	root string
+}
+
+// ReadFile reads a file below the root; it is what kustomize reads all files with.
+func (c confined) ReadFile(path string) ([]byte, error) {
+	if err := inside(c.root, path); err != nil {
+		return nil, err
+	}
+	return c.FileSystem.ReadFile(path)
+}
+
+// Open opens a file below the root.
+func (c confined) Open(path string) (filesys.File, error) {
+	if err := inside(c.root, path); err != nil {
+		return nil, err
+	}
+	return c.FileSystem.Open(path)
+}
