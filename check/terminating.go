@@ -40,6 +40,9 @@ type Terminating struct {
 	Items []Ending `json:"items"`
 	// Omitted counts objects that were not asked about.
 	Omitted int `json:"omitted,omitempty"`
+	// Unseen is what could not be listed, each with the reason: something of it may be
+	// Terminating, too.
+	Unseen []string `json:"unseen"`
 
 	now time.Time
 }
@@ -125,17 +128,46 @@ func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, 
 			all.Verdict = report.Verdict
 		}
 	}
+	all.Unseen = notListed(world, namespace)
+	if len(all.Unseen) > 0 && worse(policies.Unknown, all.Verdict) {
+		all.Verdict = policies.Unknown
+	}
 	return all, nil
+}
+
+// notListed are the resources that could not be listed in a namespace, or, where that is
+// "", anywhere.
+func notListed(world *cluster.World, namespace string) (unseen []string) {
+	unseen = []string{}
+	world.View(func(doc map[string]any) {
+		for _, item := range anyList(doc["unseen"]) {
+			hidden, _ := item.(map[string]any)
+			resource, _ := hidden["resource"].(string)
+			reason, _ := hidden["reason"].(string)
+			of, _ := hidden["namespace"].(string)
+			namespaced, _ := hidden["namespaced"].(bool)
+			here := namespace == "" || resource == namespaces.Resource ||
+				namespaced && reason != "elsewhere" && (of == "" || of == namespace)
+			if here {
+				unseen = append(unseen, resource+": "+reason)
+			}
+		}
+	})
+	slices.Sort(unseen)
+	return slices.Compact(unseen)
 }
 
 // Text writes a line for each object.
 func (t Terminating) Text(w io.Writer) error {
 	var out strings.Builder
-	if len(t.Items) == 0 {
+	switch {
+	case len(t.Items) == 0 && len(t.Unseen) > 0:
+		out.WriteString("nothing that could be listed is being deleted\n")
+	case len(t.Items) == 0:
 		out.WriteString("nothing is being deleted\n")
 	}
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
-	var unseen []string
+	unseen := slices.Clone(t.Unseen)
 	for i, item := range t.Items {
 		if i == 0 {
 			fmt.Fprintln(table, "SINCE\tVERDICT\tOBJECT\tWHY")
@@ -151,7 +183,7 @@ func (t Terminating) Text(w io.Writer) error {
 		fmt.Fprintf(&out, "and %d more, which were not asked about\n", t.Omitted)
 	}
 	if len(t.Items) > 0 {
-		fmt.Fprintf(&out, "\nthe way out of one: termguard check %s\n", printable.Line(shown(t.Items[0].Target, "")))
+		fmt.Fprintf(&out, "\nto see what ends it: termguard check %s\n", printable.Line(shown(t.Items[0].Target, "")))
 	}
 	writeUnseen(&out, unseen)
 	_, err := io.WriteString(w, out.String())

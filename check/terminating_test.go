@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
 )
 
 func TestAllTerminating(t *testing.T) {
@@ -66,6 +67,47 @@ func TestAllTerminating(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s\n%s", tc.reason, diff, text.String())
+			}
+		})
+	}
+}
+
+// TestTerminatingHidden never calls it an end where something could not be listed: that
+// may be Terminating.
+func TestTerminatingHidden(t *testing.T) {
+	list := func(kind string) map[string]any {
+		return map[string]any{"apiVersion": "v1", "kind": kind + "List", "metadata": map[string]any{}, "items": []any{}}
+	}
+	forbidden := map[string]any{"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403}
+	for name, tc := range map[string]struct {
+		reason, namespace, hidden string
+		want                      []string
+		verdict                   policies.Verdict
+	}{
+		"Hidden":  {"pods of the namespace", "a", "/api/v1/namespaces/a/pods", []string{"pods: forbidden"}, policies.Unknown},
+		"Nothing": {"all was listed", "a", "", []string{}, policies.Completes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answers := map[string]any{
+				"/api/v1/namespaces": list("Namespace"), "/api/v1/pods": list("Pod"), "/api/v1/services": list("Service"),
+				"/api/v1/namespaces/a/pods": list("Pod"), "/api/v1/namespaces/a/services": list("Service"),
+			}
+			if tc.hidden != "" {
+				answers[tc.hidden], answers["/api/v1/pods"] = forbidden, forbidden
+			}
+			all, err := AllTerminating(t.Context(), apiServer(t, serving(answers)), newEngine(t), cluster.Options{}, tc.namespace, nil, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, all.Unseen); diff != "" || all.Verdict != tc.verdict {
+				t.Errorf("%s: verdict %s, want %s; unseen: -want, +got:\n%s", tc.reason, all.Verdict, tc.verdict, diff)
+			}
+			var text strings.Builder
+			if err := all.Text(&text); err != nil {
+				t.Fatal(err)
+			}
+			if clear := strings.Contains(text.String(), "nothing is being deleted"); clear != (tc.hidden == "") {
+				t.Errorf("%s: it says\n%s", tc.reason, text.String())
 			}
 		})
 	}
