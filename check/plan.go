@@ -3,6 +3,7 @@ package check
 import (
 	"bytes"
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,6 +22,9 @@ type Step struct {
 	// Advice tells why the step is for a person to carry out, whatever it does; "" where
 	// termguard delete may.
 	Advice string `json:"-"`
+	// Symptom tells that the finding only says what the API server says of a deletion
+	// that hangs.
+	Symptom bool `json:"-"`
 }
 
 // plan lists every distinct step once: what mends before what removes, what forces
@@ -42,7 +46,7 @@ func plan(lists ...[]policies.Finding) []Step {
 				if s.Kind != kind {
 					continue
 				}
-				add := Step{Step: s, Why: f.Message, Certainty: f.Certainty, Advice: advice(f)}
+				add := Step{Step: s, Why: f.Message, Certainty: f.Certainty, Advice: advice(f), Symptom: f.Policy == symptom}
 				known := func(t Step) bool { return t.Command == s.Command && (t.Do == s.Do || s.Command != "") }
 				if at := slices.IndexFunc(steps, known); at < 0 {
 					steps = append(steps, add)
@@ -52,7 +56,28 @@ func plan(lists ...[]policies.Finding) []Step {
 			}
 		}
 	}
+	if causesOf(steps) > 1 {
+		for i := range steps {
+			steps[i].Do = promise.ReplaceAllString(steps[i].Do, "")
+		}
+	}
 	return steps
+}
+
+// promise is what a step says of the whole deletion, which holds only where it is about
+// all that holds it.
+var promise = regexp.MustCompile(`(, and the deletion|, and it|: what waits then|: what it holds then|: then it) finishes by itself$`)
+
+// causesOf counts what certainly holds a deletion, of what a plan is about. What the API
+// server says of it is none.
+func causesOf(plan []Step) int {
+	causes := map[string]bool{}
+	for _, s := range plan {
+		if s.Certainty == policies.Will && !s.Symptom {
+			causes[s.Why] = true
+		}
+	}
+	return len(causes)
 }
 
 func blocks(f policies.Finding) bool { return f.Severity != policies.Info }

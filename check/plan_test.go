@@ -90,3 +90,26 @@ func TestPlanOfMany(t *testing.T) {
 		t.Error("the last object is not in the plan")
 	}
 }
+
+// TestCauses promises an end only where one thing holds the deletion.
+func TestCauses(t *testing.T) {
+	finding := func(policy, message, do string) policies.Finding {
+		return policies.Finding{Policy: policy, Message: message, Severity: policies.High, Certainty: policies.Will, Steps: []policies.Step{{Kind: policies.Mend, Do: do}}}
+	}
+	kiali := finding("orphaned-finalizer", "nobody removes it", "Bring back Kiali, and the deletion finishes by itself")
+	api := finding("unavailable-apiservice", "an API is down", "Bring back Service a/b: what it holds then finishes by itself")
+	told := finding(symptom, "the API server says so", "Look")
+	for name, tc := range map[string]struct {
+		reason   string
+		findings []policies.Finding
+		want     string
+	}{
+		"One":     {"then it does", []policies.Finding{kiali}, "; next: bring back Kiali, and the deletion finishes by itself"},
+		"Two":     {"each is only a part", []policies.Finding{kiali, api}, "; 2 things hold it; first: bring back Kiali"},
+		"Symptom": {"what it says is no cause", []policies.Finding{kiali, told}, "; next: bring back Kiali, and the deletion finishes by itself"},
+	} {
+		if got := next(plan(tc.findings)); got != tc.want {
+			t.Errorf("%s: %s: got %q, want %q", name, tc.reason, got, tc.want)
+		}
+	}
+}

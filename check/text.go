@@ -96,16 +96,20 @@ func writePlan(out *strings.Builder, plan []Step) {
 // maxRun bounds a command in the first line; longer ones stand in the plan only.
 const maxRun = 120
 
-// next is what to do first.
+// next is what to do first, and of how many things that hold it.
 func next(plan []Step) string {
-	switch {
-	case len(plan) == 0:
+	if len(plan) == 0 {
 		return ""
+	}
+	first, size := utf8.DecodeRuneInString(plan[0].Do)
+	do := string(unicode.ToLower(first)) + plan[0].Do[size:]
+	switch causes := causesOf(plan); {
+	case causes > 1:
+		return fmt.Sprintf("; %d things hold it; first: %s", causes, do)
 	case plan[0].Command != "" && len(plan[0].Command) <= maxRun && (len(plan) < 2 || plan[1].Do != plan[0].Do):
 		return "; run: " + plan[0].Command
 	}
-	first, size := utf8.DecodeRuneInString(plan[0].Do)
-	return "; next: " + string(unicode.ToLower(first)) + plan[0].Do[size:]
+	return "; next: " + do
 }
 
 func writeUnseen(out *strings.Builder, unseen []string) {
