@@ -63,6 +63,39 @@ func TestSilentConnections(t *testing.T) {
 	}
 }
 
+// Idle connections of the health port are bounded, too.
+func TestSilentHealthConnections(t *testing.T) {
+	r := run(t, &Server{Handler: warning(), Drain: time.Millisecond})
+	dial := func() net.Conn {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(r.health, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, response.Body); err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	first := dial()
+	for range 3 * maxChecking {
+		dial()
+	}
+	if err := first.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil { // less than it may idle
+		t.Fatal(err)
+	}
+	if _, err := first.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the first of %d silent connections is still open: %v", 3*maxChecking, err)
+	}
+}
+
 // Bodies that were promised and do not come take no room from others.
 func TestSlowBodies(t *testing.T) {
 	r := run(t, &Server{Handler: warning(), Drain: time.Millisecond})
