@@ -141,7 +141,7 @@ func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error 
 		IdleTimeout:    time.Minute,
 		MaxHeaderBytes: 8 << 10,
 		ConnState:      newConnections(maxChecking).changed,
-		ErrorLog:          errorLog,
+		ErrorLog:       errorLog,
 	}
 	failed := make(chan error, 2)
 	go func() { failed <- answering.ServeTLS(reviews, "", "") }()
