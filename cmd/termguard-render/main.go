@@ -33,7 +33,7 @@ import (
 const usage = `usage: termguard-render chart [--root DIR] [--values FILE]... DIR
        termguard-render kustomization [--root DIR] DIR
 
-Links that lead out of the root (default: DIR) are an error.`
+Links that lead out of the root (default: DIR) are an error`
 
 func main() {
 	log.SetOutput(io.Discard) // the libraries', which repeats what errors tell
