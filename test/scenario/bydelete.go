@@ -103,7 +103,7 @@ func (g *Guarded) deleteAll(ctx context.Context, o *Outcome) (wrong []string, er
 		if err == nil {
 			break
 		}
-		if cmd.ProcessState.ExitCode() != open || s.Plan != Force || answers == mostAnswers {
+		if cmd.ProcessState.ExitCode() != open || answers == mostAnswers {
 			wrong = append(wrong, fmt.Sprintf("termguard %s: %v: %s", strings.Join(args, " "), err, &out))
 			break
 		}
