@@ -47,7 +47,10 @@ type keeper struct {
 
 // table lists them. A new fact about a kind is one more keeper, or one more kind.
 var table = []kind{
-	{cluster(corev1.SchemeGroupVersion, "namespaces"), []keeper{by(refusing, (*refusals.Part).KeepNamespace, (*refusals.Part).ForgetNamespace)}},
+	{cluster(corev1.SchemeGroupVersion, "namespaces"), []keeper{
+		by(refusing, (*refusals.Part).KeepNamespace, (*refusals.Part).ForgetNamespace),
+		by(owning, (*ownership.Part).KeepNamespace, (*ownership.Part).ForgetNamespace),
+	}},
 	{cluster(corev1.SchemeGroupVersion, "nodes"), []keeper{
 		by(onNodes, (*nodes.Part).KeepNode, (*nodes.Part).ForgetNode),
 		by(owning, (*ownership.Part).KeepNode, (*ownership.Part).ForgetNode),

@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestLeases: a controller that renews its lease is up, wherever it runs.
+// TestLeases: a controller that renews its lease is up, wherever it runs; the lease alone
+// proves nothing.
 func TestLeases(t *testing.T) {
 	const seconds = time.Second
 	held := func(name, holder string, renewed time.Duration) coordinationv1.Lease {
@@ -21,24 +22,42 @@ func TestLeases(t *testing.T) {
 	}
 	// Each list comes 15 s after the one before it.
 	type lists [][]coordinationv1.Lease
+	const group = "a1b2c3d4.x.io"
+	outside := lists{{held(group, "laptop_1", -2*seconds)}, {held(group, "laptop_1", 13*seconds)}, {held(group, "laptop_1", 28*seconds)}}
+	admin := as("one", anAccount, running, "\n---\n{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: SA}, rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]}\n---\n", `
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: SA}, roleRef: {kind: ClusterRole, name: SA}, subjects: [{kind: ServiceAccount, name: SA, namespace: ops}]}
+`)
+	const going = "\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: ops, deletionTimestamp: '2001-09-09T01:46:00Z'}}\n"
 	tests := map[string]struct {
 		reason, cluster  string
 		lists            lists
 		state, certainty string
 		evidence         string
 	}{
-		"none":                           {"nobody holds one", gadget, lists{{}}, Absent, "may", "no controller"},
-		"just renewed":                   {"a controller outside the cluster holds one named after the API group", gadget, lists{{held("a1b2c3d4.x.io", "laptop_1", -2*seconds)}}, Alive, "will", "lease ops/a1b2c3d4.x.io, named after API group x.io, is held by laptop_1"},
-		"long ago":                       {"stale", gadget, lists{{held("a1b2c3d4.x.io", "laptop_1", -300*seconds)}}, Absent, "may", "no controller"},
-		"seen once, clock a little off":  {"a minute ahead is no matter", gadget, lists{{held("a1b2c3d4.x.io", "laptop_1", 60*seconds)}}, Alive, "will", "laptop_1"},
-		"seen once, clock far off":       {"it cannot be told from a stale one", gadget, lists{{held("a1b2c3d4.x.io", "laptop_1", -3600*seconds)}}, Absent, "may", "no controller"},
-		"renewed, clock far off":         {"seen to be renewed, whatever its clock says", gadget, lists{{held("a1b2c3d4.x.io", "laptop_1", -3600*seconds)}, {held("a1b2c3d4.x.io", "laptop_1", -3585*seconds)}}, Alive, "will", "laptop_1"},
-		"renewed no longer":              {"not renewed for a minute", gadget, lists{{held("a1b2c3d4.x.io", "laptop_1", 0)}, {held("a1b2c3d4.x.io", "laptop_1", 0)}, {held("a1b2c3d4.x.io", "laptop_1", 0)}, {held("a1b2c3d4.x.io", "laptop_1", 0)}, {held("a1b2c3d4.x.io", "laptop_1", 0)}}, Absent, "may", "no controller"},
-		"in the future, never renewed":   {"a skewed clock does not keep it alive for ever", gadget, lists{{held("a1b2c3d4.x.io", "laptop_1", 90*seconds)}, {held("a1b2c3d4.x.io", "laptop_1", 90*seconds)}, {held("a1b2c3d4.x.io", "laptop_1", 90*seconds)}, {held("a1b2c3d4.x.io", "laptop_1", 90*seconds)}, {held("a1b2c3d4.x.io", "laptop_1", 90*seconds)}}, Absent, "may", "no controller"},
-		"given up":                       {"nobody holds it", gadget, lists{{held("a1b2c3d4.x.io", "", -2*seconds)}}, Absent, "may", "no controller"},
-		"of another group":               {"it says nothing about this one", gadget, lists{{held("a1b2c3d4.xx.io", "laptop_1", -2*seconds)}}, Absent, "may", "no controller"},
-		"of a pod that is gone":          {"killed, it did not give it up", gadget + as("one", anAccount, controls, scaledToZero), lists{{held("a1b2c3d4.x.io", "one-5d8-abcde_1", -2*seconds)}}, Down, "will", "has no pod"},
-		"catalog and permissions differ": {"known workloads outweigh a lease: see the permissions' own pod", gadget + as("one", anAccount, controls, running), lists{{held("a1b2c3d4.x.io", "laptop_1", -300*seconds)}}, Alive, "will", "service account ops/one may update"},
+		"none":                                   {"nobody holds one", gadget, lists{{}}, Absent, "may", "no controller"},
+		"by no pod, seen once":                   {"it may be that of an operator that was just uninstalled", gadget, lists{{held(group, "laptop_1", -2*seconds)}}, Unknown, "may", "held by laptop_1, which is no pod here"},
+		"by no pod, renewed once":                {"its pod may have gone between its last renewal and this listing", gadget, lists{{held(group, "laptop_1", -2*seconds)}, {held(group, "laptop_1", 10*seconds)}}, Unknown, "may", "no pod here"},
+		"by no pod, renewed again":               {"a controller outside of the cluster", gadget, outside, Alive, "will", "held by laptop_1, which renews it from outside of the cluster"},
+		"by no pod, until a moment ago":          {"it stopped: two listings show the same renewal", gadget, append(outside, outside[2], outside[2], outside[2]), Unknown, "may", "no pod here"},
+		"by others, in turns":                    {"each may have been a pod", gadget, lists{{held(group, "one_1", 0)}, {held(group, "two_1", 15*seconds)}, {held(group, "three_1", 30*seconds)}}, Unknown, "may", "no pod here"},
+		"by no pod, clock far off":               {"seen to be renewed, whatever its clock says", gadget, lists{{held(group, "laptop_1", -3600*seconds)}, {held(group, "laptop_1", -3585*seconds)}, {held(group, "laptop_1", -3570*seconds)}}, Alive, "will", "laptop_1"},
+		"long ago":                               {"stale", gadget, lists{{held(group, "laptop_1", -300*seconds)}}, Absent, "may", "no controller"},
+		"seen once, clock far off":               {"it cannot be told from a stale one", gadget, lists{{held(group, "laptop_1", -3600*seconds)}}, Absent, "may", "no controller"},
+		"renewed no longer":                      {"not renewed for a minute", gadget, lists{{held(group, "laptop_1", 0)}, {held(group, "laptop_1", 0)}, {held(group, "laptop_1", 0)}, {held(group, "laptop_1", 0)}, {held(group, "laptop_1", 0)}}, Absent, "may", "no controller"},
+		"in the future, never renewed":           {"a skewed clock does not keep it alive for ever", gadget, lists{{held(group, "laptop_1", 90*seconds)}, {held(group, "laptop_1", 90*seconds)}, {held(group, "laptop_1", 90*seconds)}, {held(group, "laptop_1", 90*seconds)}, {held(group, "laptop_1", 90*seconds)}}, Absent, "may", "no controller"},
+		"without a holder":                       {"nobody holds it", gadget, lists{{held(group, "", -2*seconds)}}, Absent, "may", "no controller"},
+		"of another group":                       {"it says nothing about this one", gadget, lists{{held("a1b2c3d4.xx.io", "laptop_1", -2*seconds)}}, Absent, "may", "no controller"},
+		"of a pod that is gone":                  {"killed, it did not give it up", gadget + as("one", anAccount, controls, scaledToZero), lists{{held(group, "one-5d8-abcde_1", -2*seconds)}}, Down, "will", "has no pod"},
+		"of a stranger, beside one that is down": {"the control plane of this cluster may be in another", gadget + as("one", anAccount, controls, scaledToZero), lists{{held(group, "laptop_1", -2*seconds)}}, Down, "may", "no pod here"},
+
+		"of a pod":                         {"a cluster-admin controls all and nothing, but it holds the lease", gadget + admin, lists{{held(group, "one-1_1", -2*seconds)}}, Alive, "will", "is held by pod ops/one-1, which is ready"},
+		"of a pod, a minute after it went": {"uninstalled: the lease outlives it", gadget + as("one", anAccount), lists{{held(group, "one-1_1", -2*seconds)}}, Unknown, "may", "no pod here"},
+		"of a pod in another namespace":    {"some have their leases in kube-system", gadget + strings.Replace(admin, "namespace: ops", "namespace: other", -1), lists{{held(group, "one-1_1", -2*seconds)}}, Alive, "will", "pod other/one-1"},
+		"of a pod that goes":               {"it has no time left", gadget + strings.Replace(admin, "{name: one-1,", "{name: one-1, deletionTimestamp: '2001-09-09T01:46:00Z',", 1), lists{{held(group, "one-1_1", -2*seconds)}}, Absent, "may", "no controller"},
+		"of a pod whose namespace goes":    {"nor has this", gadget + admin + going, lists{{held(group, "one-1_1", -2*seconds)}}, Absent, "may", "no controller"},
+		"of a pod that crashes":            {"between two tries it holds the lease, too", gadget + strings.Replace(admin, `conditions: [{type: Ready, status: "True"}]`, waiting("CrashLoopBackOff"), 1), lists{{held(group, "one-1_1", -2*seconds)}}, Absent, "may", "no controller"},
+		"of a pod without rights":          {"anybody may name a lease so, and renew it", gadget + as("one", anAccount, running), lists{{held(group, "one-1_1", -2*seconds)}}, Absent, "may", "no controller"},
+		"catalog and permissions differ":   {"known workloads outweigh a lease: see the permissions' own pod", gadget + as("one", anAccount, controls, running), lists{{held(group, "laptop_1", -300*seconds)}}, Alive, "will", "service account ops/one may update"},
 		"held by a pod that is not ready": {
 			"it renews its lease: no proof that it stays down",
 			strings.Replace(gadget, "name: it,", "name: it, annotations: {termguard.dev/finalizer-owner: Deployment/ops/one},", 1) + as("one", anAccount, notReady, bad("p", waiting("CrashLoopBackOff"))),

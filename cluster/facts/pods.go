@@ -44,6 +44,17 @@ func Failing(pod *corev1.Pod) string {
 	return ""
 }
 
+// Crashed is when the containers of a pod that crash again and again were last started, in
+// Unix time; 0 of one that does not, or waits for its next try (Failing).
+func Crashed(pod *corev1.Pod) (last int64) {
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.RestartCount >= oftenCrashed && c.State.Running != nil && c.LastTerminationState.Terminated != nil {
+			last = max(last, c.State.Running.StartedAt.Unix())
+		}
+	}
+	return last
+}
+
 // ImageName is the last path element of an image reference, without tag and
 // digest.
 func ImageName(ref string) string {

@@ -56,7 +56,7 @@ func (p *Part) judgeSidecar(j judgement, image, driver string) (_ judgement, dec
 	unnamed := maps.Clone(installed)  // drivers that no sidecar names
 	for _, key := range slices.SortedFunc(maps.Keys(p.sidecars), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }) {
 		s := p.sidecars[key]
-		if !slices.Contains(s.images, image) {
+		if !slices.Contains(s.images, image) || p.leaving[key.Namespace] {
 			continue
 		}
 		if s.names(driver) {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -149,6 +150,12 @@ func (p *Part) whyDown(wl workload) (proof string, sure bool) {
 	if wl.wanted == 0 {
 		return "is scaled to zero", true
 	}
+	switch {
+	case wl.goes:
+		return "is being deleted", false
+	case p.leaving[facts.NamespaceOf(wl.account)]:
+		return "goes with its namespace, which is being deleted", false
+	}
 	a := p.accounts[wl.account]
 	switch {
 	case a != nil && !a.pods.Empty():
@@ -175,10 +182,42 @@ func (p *Part) whyDown(wl workload) (proof string, sure bool) {
 	return proof, true
 }
 
-// readyPod is one that runs under it and is ready, as "namespace/name", "" if none.
-func (a *account) readyPod() string {
+// steadyAfter is how long a container runs until a kubelet no longer counts its crashes
+// (k8s.io/kubernetes, pkg/kubelet/kubelet.go: twice MaxContainerBackOff).
+const steadyAfter = 10 * time.Minute
+
+// withCrashes says that it is not sure of an owner that it works, where all pods that are
+// ready have crashed again and again until a moment ago.
+func (p *Part) withCrashes(j judgement) judgement {
+	if j.state != Alive || len(p.crashing) == 0 {
+		return j
+	}
+	var crashes string
+	for _, wl := range j.workloads {
+		a := p.accounts[wl.account]
+		if a == nil {
+			continue
+		}
+		for pod := range a.pods.All() {
+			switch r := pod.Value; {
+			case !p.serves(a.namespace, r):
+			case r.crashed == 0 || p.options.Now().Sub(time.Unix(r.crashed, 0)) > steadyAfter:
+				return j
+			default:
+				crashes = a.namespace + "/" + pod.name
+			}
+		}
+	}
+	if crashes == "" {
+		return j
+	}
+	return j.is(Unknown, false, "pod %s is ready at the moment, and crashes again and again", crashes)
+}
+
+// readyPod is one that runs under an account and serves, as "namespace/name", "" if none.
+func (p *Part) readyPod(a *account) string {
 	for pod := range a.pods.All() {
-		if r := pod.Value; r.ready && !r.goes {
+		if p.serves(a.namespace, pod.Value) {
 			return a.namespace + "/" + pod.name
 		}
 	}
@@ -188,9 +227,10 @@ func (a *account) readyPod() string {
 // managed is the field manager among those given that names a ready pod of a
 // grantee: its container, image or command.
 func (p *Part) managed(g grantee, managers []string) string {
-	for pod := range p.accounts[g.account].pods.All() {
+	a := p.accounts[g.account]
+	for pod := range a.pods.All() {
 		r := pod.Value
-		if !r.ready || r.goes {
+		if !p.serves(a.namespace, r) {
 			continue
 		}
 		for _, manager := range managers {

@@ -32,9 +32,9 @@ func (p *Part) witness(key verdictKey) witness {
 		name := o.Account()
 		a := p.accounts[name]
 		switch {
-		case name != "" && a != nil && a.readyPod() != "":
+		case name != "" && a != nil && p.readyPod(a) != "":
 			all.account, all.owner = name, "controller under service account "+name
-			all.alive = fmt.Sprintf("%s, and pod %s is ready under it", did, a.readyPod())
+			all.alive = fmt.Sprintf("%s, and pod %s is ready under it", did, p.readyPod(a))
 			return all
 		case name == "" || o.Outside:
 			if now.Sub(o.Last) <= outsideFresh {

@@ -38,6 +38,7 @@ type lease struct {
 	duration                time.Duration
 	observed                time.Time // when this renewal was seen first, by our clock
 	moved                   bool      // it was seen to be renewed
+	alone                   int       // how often since its holder was a pod
 }
 
 func (l lease) String() string { return l.namespace + "/" + l.name }
@@ -48,7 +49,7 @@ func (p *Part) SetLeases(list []coordinationv1.Lease) {
 	fresh := func() (names []string) {
 		for _, key := range slices.Sorted(maps.Keys(p.leases)) {
 			if l := p.leases[key]; p.fresh(l) {
-				names = append(names, key+" "+l.holder)
+				names = append(names, fmt.Sprint(key, l.holder, p.outside(l)))
 			}
 		}
 		return names
@@ -67,18 +68,27 @@ func (p *Part) SetLeases(list []coordinationv1.Lease) {
 		}
 		if known, again := p.leases[l.String()]; again {
 			l.moved = known.moved || !known.renewed.Equal(l.renewed)
+			l.alone = known.alone
 			if known.renewed.Equal(l.renewed) {
 				l.observed = known.observed
+			} else {
+				l.alone++
 			}
+			if known.holder != l.holder {
+				l.alone = 0
+			}
+		}
+		if _, pod := p.holder(l); pod != nil {
+			l.alone = 0
 		}
 		leases[l.String()] = l
 	}
 	p.leases = leases
 	p.freshLeases = fresh()
-	p.dirty = p.dirty || !slices.Equal(before, p.freshLeases)
+	p.dirty = p.dirty || !slices.Equal(before, p.freshLeases) || len(p.crashing) > 0 // which time settles
 }
 
-// fresh tells whether the holder of a lease is up.
+// fresh tells whether a lease is renewed, which outlives its holder by its duration.
 func (p *Part) fresh(l lease) bool {
 	now := p.options.Now()
 	if now.Sub(l.observed) > l.duration+leaseSlack {
@@ -87,12 +97,12 @@ func (p *Part) fresh(l lease) bool {
 	return l.moved || now.Sub(l.renewed).Abs() <= l.duration+leaseSkew
 }
 
-// leader is a fresh lease that is named after an API group, as controllers name
+// named are the fresh leases that are named after an API group, as controllers name
 // theirs (kubebuilder, pkg/plugins/golang/v4/scaffolds: LeaderElectionID is
 // HASH.DOMAIN): after the group itself, or the domain that it alone is under.
-func (p *Part) leader(group string) (lease, bool) {
+func (p *Part) named(group string) []lease {
 	if !strings.Contains(group, ".") {
-		return lease{}, false // of Kubernetes itself
+		return nil // of Kubernetes itself
 	}
 	domains := []string{group}
 	if _, domain, _ := strings.Cut(group, "."); strings.Contains(domain, ".") {
@@ -104,30 +114,53 @@ func (p *Part) leader(group string) (lease, bool) {
 			domains = append(domains, domain)
 		}
 	}
+	var found []lease
 	for _, key := range slices.Sorted(maps.Keys(p.leases)) {
 		l := p.leases[key]
 		named := slices.ContainsFunc(domains, func(d string) bool { return l.name == d || strings.HasSuffix(l.name, "."+d) })
-		if named && p.fresh(l) && !p.abandoned(l) {
-			return l, true
+		if named && p.fresh(l) {
+			found = append(found, l)
 		}
 	}
-	return lease{}, false
+	return found
 }
 
-// abandoned tells whether the pod that holds a lease is gone or going: it may not
-// have given it up. A holder is "POD_UID"
-// (controller-runtime, pkg/leaderelection).
-func (p *Part) abandoned(l lease) bool {
-	holder, _, _ := strings.Cut(l.holder, "_")
-	if pod := p.running.At(types.NamespacedName{Namespace: l.namespace, Name: holder}); pod != nil {
-		return pod.Value.goes
+// holder is the pod that holds a lease, as "POD_UID" has it (controller-runtime,
+// pkg/leaderelection); nil where the holder is none. Its lease may be in another
+// namespace than the pod, and only there its name is looked for first.
+func (p *Part) holder(l lease) (key types.NamespacedName, pod *runningPod) {
+	name, _, _ := strings.Cut(l.holder, "_")
+	key = types.NamespacedName{Namespace: l.namespace, Name: name}
+	if pod = p.running.At(key); pod != nil {
+		return key, pod
 	}
-	for _, wl := range p.workloads {
-		if wl.namespace == l.namespace && strings.HasPrefix(holder, wl.name+"-") {
-			return true
+	for _, namespace := range slices.Sorted(maps.Keys(p.running)) {
+		key.Namespace = namespace
+		if pod = p.running.At(key); pod != nil {
+			return key, pod
 		}
 	}
-	return false
+	return key, nil
+}
+
+// stranger tells whether the holder of a lease is no pod, nor was one: of a pod that is
+// gone, the workload may still be there, whose name its own began with.
+func (p *Part) stranger(l lease) bool {
+	name, _, _ := strings.Cut(l.holder, "_")
+	for _, wl := range p.workloads {
+		if strings.HasPrefix(name, wl.name+"-") {
+			return false
+		}
+	}
+	_, pod := p.holder(l)
+	return pod == nil
+}
+
+// outside tells whether the holder of a lease runs outside of the cluster: it goes on
+// renewing the lease, and no pod has its name. One renewal proves nothing: the pod may
+// have gone between that and the listing that showed it.
+func (p *Part) outside(l lease) bool {
+	return l.alone >= 2 && p.options.Now().Sub(l.observed) <= l.duration+LeaseInterval && p.stranger(l)
 }
 
 // leading tells which fresh lease a pod holds; "" if it holds none.

@@ -64,8 +64,10 @@ type Part struct {
 	links       map[string]links    // to owners, by "plural.group"
 	ownerOf     map[types.UID]owner // the same
 	matches     matches
-	readyImages map[string]int      // ready pods by image name
-	accounts    map[string]*account // service accounts, by "namespace/name"
+	readyImages map[string]map[string]int     // ready pods by image name and namespace
+	crashing    map[types.NamespacedName]bool // pods that crash again and again
+	leaving     map[string]bool               // namespaces that are being deleted
+	accounts    map[string]*account           // service accounts, by "namespace/name"
 	running     facts.Directories[runningPod]
 	alike       facts.Shared[running]
 	sidecars    map[types.NamespacedName]sidecar
@@ -99,7 +101,7 @@ func New(doc facts.Document, options Options) *Part {
 		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames),
 		held: map[string]*holdings{}, grouped: map[string]int{}, declared: map[string]int{}, verdicts: map[verdictKey]*verdict{},
 		ending: map[kindHeld]map[*bucket]bool{}, endingDirty: map[*bucket]bool{},
-		workloads: map[string]workload{}, links: map[string]links{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]int{},
+		workloads: map[string]workload{}, links: map[string]links{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]map[string]int{}, crashing: map[types.NamespacedName]bool{}, leaving: map[string]bool{},
 		accounts: map[string]*account{}, running: facts.Directories[runningPod]{}, alike: facts.NewShared[running](), sidecars: map[types.NamespacedName]sidecar{},
 		roles: map[string][]grant{}, reads: map[string][]string{}, bindings: map[string]binding{}, grantees: map[string]map[string][]grantee{}, bound: map[string][]string{},
 		clouds: map[string]bool{}, drivers: map[string]bool{}, registered: map[string][]string{}, definitions: map[string]types.UID{},

@@ -36,8 +36,11 @@ func (p *Part) keepRemovers(v *verdict, removers []remover) {
 // alone give it the right to, and all bindings of the objects' namespace together.
 func (p *Part) removersOf(v *verdict) []remover {
 	workloads := v.judgement.workloads
-	if p.options.Manifests || v.judgement.state != Alive || len(workloads) == 0 {
+	switch {
+	case p.options.Manifests || v.judgement.state != Alive || len(workloads) == 0:
 		return nil // what goes together with manifests is for policies of sets to tell
+	case v.evidence.declared != "" && p.options.Owners[v.key.finalizer] == "":
+		return nil // what a tenant writes on its object is no warning for others
 	}
 	namespace := workloads[0].namespace
 	var removers []remover

@@ -35,6 +35,13 @@ func (p *Part) rightsOf(account, res, in string) (roles, bindings map[string]boo
 	return roles, bindings
 }
 
+// mayTake tells whether a service account, as "namespace/name", may take finalizers off
+// what a question is about, as far as RBAC shows.
+func (p *Part) mayTake(account string, q *question) bool {
+	_, bindings := p.rightsOf(account, q.resource, q.namespace)
+	return len(bindings) > 0 || p.options.Manifests || p.hidesGrants()
+}
+
 // subjectsOf are what bindings may name to give a service account rights.
 func subjectsOf(account string) []string {
 	namespace, _, _ := strings.Cut(account, "/")
@@ -91,7 +98,7 @@ func (p *Part) accountsFor(key verdictKey, j judgement) []string {
 func (p *Part) bar(key verdictKey, j judgement, accounts []string) judgement {
 	if slices.ContainsFunc(p.mayUpdate(key.resource, key.namespace), func(g grantee) bool {
 		a := p.accounts[g.account]
-		return a != nil && a.readyPod() != ""
+		return a != nil && p.readyPod(a) != ""
 	}) {
 		return j
 	}

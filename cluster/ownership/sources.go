@@ -23,6 +23,8 @@ type question struct {
 	seen    witness
 	matched []workload // that the catalog entry means
 	made    []workload // together with the definition
+	// stranger is said of a lease whose holder is no pod, "" if there is none.
+	stranger string
 	// live are the service accounts that may update the resource and run, idle
 	// those that control it and run nothing.
 	live, idle []grantee
@@ -65,7 +67,7 @@ var (
 
 // judge tells who removes a finalizer, from what is known now. It only reads.
 func (p *Part) judge(key verdictKey, e evidence) judgement {
-	return p.withObstacles(key, e, p.withRights(key, p.consult(key, e)))
+	return p.withObstacles(key, e, p.withRights(key, p.withCrashes(p.consult(key, e))))
 }
 
 // consult asks the sources.
@@ -88,7 +90,7 @@ func (p *Part) consult(key verdictKey, e evidence) judgement {
 		a := p.accounts[c.account]
 		switch {
 		case a == nil:
-		case a.readyPod() != "":
+		case p.readyPod(a) != "":
 			q.live = append(q.live, c)
 		case a.exists && c.controls:
 			q.idle = append(q.idle, c)
@@ -96,6 +98,12 @@ func (p *Part) consult(key verdictKey, e evidence) judgement {
 	}
 	q.made = p.madeWith(q)
 	surmised, _ := p.first(surmises, q) // the last one always answers
+	if q.stranger != "" && surmised.state != Alive {
+		surmised.certain, surmised.evidence = false, append(surmised.evidence, q.stranger)
+		if surmised.state == Absent {
+			surmised.state = Unknown
+		}
+	}
 	return p.weigh(q.seen, q.base, surmised)
 }
 
@@ -130,7 +138,8 @@ func (p *Part) askDeclaration(q *question) (judgement, bool) {
 			continue
 		}
 		j.owner = wl.String()
-		if wl.ready > 0 {
+		if p.up(wl) {
+			j.workloads = []workload{wl}
 			return j.is(Alive, true, "declared owner %s", p.runs(wl)), true
 		}
 		return p.judgeDown(j, []workload{wl}), true
@@ -165,7 +174,7 @@ func (p *Part) askSeen(q *question) (judgement, bool) {
 func (p *Part) askWorkloads(q *question) (judgement, bool) {
 	j := q.base
 	for _, wl := range q.matched {
-		if wl.ready > 0 {
+		if p.up(wl) {
 			j.workloads = []workload{wl}
 			return j.is(Alive, true, "%s", p.runs(wl)), true
 		}
@@ -192,7 +201,7 @@ func (p *Part) askImages(q *question) (judgement, bool) {
 			}
 			continue
 		}
-		if n := p.readyImages[known.Image]; known.Image != "" && n > 0 {
+		if n := p.readyImage(known.Image); known.Image != "" && n > 0 {
 			j.workloads = p.workloadsWhere(func(wl workload) bool { return slices.Contains(wl.images, known.Image) })
 			if p.options.Manifests {
 				return j.is(Alive, true, "the manifests run image %s", known.Image), true
@@ -211,7 +220,7 @@ func (p *Part) askManagers(q *question) (judgement, bool) {
 		if manager := p.managed(c, q.object.managers); manager != "" {
 			j.workloads = p.workloadsUnder(c.account)
 			return j.is(Alive, true, "field manager %q wrote the finalizer, and pod %s runs under service account %s, which may update %s",
-				manager, p.accounts[c.account].readyPod(), c.account, q.resource), true
+				manager, p.readyPod(p.accounts[c.account]), c.account, q.resource), true
 		}
 	}
 	return j, false
@@ -222,7 +231,7 @@ func (p *Part) askManagers(q *question) (judgement, bool) {
 func (p *Part) askDefinition(q *question) (judgement, bool) {
 	j := q.base
 	for _, wl := range q.made {
-		if wl.ready > 0 {
+		if p.up(wl) {
 			j.owner, j.workloads = cmp.Or(j.owner, wl.String()), []workload{wl}
 			return j.is(Alive, true, "%s; it and the definition of %s belong to %s", p.runs(wl), q.resource, wl.owner.what), true
 		}
@@ -265,7 +274,8 @@ func (p *Part) askPermissions(q *question) (judgement, bool) {
 			controllers = append(controllers, c.account)
 		}
 	}
-	if len(controllers) != 1 {
+	// One that is up may be a mere helper of one that is not.
+	if len(controllers) != 1 || len(q.idle) > 0 {
 		return j, false
 	}
 	j.owner = cmp.Or(j.owner, "controller under service account "+controllers[0])
@@ -274,24 +284,35 @@ func (p *Part) askPermissions(q *question) (judgement, bool) {
 		return j.is(Alive, true, "service account %s may update %s and its status, and the manifests run it", controllers[0], q.resource), true
 	}
 	return j.is(Alive, true, "service account %s may update %s and its status, and pod %s is ready under it",
-		controllers[0], q.resource, p.accounts[controllers[0]].readyPod()), true
+		controllers[0], q.resource, p.readyPod(p.accounts[controllers[0]])), true
 }
 
-// askLeases asks whether somebody renews a lease that is named after the API group
-// of a custom resource.
+// askLeases asks whether the holder of a lease that is named after the API group of a
+// custom resource runs, and may update it. The lease alone proves nothing: it outlives
+// its holder.
 func (p *Part) askLeases(q *question) (judgement, bool) {
 	j := q.base
 	if !q.custom || q.foreign || len(q.matched)+len(q.made) > 0 {
 		return j, false
 	}
 	_, group, _ := strings.Cut(q.resource, ".")
-	l, up := p.leader(group)
-	if !up {
-		return j, false
+	for _, l := range p.named(group) {
+		key, pod := p.holder(l)
+		switch {
+		case p.outside(l):
+			j.circumstantial = true
+			j.owner = cmp.Or(j.owner, "holder of lease "+l.String())
+			return j.is(Alive, true, "lease %s, named after API group %s, is held by %s, which renews it from outside of the cluster", l, group, l.holder), true
+		case pod == nil && p.stranger(l):
+			q.stranger = fmt.Sprintf("lease %s, named after API group %s, is held by %s, which is no pod here: whether it still runs, the cluster does not tell", l, group, l.holder)
+		case pod != nil && p.serves(key.Namespace, pod.Value) && p.mayTake(pod.Value.account, q):
+			j.circumstantial = true
+			j.owner = cmp.Or(j.owner, "holder of lease "+l.String())
+			j.workloads = p.workloadsUnder(pod.Value.account)
+			return j.is(Alive, true, "lease %s, named after API group %s, is held by pod %s, which is ready", l, group, key), true
+		}
 	}
-	j.circumstantial = true
-	j.owner = cmp.Or(j.owner, "holder of lease "+l.String())
-	return j.is(Alive, true, "lease %s, named after API group %s, is held by %s, who renews it", l, group, l.holder), true
+	return j, false
 }
 
 // askManifests answers for manifests, in which nothing surely removes it.

@@ -25,6 +25,7 @@ type workload struct {
 	releases              []string // references to images of which releases have known faults
 	wanted, ready         int32
 	refused               string // why no pod of it can be created, "" where it can
+	goes                  bool   // it is being deleted
 	owner                 owner
 }
 
@@ -32,6 +33,12 @@ func (wl workload) String() string { return wl.kind + " " + wl.namespace + "/" +
 
 // resource is that of the workload, as in the facts.
 func (wl workload) resource() string { return strings.ToLower(wl.kind) + "s.apps" }
+
+// up tells whether a workload has a ready pod, and keeps it: the status of one that is
+// scaled down, or deleted, still counts the pods that are on their way out.
+func (p *Part) up(wl workload) bool {
+	return wl.ready > 0 && (wl.wanted > 0 || wl.kind == "DaemonSet") && !wl.goes && !p.leaving[wl.namespace]
+}
 
 // KeepDeployment takes in a Deployment; so do KeepStatefulSet and KeepDaemonSet
 // for theirs.
@@ -71,13 +78,13 @@ func (p *Part) ForgetDaemonSet(key types.NamespacedName) { p.forgetWorkload("Dae
 
 func (p *Part) keepWorkload(kind string, m *metav1.ObjectMeta, template corev1.PodSpec, wanted, ready int32, refused string) bool {
 	key := kind + "/" + m.Namespace + "/" + m.Name
-	now := workload{kind: kind, namespace: m.Namespace, name: m.Name, account: accountOf(m.Namespace, template), images: imagesOf(template), releases: p.releasesOf(template), wanted: wanted, ready: ready, refused: refused, owner: onlyOwner(m)}
+	now := workload{kind: kind, namespace: m.Namespace, name: m.Name, account: accountOf(m.Namespace, template), images: imagesOf(template), releases: p.releasesOf(template), wanted: wanted, ready: ready, refused: refused, goes: m.DeletionTimestamp != nil, owner: onlyOwner(m)}
 	before, known := p.workloads[key]
 	p.workloads[key] = now
 	if !known || !slices.Equal(before.images, now.images) {
 		p.matches.note(key, now)
 	}
-	if !known || !slices.Equal(before.releases, now.releases) || before.wanted != wanted || (before.ready > 0) != (ready > 0) || before.account != now.account || before.refused != refused || before.owner != now.owner {
+	if !known || !slices.Equal(before.releases, now.releases) || before.wanted != wanted || (before.ready > 0) != (ready > 0) || before.account != now.account || before.refused != refused || before.goes != now.goes || before.owner != now.owner {
 		p.dirty = true
 	}
 	return true
@@ -171,7 +178,8 @@ type running struct {
 	names   string // what else a field manager may call it: containers, commands, a line each
 	failing string // proof that it will not become ready by itself, "" where there is none
 	ready   bool
-	goes    bool // it is being deleted
+	goes    bool  // it is being deleted
+	crashed int64 // of one that crashes again and again, when it started the last time, in Unix time
 }
 
 func (r running) imageNames() []string { return strings.Split(r.images, "\n") }
@@ -223,6 +231,7 @@ func (p *Part) KeepPod(pod *corev1.Pod) bool {
 		account: accountOf(pod.Namespace, pod.Spec), images: strings.Join(images, "\n"), names: strings.Join(names, "\n"),
 		failing: facts.Failing(pod),
 		goes:    pod.DeletionTimestamp != nil,
+		crashed: facts.Crashed(pod),
 	}
 	for _, c := range pod.Status.Conditions {
 		now.ready = now.ready || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
@@ -235,9 +244,15 @@ func (p *Part) KeepPod(pod *corev1.Pod) bool {
 	p.running.Put(key.Namespace, kept)
 	p.keepSidecar(key, pod, now, images)
 	p.account(now.account).pods.Put(kept)
-	if now.ready {
+	if now.crashed != 0 {
+		p.crashing[key] = true
+	}
+	if now.ready && !now.goes {
 		for _, image := range images {
-			p.readyImages[image]++
+			if p.readyImages[image] == nil {
+				p.readyImages[image] = map[string]int{}
+			}
+			p.readyImages[image][key.Namespace]++
 		}
 	}
 	p.dirty = true
@@ -254,15 +269,54 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	p.alike.Drop(gone.One)
 	p.running.Delete(key)
 	delete(p.sidecars, key)
+	delete(p.crashing, key)
 	p.account(of.account).pods.Delete(key.Name)
 	p.dropAccount(of.account)
-	if of.ready {
+	if of.ready && !of.goes {
 		for _, image := range of.imageNames() {
-			if p.readyImages[image]--; p.readyImages[image] <= 0 {
+			in := p.readyImages[image]
+			if in[key.Namespace]--; in[key.Namespace] <= 0 {
+				delete(in, key.Namespace)
+			}
+			if len(in) == 0 {
 				delete(p.readyImages, image)
 			}
 		}
 	}
+}
+
+// serves tells whether a pod is ready, and stays.
+func (p *Part) serves(namespace string, r running) bool {
+	return r.ready && !r.goes && !p.leaving[namespace]
+}
+
+// readyImage counts the pods with an image that serve.
+func (p *Part) readyImage(image string) (n int) {
+	for namespace, ready := range p.readyImages[image] {
+		if !p.leaving[namespace] {
+			n += ready
+		}
+	}
+	return n
+}
+
+// KeepNamespace takes in whether a namespace is being deleted: what runs in it goes,
+// whatever holds the namespace itself.
+func (p *Part) KeepNamespace(o *corev1.Namespace) bool {
+	if goes := o.DeletionTimestamp != nil; goes != p.leaving[o.Name] {
+		delete(p.leaving, o.Name)
+		if goes {
+			p.leaving[o.Name] = true
+		}
+		p.dirty = true
+	}
+	return true
+}
+
+// ForgetNamespace undoes KeepNamespace.
+func (p *Part) ForgetNamespace(key types.NamespacedName) {
+	p.dirty = p.dirty || p.leaving[key.Name]
+	delete(p.leaving, key.Name)
 }
 
 // KeepServiceAccount takes in a service account.
