@@ -28,6 +28,9 @@ type Finding struct {
 	// Value is what the field of the finding holds, as the name of a finalizer; ""
 	// where that is no scalar.
 	Value string `json:"-"`
+	// Kustomization is the folder of the one that the object was rendered from, "" where it
+	// is in a file of its own.
+	Kustomization string `json:"-"`
 }
 
 // Place is where something stands in a file.

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,15 +14,21 @@ import (
 
 // kustomized is what a folder's kustomization says of what is in it.
 type kustomized struct {
+	directory *source.Directory
 	parts     []string        // the folders that it is made of
 	files     map[string]bool // that it names, relative to the folder
 	narrows   bool            // it patches what webhooks see
 	namespace string          // that it sets, "" if none
+	far       string          // what it needs from elsewhere, "" if nothing
+	plain     bool            // it says no more than what it is made of
+	component bool            // it says how to change others
 }
 
 // kustomization is what lint reads of one
 // (sigs.k8s.io/kustomize/api/types, Kustomization).
 type kustomization struct {
+	APIVersion                         string `yaml:"apiVersion"`
+	Kind                               string
 	Namespace                          string
 	Resources, Bases, Components, CRDs []string
 	Generators, Transformers           []string
@@ -31,6 +38,7 @@ type kustomization struct {
 	PatchesJSON6902                    []struct{ Path, Patch string } `yaml:"patchesJson6902"`
 	HelmCharts                         []yaml.Node                    `yaml:"helmCharts"`
 	HelmChartInflationGenerator        []yaml.Node                    `yaml:"helmChartInflationGenerator"`
+	Rest                               map[string]any                 `yaml:",inline"`
 }
 
 // maxKustomization bounds the bytes of one.
@@ -67,6 +75,71 @@ func (k kustomization) far() string {
 		}
 	}
 	return ""
+}
+
+// plain tells whether a kustomization says no more than what it is made of, so that its
+// files hold what will be applied.
+func (k kustomization) plain() bool {
+	for key := range k.Rest {
+		if !slices.Contains([]string{"metadata", "sortOptions", "buildMetadata"}, key) {
+			return false
+		}
+	}
+	return k.Namespace == "" && len(k.Components)+len(k.Generators)+len(k.Transformers)+len(k.Patches)+len(k.PatchesStrategicMerge)+len(k.PatchesJSON6902) == 0
+}
+
+// tops are the kustomizations that are to be rendered: those that are part of no other,
+// and of which the files do not hold what will be applied.
+func (r *run) tops() (found []*source.Directory) {
+	of := r.parents()
+	var far func(folder string, seen map[string]bool) string
+	far = func(folder string, seen map[string]bool) string {
+		k := r.kustomized[folder]
+		if seen[folder] || k.far != "" {
+			return k.far
+		}
+		seen[folder] = true
+		for _, part := range k.parts {
+			if needs := far(part, seen); needs != "" {
+				return needs
+			}
+		}
+		return ""
+	}
+	var plain func(folder string, seen map[string]bool) bool
+	plain = func(folder string, seen map[string]bool) bool {
+		k, known := r.kustomized[folder]
+		if !known || seen[folder] {
+			return true
+		}
+		seen[folder] = true
+		return k.plain && len(of[folder]) <= 1 && !slices.ContainsFunc(k.parts, func(part string) bool { return !plain(part, seen) })
+	}
+	for _, folder := range slices.Sorted(maps.Keys(r.kustomized)) {
+		k := r.kustomized[folder]
+		if len(of[folder]) > 0 || k.component || plain(folder, map[string]bool{}) {
+			continue
+		}
+		if needs := far(folder, map[string]bool{}); needs != "" {
+			r.found.notes.far = append(r.found.notes.far, k.directory.Name)
+			continue
+		}
+		found = append(found, k.directory)
+	}
+	return found
+}
+
+// parents are, by part of a kustomization, the folders of those that it is part of.
+func (r *run) parents() map[string][]string {
+	of := map[string][]string{}
+	for folder, k := range r.kustomized {
+		for _, part := range k.parts {
+			if part != folder && !slices.Contains(of[part], folder) && filepath.Base(part) != "samples" {
+				of[part] = append(of[part], folder)
+			}
+		}
+	}
+	return of
 }
 
 // isFar tells whether kustomize would fetch what an entry names
@@ -114,6 +187,9 @@ func (k kustomization) files() map[string]bool {
 // names tells whether the kustomization of a file's folder names it, if there is one that
 // can be read.
 func (r *run) names(file *source.File) bool {
+	if file.Rendered != "" {
+		return true
+	}
 	dir, base := filepath.Split(file.Path)
 	k, known := r.kustomized[filepath.Clean(dir)]
 	return !known || k.files[base]
@@ -179,14 +255,7 @@ func (k kustomization) narrows(d *source.Directory) bool {
 // are no part of what is deployed, and neither are files that no kustomization names:
 // those of a folder remain a set.
 func (r *run) join() {
-	of := map[string][]string{} // by part, what it is part of
-	for folder, k := range r.kustomized {
-		for _, part := range k.parts {
-			if part != folder && !slices.Contains(of[part], folder) && filepath.Base(part) != "samples" {
-				of[part] = append(of[part], folder)
-			}
-		}
-	}
+	of := r.parents()
 	whole := func(folder string) string {
 		for seen := map[string]bool{}; len(of[folder]) == 1 && !seen[folder]; folder = of[folder][0] {
 			seen[folder] = true // in a circle, wherever it is left

@@ -44,8 +44,9 @@ type Options struct {
 	// they hold what would be deleted, or the place of the finding. The others
 	// of Paths are read for their facts.
 	Only []string
-	// Render has Renderer render charts and kustomizations that are found in
-	// directories: charts with their own values, and those in the files Values.
+	// Render has Renderer, where it can be found, render charts and kustomizations that
+	// are found in directories: charts with their own values, and those in the files
+	// Values. What a kustomization is made of is not read as it stands then.
 	Render bool
 	Values []string
 	// Snapshot is a file with the facts of a cluster, as "termguard snapshot"
@@ -97,17 +98,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{options: o, snapshot: readSnapshot(o), told: map[*set]total{}, kustomized: map[string]kustomized{}, definitions: map[string][]*source.Directory{}}
+	r := &run{options: o, snapshot: readSnapshot(o), told: map[*set]total{}, kustomized: map[string]kustomized{}, definitions: map[string][]*source.Directory{}, builds: map[*source.File]*build{}, covered: map[string]bool{}}
 	if o.Only != nil {
 		r.only = map[string]bool{}
 		for _, file := range o.Only {
 			r.only[file] = true
-		}
-	}
-	if o.Render {
-		var err error
-		if r.renderer, err = FindRenderer(); err != nil {
-			r.found.notes.unrendered = append(r.found.notes.unrendered, err.Error())
 		}
 	}
 	defer r.stop()
@@ -168,7 +163,10 @@ type run struct {
 	sets  []*input
 	found total // of finding the files
 
-	renderer string // the path of Renderer, "" if nothing is rendered
+	charts  []*source.Directory     // that were found
+	builds  map[*source.File]*build // what was rendered
+	covered map[string]bool         // files that it is made of, by their paths without links
+	kept    int                     // bytes of what was rendered
 
 	kustomized  map[string]kustomized          // folders with a kustomization that can be read, by path
 	definitions map[string][]*source.Directory // folders called crd or crds, by the path of the one above
@@ -316,7 +314,7 @@ func (r *run) inputs(ctx context.Context) error {
 			if r.options.Stdin == nil {
 				return errors.New("standard input was asked for, and there is none")
 			}
-			file, err := spool(r.options.Stdin, r.later)
+			file, err := spool(r.options.Stdin, maxSpooled, r.later)
 			if err != nil {
 				return fmt.Errorf("read standard input: %w", err)
 			}
@@ -340,25 +338,29 @@ func (r *run) inputs(ctx context.Context) error {
 			continue
 		}
 		search := source.Search{Root: root, Exclude: exclude, Tests: r.options.IncludeTests}
-		if err := r.search(ctx, search, cleaned(name), full); err != nil {
+		if err := r.search(search, cleaned(name), full); err != nil {
 			return err
 		}
 	}
+	if err := r.render(ctx); err != nil {
+		return err
+	}
 	r.join()
+	r.uncover()
 	if len(given.files) > 0 {
 		r.sets = append(r.sets, given)
 	}
 	r.sets = slices.DeleteFunc(r.sets, func(i *input) bool {
-		return i.size() == 0 || r.only != nil && !slices.ContainsFunc(i.all(), r.asked)
+		return i.size() == 0 || r.only != nil && !i.quoted && !slices.ContainsFunc(i.all(), r.asked)
 	})
 	return nil
 }
 
 // search takes in what is below a folder that was given, as it is found: to read a
 // kustomization takes longer than to find it.
-func (r *run) search(ctx context.Context, s source.Search, name, full string) error {
+func (r *run) search(s source.Search, name, full string) error {
 	found := make(chan func(), 64)
-	s.Visit = func(d *source.Directory) { found <- func() { r.directory(ctx, d, d.Path == full) } }
+	s.Visit = func(d *source.Directory) { found <- func() { r.directory(d) } }
 	s.Problem = func(file, message string) {
 		found <- func() {
 			r.found.problems = append(r.found.problems, Problem{Place: Place{File: file, Line: 1, Column: 1}, Message: message})
@@ -394,17 +396,20 @@ func (r *run) tree(full string) (string, error) {
 	return full, nil
 }
 
-// directory takes in what Walk found; asked tells that it was given itself.
-func (r *run) directory(ctx context.Context, d *source.Directory, asked bool) {
+// directory takes in what Walk found.
+func (r *run) directory(d *source.Directory) {
 	if d.Kustomization != "" {
-		k, err := readKustomization(d)
-		if err == nil {
-			r.kustomized[d.Path] = kustomized{parts: k.parts(d), files: k.files(), narrows: k.narrows(d), namespace: k.Namespace}
+		if k, err := readKustomization(d); err == nil {
+			r.kustomized[d.Path] = kustomized{
+				directory: d, parts: k.parts(d), files: k.files(), narrows: k.narrows(d), namespace: k.Namespace,
+				far: k.far(), plain: k.plain(), component: k.Kind == "Component",
+			}
+		} else {
+			r.found.notes.unbuilt = append(r.found.notes.unbuilt, unbuilt{d.Name, "it cannot be read: " + err.Error()})
 		}
-		r.renderKustomization(ctx, d, k, err, asked)
 	}
 	if d.Chart && d.Templates > 0 {
-		r.renderChart(ctx, d)
+		r.charts = append(r.charts, d)
 	}
 	r.sets = append(r.sets, &input{directories: []*source.Directory{d}})
 	above := d.Path
@@ -437,14 +442,14 @@ func relative(dir, full string) string {
 // maxSpooled bounds the part of standard input that is kept in memory.
 const maxSpooled = 1 << 20
 
-// spool keeps standard input, which is read more than once: what is long, in a
+// spool keeps what is read more than once: what has more than so many bytes, in a
 // temporary file, which later is told how to remove.
-func spool(in io.Reader, later func(func())) (*source.File, error) {
-	content, err := io.ReadAll(io.LimitReader(in, maxSpooled))
-	if err != nil || len(content) < maxSpooled {
+func spool(in io.Reader, limit int64, later func(func())) (*source.File, error) {
+	content, err := io.ReadAll(io.LimitReader(in, limit))
+	if err != nil || int64(len(content)) < limit {
 		return &source.File{Name: "-", Content: content}, err
 	}
-	out, err := os.CreateTemp("", "termguard-stdin-")
+	out, err := os.CreateTemp("", "termguard-")
 	if err != nil {
 		return nil, err
 	}
@@ -559,7 +564,7 @@ func (r *run) result() *Result {
 	slices.SortFunc(r.findings, func(a, b Finding) int {
 		return cmp.Or(a.Place.compare(b.Place), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Message, b.Message), cmp.Compare(a.Question, b.Question), slices.Compare(a.Evidence, b.Evidence))
 	})
-	r.findings = r.once(r.findings)
+	r.findings = folded(r.once(r.findings))
 	r.findings = slices.CompactFunc(r.findings, func(a, b Finding) bool {
 		return a.Place.compare(b.Place) == 0 && a.Policy == b.Policy && a.Message == b.Message
 	})
@@ -573,6 +578,30 @@ func (r *run) result() *Result {
 		Findings: append([]Finding{}, r.findings...), Problems: append([]Problem{}, r.problems...), Marks: r.marks,
 		Notes: r.notes.list(), Files: r.files, Documents: r.documents, Objects: r.objects, Skipped: r.skipped, Tests: r.tests,
 	}
+}
+
+// severities from the least.
+var severities = []policies.Severity{policies.Info, policies.Low, policies.Medium, policies.High}
+
+// folded says once what a policy says of one place by way of several kustomizations: as
+// that of which it says the worst. The findings are sorted by place and policy.
+func folded(findings []Finding) []Finding {
+	kept := findings[:0]
+	for from := 0; from < len(findings); {
+		f, to := findings[from], from+1
+		names := []string{f.Kustomization}
+		for ; to < len(findings) && f.Kustomization != "" && findings[to].Kustomization != "" && f.Place.compare(findings[to].Place) == 0 && f.Policy == findings[to].Policy; to++ {
+			names = append(names, findings[to].Kustomization)
+			if slices.Index(severities, findings[to].Severity) > slices.Index(severities, f.Severity) {
+				f = findings[to]
+			}
+		}
+		if from = to; f.Kustomization != "" {
+			f.Evidence = append(slices.Clone(f.Evidence), "so it is applied by "+few(names))
+		}
+		kept = append(kept, f)
+	}
+	return kept
 }
 
 // once drops what is found in rendered text of an object that was found in its

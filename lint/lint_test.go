@@ -350,61 +350,6 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestRender has charts and kustomizations rendered by what stands for the
-// renderer, and says how where there is none.
-func TestRender(t *testing.T) {
-	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {terminationGracePeriodSeconds: 900}\n"
-	dir := write(t, map[string]string{
-		"chart/Chart.yaml": "name: web\n", "chart/templates/pod.yaml": "{{ x }}", "k/kustomization.yaml": "resources: [pod.yaml]\n", "k/pod.yaml": pod,
-		"far/kustomization.yaml": "resources: [https://example.com/x.yaml]\n", "cycle/kustomization.yaml": "resources: [../cycle, absent]\n",
-		"licensed/kustomization.yaml": "# https://www.apache.org/licenses/LICENSE-2.0, github.com/a/b\nresources: [pod.yaml]\n", "licensed/pod.yaml": pod,
-		"endless/Chart.yaml": "name: endless\n", "endless/templates/pod.yaml": "{{ x }}",
-		"bin/termguard-render": "#!/bin/sh\ncase $* in *endless) exec yes '# and so on and so on and so on and so on'; esac\n[ \"$1\" = chart ] || { printf '" + strings.ReplaceAll(strings.ReplaceAll(pod, "name: a", "name: b"), "\n", "\\n") + "'; exit; }\n" +
-			"[ \"$2\" = --values ] && { echo no values today >&2; exit 1; }\n" +
-			"printf -- '---\\n# Source: web/templates/pod.yaml\\n" + strings.ReplaceAll(pod, "\n", "\\n") + "'\n",
-	})
-	if err := os.Chmod(filepath.Join(dir, "bin/termguard-render"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	const long = "apply may long-grace-period: a delete may wait up to 900 s for pods/a: the grace period is 900 s"
-	const nothing = "nothing is rendered, as termguard-render is neither beside termguard nor in PATH: go install github.com/termguard/termguard/cmd/termguard-render@latest"
-	for _, tc := range []struct {
-		reason, path, tools string
-		want                []string
-	}{
-		{"a chart", "chart", "bin", []string{"chart/templates/pod.yaml:1:1 (web/templates/pod.yaml) " + long}},
-		{"a chart without the renderer", "chart", "", []string{"note: the templates of 1 Helm chart were skipped: helm template chart | termguard lint -; " + nothing}},
-		{"a kustomization", "k", "bin", []string{"k/kustomization.yaml:1:1 (kustomization.yaml) " + strings.Replace(long, "pods/a", "pods/b", 1), "k/pod.yaml:4:39 " + long}},
-		{"a kustomization without the renderer", "k", "", []string{"k/pod.yaml:4:39 " + long, "note: 1 kustomization read as the files stand, without patches: kubectl kustomize k | termguard lint -", "note: " + nothing}},
-		{"a kustomization of what is elsewhere", "far", "bin", []string{"note: 1 kustomization not rendered (far), and read as the files stand: it needs what is elsewhere, https://example.com/x.yaml"}},
-		{"a licence is nothing that is elsewhere", "licensed", "bin", []string{"licensed/kustomization.yaml:1:1 (kustomization.yaml) " + strings.Replace(long, "pods/a", "pods/b", 1), "licensed/pod.yaml:4:39 " + long}},
-		{"a folder of kustomizations", ".", "bin", []string{"k/pod.yaml:4:39 " + long, "licensed/pod.yaml:4:39 " + long, "note: 4 kustomizations not rendered (cycle, far, k and 1 more), and read as the files stand: only folders that are named are", "note: endless was not rendered: it has more than 64 MiB"}},
-		{"a kustomization in a circle", "cycle", "", []string{"note: 1 kustomization read as the files stand, without patches: kubectl kustomize cycle | termguard lint -; " + nothing}},
-		{"what the renderer says", "chart", "bin -v", []string{"note: chart was not rendered: no values today"}},
-		{"what never ends", "endless", "bin", []string{"note: endless was not rendered: it has more than 64 MiB"}},
-	} {
-		tools, values, _ := strings.Cut(tc.tools, " ")
-		t.Setenv("PATH", filepath.Join(dir, tools)+":/usr/bin:/bin")
-		o := lint.Options{Dir: dir, Paths: []string{tc.path}, Render: true}
-		if values != "" {
-			o.Values = []string{"values.yaml"}
-		}
-		r, err := lint.Run(t.Context(), o)
-		var got []string
-		switch {
-		case errors.Is(err, lint.ErrNothing): // the error tells what the notes would
-			got = []string{"note: " + strings.SplitN(err.Error(), "; ", 2)[1]}
-		case err != nil:
-			t.Fatalf("%s: %v", tc.reason, err)
-		default:
-			got = lines(r)
-		}
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
-		}
-	}
-}
-
 // A pod among manifests with some Node may well be on another.
 func TestNodesOfManifests(t *testing.T) {
 	node := "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n---\n"

@@ -9,36 +9,53 @@ import (
 
 // notes are what is said once for a run.
 type notes struct {
-	templates      []string            // files with templates
-	charts         []string            // directories that nothing rendered
-	kustomizations []string            // so
-	left           map[string][]string // kustomizations that were not rendered although that was asked for, by the reason
-	unrendered     []string            // what went wrong with others
-	unasked        map[string]int      // owners of finalizers that only a cluster knows, and how many objects wait for them
-	incomplete     []string            // webhook configurations without rules
-	patched        []string            // those of which a kustomization changes what they see
+	templates      []string       // files with templates
+	charts         []string       // directories that nothing rendered
+	kustomizations []string       // so
+	unrendered     string         // why nothing rendered them
+	far            []string       // kustomizations that need what is elsewhere
+	unbuilt        []unbuilt      // what the renderer refused
+	unasked        map[string]int // owners of finalizers that only a cluster knows, and how many objects wait for them
+	incomplete     []string       // webhook configurations without rules
+	patched        []string       // those of which a kustomization changes what they see
 }
 
 func (n *notes) add(m notes) {
 	n.templates = append(n.templates, m.templates...)
 	n.charts = append(n.charts, m.charts...)
 	n.kustomizations = append(n.kustomizations, m.kustomizations...)
-	n.unrendered = append(n.unrendered, m.unrendered...)
+	n.unrendered += m.unrendered
+	n.far = append(n.far, m.far...)
+	n.unbuilt = append(n.unbuilt, m.unbuilt...)
 	n.incomplete = append(n.incomplete, m.incomplete...)
 	n.patched = append(n.patched, m.patched...)
-	for reason, names := range m.left {
-		n.leave(reason, names...)
-	}
 	for owner, count := range m.unasked {
 		n.ask(owner, count)
 	}
 }
 
-func (n *notes) leave(reason string, names ...string) {
-	if n.left == nil {
-		n.left = map[string][]string{}
+// unbuilt is a chart or kustomization that could not be rendered.
+type unbuilt struct{ name, reason string }
+
+// maxReason bounds what a note says of why, in bytes: libraries tell the way to it first,
+// and the cause at the end.
+const maxReason = 240
+
+func (u unbuilt) String() string {
+	reason := strings.Join(strings.Fields(u.reason), " ")
+	if len(reason) > maxReason {
+		reason = "… " + strings.ToValidUTF8(reason[len(reason)-maxReason:], "")
 	}
-	n.left[reason] = append(n.left[reason], names...)
+	return u.name + ": " + reason
+}
+
+// asTheyStand notes a chart or kustomization that nothing rendered.
+func (n *notes) asTheyStand(kind, name string) {
+	if kind == "chart" {
+		n.charts = append(n.charts, name)
+	} else {
+		n.kustomizations = append(n.kustomizations, name)
+	}
 }
 
 func (n *notes) ask(owner string, count int) {
@@ -68,10 +85,19 @@ func (n *notes) list() []string {
 		dirs := slices.Sorted(slices.Values(n.kustomizations))
 		list = append(list, fmt.Sprintf("%s read as the files stand, without patches: kubectl kustomize %s | termguard lint -", counted(len(dirs), "kustomization"), dirs[0]))
 	}
-	for _, reason := range slices.Sorted(maps.Keys(n.left)) {
-		list = append(list, fmt.Sprintf("%s not rendered (%s), and read as the files stand: %s", counted(len(n.left[reason]), "kustomization"), few(n.left[reason]), reason))
+	if n.unrendered != "" {
+		list = append(list, "nothing is rendered, as "+n.unrendered)
 	}
-	list = append(list, n.unrendered...)
+	if len(n.far) > 0 {
+		list = append(list, fmt.Sprintf("%s (%s) read as the files stand, without patches: the rest of what is needed is elsewhere, and nothing is fetched", counted(len(n.far), "kustomization"), few(n.far)))
+	}
+	if len(n.unbuilt) > 0 {
+		var each []string
+		for _, u := range n.unbuilt {
+			each = append(each, u.String())
+		}
+		list = append(list, fmt.Sprintf("%d of the charts and kustomizations could not be rendered, and are read as their files stand: %s", len(n.unbuilt), few(each)))
+	}
 	if len(n.templates) > 0 {
 		list = append(list, fmt.Sprintf("%s skipped (%s): render first, as in helm template CHART | termguard lint -", counted(len(n.templates), "template"), few(n.templates)))
 	}
@@ -79,7 +105,7 @@ func (n *notes) list() []string {
 		list = append(list, fmt.Sprintf("what %s (%s) would see is unknown: no rules yet, they are filled in at run time", counted(len(n.incomplete), "webhook configuration"), few(n.incomplete)))
 	}
 	if patched := slices.Compact(slices.Sorted(slices.Values(n.patched))); len(patched) > 0 {
-		list = append(list, fmt.Sprintf("what %s (%s) would see is unknown: a kustomization patches that; --render asks about what comes out", counted(len(patched), "webhook configuration"), few(patched)))
+		list = append(list, fmt.Sprintf("what %s (%s) would see is unknown: a kustomization patches that, and was not rendered", counted(len(patched), "webhook configuration"), few(patched)))
 	}
 	if len(n.unasked) > 0 {
 		objects := 0

@@ -1,27 +1,36 @@
 package lint
 
 import (
-	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
-	"slices"
+	"runtime"
 	"strings"
+	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/termguard/termguard/lint/source"
+	"github.com/termguard/termguard/lint/tree"
 )
 
 // Renderer is the program that renders charts and kustomizations, which
 // cmd/termguard-render is.
 const Renderer = "termguard-render"
 
-// renderTime bounds one run of it, and maxRendered the bytes that it may print.
-const renderTime, maxRendered = 30 * time.Second, 64 << 20
+// What rendering may take: one chart or kustomization, all of a run, and the bytes of one.
+const (
+	renderTime  = 30 * time.Second
+	rendersTime = 3 * time.Minute
+	maxRendered = 64 << 20
+)
 
 // FindRenderer finds it beside this program, or in PATH.
 func FindRenderer() (string, error) {
@@ -32,90 +41,373 @@ func FindRenderer() (string, error) {
 	}
 	found, err := exec.LookPath(Renderer)
 	if err != nil {
-		return "", fmt.Errorf("nothing is rendered, as %s is neither beside termguard nor in PATH: go install github.com/termguard/termguard/cmd/%[1]s@latest", Renderer)
+		return "", fmt.Errorf("%s is neither beside termguard nor in PATH: go install github.com/termguard/termguard/cmd/%[1]s@latest", Renderer)
 	}
 	return found, nil
 }
 
-// renderChart has a chart rendered, with the values that were named. What is not
-// is noted.
-func (r *run) renderChart(ctx context.Context, d *source.Directory) {
-	if r.renderer == "" {
-		r.found.notes.charts = append(r.found.notes.charts, d.Name)
-		return
-	}
-	args := []string{"chart"}
-	for _, file := range r.options.Values {
-		args = append(args, "--values", absolute(r.options.Dir, file))
-	}
-	r.renderWith(ctx, d, "Chart.yaml", append(args, d.Path)...)
+// request is what the renderer is asked for, and answer what it says: the objects, and the
+// files that were read of a kustomization.
+type request struct {
+	Kind   string   `json:"kind"` // chart or kustomization
+	Root   string   `json:"root"` // which links may not leave
+	Dir    string   `json:"dir"`
+	Values []string `json:"values,omitempty"`
 }
 
-// renderKustomization has a kustomization rendered, if its folder was named: a
-// repository may hold hundreds. What is not is noted, with the reason where
-// rendering was asked for.
-func (r *run) renderKustomization(ctx context.Context, d *source.Directory, k kustomization, err error, asked bool) {
-	notes := &r.found.notes
-	because := func(reason string) { notes.leave(reason, d.Name) }
-	switch {
-	case r.renderer == "":
-		notes.kustomizations = append(notes.kustomizations, d.Name)
-	case err != nil:
-		because("it cannot be read: " + strings.ReplaceAll(err.Error(), "\n", " "))
-	case !asked:
-		because("only folders that are named are")
-	case k.far() != "":
-		because("it needs what is elsewhere, " + k.far())
-	default:
-		r.renderWith(ctx, d, d.Kustomization, "kustomization", d.Path)
-	}
+type answer struct {
+	Text  string   `json:"text"`
+	Files []string `json:"files"`
+	Error string   `json:"error"`
 }
 
-// renderWith takes in what the renderer prints of what is told by a file of a folder.
-func (r *run) renderWith(ctx context.Context, d *source.Directory, file string, args ...string) {
-	ctx, cancel := context.WithTimeout(ctx, renderTime)
+// perRenderer is how many requests are worth another process, which takes as long to start
+// as it does to answer some five.
+const perRenderer = 8
+
+// renderAll has requests rendered, as many at a time as there are processors, and done
+// called with what became of each, one at a time. A process that fails, or takes too long,
+// is replaced: it takes no other request with it.
+func renderAll(ctx context.Context, program string, requests []request, done func(i int, a answer, err error)) {
+	ctx, cancel := context.WithTimeoutCause(ctx, rendersTime, fmt.Errorf("all of them together take more than %v", rendersTime))
 	defer cancel()
-	root, err := r.tree(d.Path)
-	if err != nil {
-		r.found.notes.unrendered = append(r.found.notes.unrendered, fmt.Sprintf("%s was not rendered: %v", d.Name, err))
-		return
+	next := make(chan int)
+	var wait sync.WaitGroup
+	var one sync.Mutex
+	for range min(runtime.GOMAXPROCS(0), 1+len(requests)/perRenderer) {
+		wait.Go(func() {
+			var r *renderer
+			defer func() { r.stop() }()
+			for i := range next {
+				var a answer
+				var err error
+				if r == nil {
+					r, err = startRenderer(ctx, program)
+				}
+				if r != nil {
+					if a, err = r.render(ctx, requests[i]); err != nil {
+						r.stop()
+						r = nil
+					}
+				}
+				one.Lock()
+				done(i, a, err)
+				one.Unlock()
+			}
+		})
 	}
-	args = slices.Insert(args, len(args)-1, "--root", root)
-	cmd := exec.CommandContext(ctx, r.renderer, args...)
+	for i := range requests {
+		next <- i
+	}
+	close(next)
+	wait.Wait()
+}
+
+// renderer is a process that renders, one request after the other.
+type renderer struct {
+	cancel  context.CancelFunc
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	out     *io.LimitedReader // for one answer
+	answers *json.Decoder
+}
+
+func startRenderer(ctx context.Context, program string) (*renderer, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	cmd := exec.CommandContext(ctx, program, "serve")
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // a template sees no secrets of ours
-	stdout, stderr := limited{cancel: cancel}, limited{cancel: cancel}
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.WaitDelay = time.Second
-	if err := cmd.Run(); err != nil {
-		reason, _, _ := strings.Cut(strings.TrimSpace(stderr.text.String()), "\n")
-		switch {
-		case stdout.full || stderr.full:
-			reason = fmt.Sprintf("it has more than %d MiB", maxRendered>>20)
-		case errors.Is(ctx.Err(), context.DeadlineExceeded):
-			reason = fmt.Sprintf("it takes more than %v", renderTime)
-		case reason == "":
-			reason = err.Error()
+	in, err := cmd.StdinPipe()
+	var out io.ReadCloser
+	if err == nil {
+		out, err = cmd.StdoutPipe()
+	}
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("start %s: %w", Renderer, err)
+	}
+	limited := &io.LimitedReader{R: out}
+	return &renderer{cancel, cmd, in, limited, json.NewDecoder(limited)}, nil
+}
+
+// stop ends the process.
+func (r *renderer) stop() {
+	if r != nil {
+		r.cancel()
+		_ = r.cmd.Wait() // it was killed
+	}
+}
+
+func (r *renderer) render(ctx context.Context, q request) (a answer, err error) {
+	late := time.AfterFunc(renderTime, r.cancel)
+	r.out.N = maxRendered
+	err = json.NewEncoder(r.in).Encode(q)
+	if err == nil {
+		err = r.answers.Decode(&a)
+	}
+	switch {
+	case err == nil && late.Stop():
+		return a, nil
+	case ctx.Err() != nil:
+		return answer{}, context.Cause(ctx)
+	case !late.Stop():
+		return answer{}, fmt.Errorf("it takes more than %v", renderTime)
+	case r.out.N <= 0:
+		return answer{}, fmt.Errorf("it has more than %d MiB", maxRendered>>20)
+	}
+	if ended := r.cmd.Wait(); ended != nil {
+		err = ended
+	}
+	return answer{}, fmt.Errorf("it ended %s: %w", Renderer, err)
+}
+
+// build is a chart or kustomization as it was rendered.
+type build struct {
+	directory *source.Directory
+	file      string          // of the folder, which tells what is rendered
+	reads     []string        // the files that a kustomization is made of
+	known     map[string]file // files that were found, by their paths without links
+}
+
+// file is one that was found, by the name that findings call it.
+type file struct{ name, path string }
+
+// render has what was found rendered, and takes in the objects. What cannot be is noted,
+// and read as its files stand.
+func (r *run) render(ctx context.Context) error {
+	var requests []request
+	var of []*build
+	ask := func(d *source.Directory, q request, file string) error {
+		root := tree.Root(d.Path)
+		var err error
+		if root == "" {
+			root, err = r.tree(d.Path)
 		}
-		r.found.notes.unrendered = append(r.found.notes.unrendered, fmt.Sprintf("%s was not rendered: %s", d.Name, reason))
+		if err != nil {
+			r.found.notes.unbuilt = append(r.found.notes.unbuilt, unbuilt{d.Name, err.Error()})
+			return nil
+		}
+		if q.Root, err = filepath.Abs(root); err != nil {
+			return err
+		}
+		if q.Dir, err = filepath.Abs(d.Path); err != nil {
+			return err
+		}
+		requests, of = append(requests, q), append(of, &build{directory: d, file: file})
+		return nil
+	}
+	for _, d := range r.tops() {
+		if err := ask(d, request{Kind: "kustomization"}, d.Kustomization); err != nil {
+			return err
+		}
+	}
+	for _, d := range r.charts {
+		q := request{Kind: "chart"}
+		for _, file := range r.options.Values {
+			full, err := filepath.Abs(absolute(r.options.Dir, file))
+			if err != nil {
+				return err
+			}
+			q.Values = append(q.Values, full)
+		}
+		if err := ask(d, q, "Chart.yaml"); err != nil {
+			return err
+		}
+	}
+	if len(requests) == 0 {
+		return nil
+	}
+	program := ""
+	if r.options.Render {
+		found, err := FindRenderer()
+		if err != nil {
+			r.found.notes.unrendered = err.Error()
+		}
+		program = found
+	}
+	if program == "" {
+		for i, b := range of {
+			r.found.notes.asTheyStand(requests[i].Kind, b.directory.Name)
+		}
+		return nil
+	}
+	known := r.knownFiles()
+	var failed error
+	renderAll(ctx, program, requests, func(i int, a answer, err error) {
+		if err == nil && a.Error != "" {
+			err = errors.New(strings.ReplaceAll(a.Error, requests[i].Root+string(filepath.Separator), ""))
+		}
+		b := of[i]
+		if err != nil {
+			r.found.notes.unbuilt = append(r.found.notes.unbuilt, unbuilt{b.directory.Name, err.Error()})
+			return
+		}
+		b.known, b.reads = known, a.Files
+		file, err := r.keep(b, a.Text)
+		if err != nil {
+			failed = err
+			return
+		}
+		r.builds[file] = b
+		r.sets = append(r.sets, &input{files: []*source.File{file}})
+		for _, name := range a.Files {
+			r.covered[name] = true
+		}
+	})
+	return cmp.Or(failed, context.Cause(ctx))
+}
+
+// maxKept bounds what is rendered and kept in memory, in bytes; what is beyond is kept in
+// temporary files.
+const maxKept = 4 << 20
+
+func (r *run) keep(b *build, text string) (*source.File, error) {
+	file := &source.File{Name: path.Join(b.directory.Name, b.file), Rendered: b.directory.Path}
+	if r.kept += len(text); r.kept <= maxKept {
+		file.Content = []byte(text)
+		return file, nil
+	}
+	spooled, err := spool(strings.NewReader(text), 0, r.later)
+	if err != nil {
+		return nil, fmt.Errorf("keep what was rendered: %w", err)
+	}
+	file.Path = spooled.Path
+	return file, nil
+}
+
+// knownFiles are the files of folders that were found.
+func (r *run) knownFiles() map[string]file {
+	known := map[string]file{}
+	for _, i := range r.sets {
+		for _, d := range i.directories {
+			real := resolved(d.Path)
+			for _, base := range append([]string{d.Kustomization}, d.Manifests...) {
+				known[filepath.Join(real, base)] = file{path.Join(d.Name, base), filepath.Join(d.Path, base)}
+			}
+		}
+	}
+	return known
+}
+
+// uncover leaves, of the files that were found, those that no kustomization which was
+// rendered is made of. The others are read for wishes not to hear something.
+func (r *run) uncover() {
+	if len(r.covered) == 0 {
 		return
 	}
-	r.sets = append(r.sets, &input{files: []*source.File{{Name: path.Join(d.Name, file), Content: stdout.text.Bytes(), Rendered: d.Path}}})
-}
-
-// limited ends what writes more than maxRendered. (It embeds no buffer, whose
-// ReadFrom io.Copy would call.)
-type limited struct {
-	text   bytes.Buffer
-	cancel func()
-	full   bool
-}
-
-func (l *limited) Write(p []byte) (int, error) {
-	if l.full = l.full || l.text.Len()+len(p) > maxRendered; l.full {
-		l.cancel()
-		return len(p), nil
+	quoted := &input{quoted: true}
+	for _, i := range r.sets {
+		for n, d := range i.directories {
+			real := resolved(d.Path)
+			of, rest := *d, *d
+			of.Manifests, rest.Manifests = nil, nil
+			for _, base := range d.Manifests {
+				if r.covered[filepath.Join(real, base)] {
+					of.Manifests = append(of.Manifests, base)
+				} else {
+					rest.Manifests = append(rest.Manifests, base)
+				}
+			}
+			if len(of.Manifests) > 0 {
+				quoted.directories = append(quoted.directories, &of)
+				i.directories[n] = &rest
+			}
+		}
 	}
-	return l.text.Write(p)
+	r.sets = append(r.sets, quoted)
+}
+
+// resolved is a path without symbolic links; as it is, where that cannot be told.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return path
+}
+
+var errNoOrigin = errors.New("nothing tells where it is from")
+
+// origin is the place in a file of its own of a field of a rendered object: where what it
+// holds is written, else where the object is.
+func (b *build) origin(o *source.Object, field, value string) (Place, error) {
+	if o.Source() == "" || len(b.reads) == 0 {
+		return Place{}, errNoOrigin
+	}
+	from := filepath.Join(resolved(b.directory.Path), filepath.FromSlash(o.Source()))
+	base, found := b.original(from, o)
+	if found == nil {
+		return Place{}, errNoOrigin
+	}
+	at, exact := found.Find(field)
+	if exact && at.Value == value {
+		return placed(base, at, ""), nil
+	}
+	for _, other := range b.reads { // a patch may say it
+		if other == from {
+			continue
+		}
+		if patch, found := b.original(other, o); found != nil {
+			if at, exact := found.Find(field); exact && at.Value == value {
+				return placed(patch, at, ""), nil
+			}
+		}
+	}
+	if place, found := b.inline(field); found && value != "" {
+		return place, nil
+	}
+	return placed(base, at, ""), nil
+}
+
+// inline is the line of a kustomization that tells of a field, as a patch within it does.
+func (b *build) inline(field string) (Place, bool) {
+	key := strings.TrimRight(field, "[]0123456789")
+	key = key[strings.LastIndexAny(key, `."]`)+1:]
+	for _, name := range b.reads {
+		known, found := b.known[name]
+		if key == "" || !found || !source.IsKustomization(filepath.Base(name)) {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		for n, line := range strings.Split(string(text), "\n") {
+			if at := strings.Index(line, key); at >= 0 {
+				column := utf8.RuneCountInString(line[:at]) + 1
+				return Place{File: known.name, Line: n + 1, Column: column, EndColumn: column + utf8.RuneCountInString(key), Source: strings.TrimSuffix(line, "\r")}, true
+			}
+		}
+	}
+	return Place{}, false
+}
+
+// original is the object of a file that a rendered one was made of: of its kind, with the
+// name that its own holds the most of, as names get prefixes and suffixes.
+func (b *build) original(real string, o *source.Object) (*source.File, *source.Object) {
+	known, found := b.known[real]
+	if !found {
+		return nil, nil
+	}
+	f := &source.File{Name: known.name, Path: known.path}
+	var best *source.Object
+	for c := range f.Read() {
+		for _, other := range c.Objects {
+			if other.Kind != o.Kind || !strings.Contains(o.Name, other.Name) || best != nil && len(best.Name) >= len(other.Name) {
+				continue
+			}
+			best = other
+		}
+	}
+	return f, best
 }
 
 // inTemplate is the place of something in rendered text: the first line of its

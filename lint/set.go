@@ -1,12 +1,14 @@
 package lint
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -28,6 +30,7 @@ import (
 type input struct {
 	directories []*source.Directory // its own, and those of its parts
 	files       []*source.File      // that were given, or rendered
+	quoted      bool                // they are read for wishes not to hear something only
 }
 
 // folder is the path of the one whose files they are, "" for files that were given.
@@ -62,6 +65,12 @@ func (r *run) set(i *input) *set {
 	if len(i.directories) > 0 {
 		s.namespace = r.kustomized[i.directories[0].Path].namespace
 	}
+	if len(i.files) == 1 {
+		if s.build = r.builds[i.files[0]]; s.build != nil {
+			s.folder = s.build.directory.Path
+		}
+	}
+	s.quoted = i.quoted
 	s.loose = len(i.directories) > 0 && i.directories[0].Kustomization == ""
 	for _, file := range s.files {
 		file.Whole = r.options.everything
@@ -81,6 +90,10 @@ type set struct {
 	// loose tells that nothing but a folder holds the files together: who deletes them
 	// may take one at a time.
 	loose bool
+	build *build // that its objects are of, nil where they are in their own files
+	// quoted tells that its files are read for wishes not to hear something only: their
+	// objects are in other sets, as they will be applied.
+	quoted bool
 	total
 
 	objects  []*source.Object
@@ -129,17 +142,40 @@ func (s *set) release() {
 
 // asked tells whether questions are asked about the objects of a file.
 func (r *run) asked(file *source.File) bool {
+	if b := r.builds[file]; b != nil && r.only != nil {
+		return len(b.reads) == 0 || slices.ContainsFunc(b.reads, func(name string) bool { return r.only[relative(r.options.Dir, b.known[name].path)] })
+	}
 	return r.only == nil || file.Path == "" || file.Name == "-" || r.only[relative(r.options.Dir, file.Path)]
 }
 
 func (s *set) readFile(ctx context.Context, file *source.File) {
 	s.total.files++
+	if s.quoted {
+		s.quote(file)
+		return
+	}
 	for c := range file.Read() {
 		s.take(file, c)
 		s.tell()
 		if ctx.Err() != nil {
 			return
 		}
+	}
+}
+
+// quote takes in what a file of which the objects are in other sets wishes not to hear.
+func (s *set) quote(file *source.File) {
+	if text, err := os.ReadFile(file.Path); err != nil || !bytes.Contains(text, []byte("termguard")) {
+		return
+	}
+	for c := range file.Read() {
+		s.mark(file, c)
+	}
+}
+
+func (s *set) mark(file *source.File, c source.Contents) {
+	for _, m := range c.Marks {
+		s.marks = append(s.marks, Mark{Place: placed(file, m.Position, ""), Text: m.Text, From: m.From, To: m.To})
 	}
 }
 
@@ -156,8 +192,8 @@ func (s *set) take(file *source.File, c source.Contents) {
 	if s.run.asked(file) {
 		s.twice(file, c)
 	}
-	for _, m := range c.Marks {
-		s.marks = append(s.marks, Mark{Place: placed(file, m.Position, ""), Text: m.Text, From: m.From, To: m.To})
+	if s.build == nil || len(s.build.reads) == 0 { // else they stand in files of their own
+		s.mark(file, c)
 	}
 	s.skipped += c.Plain
 	s.total.objects += len(c.Objects)
@@ -918,6 +954,12 @@ func (s *set) place() []Finding {
 		p, _ := at.Find(u.field)
 		f := &findings[u.finding]
 		f.Object, f.Place, f.Value = at.id, placed(at.File, p, at.Source()), p.Value
+		if s.build != nil && len(s.build.reads) > 0 {
+			f.Kustomization = s.build.directory.Name
+			if place, err := s.build.origin(at.Object, u.field, p.Value); err == nil {
+				f.Place = place
+			}
+		}
 	}
 	s.unplaced = nil
 	return findings

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -53,15 +54,27 @@ func confine(root, dir string, seen map[string]bool) error {
 	})
 }
 
-// confined is a file system of which only what is below root is read.
+// confined is a file system of which only what is below root is read: ordinary files, up
+// to a size, all of which are noted.
 type confined struct {
 	filesys.FileSystem
-	root string
+	root  string
+	files *[]string // that were read
+	left  *int64    // bytes that may still be read
+}
+
+// maxFile bounds a file, and maxFiles what one kustomization reads, in bytes. An object has
+// 3 MiB at most (k8s.io/apiserver, pkg/server, MaxRequestBodyBytes); a file of generated
+// definitions has some 10 MiB.
+const maxFile, maxFiles = 16 << 20, 64 << 20
+
+func newConfined(root string) confined {
+	return confined{filesys.MakeFsOnDisk(), root, &[]string{}, new(int64(maxFiles))}
 }
 
 // ReadFile reads a file below the root; it is what kustomize reads all files with.
 func (c confined) ReadFile(path string) ([]byte, error) {
-	if err := inside(c.root, path); err != nil {
+	if err := c.allow(path); err != nil {
 		return nil, err
 	}
 	return c.FileSystem.ReadFile(path)
@@ -69,8 +82,30 @@ func (c confined) ReadFile(path string) ([]byte, error) {
 
 // Open opens a file below the root.
 func (c confined) Open(path string) (filesys.File, error) {
-	if err := inside(c.root, path); err != nil {
+	if err := c.allow(path); err != nil {
 		return nil, err
 	}
 	return c.FileSystem.Open(path)
+}
+
+func (c confined) allow(path string) error {
+	if err := inside(c.root, path); err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return fmt.Errorf("%s is a folder", path)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is no ordinary file, and is not read", path)
+	case info.Size() > maxFile:
+		return fmt.Errorf("%s has %d MiB, and at most %d are read", path, info.Size()>>20, maxFile>>20)
+	}
+	if *c.left -= info.Size(); *c.left < 0 {
+		return fmt.Errorf("its files have more than %d MiB", maxFiles>>20)
+	}
+	*c.files = append(*c.files, path)
+	return nil
 }

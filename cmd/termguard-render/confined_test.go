@@ -88,7 +88,7 @@ func TestLinks(t *testing.T) {
 			root := t.TempDir()
 			tc.make(root)
 			var out bytes.Buffer
-			err := run([]string{tc.kind, "--root", root, filepath.Join(root, tc.dir)}, &out)
+			err := run([]string{tc.kind, "--root", root, filepath.Join(root, tc.dir)}, nil, &out)
 			if (err != nil) != tc.fails || strings.Contains(out.String(), secret) {
 				t.Errorf("%s: error %v, want one: %t; printed:\n%s", tc.reason, err, tc.fails, &out)
 			}

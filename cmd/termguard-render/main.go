@@ -1,5 +1,5 @@
 // Command termguard-render renders Helm charts and kustomizations for termguard
-// lint --render, with the libraries of helm and kustomize. They would make
+// lint, with the libraries of helm and kustomize. They would make
 // termguard half as large again, and every start of it slower: so they are a
 // program, and a module, of their own.
 //
@@ -9,6 +9,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"log"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -26,18 +28,23 @@ import (
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/engine"
 	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
+	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/yaml"
 )
 
 const usage = `usage: termguard-render chart [--root DIR] [--values FILE]... DIR
        termguard-render kustomization [--root DIR] DIR
+       termguard-render serve
 
-Links that lead out of the root (default: DIR) are an error`
+Links that lead out of the root (default: DIR) are an error. serve reads requests
+from standard input, as {"kind": "chart", "root": DIR, "dir": DIR, "values": [FILE]},
+and answers each with {"text": OBJECTS, "files": [FILE]} or {"error": TEXT}`
 
 func main() {
 	log.SetOutput(io.Discard) // the libraries', which repeats what errors tell
-	if err := run(os.Args[1:], os.Stdout); err != nil {
+	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, strings.TrimSpace(err.Error()))
 		os.Exit(1)
 	}
@@ -50,7 +57,7 @@ func (offline) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, fmt.Errorf("%s is elsewhere, and nothing is fetched", r.URL.Redacted())
 }
 
-func run(args []string, out io.Writer) error {
+func run(args []string, in io.Reader, out io.Writer) error {
 	http.DefaultTransport = offline{}
 	if err := os.Setenv("PATH", ""); err != nil { // kustomize would look for git
 		return err
@@ -61,61 +68,125 @@ func run(args []string, out io.Writer) error {
 	if err := boundMemory(); err != nil {
 		return err
 	}
-	var values []string
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.Func("values", "", func(file string) error { values = append(values, file); return nil })
-	root := flags.String("root", "", "")
-	if err := flags.Parse(args[1:]); err != nil || flags.NArg() != 1 {
+	r := request{Kind: args[0]}
+	flags.Func("values", "", func(file string) error { r.Values = append(r.Values, file); return nil })
+	flags.StringVar(&r.Root, "root", "", "")
+	err := flags.Parse(args[1:])
+	switch {
+	case err == nil && r.Kind == "serve" && flags.NArg() == 0:
+		return serve(in, out)
+	case err != nil || flags.NArg() != 1:
 		return errors.New(usage)
 	}
-	dir := flags.Arg(0)
-	if err := inside(cmp.Or(*root, dir), dir); err != nil {
+	r.Dir = flags.Arg(0)
+	text, _, err := r.render()
+	if err != nil {
 		return err
 	}
-	switch args[0] {
-	case "chart":
-		if err := confine(cmp.Or(*root, dir), dir, map[string]bool{}); err != nil {
-			return err
+	_, err = io.WriteString(out, text)
+	return err
+}
+
+// request is what is to be rendered. Root is what links may not lead out of; it defaults
+// to Dir.
+type request struct {
+	Kind   string   `json:"kind"`
+	Root   string   `json:"root"`
+	Dir    string   `json:"dir"`
+	Values []string `json:"values"`
+}
+
+// answer is what a request gives. Files are those that were read of a kustomization.
+type answer struct {
+	Text  string   `json:"text,omitempty"`
+	Files []string `json:"files,omitempty"`
+	Error string   `json:"error,omitempty"`
+}
+
+// serve answers requests, one after the other: to start for each would take longer than
+// most take to render.
+func serve(in io.Reader, out io.Writer) error {
+	requests, answers := json.NewDecoder(in), json.NewEncoder(out)
+	for {
+		var r request
+		switch err := requests.Decode(&r); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read a request: %w", err)
 		}
-		return renderChart(dir, values, out)
-	case "kustomization":
-		return renderKustomization(*root, dir, out)
-	default:
-		return errors.New(usage)
+		var a answer
+		var err error
+		if a.Text, a.Files, err = r.guarded(); err != nil {
+			a = answer{Error: strings.TrimSpace(err.Error())}
+		}
+		if err := answers.Encode(a); err != nil {
+			return fmt.Errorf("write an answer: %w", err)
+		}
 	}
+}
+
+// guarded turns a panic of a library into an error.
+func (r request) guarded() (text string, files []string, err error) {
+	defer func() {
+		if failed := recover(); failed != nil {
+			err = fmt.Errorf("the library failed: %v", failed)
+		}
+	}()
+	return r.render()
+}
+
+func (r request) render() (text string, files []string, err error) {
+	root := cmp.Or(r.Root, r.Dir)
+	if err := inside(root, r.Dir); err != nil {
+		return "", nil, err
+	}
+	switch r.Kind {
+	case "chart":
+		if err := confine(root, r.Dir, map[string]bool{}); err != nil {
+			return "", nil, err
+		}
+		text, err = renderChart(r.Dir, r.Values)
+	case "kustomization":
+		return renderKustomization(r.Root, r.Dir)
+	default:
+		err = errors.New(usage)
+	}
+	return text, nil, err
 }
 
 // renderChart writes what helm template writes of a chart: the objects with
 // comments that name their templates, hooks too, in the order of an installation.
 // Values are not held to the chart's schema, which may name what is elsewhere.
-func renderChart(dir string, files []string, out io.Writer) error {
+func renderChart(dir string, files []string) (string, error) {
 	c, err := loader.LoadDir(dir)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if missing := missingCharts(c); len(missing) > 0 {
-		return fmt.Errorf("its charts/ lacks %s: run helm dependency build", strings.Join(missing, ", "))
+		return "", fmt.Errorf("its charts/ lacks %s: run helm dependency build", strings.Join(missing, ", "))
 	}
 	values := map[string]any{}
 	for _, file := range files {
 		more, err := readValues(file)
 		if err != nil {
-			return err
+			return "", err
 		}
 		values = loader.MergeMaps(values, more)
 	}
 	if err := chartutil.ProcessDependencies(c, values); err != nil {
-		return fmt.Errorf("process the dependencies: %w", err)
+		return "", fmt.Errorf("process the dependencies: %w", err)
 	}
 	release := common.ReleaseOptions{Name: "release", Namespace: "default", Revision: 1, IsInstall: true}
 	all, err := commonutil.ToRenderValuesWithSchemaValidation(c, values, release, nil, true)
 	if err != nil {
-		return err
+		return "", err
 	}
 	rendered, err := engine.Render(c, all)
 	if err != nil {
-		return err
+		return "", err
 	}
 	for name := range rendered {
 		if strings.HasSuffix(name, "NOTES.txt") {
@@ -124,17 +195,16 @@ func renderChart(dir string, files []string, out io.Writer) error {
 	}
 	hooks, objects, err := releaseutil.SortManifests(rendered, nil, releaseutil.InstallOrder)
 	if err != nil {
-		return err
+		return "", err
 	}
 	for _, hook := range hooks {
 		objects = append(objects, releaseutil.Manifest{Name: hook.Path, Content: hook.Manifest})
 	}
+	var out strings.Builder
 	for _, object := range objects {
-		if _, err := fmt.Fprintf(out, "---\n# Source: %s\n%s\n", object.Name, object.Content); err != nil {
-			return err
-		}
+		fmt.Fprintf(&out, "---\n# Source: %s\n%s\n", object.Name, object.Content)
 	}
-	return nil
+	return out.String(), nil
 }
 
 // missingCharts are the dependencies of a chart that are not in its charts/.
@@ -160,21 +230,74 @@ func readValues(file string) (map[string]any, error) {
 	return values, nil
 }
 
-// renderKustomization writes what kustomize build writes. Files outside the
-// folder are not read, and no plugin runs.
-func renderKustomization(root, dir string, out io.Writer) error {
-	files := filesys.MakeFsOnDisk()
-	if root != "" {
-		files = confined{files, root}
+// renderKustomization is what kustomize build writes, with comments that name the file that
+// each object is from, relative to the folder: of a generated one, the kustomization that
+// tells of it. Files outside the folder are not read, and no plugin runs.
+func renderKustomization(root, dir string) (text string, read []string, err error) {
+	if root == "" {
+		root = string(filepath.Separator)
 	}
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, dir)
+	files := newConfined(root)
+	top, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		top, err = filepath.Abs(top)
+	}
 	if err != nil {
-		return err
+		return "", nil, err
 	}
-	text, err := built.AsYaml()
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(traced{files, top}, dir)
 	if err != nil {
-		return err
+		return "", nil, err
 	}
-	_, err = out.Write(text)
-	return err
+	sources := make([]string, 0, built.Size())
+	for _, object := range built.Resources() {
+		origin, err := object.GetOrigin()
+		if err != nil {
+			return "", nil, err
+		}
+		source := ""
+		if origin != nil {
+			source = cmp.Or(origin.Path, origin.ConfiguredIn)
+		}
+		sources = append(sources, source)
+	}
+	if err := built.RemoveOriginAnnotations(); err != nil {
+		return "", nil, err
+	}
+	var out strings.Builder
+	for i, object := range built.Resources() {
+		content, err := object.AsYAML()
+		if err != nil {
+			return "", nil, err
+		}
+		out.WriteString("---\n")
+		if sources[i] != "" && !strings.ContainsAny(sources[i], "\r\n") {
+			fmt.Fprintf(&out, "# Source: %s\n", filepath.ToSlash(sources[i]))
+		}
+		out.Write(content)
+	}
+	return out.String(), *files.files, nil
+}
+
+// traced has the kustomization of a folder ask for the origin of each object.
+type traced struct {
+	confined
+	top string
+}
+
+func (t traced) ReadFile(path string) ([]byte, error) {
+	text, err := t.confined.ReadFile(path)
+	if err != nil || filepath.Dir(path) != t.top || !slices.Contains(konfig.RecognizedKustomizationFileNames(), filepath.Base(path)) {
+		return text, err
+	}
+	var k map[string]any
+	if yaml.Unmarshal(text, &k) != nil || k == nil {
+		return text, nil // which kustomize tells
+	}
+	options, _ := k["buildMetadata"].([]any)
+	k["buildMetadata"] = append(options, types.OriginAnnotations)
+	if with, err := yaml.Marshal(k); err == nil {
+		return with, nil
+	}
+	return text, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,6 +70,47 @@ resources: [../base/pod.yaml]
 resources: [../cycle]
 -- absent/kustomization.yaml --
 resources: [absent.yaml]
+-- generator/kustomization.yaml --
+buildMetadata: [managedByLabel]
+configMapGenerator: [{name: made, literals: [a=b]}]
+-- again/kustomization.yaml --
+resources: [../base]
+namePrefix: a
+namePrefix: b
+-- circle/kustomization.yaml --
+components: [../circle2]
+-- circle2/kustomization.yaml --
+{apiVersion: kustomize.config.k8s.io/v1alpha1, kind: Component, components: [../circle3]}
+-- circle3/kustomization.yaml --
+{apiVersion: kustomize.config.k8s.io/v1alpha1, kind: Component, components: [../circle2]}
+-- nothing/kustomization.yaml --
+{resources: [../base], patches: [{path: patch.yaml}]}
+-- nothing/patch.yaml --
+{apiVersion: v1, kind: Pod, metadata: {name: other, labels: {a: b}}}
+-- crlf/kustomization.yaml --
+resources:\r
+- ../base\t\r
+-- tab/kustomization.yaml --
+resources:
+\t- ../base
+-- anchors/kustomization.yaml --
+resources: [a.yaml, b.yaml]
+-- anchors/a.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: &data {a: b}}
+-- anchors/b.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: b}, data: *data}
+-- plugin/kustomization.yaml --
+generators: [it.yaml]
+-- plugin/it.yaml --
+{apiVersion: example.com/v1, kind: Sends, metadata: {name: it}}
+-- function/kustomization.yaml --
+generators: [it.yaml]
+-- function/it.yaml --
+apiVersion: example.com/v1
+kind: Sends
+metadata: {name: it, annotations: {config.kubernetes.io/function: "exec: {path: /bin/true}"}}
+-- large/kustomization.yaml --
+configMapGenerator: [{name: made, files: [large]}]
 -- inflates/kustomization.yaml --
 helmCharts: [{name: web, version: 1.0.0}]
 `
@@ -81,39 +123,57 @@ func TestRun(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
+		text = strings.NewReplacer(`\r`, "\r", `\t`, "\t").Replace(text)
 		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Chdir(dir)
+	if err := os.WriteFile("large/large", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate("large/large", 1<<30); err != nil {
+		t.Fatal(err)
+	}
 	const pod, hook = "# Source: web/templates/pod.yaml\napiVersion: v1\nkind: Pod\nmetadata: {name: release-web}\nspec: {terminationGracePeriodSeconds: 30}", "# Source: web/templates/hook.yaml"
 	cases := map[string]struct {
 		args          string
 		want, wantNot []string // in what is printed
 		err           string   // part of it
 	}{
-		"a chart":                     {"chart web", []string{pod, hook, "# Source: web/charts/db/templates/secret.yaml"}, []string{"Thank", "a cluster"}, ""},
-		"with values of one's own":    {"chart --values more.yaml web", []string{"terminationGracePeriodSeconds: 900"}, []string{"Secret"}, ""},
-		"a kustomization":             {"kustomization overlay", []string{"name: my-it"}, nil, ""},
-		"a chart without what it has": {"chart lacks", nil, nil, "its charts/ lacks db: run helm dependency build"},
-		"a chart without values":      {"chart plain", []string{"metadata: {name: unnamed}"}, nil, ""},
-		"a chart that is broken":      {"chart broken", nil, nil, "say how long"},
-		"no chart":                    {"chart base", nil, nil, "Chart.yaml"},
-		"values that are none":        {"chart --values no.yaml web", nil, nil, "no.yaml"},
-		"a remote file":               {"kustomization far", nil, nil, "is elsewhere, and nothing is fetched"},
-		"a remote repository":         {"kustomization git", nil, nil, "git"},
-		"a file outside":              {"kustomization outside", nil, nil, "security"},
-		"a circle":                    {"kustomization cycle", nil, nil, "cycle"},
-		"a missing file":              {"kustomization absent", nil, nil, "absent.yaml"},
-		"a chart in a kustomization":  {"kustomization inflates", nil, nil, "enable-helm"},
-		"nothing":                     {"", nil, nil, "usage"},
-		"something else":              {"plan web", nil, nil, "usage"},
+		"a chart":                       {"chart web", []string{pod, hook, "# Source: web/charts/db/templates/secret.yaml"}, []string{"Thank", "a cluster"}, ""},
+		"with values of one's own":      {"chart --values more.yaml web", []string{"terminationGracePeriodSeconds: 900"}, []string{"Secret"}, ""},
+		"a kustomization":               {"kustomization overlay", []string{"# Source: ../base/pod.yaml\n", "name: my-it"}, []string{"origin"}, ""},
+		"what a kustomization makes":    {"kustomization generator", []string{"# Source: kustomization.yaml\n", "name: made-", "managed-by: kustomize"}, []string{"origin"}, ""},
+		"a key given twice":             {"kustomization again", []string{"# Source: ../base/pod.yaml\n", "name: bit"}, nil, ""},
+		"components in a circle":        {"kustomization circle", nil, nil, "cycle"},
+		"a patch that hits nothing":     {"kustomization nothing", nil, nil, "no matches for Id Pod.v1.[noGrp]/other"},
+		"a base outside of the root":    {"kustomization --root overlay overlay", nil, nil, "unable to find one of"},
+		"CRLF and tabs behind values":   {"kustomization crlf", []string{"name: it"}, nil, ""},
+		"a tab that indents":            {"kustomization tab", nil, nil, "cannot start any token"},
+		"an anchor of another file":     {"kustomization anchors", nil, nil, "unknown anchor"},
+		"a plugin":                      {"kustomization plugin", nil, nil, "external plugins disabled"},
+		"a function in a container":     {"kustomization function", nil, nil, "external plugins disabled"},
+		"a generator over a large file": {"kustomization large", nil, nil, "has 1024 MiB, and at most 16 are read"},
+		"a chart without what it has":   {"chart lacks", nil, nil, "its charts/ lacks db: run helm dependency build"},
+		"a chart without values":        {"chart plain", []string{"metadata: {name: unnamed}"}, nil, ""},
+		"a chart that is broken":        {"chart broken", nil, nil, "say how long"},
+		"no chart":                      {"chart base", nil, nil, "Chart.yaml"},
+		"values that are none":          {"chart --values no.yaml web", nil, nil, "no.yaml"},
+		"a remote file":                 {"kustomization far", nil, nil, "is elsewhere, and nothing is fetched"},
+		"a remote repository":           {"kustomization git", nil, nil, "git"},
+		"a file outside":                {"kustomization outside", nil, nil, "security"},
+		"a circle":                      {"kustomization cycle", nil, nil, "cycle"},
+		"a missing file":                {"kustomization absent", nil, nil, "absent.yaml"},
+		"a chart in a kustomization":    {"kustomization inflates", nil, nil, "enable-helm"},
+		"nothing":                       {"", nil, nil, "usage"},
+		"something else":                {"plan web", nil, nil, "usage"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("PATH", os.Getenv("PATH"))
 			var out strings.Builder
-			err := run(strings.Fields(tc.args), &out)
+			err := run(strings.Fields(tc.args), strings.NewReader(""), &out)
 			if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 				t.Fatalf("want an error with %q, got %v", tc.err, err)
 			}
@@ -128,5 +188,38 @@ func TestRun(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestServe answers one request after the other, whatever became of those before.
+func TestServe(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"kustomization.yaml": "resources: [pod.yaml]", "pod.yaml": "{apiVersion: v1, kind: Pod, metadata: {name: it}}"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", os.Getenv("PATH"))
+	good, err := json.Marshal(request{Kind: "kustomization", Root: dir, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	in := `{"kind": "kustomization", "dir": "` + dir + `/absent"} {"kind": "other", "dir": "` + dir + `"}` + string(good) + string(good)
+	if err := run([]string{"serve"}, strings.NewReader(in), &out); err != nil {
+		t.Fatal(err)
+	}
+	answers := json.NewDecoder(strings.NewReader(out.String()))
+	for i := range 4 {
+		var a answer
+		if err := answers.Decode(&a); err != nil {
+			t.Fatal(err)
+		}
+		if works := i >= 2; (a.Error == "") != works || works && (!strings.Contains(a.Text, "# Source: pod.yaml") || len(a.Files) != 2) {
+			t.Errorf("request %d: %+v", i, a)
+		}
+	}
+	if err := run([]string{"serve"}, strings.NewReader("{"), &out); err == nil {
+		t.Error("half a request is answered")
 	}
 }

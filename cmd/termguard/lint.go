@@ -67,7 +67,7 @@ that could not be read, wrong usage, or an internal error.`,
 	flags.StringVar(&f.Baseline, "baseline", "", "leave out the findings that this `FILE` knows")
 	flags.BoolVar(&f.WriteBaseline, "write-baseline", false, "write the findings of this run to the --baseline file")
 	flags.StringVar(&f.ChangedSince, "changed-since", "", "ask only about files that changed since the branch, tag or commit `REF`, by git")
-	flags.BoolVar(&f.Render, "render", false, "render charts, and the kustomization of a folder that is named, with termguard-render, which is to be beside termguard or in PATH")
+	flags.BoolVar(&f.Render, "render", true, "read charts and kustomizations as they will be applied, with termguard-render, where that is beside termguard or in PATH")
 	flags.StringArrayVar(&f.Values, "values", nil, "`FILE` of values for the charts that are rendered (may be repeated)")
 	flags.BoolVar(&f.NoRepoPolicies, "no-repo-policies", false, "do not load the policies that the configuration in the repository names: who writes a pull request writes them, too")
 	flags.StringVar(&f.FixOrder, "fix-order", "", "print, instead of findings, the order in which the objects can be deleted without a hang: `FORM` is list (commands), argocd (sync waves) or helm (a hook)")

@@ -43,6 +43,9 @@ func (d *Directory) Files() []*File {
 // (sigs.k8s.io/kustomize/api/konfig, RecognizedKustomizationFileNames).
 var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
+// IsKustomization tells whether a file of that name is one.
+func IsKustomization(name string) bool { return slices.Contains(kustomizations, name) }
+
 // ignored are folders that hold no manifests of their owner.
 var ignored = []string{".git", ".hg", ".svn", ".terraform", "node_modules", "vendor"}
 
@@ -201,7 +204,7 @@ func (w *walker) walk(name, dir, relative, real string) {
 			} else {
 				linked = append(linked, base)
 			}
-		case regular && slices.Contains(kustomizations, base):
+		case regular && IsKustomization(base):
 			d.Kustomization = base
 		case regular && !w.Tests && isManifest(base) && (test || testFile.MatchString(base) || steps.MatchString(base)):
 			left++

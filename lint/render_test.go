@@ -1,0 +1,237 @@
+package lint_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/termguard/termguard/lint"
+)
+
+// standsIn is set where this test program stands for the renderer.
+const standsIn = "TERMGUARD_RENDER_STANDS_IN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(standsIn) != "" {
+		standIn(os.Stdin, os.Stdout)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// standIn answers as the renderer does, and does as the name of a folder says.
+func standIn(in io.Reader, out io.Writer) {
+	requests, answers := json.NewDecoder(in), json.NewEncoder(out)
+	for {
+		var r struct {
+			Kind, Dir string
+			Values    []string
+		}
+		if requests.Decode(&r) != nil {
+			return
+		}
+		a := map[string]any{"text": "---\n# Source: web/templates/pod.yaml\n" + fmt.Sprintf(slow, "a")}
+		switch {
+		case filepath.Base(r.Dir) == "endless":
+			for {
+				if _, err := out.Write([]byte(strings.Repeat(" ", 1<<20))); err != nil {
+					return
+				}
+			}
+		case filepath.Base(r.Dir) == "ends":
+			os.Exit(3)
+		case len(r.Values) > 0:
+			a = map[string]any{"error": "no values today"}
+		}
+		_ = answers.Encode(a)
+	}
+}
+
+const slow = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {terminationGracePeriodSeconds: 900}\n"
+
+// long is what lint says of it.
+const long = "apply may long-grace-period: a delete may wait up to 900 s for pods/%s: the grace period is 900 s"
+
+// TestRenderer has charts rendered by what stands for the renderer, whatever becomes of it,
+// and says how where there is none.
+func TestRenderer(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"bin/termguard-render": "#!/bin/sh\n" + standsIn + "=1 exec '" + self + "'\n"}
+	for _, chart := range []string{"all/web", "all/ends", "all/ends/next", "web", "endless"} {
+		files[chart+"/Chart.yaml"], files[chart+"/templates/pod.yaml"] = "name: web\n", "{{ x }}"
+	}
+	files["k/kustomization.yaml"], files["k/pod.yaml"] = "namePrefix: a-\nresources: [pod.yaml]\n", fmt.Sprintf(slow, "a")
+	dir := write(t, files)
+	if err := os.Chmod(filepath.Join(dir, "bin/termguard-render"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	long := fmt.Sprintf(long, "a")
+	const none = "note: nothing is rendered, as termguard-render is neither beside termguard nor in PATH: go install github.com/termguard/termguard/cmd/termguard-render@latest"
+	const stands = "note: 1 kustomization read as the files stand, without patches: kubectl kustomize k | termguard lint -"
+	for _, tc := range []struct {
+		reason, path, tools string
+		off                 bool
+		want                []string
+	}{
+		{"a chart", "web", "bin", false, []string{"web/templates/pod.yaml:1:1 (web/templates/pod.yaml) " + long}},
+		{"a chart without the renderer", "web", "", false, []string{"note: the templates of 1 Helm chart were skipped: helm template web | termguard lint -; " + strings.TrimPrefix(none, "note: ")}},
+		{"a kustomization without the renderer", "k", "", false, []string{"k/pod.yaml:4:39 " + long, stands, none}},
+		{"nothing is to be rendered", "k", "bin", true, []string{"k/pod.yaml:4:39 " + long, stands}},
+		{"what the renderer says", "web", "bin -v", false, []string{"note: 1 of the charts and kustomizations could not be rendered, and are read as their files stand: web: no values today"}},
+		{"what never ends", "endless", "bin", false, []string{"note: 1 of the charts and kustomizations could not be rendered, and are read as their files stand: endless: it has more than 64 MiB"}},
+		{"one that ends the renderer takes no other with it", "all", "bin", false, []string{
+			"all/ends/next/templates/pod.yaml:1:1 (web/templates/pod.yaml) " + long, "all/web/templates/pod.yaml:1:1 (web/templates/pod.yaml) " + long,
+			"note: 1 of the charts and kustomizations could not be rendered, and are read as their files stand: all/ends: it ended termguard-render: exit status 3",
+		}},
+	} {
+		tools, values, _ := strings.Cut(tc.tools, " ")
+		t.Setenv("PATH", filepath.Join(dir, tools)+":/usr/bin:/bin")
+		o := lint.Options{Dir: dir, Paths: []string{tc.path}, Render: !tc.off}
+		if values != "" {
+			o.Values = []string{"values.yaml"}
+		}
+		r, err := lint.Run(t.Context(), o)
+		var got []string
+		switch {
+		case errors.Is(err, lint.ErrNothing): // the error tells what the notes would
+			got = []string{"note: " + strings.SplitN(err.Error(), "; ", 2)[1]}
+		case err != nil:
+			t.Fatalf("%s: %v", tc.reason, err)
+		default:
+			got = lines(r)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+		}
+	}
+}
+
+// withRenderer puts the real renderer into PATH.
+func withRenderer(t *testing.T) {
+	t.Helper()
+	dir, err := buildRenderer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
+}
+
+var buildRenderer = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "termguard-render-")
+	if err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", dir, ".")
+	build.Dir, build.Env = filepath.Join("..", "cmd", "termguard-render"), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the renderer: %w: %s", err, out)
+	}
+	return dir, nil
+})
+
+// TestKustomizations reads kustomizations as they will be applied, and tells the file and
+// the line that a person would change.
+func TestKustomizations(t *testing.T) {
+	withRenderer(t)
+	const base = "resources: [pod.yaml]\n"
+	pod := "# a comment\n" + fmt.Sprintf(slow, "it")
+	fast := strings.Replace(pod, "900", "30", 1)
+	patch := "apiVersion: v1\nkind: Pod\nmetadata: {name: it}\nspec:\n  terminationGracePeriodSeconds: 900\n"
+	overlay := func(more string) string { return "resources: [../base]\n" + more }
+	const notBuilt = "note: 1 of the charts and kustomizations could not be rendered, and are read as their files stand: "
+	for name, tc := range map[string]struct {
+		reason string
+		files  map[string]string
+		want   []string // the beginnings of lines; "... x" where they hold x later
+	}{
+		"Prefix": {"It has another name, and stands where it did.", map[string]string{"over/kustomization.yaml": overlay("namePrefix: my-\nnamespace: prod\n"), "base/kustomization.yaml": base, "base/pod.yaml": pod},
+			[]string{"base/pod.yaml:5:39 " + fmt.Sprintf(long, "my-it")}},
+		"Overlays": {"What several apply is told once.", map[string]string{"a/kustomization.yaml": overlay("namePrefix: a-\n"), "b/kustomization.yaml": overlay("namePrefix: b-\n"), "base/kustomization.yaml": base, "base/pod.yaml": pod},
+			[]string{"base/pod.yaml:5:39 " + fmt.Sprintf(long, "a-it")}},
+		"Mended": {"A patch takes away what the base has.", map[string]string{"over/kustomization.yaml": overlay("patches: [{path: patch.yaml}]\n"), "over/patch.yaml": strings.Replace(patch, "900", "30", 1), "base/kustomization.yaml": base, "base/pod.yaml": pod}, nil},
+		"Patch": {"A patch brings what the base has not: it is the line to change.", map[string]string{"over/kustomization.yaml": overlay("patches: [{path: patch.yaml}]\n"), "over/patch.yaml": patch, "base/kustomization.yaml": base, "base/pod.yaml": fast},
+			[]string{"over/patch.yaml:5:34 " + fmt.Sprintf(long, "it")}},
+		"Inline": {"A patch in the kustomization: it is the line to change.", map[string]string{"over/kustomization.yaml": overlay("patches: [{target: {kind: Pod}, patch: '[{\"op\": \"replace\", \"path\": \"/spec/terminationGracePeriodSeconds\", \"value\": 900}]'}]\n"), "base/kustomization.yaml": base, "base/pod.yaml": fast},
+			[]string{"over/kustomization.yaml:2:75 " + fmt.Sprintf(long, "it")}},
+		"Component": {"A component changes it, too.", map[string]string{"over/kustomization.yaml": overlay("components: [../slow]\n"), "slow/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\npatches: [{path: patch.yaml}]\n", "slow/patch.yaml": patch, "base/kustomization.yaml": base, "base/pod.yaml": fast},
+			[]string{"slow/patch.yaml:5:34 " + fmt.Sprintf(long, "it")}},
+		"Two": {"Of several in a file, the one of that name.", map[string]string{"kustomization.yaml": "namePrefix: my-\nresources: [all.yaml]\n", "all.yaml": fmt.Sprintf(slow, "it") + "---\n" + strings.Replace(fmt.Sprintf(slow, "it-too"), "900", "30", 1)},
+			[]string{"all.yaml:4:39 " + fmt.Sprintf(long, "my-it")}},
+		"Replacement": {"A replacement fills in what is too long.", map[string]string{"kustomization.yaml": "resources: [pod.yaml, c.yaml]\nreplacements: [{source: {kind: ConfigMap, name: c, fieldPath: data.seconds}, targets: [{select: {kind: Pod}, fieldPaths: ['metadata.annotations.[x.io/seconds]'], options: {create: true}}]}]\n", "pod.yaml": pod, "c.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {seconds: '1'}\n"},
+			[]string{"pod.yaml:5:39 " + fmt.Sprintf(long, "it")}},
+		"Beside":  {"What no kustomization names is read as it stands.", map[string]string{"kustomization.yaml": "namePrefix: my-\nresources: [a.yaml]\n", "a.yaml": fast, "b.yaml": pod}, []string{"b.yaml:5:39 " + fmt.Sprintf(long, "it")}},
+		"Ignored": {"A comment in the file holds for what is made of it.", map[string]string{"kustomization.yaml": "namePrefix: my-\nresources: [a.yaml]\n", "a.yaml": pod + "# termguard:ignore long-grace-period -- a reason\n"}, []string{"a.yaml:5:39 " + fmt.Sprintf(long, "my-it")}},
+		"Generated": {"What it generates has no file.", map[string]string{"kustomization.yaml": "configMapGenerator: [{name: c, literals: [a=b], options: {annotations: {x: z}}}]\npatches: [{target: {kind: ConfigMap}, patch: '[{\"op\": \"add\", \"path\": \"/metadata/finalizers\", \"value\": [\"example.com/x\"]}]'}]\n"},
+			[]string{"kustomization.yaml:1:1 (kustomization.yaml) apply may unowned-finalizer"}},
+		"Far": {"What is elsewhere is not fetched, and said once.", map[string]string{"a/kustomization.yaml": "namePrefix: a-\nresources: [https://example.com/x.yaml, pod.yaml]\n", "b/kustomization.yaml": "namePrefix: b-\nresources: [../a]\n", "c/kustomization.yaml": "resources: ['github.com/a/b?ref=v1']\nnamePrefix: c-\n", "a/pod.yaml": pod},
+			[]string{"a/pod.yaml:5:39 " + fmt.Sprintf(long, "it"), "note: 2 kustomizations (b, c) read as the files stand, without patches: the rest of what is needed is elsewhere, and nothing is fetched"}},
+		"Itself":   {"One that names itself.", map[string]string{"a/kustomization.yaml": "namePrefix: a-\nresources: [../a, pod.yaml]\n", "a/pod.yaml": pod}, []string{"a/pod.yaml:5:39 ", notBuilt + "a: accumulating resources"}},
+		"Nothing":  {"A patch that hits nothing.", map[string]string{"kustomization.yaml": "patches: [{path: patch.yaml}]\nresources: [pod.yaml]\n", "patch.yaml": strings.Replace(patch, "name: it", "name: other", 1), "pod.yaml": fast}, []string{"patch.yaml:5:34 ", notBuilt + `.: no resource matches strategic merge patch "Pod.v1.[noGrp]/other.[noNs]"`}},
+		"Circle":   {"Components in a circle.", map[string]string{"kustomization.yaml": "components: [b]\nresources: [pod.yaml]\n", "b/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncomponents: [../c]\n", "c/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncomponents: [../b]\n", "pod.yaml": pod}, []string{"pod.yaml:5:39 ", notBuilt + ".: ... cycle detected"}},
+		"Outside":  {"A base outside of the repository.", map[string]string{"repository/.git/HEAD": "", "repository/kustomization.yaml": "namePrefix: a-\nresources: [../base, pod.yaml]\n", "repository/pod.yaml": pod, "base/kustomization.yaml": base, "base/pod.yaml": strings.Replace(fast, "it", "other", 1)}, []string{"repository/pod.yaml:5:39 ", notBuilt + "repository: ... unable to find one of"}},
+		"CRLF":     {"Lines end as on Windows.", map[string]string{"kustomization.yaml": "namePrefix: my-\r\nresources:\r\n- pod.yaml\t\r\n", "pod.yaml": strings.ReplaceAll(pod, "\n", "\r\n")}, []string{"pod.yaml:5:39 " + fmt.Sprintf(long, "my-it")}},
+		"Anchors":  {"An anchor holds for one document.", map[string]string{"kustomization.yaml": "namePrefix: my-\nresources: [a.yaml]\n", "a.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: it}\nspec: &spec {terminationGracePeriodSeconds: 900}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec: *spec\n"}, []string{"a.yaml:4:45 ", "a.yaml:9:7 problem: invalid YAML", notBuilt + ".: accumulating resources"}},
+		"Plain":    {"One that only names its files says what they say.", map[string]string{"kustomization.yaml": "resources: [pod.yaml]\n", "pod.yaml": pod}, []string{"pod.yaml:5:39 " + fmt.Sprintf(long, "it")}},
+		"NoYAML":   {"One that cannot be read.", map[string]string{"kustomization.yaml": "resources: [", "pod.yaml": pod}, []string{"pod.yaml:5:39 ", notBuilt + ".: it cannot be read"}},
+		"Document": {"A file of several, with a finalizer in a list.", map[string]string{"over/kustomization.yaml": overlay("namePrefix: my-\n"), "base/kustomization.yaml": base, "base/pod.yaml": pod + "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n  finalizers:\n  - foregroundDeletion\n  - example.com/x\n"}, []string{"base/pod.yaml:5:39 ", "base/pod.yaml:13:5 apply may unowned-finalizer"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := run(t, lint.Options{Dir: write(t, tc.files), Paths: []string{"."}, Render: true})
+			got := lines(r)
+			if !slices.EqualFunc(got, tc.want, func(got, want string) bool {
+				begins, holds, _ := strings.Cut(want, "... ")
+				return strings.HasPrefix(got, begins) && strings.Contains(got, holds)
+			}) {
+				t.Errorf("%s: want beginnings:\n%s\ngot:\n%s", tc.reason, strings.Join(tc.want, "\n"), strings.Join(got, "\n"))
+			}
+		})
+	}
+}
+
+// TestChangedKustomization asks about a kustomization where a file of it changed, and about
+// no other.
+func TestChangedKustomization(t *testing.T) {
+	withRenderer(t)
+	files := map[string]string{}
+	for _, name := range []string{"a", "b"} {
+		files[name+"/kustomization.yaml"], files[name+"/pod.yaml"] = "namePrefix: my-\nresources: [pod.yaml]\n", fmt.Sprintf(slow, name)
+	}
+	dir := write(t, files)
+	for only, want := range map[string]string{"a/pod.yaml": "a/pod.yaml", "b/kustomization.yaml": "b/pod.yaml"} {
+		r := run(t, lint.Options{Dir: dir, Paths: []string{"."}, Render: true, Only: []string{only}})
+		if len(r.Findings) != 1 || r.Findings[0].Place.File != want {
+			t.Errorf("%s changed: got %q, want one finding in %s", only, lines(r), want)
+		}
+	}
+}
+
+// TestManyOverlays tells once what hundreds of overlays apply, of which the text is more than
+// is kept in memory.
+func TestManyOverlays(t *testing.T) {
+	withRenderer(t)
+	const n = 300
+	files := map[string]string{"base/kustomization.yaml": "resources: [pod.yaml]\n", "base/pod.yaml": fmt.Sprintf(slow, "a") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: " + strings.Repeat("x", 100<<10) + "}\n"}
+	for i := range n {
+		files[fmt.Sprintf("o%d/kustomization.yaml", i)] = fmt.Sprintf("namePrefix: o%d-\nresources: [../base]\n", i)
+	}
+	r := run(t, lint.Options{Dir: write(t, files), Paths: []string{"."}, Render: true})
+	if len(r.Findings) != 1 || r.Objects != 2*n || len(r.Notes) != 0 {
+		t.Fatalf("%d objects, %q; want %d, and what the base has once", r.Objects, lines(r), 2*n)
+	}
+	if last := r.Findings[0].Evidence[len(r.Findings[0].Evidence)-1]; last != fmt.Sprintf("so it is applied by o0, o1, o10 and %d more", n-3) {
+		t.Error(last)
+	}
+}
