@@ -41,9 +41,9 @@ var shared = map[string]string{
 	"topolvm-with-sidecar":            "every part of TopoLVM runs it",
 }
 
-// sourcePattern is that of a file, github.com/owner/repository:path, and of a
-// thread, github.com/owner/repository#number.
-var sourcePattern = regexp.MustCompile(`^github\.com/[-.\w]+/[-.\w]+(:[-./\w]+|#\d+)$`)
+// sourcePattern is that of a file, github.com/owner/repository:path, with @version before
+// the colon or not, and of a thread, github.com/owner/repository#number.
+var sourcePattern = regexp.MustCompile(`^github\.com/[-.\w]+/[-.\w]+((@v[.\w]+)?:[-./\w]+|#\d+)$`)
 
 // references are those of an entry, with those below.
 func references(e Entry) []Reference {

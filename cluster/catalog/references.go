@@ -87,6 +87,8 @@ type Referrer struct {
 	Reference
 	// SameNamespace tells that only referrers in the namespace of the object count.
 	SameNamespace bool `json:"sameNamespace,omitempty"`
+	// AnyNamespace tells that a referrer means the object of that name wherever it lies.
+	AnyNamespace bool `json:"anyNamespace,omitempty"`
 	// If are conditions on the object, without which the owner waits for nobody.
 	If []Condition `json:"if,omitempty"`
 	// Within is a path into the finalized object, to ranges of addresses in CIDR
@@ -437,6 +439,8 @@ func (r *Referrer) check(on []string) error {
 		return errors.New("name: a path is needed, beside which it is what is meant")
 	case r.SameNamespace && r.NamespacePath != "":
 		return errors.New("sameNamespace and namespacePath exclude each other")
+	case r.AnyNamespace && (r.SameNamespace || r.NamespacePath != "" || r.Path == ""):
+		return errors.New("anyNamespace goes with a path, and without sameNamespace and namespacePath")
 	}
 	for i := range r.If {
 		if err := r.If[i].check("", nil); err != nil {

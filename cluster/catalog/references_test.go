@@ -172,6 +172,8 @@ func TestReferenceErrors(t *testing.T) {
 		"without, waits":  {"it is by design", "waitsFor: [{resource: pods, without: may, source: x}]", "without"},
 		"name, no path":   {"every object counts", "waitsFor: [{resource: pods, name: default, source: x}]", "a path is needed, beside which"},
 		"within":          {"of which address", "waitsFor: [{resource: pods, within: spec.cidrs, source: x}]", "a path to the address"},
+		"any and one":     {"which", "waitsFor: [{resource: pods, path: a, anyNamespace: true, sameNamespace: true, source: x}]", "anyNamespace goes with a path"},
+		"any of all":      {"which", "waitsFor: [{resource: pods, anyNamespace: true, source: x}]", "anyNamespace goes with a path"},
 		"two namespaces":  {"which", "waitsFor: [{resource: pods, path: a, namespacePath: b, sameNamespace: true, source: x}]", "exclude each other"},
 		"if":              {"what of it", "waitsFor: [{resource: pods, path: a, if: [{path: b}], source: x}]", "if: a path and one of in and notIn"},
 		"within, no path": {"not a path", "waitsFor: [{resource: pods, path: a, within: '[', source: x}]", "within: path"},

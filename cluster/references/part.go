@@ -272,7 +272,7 @@ func appendNeeds(found []need, finalizer string, n *catalog.Need, fields map[str
 // references are those of a referrer that a rule tells.
 func (p *Part) references(rule *rule, id object, fields map[string]any) []reference {
 	in := func(namespace string) string {
-		if !p.plan.namespaced(rule.target) {
+		if !p.plan.namespaced(rule.target) || rule.AnyNamespace {
 			return ""
 		}
 		return namespace

@@ -66,6 +66,9 @@ func (p *Part) users(rule *rule, id object, r *record) map[object]bool {
 		return p.within(rule, id, r)
 	}
 	at := id.NamespacedName
+	if rule.AnyNamespace {
+		at.Namespace = ""
+	}
 	if rule.Path == "" {
 		at.Name = ""
 		if !rule.SameNamespace {
