@@ -24,13 +24,15 @@ build: ## Build termguard into bin/
 render: ## Build bin/termguard-render, which lint --render runs (minutes at first)
 	cd cmd/termguard-render && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o ../../bin/termguard-render .
 
-components: ## Build the Kubernetes components that tests and demo run (3 to 10 minutes once, then cached)
+components: ## Build the Kubernetes components that tests run (5 to 10 minutes once, then cached)
 	cd test && go run ./cmd/lab build
 
 software: ## Build the software of other projects that scenarios run (5 to 15 minutes once, then cached)
 	cd test && go run ./cmd/lab build software
 
-demo: build components ## Play the main cases on a real control plane on this machine
+demo: ## Play the main cases on a real control plane on this machine
+	@echo "demo: building termguard and the control plane that it plays on: 5 to 8 minutes on two cores at first, then seconds"
+	@$(MAKE) --no-print-directory build
 	cd test && go run ./cmd/demo -termguard ../bin/termguard
 
 test: unit rego e2e test-node ## All tests: Go, Rego, scenarios on a real control plane and on a real node

@@ -10,8 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -45,42 +48,53 @@ type published struct {
 // program is one of a package, or its tests if the name ends in .test.
 type program struct{ name, pkg string }
 
-// newest and oldest are the versions of Kubernetes that are supported. What the
-// scenarios of real nodes run is built of the newest alone.
+// newest and oldest are the versions of Kubernetes that are supported: what every lab
+// runs of them.
 var newest, oldest = module{
 	name: "kubernetes", version: "v1.36.3",
+	programs: controlPlane,
+	sources:  []string{filepath.Join("node", "main.go")},
+}, module{
+	name: "kubernetes-1.30", version: "v1.30.14",
+	programs: controlPlane,
+	sources:  []string{filepath.Join("node", "main.go")},
+}
+
+var controlPlane = []program{
+	{"etcd", "go.etcd.io/etcd/server/v3"},
+	{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
+	{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"},
+	{"kubectl", "k8s.io/kubernetes/cmd/kubectl"},
+	{"node", "./node"},
+}
+
+// kubeletModule is what real nodes run of Kubernetes, and the drivers that scenarios on them
+// need. It is built of the newest version alone.
+var kubeletModule = module{
+	name: newest.name, version: newest.version,
 	programs: []program{
-		{"etcd", "go.etcd.io/etcd/server/v3"},
-		{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
-		{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"},
-		{"kubectl", "k8s.io/kubernetes/cmd/kubectl"},
 		{"kubelet", "k8s.io/kubernetes/cmd/kubelet"},
-		{"node", "./node"},
-		{"sample-apiserver", "./sampleapiserver"},
 		{"csidriver", "./csidriver"},
 		{"dradriver", "./dradriver"},
 	},
-	sources: []string{filepath.Join("node", "main.go"), filepath.Join("sampleapiserver", "main.go"), filepath.Join("csidriver", "main.go"), filepath.Join("dradriver", "main.go")},
-}, module{
-	name: "kubernetes-1.30", version: "v1.30.14",
-	programs: []program{
-		{"etcd", "go.etcd.io/etcd/server/v3"},
-		{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
-		{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"},
-		{"kubectl", "k8s.io/kubernetes/cmd/kubectl"},
-		{"node", "./node"},
-	},
-	sources: []string{filepath.Join("node", "main.go")},
+	sources: []string{filepath.Join("csidriver", "main.go"), filepath.Join("dradriver", "main.go")},
+	flags:   kubernetesFlags(newest.version),
+	about:   "the kubelet " + newest.version + " and drivers for real nodes from Go modules: once, 1 to 3 minutes on two cores",
 }
 
-// extension is an extension API server for control planes that are not the newest. It
-// may be newer than they are, and is published for few versions.
+// extension is an extension API server. It may be newer than the control plane, and is
+// published for few versions.
 var extension = module{
 	name: newest.name, version: newest.version,
 	programs: []program{{"sample-apiserver", "./sampleapiserver"}},
 	sources:  []string{filepath.Join("sampleapiserver", "main.go")},
 	flags:    []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w"},
-	about:    "sample-apiserver " + newest.version + " from Go modules: once, 1 to 5 minutes on two cores",
+	about:    "sample-apiserver " + newest.version + " from Go modules: once, a minute on two cores",
+}
+
+// kubernetesFlags build programs of a version of Kubernetes that know which one they are.
+func kubernetesFlags(version string) []string {
+	return []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=" + version}
 }
 
 // components is the module of the version that the environment names. An unknown one
@@ -90,8 +104,8 @@ func components() module {
 	if strings.HasPrefix(oldest.version+".", "v"+os.Getenv("KUBERNETES")+".") {
 		m = oldest
 	}
-	m.flags = []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=" + m.version}
-	m.about = "etcd and Kubernetes " + m.version + " from Go modules: once, 3 to 10 minutes on two cores"
+	m.flags = kubernetesFlags(m.version)
+	m.about = "etcd and the control plane of Kubernetes " + m.version + " from Go modules: once, 3 to 5 minutes on two cores"
 	return m
 }
 
@@ -112,7 +126,7 @@ var containerdModule = module{
 var conformance = module{
 	name: "conformance", version: newest.version,
 	programs: []program{{"e2e.test", "k8s.io/kubernetes/test/e2e"}, {"kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"}},
-	flags:    []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=" + newest.version},
+	flags:    kubernetesFlags(newest.version),
 	about:    "the end-to-end tests of Kubernetes " + newest.version + " from Go modules: once, 5 to 15 minutes on two cores",
 }
 
@@ -128,9 +142,19 @@ func Build(ctx context.Context, progress io.Writer) (string, error) {
 	return m.make(ctx, progress)
 }
 
-// BuildRuntime does as Build for what a real node runs besides the kubelet.
-func BuildRuntime(ctx context.Context, progress io.Writer) (string, error) {
-	return containerdModule.make(ctx, progress)
+// BuildNode does as Build for what a real node runs. It returns the folder of the
+// container runtime, and that of the kubelet.
+func BuildNode(ctx context.Context, progress io.Writer) (runtime, node string, err error) {
+	if runtime, err = containerdModule.make(ctx, progress); err != nil {
+		return "", "", err
+	}
+	node, err = kubeletModule.make(ctx, progress)
+	return runtime, node, err
+}
+
+// BuildExtension does as Build for an extension API server (sample-apiserver).
+func BuildExtension(ctx context.Context, progress io.Writer) (string, error) {
+	return extension.make(ctx, progress)
 }
 
 // BuildConformance does as Build for Kubernetes' own end-to-end tests (e2e.test) and the
@@ -176,22 +200,20 @@ func (m module) make(ctx context.Context, progress io.Writer) (string, error) {
 	started := time.Now()
 	elapsed := func() time.Duration { return time.Since(started).Round(time.Second) }
 	fmt.Fprintf(progress, "lab: building %s, into %s\n", m.about, dir)
-	for i, p := range m.programs {
-		done := make(chan error, 1)
-		go func() { done <- m.build(ctx, source, filepath.Join(partial, p.name), p.pkg) }()
-		ticker := time.NewTicker(15 * time.Second)
-		for waiting := true; waiting; {
-			select {
-			case err := <-done:
-				if err != nil {
-					return "", fmt.Errorf("build %s: %w", p.name, err)
-				}
-				waiting = false
-			case <-ticker.C:
-				fmt.Fprintf(progress, "lab: building %s (%d of %d), %s so far\n", p.name, i+1, len(m.programs), elapsed())
+	done := make(chan error, 1)
+	go func() { done <- m.build(ctx, source, partial) }()
+	ticker := time.NewTicker(15 * time.Second)
+	defer ticker.Stop()
+	for building := true; building; {
+		select {
+		case err := <-done:
+			if err != nil {
+				return "", fmt.Errorf("build %s: %w", m.name, err)
 			}
+			building = false
+		case <-ticker.C:
+			fmt.Fprintf(progress, "lab: building %s, %s so far\n", m.names(), elapsed())
 		}
-		ticker.Stop()
 	}
 	for _, f := range m.files {
 		if err := f.copy(ctx, source, filepath.Join(partial, "manifests")); err != nil {
@@ -257,13 +279,62 @@ func (f published) copy(ctx context.Context, source, target string) error {
 	return nil
 }
 
-func (m module) build(ctx context.Context, source, target, pkg string) error {
-	args := []string{"build"}
-	if strings.HasSuffix(target, ".test") {
-		args = []string{"test", "-c", "-vet=off"}
+// names of the programs, for people.
+func (m module) names() string {
+	var names []string
+	for _, p := range m.programs {
+		names = append(names, p.name)
 	}
-	args = append(args, m.flags...)
-	cmd := exec.CommandContext(ctx, "go", append(args, "-o", target, pkg)...)
+	return strings.Join(names, ", ")
+}
+
+// build makes the programs in a folder: several by one call, which compiles what they
+// share once and links on all cores.
+func (m module) build(ctx context.Context, source, target string) error {
+	var packages []string
+	names := map[string]string{} // of programs, by what the go command calls them
+	for _, p := range m.programs {
+		command := []string{"build"}
+		switch {
+		case strings.HasSuffix(p.name, ".test"):
+			command = []string{"test", "-c", "-vet=off"}
+		case len(m.programs) > 1:
+			packages = append(packages, p.pkg)
+			names[executable(p.pkg)] = p.name
+			continue
+		}
+		if err := goCommand(ctx, source, slices.Concat(command, m.flags, []string{"-o", filepath.Join(target, p.name), p.pkg})...); err != nil {
+			return err
+		}
+	}
+	if len(packages) == 0 {
+		return nil
+	}
+	folder := target + string(filepath.Separator)
+	if err := goCommand(ctx, source, slices.Concat([]string{"build"}, m.flags, []string{"-o", folder}, packages)...); err != nil {
+		return err
+	}
+	for built, name := range names {
+		if err := os.Rename(filepath.Join(target, built), filepath.Join(target, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// executable is what the go command calls the program of a package: by its folder,
+// which is not the module's major version.
+func executable(pkg string) string {
+	if dir, last := path.Split(pkg); majorVersion.MatchString(last) {
+		return path.Base(dir)
+	}
+	return path.Base(pkg)
+}
+
+var majorVersion = regexp.MustCompile(`^v[2-9][0-9]*$`)
+
+func goCommand(ctx context.Context, source string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = source
 	// Without cgo and a workspace, whatever the user's settings are.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=", "GOARCH=")

@@ -380,11 +380,9 @@ func (l *Lab) SampleAPIServer(ctx context.Context, namespace, service string, ar
 	if err != nil {
 		return nil, err
 	}
-	bin := l.bin
-	if Version != newest.version {
-		if bin, err = extension.make(ctx, l.options.Progress); err != nil {
-			return nil, err
-		}
+	bin, err := BuildExtension(ctx, l.options.Progress)
+	if err != nil {
+		return nil, err
 	}
 	return l.StartProcess(namespace+"-"+service, filepath.Join(bin, "sample-apiserver"), append([]string{
 		"--etcd-servers", l.etcdURL(), "--bind-address", address, "--secure-port", "443",

@@ -44,12 +44,13 @@ type RealNode struct {
 	// sockets in it, so its path must be short (108 characters with theirs).
 	Dir string
 
-	lab     *Lab
-	inside  thread
-	runtime string // folder of containerd's programs
-	init    *Process
-	mu      sync.Mutex
-	started []*Process // inside
+	lab    *Lab
+	inside thread
+	// Folders of containerd's programs, and of the kubelet's.
+	runtime, kubelet string
+	init             *Process
+	mu               sync.Mutex
+	started          []*Process // inside
 
 	// Kubelet and Containerd are the running processes. Stop, kill or freeze
 	// them at will, and start them again with StartKubelet and StartContainerd.
@@ -101,11 +102,11 @@ func (l *Lab) StartRealNode(ctx context.Context, name string) (*RealNode, error)
 	if needs := RealNodeNeeds(); needs != "" {
 		return nil, fmt.Errorf("a real node needs %s", needs)
 	}
-	programs, err := BuildRuntime(ctx, l.options.Progress)
+	programs, node, err := BuildNode(ctx, l.options.Progress)
 	if err != nil {
 		return nil, err
 	}
-	n := &RealNode{Name: name, Dir: filepath.Join(l.dir, name), lab: l, runtime: programs}
+	n := &RealNode{Name: name, Dir: filepath.Join(l.dir, name), lab: l, runtime: programs, kubelet: node}
 	if err := os.Mkdir(n.Dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -309,7 +310,7 @@ func (n *RealNode) StartContainerd(ctx context.Context) (err error) {
 
 // StartKubelet starts the kubelet; see AwaitReady.
 func (n *RealNode) StartKubelet(context.Context) (err error) {
-	cmd := exec.Command(filepath.Join(n.lab.bin, "kubelet"), "--config", filepath.Join(n.Dir, "kubelet.yaml"),
+	cmd := exec.Command(filepath.Join(n.kubelet, "kubelet"), "--config", filepath.Join(n.Dir, "kubelet.yaml"),
 		"--kubeconfig", filepath.Join(n.lab.dir, "node-"+n.Name+".kubeconfig"), "--hostname-override", n.Name,
 		"--root-dir", filepath.Join(n.Dir, "kubelet"), "--cert-dir", filepath.Join(n.Dir, "kubelet", "pki"))
 	n.Kubelet, err = n.start("kubelet-"+n.Name, cmd)
@@ -320,7 +321,7 @@ func (n *RealNode) StartKubelet(context.Context) (err error) {
 // registered with the kubelet, and in the CSINode, a moment later. Killed, it
 // leaves its sockets behind, as a driver does whose pod is killed.
 func (n *RealNode) StartCSIDriver(name string) (*Process, error) {
-	return n.start("csi-"+name+"-"+n.Name, exec.Command(filepath.Join(n.lab.bin, "csidriver"),
+	return n.start("csi-"+name+"-"+n.Name, exec.Command(filepath.Join(n.kubelet, "csidriver"),
 		"-name", name, "-node", n.Name, "-kubelet", filepath.Join(n.Dir, "kubelet")))
 }
 
@@ -328,7 +329,7 @@ func (n *RealNode) StartCSIDriver(name string) (*Process, error) {
 // device, "d0". Killed, it leaves its sockets behind, and the kubelet deletes its
 // ResourceSlice half a minute later.
 func (n *RealNode) StartDRADriver(name string) (*Process, error) {
-	return n.start("dra-"+name+"-"+n.Name, exec.Command(filepath.Join(n.lab.bin, "dradriver"),
+	return n.start("dra-"+name+"-"+n.Name, exec.Command(filepath.Join(n.kubelet, "dradriver"),
 		"-name", name, "-node", n.Name, "-kubelet", filepath.Join(n.Dir, "kubelet"), "-kubeconfig", n.lab.Kubeconfig()))
 }
 

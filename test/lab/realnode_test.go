@@ -53,13 +53,11 @@ done`); err != nil {
 	if needs := RealNodeNeeds(); needs != "" {
 		t.Skip("a real node needs " + needs)
 	}
-	for _, build := range []func() (string, error){
-		func() (string, error) { return Build(t.Context(), t.Output()) },
-		func() (string, error) { return BuildRuntime(t.Context(), t.Output()) },
-	} {
-		if _, err := build(); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := Build(t.Context(), t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := BuildNode(t.Context(), t.Output()); err != nil {
+		t.Fatal(err)
 	}
 	for _, end := range []string{"stop", "panic"} {
 		t.Run(end, func(t *testing.T) {

@@ -29,7 +29,10 @@ func run(ctx context.Context, args []string) error {
 		if _, err := lab.Build(ctx, os.Stderr); err != nil {
 			return err
 		}
-		_, err := lab.BuildRuntime(ctx, os.Stderr)
+		if _, err := lab.BuildExtension(ctx, os.Stderr); err != nil {
+			return err
+		}
+		_, _, err := lab.BuildNode(ctx, os.Stderr)
 		return err
 	}
 	if len(args) == 2 && args[0] == "build" && args[1] == "software" {
