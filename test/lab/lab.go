@@ -337,7 +337,12 @@ func (l *Lab) waitReady(ctx context.Context) error {
 // process of the lab ends by itself, the error shows what they printed last; it
 // is a context.DeadlineExceeded if only the limit has passed.
 func (l *Lab) Await(ctx context.Context, limit time.Duration, what string, condition wait.ConditionWithContextFunc) error {
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
+	// Many conditions run kubectl, which takes a tenth of a second of a core: dozens that
+	// are awaited at once must leave the machine to what they wait for.
+	delay := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.5, Steps: 100, Cap: time.Second}.DelayFunc()
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := delay.Until(limited, true, true, func(ctx context.Context) (bool, error) {
 		for _, p := range l.running() {
 			if err := p.failed(); err != nil {
 				return false, err

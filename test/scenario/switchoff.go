@@ -18,40 +18,54 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// engines are the policies with one of them off each, by its id; all of them
-// under "".
-var engines = sync.OnceValues(func() (map[string]*policies.Engine, error) {
-	set, err := policies.Load(policies.Embedded())
-	if err != nil {
-		return nil, err
+// without makes the policies with one of them off, once each; "" is none.
+var without = func() func(off string) (*policies.Engine, error) {
+	set := sync.OnceValues(func() (*policies.Set, error) { return policies.Load(policies.Embedded()) })
+	var made sync.Map // of func() (*policies.Engine, error), by the policy that is off
+	return func(off string) (*policies.Engine, error) {
+		engine, _ := made.LoadOrStore(off, sync.OnceValues(func() (*policies.Engine, error) {
+			set, err := set()
+			if err != nil {
+				return nil, err
+			}
+			options := policies.EngineOptions{Deadline: time.Minute, Lazy: true} // the machine is busy with scenarios
+			if off != "" {
+				options.Off = map[string]bool{off: true}
+			}
+			return policies.NewEngine(context.Background(), set, options)
+		}))
+		return engine.(func() (*policies.Engine, error))()
 	}
-	made := map[string]*policies.Engine{}
-	for _, off := range append([]policies.Policy{{}}, set.Policies()...) {
-		options := policies.EngineOptions{Deadline: time.Minute} // the machine is busy with scenarios
-		if off.ID != "" {
-			options.Off = map[string]bool{off.ID: true}
-		}
-		if made[off.ID], err = policies.NewEngine(context.Background(), set, options); err != nil {
-			return nil, err
-		}
-	}
-	return made, nil
-})
+}()
 
 // switchOff answers the scenario's question again, over its snapshot: with all
 // policies the answer is that of the webhook, and with one of them off it goes
-// wrong if, and only if, the scenario names that policy.
+// wrong if, and only if, the scenario names that policy. Policies that are not asked
+// cannot matter.
 func switchOff(ctx context.Context, s Scenario, input map[string]any, world *cluster.World) ([]string, error) {
 	trigger := policies.Delete
 	if s.Edit != nil {
 		trigger = policies.FinalizerEdit
 	}
-	made, err := engines()
+	all, err := without("")
 	if err != nil {
 		return nil, err
 	}
+	off := []string{""}
+	for _, p := range all.Asked(trigger, input, world) {
+		off = append(off, p.ID)
+	}
 	var wrong []string
-	for off, engine := range made {
+	for _, named := range s.Policies {
+		if !slices.Contains(off, named) {
+			wrong = append(wrong, "policy "+named+", which it names, is not asked")
+		}
+	}
+	for _, off := range off {
+		engine, err := without(off)
+		if err != nil {
+			return nil, err
+		}
 		result, err := engine.Evaluate(ctx, trigger, input, world)
 		if err != nil {
 			return nil, err
