@@ -4,6 +4,11 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 # Scenarios start real control planes: the Go tests of test/ run one package at a time.
 E2E_TIMEOUT ?= 40m
+E2E := go test -count=1 -parallel 64 -timeout $(E2E_TIMEOUT)
+# The packages that start goroutines. TestRaces holds that these are all.
+RACES := ./certs ./check ./cluster ./cmd/termguard ./lint ./lint/runner ./policies ./probe ./webhook ./webhook/serve
+# What one goroutine alone runs in them, and takes long: the race detector would see nothing.
+ALONE := TestIncremental
 OBJECTS ?= 10000
 
 OPA := go tool -modfile=test/tools/opa/go.mod opa
@@ -12,7 +17,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo test unit rego e2e e2e-delete test-node check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities bench bench-scale bench-lint gatekeeper release release-twice new-policy hooks clean field-test field-test-page screenshot
+.PHONY: help build render components software demo test unit races rego e2e e2e-delete test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities bench bench-scale bench-lint gatekeeper release release-twice new-policy hooks clean field-test field-test-page screenshot
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,23 +40,28 @@ demo: ## Play the main cases on a real control plane on this machine
 	@$(MAKE) --no-print-directory build
 	cd test && go run ./cmd/demo -termguard ../bin/termguard
 
-test: unit rego e2e test-node ## All tests: Go, Rego, scenarios on a real control plane and on a real node
+test: unit races rego e2e test-node ## All tests: Go, Rego, scenarios on a real control plane and on a real node
 
-unit: ## Go tests of the product, under the race detector (which needs a C compiler)
-	CGO_ENABLED=1 go test -race -p 4 ./policies ./... # some of them mostly wait, and the longest comes first, so that no core is left waiting
+unit: ## Go tests of the product
+	go test ./policies ./... # the longest first, so that no core is left waiting
 	cd cmd/termguard-render && go test ./...
-	go test -run 'TestIncremental|TestOff|TestLazy|TestHeldByBodies|TestFastPath|TestScript|TestLoad$$|TestShapes|TestLarge|TestParity|TestPlansOfFixtures|TestEventFlood' ./check ./cluster ./policies ./webhook ./lint/... ./cmd/termguard # all cases, of which the race detector leaves time for few
+
+races: ## Go tests of what starts goroutines, under the race detector (which needs a C compiler)
+	CGO_ENABLED=1 go test -race -skip '$(ALONE)' $(RACES)
 
 rego: ## Rego tests with coverage, strict type check
 	$(OPA) check --strict --schema policies/schema policies
-	$(OPA) test $(REGO_TESTS)
 	$(OPA) test --coverage --threshold 100 $(REGO_TESTS) >/dev/null
 
 e2e: build components software ## Scenarios on a real control plane
-	cd test && go test -count=1 -p 1 -parallel 64 -timeout $(E2E_TIMEOUT) $$(go list ./... | grep -v '/test/node$$')
+	cd test && $(E2E) -short -p 1 $$(go list ./... | grep -vE '/test/(node|rotation)$$')
+
+nightly: build components software ## What is long and rare, half an hour: fuzzing (TIME=20s each), hostile tenants, certificates and versions that change, upgrades by Helm, worlds that nobody wrote down (COMPOSE_FOR=10m)
+	./test/fuzz.sh $(or $(TIME),20s)
+	cd test && $(E2E) -v -p 1 -run 'TestTenants|TestEmbedded|TestCertManager|TestVersions|TestChart|TestComposed' ./hostile ./rotation ./chart ./scenario
 
 e2e-delete: build components software ## Have termguard delete finish the worlds in which kubectl delete hangs (some 10 minutes; MATRIX=FILE writes what came of it)
-	cd test && for how in fresh stuck; do DELETE=$$how MATRIX=$(if $(MATRIX),$(abspath $(MATRIX)).$$how) go test -count=1 -parallel 64 -timeout $(E2E_TIMEOUT) -run TestScenarios/side ./scenario || exit 1; done
+	cd test && for how in fresh stuck; do DELETE=$$how MATRIX=$(if $(MATRIX),$(abspath $(MATRIX)).$$how) $(E2E) -run TestScenarios/side ./scenario || exit 1; done
 
 # In the package's folder and with -v, so that what is skipped is said, and why.
 test-node: build components ## Scenarios on a real node: kubelet, containerd, runc (as root; TABLES=FILE writes what was found)
@@ -111,7 +121,7 @@ conformance: build components ## Run Kubernetes' own tests about what deletes wi
 	cd test && go run ./cmd/conformance -out $(CURDIR)/docs/conformance.md $(if $(FOCUS),-focus '$(FOCUS)')
 
 versions: build components software ## Play the scenarios on one version (KUBERNETES=1.30), and write the table in README.md
-	cd test && VERSIONS=$(CURDIR)/test/scenario/versions.json go test -count=1 -parallel 64 -timeout $(E2E_TIMEOUT) -run TestScenarios ./scenario; UPDATE_GOLDEN=1 go test -count=1 -run TestVersions ./scenario
+	cd test && VERSIONS=$(CURDIR)/test/scenario/versions.json $(E2E) -run TestScenarios ./scenario; UPDATE_GOLDEN=1 go test -count=1 -run TestVersions ./scenario
 
 certificates: build components software ## Change certificates in every way while 1,000 deletes are under way at once, and write docs/certificates.md
 	cd test && DELETES=1000 PAGE=$(CURDIR)/docs/certificates.md go test -v -count=1 -parallel 1 -timeout 60m ./rotation

@@ -25,6 +25,9 @@ const home = "termguard-system"
 // control plane, as docs/install.md says, while objects are deleted all the time:
 // each delete goes through, and nothing is left behind.
 func TestChart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("upgrades take minutes: make nightly plays them")
+	}
 	t.Parallel()
 	ctx := t.Context()
 	l, err := lab.Start(ctx, lab.Options{Progress: t.Output()})

@@ -60,7 +60,7 @@ func (g *Guarded) playDelete(ctx context.Context, o *Outcome, how string) error 
 		if err := g.ask(ctx, o, false); err != nil {
 			return err
 		}
-		gone, err := g.gone(ctx, s, hangsAfter)
+		gone, err := g.gone(ctx, s, s.hangsAfter())
 		if err != nil {
 			return err
 		}

@@ -526,7 +526,7 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (
 	}
 	limit := completesWithin
 	if o.Predicted != Completes {
-		limit = hangsAfter + 10*time.Second
+		limit = passes + 10*time.Second
 	}
 	gone, err := g.gone(ctx, s, limit)
 	if err == nil && !gone && o.Predicted == Completes {

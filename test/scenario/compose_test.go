@@ -13,31 +13,31 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestComposed explores worlds that nobody wrote down, a batch at a time, for as
-// long as COMPOSE_FOR says. They are the same in every run, so that a change that
-// breaks one is to blame; COMPOSE_SEED=0 explores new ones. What goes wrong is
-// shrunk if COMPOSE_SHRINK is set, and printed.
+// TestComposed explores worlds that nobody wrote down, a batch at a time. Each run
+// explores new ones, by a seed that it prints and COMPOSE_SEED repeats, for as long as
+// COMPOSE_FOR says. With -short it is two batches of always the same worlds: what breaks
+// one is then the change at hand, and not a world that nobody has seen before. What goes
+// wrong is shrunk if COMPOSE_SHRINK is set, and printed.
 func TestComposed(t *testing.T) {
 	t.Parallel()
 	crowded.Wait()
 	// What hangs in one world is retried for ever: a new lab, now and then, keeps
 	// that from slowing down the rest.
-	const batch, size, batchesPerLab = 16, 5, 8
-	lasting := 2 * time.Minute
+	const batch, size, batchesPerLab, short = 16, 5, 8, 2
+	lasting, seed := 10*time.Minute, uint64(time.Now().UnixNano())
+	if testing.Short() {
+		seed = 1
+	}
 	if text := os.Getenv("COMPOSE_FOR"); text != "" {
 		var err error
 		if lasting, err = time.ParseDuration(text); err != nil {
 			t.Fatalf("COMPOSE_FOR: %v", err)
 		}
 	}
-	seed := uint64(1)
 	if text := os.Getenv("COMPOSE_SEED"); text != "" {
 		var err error
 		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
 			t.Fatalf("COMPOSE_SEED: %v", err)
-		}
-		if seed == 0 {
-			seed = uint64(time.Now().UnixNano())
 		}
 	}
 	t.Logf("COMPOSE_SEED=%d", seed)
@@ -49,7 +49,13 @@ func TestComposed(t *testing.T) {
 		}
 	})
 	tally := map[string]int{}
-	for began, n := time.Now(), 0; time.Since(began) < lasting; n++ {
+	over := func(n int, began time.Time) bool {
+		if testing.Short() {
+			return n == short
+		}
+		return time.Since(began) >= lasting
+	}
+	for began, n := time.Now(), 0; !over(n, began); n++ {
 		if n%batchesPerLab == 0 {
 			if g != nil {
 				g.Stop()

@@ -359,10 +359,21 @@ func parse(name, text string) (Scenario, error) {
 	return s, nil
 }
 
-// hangsAfter is how long a deletion must not have finished to count as hanging:
-// several passes of the namespace controller, which waits 5 s after an event
-// and 8 s where it saw finalizers (pkg/controller/namespace/deletion).
-const hangsAfter = 25 * time.Second
+// hangsAfter is how long a deletion must not have finished to count as hanging. Where a
+// controller works off a queue and tries again, that is several of its passes: that of
+// namespaces waits 5 s after an event and 8 s where it saw finalizers
+// (pkg/controller/namespace/deletion); those of definitions take turns. Other objects go
+// within moments once nothing holds them. That the named blocker is still there, and that
+// the object goes once it is gone, is seen as well.
+func (s Scenario) hangsAfter() time.Duration {
+	if kind := s.target()[0]; s.Edit == nil && s.Reality == Hangs && kind != "namespace" && kind != "crd" {
+		return 8 * time.Second
+	}
+	return passes
+}
+
+// passes is long enough for several passes of a controller that waits.
+const passes = 25 * time.Second
 
 // Outcome is what a scenario came to.
 type Outcome struct {
@@ -459,7 +470,7 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 
 	limit := s.Within.Duration
 	if s.Reality != Completes {
-		limit = hangsAfter
+		limit = s.hangsAfter()
 	}
 	gone, err := g.gone(ctx, s, limit)
 	if err == nil && !gone && s.Reality == Varies {
@@ -529,7 +540,7 @@ func (g *Guarded) leaves(ctx context.Context, s Scenario) ([]string, error) {
 	}
 	limit := s.Within.Duration
 	if s.Leaves.Reality == Hangs {
-		limit = hangsAfter
+		limit = passes
 	}
 	gone, err := g.gone(ctx, next, limit)
 	if err != nil || gone == (s.Leaves.Reality == Completes) {

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestRaces holds that make races runs the tests of every package that starts
+// goroutines, and of no other.
+func TestRaces(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := regexp.MustCompile(`(?m)^RACES := (.*)$`).FindSubmatch(makefile)
+	if listed == nil {
+		t.Fatal("the Makefile has no line RACES := PACKAGES")
+	}
+	raced := strings.Fields(string(listed[1]))
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{.Dir}} {{join .GoFiles " "}}`, module+"...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		pkg := "./" + strings.TrimPrefix(fields[0], module)
+		var starts []string
+		for _, name := range fields[2:] {
+			if at := startsGoroutines(t, filepath.Join(fields[1], name)); at != "" {
+				starts = append(starts, at)
+			}
+		}
+		switch in := slices.Contains(raced, pkg); {
+		case len(starts) > 0 && !in:
+			t.Errorf("%s starts goroutines (%s): add it to RACES in the Makefile", pkg, strings.Join(starts, ", "))
+		case len(starts) == 0 && in:
+			t.Errorf("%s starts no goroutine: take it out of RACES in the Makefile", pkg)
+		}
+		raced = slices.DeleteFunc(raced, func(other string) bool { return other == pkg })
+	}
+	if len(raced) > 0 {
+		t.Errorf("RACES in the Makefile names %q: there are no such packages", raced)
+	}
+}
+
+// startsGoroutines is where a file starts one: by a go statement, or a method Go of a
+// group that waits for it.
+func startsGoroutines(t *testing.T, file string) (at string) {
+	t.Helper()
+	files := token.NewFileSet()
+	parsed, err := parser.ParseFile(files, file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		starts := false
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			starts = true
+		case *ast.CallExpr:
+			method, is := n.Fun.(*ast.SelectorExpr)
+			starts = is && method.Sel.Name == "Go"
+		}
+		if starts && at == "" {
+			position := files.Position(n.Pos())
+			position.Filename = filepath.Base(file)
+			at = position.String()
+		}
+		return at == ""
+	})
+	return at
+}
