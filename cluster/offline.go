@@ -49,6 +49,18 @@ type aside struct {
 		Reason     string `json:"reason"`
 		Message    string `json:"message"`
 	} `json:"unseen"`
+	// ConditionsOf names the namespace whose conditions have been read, as ReadConditions does.
+	ConditionsOf string `json:"conditionsOf"`
+}
+
+// sees tells whether objects of a resource are among the facts.
+func (a aside) sees(res Resource) bool {
+	for _, u := range a.Unseen {
+		if u.Resource == res.GroupResource().String() {
+			return false
+		}
+	}
+	return true
 }
 
 // FromObjects returns the facts about a cluster that holds just the given
@@ -142,6 +154,9 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		w.follow(slices.AppendSeq(slices.Clone(typed), maps.Keys(begun)))
 	}
 	for res, list := range begun {
+		if !about.sees(res) {
+			continue
+		}
 		w.Begin(res)
 		for _, obj := range list {
 			if err := w.Apply(res, obj, true); err != nil {
@@ -175,6 +190,17 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 			break
 		}
 		w.Settle()
+	}
+	if namespace := about.ConditionsOf; namespace != "" {
+		found := facts.Document{}
+		for _, o := range w.conditioned(namespace) {
+			for _, obj := range objects {
+				if mapped[obj.GroupVersionKind()].GroupResource() == o.GroupResource() && obj.GetNamespace() == namespace && obj.GetName() == o.name {
+					found.Put(conditionsOf(obj), o.GroupResource().String(), o.name)
+				}
+			}
+		}
+		w.doc.Put(map[string]any(found), "conditions", namespace)
 	}
 	return w, nil
 }

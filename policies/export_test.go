@@ -52,3 +52,15 @@ func WithoutNeeds(set *Set) *Set {
 	}
 	return &all
 }
+
+// WithNeeds has one policy of a set need other documents.
+func WithNeeds(set *Set, id string, needs []string) *Set {
+	changed := *set
+	changed.policies = set.Policies()
+	for i := range changed.policies {
+		if changed.policies[i].ID == id {
+			changed.policies[i].Needs = needs
+		}
+	}
+	return &changed
+}

@@ -200,7 +200,11 @@ func (f Fixture) input(world *cluster.World) (map[string]any, error) {
 	switch r.trigger() {
 	case policies.Delete:
 		if r.Subresource == "eviction" {
-			review["object"] = map[string]any{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": map[string]any{"name": r.Name, "namespace": r.Namespace}}
+			eviction := map[string]any{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": map[string]any{"name": r.Name, "namespace": r.Namespace}}
+			if r.Options != nil {
+				eviction["deleteOptions"], review["options"] = r.Options, nil
+			}
+			review["object"] = eviction
 		} else {
 			review["oldObject"] = target.object.Object
 		}

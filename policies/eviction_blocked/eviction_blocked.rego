@@ -19,7 +19,7 @@
 #   severity: high
 #   triggers: [delete]
 #   resources: [pods/eviction, nodes, nodeclaims.karpenter.sh, machines.cluster.x-k8s.io]
-#   needs: [data.cluster.unevictable.$NAMESPACE, data.cluster.unevictableOn]
+#   needs: [data.cluster.unevictableOn]
 #   relies_on:
 #     - kinds: [poddisruptionbudgets.policy, pods]
 #       for: [nodes, nodeclaims.karpenter.sh, machines.cluster.x-k8s.io]

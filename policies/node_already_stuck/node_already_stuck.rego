@@ -19,13 +19,12 @@
 #   triggers: [delete]
 #   resources: [namespaces, pods]
 #   needs:
-#     - data.cluster.leaving.namespaces.$NAMESPACE for namespaces
 #     - data.cluster.kubeletEvents and data.cluster.podsByNode.$NAMESPACE for namespaces
 #     - data.cluster.leaving.nodes and data.cluster.podsByNode.$NAMESPACE for namespaces
-#     - data.cluster.kubeletEvents and input.request.oldObject.spec.nodeName for pods
-#     - data.cluster.leaving.nodes and input.request.oldObject.spec.nodeName for pods
-#     - data.cluster.kubeletEvents and input.request.subResource for pods # evictions carry no pod
-#     - data.cluster.leaving.nodes and input.request.subResource for pods
+#     - data.cluster.kubeletEvents and input.request.oldObject.spec.nodeName
+#     - data.cluster.leaving.nodes and input.request.oldObject.spec.nodeName
+#     - data.cluster.kubeletEvents and input.request.subResource # evictions carry no pod
+#     - data.cluster.leaving.nodes and input.request.subResource
 #     - data.cluster.probes
 #   remedy: >-
 #     Look at the log of the kubelet on that node: from verbosity 3 on it names the

@@ -18,10 +18,10 @@
 #   needs:
 #     - data.cluster.kubeletEvents and data.cluster.podsByNode.$NAMESPACE for namespaces
 #     - data.cluster.leaving.nodes and data.cluster.podsByNode.$NAMESPACE for namespaces
-#     - data.cluster.kubeletEvents and input.request.oldObject.spec.nodeName for pods
-#     - data.cluster.leaving.nodes and input.request.oldObject.spec.nodeName for pods
-#     - data.cluster.kubeletEvents and input.request.subResource for pods # evictions carry no pod
-#     - data.cluster.leaving.nodes and input.request.subResource for pods
+#     - data.cluster.kubeletEvents and input.request.oldObject.spec.nodeName
+#     - data.cluster.leaving.nodes and input.request.oldObject.spec.nodeName
+#     - data.cluster.kubeletEvents and input.request.subResource # evictions carry no pod
+#     - data.cluster.leaving.nodes and input.request.subResource
 #   remedy: >-
 #     Free space on that node: crictl rmi --prune removes unused images; look for large
 #     logs and emptyDirs below /var/log/pods and /var/lib/kubelet/pods. The deletion then

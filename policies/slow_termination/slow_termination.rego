@@ -31,7 +31,6 @@
 #     - data.cluster.pods.$NAMESPACE.$NAME.gracePeriodSeconds over 58
 #     - input.request.options.gracePeriodSeconds over 58 and input.request.oldObject.spec.nodeName
 #     - input.request.object.deleteOptions.gracePeriodSeconds over 58
-#     - data.cluster.notReady
 #     - data.cluster.gone
 #     - data.params.slow-termination.seconds
 #   remedy: >-
