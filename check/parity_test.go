@@ -34,6 +34,7 @@ var partial = map[string]string{
 	"refused_request/testdata/hang_webhook_down.yaml":   "the conditions of a webhook",
 	"refused_request/testdata/ok_another_user.yaml":     "the conditions of a webhook",
 	"refused_request/testdata/ok_not_selected.yaml":     "the selector of a webhook",
+	"slow_termination/testdata/hang_unseen.yaml":        "a pod that may not be listed",
 	"slow_drain/testdata/hang_bounded.yaml":             "the node of a NodeClaim",
 	"slow_drain/testdata/hang_several.yaml":             "the node of a NodeClaim",
 	"slow_termination/testdata/hang_pod.yaml":           "the preStop hook of a pod",
