@@ -1,51 +1,18 @@
 package report
 
 import (
-	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
-)
 
-// What CI systems read of JUnit's XML; there is no standard:
-// https://github.com/testmoapp/junitxml
-type (
-	suites struct {
-		XMLName  xml.Name `xml:"testsuites"`
-		Name     string   `xml:"name,attr"`
-		Tests    int      `xml:"tests,attr"`
-		Failures int      `xml:"failures,attr"`
-		Errors   int      `xml:"errors,attr"`
-		Suites   []suite  `xml:"testsuite"`
-	}
-	suite struct {
-		Name     string     `xml:"name,attr"`
-		Tests    int        `xml:"tests,attr"`
-		Failures int        `xml:"failures,attr"`
-		Errors   int        `xml:"errors,attr"`
-		Cases    []testcase `xml:"testcase"`
-		Out      string     `xml:"system-out,omitempty"`
-	}
-	testcase struct {
-		Class   string  `xml:"classname,attr"`
-		Name    string  `xml:"name,attr"`
-		File    string  `xml:"file,attr,omitempty"`
-		Line    int     `xml:"line,attr,omitempty"`
-		Failure *detail `xml:"failure"`
-		Error   *detail `xml:"error"`
-	}
-	detail struct {
-		Message string `xml:"message,attr"`
-		Type    string `xml:"type,attr"`
-		Text    string `xml:",chardata"`
-	}
+	"github.com/termguard/termguard/internal/junit"
 )
 
 // writeJUnit writes a test case that failed for each finding, one with an error
 // for each input that could not be read, and one that passed if there is
 // neither: CI systems take a report without cases for a broken one.
 func writeJUnit(r Report, out io.Writer) error {
-	s := suite{Name: "termguard lint", Failures: len(r.Findings), Errors: len(r.Problems)}
+	s := junit.Suite{Name: "termguard lint"}
 	for _, f := range r.Findings {
 		lines := []string{where(f.Place)}
 		if moment := when(f); moment != "" {
@@ -57,31 +24,21 @@ func writeJUnit(r Report, out io.Writer) error {
 		if f.Remedy != "" {
 			lines = append(lines, "way out: "+f.Remedy)
 		}
-		s.Cases = append(s.Cases, testcase{
+		s.Cases = append(s.Cases, junit.Case{
 			Class: r.path(f.Place.File), Name: fmt.Sprintf("%s at %d:%d", f.Policy, f.Place.Line, f.Place.Column),
 			File: r.path(f.Place.File), Line: f.Place.Line,
-			Failure: &detail{Message: visibleLines(says(f)), Type: string(f.Severity), Text: visibleLines(strings.Join(lines, "\n"))},
+			Failure: &junit.Detail{Message: visibleLines(says(f)), Type: string(f.Severity), Text: visibleLines(strings.Join(lines, "\n"))},
 		})
 	}
 	for _, p := range r.Problems {
-		s.Cases = append(s.Cases, testcase{
+		s.Cases = append(s.Cases, junit.Case{
 			Class: r.path(p.File), Name: "is sound", File: r.path(p.File), Line: p.Line,
-			Error: &detail{Message: visibleLines(p.Message), Type: "input", Text: visibleLines(where(p.Place) + ": " + p.Message)},
+			Error: &junit.Detail{Message: visibleLines(p.Message), Type: "input", Text: visibleLines(where(p.Place) + ": " + p.Message)},
 		})
 	}
 	if len(s.Cases) == 0 {
-		s.Cases = []testcase{{Class: "termguard", Name: "no findings"}}
+		s.Cases = []junit.Case{{Class: "termguard", Name: "no findings"}}
 	}
-	s.Tests = len(s.Cases)
 	s.Out = visibleLines(strings.Join(append(append([]string{}, r.Notes...), r.Summary()), "\n"))
-	if _, err := io.WriteString(out, xml.Header); err != nil {
-		return err
-	}
-	encoder := xml.NewEncoder(out)
-	encoder.Indent("", "  ")
-	if err := encoder.Encode(suites{Name: s.Name, Tests: s.Tests, Failures: s.Failures, Errors: s.Errors, Suites: []suite{s}}); err != nil {
-		return err
-	}
-	_, err := io.WriteString(out, "\n")
-	return err
+	return junit.Write(out, s)
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/lint"
 )
 
@@ -51,15 +52,11 @@ func writeMarkdown(r Report, out io.Writer) error {
 	return err
 }
 
-// literal escapes what Markdown takes for more than itself, links and names of
-// people among it (https://spec.commonmark.org/0.31.2/#backslash-escapes).
-var literal = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", `\<`, ">", `\>`, "|", `\|`, "&", `\&`, "~", `\~`, "!", `\!`, ":", `\:`, "#", `\#`, "@", `\@`, "www.", `www\.`, "$", `\$`)
-
 // cell is text in one line of a table.
 func cell(text string) string {
 	text = visible(strings.NewReplacer("\n", " ", "\r", " ", "\t", " ").Replace(text))
 	if runes := []rune(text); len(runes) > maxCell {
 		text = string(runes[:maxCell-1]) + "…"
 	}
-	return literal.Replace(text)
+	return printable.Markdown(text)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/termguard/termguard/internal/junit"
 	"github.com/termguard/termguard/lint"
 	"github.com/termguard/termguard/lint/triage"
 	"github.com/termguard/termguard/policies"
@@ -245,7 +246,7 @@ func TestJUnitCounts(t *testing.T) {
 	if err := writeJUnit(full(), &out); err != nil {
 		t.Fatal(err)
 	}
-	var got suites
+	var got junit.Report
 	if err := xml.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +325,7 @@ func FuzzFormats(f *testing.F) {
 					t.Errorf("%s is not JSON", name)
 				}
 			case "junit":
-				if err := xml.Unmarshal(out.Bytes(), new(suites)); err != nil {
+				if err := xml.Unmarshal(out.Bytes(), new(junit.Report)); err != nil {
 					t.Errorf("junit: %v", err)
 				}
 			case "text":
