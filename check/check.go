@@ -131,14 +131,15 @@ func longest(findings []policies.Finding) *int {
 // (k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle).
 var immortal = []string{"default", "kube-public", "kube-system"}
 
-func immortalNamespace(o policies.Object) bool {
+// Immortal tells whether the API server never deletes an object.
+func Immortal(o policies.Object) bool {
 	return o.Resource == namespaces.Resource && slices.Contains(immortal, o.Name)
 }
 
 // plan tells what to do about the findings, and then to delete what is not deleted yet.
 func (r *Report) plan() {
 	r.Plan = plan(r.Findings)
-	if r.TerminatingSince == "" && !immortalNamespace(r.Target) {
+	if r.TerminatingSince == "" && !Immortal(r.Target) {
 		r.Plan = finish(r.Plan, "Then delete it", deletionOf(r.Target).Command())
 	}
 }

@@ -54,14 +54,20 @@ var builtin = map[schema.GroupVersion][]metav1.APIResource{
 // FromFacts finds an object in facts that were read before, as in a snapshot.
 // They hold no whole objects: the subject is as much of it as they tell.
 func FromFacts(world *cluster.World, name Name) (s Subject, err error) {
-	world.View(func(doc map[string]any) { s, err = fromFacts(doc, name) })
+	world.View(func(doc map[string]any) { s, err = fromFacts(doc, typesOf(doc), name) })
 	return s, err
 }
 
 // AllFromFacts finds several objects, as AllFromCluster does.
 func AllFromFacts(world *cluster.World, names []Name) (subjects []Subject, missing []error, err error) {
+	world.View(func(doc map[string]any) { subjects, missing, err = allFromFacts(doc, names) })
+	return subjects, missing, err
+}
+
+func allFromFacts(doc map[string]any, names []Name) (subjects []Subject, missing []error, err error) {
+	types := typesOf(doc) // once: they take long to gather in a large cluster
 	for _, name := range names {
-		s, err := FromFacts(world, name)
+		s, err := fromFacts(doc, types, name)
 		switch {
 		case errors.As(err, new(missingError)), errors.As(err, new(noTypeError)):
 			missing = append(missing, name.located(err))
@@ -74,10 +80,10 @@ func AllFromFacts(world *cluster.World, names []Name) (subjects []Subject, missi
 	return subjects, missing, nil
 }
 
-func fromFacts(doc map[string]any, name Name) (Subject, error) {
+func fromFacts(doc map[string]any, types Types, name Name) (Subject, error) {
 	s := Subject{Name: name.Name, Place: name.Place}
 	var err error
-	if s.Type, err = typesOf(doc).Find(name.Type); err != nil {
+	if s.Type, err = types.Find(name.Type); err != nil {
 		return s, err
 	}
 	if s.Type.Namespaced {

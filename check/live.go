@@ -52,7 +52,7 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 		}
 		types = &found
 	}
-	user, err := whoami(ctx, config)
+	user, err := Whoami(ctx, config)
 	if err != nil {
 		log.Debug("who would delete is unknown", "error", err)
 	}
@@ -117,10 +117,8 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 			namespace = only
 		}
 	}
-	options.Discovered = types.discovered
-	world, err = cluster.Collect(ctx, config, options, namespace, log)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("read the cluster: %w", explain(err))
+	if world, err = types.Collect(ctx, config, options, namespace, log); err != nil {
+		return nil, nil, nil, err
 	}
 	for _, s := range subjects {
 		if s.Type.GroupResource() != namespaces {
@@ -131,6 +129,17 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 		}
 	}
 	return subjects, missing, world, nil
+}
+
+// Collect reads the facts of the cluster that serves the types, without asking again what
+// it serves.
+func (t Types) Collect(ctx context.Context, config *rest.Config, options cluster.Options, namespace string, log *slog.Logger) (*cluster.World, error) {
+	options.Discovered = t.discovered
+	world, err := cluster.Collect(ctx, config, options, namespace, log)
+	if err != nil {
+		return nil, fmt.Errorf("read the cluster: %w", explain(err))
+	}
+	return world, nil
 }
 
 // maxSelected bounds the objects that are asked about by their type.
@@ -253,8 +262,8 @@ func (s *Subject) hint(ctx context.Context, config *rest.Config) string {
 	return nearest.Hint(s.Name, names(client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)))
 }
 
-// whoami is the userInfo that requests would carry.
-func whoami(ctx context.Context, config *rest.Config) (map[string]any, error) {
+// Whoami is the userInfo that requests would carry.
+func Whoami(ctx context.Context, config *rest.Config) (map[string]any, error) {
 	client, err := authenticationclient.NewForConfig(config)
 	if err != nil {
 		return nil, err

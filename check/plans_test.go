@@ -77,7 +77,7 @@ func TestPlansOfFixtures(t *testing.T) {
 			}
 		}
 		last := report.Plan[len(report.Plan)-1]
-		if report.TerminatingSince == "" && !strings.HasPrefix(last.Command, deletionOf(report.Target).Command()) && !immortalNamespace(report.Target) {
+		if report.TerminatingSince == "" && !strings.HasPrefix(last.Command, deletionOf(report.Target).Command()) && !Immortal(report.Target) {
 			t.Errorf("%s: the last step does not delete: %s", d.file, last.Do)
 		}
 	}

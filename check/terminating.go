@@ -63,8 +63,8 @@ func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, 
 		found = map[types.UID]Subject{}
 		since = map[types.UID]metav1.Time{}
 	)
-	facts.Terminating = func(res cluster.Resource, m metav1.Object) {
-		if namespace != "" && m.GetNamespace() != namespace && (res.String() != "namespaces" || m.GetName() != namespace) {
+	facts.Arrived = func(res cluster.Resource, m metav1.Object) {
+		if m.GetDeletionTimestamp() == nil || namespace != "" && m.GetNamespace() != namespace && (res.String() != "namespaces" || m.GetName() != namespace) {
 			return
 		}
 		mu.Lock()

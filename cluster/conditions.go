@@ -52,15 +52,36 @@ func (w *World) ReadConditions(ctx context.Context, config *rest.Config, namespa
 	}
 	ctx, cancel := context.WithTimeout(ctx, conditionsWithin)
 	defer cancel()
+	w.keepConditions(namespace, objects, func(o conditioned) *unstructured.Unstructured {
+		object, err := client.Resource(o.GroupVersionResource).Namespace(namespace).Get(ctx, o.name, metav1.GetOptions{})
+		if err != nil {
+			log.Debug("the conditions of an object are not known", "resource", o.GroupResource().String(), "namespace", namespace, "name", o.name, "error", err)
+			return nil
+		}
+		return object
+	})
+	return nil
+}
+
+// TakeConditions is ReadConditions for who has read the objects already: by
+// "plural.group", of the namespace; nil for one that could not be read.
+func (w *World) TakeConditions(namespace string, read func(resource, name string) *unstructured.Unstructured) {
+	if objects := w.conditioned(namespace); len(objects) > 0 {
+		w.keepConditions(namespace, objects, func(o conditioned) *unstructured.Unstructured { return read(o.GroupResource().String(), o.name) })
+	}
+}
+
+// keepConditions keeps the conditions of the first few objects of a namespace, as far as
+// they can be read.
+func (w *World) keepConditions(namespace string, objects []conditioned, read func(conditioned) *unstructured.Unstructured) {
 	var mu sync.Mutex
 	found := facts.Document{}
 	var reading errgroup.Group
 	reading.SetLimit(conditionsAtOnce)
 	for _, o := range objects[:min(len(objects), maxConditioned)] {
 		reading.Go(func() error {
-			object, err := client.Resource(o.GroupVersionResource).Namespace(namespace).Get(ctx, o.name, metav1.GetOptions{})
-			if err != nil {
-				log.Debug("the conditions of an object are not known", "resource", o.GroupResource().String(), "namespace", namespace, "name", o.name, "error", err)
+			object := read(o)
+			if object == nil {
 				return nil
 			}
 			mu.Lock()
@@ -73,7 +94,6 @@ func (w *World) ReadConditions(ctx context.Context, config *rest.Config, namespa
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.doc.Put(map[string]any(found), "conditions", namespace)
-	return nil
 }
 
 // conditioned are the objects in a namespace whose conditions matter, in turn of each

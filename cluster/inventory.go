@@ -154,9 +154,7 @@ func (w *World) Apply(res Resource, obj runtime.Object, added bool) error {
 	if err != nil {
 		return err
 	}
-	if m.GetDeletionTimestamp() != nil {
-		w.options.Terminating(res, m)
-	}
+	w.options.Arrived(res, m)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := w.inventory.resources[res.String()]

@@ -75,9 +75,9 @@ type Options struct {
 	// Discovered is what the cluster serves, where it was asked just before. Defaults to
 	// nil: Collect asks.
 	Discovered *Discovered
-	// Terminating is called for each object that is being deleted, as it arrives,
-	// from several goroutines. Defaults to nothing.
-	Terminating func(Resource, metav1.Object)
+	// Arrived is called for each object as it arrives, from several goroutines: whole, or
+	// its metadata where no more is read. Defaults to nothing.
+	Arrived func(Resource, metav1.Object)
 	// Now tells the time. Defaults to time.Now.
 	Now func() time.Time
 
@@ -115,8 +115,8 @@ func (o *Options) setDefaults() {
 	if o.Progress == nil {
 		o.Progress = func(int, int) {}
 	}
-	if o.Terminating == nil {
-		o.Terminating = func(Resource, metav1.Object) {}
+	if o.Arrived == nil {
+		o.Arrived = func(Resource, metav1.Object) {}
 	}
 	if o.Now == nil {
 		o.Now = time.Now
