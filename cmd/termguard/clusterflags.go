@@ -71,3 +71,15 @@ func (f *clusterFlags) config() (*rest.Config, error) {
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	return config, nil
 }
+
+// context is the name of the context that is meant, "" where there is none.
+func (f *clusterFlags) context() (string, error) {
+	if f.overrides.CurrentContext != "" {
+		return f.overrides.CurrentContext, nil
+	}
+	raw, err := f.loader().RawConfig()
+	if err != nil {
+		return "", fmt.Errorf("find the context: %w", err)
+	}
+	return raw.CurrentContext, nil
+}

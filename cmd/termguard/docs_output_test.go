@@ -74,6 +74,14 @@ func TestDocsOutput(t *testing.T) {
 	}
 }
 
+// What docs/scan.md shows is what the golden file of the scan holds.
+func TestDocsScan(t *testing.T) {
+	want := strings.ReplaceAll(read(t, "scan/testdata/scan.txt"), "testdata/cluster.yaml: ", "prod: ")
+	if !strings.Contains(read(t, "docs/scan.md"), "$ termguard scan --context prod\n"+want+"```") {
+		t.Errorf("docs/scan.md shows something else than this:\n%s", want)
+	}
+}
+
 var elsewhere = regexp.MustCompile(`\]\(([^)\s#][^)\s]*)\)`)
 
 // The Chinese pages say the same as the English ones: the same commands and

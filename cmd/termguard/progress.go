@@ -16,11 +16,13 @@ type progress struct {
 	out   io.Writer // nil where nobody looks
 	began time.Time
 	shown bool
+	// what is told, of how many that are done and of how many there are.
+	what string
 }
 
 // newProgress returns a progress that writes only to a terminal.
 func newProgress(stderr io.Writer) *progress {
-	p := &progress{began: time.Now()}
+	p := &progress{began: time.Now(), what: "reading the cluster: %d of %d resources"}
 	if file, ok := stderr.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		p.out = file
 	}
@@ -37,7 +39,7 @@ func (p *progress) show(done, of int) {
 		return
 	}
 	p.shown = true
-	fmt.Fprintf(p.out, "%sreading the cluster: %d of %d resources", clearLine, done, of)
+	fmt.Fprintf(p.out, clearLine+p.what, done, of)
 }
 
 func (p *progress) clear() {

@@ -20,6 +20,7 @@ import (
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/doctor"
 	"github.com/termguard/termguard/lint/report"
+	"github.com/termguard/termguard/scan"
 )
 
 const home = "https://github.com/termguard/termguard/docs/schemas/"
@@ -35,6 +36,7 @@ var printed = map[string]struct {
 	"check-terminating.json": {check.Terminating{}, ""},
 	"config.json":            {config.Config{}, "docs/configuration.md"},
 	"doctor.json":            {doctor.Report{}, "doctor/testdata/report.json"},
+	"scan.json":              {scan.Scan{}, "scan/testdata/scan.json"},
 	"lint.json":              {report.Document{}, "lint/report/testdata/[ef]*.json"},
 }
 

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/nearest"
+	"github.com/termguard/termguard/scan"
+)
+
+// scanning are the flags of the scan command.
+type scanning struct {
+	checking
+	namespaces []string
+	selector   string
+	only       []string
+	failOn     string
+	since      string
+	whole      bool
+}
+
+func newScan() *cobra.Command {
+	f := scanning{checking: checking{cascade: "background", grace: -1}}
+	c := &cobra.Command{
+		Use:   "scan",
+		Short: "Tell what in a cluster could not be deleted now, by cause, and what is Terminating",
+		Long: `Tell what in a cluster could not be deleted now, by cause, and what is Terminating.
+
+It asks of every namespace, CustomResourceDefinition, node (as a drain), volume,
+claim, and custom resource with finalizers "if this were deleted now?".
+Nothing is deleted, and nothing needs to be installed in the cluster. For each thing
+that is broken it asks again as if that were mended, and tells what could be deleted
+then. Interrupted, it tells what it knows so far.
+
+Exit codes: 0 nothing that --fail-on asks for, 1 found, 2 error.`,
+		Example: `  termguard scan
+  termguard scan -n shop -n cart
+  termguard scan --namespaces team=shop -o markdown
+  termguard scan --snapshot facts.json --all
+  termguard scan -o json > monday.json; termguard scan --since monday.json --fail-on new`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return f.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	flags := c.Flags()
+	f.target.add(flags)
+	f.target.addDial(flags, false)
+	f.settings.addConfig(flags)
+	f.settings.addPolicies(flags)
+	flags.StringArrayVarP(&f.namespaces, "namespace", "n", nil, "only this namespace, and what is in it; for rights in some namespaces only (may be repeated)")
+	flags.StringVar(&f.selector, "namespaces", "", "only namespaces with these `LABELS`, and what is in them")
+	flags.StringSliceVar(&f.only, "only", nil, "ask only about these: "+join(scan.Kinds()))
+	flags.StringVarP(&f.output, "output", "o", "text", "text, json, yaml, markdown or junit")
+	flags.BoolVar(&f.whole, "all", false, "with -o text: every cause with its evidence and steps, and all that is Terminating")
+	flags.StringVar(&f.failOn, "fail-on", scan.FailBroken, "what makes the exit code 1: broken (it certainly holds something), a `VERDICT` (refused, hangs, at-risk, unknown: this or worse), new (broken, and not in --since), or never")
+	flags.StringVar(&f.since, "since", "", "tell what changed since the scan in `FILE`, written by -o json")
+	flags.StringVar(&f.snapshot, "snapshot", "", "ask this `FILE`, written by termguard snapshot, instead of a cluster")
+	flags.DurationVar(&f.timeout, "request-timeout", 30*time.Second, "limit of one request to the cluster")
+	c.MarkFlagsMutuallyExclusive("namespace", "namespaces")
+	for _, other := range []string{"namespace", "namespaces", "context", "kubeconfig"} {
+		c.MarkFlagsMutuallyExclusive("snapshot", other)
+	}
+	for flag, words := range map[string][]string{
+		"only": words(scan.Kinds()), "fail-on": scan.FailOn(), "output": outputs(),
+	} {
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	}
+	return c
+}
+
+func words[T ~string](list []T) (words []string) {
+	for _, word := range list {
+		words = append(words, string(word))
+	}
+	return words
+}
+
+func join[T ~string](list []T) string { return strings.Join(words(list), ", ") }
+
+// known is an error for a word that is none of some.
+func known(flag, word string, of []string) error {
+	if slices.Contains(of, word) {
+		return nil
+	}
+	return fmt.Errorf("--%s is %q: want one of %s%s", flag, word, strings.Join(of, ", "), nearest.Hint(word, of))
+}
+
+func outputs() []string { return []string{"text", "json", "yaml", "markdown", "junit"} }
+
+func (f *scanning) run(ctx context.Context, stdout, stderr io.Writer) error {
+	options := scan.Options{}
+	if err := errors.Join(known("output", f.output, outputs()), known("fail-on", f.failOn, scan.FailOn())); err != nil {
+		return err
+	}
+	for _, word := range f.only {
+		if err := known("only", word, words(scan.Kinds())); err != nil {
+			return err
+		}
+		options.Only = append(options.Only, scan.Kind(word))
+	}
+	if f.failOn == scan.FailNew && f.since == "" {
+		return errors.New("--fail-on new needs an earlier scan: name its file with --since")
+	}
+	before, err := f.before()
+	if err != nil {
+		return err
+	}
+	var selector labels.Selector
+	if f.selector != "" {
+		if selector, err = labels.Parse(f.selector); err != nil {
+			return fmt.Errorf("--namespaces: %w", err)
+		}
+	}
+	engine, facts, deletion, err := f.prepare(ctx, stderr)
+	if err != nil {
+		return err
+	}
+	options.Delete = deletion
+	p := newProgress(stderr)
+	facts.Progress = p.show
+	places, of, err := f.read(ctx, facts, selector, stderr)
+	p.clear()
+	if err != nil {
+		return err
+	}
+	options.Of = of
+	asked := newProgress(stderr)
+	asked.what = "asking: %d of %d questions"
+	options.Progress = asked.show
+	found := scan.Run(ctx, engine, places, options)
+	asked.clear()
+	if before != nil {
+		found.Compare(before)
+	}
+	if err := f.write(found, stdout); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	if found.Failing(f.failOn) {
+		return errFound
+	}
+	return nil
+}
+
+// before is the earlier scan, nil where none is named.
+func (f *scanning) before() (*scan.Scan, error) {
+	if f.since == "" {
+		return nil, nil
+	}
+	file, err := os.Open(f.since)
+	if err != nil {
+		return nil, fmt.Errorf("read the earlier scan: %w", err)
+	}
+	defer file.Close()
+	before, err := scan.Read(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.since, err)
+	}
+	return before, nil
+}
+
+// read reads what is asked about, and names it.
+func (f *scanning) read(ctx context.Context, facts cluster.Options, selector labels.Selector, stderr io.Writer) (places []*scan.Place, of string, err error) {
+	if f.snapshot != "" {
+		file, err := os.Open(f.snapshot)
+		if err != nil {
+			return nil, "", fmt.Errorf("read snapshot: %w", err)
+		}
+		defer file.Close()
+		world, err := cluster.ReadSnapshot(file)
+		if err != nil {
+			return nil, "", fmt.Errorf("%s: %w", f.snapshot, err)
+		}
+		place, err := scan.FromFacts(world)
+		return []*scan.Place{place}, f.snapshot, err
+	}
+	config, err := f.config()
+	if err != nil {
+		return nil, "", err
+	}
+	facts.MaxNames = maxScanned
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	namespaces := f.namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	for _, namespace := range namespaces {
+		place, err := scan.FromCluster(ctx, config, f.target.look(facts), namespace, selector, log)
+		if err != nil {
+			return nil, "", err
+		}
+		places = append(places, place)
+	}
+	of, _ = f.target.context()
+	return places, of, nil
+}
+
+// maxScanned bounds the names that the facts hold of a group of objects in a scan, as
+// those of a check do.
+const maxScanned = maxNames
+
+func (f *scanning) write(s *scan.Scan, out io.Writer) error {
+	switch f.output {
+	case "markdown":
+		return s.Markdown(out)
+	case "junit":
+		return s.JUnit(out)
+	case "json":
+		encoder := json.NewEncoder(out)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(s)
+	case "yaml":
+		text, err := yaml.Marshal(s)
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(text)
+		return err
+	}
+	var text strings.Builder
+	if err := s.Text(&text, f.whole); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, styleOf(out).Apply(text.String()))
+	return err
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/termguard/termguard/scan"
+)
+
+// scanWorld is a cluster with one thing that is broken for certain, one of which only its
+// status tells, and one that is being deleted.
+const scanWorld = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, uid: ns-shop, labels: {team: shop}}
+spec: {finalizers: [kubernetes]}
+status: {phase: Active}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: cart, uid: ns-cart}
+spec: {finalizers: [kubernetes]}
+status: {phase: Active}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: kube-system, uid: ns-ks}
+spec: {finalizers: [kubernetes]}
+status: {phase: Active}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: kialis.kiali.io, uid: crd}
+spec:
+  group: kiali.io
+  scope: Namespaced
+  names: {kind: Kiali, plural: kialis}
+  versions: [{name: v1alpha1, served: true, storage: true}]
+status: {storedVersions: [v1alpha1]}
+---
+apiVersion: kiali.io/v1alpha1
+kind: Kiali
+metadata: {name: kiali, namespace: shop, uid: k1, finalizers: [kiali.io/finalizer]}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: worker-1, uid: n1}
+status:
+  conditions:
+  - {type: Ready, status: "True", reason: KubeletReady, lastTransitionTime: "2026-11-01T08:00:00Z"}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: going, namespace: cart, uid: cm1, deletionTimestamp: "2026-11-01T08:00:00Z", finalizers: [kiali.io/finalizer]}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: pv-1, uid: pv1, finalizers: [kubernetes.io/pv-protection]}
+spec: {claimRef: {namespace: cart, name: data}}
+status: {phase: Bound}
+`
+
+// scanOf runs termguard scan and reads what it prints as JSON.
+func scanOf(t *testing.T, want int, args ...string) *scan.Scan {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := run(t.Context(), append([]string{"termguard", "scan", "-o", "json"}, args...), nil, &out, &errs)
+	if code != want {
+		t.Fatalf("exit code %d, want %d: %s\n%s", code, want, &errs, &out)
+	}
+	s, err := scan.Read(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestScanSaysWhatCheckSays asks both of everything in a cluster.
+func TestScanSaysWhatCheckSays(t *testing.T) {
+	c := newFakeCluster(t, scanWorld)
+	s := scanOf(t, 1, "--kubeconfig", c.kubeconfig)
+	verdicts := map[string]string{}
+	for _, item := range s.Items {
+		verdicts[scan.Shown(item.Target)] = string(item.Verdict)
+	}
+	for _, named := range [][]string{
+		{"namespaces/shop"}, {"namespaces/cart"}, {"customresourcedefinitions.apiextensions.k8s.io/kialis.kiali.io"},
+		{"kialis.kiali.io/kiali", "-n", "shop"}, {"--drain", "nodes/worker-1"}, {"configmaps/going", "-n", "cart"}, {"persistentvolumes/pv-1"},
+	} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), append([]string{"termguard", "check", "-o", "json", "--kubeconfig", c.kubeconfig}, named...), nil, &out, &errs); code == 2 {
+			t.Fatalf("%v: %s", named, &errs)
+		}
+		var report struct{ Verdict string }
+		if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+			t.Fatal(err)
+		}
+		name := strings.Join(named, " ")
+		got := verdicts[strings.TrimPrefix(name, "--drain ")]
+		if got == "" {
+			got = "completes"
+		}
+		if got != report.Verdict {
+			t.Errorf("%s: check says %s, scan %s", name, report.Verdict, got)
+		}
+	}
+	if n := s.Total().Asked; n != 7 {
+		t.Errorf("%d objects were asked about, want 7", n)
+	}
+	if len(s.Terminating) != 1 || s.Terminating[0].Target.Name != "going" {
+		t.Errorf("Terminating: %v", s.Terminating)
+	}
+}
+
+// TestScanFlags holds what is asked about, and which exit code tells what.
+func TestScanFlags(t *testing.T) {
+	c := newFakeCluster(t, scanWorld)
+	cluster := []string{"--kubeconfig", c.kubeconfig}
+	cases := map[string]struct {
+		reason string
+		args   []string
+		code   int
+		asked  int
+	}{
+		"Only":        {"Two kinds.", []string{"--only", "nodes,volumes"}, 0, 2},
+		"Selector":    {"A namespace by its label, and what is in it.", []string{"--namespaces", "team=shop"}, 1, 2},
+		"Namespace":   {"One namespace, and what is in it.", []string{"-n", "cart"}, 1, 2},
+		"Two":         {"Two namespaces, each read by itself.", []string{"-n", "cart", "-n", "shop"}, 1, 4},
+		"Never":       {"Whatever is found.", []string{"--fail-on", "never"}, 0, 7},
+		"Broken":      {"A volume in use is not broken.", []string{"--only", "volumes", "--fail-on", "broken"}, 0, 1},
+		"Hangs":       {"And hangs all the same.", []string{"--only", "volumes", "--fail-on", "hangs"}, 1, 1},
+		"Refused":     {"But nobody refuses it.", []string{"--only", "volumes", "--fail-on", "refused"}, 0, 1},
+		"Nothing":     {"No namespace has that label.", []string{"--namespaces", "team=none"}, 0, 0},
+		"NoSuchThing": {"A namespace that does not exist has nothing in it.", []string{"-n", "nowhere"}, 0, 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := scanOf(t, tc.code, append(tc.args, cluster...)...)
+			if n := s.Total().Asked; n != tc.asked {
+				t.Errorf("%s: %d objects were asked about, want %d", tc.reason, n, tc.asked)
+			}
+		})
+	}
+	for name, args := range map[string][]string{
+		`--only is "nods": want one of`:       {"--only", "nods"},
+		`--fail-on is "bad"`:                  {"--fail-on", "bad"},
+		`--output is "dot"`:                   {"-o", "dot"},
+		"--fail-on new needs an earlier scan": {"--fail-on", "new"},
+		"read the earlier scan":               {"--since", "nowhere.json"},
+		"--namespaces: ":                      {"--namespaces", "a in ("},
+		"[namespace namespaces] were all set": {"-n", "a", "--namespaces", "b"},
+	} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), append([]string{"termguard", "scan"}, append(args, cluster...)...), nil, &out, &errs); code != 2 || !strings.Contains(errs.String(), name) {
+			t.Errorf("%v: exit code %d: %s", args, code, &errs)
+		}
+	}
+}
+
+// TestScanSince: what an earlier scan did not have is new, and makes a scan for it fail.
+func TestScanSince(t *testing.T) {
+	c := newFakeCluster(t, scanWorld)
+	file := filepath.Join(t.TempDir(), "before.json")
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"termguard", "scan", "-o", "json", "--kubeconfig", c.kubeconfig}, nil, &out, &errs); code != 1 {
+		t.Fatal(code, errs.String())
+	}
+	if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := scanOf(t, 0, "--since", file, "--fail-on", "new", "--kubeconfig", c.kubeconfig)
+	if n := len(s.Since.New) + len(s.Since.Gone) + len(s.Since.Changed) + len(s.Since.Objects); n > 0 {
+		t.Errorf("nothing changed, and it tells %v", s.Since)
+	}
+	c.apply(`
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1beta1.metrics.k8s.io, uid: as}
+spec: {group: metrics.k8s.io, version: v1beta1, groupPriorityMinimum: 100, versionPriority: 100, service: {namespace: cart, name: adapter}}
+status:
+  conditions:
+  - {type: Available, status: "False", reason: ServiceNotFound, message: gone, lastTransitionTime: "2026-11-18T08:00:00Z"}
+`)
+	s = scanOf(t, 0, "--since", file, "--fail-on", "new", "--only", "nodes", "--kubeconfig", c.kubeconfig)
+	if len(s.Since.Objects) > 1 { // what was not asked about is no change; the ConfigMap is Terminating
+		t.Errorf("of what was not asked about it tells %v", s.Since.Objects)
+	}
+	s = scanOf(t, 1, "--since", file, "--fail-on", "new", "--kubeconfig", c.kubeconfig)
+	if len(s.Since.New) != 1 || !strings.Contains(s.Since.New[0], "v1beta1.metrics.k8s.io") {
+		t.Errorf("new: %v", s.Since.New)
+	}
+}
+
+// TestScanForbidden: what may not be listed is named, and what it may hold is unknown.
+func TestScanForbidden(t *testing.T) {
+	c := newFakeCluster(t, scanWorld)
+	c.hidden = []string{"kialis", "persistentvolumes"}
+	s := scanOf(t, 1, "--kubeconfig", c.kubeconfig, "--fail-on", "unknown")
+	if !strings.Contains(strings.Join(s.Unseen, "\n"), "kialis.kiali.io: forbidden") {
+		t.Errorf("what may not be listed is not named: %q", s.Unseen)
+	}
+	for _, item := range s.Items {
+		if item.Target.Name == "shop" && item.Verdict != "unknown" {
+			t.Errorf("what is hidden may hold it, and it says %s", item.Verdict)
+		}
+	}
+}
+
+// TestScanCanceled: a scan that is interrupted while it reads the cluster says so.
+func TestScanCanceled(t *testing.T) {
+	c := newFakeCluster(t, scanWorld)
+	ctx, cancel := context.WithCancel(t.Context())
+	c.arrived = func(*http.Request) { cancel() }
+	var out, errs bytes.Buffer
+	if code := run(ctx, []string{"termguard", "scan", "--kubeconfig", c.kubeconfig}, nil, &out, &errs); code != 2 {
+		t.Errorf("exit code %d: %s%s", code, &out, &errs)
+	}
+}

@@ -1,0 +1,450 @@
+package scan
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/termguard/termguard/policies"
+)
+
+// Class is what is to be done about a cause.
+type Class string
+
+// The classes, those first that a person should see first.
+const (
+	Broken Class = "broken" // mend it
+	Order  Class = "order"  // nothing is wrong: something else has to be deleted first
+	Rule   Class = "rule"   // somebody, or Kubernetes, wants it so
+	Unseen Class = "unseen" // it takes more rights, or an answer, to tell
+)
+
+// Classes are all of them.
+func Classes() []Class { return []Class{Broken, Order, Rule, Unseen} }
+
+// Cause is one thing that holds objects.
+type Cause struct {
+	// ID is the same in every scan of the cluster.
+	ID    string `json:"id"`
+	Class Class  `json:"class"`
+	// Title says what it is, without the objects that it holds.
+	Title    string   `json:"title"`
+	Policies []string `json:"policies"`
+	// Object is what is broken, or wants it so, where that is one object.
+	Object *policies.Object `json:"object,omitempty"`
+	// Finalizers that are not removed.
+	Finalizers []string           `json:"finalizers,omitempty"`
+	Certainty  policies.Certainty `json:"certainty"`
+	// Holds is how many of the objects that were asked about it holds, by kind in ByKind;
+	// Terminating of them are being deleted now.
+	Holds       int          `json:"holds"`
+	ByKind      map[Kind]int `json:"byKind"`
+	Terminating int          `json:"terminating,omitempty"`
+	// Names are the first few of them, as kubectl takes them.
+	Names []string `json:"names"`
+	// Evidence and Steps are those for the first of them.
+	Evidence []string        `json:"evidence"`
+	Steps    []policies.Step `json:"steps"`
+	// Mended is what could be deleted without it, of what it holds: asked again with it taken out
+	// of the facts. Nil where it cannot be taken out.
+	Mended *Mended `json:"mended,omitempty"`
+}
+
+// Mended is what was asked again without one cause, or without all that are broken.
+type Mended struct {
+	// Asked is of how many objects, Free how many of them could be deleted then, and of
+	// Unknown nothing is known to hold them, and not all that matters was seen.
+	Asked   int `json:"asked"`
+	Free    int `json:"free"`
+	Unknown int `json:"unknown,omitempty"`
+	// StillHeld are the first few of the others.
+	StillHeld []string `json:"stillHeld,omitempty"`
+}
+
+const (
+	// maxNames bounds the objects that a cause names.
+	maxNames = 5
+	// maxSteps bounds the steps of a cause: what is to be done for each object, check tells.
+	maxSteps = 8
+)
+
+// classes of the policies in the binary, that of others being Broken. TestClasses holds the
+// list to the policies.
+var classes = map[string]Class{
+	"admission-policy-blocks-delete":       Rule,
+	"already-terminating":                  Broken,
+	"apiservice-backend-removed":           Order,
+	"attachment-held":                      Broken,
+	"busy-mount":                           Broken,
+	"controller-removed-before-finalizers": Order,
+	"crd-removed-with-finalizers":          Broken,
+	"daemonset-node-affinity":              Broken,
+	"dra-driver-missing":                   Broken,
+	"eviction-blocked":                     Rule,
+	"failing-conversion-webhook":           Broken,
+	"failing-webhook-blocks-delete":        Broken,
+	"finalizer-already-stuck":              Broken,
+	"force-delete":                         Rule,
+	"foreground-deletion-blocked":          Broken,
+	"immutable-files":                      Broken,
+	"in-use":                               Order,
+	"known-bad-runtime":                    Broken,
+	"known-obstacle":                       Broken,
+	"missing-reference":                    Broken,
+	"needs-go-with-namespace":              Order,
+	"network-plugin-removed":               Broken,
+	"node-already-stuck":                   Broken,
+	"node-disk-full":                       Broken,
+	"operator-in-same-set":                 Order,
+	"orphaned-finalizer":                   Broken,
+	"owner-reports-failure":                Broken,
+	"refused-request":                      Rule,
+	"slow-drain":                           Rule,
+	"slow-termination":                     Order,
+	"storage-in-use":                       Order,
+	"unavailable-apiservice":               Broken,
+	"unreachable-node":                     Broken,
+	"volume-driver-missing":                Broken,
+	"webhook-backend-in-namespace":         Order,
+}
+
+// owned are policies whose findings say that nobody removes a finalizer: their causes are
+// one for each owner.
+var owned = []string{"orphaned-finalizer", "crd-removed-with-finalizers", "finalizer-already-stuck", "already-terminating"}
+
+// finalizing are those whose findings are about a finalizer besides.
+var finalizing = append([]string{"missing-reference", "owner-reports-failure", "known-obstacle", "needs-go-with-namespace", "controller-removed-before-finalizers"}, owned...)
+
+const (
+	validating  = "validatingwebhookconfigurations.admissionregistration.k8s.io"
+	mutating    = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+	apiservices = "apiservices.apiregistration.k8s.io"
+	definitions = "customresourcedefinitions.apiextensions.k8s.io"
+	budgets     = "poddisruptionbudgets.policy"
+	csinodes    = "csinodes.storage.k8s.io"
+	nodes       = "nodes"
+)
+
+// culprits are the resources whose objects are causes of their own, wherever a finding
+// names one.
+var culprits = []string{
+	apiservices, validating, mutating,
+	"validatingadmissionpolicies.admissionregistration.k8s.io", "mutatingadmissionpolicies.admissionregistration.k8s.io",
+	budgets, csinodes, nodes,
+}
+
+// grouping gathers causes.
+type grouping struct {
+	byID map[string]*Cause
+	at   []string // in the order of their first object
+	// titled is how certain, and how telling, the finding is that a title is from.
+	titled map[string]int
+}
+
+func newGrouping() *grouping { return &grouping{byID: map[string]*Cause{}, titled: map[string]int{}} }
+
+// holds are the causes that hold what was asked about.
+func (g *grouping) holds(a *answer) []Hold {
+	held := []Hold{}
+	findings := a.report.Findings
+	known := slices.ContainsFunc(findings, func(f policies.Finding) bool {
+		return f.Severity != policies.Info && f.Policy != symptom
+	})
+	for _, f := range findings {
+		if f.Severity == policies.Info || f.Policy == symptom && known {
+			continue
+		}
+		cause := g.of(a, f)
+		if f.Certainty == policies.Will {
+			cause.Certainty = policies.Will
+		}
+		hold := Hold{Cause: cause.ID, Certainty: f.Certainty, Says: f.Message}
+		for _, o := range f.Objects {
+			if o != a.report.Target && len(hold.Objects) < maxBlockers {
+				hold.Objects = append(hold.Objects, o)
+			}
+		}
+		at := slices.IndexFunc(held, func(h Hold) bool { return h.Cause == cause.ID })
+		switch {
+		case at < 0:
+			held = append(held, hold)
+		case held[at].Certainty != policies.Will && hold.Certainty == policies.Will:
+			held[at] = hold
+		}
+	}
+	if len(held) == 0 && a.report.Verdict == policies.Unknown {
+		cause := g.unseen(a.report.Unseen)
+		held = append(held, Hold{Cause: cause.ID, Certainty: policies.May, Says: cause.Title})
+	}
+	return held
+}
+
+// symptom is the policy that tells what the API server says of a deletion that hangs.
+const symptom = "already-terminating"
+
+// of is the cause that a finding is about.
+func (g *grouping) of(a *answer, f policies.Finding) *Cause {
+	id, title, object, finalizer := "", "", (*policies.Object)(nil), ""
+	class, known := classes[f.Policy]
+	if !known || f.Kind == policies.KindForbidden {
+		class = Broken
+	}
+	if f.Kind == policies.KindForbidden {
+		class = Rule
+	}
+	culprit := slices.IndexFunc(f.Objects, func(o policies.Object) bool {
+		return slices.Contains(culprits, o.Resource) && (o != a.report.Target || a.kind == Nodes)
+	})
+	switch {
+	case f.Policy == "failing-conversion-webhook" && len(f.Objects) > 0:
+		culprit = 0
+	case f.Policy == "network-plugin-removed" && len(f.Objects) > 0 && f.Objects[0].Resource != nodes:
+		culprit, class = -1, Order // it is the plugin that is deleted
+	}
+	switch {
+	case slices.Contains(finalizing, f.Policy):
+		if finalizer = a.finalizerIn(f.Message); finalizer == "" {
+			break
+		}
+		by := cmp.Or(a.place.ownerOf(finalizer), finalizer)
+		id, title = "finalizer/"+by, "finalizer "+finalizer+": "+reason(f.Message)
+		if !slices.Contains(owned, f.Policy) {
+			id = f.Policy + "/" + by
+		}
+	case culprit >= 0:
+		o := f.Objects[culprit]
+		object = &o
+		id, title = o.Resource+"/"+o.Namespace+"/"+o.Name, titleOf(f, o)
+		switch o.Resource {
+		case nodes, csinodes: // of which there are many, with many faults
+			id += "/" + f.Policy
+		case validating, mutating: // who refuses the deletion itself refuses what others need
+			class = Broken
+			if f.Policy == "webhook-backend-in-namespace" {
+				class, id = Order, id+"/"+f.Policy
+			}
+		case apiservices:
+			if class == Order {
+				id += "/" + f.Policy
+			}
+		}
+	}
+	if id == "" {
+		id, title = f.Policy, f.Title
+		if f.Policy == "refused-request" {
+			title = f.Message // there is one such rule
+		}
+	}
+	c := g.byID[id]
+	if c == nil {
+		c = &Cause{ID: id, Class: class, Title: title, Object: object, Certainty: policies.May, Evidence: f.Evidence, Steps: []policies.Step{}, ByKind: map[Kind]int{}}
+		for _, step := range f.Steps {
+			if len(c.Steps) < maxSteps {
+				c.Steps = append(c.Steps, step)
+			}
+		}
+		if len(c.Steps) == 0 && f.Remedy != "" {
+			c.Steps = []policies.Step{{Kind: policies.Mend, Do: f.Remedy}}
+		}
+		g.byID[id], g.at = c, append(g.at, id)
+	}
+	if told := telling(f); told > g.titled[id] {
+		c.Title, g.titled[id] = title, told
+	}
+	if !slices.Contains(c.Policies, f.Policy) {
+		c.Policies = append(c.Policies, f.Policy)
+	}
+	if finalizer != "" && !slices.Contains(c.Finalizers, finalizer) {
+		c.Finalizers = append(c.Finalizers, finalizer)
+	}
+	return c
+}
+
+// telling is greater for a finding that makes a better title.
+func telling(f policies.Finding) (n int) {
+	if f.Certainty == policies.Will {
+		n++
+	}
+	if f.Policy != symptom && f.Policy != "crd-removed-with-finalizers" {
+		n += 2
+	}
+	return n + 1
+}
+
+// unseen is the cause of an answer that nobody can give.
+func (g *grouping) unseen(what []string) *Cause {
+	id, title := "unseen", "not all that matters could be seen"
+	if len(what) > 0 {
+		resource, why, cut := strings.Cut(what[0], ": ")
+		if strings.Contains(resource, " ") { // a sentence, which names the object
+			resource = "the objects themselves"
+		}
+		if cut {
+			id, title = "unseen/"+resource+"/"+why, resource+": "+why
+		}
+	}
+	c := g.byID[id]
+	if c == nil {
+		c = &Cause{ID: id, Class: Unseen, Title: title, Policies: []string{}, Certainty: policies.May, Evidence: []string{}, Steps: []policies.Step{}, ByKind: map[Kind]int{}}
+		for _, line := range what {
+			if len(c.Evidence) < maxNames {
+				c.Evidence = append(c.Evidence, line)
+			}
+		}
+		g.byID[id], g.at = c, append(g.at, id)
+	}
+	return c
+}
+
+// causes are all of them, with what they hold.
+func (g *grouping) causes(items []Item) []Cause {
+	for _, item := range items {
+		for _, h := range item.HeldBy {
+			c := g.byID[h.Cause]
+			c.Holds++
+			c.ByKind[item.Kind]++
+			if item.TerminatingSince != "" {
+				c.Terminating++
+			}
+			if len(c.Names) < maxNames {
+				c.Names = append(c.Names, Shown(item.Target))
+			}
+		}
+	}
+	causes := []Cause{}
+	for _, id := range g.at {
+		causes = append(causes, *g.byID[id])
+	}
+	slices.SortStableFunc(causes, func(a, b Cause) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(Classes(), a.Class), slices.Index(Classes(), b.Class)),
+			cmp.Compare(b.Holds, a.Holds), cmp.Compare(a.ID, b.ID),
+		)
+	})
+	return causes
+}
+
+// Shown is an object as kubectl takes it.
+func Shown(o policies.Object) string {
+	text := o.Resource
+	if o.Name != "" {
+		text += "/" + o.Name
+	}
+	if o.Namespace != "" {
+		text += " -n " + o.Namespace
+	}
+	return text
+}
+
+// finalizerIn is the longest of the finalizers of the object, of what is in it, or of its
+// instances, that a message names.
+func (a *answer) finalizerIn(message string) (found string) {
+	look := func(finalizer string) {
+		if len(finalizer) > len(found) && strings.Contains(message, finalizer) {
+			found = finalizer
+		}
+	}
+	for _, finalizer := range a.finalizers {
+		look(finalizer)
+	}
+	a.place.World.View(func(doc map[string]any) {
+		switch a.kind {
+		case Namespaces:
+			for finalizer := range child(child(doc, "finalized"), a.report.Target.Name) {
+				look(finalizer)
+			}
+		case Definitions:
+			for finalizer := range child(child(doc, "spread"), a.report.Target.Name) {
+				look(finalizer)
+			}
+		}
+		if found == "" { // of something that it needs
+			for finalizer := range child(doc, "finalizers") {
+				look(finalizer)
+			}
+		}
+	})
+	return found
+}
+
+// ownerOf names who removes a finalizer, "" where nobody knows, or where it is not one and
+// the same for all.
+func (p *Place) ownerOf(finalizer string) (owner string) {
+	p.World.View(func(doc map[string]any) {
+		for _, signatures := range child(child(doc, "finalizers"), finalizer) {
+			for _, verdict := range whole(signatures) {
+				name, _ := whole(verdict)["owner"].(string)
+				if owner != "" && name != owner {
+					owner = ""
+					return
+				}
+				owner = name
+			}
+		}
+	})
+	return owner
+}
+
+var (
+	// ownerSays is what a message says of the owner of a finalizer.
+	ownerSays = regexp.MustCompile(`(?:: |, and )(its owner,? .*|its controller .*|nothing that could .*|no controller .*|no .*)$`)
+	// onNode is what one says of a node.
+	onNode = regexp.MustCompile(`on (node \S+, wh(?:ich|ose|ere) .*?)(?:, so .*)?$`)
+	// refuses is where the request begins that is refused.
+	refuses = regexp.MustCompile(`: (?:it sees )?(?:DELETE|UPDATE|CREATE|PUT|PATCH) .*$`)
+)
+
+// reason is why a finalizer is not removed.
+func reason(message string) string {
+	if found := ownerSays.FindStringSubmatch(message); found != nil {
+		return found[1]
+	}
+	_, why, _ := strings.Cut(message, ": ")
+	return cmp.Or(why, message)
+}
+
+// titleOf is what a finding says of the object that is to blame.
+func titleOf(f policies.Finding, o policies.Object) string {
+	switch o.Resource {
+	case nodes, csinodes:
+		if found := onNode.FindStringSubmatch(f.Message); found != nil {
+			return found[1]
+		}
+		return "node " + o.Name + ": " + f.Title
+	case budgets:
+		return fmt.Sprintf("PodDisruptionBudget %s/%s holds up evictions", o.Namespace, o.Name)
+	case apiservices:
+		before, _, _ := strings.Cut(f.Message, ", so ")
+		return before
+	case validating, mutating:
+		return refuses.ReplaceAllString(f.Message, "")
+	}
+	return fmt.Sprintf("%s: %s", Shown(o), f.Title)
+}
+
+// kindsIn tells of what a cause holds how many: "214 namespaces, 3 nodes".
+func kindsIn(byKind map[Kind]int) string {
+	var parts []string
+	for _, kind := range Kinds() {
+		if n := byKind[kind]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, nounOf(kind, n)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// nouns of the kinds, for one and for several.
+var nouns = map[Kind][2]string{
+	Namespaces: {"namespace", "namespaces"}, Definitions: {"definition", "definitions"}, Nodes: {"node", "nodes"},
+	Custom: {"custom resource", "custom resources"}, Claims: {"claim", "claims"}, Volumes: {"volume", "volumes"},
+	Terminating: {"other object", "other objects"},
+}
+
+func nounOf(kind Kind, n int) string {
+	if n == 1 {
+		return nouns[kind][0]
+	}
+	return nouns[kind][1]
+}

@@ -1,0 +1,233 @@
+package scan
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/cluster"
+)
+
+const (
+	// maxWhole bounds the custom resources that are read whole, for what their status and
+	// their references say. They are some KiB each.
+	maxWhole = 10_000
+	// pageSize bounds the objects of one page of a list.
+	pageSize = 500
+)
+
+// FromCluster reads a cluster once, with the rights of config: all of it, or what may be
+// read of one namespace. With a selector, it asks only about namespaces with such labels,
+// and what is in them.
+func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options, namespace string, selector labels.Selector, log *slog.Logger) (*Place, error) {
+	served, err := check.Served(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	user, err := check.Whoami(ctx, config)
+	if err != nil {
+		log.Debug("who would delete is unknown", "error", err)
+	}
+	found := &arrivals{objects: map[cluster.Resource][]metav1.Object{}}
+	facts.Arrived = found.add
+	world, err := served.Collect(ctx, config, facts, namespace, log)
+	if err != nil {
+		return nil, err
+	}
+	p := &Place{World: world}
+	whole, err := found.readWhole(ctx, config, namespace)
+	if err != nil {
+		return nil, err
+	}
+	world.View(p.hidden)
+	p.conditions(whole)
+	found.ask(p, served, user, found.within(namespace, selector), whole)
+	return p, nil
+}
+
+// arrivals are the objects to ask about, as the cluster has them.
+type arrivals struct {
+	mu      sync.Mutex
+	objects map[cluster.Resource][]metav1.Object
+}
+
+func (a *arrivals) add(res cluster.Resource, m metav1.Object) {
+	if _, wanted := kindOf(res.String(), res.Group, len(m.GetFinalizers()) > 0); !wanted && m.GetDeletionTimestamp() == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.objects[res] = append(a.objects[res], m)
+}
+
+// read is a custom resource that was read whole.
+type read struct {
+	resource string
+	*unstructured.Unstructured
+}
+
+// readWhole reads the custom resources whole of which only the metadata arrived, a page at
+// a time, by UID. What is beyond the bound, or cannot be read, is not among them.
+func (a *arrivals) readWhole(ctx context.Context, config *rest.Config, namespace string) (map[types.UID]read, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	whole := map[types.UID]read{}
+	for _, res := range a.resources() {
+		held := map[types.UID]bool{}
+		for _, m := range a.objects[res] {
+			kind, wanted := kindOf(res.String(), res.Group, len(m.GetFinalizers()) > 0)
+			if _, metadata := m.(*metav1.PartialObjectMetadata); metadata && wanted && kind == Custom {
+				held[m.GetUID()] = true
+			}
+		}
+		options := metav1.ListOptions{Limit: pageSize}
+		var objects dynamic.ResourceInterface = client.Resource(res.GroupVersionResource)
+		if res.Namespaced && namespace != "" {
+			objects = client.Resource(res.GroupVersionResource).Namespace(namespace)
+		}
+		for len(held) > 0 && len(whole) < maxWhole {
+			list, err := objects.List(ctx, options)
+			if err != nil {
+				break
+			}
+			for i := range list.Items {
+				if uid := list.Items[i].GetUID(); held[uid] {
+					whole[uid] = read{res.String(), &list.Items[i]}
+					delete(held, uid)
+				}
+			}
+			if options.Continue = list.GetContinue(); options.Continue == "" {
+				break // those that are left have gone
+			}
+		}
+	}
+	return whole, ctx.Err()
+}
+
+func (a *arrivals) resources() []cluster.Resource {
+	return slices.SortedFunc(maps.Keys(a.objects), func(a, b cluster.Resource) int { return cmp.Compare(a.String(), b.String()) })
+}
+
+// conditions gives the facts the conditions of the objects that were read, as check reads
+// them of a namespace.
+func (p *Place) conditions(whole map[types.UID]read) {
+	byNamespace := map[string]map[string]*unstructured.Unstructured{}
+	for _, object := range whole {
+		namespace := object.GetNamespace()
+		if namespace == "" {
+			continue
+		}
+		if byNamespace[namespace] == nil {
+			byNamespace[namespace] = map[string]*unstructured.Unstructured{}
+		}
+		byNamespace[namespace][object.resource+"/"+object.GetName()] = object.Unstructured
+	}
+	for namespace, objects := range byNamespace {
+		p.World.TakeConditions(namespace, func(resource, name string) *unstructured.Unstructured { return objects[resource+"/"+name] })
+	}
+}
+
+// within are the namespaces that are asked about, nil for everything.
+func (a *arrivals) within(namespace string, selector labels.Selector) map[string]bool {
+	if namespace != "" {
+		return map[string]bool{namespace: true}
+	}
+	if selector == nil {
+		return nil
+	}
+	chosen := map[string]bool{}
+	for res, objects := range a.objects {
+		for _, m := range objects {
+			if res.String() == string(Namespaces) && selector.Matches(labels.Set(m.GetLabels())) {
+				chosen[m.GetName()] = true
+			}
+		}
+	}
+	return chosen
+}
+
+// ask makes the questions of a place of what arrived.
+func (a *arrivals) ask(p *Place, served check.Types, user map[string]any, within map[string]bool, whole map[types.UID]read) {
+	type ending struct {
+		at metav1.Time
+		asked
+	}
+	var terminating []ending
+	for _, res := range a.resources() {
+		typ, err := served.Find(res.String())
+		if err != nil { // a name that is that of several types: the resource is known all the same
+			typ = check.Type{Namespaced: res.Namespaced}
+		}
+		typ.GroupVersionResource = res.GroupVersionResource
+		objects := a.objects[res]
+		slices.SortFunc(objects, func(a, b metav1.Object) int {
+			return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+		})
+		for _, m := range objects {
+			kind, wanted := kindOf(res.String(), res.Group, len(m.GetFinalizers()) > 0)
+			if !wanted {
+				kind = Terminating
+			}
+			home := m.GetNamespace()
+			if kind == Namespaces {
+				home = m.GetName()
+			}
+			if within != nil && !within[home] || immortal(kind, m.GetName()) {
+				continue
+			}
+			one := asked{kind, func() check.Subject { return subjectOf(typ, m, user, whole, kind) }}
+			if kind == Terminating {
+				terminating = append(terminating, ending{*m.GetDeletionTimestamp(), one})
+				continue
+			}
+			p.subjects = append(p.subjects, one)
+		}
+	}
+	slices.SortStableFunc(terminating, func(a, b ending) int { return a.at.Compare(b.at.Time) })
+	if more := len(terminating) - maxTerminating; more > 0 {
+		terminating = terminating[:maxTerminating]
+		p.unseen = append(p.unseen, fmt.Sprintf("%d more objects that are Terminating: the first %d were asked about", more, maxTerminating))
+	}
+	for _, e := range terminating {
+		p.subjects = append(p.subjects, e.asked)
+	}
+}
+
+// subjectOf is an object as check asks about it.
+func subjectOf(typ check.Type, m metav1.Object, user map[string]any, whole map[types.UID]read, kind Kind) check.Subject {
+	s := check.Subject{Type: typ, Namespace: m.GetNamespace(), Name: m.GetName(), User: user}
+	if object, found := whole[m.GetUID()]; found {
+		s.Object = object.Object
+		return s
+	}
+	if kind == Custom {
+		if _, metadata := m.(*metav1.PartialObjectMetadata); metadata {
+			s.Unseen = append(s.Unseen, fmt.Sprintf("%s itself: what its status says was not read", s))
+		}
+	}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m)
+	if err != nil { // of types of the API server's own, which convert
+		object = map[string]any{"metadata": map[string]any{"name": m.GetName(), "namespace": m.GetNamespace()}}
+		s.Unseen = append(s.Unseen, fmt.Sprintf("%s itself: %v", s, err))
+	}
+	object["apiVersion"], object["kind"] = typ.GroupVersion().String(), typ.Kind
+	s.Object = object
+	return s
+}

@@ -1,0 +1,402 @@
+// Package scan asks of everything in a cluster "if this were deleted now?", and tells what
+// stands in the way by cause: what one mended thing would free.
+//
+// The answers are those of package check: nothing here judges a deletion.
+package scan
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/policies"
+)
+
+// Kind is what a question is about.
+type Kind string
+
+// The kinds, in the order in which they are asked and told.
+const (
+	Namespaces  Kind = "namespaces"
+	Definitions Kind = "definitions"
+	Nodes       Kind = "nodes" // as a drain
+	Custom      Kind = "custom"
+	Claims      Kind = "claims"
+	Volumes     Kind = "volumes"
+	Terminating Kind = "terminating" // of what is none of the others
+)
+
+// Kinds are all of them.
+func Kinds() []Kind {
+	return []Kind{Namespaces, Definitions, Nodes, Custom, Claims, Volumes, Terminating}
+}
+
+// Scan is the answer, apiVersion termguard.dev/v1, kind Scan.
+type Scan struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Of is what was asked: the context of a kubeconfig, or a file.
+	Of string `json:"of,omitempty"`
+	// At is when, RFC 3339: that of the facts.
+	At string `json:"at"`
+	// Interrupted tells that not all was asked, and how much was.
+	Interrupted string `json:"interrupted,omitempty"`
+	// Verdict is the worst of all.
+	Verdict policies.Verdict `json:"verdict"`
+	// Asked counts the answers.
+	Asked []Count `json:"asked"`
+	// Causes are what stands in the way, those first that are broken and hold most.
+	Causes []Cause `json:"causes"`
+	// Mended is what could be deleted if everything that is broken were mended.
+	Mended *Mended `json:"mended,omitempty"`
+	// Terminating is what is being deleted now, the oldest first; it is among Items.
+	Terminating []Ending `json:"terminating"`
+	// Items are the objects whose deletion does not complete, and those that are
+	// Terminating.
+	Items []Item `json:"items"`
+	// Unseen is what could not be asked about, each with the reason.
+	Unseen []string `json:"unseen"`
+	// Since is what changed since an earlier scan.
+	Since *Changes `json:"since,omitempty"`
+}
+
+// Count is how many objects of a kind were asked about, by verdict.
+type Count struct {
+	Kind      Kind `json:"kind"`
+	Asked     int  `json:"asked"`
+	Refused   int  `json:"refused"`
+	Hangs     int  `json:"hangs"`
+	AtRisk    int  `json:"atRisk"`
+	Unknown   int  `json:"unknown"`
+	Completes int  `json:"completes"`
+}
+
+// Item is the answer about one object.
+type Item struct {
+	Kind    Kind             `json:"kind"`
+	Target  policies.Object  `json:"target"`
+	Verdict policies.Verdict `json:"verdict"`
+	// TerminatingSince is its deletionTimestamp, RFC 3339.
+	TerminatingSince string `json:"terminatingSince,omitempty"`
+	// EstimateSeconds is how long the deletion takes at most, and UsualSeconds usually,
+	// where somebody can tell.
+	EstimateSeconds *int `json:"estimateSeconds,omitempty"`
+	UsualSeconds    *int `json:"usualSeconds,omitempty"`
+	// HeldBy is what stands in the way.
+	HeldBy []Hold `json:"heldBy"`
+	// Unseen is what the answer depends on and could not be seen.
+	Unseen []string `json:"unseen,omitempty"`
+}
+
+// Hold is a cause at work on one object.
+type Hold struct {
+	Cause     string             `json:"cause"` // its id
+	Certainty policies.Certainty `json:"certainty"`
+	Says      string             `json:"says"`
+	// Objects are the blockers other than the object itself, the first few.
+	Objects []policies.Object `json:"objects,omitempty"`
+}
+
+// Ending is an object that is Terminating.
+type Ending struct {
+	Target  policies.Object  `json:"target"`
+	Since   string           `json:"since"` // RFC 3339
+	Verdict policies.Verdict `json:"verdict"`
+	// Why is the first thing that holds it, or whom it waits for.
+	Why string `json:"why"`
+}
+
+// Options configure a scan. The zero value asks everything.
+type Options struct {
+	// Of is what is asked, for people.
+	Of string
+	// Only are the kinds to ask about. Defaults to all.
+	Only []Kind
+	// Progress is told how many of the questions are answered.
+	Progress func(done, of int)
+	// Delete are the DeleteOptions that are asked with; nil for those of kubectl delete.
+	Delete map[string]any
+}
+
+func (o *Options) setDefaults() {
+	if o.Only == nil {
+		o.Only = Kinds()
+	}
+	if o.Progress == nil {
+		o.Progress = func(int, int) {}
+	}
+	if o.Delete == nil {
+		o.Delete = map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background"}
+	}
+}
+
+const (
+	// maxTerminating bounds the Terminating objects of other kinds that are asked about,
+	// those first that have been for longest.
+	maxTerminating = 5000
+	// drainedAtOnce is how many nodes are asked about before it is looked whether to go on.
+	drainedAtOnce = 20
+	// maxBlockers bounds the blockers that are kept of one object and cause.
+	maxBlockers = 5
+)
+
+// question is one, and where it is asked.
+type question struct {
+	asked
+	place *Place
+}
+
+// answer is what check says to it.
+type answer struct {
+	question
+	report   check.Report
+	answered bool
+	// finalizers are those of the object itself, where something was found.
+	finalizers []string
+}
+
+// Run asks. Where ctx ends before all is asked, the answers are those known by then, and
+// Interrupted tells.
+func Run(ctx context.Context, engine check.Evaluator, places []*Place, options Options) *Scan {
+	options.setDefaults()
+	s := &Scan{APIVersion: "termguard.dev/v1", Kind: "Scan", Of: options.Of, Verdict: policies.Completes, Unseen: []string{}}
+	var questions []question
+	for _, p := range places {
+		questions = append(questions, p.questions(options.Only)...)
+		for _, unseen := range p.unseen {
+			if !slices.Contains(s.Unseen, unseen) {
+				s.Unseen = append(s.Unseen, unseen)
+			}
+		}
+		if s.At == "" {
+			s.At = p.now()
+		}
+	}
+	slices.SortStableFunc(questions, func(a, b question) int {
+		return cmp.Compare(slices.Index(Kinds(), a.kind), slices.Index(Kinds(), b.kind))
+	})
+	var done atomic.Int64
+	told := func(n int) { options.Progress(int(done.Add(int64(n))), len(questions)) }
+	answers := askAll(ctx, engine, questions, options.Delete, told)
+	if n := int(done.Load()); n < len(questions) {
+		s.Interrupted = fmt.Sprintf("%d of %d questions were answered: this is not all", n, len(questions))
+	}
+	s.tell(answers)
+	if ctx.Err() == nil {
+		s.mend(ctx, engine, answers, options.Delete)
+	}
+	s.order()
+	return s
+}
+
+// askAll asks, side by side. Few goroutines ask many questions: the stack that policies
+// need grows once in each. Of nodes several are asked about at once, which looks through
+// the pods once.
+func askAll(ctx context.Context, engine check.Evaluator, questions []question, options map[string]any, told func(int)) []answer {
+	answers := make([]answer, len(questions))
+	var batches [][]int
+	for i, q := range questions {
+		answers[i].question = q
+		last := len(batches) - 1
+		if q.kind == Nodes && last >= 0 && len(batches[last]) < drainedAtOnce && questions[batches[last][0]].kind == Nodes && questions[batches[last][0]].place == q.place {
+			batches[last] = append(batches[last], i)
+			continue
+		}
+		batches = append(batches, []int{i})
+	}
+	var next atomic.Int64
+	var asking sync.WaitGroup
+	for range min(len(batches), runtime.GOMAXPROCS(0)) {
+		asking.Go(func() {
+			for b := next.Add(1) - 1; b < int64(len(batches)) && ctx.Err() == nil; b = next.Add(1) - 1 {
+				of := make([]*answer, len(batches[b]))
+				for n, i := range batches[b] {
+					of[n] = &answers[i]
+				}
+				if ask(ctx, engine, of, options) {
+					told(len(of))
+				}
+			}
+		})
+	}
+	asking.Wait()
+	return answers
+}
+
+// ask asks about one object, or about several nodes. It tells whether there is an answer.
+func ask(ctx context.Context, engine check.Evaluator, of []*answer, options map[string]any) bool {
+	world := of[0].place.World
+	var subjects []check.Subject
+	for _, a := range of {
+		subjects = append(subjects, a.subject())
+	}
+	var reports []check.Report
+	var err error
+	if of[0].kind == Nodes {
+		var set check.Set
+		set, err = check.DrainAll(ctx, engine, world, subjects, nil)
+		reports = set.Items
+	} else {
+		var report check.Report
+		report, err = check.Ask(ctx, engine, world, subjects[0], options)
+		reports = []check.Report{report}
+	}
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return false // it is not the question's fault
+	case len(of) > 1: // one that cannot be asked takes no other with it
+		for i := range of {
+			ask(ctx, engine, of[i:i+1], options)
+		}
+		return true
+	}
+	for i, a := range of {
+		s := subjects[i]
+		a.answered = true
+		if err != nil {
+			a.report = check.Report{
+				Target:  policies.Object{Resource: s.Type.GroupResource().String(), Namespace: s.Namespace, Name: s.Name},
+				Verdict: policies.Unknown, Unseen: []string{err.Error()},
+			}
+			continue
+		}
+		if a.report = reports[i]; len(a.report.Findings) > 0 {
+			a.finalizers = finalizersOf(s.Object)
+		}
+	}
+	return true
+}
+
+// finalizersOf are those in the metadata and in the spec of an object.
+func finalizersOf(object map[string]any) (found []string) {
+	for _, field := range []string{"metadata", "spec"} {
+		list, _ := child(object, field)["finalizers"].([]any)
+		for _, finalizer := range list {
+			if text, is := finalizer.(string); is {
+				found = append(found, text)
+			}
+		}
+	}
+	return found
+}
+
+// tell makes of answers what the scan says, but for what was asked again.
+func (s *Scan) tell(answers []answer) {
+	counts := map[Kind]*Count{}
+	g := newGrouping()
+	s.Items, s.Terminating = []Item{}, []Ending{}
+	for i := range answers {
+		a := &answers[i]
+		if !a.answered {
+			continue
+		}
+		if counts[a.kind] == nil {
+			counts[a.kind] = &Count{Kind: a.kind}
+		}
+		counts[a.kind].add(a.report.Verdict)
+		if worse(a.report.Verdict, s.Verdict) {
+			s.Verdict = a.report.Verdict
+		}
+		if a.report.Verdict == policies.Completes && a.report.TerminatingSince == "" {
+			continue
+		}
+		item := Item{
+			Kind: a.kind, Target: a.report.Target, Verdict: a.report.Verdict, TerminatingSince: a.report.TerminatingSince,
+			EstimateSeconds: a.report.EstimateSeconds, UsualSeconds: a.report.UsualSeconds, HeldBy: g.holds(a), Unseen: a.report.Unseen,
+		}
+		s.Items = append(s.Items, item)
+		if item.TerminatingSince != "" {
+			s.Terminating = append(s.Terminating, Ending{Target: item.Target, Since: item.TerminatingSince, Verdict: item.Verdict, Why: whyOf(item, a.report)})
+		}
+	}
+	for _, kind := range Kinds() {
+		if c := counts[kind]; c != nil {
+			s.Asked = append(s.Asked, *c)
+		}
+	}
+	s.Causes = g.causes(s.Items)
+}
+
+// whyOf is the first thing that holds an item that is Terminating, or whom it waits for.
+func whyOf(item Item, r check.Report) string {
+	if len(item.HeldBy) > 0 {
+		return item.HeldBy[0].Says
+	}
+	_, why, _ := strings.Cut(r.Why(), ": ")
+	if why == "" {
+		_, why, _ = strings.Cut(r.Why(), " ")
+	}
+	return why
+}
+
+func (c *Count) add(v policies.Verdict) {
+	c.Asked++
+	switch v {
+	case policies.Refused:
+		c.Refused++
+	case policies.Hangs:
+		c.Hangs++
+	case policies.AtRisk:
+		c.AtRisk++
+	case policies.Completes:
+		c.Completes++
+	default:
+		c.Unknown++
+	}
+}
+
+// Total are the counts of all kinds together.
+func (s *Scan) Total() (total Count) {
+	for _, c := range s.Asked {
+		total.Asked += c.Asked
+		total.Refused += c.Refused
+		total.Hangs += c.Hangs
+		total.AtRisk += c.AtRisk
+		total.Unknown += c.Unknown
+		total.Completes += c.Completes
+	}
+	return total
+}
+
+// order puts first what a person should see first.
+func (s *Scan) order() {
+	slices.SortStableFunc(s.Terminating, func(a, b Ending) int {
+		return cmp.Or(cmp.Compare(a.Since, b.Since), compareObjects(a.Target, b.Target))
+	})
+	slices.SortStableFunc(s.Items, func(a, b Item) int {
+		return cmp.Or(cmp.Compare(rank(b.Verdict), rank(a.Verdict)), cmp.Compare(slices.Index(Kinds(), a.Kind), slices.Index(Kinds(), b.Kind)), compareObjects(a.Target, b.Target))
+	})
+	slices.Sort(s.Unseen)
+}
+
+func compareObjects(a, b policies.Object) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name))
+}
+
+// rank is greater for what is worse.
+func rank(v policies.Verdict) int {
+	return slices.Index([]policies.Verdict{policies.Completes, policies.Unknown, policies.AtRisk, policies.Hangs, policies.Refused}, v)
+}
+
+func worse(a, b policies.Verdict) bool { return rank(a) > rank(b) }
+
+// since is how long ago a time was, 0 where nobody can tell.
+func since(at, now string) time.Duration {
+	began, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return 0
+	}
+	end, err := time.Parse(time.RFC3339, now)
+	if err != nil {
+		return 0
+	}
+	return max(0, end.Sub(began))
+}

@@ -1,0 +1,346 @@
+package scan
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
+)
+
+func newEngine(t testing.TB) *policies.Engine {
+	t.Helper()
+	set, err := policies.Load(policies.Embedded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{Deadline: time.Minute, Lazy: true}) // a slow machine is no failure
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine
+}
+
+// worldFrom are the facts about objects in YAML documents.
+func worldFrom(t testing.TB, text string) *cluster.World {
+	t.Helper()
+	var objects []*unstructured.Unstructured
+	for _, document := range strings.Split("\n"+text, "\n---\n") {
+		object := &unstructured.Unstructured{}
+		asJSON, err := yaml.YAMLToJSON([]byte(document))
+		if err == nil && strings.TrimSpace(string(asJSON)) != "null" {
+			if err = object.UnmarshalJSON(asJSON); err == nil && object.GetKind() != "Request" {
+				objects = append(objects, object)
+			}
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", document, err)
+		}
+	}
+	world, err := cluster.FromObjects(cluster.Options{MaxNames: 500}, objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return world
+}
+
+// scanned is the scan of the facts about objects.
+func scanned(t testing.TB, text string, options Options) *Scan {
+	t.Helper()
+	place, err := FromFacts(worldFrom(t, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Run(t.Context(), newEngine(t), []*Place{place}, options)
+}
+
+func read2(t testing.TB, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestSaysWhatCheckSays scans the worlds of all fixtures: of everything that it asks about,
+// it says what check says, and it asks about what check would find.
+func TestSaysWhatCheckSays(t *testing.T) {
+	files, err := filepath.Glob("../policies/*/testdata/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := newEngine(t)
+	compared := 0
+	for _, file := range files {
+		world := worldFrom(t, read2(t, file))
+		place, err := FromFacts(world)
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		s := Run(t.Context(), engine, []*Place{place}, Options{})
+		items := map[policies.Object]Item{}
+		for _, item := range s.Items {
+			items[item.Target] = item
+		}
+		if s.Total().Asked != len(place.subjects) {
+			t.Errorf("%s: %d of %d questions have an answer", file, s.Total().Asked, len(place.subjects))
+		}
+		for _, asked := range place.subjects {
+			subject := asked.subject()
+			var want check.Report
+			if asked.kind == Nodes {
+				want, err = check.Drain(t.Context(), engine, world, subject)
+			} else {
+				want, err = check.Ask(t.Context(), engine, world, subject, background(t))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			compared++
+			item, told := items[want.Target]
+			if !told {
+				if want.Verdict != policies.Completes {
+					t.Errorf("%s: %s: check says %s, the scan that it completes", file, subject, want.Verdict)
+				}
+				continue
+			}
+			if item.Verdict != want.Verdict || item.TerminatingSince != want.TerminatingSince {
+				t.Errorf("%s: %s: check says %s, the scan %s", file, subject, want.Verdict, item.Verdict)
+			}
+			says := map[string]bool{}
+			for _, h := range item.HeldBy {
+				says[h.Says] = true
+			}
+			for _, f := range want.Findings {
+				if f.Certainty == policies.Will && f.Severity != policies.Info && f.Policy != symptom && !says[f.Message] {
+					// Another finding of the same cause may stand for it.
+					if len(item.HeldBy) == 0 {
+						t.Errorf("%s: %s: the scan does not tell what check does: %s", file, subject, f.Message)
+					}
+				}
+			}
+		}
+	}
+	if compared < 400 {
+		t.Errorf("%d answers were compared: that is too few to mean anything", compared)
+	}
+}
+
+func background(t testing.TB) map[string]any {
+	t.Helper()
+	options, err := check.DeleteOptions("background", -1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return options
+}
+
+// TestClasses holds the classes of causes to the policies.
+func TestClasses(t *testing.T) {
+	set, err := policies.Load(policies.Embedded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked []string
+	for _, p := range set.Policies() {
+		if slices.Contains(p.Triggers, policies.Delete) {
+			asked = append(asked, p.ID)
+		}
+	}
+	for _, id := range asked {
+		if classes[id] == "" {
+			t.Errorf("policy %s has no class: say what is to be done about what it finds", id)
+		}
+	}
+	for id := range classes {
+		if !slices.Contains(asked, id) {
+			t.Errorf("%s has a class, and is no policy that deletions are asked about with", id)
+		}
+	}
+}
+
+// TestGolden holds what is written of one cluster in every form.
+func TestGolden(t *testing.T) {
+	s := scanned(t, read2(t, "testdata/cluster.yaml"), Options{Of: "testdata/cluster.yaml"})
+	before := *s
+	before.Causes = before.Causes[1:]
+	before.At = "2026-11-20T08:00:00Z"
+	before.Items = before.Items[2:]
+	for name, write := range map[string]func(*bytes.Buffer) error{
+		"scan.txt":     func(b *bytes.Buffer) error { return s.Text(b, false) },
+		"scan-all.txt": func(b *bytes.Buffer) error { return s.Text(b, true) },
+		"scan.md":      func(b *bytes.Buffer) error { return s.Markdown(b) },
+		"scan.xml":     func(b *bytes.Buffer) error { return s.JUnit(b) },
+		"scan.json":    func(b *bytes.Buffer) error { return indented(b, s) },
+		"scan-since.txt": func(b *bytes.Buffer) error {
+			again := *s
+			again.Compare(&before)
+			return again.Text(b, false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := write(&out); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name, out.Bytes())
+		})
+	}
+}
+
+func indented(b *bytes.Buffer, value any) error {
+	encoder := json.NewEncoder(b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+// golden compares with a file of testdata; UPDATE_GOLDEN=1 writes it.
+func golden(t testing.TB, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(read2(t, file), string(got)); diff != "" {
+		t.Errorf("run UPDATE_GOLDEN=1 go test ./scan: -kept, +written:\n%s", diff)
+	}
+}
+
+// TestFirstScreen holds the story of an ordinary cluster to 24 lines of 100 columns.
+func TestFirstScreen(t *testing.T) {
+	s := scanned(t, read2(t, "testdata/cluster.yaml"), Options{Of: "prod"})
+	var out strings.Builder
+	if err := s.Text(&out, false); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(check.Style{Width: 120}.Apply(out.String()), "\n"); lines > 24 {
+		t.Errorf("%d lines do not fit the first screen:\n%s", lines, &out)
+	}
+}
+
+// TestInterrupted: what is known when it is interrupted is told, and that it is not all.
+func TestInterrupted(t *testing.T) {
+	place, err := FromFacts(worldFrom(t, read2(t, "testdata/cluster.yaml")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	s := Run(ctx, newEngine(t), []*Place{place}, Options{Progress: func(done, of int) {
+		if done == 3 {
+			cancel()
+		}
+	}})
+	if n := s.Total().Asked; n < 3 || n >= len(place.subjects) || s.Interrupted == "" {
+		t.Errorf("%d of %d are answered, interrupted: %q", n, len(place.subjects), s.Interrupted)
+	}
+	var out strings.Builder
+	if err := s.Text(&out, false); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "this is not all") {
+		t.Errorf("nobody would know that it is not all:\n%s", &out)
+	}
+	if !s.Failing(string(policies.Hangs)) {
+		t.Error("what was not asked counts as well")
+	}
+}
+
+// TestMended takes each cause out of the facts of all fixtures that can be taken out: what
+// it held is then held by it no longer, and by everything else as before.
+func TestMended(t *testing.T) {
+	files, err := filepath.Glob("../policies/*/testdata/hang_*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := newEngine(t)
+	taken, beside := map[string]int{}, 0
+	for _, file := range append(files, "testdata/cluster.yaml") {
+		place, err := FromFacts(worldFrom(t, read2(t, file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Run(t.Context(), engine, []*Place{place}, Options{})
+		for _, c := range s.Causes {
+			if c.Class != Broken || !removable(&c) {
+				continue
+			}
+			var questions []question
+			before := map[policies.Object][]string{}
+			for _, item := range s.Items {
+				for _, h := range item.HeldBy {
+					if h.Cause == c.ID {
+						before[item.Target] = causesOf(item, c)
+					}
+				}
+			}
+			for _, q := range place.questions(Kinds()) {
+				subject := q.subject()
+				if _, held := before[policies.Object{Resource: subject.Type.GroupResource().String(), Namespace: subject.Namespace, Name: subject.Name}]; held {
+					questions = append(questions, q)
+				}
+			}
+			after := Scan{}
+			after.tell(askAll(t.Context(), asking{engine, take(place, []*Cause{&c})}, questions, background(t), func(int) {}))
+			left := map[policies.Object]Item{}
+			for _, item := range after.Items {
+				left[item.Target] = item
+			}
+			for target, others := range before {
+				item := left[target]
+				if slices.ContainsFunc(item.HeldBy, func(h Hold) bool { return h.Cause == c.ID }) {
+					t.Errorf("%s: %s is taken out, and still holds %s", file, c.ID, Shown(target))
+				}
+				if diff := cmp.Diff(others, causesOf(item, c)); diff != "" && item.Verdict != policies.Unknown {
+					t.Errorf("%s: without %s, %s is held otherwise: -before, +after:\n%s", file, c.ID, Shown(target), diff)
+				}
+				beside += len(others)
+			}
+			for _, policy := range c.Policies {
+				taken[policy]++
+			}
+		}
+	}
+	for _, policy := range []string{
+		"unavailable-apiservice", "failing-webhook-blocks-delete", "refused-request", "orphaned-finalizer", "crd-removed-with-finalizers", "finalizer-already-stuck",
+		"unreachable-node", "node-disk-full", "node-already-stuck", "failing-conversion-webhook", "volume-driver-missing",
+	} {
+		if taken[policy] == 0 {
+			t.Errorf("no cause of policy %s was taken out", policy)
+		}
+	}
+	if beside < 5 {
+		t.Errorf("%d causes stood beside those that were taken out: too few to mean anything", beside)
+	}
+}
+
+// causesOf are the other causes that hold an item.
+func causesOf(item Item, but Cause) []string {
+	found := []string{}
+	for _, h := range item.HeldBy {
+		switch {
+		case h.Cause == but.ID, h.Cause == symptom: // which shows where no cause is left
+		case strings.HasSuffix(h.Cause, "/known-bad-runtime") && but.Object != nil && but.Object.Resource == nodes: // it rests on the same events
+		default:
+			found = append(found, h.Cause)
+		}
+	}
+	slices.Sort(found)
+	return found
+}

@@ -1,0 +1,262 @@
+package scan
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/policies"
+)
+
+const (
+	// shownCauses bounds the causes that are told whole, and shownRest those in a line: the
+	// first screen, of 24 lines, is the story of an ordinary cluster.
+	shownCauses, shownRest = 4, 5
+	// shownNames is of how many held objects the names are told.
+	shownNames = 2
+	// shownTerminating bounds the Terminating objects that are told.
+	shownTerminating = 3
+)
+
+// headings of the classes.
+var headings = map[Class]string{Broken: "broken", Order: "goes after something else", Rule: "by a rule", Unseen: "not seen"}
+
+// Text writes the scan for people: the numbers, the causes by what they hold, and what is
+// Terminating. Long tells all of it, of each cause its evidence and its steps.
+func (s *Scan) Text(w io.Writer, long bool) error {
+	var out strings.Builder
+	line := func(format string, args ...any) { out.WriteString(printable.Line(fmt.Sprintf(format, args...)) + "\n") }
+	line("%s", s.headline())
+	if s.Interrupted != "" {
+		line("interrupted: %s", s.Interrupted)
+	}
+	if s.Mended != nil {
+		line("%s", s.promise())
+	}
+	if s.Since != nil {
+		line("%s", s.changes())
+	}
+	all := map[Kind]int{}
+	for _, c := range s.Asked {
+		all[c.Kind] = c.Asked
+	}
+	told := map[Class]int{}
+	for _, c := range s.Causes {
+		n := told[c.Class]
+		told[c.Class]++
+		if n == 0 && (long || len(told) == 1 || len(told) == 2 && told[Broken] > 0) {
+			out.WriteString("\n")
+		}
+		switch {
+		case long || c.Class == Broken && n < shownCauses:
+			c.text(line, n+1, all, long)
+		case n < shownRest:
+			line("%s: %s: %s", headings[c.Class], c.Title, c.holding(all))
+		}
+	}
+	for _, class := range Classes() {
+		if more := told[class] - shownRest; more > 0 && !long {
+			line("%s: %d more (--all)", headings[class], more)
+		}
+	}
+	if len(s.Terminating) > 0 {
+		out.WriteString("\n")
+		line("Terminating now:")
+	}
+	for i, e := range s.Terminating {
+		if i == shownTerminating && !long {
+			line("  and %d more (--all)", len(s.Terminating)-i)
+			break
+		}
+		line("  %s  %s: %s", duration.HumanDuration(since(e.Since, s.At)), Shown(e.Target), e.Why)
+	}
+	if len(s.Unseen) > 0 {
+		out.WriteString("\n")
+		line("not asked about:")
+	}
+	for i, unseen := range s.Unseen {
+		if i == shownRest && !long {
+			line("  and %d more (--all)", len(s.Unseen)-i)
+			break
+		}
+		line("  %s", unseen)
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// headline is the first line: what was asked, and what was said.
+func (s *Scan) headline() string {
+	total := s.Total()
+	of := ""
+	if s.Of != "" {
+		of = s.Of + ": "
+	}
+	if total.Asked == 0 {
+		return of + "nothing was asked about"
+	}
+	byKind := map[Kind]int{}
+	for _, c := range s.Asked {
+		byKind[c.Kind] = c.Asked
+	}
+	if total.Completes == total.Asked {
+		return fmt.Sprintf("%sall of %s could be deleted", of, kindsIn(byKind))
+	}
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		word string
+	}{
+		{total.Refused, "would be refused"}, {total.Hangs, "would hang"}, {total.AtRisk, "may hang"}, {total.Unknown, "unknown"},
+	} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.word))
+		}
+	}
+	return fmt.Sprintf("%s%d of %d could be deleted (%s); %s", of, total.Completes, total.Asked, kindsIn(byKind), strings.Join(parts, ", "))
+}
+
+// promise is what comes of mending all that is broken.
+func (s *Scan) promise() string {
+	broken := 0
+	for _, c := range s.Causes {
+		if c.Class == Broken && removable(&c) {
+			broken++
+		}
+	}
+	what := fmt.Sprintf("with the %d broken things mended", broken)
+	if broken == 1 {
+		what = "with the 1 broken thing mended"
+	}
+	return fmt.Sprintf("%s, %s", what, s.Mended.of("of what they hold "))
+}
+
+func (s *Scan) changes() string {
+	c := s.Since
+	at := c.At
+	if t, err := time.Parse(time.RFC3339, c.At); err == nil {
+		at = t.UTC().Format("2006-01-02 15:04 UTC")
+	}
+	worse, better := 0, 0
+	for _, o := range c.Objects {
+		if o.Is == "" || rank(o.Is) < rank(o.Was) {
+			better++
+		} else {
+			worse++
+		}
+	}
+	return fmt.Sprintf("since %s: %d causes are new, %d gone, %d hold more or fewer; %d objects are worse, %d better", at, len(c.New), len(c.Gone), len(c.Changed), worse, better)
+}
+
+// holding is how much a cause holds, of how many there are of each kind.
+func (c Cause) holding(all map[Kind]int) string {
+	verb := "holds"
+	if c.Certainty != policies.Will {
+		verb = "may hold"
+	}
+	var parts []string
+	for _, kind := range Kinds() {
+		switch n := c.ByKind[kind]; {
+		case n == 0:
+		case n == all[kind] && n > 1:
+			parts = append(parts, fmt.Sprintf("all %d %s", n, nounOf(kind, n)))
+		default:
+			parts = append(parts, fmt.Sprintf("%d %s", n, nounOf(kind, n)))
+		}
+	}
+	text := verb + " " + strings.Join(parts, ", ")
+	if c.Terminating > 0 {
+		text += fmt.Sprintf(" (%d Terminating)", c.Terminating)
+	}
+	return text
+}
+
+// text writes the cause: what it holds, what is free when it is mended, and how.
+func (c Cause) text(line func(string, ...any), n int, all map[Kind]int, long bool) {
+	line("%s %d: %s", headings[c.Class], n, c.Title)
+	holding := c.holding(all)
+	if c.Mended != nil {
+		holding += "; mended, " + c.Mended.String()
+	}
+	line("  %s", holding)
+	if long || c.Holds <= shownNames {
+		names := strings.Join(c.Names, ", ")
+		if c.Holds > len(c.Names) {
+			names += ", …"
+		}
+		line("  %s", names)
+	}
+	for i, step := range c.Steps {
+		if i > 0 && !long {
+			break
+		}
+		line("  %d. %s", i+1, step.Do)
+		if step.Command != "" {
+			line("     $ %s", step.Command)
+		}
+	}
+	if !long {
+		return
+	}
+	for _, evidence := range c.Evidence {
+		line("  because: %s", evidence)
+	}
+}
+
+// String tells how many could be deleted.
+func (m Mended) String() string { return m.of("") }
+
+func (m Mended) of(what string) string {
+	text := fmt.Sprintf("%s%d of %d could be deleted", what, m.Free, m.Asked)
+	if m.Unknown > 0 {
+		text += fmt.Sprintf(", %d perhaps", m.Unknown)
+	}
+	return text
+}
+
+// Failing tells whether something is as bad as asked for: by verdict, or new since the
+// earlier scan.
+func (s *Scan) Failing(on string) bool {
+	certain := func(c Cause) bool { return c.Class == Broken && c.Certainty == policies.Will }
+	switch on {
+	case FailNever:
+		return false
+	case FailNew:
+		if s.Since == nil {
+			return false
+		}
+		for _, c := range s.Since.New {
+			for _, cause := range s.Causes {
+				if cause.ID == c && cause.Class == Broken {
+					return true
+				}
+			}
+		}
+		return false
+	case FailBroken:
+		for _, c := range s.Causes {
+			if certain(c) {
+				return true
+			}
+		}
+		return s.Interrupted != ""
+	}
+	limit := policies.Verdict(on)
+	return rank(s.Verdict) >= rank(limit) || s.Interrupted != ""
+}
+
+// What makes a scan fail, beside verdicts.
+const (
+	FailNever  = "never"
+	FailNew    = "new"    // a broken thing that an earlier scan did not have
+	FailBroken = "broken" // something broken that certainly holds objects
+)
+
+// FailOn are the words that Failing takes.
+func FailOn() []string {
+	return []string{FailBroken, string(policies.Refused), string(policies.Hangs), string(policies.AtRisk), string(policies.Unknown), FailNew, FailNever}
+}
