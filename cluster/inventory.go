@@ -171,6 +171,7 @@ func (w *World) Apply(res Resource, obj runtime.Object, added bool) error {
 		keeps = w.ownership.Keep(r.String(), key, m, specFinalizers(obj))
 		keeps = w.dependents.Keep(r.String(), key, m) || keeps
 		keeps = w.ownership.KeepLink(r.String(), key, m) || keeps
+		keeps = w.ownership.KeepMaker(r.String(), key) || keeps
 		keeps = w.references.Keep(r.String(), key, obj) || keeps
 	}
 	if k := kinds[r.String()]; k != nil {
@@ -235,6 +236,7 @@ func (w *World) forget(r *resource, key types.NamespacedName) {
 	w.ownership.Forget(r.String(), key)
 	w.dependents.Forget(r.String(), key)
 	w.ownership.ForgetLink(r.String(), key)
+	w.ownership.ForgetMaker(r.String(), key)
 	w.references.Forget(r.String(), key)
 	if k := kinds[r.String()]; k != nil {
 		k.forget(w, key)

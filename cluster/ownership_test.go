@@ -48,6 +48,12 @@ const (
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: POD, namespace: ops}, spec: {serviceAccountName: SA, containers: [{name: c, image: i}]}, status: {phase: Pending, STATUS}}
 `
+	packages = `
+---
+{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: packages.x.io}, spec: {group: x.io, scope: Cluster, names: {kind: Package, plural: packages}, versions: [{name: v1, served: true, storage: true}]}}
+---
+{apiVersion: x.io/v1, kind: Package, metadata: {name: p}}
+`
 	blindness = `
 ---
 {apiVersion: termguard.dev/v1, kind: Cluster, unseen: [{resource: pods, namespaced: true, reason: forbidden, message: denied}]}
@@ -90,6 +96,7 @@ func TestOwnershipByStrength(t *testing.T) {
 	declaredTwo := strings.Replace(gadget, "name: it,", "name: it, annotations: {termguard.dev/finalizer-owner: Deployment/ops/two},", 1)
 	const owner = "ownerReferences: [{apiVersion: x.io/v1, kind: Package, name: p, uid: u1, controller: true}]"
 	packaged := strings.Replace(gadget, "metadata: {name: gadgets.x.io}", "metadata: {name: gadgets.x.io, "+owner+"}", 1)
+	packaged += packages
 	packagedAs := func(account string, parts ...string) string {
 		return strings.Replace(as(account, parts...), "kind: Deployment, metadata: {", "kind: Deployment, metadata: {"+owner+", ", 1)
 	}

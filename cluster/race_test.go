@@ -69,7 +69,7 @@ func everyKind() []Resource {
 			kinds = append(kinds, Resource{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: versionOf[group], Resource: plural}, Namespaced: true})
 		}
 	}
-	return kinds
+	return append(kinds, Resource{GroupVersionResource: widgets.GroupVersion().WithResource("widgetmakers")})
 }
 
 // versionOf a group is v1 but for one.

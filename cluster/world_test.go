@@ -447,9 +447,9 @@ func randomGrant(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 		return fmt.Sprintf("{apiVersion: x.io/v1, kind: Widget, name: %s, uid: %[1]s-%[2]s-%[3]s}", name, pick("a", "b"), pick("1", "2"))
 	}
 	var text string
-	switch rng.IntN(9) {
+	switch rng.IntN(11) {
 	case 0:
-		text = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.x.io}, spec: {group: x.io, scope: Namespaced, names: {kind: Widget, plural: widgets}, versions: [{name: v1, served: true, storage: true}]}}"
+		text = fmt.Sprintf("{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.x.io, labels: {%s}}, spec: {group: x.io, scope: Namespaced, names: {kind: Widget, plural: widgets}, versions: [{name: v1, served: true, storage: true}]}}", pick("", "x.io/widget-maker-name: x"))
 	case 1:
 		text = fmt.Sprintf("{apiVersion: x.io/v1, kind: Widget, metadata: {name: %s, namespace: %s, uid: %[1]s-%[2]s-%[3]s, finalizers: %[4]s, ownerReferences: [%[5]s]}}", name, ns, pick("1", "2"), pick("[x.io/f]", "[x.io/f]", "[]"), pick("", owner("x"), owner("z")))
 	case 2:
@@ -464,6 +464,10 @@ func randomGrant(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 		text = fmt.Sprintf("{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: %s}, rules: %s}", pick("x", "z", "admin"), rules)
 	case 7, 8:
 		text = fmt.Sprintf("{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: %s}, roleRef: {kind: ClusterRole, name: %s}, subjects: [%s]}", name, pick("x", "z", "admin"), subject)
+	case 9:
+		text = pick("{apiVersion: x.io/v1, kind: WidgetMaker, metadata: {name: x}}", "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgetmakers.x.io}, spec: {group: x.io, scope: Cluster, names: {kind: WidgetMaker, plural: widgetmakers}, versions: [{name: v1, served: true, storage: true}]}}")
+	case 10:
+		text = fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: ops%s}}", pick("", ", deletionTimestamp: '1970-01-01T00:00:00Z', finalizers: [x.io/g]"))
 	}
 	return objects(t, text)[0]
 }

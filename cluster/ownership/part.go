@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/cluster/dependents"
@@ -77,11 +76,14 @@ type Part struct {
 	// grantees are those who may update a resource, by "plural.group" and the
 	// namespace in which they may, "" for everywhere.
 	grantees    map[string]map[string][]grantee
-	bound       map[string][]string  // keys of bindings, by service account or group of users
-	clouds      map[string]bool      // nodes that a cloud provider runs
-	drivers     map[string]bool      // CSI drivers that are installed
-	registered  map[string][]string  // CSI drivers, by the node that they are registered on
-	definitions map[string]types.UID // the controllers of definitions, "" if they have none, by "plural.group"
+	bound       map[string][]string        // keys of bindings, by service account or group of users
+	clouds      map[string]bool            // nodes that a cloud provider runs
+	drivers     map[string]bool            // CSI drivers that are installed
+	registered  map[string][]string        // CSI drivers, by the node that they are registered on
+	definitions map[string]definition      // by "plural.group"
+	kinds       map[string]string          // the resources of definitions, by "kind.group" in lower case
+	defining    map[string]int             // definitions by API group
+	makers      map[string]map[string]bool // names of custom objects without a namespace, by "plural.group"
 	learned     learned.Memory
 	local       map[learned.Lesson]bool // that count in one namespace only
 	leases      map[string]lease        // that are held, by "namespace/name"
@@ -104,7 +106,7 @@ func New(doc facts.Document, options Options) *Part {
 		workloads: map[string]workload{}, links: map[string]links{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]map[string]int{}, crashing: map[types.NamespacedName]bool{}, leaving: map[string]bool{},
 		accounts: map[string]*account{}, running: facts.Directories[runningPod]{}, alike: facts.NewShared[running](), sidecars: map[types.NamespacedName]sidecar{},
 		roles: map[string][]grant{}, reads: map[string][]string{}, bindings: map[string]binding{}, grantees: map[string]map[string][]grantee{}, bound: map[string][]string{},
-		clouds: map[string]bool{}, drivers: map[string]bool{}, registered: map[string][]string{}, definitions: map[string]types.UID{},
+		clouds: map[string]bool{}, drivers: map[string]bool{}, registered: map[string][]string{}, definitions: map[string]definition{}, kinds: map[string]string{}, defining: map[string]int{}, makers: map[string]map[string]bool{},
 		leases: map[string]lease{}, affected: options.Catalog.Affected(),
 	}
 }
@@ -150,30 +152,6 @@ func (p *Part) Learned(finalizer, resource, namespace string) []learned.Owner {
 func (p *Part) RunsPods(account string) bool {
 	a := p.accounts[account]
 	return a != nil && !a.pods.Empty()
-}
-
-// KeepDefinition takes in that a resource is a custom one, and who controls its
-// definition.
-func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool {
-	controller := onlyOwner(o).uid
-	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
-		controller = ref.UID
-	}
-	p.definitions[o.Name] = controller
-	p.dirty = true
-	return true
-}
-
-// Define is KeepDefinition by the name of the definition.
-func (p *Part) Define(definition string) {
-	p.definitions[definition] = ""
-	p.dirty = true
-}
-
-// ForgetDefinition undoes KeepDefinition.
-func (p *Part) ForgetDefinition(key types.NamespacedName) {
-	delete(p.definitions, key.Name)
-	p.dirty = true
 }
 
 // KeepNode takes in whether a cloud provider runs a node.

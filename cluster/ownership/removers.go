@@ -44,6 +44,14 @@ func (p *Part) removersOf(v *verdict) []remover {
 	}
 	namespace := workloads[0].namespace
 	var removers []remover
+	for _, m := range p.makersOf(v.key.resource) {
+		// What makes a definition takes its controller along, and the definition of its
+		// kind takes what makes.
+		removers = append(removers, remover{"", m.what})
+		if m.resource != "" {
+			removers = append(removers, remover{"", "customresourcedefinitions.apiextensions.k8s.io/" + m.resource})
+		}
+	}
 	if len(v.judgement.bindings) > 0 {
 		removers = append(removers, remover{v.key.namespace, "rights"})
 	}

@@ -52,6 +52,7 @@ var (
 		{"images of the catalog", (*Part).askImages},
 		{"field managers", (*Part).askManagers},
 		{"the owner of the definition", (*Part).askDefinition},
+		{"the maker of the definition", (*Part).askMaker},
 		{"permissions", (*Part).askPermissions},
 		{"leases", (*Part).askLeases},
 		// From here on nobody is known to run who removes it.
@@ -67,7 +68,7 @@ var (
 
 // judge tells who removes a finalizer, from what is known now. It only reads.
 func (p *Part) judge(key verdictKey, e evidence) judgement {
-	return p.withObstacles(key, e, p.withRights(key, p.withCrashes(p.consult(key, e))))
+	return p.withObstacles(key, e, p.withRights(key, p.withMakers(key, p.withCrashes(p.consult(key, e)))))
 }
 
 // consult asks the sources.
@@ -86,16 +87,7 @@ func (p *Part) consult(key verdictKey, e evidence) judgement {
 		return j
 	}
 	q.matched = p.matching(entry)
-	for _, c := range p.mayUpdate(key.resource, key.namespace) {
-		a := p.accounts[c.account]
-		switch {
-		case a == nil:
-		case p.readyPod(a) != "":
-			q.live = append(q.live, c)
-		case a.exists && c.controls:
-			q.idle = append(q.idle, c)
-		}
-	}
+	q.live, q.idle = p.mayControl(key.resource, key.namespace)
 	q.made = p.madeWith(q)
 	surmised, _ := p.first(surmises, q) // the last one always answers
 	if q.stranger != "" && surmised.state != Alive {
@@ -105,6 +97,22 @@ func (p *Part) consult(key verdictKey, e evidence) judgement {
 		}
 	}
 	return p.weigh(q.seen, q.base, surmised)
+}
+
+// mayControl are the service accounts that may update a resource and run, and those that
+// control it and run nothing.
+func (p *Part) mayControl(resource, namespace string) (live, idle []grantee) {
+	for _, c := range p.mayUpdate(resource, namespace) {
+		a := p.accounts[c.account]
+		switch {
+		case a == nil:
+		case p.readyPod(a) != "":
+			live = append(live, c)
+		case a.exists && c.controls:
+			idle = append(idle, c)
+		}
+	}
+	return live, idle
 }
 
 func (p *Part) first(sources []source, q *question) (j judgement, answered bool) {
@@ -244,7 +252,7 @@ func (p *Part) askDefinition(q *question) (judgement, bool) {
 // gives each provider of a family the rights of all
 // (github.com/crossplane/crossplane:internal/controller/rbac/provider/roles/reconciler.go).
 func (p *Part) madeWith(q *question) []workload {
-	made := p.definitions[q.resource]
+	made := p.definitions[q.resource].controller
 	if made == "" || q.foreign {
 		return nil
 	}

@@ -1,0 +1,215 @@
+package ownership
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// Some operators generate definitions, and run a controller for each as long as there is
+// the object that they made it from: a ResourceGraphDefinition of kro, a
+// CompositeResourceDefinition of Crossplane, a ConstraintTemplate of Gatekeeper. Without
+// that maker, the operator runs, and nobody handles the kind.
+
+// definition is what is kept of a CustomResourceDefinition.
+type definition struct {
+	kind       string    // "Kind.group"
+	controller types.UID // "" if it has none
+	// owners are the owner references to custom resources, and labels what labels and
+	// annotations name.
+	owners, labels []mention
+}
+
+// mention is how a definition names an object that it may have been made from.
+type mention struct {
+	kind string // "Kind.group", or in lower case
+	name string
+	sure bool // it is meant to be an object, of whatever kind
+}
+
+// nameSuffix ends the key of a label that names its maker, after the kind, as in
+// kro.run/resource-graph-definition-name; "-id" ends that of its UID
+// (github.com/kubernetes-sigs/kro:pkg/metadata/labels.go).
+const nameSuffix = "-name"
+
+var uid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// KeepDefinition takes in that a resource is a custom one, who controls its definition,
+// and what may have made it.
+func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool {
+	d := definition{kind: schema.GroupKind{Group: o.Spec.Group, Kind: o.Spec.Names.Kind}.String(), controller: onlyOwner(o).uid}
+	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+		d.controller = ref.UID
+	}
+	for _, ref := range o.OwnerReferences {
+		group := schema.FromAPIVersionAndKind(ref.APIVersion, "").Group
+		if !slices.Contains(facts.BuiltinGroups(), group) {
+			d.owners = append(d.owners, mention{schema.GroupKind{Group: group, Kind: ref.Kind}.String(), ref.Name, true})
+		}
+	}
+	for _, texts := range []map[string]string{o.Labels, o.Annotations} {
+		for _, key := range slices.Sorted(maps.Keys(texts)) {
+			domain, word, _ := strings.Cut(key, "/")
+			if kind, names := strings.CutSuffix(word, nameSuffix); names && strings.Contains(domain, ".") && texts[key] != "" {
+				id := texts[domain+"/"+kind+"-id"]
+				d.labels = append(d.labels, mention{strings.ReplaceAll(kind, "-", "") + "." + domain, texts[key], uid.MatchString(id)})
+			}
+		}
+	}
+	p.ForgetDefinition(types.NamespacedName{Name: o.Name})
+	p.definitions[o.Name] = d
+	p.kinds[strings.ToLower(d.kind)] = o.Name
+	p.defining[o.Spec.Group]++
+	return true
+}
+
+// Define is KeepDefinition by the name of the definition.
+func (p *Part) Define(name string) {
+	p.definitions[name] = definition{} // only a snapshot has it so, which makes no new verdicts on kinds
+	p.dirty = true
+}
+
+// ForgetDefinition undoes KeepDefinition.
+func (p *Part) ForgetDefinition(key types.NamespacedName) {
+	p.dirty = true
+	d, known := p.definitions[key.Name]
+	if !known {
+		return
+	}
+	delete(p.definitions, key.Name)
+	if kind := strings.ToLower(d.kind); p.kinds[kind] == key.Name {
+		delete(p.kinds, kind)
+	}
+	if group := groupOf(d.kind); p.defining[group] > 1 {
+		p.defining[group]--
+	} else {
+		delete(p.defining, group)
+	}
+}
+
+// maker is the object that a definition was made from.
+type maker struct {
+	what     string // "Kind.group/NAME"
+	resource string // "plural.group", "" where its kind is not defined any more
+	name     string
+}
+
+// makersOf are the makers of the definition of a resource. A label counts where its
+// domain is an API group with the kind that its key names, or had it: then another label
+// has the UID.
+func (p *Part) makersOf(resource string) []maker {
+	d := p.definitions[resource]
+	if len(d.owners)+len(d.labels) == 0 {
+		return nil
+	}
+	var found []maker
+	for _, m := range slices.Concat(d.owners, d.labels) {
+		of := p.kinds[strings.ToLower(m.kind)]
+		made := maker{what: m.kind + "/" + m.name, resource: of, name: m.name}
+		if of != "" {
+			made.what = p.definitions[of].kind + "/" + m.name
+		} else if group := groupOf(m.kind); !m.sure || p.defining[group] == 0 && p.options.Sight.Serves(group) {
+			continue // a label of another meaning, or a kind that is served without a definition
+		}
+		if !slices.Contains(found, made) {
+			found = append(found, made)
+		}
+	}
+	return found
+}
+
+// groupOf is the API group of "plural.group" or "Kind.group".
+func groupOf(resource string) string {
+	_, group, _ := strings.Cut(resource, ".")
+	return group
+}
+
+// maxMakers bounds the objects of one kind of which the names are kept.
+const maxMakers = 1000
+
+// KeepMaker remembers that an object is there that definitions may be made from: a custom
+// one without a namespace. It tells whether it did.
+func (p *Part) KeepMaker(resource string, key types.NamespacedName) bool {
+	if _, group, _ := strings.Cut(resource, "."); key.Namespace != "" || slices.Contains(facts.BuiltinGroups(), group) {
+		return false
+	}
+	there := p.makers[resource]
+	if there[key.Name] || len(there) == maxMakers {
+		return there[key.Name]
+	}
+	if there == nil {
+		there = map[string]bool{}
+		p.makers[resource] = there
+	}
+	there[key.Name], p.dirty = true, true
+	return true
+}
+
+// ForgetMaker undoes KeepMaker.
+func (p *Part) ForgetMaker(resource string, key types.NamespacedName) {
+	if key.Namespace != "" || !p.makers[resource][key.Name] {
+		return
+	}
+	if delete(p.makers[resource], key.Name); len(p.makers[resource]) == 0 {
+		delete(p.makers, resource)
+	}
+	p.dirty = true
+}
+
+// withMakers says that it is not sure of an owner that runs that it handles a kind any
+// more whose definition has lost its maker.
+func (p *Part) withMakers(key verdictKey, j judgement) judgement {
+	if j.state != Alive || j.declared || p.options.Manifests {
+		return j
+	}
+	if entry, known := p.options.Catalog.Lookup(key.finalizer, key.resource); known && (builtIn(entry) || entry.Foreign(key.resource)) {
+		return j
+	}
+	for _, m := range p.makersOf(key.resource) {
+		reason, hidden := p.options.Sight.Hidden(m.resource)
+		switch {
+		case p.makers[m.resource][m.name]:
+		case m.resource == "":
+			return j.is(Unknown, false, "%s, which the definition of %s was made from, has gone with its kind: whether anybody still handles %s, the cluster does not tell", m.what, key.resource, key.resource)
+		case hidden:
+			return j.is(Unknown, false, "the definition of %s was made from %s, and %s (%s) cannot be seen", key.resource, m.what, m.resource, reason)
+		case len(p.makers[m.resource]) < maxMakers:
+			return j.is(Unknown, false, "%s, which the definition of %s was made from, is gone: whether anybody still handles %s, the cluster does not tell", m.what, key.resource, key.resource)
+		}
+	}
+	return j
+}
+
+// askMaker asks who controls the kind that a definition was made from: that runs the
+// controllers of what it makes, too, if the finalizer bears the name of its API group. What
+// only installs other software makes definitions as well.
+func (p *Part) askMaker(q *question) (judgement, bool) {
+	if !q.custom || q.foreign || p.options.Manifests {
+		return q.base, false
+	}
+	for _, m := range p.makersOf(q.resource) {
+		domain, _, _ := strings.Cut(q.finalizer, "/")
+		if group := groupOf(m.resource); group == "" || m.resource == q.resource || domain != group && !strings.HasSuffix(domain, "."+group) {
+			continue
+		}
+		of := &question{verdictKey: verdictKey{finalizer: q.finalizer, resource: m.resource}, custom: true, base: q.base}
+		of.live, of.idle = p.mayControl(m.resource, "")
+		for _, ask := range []func(*Part, *question) (judgement, bool){(*Part).askPermissions, (*Part).askLeases} {
+			j, answered := ask(p, of)
+			if !answered || j.state != Alive || !slices.ContainsFunc(j.workloads, func(wl workload) bool { return p.mayTake(wl.account, q) }) {
+				continue
+			}
+			j.evidence = append(j.evidence, "the definition of "+q.resource+" was made from "+m.what)
+			return j, true
+		}
+	}
+	return q.base, false
+}
