@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -174,6 +175,8 @@ type Touched struct {
 	Class Class
 	// Whose it is, as far as its metadata tells: "owned by ReplicaSet web-1".
 	Whose string
+	// Named tells that a flag has to name it.
+	Named bool
 }
 
 // Weigh reads what a step is about, and tells what it would mean to carry it out: the class
@@ -196,13 +199,15 @@ func (h *Hands) Weigh(ctx context.Context, s Step, targets []Subject) (Deed, err
 		case err != nil:
 			return weighed, fmt.Errorf("read %s: %w", name, explain(err))
 		}
-		class, err := deed{s.Step, typ.GroupResource(), owns(targets, object), object.GetDeletionTimestamp() != nil}.class()
+		own := owns(targets, object)
+		d := deed{s.Step, typ.GroupResource(), own, object.GetDeletionTimestamp() != nil, own || defines(targets, typ.GroupResource())}
+		class, err := d.class()
 		if err != nil {
 			weighed.Advice = err.Error()
 			return weighed, nil
 		}
 		weighed.Class = Worse(weighed.Class, class)
-		weighed.Objects = append(weighed.Objects, Touched{name, class, whose(object)})
+		weighed.Objects = append(weighed.Objects, Touched{name, class, whose(object), d.named(class)})
 	}
 	if s.Hearsay != "" && Worse(ClassOwn, weighed.Class) != ClassOwn {
 		weighed.Advice = "it rests on " + s.Hearsay + ", which others may have written"
@@ -215,6 +220,14 @@ func owns(targets []Subject, object *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(targets, func(t Subject) bool {
 		return t.UID() == string(object.GetUID()) ||
 			t.Type.GroupResource() == namespaces && object.GetNamespace() != "" && t.Name == object.GetNamespace()
+	})
+}
+
+// defines tells whether a target is the definition of a resource, with which all of its
+// objects go.
+func defines(targets []Subject, resource schema.GroupResource) bool {
+	return slices.ContainsFunc(targets, func(t Subject) bool {
+		return t.Type.GroupResource() == definitions && t.Name == resource.String()
 	})
 }
 
@@ -301,11 +314,14 @@ func (h *Hands) one(ctx context.Context, a *policies.Action, name Name) (became 
 	case lookErr == nil && now.GetUID() != uid:
 		return " was deleted and made anew: left alone", nil
 	}
+	if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) {
+		return "", fmt.Errorf("%s: no answer came, so it may be done: %w", name, explain(err))
+	}
 	return "", fmt.Errorf("%s: %w", name, explain(err))
 }
 
-// Deletion is the step that deletes a subject, which was noted as it was read.
-func (h *Hands) Deletion(s Subject, options map[string]any) policies.Step {
+// Deletion is what deletes a subject, which was noted as it was read.
+func (h *Hands) Deletion(s Subject, options map[string]any) (Deed, error) {
 	name := Name{Type: s.Type.GroupResource().String(), Name: s.Name, Namespace: s.Namespace}
 	if uid := s.UID(); uid != "" {
 		h.uids[name] = types.UID(uid)
@@ -317,7 +333,10 @@ func (h *Hands) Deletion(s Subject, options map[string]any) policies.Step {
 	if propagation, _ := options["propagationPolicy"].(string); propagation != "" && propagation != string(metav1.DeletePropagationBackground) {
 		a.Cascade = strings.ToLower(propagation)
 	}
-	return policies.Step{Kind: Delete, Do: "Delete " + s.String(), Command: a.Command(), Action: a}
+	step := policies.Step{Kind: Delete, Do: "Delete " + s.String(), Command: a.Command(), Action: a}
+	d := deed{step, s.Type.GroupResource(), true, s.Terminating(), true}
+	class, err := d.class()
+	return Deed{Step: Step{Step: step}, Class: class, Objects: []Touched{{name, class, "a target", d.named(class)}}}, err
 }
 
 // Gone tells whether a subject is no longer there: gone, or another of its name is.

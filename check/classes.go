@@ -40,7 +40,7 @@ var Classes = []Meaning{
 	{ClassOwn, "deletes or changes a target, or what is in a namespace that is a target", "what you asked to delete", "`--yes`", false},
 	{ClassRestore, "scales up a workload outside the targets; nothing is deleted", "nothing; the workload runs until somebody scales it down", "`--allow restore`", false},
 	{ClassForeign, "deletes an object outside the targets", "that object, and what Kubernetes deletes with it", "`--allow foreign=TYPE/NAMESPACE/NAME`", true},
-	{ClassStrip, "takes a finalizer off an object, wherever that is", "what the finalizer protects stays behind, if nobody cleaned it up", "`--allow strip`", false},
+	{ClassStrip, "takes a finalizer off an object, wherever that is", "what the finalizer protects stays behind, if nobody cleaned it up", "`--allow strip`; outside of the targets and of what goes with a definition, `--allow strip=TYPE/NAMESPACE/NAME`", false},
 	{ClassForce, "deletes or changes a Node, APIService, webhook configuration, admission policy, definition or PodDisruptionBudget outside the targets, finalizes a namespace, deletes with grace period 0, or strips a finalizer although its owner runs", "what others in the cluster rely on: the step names it", "`--allow force=TYPE/NAME`", true},
 }
 
@@ -78,6 +78,9 @@ type deed struct {
 	// own tells that the object is a target or in a namespace that is one, and leaving
 	// that it is Terminating.
 	own, leaving bool
+	// goes tells that it goes with a target in any case: it is one, is in one, or its
+	// definition is one.
+	goes bool
 }
 
 // rules tell the class of a deed: the first that holds.
@@ -104,6 +107,10 @@ func (d deed) class() (Class, error) {
 	}
 	return "", fmt.Errorf("termguard has no class for this action, and leaves it to you: %s", d.Command)
 }
+
+// named tells whether a flag has to name the object, where the class alone would allow what
+// is done to anybody's.
+func (d deed) named(c Class) bool { return MeaningOf(c).ByName || c == ClassStrip && !d.goes }
 
 // stripsOnly tells whether an action is a patch that takes finalizers out of metadata, and
 // changes nothing else.

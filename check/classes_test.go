@@ -47,7 +47,7 @@ func TestClasses(t *testing.T) {
 		"Up":        {"nothing is deleted", policies.Action{Verb: policies.VerbScale, Replicas: &one}, policies.Mend, widgets, false, false, ClassRestore},
 		"Down":      {"that stops somebody's pods", policies.Action{Verb: policies.VerbScale, Replicas: &none}, policies.Mend, widgets, false, false, ""},
 	} {
-		got, err := deed{policies.Step{Kind: tc.kind, Action: &tc.action}, tc.resource, tc.own, tc.leaving}.class()
+		got, err := deed{Step: policies.Step{Kind: tc.kind, Action: &tc.action}, resource: tc.resource, own: tc.own, leaving: tc.leaving}.class()
 		if got != tc.want || (err == nil) != (tc.want != "") {
 			t.Errorf("%s: %s: got class %q, %v, want %q", name, tc.reason, got, err, tc.want)
 		}
@@ -77,7 +77,7 @@ func TestClassesOfPolicies(t *testing.T) {
 						resource = typ.GroupResource()
 					}
 					for _, own := range []bool{true, false} {
-						class, err := deed{s, resource, own, false}.class()
+						class, err := deed{Step: s, resource: resource, own: own}.class()
 						if err != nil {
 							t.Errorf("%s: %s: %v", d.file, f.Policy, err)
 						}
@@ -96,22 +96,29 @@ func TestClassesOfPolicies(t *testing.T) {
 
 // TestClassesPage holds the table of docs/check.md to Classes, or writes it.
 func TestClassesPage(t *testing.T) {
-	const file, begin, end = "../docs/check.md", "<!-- classes -->\n", "<!-- /classes -->"
-	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, found := strings.Cut(string(page), begin)
-	_, after, ended := strings.Cut(rest, end)
-	if !found || !ended {
-		t.Fatalf("%s has no %q", file, begin)
-	}
 	var table strings.Builder
 	table.WriteString("| class | a step that | what is lost | allowed by |\n|---|---|---|---|\n")
 	for _, m := range Classes {
 		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", m.Class, m.Does, m.Lost, m.Consent)
 	}
-	want := before + begin + table.String() + end + after
+	page(t, "../docs/check.md", "classes", table.String())
+}
+
+// page holds a part of a page to what it should be, or writes it: from <!-- part --> to
+// <!-- /part -->.
+func page(t *testing.T, file, part, text string) {
+	t.Helper()
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := "<!-- "+part+" -->\n", "<!-- /"+part+" -->"
+	before, rest, found := strings.Cut(string(page), begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		t.Fatalf("%s has no %q", file, begin)
+	}
+	want := before + begin + text + end + after
 	if want == string(page) {
 		return
 	}

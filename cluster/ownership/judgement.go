@@ -25,9 +25,11 @@ const (
 
 // judgement is a verdict in the making.
 type judgement struct {
-	state     string
-	certain   bool // of absent and down: it will not remove the finalizer, rather than may not
-	declared  bool // by the configuration or an annotation, which a tenant may write
+	state   string
+	certain bool // of absent and down: it will not remove the finalizer, rather than may not
+	// hearsay is what the judgement rests on where a tenant may have written that, and it
+	// would be another without it; "" where it rests on what only administrators write.
+	hearsay   string
 	owner     string
 	clears    string
 	creates   string // what the owner must create beside the object for that
@@ -64,8 +66,8 @@ func (j judgement) facts() map[string]any {
 			found[key] = workloads
 		}
 	}
-	if j.declared {
-		found["declared"] = true
+	if j.hearsay != "" {
+		found["hearsay"] = j.hearsay
 	}
 	if j.barred != "" {
 		found["barred"] = map[string]any{"account": j.barred, "resource": j.resource}

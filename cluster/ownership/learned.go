@@ -77,6 +77,9 @@ func (p *Part) idle(account string) judgement {
 	return j
 }
 
+// byLearning is a lesson: requests teach them, and a ConfigMap keeps them.
+const byLearning = "what was learned from requests"
+
 // weigh sets what was seen against what is surmised without it. Whoever was
 // seen and does not run is the owner; that is certain only where what is known
 // without it says as much, since who may remove a finalizer once can make itself
@@ -96,6 +99,12 @@ func (p *Part) weigh(seen witness, j, surmised judgement) judgement {
 			down.evidence = append(down.evidence, surmised.evidence...)
 		}
 		down.certain = down.certain && surmised.certain && (surmised.state == Down || surmised.state == Absent)
+		down.hearsay = surmised.hearsay
+		if slices.ContainsFunc(down.idle, func(wl workload) bool {
+			return !slices.ContainsFunc(surmised.idle, func(other workload) bool { return wl.String() == other.String() })
+		}) {
+			down.hearsay = byLearning
+		}
 		if seen.outside != "" {
 			return down.is(Unknown, false, "%s", seen.outside)
 		}

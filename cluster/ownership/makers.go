@@ -167,7 +167,7 @@ func (p *Part) ForgetMaker(resource string, key types.NamespacedName) {
 // withMakers says that it is not sure of an owner that runs that it handles a kind any
 // more whose definition has lost its maker.
 func (p *Part) withMakers(key verdictKey, j judgement) judgement {
-	if j.state != Alive || j.declared || p.options.Manifests {
+	if j.state != Alive || j.hearsay != "" || p.options.Manifests {
 		return j
 	}
 	if entry, known := p.options.Catalog.Lookup(key.finalizer, key.resource); known && (builtIn(entry) || entry.Foreign(key.resource)) {

@@ -131,7 +131,7 @@ func (p *Part) askDeclaration(q *question) (judgement, bool) {
 	if declared == "" {
 		return j, false
 	}
-	j.declared = true
+	j.hearsay = "a declaration of the owner"
 	if declared == "external" {
 		j.owner = "external controller"
 		return j.is(Alive, true, "it is declared to run outside the cluster"), true
@@ -362,8 +362,19 @@ func (p *Part) askDown(q *question) (judgement, bool) {
 	}
 	j := q.base
 	j.owner = cmp.Or(j.owner, known[0].String())
+	switch byCluster := func(c grantee) bool { return c.scope == "" && c.account == known[0].account }; {
+	case len(q.matched) > 0 && q.entry.Component != "in-cluster":
+		// Without the workload, it would run outside the cluster.
+		j.hearsay = "a workload of that name, which anybody may make"
+	case len(q.matched) == 0 && !slices.ContainsFunc(slices.Concat(q.live, q.idle), byCluster):
+		j.hearsay = byBinding
+	}
 	return p.judgeDown(j, known), true
 }
+
+// byBinding is a right that holds in one namespace: its administrator may give his own
+// rights there to anybody, also to accounts of other namespaces.
+const byBinding = "a role binding of the namespace"
 
 // askCandidates asks whether anybody runs who may update the resource.
 func (p *Part) askCandidates(q *question) (judgement, bool) {
@@ -382,7 +393,9 @@ func (p *Part) askGroups(q *question) (judgement, bool) {
 	}
 	for _, owner := range q.object.owners {
 		if _, group, named := strings.Cut(owner, "."); named && !p.options.Sight.Serves(group) {
-			return q.base.is(Absent, true, "the object is owned by a %s, and API group %s is not served", owner, group), true
+			j := q.base
+			j.hearsay = "an owner reference of the object"
+			return j.is(Absent, true, "the object is owned by a %s, and API group %s is not served", owner, group), true
 		}
 	}
 	return q.base, false
@@ -396,6 +409,9 @@ func (p *Part) askIdle(q *question) (judgement, bool) {
 		return j, false
 	}
 	name := q.idle[0].account
+	if q.idle[0].scope != "" {
+		j.hearsay = byBinding
+	}
 	j.owner = cmp.Or(j.owner, "controller under service account "+name)
 	proof, sure := p.whyIdle(name)
 	for _, key := range slices.Sorted(maps.Keys(p.workloads)) {
@@ -420,6 +436,9 @@ func (p *Part) askNobody(q *question) (judgement, bool) {
 		return j.is(Unknown, false, "it usually runs outside the cluster, which the cluster does not show"), true
 	case len(q.entry.Workloads) == 0:
 		return j.is(Absent, false, "no controller that may update %s runs", q.resource), true
+	}
+	if q.entry.Component != "in-cluster" {
+		j.hearsay = byLearning
 	}
 	return j.is(Absent, true, "no workload of it exists: looked for %s", wanted(q.entry)), true
 }

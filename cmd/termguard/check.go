@@ -60,6 +60,10 @@ type checking struct {
 	release      string
 	snapshot     string
 	allowUnknown bool
+
+	// told is what the cluster itself said about how to judge it, and nobody on the command
+	// line did; "" where it said nothing.
+	told string
 }
 
 func newCheck() *cobra.Command {

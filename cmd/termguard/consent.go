@@ -37,13 +37,12 @@ func readConsents(values []string) (c consents, err error) {
 		at := slices.IndexFunc(check.Classes, func(m check.Meaning) bool { return string(m.Class) == class })
 		switch {
 		case at < 0:
-			return c, fmt.Errorf("--allow %s: there is no class %q: want restore, strip, foreign=TYPE/NAMESPACE/NAME or force=TYPE/NAME", value, class)
+			return c, fmt.Errorf("--allow %s: there is no class %q: want restore, strip, strip=TYPE/NAMESPACE/NAME, foreign=TYPE/NAMESPACE/NAME or force=TYPE/NAME", value, class)
 		case at <= slices.IndexFunc(check.Classes, func(m check.Meaning) bool { return m.Class == check.ClassOwn }):
 			return c, fmt.Errorf("--allow %s: --yes answers for that", value)
-		case check.Classes[at].ByName != named:
-			if named {
-				return c, fmt.Errorf("--allow %s: %s names no object", value, class)
-			}
+		case named && check.Class(class) == check.ClassRestore:
+			return c, fmt.Errorf("--allow %s: %s names no object", value, class)
+		case !named && check.Classes[at].ByName:
 			return c, fmt.Errorf("--allow %s: name the object, as in --allow %s=nodes/worker-5 or --allow %s=pods/shop/web-0", value, class, class)
 		case !named:
 			c.classes = append(c.classes, check.Class(class))
@@ -90,28 +89,31 @@ func questionOf(due []check.Deed) question {
 		return question{}
 	}
 	q := question{Class: due[0].Class, Do: due[0].Do, Why: due[0].Why, Certainty: due[0].Certainty}
-	meaning := check.MeaningOf(q.Class)
-	q.Lost = meaning.Lost
+	q.Lost = check.MeaningOf(q.Class).Lost
 	var steps []check.Step
 	for _, d := range due {
 		steps = append(steps, d.Step)
 		for _, o := range d.Objects {
 			q.Objects = append(q.Objects, asked{o.String(), o.Whose})
 			q.touched = append(q.touched, o)
-			if check.MeaningOf(o.Class).ByName {
-				q.Allow = append(q.Allow, fmt.Sprintf("--allow %s", policies.Quote(string(o.Class)+"="+path(o.Name))))
+			if flag := flagFor(o); !slices.Contains(q.Allow, flag) {
+				q.Allow = append(q.Allow, flag)
 			}
 		}
 	}
 	q.Commands = check.Commands(steps)
-	switch {
-	case meaning.ByName:
-	case q.Class == check.ClassOwn || q.Class == check.ClassWait:
-		q.Allow = []string{"--yes"}
-	default:
-		q.Allow = []string{"--allow " + string(q.Class)}
-	}
 	return q
+}
+
+// flagFor is the flag that allows what is done to an object, as a shell takes it.
+func flagFor(o check.Touched) string {
+	switch {
+	case o.Class == check.ClassOwn || o.Class == check.ClassWait:
+		return "--yes"
+	case o.Named:
+		return "--allow " + policies.Quote(string(o.Class)+"="+path(o.Name))
+	}
+	return "--allow " + string(o.Class)
 }
 
 // path is an object as --allow names it.
@@ -133,7 +135,10 @@ func (d *deleting) allowed(ctx context.Context, q question) (yes, answered bool,
 		return false, false, nil
 	}
 	if q.Class != check.ClassOwn && q.Class != check.ClassWait {
-		d.say("  class %s: %s\n  lost: %s\n  why: %s, which it %s\n", q.Class, check.MeaningOf(q.Class).Does, q.Lost, printable.Line(q.Why), certainly(q.Certainty))
+		d.say("  class %s: %s\n  lost: %s\n", q.Class, check.MeaningOf(q.Class).Does, q.Lost)
+		if q.Why != "" {
+			d.say("  why: %s, which it %s\n", printable.Line(q.Why), certainly(q.Certainty))
+		}
 		for _, o := range q.Objects[:min(len(q.Objects), 10)] {
 			d.say("  touches %s (%s)\n", printable.Line(o.Object), printable.Line(o.Whose))
 		}
@@ -162,23 +167,17 @@ func certainly(c policies.Certainty) string {
 	return "may do"
 }
 
-// flagged tells whether the flags answer a question.
+// flagged tells whether the flags answer a question: for each object.
 func (d *deleting) flagged(q question) bool {
-	switch {
-	case q.Class == check.ClassOwn || q.Class == check.ClassWait:
-		return d.yes
-	case !check.MeaningOf(q.Class).ByName:
-		return slices.Contains(d.consents.classes, q.Class)
-	}
-	for _, o := range q.touched { // each object by its own class: of a target, --yes tells
-		if (o.Class == check.ClassOwn || o.Class == check.ClassWait) && d.yes {
-			continue
-		}
-		if !slices.ContainsFunc(d.consents.objects, func(c consent) bool { return c.class == o.Class && d.isObject(c.object, o.Name) }) {
+	return len(q.touched) > 0 && !slices.ContainsFunc(q.touched, func(o check.Touched) bool {
+		switch {
+		case o.Class == check.ClassOwn || o.Class == check.ClassWait:
+			return !d.yes
+		case !o.Named && slices.Contains(d.consents.classes, o.Class):
 			return false
 		}
-	}
-	return len(q.touched) > 0
+		return !slices.ContainsFunc(d.consents.objects, func(c consent) bool { return c.class == o.Class && d.isObject(c.object, o.Name) })
+	})
 }
 
 // isObject tells whether a flag means an object, by whatever name its type has.

@@ -35,10 +35,11 @@ type deleting struct {
 	answers  chan string // what is typed, a line each; closed at its end, nil where nobody is asked
 	out      io.Writer
 	errOut   io.Writer
-	done     []string        // what was carried out
-	left     []check.Subject // what is not gone yet
-	declined map[string]bool // commands that were not allowed
-	open     []question      // what nobody was there to answer
+	done     []string          // what was carried out
+	left     []check.Subject   // what is not gone yet
+	declined map[string]bool   // commands that were not allowed
+	advised  map[string]string // why commands are left to a person
+	open     []question        // what nobody was there to answer
 	last     view
 }
 
@@ -57,7 +58,7 @@ A plan is advice. Each step that termguard can carry out has a class:
 ` + classes.String() + `
 On a terminal, each step is asked for. --yes answers for wait and own, and for nothing else.
 Without a terminal, every other class needs --allow, and foreign and force name the object,
-too. No flag allows everything. Only steps of termguard's own policies are carried out, that
+too, as does strip outside of what is deleted. No flag allows everything. Only steps of termguard's own policies are carried out, that
 are certain, where nothing that matters is hidden, and that are still asked for right before.
 
 A step that has no effect ends the run, and so does a target that was made anew. It can be
@@ -78,7 +79,7 @@ Exit codes: 0 all is gone, 1 something is left, or would be, 2 error, or interru
 	flags := c.Flags()
 	f.addShared(flags)
 	flags.BoolVarP(&f.yes, "yes", "y", false, "ask nothing about the objects that you name, and what is in the namespaces that you name")
-	flags.StringArrayVar(&f.allow, "allow", nil, "also allow steps of this `CLASS`: restore, strip, foreign=TYPE/NAMESPACE/NAME, force=TYPE/NAME (may be repeated)")
+	flags.StringArrayVar(&f.allow, "allow", nil, "also allow steps of this `CLASS`: restore, strip, strip=TYPE/NAMESPACE/NAME of what is outside, foreign=TYPE/NAMESPACE/NAME, force=TYPE/NAME (may be repeated)")
 	flags.BoolVar(&f.all, "all", false, "all objects of TYPE in the namespace")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "have the API server check each step, and change nothing")
 	flags.StringVarP(&f.output, "output", "o", "text", "text, or json: what was done and left, and the questions that are open; the text then goes to stderr")
@@ -114,6 +115,7 @@ func (d *deleting) run(ctx context.Context, args []string, stdin io.Reader, stdo
 
 func (d *deleting) begin(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (err error) {
 	d.out, d.errOut, d.declined = stdout, stderr, map[string]bool{}
+	d.advised = map[string]string{}
 	switch {
 	case d.output == "json":
 		d.out = stderr
@@ -243,6 +245,8 @@ func (d *deleting) look(ctx context.Context, names []check.Name, together check.
 			v.plan[i].Advice = cmp.Or(v.plan[i].Advice, "not all that matters can be seen: "+v.unseen[0])
 		case together.Of != "":
 			v.plan[i].Hearsay = cmp.Or(v.plan[i].Hearsay, "the inventory in the status of an object")
+		case d.told != "":
+			v.plan[i].Hearsay = cmp.Or(v.plan[i].Hearsay, d.told)
 		}
 	}
 	return v, d.hands.Note(ctx, v.plan)
@@ -250,9 +254,19 @@ func (d *deleting) look(ctx context.Context, names []check.Name, together check.
 
 // carry asks, carries out what is allowed, deletes, and waits.
 func (d *deleting) carry(ctx context.Context, names []check.Name, together check.Together) error {
+	var targets []check.Subject
 	look := func() (err error) {
-		d.last, err = d.look(ctx, names, together)
-		return err
+		if d.last, err = d.look(ctx, names, together); err != nil {
+			return err
+		}
+		for _, now := range d.last.subjects {
+			for _, s := range targets {
+				if now.String() == s.String() && now.UID() != s.UID() {
+					return madeAnew(s)
+				}
+			}
+		}
+		return nil
 	}
 	if err := look(); err != nil {
 		return err
@@ -265,7 +279,7 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 		return err
 	}
 	d.say("%s", styleOf(d.out).Apply(text.String()))
-	targets := d.last.subjects
+	targets = d.last.subjects
 	d.left = targets
 	for _, s := range targets {
 		if s.UID() == "" {
@@ -277,6 +291,9 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 	}
 	var until time.Time // when patience ends with what is deleted
 	for {
+		if len(d.last.subjects) == 0 {
+			return d.gone(ctx, targets)
+		}
 		due, err := d.due(ctx, targets)
 		if err != nil {
 			return err
@@ -289,7 +306,10 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 			continue
 		}
 		if !d.last.deleted {
-			if goes, err := d.delete(ctx, targets); err != nil || !goes {
+			switch err := d.delete(ctx, targets, look); {
+			case errors.Is(err, errChanged):
+				continue
+			case err != nil:
 				return err
 			}
 		}
@@ -305,9 +325,7 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 			}
 		}
 		if len(d.left) == 0 || len(d.last.subjects) == 0 {
-			d.left = nil
-			d.say("gone: %s\n", printable.Line(listed(targets)))
-			return nil
+			return d.gone(ctx, targets)
 		}
 		if d.stuck() || time.Now().After(until) {
 			if due, err = d.due(ctx, targets); err != nil || len(due) > 0 {
@@ -317,6 +335,19 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 			return d.ended()
 		}
 	}
+}
+
+// gone says that the targets are gone, if they are: that none could be read may have another
+// cause.
+func (d *deleting) gone(ctx context.Context, targets []check.Subject) error {
+	if err := d.wait(ctx, 0); err != nil {
+		return err
+	}
+	if len(d.left) > 0 {
+		return fmt.Errorf("%s: %w", listed(d.left), errors.Join(d.last.missing...))
+	}
+	d.say("gone: %s\n", printable.Line(listed(targets)))
+	return nil
 }
 
 // stuck tells whether what is deleted is known to hang. What the conditions of a namespace
@@ -344,7 +375,9 @@ func (d *deleting) due(ctx context.Context, targets []check.Subject) (due []chec
 				return nil, err
 			}
 			switch {
-			case weighed.Advice != "", len(weighed.Objects) == 0: // rest tells
+			case weighed.Advice != "":
+				d.advised[s.Command] = weighed.Advice // rest tells
+			case len(weighed.Objects) == 0:
 			case len(due) > 0 && due[0].Class != weighed.Class:
 			default:
 				due = append(due, weighed)
@@ -373,6 +406,9 @@ func (d *deleting) step(ctx context.Context, due []check.Deed, targets []check.S
 		for _, s := range due {
 			d.declined[s.Command] = true
 		}
+		if answered {
+			return look() // what comes next may be old by now
+		}
 		return nil
 	}
 	if answered {
@@ -393,10 +429,29 @@ func (d *deleting) step(ctx context.Context, due []check.Deed, targets []check.S
 	} else if err := d.same(ctx, targets); err != nil {
 		return err
 	}
-	if err := d.do(ctx, due); err != nil {
+	failed, err := d.do(ctx, due)
+	if err != nil {
 		return err
 	}
+	if failed {
+		if err := look(); err != nil {
+			return err
+		}
+		if len(d.last.unseen) > 0 || d.asks(due) {
+			d.say("nothing more is done, as what comes next was planned for after it\n")
+			return errFound
+		}
+		d.say("  nothing asks for it any more: somebody else has done it, or the answer was lost\n")
+		return nil
+	}
 	return d.effect(ctx, due, look)
+}
+
+// asks tells whether the plan still holds one of the steps.
+func (d *deleting) asks(due []check.Deed) bool {
+	return slices.ContainsFunc(d.last.plan, func(s check.Step) bool {
+		return slices.ContainsFunc(due, func(t check.Deed) bool { return t.Command == s.Command })
+	})
 }
 
 // same is an error where a target is not the object any more that was asked about: what is
@@ -406,13 +461,18 @@ func (d *deleting) same(ctx context.Context, targets []check.Subject) error {
 		if _, anew, err := d.hands.Gone(ctx, s); err != nil {
 			return err
 		} else if anew {
-			return fmt.Errorf("%s was deleted and made anew: the new one is left alone, and the run ends; ask again about it", s)
+			return madeAnew(s)
 		}
 	}
 	return nil
 }
 
-func (d *deleting) do(ctx context.Context, due []check.Deed) error {
+func madeAnew(s check.Subject) error {
+	return fmt.Errorf("%s was deleted and made anew: the new one is left alone, and the run ends; ask again about it", s)
+}
+
+// do carries steps out, until one fails.
+func (d *deleting) do(ctx context.Context, due []check.Deed) (failed bool, err error) {
 	for _, s := range due {
 		if s.Class == check.ClassWait {
 			continue // to delete it again could change how it goes
@@ -420,31 +480,27 @@ func (d *deleting) do(ctx context.Context, due []check.Deed) error {
 		told, err := d.hands.Do(ctx, s.Step.Step)
 		d.done = append(d.done, told...)
 		if err != nil && ctx.Err() != nil {
-			return err
+			return false, err
 		}
 		for _, line := range told {
 			d.say("  done: %s\n", printable.Line(line))
 		}
 		if err != nil {
 			d.say("  failed: %s\n", printable.Lines(err.Error()))
-			d.say("nothing more is done, as what comes next was planned for after it\n")
-			return errFound
+			return true, nil
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // effect waits until none of the steps is asked for any more: what comes next was planned
 // for after them.
 func (d *deleting) effect(ctx context.Context, due []check.Deed, look func() error) error {
-	did := func(s check.Step) bool {
-		return slices.ContainsFunc(due, func(t check.Deed) bool { return t.Command == s.Command })
-	}
 	for until := time.Now().Add(d.patience); ; {
 		if err := look(); err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(d.last.plan, did) {
+		if !d.asks(due) {
 			return nil
 		}
 		if time.Now().After(until) {
@@ -457,45 +513,69 @@ func (d *deleting) effect(ctx context.Context, due []check.Deed, look func() err
 	}
 }
 
+// errChanged tells that the answer is another than the one that was shown.
+var errChanged = errors.New("the answer has changed")
+
 // delete deletes the targets, if nothing is known to hold them, or whoever is asked wants it.
-func (d *deleting) delete(ctx context.Context, targets []check.Subject) (goes bool, err error) {
+func (d *deleting) delete(ctx context.Context, targets []check.Subject, look func() error) error {
 	now := d.last
 	hangs := now.verdict == policies.Hangs || now.verdict == policies.Refused
 	if hangs {
 		d.say("\nnot deleted: %s\n", printable.Line(now.why))
 		if d.answers == nil || d.yes {
-			return false, d.ended()
+			return d.ended()
 		}
 		d.rest()
 	} else if now.verdict != policies.Completes {
 		d.say("\n%s: %s\n", now.verdict, printable.Line(now.why))
 	}
-	asked := question{
-		Class: check.ClassOwn, Do: "delete " + listed(targets), Lost: check.MeaningOf(check.ClassOwn).Lost, Allow: []string{"--yes"},
+	var due []check.Deed
+	for _, s := range targets {
+		deletion, err := d.hands.Deletion(s, d.options)
+		if err != nil {
+			return err
+		}
+		due = append(due, deletion)
 	}
+	asked := questionOf(due)
+	for _, deletion := range due {
+		asked.Class = check.Worse(asked.Class, deletion.Class)
+	}
+	asked.Lost, asked.Do = check.MeaningOf(asked.Class).Lost, "delete "+listed(targets)
 	if hangs {
 		asked.Do += " all the same"
 	}
 	d.say("\n")
-	if yes, _, err := d.allowed(ctx, asked); err != nil {
-		return false, err
-	} else if !yes {
-		d.say("nothing was deleted\n")
-		return false, d.ended()
+	yes, answered, err := d.allowed(ctx, asked)
+	if err != nil {
+		return err
 	}
-	for _, s := range targets {
-		told, err := d.hands.Do(ctx, d.hands.Deletion(s, d.options))
+	if !yes {
+		d.say("nothing was deleted\n")
+		return d.ended()
+	}
+	if answered { // which may have taken long
+		if err := look(); err != nil {
+			return err
+		}
+		if d.last.verdict != now.verdict {
+			d.say("  the answer has changed meanwhile: nothing was deleted\n")
+			return errChanged
+		}
+	}
+	for _, deletion := range due {
+		told, err := d.hands.Do(ctx, deletion.Step.Step)
 		for _, line := range told {
 			d.done = append(d.done, "deletion of "+line)
 		}
 		if err != nil {
-			return false, err
+			return err
 		}
 		for _, line := range told {
 			d.say("  deletion asked for: %s\n", printable.Line(line))
 		}
 	}
-	return true, nil
+	return nil
 }
 
 // ended ends a run that leaves something: with the question that is open, if there is one.
@@ -520,8 +600,8 @@ func (d *deleting) rest() {
 		if s.Command != "" {
 			d.say("    $ %s\n", printable.Line(s.Command))
 		}
-		if s.Advice != "" && s.Action != nil {
-			d.say("    termguard leaves it to you: %s\n", printable.Line(s.Advice))
+		if why := cmp.Or(s.Advice, d.advised[s.Command]); why != "" && s.Action != nil {
+			d.say("    termguard leaves it to you: %s\n", printable.Line(why))
 		}
 	}
 }
@@ -536,7 +616,7 @@ func (d *deleting) wait(ctx context.Context, long time.Duration) error {
 				return err
 			}
 			if anew {
-				return fmt.Errorf("%s was deleted and made anew: the new one is left alone, and the run ends", s)
+				return madeAnew(s)
 			}
 			if !gone {
 				still = append(still, s)
@@ -575,7 +655,11 @@ func (d *deleting) rehearse(ctx context.Context, plan []check.Step, targets []ch
 		}
 	}
 	for _, s := range targets {
-		if err := rehearsed(d.hands.Deletion(s, d.options)); err != nil {
+		deletion, err := d.hands.Deletion(s, d.options)
+		if err != nil {
+			return err
+		}
+		if err := rehearsed(deletion.Step.Step); err != nil {
 			return err
 		}
 	}

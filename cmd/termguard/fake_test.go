@@ -74,6 +74,8 @@ type fakeCluster struct {
 	before func(request string)
 	// arrived is called with every request, before it is answered.
 	arrived func(*http.Request)
+	// loses tells whether the answer to a request that changes something never arrives.
+	loses func(request string) bool
 }
 
 func newFakeCluster(t *testing.T, manifests string) *fakeCluster {
@@ -159,6 +161,9 @@ func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.requests = append(c.requests, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+as))
 	}
 	code, answer := c.answer(r, body)
+	if c.loses != nil && r.Method != http.MethodGet && c.loses(r.Method+" "+r.URL.Path) {
+		panic(http.ErrAbortHandler)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	if err := json.NewEncoder(w).Encode(answer); err != nil {

@@ -111,6 +111,10 @@ func (f *checking) rules(ctx context.Context) (*policies.Set, config.Config, []s
 	read, err := f.settings.read(set.IDs())
 	if here.config != "" {
 		read = here.read(set.IDs())
+		// Where termguard is not installed, anybody may have made its namespace.
+		if len(read.FinalizerOwners)+len(read.Catalog)+len(read.Params)+len(read.Enforcement.Off(set.IDs())) > 0 {
+			f.told = fmt.Sprintf("ConfigMap %s/%s", cluster.HomeNamespace, installedConfig)
+		}
 	}
 	return set, read, here.notes, err
 }

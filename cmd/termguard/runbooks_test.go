@@ -20,7 +20,9 @@ Find the word in brackets, such as ` + "`[orphaned-finalizer]`" + `, below: it n
 3. Without it: do what stands behind **Now** below, in that order.
 4. Force last, and only what is said to be forced. A finalizer that is removed by hand leaves behind what it protected.
 
-` + "`termguard delete TYPE/NAME`" + ` carries the steps out, and asks before each. Where the webhook itself seems wrong,
+` + "`termguard delete TYPE/NAME`" + ` carries the steps out, and asks before each. In a script, say ` + "`--yes`" + ` and nothing more: what
+would touch anything else, or give something up, then ends the run with exit code 3, undone. ` + "`-o json`" + ` tells the open
+question, for a person, with the flag that answers it: [delete](check.md#in-a-script). Where the webhook itself seems wrong,
 [termguard doctor](doctor.md) looks at it.
 `
 

@@ -160,7 +160,7 @@ thwarted(finalizer, resource, bucket) := {
 	"steps": finalizers.going_first(request.name, resource, bucket),
 }
 
-by_hand(field, finalizer, ownership) := finalizers.as_declared(ownership, [steps.remove(
+by_hand(field, finalizer, ownership) := finalizers.as_told(ownership, [steps.remove(
 	sprintf(
 		"%s (to patch or edit spec.finalizers is silently ignored)",
 		[finalizers.gone_for_good(finalizer, ownership)],

@@ -84,7 +84,7 @@ removed_before("uncertain", classes) := object.get(classes, "certain", set())
 
 # giving_up are the steps that take a finalizer out of holders, and with it their
 # other ones of the same class: each that goes changes where the others stand.
-giving_up(finalizer, of, ownership) := as_declared(ownership, [steps.remove(
+giving_up(finalizer, of, ownership) := as_told(ownership, [steps.remove(
 	gone_for_good(names_of(pairs), ownership),
 	taking_out(objects, ns, pairs),
 ) |
@@ -95,16 +95,15 @@ giving_up(finalizer, of, ownership) := as_declared(ownership, [steps.remove(
 
 # giving_up_own is the step that takes finalizers out of the target, all of one
 # class in one command.
-giving_up_own(ownership) := as_declared(ownership, [steps.remove(
+giving_up_own(ownership) := as_told(ownership, [steps.remove(
 	gone_for_good(own_out[owners.class(ownership)].names, ownership),
 	own_out[owners.class(ownership)].how,
 )])[0]
 
-# as_declared marks steps that rest on who is declared to be the owner: an annotation, or
-# a configuration, says so, and no more.
-as_declared(ownership, list) := steps.hearsay("a declaration of the owner", list) if ownership.declared
+# as_told marks steps that rest on what a tenant may have written about the owner.
+as_told(ownership, list) := steps.hearsay(ownership.hearsay, list) if ownership.hearsay
 
-as_declared(ownership, list) := list if not ownership.declared
+as_told(ownership, list) := list if not ownership.hearsay
 
 own_out[class] := {"names": names_of(now), "how": taking_own_out(now)} if {
 	some class, pairs in own
@@ -151,7 +150,7 @@ bringing_back(ownership) := [
 	role := sprintf("update-%s", [resource])
 }
 
-bringing_back(ownership) := as_declared(ownership, [steps.mend(
+bringing_back(ownership) := as_told(ownership, [steps.mend(
 	sprintf("Scale up %s, and the deletion finishes by itself", [owner_or(ownership)]),
 	scale,
 ) |

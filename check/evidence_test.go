@@ -1,0 +1,191 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/internal/race"
+)
+
+// evidence is what the steps of a policy rest on, and who writes that.
+type evidence struct{ of, by string }
+
+// restsOn tells it for each policy that has steps which termguard delete may carry out
+// outside of the targets. What a tenant writes is marked by the policy (steps.hearsay), or is
+// itself what the deletion waits for, and the person names it.
+var restsOn = map[string]evidence{
+	"admission-policy-blocks-delete":       {"an admission policy, its binding and its parameters, evaluated as the API server does", "administrators; parameters by who may write their kind"},
+	"attachment-held":                      {"a VolumeAttachment, its Node, and whether the attacher runs", "Kubernetes and administrators"},
+	"busy-mount":                           {"Events of kubelets", "**anybody: marked**"},
+	"controller-removed-before-finalizers": {"that objects hold a finalizer, whose owner goes with the target, before them", "who made the objects, of which each is named"},
+	"crd-removed-with-finalizers":          {"the owner of a finalizer, as below", "as below"},
+	"dra-driver-missing":                   {"allocated claims, ResourceSlices, and that the plugin has no pod on the node", "Kubernetes and administrators"},
+	"eviction-blocked":                     {"a PodDisruptionBudget and its status, and the pods that it covers", "who made the budget; its status by Kubernetes"},
+	"failing-conversion-webhook":           {"a definition, and that its conversion webhook was asked and did not answer", "administrators, and the API server"},
+	"failing-webhook-blocks-delete":        {"a webhook configuration and its backend; **what Events and conditions say of it is marked**", "administrators; **Events by anybody**"},
+	"finalizer-already-stuck":              {"a deletionTimestamp long ago, and that the owner of the finalizer runs", "Kubernetes"},
+	"immutable-files":                      {"Events of kubelets", "**anybody: marked**"},
+	"in-use":                               {"that others refer to the object, as the owner of its finalizer looks at it", "who made those others, of which each is named"},
+	"missing-reference":                    {"what the object names and is not there", "who made the object, of which the finalizer is"},
+	"network-plugin-removed":               {"Events of kubelets", "**anybody: marked**"},
+	"node-already-stuck":                   {"pods that are long past their deadline; **Events of kubelets are marked**", "Kubernetes; **Events by anybody**"},
+	"operator-in-same-set":                 {"the order in which what was named is deleted", "who asks"},
+	"orphaned-finalizer":                   {"the owner of a finalizer: cluster-wide rights, workloads of the catalog, API groups that are served. **A declaration, a RoleBinding, an owner reference, a workload in place of one outside of the cluster, and what was learned are marked**", "administrators; **the rest by anybody**"},
+	"refused-request":                      {"as failing-webhook-blocks-delete", "as there"},
+	"storage-in-use":                       {"pods that use a claim, and the claim of a volume", "who made them, of which each is named"},
+	"unavailable-apiservice":               {"an APIService, its condition, and that it was asked and did not answer", "administrators and Kubernetes"},
+	"unreachable-node":                     {"conditions of a Node", "its kubelet and Kubernetes"},
+	"volume-driver-missing":                {"a CSINode, and that the driver has no pod on the node", "kubelets and administrators"},
+	"webhook-backend-in-namespace":         {"a webhook configuration, and its backend in what is deleted", "administrators"},
+}
+
+// TestEvidenceOfSteps finds each policy that has such steps in restsOn, and holds the table
+// of docs/security.md to it, or writes that.
+func TestEvidenceOfSteps(t *testing.T) {
+	engine := newEngine(t)
+	classes := map[string]map[Class]bool{}
+	marked := map[string]bool{}
+	for d := range samples(t) {
+		report, err := Ask(t.Context(), engine, d.world, d.subject, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		types := Types{}
+		d.world.View(func(doc map[string]any) { types = typesOf(doc) })
+		for _, f := range report.Findings {
+			for _, s := range f.Steps {
+				if s.Action == nil || advice(f) != "" {
+					continue
+				}
+				for _, name := range objectsIn(s.Action) {
+					resource := schema.ParseGroupResource(name.Type)
+					if typ, err := types.Find(name.Type); err == nil {
+						resource = typ.GroupResource()
+					}
+					class, err := deed{Step: s, resource: resource}.class()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if classes[f.Policy] == nil {
+						classes[f.Policy] = map[Class]bool{}
+					}
+					classes[f.Policy][class] = true
+					marked[f.Policy] = marked[f.Policy] || s.Hearsay != ""
+				}
+			}
+		}
+	}
+	if race.Detector {
+		return // which leaves time for few fixtures
+	}
+	var table strings.Builder
+	table.WriteString("| policy | steps | rest on | written by |\n|---|---|---|---|\n")
+	for _, p := range slices.Sorted(maps.Keys(classes)) {
+		e, known := restsOn[p]
+		if !known {
+			t.Errorf("%s has steps that may be carried out: tell in restsOn what they rest on", p)
+		}
+		if marks := strings.Contains(e.of+e.by, "marked"); marked[p] && !marks {
+			t.Errorf("steps of %s are marked as hearsay, and restsOn does not say so", p)
+		}
+		names := make([]string, 0, len(classes[p]))
+		for _, c := range slices.Sorted(maps.Keys(classes[p])) {
+			names = append(names, "`"+string(c)+"`")
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", p, strings.Join(names, ", "), e.of, e.by)
+	}
+	for p := range restsOn {
+		if classes[p] == nil {
+			t.Errorf("restsOn has %s, which has no such step in any fixture", p)
+		}
+	}
+	page(t, "../docs/security.md", "evidence", table.String())
+}
+
+// tenants are what somebody with the rights of a namespace's administrator writes, so that a
+// step is asked for that harms others.
+var tenants = map[string]struct{ reason, world, resource, namespace string }{
+	"Annotation": {
+		"an annotation declares a workload of others to be the owner", `
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: idle, namespace: other}, spec: {replicas: 0, selector: {matchLabels: {app: idle}}, template: {metadata: {labels: {app: idle}}, spec: {containers: [{name: c, image: c}]}}}}
+---
+{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: it, namespace: tenant, finalizers: [acme.example.com/f], annotations: {termguard.dev/finalizer-owner: Deployment/other/idle}}}
+`, "widgets", "tenant",
+	},
+	"RoleBinding": {
+		"rights in his namespace are given to an account of others, whose workload is scaled to zero", `
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: idle, namespace: other}}
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: idle, namespace: other}, spec: {replicas: 0, selector: {matchLabels: {app: idle}}, template: {metadata: {labels: {app: idle}}, spec: {serviceAccountName: idle, containers: [{name: c, image: c}]}}}}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: widgets, namespace: tenant}, rules: [{apiGroups: [acme.example.com], resources: [widgets, widgets/status], verbs: ["*"]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: widgets, namespace: tenant}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: widgets}, subjects: [{kind: ServiceAccount, name: idle, namespace: other}]}
+---
+{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: it, namespace: tenant, finalizers: [acme.example.com/f]}}
+`, "widgets", "tenant",
+	},
+	"OwnerReference": {
+		"an owner of a group that is not served makes a finalizer look as if nobody were left", `
+{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: it, namespace: tenant, finalizers: [acme.example.com/f], ownerReferences: [{apiVersion: gone.example.com/v1, kind: Gone, name: x, uid: x}]}}
+`, "widgets", "tenant",
+	},
+	"Workload": {
+		"a workload with the name of a cloud's controller makes that look scaled down", `
+{apiVersion: v1, kind: Node, metadata: {name: worker}, spec: {providerID: "aws:///x"}, status: {conditions: [{type: Ready, status: "True"}]}}
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: aws-cloud-controller-manager, namespace: tenant}, spec: {replicas: 0, selector: {matchLabels: {app: x}}, template: {metadata: {labels: {app: x}}, spec: {containers: [{name: c, image: registry.k8s.io/provider-aws/cloud-controller-manager}]}}}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: it, namespace: shop, finalizers: [service.kubernetes.io/load-balancer-cleanup]}, spec: {type: LoadBalancer, ports: [{port: 80}]}}
+`, "services", "shop",
+	},
+}
+
+const cast = `
+{apiVersion: v1, kind: Namespace, metadata: {name: tenant}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: other}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: shop}}
+---
+{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.acme.example.com}, spec: {group: acme.example.com, scope: Namespaced, names: {kind: Widget, plural: widgets}, versions: [{name: v1, served: true, storage: true}]}, status: {conditions: [{type: Established, status: "True"}], storedVersions: [v1]}}
+---
+`
+
+// TestTenantsLicenseNothing plays what tenants may write: each step that it brings about is
+// left to a person, unless it is about what is deleted. That it does bring one about is part
+// of each.
+func TestTenantsLicenseNothing(t *testing.T) {
+	engine := newEngine(t)
+	for name, tc := range tenants {
+		t.Run(name, func(t *testing.T) {
+			world := worldFrom(t, cast+tc.world)
+			subject, err := FromFacts(world, Name{Type: tc.resource, Namespace: tc.namespace, Name: "it"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			report, err := Ask(t.Context(), engine, world, subject, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			brought := 0
+			for _, s := range report.Plan {
+				if s.Action == nil || s.Advice != "" {
+					continue
+				}
+				if brought++; s.Hearsay == "" {
+					t.Errorf("%s: %s: %s", tc.reason, s.Do, s.Command)
+				}
+			}
+			if brought == 0 {
+				t.Errorf("%s: it brings no step about: %+v", tc.reason, report.Findings)
+			}
+		})
+	}
+}
