@@ -7,47 +7,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/termguard/termguard/test/lab"
 	"github.com/termguard/termguard/test/scenario"
 )
-
-// presentCertificate has the API server present a certificate to termguard, with the
-// very files that docs/security.md shows, in a folder. It returns the API server's flag.
-func presentCertificate(t *testing.T, by *lab.Authority, name, folder string) string {
-	t.Helper()
-	page, err := os.ReadFile(filepath.Join(scenario.Root(), "docs", "security.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := func(name string, content []byte) string {
-		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	shown := func(kind string) []byte {
-		for _, block := range regexp.MustCompile("(?s)\n   ```yaml\n(.*?)   ```").FindAllSubmatch(page, -1) {
-			if text := strings.ReplaceAll("\n"+string(block[1]), "\n   ", "\n"); strings.Contains(text, "\nkind: "+kind+"\n") {
-				return []byte(strings.ReplaceAll(text, "/etc/kubernetes/admission", folder))
-			}
-		}
-		t.Fatalf("docs/security.md shows no %s", kind)
-		return nil
-	}
-	certificate, key, err := by.Issue(name, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file("termguard-client.crt", certificate)
-	file("termguard-client.key", key)
-	file("kubeconfig.yaml", shown("Config"))
-	return "--admission-control-config-file=" + file("admission.yaml", shown("AdmissionConfiguration"))
-}
 
 // TestClientCertificate: termguard answers an API server that presents the certificate
 // it asks for. Where that is another one, requests go on unreviewed; and nobody else is
@@ -66,7 +31,10 @@ func TestClientCertificate(t *testing.T) {
 		}
 		authorities[name] = a
 	}
-	flag := presentCertificate(t, authorities["right"], "kube-apiserver", folder)
+	flag, err := scenario.PresentCertificate(authorities["right"], "kube-apiserver", folder)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx := t.Context()
 	g, admin := guarded(t, lab.Options{Progress: t.Output(), APIServer: []string{flag}})
 	binary, err := scenario.Binary()

@@ -53,6 +53,9 @@ type Options struct {
 	NodeGrace time.Duration
 	// APIServer are flags for kube-apiserver beyond those that the lab sets.
 	APIServer []string
+	// Prepare, where it is set, puts what such flags name into the lab's folder, and
+	// returns the flags.
+	Prepare func(dir string) ([]string, error)
 }
 
 // Lab is a running control plane.
@@ -110,6 +113,13 @@ func Start(ctx context.Context, options Options) (l *Lab, err error) {
 	}
 	if err := l.prepare(); err != nil {
 		return l, fmt.Errorf("prepare the lab: %w", err)
+	}
+	if options.Prepare != nil {
+		flags, err := options.Prepare(l.dir)
+		if err != nil {
+			return l, err
+		}
+		l.options.APIServer = slices.Concat(options.APIServer, flags)
 	}
 	if err := l.startControlPlane(ctx); err != nil {
 		return l, err

@@ -2,12 +2,15 @@ package scenario
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,12 +48,26 @@ func Guard(ctx context.Context, options lab.Options) (*Guarded, error) {
 // PatientGuard is Guard for what judges answers and not how soon they come: dozens
 // of deletions at once on two cores, beside their control plane, leave no time for
 // a review, and one that is let through unchecked says nothing. TestHarmless and
-// make bench hold termguard to the limits that users get.
+// make bench hold termguard to the limits that users get. Its API server presents a
+// certificate, without which termguard learns nothing.
 func PatientGuard(ctx context.Context, options lab.Options) (*Guarded, error) {
 	return guard(ctx, options, true)
 }
 
 func guard(ctx context.Context, options lab.Options, patient bool) (*Guarded, error) {
+	if patient {
+		options.Prepare = func(dir string) ([]string, error) {
+			clients, err := lab.NewAuthority("termguard-clients")
+			if err != nil {
+				return nil, err
+			}
+			if err := os.WriteFile(filepath.Join(dir, clientsFile), clients.PEM(), 0o600); err != nil {
+				return nil, err
+			}
+			flag, err := PresentCertificate(clients, clientName, dir)
+			return []string{flag}, err
+		}
+	}
 	l, err := lab.Start(ctx, options)
 	if err != nil {
 		return nil, err
@@ -61,6 +78,52 @@ func guard(ctx context.Context, options lab.Options, patient bool) (*Guarded, er
 		return nil, err
 	}
 	return g, nil
+}
+
+const (
+	clientsFile = "termguard-clients.crt" // the authority of those who may send reviews, in the lab's folder
+	clientName  = "kube-apiserver"        // whom it names
+	// The files that docs/security.md names.
+	clientCertificate, clientKey = "termguard-client.crt", "termguard-client.key"
+)
+
+// PatientArgs are those of a replica of termguard in a PatientGuard.
+func (g *Guarded) PatientArgs() []string {
+	return []string{"--deadline", "8s", "--client-ca-file", filepath.Join(g.Dir(), clientsFile), "--client-cn", clientName}
+}
+
+// ClientCertificate is what the API server of a PatientGuard presents.
+func (g *Guarded) ClientCertificate() (tls.Certificate, error) {
+	return tls.LoadX509KeyPair(filepath.Join(g.Dir(), clientCertificate), filepath.Join(g.Dir(), clientKey))
+}
+
+// PresentCertificate has an API server present a certificate to termguard, with the
+// very files that docs/security.md shows, in a folder. It returns the API server's flag.
+func PresentCertificate(by *lab.Authority, name, folder string) (flag string, err error) {
+	page, err := os.ReadFile(filepath.Join(Root(), "docs", "security.md"))
+	if err != nil {
+		return "", err
+	}
+	shown := func(kind string) []byte {
+		for _, block := range regexp.MustCompile("(?s)\n   ```yaml\n(.*?)   ```").FindAllSubmatch(page, -1) {
+			if text := strings.ReplaceAll("\n"+string(block[1]), "\n   ", "\n"); strings.Contains(text, "\nkind: "+kind+"\n") {
+				return []byte(strings.ReplaceAll(text, "/etc/kubernetes/admission", folder))
+			}
+		}
+		err = errors.Join(err, fmt.Errorf("docs/security.md shows no %s", kind))
+		return nil
+	}
+	certificate, key, err := by.Issue(name, nil, nil)
+	if err != nil {
+		return "", err
+	}
+	for name, content := range map[string][]byte{
+		clientCertificate: certificate, clientKey: key,
+		"kubeconfig.yaml": shown("Config"), "admission.yaml": shown("AdmissionConfiguration"),
+	} {
+		err = errors.Join(err, os.WriteFile(filepath.Join(folder, name), content, 0o600))
+	}
+	return "--admission-control-config-file=" + filepath.Join(folder, "admission.yaml"), err
 }
 
 // install does what a user does, with the manifests that users get; the lab
@@ -115,7 +178,7 @@ func (g *Guarded) StartTermguard(ctx context.Context, binary string, extra ...st
 	}
 	args := append([]string{"--config", config}, extra...)
 	if g.patient {
-		args = append(args, "--deadline", "8s")
+		args = append(args, g.PatientArgs()...)
 	}
 	g.Termguard, err = g.RunDeployment(ctx, "termguard-system", "termguard", "termguard", binary, args...)
 	if err != nil {
