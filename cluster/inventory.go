@@ -205,6 +205,7 @@ func (w *World) Remove(res Resource, obj runtime.Object) error {
 		if r.String() == "pods" {
 			w.nodes.Gone(key, w.now())
 		}
+		w.ownership.Gone(r.String(), key)
 		w.forget(r, key)
 	}
 	return nil

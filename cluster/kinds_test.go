@@ -101,7 +101,7 @@ func TestBadInput(t *testing.T) {
 				w := NewWorld(Options{})
 				apply(t, w, widgets, held("x"), true)
 				remove(t, w, widgets, held("x"))
-				return []any{at(w, "counts", "a"), at(w, "finalized", "a"), w.Sees(widgets.GroupResource())}
+				return []any{at(w, "counts", "a"), at(w, "finalized", "a"), w.Shows(widgets.GroupResource(), types.NamespacedName{}, "", nil)}
 			},
 			[]any{nil, nil, false},
 		},

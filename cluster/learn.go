@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/termguard/termguard/cluster/learned"
+	"github.com/termguard/termguard/cluster/ownership"
 )
 
 // HomeNamespace is where termguard usually runs.
@@ -42,8 +44,6 @@ const (
 	// mergeInterval is how often the ConfigMap is read, and at most written;
 	// what is new is written at once if nothing was for so long.
 	mergeInterval = time.Minute
-	// watchLag is how far the watch may be behind what a request tells.
-	watchLag = 2 * time.Second
 	// maxRemovals bounds the removals that wait to be confirmed.
 	maxRemovals = 1000
 )
@@ -56,7 +56,7 @@ type Removal struct {
 	Name       string
 	UID        types.UID
 	Finalizers []string // that it takes
-	// Deleted is when the deletion of the object was asked for, as the request tells.
+	// Deleted is when the deletion of the object was asked for, in whole seconds.
 	Deleted time.Time
 	// User is who asks, and Groups those that it is in; Pod is set where the
 	// user's token is bound to a pod.
@@ -92,18 +92,12 @@ type Learner struct {
 	log        *slog.Logger
 
 	mu      sync.Mutex
-	waiting map[lesson]sighting
+	waiting map[ownership.Ending]sighting
 	news    learned.Memory // not written yet
 	known   learned.Memory // as written
 }
 
-// lesson is one finalizer on one object.
-type lesson struct {
-	uid       types.UID
-	finalizer string
-}
-
-// sighting is who removes it.
+// sighting is who removes a finalizer from an object.
 type sighting struct {
 	Removal
 	at time.Time
@@ -119,28 +113,25 @@ type sighting struct {
 // NewLearner returns a Learner for the facts in world that keeps what it learns
 // in a namespace.
 func NewLearner(world *World, client typedcorev1.ConfigMapsGetter, namespace string, log *slog.Logger) *Learner {
-	return &Learner{world: world, configMaps: client.ConfigMaps(namespace), log: log, waiting: map[lesson]sighting{}}
+	return &Learner{world: world, configMaps: client.ConfigMaps(namespace), log: log, waiting: map[ownership.Ending]sighting{}}
 }
 
-// Saw takes note of a removal that was let through. It comes true, or does not:
-// others may refuse it. It never blocks.
+// Saw takes note of a removal that was let through. It counts once the watch shows that
+// just this object lost the finalizer, in just this deletion: others may refuse what
+// was let through here. It waits for nothing.
 func (l *Learner) Saw(r Removal) {
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 	account := learned.Account(r.User)
 	now := l.world.options.Now()
-	r.Deleted = l.world.deleted(r.Resource, key, r.Deleted, now)
 	outside := account != "" && !r.Pod && !l.world.RunsPods(account)
 	everywhere := r.Namespace == "" || l.world.UpdatesEverywhere(r.User, r.Groups, r.Resource)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, finalizer := range r.Finalizers {
-		if !l.world.Carries(r.Resource, key, finalizer) {
-			continue // whether it goes could not be told
-		}
-		at := lesson{r.UID, finalizer}
+		at := ownership.Ending{UID: r.UID, Finalizer: finalizer, Asked: r.Deleted.Unix()}
 		before, again := l.waiting[at]
-		if !again && len(l.waiting) >= maxRemovals {
-			continue // there will be others
+		if !again && (len(l.waiting) >= maxRemovals || !l.world.Carries(r.Resource, key, r.UID, finalizer)) {
+			continue // there will be others; or whether it goes could not be told
 		}
 		l.waiting[at] = sighting{
 			Removal: r, at: now, outside: outside, everywhere: everywhere,
@@ -238,34 +229,27 @@ func (l *Learner) confirm() {
 		})
 		changed = true
 	}
-	for at, s := range l.waiting {
-		if !l.world.Sees(s.Resource) {
-			if now.Sub(s.at) > confirmWithin {
-				delete(l.waiting, at)
-			}
-			continue
-		}
-		if l.world.Carries(s.Resource, types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, at.finalizer) {
-			if now.Sub(s.at) > confirmWithin {
-				delete(l.waiting, at) // somebody else refused it
-			}
+	for _, at := range l.world.takeEndings() {
+		s, awaited := l.waiting[at]
+		if !awaited {
 			continue
 		}
 		delete(l.waiting, at)
-		o := learned.Owner{Finalizer: at.finalizer, Resource: s.Resource.String(), Identity: s.User, Everywhere: s.everywhere, Objects: 1, Outside: s.outside, First: s.at, Last: s.at}
+		o := learned.Owner{Finalizer: at.Finalizer, Resource: s.Resource.String(), Identity: s.User, Everywhere: s.everywhere, Objects: 1, Outside: s.outside, First: s.at, Last: s.at}
 		only := s.Namespace
 		if !s.everywhere {
 			o.Namespace, only = s.Namespace, ""
 		}
-		if !s.Deleted.IsZero() {
-			o.Took = learned.Taking(s.at.Sub(s.Deleted), only, s.at)
-		}
+		o.Took = learned.Taking(s.at.Sub(s.Deleted), only, s.at)
 		if s.void || !o.Storable() {
 			continue
 		}
 		l.news.Add(o)
 		changed = true
 	}
+	maps.DeleteFunc(l.waiting, func(_ ownership.Ending, s sighting) bool { // somebody else refused it
+		return now.Sub(s.at) > confirmWithin
+	})
 	if changed {
 		l.publish()
 	}

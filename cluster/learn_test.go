@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/termguard/termguard/cluster/facts"
 )
@@ -50,6 +51,29 @@ func (s *school) widget(name string, finalizers ...string) *metav1.PartialObject
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(name), Finalizers: finalizers}}
 }
 
+// going is a widget that is being deleted.
+func (s *school) going(name string, finalizers ...string) *metav1.PartialObjectMetadata {
+	w := s.widget(name, finalizers...)
+	w.DeletionTimestamp = &metav1.Time{Time: time.Now().Truncate(time.Second)} // as the API server has it
+	return w
+}
+
+// withGrace is an object with 30 seconds of its grace period left.
+func withGrace(going *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
+	w := going.DeepCopy()
+	w.DeletionTimestamp.Time = w.DeletionTimestamp.Add(30 * time.Second)
+	w.DeletionGracePeriodSeconds = ptr.To[int64](30)
+	return w
+}
+
+// removal is the request that takes finalizer x.io/f off a widget that is being deleted.
+func removal(of *metav1.PartialObjectMetadata, user string) Removal {
+	return Removal{
+		Resource: gizmos.GroupResource(), Namespace: of.Namespace, Name: of.Name, UID: of.UID, Finalizers: []string{"x.io/f"}, User: user,
+		Deleted: of.DeletionTimestamp.Time,
+	}
+}
+
 func (s *school) apply(obj runtime.Object) {
 	s.t.Helper()
 	if err := s.world.Apply(gizmos, obj, true); err != nil {
@@ -57,15 +81,43 @@ func (s *school) apply(obj runtime.Object) {
 	}
 }
 
+// gizmosRole lets those to whom it is bound update gizmos, and operatorSubjects are
+// operatorUser.
+var (
+	gizmosRole       = rbacv1.RoleRef{Kind: "ClusterRole", Name: "gizmos"}
+	operatorSubjects = []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "ops", Name: "operator"}}
+)
+
+// grant binds gizmosRole.
+func (s *school) grant(plural string, binding runtime.Object) {
+	for plural, obj := range map[string]runtime.Object{
+		"clusterroles": &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "gizmos"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"x.io"}, Resources: []string{"gizmos"}, Verbs: []string{"update"}}}},
+		plural:         binding,
+	} {
+		res := cluster(rbacv1.SchemeGroupVersion, plural)
+		s.world.Begin(res)
+		apply(s.t, s.world, res, obj, true)
+		s.world.End(res)
+	}
+	s.world.Settle()
+}
+
 // removes plays somebody who takes finalizer x.io/f from a widget that is being
 // deleted: the request, and what the watch then shows.
 func (s *school) removes(user, name string, change func(*Removal)) {
-	s.apply(s.widget(name, "x.io/f"))
-	r := Removal{Resource: gizmos.GroupResource(), Namespace: "a", Name: name, UID: types.UID(name), Finalizers: []string{"x.io/f"}, User: user}
+	going := s.going(name, "x.io/f")
+	s.apply(going)
+	r := removal(going, user)
 	if change != nil {
 		change(&r)
 	}
 	s.Saw(r)
+	s.remove(name)
+}
+
+// remove has the watch show that a widget has gone.
+func (s *school) remove(name string) {
+	s.t.Helper()
 	if err := s.world.Remove(gizmos, s.widget(name)); err != nil {
 		s.t.Fatal(err)
 	}
@@ -135,20 +187,20 @@ func TestLearn(t *testing.T) {
 		"refused by another webhook": {
 			"the object keeps its finalizer: nothing was removed",
 			func(s *school) {
-				s.apply(s.widget("one", "x.io/f"))
-				s.Saw(Removal{Resource: gizmos.GroupResource(), Namespace: "a", Name: "one", UID: "one", Finalizers: []string{"x.io/f"}, User: operatorUser})
+				going := s.going("one", "x.io/f")
+				s.apply(going)
+				s.Saw(removal(going, operatorUser))
 				time.Sleep(time.Minute) // of the bubble
-				if err := s.world.Remove(gizmos, s.widget("one")); err != nil {
-					s.t.Fatal(err)
-				}
+				s.remove("one")
 			},
 			map[string]int{},
 		},
 		"a person is quicker": {
 			"the controller asks, and a person with kubectl: who did it does not show",
 			func(s *school) {
-				s.apply(s.widget("one", "x.io/f"))
-				s.Saw(Removal{Resource: gizmos.GroupResource(), Namespace: "a", Name: "one", UID: "one", Finalizers: []string{"x.io/f"}, User: operatorUser})
+				going := s.going("one", "x.io/f")
+				s.apply(going)
+				s.Saw(removal(going, operatorUser))
 				s.removes("alice", "one", func(r *Removal) { r.Manager = "kubectl-edit" })
 			},
 			map[string]int{},
@@ -185,16 +237,112 @@ func TestLearn(t *testing.T) {
 		"not in the inventory": {
 			"whether it came true could not be told",
 			func(s *school) {
-				s.Saw(Removal{Resource: gizmos.GroupResource(), Namespace: "a", Name: "one", UID: "one", Finalizers: []string{"x.io/f"}, User: operatorUser})
+				s.Saw(removal(s.going("one", "x.io/f"), operatorUser))
 			},
 			map[string]int{},
 		},
 		"unseen meanwhile": {
 			"the watch broke: that the object is gone was not seen",
 			func(s *school) {
-				s.apply(s.widget("one", "x.io/f"))
-				s.Saw(Removal{Resource: gizmos.GroupResource(), Namespace: "a", Name: "one", UID: "one", Finalizers: []string{"x.io/f"}, User: operatorUser})
+				going := s.going("one", "x.io/f")
+				s.apply(going)
+				s.Saw(removal(going, operatorUser))
 				s.world.SetUnseen(gizmos, facts.UnseenError, "broken")
+			},
+			map[string]int{},
+		},
+		"quicker than the watch": {
+			"the request comes before the watch shows the deletion, which it then does",
+			func(s *school) {
+				s.apply(s.widget("one", "x.io/f"))
+				going := s.going("one", "x.io/f")
+				s.Saw(removal(going, operatorUser))
+				s.apply(going)
+				s.remove("one")
+			},
+			map[string]int{operatorUser: 1},
+		},
+		"with grace": {
+			"the API server sets the timestamp to the end of the grace period",
+			func(s *school) {
+				going := s.going("one", "x.io/f")
+				s.apply(withGrace(going))
+				s.Saw(removal(going, operatorUser))
+				s.remove("one")
+			},
+			map[string]int{operatorUser: 1},
+		},
+		"rights change meanwhile": {
+			"which has objects put elsewhere in the facts",
+			func(s *school) {
+				going := s.going("one", "x.io/f")
+				s.apply(going)
+				s.grant("rolebindings", &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}, RoleRef: gizmosRole, Subjects: operatorSubjects})
+				s.Saw(removal(going, operatorUser))
+				s.remove("one")
+			},
+			map[string]int{operatorUser: 1},
+		},
+		"one finalizer of two": {
+			"the object stays",
+			func(s *school) {
+				going := s.going("one", "x.io/f", "x.io/other")
+				s.apply(going)
+				s.Saw(removal(going, operatorUser))
+				s.apply(s.going("one", "x.io/other"))
+			},
+			map[string]int{operatorUser: 1},
+		},
+		"made up: it is not being deleted": {
+			"its own owner takes the finalizer off, as it may at any time",
+			func(s *school) {
+				s.apply(s.widget("one", "x.io/f"))
+				s.Saw(removal(s.going("one", "x.io/f"), "system:serviceaccount:kube-system:generic-garbage-collector"))
+				s.apply(s.widget("one"))
+			},
+			map[string]int{},
+		},
+		"made up: another object": {
+			"the uid is of none that the watch shows under that name",
+			func(s *school) {
+				going := s.going("one", "x.io/f")
+				s.apply(going)
+				r := removal(going, operatorUser)
+				r.UID = "two"
+				s.Saw(r)
+				s.remove("one")
+			},
+			map[string]int{},
+		},
+		"made up: another deletion": {
+			"the deletion timestamp is not the object's",
+			func(s *school) {
+				going := s.going("one", "x.io/f")
+				s.apply(going)
+				r := removal(going, operatorUser)
+				r.Deleted = r.Deleted.Add(-time.Hour)
+				s.Saw(r)
+				s.remove("one")
+			},
+			map[string]int{},
+		},
+		"made up: another finalizer": {
+			"the object never had it",
+			func(s *school) {
+				going := s.going("one", "x.io/other")
+				s.apply(going)
+				s.Saw(removal(going, operatorUser))
+				s.remove("one")
+			},
+			map[string]int{},
+		},
+		"no longer served": {
+			"that the kind went tells nothing of its objects",
+			func(s *school) {
+				going := s.going("one", "x.io/f")
+				s.apply(going)
+				s.Saw(removal(going, operatorUser))
+				s.world.Drop(gizmos)
 			},
 			map[string]int{},
 		},
@@ -227,8 +375,7 @@ func TestLearn(t *testing.T) {
 // TestLearnLocally: what an account may do in one namespace only, it teaches about
 // that namespace only.
 func TestLearnLocally(t *testing.T) {
-	role := rbacv1.RoleRef{Kind: "ClusterRole", Name: "gizmos"}
-	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "ops", Name: "operator"}}
+	role, subjects := gizmosRole, operatorSubjects
 	for name, tc := range map[string]struct {
 		plural  string
 		binding runtime.Object
@@ -242,16 +389,7 @@ func TestLearnLocally(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSchool(t, fake.NewClientset())
-				for plural, obj := range map[string]runtime.Object{
-					"clusterroles": &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "gizmos"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"x.io"}, Resources: []string{"gizmos"}, Verbs: []string{"update"}}}},
-					tc.plural:      tc.binding,
-				} {
-					res := cluster(rbacv1.SchemeGroupVersion, plural)
-					s.world.Begin(res)
-					apply(t, s.world, res, obj, true)
-					s.world.End(res)
-				}
-				s.world.Settle()
+				s.grant(tc.plural, tc.binding)
 				stop := s.run()
 				s.removes(operatorUser, "one", func(r *Removal) { r.Groups = []string{"operators"} })
 				time.Sleep(2 * time.Minute)
@@ -445,42 +583,24 @@ func TestLearnWithoutPermission(t *testing.T) {
 }
 
 // TestLearnDurations has a controller take a known time to remove its finalizer, as
-// the watch shows; what only a request tells is believed as far as the watch may lag.
+// the watch shows.
 func TestLearnDurations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSchool(t, fake.NewClientset())
 		defer s.run()()
-		takes := func(name string, real, told time.Duration, seen bool) {
-			now := time.Now().Truncate(time.Second)
-			time.Sleep(time.Until(now.Add(time.Second))) // the API server's times are whole seconds
-			deleted := metav1.Now()
-			s.apply(s.widget(name, "x.io/f"))
-			if seen {
-				going := s.widget(name, "x.io/f")
-				going.DeletionTimestamp = &deleted
-				if err := s.world.Apply(gizmos, going, false); err != nil {
-					t.Fatal(err)
-				}
-			}
-			time.Sleep(real)
-			s.Saw(Removal{
-				Resource: gizmos.GroupResource(), Namespace: "a", Name: name, UID: types.UID(name), Finalizers: []string{"x.io/f"}, User: operatorUser,
-				Deleted: time.Now().Add(-told),
-			})
-			if err := s.world.Remove(gizmos, s.widget(name)); err != nil {
-				t.Fatal(err)
-			}
+		for name, took := range map[string]time.Duration{"quick": 2 * time.Second, "slow": 40 * time.Second} {
+			time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // the API server's times are whole seconds
+			going := s.going(name, "x.io/f")
+			s.apply(going)
+			time.Sleep(took)
+			s.Saw(removal(going, operatorUser))
+			s.remove(name)
 			time.Sleep(2 * confirmInterval)
 		}
-		takes("quick", 2*time.Second, 2*time.Second, true)
-		takes("slow", 40*time.Second, 40*time.Second, true)
-		takes("forged", 0, time.Hour, true)
-		takes("before the watch", 0, time.Second, false)
-		takes("forged before the watch", 0, time.Hour, false)
 		synctest.Wait()
 		got := at(s.world, "durations", "x.io/f", "gizmos.x.io", "a").(map[string]any)
 		delete(got, "last")
-		want := map[string]any{"count": 4, "usualSeconds": 1, "longestSeconds": 40}
+		want := map[string]any{"count": 2, "usualSeconds": 2, "longestSeconds": 40}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("-want, +got:\n%s", diff)
 		}

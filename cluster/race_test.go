@@ -129,7 +129,6 @@ func TestStress(t *testing.T) {
 		},
 		"World.SetUnseen":     func(i int) { w.SetUnseen(widgets, facts.UnseenError, fmt.Sprint(i)) },
 		"World.Seen":          func(int) { w.Seen(widgets) },
-		"World.Sees":          func(int) { w.Sees(widgets.GroupResource()) },
 		"World.Settle":        func(int) { w.Settle() },
 		"World.SetVersion":    func(i int) { w.SetVersion(fmt.Sprintf("v1.%d.0", 25+i%10)) },
 		"World.SetServed":     func(i int) { w.SetServed(append(BuiltinGroups(), "x.io"), map[string]bool{"v1.x.io": i%2 == 0}) },
@@ -155,7 +154,10 @@ func TestStress(t *testing.T) {
 		},
 		"World.Free": func(int) { w.Free() },
 		"World.Carries": func(int) {
-			w.Carries(widgets.GroupResource(), types.NamespacedName{Namespace: "a", Name: "x"}, "x.io/f")
+			w.Carries(widgets.GroupResource(), types.NamespacedName{Namespace: "a", Name: "x"}, "u", "x.io/f")
+		},
+		"World.Shows": func(int) {
+			w.Shows(widgets.GroupResource(), types.NamespacedName{Namespace: "a", Name: "x"}, "u", []string{"x.io/f"})
 		},
 		"World.Ownership": func(i int) {
 			with(func(rng *rand.Rand) {

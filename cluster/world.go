@@ -517,14 +517,6 @@ func (w *World) show(res Resource) {
 	}
 }
 
-// Sees tells whether the facts about a resource are complete.
-func (w *World) Sees(res schema.GroupResource) bool {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	_, hidden := w.sight.Hidden(res.String())
-	return w.inventory.resources[res.String()] != nil && !hidden
-}
-
 // SetLearned replaces what is known of who removes which finalizers. The memory
 // must not be changed any more.
 func (w *World) SetLearned(m learned.Memory) {
@@ -551,25 +543,27 @@ func (w *World) SetLeases(list []coordinationv1.Lease) {
 
 // Carries tells whether an object is known to hold a finalizer, in its metadata
 // or, for a namespace, in its spec.
-func (w *World) Carries(res schema.GroupResource, key types.NamespacedName, finalizer string) bool {
+func (w *World) Carries(res schema.GroupResource, key types.NamespacedName, uid types.UID, finalizer string) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	return w.ownership.Carries(res.String(), key, finalizer)
+	return w.ownership.Carries(res.String(), key, uid, finalizer)
 }
 
-// deleted is when the deletion of an object was asked for: as the watch has it, or as a
-// request tells, where that is too lately for the watch to know; zero where neither
-// proves it.
-func (w *World) deleted(res schema.GroupResource, key types.NamespacedName, told, now time.Time) time.Time {
+// Shows tells whether the facts know an object with just these finalizers, in its
+// metadata or, for a namespace, in its spec; or, where there are none, know it with
+// none. It is false where they do not see the resource.
+func (w *World) Shows(res schema.GroupResource, key types.NamespacedName, uid types.UID, finalizers []string) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	if seen := w.ownership.Deleted(res.String(), key); !seen.IsZero() {
-		return seen
-	}
-	if now.Sub(told) > watchLag {
-		return time.Time{}
-	}
-	return told
+	_, hidden := w.sight.Hidden(res.String())
+	return w.inventory.resources[res.String()] != nil && !hidden && w.ownership.Shows(res.String(), key, uid, finalizers)
+}
+
+// takeEndings are the finalizers that objects lost in their deletion since the last time.
+func (w *World) takeEndings() []ownership.Ending {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ownership.Endings()
 }
 
 // takeStops are the pods that have gone since the last time.

@@ -62,8 +62,8 @@ type Facts interface {
 	Undeclared(namespace string) (view func(f func(doc map[string]any)))
 	// Refusals are what else refuses a request that others let pass so far.
 	Refusals(request map[string]any, admitted bool) []any
-	// Carries tells whether an object is there that has a finalizer.
-	Carries(resource schema.GroupResource, key types.NamespacedName, finalizer string) bool
+	// Carries tells whether just that object is there, and has a finalizer.
+	Carries(resource schema.GroupResource, key types.NamespacedName, uid types.UID, finalizer string) bool
 }
 
 // Options configure a Handler. Evaluator and Facts are required.
@@ -563,8 +563,8 @@ func (h *Handler) look(r request, c *considered) (evicted map[string]any) {
 		}
 	})
 	for _, finalizer := range finalizersOf(r.old) {
-		key := types.NamespacedName{Namespace: r.namespace, Name: r.name}
-		c.known = c.known || h.options.Facts.Carries(r.resource, key, finalizer)
+		key, uid := types.NamespacedName{Namespace: r.namespace, Name: r.name}, types.UID(str(child(r.old, "metadata"), "uid"))
+		c.known = c.known || h.options.Facts.Carries(r.resource, key, uid, finalizer)
 	}
 	return evicted
 }

@@ -58,10 +58,10 @@ func (facts) Ownership(obj metav1.Object, resource schema.GroupResource, spec []
 	return verdicts
 }
 
-func (facts) Free() bool                                                      { return true }
-func (facts) Undeclared(string) func(func(map[string]any))                    { return nil }
-func (facts) Refusals(map[string]any, bool) []any                             { return nil }
-func (facts) Carries(schema.GroupResource, types.NamespacedName, string) bool { return true }
+func (facts) Free() bool                                                                 { return true }
+func (facts) Undeclared(string) func(func(map[string]any))                               { return nil }
+func (facts) Refusals(map[string]any, bool) []any                                        { return nil }
+func (facts) Carries(schema.GroupResource, types.NamespacedName, types.UID, string) bool { return true }
 
 type recorder struct {
 	mu  sync.Mutex

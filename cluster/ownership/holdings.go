@@ -22,9 +22,10 @@ type holdings struct {
 
 // holding is one object that carries finalizers.
 type holding struct {
+	uid        types.UID
 	finalizers []told
 	owner      types.UID // whose deletion it blocks, "" if none
-	deleted    int64     // since when it only waits for its finalizers, as deletedSince has it
+	deletion   deletion
 	buckets    []*bucket
 	cut        bool // it has more finalizers than are looked at
 	left       bool // some are in no bucket
@@ -44,18 +45,20 @@ type bucket struct {
 // it has any. specFinalizers are those of spec.finalizers, of a namespace.
 func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object, specFinalizers []string) bool {
 	if len(m.GetFinalizers()) == 0 && len(specFinalizers) == 0 {
+		p.Gone(resource, key)
 		p.Forget(resource, key)
 		return false
 	}
 	now, owner := p.evidenceOf(resource, m, specFinalizers), facts.BlockingOwner(m)
-	deleted, cut := deletedSince(m), len(m.GetFinalizers()) > maxFinalizers || len(specFinalizers) > maxFinalizers
+	deletion, cut := deletionOf(m), len(m.GetFinalizers()) > maxFinalizers || len(specFinalizers) > maxFinalizers
 	if h := p.holding(resource, key); h != nil {
-		if h.cut == cut && h.owner == owner && h.deleted == deleted && slices.EqualFunc(h.finalizers, now, told.equal) {
+		if h.uid == m.GetUID() && h.cut == cut && h.owner == owner && h.deletion == deletion && slices.EqualFunc(h.finalizers, now, told.equal) {
 			return true
 		}
-		p.Forget(resource, key)
+		p.lost(h, now)
+		p.release(resource, key, h)
 	}
-	p.hold(resource, key, &holding{finalizers: now, owner: owner, deleted: deleted, cut: cut})
+	p.hold(resource, key, &holding{uid: m.GetUID(), finalizers: now, owner: owner, deletion: deletion, cut: cut})
 	p.changed(resource, key.Namespace)
 	return true
 }
@@ -83,7 +86,7 @@ func (p *Part) hold(resource string, key types.NamespacedName, h *holding) {
 		of.in[key.Namespace][told.finalizer]++
 		if b := p.bucket(resource, key, told.finalizer, told.evidence); b != nil {
 			h.buckets = append(h.buckets, b)
-			p.end(b, key.Name, h.deleted)
+			p.end(b, key.Name, h.deletion)
 		}
 	}
 	if h.left = h.cut || len(h.buckets) < len(h.finalizers); h.left {
@@ -166,11 +169,26 @@ func (p *Part) Held(resource, namespace string) (objects int, finalizers []strin
 	return of.count[namespace], slices.Sorted(maps.Keys(of.in[namespace]))
 }
 
-// Carries tells whether an object is known to hold a finalizer, in its metadata
+// Carries tells whether just this object is known to hold a finalizer, in its metadata
 // or, for a namespace, in its spec. It only reads.
-func (p *Part) Carries(resource string, key types.NamespacedName, finalizer string) bool {
+func (p *Part) Carries(resource string, key types.NamespacedName, uid types.UID, finalizer string) bool {
 	h := p.holding(resource, key)
-	return h != nil && slices.ContainsFunc(h.finalizers, func(t told) bool { return t.finalizer == finalizer })
+	return h != nil && h.uid == uid && h.has(finalizer)
+}
+
+// Shows tells whether an object is known with just these finalizers, or where there
+// are none, not known with any. It only reads.
+func (p *Part) Shows(resource string, key types.NamespacedName, uid types.UID, finalizers []string) bool {
+	h := p.holding(resource, key)
+	if h == nil {
+		return len(finalizers) == 0
+	}
+	return h.uid == uid && !h.cut && !slices.ContainsFunc(finalizers, func(f string) bool { return !h.has(f) }) &&
+		!slices.ContainsFunc(h.finalizers, func(t told) bool { return !slices.Contains(finalizers, t.finalizer) })
+}
+
+func (h *holding) has(finalizer string) bool {
+	return slices.ContainsFunc(h.finalizers, func(t told) bool { return t.finalizer == finalizer })
 }
 
 // bucket puts an object into the bucket it belongs to; nil where its namespace has
@@ -323,7 +341,7 @@ func (p *Part) regrant(yield func()) {
 				continue
 			}
 			p.release(resource, key, h)
-			p.hold(resource, key, &holding{finalizers: h.finalizers, owner: h.owner, deleted: h.deleted, cut: h.cut})
+			p.hold(resource, key, &holding{uid: h.uid, finalizers: h.finalizers, owner: h.owner, deletion: h.deletion, cut: h.cut})
 		}
 	}
 }

@@ -58,6 +58,7 @@ type Part struct {
 
 	ending      map[kindHeld]map[*bucket]bool // buckets with objects that are being deleted
 	endingDirty map[*bucket]bool
+	endings     []Ending // that nobody asked about yet
 
 	workloads   map[string]workload // by "Kind/namespace/name"
 	links       map[string]links    // to owners, by "plural.group"

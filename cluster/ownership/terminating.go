@@ -19,37 +19,74 @@ type terminating struct {
 // kindHeld is what objects are told together by across namespaces.
 type kindHeld struct{ finalizer, resource string }
 
-// deletedSince is when an object should have been gone, but for its finalizers, in
-// seconds of Unix time; 0 unless it is being deleted. With a grace period left,
-// somebody else has to finish with it first: the kubelet of a pod.
-func deletedSince(m metav1.Object) int64 {
+// deletion is how far the deletion of an object is; none of one that is not being deleted.
+type deletion struct {
+	asked int64 // when it was asked for, in seconds of Unix time
+	// stops is set while a grace period is left, in which somebody else has to finish
+	// with it first: the kubelet of a pod.
+	stops bool
+}
+
+// deletionOf reads it. The API server sets the timestamp to when the grace period ends.
+func deletionOf(m metav1.Object) deletion {
 	at, grace := m.GetDeletionTimestamp(), m.GetDeletionGracePeriodSeconds()
-	if at == nil || grace != nil && *grace > 0 {
-		return 0
+	switch {
+	case at == nil:
+		return deletion{}
+	case grace == nil || *grace <= 0:
+		return deletion{asked: at.Unix()}
 	}
-	return at.Unix()
+	return deletion{asked: at.Unix() - *grace, stops: true}
 }
 
-// Deleted is since when an object with finalizers waits for nothing else, zero unless
-// it is known to be deleted. It only reads.
-func (p *Part) Deleted(resource string, key types.NamespacedName) time.Time {
-	h := p.holding(resource, key)
-	if h == nil || h.deleted == 0 {
-		return time.Time{}
-	}
-	return time.Unix(h.deleted, 0)
+// maxEndings bounds the endings that nobody asked about yet.
+const maxEndings = 2000
+
+// Ending is that an object lost a finalizer while it was being deleted.
+type Ending struct {
+	UID       types.UID
+	Finalizer string
+	Asked     int64 // when its deletion was asked for, in seconds of Unix time
 }
 
-// end notes that an object of a bucket is being deleted, and live undoes it. What
-// Kubernetes itself removes waits for other things, which have facts of their own.
-func (p *Part) end(b *bucket, name string, since int64) {
-	if since == 0 || p.builtIn(b.verdict.key) {
+// lost notes what an object has lost.
+func (p *Part) lost(h *holding, left []told) {
+	if h.deletion.asked == 0 {
+		return
+	}
+	for _, one := range h.finalizers {
+		if len(p.endings) < maxEndings && !slices.ContainsFunc(left, func(t told) bool { return t.finalizer == one.finalizer }) {
+			p.endings = append(p.endings, Ending{h.uid, one.finalizer, h.deletion.asked})
+		}
+	}
+}
+
+// Gone notes that an object went, or the last of its finalizers. What Forget takes out
+// may still be there.
+func (p *Part) Gone(resource string, key types.NamespacedName) {
+	if h := p.holding(resource, key); h != nil {
+		p.lost(h, nil)
+	}
+}
+
+// Endings are those that the watch showed since the last time.
+func (p *Part) Endings() []Ending {
+	endings := p.endings
+	p.endings = nil
+	return endings
+}
+
+// end notes that an object of a bucket is being deleted and waits for its finalizers
+// alone, and live undoes it. What Kubernetes itself removes waits for other things, which
+// have facts of their own.
+func (p *Part) end(b *bucket, name string, d deletion) {
+	if d.asked == 0 || d.stops || p.builtIn(b.verdict.key) {
 		return
 	}
 	if b.ending == nil {
 		b.ending = map[string]int64{}
 	}
-	b.ending[name] = since
+	b.ending[name] = d.asked
 	p.endingDirty[b] = true
 }
 
