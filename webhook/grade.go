@@ -97,6 +97,7 @@ func (d *deletion) proves() bool { return !d.staged && len(d.held) == 0 }
 // safe for concurrent use.
 type Grader struct {
 	objects  metadata.Interface
+	facts    Shower
 	wrong    func(FalseAlarm)
 	outcomes *prometheus.CounterVec
 	log      *slog.Logger
@@ -117,10 +118,16 @@ type FalseAlarm struct {
 	Place string
 }
 
+// Shower tells whether the watch shows an object with just the finalizers that a review
+// tells of. *cluster.World is one.
+type Shower interface {
+	Shows(resource schema.GroupResource, key types.NamespacedName, uid types.UID, finalizers []string) bool
+}
+
 // NewGrader returns a Grader. It calls wrong with each false alarm.
-func NewGrader(objects metadata.Interface, registry prometheus.Registerer, wrong func(FalseAlarm), log *slog.Logger) *Grader {
+func NewGrader(objects metadata.Interface, facts Shower, registry prometheus.Registerer, wrong func(FalseAlarm), log *slog.Logger) *Grader {
 	return &Grader{
-		objects: objects, wrong: wrong, log: log, now: time.Now, news: make(chan struct{}, 1),
+		objects: objects, facts: facts, wrong: wrong, log: log, now: time.Now, news: make(chan struct{}, 1),
 		outcomes: promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
 			Name: "termguard_outcomes_total",
 			Help: "Deletions that were let through, by what a policy said of them (\"none\" where none found anything) and what became of them.",
@@ -129,8 +136,9 @@ func NewGrader(objects metadata.Interface, registry prometheus.Registerer, wrong
 	}
 }
 
-// Said takes note of what is said of a deletion that is let through, and how. It
-// never blocks.
+// Said takes note of what is said of a deletion that is let through, and how. What was
+// said of finalizers that the watch does not show is nobody's prediction: anybody may
+// have made the review up. It never blocks for long.
 func (g *Grader) Said(r request, c considered, how decision) {
 	if r.occasion != onDelete || r.dryRun {
 		return
@@ -138,6 +146,11 @@ func (g *Grader) Said(r request, c considered, how decision) {
 	meta := child(r.old, "metadata")
 	uid := types.UID(str(meta, "uid"))
 	if uid == "" || str(meta, "deletionTimestamp") != "" {
+		return
+	}
+	spec := slices.DeleteFunc(specFinalizers(r.resource, r.old), func(f string) bool { return f == "kubernetes" }) // which the namespace controller takes off, last
+	finalizers := slices.Concat(finalizersOf(r.old), spec)
+	if !g.facts.Shows(r.resource, types.NamespacedName{Namespace: r.namespace, Name: r.name}, uid, finalizers) {
 		return
 	}
 	said := map[string]policies.Verdict{}
@@ -157,10 +170,9 @@ func (g *Grader) Said(r request, c considered, how decision) {
 		staged: how == brokeGlass || c.declared || c.holds, // nobody counts who took what off in a namespace
 		held:   map[string]bool{},
 	}
-	for _, finalizer := range slices.Concat(finalizersOf(r.old), specFinalizers(r.resource, r.old)) {
+	for _, finalizer := range finalizers {
 		d.held[finalizer] = true
 	}
-	delete(d.held, "kubernetes") // which the namespace controller takes off, last
 	if d.said[silent] == "" {
 		d.due = now // to see that it is there at all
 	}

@@ -34,6 +34,13 @@ func namespaceNamed(name string, uid types.UID, deleting bool) *metav1.PartialOb
 	return m
 }
 
+// shows is a Shower that says the same of everything.
+type shows bool
+
+func (s shows) Shows(schema.GroupResource, types.NamespacedName, types.UID, []string) bool {
+	return bool(s)
+}
+
 func deleteOf(name string, change func(*request)) request {
 	r := request{
 		raw:      map[string]any{"resource": map[string]any{"version": "v1", "resource": "namespaces"}},
@@ -134,7 +141,11 @@ func TestGrader(t *testing.T) {
 			func(r *request) { r.old["holds"] = true }, goneAfter(10 * time.Second), nil, []string{"p hangs completed"}, "p",
 		},
 		"refused by another": {"the deletion never began", []policies.Finding{will}, nil, nil, namespaceNamed("a", "u", false), nil, ""},
-		"dry run":            {"nothing is deleted", []policies.Finding{will}, func(r *request) { r.dryRun = true }, nil, nil, nil, ""},
+		"made up": {
+			"the watch shows no such object with these finalizers", []policies.Finding{will},
+			func(r *request) { withFinalizer(r); r.old["hidden"] = true }, goneAfter(10 * time.Second), nil, nil, "",
+		},
+		"dry run": {"nothing is deleted", []policies.Finding{will}, func(r *request) { r.dryRun = true }, nil, nil, nil, ""},
 		"helped at once": {
 			"a script takes the finalizers off by hand", []policies.Finding{will}, nil,
 			func(g *Grader, c *fake.FakeMetadataClient) {
@@ -158,10 +169,11 @@ func TestGrader(t *testing.T) {
 				client := fake.NewSimpleMetadataClient(scheme, object)
 				registry := prometheus.NewRegistry()
 				var wrong []string
-				g := NewGrader(client, registry, func(f FalseAlarm) {
+				r := deleteOf("a", tc.change)
+				hidden, _ := r.old["hidden"].(bool)
+				g := NewGrader(client, shows(!hidden), registry, func(f FalseAlarm) {
 					wrong = append(wrong, strings.TrimSuffix(f.Policy+" in "+f.Place, " in "))
 				}, slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil)))
-				r := deleteOf("a", tc.change)
 				how, _ := r.old["how"].(decision)
 				declared, _ := r.old["declared"].(bool)
 				holds, _ := r.old["holds"].(bool)
@@ -228,13 +240,15 @@ func TestDeclaredProvesNothing(t *testing.T) {
 		}
 	}
 	cases := map[string]struct {
-		reason, request string
+		reason  string
+		uid     types.UID
+		request string
 	}{
-		"its own object": {"The object under review is declared to wait for nothing.", deleteKiali(`{"name":"kiali","namespace":"demo","uid":"u","finalizers":["nobody.example.com/finalizer"],"annotations":{"termguard.dev/finalizer-owner":"Deployment/no/no"}}`)},
-		"its namespace":  {"An object in the namespace is.", with(deleteNamespace, `{"name":"demo"}`, `{"name":"demo","uid":"u"}`)},
+		"its own object": {"The object under review is declared to wait for nothing.", "k", deleteKiali(`{"name":"kiali","namespace":"demo","uid":"k","finalizers":["nobody.example.com/finalizer"],"annotations":{"termguard.dev/finalizer-owner":"Deployment/no/no"}}`)},
+		"its namespace":  {"An object in the namespace is.", "u", with(deleteNamespace, `{"name":"demo"}`, `{"name":"demo","uid":"u"},"spec":{"finalizers":["kubernetes"]}`)},
 	}
 	world, err := cluster.FromObjects(cluster.Options{}, []*unstructured.Unstructured{
-		{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "demo"}}},
+		{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "demo", "uid": "u"}, "spec": map[string]any{"finalizers": []any{"kubernetes"}}}},
 		{Object: claim("Deployment/no/no")},
 	})
 	if err != nil {
@@ -243,10 +257,10 @@ func TestDeclaredProvesNothing(t *testing.T) {
 	engine := realEngine(t)
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			g := NewGrader(nil, prometheus.NewRegistry(), nil, quiet)
+			g := NewGrader(nil, world, prometheus.NewRegistry(), nil, quiet)
 			client, url := serve(t, Options{Evaluator: engine, Facts: world, Grader: g, Deadline: time.Minute})
 			_, got := post(t, client, url, body(t, v1, tc.request))
-			d := g.waiting["u"]
+			d := g.waiting[tc.uid]
 			if d == nil || d.said["orphaned-finalizer"] != policies.Hangs {
 				t.Fatalf("want it to be said to hang, got %+v and %v", d, got.Response.Warnings)
 			}
@@ -258,7 +272,7 @@ func TestDeclaredProvesNothing(t *testing.T) {
 }
 
 func TestGraderIsBounded(t *testing.T) {
-	g := NewGrader(nil, prometheus.NewRegistry(), nil, slog.Default())
+	g := NewGrader(nil, shows(true), prometheus.NewRegistry(), nil, slog.Default())
 	for i := range 3 * maxGraded {
 		g.Said(deleteOf("a", func(r *request) { r.old["metadata"].(map[string]any)["uid"] = string(rune(i + 0x4e00)) }), considered{}, allowed)
 	}

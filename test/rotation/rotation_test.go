@@ -160,7 +160,7 @@ type member struct {
 func (s *site) replica(binary string, n int, extra ...string) member {
 	s.t.Helper()
 	at := func(base int) string { return net.JoinHostPort(s.address, strconv.Itoa(base+n)) }
-	args := append([]string{"--config", s.config, "--deadline", "8s", "--listen", at(10000), "--health-listen", at(11000)}, extra...)
+	args := slices.Concat([]string{"--config", s.config, "--listen", at(10000), "--health-listen", at(11000)}, s.PatientArgs(), extra)
 	process, err := s.RunDeployment(s.t.Context(), home, "termguard", "termguard", binary, args...)
 	if err != nil {
 		s.t.Fatal(err)

@@ -133,7 +133,11 @@ const question = `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview
 // say waits until the newest replica says so of a namespace; "" is nothing.
 func (s *site) say(namespace, what string) {
 	s.t.Helper()
-	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	certificate, err := s.ClientCertificate()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{certificate}}}}
 	defer client.CloseIdleConnections()
 	newest := s.replicas[len(s.replicas)-1].Address
 	var said string

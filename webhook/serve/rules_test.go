@@ -74,7 +74,7 @@ func newSite(t *testing.T, objects ...*corev1.ConfigMap) *site {
 	}
 	s.rules = newRules(Options{
 		Folders: []string{s.folder}, ConfigFile: s.file, Deadline: time.Minute, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-		Certs: certs.Options{Namespace: "termguard-system"},
+		Certs: certs.Options{Namespace: "termguard-system"}, ClientCAFile: "clients.crt",
 		ReadConfig: func(ids []string) (config.Config, error) {
 			file, err := os.Open(s.file)
 			if errors.Is(err, os.ErrNotExist) {
@@ -199,8 +199,8 @@ func TestRulesFollow(t *testing.T) {
 	s.says("four", "three", "two")
 	s.write(s.file, "apiVersion: termguard.dev/v1\nkind: Config\nenforcement: {policies: {c-rule: \"off\"}}\nselfGrading: demote\n")
 	s.says("three", "two")
-	if !s.demotes.Load() {
-		t.Error("the new selfGrading is not in force")
+	if !s.demotes.Load() || len(s.status.Load().Refused) > 0 {
+		t.Errorf("the new selfGrading is not in force: %q", s.status.Load().Refused)
 	}
 	if err := s.client.CoreV1().ConfigMaps("termguard-system").Delete(t.Context(), "team-a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -335,6 +335,19 @@ func TestConfigurationAppears(t *testing.T) {
 		if denies := s.now.Enforcement.Default == config.Deny; denies != (text != "") || len(s.refused) > 0 || (fingerprint() == "") != (text == "") {
 			t.Errorf("file %q: enforcement %+v, refused %q, fingerprint %q", text, s.now.Enforcement, s.refused, fingerprint())
 		}
+	}
+}
+
+// TestNobodyIsDemoted: while anybody may send reviews, a policy is never demoted, and the
+// status says so.
+func TestNobodyIsDemoted(t *testing.T) {
+	s := newSite(t)
+	s.options.ClientCAFile = ""
+	s.write(s.file, "apiVersion: termguard.dev/v1\nkind: Config\nselfGrading: demote\n")
+	s.look(t.Context())
+	want := []string{"configuration: selfGrading: demote has no effect while anybody may send reviews: set --client-ca-file"}
+	if diff := cmp.Diff(want, s.status.Load().Refused); diff != "" || s.demotes.Load() {
+		t.Errorf("demotes: %v; -want, +got of what is not in force:\n%s", s.demotes.Load(), diff)
 	}
 }
 
