@@ -444,8 +444,6 @@ func (e *examination) policies(ctx context.Context) {
 	switch {
 	case len(refused) > 0:
 		c.Result, c.Says, c.Also, c.Do = Failed, fmt.Sprintf("%d sources are refused; what was in force before stays", len(refused)), refused, "mend them; termguard policy check FOLDER says the same before they are in the cluster"
-	case len(e.status.SetAside) > 0:
-		c.Result, c.Says, c.Also, c.Do = Failed, "policies are set aside, as they take too long", e.status.SetAside, "make them faster: termguard policy eval ID TYPE/NAME --trace shows what they do"
 	case len(ignored) > 0:
 		c.Result, c.Says, c.Also, c.Do = Warning, c.Says+"; some are not read", ignored, "move them to namespace "+e.Namespace
 	}

@@ -89,7 +89,6 @@ func TestChecks(t *testing.T) {
 		{"unseen", with(webhook.Status{Unseen: []string{"1: secrets (forbidden)"}}), func(e *examination) { e.facts(t.Context()) }, Warning, "secrets (forbidden)"},
 		{"policies", with(webhook.Status{Policies: 40, Own: []string{"a"}}), func(e *examination) { e.policies(t.Context()) }, OK, "40 are in force, 1 of them your own"},
 		{"refused", with(webhook.Status{Refused: []string{"configmap x/y: no"}}), func(e *examination) { e.policies(t.Context()) }, Failed, "configmap x/y: no"},
-		{"set aside", with(webhook.Status{SetAside: []string{"a: slow"}}), func(e *examination) { e.policies(t.Context()) }, Failed, "a: slow"},
 		{"not read", with(webhook.Status{}, elsewhere), func(e *examination) { e.policies(t.Context()) }, Warning, "configmap shop/ours has the label"},
 		{"in force", with(webhook.Status{Configuration: "2d711642b726b044"}, configured), func(e *examination) { e.configuration(t.Context()) }, OK, "is in force"},
 		{"not yet", with(webhook.Status{Configuration: "1"}, configured), func(e *examination) { e.configuration(t.Context()) }, Warning, "something else"},

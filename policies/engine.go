@@ -1,7 +1,6 @@
 package policies
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,12 +35,11 @@ type EngineOptions struct {
 	Params map[string]any
 	// Off names the policies that are not asked.
 	Off map[string]bool
-	// Deadline bounds one evaluation. Half of it belongs to asking all
-	// policies at once; if that fails, the rest is shared out among them.
+	// Deadline bounds one evaluation. Half of it belongs to asking the policies of the
+	// binary at once; if that fails, the rest is shared out among them. Custom policies
+	// are asked after them, and have a quarter of it, which they share in the same way.
 	// Defaults to 200 ms: less than the 300 ms that the webhook gives itself.
 	Deadline time.Duration
-	// Breaker sets slow policies aside. Defaults to none: each is asked every time.
-	Breaker *Breaker
 	// Brief leaves the steps out of findings, for who does not show them.
 	Brief bool
 	// Lazy leaves policies uncompiled until they are asked, for a run that asks few of
@@ -266,13 +264,6 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 		}
 		about := subjectOf(input)
 		who := about.concerned(on, documents{input, doc, e.options.Params})
-		who = slices.DeleteFunc(who, func(p Policy) bool {
-			rests := e.options.Breaker.rests(p.ID)
-			if rests {
-				result.Aside = append(result.Aside, p.ID)
-			}
-			return rests
-		})
 		if len(who) > 0 {
 			if !time.Now().Before(until) {
 				err = context.DeadlineExceeded // the time went into the wait for the facts
@@ -284,8 +275,17 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			}
 			defer e.store.Abort(ctx, txn)
 			input := ast.LazyObject(input)
-			for _, some := range e.together(who) {
-				e.ask(ctx, until, some, about.namespace, input, txn, &result)
+			own, custom := split(who)
+			for _, some := range e.together(own) {
+				e.ask(ctx, until, some, input, txn, &result)
+			}
+			// However slow these are, they cost the others nothing, and whoever asks
+			// little; so none has to be set aside, which somebody could bring about.
+			if end := time.Now().Add(e.options.Deadline / customShare); end.Before(until) {
+				until = end
+			}
+			for _, some := range e.together(custom) {
+				e.ask(ctx, until, some, input, txn, &result)
 			}
 		}
 		result.Unseen = about.unseen(on, doc)
@@ -304,39 +304,40 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 	return result, nil
 }
 
+// customShare is what part of the deadline is that of custom policies.
+const customShare = 4
+
+// split parts the policies of the binary from custom ones.
+func split(who []Policy) (own, custom []Policy) {
+	for _, p := range who {
+		if p.Custom {
+			custom = append(custom, p)
+		} else {
+			own = append(own, p)
+		}
+	}
+	return own, custom
+}
+
 // ask asks policies of one compiler in one query, which shares what they have in common, and
-// each by itself if that fails: those last that a Breaker may set aside, so that what
-// the others leave of the time is theirs.
-func (e *Engine) ask(ctx context.Context, until time.Time, who []Policy, place string, input ast.Value, txn *view, result *Result) {
+// each by itself if that fails.
+func (e *Engine) ask(ctx context.Context, until time.Time, who []Policy, input ast.Value, txn *view, result *Result) {
 	var answers map[string]any
 	query, err := e.query(ctx, who)
 	if err == nil {
-		answers, err = e.eval(ctx, min(e.options.Deadline/2, time.Until(until)), query, input, txn)
-	}
-	breaker := e.options.Breaker
-	if err == nil {
-		breaker.inTime(who...)
-	} else if breaker != nil {
-		who = slices.SortedStableFunc(slices.Values(who), func(a, b Policy) int { return cmp.Compare(rank(breaker.may[a.ID]), rank(breaker.may[b.ID])) })
+		answers, err = e.eval(ctx, time.Until(until)/2, query, input, txn)
 	}
 	for i, p := range who {
 		sets, failed := answers[p.ID], err
 		if err != nil {
 			var alone map[string]any
 			if query, failed = e.query(ctx, []Policy{p}); failed == nil {
-				share, began := time.Until(until)/time.Duration(len(who)-i), time.Now()
-				alone, failed = e.eval(ctx, share, query, input, txn)
-				switch ran := time.Since(began); {
-				case failed == nil:
-					breaker.inTime(p)
-				case ran >= minLate && errors.Is(failed, errLate):
-					breaker.late(p.ID, place)
-				}
+				alone, failed = e.eval(ctx, time.Until(until)/time.Duration(len(who)-i), query, input, txn)
 			}
 			sets = alone[p.ID]
 		}
 		if failed != nil {
-			result.Errors = append(result.Errors, PolicyError{p.ID, failed})
+			result.Errors = append(result.Errors, PolicyError{p.ID, p.Custom, failed})
 			continue
 		}
 		found, omitted, errs := decode(p, sets)
@@ -366,14 +367,6 @@ func (e *Engine) query(ctx context.Context, who []Policy) (rego.PreparedEvalQuer
 
 // errLate is for a policy that ran out of its time.
 var errLate = errors.New("took longer")
-
-// rank is 1 for true.
-func rank(last bool) int {
-	if last {
-		return 1
-	}
-	return 0
-}
 
 // clock cancels an evaluation when its time is over, or its context done. OPA looks at it
 // before each expression: a timer and a goroutine that waits for it would wake another

@@ -163,6 +163,42 @@ deny contains {"msg": sprintf("%v %v", [nested, stars])}`
 	}
 }
 
+// TestSlowCustomPolicies: however many custom policies never end, those of the binary
+// answer, their answer is whole, and no review waits longer than its share.
+func TestSlowCustomPolicies(t *testing.T) {
+	const forever = `deny contains {"msg": "x"} if {
+	n := numbers.range(1, 100000)
+	count([1 | some a in n; some b in n; a + b == -1]) > 0
+}`
+	set, err := Load(files("bad/bad.rego", withBody("bad", forever), "worse/worse.rego", withBody("worse", forever), "good/good.rego", withBody("good", good)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range set.policies {
+		set.policies[i].Custom = p.ID != "good"
+	}
+	const deadline = 2 * time.Second
+	e, err := NewEngine(t.Context(), set, EngineOptions{Deadline: deadline})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := e.Evaluate(t.Context(), Delete, deleteNamespace("a", nil), Document{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.Findings) != 1 || len(result.Errors) != 2 || !result.Whole() {
+		t.Fatalf("whole: %v, %+v", result.Whole(), result)
+	}
+	for _, err := range result.Errors {
+		var of PolicyError
+		_, after, _ := strings.Cut(err.Error(), errLate.Error()+" than ")
+		took, wrong := time.ParseDuration(after)
+		if !errors.As(err, &of) || of.Policy == "good" || wrong != nil || took > deadline/8 {
+			t.Errorf("%v, want a custom policy that had an eighth at most", err)
+		}
+	}
+}
+
 // TestEvaluateDeadline holds that a policy that never ends costs a bounded time
 // and silences no other.
 func TestEvaluateDeadline(t *testing.T) {

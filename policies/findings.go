@@ -45,7 +45,7 @@ func decode(p Policy, sets any) (found []Finding, omitted int, errs []error) {
 			}
 			f, err := decodeFinding(p, member)
 			if err != nil {
-				errs = append(errs, PolicyError{p.ID, fmt.Errorf("%w member of %s: %w", ErrMalformed, rule, err)})
+				errs = append(errs, PolicyError{p.ID, p.Custom, fmt.Errorf("%w member of %s: %w", ErrMalformed, rule, err)})
 				if len(errs) == MaxFindings {
 					return found, omitted, errs
 				}

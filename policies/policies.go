@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -252,8 +253,6 @@ type Result struct {
 	// Errors are policies that failed, and findings that are malformed, each a
 	// PolicyError. What the others found still counts.
 	Errors []error
-	// Aside are policies that were not asked, as a Breaker has set them aside.
-	Aside []string
 	// Unseen are the resources that matter to the request and are hidden from
 	// the facts, each with the reason: "kialis.kiali.io: forbidden".
 	Unseen []string
@@ -262,6 +261,7 @@ type Result struct {
 // PolicyError is what went wrong with one policy.
 type PolicyError struct {
 	Policy string
+	Custom bool // as that of the policy
 	Err    error
 }
 
@@ -269,6 +269,15 @@ func (e PolicyError) Error() string { return "policy " + e.Policy + ": " + e.Err
 
 // Unwrap is for package errors.
 func (e PolicyError) Unwrap() error { return e.Err }
+
+// Whole tells whether all policies of the binary answered. What a custom one fails to say,
+// or says that is no finding, takes nothing from what the others found.
+func (r Result) Whole() bool {
+	return !slices.ContainsFunc(r.Errors, func(err error) bool {
+		var of PolicyError
+		return !errors.Is(err, ErrMalformed) && !(errors.As(err, &of) && of.Custom)
+	})
+}
 
 // Verdict is the answer in one word.
 type Verdict string
@@ -286,7 +295,7 @@ const (
 // without findings the verdict is Unknown.
 func (r Result) Verdict() Verdict {
 	verdict := Completes
-	if len(r.Unseen) > 0 || len(r.Errors) > 0 || len(r.Aside) > 0 {
+	if len(r.Unseen) > 0 || len(r.Errors) > 0 {
 		verdict = Unknown
 	}
 	for _, f := range r.Findings {

@@ -587,23 +587,15 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 		how = recorded
 	}
 	notices := config.Misspelt(c.labels, c.rules.IDs)
-	// What one policy says that is no finding takes nothing from what the others found.
-	failed := slices.ContainsFunc(c.result.Errors, func(err error) bool { return !errors.Is(err, policies.ErrMalformed) })
-	switch {
-	case failed:
+	if len(c.result.Errors) > 0 {
+		h.metrics.policiesFailed(c.result.Errors)
+		h.options.Log.Warn("policies failed; a request is judged by the others", "uid", uidOf(r.raw), "whole", c.result.Whole(), "error", errors.Join(c.result.Errors...))
+		notices = append(notices, "not checked in full: a policy failed (see termguard's log)")
+	}
+	if !c.result.Whole() {
 		how = failedOpen
 		h.metrics.failed(policy)
-		h.options.Log.Warn("policies failed; a request is judged by the others and not refused", "uid", uidOf(r.raw), "error", errors.Join(c.result.Errors...))
 		answer.AuditAnnotations["error"] = string(policy)
-		notices = append(notices, "not checked in full: a policy failed (see termguard's log)")
-		h.metrics.policiesFailed(c.result.Errors)
-	case len(c.result.Errors) > 0:
-		h.options.Log.Warn("findings are malformed, and left out", "uid", uidOf(r.raw), "error", errors.Join(c.result.Errors...))
-		notices = append(notices, "not checked in full: a policy said what is no finding (see termguard's log)")
-		h.metrics.policiesFailed(c.result.Errors)
-	}
-	if aside := c.result.Aside; len(aside) > 0 {
-		notices = append(notices, "not checked in full: set aside for a while, as too slow: policy "+strings.Join(aside, ", "))
 	}
 	if c.partial {
 		how = failedOpen
@@ -616,7 +608,7 @@ func (h *Handler) decide(r request, c considered) (*admissionv1.AdmissionRespons
 			notices = append(notices, note)
 		}
 	}
-	whole := r.occasion != onEviction && !failed && !c.partial
+	whole := r.occasion != onEviction && c.result.Whole() && !c.partial
 	// changed tells the world that what people wrote leads to another outcome.
 	changed := func(without judgement, key, by string) {
 		if !j.differs(without) {

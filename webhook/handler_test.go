@@ -526,7 +526,26 @@ func TestAnswers(t *testing.T) {
 				UID: "u2", Result: refusedKiali,
 				Warnings: []string{
 					"termguard: will hang: it waits [p]",
-					"termguard: not checked in full: a policy said what is no finding (see termguard's log)",
+					"termguard: not checked in full: a policy failed (see termguard's log)",
+					checkKiali,
+				},
+				AuditAnnotations: map[string]string{"decision": "deny", "policies": "p=will"},
+			},
+		},
+		"ACustomPolicyFails": {
+			reason: "Whoever makes a custom policy fail, or slow, takes no refusal of another with it.",
+			options: Options{
+				Enforcement: config.Enforcement{Default: config.Deny},
+				Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+					return policies.Result{Findings: []policies.Finding{hang("p", "it waits")}, Errors: []error{policies.PolicyError{Policy: "q", Custom: true, Err: errors.New("boom")}}}, nil
+				}),
+			},
+			request: deleteKiali(`{"name":"kiali"}`),
+			want: admissionv1.AdmissionResponse{
+				UID: "u2", Result: refusedKiali,
+				Warnings: []string{
+					"termguard: will hang: it waits [p]",
+					"termguard: not checked in full: a policy failed (see termguard's log)",
 					checkKiali,
 				},
 				AuditAnnotations: map[string]string{"decision": "deny", "policies": "p=will"},

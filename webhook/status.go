@@ -24,7 +24,6 @@ type Status struct {
 	Own              []string  // ids of those that are not in the binary
 	Configuration    string    // fingerprint of the file in force; "" for none
 	Refused          []string  // what is not in force, and why
-	SetAside         []string  // policies that are not asked for a while, and why
 	CertificateUntil time.Time // of the certificate that it serves
 	Unseen           []string  // what it cannot see, and why
 }
@@ -58,7 +57,6 @@ func (s Status) lines() []string {
 	say("configuration", s.Configuration)
 	say("certificate", s.CertificateUntil.UTC().Format(time.RFC3339))
 	some("refused", s.Refused)
-	some("aside", s.SetAside)
 	if n := len(s.Unseen); n > 0 {
 		say("unseen", fmt.Sprintf("%d: %s", n, strings.Join(s.Unseen, ", ")))
 	}
@@ -92,8 +90,6 @@ func ParseStatus(warnings []string) (s Status, ok bool) {
 			s.CertificateUntil, _ = time.Parse(time.RFC3339, value) // the zero time says that it is not known
 		case "refused":
 			s.Refused = append(s.Refused, value)
-		case "aside":
-			s.SetAside = append(s.SetAside, value)
 		case "unseen":
 			s.Unseen = append(s.Unseen, value)
 		}

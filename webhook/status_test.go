@@ -15,7 +15,7 @@ import (
 func TestStatus(t *testing.T) {
 	status := Status{
 		Version: "v1", Replica: "termguard-x", Facts: "still reading the cluster", Policies: 40, Own: []string{"a", "b"}, Configuration: "abc",
-		Refused: []string{"configmap x/y: no package"}, SetAside: []string{"a: took too long"}, CertificateUntil: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Unseen: []string{"secrets: forbidden"},
+		Refused: []string{"configmap x/y: no package"}, CertificateUntil: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Unseen: []string{"secrets: forbidden"},
 	}
 	const edit = `{"uid":"u","operation":"UPDATE","dryRun":true,"resource":{"group":"","version":"v1","resource":"services"},"kind":{"version":"v1","kind":"Service"},
 		"name":"termguard","namespace":"termguard-system","object":{"metadata":{"name":"termguard","finalizers":["termguard.dev/status"]}},"oldObject":{"metadata":{"name":"termguard"}}}`
@@ -47,7 +47,7 @@ func TestStatusFits(t *testing.T) {
 	var s Status
 	for n := range 100 {
 		text := fmt.Sprintf("%d %s", n, strings.Repeat("x", 400))
-		s.Refused, s.SetAside, s.Unseen, s.Own = append(s.Refused, text), append(s.SetAside, text), append(s.Unseen, text), append(s.Own, text)
+		s.Refused, s.Unseen, s.Own = append(s.Refused, text), append(s.Unseen, text), append(s.Own, text)
 	}
 	lines := s.lines()
 	for _, l := range lines {

@@ -211,16 +211,14 @@ type rules struct {
 	readings map[string]reading           // of folders and bundles, by name
 	read     config.Config                // in force
 	file     [sha256.Size]byte
-	taken    [sha256.Size]byte                // the file that is in force
-	status   atomic.Pointer[webhook.Status]   // what of it these rules know
-	breaker  atomic.Pointer[policies.Breaker] // of the engine in force
+	taken    [sha256.Size]byte              // the file that is in force
+	status   atomic.Pointer[webhook.Status] // what of it these rules know
 	// demotes tells whether policies that were wrong are demoted: where that is configured,
 	// and only the API server can send reviews.
 	demotes atomic.Bool
 
 	reloads *prometheus.CounterVec
 	sources *prometheus.GaugeVec
-	asides  *prometheus.CounterVec
 }
 
 const configuration = "configuration" // in refused
@@ -238,10 +236,6 @@ func newRules(options Options, client kubernetes.Interface, events record.EventR
 			Name: "termguard_refused_sources",
 			Help: "Folders and ConfigMaps of policies, and configurations, whose newest version is refused and not in force.",
 		}, []string{"kind"}),
-		asides: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "termguard_policies_set_aside_total",
-			Help: "Times that a policy of people's own was not asked for a while, as it ran out of its time again and again.",
-		}, []string{"policy"}),
 	}
 	for _, result := range []string{"accepted", "refused"} {
 		r.reloads.WithLabelValues(result)
@@ -493,32 +487,14 @@ func (r *rules) take(found []source) (*policies.Set, error) {
 	return set, nil
 }
 
-// engine asks the policies of a set. Of people's own, it sets aside what is too slow;
-// each version is tried anew.
+// engine asks the policies of a set.
 func (r *rules) engine(ctx context.Context, set *policies.Set) (*policies.Engine, error) {
-	var own []string
-	for _, s := range r.inForce {
-		own = append(own, s.ids...)
-	}
-	breaker := policies.NewBreaker(own, time.Now, func(id string, until time.Time) {
-		if until.IsZero() {
-			r.log.Info("a policy is in time again", "policy", id)
-			return
-		}
-		r.asides.WithLabelValues(id).Inc()
-		r.log.Error("a policy ran out of its time again and again, and is set aside; the others are asked", "policy", id, "until", until)
-	})
-	engine, err := policies.NewEngine(ctx, set, policies.EngineOptions{
-		Breaker:  breaker,
+	return policies.NewEngine(ctx, set, policies.EngineOptions{
 		Brief:    true,
 		Params:   r.read.Params,
 		Off:      r.read.Enforcement.Off(set.IDs()),
 		Deadline: r.options.Deadline * 2 / 3,
 	})
-	if err == nil {
-		r.breaker.Store(breaker)
-	}
-	return engine, err
 }
 
 // with is what reviews go by with an engine.
@@ -597,9 +573,6 @@ func (r *rules) notInForce() string {
 	for _, refused := range r.status.Load().Refused {
 		name, _, _ := strings.Cut(refused, ": ")
 		report += fmt.Sprintf("[!]policies: refused, and what was before stays (see the log): %s\n", name)
-	}
-	for _, aside := range r.breaker.Load().Aside() {
-		report += "[!]policies: set aside: " + aside + "\n"
 	}
 	return report
 }

@@ -214,7 +214,6 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 		Home:            namespace,
 		Status: func() webhook.Status {
 			status := *s.rules.status.Load()
-			status.SetAside = s.rules.breaker.Load().Aside()
 			status.Version, status.Replica = options.Version, replica
 			if err := s.factsReady(); err != nil {
 				status.Facts = err.Error()
