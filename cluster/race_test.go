@@ -152,7 +152,8 @@ func TestStress(t *testing.T) {
 			holder, now := fmt.Sprint("op_", i%2), metav1.NewMicroTime(start)
 			w.SetLeases([]coordinationv1.Lease{{ObjectMeta: metav1.ObjectMeta{Namespace: "ops", Name: "x.io"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &now}}})
 		},
-		"World.Free": func(int) { w.Free() },
+		"World.Free":    func(int) { w.Free() },
+		"World.Reached": func(int) { _ = w.Reached(t.Context()) },
 		"World.Carries": func(int) {
 			w.Carries(widgets.GroupResource(), types.NamespacedName{Namespace: "a", Name: "x"}, "u", "x.io/f")
 		},

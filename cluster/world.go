@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -190,6 +191,20 @@ func (w *World) Free() bool {
 		w.mu.RUnlock()
 	}
 	return free
+}
+
+// Reached waits until the facts can be read. It fails where ctx ends before: somebody
+// holds them who does not let go.
+func (w *World) Reached(ctx context.Context) error {
+	const pause = 10 * time.Millisecond
+	for !w.Free() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the facts cannot be read: %w", ctx.Err())
+		case <-time.After(pause):
+		}
+	}
+	return nil
 }
 
 // factsLock is the lock over the facts, and what readers see of them between changes.

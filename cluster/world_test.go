@@ -2,9 +2,12 @@ package cluster
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	goruntime "runtime"
 	"strings"
 	"testing"
 	"time"
@@ -592,5 +595,34 @@ func TestViewFollows(t *testing.T) {
 	now = now.Add(time.Second)
 	if got := at(w, "now"); got != "1970-01-01T00:00:01Z" {
 		t.Errorf("now %v a second later", got)
+	}
+}
+
+// TestReached: facts that a reader holds, for which a change waits, are out of reach of
+// others until it lets go.
+func TestReached(t *testing.T) {
+	w := NewWorld(Options{})
+	within := func(limit time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		return w.Reached(ctx)
+	}
+	reads, letGo, changed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go w.View(func(map[string]any) { close(reads); <-letGo })
+	<-reads
+	if err := within(time.Minute); err != nil {
+		t.Errorf("while somebody reads: %v", err)
+	}
+	go func() { w.SetLeases(nil); close(changed) }()
+	for w.Free() { // until the change waits
+		goruntime.Gosched()
+	}
+	if err := within(50 * time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while a change waits for a reader: %v, want %v", err, context.DeadlineExceeded)
+	}
+	close(letGo)
+	<-changed
+	if err := within(time.Minute); err != nil {
+		t.Errorf("after that: %v", err)
 	}
 }

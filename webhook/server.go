@@ -45,6 +45,9 @@ type Server struct {
 	Listen, HealthListen string
 	// Ready are conditions of readiness.
 	Ready []Check
+	// Alive tells before ctx ends whether this process can go on; an error has it
+	// started anew. Defaults to always.
+	Alive func(ctx context.Context) error
 	// Metrics are served at /metrics. Defaults to none.
 	Metrics prometheus.Gatherer
 	// Profile serves /debug/pprof/ beside the metrics.
@@ -187,7 +190,7 @@ func (s *Server) reviewMux() http.Handler {
 
 func (s *Server) healthMux() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
 	if s.Metrics != nil {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{}))
@@ -198,6 +201,23 @@ func (s *Server) healthMux() http.Handler {
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}
 	return mux
+}
+
+// aliveWithin is how long a health check waits for Alive: less than the kubelet waits for
+// the answer (timeoutSeconds of the livenessProbe).
+const aliveWithin = 3 * time.Second
+
+func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), aliveWithin)
+	defer cancel()
+	if s.Alive != nil {
+		if err := s.Alive(ctx); err != nil {
+			s.Log.Error("this process cannot go on", "error", err)
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+	}
+	fmt.Fprintln(w, "ok")
 }
 
 // readyz lists each condition, with what it lacks.

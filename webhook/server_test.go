@@ -202,6 +202,23 @@ func drain(t *testing.T, certificate tls.Certificate) drained {
 	return d
 }
 
+// TestNotAlive: the process is to be started anew once the facts cannot be reached.
+func TestNotAlive(t *testing.T) {
+	for want, err := range map[int]error{http.StatusOK: nil, http.StatusServiceUnavailable: errors.New("held")} {
+		s := Server{Log: quiet, Alive: func(ctx context.Context) error {
+			if _, ends := ctx.Deadline(); !ends {
+				t.Error("a health check that does not end")
+			}
+			return err
+		}}
+		got := httptest.NewRecorder()
+		s.healthMux().ServeHTTP(got, httptest.NewRequest(http.MethodGet, "/healthz", nil))
+		if got.Code != want {
+			t.Errorf("healthz: %d %s, want %d", got.Code, got.Body, want)
+		}
+	}
+}
+
 func (d drained) get(t *testing.T, path string) (int, string) {
 	t.Helper()
 	response, err := d.health.Get("http://health" + path)

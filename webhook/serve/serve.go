@@ -114,6 +114,7 @@ func Run(ctx context.Context, options Options) error {
 		Profile:          options.Profile,
 		Drain:            options.Drain,
 		Log:              options.Log,
+		Alive:            s.world.Reached,
 		Ready: []webhook.Check{
 			{Name: "policies", Check: func() error { return nil }, Note: s.rules.notInForce}, // there are some, or it would not have started
 			{Name: "facts", Check: s.factsReady},
@@ -126,6 +127,7 @@ func Run(ctx context.Context, options Options) error {
 // parts are what runs.
 type parts struct {
 	registry    *prometheus.Registry
+	world       *cluster.World
 	live        *cluster.Live
 	synced      atomic.Bool
 	source      *certs.Source
@@ -155,6 +157,7 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 	}, []string{"part"})
 	options.Facts.Home = options.Certs.Namespace
 	world := cluster.NewWorld(options.Facts)
+	s.world = world
 	var err error
 	if s.live, err = cluster.NewLive(options.Cluster, world, s.log); err != nil {
 		return nil, err
