@@ -25,7 +25,7 @@ func parseBlock(text []byte) (root *yaml.Node, slabs []*slab, ok bool) {
 	}
 	p := &blockParser{text: string(text)}
 	p.next()
-	if p.content() == "---" {
+	if p.indent == 0 && p.content() == "---" {
 		p.next()
 	}
 	if p.indent != 0 {

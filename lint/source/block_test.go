@@ -101,7 +101,7 @@ var blocks = map[string]bool{
 	"a: [b]\n": true, "a: [ b, \"c d\" ,'e',1,1.5,null, ./f ] # g\nb:\n- [c]\n- [\"\"]\n": true, "a: [b c]\n": false, "a: [b,]\n": false, "a: [,]\n": false, "a: [[b]]\n": false,
 	"a: [b\n": false, "a: [b,\n  c]\n": false, "a: [-b]\n": false, "a: [b: c]\n": false, "a: [\"b\": c]\n": false, "a: [b]c\n": false, "a: [b]: c\n": false, "a: [b]\n  c: d\n": false,
 	"a: ['b''c']\n": false, "a: [\"\\n\"]\n": false, "a: [b #c]\n": false, "a: [*b]\n": false, "a: [ ]\n": false,
-	"a:b\n": false, "": false, "\n": false, "# c\n": false, "a: {}\n  b: c\n": false, "a: b\n...\nc\n": false, "%YAML 1.1\n---\na: b\n": false,
+	"a:b\n": false, "": false, "\n": false, "# c\n": false, "a: {}\n  b: c\n": false, "a: b\n...\nc\n": false, "%YAML 1.1\n---\na: b\n": false, " ---\na: b\n": false,
 }
 
 func TestBlocks(t *testing.T) {
