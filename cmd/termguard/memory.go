@@ -4,6 +4,7 @@ import (
 	"math"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"sync"
 	"sync/atomic"
 
@@ -16,15 +17,16 @@ import (
 // Most of what a run allocates is a document that is done with a moment later. Of
 // sets of usual size little is in use at a time: the heap is collected only when it
 // comes to usual bytes, which with the pages of the program are less than 100 MiB. A
-// large set, or a snapshot, may need more than that: then the heap may grow by largeGC
-// percent of what is in use, and the pages go that only the start needed.
+// large document or set, or a snapshot, may need more than that: then the heap may grow by
+// largeGC percent of what is in use, and the pages go that only the start needed.
 type heap struct {
-	gc     int
-	limit  int64
-	rate   int          // of memory profiles, which nobody takes of a run
-	most   atomic.Int64 // bytes; 0 is without bound
-	unbind func()
-	leave  sync.Once
+	gc      int
+	limit   int64
+	rate    int          // of memory profiles, which nobody takes of a run
+	most    atomic.Int64 // bytes; 0 is without bound
+	unbind  func()
+	leave   sync.Once
+	follows atomic.Bool // it grows with what is in use, or the run is over
 }
 
 const (
@@ -35,7 +37,26 @@ const (
 func (h *heap) start() {
 	h.gc, h.limit, h.unbind = debug.SetGCPercent(-1), debug.SetMemoryLimit(usual), func() {}
 	h.rate, runtime.MemProfileRate = runtime.MemProfileRate, 0
+	h.watch()
 }
+
+// watch looks after each collection at what is left: from where largeGC percent more than
+// that is more than usual, the heap would be collected over and over for what is in use.
+func (h *heap) watch() {
+	if h.follows.Load() {
+		return
+	}
+	left := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	if metrics.Read(left); left[0].Value.Uint64() > usual*100/(100+largeGC) {
+		h.large()
+		return
+	}
+	runtime.AddCleanup(&collected{h}, (*heap).watch, h)
+}
+
+// collected is garbage, whose cleanup runs once that is collected. It holds a pointer, as
+// what holds none may be kept with others that are in use.
+type collected struct{ *heap }
 
 // bound ends the process rather than let it have more than limit bytes.
 func (h *heap) bound(limit uint64) {
@@ -45,6 +66,7 @@ func (h *heap) bound(limit uint64) {
 
 // large lets the heap follow what is in use.
 func (h *heap) large() {
+	h.follows.Store(true)
 	limit := int64(math.MaxInt64)
 	if most := h.most.Load(); most > 0 {
 		limit = most / 4 * 3 // so that it collects before it ends
@@ -55,6 +77,7 @@ func (h *heap) large() {
 }
 
 func (h *heap) stop() {
+	h.follows.Store(true)
 	h.unbind()
 	debug.SetMemoryLimit(h.limit)
 	debug.SetGCPercent(h.gc)
