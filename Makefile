@@ -131,7 +131,7 @@ vulnerabilities: ## Known vulnerabilities in what is shipped (asks vuln.go.dev)
 	cd cmd/termguard-render && go tool -modfile=../../test/tools/govulncheck/go.mod govulncheck ./...
 
 bench: build components ## Print benchmarks: beside a no-op webhook, and by size of the cluster (OBJECTS=10000)
-	go test -run '^$$' -bench . ./policies ./webhook ./check
+	go test -run '^$$' -bench . ./policies ./webhook ./check ./scan
 	cd test && go run ./cmd/bench -objects $(OBJECTS)
 
 bench-scale: build components ## Print what clusters of three sizes cost termguard and their API server (10 minutes)

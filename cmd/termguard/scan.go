@@ -64,7 +64,7 @@ Exit codes: 0 nothing that --fail-on asks for, 1 found, 2 error.`,
 	flags.StringArrayVarP(&f.namespaces, "namespace", "n", nil, "only this namespace, and what is in it; for rights in some namespaces only (may be repeated)")
 	flags.StringVar(&f.selector, "namespaces", "", "only namespaces with these `LABELS`, and what is in them")
 	flags.StringSliceVar(&f.only, "only", nil, "ask only about these: "+join(scan.Kinds()))
-	flags.StringVarP(&f.output, "output", "o", "text", "text, json, yaml, markdown or junit")
+	flags.StringVarP(&f.output, "output", "o", "text", "text, json, yaml, html (a page that needs nothing else), markdown or junit")
 	flags.BoolVar(&f.whole, "all", false, "with -o text: every cause with its evidence and steps, and all that is Terminating")
 	flags.StringVar(&f.failOn, "fail-on", scan.FailBroken, "what makes the exit code 1: broken (it certainly holds something), a `VERDICT` (refused, hangs, at-risk, unknown: this or worse), new (broken, and not in --since), or never")
 	flags.StringVar(&f.since, "since", "", "tell what changed since the scan in `FILE`, written by -o json")
@@ -99,7 +99,7 @@ func known(flag, word string, of []string) error {
 	return fmt.Errorf("--%s is %q: want one of %s%s", flag, word, strings.Join(of, ", "), nearest.Hint(word, of))
 }
 
-func outputs() []string { return []string{"text", "json", "yaml", "markdown", "junit"} }
+func outputs() []string { return []string{"text", "json", "yaml", "html", "markdown", "junit"} }
 
 func (f *scanning) run(ctx context.Context, stdout, stderr io.Writer) error {
 	options := scan.Options{}
@@ -214,6 +214,8 @@ const maxScanned = maxNames
 
 func (f *scanning) write(s *scan.Scan, out io.Writer) error {
 	switch f.output {
+	case "html":
+		return s.HTML(out)
 	case "markdown":
 		return s.Markdown(out)
 	case "junit":

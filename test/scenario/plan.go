@@ -15,6 +15,7 @@ import (
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/scan"
 )
 
 // What becomes of the plan that `termguard check` has for a deletion that hangs.
@@ -97,6 +98,52 @@ func (g *Guarded) check(ctx context.Context, args ...string) (check.Report, erro
 	return report, nil
 }
 
+// differs tells how the scan of the whole cluster answers otherwise about the target, which
+// is Terminating, than check does; "" where it does not. Of a node it asks about the drain.
+func (g *Guarded) differs(ctx context.Context, s Scenario) (string, error) {
+	report, err := g.Check(ctx, s.target()...)
+	if err != nil || report.Target.Resource == "nodes" {
+		return "", err
+	}
+	binary, err := Binary()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, binary, "scan", "-o", "json", "--fail-on", "never", "--kubeconfig", g.Kubeconfig())
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("termguard scan: %w: %s", err, &stderr)
+	}
+	found, err := scan.Read(&stdout)
+	if err != nil {
+		return "", err
+	}
+	for _, item := range found.Items {
+		if item.Target != report.Target {
+			continue
+		}
+		held := map[string]bool{}
+		for _, h := range item.HeldBy {
+			for _, c := range found.Causes {
+				for _, policy := range c.Policies {
+					held[policy] = held[policy] || c.ID == h.Cause
+				}
+			}
+		}
+		for _, f := range report.Findings {
+			if f.Severity != policies.Info && f.Policy != "already-terminating" && !held[f.Policy] {
+				return fmt.Sprintf("check names %s, scan does not: %v", f.Policy, item.HeldBy), nil
+			}
+		}
+		if item.Verdict != report.Verdict {
+			return fmt.Sprintf("check says %s, scan %s", report.Verdict, item.Verdict), nil
+		}
+		return "", nil
+	}
+	return fmt.Sprintf("check says %s, and scan does not ask about it", report.Verdict), nil
+}
+
 // carryOut asks about the object that is Terminating now, and does what the plan
 // says. What it returns is wrong about the answer, or about the plan.
 func (g *Guarded) carryOut(ctx context.Context, o *Outcome) ([]string, error) {
@@ -112,6 +159,19 @@ func (g *Guarded) carryOut(ctx context.Context, o *Outcome) ([]string, error) {
 	var wrong []string
 	if !strings.Contains(strings.Join(said, "\n"), s.Blocker) {
 		wrong = append(wrong, fmt.Sprintf("of the object that is Terminating, check does not name the blocker %q: %q", s.Blocker, said))
+	}
+	if s.HoursLater == 0 {
+		if err := g.Await(ctx, s.patience(), "scan saying what check says", func(ctx context.Context) (bool, error) {
+			differs, err := g.differs(ctx, s)
+			if said := "scan and check differ: "; differs != "" && !slices.ContainsFunc(wrong, func(w string) bool { return strings.HasPrefix(w, said) }) {
+				wrong = append(wrong, said+differs)
+			} else if differs == "" {
+				wrong = slices.DeleteFunc(wrong, func(w string) bool { return strings.HasPrefix(w, said) })
+			}
+			return differs == "", err
+		}); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return nil, err
+		}
 	}
 	if s.ByDelete {
 		ran = append(ran, "termguard delete")

@@ -1,0 +1,298 @@
+package scan
+
+import (
+	"bufio"
+	"crypto/sha256"
+	_ "embed" // the style and the script of the page
+	"encoding/base64"
+	"fmt"
+	"html"
+	"io"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/policies"
+)
+
+//go:embed page.css
+var pageStyle string
+
+//go:embed page.js
+var pageScript string
+
+// chunkSize is how many objects stand in one part of the list, which a browser lays out when
+// it is scrolled to.
+const chunkSize = 100
+
+// page writes HTML. Templates would keep the linker from leaving out any method, which was a
+// third of the binary (TestLean). Whatever the scan holds goes through text, and stands only
+// between tags and in attributes in double quotes: FuzzPage holds that none of it is markup.
+type page struct{ *bufio.Writer }
+
+// raw is markup of this file's own.
+func (p page) raw(markup string) { _, _ = p.WriteString(markup) } // the error is sticky, and Flush returns it
+
+// text is text of anybody, between tags or in double quotes.
+func (p page) text(text string) { p.raw(html.EscapeString(printable.Line(text))) }
+
+// tag is text in an element; the markup of its begin is of this file's own.
+func (p page) tag(begin, text, end string) {
+	p.raw(begin)
+	p.text(text)
+	p.raw(end)
+}
+
+// hash is a source of a content security policy.
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// HTML writes the scan as a page that needs nothing else: no network, and no script to be
+// read. Its policy lets a browser run the one script that is in it, by its hash.
+func (s *Scan) HTML(w io.Writer) error {
+	p := page{bufio.NewWriterSize(w, 64<<10)}
+	p.raw("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n")
+	p.raw("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src " + hash(pageStyle) + "; script-src " + hash(pageScript) + "; base-uri 'none'; form-action 'none'\">\n")
+	p.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n")
+	p.tag("<title>termguard scan: ", s.Of, "</title>\n")
+	p.raw("<style>" + pageStyle + "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#causes\">Skip to the causes</a>\n<header>\n")
+	p.tag("<h1>What could not be deleted: ", s.Of, "</h1>\n")
+	p.tag("<p class=\"soft\">", "termguard scan, "+s.At, "</p>\n</header>\n<main>\n")
+	p.tag("<p class=\"story\">", s.headline(), "</p>\n")
+	for _, line := range []string{s.Interrupted, s.said((*Scan).promise, s.Mended != nil), s.said((*Scan).changes, s.Since != nil)} {
+		if line != "" {
+			p.tag("<p class=\"story word\">", line, "</p>\n")
+		}
+	}
+	p.counts(s)
+	ids := p.causes(s)
+	p.terminating(s)
+	p.items(s, ids)
+	if len(s.Unseen) > 0 {
+		p.raw("<section aria-labelledby=\"h-unseen\"><h2 id=\"h-unseen\">Not asked about</h2>\n<ul>\n")
+		for _, unseen := range s.Unseen {
+			p.tag("<li>", unseen, "</li>\n")
+		}
+		p.raw("</ul></section>\n")
+	}
+	p.raw("</main>\n<script>" + pageScript + "</script>\n</body>\n</html>\n")
+	return p.Flush()
+}
+
+// counts are the numbers, by kind and verdict.
+func (p page) counts(s *Scan) {
+	p.raw("<section aria-labelledby=\"h-counts\"><h2 id=\"h-counts\">If it were deleted now</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"h-counts\"><table>\n<thead><tr><th scope=\"col\">kind</th>")
+	for _, head := range []string{"asked", "refused", "hangs", "at risk", "unknown", "completes"} {
+		p.tag("<th scope=\"col\" class=\"n\">", head, "</th>")
+	}
+	p.raw("</tr></thead>\n<tbody>\n")
+	for _, c := range s.Asked {
+		p.tag("<tr><th scope=\"row\">", nounOf(c.Kind, 2), "</th>")
+		for _, cell := range []struct {
+			class string
+			n     int
+		}{{"", c.Asked}, {"refused", c.Refused}, {"hangs", c.Hangs}, {"at-risk", c.AtRisk}, {"unknown", c.Unknown}, {"completes", c.Completes}} {
+			class := cell.class
+			if cell.n == 0 {
+				class = "soft"
+			}
+			p.raw(fmt.Sprintf("<td class=\"n %s\">%d</td>", class, cell.n))
+		}
+		p.raw("</tr>\n")
+	}
+	p.raw("</tbody></table></div></section>\n")
+}
+
+// causes are told by what they hold. They are returned with their places in the page.
+func (p page) causes(s *Scan) map[string]int {
+	places := map[string]int{}
+	most := 1
+	all := map[Kind]int{}
+	for _, c := range s.Asked {
+		all[c.Kind] = c.Asked
+	}
+	for _, c := range s.Causes {
+		most = max(most, c.Holds)
+	}
+	p.raw("<section id=\"causes\" aria-labelledby=\"h-causes\"><h2 id=\"h-causes\">Causes</h2>\n")
+	if len(s.Causes) == 0 {
+		p.raw("<p>Nothing stands in the way of anything.</p>\n")
+	}
+	for i, c := range s.Causes {
+		places[c.ID] = i
+		class := classOf(string(c.Class), words(Classes()))
+		p.raw(fmt.Sprintf("<details id=\"cause-%d\"", i))
+		if i < shownCauses {
+			p.raw(" open")
+		}
+		p.raw("><summary><span class=\"word " + class + "\">")
+		p.tag("", headings[c.Class], "</span> ")
+		p.tag("<strong>", c.Title, "</strong> ")
+		p.tag("<span class=\"soft\">", c.holding(all), "</span>")
+		p.bar(class, c.Holds, most)
+		p.raw("</summary>\n")
+		if c.Mended != nil {
+			p.tag("<p>", "Mended, "+c.Mended.String()+".", "</p>\n")
+		}
+		if len(c.Names) > 0 {
+			p.raw("<ul class=\"tree\"><li>")
+			p.tag("<span class=\"node\">", c.Title, "</span><ul>\n")
+			for _, name := range c.Names {
+				p.tag("<li><span class=\"node\">", name, "</span></li>\n")
+			}
+			if more := c.Holds - len(c.Names); more > 0 {
+				p.tag("<li>", fmt.Sprintf("%d more, in the list below", more), "</li>\n")
+			}
+			p.raw("</ul></li></ul>\n")
+		}
+		p.steps(c.Steps)
+		for n, evidence := range c.Evidence {
+			if n == 0 {
+				p.raw("<p class=\"soft\">Because:</p><ul>\n")
+			}
+			p.tag("<li>", evidence, "</li>\n")
+		}
+		if len(c.Evidence) > 0 {
+			p.raw("</ul>\n")
+		}
+		p.raw("</details>\n")
+	}
+	p.raw("</section>\n")
+	return places
+}
+
+// steps are what to do, with commands to copy.
+func (p page) steps(steps []policies.Step) {
+	if len(steps) == 0 {
+		return
+	}
+	p.raw("<ol>\n")
+	for _, step := range steps {
+		p.tag("<li>", step.Do, "")
+		if step.Command != "" {
+			p.tag("<pre>", step.Command, "</pre><button type=\"button\" class=\"copy\" hidden>Copy</button>")
+		}
+		p.raw("</li>\n")
+	}
+	p.raw("</ol>\n")
+}
+
+// bar is a share of the most there is. What it says stands beside it.
+func (p page) bar(class string, part, most int) {
+	p.raw(fmt.Sprintf("<svg class=\"bar %s\" viewBox=\"0 0 100 4\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"all\" width=\"100\" height=\"4\"/><rect class=\"part\" width=\"%.1f\" height=\"4\"/></svg>",
+		class, 100*float64(part)/float64(max(most, 1))))
+}
+
+// terminating is a time line, the oldest first.
+func (p page) terminating(s *Scan) {
+	if len(s.Terminating) == 0 {
+		return
+	}
+	p.raw("<section aria-labelledby=\"h-now\"><h2 id=\"h-now\">Terminating now</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"h-now\"><table>\n<thead><tr><th scope=\"col\">for</th><th scope=\"col\">object</th><th scope=\"col\">why</th></tr></thead>\n<tbody>\n")
+	oldest := int(since(s.Terminating[0].Since, s.At).Seconds())
+	for i, e := range s.Terminating {
+		if i == maxTimeline {
+			p.tag("<tr><td colspan=\"3\">", fmt.Sprintf("%d more are in the list below", len(s.Terminating)-i), "</td></tr>\n")
+			break
+		}
+		age := since(e.Since, s.At)
+		p.tag("<tr><td>", duration.HumanDuration(age), "")
+		p.bar("time", int(age.Seconds()), oldest)
+		p.tag("</td><td>", Shown(e.Target), "</td>")
+		p.tag("<td>", e.Why, "</td></tr>\n")
+	}
+	p.raw("</tbody></table></div></section>\n")
+}
+
+// maxTimeline bounds the rows of the time line.
+const maxTimeline = 200
+
+// items are the objects, each with the tree of what holds it.
+func (p page) items(s *Scan, places map[string]int) {
+	p.raw("<section id=\"objects\" aria-labelledby=\"h-objects\"><h2 id=\"h-objects\">Objects</h2>\n")
+	p.raw("<form id=\"filter\" class=\"filter\" hidden><label>Search<input id=\"search\" type=\"search\" autocomplete=\"off\"></label>")
+	p.raw("<label>Verdict<select id=\"verdict\"><option value=\"\">any</option>")
+	for _, v := range verdicts {
+		p.raw("<option>" + string(v) + "</option>")
+	}
+	p.raw("</select></label><label>Kind<select id=\"kind\"><option value=\"\">any</option>")
+	for _, kind := range Kinds() {
+		p.raw("<option value=\"" + string(kind) + "\">" + nounOf(kind, 2) + "</option>")
+	}
+	p.raw("</select></label></form>\n<p id=\"shown\" class=\"soft\" role=\"status\">")
+	p.text(fmt.Sprintf("%d objects are not free to go, or are going", len(s.Items)))
+	p.raw("</p>\n")
+	for i, item := range s.Items {
+		if i%chunkSize == 0 {
+			if i > 0 {
+				p.raw("</div>\n")
+			}
+			p.raw("<div class=\"chunk\">\n")
+		}
+		p.item(item, places)
+	}
+	if len(s.Items) > 0 {
+		p.raw("</div>\n")
+	}
+	p.raw("</section>\n")
+}
+
+func (p page) item(item Item, places map[string]int) {
+	verdict := classOf(string(item.Verdict), words(verdicts))
+	p.raw("<details data-verdict=\"" + verdict + "\" data-kind=\"" + classOf(string(item.Kind), words(Kinds())) + "\"><summary><span class=\"word " + verdict + "\">")
+	p.tag("", string(item.Verdict), "</span> ")
+	p.text(Shown(item.Target))
+	if item.TerminatingSince != "" {
+		p.tag(" <span class=\"soft\">Terminating since ", item.TerminatingSince, "</span>")
+	}
+	p.raw("</summary>\n<ul class=\"tree\"><li>")
+	p.tag("<span class=\"node\">", Shown(item.Target), "</span>")
+	if len(item.HeldBy)+len(item.Unseen) > 0 {
+		p.raw("<ul>\n")
+	}
+	for _, h := range item.HeldBy {
+		p.raw("<li>")
+		if i, known := places[h.Cause]; known {
+			p.raw(fmt.Sprintf("<a class=\"node\" href=\"#cause-%d\">", i))
+			p.tag("", h.Says, "</a>")
+		} else {
+			p.tag("<span class=\"node\">", h.Says, "</span>")
+		}
+		if len(h.Objects) > 0 {
+			p.raw("<ul>\n")
+			for _, o := range h.Objects {
+				p.tag("<li><span class=\"node\">", Shown(o), "</span></li>\n")
+			}
+			p.raw("</ul>")
+		}
+		p.raw("</li>\n")
+	}
+	for _, unseen := range item.Unseen {
+		p.tag("<li>not seen: ", unseen, "</li>\n")
+	}
+	if len(item.HeldBy)+len(item.Unseen) > 0 {
+		p.raw("</ul>")
+	}
+	p.raw("</li></ul></details>\n")
+}
+
+// verdicts are all of them, the worst first.
+var verdicts = []policies.Verdict{policies.Refused, policies.Hangs, policies.AtRisk, policies.Unknown, policies.Completes}
+
+// classOf is a word that may stand in markup: one of some, "" for others.
+func classOf(word string, of []string) string {
+	if slices.Contains(of, word) {
+		return word
+	}
+	return ""
+}
+
+func words[T ~string](list []T) (words []string) {
+	for _, word := range list {
+		words = append(words, string(word))
+	}
+	return words
+}

@@ -1,0 +1,113 @@
+package scan
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func pageOf(t testing.TB, s *Scan) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := s.HTML(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// FuzzPage holds that no text of a cluster is markup: the page has the same tags and
+// attributes whatever it is. HTML knows no other way out of text and of double quotes
+// than these characters.
+func FuzzPage(f *testing.F) {
+	for _, text := range []string{
+		"plain", "<script>alert(1)</script>", "</script><script>alert(1)</script>", "\" onclick=\"alert(1)", "' onclick='x", "<!--", "]]>", "&lt;script&gt;", "\x00<\x00img src=x onerror=alert(1)>", "\u202e<b>", "\xff<i>", "</style>", "</title>", "javascript:alert(1)",
+	} {
+		f.Add(text)
+	}
+	plain := marks(pageOf(f, hostileScan("plain")))
+	f.Fuzz(func(t *testing.T, text string) {
+		if text == "" { // which has fewer lines
+			return
+		}
+		got := pageOf(t, hostileScan(text))
+		if marks := marks(got); marks != plain {
+			t.Errorf("%q is markup: %s, want %s", text, marks, plain)
+		}
+		odd(t, strings.ReplaceAll(got, "\r", ""))
+	})
+}
+
+// marks are the characters of a page that begin or end markup, and not those of its style
+// and its script.
+func marks(text string) string {
+	var found strings.Builder
+	for _, r := range text {
+		if strings.ContainsRune("<>\"'", r) {
+			found.WriteRune(r)
+		}
+	}
+	return found.String()
+}
+
+// TestPageHostile: words that stand in markup are ours, or nothing.
+func TestPageHostile(t *testing.T) {
+	const evil = "\"><script>alert(1)</script>"
+	s := hostileScan("plain")
+	s.Items[0].Verdict, s.Items[0].Kind = evil, evil
+	s.Causes[0].Class = evil
+	s.Items[0].HeldBy = append(s.Items[0].HeldBy, Hold{Cause: "nowhere", Says: evil})
+	if got := pageOf(t, s); strings.Contains(got, evil) || strings.Count(got, "<script>") != 1 {
+		t.Error("a word of the scan is markup")
+	}
+}
+
+// TestPage holds what the page is without a script, and without a network.
+func TestPage(t *testing.T) {
+	s := scanned(t, read2(t, "testdata/cluster.yaml"), Options{Of: "prod"})
+	got := pageOf(t, s)
+	for _, want := range []string{
+		`<html lang="en">`, `default-src 'none'`, `script-src 'sha256-`, `style-src 'sha256-`, "APIService v1beta1.metrics.k8s.io is unavailable (ServiceNotFound)",
+		"mended, 2 of 4 could be deleted", "Terminating now", "namespaces/old", `href="#cause-0"`, "kubectl delete apiservices.apiregistration.k8s.io/v1beta1.metrics.k8s.io",
+	} {
+		if !strings.Contains(strings.ReplaceAll(got, "Mended", "mended"), want) {
+			t.Errorf("the page does not have %q", want)
+		}
+	}
+	if found := regexp.MustCompile(`(?i)(src|href)="(?:[a-z]+:|//|/)[^"]*"|@import|url\(|style="| on[a-z]+="`).FindString(got); found != "" {
+		t.Errorf("the page would load, or its policy would refuse, %s", found)
+	}
+	for _, item := range s.Items {
+		if !strings.Contains(got, Shown(item.Target)) {
+			t.Errorf("%s is not in the page", Shown(item.Target))
+		}
+	}
+	ids := map[string]bool{}
+	for _, id := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(got, -1) {
+		if ids[id[1]] {
+			t.Errorf("two elements have the id %s", id[1])
+		}
+		ids[id[1]] = true
+	}
+	for _, label := range regexp.MustCompile(`(?:aria-labelledby|href)="#?([^"]*)"`).FindAllStringSubmatch(got, -1) {
+		if !ids[label[1]] {
+			t.Errorf("nothing has the id %s", label[1])
+		}
+	}
+}
+
+// BenchmarkPage writes one of 100,000 objects.
+func BenchmarkPage(b *testing.B) {
+	s := hostileScan("plain")
+	item := s.Items[0]
+	for range 100_000 {
+		s.Items = append(s.Items, item)
+	}
+	for b.Loop() {
+		var out bytes.Buffer
+		if err := s.HTML(&out); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(out.Len())/(1<<20), "MiB")
+	}
+}
