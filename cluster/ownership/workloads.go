@@ -275,6 +275,9 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	if of.ready && !of.goes {
 		for _, image := range of.imageNames() {
 			in := p.readyImages[image]
+			if in == nil {
+				continue // a pod without containers, as of a manifest that lacks them
+			}
 			if in[key.Namespace]--; in[key.Namespace] <= 0 {
 				delete(in, key.Namespace)
 			}
