@@ -207,7 +207,7 @@ func (s *set) tell() {
 	s.run.mu.Lock()
 	defer s.run.mu.Unlock()
 	t := s.total
-	t.notes.unasked = maps.Clone(t.notes.unasked)
+	t.notes.unasked, t.notes.past = maps.Clone(t.notes.unasked), maps.Clone(t.notes.past)
 	s.run.told[s] = t
 }
 
@@ -262,9 +262,7 @@ func prepare(ctx context.Context, o Options) func() (*policies.Engine, error) {
 		if err != nil {
 			return nil, fmt.Errorf("load policies: %w", err)
 		}
-		off := maps.Clone(o.Off)
-		delete(off, DuplicateKey) // which it does not know
-		return policies.NewEngine(ctx, set, policies.EngineOptions{Params: o.Params, Off: off, Deadline: evaluation, Lazy: true})
+		return policies.NewEngine(ctx, set, policies.EngineOptions{Params: o.Params, Off: o.Off, Deadline: evaluation, Lazy: true})
 	})
 	go func() {
 		_, _ = load()
@@ -500,13 +498,19 @@ func (r *run) lint(ctx context.Context, s *set) error {
 	if err := s.read(ctx); err != nil {
 		return err
 	}
-	if !s.waits || r.options.everything {
-		return r.answer(ctx, s)
-	}
-	s.release()
-	for _, s := range r.wait(s) {
-		if err := r.answer(ctx, s); err != nil {
+	for _, s := range s.apart() {
+		if err := s.prepare(ctx); err != nil {
 			return err
+		}
+		ready := []*set{s}
+		if s.waits && !r.options.everything {
+			s.release()
+			ready = r.wait(s)
+		}
+		for _, s := range ready {
+			if err := r.answer(ctx, s); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -169,8 +169,9 @@ func TestRun(t *testing.T) {
 		{"items of a List", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  spec:\n    terminationGracePeriodSeconds: 900\n", []string{"-:8:36 apply may long-grace-period"}},
 		{"JSON", "{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"name\": \"a\"},\n \"spec\": {\"terminationGracePeriodSeconds\": 900}}\n", []string{"-:2:44 apply may long-grace-period"}},
 		{"one broken document among others", "a: [\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {terminationGracePeriodSeconds: 900}\n", []string{"-:6:39 apply may long-grace-period", "-:1:5 problem: invalid YAML"}},
-		{"a key twice, of which kubectl takes the last", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  nodeName: b\n  nodeName: c\n", []string{"-:6:3 apply may duplicate-key: key \"nodeName\" is here twice, first on line 5: only this one counts"}},
+		{"of a key given twice the last counts, as for kubectl", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  terminationGracePeriodSeconds: 900\n  terminationGracePeriodSeconds: 30\n", nil},
 		{"what is a template only where it is filled in", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, {x}: b}\nspec: {}\n", []string{"note: 1 template skipped (-)"}},
+		{"a pod without containers, twice", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {serviceAccountName: b}\n", nil},
 		{"what tests compare with", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, finalizers: [a/b]}\nstatus: {phase: Running}\n", nil},
 		{"comments", "# nothing\n", nil},
 		{"templates", "a: {{ x }}\n", []string{"note: 1 template skipped (-): render first, as in helm template CHART | termguard lint -"}},
@@ -268,6 +269,39 @@ func TestSets(t *testing.T) {
 	r = run(t, lint.Options{Dir: dir, Paths: []string{"."}, Exclude: []string{"one"}})
 	if len(r.Findings) != 0 || r.Files != 2 {
 		t.Errorf("without one: got %v in %d files", lines(r), r.Files)
+	}
+}
+
+// TestAlternatives resolves names within an installer where another in its folder defines
+// the same: nobody applies both.
+func TestAlternatives(t *testing.T) {
+	const namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: kiali}\n---\n"
+	blocks := fmt.Sprintf(webhook, "DELETE", "", "configmaps") + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: guard}\n"
+	elsewhere := strings.ReplaceAll(blocks, "namespace: guard", "namespace: other")
+	for name, tc := range map[string]struct {
+		reason string
+		files  map[string]string
+		want   []string // files with findings
+	}{
+		"Webhook":    {"Each installer is asked about by itself.", map[string]string{"full.yaml": elsewhere, "quick.yaml": blocks}, []string{"full.yaml", "quick.yaml"}},
+		"Definition": {"The custom resource stays with the installer of the most objects.", map[string]string{"crds.yaml": kialiCRD, "install.yaml": kialiCRD + kialiOperator, "cr.yaml": kiali}, []string{"cr.yaml"}},
+		"Operator":   {"One installer has the operator, and another the custom resource.", map[string]string{"a.yaml": kialiCRD + namespace + kialiOperator, "b.yaml": kialiCRD + kiali}, nil},
+		"Namespace":  {"Files that only share a namespace are one.", map[string]string{"a.yaml": namespace + kialiCRD + kialiOperator, "b.yaml": namespace + kiali}, []string{"b.yaml"}},
+		"Both":       {"A namespace and what is in it: they are alternatives.", map[string]string{"a.yaml": namespace + kialiCRD + kialiOperator, "b.yaml": namespace + kialiOperator + kiali}, []string{"b.yaml"}},
+		"Given":      {"A kustomization says that they are one.", map[string]string{"kustomization.yaml": "resources: [a.yaml, b.yaml]", "a.yaml": kialiCRD + namespace + kialiOperator, "b.yaml": kialiCRD + kiali}, []string{"b.yaml"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			r := run(t, lint.Options{Dir: write(t, tc.files), Paths: []string{"."}})
+			for _, f := range r.Findings {
+				if !slices.Contains(got, f.Place.File) {
+					got = append(got, f.Place.File)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s\n%q", tc.reason, diff, lines(r))
+			}
+		})
 	}
 }
 

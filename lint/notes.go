@@ -16,6 +16,8 @@ type notes struct {
 	far            []string       // kustomizations that need what is elsewhere
 	unbuilt        []unbuilt      // what the renderer refused
 	unasked        map[string]int // owners of finalizers that only a cluster knows, and how many objects wait for them
+	snippets       []string       // documents that are no YAML, and no manifests
+	past           map[string]int // objects by API versions that are not served
 	incomplete     []string       // webhook configurations without rules
 	patched        []string       // those of which a kustomization changes what they see
 }
@@ -29,8 +31,15 @@ func (n *notes) add(m notes) {
 	n.unbuilt = append(n.unbuilt, m.unbuilt...)
 	n.incomplete = append(n.incomplete, m.incomplete...)
 	n.patched = append(n.patched, m.patched...)
+	n.snippets = append(n.snippets, m.snippets...)
 	for owner, count := range m.unasked {
 		n.ask(owner, count)
+	}
+	for version, count := range m.past {
+		if n.past == nil {
+			n.past = map[string]int{}
+		}
+		n.past[version] += count
 	}
 }
 
@@ -106,6 +115,12 @@ func (n *notes) list() []string {
 	}
 	if patched := slices.Compact(slices.Sorted(slices.Values(n.patched))); len(patched) > 0 {
 		list = append(list, fmt.Sprintf("what %s (%s) would see is unknown: a kustomization patches that, and was not rendered", counted(len(patched), "webhook configuration"), few(patched)))
+	}
+	if len(n.snippets) > 0 {
+		list = append(list, fmt.Sprintf("of what looks like no manifest, %s cannot be read as YAML: %s", counted(len(n.snippets), "document"), few(n.snippets)))
+	}
+	if len(n.past) > 0 {
+		list = append(list, n.outdated())
 	}
 	if len(n.unasked) > 0 {
 		objects := 0

@@ -119,7 +119,7 @@ type plain struct {
 // is asked about.
 const maxLoaded = 256 << 10
 
-// read reads the files, and prepares the questions about what they hold.
+// read reads the files.
 func (s *set) read(ctx context.Context) error {
 	for _, file := range s.files {
 		s.readFile(ctx, file)
@@ -127,10 +127,7 @@ func (s *set) read(ctx context.Context) error {
 			return err
 		}
 	}
-	if !slices.ContainsFunc(s.objects, s.interesting) {
-		return nil
-	}
-	return s.prepare(ctx)
+	return nil
 }
 
 // release forgets the text that is held: what is still wanted of it is read again.
@@ -182,15 +179,16 @@ func (s *set) mark(file *source.File, c source.Contents) {
 // take takes in a document of a file.
 func (s *set) take(file *source.File, c source.Contents) {
 	for _, p := range c.Problems {
+		if c.Snippet {
+			s.notes.snippets = append(s.notes.snippets, fmt.Sprintf("%s:%d", file.Name, p.Line))
+			continue
+		}
 		s.problems = append(s.problems, Problem{Place: placed(file, p.Position, ""), Message: p.Message})
 	}
 	if c.Template {
 		s.template(file)
 		s.documents++
 		return
-	}
-	if s.run.asked(file) {
-		s.twice(file, c)
 	}
 	if s.build == nil || len(s.build.reads) == 0 { // else they stand in files of their own
 		s.mark(file, c)
@@ -205,6 +203,8 @@ func (s *set) take(file *source.File, c source.Contents) {
 			s.tests++
 			continue
 		}
+		s.notes.outdate(o.APIVersion, o.Kind, s.run.options.KubernetesVersion)
+		o.APIVersion = present(o.APIVersion, o.Kind)
 		s.objects = append(s.objects, o)
 	}
 	if len(c.Objects) == 0 {
@@ -285,6 +285,9 @@ type subject struct {
 // prepare makes the facts of a set, and finds the questions that concern a policy. A
 // large set asks them at once.
 func (s *set) prepare(ctx context.Context) error {
+	if !slices.ContainsFunc(s.objects, s.interesting) {
+		return nil
+	}
 	engine, err := s.run.engine()
 	if err != nil {
 		return err
@@ -517,8 +520,12 @@ func (s *set) leftover(o *source.Object, u *unstructured.Unstructured) bool {
 // gets.
 func (s *set) value(o *source.Object, keys ...string) (map[string]any, error) {
 	value, err := o.Value(keys...)
-	if err != nil || s.namespace == "" {
+	if err != nil {
 		return value, err
+	}
+	modernize(value)
+	if s.namespace == "" {
+		return value, nil
 	}
 	fill(value, s.namespace)
 	if metadata, ok := value["metadata"].(map[string]any); ok && o.Kind == "Namespace" && metadata["name"] == placeholder {
@@ -897,7 +904,7 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 	if f.Severity == policies.None {
 		return
 	}
-	if question == DeleteSet && a.apart(sub, f.Objects) && f.Severity != policies.Info {
+	if question == DeleteSet && a.scattered(sub, f.Objects) && f.Severity != policies.Info {
 		f.Severity = policies.Low
 		f.Evidence = append(slices.Clone(f.Evidence), "they are in several files, which no kustomization makes one: it depends on which of them are deleted together")
 	}
@@ -911,9 +918,9 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 	})
 }
 
-// apart tells whether other objects of a finding are in other files, which nothing but a
+// scattered tells whether other objects of a finding are in other files, which nothing but a
 // folder holds together: the kustomization in it may name others.
-func (a *asker) apart(sub *subject, objects []policies.Object) bool {
+func (a *asker) scattered(sub *subject, objects []policies.Object) bool {
 	return slices.ContainsFunc(objects, func(o policies.Object) bool {
 		other := a.index[o]
 		return other != nil && other.File != sub.File && (a.set.loose || !a.set.run.names(sub.File) || !a.set.run.names(other.File))

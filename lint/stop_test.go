@@ -18,7 +18,7 @@ import (
 func TestStopped(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"a.yaml": "a: \"b\n",
+		"a.yaml": "apiVersion: v1\nkind: \"b\n",
 		"b.yaml": strings.Repeat("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n", 10_000),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -36,7 +36,7 @@ func TestStopped(t *testing.T) {
 	if !errors.Is(err, why) {
 		t.Fatalf("error %v, want %v", err, why)
 	}
-	want := []string{"a.yaml:1:4 problem: invalid YAML: the quotes that are opened here are not closed"}
+	want := []string{"a.yaml:2:7 problem: invalid YAML: the quotes that are opened here are not closed"}
 	if diff := cmp.Diff(want, lines(r)); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}

@@ -23,13 +23,17 @@ const width = 100
 // maxSource is how much of a source line is shown, in characters.
 const maxSource = 160
 
-// Write writes a report for people: each finding with its line, then what
-// could not be read, what to know about the run, and the summary.
+// Write writes a report for people: the summary, each finding with its line, then what
+// could not be read, what to know about the run, and the summary again: of many findings
+// nobody sees both ends.
 func (t Text) Write(r Report, out io.Writer) error {
 	var b bytes.Buffer
 	// A remedy is said once. --explain tells those that a policy has for all
 	// of its findings.
 	said := map[string]string{}
+	if len(r.Findings)+len(r.Problems) > 1 {
+		fmt.Fprintf(&b, "%s\n\n", r.Summary())
+	}
 	for _, f := range r.Findings {
 		wayOut := f.Remedy
 		if first, again := said[f.Remedy]; again {

@@ -135,11 +135,10 @@ func (r *runner) readSettings(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		ids := append(set.IDs(), lint.DuplicateKey)
-		if err := s.Check(ids); err != nil {
+		if err := s.Check(set.IDs()); err != nil {
 			return err
 		}
-		r.off = s.Enforcement.Off(ids)
+		r.off = s.Enforcement.Off(set.IDs())
 	}
 	s.File = file
 	for _, value := range []struct {

@@ -144,7 +144,7 @@ func Run(ctx context.Context, options Options) error {
 		result.Notes = append(result.Notes, fmt.Sprintf("what is broken on purpose, as tests have it, can be left out: %s, or exclude in %s", flags, settings.FileName))
 	}
 	kept, suppressed := triage.Suppress(result, triage.Options{
-		Policies: append(set.Policies(), lint.Policies()...), Off: r.off, Ignore: r.settings.Ignore, File: r.shown(r.settings.File), Partial: r.changed != nil, Asked: r.asked,
+		Policies: set.Policies(), Off: r.off, Ignore: r.settings.Ignore, File: r.shown(r.settings.File), Partial: r.changed != nil, Asked: r.asked,
 		Stopped: stopped, Rel: func(file string) string { return r.relative(r.patterns(), file) },
 	})
 	fromRoot := func(file string) string { return r.relative(r.root(), file) }

@@ -72,7 +72,7 @@ func TestRun(t *testing.T) {
 		"FailOn":     {"It does not weigh enough.", map[string]string{"a.yaml": hangs}, Options{Paths: []string{"."}, FailOn: "never"}, false, "", "a.yaml:9:9", ""},
 		"ConfigFile": {"The configuration says so.", map[string]string{"a.yaml": hangs, ".termguard.yaml": config + "failOn: never\n"}, Options{Paths: []string{"."}}, false, "", "a.yaml:9:9", ""},
 		"FlagFirst":  {"The flag comes first.", map[string]string{"a.yaml": hangs, ".termguard.yaml": config + "failOn: never\n"}, Options{Paths: []string{"."}, FailOn: "low"}, true, "", "a.yaml:9:9", ""},
-		"Broken":     {"What is broken weighs more than what is found.", map[string]string{"a.yaml": hangs, "b.yaml": "a: ["}, Options{Paths: []string{"."}}, false, "1 problem with the input", "b.yaml:1:", ""},
+		"Broken":     {"What is broken weighs more than what is found.", map[string]string{"a.yaml": hangs, "b.yaml": "apiVersion: v1\nkind: ["}, Options{Paths: []string{"."}}, false, "1 problem with the input", "b.yaml:2:", ""},
 		"NoPaths":    {"Nothing was asked for.", nil, Options{}, false, "say what to lint", "", ""},
 		"NoFiles":    {"A folder without manifests.", nil, Options{Paths: []string{"."}}, false, "nothing to lint", "", ""},
 		"Severity":   {"A typing error.", map[string]string{"a.yaml": plain}, Options{Paths: []string{"."}, FailOn: "hihg"}, false, `--fail-on is "hihg"`, "", ""},

@@ -26,6 +26,9 @@ type File struct {
 	// Rendered is the folder that Content was rendered from, "" for a file of
 	// its own.
 	Rendered string
+	// Found tells that nobody named the file: what cannot be read in it, and does not look
+	// like an object, is none.
+	Found bool
 	// Whole asks for what no policy of ours reads, too: the schemas of
 	// CustomResourceDefinitions.
 	Whole bool
@@ -57,19 +60,10 @@ type Contents struct {
 	Plain    int // values that are no Kubernetes objects
 	Marks    []Mark
 	Problems []Problem
-	// Twice are the keys that an object has a second time.
-	Twice []Twice
 	// Template tells that it is a template, which is not YAML yet.
 	Template bool
-}
-
-// Twice is a key that a mapping has again: most programs go by the last.
-type Twice struct {
-	Position
-	Key   string
-	First int // the line of the file on which it stands before
-	// More are further keys of the mapping, by the same mistake as a rule.
-	More []string
+	// Snippet tells that what Problems tell of is no manifest anyway.
+	Snippet bool
 }
 
 // Read yields the contents of each document of a file that holds anything. What
@@ -84,6 +78,7 @@ func (f *File) Read() iter.Seq[Contents] {
 		defer in.Close()
 		s := newSplitter(in, f.Whole)
 		defer s.close()
+		objects := false // before
 		for {
 			d, err := s.next()
 			switch {
@@ -102,7 +97,10 @@ func (f *File) Read() iter.Seq[Contents] {
 				return
 			}
 			d.text = bytes.Clone(d.text)
-			if !yield(f.contents(d)) {
+			c := f.contents(d)
+			objects = objects || len(c.Objects) > 0
+			c.Snippet = c.Snippet && !objects // else it was to be one more
+			if !yield(c) {
 				return
 			}
 		}
@@ -142,6 +140,9 @@ func (f *File) contents(d document) (c Contents) {
 			c.Template = true
 		case f.settings() && !looksLikeObject(d.text):
 			c.Plain = 1
+		case f.Found && errors.As(err, &syntax) && (onPurpose.MatchString(f.Name) || !looksLikeObject(d.text)):
+			c.Plain, c.Snippet = 1, true
+			fallthrough
 		case errors.As(err, &syntax):
 			c.Problems = append(c.Problems, Problem{t.position(syntax.line, syntax.column, 1), "invalid YAML: " + syntax.message})
 		}
@@ -165,22 +166,14 @@ func (f *File) contents(d document) (c Contents) {
 	for _, o := range c.Objects {
 		c.Marks = append(c.Marks, o.annotationMarks()...)
 	}
-	var in *yaml.Node
-	for _, d := range duplicates(root, nil) {
-		if d.mapping == in {
-			last := &c.Twice[len(c.Twice)-1]
-			last.More = append(last.More, strings.Clone(d.second.Value))
-			continue
-		}
-		in = d.mapping
-		first := t.position(d.first.Line, d.first.Column, 1)
-		c.Twice = append(c.Twice, Twice{(&Object{Text: t}).nodePosition(d.second), strings.Clone(d.second.Value), first.Line, nil})
-	}
 	return c
 }
 
 // hidden is in the path of files that begin with a dot, or are in such a folder.
 var hidden = regexp.MustCompile(`(^|/)\.[^./]`)
+
+// onPurpose is in the path of what is broken so that a test or a text can show it.
+var onPurpose = regexp.MustCompile(`(^|/)(fail(s|ed|ing|ures?)?|invalid|broken|malformed|bad|snippets?|keps?)/`)
 
 // settings tells whether a file is, by its name, rather for another tool: as
 // tsconfig.json and devcontainer.json, which may hold comments, and .releaserc.yml.

@@ -136,43 +136,6 @@ func breakBefore(text []byte) int {
 	return 3
 }
 
-// duplicate is a key that a mapping has twice.
-type duplicate struct{ mapping, first, second *yaml.Node }
-
-// duplicates finds the keys that a document gives twice.
-func duplicates(node *yaml.Node, found []duplicate) []duplicate {
-	if node.Kind == yaml.MappingNode {
-		var known map[string]*yaml.Node
-		if len(node.Content) > 32 { // two maps with many keys
-			known = make(map[string]*yaml.Node, len(node.Content)/2)
-		}
-		for i := 0; i < len(node.Content); i += 2 {
-			key := node.Content[i]
-			if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
-				continue
-			}
-			if known != nil {
-				if first, again := known[key.Value]; again {
-					found = append(found, duplicate{node, first, key})
-					continue
-				}
-				known[key.Value] = key
-				continue
-			}
-			for j := 0; j < i; j += 2 {
-				if first := node.Content[j]; first.Value == key.Value && first.Kind == yaml.ScalarNode {
-					found = append(found, duplicate{node, first, key})
-					break
-				}
-			}
-		}
-	}
-	for _, child := range node.Content {
-		found = duplicates(child, found)
-	}
-	return found
-}
-
 // ErrTemplate is returned for an object that is YAML, and a template all the same.
 var ErrTemplate = errors.New("a mapping as key, as in a template")
 

@@ -34,7 +34,7 @@ type Directory struct {
 func (d *Directory) Files() []*File {
 	files := make([]*File, 0, len(d.Manifests))
 	for _, base := range d.Manifests {
-		files = append(files, &File{Name: path.Join(d.Name, base), Path: filepath.Join(d.Path, base)})
+		files = append(files, &File{Name: path.Join(d.Name, base), Path: filepath.Join(d.Path, base), Found: true})
 	}
 	return files
 }

@@ -13,23 +13,32 @@ import (
 const maxPlaces = 3
 
 // Bundle tells once what several findings of a policy say of the same cause, where
-// the policy says that they are one: at the first place, with the others named.
+// the policy says that they are one, and what it says of copies of one manifest: at the
+// first place, with the others named, or counted.
 // Ignores and baselines have been held against each before. prints are fingerprints,
 // in the order of the findings.
 func Bundle(findings []lint.Finding, prints []string) ([]lint.Finding, []string) {
 	type cause struct {
-		policy   string
-		severity policies.Severity
-		object   policies.Object
+		policy          string
+		severity        policies.Severity
+		object, target  policies.Object
+		message, reason string
 	}
 	first, more := map[cause]int{}, map[int][]string{}
+	copies := map[int]int{}
 	var kept []lint.Finding
 	var keptPrints []string
 	for i, f := range findings {
+		c := cause{policy: f.Policy, severity: f.Severity, object: f.Object, target: f.Target, message: f.Message, reason: strings.Join(f.Evidence, "\n")}
+		if at, again := first[c]; again && f.Question != "" {
+			copies[at]++
+			more[at] = append(more[at], fmt.Sprintf("%s:%d", f.Place.File, f.Place.Line))
+			continue
+		}
+		first[c] = len(kept)
 		if f.Manifest.Once && len(f.Objects) > 1 {
-			c := cause{f.Policy, f.Severity, f.Objects[1]}
-			at, again := first[c]
-			if again {
+			c := cause{policy: f.Policy, severity: f.Severity, object: f.Objects[1]}
+			if at, again := first[c]; again {
 				more[at] = append(more[at], fmt.Sprintf("%s:%d", f.Place.File, f.Place.Line))
 				continue
 			}
@@ -42,7 +51,11 @@ func Bundle(findings []lint.Finding, prints []string) ([]lint.Finding, []string)
 		if n := len(places) - maxPlaces; n > 0 {
 			others += fmt.Sprintf(" and %d more", n)
 		}
-		kept[at].Evidence = append(slices.Clone(kept[at].Evidence), "so it is at "+others)
+		said := "so it is at " + others
+		if n := copies[at]; n > 0 && n == len(places) {
+			said = fmt.Sprintf("so it is in %d copies of this manifest: also at %s", n+1, others)
+		}
+		kept[at].Evidence = append(slices.Clone(kept[at].Evidence), said)
 	}
 	return kept, keptPrints
 }

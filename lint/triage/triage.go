@@ -23,11 +23,10 @@ const (
 	Invalid = "invalid-ignore"
 )
 
-// Policies describe the findings of this package, and those of lint itself, as
-// METADATA does for those of others.
+// Policies describe the findings of this package, as METADATA does for those of others.
 func Policies() []policies.Policy {
 	how := []policies.Resource{{Ref: "https://github.com/termguard/termguard/blob/main/docs/lint.md", Description: "How to ignore findings."}}
-	return append(lint.Policies(), []policies.Policy{
+	return []policies.Policy{
 		{
 			ID: Expired, Severity: policies.Low, Triggers: []policies.Trigger{}, RelatedResources: how,
 			Title:       "Ignored until a day that has passed",
@@ -49,7 +48,7 @@ func Policies() []policies.Policy {
 			Remedy:      "Remove the entry, or move it: a comment is about the entry that it stands behind, or, on a line of its own, about the one that follows; an annotation is about its object.",
 			Limits:      "A policy that is off, or a file that was not asked about, is not counted as unused.",
 		},
-	}...)
+	}
 }
 
 // Options are what findings are held to.
@@ -221,10 +220,13 @@ func finding(id string, at lint.Place, message string) lint.Finding {
 	}
 }
 
-// Sort orders findings by place, then policy.
+var severities = []policies.Severity{policies.High, policies.Medium, policies.Low, policies.Info}
+
+// Sort orders findings by severity, then by place and policy.
 func Sort(findings []lint.Finding) {
 	slices.SortStableFunc(findings, func(a, b lint.Finding) int {
 		return cmp.Or(
+			cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity)),
 			strings.Compare(a.Place.File, b.Place.File),
 			cmp.Compare(a.Place.Line, b.Place.Line),
 			cmp.Compare(a.Place.Column, b.Place.Column),

@@ -17,7 +17,7 @@ import (
 
 func found(file string, line int, policy string) lint.Finding {
 	return lint.Finding{
-		Finding:  policies.Finding{Policy: policy, Severity: policies.High, Message: "m", Objects: []policies.Object{}},
+		Finding:  policies.Finding{Policy: policy, Severity: policies.Low, Message: "m", Objects: []policies.Object{}},
 		Question: lint.DeleteObject,
 		Object:   policies.Object{Resource: "pods", Name: fmt.Sprint("at-", line)},
 		Place:    lint.Place{File: file, Line: line, Column: 3},
@@ -186,6 +186,20 @@ func TestBundle(t *testing.T) {
 	}
 	if len(findings[0].Evidence) > 0 {
 		t.Error("what was handed in has changed")
+	}
+	// Copies of one manifest are told once, and counted.
+	copied := func(file, message string) lint.Finding {
+		f := found(file, 1, "each")
+		f.Message, f.Question = message, lint.ApplyObject
+		return f
+	}
+	kept, _ = Bundle([]lint.Finding{copied("a.yaml", "m"), copied("b.yaml", "m"), copied("c.yaml", "other"), copied("d.yaml", "m")}, strings.Split("1234", ""))
+	got = nil
+	for _, f := range kept {
+		got = append(got, strings.TrimSpace(f.Place.File+" "+strings.Join(f.Evidence, "")))
+	}
+	if diff := cmp.Diff([]string{"a.yaml so it is in 3 copies of this manifest: also at b.yaml:1, d.yaml:1", "c.yaml"}, got); diff != "" {
+		t.Errorf("copies: -want, +got:\n%s", diff)
 	}
 }
 

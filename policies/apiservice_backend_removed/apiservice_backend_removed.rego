@@ -29,8 +29,8 @@
 #   manifest:
 #     once: true
 #     remedy: >-
-#       Serve the API from a namespace that nobody deletes, and put the APIService before
-#       its Service: manifests are deleted in the order of the files.
+#       Ship it in a namespace of its own, with the APIService before its Service in the
+#       file: what comes first is deleted first.
 #   limits: >-
 #     Whether the namespace of the Service itself can finish is chance where a controller
 #     removes its finalizers within milliseconds, and where pods are deleted while others

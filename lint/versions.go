@@ -1,0 +1,134 @@
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// past is an API version that Kubernetes serves no longer.
+type past struct {
+	now   string // the version that is served in its place
+	since string // the release that does not serve it any more
+	// change makes of an object what the other version has, where that is more than
+	// its name; nil where it is not.
+	change func(map[string]any)
+}
+
+// versions are the ones of kinds that policies speak about, by apiVersion and kind. Since
+// when they are not served stands in APILifecycleRemoved of each type.
+var versions = map[string]past{
+	"apiregistration.k8s.io/v1beta1 APIService":                             {now: "apiregistration.k8s.io/v1", since: "1.22"},
+	"admissionregistration.k8s.io/v1beta1 ValidatingWebhookConfiguration":   {"admissionregistration.k8s.io/v1", "1.22", failOpen},
+	"admissionregistration.k8s.io/v1beta1 MutatingWebhookConfiguration":     {"admissionregistration.k8s.io/v1", "1.22", failOpen},
+	"admissionregistration.k8s.io/v1beta1 ValidatingAdmissionPolicy":        {now: "admissionregistration.k8s.io/v1", since: "1.34"},
+	"admissionregistration.k8s.io/v1beta1 ValidatingAdmissionPolicyBinding": {now: "admissionregistration.k8s.io/v1", since: "1.34"},
+	"apiextensions.k8s.io/v1beta1 CustomResourceDefinition":                 {"apiextensions.k8s.io/v1", "1.22", definition},
+	"policy/v1beta1 PodDisruptionBudget":                                    {"policy/v1", "1.25", selectNothing},
+	"extensions/v1beta1 Deployment":                                         {"apps/v1", "1.16", selectOwn},
+	"extensions/v1beta1 DaemonSet":                                          {"apps/v1", "1.16", selectOwn},
+	"extensions/v1beta1 ReplicaSet":                                         {"apps/v1", "1.16", selectOwn},
+	"apps/v1beta1 Deployment":                                               {"apps/v1", "1.16", selectOwn},
+	"apps/v1beta1 StatefulSet":                                              {"apps/v1", "1.16", selectOwn},
+	"apps/v1beta2 Deployment":                                               {now: "apps/v1", since: "1.16"},
+	"apps/v1beta2 StatefulSet":                                              {now: "apps/v1", since: "1.16"},
+	"apps/v1beta2 DaemonSet":                                                {now: "apps/v1", since: "1.16"},
+	"apps/v1beta2 ReplicaSet":                                               {now: "apps/v1", since: "1.16"},
+	"batch/v1beta1 CronJob":                                                 {now: "batch/v1", since: "1.25"},
+}
+
+// present is the version that an object is read as.
+func present(apiVersion, kind string) string {
+	if p, old := versions[apiVersion+" "+kind]; old {
+		return p.now
+	}
+	return apiVersion
+}
+
+// modernize makes of an object what it is in the version that is served.
+func modernize(value map[string]any) {
+	apiVersion, _ := value["apiVersion"].(string)
+	kind, _ := value["kind"].(string)
+	p, old := versions[apiVersion+" "+kind]
+	if !old {
+		return
+	}
+	value["apiVersion"] = p.now
+	if p.change != nil {
+		p.change(value)
+	}
+}
+
+// failOpen is what v1beta1 has where a webhook names no failurePolicy.
+func failOpen(value map[string]any) {
+	hooks, _ := value["webhooks"].([]any)
+	for _, hook := range hooks {
+		if fields, ok := hook.(map[string]any); ok && fields["failurePolicy"] == nil {
+			fields["failurePolicy"] = "Ignore"
+		}
+	}
+}
+
+// selectNothing is what an empty selector of a v1beta1 budget does.
+func selectNothing(value map[string]any) {
+	spec, _ := value["spec"].(map[string]any)
+	if selector, ok := spec["selector"].(map[string]any); ok && len(selector) == 0 {
+		delete(spec, "selector")
+	}
+}
+
+// selectOwn gives a workload without a selector that of its pods.
+func selectOwn(value map[string]any) {
+	spec, _ := value["spec"].(map[string]any)
+	if labels, found, _ := unstructured.NestedFieldNoCopy(value, "spec", "template", "metadata", "labels"); found && spec["selector"] == nil {
+		spec["selector"] = map[string]any{"matchLabels": labels}
+	}
+}
+
+// definition moves what v1beta1 has in other places: the only version, the webhook that
+// converts, the scope where none is named.
+func definition(value map[string]any) {
+	spec, ok := value["spec"].(map[string]any)
+	if !ok {
+		return
+	}
+	if spec["scope"] == nil {
+		spec["scope"] = "Namespaced"
+	}
+	if version, ok := spec["version"].(string); ok && spec["versions"] == nil {
+		spec["versions"] = []any{map[string]any{"name": version, "served": true, "storage": true}}
+	}
+	conversion, _ := spec["conversion"].(map[string]any)
+	if client, ok := conversion["webhookClientConfig"]; ok && conversion["webhook"] == nil {
+		conversion["webhook"] = map[string]any{"clientConfig": client, "conversionReviewVersions": conversion["conversionReviewVersions"]}
+	}
+}
+
+// outdate notes an object of a version that the cluster serves no longer.
+func (n *notes) outdate(apiVersion, kind, cluster string) {
+	p, old := versions[apiVersion+" "+kind]
+	if !old {
+		return
+	}
+	if v, err := semver.ParseTolerant(cluster); err == nil && v.LT(semver.MustParse(p.since+".0")) {
+		return
+	}
+	if n.past == nil {
+		n.past = map[string]int{}
+	}
+	n.past[apiVersion+" (since "+p.since+")"]++
+}
+
+// outdated says how many objects there are, and of which versions.
+func (n *notes) outdated() string {
+	objects := 0
+	for _, count := range n.past {
+		objects += count
+	}
+	all := slices.Sorted(maps.Keys(n.past))
+	return fmt.Sprintf("%s read as what took the place of an API version that Kubernetes serves no longer, and nobody can apply: %s", counted(objects, "object"), strings.Join(all, ", "))
+}

@@ -1,0 +1,82 @@
+package lint_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	apiregistrationv1beta1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1beta1"
+
+	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+
+	"github.com/termguard/termguard/lint"
+)
+
+// TestPastVersions reads objects of API versions that are served no longer as what they
+// are, and says so once.
+func TestPastVersions(t *testing.T) {
+	old := func(text string, versions ...string) string {
+		for _, v := range versions {
+			was, now, _ := strings.Cut(v, " ")
+			text = strings.ReplaceAll(text, "apiVersion: "+now+"\n", "apiVersion: "+was+"\n")
+		}
+		return text
+	}
+	const regrets = "note: %s read as what took the place of an API version that Kubernetes serves no longer, and nobody can apply: %s"
+	hook := old(fmt.Sprintf(webhook, "DELETE", "", "pods"), "admissionregistration.k8s.io/v1beta1 admissionregistration.k8s.io/v1")
+	for name, tc := range map[string]struct {
+		reason, text, version string
+		want                  []string // parts of the lines
+	}{
+		"APIService": {"An aggregated API.", old(metricsServer, "apiregistration.k8s.io/v1beta1 apiregistration.k8s.io/v1"), "",
+			[]string{"apiservice-backend-removed", fmt.Sprintf(regrets, "1 object", "apiregistration.k8s.io/v1beta1 (since 1.22)")}},
+		"Webhook": {"One that fails closed.", strings.Replace(hook, "- name: guard.example.com", "- name: guard.example.com\n  failurePolicy: Fail", 1), "",
+			[]string{"webhook-backend-in-namespace", "self-blocking-webhook", fmt.Sprintf(regrets, "1 object", "admissionregistration.k8s.io/v1beta1 (since 1.22)")}},
+		"FailsOpen": {"Its version fails open where nothing is said.", hook, "", []string{fmt.Sprintf(regrets, "1 object", "admissionregistration.k8s.io/v1beta1 (since 1.22)")}},
+		"Workload": {"Workloads, with a definition.", old(kialiCRD+kialiOperator+kiali, "apiextensions.k8s.io/v1beta1 apiextensions.k8s.io/v1", "extensions/v1beta1 apps/v1"), "",
+			[]string{"operator-in-same-set", fmt.Sprintf(regrets, "2 objects", "apiextensions.k8s.io/v1beta1 (since 1.22), extensions/v1beta1 (since 1.16)")}},
+		"Served": {"The cluster serves it.", old(metricsServer, "apiregistration.k8s.io/v1beta1 apiregistration.k8s.io/v1"), "v1.21.0", []string{"apiservice-backend-removed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(tc.text), KubernetesVersion: tc.version})
+			got := lines(r)
+			ok := len(got) == len(tc.want)
+			for i := 0; ok && i < len(got); i++ {
+				ok = strings.Contains(got[i], tc.want[i])
+			}
+			if !ok {
+				t.Errorf("%s: got\n  %s\nwant\n  %s", tc.reason, strings.Join(got, "\n  "), strings.Join(tc.want, "\n  "))
+			}
+		})
+	}
+}
+
+// TestPastSince holds what is said of versions to the types of Kubernetes, which tell since
+// when each is not served.
+func TestPastSince(t *testing.T) {
+	types := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiregistrationv1beta1.AddToScheme, apiextensionsv1beta1.AddToScheme} {
+		if err := add(types); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for old, since := range lint.PastSince() {
+		apiVersion, kind, _ := strings.Cut(old, " ")
+		object, err := types.New(schema.FromAPIVersionAndKind(apiVersion, kind))
+		if err != nil {
+			t.Errorf("%s: %v", old, err)
+			continue
+		}
+		removed, ok := object.(interface{ APILifecycleRemoved() (int, int) })
+		if !ok {
+			t.Errorf("%s does not say when it was removed", old)
+			continue
+		}
+		if major, minor := removed.APILifecycleRemoved(); fmt.Sprintf("%d.%d", major, minor) != since {
+			t.Errorf("%s is not served since %d.%d, not since %s", old, major, minor, since)
+		}
+	}
+}
