@@ -17,7 +17,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo test unit races rego e2e e2e-delete test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities bench bench-scale bench-lint gatekeeper release release-twice new-policy hooks clean field-test field-test-page screenshot
+.PHONY: help build render components software demo test unit races rego e2e e2e-delete test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities bench bench-scale bench-lint gatekeeper report release release-twice new-policy hooks clean field-test field-test-page screenshot
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -129,6 +129,12 @@ certificates: build components software ## Change certificates in every way whil
 vulnerabilities: ## Known vulnerabilities in what is shipped (asks vuln.go.dev)
 	go tool -modfile=test/tools/govulncheck/go.mod govulncheck ./...
 	cd cmd/termguard-render && go tool -modfile=../../test/tools/govulncheck/go.mod govulncheck ./...
+
+report: ## Open the page of a scan in Chromium: use, accessibility, 360 pixels, pictures in dist/report (needs chromium and npm)
+	@command -v chromium >/dev/null || { echo "no chromium: apt-get install chromium"; exit 1; }
+	mkdir -p dist/report
+	cd test/report && npm ci --no-audit --no-fund --loglevel=error
+	cd test && SCREENSHOTS=$(CURDIR)/dist/report go test -count=1 -v ./report
 
 bench: build components ## Print benchmarks: beside a no-op webhook, and by size of the cluster (OBJECTS=10000)
 	go test -run '^$$' -bench . ./policies ./webhook ./check ./scan

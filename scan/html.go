@@ -84,7 +84,7 @@ func (s *Scan) HTML(w io.Writer) error {
 
 // counts are the numbers, by kind and verdict.
 func (p page) counts(s *Scan) {
-	p.raw("<section aria-labelledby=\"h-counts\"><h2 id=\"h-counts\">If it were deleted now</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"h-counts\"><table>\n<thead><tr><th scope=\"col\">kind</th>")
+	p.raw("<section aria-labelledby=\"h-counts\"><h2 id=\"h-counts\">If it were deleted now</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-labelledby=\"h-counts\"><table>\n<thead><tr><th scope=\"col\">kind</th>")
 	for _, head := range []string{"asked", "refused", "hangs", "at risk", "unknown", "completes"} {
 		p.tag("<th scope=\"col\" class=\"n\">", head, "</th>")
 	}
@@ -130,7 +130,7 @@ func (p page) causes(s *Scan) map[string]int {
 		}
 		p.raw("><summary><span class=\"word " + class + "\">")
 		p.tag("", headings[c.Class], "</span> ")
-		p.tag("<strong>", c.Title, "</strong> ")
+		p.tag("<strong>", fmt.Sprintf("%d: %s", i+1, c.Title), "</strong> ")
 		p.tag("<span class=\"soft\">", c.holding(all), "</span>")
 		p.bar(class, c.Holds, most)
 		p.raw("</summary>\n")
@@ -191,7 +191,7 @@ func (p page) terminating(s *Scan) {
 	if len(s.Terminating) == 0 {
 		return
 	}
-	p.raw("<section aria-labelledby=\"h-now\"><h2 id=\"h-now\">Terminating now</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"h-now\"><table>\n<thead><tr><th scope=\"col\">for</th><th scope=\"col\">object</th><th scope=\"col\">why</th></tr></thead>\n<tbody>\n")
+	p.raw("<section aria-labelledby=\"h-now\"><h2 id=\"h-now\">Terminating now</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-labelledby=\"h-now\"><table>\n<thead><tr><th scope=\"col\">for</th><th scope=\"col\">object</th><th scope=\"col\">why</th></tr></thead>\n<tbody>\n")
 	oldest := int(since(s.Terminating[0].Since, s.At).Seconds())
 	for i, e := range s.Terminating {
 		if i == maxTimeline {
@@ -232,7 +232,11 @@ func (p page) items(s *Scan, places map[string]int) {
 			}
 			p.raw("<div class=\"chunk\">\n")
 		}
-		p.item(item, places)
+		if i < maxTrees {
+			p.item(item, places)
+		} else {
+			p.row(item, places)
+		}
 	}
 	if len(s.Items) > 0 {
 		p.raw("</div>\n")
@@ -240,10 +244,34 @@ func (p page) items(s *Scan, places map[string]int) {
 	p.raw("</section>\n")
 }
 
-func (p page) item(item Item, places map[string]int) {
+// maxTrees bounds the objects with a tree of their own: of those beyond, a line names the
+// causes. A page of 100,000 trees would be 70 MiB.
+const maxTrees = 2000
+
+// row is an object in a line, with links to its causes.
+func (p page) row(item Item, places map[string]int) {
+	p.begin("p", item)
+	p.text(Shown(item.Target))
+	for _, h := range item.HeldBy {
+		if i, known := places[h.Cause]; known {
+			p.raw(fmt.Sprintf(" <a href=\"#cause-%d\">cause %d</a>", i, i+1))
+		}
+	}
+	p.raw("</p>\n")
+}
+
+// begin begins an object, which the filter finds by its verdict and its kind.
+func (p page) begin(element string, item Item) {
 	verdict := classOf(string(item.Verdict), words(verdicts))
-	p.raw("<details data-verdict=\"" + verdict + "\" data-kind=\"" + classOf(string(item.Kind), words(Kinds())) + "\"><summary><span class=\"word " + verdict + "\">")
-	p.tag("", string(item.Verdict), "</span> ")
+	p.raw("<" + element + " data-verdict=\"" + verdict + "\" data-kind=\"" + classOf(string(item.Kind), words(Kinds())) + "\">")
+	if element == "details" {
+		p.raw("<summary>")
+	}
+	p.tag("<span class=\"word "+verdict+"\">", string(item.Verdict), "</span> ")
+}
+
+func (p page) item(item Item, places map[string]int) {
+	p.begin("details", item)
 	p.text(Shown(item.Target))
 	if item.TerminatingSince != "" {
 		p.tag(" <span class=\"soft\">Terminating since ", item.TerminatingSince, "</span>")

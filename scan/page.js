@@ -1,8 +1,9 @@
 "use strict";
 const one = (selector) => document.querySelector(selector);
 const filter = one("#filter"), search = one("#search"), verdict = one("#verdict"), kind = one("#kind"), shown = one("#shown");
-const rows = [...document.querySelectorAll("#objects details")].map((row) => [row, row.textContent.toLowerCase()]);
+let rows;
 function apply() {
+  rows ??= [...document.querySelectorAll("#objects [data-verdict]")].map((row) => [row, row.textContent.toLowerCase()]);
   const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
   let n = 0;
   for (const [row, text] of rows) {

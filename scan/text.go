@@ -128,11 +128,10 @@ func (s *Scan) promise() string {
 			broken++
 		}
 	}
-	what := fmt.Sprintf("with the %d broken things mended", broken)
 	if broken == 1 {
-		what = "with the 1 broken thing mended"
+		return "with the 1 broken thing mended, " + s.Mended.of("of what it holds ")
 	}
-	return fmt.Sprintf("%s, %s", what, s.Mended.of("of what they hold "))
+	return fmt.Sprintf("with the %d broken things mended, %s", broken, s.Mended.of("of what they hold "))
 }
 
 func (s *Scan) changes() string {
