@@ -109,6 +109,7 @@ fuzz: ## Run each fuzz test for a few seconds (TIME=1m for longer)
 
 docs golden: ## Write the generated files anew
 	UPDATE_GOLDEN=1 go test ./cluster/catalog ./policies/... ./check/... ./doctor ./lint/... ./cmd/...
+	UPDATE_GOLDEN=1 go test -count=1 -run TestChartKnowsThePolicies ./deploy
 	cd test && UPDATE_GOLDEN=1 go test -count=1 -run 'TestRenders|TestSchemas' ./chart ./schemas
 
 generated: docs ## Fail if a generated file is not current

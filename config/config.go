@@ -62,19 +62,37 @@ const (
 	Demote SelfGrading = "demote"
 )
 
-// ErrNoPolicy is returned for a configuration that names a policy that is not loaded.
-var ErrNoPolicy = errors.New("there is no policy")
+// noPolicy is for a configuration that names a policy that is not loaded.
+type noPolicy struct{ where, id, hint string }
+
+func (e *noPolicy) Error() string {
+	return fmt.Sprintf("%s: there is no policy %q%s", e.where, e.id, e.hint)
+}
 
 // OnlyNoPolicy tells whether nothing else is wrong with a configuration than that it
 // names policies that are not loaded: it can be gone by all the same.
 func OnlyNoPolicy(err error) bool {
+	return err != nil && allOf(err, func(err error) bool { _, is := err.(*noPolicy); return is })
+}
+
+// MeansAnother tells whether a configuration means one of these policies by a name that is not
+// quite theirs.
+func MeansAnother(err error, ids []string) bool {
+	return err != nil && !allOf(err, func(err error) bool {
+		e, is := err.(*noPolicy)
+		return !is || !nearest.Misspelt(e.id, ids)
+	})
+}
+
+// allOf tells whether something is true of all errors that are joined in one.
+func allOf(err error, is func(error) bool) bool {
 	switch e := err.(type) {
 	case interface{ Unwrap() []error }:
-		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !OnlyNoPolicy(err) })
+		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !allOf(err, is) })
 	case interface{ Unwrap() error }:
-		return OnlyNoPolicy(e.Unwrap())
+		return allOf(e.Unwrap(), is)
 	default:
-		return err == ErrNoPolicy
+		return is(err)
 	}
 }
 
@@ -133,7 +151,7 @@ func (c Config) check(policyIDs []string) error {
 	}
 	known := func(where, id string) {
 		if !slices.Contains(policyIDs, id) {
-			errs = append(errs, fmt.Errorf("%s: %w %q%s", where, ErrNoPolicy, id, nearest.Hint(id, policyIDs)))
+			errs = append(errs, &noPolicy{where, id, nearest.Hint(id, policyIDs)})
 		}
 	}
 	if c.Enforcement.Default != "" {

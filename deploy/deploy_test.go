@@ -134,6 +134,21 @@ func TestManifests(t *testing.T) {
 	}
 }
 
+// The chart knows the ids of the policies in the binary.
+func TestChartKnowsThePolicies(t *testing.T) {
+	const path = "chart/policies.txt"
+	want := strings.Join(policies.EmbeddedIDs(), "\n") + "\n"
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != want {
+		t.Errorf("%s lacks or has what the binary does not (run: make docs): %v\n%s", path, err, cmp.Diff(want, string(got)))
+	}
+}
+
 // What the schema of the chart's values knows of the configuration is what the
 // binary reads: no less, or nobody could set it, and no more, or the pods would
 // not start.

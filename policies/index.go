@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
@@ -51,6 +52,15 @@ func embeddedFolders() []string {
 		}
 	}
 	return folders
+}
+
+// EmbeddedIDs are those of the policies in the binary, sorted.
+func EmbeddedIDs() []string {
+	ids := embeddedFolders()
+	for i, folder := range ids {
+		ids[i] = strings.ReplaceAll(folder, "_", "-")
+	}
+	return ids
 }
 
 // compileEmbedded compiles some of the policies in the binary, with what they import.

@@ -20,3 +20,15 @@ func Hint(name string, candidates []string) string {
 	}
 	return fmt.Sprintf("; did you mean %q?", best)
 }
+
+// Misspelt tells whether a name is so near one of the candidates that it is hardly a name
+// of its own.
+func Misspelt(name string, candidates []string) bool {
+	const slips = 2
+	for _, candidate := range candidates {
+		if levenshtein.ComputeDistance(name, candidate) <= slips {
+			return true
+		}
+	}
+	return false
+}

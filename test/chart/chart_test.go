@@ -100,6 +100,8 @@ func TestRefusals(t *testing.T) {
 		{"not a number", "replicas=many", []string{"'/replicas'", "got string, want integer"}},
 		{"a policy that Kubernetes does not have", "failurePolicy=Maybe", []string{"'/failurePolicy'", "'Ignore', 'Fail'"}},
 		{"a mode that the binary would refuse at its start", "config.enforcement.default=refuse", []string{"'/config/enforcement/default'", "'deny', 'warn', 'dryrun', 'off'"}},
+		{"a policy that is misspelt", "config.enforcement.policies.orphaned-finalizr=deny", []string{`config.enforcement.policies names "orphaned-finalizr"`, "did you mean orphaned-finalizer?", "otherPolicies"}},
+		{"the parameters of a policy that there is not", "config.params.nowhere.max=3", []string{`config.params names "nowhere", and there is no such policy.`}},
 		{"an owner that is none", "config.finalizerOwners.a=operator", []string{"'/config/finalizerOwners/a'", "'operator' does not match pattern"}},
 		{"nobody who issues", "certificates.source=vault", []string{"'/certificates/source'", "'own', 'cert-manager'"}},
 		{"a digest without its algorithm", "image.digest=0123", []string{"'/image/digest'", "'0123' does not match pattern"}},

@@ -281,8 +281,8 @@ func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*polici
 		return nil, err
 	}
 	// A policy may be gone whose ConfigMap somebody deleted: that must not keep
-	// termguard from starting.
-	if r.read, err = r.options.ReadConfig(set.IDs()); err != nil && !config.OnlyNoPolicy(err) {
+	// termguard from starting, as a typing error must.
+	if r.read, err = r.options.ReadConfig(set.IDs()); err != nil && (!config.OnlyNoPolicy(err) || config.MeansAnother(err, policies.EmbeddedIDs())) {
 		return nil, err
 	}
 	if err != nil {

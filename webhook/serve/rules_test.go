@@ -391,6 +391,17 @@ func TestPolicyGone(t *testing.T) {
 	}
 }
 
+// TestPolicyIsMisspelt: what is nearly the id of a policy in the binary keeps termguard from
+// starting, with the one that is meant.
+func TestPolicyIsMisspelt(t *testing.T) {
+	s := newSite(t)
+	s.write(s.file, "apiVersion: termguard.dev/v1\nkind: Config\nenforcement: {policies: {gone: deny, orphaned-finalizr: deny}}\n")
+	const want = `enforcement.policies: there is no policy "orphaned-finalizr"; did you mean "orphaned-finalizer"?`
+	if _, err := s.start(t.Context(), s.client); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("it starts: %v, want %s", err, want)
+	}
+}
+
 // TestRulesStart holds that what the command line names must be right, and what
 // others wrote into the cluster need not.
 func TestRulesStart(t *testing.T) {
