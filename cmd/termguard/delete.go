@@ -564,6 +564,9 @@ func (d *deleting) delete(ctx context.Context, targets []check.Subject, look fun
 		}
 	}
 	for _, deletion := range due {
+		if deletion.Class == check.ClassWait {
+			continue // to delete it again could change how it goes
+		}
 		told, err := d.hands.Do(ctx, deletion.Step.Step)
 		for _, line := range told {
 			d.done = append(d.done, "deletion of "+line)

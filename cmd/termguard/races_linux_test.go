@@ -185,6 +185,25 @@ func TestDeleteVanished(t *testing.T) {
 	}
 }
 
+// TestDeleteOnce does not delete again what is Terminating, which could change how it goes.
+func TestDeleteOnce(t *testing.T) {
+	c := newFakeCluster(t, orphaned()+`---
+{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: leaving, namespace: demo, finalizers: [x.example.com/f], deletionTimestamp: "2026-11-24T00:00:00Z"}}
+---
+{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: there, namespace: demo}}
+`)
+	_, out, errs := deleted(t.Context(), c, nil, "widgets/leaving", "widgets/there", "-n", "demo", "--yes", "--timeout=1ms")
+	var deletions []string
+	for _, request := range c.requests {
+		if path, ok := strings.CutPrefix(request, "DELETE "); ok {
+			deletions = append(deletions, path)
+		}
+	}
+	if len(deletions) != 1 || !strings.Contains(deletions[0], "/widgets/there?") {
+		t.Errorf("it deleted %v: %s%s", deletions, out.text.String(), errs)
+	}
+}
+
 // TestDeleteClasses holds flags to what they allow.
 func TestDeleteClasses(t *testing.T) {
 	owned := strings.Replace(orphaned("a"), "name: a, namespace: demo", "name: a, namespace: demo, ownerReferences: [{apiVersion: acme.example.com/v1, kind: Widget, name: owner, uid: uid-7, blockOwnerDeletion: true}]", 1) +
