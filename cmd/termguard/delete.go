@@ -147,6 +147,11 @@ func (d *deleting) begin(ctx context.Context, args []string, stdin io.Reader, st
 	if err != nil {
 		return err
 	}
+	for _, n := range names {
+		if d.fromFiles() && d.namespace != "" && n.Namespace != d.namespace {
+			return fmt.Errorf("%s is not in namespace %s, as --namespace says: drop that, or correct it", n, d.namespace)
+		}
+	}
 	if d.hands, err = check.NewHands(config); err != nil {
 		return err
 	}

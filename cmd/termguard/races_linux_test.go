@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -201,6 +202,22 @@ func TestDeleteOnce(t *testing.T) {
 	}
 	if len(deletions) != 1 || !strings.Contains(deletions[0], "/widgets/there?") {
 		t.Errorf("it deleted %v: %s%s", deletions, out.text.String(), errs)
+	}
+}
+
+// TestDeletePlace refuses, as kubectl does, a file about another namespace than -n says.
+func TestDeletePlace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "plain.yaml")
+	if err := os.WriteFile(file, []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: plain, namespace: demo}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := newFakeCluster(t, orphaned())
+	code, out, errs := deleted(t.Context(), c, nil, "-f", file, "-n", "other", "--yes")
+	if code != exitFailed || !strings.Contains(errs, "configmap/plain -n demo is not in namespace other") || !c.has(demo+"/configmaps/plain") {
+		t.Errorf("exit code %d: %s%s", code, out.text.String(), errs)
+	}
+	if code, out, errs = deleted(t.Context(), c, nil, "-f", file, "-n", "demo", "--yes"); code != 0 || c.has(demo+"/configmaps/plain") {
+		t.Errorf("exit code %d: %s%s", code, out.text.String(), errs)
 	}
 }
 
