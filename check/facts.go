@@ -25,8 +25,11 @@ var builtin = map[schema.GroupVersion][]metav1.APIResource{
 		{Name: "pods", Kind: "Pod", Namespaced: true, ShortNames: []string{"po"}},
 		{Name: "configmaps", Kind: "ConfigMap", Namespaced: true, ShortNames: []string{"cm"}},
 		{Name: "endpoints", Kind: "Endpoints", Namespaced: true, ShortNames: []string{"ep"}},
+		{Name: "limitranges", Kind: "LimitRange", Namespaced: true, ShortNames: []string{"limits"}},
 		{Name: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", Namespaced: true, ShortNames: []string{"pvc"}},
+		{Name: "podtemplates", Kind: "PodTemplate", Namespaced: true},
 		{Name: "replicationcontrollers", Kind: "ReplicationController", Namespaced: true, ShortNames: []string{"rc"}},
+		{Name: "resourcequotas", Kind: "ResourceQuota", Namespaced: true, ShortNames: []string{"quota"}},
 		{Name: "secrets", Kind: "Secret", Namespaced: true},
 		{Name: "serviceaccounts", Kind: "ServiceAccount", Namespaced: true, ShortNames: []string{"sa"}},
 		{Name: "services", Kind: "Service", Namespaced: true, ShortNames: []string{"svc"}},
@@ -42,13 +45,47 @@ var builtin = map[schema.GroupVersion][]metav1.APIResource{
 		{Name: "jobs", Kind: "Job", Namespaced: true},
 	},
 	{Group: "networking.k8s.io", Version: "v1"}: {
+		{Name: "ingressclasses", Kind: "IngressClass"},
 		{Name: "ingresses", Kind: "Ingress", Namespaced: true, ShortNames: []string{"ing"}},
+		{Name: "ipaddresses", Kind: "IPAddress", ShortNames: []string{"ip"}},
 		{Name: "networkpolicies", Kind: "NetworkPolicy", Namespaced: true, ShortNames: []string{"netpol"}},
+		{Name: "servicecidrs", Kind: "ServiceCIDR"},
 	},
 	{Group: "apiextensions.k8s.io", Version: "v1"}: {
 		{Name: "customresourcedefinitions", Kind: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"}},
 	},
 	{Group: "apiregistration.k8s.io", Version: "v1"}: {{Name: "apiservices", Kind: "APIService"}},
+	{Group: "rbac.authorization.k8s.io", Version: "v1"}: {
+		{Name: "clusterrolebindings", Kind: "ClusterRoleBinding"},
+		{Name: "clusterroles", Kind: "ClusterRole"},
+		{Name: "rolebindings", Kind: "RoleBinding", Namespaced: true},
+		{Name: "roles", Kind: "Role", Namespaced: true},
+	},
+	{Group: "admissionregistration.k8s.io", Version: "v1"}: {
+		{Name: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration"},
+		{Name: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy"},
+		{Name: "validatingadmissionpolicybindings", Kind: "ValidatingAdmissionPolicyBinding"},
+		{Name: "validatingwebhookconfigurations", Kind: "ValidatingWebhookConfiguration"},
+	},
+	{Group: "storage.k8s.io", Version: "v1"}: {
+		{Name: "csidrivers", Kind: "CSIDriver"},
+		{Name: "csinodes", Kind: "CSINode"},
+		{Name: "storageclasses", Kind: "StorageClass", ShortNames: []string{"sc"}},
+		{Name: "volumeattachments", Kind: "VolumeAttachment"},
+		{Name: "volumeattributesclasses", Kind: "VolumeAttributesClass", ShortNames: []string{"vac"}},
+	},
+	{Group: "policy", Version: "v1"}:              {{Name: "poddisruptionbudgets", Kind: "PodDisruptionBudget", Namespaced: true, ShortNames: []string{"pdb"}}},
+	{Group: "autoscaling", Version: "v2"}:         {{Name: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true, ShortNames: []string{"hpa"}}},
+	{Group: "discovery.k8s.io", Version: "v1"}:    {{Name: "endpointslices", Kind: "EndpointSlice", Namespaced: true}},
+	{Group: "coordination.k8s.io", Version: "v1"}: {{Name: "leases", Kind: "Lease", Namespaced: true}},
+	{Group: "scheduling.k8s.io", Version: "v1"}:   {{Name: "priorityclasses", Kind: "PriorityClass", ShortNames: []string{"pc"}}},
+	{Group: "node.k8s.io", Version: "v1"}:         {{Name: "runtimeclasses", Kind: "RuntimeClass"}},
+	{Group: "resource.k8s.io", Version: "v1"}: {
+		{Name: "deviceclasses", Kind: "DeviceClass"},
+		{Name: "resourceclaims", Kind: "ResourceClaim", Namespaced: true},
+		{Name: "resourceclaimtemplates", Kind: "ResourceClaimTemplate", Namespaced: true},
+		{Name: "resourceslices", Kind: "ResourceSlice"},
+	},
 }
 
 // FromFacts finds an object in facts that were read before, as in a snapshot.
@@ -258,9 +295,15 @@ func typesOf(doc map[string]any) Types {
 				version, _ = v["name"].(string)
 			}
 		}
-		types.add(gr.WithVersion(version).GroupVersion(), metav1.APIResource{
-			Name: gr.Resource, Kind: kind, SingularName: strings.ToLower(kind), Namespaced: crd["scope"] == "Namespaced",
-		}, true)
+		api := metav1.APIResource{Name: gr.Resource, Kind: kind, SingularName: strings.ToLower(kind), Namespaced: crd["scope"] == "Namespaced"}
+		for i, name := range anyList(crd["names"]) {
+			if name, _ := name.(string); i > 0 {
+				api.ShortNames = append(api.ShortNames, name)
+			} else if name != "" {
+				api.SingularName = name
+			}
+		}
+		types.add(gr.WithVersion(version).GroupVersion(), api, true)
 	}
 	counts := child(doc, "counts")
 	for _, namespace := range slices.Sorted(maps.Keys(counts)) {

@@ -3,6 +3,7 @@ package check
 import (
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -148,6 +149,98 @@ func TestFromCluster(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.verdict, report.Verdict); diff != "" || (len(report.Unseen) == 0) != (tt.verdict == policies.Completes) {
 				t.Errorf("unseen %q, -want, +got:\n%s", report.Unseen, diff)
+			}
+		})
+	}
+}
+
+// TestOperatorElsewhere asks about the Deployment and the namespace of an operator whose
+// custom resource is in another namespace: it is found, or said not to have been read.
+func TestOperatorElsewhere(t *testing.T) {
+	object := func(apiVersion, kind, namespace, name string, more map[string]any) map[string]any {
+		metadata := map[string]any{"name": name, "uid": kind + namespace + name}
+		if namespace != "" {
+			metadata["namespace"] = namespace
+		}
+		o := map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": metadata}
+		for key, value := range more {
+			o[key] = value
+		}
+		return o
+	}
+	list := func(apiVersion, kind string, items ...any) map[string]any {
+		return map[string]any{"apiVersion": apiVersion, "kind": kind + "List", "metadata": map[string]any{}, "items": items}
+	}
+	template := map[string]any{"spec": map[string]any{"serviceAccountName": "op", "containers": []any{map[string]any{"name": "c", "image": "corp/op"}}}}
+	deployment := object("apps/v1", "Deployment", "ops", "op", map[string]any{"spec": map[string]any{"replicas": 1, "selector": map[string]any{}, "template": template}, "status": map[string]any{"readyReplicas": 1}})
+	pod := object("v1", "Pod", "ops", "op-1", map[string]any{"spec": template["spec"], "status": map[string]any{"phase": "Running", "conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}})
+	namespace := object("v1", "Namespace", "", "ops", map[string]any{"spec": map[string]any{"finalizers": []any{"kubernetes"}}})
+	gadget := object("x.io/v1", "Gadget", "team", "it", nil)
+	gadget["metadata"].(map[string]any)["finalizers"] = []any{"x.io/cleanup"}
+	definition := object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "gadgets.x.io", map[string]any{"spec": map[string]any{
+		"group": "x.io", "scope": "Namespaced", "names": map[string]any{"kind": "Gadget", "plural": "gadgets"}, "versions": []any{map[string]any{"name": "v1", "served": true, "storage": true}},
+	}})
+	role := object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "op", map[string]any{"rules": []any{map[string]any{"apiGroups": []any{"x.io"}, "resources": []any{"*"}, "verbs": []any{"*"}}}})
+	binding := object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "", "op", map[string]any{
+		"roleRef": map[string]any{"kind": "ClusterRole", "name": "op"}, "subjects": []any{map[string]any{"kind": "ServiceAccount", "name": "op", "namespace": "ops"}},
+	})
+	verbs := metav1.Verbs{"get", "list", "watch", "delete"}
+	answers := serving(map[string]any{
+		"/api/v1/namespaces":     list("v1", "Namespace", namespace),
+		"/api/v1/namespaces/ops": namespace,
+		"/api/v1/pods":           list("v1", "Pod", pod),
+		"/api/v1/services":       list("v1", "Service"),
+	})
+	groups := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}}
+	for gv, resources := range map[string][]metav1.APIResource{
+		"apps/v1":                      {{Name: "deployments", SingularName: "deployment", Kind: "Deployment", Namespaced: true, Verbs: verbs}},
+		"rbac.authorization.k8s.io/v1": {{Name: "clusterroles", Kind: "ClusterRole", Verbs: verbs}, {Name: "clusterrolebindings", SingularName: "clusterrolebinding", Kind: "ClusterRoleBinding", Verbs: verbs}},
+		"apiextensions.k8s.io/v1":      {{Name: "customresourcedefinitions", Kind: "CustomResourceDefinition", Verbs: verbs}},
+		"x.io/v1":                      {{Name: "gadgets", Kind: "Gadget", Namespaced: true, Verbs: verbs}},
+	} {
+		group, version, _ := strings.Cut(gv, "/")
+		is := metav1.GroupVersionForDiscovery{GroupVersion: gv, Version: version}
+		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: group, Versions: []metav1.GroupVersionForDiscovery{is}, PreferredVersion: is})
+		answers["/apis/"+gv] = metav1.APIResourceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: gv, APIResources: resources}
+	}
+	answers["/apis"] = groups
+	answers["/apis/apps/v1/deployments"] = list("apps/v1", "Deployment", deployment)
+	answers["/apis/apps/v1/namespaces/ops/deployments/op"] = deployment
+	answers["/apis/rbac.authorization.k8s.io/v1/clusterroles"] = list("rbac.authorization.k8s.io/v1", "ClusterRole", role)
+	answers["/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"] = list("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", binding)
+	answers["/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/op"] = binding
+	answers["/apis/apiextensions.k8s.io/v1/customresourcedefinitions"] = list("apiextensions.k8s.io/v1", "CustomResourceDefinition", definition)
+	const everywhere, here = "/apis/x.io/v1/gadgets", "/apis/x.io/v1/namespaces/ops/gadgets"
+	answers[here] = list("meta.k8s.io/v1", "PartialObjectMetadata")
+	for _, tt := range []struct {
+		reason  string
+		target  Name
+		read    bool // gadgets of all namespaces may be read
+		verdict policies.Verdict
+		unseen  string
+	}{
+		{"the operator goes, the gadget stays", Name{"deployment", "op", "ops", 0, ""}, true, policies.AtRisk, ""},
+		{"with its namespace", Name{"ns", "ops", "", 0, ""}, true, policies.AtRisk, ""},
+		{"or without its rights", Name{"clusterrolebinding", "op", "", 0, ""}, true, policies.AtRisk, ""},
+		{"gadgets elsewhere may not be read", Name{"deployment", "op", "ops", 0, ""}, false, policies.Unknown, "gadgets.x.io: elsewhere"},
+		{"nor with the namespace", Name{"ns", "ops", "", 0, ""}, false, policies.Unknown, "gadgets.x.io: elsewhere"},
+		{"nor at all", Name{"clusterrolebinding", "op", "", 0, ""}, false, policies.Unknown, "gadgets.x.io: forbidden"},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			answers := maps.Clone(answers)
+			if tt.read {
+				answers[everywhere] = list("meta.k8s.io/v1", "PartialObjectMetadata", gadget)
+			}
+			subject, world, err := FromCluster(t.Context(), apiServer(t, answers), cluster.Options{}, tt.target, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			report, err := Ask(t.Context(), newEngine(t), world, subject, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if report.Verdict != tt.verdict || !strings.Contains(strings.Join(report.Unseen, "\n"), tt.unseen) {
+				t.Errorf("got %s, unseen %q, want %s with %q: %+v", report.Verdict, report.Unseen, tt.verdict, tt.unseen, report.Findings)
 			}
 		})
 	}

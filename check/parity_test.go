@@ -104,6 +104,7 @@ type sample struct {
 	world   *cluster.World
 	name    Name
 	subject Subject
+	all     []*unstructured.Unstructured
 }
 
 // samples are those of the policies' fixtures whose object the facts hold: of others,
@@ -119,7 +120,7 @@ func samples(t *testing.T) iter.Seq[sample] {
 			if race.Detector && i%8 != 0 {
 				continue
 			}
-			world, name, whole, asked := fixture(t, file)
+			world, name, all, asked := fixture(t, file)
 			if !asked {
 				continue
 			}
@@ -127,10 +128,12 @@ func samples(t *testing.T) iter.Seq[sample] {
 			if err != nil {
 				continue
 			}
-			if object := whole[name]; object != nil {
-				subject.Object, subject.Unseen = object.Object, nil
+			for _, object := range all {
+				if (Name{Type: cluster.Resources(all)[object.GroupVersionKind()].String(), Namespace: object.GetNamespace(), Name: object.GetName()}) == name {
+					subject.Object, subject.Unseen = object.Object, nil
+				}
 			}
-			if !yield(sample{file, world, name, subject}) {
+			if !yield(sample{file, world, name, subject, all}) {
 				return
 			}
 		}
@@ -139,13 +142,12 @@ func samples(t *testing.T) iter.Seq[sample] {
 
 // fixture are the facts of a fixture and what it deletes; asked is false where
 // it asks something else, or with options.
-func fixture(t *testing.T, file string) (world *cluster.World, name Name, whole map[Name]*unstructured.Unstructured, asked bool) {
+func fixture(t *testing.T, file string) (world *cluster.World, name Name, objects []*unstructured.Unstructured, asked bool) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var objects []*unstructured.Unstructured
 	var request struct {
 		Operation, Resource, Namespace, Name, Subresource string
 		Options                                           map[string]any
@@ -168,14 +170,9 @@ func fixture(t *testing.T, file string) (world *cluster.World, name Name, whole 
 	if request.Operation != "DELETE" || request.Subresource != "" || len(request.Options) > 0 {
 		return nil, Name{}, nil, false
 	}
-	whole = map[Name]*unstructured.Unstructured{}
-	for _, object := range objects {
-		resource := cluster.Resources(objects)[object.GroupVersionKind()]
-		whole[Name{Type: resource.String(), Namespace: object.GetNamespace(), Name: object.GetName()}] = object
-	}
 	world, err = cluster.FromObjects(cluster.Options{}, objects)
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
-	return world, Name{Type: request.Resource, Namespace: request.Namespace, Name: request.Name}, whole, true
+	return world, Name{Type: request.Resource, Namespace: request.Namespace, Name: request.Name}, objects, true
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -16,11 +17,17 @@ import (
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
+// maxPagesElsewhere bounds how many pages of a kind are read for the sake of what is in
+// other namespaces.
+const maxPagesElsewhere = 40
+
+var errTooMany = fmt.Errorf("there are more than %d: those in other namespaces are not read", maxPagesElsewhere*pageSize)
+
 // Collect reads a cluster once: the facts as Live would keep them, without
 // watching. Of resources that only count by their metadata it reads those in
-// one namespace; all where namespace is "". The others it reads in this namespace
-// where they may not be read in all. What cannot be read is unseen; an error
-// means that the cluster could not be asked at all.
+// one namespace; all where namespace is "", or where something in it may have work in
+// others, as an operator has. What may not be read in all namespaces it reads in this one.
+// What cannot be read is unseen; an error means that the cluster could not be asked at all.
 func Collect(ctx context.Context, config *rest.Config, options Options, namespace string, log *slog.Logger) (*World, error) {
 	world := NewWorld(options)
 	world.refusals.AskForObjects(namespace)
@@ -50,13 +57,13 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 	})
 	var done atomic.Int32
 	for name, want := range wanted {
-		within := namespace
-		if whole, _ := world.reads(want.Resource); whole {
-			within = metav1.NamespaceAll
-		}
-		l.feeds[name] = &feed{Resource: want.Resource, others: want.others, source: l.source(want.Resource, within)}
+		l.feeds[name] = &feed{Resource: want.Resource, others: want.others}
 	}
-	for _, f := range l.feeds {
+	read := func(f *feed, within string) {
+		f.source = l.source(f.Resource, within)
+		if f.Namespaced && within != namespace {
+			f.most = maxPagesElsewhere
+		}
 		listing.Go(func() {
 			leave, err := l.place(ctx, f)
 			if err != nil {
@@ -66,10 +73,10 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 			defer func() { world.options.Progress(int(done.Add(1)), len(l.feeds)) }()
 			world.Begin(f.Resource)
 			_, err = l.pages(ctx, f)
-			whole, _ := world.reads(f.Resource)
-			if err != nil && apierrors.IsForbidden(err) && f.Namespaced && namespace != "" && whole {
+			if err != nil && (apierrors.IsForbidden(err) || errors.Is(err, errTooMany)) && f.Namespaced && within != namespace {
 				elsewhere := err
-				f.source = l.source(f.Resource, namespace)
+				f.source, f.most = l.source(f.Resource, namespace), 0
+				world.Begin(f.Resource)
 				if _, err = l.pages(ctx, f); err == nil {
 					world.End(f.Resource)
 					world.SetUnseen(f.Resource, facts.UnseenElsewhere, elsewhere.Error())
@@ -93,6 +100,23 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 			}
 			world.End(f.Resource)
 		})
+	}
+	for _, f := range l.feeds {
+		if whole, _ := world.reads(f.Resource); whole {
+			read(f, metav1.NamespaceAll)
+		}
+	}
+	listing.Wait()
+	// What runs in the namespace shows by now, and what it may do.
+	within := namespace
+	if world.Settle(); namespace != "" && world.worksElsewhere(namespace) {
+		within = metav1.NamespaceAll
+	}
+	world.setWithin(within)
+	for _, f := range l.feeds {
+		if whole, _ := world.reads(f.Resource); !whole {
+			read(f, within)
+		}
 	}
 	listing.Wait()
 	for _, res := range world.unconvertedResources() { // a page at a time is read past the API server's cache, which controllers ask

@@ -136,6 +136,7 @@ type feed struct {
 	role   int  // what it is read for; see World.reads
 	astray bool // source is one of those
 	silent bool // it did not answer the last time; read by the feed alone
+	most   int  // pages of a listing, 0 for all
 	cancel context.CancelFunc
 	synced bool
 }
@@ -813,6 +814,9 @@ func (l *Live) pages(ctx context.Context, f *feed) (version string, err error) {
 		}
 		if options.Continue = m.GetContinue(); options.Continue == "" || f.Resource == eventsResource && page == maxEventPages {
 			return m.GetResourceVersion(), nil
+		}
+		if page == f.most {
+			return "", errTooMany
 		}
 	}
 }

@@ -494,6 +494,19 @@ func (w *World) readsWhole(res Resource) bool {
 	return isTyped(res.GroupResource()) || w.references.ReadsWhole(res.String())
 }
 
+// worksElsewhere tells whether what runs in a namespace may have work in others.
+func (w *World) worksElsewhere(namespace string) bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.ownership.WorksElsewhere(namespace)
+}
+
+func (w *World) setWithin(namespace string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.within = namespace
+}
+
 // resight notes that what can be seen has changed.
 func (w *World) resight() {
 	w.ownership.Resight()

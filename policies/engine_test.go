@@ -348,7 +348,8 @@ func TestUnseen(t *testing.T) {
 		"Definition": {"its instances go with it, and its status is written", obj{"request": obj{"resource": obj{"group": "apiextensions.k8s.io", "resource": "customresourcedefinitions"}, "oldObject": obj{"metadata": obj{"name": "kialis.kiali.io"}}}},
 			[]string{"kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
 		"OwnKind":         {"the kind itself, and what may refuse the request", request("kiali.io", "kialis"), []string{"kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden"}},
-		"SeenHere":        {"what is seen in the namespace of the object is seen", request("apps", "deployments"), []string{"mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden"}},
+		"SeenHere":        {"what is seen in the namespace of the object is seen", obj{"request": obj{"namespace": "demo", "resource": obj{"group": "apps", "resource": "deployments"}}}, []string{"mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden"}},
+		"GrantEverywhere": {"whoever loses it may have work in any namespace", request("rbac.authorization.k8s.io", "clusterrolebindings"), []string{"kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden"}},
 		"OtherKind":       {"only what may refuse the request is hidden", request("", "configmaps"), []string{"mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden"}},
 		"Pod":             {"a pod needs its node", request("", "pods"), []string{"mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "nodes: syncing"}},
 		"WithFinalizers":  {"who removes them is told by workloads and RBAC, who refuses that by webhooks", request("", "configmaps", "x/y"), []string{"clusterroles.rbac.authorization.k8s.io: error", "deployments.apps: elsewhere", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
@@ -412,6 +413,7 @@ func TestReliesOn(t *testing.T) {
 		{"for other objects only", "{kinds: [secrets], for: [configmaps]}", nil},
 		{"for objects with finalizers", "{kinds: [secrets], for: [configmaps, $FINALIZERS]}", []string{"secrets: elsewhere"}},
 		{"those that may refer to it", "{kinds: [$REFERRERS], for: [$FINALIZERS]}", []string{"secrets: elsewhere"}},
+		{"what rights hide elsewhere", "{kinds: [$ELSEWHERE], except: [leases.coordination.k8s.io]}", []string{"secrets: elsewhere"}},
 		{"what is in a namespace", "{kinds: [$CONTENT], except: [leases.coordination.k8s.io]}", []string{"kialis.kiali.io: error"}},
 	} {
 		set, err := Load(files("needy/needy.rego", relies("needy", tt.on)))

@@ -141,8 +141,9 @@ type Manifest struct {
 // the policy's silence means nothing.
 type Reliance struct {
 	// Kinds are resources, as plural or plural.group. $CONTENT are those that are
-	// namespaced, $INSTANCES that of the definition under review, and $REFERRERS those
-	// whose objects may refer to the object under review.
+	// namespaced, $INSTANCES that of the definition under review, $REFERRERS those
+	// whose objects may refer to the object under review, and $ELSEWHERE what rights hide
+	// in other namespaces.
 	Kinds []string `json:"kinds"`
 	// Except are kinds that do not matter after all.
 	Except []string `json:"except,omitempty"`

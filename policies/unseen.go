@@ -8,6 +8,9 @@ const (
 	instances  = "$INSTANCES"  // of the definition under review
 	referrers  = "$REFERRERS"  // whatever may refer to the object under review
 	finalizers = "$FINALIZERS" // an object that has some
+	// What rights hide in other namespaces than the one in question; of what is in no
+	// namespace, in all.
+	elsewhere = "$ELSEWHERE"
 )
 
 // hidden is a resource that the facts cannot see.
@@ -15,6 +18,7 @@ type hidden struct {
 	resource   string
 	namespaced bool
 	elsewhere  bool    // it is seen in the namespace in question, and in others not
+	forbidden  bool    // rights hide it
 	refers     bool    // its objects may refer to the one in question
 	namespace  *string // where it is hidden, nil for everywhere
 }
@@ -36,7 +40,7 @@ func (s subject) unseen(all []candidate, facts map[string]any) []string {
 		h.resource, _ = u["resource"].(string)
 		h.namespaced, _ = u["namespaced"].(bool)
 		reason, _ := u["reason"].(string)
-		h.elsewhere = reason == "elsewhere"
+		h.elsewhere, h.forbidden = reason == "elsewhere", reason == "forbidden"
 		of, _ := child(facts, "referrers")[s.resource].([]any)
 		h.refers = slices.Contains(of, any(h.resource))
 		if namespace, one := u["namespace"].(string); one {
@@ -77,6 +81,8 @@ func (r Reliance) includes(s subject, h hidden) bool {
 			return h.resource == s.name
 		case referrers:
 			return h.refers
+		case elsewhere:
+			return h.elsewhere || h.forbidden && s.namespace == "" && s.resource != "namespaces"
 		}
 		return kind == h.resource
 	})

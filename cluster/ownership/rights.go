@@ -48,6 +48,23 @@ func subjectsOf(account string) []string {
 	return []string{account, "system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}
 }
 
+// WorksElsewhere tells whether the service account of a workload in a namespace may write
+// objects in others, or whether that is not known. It only reads.
+func (p *Part) WorksElsewhere(namespace string) bool {
+	for _, wl := range p.workloads {
+		if wl.namespace != namespace {
+			continue
+		}
+		if p.hidesGrants() || slices.ContainsFunc(p.bound[wl.account], func(key string) bool {
+			b := p.bindings[key]
+			return b.scope != namespace && len(p.roles[b.role]) > 0
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
 // hidesGrants tells whether there may be roles and bindings that are not seen.
 func (p *Part) hidesGrants() bool {
 	return slices.ContainsFunc([]string{"roles", "clusterroles", "rolebindings", "clusterrolebindings"}, func(kind string) bool {

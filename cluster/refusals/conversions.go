@@ -125,7 +125,7 @@ func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool 
 		}
 		p.converters[o.Name] = c
 	}
-	p.doc.Child("crds")[o.Name] = map[string]any{
+	known := map[string]any{
 		"group":          o.Spec.Group,
 		"kind":           o.Spec.Names.Kind,
 		"scope":          string(o.Spec.Scope),
@@ -135,6 +135,10 @@ func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool 
 		"deleting":       o.DeletionTimestamp != nil,
 		"conditions":     conditions,
 	}
+	if names := o.Spec.Names; len(names.ShortNames) > 0 || names.Singular != "" && names.Singular != strings.ToLower(names.Kind) {
+		known["names"] = facts.List(append([]string{names.Singular}, names.ShortNames...))
+	}
+	p.doc.Child("crds")[o.Name] = known
 	return true
 }
 

@@ -28,6 +28,29 @@
 #   severity: high
 #   triggers: [delete]
 #   needs: [data.cluster.removers.$NAMESPACE]
+#   relies_on:
+#     - kinds: [$ELSEWHERE]
+#       except: # what is read whole wherever it may be, and operators seldom guard
+#         - events
+#         - pods
+#         - services
+#         - serviceaccounts
+#         - deployments.apps
+#         - statefulsets.apps
+#         - daemonsets.apps
+#         - endpointslices.discovery.k8s.io
+#         - poddisruptionbudgets.policy
+#         - resourceclaims.resource.k8s.io
+#         - roles.rbac.authorization.k8s.io
+#         - rolebindings.rbac.authorization.k8s.io
+#       for:
+#         - namespaces
+#         - deployments.apps
+#         - statefulsets.apps
+#         - daemonsets.apps
+#         - serviceaccounts
+#         - clusterroles.rbac.authorization.k8s.io
+#         - clusterrolebindings.rbac.authorization.k8s.io
 #   remedy: >-
 #     Delete the objects with the finalizer first, wait until they are gone, and then
 #     delete the controller. If it is too late, install the controller again, and the
