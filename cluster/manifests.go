@@ -55,10 +55,13 @@ func FromManifests(options Options, version string, set Set) (*World, error) {
 			unstructured.RemoveNestedField(obj.Object, "metadata", "namespace")
 		}
 	}
-	m := manifests{containers: containersOf(objects), options: options, resources: resourcesOf(objects), namespaces: map[string]bool{}, scopes: scopes}
+	m := manifests{containers: containersOf(objects), options: options, resources: resourcesOf(objects), namespaces: map[string]bool{}, scopes: scopes, autoscaled: map[string]bool{}}
 	for _, obj := range objects {
 		m.place(obj)
 		m.hooks = m.hooks || strings.HasSuffix(obj.GetKind(), "WebhookConfiguration")
+		if kind := obj.GetKind(); kind == "HorizontalPodAutoscaler" || kind == "ScaledObject" {
+			m.autoscaled[obj.GetNamespace()] = true
+		}
 	}
 	all := slices.Clone(objects)
 	for _, obj := range objects {
@@ -66,6 +69,9 @@ func FromManifests(options Options, version string, set Set) (*World, error) {
 	}
 	for _, obj := range objects {
 		all = append(all, m.endpoints(obj)...)
+	}
+	for _, obj := range objects {
+		m.disrupt(obj)
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(m.namespaces)) {
 		if m.hooks {
@@ -118,6 +124,8 @@ type manifests struct {
 	namespaces map[string]bool // that something is in; true if the set has it
 	scopes     map[schema.GroupKind]string
 	pods       []*unstructured.Unstructured
+	scaled     []scaled
+	autoscaled map[string]bool // namespaces in which something else scales workloads
 	containers []container
 	hooks      bool // there are webhooks, which see what the cluster makes by itself
 }
@@ -218,6 +226,13 @@ func (m *manifests) run(obj *unstructured.Unstructured, res string) []*unstructu
 		spec["nodeName"] = "any" // without one, it would need no time to stop
 	}
 	m.pods = append(m.pods, pod)
+	if res != "daemonsets.apps" {
+		replicas := int64(1)
+		if n, set, err := unstructured.NestedInt64(obj.Object, "spec", "replicas"); set && err == nil {
+			replicas = n
+		}
+		m.scaled = append(m.scaled, scaled{obj.GetNamespace(), pod.GetLabels(), replicas})
+	}
 	made := []*unstructured.Unstructured{pod}
 	if m.hooks && res == "deployments.apps" {
 		made = append(made, replicaSet(obj, podLabels))

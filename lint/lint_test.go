@@ -122,6 +122,12 @@ webhooks:
 `
 )
 
+// budget keeps two pods, and pods are two.
+const (
+	budget = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web}\nspec: {minAvailable: 2, selector: {matchLabels: {app: web}}}\n---\n"
+	pods   = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 2, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: web}]}}}\n"
+)
+
 // selecting is a webhook that sees the deletes of ConfigMaps that have a label,
 // with one in its namespace that has app: guard.
 func selecting(app string) string {
@@ -173,6 +179,11 @@ func TestRun(t *testing.T) {
 		{"what is a template only where it is filled in", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, {x}: b}\nspec: {}\n", []string{"note: 1 template skipped (-)"}},
 		{"a pod without containers, twice", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {serviceAccountName: b}\n", nil},
 		{"what tests compare with", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, finalizers: [a/b]}\nstatus: {phase: Running}\n", nil},
+		{"a budget of all pods", budget + pods, []string{"-:4:22 apply may budget-never-allows: PodDisruptionBudget web allows no eviction, ever: minAvailable is all of its pods"}},
+		{"a budget of all pods but one", budget + strings.Replace(pods, "replicas: 2", "replicas: 3", 1), nil},
+		{"a budget of pods that something else scales", budget + pods + "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: web}\n", nil},
+		{"a budget of pods that are elsewhere", budget, nil},
+		{"a budget of all, of a version that is not served", strings.Replace(budget, "policy/v1", "policy/v1beta1", 1) + pods, []string{"budget-never-allows", "policy/v1beta1 (since 1.25)"}},
 		{"comments", "# nothing\n", nil},
 		{"templates", "a: {{ x }}\n", []string{"note: 1 template skipped (-): render first, as in helm template CHART | termguard lint -"}},
 	} {

@@ -46,8 +46,8 @@ type Part struct {
 
 // Options of a Part. All are needed.
 type Options struct {
-	// Manifests says that the objects are manifests: no controller has worked their
-	// budgets out, and nothing is told of them.
+	// Manifests says that the objects are manifests: what their budgets keep is told, and
+	// no pod of theirs, as none runs.
 	Manifests bool
 	// MaxNames bounds the names that the facts hold of a group of pods.
 	MaxNames int
@@ -180,7 +180,10 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 // disruption.
 func (p *Part) KeepBudget(o *policyv1.PodDisruptionBudget) bool {
 	if p.options.Manifests {
-		return false
+		if o.Status.ExpectedPods > 0 {
+			p.put(o)
+		}
+		return true
 	}
 	selector, err := metav1.LabelSelectorAsSelector(o.Spec.Selector)
 	if err != nil {
@@ -195,10 +198,7 @@ func (p *Part) KeepBudget(o *policyv1.PodDisruptionBudget) bool {
 	now := &budget{selector: selector, text: selector.String()}
 	now.ready, now.unready = refuses(o)
 	in.budgets[o.Name] = now
-	p.doc.Put(map[string]any{
-		"allowed": int(o.Status.DisruptionsAllowed), "healthy": int(o.Status.CurrentHealthy),
-		"needed": int(o.Status.DesiredHealthy), "expected": int(o.Status.ExpectedPods),
-	}, "budgets", o.Namespace, o.Name)
+	p.put(o)
 	selectsOthers := before == nil || before.text != now.text
 	if !selectsOthers && before.ready == now.ready && before.unready == now.unready {
 		return true
@@ -214,6 +214,14 @@ func (p *Part) KeepBudget(o *policyv1.PodDisruptionBudget) bool {
 	}
 	p.judgeAll(o.Namespace, touched)
 	return true
+}
+
+// put writes down what the disruption controller has of a budget.
+func (p *Part) put(o *policyv1.PodDisruptionBudget) {
+	p.doc.Put(map[string]any{
+		"allowed": int(o.Status.DisruptionsAllowed), "healthy": int(o.Status.CurrentHealthy),
+		"needed": int(o.Status.DesiredHealthy), "expected": int(o.Status.ExpectedPods),
+	}, "budgets", o.Namespace, o.Name)
 }
 
 // ForgetBudget undoes KeepBudget.

@@ -1,0 +1,52 @@
+# METADATA
+# title: Disruption budget that never allows an eviction
+# description: >-
+#   A PodDisruptionBudget that keeps as many pods as there are, or lets none be missing,
+#   refuses each eviction, even while all its pods are healthy. kubectl drain, the cluster
+#   autoscaler, Karpenter and Cluster API ask again and again, so a node with such a pod is
+#   never empty, and what waits for that does not finish. A plain delete asks no budget.
+# related_resources:
+#   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/disruption/disruption.go
+#     description: How many disruptions a budget allows.
+#   - ref: https://kubernetes.io/docs/tasks/run-application/configure-pdb/#think-about-how-your-application-reacts-to-disruptions
+#     description: What a budget is to allow.
+# custom:
+#   id: budget-never-allows
+#   aliases: [eviction-blocked]
+#   severity: low
+#   triggers: [apply]
+#   resources: [poddisruptionbudgets.policy]
+#   remedy: >-
+#     Let the budget allow one disruption (maxUnavailable 1), or let the workload run one
+#     replica more than the budget keeps. Without either, take the budget away.
+#   limits: >-
+#     In manifests, workloads that the set does not hold, those in a namespace with a
+#     HorizontalPodAutoscaler or a ScaledObject, and pods that neither a Deployment nor a
+#     StatefulSet runs. Who means to hold up each drain, to be asked first.
+package termguard.budget_never_allows
+
+import data.termguard.lib.request
+
+warn contains {
+	"msg": sprintf("PodDisruptionBudget %s allows no eviction, ever: %s, so a drain of a node with such a pod does not end", [request.name, why]),
+	"objects": [request.target],
+	"evidence": [sprintf("it selects %d pods, and keeps %d", [counted.expected, counted.needed]) | counted.expected > 0],
+	"field": field,
+} if {
+	request.applying
+	some field, why in reasons
+}
+
+reasons["spec.maxUnavailable"] := "maxUnavailable is 0" if input.request.object.spec.maxUnavailable in {0, "0", "0%"}
+
+reasons["spec.minAvailable"] := "minAvailable is all of its pods" if input.request.object.spec.minAvailable == "100%"
+
+reasons["spec.minAvailable"] := "minAvailable is all of its pods" if {
+	input.request.object.spec.minAvailable
+	counted.expected > 0
+	counted.needed >= counted.expected
+}
+
+default counted := {"expected": 0, "needed": 0}
+
+counted := data.cluster.budgets[request.namespace][request.name]
