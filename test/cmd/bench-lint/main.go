@@ -80,7 +80,7 @@ func (b *bench) run(ctx context.Context) error {
 	}
 	var ours usage
 	for _, c := range []command{
-		{"termguard lint", []string{b.termguard, "lint", "-o", "json", files}},
+		{"termguard lint", []string{b.termguard, "lint", "--render=false", "-o", "json", files}},
 		{"floor: parse with yaml/v3, one thread", []string{self, "-floor", files}},
 		{"conftest", append([]string{peers["conftest"], "test", "--parser", "yaml", "-o", "json", "-p", filepath.Join(b.dir, "rego")}, files)},
 		{"kube-score", append([]string{peers["kube-score"], "score", "-o", "json"}, all...)},
