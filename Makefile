@@ -10,6 +10,7 @@ RACES := ./certs ./check ./cluster ./cmd/termguard ./lint ./lint/runner ./polici
 # What takes long in them, and is run by one goroutine, or by those that other tests start as well.
 ALONE := TestIncremental|TestManyReferrers|TestEventFlood|AreBounded$$|TestFromUnstructured|TestParity|TestPlansOfFixtures|TestClassesOfPolicies|TestDrainIsLinear|TestFixtures|TestOff$$|TestLazy$$|TestBrief$$|TestNeeds|TestApart$$|TestLoad$$|TestFastPath|TestOneFolder|TestLongInput|TestLean|TestImports|TestDocs|TestRaces
 OBJECTS ?= 10000
+REGISTRY ?= ghcr.io/termguard
 
 OPA := go tool -modfile=test/tools/opa/go.mod opa
 REGAL := go tool -modfile=test/tools/regal/go.mod regal
@@ -17,7 +18,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo test unit races rego e2e e2e-delete test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities bench bench-scale bench-lint gatekeeper report release release-twice new-policy hooks clean field-test field-test-page screenshot
+.PHONY: help build render components software demo test unit races rego e2e e2e-delete test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks clean field-test field-test-page screenshot
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -159,6 +160,10 @@ gatekeeper: ## Ask Gatekeeper's engine about worlds in which namespaces hang (co
 release: ## Write a release into dist/: archives, image, chart, krew, Homebrew, SBOM, checksums (the same bytes for the same commit)
 	rm -rf dist
 	cd test/tools/release && go run . -root ../../.. -out ../../../dist
+
+publish: ## Push the image and the chart of dist/ (REGISTRY=ghcr.io/termguard; docker login first), and print the image by its digest
+	@cd test/tools/release && go run . -root ../../.. -out ../../../dist -publish $(REGISTRY)/termguard
+	@cd test && go tool -modfile=tools/helm/go.mod helm push ../dist/termguard-chart-*.tgz oci://$(REGISTRY)/charts >&2
 
 release-twice: ## Make a release twice, of clones in two folders, and compare (PLATFORMS=linux/amd64,windows/arm64)
 	./test/release-twice.sh $(PLATFORMS)

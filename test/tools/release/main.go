@@ -3,6 +3,9 @@
 // manifest for krew, a formula for Homebrew, a bill of materials (SPDX) and
 // checksums. The same commit gives the same bytes, wherever it is run: no file
 // bears the time or the place where it was made.
+//
+// With -publish, it pushes the image of a release that is there already, and prints it by
+// its digest.
 package main
 
 import (
@@ -56,10 +59,15 @@ func main() {
 	flag.StringVar(&r.root, "root", ".", "root of the repository")
 	flag.StringVar(&r.out, "out", "dist", "`FOLDER` to write to")
 	flag.StringVar(&r.version, "version", "", "as in v1.2.3 (default: what git describes)")
+	to := flag.String("publish", "", "push the image of the release in -out to this `REPOSITORY`, as ghcr.io/termguard/termguard, and print its digest")
 	only := flag.String("platforms", strings.Join(platforms, ","), "`OS/ARCH,...`")
 	flag.Parse()
 	r.platforms = strings.Split(*only, ",")
-	if err := r.make(ctx); err != nil {
+	do := r.make
+	if *to != "" {
+		do = func(ctx context.Context) error { return r.publish(ctx, *to) }
+	}
+	if err := do(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
@@ -325,8 +333,10 @@ func (r *release) image() error {
 	if err != nil {
 		return err
 	}
-	return r.write("termguard_"+r.version+"_image.tar", text)
+	return r.write(imageOf(r.version), text)
 }
+
+func imageOf(version string) string { return "termguard_" + version + "_image.tar" }
 
 // rootOf are the layers of an image that has just been made.
 func rootOf(image v1.Image) v1.RootFS {

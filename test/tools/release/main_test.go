@@ -1,10 +1,7 @@
 package main
 
 import (
-	"archive/tar"
 	"archive/zip"
-	"bytes"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -59,29 +56,9 @@ func TestSameBytes(t *testing.T) {
 
 func TestImage(t *testing.T) {
 	r := made(t)
-	text, err := os.ReadFile(filepath.Join(r.out, "termguard_v1.2.3_image.tar"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
-	for in := tar.NewReader(bytes.NewReader(text)); ; {
-		header, err := in.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		file, err := io.ReadAll(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, header.Name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, header.Name), file, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := unpack(filepath.Join(r.out, imageOf("v1.2.3")), dir); err != nil {
+		t.Fatal(err)
 	}
 	index, err := layout.ImageIndexFromPath(dir)
 	if err != nil {
