@@ -5,13 +5,18 @@ package chart
 import (
 	"bytes"
 	"context"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/test/lab"
 	"github.com/termguard/termguard/test/scenario"
@@ -113,6 +118,12 @@ func TestRefusals(t *testing.T) {
 		{"a path where a certificate is wanted", "clientAuthentication.ca=ca.crt", []string{"'/clientAuthentication/ca'", "'ca.crt' does not match pattern"}},
 		{"a name that nobody vouches for", "clientAuthentication.commonNames={kube-apiserver}", []string{"clientAuthentication.commonNames is set, and clientAuthentication.ca is not"}},
 		{"a collector without a protocol", "traces.endpoint=collector:4318", []string{"'/traces/endpoint'", "'collector:4318' does not match pattern"}},
+		{"a limit beyond what the API server waits", "deadline=2m", []string{"'/deadline'", "'2m' does not match pattern"}},
+		{"a bundle that is nowhere in the pod", "policyFiles={bundle.tar.gz}", []string{"'/policyFiles/0'", "'bundle.tar.gz' does not match pattern"}},
+		{"the label by which the Service finds its pods", "podLabels.app\\.kubernetes\\.io/name=other", []string{"'/podLabels'", "'not' failed"}},
+		{"a port that the pods may not open", "ports.webhook=443", []string{"'/ports/webhook'", "minimum: got 443, want 1,024"}},
+		{"an argument that is none", "extraArgs={pprof}", []string{"'/extraArgs/0'", "'pprof' does not match pattern"}},
+		{"a budget that holds up every drain", "podDisruptionBudget.maxUnavailable=0", []string{"'/podDisruptionBudget/maxUnavailable'"}},
 		{"an issuer that nobody would ask", "certificates.issuerRef.name=company", []string{"certificates.issuerRef is set", "certificates.source"}},
 	} {
 		stdout, stderr, err := helm(t.Context(), t, nil, "template", "termguard", chart(), "--set", tt.set)
@@ -124,5 +135,82 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%s: --set %s: want %q in:\n%s", tt.reason, tt.set, want, stderr)
 			}
 		}
+	}
+}
+
+// TestValues takes one value after another out of those that set everything, and expects
+// another result each time. The schema says which there are, so that no value is forgotten.
+func TestValues(t *testing.T) {
+	var schema map[string]any
+	read(t, chart("values.schema.json"), &schema)
+	full := map[string]any{}
+	read(t, filepath.Join(deploy, "testdata", "full.values.yaml"), &full)
+	render := func(values map[string]any) string {
+		text, err := yaml.Marshal(values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "values.yaml")
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		stdout, stderr, err := helm(t.Context(), t, nil, "template", "termguard", chart(), "--namespace", "guard", "--values", file)
+		if err != nil {
+			return stderr // that it is refused is a difference, too
+		}
+		return stdout
+	}
+	all := render(full)
+	if !strings.Contains(all, "kind: Deployment") {
+		t.Fatalf("not rendered: %s", all)
+	}
+	alone := map[string]any{"createConfig": false, "createNamespace": true, "podDisruptionBudget": map[string]any{"enabled": false}, "image": map[string]any{"tag": "v9"}} // what else is set makes these, or they others, of no effect
+	for _, path := range leaves(schema) {
+		if path[0] == "global" {
+			continue // for charts that this one is a part of
+		}
+		if value, found, _ := unstructured.NestedFieldNoCopy(alone, path...); found {
+			one := map[string]any{}
+			if err := unstructured.SetNestedField(one, value, path...); err != nil {
+				t.Fatal(err)
+			}
+			if render(one) == render(nil) {
+				t.Errorf("%s changes nothing", strings.Join(path, "."))
+			}
+			continue
+		}
+		without := runtime.DeepCopyJSON(full)
+		unstructured.RemoveNestedField(without, path...)
+		if _, set, _ := unstructured.NestedFieldNoCopy(full, path...); !set {
+			t.Errorf("%s is not in deploy/testdata/full.values.yaml", strings.Join(path, "."))
+		} else if render(without) == all {
+			t.Errorf("%s changes nothing", strings.Join(path, "."))
+		}
+	}
+}
+
+// leaves are the paths of the values that a schema knows.
+func leaves(schema map[string]any) (paths [][]string) {
+	properties, _ := schema["properties"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		below := leaves(properties[name].(map[string]any))
+		if len(below) == 0 {
+			below = [][]string{nil}
+		}
+		for _, path := range below {
+			paths = append(paths, append([]string{name}, path...))
+		}
+	}
+	return paths
+}
+
+func read(t *testing.T, path string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, into); err != nil {
+		t.Fatalf("%s: %v", path, err)
 	}
 }
