@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,6 +57,11 @@ func (p *Part) KeepNode(node *corev1.Node) bool {
 	} else {
 		p.doc.Prune("buggy", node.Name)
 	}
+	if problems := detected(node); len(problems) > 0 {
+		p.doc.Child("nodeProblems")[node.Name] = problems
+	} else {
+		p.doc.Prune("nodeProblems", node.Name)
+	}
 	p.doc.Child("nodes")[node.Name] = found
 	isReady := ready.Status == corev1.ConditionTrue
 	if isReady {
@@ -72,11 +78,29 @@ func (p *Part) KeepNode(node *corev1.Node) bool {
 	return true
 }
 
+// detectable are the conditions of node-problem-detector that are about what keeps pods from
+// going: config/kernel-monitor.json, readonly-monitor.json and health-checker-*.json of
+// kubernetes/node-problem-detector.
+var detectable = []corev1.NodeConditionType{"KernelDeadlock", "ReadonlyFilesystem", "XfsShutdown", "ContainerRuntimeUnhealthy"}
+
+// detected are those that a node has.
+func detected(node *corev1.Node) (problems []any) {
+	for _, c := range node.Status.Conditions {
+		if c.Status == corev1.ConditionTrue && slices.Contains(detectable, c.Type) {
+			problems = append(problems, map[string]any{
+				"type": string(c.Type), "reason": c.Reason, "message": c.Message, "since": facts.Timestamp(c.LastTransitionTime),
+			})
+		}
+	}
+	return problems
+}
+
 // ForgetNode undoes KeepNode.
 func (p *Part) ForgetNode(key types.NamespacedName) {
 	p.doc.Prune("nodes", key.Name)
 	p.doc.Prune("notReady", key.Name)
 	p.doc.Prune("buggy", key.Name)
+	p.doc.Prune("nodeProblems", key.Name)
 	delete(p.nodes, key.Name)
 	p.waitingDirty[key.Name] = true
 	p.restrand(key.Name)

@@ -53,7 +53,7 @@ func New(doc facts.Document, options Options) *Part {
 		"nodes", "notReady", "daemonsets", "csidrivers", "storage",
 		"leaving", "kubeletEvents", "hazards", "csinodes", "driverless", "buggy", "registrars", "gone", "stops",
 		"attachments", "attachmentsOf", "undriven", "plugins", "networks", "wired",
-		"probes",
+		"probes", "nodeProblems",
 	} {
 		doc[section] = map[string]any{}
 	}

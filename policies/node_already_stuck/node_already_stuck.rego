@@ -7,6 +7,8 @@
 #   kubelet that cannot stop a container. A namespace with such a pod stays Terminating
 #   with it, and other pods on the node may hang, too.
 # related_resources:
+#   - ref: https://github.com/kubernetes/node-problem-detector/blob/master/config/kernel-monitor.json
+#     description: Conditions by which node-problem-detector tells of a node that is stuck.
 #   - ref: https://github.com/containerd/containerd/issues/3617
 #     description: A shim that hangs.
 #   - ref: https://github.com/containerd/containerd/issues/8847
@@ -26,6 +28,7 @@
 #     - data.cluster.kubeletEvents and input.request.subResource # evictions carry no pod
 #     - data.cluster.leaving.nodes and input.request.subResource
 #     - data.cluster.probes
+#     - data.cluster.nodeProblems
 #   remedy: >-
 #     Look at the log of the kubelet on that node: from verbosity 3 on it names the
 #     reason. Restart the container runtime there, which ends most shims that hang. Reboot
@@ -111,6 +114,23 @@ warn contains probes.finding(msg, node, held, plan(node, held)) if {
 		"%s on node %s, where a file system of kubelet or runtime is read-only, so %s may stay Terminating",
 		[pods.who(held), node, pods.they(held)],
 	)
+}
+
+# What node-problem-detector says, where it is installed.
+warn contains {
+	"msg": sprintf(
+		"%s on node %s, whose condition %s is True, so %s may stay Terminating",
+		[pods.who(held), node, problems[0].type, pods.they(held)],
+	),
+	"objects": pods.on(node, held),
+	"evidence": [sprintf("condition %s of the node since %s: %s: %s", [p.type, p.since, p.reason, p.message]) |
+		some p in problems
+	],
+	"steps": plan(node, held),
+} if {
+	some node, held in pods.waiting(data.cluster.nodeProblems)
+	nodes.serves(node)
+	problems := data.cluster.nodeProblems[node]
 }
 
 telling(others) if count(others) > 1

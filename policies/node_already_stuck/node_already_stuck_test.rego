@@ -249,3 +249,24 @@ test_probed_node if {
 		got == {"deny": set(), "warn": {told}}
 	}
 }
+
+problem := {
+	"type": "KernelDeadlock", "reason": "DockerHung",
+	"message": "task docker:20744 blocked for more than 120 seconds.", "since": "2026-11-21T07:30:00Z",
+}
+
+test_problem_detected if {
+	told := {
+		"msg": "this pod is on node n1, whose condition KernelDeadlock is True, so it may stay Terminating",
+		"objects": [node, target],
+		"evidence": ["condition KernelDeadlock of the node since 2026-11-21T07:30:00Z: DockerHung: task docker:20744 blocked for more than 120 seconds."],
+		"steps": plan("n1", here),
+	}
+	got := found with input as delete_pod with data.cluster as facts({"nodeProblems": {"n1": [problem]}})
+	got == {"deny": set(), "warn": {told}}
+}
+
+test_problem_elsewhere if {
+	got := found with input as delete_pod with data.cluster as facts({"nodeProblems": {"n2": [problem]}})
+	got == nothing
+}
