@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,11 +39,13 @@ Run it as root on a node, in the first process's PID and mount namespaces. It ch
 nothing and opens no file of a pod. With --report, it writes what it found into a ConfigMap
 in termguard's namespace, from which termguard check and the webhook know it before a delete.
 
+With -o plugin, it is a custom plugin of node-problem-detector: one line, and these exit codes.
+
 Exit codes: 0 nothing found, 1 something found, 2 error.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if output != "text" && output != "json" {
-				return fmt.Errorf("unknown output %q: use text or json", output)
+			if !slices.Contains([]string{"text", "json", "plugin"}, output) {
+				return fmt.Errorf("unknown output %q: use text, json or plugin", output)
 			}
 			if writes && options.Node == "" {
 				return fmt.Errorf("--report needs the name of the node in the cluster: --node")
@@ -65,7 +68,7 @@ Exit codes: 0 nothing found, 1 something found, 2 error.`,
 		},
 	}
 	target.add(c.Flags())
-	c.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	c.Flags().StringVarP(&output, "output", "o", "text", "text, json, or plugin: one line for node-problem-detector")
 	c.Flags().StringVar(&options.Node, "node", os.Getenv("NODE_NAME"), "name of this node in the cluster; NODE_NAME in the environment")
 	c.Flags().StringVar(&options.Root, "root", "/", "where the node's file system is")
 	c.Flags().StringVar(&options.Kubelet, "kubelet-dir", "/var/lib/kubelet", "the kubelet's directory (its --root-dir)")
@@ -111,6 +114,44 @@ func found(r report.Report) bool {
 	return false
 }
 
+// whomOf is the pod that a finding is about.
+func whomOf(f report.Finding) string {
+	switch {
+	case f.Pod == nil:
+		return "every pod of this node"
+	case f.Pod.Name == "":
+		return "pod with UID " + f.Pod.UID
+	}
+	return "pod " + f.Pod.Namespace + "/" + f.Pod.Name
+}
+
+// maxPluginLine is how many bytes node-problem-detector reads unless it is told otherwise
+// (max_output_length, pkg/custompluginmonitor/types/config.go).
+const maxPluginLine = 80
+
+// pluginLine tells of the first finding, and how many there are: what a custom plugin of
+// node-problem-detector says.
+func pluginLine(r report.Report) string {
+	var all []report.Finding
+	for _, f := range r.Findings {
+		if f.Certainty != report.Note {
+			all = append(all, f)
+		}
+	}
+	if len(all) == 0 {
+		return "nothing keeps pods from going"
+	}
+	more := ""
+	if len(all)+r.Omitted > 1 {
+		more = fmt.Sprintf(" (+%d)", len(all)+r.Omitted-1)
+	}
+	line := printable.Line(fmt.Sprintf("%s: %s", all[0].Cause, whomOf(all[0])))
+	if room := maxPluginLine - len(more); len(line) > room {
+		line = strings.ToValidUTF8(line[:room-len("…")], "") + "…"
+	}
+	return line + more
+}
+
 // writeProbe prints a report. What it quotes anybody may have named.
 func writeProbe(out io.Writer, r report.Report, output string) error {
 	if output == "json" {
@@ -119,15 +160,13 @@ func writeProbe(out io.Writer, r report.Report, output string) error {
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(r)
 	}
+	if output == "plugin" {
+		_, err := io.WriteString(out, pluginLine(r)+"\n")
+		return err
+	}
 	var text strings.Builder
 	for _, f := range r.Findings {
-		whom := "every pod of this node"
-		if f.Pod != nil {
-			whom = "pod " + f.Pod.Namespace + "/" + f.Pod.Name
-			if f.Pod.Name == "" {
-				whom = "pod with UID " + f.Pod.UID
-			}
-		}
+		whom := whomOf(f)
 		says := map[report.Certainty]string{report.Will: "will hang", report.May: "may hang", report.Note: "note"}[f.Certainty]
 		fmt.Fprintf(&text, "%s: %s: %s [%s]\n", printable.Line(whom), says, printable.Line(f.Evidence), f.Cause)
 		if f.Remedy != "" {
