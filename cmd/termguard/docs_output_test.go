@@ -111,5 +111,16 @@ func TestDocsChinese(t *testing.T) {
 				t.Errorf("%s: other %s in Chinese: %q, want %q", page, what, b, a)
 			}
 		}
+		prose := inline.ReplaceAllString(fenced.ReplaceAllString(chinese, ""), "")
+		for _, found := range halfWidth.FindAllString(prose, -1) {
+			t.Errorf("%s: %q: Chinese text has full-width punctuation", page, found)
+		}
 	}
 }
+
+// inline are code and targets of links, and halfWidth is punctuation of Latin text beside a
+// Chinese character.
+var (
+	inline    = regexp.MustCompile("`[^`\n]*`|\\]\\([^)\n]*\\)")
+	halfWidth = regexp.MustCompile(`.?\p{Han} ?[,:;?!()]|[,;?!()] ?\p{Han}.?`)
+)
