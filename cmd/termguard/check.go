@@ -99,7 +99,7 @@ is unknown, 2 error.`,
 	flags.BoolVar(&f.drain, "drain", false, "ask whether kubectl drain would finish: whether all pods of the nodes can be evicted, and go")
 	flags.BoolVar(&f.dryRun, "dry-run-deletes", false, "also send dry runs of the deletion, and of the removal of finalizers, with your rights: of the object, or of one of each kind in the namespace; nothing is changed, and webhooks that are up say what they would refuse")
 	flags.BoolVar(&f.terminating, "terminating", false, "ask about everything in the namespace that is being deleted now, one line each")
-	flags.StringVarP(&f.output, "output", "o", "text", "text, wide (a line each), name (of those that do not complete), json, yaml, jsonpath=TEMPLATE or dot")
+	flags.StringVarP(&f.output, "output", "o", "text", "text, wide (a line each), name (of those that do not complete), json, yaml, jsonpath=TEMPLATE, dot, svg or html")
 	flags.BoolVar(&f.helm, "helm", false, "with --filename: they are deleted as by helm uninstall, in its order")
 	flags.StringVar(&f.release, "release", "", "ask about helm uninstall of the release `NAME`, whose record is read from the namespace")
 	flags.StringVar(&f.snapshot, "snapshot", "", "ask this `FILE`, written by termguard snapshot, instead of a cluster")
@@ -234,6 +234,8 @@ type answer interface {
 	Wide(io.Writer) error
 	Blocked(io.Writer) error
 	DOT(io.Writer) error
+	SVG(io.Writer) error
+	HTML(io.Writer) error
 }
 
 // ask finds what is meant and asks about it.
@@ -470,7 +472,7 @@ func reporter(output string) (func(answer, io.Writer) error, error) {
 	if !path {
 		write, known := reporters[output]
 		if !known {
-			return nil, fmt.Errorf("unknown output %q: use text, wide, name, json, yaml, jsonpath=TEMPLATE or dot", output)
+			return nil, fmt.Errorf("unknown output %q: use text, wide, name, json, yaml, jsonpath=TEMPLATE, dot, svg or html", output)
 		}
 		return write, nil
 	}
@@ -506,6 +508,8 @@ var reporters = map[string]func(answer, io.Writer) error{
 		return err
 	},
 	"dot":  answer.DOT,
+	"svg":  answer.SVG,
+	"html": answer.HTML,
 	"wide": answer.Wide,
 	"name": answer.Blocked,
 	"json": func(r answer, out io.Writer) error {
