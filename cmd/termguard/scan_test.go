@@ -222,3 +222,43 @@ func TestScanCanceled(t *testing.T) {
 		t.Errorf("exit code %d: %s%s", code, &out, &errs)
 	}
 }
+
+// TestScanReadsStatus: an owner that says in the status of a custom resource that it fails
+// is told of the object and of its namespace, as by check, which reads it for each.
+func TestScanReadsStatus(t *testing.T) {
+	c := newFakeCluster(t, scanWorld+`
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: mesh, uid: ns-mesh}
+spec: {finalizers: [kubernetes]}
+status: {phase: Active}
+---
+apiVersion: kiali.io/v1alpha1
+kind: Kiali
+metadata: {name: failing, namespace: mesh, uid: k2, finalizers: [kiali.io/finalizer]}
+status:
+  conditions:
+  - {type: Ready, status: "False", reason: ReconcileError, lastTransitionTime: "2020-11-21T09:00:00Z", message: no such host}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: kiali-operator, namespace: ops, uid: d1}
+spec: {replicas: 1, template: {spec: {containers: [{name: c, image: quay.io/kiali/kiali-operator:v2}]}}}
+status: {readyReplicas: 1}
+`)
+	s := scanOf(t, 0, "--kubeconfig", c.kubeconfig, "--only", "namespaces,custom", "--fail-on", "never")
+	told := map[string]bool{}
+	for _, item := range s.Items {
+		for _, h := range item.HeldBy {
+			if strings.Contains(h.Says, "reported for") {
+				told[scan.Shown(item.Target)] = true
+			}
+		}
+	}
+	for _, want := range []string{"kialis.kiali.io/failing -n mesh", "namespaces/mesh"} {
+		if !told[want] {
+			t.Errorf("of %s it is not told that its owner reports a failure: %v", want, told)
+		}
+	}
+}
