@@ -64,7 +64,7 @@ func TestPageHostile(t *testing.T) {
 
 // TestPage holds what the page is without a script, and without a network.
 func TestPage(t *testing.T) {
-	s := scanned(t, read2(t, "testdata/cluster.yaml"), Options{Of: "prod"})
+	s := scanned(t, contents(t, "testdata/cluster.yaml"), Options{Of: "prod"})
 	got := pageOf(t, s)
 	for _, want := range []string{
 		`<html lang="en">`, `default-src 'none'`, `script-src 'sha256-`, `style-src 'sha256-`, "APIService v1beta1.metrics.k8s.io is unavailable (ServiceNotFound)",

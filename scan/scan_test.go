@@ -66,7 +66,7 @@ func scanned(t testing.TB, text string, options Options) *Scan {
 	return Run(t.Context(), newEngine(t), []*Place{place}, options)
 }
 
-func read2(t testing.TB, file string) string {
+func contents(t testing.TB, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -85,7 +85,7 @@ func TestSaysWhatCheckSays(t *testing.T) {
 	engine := newEngine(t)
 	compared := 0
 	for _, file := range files {
-		world := worldFrom(t, read2(t, file))
+		world := worldFrom(t, contents(t, file))
 		place, err := FromFacts(world)
 		if err != nil {
 			t.Errorf("%s: %v", file, err)
@@ -175,7 +175,7 @@ func TestClasses(t *testing.T) {
 
 // TestGolden holds what is written of one cluster in every form.
 func TestGolden(t *testing.T) {
-	s := scanned(t, read2(t, "testdata/cluster.yaml"), Options{Of: "testdata/cluster.yaml"})
+	s := scanned(t, contents(t, "testdata/cluster.yaml"), Options{Of: "testdata/cluster.yaml"})
 	before := *s
 	before.Causes = before.Causes[1:]
 	before.At = "2026-11-20T08:00:00Z"
@@ -218,14 +218,14 @@ func golden(t testing.TB, name string, got []byte) {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff(read2(t, file), string(got)); diff != "" {
+	if diff := cmp.Diff(contents(t, file), string(got)); diff != "" {
 		t.Errorf("run UPDATE_GOLDEN=1 go test ./scan: -kept, +written:\n%s", diff)
 	}
 }
 
 // TestFirstScreen holds the story of an ordinary cluster to 24 lines of 100 columns.
 func TestFirstScreen(t *testing.T) {
-	s := scanned(t, read2(t, "testdata/cluster.yaml"), Options{Of: "prod"})
+	s := scanned(t, contents(t, "testdata/cluster.yaml"), Options{Of: "prod"})
 	var out strings.Builder
 	if err := s.Text(&out, false); err != nil {
 		t.Fatal(err)
@@ -237,7 +237,7 @@ func TestFirstScreen(t *testing.T) {
 
 // TestInterrupted: what is known when it is interrupted is told, and that it is not all.
 func TestInterrupted(t *testing.T) {
-	place, err := FromFacts(worldFrom(t, read2(t, "testdata/cluster.yaml")))
+	place, err := FromFacts(worldFrom(t, contents(t, "testdata/cluster.yaml")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func TestMended(t *testing.T) {
 	engine := newEngine(t)
 	taken, beside := map[string]int{}, 0
 	for _, file := range append(files, "testdata/cluster.yaml") {
-		place, err := FromFacts(worldFrom(t, read2(t, file)))
+		place, err := FromFacts(worldFrom(t, contents(t, file)))
 		if err != nil {
 			t.Fatal(err)
 		}
