@@ -21,6 +21,7 @@ import (
 // itself: check over a snapshot cannot see it, and the handler can.
 var partial = map[string]string{
 	"daemonset_node_affinity/testdata/hang_delete.yaml": "the affinity of a DaemonSet",
+	"eviction_blocked/testdata/hang_elsewhere.yaml":     "the node of a Machine",
 	"eviction_blocked/testdata/hang_never.yaml":         "the node of a NodeClaim",
 	"eviction_blocked/testdata/hang_now.yaml":           "the node of a NodeClaim",
 	"eviction_blocked/testdata/hang_several.yaml":       "the node of a NodeClaim",

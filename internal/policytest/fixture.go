@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -258,12 +259,15 @@ type Prepared struct {
 }
 
 // Prepare builds the facts and the request of a fixture.
-func (f Fixture) Prepare() (Prepared, error) {
+func (f Fixture) Prepare() (Prepared, error) { return f.PrepareWith(nil) }
+
+// PrepareWith is Prepare with another catalog than the one in the binary.
+func (f Fixture) PrepareWith(known *catalog.Catalog) (Prepared, error) {
 	objects := make([]*unstructured.Unstructured, len(f.documents))
 	for i, d := range f.documents {
 		objects[i] = d.object
 	}
-	world, err := cluster.FromObjects(cluster.Options{Now: func() time.Time { return time.Unix(0, 0) }}, objects)
+	world, err := cluster.FromObjects(cluster.Options{Catalog: known, Now: func() time.Time { return time.Unix(0, 0) }}, objects)
 	if err != nil {
 		return Prepared{}, fmt.Errorf("%s: %w", f.File, err)
 	}

@@ -109,7 +109,7 @@ func (g *Guarded) playLinted(t *testing.T, s linted) {
 		t.Fatal(err)
 	}
 	if s.Delete {
-		if r, err := g.Kubectl(ctx, "delete", "--wait=false", "-f", file); err != nil || r.Code != 0 {
+		if r, err := g.Kubectl(ctx, "delete", "--wait=false", "--ignore-not-found", "-f", file); err != nil || r.Code != 0 {
 			t.Fatalf("kubectl delete -f: %v: %s", err, r.Stderr)
 		}
 	}

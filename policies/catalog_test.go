@@ -1,0 +1,149 @@
+package policies_test
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/internal/race"
+)
+
+// readElsewhere are the fields of the catalog that no policy reads, by who does.
+var readElsewhere = map[string]string{
+	"carries":       "lint, which puts finalizers on objects of manifests as their owner will",
+	"seldom":        "lint",
+	"set":           "lint",
+	"set.image":     "lint",
+	"set.before":    "lint",
+	"set.option":    "lint",
+	"set.since":     "lint",
+	"clears":        "steps, which fixtures do not hold: those of check do",
+	"drains.source": "people",
+	"note":          "people",
+	"verified":      "people",
+}
+
+// TestCatalogIsNeeded empties each field of the catalog, one at a time in all entries,
+// and wants a fixture to go wrong, or the catalog to refuse it.
+func TestCatalogIsNeeded(t *testing.T) {
+	if race.Detector {
+		t.Skip("one goroutine: make unit runs it without the race detector")
+	}
+	text, err := os.ReadFile("../cluster/catalog/finalizers.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := newEngine(t)
+	wrong := func(known *catalog.Catalog, f fixture) bool {
+		p, err := f.PrepareWith(known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := p.Evaluate(t.Context(), engine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(f.Problems(result.Findings)) > 0
+	}
+	nothing, err := catalog.Parse([]byte("[]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	concerned := slices.DeleteFunc(fixtures(t), func(f fixture) bool { return !wrong(nothing, f) })
+	about := map[string]bool{}
+	for _, f := range concerned {
+		about[filepath.Dir(f.File)] = true
+	}
+	for _, f := range fixtures(t) { // near misses, which a catalog that says less may make hangs
+		if !f.Hangs() && about[filepath.Dir(f.File)] {
+			concerned = append(concerned, f)
+		}
+	}
+	// Reading all entries again and again would take longer than the rest.
+	var named strings.Builder
+	for _, f := range concerned {
+		text, err := os.ReadFile(f.File)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named.Write(text)
+	}
+	read := func() (entries []any) {
+		if err := json.Unmarshal(text, &entries); err != nil {
+			t.Fatal(err)
+		}
+		return entries
+	}
+	fields := fieldsOf(read(), "")
+	entries := slices.DeleteFunc(read(), func(entry any) bool {
+		for _, by := range []string{"finalizer", "prefix", "suffix", "regex"} {
+			if text, is := entry.(map[string]any)[by].(string); is && (by == "regex" || strings.Contains(named.String(), text)) {
+				return false
+			}
+		}
+		return true
+	})
+	if text, err = json.Marshal(entries); err != nil {
+		t.Fatal(err)
+	}
+	for field := range readElsewhere {
+		if !fields[field] {
+			t.Errorf("the catalog has no field %s: take it out of readElsewhere", field)
+		}
+		delete(fields, field)
+	}
+	for field := range fields {
+		entries := read()
+		empty(entries, strings.Split(field, "."))
+		changed, err := json.Marshal(entries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		known, err := catalog.Parse(changed)
+		if err != nil {
+			continue // nobody can leave it out
+		}
+		if !slices.ContainsFunc(concerned, func(f fixture) bool { return wrong(known, f) }) {
+			t.Errorf("no fixture goes wrong when the catalog says nothing in %s: add one, or delete the field", field)
+		}
+	}
+}
+
+// fieldsOf are the paths of all fields in a document, through lists.
+func fieldsOf(document any, path string) map[string]bool {
+	found := map[string]bool{}
+	switch d := document.(type) {
+	case []any:
+		for _, item := range d {
+			maps.Copy(found, fieldsOf(item, path))
+		}
+	case map[string]any:
+		for key, value := range d {
+			below := strings.TrimPrefix(path+"."+key, ".")
+			found[below] = true
+			maps.Copy(found, fieldsOf(value, below))
+		}
+	}
+	return found
+}
+
+// empty takes a field out of a document, wherever it is.
+func empty(document any, path []string) {
+	switch d := document.(type) {
+	case []any:
+		for _, item := range d {
+			empty(item, path)
+		}
+	case map[string]any:
+		if len(path) == 1 {
+			delete(d, path[0])
+			return
+		}
+		empty(d[path[0]], path[1:])
+	}
+}
