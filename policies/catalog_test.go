@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/internal/race"
 )
@@ -40,7 +41,7 @@ func TestCatalogIsNeeded(t *testing.T) {
 	}
 	engine := newEngine(t)
 	wrong := func(known *catalog.Catalog, f fixture) bool {
-		p, err := f.PrepareWith(known)
+		p, err := f.PrepareWith(cluster.Options{Catalog: known})
 		if err != nil {
 			t.Fatal(err)
 		}

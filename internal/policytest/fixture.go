@@ -22,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
-	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -259,15 +258,16 @@ type Prepared struct {
 }
 
 // Prepare builds the facts and the request of a fixture.
-func (f Fixture) Prepare() (Prepared, error) { return f.PrepareWith(nil) }
+func (f Fixture) Prepare() (Prepared, error) { return f.PrepareWith(cluster.Options{}) }
 
-// PrepareWith is Prepare with another catalog than the one in the binary.
-func (f Fixture) PrepareWith(known *catalog.Catalog) (Prepared, error) {
+// PrepareWith is Prepare with options, but for the time, which is the fixture's.
+func (f Fixture) PrepareWith(options cluster.Options) (Prepared, error) {
+	options.Now = func() time.Time { return time.Unix(0, 0) }
 	objects := make([]*unstructured.Unstructured, len(f.documents))
 	for i, d := range f.documents {
 		objects[i] = d.object
 	}
-	world, err := cluster.FromObjects(cluster.Options{Catalog: known, Now: func() time.Time { return time.Unix(0, 0) }}, objects)
+	world, err := cluster.FromObjects(options, objects)
 	if err != nil {
 		return Prepared{}, fmt.Errorf("%s: %w", f.File, err)
 	}
