@@ -6,10 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // Report is the answer, apiVersion termguard.dev/v1, kind Check, or Drain of a node.
@@ -51,40 +50,31 @@ type Evaluator interface {
 // Ask asks the policies about the deletion of a subject with the given
 // DeleteOptions.
 func Ask(ctx context.Context, engine Evaluator, world *cluster.World, s Subject, options map[string]any) (Report, error) {
-	return ask(ctx, engine, world, world, s, options)
+	return evaluate(ctx, engine, world, nil, s, s.target().Delete(options))
 }
 
 // Input is what policies are asked about the deletion of a subject.
-func Input(world *cluster.World, s Subject, options map[string]any) map[string]any {
-	return inputOf(world, s, s.target().Delete(options))
-}
-
-func inputOf(world *cluster.World, s Subject, request map[string]any) map[string]any {
-	input := map[string]any{"request": request, "ownership": ownershipOf(world, s)}
-	if refusals := world.Refusals(request, false); len(refusals) > 0 {
-		input["refusals"] = refusals
-	}
+func Input(world *cluster.World, s Subject, options map[string]any) (input map[string]any) {
+	world.Ask(s.target().Delete(options), func(m cluster.Moment) { input = m.Input() })
 	return input
 }
 
-func ownershipOf(world *cluster.World, s Subject) map[string]any {
-	resource := s.Type.GroupResource()
-	var spec []string
-	if resource == namespaces {
-		spec, _, _ = unstructured.NestedStringSlice(s.Object, "spec", "finalizers")
-	}
-	return world.Ownership(&unstructured.Unstructured{Object: s.Object}, resource, spec)
+// evaluate asks the policies about a request that a subject is the object of: one of a set,
+// or, where that is nil, alone.
+func evaluate(ctx context.Context, engine Evaluator, world *cluster.World, set *question.Set, s Subject, request *question.Request) (report Report, err error) {
+	world.Ask(request, func(m cluster.Moment) {
+		if set != nil {
+			m = m.Together(set)
+		}
+		report, err = reportOf(ctx, engine, m, s, request)
+	})
+	return report, err
 }
 
-func ask(ctx context.Context, engine Evaluator, world *cluster.World, facts policies.Facts, s Subject, options map[string]any) (Report, error) {
-	return evaluate(ctx, engine, world, facts, s, s.target().Delete(options), options)
-}
-
-func evaluate(ctx context.Context, engine Evaluator, world *cluster.World, facts policies.Facts, s Subject, request, options map[string]any) (Report, error) {
-	resource := s.Type.GroupResource()
-	input := inputOf(world, s, request)
+func reportOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject, request *question.Request) (Report, error) {
+	input := m.Input()
 	ownership, _ := input["ownership"].(map[string]any)
-	result, err := engine.Evaluate(ctx, policies.Delete, input, facts)
+	result, err := engine.Evaluate(ctx, policies.Delete, input, m)
 	if err != nil {
 		return Report{}, fmt.Errorf("ask the policies about %s: %w", s, err)
 	}
@@ -94,10 +84,10 @@ func evaluate(ctx context.Context, engine Evaluator, world *cluster.World, facts
 	}
 	report := Report{
 		APIVersion: "termguard.dev/v1", Kind: "Check",
-		Target:   policies.Object{Resource: resource.String(), Namespace: s.Namespace, Name: s.Name},
+		Target:   s.id(),
 		Verdict:  result.Verdict(),
 		Findings: append([]policies.Finding{}, result.Findings...),
-		WaitsFor: waitsFor(facts, s, ownership, options),
+		WaitsFor: waitsFor(m, s, ownership, request.With()),
 		Omitted:  result.Omitted,
 		Unseen:   append([]string{}, result.Unseen...),
 	}
@@ -105,7 +95,7 @@ func evaluate(ctx context.Context, engine Evaluator, world *cluster.World, facts
 		report.EstimateSeconds = longest(result.Findings)
 	}
 	stops := 0
-	facts.View(func(doc map[string]any) {
+	m.View(func(doc map[string]any) {
 		stops = stopsOf(doc, s)
 		report.since(s, doc)
 	})

@@ -42,7 +42,7 @@ func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained 
 		return nil, err
 	}
 	reports, err := each(ctx, drained, func(ctx context.Context, node Subject) (Report, error) {
-		return evaluate(ctx, engine, world, world, node, node.target().Drain(), nil)
+		return evaluate(ctx, engine, world, nil, node, node.target().Drain())
 	})
 	if err != nil {
 		return nil, err

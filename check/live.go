@@ -12,7 +12,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	"k8s.io/client-go/metadata"
@@ -262,17 +261,17 @@ func (s *Subject) hint(ctx context.Context, config *rest.Config) string {
 	return nearest.Hint(s.Name, names(client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)))
 }
 
-// Whoami is the userInfo that requests would carry.
-func Whoami(ctx context.Context, config *rest.Config) (map[string]any, error) {
+// Whoami is who requests would come from.
+func Whoami(ctx context.Context, config *rest.Config) (user authenticationv1.UserInfo, err error) {
 	client, err := authenticationclient.NewForConfig(config)
 	if err != nil {
-		return nil, err
+		return user, err
 	}
 	review, err := client.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
-		return nil, err
+		return user, err
 	}
-	return runtime.DefaultUnstructuredConverter.ToUnstructured(&review.Status.UserInfo)
+	return review.Status.UserInfo, nil
 }
 
 // explain says what to do about a cluster that does not answer.

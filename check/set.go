@@ -79,10 +79,10 @@ func AskAll(ctx context.Context, engine Evaluator, world *cluster.World, togethe
 	}
 	all := question.Set{By: together.By, Waits: together.Waits}
 	for _, s := range subjects {
-		all.Add(s.id(), s.Place)
+		all.Add(s.id().Resource, s.Namespace, s.Name, s.Place)
 	}
 	items, err := each(ctx, subjects, func(ctx context.Context, s Subject) (Report, error) {
-		return ask(ctx, engine, world, all.Over(world), s, options)
+		return evaluate(ctx, engine, world, &all, s, s.target().Delete(options))
 	})
 	if err != nil {
 		return Set{}, err

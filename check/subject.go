@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/policies"
@@ -81,8 +82,8 @@ type Subject struct {
 	Place     int // as in Name
 	// Object as the API server holds it, or as much of it as is known.
 	Object map[string]any
-	// User who would delete it, userInfo of the request; nil where unknown.
-	User map[string]any
+	// User who would delete it; the zero value where that is not known.
+	User authenticationv1.UserInfo
 	// Unseen is what could not be seen of the object itself.
 	Unseen []string
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/cluster/learned"
 	"github.com/termguard/termguard/cluster/refusals"
+	"github.com/termguard/termguard/question"
 )
 
 // atOnce runs each function n times in a goroutine of its own, all at once.
@@ -115,6 +116,20 @@ func TestStress(t *testing.T) {
 		defer func() { rngs <- rng }()
 		f(rng)
 	}
+	// asks is a question about an object, as a command or an API server asks it.
+	asks := func(rng *rand.Rand, i int) *question.Request {
+		res, obj, _ := random(rng)
+		r := question.Target{Kind: obj.GroupVersionKind(), Resource: res.GroupVersionResource, Namespace: "a", Name: "x", Object: obj.Object}.Delete(nil)
+		r.UnderWay = i%2 == 0
+		return r
+	}
+	told := func(m Moment) {
+		m.Input()
+		m.Knows()
+		if m.Declared() {
+			m.Undeclared().View(func(doc map[string]any) { _ = fmt.Sprint(doc["finalized"]) })
+		}
+	}
 	calls := map[string]func(i int){
 		"World.Apply": func(int) {
 			with(func(rng *rand.Rand) { res, _, obj := random(rng); must(w.Apply(res, obj, rng.IntN(2) == 0)) })
@@ -143,16 +158,15 @@ func TestStress(t *testing.T) {
 		"World.View": func(int) {
 			w.View(func(doc map[string]any) { _, err := json.Marshal(doc); must(err) }) // reads all of it
 		},
-		"World.Undeclared": func(int) {
-			if view := w.Undeclared("a"); view != nil {
-				view(func(doc map[string]any) { _ = fmt.Sprint(doc["finalized"]) })
-			}
-		},
 		"World.SetLeases": func(i int) {
 			holder, now := fmt.Sprint("op_", i%2), metav1.NewMicroTime(start)
 			w.SetLeases([]coordinationv1.Lease{{ObjectMeta: metav1.ObjectMeta{Namespace: "ops", Name: "x.io"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &now}}})
 		},
-		"World.Free":    func(int) { w.Free() },
+		"World.Ask":    func(i int) { with(func(rng *rand.Rand) { w.Ask(asks(rng, i), told) }) },
+		"World.TryAsk": func(i int) { with(func(rng *rand.Rand) { w.TryAsk(asks(rng, i), told) }) },
+		"World.TakeConditions": func(int) {
+			w.TakeConditions("a", func(string, string) *unstructured.Unstructured { return nil })
+		},
 		"World.Reached": func(int) { _ = w.Reached(t.Context()) },
 		"World.Carries": func(int) {
 			w.Carries(widgets.GroupResource(), types.NamespacedName{Namespace: "a", Name: "x"}, "u", "x.io/f")
@@ -171,15 +185,6 @@ func TestStress(t *testing.T) {
 		"World.ReadConditions": func(int) {
 			nobody := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
 			must(w.ReadConditions(t.Context(), &rest.Config{Dial: nobody}, "a", slog.New(slog.DiscardHandler)))
-		},
-		"World.Refusals": func(i int) {
-			with(func(rng *rand.Rand) {
-				res, obj, _ := random(rng)
-				w.Refusals(map[string]any{
-					"operation": "DELETE", "name": "x", "namespace": "a", "oldObject": obj.Object,
-					"resource": map[string]any{"group": res.Group, "version": res.Version, "resource": res.Resource},
-				}, i%2 == 0)
-			})
 		},
 		"tryCertificates": func(int) {
 			w.tryCertificates(t.Context(), func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed })

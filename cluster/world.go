@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -181,40 +180,32 @@ func NewWorld(options Options) *World {
 func (w *World) View(f func(doc map[string]any)) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	f(w.mu.view(w.doc, w.now()))
-}
-
-// Free tells whether nobody changes the facts right now.
-func (w *World) Free() bool {
-	free := w.mu.TryRLock()
-	if free {
-		w.mu.RUnlock()
-	}
-	return free
+	f(w.mu.view(w.doc, w.now()).doc)
 }
 
 // Reached waits until the facts can be read. It fails where ctx ends before: somebody
 // holds them who does not let go.
 func (w *World) Reached(ctx context.Context) error {
 	const pause = 10 * time.Millisecond
-	for !w.Free() {
+	for !w.mu.TryRLock() {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("the facts cannot be read: %w", ctx.Err())
 		case <-time.After(pause):
 		}
 	}
+	w.mu.RUnlock()
 	return nil
 }
 
 // factsLock is the lock over the facts, and what readers see of them between changes.
 type factsLock struct {
 	sync.RWMutex
-	last atomic.Pointer[moment]
+	last atomic.Pointer[viewed]
 }
 
-// moment is the document as it is read in one second, in Unix time.
-type moment struct {
+// viewed is the document as it is read in one second, in Unix time.
+type viewed struct {
 	at  int64
 	doc map[string]any
 }
@@ -227,14 +218,14 @@ func (l *factsLock) Lock() {
 
 // view adds the time to the facts, of which it copies the top level only: the time
 // differs between readers. The caller holds the lock for reading.
-func (l *factsLock) view(doc facts.Document, now time.Time) map[string]any {
+func (l *factsLock) view(doc facts.Document, now time.Time) *viewed {
 	if last := l.last.Load(); last != nil && last.at == now.Unix() {
-		return last.doc
+		return last
 	}
-	view := maps.Clone(doc)
-	view["now"] = now.UTC().Format(time.RFC3339)
-	l.last.Store(&moment{now.Unix(), view})
-	return view
+	v := &viewed{now.Unix(), maps.Clone(doc)}
+	v.doc["now"] = now.UTC().Format(time.RFC3339)
+	l.last.Store(v)
+	return v
 }
 
 // now is the time of the facts: of a live cluster, the present.
@@ -335,85 +326,6 @@ func (n named) There(resource string, key types.NamespacedName) (there, held, kn
 		return false, false, within && !n.w.options.manifests
 	}
 	return true, n.w.ownership.Holds(resource, key), true
-}
-
-// Ownership tells who removes the finalizers of one object, whether or not it
-// is part of the inventory: the verdict of each finalizer, by its name, with what
-// the owner needs and does not find. For a
-// namespace, specFinalizers are those of spec.finalizers. An object without a UID is
-// only named, as by an eviction: what it tells itself is what the inventory has.
-func (w *World) Ownership(obj metav1.Object, res schema.GroupResource, specFinalizers []string) map[string]any {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	verdicts := w.ownership.Ownership(obj, res, specFinalizers, w.recorded)
-	for finalizer, verdict := range verdicts {
-		verdict, _ := verdict.(map[string]any)
-		missing := w.references.Missing(finalizer, res.String(), obj)
-		if w.snapshot {
-			missing = references.Recorded(w.doc, finalizer, res.String(), obj)
-		}
-		if len(missing) > 0 {
-			verdict = maps.Clone(verdict) // which others share
-			verdict["missing"] = missing
-			verdicts[finalizer] = verdict
-		}
-	}
-	return verdicts
-}
-
-// Refusals are what refuses a request at once, input.refusals: an AdmissionRequest,
-// whose name is the object's own. admitted says that it is under way, and has passed
-// admission policies and webhooks that mutate. A snapshot knows less: what it has on
-// the deletes of the namespace controller, which may not hold for a person.
-func (w *World) Refusals(request map[string]any, admitted bool) []any {
-	if admitted {
-		w.mu.RLock()
-		defer w.mu.RUnlock()
-		return w.refusals.Of(request, admitted)
-	}
-	w.mu.Lock() // what is read for it is noted
-	defer w.mu.Unlock()
-	if !w.snapshot {
-		return w.refusals.Of(request, admitted)
-	}
-	return append(w.refusals.Of(request, admitted), w.recordedRefusals(request)...)
-}
-
-// recordedRefusals are those of a snapshot for the same kind of request.
-func (w *World) recordedRefusals(request map[string]any) (found []any) {
-	resource, _ := request["resource"].(map[string]any)
-	name, _ := resource["resource"].(string)
-	if group, _ := resource["group"].(string); group != "" {
-		name += "." + group
-	}
-	namespace, _ := request["namespace"].(string)
-	for _, section := range []string{"blocked", "denied"} {
-		prefix := map[string]string{"blocked": "webhook/", "denied": "policy/"}[section]
-		sources, _ := w.doc.Child(section)[namespace].(map[string]any)
-		for _, key := range slices.Sorted(maps.Keys(sources)) {
-			calls, _ := sources[key].([]any)
-			for _, call := range calls {
-				call, _ := call.(map[string]any)
-				if call["operation"] == request["operation"] && call["resource"] == name && call["subresource"] == "" && call["last"] == nil && call["names"] == nil && name != "namespaces" {
-					found = append(found, map[string]any{"by": prefix + key, "certainty": "may", "cause": call["cause"], "why": call["why"]})
-				}
-			}
-		}
-	}
-	return found
-}
-
-// Undeclared views the facts as they would be if no object in a namespace
-// declared who removes its finalizers; it is nil where none does.
-func (w *World) Undeclared(namespace string) (view func(f func(doc map[string]any))) {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	if !w.ownership.Declares(namespace) {
-		return nil
-	}
-	return func(f func(doc map[string]any)) {
-		w.View(func(doc map[string]any) { f(w.ownership.Undeclared(doc, namespace)) })
-	}
 }
 
 // recorded is the verdict that a snapshot holds, which knows no more than its

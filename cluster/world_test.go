@@ -614,7 +614,7 @@ func TestReached(t *testing.T) {
 		t.Errorf("while somebody reads: %v", err)
 	}
 	go func() { w.SetLeases(nil); close(changed) }()
-	for w.Free() { // until the change waits
+	for w.TryAsk(nil, func(Moment) {}) { // until the change waits
 		goruntime.Gosched()
 	}
 	if err := within(50 * time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -36,13 +37,15 @@ func (a *asker) order(subjects []*subject) Order {
 		if sub.object == nil || len(sub.object.GetFinalizers()) == 0 {
 			continue
 		}
-		for _, verdict := range a.facts.Ownership(sub.object, sub.resource.GroupResource(), nil) {
-			for _, workload := range workloadsOf(verdict) {
-				if _, together := a.index[workload]; together && workload != sub.id {
-					removers[sub.id] = append(removers[sub.id], workload)
+		a.facts.Ask(sub.target().Delete(nil), func(m cluster.Moment) {
+			for _, verdict := range m.Ownership() {
+				for _, workload := range workloadsOf(verdict) {
+					if _, together := a.index[workload]; together && workload != sub.id {
+						removers[sub.id] = append(removers[sub.id], workload)
+					}
 				}
 			}
-		}
+		})
 	}
 	for _, workloads := range removers {
 		slices.SortFunc(workloads, func(x, y policies.Object) int {

@@ -21,6 +21,7 @@ import (
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/lint/source"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // TestParity asks about each fixture of a policy with trigger apply through
@@ -107,21 +108,19 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
-	a.facts = &facts{set: world}
+	a.facts = cluster.NewLayers(world, nil)
 	target := a.index[policies.Object{Resource: request.Resource, Namespace: request.Namespace, Name: request.Name}]
 	if target == nil {
 		t.Fatalf("%s: the request names no object of the fixture", file)
 	}
 
-	gr := schema.ParseGroupResource(request.Resource)
-	handler, err := engine.Evaluate(t.Context(), policies.Apply, map[string]any{
-		"request": map[string]any{
-			"uid": "u", "operation": "CREATE", "name": request.Name, "namespace": request.Namespace,
-			"resource": map[string]any{"group": gr.Group, "version": "v1", "resource": gr.Resource},
-			"object":   target.object.Object, "oldObject": nil,
-		},
-		"ownership": world.Ownership(target.object, gr, nil),
-	}, world)
+	var handler policies.Result
+	world.Ask(question.Target{
+		Kind: target.object.GroupVersionKind(), Resource: schema.ParseGroupResource(request.Resource).WithVersion("v1"),
+		Namespace: request.Namespace, Name: request.Name, Object: target.object.Object,
+	}.Create(), func(m cluster.Moment) {
+		handler, err = engine.Evaluate(t.Context(), policies.Apply, m.Input(), m)
+	})
 	if err != nil || len(handler.Errors) > 0 {
 		t.Fatalf("%s: %v %v", file, err, handler.Errors)
 	}

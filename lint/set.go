@@ -323,7 +323,7 @@ func (s *set) prepare(ctx context.Context) error {
 	for kind, resource := range cluster.Resources(objects) {
 		resources[kind] = &resource
 	}
-	s.asker = &asker{set: s, engine: engine, facts: &facts{set: world, snapshot: snapshot}, index: map[policies.Object]*subject{}}
+	s.asker = &asker{set: s, engine: engine, facts: cluster.NewLayers(world, snapshot), index: map[policies.Object]*subject{}}
 	a := s.asker
 	for _, sub := range subjects {
 		sub.resource = resources[schema.FromAPIVersionAndKind(sub.APIVersion, sub.Kind)]
@@ -740,7 +740,7 @@ func (s *set) problem(o *source.Object, message string) {
 type asker struct {
 	set    *set
 	engine *policies.Engine
-	facts  *facts
+	facts  *cluster.Layers
 	index  map[policies.Object]*subject
 	all    question.Set // of the set
 }
@@ -801,31 +801,25 @@ type asked struct {
 }
 
 func (a *asker) questions(sub *subject) []asked {
-	var spec []string
 	onDelete := DeleteObject
-	if sub.resource.String() == "namespaces" {
-		spec, _, _ = unstructured.NestedStringSlice(sub.object.Object, "spec", "finalizers")
+	if sub.resource.GroupResource() == question.Namespaces {
 		onDelete = DeleteNamespace
 	}
-	ownership := a.facts.Ownership(sub.object, sub.resource.GroupResource(), spec)
-	input := func(t policies.Trigger) map[string]any {
-		request := sub.request(t)
-		in := map[string]any{"request": request, "ownership": ownership}
-		if refusals := a.facts.Refusals(request, false); len(refusals) > 0 {
-			in["refusals"] = refusals
-		}
-		return in
-	}
-	deletion := input(policies.Delete)
 	var all []asked
-	// What has an owner is written down as its owner made it, and applied by nobody else.
-	if len(sub.object.GetOwnerReferences()) == 0 {
-		all = append(all, asked{ApplyObject, sub, policies.Apply, input(policies.Apply), a.facts})
-	}
-	all = append(all, asked{onDelete, sub, policies.Delete, deletion, a.facts})
-	if len(sub.object.GetFinalizers()) > 0 && len(a.index) > 1 {
-		all = append(all, asked{DeleteSet, sub, policies.Delete, deletion, a.together()})
-	}
+	deletion := sub.target().Delete(deleteOptions)
+	a.facts.Ask(deletion, func(m cluster.Moment) {
+		ownership := m.Ownership()
+		// What has an owner is written down as its owner made it, and applied by nobody else.
+		if len(sub.object.GetOwnerReferences()) == 0 {
+			creation := sub.target().Create()
+			all = append(all, asked{ApplyObject, sub, policies.Apply, creation.Input(ownership, m.About(creation).Refusals()), a.facts})
+		}
+		input := deletion.Input(ownership, m.Refusals())
+		all = append(all, asked{onDelete, sub, policies.Delete, input, a.facts})
+		if len(sub.object.GetFinalizers()) > 0 && len(a.index) > 1 {
+			all = append(all, asked{DeleteSet, sub, policies.Delete, input, a.together()})
+		}
+	})
 	return all
 }
 
@@ -833,7 +827,7 @@ func (a *asker) questions(sub *subject) []asked {
 func (a *asker) together() policies.Facts {
 	if a.all.Empty() {
 		for id := range a.index {
-			a.all.Add(id, 0)
+			a.all.Add(id.Resource, id.Namespace, id.Name, 0)
 		}
 	}
 	return a.all.Over(a.facts)
@@ -871,17 +865,14 @@ func (a *asker) evaluate(ctx context.Context, q asked) error {
 // deleteOptions are what kubectl sends; nothing changes them.
 var deleteOptions = map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background"}
 
-// request is the AdmissionRequest that the API server would send.
-func (sub *subject) request(trigger policies.Trigger) map[string]any {
+// target is what questions are about.
+func (sub *subject) target() question.Target {
 	t := question.Target{
 		Kind: sub.object.GroupVersionKind(), Resource: sub.resource.GroupVersionResource,
 		Namespace: sub.object.GetNamespace(), Name: sub.object.GetName(), Object: sub.object.Object,
 	}
 	t.Resource.Group, t.Resource.Version = t.Kind.Group, t.Kind.Version
-	if trigger == policies.Apply {
-		return t.Create()
-	}
-	return t.Delete(deleteOptions)
+	return t
 }
 
 // found places a finding: at its field in its first object where the set holds

@@ -1,59 +1,164 @@
 package question
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	kjson "sigs.k8s.io/json"
+)
 
-	"github.com/termguard/termguard/policies"
+var (
+	object     = map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "a", "namespace": "n", "uid": "u", "finalizers": []any{"x.io/f"}}}
+	deployment = Target{
+		Kind:      schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+		Resource:  schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"},
+		Namespace: "n", Name: "a", Object: object, User: authenticationv1.UserInfo{Username: "u"},
+	}
+	namespace = Target{
+		Kind: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, Name: "a",
+		Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "a", "finalizers": []any{"x.io/f"}}, "spec": map[string]any{"finalizers": []any{"kubernetes", "y.io/f"}}},
+	}
+	pod  = Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Kind: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: "n", Name: "a", Object: object}
+	node = Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, Kind: schema.GroupVersionKind{Version: "v1", Kind: "Node"}, Name: "a", Object: object}
 )
 
 func TestRequests(t *testing.T) {
-	object := map[string]any{"metadata": map[string]any{"name": "a"}}
-	options := map[string]any{"propagationPolicy": "Foreground"}
-	namespace := Target{Kind: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, Name: "a", Object: object}
-	deployment := Target{
-		Kind:      schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
-		Resource:  schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"},
-		Namespace: "n", Name: "a", Object: object, User: map[string]any{"username": "u"},
-	}
 	cases := map[string]struct {
-		reason string
-		got    map[string]any
-		want   map[string]any
+		reason          string
+		request         *Request
+		occasion        Occasion
+		within          string
+		sent, old, next map[string]any
+		objects         int
 	}{
-		"Delete": {"What goes is the old object.", deployment.Delete(options), map[string]any{"operation": "DELETE", "namespace": "n", "oldObject": object, "object": nil, "options": options, "userInfo": map[string]any{"username": "u"}}},
-		"Create": {"What comes is the object.", deployment.Create(), map[string]any{"operation": "CREATE", "namespace": "n", "oldObject": nil, "object": object, "options": createOptions}},
-		"Namespace": {
-			"Its request carries its own name as namespace (k8s.io/apiserver, pkg/endpoints/request/requestinfo.go).",
-			namespace.Delete(options), map[string]any{"namespace": "a", "name": "a", "resource": map[string]any{"group": "", "version": "v1", "resource": "namespaces"}},
-		},
+		"Delete":    {"What goes is the old object.", deployment.Delete(nil), OnDelete, "n", nil, object, nil, 1},
+		"Create":    {"What comes is the object.", deployment.Create(), OnApply, "n", nil, nil, object, 1},
+		"Edit":      {"There are both.", deployment.Edit(object), OnFinalizerEdit, "n", nil, object, object, 2},
+		"Namespace": {"Its request carries its own name as namespace (k8s.io/apiserver, pkg/endpoints/request/requestinfo.go).", namespace.Delete(nil), OnDelete, "a", map[string]any{"namespace": "a", "name": "a"}, namespace.Object, nil, 1},
+		"Finalize":  {"Through a subresource of its own.", namespace.Finalize(object), OnFinalize, "a", map[string]any{"subResource": "finalize"}, namespace.Object, object, 2},
+		"Evict":     {"It carries an Eviction, and is about the pod.", pod.Evict(nil), OnEviction, "n", map[string]any{"subResource": "eviction", "operation": "CREATE"}, nil, pod.Evict(nil).New(), 1},
+		"Drain":     {"It is about the node.", node.Drain(), OnDrain, "", map[string]any{"subResource": "drain", "operation": "CONNECT"}, nil, nil, 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			for key, want := range tc.want {
-				if diff := cmp.Diff(want, tc.got[key]); diff != "" {
+			r := tc.request
+			if got := r.Occasion(); got != tc.occasion || r.Within() != tc.within {
+				t.Errorf("%s\non %s within %q, want %s within %q", tc.reason, got, r.Within(), tc.occasion, tc.within)
+			}
+			if diff := cmp.Diff([]map[string]any{tc.old, tc.next}, []map[string]any{r.Old(), r.New()}); diff != "" {
+				t.Errorf("%s\nold and new: -want, +got:\n%s", tc.reason, diff)
+			}
+			if got := len(r.Objects()); got != tc.objects {
+				t.Errorf("%s\nit is about %d objects, want %d", tc.reason, got, tc.objects)
+			}
+			sent, _ := r.Input(nil, nil)["request"].(map[string]any)
+			for key, want := range tc.sent {
+				if diff := cmp.Diff(want, sent[key]); diff != "" {
 					t.Errorf("%s\n%s: -want, +got:\n%s", tc.reason, key, diff)
 				}
 			}
+			asSent(t, r)
 		})
 	}
-	if _, told := namespace.Delete(options)["userInfo"]; told {
-		t.Error("a user is told of who is unknown")
+	if got := namespace.Delete(nil).Finalizers(namespace.Object); !cmp.Equal(got, []string{"x.io/f", "kubernetes", "y.io/f"}) {
+		t.Errorf("the finalizers of a namespace are %q", got)
+	}
+	if got := deployment.Delete(nil).Finalizers(namespace.Object); !cmp.Equal(got, []string{"x.io/f"}) {
+		t.Errorf("spec.finalizers count for more than namespaces: %q", got)
 	}
 }
+
+// asSent holds what policies read to what an API server sends.
+func asSent(t *testing.T, r *Request) {
+	t.Helper()
+	text, err := json.Marshal(r.AdmissionRequest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string]any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, r.Input(nil, nil)["request"]); diff != "" {
+		t.Errorf("policies read another request than an API server sends: -sent, +read:\n%s", diff)
+	}
+}
+
+// TestAsSent reads requests with every member that there is.
+func TestAsSent(t *testing.T) {
+	full := admissionv1.AdmissionRequest{
+		UID: "u", Kind: metav1.GroupVersionKind{Group: "g", Version: "v1", Kind: "K"}, Resource: metav1.GroupVersionResource{Group: "g", Version: "v1", Resource: "ks"},
+		SubResource: "status", RequestKind: &metav1.GroupVersionKind{Group: "g", Version: "v2", Kind: "K"}, RequestResource: &metav1.GroupVersionResource{Group: "g", Version: "v2", Resource: "ks"},
+		RequestSubResource: "status", Name: "a", Namespace: "n", Operation: admissionv1.Update, DryRun: new(bool),
+		UserInfo:  authenticationv1.UserInfo{Username: "u", UID: "i", Groups: []string{"g"}, Extra: map[string]authenticationv1.ExtraValue{"a": {"b", "c"}}},
+		Object:    runtime.RawExtension{Raw: []byte(`{"metadata":{"name":"a","generation":3},"spec":{"share":0.5,"none":null}}`)},
+		OldObject: runtime.RawExtension{Raw: []byte(`{"metadata":{"name":"a"}}`)}, Options: runtime.RawExtension{Raw: []byte(`{"kind":"UpdateOptions"}`)},
+	}
+	value := full
+	empty := admissionv1.AdmissionRequest{}
+	for name, request := range map[string]admissionv1.AdmissionRequest{"full": value, "empty": empty} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := Review(admission.Request{AdmissionRequest: request})
+			asSent(t, r)
+		})
+	}
+}
+
+func TestReview(t *testing.T) {
+	raw := func(text string) runtime.RawExtension { return runtime.RawExtension{Raw: []byte(text)} }
+	good := func() admissionv1.AdmissionRequest {
+		r := deployment.Edit(object).AdmissionRequest
+		return r
+	}
+	cases := map[string]struct {
+		reason string
+		change func(*admissionv1.AdmissionRequest)
+		want   error
+		key    types.NamespacedName
+	}{
+		"Good":           {"Nothing is missing.", func(*admissionv1.AdmissionRequest) {}, nil, types.NamespacedName{Namespace: "n", Name: "a"}},
+		"NoResource":     {"Nobody can tell what it is about.", func(r *admissionv1.AdmissionRequest) { r.Resource = metav1.GroupVersionResource{} }, errNoResource, types.NamespacedName{Namespace: "n", Name: "a"}},
+		"NoOld":          {"What is null is not there.", func(r *admissionv1.AdmissionRequest) { r.OldObject = raw(`null`) }, errNoOld, types.NamespacedName{Namespace: "n", Name: "a"}},
+		"OldIsNoObject":  {"Nor is what is no object.", func(r *admissionv1.AdmissionRequest) { r.OldObject = raw(`["x"]`) }, errNoOld, types.NamespacedName{Namespace: "n", Name: "a"}},
+		"NoNew":          {"An edit has both.", func(r *admissionv1.AdmissionRequest) { r.Object = runtime.RawExtension{} }, errNoNew, types.NamespacedName{Namespace: "n", Name: "a"}},
+		"ItemOfMany":     {"The items of a deletecollection come without a name.", func(r *admissionv1.AdmissionRequest) { r.Name = "" }, nil, types.NamespacedName{Namespace: "n", Name: "a"}},
+		"NoName":         {"Not even the object has one.", func(r *admissionv1.AdmissionRequest) { r.Name, r.OldObject, r.Object = "", raw(`{}`), raw(`{}`) }, errNoName, types.NamespacedName{Namespace: "n"}},
+		"UnexpectedSkip": {"Nobody looks into what nobody asks about.", func(r *admissionv1.AdmissionRequest) { r.Operation, r.OldObject = admissionv1.Connect, raw(`{`) }, nil, types.NamespacedName{Namespace: "n", Name: "a"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			sent := good()
+			tc.change(&sent)
+			r, err := Review(admission.Request{AdmissionRequest: sent})
+			if err != tc.want || r.Key() != tc.key || !r.UnderWay {
+				t.Errorf("%s\ngot %v of %v, want %v of %v", tc.reason, err, r.Key(), tc.want, tc.key)
+			}
+		})
+	}
+}
+
+type document map[string]any
+
+func (d document) View(f func(doc map[string]any)) { f(d) }
 
 func TestSet(t *testing.T) {
 	var s Set
 	s.By = "helm uninstall"
-	facts := policies.Document{"apiservices": map[string]any{}}
+	facts := document{"apiservices": map[string]any{}}
 	if !s.Empty() {
 		t.Error("a new set is not empty")
 	}
-	for i, o := range []policies.Object{{Resource: "pods", Namespace: "n", Name: "a"}, {Resource: "pods", Namespace: "n", Name: "b"}, {Resource: "namespaces", Name: "n"}} {
-		s.Add(o, i)
-	}
+	s.Add("pods", "n", "a", 0)
+	s.Add("pods", "n", "b", 1)
+	s.Add("namespaces", "", "n", 2)
 	s.Over(facts).View(func(doc map[string]any) {
 		want := map[string]any{
 			"apiservices": map[string]any{},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -164,7 +165,7 @@ func (a *arrivals) within(namespace string, selector labels.Selector) map[string
 }
 
 // ask makes the questions of a place of what arrived.
-func (a *arrivals) ask(p *Place, served check.Types, user map[string]any, within map[string]bool, whole map[types.UID]read) {
+func (a *arrivals) ask(p *Place, served check.Types, user authenticationv1.UserInfo, within map[string]bool, whole map[types.UID]read) {
 	type ending struct {
 		at metav1.Time
 		asked
@@ -211,7 +212,7 @@ func (a *arrivals) ask(p *Place, served check.Types, user map[string]any, within
 }
 
 // subjectOf is an object as check asks about it.
-func subjectOf(typ check.Type, m metav1.Object, user map[string]any, whole map[types.UID]read, kind Kind) check.Subject {
+func subjectOf(typ check.Type, m metav1.Object, user authenticationv1.UserInfo, whole map[types.UID]read, kind Kind) check.Subject {
 	s := check.Subject{Type: typ, Namespace: m.GetNamespace(), Name: m.GetName(), User: user}
 	if object, found := whole[m.GetUID()]; found {
 		s.Object = object.Object

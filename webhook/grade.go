@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 const (
@@ -80,7 +82,7 @@ type deletion struct {
 // deletion: a namespace, or nowhere in one.
 func (d *deletion) place() string {
 	switch {
-	case d.resource.GroupResource() == namespaces:
+	case d.resource.GroupResource() == question.Namespaces:
 		return d.name
 	case d.namespace == "":
 		return "(no namespace)"
@@ -139,18 +141,19 @@ func NewGrader(objects metadata.Interface, facts Shower, registry prometheus.Reg
 // Said takes note of what is said of a deletion that is let through, and how. What was
 // said of finalizers that the watch does not show is nobody's prediction: anybody may
 // have made the review up. It never blocks for long.
-func (g *Grader) Said(r request, c considered, how decision) {
-	if r.occasion != onDelete || r.dryRun {
+func (g *Grader) Said(r *question.Request, c considered, how decision) {
+	if r.Occasion() != question.OnDelete || r.Dry() {
 		return
 	}
-	meta := child(r.old, "metadata")
-	uid := types.UID(str(meta, "uid"))
-	if uid == "" || str(meta, "deletionTimestamp") != "" {
+	old := &unstructured.Unstructured{Object: r.Old()}
+	uid := old.GetUID()
+	if uid == "" || old.GetDeletionTimestamp() != nil {
 		return
 	}
-	spec := slices.DeleteFunc(specFinalizers(r.resource, r.old), func(f string) bool { return f == "kubernetes" }) // which the namespace controller takes off, last
-	finalizers := slices.Concat(finalizersOf(r.old), spec)
-	if !g.facts.Shows(r.resource, types.NamespacedName{Namespace: r.namespace, Name: r.name}, uid, finalizers) {
+	key := r.Key()
+	spec := slices.DeleteFunc(r.SpecFinalizers(r.Old()), func(f string) bool { return f == "kubernetes" }) // which the namespace controller takes off, last
+	finalizers := slices.Concat(old.GetFinalizers(), spec)
+	if !g.facts.Shows(r.GroupResource(), key, uid, finalizers) {
 		return
 	}
 	said := map[string]policies.Verdict{}
@@ -162,11 +165,10 @@ func (g *Grader) Said(r request, c considered, how decision) {
 	if len(said) == 0 {
 		said[silent] = c.result.Verdict()
 	}
-	gvr := child(r.raw, "resource")
 	now := g.now()
 	d := &deletion{
-		resource:  schema.GroupVersionResource{Group: str(gvr, "group"), Version: str(gvr, "version"), Resource: str(gvr, "resource")},
-		namespace: r.namespace, name: r.name, uid: uid, said: said, at: now, due: now.Add(byItself),
+		resource:  schema.GroupVersionResource(r.Resource),
+		namespace: key.Namespace, name: key.Name, uid: uid, said: said, at: now, due: now.Add(byItself),
 		staged: how == brokeGlass || c.declared || c.holds, // nobody counts who took what off in a namespace
 		held:   map[string]bool{},
 	}
@@ -205,7 +207,7 @@ func (g *Grader) Removed(r cluster.Removal) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for uid, d := range g.waiting {
-		inside := d.resource.GroupResource() == namespaces && d.name == r.Namespace
+		inside := d.resource.GroupResource() == question.Namespaces && d.name == r.Namespace
 		if uid != r.UID && !inside {
 			continue
 		}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 var namespaceResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
@@ -41,16 +42,22 @@ func (s shows) Shows(schema.GroupResource, types.NamespacedName, types.UID, []st
 	return bool(s)
 }
 
-func deleteOf(name string, change func(*request)) request {
-	r := request{
-		raw:      map[string]any{"resource": map[string]any{"version": "v1", "resource": "namespaces"}},
-		occasion: onDelete, resource: namespaces, name: name,
-		old: map[string]any{"metadata": map[string]any{"name": name, "uid": "u"}},
-	}
+// deleting is a deletion, and what else is said of it.
+type deleting struct {
+	question.Target
+	how                  decision
+	declared, holds, dry bool
+	hidden               bool // from the watch
+}
+
+func deleteOf(name string, change func(*deleting)) deleting {
+	d := deleting{Target: question.Target{
+		Resource: namespaceResource, Name: name, Object: map[string]any{"metadata": map[string]any{"name": name, "uid": "u"}},
+	}, how: allowed}
 	if change != nil {
-		change(&r)
+		change(&d)
 	}
-	return r
+	return d
 }
 
 func TestGrader(t *testing.T) {
@@ -65,11 +72,11 @@ func TestGrader(t *testing.T) {
 			}
 		}
 	}
-	withFinalizer := func(r *request) { child(r.old, "metadata")["finalizers"] = []any{"a.b/c"} }
+	withFinalizer := func(d *deleting) { d.Object["metadata"].(map[string]any)["finalizers"] = []any{"a.b/c"} }
 	tests := map[string]struct {
 		reason  string
 		found   []policies.Finding
-		change  func(*request)
+		change  func(*deleting)
 		happens func(*Grader, *fake.FakeMetadataClient)
 		object  *metav1.PartialObjectMetadata
 		want    []string
@@ -86,7 +93,7 @@ func TestGrader(t *testing.T) {
 		"forbidden, completes":           {"a rule of people's own that only warns predicts no hang", []policies.Finding{{Policy: "p", Certainty: policies.Will, Severity: policies.High, Kind: policies.KindForbidden}}, nil, goneAfter(10 * time.Second), nil, []string{"p refused completed"}, ""},
 		"never there": {
 			"a forged review of a namespace that does not exist", []policies.Finding{will},
-			func(r *request) { r.name = "b"; child(r.old, "metadata")["uid"] = "v" }, nil, nil, []string{"p hangs unseen"}, "",
+			func(d *deleting) { d.Name = "b"; d.Object["metadata"].(map[string]any)["uid"] = "v" }, nil, nil, []string{"p hangs unseen"}, "",
 		},
 		"never that one": {
 			"a forged review: another object has that name", []policies.Finding{will}, nil, nil,
@@ -94,11 +101,11 @@ func TestGrader(t *testing.T) {
 		},
 		"broken glass": {
 			"who lets it through may know how it ends", []policies.Finding{will},
-			func(r *request) { r.old["how"] = brokeGlass }, goneAfter(10 * time.Second), nil, []string{"p hangs completed"}, "p",
+			func(d *deleting) { d.how = brokeGlass }, goneAfter(10 * time.Second), nil, []string{"p hangs completed"}, "p",
 		},
 		"declared": {
 			"what is said rests on a tenant's annotation", []policies.Finding{will},
-			func(r *request) { r.old["declared"] = true }, goneAfter(10 * time.Second), nil, []string{"p hangs completed"}, "p",
+			func(d *deleting) { d.declared = true }, goneAfter(10 * time.Second), nil, []string{"p hangs completed"}, "p",
 		},
 		"an account of that namespace": {
 			"a tenant's own controller", []policies.Finding{will}, nil,
@@ -138,14 +145,14 @@ func TestGrader(t *testing.T) {
 		},
 		"content with finalizers": {
 			"another replica may have seen a tenant take them off", []policies.Finding{will},
-			func(r *request) { r.old["holds"] = true }, goneAfter(10 * time.Second), nil, []string{"p hangs completed"}, "p",
+			func(d *deleting) { d.holds = true }, goneAfter(10 * time.Second), nil, []string{"p hangs completed"}, "p",
 		},
 		"refused by another": {"the deletion never began", []policies.Finding{will}, nil, nil, namespaceNamed("a", "u", false), nil, ""},
 		"made up": {
 			"the watch shows no such object with these finalizers", []policies.Finding{will},
-			func(r *request) { withFinalizer(r); r.old["hidden"] = true }, goneAfter(10 * time.Second), nil, nil, "",
+			func(d *deleting) { withFinalizer(d); d.hidden = true }, goneAfter(10 * time.Second), nil, nil, "",
 		},
-		"dry run": {"nothing is deleted", []policies.Finding{will}, func(r *request) { r.dryRun = true }, nil, nil, nil, ""},
+		"dry run": {"nothing is deleted", []policies.Finding{will}, func(d *deleting) { d.dry = true }, nil, nil, nil, ""},
 		"helped at once": {
 			"a script takes the finalizers off by hand", []policies.Finding{will}, nil,
 			func(g *Grader, c *fake.FakeMetadataClient) {
@@ -169,15 +176,13 @@ func TestGrader(t *testing.T) {
 				client := fake.NewSimpleMetadataClient(scheme, object)
 				registry := prometheus.NewRegistry()
 				var wrong []string
-				r := deleteOf("a", tc.change)
-				hidden, _ := r.old["hidden"].(bool)
-				g := NewGrader(client, shows(!hidden), registry, func(f FalseAlarm) {
+				d := deleteOf("a", tc.change)
+				g := NewGrader(client, shows(!d.hidden), registry, func(f FalseAlarm) {
 					wrong = append(wrong, strings.TrimSuffix(f.Policy+" in "+f.Place, " in "))
 				}, slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil)))
-				how, _ := r.old["how"].(decision)
-				declared, _ := r.old["declared"].(bool)
-				holds, _ := r.old["holds"].(bool)
-				g.Said(r, considered{result: policies.Result{Findings: tc.found}, declared: declared, holds: holds}, how)
+				r := d.Delete(nil)
+				r.DryRun = &d.dry
+				g.Said(r, considered{result: policies.Result{Findings: tc.found}, declared: d.declared, holds: d.holds}, d.how)
 				before := outcomes(t, registry)
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})
@@ -274,7 +279,9 @@ func TestDeclaredProvesNothing(t *testing.T) {
 func TestGraderIsBounded(t *testing.T) {
 	g := NewGrader(nil, shows(true), prometheus.NewRegistry(), nil, slog.Default())
 	for i := range 3 * maxGraded {
-		g.Said(deleteOf("a", func(r *request) { r.old["metadata"].(map[string]any)["uid"] = string(rune(i + 0x4e00)) }), considered{}, allowed)
+		g.Said(deleteOf("a", func(d *deleting) {
+			d.Object["metadata"].(map[string]any)["uid"] = string(rune(i + 0x4e00))
+		}).Delete(nil), considered{}, allowed)
 	}
 	if len(g.waiting) != maxGraded {
 		t.Errorf("%d deletions are followed", len(g.waiting))

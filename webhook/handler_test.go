@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,12 +24,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // asked is an Evaluator that answers as told.
@@ -47,21 +51,35 @@ func finds(findings ...policies.Finding) asked {
 	}
 }
 
-// facts know what a document says, and one verdict for every finalizer.
-type facts struct{ policies.Document }
+// facts are those of a world: by default, one in which demo/kiali has finalizers.
+type facts struct{ *cluster.World }
 
-func (facts) Ownership(obj metav1.Object, resource schema.GroupResource, spec []string) map[string]any {
-	verdicts := map[string]any{}
-	for _, finalizer := range append(obj.GetFinalizers(), spec...) {
-		verdicts[finalizer] = map[string]any{"state": "absent", "certainty": "will", "owner": resource.String()}
+var defaults = sync.OnceValue(func() *cluster.World { return worldOf(nil) })
+
+// worldOf has namespace demo with labels, and in it a Kiali and a pod with finalizers.
+func worldOf(labels map[string]any) *cluster.World {
+	world, err := cluster.FromObjects(cluster.Options{}, []*unstructured.Unstructured{
+		{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "demo", "labels": labels}}},
+		{Object: map[string]any{"apiVersion": "kiali.io/v1alpha1", "kind": "Kiali", "metadata": map[string]any{"namespace": "demo", "name": "kiali", "finalizers": []any{"f", "kiali.io/finalizer"}}}},
+		{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": "demo", "name": "web-0", "finalizers": []any{"x.io/f"}}}},
+	})
+	if err != nil {
+		panic(err)
 	}
-	return verdicts
+	return world
 }
 
-func (facts) Free() bool                                                                 { return true }
-func (facts) Undeclared(string) func(func(map[string]any))                               { return nil }
-func (facts) Refusals(map[string]any, bool) []any                                        { return nil }
-func (facts) Carries(schema.GroupResource, types.NamespacedName, types.UID, string) bool { return true }
+func (f facts) Ask(r *question.Request, tell func(cluster.Moment)) {
+	if f.World == nil {
+		f.World = defaults()
+	}
+	f.World.Ask(r, tell)
+}
+
+func (f facts) TryAsk(r *question.Request, tell func(cluster.Moment)) bool {
+	f.Ask(r, tell)
+	return true
+}
 
 type recorder struct {
 	mu  sync.Mutex
@@ -153,6 +171,9 @@ func post(t testing.TB, client *http.Client, url string, body []byte) (int, *adm
 	if err := json.Unmarshal(text, &review); err != nil {
 		t.Fatalf("answer %q: %v", text, err)
 	}
+	if review.Response.Allowed { // controller-runtime says so once more
+		review.Response.Result = nil
+	}
 	return response.StatusCode, &review
 }
 
@@ -174,12 +195,8 @@ func serve(t testing.TB, options Options) (*http.Client, string) {
 func TestAnswers(t *testing.T) {
 	const check = `termguard: run "kubectl termguard check namespaces/demo" for evidence and the safe way out` + orSee
 	const checkKiali = `termguard: run "kubectl termguard check kialis.kiali.io/kiali -n demo" for evidence and the safe way out` + orSee
-	demo := facts{policies.Document{"namespaces": map[string]any{
-		"demo": map[string]any{"labels": map[string]any{"termguard.dev/enforce": "deny"}},
-	}}}
-	lax := facts{policies.Document{"namespaces": map[string]any{
-		"demo": map[string]any{"labels": map[string]any{"termguard.dev/enforce": "warn"}},
-	}}}
+	demo := facts{worldOf(map[string]any{"termguard.dev/enforce": "deny"})}
+	lax := facts{worldOf(map[string]any{"termguard.dev/enforce": "warn"})}
 	refusedKiali := &metav1.Status{
 		Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden,
 		Message: "termguard: deleting kialis.kiali.io/kiali is refused: will hang: it waits [p]. Evidence and the safe way out: kubectl termguard check kialis.kiali.io/kiali -n demo" + orSee + ". To go ahead all the same: kubectl annotate kialis.kiali.io/kiali -n demo termguard.dev/allow-hang='REASON'",
@@ -415,9 +432,8 @@ func TestAnswers(t *testing.T) {
 			reason: "An eviction is judged as the delete of its pod, with the finalizers that the facts have of it, and never refused.",
 			options: Options{
 				Enforcement: config.Enforcement{Default: config.Deny},
-				Facts:       facts{policies.Document{"pods": map[string]any{"demo": map[string]any{"web-0": map[string]any{"finalizers": []any{"x.io/f"}}}}}},
 				Evaluator: asked(func(_ context.Context, trigger policies.Trigger, input map[string]any) (policies.Result, error) {
-					return policies.Result{Findings: []policies.Finding{hang("p", fmt.Sprint(trigger, " ", input["ownership"]))}}, nil
+					return policies.Result{Findings: []policies.Finding{hang("p", fmt.Sprint(trigger, " ", slices.Sorted(maps.Keys(input["ownership"].(map[string]any)))))}}, nil
 				}),
 			},
 			request: `{"uid":"u3","operation":"CREATE","subResource":"eviction","resource":{"group":"","version":"v1","resource":"pods"},
@@ -425,7 +441,7 @@ func TestAnswers(t *testing.T) {
 			want: admissionv1.AdmissionResponse{
 				UID: "u3", Allowed: true,
 				Warnings: []string{
-					"termguard: will hang: delete map[x.io/f:map[certainty:will owner:pods state:absent]] [p]",
+					"termguard: will hang: delete [x.io/f] [p]",
 					`termguard: run "kubectl termguard check pods/web-0 -n demo" for evidence and the safe way out` + orSee,
 				},
 				AuditAnnotations: map[string]string{"decision": "warn", "policies": "p=will"},
@@ -436,7 +452,7 @@ func TestAnswers(t *testing.T) {
 			options: Options{Evaluator: asked(func(_ context.Context, trigger policies.Trigger, input map[string]any) (policies.Result, error) {
 				return policies.Result{Findings: []policies.Finding{hang("p", fmt.Sprint(trigger, " ", len(input["ownership"].(map[string]any))))}}, nil
 			})},
-			request: with(deleteNamespace, `DELETE","res`, `UPDATE","subResource":"finalize","res`, `"object":null`, `"object":{"metadata":{"name":"demo","finalizers":["a/b"]}}`),
+			request: with(deleteNamespace, `DELETE","res`, `UPDATE","subResource":"finalize","res`, `"object":null`, `"object":{"metadata":{"name":"demo","finalizers":["a/b"]}}`, `["kubernetes"]`, `["kubernetes","x.io/f"]`),
 			want: admissionv1.AdmissionResponse{
 				UID: "u1", Allowed: true,
 				Warnings:         []string{"termguard: unsafe: finalizer-edit 2 [p]", check},
@@ -735,7 +751,7 @@ func TestFailsOpen(t *testing.T) {
 // brokenFacts panic.
 type brokenFacts struct{ facts }
 
-func (brokenFacts) View(func(map[string]any)) { panic("boom") }
+func (brokenFacts) Ask(*question.Request, func(cluster.Moment)) { panic("boom") }
 
 // counted are the series of a counter that have counted, by a label.
 func counted(t *testing.T, registry prometheus.Gatherer, name, label string) map[string]float64 {
@@ -856,12 +872,12 @@ func TestQuiet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				t.Cleanup(func() { time.Sleep(2 * rest) })
-				h := NewHandler(Options{Log: quiet, Facts: tc.facts, Evaluator: unconcerned{t, tc.facts.Free()}})
+				h := NewHandler(Options{Log: quiet, Facts: tc.facts, Evaluator: unconcerned{t, name == "Free"}})
 				rv, err := decodeReview(body(t, v1, deleteNamespace))
 				if err != nil {
 					t.Fatal(err)
 				}
-				answer := h.review(t.Context(), rv, time.Now())
+				answer := h.Handle(t.Context(), rv.request)
 				if diff := cmp.Diff(tc.want, answer.Warnings); diff != "" || !answer.Allowed {
 					t.Errorf("%s\nwarnings: -want, +got:\n%s", tc.reason, diff)
 				}
@@ -876,11 +892,11 @@ type busyFacts struct {
 	wait time.Duration
 }
 
-func (busyFacts) Free() bool { return false }
+func (busyFacts) TryAsk(*question.Request, func(cluster.Moment)) bool { return false }
 
-func (f busyFacts) View(see func(map[string]any)) {
+func (f busyFacts) Ask(r *question.Request, tell func(cluster.Moment)) {
 	time.Sleep(f.wait)
-	f.facts.View(see)
+	f.facts.Ask(r, tell)
 }
 
 // unconcerned is an Evaluator whose policies no request concerns, which is seen without
@@ -919,12 +935,12 @@ func TestBusy(t *testing.T) {
 	}
 	var under sync.WaitGroup
 	for range maxInFlight {
-		under.Go(func() { h.review(t.Context(), rv, time.Now()) })
+		under.Go(func() { h.Handle(t.Context(), rv.request) })
 	}
 	for range maxInFlight {
 		<-started
 	}
-	answer := h.review(t.Context(), rv, time.Now())
+	answer := h.Handle(t.Context(), rv.request)
 	close(release)
 	under.Wait()
 	if !answer.Allowed || answer.AuditAnnotations["error"] != string(busy) {
@@ -942,21 +958,22 @@ func TestOutlivesItsConnection(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got, want := h.review(ctx, rv, time.Now()).Warnings[0], "termguard: will hang: <nil> [p]"; got != want {
+	if got, want := h.Handle(ctx, rv.request).Warnings[0], "termguard: will hang: <nil> [p]"; got != want {
 		t.Errorf("want %q, got %q", want, got)
 	}
 }
 
 // The policies in the binary, over facts like those of a cluster.
 func TestRealPolicies(t *testing.T) {
-	adapter := facts{policies.Document{
+	adapter := snapshotOf(t, map[string]any{
+		"apiVersion": "termguard.dev/v1", "kind": "Facts",
 		"now": "2026-11-21T07:00:00Z",
 		"apiservices": map[string]any{"v1beta1.metrics.k8s.io": map[string]any{
 			"group": "metrics.k8s.io", "version": "v1beta1", "available": "False", "reason": "ServiceNotFound", "message": "service not found", "stale": true, "listError": "",
 			"service": map[string]any{"namespace": "monitoring", "name": "prometheus-adapter"},
 		}},
 		"unseen": []any{},
-	}}
+	})
 	var many []string
 	for i := range 5000 {
 		many = append(many, fmt.Sprintf("%q", fmt.Sprintf("f%d.example.com/wait", i)))
@@ -1009,6 +1026,19 @@ func TestRealPolicies(t *testing.T) {
 			checkBudget(t, warnings)
 		})
 	}
+}
+
+func snapshotOf(t *testing.T, doc map[string]any) *cluster.World {
+	t.Helper()
+	text, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	world, err := cluster.ReadSnapshot(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return world
 }
 
 // moody is a handler, behind a real HTTPS server, whose policies are those in
@@ -1092,8 +1122,8 @@ func checkAnswer(t *testing.T, client *http.Client, url string, sent []byte) {
 		t.Fatalf("answered what is no review: %v", err)
 	}
 	answer := got.Response
-	if answer.UID != rv.uid || got.APIVersion != rv.apiVersion {
-		t.Errorf("want uid %q in %s, got %q in %s", rv.uid, rv.apiVersion, answer.UID, got.APIVersion)
+	if answer.UID != rv.request.UID || got.APIVersion != rv.apiVersion {
+		t.Errorf("want uid %q in %s, got %q in %s", rv.request.UID, rv.apiVersion, answer.UID, got.APIVersion)
 	}
 	// A namespace may ask for refusals by its label; a failure never does.
 	asked := answer.AuditAnnotations["decision"] == string(denied) && answer.AuditAnnotations["error"] == "" && answer.Result.Code == http.StatusForbidden

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/question"
 )
 
 // Learner learns who removes which finalizers. *cluster.Learner is one. It must
@@ -24,18 +24,16 @@ const boundToPod = "authentication.kubernetes.io/pod-name"
 
 // removalOf is what a request takes from an object that is being deleted, false
 // if that is nothing. A dry run takes nothing.
-func removalOf(r request) (cluster.Removal, bool) {
-	if (r.occasion != onFinalizerEdit && r.occasion != onFinalize) || r.dryRun {
+func removalOf(r *question.Request) (cluster.Removal, bool) {
+	if !r.EditsFinalizers() || r.Dry() {
 		return cluster.Removal{}, false
 	}
-	old, now := &unstructured.Unstructured{Object: r.old}, &unstructured.Unstructured{Object: r.object}
+	old := &unstructured.Unstructured{Object: r.Old()}
 	if old.GetDeletionTimestamp() == nil {
 		return cluster.Removal{}, false
 	}
-	left := slices.Concat(now.GetFinalizers(), specFinalizers(r.resource, r.object))
-	gone := slices.DeleteFunc(slices.Concat(old.GetFinalizers(), specFinalizers(r.resource, r.old)), func(f string) bool {
-		return f == "" || slices.Contains(left, f)
-	})
+	left := r.Finalizers(r.New())
+	gone := slices.DeleteFunc(r.Finalizers(r.Old()), func(f string) bool { return f == "" || slices.Contains(left, f) })
 	if len(gone) == 0 {
 		return cluster.Removal{}, false
 	}
@@ -43,12 +41,12 @@ func removalOf(r request) (cluster.Removal, bool) {
 	if grace := old.GetDeletionGracePeriodSeconds(); grace != nil { // which the API server adds
 		deleted = deleted.Add(-time.Duration(*grace) * time.Second)
 	}
-	user := child(r.raw, "userInfo")
-	groups, _, _ := unstructured.NestedStringSlice(user, "groups")
+	key, user := r.Key(), r.UserInfo
+	_, bound := user.Extra[boundToPod]
+	manager, _ := r.With()["fieldManager"].(string)
 	return cluster.Removal{
-		Resource: r.resource, Namespace: r.namespace, Name: r.name, UID: types.UID(str(child(r.old, "metadata"), "uid")),
+		Resource: r.GroupResource(), Namespace: key.Namespace, Name: key.Name, UID: old.GetUID(),
 		Finalizers: gone, Deleted: deleted,
-		User: str(user, "username"), Groups: groups, Pod: child(user, "extra")[boundToPod] != nil,
-		Manager: str(child(r.raw, "options"), "fieldManager"),
+		User: user.Username, Groups: user.Groups, Pod: bound, Manager: manager,
 	}, true
 }

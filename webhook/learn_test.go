@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/question"
 )
 
 func TestRemoval(t *testing.T) {
@@ -48,11 +49,11 @@ func TestRemoval(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			var raw map[string]any
-			if err := unmarshalJSON([]byte(tc.request), &raw); err != nil {
+			rv, err := decodeReview(body(t, v1, `{"uid": "r", `+tc.request[1:]))
+			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := parseRequest(raw)
+			r, err := question.Review(rv.request)
 			if err != nil {
 				t.Fatal(err)
 			}

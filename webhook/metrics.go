@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // decision is how a review ended, as a label of metrics and in the audit log.
@@ -78,7 +79,7 @@ func newMetrics(registry prometheus.Registerer) metrics {
 	for _, reason := range []failure{notReview, tooLarge, partial, malformed, unexpected, unsynced, busy, deadline, panicked, evaluation, policy} {
 		m.errors.WithLabelValues(string(reason))
 	}
-	for _, on := range []occasion{onDelete, onEviction, onFinalizerEdit, onFinalize} {
+	for _, on := range []question.Occasion{question.OnDelete, question.OnEviction, question.OnFinalizerEdit, question.OnFinalize} {
 		for _, how := range []decision{allowed, warned, recorded, denied, brokeGlass, failedOpen} {
 			m.reviews.WithLabelValues(string(on), string(how))
 		}
@@ -100,7 +101,7 @@ func (m metrics) policiesFailed(errs []error) {
 	}
 }
 
-func (m metrics) reviewed(on occasion, how decision, took time.Duration) {
+func (m metrics) reviewed(on question.Occasion, how decision, took time.Duration) {
 	m.reviews.WithLabelValues(string(on), string(how)).Inc()
 	m.duration.WithLabelValues(string(on)).Observe(took.Seconds())
 }

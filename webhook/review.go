@@ -1,26 +1,23 @@
 package webhook
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionv1beta1 "k8s.io/api/admission/v1beta1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
-// review is an AdmissionReview, with its request as it was sent.
+// review is an AdmissionReview.
 type review struct {
 	apiVersion string
-	uid        types.UID
-	request    map[string]any
-	partial    bool  // of the objects, only the metadata was read
-	load       *load // what it holds, nil for nothing
+	request    admission.Request
 }
 
 // decodeReview reads an AdmissionReview. The error is for what is none: then
@@ -29,14 +26,29 @@ func decodeReview(body []byte) (review, error) {
 	if len(body) == 0 {
 		return review{}, errors.New("the body is empty; want an AdmissionReview")
 	}
-	var m map[string]any
-	if err := unmarshalJSON(body, &m); err != nil {
-		return review{}, fmt.Errorf("the body is not JSON; want an AdmissionReview: %w", err)
+	var e struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Request    *struct {
+			admissionv1.AdmissionRequest
+			// To decode them later would take another look at all of the text.
+			Object    map[string]any `json:"object"`
+			OldObject map[string]any `json:"oldObject"`
+			Options   map[string]any `json:"options"`
+		} `json:"request"`
 	}
-	return reviewOf(str(m, "apiVersion"), str(m, "kind"), child(m, "request"))
+	if err := unmarshalJSON(body, &e); err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) { // what is of another type is not there
+		return review{}, fmt.Errorf("the body is not an AdmissionReview: %w", err)
+	}
+	if e.Request == nil {
+		return reviewOf(e.APIVersion, e.Kind, nil)
+	}
+	request := &e.Request.AdmissionRequest
+	request.Object, request.OldObject, request.Options = question.Part(e.Request.Object), question.Part(e.Request.OldObject), question.Part(e.Request.Options)
+	return reviewOf(e.APIVersion, e.Kind, request)
 }
 
-func reviewOf(apiVersion, kind string, request map[string]any) (review, error) {
+func reviewOf(apiVersion, kind string, request *admissionv1.AdmissionRequest) (review, error) {
 	switch apiVersion {
 	case admissionv1.SchemeGroupVersion.String(), admissionv1beta1.SchemeGroupVersion.String():
 	default:
@@ -48,11 +60,10 @@ func reviewOf(apiVersion, kind string, request map[string]any) (review, error) {
 	if request == nil {
 		return review{}, errors.New("the AdmissionReview has no request")
 	}
-	uid := types.UID(str(request, "uid"))
-	if uid == "" {
+	if request.UID == "" {
 		return review{}, errors.New("the request has no uid")
 	}
-	return review{apiVersion: apiVersion, uid: uid, request: request}, nil
+	return review{apiVersion: apiVersion, request: admission.Request{AdmissionRequest: *request}}, nil
 }
 
 // piece is a part of a JSON text that is not decoded yet. It stays within the
@@ -124,199 +135,79 @@ func decodePart(body []byte) (review, error) {
 	if err := unmarshalJSON(body, &e); err != nil {
 		return review{}, fmt.Errorf("the body is not an AdmissionReview: %w", err)
 	}
-	request := map[string]any{}
-	pieces := []field{
-		{request, "uid", e.Request.UID}, {request, "kind", e.Request.Kind}, {request, "resource", e.Request.Resource},
-		{request, "subResource", e.Request.SubResource}, {request, "name", e.Request.Name}, {request, "namespace", e.Request.Namespace},
-		{request, "operation", e.Request.Operation}, {request, "userInfo", e.Request.UserInfo}, {request, "dryRun", e.Request.DryRun},
-		{request, "options", e.Request.Options},
+	var request admissionv1.AdmissionRequest
+	from := &e.Request
+	fields := []field{
+		{from.UID, &request.UID}, {from.Kind, &request.Kind}, {from.Resource, &request.Resource}, {from.SubResource, &request.SubResource},
+		{from.Name, &request.Name}, {from.Namespace, &request.Namespace}, {from.Operation, &request.Operation}, {from.UserInfo, &request.UserInfo},
+		{from.DryRun, &request.DryRun}, {from.Options, nil},
 	}
-	for key, p := range map[string]part{"object": e.Request.Object, "oldObject": e.Request.OldObject} {
-		m := p.Metadata
+	request.Options.Raw = from.Options
+	var objects []*members
+	for _, of := range []struct {
+		part
+		into *runtime.RawExtension
+	}{{from.Object, &request.Object}, {from.OldObject, &request.OldObject}} {
+		m := of.Metadata
 		if m.Name == nil {
 			continue // null, or no object
 		}
-		object, metadata, spec := map[string]any{}, map[string]any{}, map[string]any{}
-		request[key], object["metadata"], object["spec"] = object, metadata, spec
-		pieces = append(pieces, field{object, "apiVersion", p.APIVersion}, field{object, "kind", p.Kind}, field{spec, "finalizers", finalizersIn(p.Spec)},
-			field{metadata, "name", m.Name}, field{metadata, "namespace", m.Namespace}, field{metadata, "uid", m.UID},
-			field{metadata, "deletionTimestamp", m.DeletionTimestamp}, field{metadata, "deletionGracePeriodSeconds", m.DeletionGracePeriodSeconds},
-			field{metadata, "finalizers", m.Finalizers}, field{metadata, "ownerReferences", m.OwnerReferences},
-			field{metadata, "labels", m.Labels}, field{metadata, "annotations", m.Annotations})
+		metadata := &members{of: map[string]any{}, texts: map[string]piece{
+			"name": m.Name, "namespace": m.Namespace, "uid": m.UID, "deletionTimestamp": m.DeletionTimestamp,
+			"deletionGracePeriodSeconds": m.DeletionGracePeriodSeconds, "finalizers": m.Finalizers,
+			"ownerReferences": m.OwnerReferences, "labels": m.Labels, "annotations": m.Annotations,
+		}}
+		spec := &members{of: map[string]any{}, texts: map[string]piece{"finalizers": finalizersIn(of.Spec)}}
+		object := &members{of: map[string]any{"metadata": metadata.of, "spec": spec.of}, texts: map[string]piece{"apiVersion": of.APIVersion, "kind": of.Kind}}
+		*of.into = question.Part(object.of)
+		objects = append(objects, metadata, spec, object)
 	}
 	weight := int64(0)
-	for _, f := range pieces {
-		if weight += decodedWeight(f.text); weight > maxDecoded {
-			return review{}, errTooLarge
-		}
-		var value any
-		if f.text == nil || unmarshalJSON(f.text, &value) != nil {
-			continue // it is not there; all of the body is JSON
-		}
-		f.into[f.key] = value
+	for _, f := range fields {
+		weight += decodedWeight(f.text)
 	}
-	r, err := reviewOf(e.APIVersion, e.Kind, request)
-	r.partial = true
-	return r, err
+	for _, o := range objects {
+		for _, text := range o.texts {
+			weight += decodedWeight(text)
+		}
+	}
+	if weight > maxDecoded {
+		return review{}, errTooLarge
+	}
+	for _, f := range fields {
+		if f.text != nil && f.into != nil {
+			_ = unmarshalJSON(f.text, f.into) // what is of another type is not there
+		}
+	}
+	for _, o := range objects {
+		o.decode()
+	}
+	return reviewOf(e.APIVersion, e.Kind, &request)
 }
 
 // field is where a piece belongs.
 type field struct {
-	into map[string]any
-	key  string
 	text piece
+	into any
+}
+
+// members are those of an object, by their names, which are not decoded yet.
+type members struct {
+	of    map[string]any
+	texts map[string]piece
+}
+
+func (m *members) decode() {
+	for key, text := range m.texts {
+		var value any
+		if text == nil || unmarshalJSON(text, &value) != nil {
+			continue // it is not there; all of the body is JSON
+		}
+		m.of[key] = value
+	}
 }
 
 // unmarshalJSON decodes numbers without a fraction as int64, as the API does.
 func unmarshalJSON(text []byte, into any) error {
 	return kjson.UnmarshalCaseSensitivePreserveInts(text, into)
-}
-
-// occasion is what a request is about, as a label of metrics.
-type occasion string
-
-const (
-	onDelete        occasion = "delete"
-	onEviction      occasion = "eviction"
-	onFinalizerEdit occasion = "finalizer-edit"
-	onFinalize      occasion = "finalize"
-	onOther         occasion = "other"
-)
-
-var (
-	namespaces = schema.GroupResource{Resource: "namespaces"}
-	nodes      = schema.GroupResource{Resource: "nodes"}
-	pods       = schema.GroupResource{Resource: "pods"}
-)
-
-// request is an AdmissionRequest that policies are asked about.
-type request struct {
-	raw             map[string]any // as the API server sent it
-	occasion        occasion
-	trigger         policies.Trigger
-	resource        schema.GroupResource
-	kind            string
-	namespace, name string         // namespace is "" for what is not in one
-	object, old     map[string]any // nil where the request has none
-	dryRun          bool
-}
-
-// errUnexpected is for a request that this webhook has nothing to say about.
-var errUnexpected = errors.New("no policy is about such a request; see the rules of the ValidatingWebhookConfiguration")
-
-// parseRequest tells what a request is about. With an error, what could be read
-// is returned all the same.
-func parseRequest(raw map[string]any) (request, error) {
-	gvr := child(raw, "resource")
-	r := request{
-		raw:       raw,
-		occasion:  onOther,
-		resource:  schema.GroupResource{Group: str(gvr, "group"), Resource: str(gvr, "resource")},
-		kind:      str(child(raw, "kind"), "kind"),
-		namespace: str(raw, "namespace"),
-		name:      str(raw, "name"),
-		object:    child(raw, "object"),
-		old:       child(raw, "oldObject"),
-	}
-	r.dryRun, _ = raw["dryRun"].(bool)
-	if r.resource == namespaces {
-		r.namespace = "" // a namespace's request carries its own name there
-	}
-	for _, object := range []map[string]any{r.old, r.object} {
-		if r.name == "" { // the items of a deletecollection come without
-			r.name = str(child(object, "metadata"), "name")
-		}
-	}
-	operation, subresource := str(raw, "operation"), str(raw, "subResource")
-	switch {
-	case r.resource.Resource == "":
-		return r, errors.New("the request names no resource")
-	case operation == string(admissionv1.Delete) && subresource == "":
-		r.occasion, r.trigger = onDelete, policies.Delete
-	case operation == string(admissionv1.Create) && subresource == "eviction" && r.resource == pods:
-		r.occasion, r.trigger = onEviction, policies.Delete
-	case operation == string(admissionv1.Update) && subresource == "":
-		r.occasion, r.trigger = onFinalizerEdit, policies.FinalizerEdit
-	case operation == string(admissionv1.Update) && subresource == "finalize" && r.resource == namespaces:
-		r.occasion, r.trigger = onFinalize, policies.FinalizerEdit
-	default:
-		return r, errUnexpected
-	}
-	switch {
-	case r.old == nil && r.occasion != onEviction:
-		return r, errors.New("the request has no oldObject")
-	case r.object == nil && r.trigger == policies.FinalizerEdit:
-		return r, errors.New("the request has no object")
-	case r.name == "":
-		return r, errors.New("the request has no name")
-	}
-	return r, nil
-}
-
-// annotation of the object under review; of an update, the new state counts:
-// the same edit may bring it.
-func (r request) annotation(key string) string {
-	for _, object := range []map[string]any{r.object, r.old} {
-		if value := str(child(child(object, "metadata"), "annotations"), key); value != "" {
-			return value
-		}
-	}
-	return ""
-}
-
-// target is the object as kubectl and kubectl termguard take it.
-func (r request) target() string {
-	target := quote(r.resource.String() + "/" + r.name)
-	if r.namespace != "" {
-		target += " -n " + quote(r.namespace)
-	}
-	return target
-}
-
-// specFinalizers are those of a namespace's spec.
-func specFinalizers(res schema.GroupResource, object map[string]any) []string {
-	if res != namespaces {
-		return nil
-	}
-	finalizers, _, _ := unstructured.NestedStringSlice(object, "spec", "finalizers")
-	return finalizers
-}
-
-// within is the namespace that a request is about, or in; a Namespace is in itself.
-func (r request) within() string {
-	if r.resource == namespaces {
-		return r.name
-	}
-	return r.namespace
-}
-
-// finalizersOf are those in the metadata of an object.
-func finalizersOf(object map[string]any) []string {
-	return (&unstructured.Unstructured{Object: object}).GetFinalizers()
-}
-
-func child(m map[string]any, key string) map[string]any {
-	c, _ := m[key].(map[string]any)
-	return c
-}
-
-func str(m map[string]any, key string) string {
-	s, _ := m[key].(string)
-	return s
-}
-
-// labelsOf are the labels in the metadata of an object; malformed ones are left
-// out.
-func labelsOf(object map[string]any) map[string]string {
-	return stringMap(child(child(object, "metadata"), "labels"))
-}
-
-func stringMap(m map[string]any) map[string]string {
-	labels := make(map[string]string, len(m))
-	for key, value := range m {
-		if s, ok := value.(string); ok {
-			labels[key] = s
-		}
-	}
-	return labels
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // StatusFinalizer is what a dry run adds to an object in termguard's namespace to ask
@@ -99,7 +99,7 @@ func ParseStatus(warnings []string) (s Status, ok bool) {
 
 // asksForStatus tells whether a request is a dry run that adds StatusFinalizer to an
 // object in termguard's namespace.
-func (h *Handler) asksForStatus(r request) bool {
-	return h.options.Status != nil && r.dryRun && r.trigger == policies.FinalizerEdit && r.namespace == h.options.Home &&
-		slices.Contains(finalizersOf(r.object), StatusFinalizer) && !slices.Contains(finalizersOf(r.old), StatusFinalizer)
+func (h *Handler) asksForStatus(r *question.Request) bool {
+	return h.options.Status != nil && r.Dry() && r.EditsFinalizers() && r.Key().Namespace == h.options.Home &&
+		slices.Contains(r.Finalizers(r.New()), StatusFinalizer) && !slices.Contains(r.Finalizers(r.Old()), StatusFinalizer)
 }

@@ -8,6 +8,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/termguard/termguard/question"
 )
 
 // unrecorded is the span of who has no Tracer.
@@ -35,16 +37,16 @@ func (h *Handler) step(ctx context.Context, name string) trace.Span {
 
 // tell describes a review on its span. Names of objects stay out: others read what a
 // collector holds than may read the objects.
-func (h *Handler) tell(ctx context.Context, r request, how decision, findings int) {
+func (h *Handler) tell(ctx context.Context, r *question.Request, on question.Occasion, how decision, findings int) {
 	if h.options.Tracer == nil {
 		return
 	}
 	span := trace.SpanFromContext(ctx)
 	span.SetAttributes(
-		attribute.String("k8s.admission.uid", uidOf(r.raw)),
-		attribute.String("k8s.admission.operation", cut(str(r.raw, "operation"), maxLogged)),
-		attribute.String("k8s.admission.resource", cut(r.resource.String(), maxLogged)),
-		attribute.String("termguard.occasion", string(r.occasion)),
+		attribute.String("k8s.admission.uid", shown(r.UID)),
+		attribute.String("k8s.admission.operation", cut(string(r.Operation), maxLogged)),
+		attribute.String("k8s.admission.resource", cut(r.GroupResource().String(), maxLogged)),
+		attribute.String("termguard.occasion", string(on)),
 		attribute.String("termguard.decision", string(how)),
 		attribute.Int("termguard.findings", findings),
 	)

@@ -1,19 +1,14 @@
 package webhook
 
-import "github.com/termguard/termguard/config"
+import (
+	"github.com/termguard/termguard/config"
+	"github.com/termguard/termguard/question"
+)
 
 // trustsObject tells whether annotations of the object of a request count.
-func trustsObject(t config.Trust, r request) bool { return t.Place(r.within()) }
+func trustsObject(t config.Trust, r *question.Request) bool { return t.Place(r.Within()) }
 
 // trustsPerson tells whether whoever makes a request is among the subjects.
-func trustsPerson(t config.Trust, r request) bool {
-	user := child(r.raw, "userInfo")
-	var groups []string
-	all, _ := user["groups"].([]any)
-	for _, group := range all {
-		if name, ok := group.(string); ok {
-			groups = append(groups, name)
-		}
-	}
-	return t.Person(str(user, "username"), groups)
+func trustsPerson(t config.Trust, r *question.Request) bool {
+	return t.Person(r.UserInfo.Username, r.UserInfo.Groups)
 }

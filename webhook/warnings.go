@@ -10,6 +10,7 @@ import (
 
 	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // The API server keeps the text of all warnings of a response until they exceed
@@ -31,13 +32,13 @@ const page = "https://github.com/termguard/termguard/blob/main/docs/runbooks.md"
 // warnings are the lines that a person reads: findings in their order, notices
 // about termguard itself, and last the command that tells the rest. omitted
 // counts findings beside those given.
-func warnings(r request, findings []policies.Finding, omitted int, notices []string, showNames bool) []string {
+func warnings(r *question.Request, findings []policies.Finding, omitted int, notices []string, showNames bool) []string {
 	var last []string
 	for _, notice := range notices[:min(maxNotices, len(notices))] {
 		last = append(last, line(notice, ""))
 	}
 	if len(findings) > 0 {
-		next := `run "kubectl termguard check ` + r.target() + `" for evidence and the safe way out`
+		next := `run "kubectl termguard check ` + targetOf(r) + `" for evidence and the safe way out`
 		if whole := next + ", or see " + page; utf8.RuneCountInString(line(whole, "")) < maxLine { // a link that is cut off leads nowhere
 			next = whole
 		}
@@ -76,7 +77,7 @@ type findingLine struct {
 
 // findingLines is a line for each finding; those of one policy beyond
 // maxOfPolicy become one line with their number.
-func findingLines(r request, findings []policies.Finding, showNames bool) []findingLine {
+func findingLines(r *question.Request, findings []policies.Finding, showNames bool) []findingLine {
 	type group struct{ prefix, policy string }
 	count := map[group]int{}
 	seen := map[string]bool{}
@@ -120,13 +121,13 @@ func rank(f policies.Finding) int {
 // prefix says what a finding means for the request. What is only good to know
 // has none. An edit of finalizers does not hang: what is wrong with it is what
 // it leaves behind.
-func prefix(r request, f policies.Finding) string {
+func prefix(r *question.Request, f policies.Finding) string {
 	switch {
 	case f.Severity == policies.Info:
 		return ""
-	case f.Kind == policies.KindHang && r.trigger == policies.FinalizerEdit && f.Certainty == policies.Will:
+	case f.Kind == policies.KindHang && r.EditsFinalizers() && f.Certainty == policies.Will:
 		return "unsafe: "
-	case f.Kind == policies.KindHang && r.trigger == policies.FinalizerEdit:
+	case f.Kind == policies.KindHang && r.EditsFinalizers():
 		return "may be unsafe: "
 	default:
 		return f.Says() + ": "
@@ -135,17 +136,14 @@ func prefix(r request, f policies.Finding) string {
 
 // names of the blockers, where they may be shown: those of the namespace that
 // the request is about, and never those of another.
-func names(r request, f policies.Finding, show bool) string {
+func names(r *question.Request, f policies.Finding, show bool) string {
 	if !show {
 		return ""
 	}
-	within := r.namespace
-	if r.resource == namespaces {
-		within = r.name
-	}
+	within, name := r.Within(), r.Key().Name
 	var shown []string
 	for _, o := range f.Objects {
-		if o.Namespace == "" || o.Namespace != within || o.Resource == r.resource.String() && o.Name == r.name {
+		if o.Namespace == "" || o.Namespace != within || o.Resource == r.GroupResource().String() && o.Name == name {
 			continue
 		}
 		if len(shown) == maxNames {
@@ -178,6 +176,16 @@ func cut(text string, limit int) string {
 	return string([]rune(text)[:limit-1]) + "…"
 }
 
+// targetOf is the object as kubectl and kubectl termguard take it.
+func targetOf(r *question.Request) string {
+	key := r.Key()
+	target := quote(r.GroupResource().String() + "/" + key.Name)
+	if key.Namespace != "" {
+		target += " -n " + quote(key.Namespace)
+	}
+	return target
+}
+
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=-]+$`)
 
 // quote makes a word safe to paste into a shell.
@@ -190,19 +198,19 @@ func quote(word string) string {
 
 // refusal is the message of a refused request: what, why, and what to do. Who
 // asks may annotate the object where that is heeded.
-func refusal(r request, why []policies.Finding, heeded bool) string {
+func refusal(r *question.Request, why []policies.Finding, heeded bool) string {
 	others := ""
 	if n := len(why) - 1; n > 0 {
 		others = " (and " + more(n) + ")"
 	}
 	what := "deleting"
-	if r.trigger == policies.FinalizerEdit {
+	if r.EditsFinalizers() {
 		what = "changing the finalizers of"
 	}
-	force := fmt.Sprintf("kubectl annotate %s %s='REASON'", r.target(), AllowAnnotation)
+	force := fmt.Sprintf("kubectl annotate %s %s='REASON'", targetOf(r), AllowAnnotation)
 	if !heeded {
 		force = "ask those whom termguard's configuration trusts (trustAnnotations)"
 	}
 	return printable.Line(fmt.Sprintf("termguard: %s %s is refused: %s%s%s [%s]. Evidence and the safe way out: kubectl termguard check %s, or see %s. To go ahead all the same: %s",
-		what, r.resource.String()+"/"+r.name, prefix(r, why[0]), cut(why[0].Message, maxLine), others, why[0].Policy, r.target(), page, force))
+		what, r.GroupResource().String()+"/"+r.Key().Name, prefix(r, why[0]), cut(why[0].Message, maxLine), others, why[0].Policy, targetOf(r), page, force))
 }

@@ -1,17 +1,22 @@
 package webhook
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
-var demo = request{trigger: policies.Delete, resource: namespaces, name: "demo"}
+// deletionOf is the request for the deletion of a namespace.
+func deletionOf(name string) *question.Request {
+	return question.Target{Resource: namespaceResource, Name: name}.Delete(nil)
+}
 
 const lastLine = `termguard: run "kubectl termguard check namespaces/demo" for evidence and the safe way out` + orSee
 
@@ -124,12 +129,8 @@ func TestWarnings(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := demo
-			if tc.name != "" {
-				r.name = tc.name
-			}
-			got := warnings(r, tc.findings, tc.omitted, tc.notices, tc.show)
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			got := warnings(deletionOf(cmp.Or(tc.name, "demo")), tc.findings, tc.omitted, tc.notices, tc.show)
+			if diff := gocmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s\nwarnings: -want, +got:\n%s", tc.reason, diff)
 			}
 			checkBudget(t, got)
@@ -160,9 +161,7 @@ func TestWarningsStayInBudget(t *testing.T) {
 			findings = append(findings, hang(fmt.Sprint("policy-", i), strings.Repeat("ü", 250)+fmt.Sprint(j)))
 		}
 	}
-	long := demo
-	long.name = strings.Repeat("n", 253)
-	got := warnings(long, findings, 50, []string{strings.Repeat("x", 500), "b", "c", "d"}, true)
+	got := warnings(deletionOf(strings.Repeat("n", 253)), findings, 50, []string{strings.Repeat("x", 500), "b", "c", "d"}, true)
 	checkBudget(t, got)
 	if want := "termguard: and 238 more findings"; len(got) != maxLines || got[10] != want {
 		t.Errorf("want %d lines, the eleventh %q; got %d lines, %q", maxLines, want, len(got), got[10])
@@ -170,16 +169,16 @@ func TestWarningsStayInBudget(t *testing.T) {
 }
 
 func TestRefusal(t *testing.T) {
-	roles := schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}
+	roles := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
 	cases := map[string]struct {
 		reason string
-		r      request
+		r      *question.Request
 		why    []policies.Finding
 		want   string
 	}{
 		"SafeToPaste": {
 			reason: "Names of roles may hold what a shell minds.",
-			r:      request{trigger: policies.Delete, resource: roles, name: "a b';rm"},
+			r:      question.Target{Resource: roles, Name: "a b';rm"}.Delete(nil),
 			why:    []policies.Finding{hang("p", "x"), hang("q", "y")},
 			want: `termguard: deleting clusterroles.rbac.authorization.k8s.io/a b';rm is refused: will hang: x (and 1 more finding) [p]. ` +
 				`Evidence and the safe way out: kubectl termguard check 'clusterroles.rbac.authorization.k8s.io/a b'\'';rm'` + orSee + `. ` +
@@ -187,7 +186,7 @@ func TestRefusal(t *testing.T) {
 		},
 		"FinalizerEdit": {
 			reason: "Such an edit does not hang: it leaves something behind.",
-			r:      request{trigger: policies.FinalizerEdit, resource: namespaces, name: "demo"},
+			r:      question.Target{Resource: namespaceResource, Name: "demo"}.Edit(nil),
 			why:    []policies.Finding{hang("p", "x")},
 			want: `termguard: changing the finalizers of namespaces/demo is refused: unsafe: x [p]. ` +
 				`Evidence and the safe way out: kubectl termguard check namespaces/demo` + orSee + `. ` +
@@ -196,7 +195,7 @@ func TestRefusal(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, refusal(tc.r, tc.why, true)); diff != "" {
+			if diff := gocmp.Diff(tc.want, refusal(tc.r, tc.why, true)); diff != "" {
 				t.Errorf("%s\nrefusal: -want, +got:\n%s", tc.reason, diff)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -58,6 +59,7 @@ type reading struct {
 	answers map[Question]Answer
 	// asked is what was wanted at the last Settle, asking what is since.
 	asked, asking map[Question]bool
+	noting        sync.Mutex // of asking, which readers of the facts write, too
 	// withObjects says that objects are read, too: those in one namespace, or in all
 	// where within is "".
 	withObjects bool
@@ -70,9 +72,11 @@ type reading struct {
 
 // answer is what was read, if it was; else it is asked.
 func (r *reading) answer(q Question) (Answer, bool) {
+	r.noting.Lock()
 	if len(r.asking) < maxQuestions {
 		r.asking[q] = true
 	}
+	r.noting.Unlock()
 	a, read := r.answers[q]
 	return a, read
 }

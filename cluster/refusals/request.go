@@ -5,12 +5,15 @@ import (
 	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/termguard/termguard/question"
 )
 
 // immortal are the namespaces whose deletion the API server refuses
@@ -18,16 +21,14 @@ import (
 // kube-apiserver registers it).
 var immortal = []string{"default", "kube-public", "kube-system"}
 
-// Of tells what refuses one request, an AdmissionRequest, at once: webhooks that fail
-// closed and cannot be called, admission policies that deny, and the API server
-// itself. Where the object is not known whole, or who asks is not, what depends on it
-// is "may". admitted says that the request is under way already: admission policies
-// and webhooks that mutate have let it pass, and Of then only reads.
-func (p *Part) Of(request map[string]any, admitted bool) []any {
-	attributes, callerKnown, ok := attributesOf(request, p.options.Manifests)
-	if !ok {
+// Of tells what refuses one request at once: webhooks that fail closed and cannot be
+// called, admission policies that deny, and the API server itself. Where the object is not
+// known whole, or who asks is not, what depends on it is "may". It only reads.
+func (p *Part) Of(request *question.Request) []any {
+	if request.Operation != admissionv1.Delete && request.Operation != admissionv1.Update {
 		return nil
 	}
+	attributes, callerKnown, admitted := attributesOf(request, p.options.Manifests), request.UserInfo.Username != "", request.UnderWay
 	var found []any
 	add := func(by string, sure certainty, cause, why string) {
 		found = append(found, map[string]any{"by": by, "certainty": sure.String(), "cause": cause, "why": why})
@@ -65,38 +66,18 @@ func (p *Part) Of(request map[string]any, admitted bool) []any {
 	return found
 }
 
-// attributesOf is a request as admission sees it: a DELETE, or an UPDATE of an
-// object, which may be a manifest.
-func attributesOf(request map[string]any, manifest bool) (_ admission.Attributes, callerKnown, ok bool) {
-	text := func(m map[string]any, key string) string { s, _ := m[key].(string); return s }
-	part := func(key string) map[string]any { m, _ := request[key].(map[string]any); return m }
-	op := admission.Operation(text(request, "operation"))
-	if op != admission.Delete && op != admission.Update {
-		return nil, false, false
+// attributesOf is a request as admission sees it: a DELETE, or an UPDATE of an object,
+// which may be a manifest.
+func attributesOf(request *question.Request, manifest bool) admission.Attributes {
+	key, namespace := request.Key(), request.Namespace
+	gvr := schema.GroupVersionResource(request.Resource)
+	if gvr.GroupResource() == question.Namespaces {
+		gvr.Version, namespace = "v1", key.Name
 	}
-	resource, kind := part("resource"), part("kind")
-	gvr := schema.GroupVersionResource{Group: text(resource, "group"), Version: text(resource, "version"), Resource: text(resource, "resource")}
-	gvk := schema.GroupVersionKind{Group: text(kind, "group"), Version: text(kind, "version"), Kind: text(kind, "kind")}
-	var caller user.DefaultInfo
-	if info := part("userInfo"); info != nil {
-		caller.Name, caller.UID = text(info, "username"), text(info, "uid")
-		groups, _ := info["groups"].([]any)
-		for _, group := range groups {
-			if name, isText := group.(string); isText {
-				caller.Groups = append(caller.Groups, name)
-			}
-		}
-		callerKnown = caller.Name != ""
-	}
-	name, namespace := text(request, "name"), text(request, "namespace")
-	old, object := whole(part("oldObject"), manifest), whole(part("object"), manifest)
-	if named, is := old.(*unstructured.Unstructured); is && name == "" {
-		name = named.GetName()
-	}
-	if gvr.Group == "" && gvr.Resource == "namespaces" {
-		gvr.Version, namespace = "v1", name
-	}
-	return admission.NewAttributesRecord(object, old, gvk, namespace, name, gvr, text(request, "subResource"), op, nil, false, &caller), callerKnown, true
+	info := request.UserInfo
+	caller := user.DefaultInfo{Name: info.Username, UID: info.UID, Groups: info.Groups}
+	return admission.NewAttributesRecord(whole(request.New(), manifest), whole(request.Old(), manifest), schema.GroupVersionKind(request.Kind),
+		namespace, key.Name, gvr, request.SubResource, admission.Operation(request.Operation), nil, false, &caller)
 }
 
 // whole is an object if it is known as the API server holds it, or is a manifest.

@@ -4,10 +4,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/question"
 )
 
 const guards = `
@@ -46,20 +49,18 @@ func TestRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request := func(group, resource, kind, name string, metadata map[string]any) map[string]any {
+	request := func(group, resource, kind, name string, metadata map[string]any) *question.Request {
 		metadata["name"] = name
-		return map[string]any{
-			"operation": "DELETE", "name": name, "namespace": "demo", "userInfo": map[string]any{"username": "alice"},
-			"resource":  map[string]any{"group": group, "version": "v1", "resource": resource},
-			"kind":      map[string]any{"group": group, "version": "v1", "kind": kind},
-			"oldObject": map[string]any{"metadata": metadata},
-		}
+		return question.Target{
+			Kind: schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}, Resource: schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource},
+			Namespace: "demo", Name: name, User: authenticationv1.UserInfo{Username: "alice"}, Object: map[string]any{"metadata": metadata},
+		}.Delete(nil)
 	}
 	labelled := map[string]any{"uid": "u", "labels": map[string]any{"a": "b"}}
 	const validates, mutates, denies = "webhook/validating/validates/x.io", "webhook/mutating/mutates/x.io", "policy/validating/denies/here"
 	for name, tc := range map[string]struct {
 		reason   string
-		request  map[string]any
+		request  *question.Request
 		admitted bool
 		want     []string
 	}{
@@ -73,12 +74,15 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, refusal := range world.Refusals(tc.request, tc.admitted) {
-				r, _ := refusal.(map[string]any)
-				got = append(got, r["by"].(string)+" "+r["certainty"].(string))
-			}
+			tc.request.UnderWay = tc.admitted
+			world.Ask(tc.request, func(m cluster.Moment) {
+				for _, refusal := range m.Refusals() {
+					r, _ := refusal.(map[string]any)
+					got = append(got, r["by"].(string)+" "+r["certainty"].(string))
+				}
+			})
 			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("%s\nRefusals(...): -want, +got:\n%s", tc.reason, diff)
+				t.Errorf("%s\nMoment.Refusals(): -want, +got:\n%s", tc.reason, diff)
 			}
 		})
 	}

@@ -16,12 +16,12 @@ const module = "github.com/termguard/termguard/"
 // Do not change it to make a build pass.
 var layers = map[string][]string{
 	"cmd/termguard":       {"probe", "probe/report", "internal/printable", "internal/redact", "internal/startup", "config", "webhook", "webhook/serve", "doctor", "check", "scan", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/catalog", "internal/nearest"},
-	"internal/policytest": {"policies", "cluster"},
+	"internal/policytest": {"policies", "cluster", "question"},
 	"probe":               {"probe/report", "internal/printable"},
 	"probe/report":        {},
 	"doctor":              {"config", "policies", "webhook"},
 	"config":              {"cluster", "cluster/catalog", "internal/nearest"},
-	"webhook":             {"internal/printable", "config", "policies", "cluster", "cluster/catalog", "internal/nearest"},
+	"webhook":             {"internal/printable", "config", "policies", "question", "cluster", "cluster/catalog", "internal/nearest"},
 	"webhook/serve":       {"internal/background", "internal/startup", "config", "webhook", "certs", "policies", "cluster"},
 	"certs":               {"internal/background"},
 	"check":               {"check/inventory", "check/release", "internal/printable", "question", "policies", "cluster", "cluster/catalog", "internal/nearest"},
@@ -35,14 +35,14 @@ var layers = map[string][]string{
 	"lint/triage":         {"lint", "lint/settings", "lint/tree", "policies", "internal/nearest"},
 	"lint/runner":         {"lint", "lint/report", "lint/settings", "lint/tree", "lint/triage", "policies"},
 	"lint/report":         {"internal/junit", "internal/printable", "lint", "lint/triage", "policies"},
-	"question":            {"policies"},
+	"question":            {},
 	"policies":            {"internal/nearest"},
 	// The entrances and the lock; below it judges, who know nothing of each other;
 	// below them the vocabulary.
-	"cluster":             {"internal/background", "probe/report", "cluster/facts", "cluster/budgets", "cluster/dependents", "cluster/nodes", "cluster/ownership", "cluster/references", "cluster/refusals", "cluster/catalog", "cluster/learned"},
+	"cluster":             {"internal/background", "question", "probe/report", "cluster/facts", "cluster/budgets", "cluster/dependents", "cluster/nodes", "cluster/ownership", "cluster/references", "cluster/refusals", "cluster/catalog", "cluster/learned"},
 	"cluster/ownership":   {"cluster/facts", "cluster/dependents", "cluster/catalog", "cluster/learned"},
 	"cluster/references":  {"cluster/facts", "cluster/catalog"},
-	"cluster/refusals":    {"cluster/facts"},
+	"cluster/refusals":    {"cluster/facts", "question"},
 	"cluster/nodes":       {"probe/report", "cluster/facts", "cluster/dependents", "cluster/catalog"},
 	"cluster/budgets":     {"cluster/facts"},
 	"cluster/dependents":  {"cluster/facts"},

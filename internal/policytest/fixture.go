@@ -17,12 +17,14 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // Fixture is a file testdata/{hang,ok}_*.yaml of a policy: objects as kubectl
@@ -176,60 +178,41 @@ func (f Fixture) find(resource, namespace, name string) (document, bool) {
 	return document{}, false
 }
 
-// input is the admission review's request, as the API server would send it.
-func (f Fixture) input(world *cluster.World) (map[string]any, error) {
+// ask is the fixture's request, as the API server would send it.
+func (f Fixture) ask() (*question.Request, error) {
 	r := f.request
-	gr := schema.ParseGroupResource(r.Resource)
-	namespace := r.Namespace
-	if r.Resource == "namespaces" {
-		namespace = r.Name
-	}
-	review := map[string]any{
-		"uid": "fixture", "operation": r.Operation, "name": r.Name, "namespace": namespace, "subResource": r.Subresource, "dryRun": r.DryRun,
-		"resource": map[string]any{"group": gr.Group, "version": "v1", "resource": gr.Resource},
-		"userInfo": map[string]any{"username": r.User, "groups": append([]string{}, r.Groups...)},
-		"object":   nil, "oldObject": nil, "options": r.Options,
-	}
-	input := map[string]any{"request": review}
-	target, found := f.find(r.Resource, r.Namespace, r.Name)
-	if !found {
+	found, is := f.find(r.Resource, r.Namespace, r.Name)
+	if !is {
 		return nil, fmt.Errorf("%s: no document of the requested %s %s/%s", f.File, r.Resource, r.Namespace, r.Name)
 	}
-	gvk := target.object.GroupVersionKind()
-	review["kind"] = map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind}
-	switch r.trigger() {
-	case policies.Delete:
-		if r.Subresource == "eviction" {
-			eviction := map[string]any{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": map[string]any{"name": r.Name, "namespace": r.Namespace}}
-			if r.Options != nil {
-				eviction["deleteOptions"], review["options"] = r.Options, nil
-			}
-			review["object"] = eviction
-		} else {
-			review["oldObject"] = target.object.Object
+	target := question.Target{
+		Kind: found.object.GroupVersionKind(), Resource: schema.ParseGroupResource(r.Resource).WithVersion("v1"),
+		Namespace: r.Namespace, Name: r.Name, Object: found.object.Object,
+		User: authenticationv1.UserInfo{Username: r.User, Groups: r.Groups},
+	}
+	var asked *question.Request
+	switch {
+	case r.Subresource == "eviction":
+		asked = target.Evict(r.Options)
+	case r.Subresource == "drain":
+		asked = target.Drain()
+	case r.Operation == "DELETE":
+		asked = target.Delete(r.Options)
+	case r.Finalizers != nil:
+		edit, place := target.Edit, "metadata"
+		if r.Subresource == "finalize" {
+			edit, place = target.Finalize, "spec"
 		}
-	case policies.FinalizerEdit:
-		object, left := target.object.DeepCopy(), make([]any, len(r.Finalizers))
-		for i, finalizer := range r.Finalizers {
-			left[i] = finalizer
-		}
-		place := map[bool]string{true: "spec", false: "metadata"}[r.Subresource == "finalize"]
-		if err := unstructured.SetNestedSlice(object.Object, left, place, "finalizers"); err != nil {
+		after := found.object.DeepCopy()
+		if err := unstructured.SetNestedStringSlice(after.Object, r.Finalizers, place, "finalizers"); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.File, err)
 		}
-		review["object"], review["oldObject"] = object.Object, target.object.Object
+		asked = edit(after.Object)
 	default:
-		review["object"] = target.object.Object
+		asked = target.Create()
 	}
-	var spec []string
-	if r.Resource == "namespaces" {
-		spec, _, _ = unstructured.NestedStringSlice(target.object.Object, "spec", "finalizers")
-	}
-	input["ownership"] = world.Ownership(target.object, gr, spec)
-	if refusals := world.Refusals(review, false); len(refusals) > 0 {
-		input["refusals"] = refusals
-	}
-	return input, nil
+	asked.DryRun = &r.DryRun
+	return asked, nil
 }
 
 // line is where a finding points at.
@@ -271,8 +254,13 @@ func (f Fixture) PrepareWith(options cluster.Options) (Prepared, error) {
 	if err != nil {
 		return Prepared{}, fmt.Errorf("%s: %w", f.File, err)
 	}
-	input, err := f.input(world)
-	return Prepared{f, world, input}, err
+	asked, err := f.ask()
+	if err != nil {
+		return Prepared{}, err
+	}
+	p := Prepared{Fixture: f, World: world}
+	world.Ask(asked, func(m cluster.Moment) { p.Input = m.Input() })
+	return p, nil
 }
 
 // Evaluate asks the policies about the fixture's request.

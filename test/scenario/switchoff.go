@@ -10,12 +10,14 @@ import (
 	"sync"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // without makes the policies with one of them off, once each; "" is none.
@@ -126,39 +128,25 @@ func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cl
 	if err != nil {
 		return nil, nil, err
 	}
-	namespace := obj.GetNamespace()
-	if gvr.Resource == "namespaces" {
-		namespace = obj.GetName()
-		if s.Asks == "check" { // which reads more of what is in it
-			if err := world.ReadConditions(ctx, g.Config(), namespace, slog.New(slog.DiscardHandler)); err != nil {
-				return nil, nil, err
-			}
+	target := question.Target{
+		Kind: obj.GroupVersionKind(), Resource: gvr, Namespace: obj.GetNamespace(), Name: obj.GetName(), Object: obj.Object,
+		User: authenticationv1.UserInfo{Username: "admin", Groups: []string{"system:masters"}},
+	}
+	if gvr.GroupResource() == question.Namespaces && s.Asks == "check" { // which reads more of what is in it
+		if err := world.ReadConditions(ctx, g.Config(), obj.GetName(), slog.New(slog.DiscardHandler)); err != nil {
+			return nil, nil, err
 		}
 	}
-	spec, _, _ := unstructured.NestedStringSlice(obj.Object, "spec", "finalizers")
-	if gvr.Resource != "namespaces" {
-		spec = nil
+	request := target.Delete(options)
+	switch {
+	case after != nil && s.Edit.finalize():
+		request = target.Finalize(after.Object)
+	case after != nil:
+		request = target.Edit(after.Object)
+	case s.Evict != "":
+		request = target.Evict(options)
 	}
-	request := map[string]any{
-		"operation": "DELETE", "name": obj.GetName(), "namespace": namespace, "oldObject": obj.Object, "options": options,
-		"resource": map[string]any{"group": gvr.Group, "version": gvr.Version, "resource": gvr.Resource},
-		"kind":     map[string]any{"group": gvr.Group, "version": gvr.Version, "kind": obj.GetKind()},
-		"userInfo": map[string]any{"username": "admin", "groups": []any{"system:masters"}},
-	}
-	if after != nil {
-		request["operation"], request["object"] = "UPDATE", after.Object
-		if s.Edit.finalize() {
-			request["subResource"] = "finalize"
-		}
-	}
-	if s.Evict != "" { // it carries no pod: its finalizers are known from the facts
-		request["operation"], request["subResource"] = "CREATE", "eviction"
-		delete(request, "oldObject")
-		request["object"] = map[string]any{"kind": "Eviction"}
-	}
-	input := map[string]any{"request": request, "ownership": world.Ownership(obj, gvr.GroupResource(), spec)}
-	if refusals := world.Refusals(request, false); len(refusals) > 0 {
-		input["refusals"] = refusals
-	}
+	var input map[string]any
+	world.Ask(request, func(m cluster.Moment) { input = m.Input() })
 	return input, world, nil
 }

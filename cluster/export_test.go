@@ -1,0 +1,14 @@
+package cluster
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Ownership are the verdicts on the finalizers of one object, as Moment.Ownership has them
+// for those of a request.
+func (w *World) Ownership(obj metav1.Object, res schema.GroupResource, specFinalizers []string) map[string]any {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.verdicts(obj, res, specFinalizers)
+}

@@ -1,0 +1,74 @@
+package cluster
+
+import (
+	"maps"
+
+	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/question"
+)
+
+// Layers are the facts of manifests, laid over those of a snapshot, which tells what they
+// leave open. Neither changes any more. They are for one goroutine.
+type Layers struct {
+	manifests, snapshot *World
+	doc                 map[string]any
+}
+
+// NewLayers lays facts of manifests over a snapshot; nil is none.
+func NewLayers(manifests, snapshot *World) *Layers {
+	return &Layers{manifests: manifests, snapshot: snapshot}
+}
+
+// View calls f with both as one document.
+func (l *Layers) View(f func(doc map[string]any)) {
+	if l.doc == nil {
+		l.manifests.View(func(doc map[string]any) {
+			l.doc = doc
+			if l.snapshot != nil {
+				l.snapshot.View(func(below map[string]any) { l.doc = over(below, doc, 0) })
+			}
+		})
+	}
+	f(l.doc)
+}
+
+// Ask is World.Ask over both.
+func (l *Layers) Ask(r *question.Request, f func(Moment)) {
+	l.View(func(doc map[string]any) {
+		l.manifests.Ask(r, func(m Moment) {
+			m.doc = doc
+			if l.snapshot == nil {
+				f(m)
+				return
+			}
+			l.snapshot.Ask(r, func(below Moment) {
+				m.below = &below
+				f(m)
+			})
+		})
+	})
+}
+
+// over lays one document over another, key by key. What is equal in both, and what only
+// one has, is shared, not copied.
+func over(below, above map[string]any, depth int) map[string]any {
+	if len(above) == 0 {
+		return below
+	}
+	merged := maps.Clone(below)
+	for key, value := range above {
+		if section, made := value.(facts.Section); made {
+			value = section.All()
+		}
+		inner, isMap := value.(map[string]any)
+		under, wasMap := merged[key].(map[string]any)
+		switch {
+		case isMap && wasMap && depth < 3:
+			merged[key] = over(under, inner, depth+1)
+		case isMap && len(inner) == 0 && wasMap, depth == 0 && key == "unseen", depth == 0 && key == "now":
+		default:
+			merged[key] = value
+		}
+	}
+	return merged
+}
