@@ -49,7 +49,7 @@ func warning() http.Handler {
 }
 
 func TestSilentConnections(t *testing.T) {
-	r := run(t, &Server{Handler: warning(), Drain: time.Millisecond, MaxConnections: 100})
+	r := run(t, warning(), &Server{Drain: time.Millisecond, MaxConnections: 100})
 	first := r.dial(t, nil)
 	for range 500 {
 		r.dial(t, nil)
@@ -65,7 +65,7 @@ func TestSilentConnections(t *testing.T) {
 
 // Idle connections of the health port are bounded, too.
 func TestSilentHealthConnections(t *testing.T) {
-	r := run(t, &Server{Handler: warning(), Drain: time.Millisecond})
+	r := run(t, warning(), &Server{Drain: time.Millisecond})
 	dial := func() net.Conn {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(r.health, "http://"))
 		if err != nil {
@@ -98,7 +98,7 @@ func TestSilentHealthConnections(t *testing.T) {
 
 // Bodies that were promised and do not come take no room from others.
 func TestSlowBodies(t *testing.T) {
-	r := run(t, &Server{Handler: warning(), Drain: time.Millisecond})
+	r := run(t, warning(), &Server{Drain: time.Millisecond})
 	header := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n{", Path, MaxBody)
 	before := liveHeap()
 	var slow []net.Conn
@@ -130,7 +130,7 @@ func TestSlowBodies(t *testing.T) {
 
 // The API server speaks HTTP/1.1 to Services; HTTP/2 brings attacks of its own.
 func TestNoHTTP2(t *testing.T) {
-	r := run(t, &Server{Handler: warning(), Drain: time.Millisecond})
+	r := run(t, warning(), &Server{Drain: time.Millisecond})
 	conn, err := tls.Dial("tcp", strings.TrimPrefix(r.reviews, "https://"), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 	if err == nil {
 		conn.Close()
@@ -155,8 +155,7 @@ func TestNoHTTP2(t *testing.T) {
 // certs.TestClients tells which are wrong.
 func TestStrangersAreToldNothing(t *testing.T) {
 	handled := make(chan struct{}, 1)
-	r := run(t, &Server{
-		Handler:          http.HandlerFunc(func(http.ResponseWriter, *http.Request) { handled <- struct{}{} }),
+	r := run(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { handled <- struct{}{} }), &Server{
 		VerifyConnection: func(tls.ConnectionState) error { return errors.New("a stranger") },
 		Drain:            time.Millisecond,
 	})

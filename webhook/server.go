@@ -10,11 +10,13 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
 
 // Path is where the Handler is served.
@@ -29,13 +31,10 @@ type Check struct {
 	Note func() string
 }
 
-// Server serves a Handler to the API server, and health and metrics to others.
-//
-// It is net/http alone. What controller-runtime's server does not hold, and
-// leaves no way to set, is in test/serving.
+// Server serves a Handler to the API server, and health and metrics to others. It is a
+// webhook.Server of controller-runtime, which a manager can be given in place of the
+// default one: what that does not hold, and leaves no way to set, is in test/serving.
 type Server struct {
-	// Handler answers reviews at Path.
-	Handler http.Handler
 	// GetCertificate is that of tls.Config.
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// VerifyConnection is that of tls.Config, and says who may ask for reviews:
@@ -68,7 +67,32 @@ type Server struct {
 	// Log defaults to slog.Default().
 	Log *slog.Logger
 
-	draining atomic.Bool
+	making            sync.Once
+	mux               *http.ServeMux
+	started, draining atomic.Bool
+}
+
+// NeedLeaderElection is for a manager: every replica answers.
+func (s *Server) NeedLeaderElection() bool { return false }
+
+// WebhookMux holds what is registered.
+func (s *Server) WebhookMux() *http.ServeMux {
+	s.making.Do(func() { s.mux = http.NewServeMux() })
+	return s.mux
+}
+
+// Register has reviews at a path answered, by a Handler at Path. It panics where a path is
+// taken.
+func (s *Server) Register(path string, hook http.Handler) { s.WebhookMux().Handle(path, hook) }
+
+// StartedChecker is healthy as long as reviews are taken.
+func (s *Server) StartedChecker() healthz.Checker {
+	return func(*http.Request) error {
+		if !s.started.Load() {
+			return errors.New("the server for reviews has not started yet")
+		}
+		return nil
+	}
 }
 
 func (s *Server) setDefaults() {
@@ -92,9 +116,9 @@ func (s *Server) setDefaults() {
 	}
 }
 
-// Run serves until ctx ends; then readiness turns off, the server drains, and
-// Run returns. An error means that it could not serve.
-func (s *Server) Run(ctx context.Context) error {
+// Start serves until ctx ends; then readiness turns off, the server drains, and
+// Start returns. An error means that it could not serve.
+func (s *Server) Start(ctx context.Context) error {
 	s.setDefaults()
 	reviews, err := net.Listen("tcp", s.Listen)
 	if err != nil {
@@ -111,6 +135,7 @@ func (s *Server) Run(ctx context.Context) error {
 const maxChecking = 100
 
 func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error {
+	s.started.Store(true)
 	s.Log.Info("serving", "reviews", reviews.Addr().String(), "health", health.Addr().String())
 	errorLog := slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug) // failed handshakes, mostly
 	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.GetCertificate, VerifyConnection: s.VerifyConnection}
@@ -120,7 +145,7 @@ func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error 
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	answering := &http.Server{
-		Handler:           s.closing(s.reviewMux()),
+		Handler:           s.closing(s.WebhookMux()),
 		TLSConfig:         config,
 		Protocols:         protocols,
 		ReadHeaderTimeout: 5 * time.Second,
@@ -180,12 +205,6 @@ func (s *Server) closing(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-func (s *Server) reviewMux() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle(Path, s.Handler)
-	return mux
 }
 
 func (s *Server) healthMux() http.Handler {

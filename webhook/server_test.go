@@ -31,16 +31,14 @@ type running struct {
 	done            chan error
 }
 
-func run(t *testing.T, s *Server) running {
+func run(t *testing.T, handler http.Handler, s *Server) running {
 	t.Helper()
 	borrowed := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate
 	t.Cleanup(borrowed.Close)
 	if s.GetCertificate == nil {
 		s.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &borrowed.TLS.Certificates[0], nil }
 	}
-	if s.Handler == nil {
-		s.Handler = NewHandler(Options{Log: quiet, Facts: facts{}, Evaluator: finds()})
-	}
+	s.Register(Path, handler)
 	s.Log = quiet
 	s.setDefaults()
 	reviews, err := net.Listen("tcp", "127.0.0.1:0")
@@ -75,8 +73,7 @@ func (r running) get(t *testing.T, url string) (int, string) {
 func TestServer(t *testing.T) {
 	var synced atomic.Bool
 	registry := prometheus.NewRegistry()
-	r := run(t, &Server{
-		Handler: NewHandler(Options{Log: quiet, Facts: facts{}, Evaluator: finds(), Registry: registry}),
+	r := run(t, NewHandler(Options{Log: quiet, Facts: facts{}, Evaluator: finds(), Registry: registry}), &Server{
 		Metrics: registry,
 		Drain:   time.Millisecond,
 		Ready: []Check{{Name: "facts", Check: func() error {
@@ -176,13 +173,13 @@ func drain(t *testing.T, certificate tls.Certificate) drained {
 	server := &Server{
 		Log:            quiet,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &certificate, nil },
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Query().Has("slow") {
-				<-d.release
-			}
-			handler.ServeHTTP(w, r)
-		}),
 	}
+	server.Register(Path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("slow") {
+			<-d.release
+		}
+		handler.ServeHTTP(w, r)
+	}))
 	server.setDefaults()
 	ctx, stop := context.WithCancel(t.Context())
 	go func() { d.done <- server.serve(ctx, reviews, health) }()
@@ -315,7 +312,7 @@ func TestAddressTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	err = (&Server{Log: quiet, Listen: "127.0.0.1:0", HealthListen: taken.Addr().String()}).Run(t.Context())
+	err = (&Server{Log: quiet, Listen: "127.0.0.1:0", HealthListen: taken.Addr().String()}).Start(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "--health-listen") {
 		t.Errorf("want an error that names --health-listen, got %v", err)
 	}

@@ -105,7 +105,6 @@ func Run(ctx context.Context, options Options) error {
 		running.Go(func() { background.Keep(behind, part, run) })
 	}
 	server := webhook.Server{
-		Handler:          s.handler,
 		GetCertificate:   s.source.GetCertificate,
 		VerifyConnection: verify,
 		Listen:           options.Listen,
@@ -121,7 +120,8 @@ func Run(ctx context.Context, options Options) error {
 			{Name: "certificate", Check: s.source.Ready},
 		},
 	}
-	return server.Run(ctx)
+	server.Register(webhook.Path, s.handler)
+	return server.Start(ctx)
 }
 
 // parts are what runs.
