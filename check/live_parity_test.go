@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
@@ -46,7 +47,7 @@ func TestLiveParity(t *testing.T) {
 			continue
 		}
 		ask := func(world *cluster.World, s Subject) (policies.Verdict, []string) {
-			s.User = nil
+			s.User = authenticationv1.UserInfo{}
 			report, err := Ask(t.Context(), engine, world, s, nil)
 			if err != nil {
 				t.Fatal(err)
