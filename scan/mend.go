@@ -192,7 +192,7 @@ func (t *taken) node(doc map[string]any, name string, found []string) {
 	for _, policy := range found {
 		sections, known := ours[policy]
 		if !known {
-			sections = []string{"kubeletEvents", "probes", "leaving"}
+			sections = []string{"kubeletEvents", "nodeProblems", "probes", "leaving"}
 		}
 		for _, section := range sections {
 			switch section {
