@@ -18,7 +18,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo test unit races rego e2e e2e-delete test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks clean field-test field-test-page screenshot
+.PHONY: help build render components software demo test unit races rego e2e e2e-delete e2e-beside test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks clean field-test field-test-page screenshot
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ nightly: build components software ## What is long and rare, half an hour: fuzzi
 
 e2e-delete: build components software ## Have termguard delete finish the worlds in which kubectl delete hangs (some 10 minutes; MATRIX=FILE writes what came of it)
 	cd test && for how in fresh stuck; do DELETE=$$how MATRIX=$(if $(MATRIX),$(abspath $(MATRIX)).$$how) $(E2E) -run TestScenarios/side ./scenario || exit 1; done
+
+e2e-beside: build components software ## Run termguard delete with each flag in every world, hold it to changing nothing else, and write the counts into docs/security.md (an hour)
+	cd test && DELETE=beside PAGE=$(CURDIR)/docs/security.md $(E2E) -timeout 120m -run TestScenarios ./scenario
 
 # In the package's folder and with -v, so that what is skipped is said, and why.
 test-node: build components ## Scenarios on a real node: kubelet, containerd, runc (as root; TABLES=FILE writes what was found)

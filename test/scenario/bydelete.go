@@ -31,9 +31,9 @@ const (
 	Fresh = "fresh"
 )
 
-// open is the exit code of a deletion with a question that nobody was there to answer, and
-// mostAnswers bounds how often one is answered.
-const open, mostAnswers = 3, 5
+// some is the exit code of a deletion that leaves something, and open of one with a question
+// that nobody was there to answer; mostAnswers bounds how often one is answered.
+const some, open, mostAnswers = 1, 3, 5
 
 // Deleted is what termguard delete did.
 type Deleted struct {
@@ -242,19 +242,28 @@ func (g *Guarded) things(ctx context.Context) (map[types.UID]thing, error) {
 	return all, nil
 }
 
-// own are the things that a scenario made, and what is in its namespaces: others are
-// played beside it.
-func (s Scenario) own(all map[types.UID]thing) (map[types.UID]thing, error) {
-	names, within := map[string]bool{}, map[string]bool{}
+// made are what a scenario makes, GROUP-KIND/NAMESPACE/NAME, and its namespaces.
+func (s Scenario) made() (names, within map[string]bool, err error) {
+	names, within = map[string]bool{}, map[string]bool{}
 	for _, document := range strings.Split(s.Objects+"\n---\n"+s.Later, "\n---\n") {
 		var object metav1.PartialObjectMetadata
 		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		names[object.GroupVersionKind().GroupKind().String()+"/"+object.Namespace+"/"+object.Name] = true
 		if object.Kind == "Namespace" {
 			within[object.Name] = true
 		}
+	}
+	return names, within, nil
+}
+
+// own are the things that a scenario made, and what is in its namespaces: others are
+// played beside it.
+func (s Scenario) own(all map[types.UID]thing) (map[types.UID]thing, error) {
+	names, within, err := s.made()
+	if err != nil {
+		return nil, err
 	}
 	of := map[types.UID]thing{}
 	for uid, t := range all {
@@ -347,8 +356,8 @@ func Deletions(out io.Writer, outcomes []Outcome) {
 // deleting is the value of DELETE.
 func deleting() (string, error) {
 	how := os.Getenv("DELETE")
-	if how != "" && how != Stuck && how != Fresh {
-		return "", fmt.Errorf("DELETE is %q: want %s or %s", how, Stuck, Fresh)
+	if how != "" && !slices.Contains([]string{Stuck, Fresh, Beside}, how) {
+		return "", fmt.Errorf("DELETE is %q: want %s, %s or %s", how, Stuck, Fresh, Beside)
 	}
 	return how, nil
 }

@@ -19,7 +19,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/test/lab"
@@ -384,6 +386,7 @@ type Outcome struct {
 	Estimate  *int          // seconds, where the scenario is estimated
 	Warnings  []string
 	Deleted   *Deleted // by termguard delete, if that did it
+	Harm      *Harm    // of termguard delete, if that was looked for
 	Wrong     []string // what is not as it should be
 	Err       error    // the scenario could not be played
 }
@@ -393,6 +396,10 @@ type Guarded struct {
 	*lab.Lab
 	Termguard *lab.Process
 	patient   bool
+	// by is how termguard delete is put to the test, if it is: Stuck, Fresh or Beside.
+	by string
+	// standing are the objects that were there before any scenario, where it is Beside.
+	standing map[types.UID]*unstructured.Unstructured
 }
 
 // Play sets a scenario up, asks, deletes, watches and cures it. Between setting
@@ -431,11 +438,13 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return fail(err)
 	}
-	if how, err := deleting(); err != nil || how != "" {
-		if err == nil {
-			err = g.playDelete(ctx, &o, how)
-		}
-		o.Err = err
+	switch g.by {
+	case "":
+	case Beside:
+		o.Err = g.playBeside(ctx, &o)
+		return o
+	default:
+		o.Err = g.playDelete(ctx, &o, g.by)
 		return o
 	}
 	if s.Estimated { // what was learned follows with a lag, too

@@ -24,7 +24,8 @@ var crowded sync.WaitGroup
 // others. REPEAT=N plays those N times, one after another, of which the order could
 // decide in which a namespace is emptied, and leaves out the rest. With DELETE=fresh,
 // termguard delete is what deletes, of those whose plan needs nobody; with DELETE=stuck,
-// kubectl delete was tried before.
+// kubectl delete was tried before. With DELETE=beside, all are tried with termguard delete
+// and its flags, and nothing changes beside what was named.
 func TestScenarios(t *testing.T) {
 	crowded.Add(1)
 	quiet := sync.OnceFunc(crowded.Done)
@@ -41,17 +42,27 @@ func TestScenarios(t *testing.T) {
 		}
 		scenarios = slices.DeleteFunc(scenarios, func(s Scenario) bool { return !s.ordered() })
 	}
-	if os.Getenv("DELETE") != "" {
+	by, err := deleting()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if by == Stuck || by == Fresh {
 		scenarios = slices.DeleteFunc(scenarios, func(s Scenario) bool { return !s.deletable() })
 	}
 	var mu sync.Mutex
 	var outcomes []Outcome
 	t.Cleanup(func() {
 		var table strings.Builder
-		if os.Getenv("DELETE") != "" {
-			Deletions(&table, outcomes)
-		} else {
+		switch by {
+		case "":
 			Matrix(&table, outcomes)
+		case Beside:
+			Harms(&table, outcomes)
+			if err := besidePage(outcomes); err != nil {
+				t.Error(err)
+			}
+		default:
+			Deletions(&table, outcomes)
 		}
 		if repeat > 1 {
 			Tally(&table, outcomes)
@@ -98,6 +109,11 @@ func TestScenarios(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(g.Stop)
+		if g.by = by; by == Beside {
+			if err := g.standBy(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
 		return g
 	}
 	var alone, software []Scenario
