@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,12 +13,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/yaml"
 )
 
@@ -194,50 +190,22 @@ func (t thing) String() string {
 	return text
 }
 
-// things are all objects that can be deleted, but those that go by themselves.
+// things are all objects that can be deleted, but those that pass.
 func (g *Guarded) things(ctx context.Context) (map[types.UID]thing, error) {
-	config := g.Config()
-	config.QPS = -1
-	client, err := metadata.NewForConfig(config)
+	objects, err := g.objects(ctx)
 	if err != nil {
-		return nil, err
-	}
-	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	lists, err := discoverer.ServerPreferredResources()
-	if failed := new(discovery.ErrGroupDiscoveryFailed); err != nil && !errors.As(err, &failed) {
 		return nil, err
 	}
 	all := map[types.UID]thing{}
-	for _, list := range lists {
-		version, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			return nil, err
+	for uid, o := range objects {
+		one := thing{
+			resource: schema.ParseGroupResource(o.GetAnnotations()[resourceKey]), kind: o.GroupVersionKind().GroupKind(),
+			namespace: o.GetNamespace(), name: o.GetName(), finalizers: o.GetFinalizers(), leaving: o.GetDeletionTimestamp() != nil,
 		}
-		for _, resource := range list.APIResources {
-			if !slices.Contains(resource.Verbs, "list") || !slices.Contains(resource.Verbs, "delete") || slices.Contains([]string{"events", "leases"}, resource.Name) {
-				continue
-			}
-			objects, err := client.Resource(version.WithResource(resource.Name)).List(ctx, metav1.ListOptions{})
-			if apierrors.IsNotFound(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsTooManyRequests(err) {
-				continue // what scenarios break
-			}
-			if err != nil {
-				return nil, fmt.Errorf("list %s: %w", resource.Name, err)
-			}
-			for _, object := range objects.Items {
-				one := thing{
-					resource: version.WithResource(resource.Name).GroupResource(), kind: version.WithKind(resource.Kind).GroupKind(),
-					namespace: object.Namespace, name: object.Name, finalizers: object.Finalizers, leaving: object.DeletionTimestamp != nil,
-				}
-				for _, owner := range object.OwnerReferences {
-					one.owners = append(one.owners, owner.UID)
-				}
-				all[object.UID] = one
-			}
+		for _, owner := range o.GetOwnerReferences() {
+			one.owners = append(one.owners, owner.UID)
 		}
+		all[uid] = one
 	}
 	return all, nil
 }
