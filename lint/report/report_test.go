@@ -212,6 +212,24 @@ func TestMarkdownEscapes(t *testing.T) {
 	}
 }
 
+// TestSARIFLinks: what manifests hold becomes no link in what a viewer shows.
+func TestSARIFLinks(t *testing.T) {
+	const hostile, want = `a\b [here](https://evil.example) [0]`, `a\\b \[here\](https://evil.example) \[0\]`
+	r := full()
+	r.Findings[0].Message, r.Problems[0].Message, r.Notes[0] = hostile, hostile, hostile
+	var out bytes.Buffer
+	if err := writeSARIF(r, &out); err != nil {
+		t.Fatal(err)
+	}
+	inJSON, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(out.String(), strings.Trim(string(inJSON), `"`)); got != 3 {
+		t.Errorf("%d of a message, a problem and a note are escaped:\n%s", got, out.String())
+	}
+}
+
 var escaped = regexp.MustCompile(`\\.`)
 
 // Whatever stands in a manifest, a line of the output is one command, and no

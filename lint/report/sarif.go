@@ -36,7 +36,7 @@ func writeSARIF(r Report, out io.Writer) error {
 	}
 	for i, f := range r.Findings {
 		result := fields{
-			"ruleId": f.Policy, "level": level(f), "message": fields{"text": sarifMessage(f)},
+			"ruleId": f.Policy, "level": level(f), "message": sarifText(sarifMessage(f)),
 			"locations":           []fields{r.location(f.Place, f.Object)},
 			"partialFingerprints": fields{fingerprint: r.Fingerprints[i]},
 			"properties":          fields{"severity": f.Severity, "certainty": f.Certainty, "question": f.Question},
@@ -48,11 +48,11 @@ func writeSARIF(r Report, out io.Writer) error {
 	}
 	for _, p := range r.Problems {
 		notifications = append(notifications, fields{
-			"level": "error", "message": fields{"text": p.Message}, "locations": []fields{r.location(p.Place, policies.Object{})},
+			"level": "error", "message": sarifText(p.Message), "locations": []fields{r.location(p.Place, policies.Object{})},
 		})
 	}
 	for _, note := range r.Notes {
-		notifications = append(notifications, fields{"level": "note", "message": fields{"text": note}})
+		notifications = append(notifications, fields{"level": "note", "message": sarifText(note)})
 	}
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
@@ -69,6 +69,17 @@ func writeSARIF(r Report, out io.Writer) error {
 			"results": results,
 		}},
 	})
+}
+
+var sarifLinks = strings.NewReplacer(`\`, `\\`, `[`, `\[`, `]`, `\]`)
+
+// sarifText is a message in which viewers see no link, "[text](where)": manifests may hold
+// one (SARIF 2.1.0, section 3.11.6).
+func sarifText(text string) fields {
+	if strings.Contains(text, "](") {
+		text = sarifLinks.Replace(text)
+	}
+	return fields{"text": text}
 }
 
 func sarifMessage(f lint.Finding) string {
