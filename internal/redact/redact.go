@@ -3,6 +3,7 @@ package redact
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -12,19 +13,31 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 // public are names that every cluster has.
 var public = []string{"", "default", "kube-system", "kube-public", "kube-node-lease", "kubernetes", "termguard-system", "termguard"}
 
-// unnamed are sections in which "name" is no name of an object.
-var unnamed = map[string]bool{"crds": true, "version": true, "webhooks": true, "admissionpolicies": true}
+// What a string of the facts holds, as "holds" of its schema says, or "keys" of a map for
+// each level of keys. Whatever says nothing is a name: a field that somebody forgets is
+// hidden. Several parts, "word/name", stand between slashes; the last is repeated.
+const (
+	nameOf     = "name"       // of something that somebody made: replaced
+	wordOf     = "word"       // of Kubernetes, of a program or of a definition: stays
+	textOf     = "text"       // for people: names that are known by other fields are replaced in it
+	expression = "expression" // in CEL: what it quotes is replaced
+)
 
 var (
 	word = regexp.MustCompile(`[A-Za-z0-9][A-Za-z0-9.-]*`)
-	// object is an object as evidence names it: "Deployment ops/web".
-	object = regexp.MustCompile(`(?:Deployment|StatefulSet|DaemonSet|pod|account|Service|lease|Node|node) ([a-z0-9][a-z0-9.-]*)(?:/([a-z0-9][a-z0-9.-]*))?`)
+	// object is an object as evidence names it: "Deployment ops/web", "Deployment/ops/web".
+	object = regexp.MustCompile(`(?:Deployment|StatefulSet|DaemonSet|pod|account|Service|lease|Node|node)[ /]([a-z0-9][a-z0-9.-]*)(?:/([a-z0-9][a-z0-9.-]*))?`)
+	// quoted is a string in CEL.
+	quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
+	// operations are what CEL may quote of Kubernetes itself.
+	operations = []string{"CREATE", "UPDATE", "DELETE", "CONNECT"}
 )
 
 // Write writes to out what snapshot writes, with names replaced as by Snapshot, under
@@ -66,8 +79,9 @@ func Snapshot(text, schema, key []byte) ([]byte, error) {
 	}
 	r := &redactor{names: map[string]bool{}, key: key}
 	r.definitions, _ = shape["definitions"].(map[string]any)
-	r.collect(doc)
-	out, err := json.MarshalIndent(r.value(doc, shape), "", "  ")
+	r.value(doc, shape, nil) // which collects the names that texts may hold
+	r.known = true
+	out, err := json.MarshalIndent(r.value(doc, shape, nil), "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("write the redacted snapshot: %w", err)
 	}
@@ -75,109 +89,40 @@ func Snapshot(text, schema, key []byte) ([]byte, error) {
 }
 
 type redactor struct {
-	names       map[string]bool
+	names       map[string]bool // that were met
+	known       bool            // all were
 	key         []byte
 	definitions map[string]any
 }
 
-// collect finds the names that the document knows.
-func (r *redactor) collect(doc map[string]any) {
-	for _, section := range []string{"namespaces", "nodes", "counts", "finalized", "pods", "needs", "inUse"} {
-		of, _ := doc[section].(map[string]any)
-		for name, below := range of {
-			r.names[name] = true
-			if below, ok := below.(map[string]any); ok && section == "pods" {
-				for pod := range below {
-					r.names[pod] = true
-				}
-			}
-			if below, ok := below.(map[string]any); ok && section == "inUse" {
-				for _, objects := range below {
-					objects, _ := objects.(map[string]any)
-					for object := range objects {
-						r.names[object] = true
-					}
-				}
-			}
-		}
-	}
-	removers, _ := doc["removers"].(map[string]any)
-	for _, below := range removers {
-		below, _ := below.(map[string]any)
-		for what := range below { // RESOURCE/NAME
-			if _, name, found := strings.Cut(what, "/"); found {
-				r.names[name] = true
-			}
-		}
-	}
-	for section, below := range doc {
-		r.find(below, !unnamed[section])
-	}
-	for _, name := range public {
-		delete(r.names, name)
-	}
-	// An object may be named like a resource or a part of its group: those stay.
-	counts, _ := doc["counts"].(map[string]any)
-	for _, resources := range counts {
-		resources, _ := resources.(map[string]any)
-		for resource := range resources {
-			for part := range strings.SplitSeq(resource, ".") {
-				delete(r.names, part)
-			}
-		}
-	}
-}
-
-func (r *redactor) find(node any, named bool) {
-	switch node := node.(type) {
-	case map[string]any:
-		for key, value := range node {
-			text, isText := value.(string)
-			if isText && named && (key == "name" || key == "namespace" || key == "node") || isText && key == "namespace" {
-				r.names[text] = true
-			}
-			if list, ok := value.([]any); ok && (key == "names" || key == "mutual") {
-				for _, item := range list {
-					name, _ := item.(string)
-					for part := range strings.SplitSeq(name, "/") { // NAMESPACE/NAME of what is elsewhere
-						r.names[part] = true
-					}
-				}
-			}
-			r.find(value, named || key == "service")
-		}
-	case []any:
-		for _, item := range node {
-			r.find(item, named)
-		}
-	case string:
-		for _, found := range object.FindAllStringSubmatch(node, -1) {
-			r.names[found[1]] = true
-			if found[2] != "" {
-				r.names[found[2]] = true
-			}
-		}
-	}
-}
-
-// value is a copy of a part of the document without names. Keys that the schema lists
-// are words of the document.
-func (r *redactor) value(node any, schema map[string]any) any {
+// value is a copy of a part of the document without names. keys are what the keys of the
+// maps below are.
+func (r *redactor) value(node any, schema map[string]any, keys []any) any {
 	if ref, ok := schema["$ref"].(string); ok {
 		schema, _ = r.definitions[strings.TrimPrefix(ref, "#/definitions/")].(map[string]any)
+	}
+	if of, ok := schema["keys"].([]any); ok {
+		keys = of
+	}
+	if schema["holds"] == wordOf {
+		return node
 	}
 	switch node := node.(type) {
 	case map[string]any:
 		properties, _ := schema["properties"].(map[string]any)
 		others, data := schema["additionalProperties"].(map[string]any)
+		key, below := any(nameOf), []any(nil)
+		if len(keys) > 0 {
+			key, below = keys[0], keys[1:]
+		}
 		redacted := make(map[string]any, len(node))
-		for key, value := range node {
-			if below, known := properties[key].(map[string]any); known {
-				redacted[key] = r.value(value, below)
+		for name, value := range node {
+			if of, known := properties[name].(map[string]any); known {
+				redacted[name] = r.value(value, of, nil)
 			} else if data {
-				redacted[r.text(key)] = r.value(value, others)
+				redacted[r.string(name, key)] = r.value(value, others, below)
 			} else { // a part of an object as the API has it
-				redacted[key] = r.value(value, nil)
+				redacted[name] = r.value(value, nil, nil)
 			}
 		}
 		return redacted
@@ -185,20 +130,63 @@ func (r *redactor) value(node any, schema map[string]any) any {
 		items, _ := schema["items"].(map[string]any)
 		redacted := make([]any, len(node))
 		for i, item := range node {
-			redacted[i] = r.value(item, items)
+			redacted[i] = r.value(item, items, nil)
 		}
 		return redacted
 	case string:
 		if schema["enum"] != nil {
 			return node
 		}
-		return r.text(node)
+		return r.string(node, schema["holds"])
 	}
 	return node
 }
 
+// string is one of the document without names; what says what it holds.
+func (r *redactor) string(text string, what any) string {
+	switch what {
+	case wordOf:
+		return text
+	case textOf:
+		return r.text(text)
+	case expression:
+		return quoted.ReplaceAllStringFunc(text, func(literal string) string {
+			if inside := literal[1 : len(literal)-1]; !slices.Contains(operations, inside) {
+				return literal[:1] + r.name(inside) + literal[:1]
+			}
+			return literal
+		})
+	}
+	pattern, _ := what.(string)
+	kinds := strings.Split(cmp.Or(pattern, nameOf), "/")
+	parts := strings.Split(text, "/")
+	for i, part := range parts {
+		if kinds[min(i, len(kinds)-1)] != wordOf {
+			parts[i] = r.name(part)
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// name replaces a name.
+func (r *redactor) name(name string) string {
+	if slices.Contains(public, name) {
+		return name
+	}
+	r.names[name] = true
+	return r.hash(name)
+}
+
 // text replaces the names in a text: whole words, and what stands between dots.
 func (r *redactor) text(text string) string {
+	if !r.known {
+		for _, found := range object.FindAllStringSubmatch(text, -1) {
+			for _, name := range found[1:] {
+				r.name(name)
+			}
+		}
+		return text
+	}
 	return word.ReplaceAllStringFunc(text, func(word string) string {
 		if r.names[word] {
 			return r.hash(word)

@@ -3,6 +3,8 @@ package redact
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -125,6 +127,108 @@ func TestSnapshot(t *testing.T) {
 		if _, err := Snapshot([]byte(bad), schema, nil); err == nil {
 			t.Errorf("%.10q is taken for a snapshot", bad)
 		}
+	}
+}
+
+// filler makes a document with something in every field of a schema: names with mark in
+// them, words with word.
+type filler struct {
+	definitions map[string]any
+	count       int
+}
+
+func (f *filler) one(what any) string {
+	f.count++
+	name, stays := fmt.Sprintf("mark-%d", f.count), fmt.Sprintf("word-%d", f.count)
+	switch what {
+	case nil, "name":
+		return name
+	case "word":
+		return stays
+	case "text":
+		return "DaemonSet mark-0/" + name + " waits for mark-elsewhere"
+	case "expression":
+		return `request.userInfo.username != "` + name + `" && x in ['` + name + `']`
+	}
+	return strings.NewReplacer("name", name, "word", stays).Replace(what.(string))
+}
+
+func (f *filler) fill(schema map[string]any, keys []any) any {
+	if ref, ok := schema["$ref"].(string); ok {
+		schema = f.definitions[strings.TrimPrefix(ref, "#/definitions/")].(map[string]any)
+	}
+	if of, ok := schema["keys"].([]any); ok {
+		keys = of
+	}
+	if values, ok := schema["enum"].([]any); ok {
+		return values[0]
+	}
+	kind := schema["type"]
+	if kinds, ok := kind.([]any); ok {
+		kind = kinds[0]
+	}
+	switch kind {
+	case "object":
+		filled := map[string]any{}
+		properties, _ := schema["properties"].(map[string]any)
+		for name, of := range properties {
+			filled[name] = f.fill(of.(map[string]any), nil)
+		}
+		if others, ok := schema["additionalProperties"].(map[string]any); ok {
+			key, below := any(nil), []any(nil)
+			if len(keys) > 0 {
+				key, below = keys[0], keys[1:]
+			}
+			filled[f.one(key)] = f.fill(others, below)
+		} else if schema["additionalProperties"] == true {
+			filled["other"] = map[string]any{"list": []any{f.one(schema["holds"])}}
+		}
+		return filled
+	case "array":
+		return []any{f.fill(schema["items"].(map[string]any), nil)}
+	case "string":
+		return f.one(schema["holds"])
+	case "integer":
+		return 1
+	case "boolean":
+		return true
+	}
+	panic(fmt.Sprintf("a schema of type %v", schema["type"]))
+}
+
+// TestEveryField holds that no name stays in any field that the facts have, whoever adds it,
+// and that every word does.
+func TestEveryField(t *testing.T) {
+	schema, err := policies.FactsSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shape map[string]any
+	if err := json.Unmarshal(schema, &shape); err != nil {
+		t.Fatal(err)
+	}
+	f := filler{definitions: shape["definitions"].(map[string]any)}
+	doc := f.fill(shape, nil).(map[string]any)
+	doc["namespaces"].(map[string]any)["mark-elsewhere"] = map[string]any{} // of which texts tell
+	plain, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Snapshot(plain, schema, []byte("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range regexp.MustCompile(`.*mark-.*`).FindAllString(string(got), -1) {
+		t.Errorf("still there:%s", name)
+	}
+	words := regexp.MustCompile(`word-\d+`)
+	for _, word := range words.FindAllString(string(plain), -1) {
+		if !strings.Contains(string(got), word) {
+			t.Errorf("%s is gone", word)
+		}
+	}
+	if marks := len(regexp.MustCompile(`mark-\d+`).FindAll(plain, -1)); marks < 100 {
+		t.Errorf("%d names in all fields: that proves little", marks)
 	}
 }
 
