@@ -159,7 +159,7 @@ func conditionsOf(object *unstructured.Unstructured) []any {
 			continue
 		}
 		kept := map[string]any{}
-		for _, key := range []string{"type", "status", "reason", "message", "lastTransitionTime"} {
+		for _, key := range []string{"type", "status", "reason", "message", "lastTransitionTime", "lastUpdateTime"} {
 			if text, is := condition[key].(string); is {
 				kept[key] = strings.ToValidUTF8(text[:min(len(text), maxConditionText)], "")
 			}

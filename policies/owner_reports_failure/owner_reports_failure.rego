@@ -95,11 +95,28 @@ named(ownership) := "which is unknown by name" if owners.name(ownership) == ""
 # failures are the conditions that have said for a while that the owner fails. Who
 # writes a status may write any number of them.
 failures(conditions) := [condition |
-	some condition in array.slice(conditions, 0, 32)
-	bad(condition)
+	some told in array.slice(conditions, 0, 32)
+	bad(told)
+	condition := object.union(told, {"reason": reason(told), "lastTransitionTime": changed(told)})
 	regex.match(failure, condition.reason)
 	times.since(condition.lastTransitionTime) > patience
 ]
+
+# reason is that of a condition; some have nothing but a message, or not even that.
+reason(condition) := condition.reason if condition.reason != ""
+
+reason(condition) := object.get(condition, "message", "") if {
+	object.get(condition, "reason", "") == ""
+	object.get(condition, "message", "") != ""
+}
+
+reason(condition) := "no reason given" if {
+	object.get(condition, "reason", "") == ""
+	object.get(condition, "message", "") == ""
+}
+
+# changed is since when a condition has its status, or at least was not written again.
+changed(condition) := object.get(condition, "lastTransitionTime", object.get(condition, "lastUpdateTime", ""))
 
 # bad is true of a condition whose type and status say that something is wrong: Ready
 # and RouteTablesReady are False, Stalled and ProvisionFailed are True.
@@ -117,7 +134,7 @@ bad(condition) if {
 hoped_for := `(Ready|Synced|Reconciled|Healthy|Available|Succeeded|Applied|Valid|Accepted|Programmed|Connected)$`
 
 # failure are reasons that tell of an error, rather than of work that goes on.
-failure := `(?i)error|fail|invalid|denied|forbidden|unauthori[sz]ed|auth|credential|notfound|missing|unreachable`
+failure := `(?i)error|fail|invalid|denied|forbidden|unauthori[sz]ed|auth|credential|notfound|missing|unreachable|^no reason given$`
 
 # patience is how long a condition may be bad before it counts, in seconds: a
 # controller that starts, or retries, passes through bad states.

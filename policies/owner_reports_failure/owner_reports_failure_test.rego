@@ -64,6 +64,31 @@ test_near_misses if {
 	}
 }
 
+test_no_reason if {
+	every condition in [
+		object.remove(failed, ["reason", "message"]),
+		object.union(failed, {"reason": "", "message": ""}),
+		object.union(object.remove(failed, ["reason"]), {"message": "dial tcp: connection failed"}),
+		object.union(object.remove(failed, ["lastTransitionTime"]), {"lastUpdateTime": failed.lastTransitionTime}),
+	] {
+		got := ask([condition], alive)
+		count(got) == 1
+	}
+	some first in ask([object.remove(failed, ["reason", "message"])], alive)
+	endswith(first.msg, "Synced is False (no reason given)")
+}
+
+test_no_reason_near_misses if {
+	every condition in [
+		object.union(object.remove(failed, ["reason"]), {"message": "waiting for the network"}),
+		object.union(object.remove(failed, ["reason", "message"]), {"status": "Unknown"}),
+		object.union(object.remove(failed, ["lastTransitionTime"]), {"lastUpdateTime": "2026-11-21T11:55:00Z"}),
+		object.remove(failed, ["lastTransitionTime"]),
+	] {
+		ask([condition], alive) == nothing
+	}
+}
+
 # Who does not run is another policy's finding.
 test_owner_down if ask([failed], object.union(alive, {"state": "down"})) == nothing
 
