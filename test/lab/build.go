@@ -36,6 +36,8 @@ type module struct {
 	flags         []string
 	about         string
 	files         []published // what is kept beside the programs
+	chart         *chart      // what installs it, where that is no kustomization
+	long          bool        // what every change is tested with does not run it
 }
 
 // published are files of a module of the build, such as the manifests that it is

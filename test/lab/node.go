@@ -41,6 +41,9 @@ func (l *Lab) StartNode(ctx context.Context, name string) (*Node, error) {
 	return n, n.AwaitReady(ctx, corev1.ConditionTrue)
 }
 
+// Node is one that was started before.
+func (l *Lab) Node(name string) *Node { return &Node{Name: name, lab: l} }
+
 // Kill ends the node's kubelet as a power cut would. The node is not ready once
 // Options.NodeGrace has passed: see AwaitReady.
 func (n *Node) Kill() { n.process.Kill() }

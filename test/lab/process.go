@@ -68,13 +68,15 @@ func (l *Lab) startOn(t thread, name string, cmd *exec.Cmd, namespaces uintptr) 
 	defer out.Close()
 	p := &Process{name: name, log: logPath, cmd: cmd, lab: l, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = out, out
-	p.cmd.Dir = l.dir
-	p.cmd.Env = append(l.environment(), cmd.Env...)
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: namespaces}
-	if t == spawn {
-		// Elsewhere the child dies with its PID namespace, and package syscall
-		// would take a parent that it cannot see there for dead.
-		p.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	if cmd.SysProcAttr == nil { // otherwise a container, which sees nothing of the lab
+		p.cmd.Dir = l.dir
+		p.cmd.Env = append(l.environment(), cmd.Env...)
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: namespaces}
+		if t == spawn {
+			// Elsewhere the child dies with its PID namespace, and package syscall
+			// would take a parent that it cannot see there for dead.
+			p.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+		}
 	}
 	if err := t.do(p.cmd.Start); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)

@@ -3,10 +3,12 @@ package lab
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 )
 
 // software is what other projects publish, by the name of its folder in
@@ -51,6 +54,13 @@ var software = map[string]module{
 		sources: []string{filepath.Join("mock-driver", "main.go")},
 		files:   []published{{"github.com/kubernetes-csi/external-attacher/v4", []string{"deploy/kubernetes/*.yaml"}}},
 	},
+	"kro": {
+		version:  "v0.9.4",
+		long:     true,
+		programs: []program{{"kro", "github.com/kubernetes-sigs/kro/cmd/controller"}},
+		files:    []published{{"github.com/kubernetes-sigs/kro", []string{"helm/*.yaml", "helm/crds/*.yaml", "helm/templates/*"}}},
+		chart:    &chart{path: "helm", release: "kro", namespace: "kro-system", values: []string{"image.tag=v0.9.4"}},
+	},
 	"cluster-api": {
 		version:  "v1.13.3",
 		programs: []program{{"cluster-api", "sigs.k8s.io/cluster-api"}},
@@ -62,8 +72,11 @@ var software = map[string]module{
 // publishedFlags are those that published programs are built with.
 var publishedFlags = []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w"}
 
-// Software are the names of the published components.
-func Software() []string { return slices.Sorted(maps.Keys(software)) }
+// Software are the names of the published components, without those that only the long
+// suite of operators runs.
+func Software() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(software)), func(name string) bool { return software[name].long })
+}
 
 // BuildSoftware does as Build for a component that another project publishes.
 // Its folder holds the programs, and the project's manifests.
@@ -112,6 +125,11 @@ func (l *Lab) Install(ctx context.Context, component string) error {
 			return err
 		}
 	}
+	if c := software[component].chart; c != nil {
+		if err := l.render(ctx, *c, dir); err != nil {
+			return err
+		}
+	}
 	// A custom resource is not known before its definition is established.
 	var said string
 	err = l.Await(ctx, 30*time.Second, "the manifests of "+component+" to be accepted", func(ctx context.Context) (bool, error) {
@@ -125,6 +143,30 @@ func (l *Lab) Install(ctx context.Context, component string) error {
 	return nil
 }
 
+// chart is where a project publishes a Helm chart in place of manifests.
+type chart struct {
+	path, release, namespace string
+	values                   []string // as for helm --set
+}
+
+// render writes what the chart installs beside the kustomization, as chart.yaml.
+func (l *Lab) render(ctx context.Context, c chart, dir string) error {
+	args := []string{"template", c.release, filepath.Join(dir, "manifests", c.path), "--namespace", c.namespace, "--include-crds", "--kube-version", Version}
+	for _, value := range c.values {
+		args = append(args, "--set", value)
+	}
+	r, err := l.Helm(ctx, args...)
+	if err == nil && r.Code != 0 {
+		err = errors.New(strings.TrimSpace(r.Stderr))
+	}
+	if err != nil {
+		return fmt.Errorf("helm template %s: %w", c.release, err)
+	}
+	// As helm install --create-namespace.
+	namespace := "apiVersion: v1\nkind: Namespace\nmetadata: {name: " + c.namespace + "}\n---\n"
+	return os.WriteFile(filepath.Join(dir, "chart.yaml"), []byte(namespace+r.Stdout), 0o600)
+}
+
 // A Program is what a pod of a Deployment would run, as a process of this
 // machine: a published binary, with the rights of the pod's service account. It
 // starts when a pod of the Deployment is ready and stops when none is, as often
@@ -132,46 +174,73 @@ func (l *Lab) Install(ctx context.Context, component string) error {
 type Program struct {
 	Namespace, Deployment string
 	lab                   *Lab
-	name, binary          string
+	name, binary, service string
 	args                  []string
+	contained             bool
+	port                  int // that the arguments name, 0 where they name none
 
 	mu      sync.Mutex
+	broken  bool
 	process *Process
+	inside  thread // that started it, where it is contained
 	cancel  context.CancelFunc
 	done    chan struct{} // closed once it runs no more
 }
 
-// Run runs a program of a published component for a Deployment, and returns once
-// it has started. The arguments are those of the pod's container of the binary's
-// name, or of the first where none has it, then args. There, $IP is the ClusterIP
-// of a Service of the namespace, $CERT and $KEY are files with a certificate for
-// it, $KUBECONFIG is a kubeconfig for the service account, $DIR is a folder for
-// the Deployment, and $PORT is a free port for a program that listens on all
-// addresses. One that ran for the same Deployment before must end first.
-func (l *Lab) Run(ctx context.Context, component, binary, namespace, deployment, service string, args ...string) (*Program, error) {
-	dir, err := BuildSoftware(ctx, component, l.options)
+// Running says how a program is run.
+type Running struct {
+	Component, Binary     string
+	Namespace, Deployment string
+	// Service is where it listens.
+	Service string
+	// Args follow those of the pod's container of the binary's name, or of the first
+	// where none has it. There, $IP is the ClusterIP of the Service, $CERT and $KEY are
+	// files with a certificate for it, $KUBECONFIG is a kubeconfig for the service
+	// account, $DIR is a folder for the Deployment, and $PORT is a free port for a
+	// program that listens on all addresses.
+	Args []string
+	// Contained has it run as in a container, where it finds its token, what its pod
+	// mounts, and its pod's name and environment: see ContainersNeed. Its Service is
+	// forwarded to it.
+	Contained bool
+}
+
+// Run runs a program of a published component for a Deployment, and returns once it has
+// started. One that ran for the same Deployment before must end first.
+func (l *Lab) Run(ctx context.Context, r Running) (*Program, error) {
+	dir, err := BuildSoftware(ctx, r.Component, l.options)
 	if err != nil {
 		return nil, err
 	}
-	p := &Program{Namespace: namespace, Deployment: deployment, lab: l, name: namespace + "-" + deployment + "-" + binary, binary: filepath.Join(dir, binary), done: make(chan struct{})}
-	if service != "" {
-		address, err := l.ClusterIP(ctx, namespace, service)
+	if needs := ContainersNeed(); r.Contained && needs != "" {
+		return nil, fmt.Errorf("a program in a container needs %s", needs)
+	}
+	p := &Program{
+		Namespace: r.Namespace, Deployment: r.Deployment, lab: l, name: r.Namespace + "-" + r.Deployment + "-" + r.Binary,
+		binary: filepath.Join(dir, r.Binary), service: r.Service, contained: r.Contained, done: make(chan struct{}),
+	}
+	args := r.Args
+	if r.Service != "" {
+		address, err := l.ClusterIP(ctx, r.Namespace, r.Service)
 		if err != nil {
 			return nil, err
 		}
-		if err := l.writePair(l.clients, p.name, service, nil, serviceNames(namespace, service), address); err != nil {
+		if err := l.writePair(l.clients, p.name, r.Service, nil, serviceNames(r.Namespace, r.Service), address); err != nil {
 			return nil, err
 		}
 		file := filepath.Join(l.dir, p.name)
 		args = replace(args, "$IP", address, "$CERT", file+".crt", "$KEY", file+".key")
 	}
-	scratch := filepath.Join(l.dir, namespace+"-"+deployment)
+	scratch := filepath.Join(l.dir, r.Namespace+"-"+r.Deployment)
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
 		return nil, err
 	}
 	port, err := freePort()
 	if err != nil {
 		return nil, err
+	}
+	if slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, "$PORT") }) {
+		p.port = port
 	}
 	p.args = replace(args, "$DIR", scratch, "$PORT", strconv.Itoa(port))
 	l.mu.Lock()
@@ -184,7 +253,7 @@ func (l *Lab) Run(ctx context.Context, component, binary, namespace, deployment,
 			return nil, context.Cause(ctx)
 		}
 	}
-	err = l.Await(ctx, 3*time.Minute, "a pod of Deployment "+namespace+"/"+deployment+" to run", func(ctx context.Context) (bool, error) {
+	err = l.Await(ctx, 3*time.Minute, "a pod of Deployment "+r.Namespace+"/"+r.Deployment+" to run", func(ctx context.Context) (bool, error) {
 		err := p.sync(ctx)
 		return p.process != nil, err
 	})
@@ -192,6 +261,13 @@ func (l *Lab) Run(ctx context.Context, component, binary, namespace, deployment,
 		return nil, err
 	}
 	ctx, p.cancel = context.WithCancel(ctx)
+	if r.Contained && r.Service != "" {
+		if err := p.forward(ctx); err != nil {
+			p.cancel()
+			p.stop()
+			return nil, err
+		}
+	}
 	l.mu.Lock()
 	if l.programs == nil {
 		l.programs = map[string]*Program{}
@@ -251,6 +327,19 @@ func (p *Program) end() {
 	_ = p.process.Stop() // it is gone either way
 	fmt.Fprintf(p.lab.options.Progress, "lab: %s of Deployment %s/%s stopped, process %d\n", filepath.Base(p.binary), p.Namespace, p.Deployment, p.process.PID())
 	p.process = nil
+	if p.inside != nil {
+		close(p.inside)
+		p.inside = nil
+	}
+}
+
+// Break has the program crash whenever it starts, or no more.
+func (p *Program) Break(broken bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.broken = broken; broken && p.process != nil {
+		p.end()
+	}
 }
 
 // sync starts or stops the process, as the Deployment's pods have it.
@@ -271,25 +360,39 @@ func (p *Program) sync(ctx context.Context) error {
 	switch {
 	case pod == nil && p.process != nil:
 		p.end()
-	case pod != nil && p.process == nil:
-		config, err := p.lab.ServiceAccountConfig(ctx, p.Namespace, pod.Spec.ServiceAccountName)
-		if err != nil {
-			return err
-		}
-		kubeconfig, err := p.lab.WriteKubeconfig(p.name, config)
-		if err != nil {
-			return err
-		}
-		container := max(0, slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == filepath.Base(p.binary) }))
-		args := slices.Concat(pod.Spec.Containers[container].Args, replace(p.args, "$KUBECONFIG", kubeconfig))
-		if p.process, err = p.lab.start(p.name, p.binary, args...); err != nil {
-			return err
-		}
-		p.process.mayEnd = true
-		p.lab.keep(p.process)
-		fmt.Fprintf(p.lab.options.Progress, "lab: %s of Deployment %s/%s runs, process %d, with the rights of service account %s\n",
-			filepath.Base(p.binary), p.Namespace, p.Deployment, p.process.PID(), pod.Spec.ServiceAccountName)
+	case pod != nil && p.process == nil && !p.broken:
+		return p.start(ctx, pod)
 	}
+	return nil
+}
+
+// start runs the process for a pod; mu is held.
+func (p *Program) start(ctx context.Context, pod *corev1.Pod) (err error) {
+	container := pod.Spec.Containers[max(0, slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == filepath.Base(p.binary) }))]
+	if p.contained {
+		var cmd *exec.Cmd
+		if cmd, p.inside, err = p.contain(ctx, pod, container); err != nil {
+			return err
+		}
+		p.process, err = p.lab.startOn(p.inside, p.name, cmd, 0)
+	} else {
+		var config *rest.Config
+		if config, err = p.lab.ServiceAccountConfig(ctx, p.Namespace, pod.Spec.ServiceAccountName); err != nil {
+			return err
+		}
+		var kubeconfig string
+		if kubeconfig, err = p.lab.WriteKubeconfig(p.name, config); err != nil {
+			return err
+		}
+		p.process, err = p.lab.start(p.name, p.binary, slices.Concat(container.Args, replace(p.args, "$KUBECONFIG", kubeconfig))...)
+	}
+	if err != nil {
+		return err
+	}
+	p.process.mayEnd = true
+	p.lab.keep(p.process)
+	fmt.Fprintf(p.lab.options.Progress, "lab: %s of Deployment %s/%s runs, process %d, with the rights of service account %s\n",
+		filepath.Base(p.binary), p.Namespace, p.Deployment, p.process.PID(), pod.Spec.ServiceAccountName)
 	return nil
 }
 

@@ -56,7 +56,7 @@ func (g *Guarded) playDelete(ctx context.Context, o *Outcome, how string) error 
 		if err := g.ask(ctx, o, false); err != nil {
 			return err
 		}
-		gone, err := g.gone(ctx, s, s.hangsAfter())
+		gone, err := g.Gone(ctx, s, s.hangsAfter())
 		if err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func (g *Guarded) deleteAll(ctx context.Context, o *Outcome) (wrong []string, er
 		}
 	}
 	o.Deleted = &Deleted{Took: time.Since(began)}
-	if gone, err := g.gone(ctx, s, time.Second); err != nil {
+	if gone, err := g.Gone(ctx, s, time.Second); err != nil {
 		return nil, err
 	} else if !gone {
 		wrong = append(wrong, "termguard delete leaves what it was to delete")

@@ -528,7 +528,7 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (
 	if o.Predicted != Completes {
 		limit = passes + 10*time.Second
 	}
-	gone, err := g.gone(ctx, s, limit)
+	gone, err := g.Gone(ctx, s, limit)
 	if err == nil && !gone && o.Predicted == Completes {
 		gone, err = g.goneAtLast(ctx, s)
 	}
@@ -563,13 +563,13 @@ func (g *Guarded) goneAtLast(ctx context.Context, s Scenario) (bool, error) {
 		yardstick = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: " + empty + ", namespace: default}, spec: {replicas: 0, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}"
 		remove = "deployment " + empty + " --cascade=foreground"
 	}
-	if err := g.create(ctx, yardstick); err != nil {
+	if err := g.Create(ctx, yardstick); err != nil {
 		return false, err
 	}
 	if r, err := g.Kubectl(ctx, Words("delete --timeout=5m "+remove)...); err != nil || r.Code != 0 {
 		return false, fmt.Errorf("the lab is too busy to tell what hangs: kubectl delete %s: %w: %s", remove, err, r.Stderr)
 	}
-	return g.gone(ctx, s, 20*time.Second)
+	return g.Gone(ctx, s, 20*time.Second)
 }
 
 // surroundings are what befalls all worlds of a batch once they are up.
@@ -595,7 +595,7 @@ func (g *Guarded) surround(ctx context.Context, n int) (s surroundings, err erro
 		name := fmt.Sprintf("b%d", n)
 		s.unconverted = name + ".test"
 		objects := append(service(name, false), convertedDefinition(s.unconverted, name, "v1"))
-		err = g.create(ctx, strings.Join(objects, "\n---\n"))
+		err = g.Create(ctx, strings.Join(objects, "\n---\n"))
 	}
 	return s, err
 }
@@ -611,7 +611,7 @@ func (g *Guarded) befall(ctx context.Context, s surroundings) error {
 		return err
 	}
 	if s.unconverted != "" {
-		if err := g.create(ctx, fmt.Sprintf(`{apiVersion: %s/v1, kind: Thing, metadata: {name: it, namespace: default}}`, s.unconverted)); err != nil {
+		if err := g.Create(ctx, fmt.Sprintf(`{apiVersion: %s/v1, kind: Thing, metadata: {name: it, namespace: default}}`, s.unconverted)); err != nil {
 			return err
 		}
 		// A change of the definition makes the API server begin a new cache.

@@ -75,10 +75,10 @@ spec:
 		}
 		return r.Stdout
 	}
-	if err := g.create(ctx, world); err != nil {
+	if err := g.Create(ctx, world); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.create(ctx, gizmos); err != nil {
+	if err := g.Create(ctx, gizmos); err != nil {
 		t.Fatal(err)
 	}
 	kubectl("wait deployment/gizmo -n gizmo-system --for=condition=Available --timeout=60s")
@@ -87,7 +87,7 @@ spec:
 		t.Fatal(err)
 	}
 	// That it removes finalizers while its pod runs is seen once; without its pod it does not.
-	if err := g.create(ctx, `{apiVersion: delete.test/v1, kind: Gizmo, metadata: {name: canary, namespace: delete-anew, finalizers: [delete.test/cleanup]}}`); err != nil {
+	if err := g.Create(ctx, `{apiVersion: delete.test/v1, kind: Gizmo, metadata: {name: canary, namespace: delete-anew, finalizers: [delete.test/cleanup]}}`); err != nil {
 		t.Fatal(err)
 	}
 	kubectl("delete gizmo/canary -n delete-anew --timeout=60s")
@@ -111,7 +111,7 @@ spec:
 	kubectl(`patch gizmo/b -n delete-anew --type=merge -p '{"metadata":{"finalizers":null}}'`)
 	kubectl("delete gizmo/b -n delete-anew")
 	_, anew, _ := strings.Cut(gizmos, "---\n")
-	if err := g.create(ctx, anew); err != nil {
+	if err := g.Create(ctx, anew); err != nil {
 		t.Fatal(err)
 	}
 	d.answer(t, "y")

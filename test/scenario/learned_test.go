@@ -93,7 +93,7 @@ subjects: [{kind: ServiceAccount, name: op, namespace: lessons}]
 ---
 {apiVersion: lessons.test/v1, kind: Gadget, metadata: {name: it, namespace: guarded, finalizers: [lessons.test/cleanup], annotations: {termguard.dev/finalizer-owner: Deployment/lessons/gone}}}
 `
-	if err := g.create(ctx, world); err != nil {
+	if err := g.Create(ctx, world); err != nil {
 		t.Fatal(err)
 	}
 	awaitVerdict("alarm", Hangs)
@@ -104,7 +104,7 @@ subjects: [{kind: ServiceAccount, name: op, namespace: lessons}]
 	// Somebody outside the cluster renews a lease that is named after the group.
 	awaitVerdict("leased", AtRisk)
 	renewed := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")
-	if err := g.create(ctx, fmt.Sprintf("{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: a1b2c3d4.leased.test, namespace: lessons}, spec: {holderIdentity: elsewhere_1, leaseDurationSeconds: 300, renewTime: %q}}", renewed)); err != nil {
+	if err := g.Create(ctx, fmt.Sprintf("{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: a1b2c3d4.leased.test, namespace: lessons}, spec: {holderIdentity: elsewhere_1, leaseDurationSeconds: 300, renewTime: %q}}", renewed)); err != nil {
 		t.Fatal(err)
 	}
 	awaitVerdict("leased", Completes)

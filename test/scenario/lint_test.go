@@ -94,7 +94,7 @@ func (g *Guarded) playLinted(t *testing.T, s linted) {
 		t.Errorf("%s\nwhat lint finds: -want, +got:\n%s", s.About, diff)
 	}
 	if s.before != "" {
-		if err := g.create(ctx, s.before); err != nil {
+		if err := g.Create(ctx, s.before); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -102,7 +102,7 @@ func (g *Guarded) playLinted(t *testing.T, s linted) {
 	if err := os.WriteFile(file, []byte(s.set), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.create(ctx, s.set); err != nil {
+	if err := g.Create(ctx, s.set); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.start(ctx, s.Live, ""); err != nil {

@@ -43,7 +43,7 @@ func (g *Guarded) consult(ctx context.Context, s Scenario, args ...string) (chec
 	if s.HoursLater == 0 {
 		return g.Check(ctx, args...)
 	}
-	snapshot, err := g.snapshot(ctx, s)
+	snapshot, err := g.Snapshot(ctx, s)
 	if err != nil {
 		return check.Report{}, err
 	}
@@ -51,11 +51,16 @@ func (g *Guarded) consult(ctx context.Context, s Scenario, args ...string) (chec
 	if err := os.WriteFile(file, snapshot, 0o600); err != nil {
 		return check.Report{}, err
 	}
+	return g.CheckSnapshot(ctx, file, args...)
+}
+
+// CheckSnapshot asks as Check does, about what a file with a snapshot holds.
+func (g *Guarded) CheckSnapshot(ctx context.Context, file string, args ...string) (check.Report, error) {
 	return g.check(ctx, append([]string{"--snapshot", file}, args...)...)
 }
 
-// snapshot is what termguard snapshot writes, at the time of a scenario.
-func (g *Guarded) snapshot(ctx context.Context, s Scenario) ([]byte, error) {
+// Snapshot is what termguard snapshot writes, at the time of a scenario.
+func (g *Guarded) Snapshot(ctx context.Context, s Scenario) ([]byte, error) {
 	binary, err := Binary()
 	if err != nil {
 		return nil, err
@@ -218,7 +223,7 @@ func (g *Guarded) carryOut(ctx context.Context, o *Outcome) ([]string, error) {
 		}
 		return wrong, nil
 	}
-	gone, err := g.gone(ctx, s, 2*time.Minute)
+	gone, err := g.Gone(ctx, s, 2*time.Minute)
 	if err == nil && !gone {
 		wrong = append(wrong, "the way out does not help: "+strings.Join(ran, "; "))
 	}

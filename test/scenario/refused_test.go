@@ -53,7 +53,7 @@ metadata: {name: refused.test}
 spec: {policyName: refused.test, validationActions: [Deny], matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: refused}}}}
 `
 	ctx := t.Context()
-	if err := g.create(ctx, world); err != nil {
+	if err := g.Create(ctx, world); err != nil {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct{ target, verdict, says string }{

@@ -152,9 +152,11 @@ type Program struct {
 	Component  string `json:"component"`        // a folder of test/components
 	Binary     string `json:"binary,omitempty"` // defaults to the component's name
 	Deployment string `json:"deployment"`       // NAMESPACE/NAME
-	// Service is where it listens; see lab.Run for what args may hold.
+	// Service is where it listens; see lab.Running for what args may hold.
 	Service string   `json:"service,omitempty"`
 	Args    []string `json:"args,omitempty"`
+	// Contained has it run as in a container: as root.
+	Contained bool `json:"contained,omitempty"`
 }
 
 // SampleAPI is k8s.io/sample-apiserver, for wardle.example.com.
@@ -481,12 +483,12 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	if s.Reality != Completes {
 		limit = s.hangsAfter()
 	}
-	gone, err := g.gone(ctx, s, limit)
+	gone, err := g.Gone(ctx, s, limit)
 	if err == nil && !gone && s.Reality == Varies {
 		// Once what would hold it is gone, all that is left is the way there.
 		var held bool
 		if held, err = g.remains(ctx, s); err == nil && !held {
-			gone, err = g.gone(ctx, s, s.Within.Duration)
+			gone, err = g.Gone(ctx, s, s.Within.Duration)
 		}
 	}
 	if err != nil {
@@ -539,7 +541,7 @@ func (g *Guarded) remains(ctx context.Context, s Scenario) (bool, error) {
 // leaves makes the second deletion, and tells what is wrong about how it ends.
 func (g *Guarded) leaves(ctx context.Context, s Scenario) ([]string, error) {
 	for _, command := range s.Leaves.Do {
-		if err := g.do(ctx, command); err != nil {
+		if err := g.Do(ctx, command); err != nil {
 			return nil, err
 		}
 	}
@@ -551,7 +553,7 @@ func (g *Guarded) leaves(ctx context.Context, s Scenario) ([]string, error) {
 	if s.Leaves.Reality == Hangs {
 		limit = passes
 	}
-	gone, err := g.gone(ctx, next, limit)
+	gone, err := g.Gone(ctx, next, limit)
 	if err != nil || gone == (s.Leaves.Reality == Completes) {
 		return nil, err
 	}
@@ -638,18 +640,18 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 		}
 		nodes[n.Name] = node
 	}
-	if err := g.create(ctx, s.Objects); err != nil {
+	if err := g.Create(ctx, s.Objects); err != nil {
 		return err
 	}
 	if err := g.serve(ctx, s.Live, ""); err != nil {
 		return err
 	}
-	programs, err := g.run(ctx, s.Live)
+	programs, err := g.RunPrograms(ctx, s.Live)
 	if err != nil {
 		return err
 	}
 	if s.Later != "" {
-		if err := g.create(ctx, s.Later); err != nil {
+		if err := g.Create(ctx, s.Later); err != nil {
 			return err
 		}
 	}
@@ -688,15 +690,15 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 		if err := settled(); err != nil {
 			return err
 		}
-		if err := g.do(ctx, command); err != nil {
+		if err := g.Do(ctx, command); err != nil {
 			return err
 		}
 	}
 	return settled()
 }
 
-// do runs a kubectl command; one that ends in " => TEXT" until it prints that.
-func (g *Guarded) do(ctx context.Context, command string) error {
+// Do runs a kubectl command; one that ends in " => TEXT" until it prints that.
+func (g *Guarded) Do(ctx context.Context, command string) error {
 	if command, text, awaited := strings.Cut(command, " => "); awaited {
 		return g.Await(ctx, 90*time.Second, "kubectl "+command+" to say "+text, func(ctx context.Context) (bool, error) {
 			r, err := g.Kubectl(ctx, Words(command)...)
@@ -729,8 +731,8 @@ func (g *Guarded) own(ctx context.Context, o Owning) error {
 	return nil
 }
 
-// run installs published components, and runs their programs.
-func (g *Guarded) run(ctx context.Context, live Live) (programs []*lab.Program, err error) {
+// RunPrograms installs published components, and runs their programs.
+func (g *Guarded) RunPrograms(ctx context.Context, live Live) (programs []*lab.Program, err error) {
 	installed := map[string]bool{}
 	for _, p := range live.Programs {
 		if !installed[p.Component] {
@@ -742,7 +744,10 @@ func (g *Guarded) run(ctx context.Context, live Live) (programs []*lab.Program, 
 	}
 	for _, p := range live.Programs {
 		namespace, deployment, _ := strings.Cut(p.Deployment, "/")
-		program, err := g.Run(ctx, p.Component, cmp.Or(p.Binary, p.Component), namespace, deployment, p.Service, p.Args...)
+		program, err := g.Run(ctx, lab.Running{
+			Component: p.Component, Binary: cmp.Or(p.Binary, p.Component), Namespace: namespace, Deployment: deployment,
+			Service: p.Service, Args: p.Args, Contained: p.Contained,
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -773,8 +778,8 @@ func (g *Guarded) depart(ctx context.Context, nodes []Node) error {
 	return nil
 }
 
-// create applies objects, and fills in the authorities that they name.
-func (g *Guarded) create(ctx context.Context, objects string) error {
+// Create applies objects, and fills in the authorities that they name.
+func (g *Guarded) Create(ctx context.Context, objects string) error {
 	return g.AwaitApplied(ctx, 2*time.Minute, strings.NewReplacer(
 		"$CA", base64.StdEncoding.EncodeToString(g.CABundle()),
 		"$OTHERCA", base64.StdEncoding.EncodeToString(g.OtherCABundle()),
@@ -975,9 +980,9 @@ func (g *Guarded) ask(ctx context.Context, o *Outcome, dry bool) (err error) {
 	return nil
 }
 
-// gone waits for the target to go, up to a limit; where there is an edit, for
+// Gone waits for the target to go, up to a limit; where there is an edit, for
 // what it may leave behind.
-func (g *Guarded) gone(ctx context.Context, s Scenario, limit time.Duration) (bool, error) {
+func (g *Guarded) Gone(ctx context.Context, s Scenario, limit time.Duration) (bool, error) {
 	r, err := g.Kubectl(ctx, append([]string{"wait", "--for=delete", "--timeout", limit.String()}, s.target()...)...)
 	if err != nil {
 		return false, err

@@ -120,7 +120,7 @@ func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cl
 	if named := schema.ParseGroupResource(s.target()[0]); named.Group != "" {
 		gvr.Resource = named.Resource // no guess makes gateways of Gateway
 	}
-	snapshot, err := g.snapshot(ctx, s)
+	snapshot, err := g.Snapshot(ctx, s)
 	if err != nil {
 		return nil, nil, err
 	}

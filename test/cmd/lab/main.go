@@ -1,7 +1,7 @@
 // Command lab brings a real control plane up on this machine until it is
 // interrupted, with "lab node" also a real node (as root); "lab build" only builds
-// the components it runs, and "lab build software" those of other projects that
-// scenarios run.
+// the components it runs, "lab build software" those of other projects that
+// scenarios run, and "lab build NAME" one of those.
 package main
 
 import (
@@ -35,8 +35,12 @@ func run(ctx context.Context, args []string) error {
 		_, _, err := lab.BuildNode(ctx, os.Stderr)
 		return err
 	}
-	if len(args) == 2 && args[0] == "build" && args[1] == "software" {
-		for _, component := range lab.Software() {
+	if len(args) > 1 && args[0] == "build" {
+		chosen := args[1:]
+		if args[1] == "software" {
+			chosen = lab.Software()
+		}
+		for _, component := range chosen {
 			if _, err := lab.BuildSoftware(ctx, component, lab.Options{}); err != nil {
 				return err
 			}
@@ -45,7 +49,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	node := len(args) == 1 && args[0] == "node"
 	if len(args) > 0 && !node {
-		return fmt.Errorf("unknown argument %q: it takes none, \"build\", \"build software\" or \"node\"", args[0])
+		return fmt.Errorf("unknown argument %q: it takes none, \"build\", \"build software\", \"build NAME\" or \"node\"", args[0])
 	}
 	l, err := lab.Start(ctx, lab.Options{})
 	if err != nil {
