@@ -18,7 +18,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo test unit races rego e2e e2e-delete e2e-beside test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks clean field-test field-test-page screenshot
+.PHONY: help build render components software demo test unit races rego e2e e2e-delete e2e-beside operators test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks clean field-test field-test-page screenshot
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,10 @@ e2e-delete: build components software ## Have termguard delete finish the worlds
 
 e2e-beside: build components software ## Run termguard delete with each flag in every world, hold it to changing nothing else, and write the counts into docs/security.md (an hour)
 	cd test && DELETE=beside PAGE=$(CURDIR)/docs/security.md $(E2E) -timeout 120m -run TestScenarios ./scenario
+
+# With -v, so that what is skipped is said, and why.
+operators: build components software ## Play operators of other projects (as root; OPERATORS=kro,cert-manager for some), and write docs/operators.md (some 10 minutes for each, and once to build it)
+	cd test && OPERATORS=$(or $(OPERATORS),all) RESULTS=$(CURDIR)/test/operators/results go test -v -count=1 -parallel 64 -timeout 8h -run TestOperators ./operators; status=$$?; UPDATE_GOLDEN=1 go test -count=1 -run TestPage ./operators && exit $$status
 
 # In the package's folder and with -v, so that what is skipped is said, and why.
 test-node: build components ## Scenarios on a real node: kubelet, containerd, runc (as root; TABLES=FILE writes what was found)

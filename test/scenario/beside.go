@@ -101,7 +101,7 @@ func (g *Guarded) standBy(ctx context.Context) error {
 	}
 	first, later, _ := strings.Cut(bystanders, "--- # later\n")
 	for _, objects := range []string{first, later} {
-		if err := g.create(ctx, objects); err != nil {
+		if err := g.Create(ctx, objects); err != nil {
 			return err
 		}
 	}

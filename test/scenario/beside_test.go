@@ -240,7 +240,7 @@ func attacks(t *testing.T, g *Guarded) (outcomes []Outcome) {
 				if strings.TrimSpace(objects) == "" {
 					continue
 				}
-				if err := g.create(ctx, objects); err != nil {
+				if err := g.Create(ctx, objects); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -278,7 +278,7 @@ func attacks(t *testing.T, g *Guarded) (outcomes []Outcome) {
 // twice runs two deletions of one namespace side by side: it goes, and neither fails because
 // of the other.
 func twice(t *testing.T, g *Guarded) {
-	if err := g.create(t.Context(), `
+	if err := g.Create(t.Context(), `
 {apiVersion: v1, kind: Namespace, metadata: {name: twice}}
 ---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: twice, finalizers: [kiali.io/finalizer]}}
@@ -324,7 +324,7 @@ func unchanged(t *testing.T, a attack, before, after map[types.UID]*unstructured
 // namespace, and for its custom resources.
 func administrator(t *testing.T, g *Guarded, namespace string) string {
 	t.Helper()
-	if err := g.create(t.Context(), `
+	if err := g.Create(t.Context(), `
 {apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: all, namespace: `+namespace+`}, rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]}
 ---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: all, namespace: `+namespace+`}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: all}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]}

@@ -1,0 +1,191 @@
+package operators
+
+import (
+	"bytes"
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/termguard/termguard/test/lab"
+	"github.com/termguard/termguard/test/scenario"
+)
+
+// always are the operators that are played with every change: scenarios run them, too, so
+// that they cost no build.
+const always = "cert-manager,cluster-api,snapshot-controller"
+
+// atOnce bounds how many are played at the same time, each in a lab of its own.
+const atOnce = 2
+
+// mostCautious is the share of answers, in percent, that may be neither hangs nor completes.
+const mostCautious = 15
+
+// TestOperators plays operators: those of OPERATORS ("all", or names with commas between),
+// or those of always. RESULTS=FOLDER keeps what came of them.
+func TestOperators(t *testing.T) {
+	operators, err := Load("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen := strings.Split(cmp.Or(os.Getenv("OPERATORS"), always), ",")
+	slots := make(chan struct{}, atOnce)
+	for _, o := range operators {
+		if !slices.Contains(chosen, "all") && !slices.Contains(chosen, o.Name) {
+			continue
+		}
+		t.Run(o.Name, func(t *testing.T) {
+			t.Parallel()
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			playAll(t, o)
+		})
+	}
+}
+
+func playAll(t *testing.T, o Operator) {
+	for _, program := range o.Programs {
+		if needs := lab.ContainersNeed(); program.Contained && needs != "" {
+			t.Skipf("%s is not played: it needs %s", o.Name, needs)
+		}
+		if _, err := lab.BuildSoftware(t.Context(), program.Component, lab.Options{Progress: t.Output()}); err != nil {
+			t.Skipf("%s is not played: it cannot be built here: %v", o.Name, err)
+		}
+	}
+	g, err := scenario.PatientGuard(t.Context(), lab.Options{Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Stop()
+	rows, err := Play(t.Context(), g, o, testing.Short(), t.Output())
+	var text bytes.Buffer
+	table(&text, rows)
+	c := count(rows)
+	t.Logf("%s: %s\n%s%s", o.Name, o.About, &text, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if folder := os.Getenv("RESULTS"); folder != "" {
+		if err := (Results{Operator: o.Name, Rows: rows}).write(folder); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, wrong := range judge(rows, o.Wrong) {
+		t.Error(wrong)
+	}
+	switch decisive := c.decisive*100 >= c.answers*(100-mostCautious); {
+	case !decisive && o.Undecided == "":
+		t.Errorf("only %d of %d answers are decisive", c.decisive, c.answers)
+	case decisive && o.Undecided != "" && !testing.Short() && os.Getenv("ONLY") == "":
+		t.Error("answers are decisive now: take undecided out of its file")
+	}
+}
+
+// TestLoad: the declarations are whole.
+func TestLoad(t *testing.T) {
+	operators, err := Load("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range operators {
+		seen := map[string]bool{}
+		for _, s := range o.situations() {
+			for _, target := range o.Targets {
+				for what := range s.deletions(target) {
+					seen[(Row{Situation: s.name, Deleted: what}).Name()] = true
+				}
+			}
+			seen[(Row{Situation: runs, Deleted: s.deletes}).Name()] = true
+		}
+		for _, trap := range o.Traps {
+			seen[(Row{Situation: trap.Name, Deleted: trap.called(trap.Delete)}).Name()] = true
+			seen[(Row{Situation: trap.Name + ", after it", Deleted: trap.called(trap.Leaves)}).Name()] = true
+		}
+		for row := range o.Wrong {
+			if !seen[row] {
+				t.Errorf("%s: wrong names %q, which is none of its rows", o.Name, row)
+			}
+		}
+		if len(o.Traps) == 0 {
+			t.Errorf("%s has no trap of its own", o.Name)
+		}
+	}
+}
+
+// TestJudge: every way in which a row can be wrong is one that fails, unless it is listed.
+func TestJudge(t *testing.T) {
+	row := func(webhook, check, snapshot, really string) Row {
+		return Row{Situation: "runs", Deleted: "it", Webhook: webhook, Check: check, Snapshot: snapshot, Really: really}
+	}
+	listed := map[string]string{"runs: it": "because"}
+	for _, tc := range []struct {
+		reason string
+		row    Row
+		known  map[string]string
+		want   []string
+	}{
+		{"all are right", row("hangs", "hangs", "hangs", "hangs"), nil, nil},
+		{"caution is no mistake", row("at-risk", "unknown", "hangs", "hangs"), nil, nil},
+		{"caution is no mistake where it completes", row("at-risk", "completes", "completes", "completes"), nil, nil},
+		{"each way is judged", row("hangs", "hangs", "completes", "hangs"), nil, []string{"runs: it: snapshot: miss"}},
+		{"a false alarm", row("hangs", "completes", "completes", "completes"), nil, []string{"runs: it: webhook: false alarm"}},
+		{"what completes and leaves a hang is no all-clear", row("at-risk", "completes", "at-risk", Leaves), nil, []string{"runs: it: check: miss"}},
+		{"nor does it hang", row("at-risk", "hangs", "at-risk", Leaves), nil, []string{"runs: it: check: false alarm"}},
+		{"no answer", row("hangs", "hangs", Failed, "hangs"), nil, []string{"runs: it: snapshot: no answer"}},
+		{"known to be wrong", row("completes", "completes", "completes", "hangs"), listed, nil},
+		{"known to be wrong, and right", row("hangs", "at-risk", "hangs", "hangs"), listed, []string{"runs: it: it is right now: take it off the list of wrong rows"}},
+	} {
+		if diff := gocmp.Diff(tc.want, judge([]Row{tc.row}, tc.known)); diff != "" {
+			t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+		}
+	}
+}
+
+// TestMerge: a run of a few rows leaves the others as they are.
+func TestMerge(t *testing.T) {
+	row := func(situation, really string) Row { return Row{Situation: situation, Deleted: "it", Really: really} }
+	got := merge([]Row{row("a", "hangs"), row("b", "hangs")}, []Row{row("b", "completes"), row("c", "hangs")})
+	if diff := gocmp.Diff([]Row{row("a", "hangs"), row("b", "completes"), row("c", "hangs")}, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// TestPage: the page is what the results say; UPDATE_GOLDEN=1 writes it.
+func TestPage(t *testing.T) {
+	results, err := readResults("results")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want bytes.Buffer
+	operators, err := Load("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		for _, o := range operators {
+			if o.Name == r.Operator {
+				for _, wrong := range judge(r.Rows, o.Wrong) {
+					t.Errorf("%s: of the results, which the page shows: %s", o.Name, wrong)
+				}
+			}
+		}
+	}
+	page(&want, operators, results)
+	file := filepath.Join(scenario.Root(), "docs", "operators.md")
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, want.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(want.String(), string(got)); diff != "" {
+		t.Errorf("docs/operators.md is not what test/operators/results says (run: UPDATE_GOLDEN=1 go test -run TestPage ./operators): -want, +got:\n%s", diff)
+	}
+}

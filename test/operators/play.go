@@ -1,0 +1,394 @@
+package operators
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/test/lab"
+	"github.com/termguard/termguard/test/scenario"
+)
+
+// How long deletions are watched. One that is to complete may take as long as a busy
+// machine needs; see hangsAfter of scenarios for the other.
+const (
+	completesWithin = 90 * time.Second
+	hangsAfter      = 25 * time.Second
+)
+
+// play is an operator in a lab.
+type play struct {
+	*scenario.Guarded
+	Operator
+	programs  []*lab.Program
+	stopCrash context.CancelFunc // while its pods crash
+	rows      []Row
+	names     int // that were given to rows
+	progress  io.Writer
+}
+
+// asked is a deletion that termguard is asked about.
+type asked struct {
+	Row
+	delete string // as for kubectl
+	said   string // in full
+	gone   bool
+}
+
+func verdict(report check.Report, err error) string {
+	if err != nil {
+		return Failed
+	}
+	return string(report.Verdict)
+}
+
+// say tells a report with what it rests on.
+func say(report check.Report, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	text, _ := json.Marshal(map[string]any{"verdict": report.Verdict, "findings": report.Findings, "waitsFor": report.WaitsFor, "unseen": report.Unseen}) //nolint:errchkjson // it was read from JSON
+	return string(text)
+}
+
+// Play plays all situations of an operator and its traps, in a lab that is its alone.
+// Where that must be short, some are left out. It says on progress what it saw. ONLY of the environment is text that the names of
+// situations and traps must hold.
+func Play(ctx context.Context, g *scenario.Guarded, o Operator, short bool, progress io.Writer) ([]Row, error) {
+	p := &play{Guarded: g, Operator: o, progress: progress}
+	said := 0
+	tell := func() {
+		table(progress, p.rows[said:])
+		said = len(p.rows)
+	}
+	var err error
+	if p.programs, err = g.RunPrograms(ctx, scenario.Live{Programs: o.Programs}); err != nil {
+		return nil, err
+	}
+	only := os.Getenv("ONLY")
+	for _, s := range o.situations() {
+		if !strings.Contains(s.name, only) || short && !s.short {
+			continue
+		}
+		if err := p.situation(ctx, s); err != nil {
+			return p.rows, fmt.Errorf("%s: %w", s.name, err)
+		}
+		tell()
+	}
+	for _, t := range o.Traps {
+		if !strings.Contains(t.Name, only) {
+			continue
+		}
+		if err := p.trap(ctx, t); err != nil {
+			return p.rows, fmt.Errorf("%s: %w", t.Name, err)
+		}
+		tell()
+	}
+	return p.rows, nil
+}
+
+// situation plays one with all targets at once.
+func (p *play) situation(ctx context.Context, s situation) error {
+	var rows []*asked
+	var names []string
+	cause := s.deletes
+	for _, t := range p.Targets {
+		if s.of != "" && s.of != t.Name {
+			continue
+		}
+		deletions := s.deletions(t)
+		for _, what := range slices.Sorted(maps.Keys(deletions)) {
+			name := p.name()
+			if err := p.setUp(ctx, t, name); err != nil {
+				return fmt.Errorf("%s: %w", t.Name, err)
+			}
+			names = append(names, name)
+			rows = append(rows, &asked{Row: Row{Situation: s.name, Deleted: what}, delete: own(deletions[what], name)})
+			cause = own(cause, name)
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	var first *asked
+	if cause != "" {
+		first = &asked{Row: Row{Situation: runs, Deleted: s.deletes}, delete: cause}
+		if err := p.ask(ctx, first); err != nil {
+			return err
+		}
+		if err := p.delete(ctx, first); err != nil {
+			return err
+		}
+		first.Really = Leaves
+	}
+	if err := p.bringAbout(ctx, s); err != nil {
+		return err
+	}
+	if err := p.ask(ctx, rows...); err != nil {
+		return err
+	}
+	if err := p.delete(ctx, rows...); err != nil {
+		return err
+	}
+	if first != nil {
+		held := slices.ContainsFunc(rows, func(a *asked) bool { return !a.gone })
+		switch {
+		case !first.gone:
+			first.Really = scenario.Hangs
+		case !held:
+			first.Really = scenario.Completes
+		}
+		p.keep(first)
+	}
+	p.keep(rows...)
+	return p.restore(ctx, names)
+}
+
+// trap plays one.
+func (p *play) trap(ctx context.Context, t Trap) error {
+	name := p.name()
+	if err := p.create(ctx, t.Manifests, name); err != nil {
+		return err
+	}
+	for _, command := range t.Do {
+		if err := p.Do(ctx, own(command, name)); err != nil {
+			return err
+		}
+	}
+	first := &asked{Row: Row{Situation: t.Name, Deleted: t.called(t.Delete), Source: t.Source}, delete: own(t.Delete, name)}
+	if err := p.ask(ctx, first); err != nil {
+		return err
+	}
+	if err := p.delete(ctx, first); err != nil {
+		return err
+	}
+	if t.Leaves != "" && first.gone {
+		next := &asked{Row: Row{Situation: t.Name + ", after it", Deleted: t.called(t.Leaves), Source: t.Source}, delete: own(t.Leaves, name)}
+		if err := p.ask(ctx, next); err != nil {
+			return err
+		}
+		if err := p.delete(ctx, next); err != nil {
+			return err
+		}
+		if !next.gone {
+			first.Really = Leaves
+		}
+		p.keep(first, next)
+	} else {
+		p.keep(first)
+	}
+	return p.restore(ctx, []string{name})
+}
+
+// keep keeps rows, and says of those that are wrong what they rest on.
+func (p *play) keep(rows ...*asked) {
+	for _, a := range rows {
+		p.rows = append(p.rows, a.Row)
+		if wrong := a.Wrong(); wrong != "" {
+			fmt.Fprintf(p.progress, "%s: %s: %s\n", a.Name(), wrong, a.said)
+		}
+	}
+}
+
+func (p *play) name() string {
+	p.names++
+	return fmt.Sprintf("%s-%d", p.Name, p.names)
+}
+
+// setUp creates a target, and waits until the operator has put its finalizer on it.
+func (p *play) setUp(ctx context.Context, t Target, name string) error {
+	if err := p.create(ctx, t.Manifests, name); err != nil {
+		return err
+	}
+	for _, command := range append([]string{"get " + t.Object + " -o yaml => " + t.Finalizer}, t.Ready...) {
+		if err := p.Do(ctx, own(command, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// create applies manifests and a namespace for them.
+func (p *play) create(ctx context.Context, manifests, name string) error {
+	for _, objects := range strings.Split("{apiVersion: v1, kind: Namespace, metadata: {name: $NS}}\n---\n"+manifests, "\n--- # later\n") {
+		if err := p.Create(ctx, own(objects, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bringAbout has a situation come about, and waits until its leases tell nothing else:
+// one outlives its holder for as long as it lasts.
+func (p *play) bringAbout(ctx context.Context, s situation) error {
+	namespace, name := p.deployment()
+	if s.crashes {
+		for _, program := range p.programs {
+			program.Break(true)
+		}
+		crashing, stop := context.WithCancel(ctx)
+		p.stopCrash = stop
+		if err := p.Node("steady").Crash(crashing, namespace, name); err != nil {
+			return err
+		}
+	}
+	for _, command := range s.do {
+		if err := p.Do(ctx, command); err != nil {
+			return err
+		}
+	}
+	err := p.Await(ctx, 2*time.Minute, p.Name+" to do as its Deployment says", func(ctx context.Context) (bool, error) {
+		for _, program := range p.programs {
+			if running, err := program.Settled(ctx); err != nil || running && s.stops {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+	if err != nil || !s.stops {
+		return err
+	}
+	stopped := time.Now()
+	client, err := p.Client()
+	if err != nil {
+		return err
+	}
+	return p.Await(ctx, 2*time.Minute, "the leases of "+p.Name+" to pass", func(ctx context.Context) (bool, error) {
+		leases, err := client.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		return !slices.ContainsFunc(leases.Items, func(lease coordinationv1.Lease) bool {
+			spec := lease.Spec
+			return spec.RenewTime != nil && spec.LeaseDurationSeconds != nil && spec.HolderIdentity != nil && *spec.HolderIdentity != "" &&
+				spec.RenewTime.Before(&metav1.MicroTime{Time: stopped}) && // otherwise it is of others in the namespace
+				time.Since(spec.RenewTime.Time) < time.Duration(*spec.LeaseDurationSeconds)*time.Second
+		}), nil
+	})
+}
+
+// ask asks about deletions, each way, until termguard says the same of all of them twice:
+// its facts follow the cluster with a lag.
+func (p *play) ask(ctx context.Context, rows ...*asked) error {
+	before := map[string]string{}
+	return p.Await(ctx, 2*time.Minute, "answers that stay", func(ctx context.Context) (bool, error) {
+		snapshot, err := p.Snapshot(ctx, scenario.Scenario{})
+		if err != nil {
+			return false, err
+		}
+		file := filepath.Join(p.Dir(), p.Name+".snapshot.json")
+		if err := os.WriteFile(file, snapshot, 0o600); err != nil {
+			return false, err
+		}
+		now := map[string]string{}
+		for _, a := range rows {
+			object := strings.Fields(a.delete)
+			r, err := p.Kubectl(ctx, append([]string{"delete", "--dry-run=server"}, object...)...)
+			if err != nil || r.Code != 0 {
+				return false, fmt.Errorf("delete %s: %w: %s", a.delete, err, r.Stderr)
+			}
+			a.Webhook = scenario.Verdict(scenario.Warnings(r.Stderr))
+			live, liveErr := p.Check(ctx, object...)
+			kept, keptErr := p.CheckSnapshot(ctx, file, object...)
+			if ctx.Err() != nil {
+				return false, ctx.Err()
+			}
+			a.Check, a.Snapshot = verdict(live, liveErr), verdict(kept, keptErr)
+			a.said = fmt.Sprintf("webhook: %q; check: %s; snapshot: %s", scenario.Warnings(r.Stderr), say(live, liveErr), say(kept, keptErr))
+			now[a.delete] = strings.Join([]string{a.Webhook, a.Check, a.Snapshot}, " ")
+		}
+		same := maps.Equal(before, now)
+		before = now
+		return same, nil
+	})
+}
+
+// delete deletes all at once, and watches. What somebody called completing gets more time
+// before that is called wrong.
+func (p *play) delete(ctx context.Context, rows ...*asked) error {
+	for _, a := range rows {
+		r, err := p.Kubectl(ctx, append([]string{"delete", "--wait=false"}, strings.Fields(a.delete)...)...)
+		if err != nil || r.Code != 0 {
+			return fmt.Errorf("delete %s: %w: %s", a.delete, err, r.Stderr)
+		}
+		a.Webhook = scenario.Verdict(scenario.Warnings(r.Stderr))
+	}
+	began := time.Now()
+	for _, a := range rows {
+		limit := hangsAfter
+		if slices.Contains([]string{a.Webhook, a.Check, a.Snapshot}, scenario.Completes) || a.Situation == runs {
+			limit = completesWithin
+		}
+		var err error
+		if a.gone, err = p.Gone(ctx, scenario.Scenario{Delete: a.delete}, max(time.Second, limit-time.Since(began))); err != nil {
+			return err
+		}
+		if a.Really = scenario.Hangs; a.gone {
+			a.Really = scenario.Completes
+		}
+	}
+	return nil
+}
+
+// restore has the operator run as in the beginning, which ends what hung for want of it,
+// and takes by force what then still is there.
+func (p *play) restore(ctx context.Context, names []string) error {
+	if p.stopCrash != nil {
+		p.stopCrash()
+		p.stopCrash = nil
+		for _, program := range p.programs {
+			program.Break(false)
+		}
+	}
+	for i, program := range p.Programs {
+		namespace, name := p.programs[i].Namespace, p.programs[i].Deployment
+		if err := p.Await(ctx, time.Minute, "namespace "+namespace+" to be free", func(ctx context.Context) (bool, error) {
+			r, err := p.Kubectl(ctx, "get", "namespace", namespace, "--ignore-not-found", "-o", "jsonpath={.status.phase}")
+			return r.Stdout != "Terminating", err
+		}); err != nil {
+			return err
+		}
+		if err := p.Install(ctx, program.Component); err != nil {
+			return err
+		}
+		if err := p.Do(ctx, "scale deployment "+name+" -n "+namespace+" --replicas=1"); err != nil {
+			return err
+		}
+	}
+	for _, program := range p.programs {
+		if err := p.Await(ctx, 3*time.Minute, p.Name+" to run again", program.Settled); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		// Best effort: what is gone cannot be patched or deleted.
+		commands := []string{"delete namespace " + name + " --timeout=20s"}
+		for _, t := range p.Targets {
+			commands = append(commands, "delete "+t.Object+" --ignore-not-found --timeout=10s", "patch "+t.Object+` --type=merge -p '{"metadata":{"finalizers":null}}'`)
+		}
+		for _, command := range slices.Concat(commands, p.Tidy) {
+			if _, err := p.Kubectl(ctx, scenario.Words(own(command, name))...); err != nil {
+				return err
+			}
+		}
+		gone, err := p.Gone(ctx, scenario.Scenario{Delete: "namespace " + name}, completesWithin)
+		if err == nil && !gone {
+			err = fmt.Errorf("namespace %s does not go: say under tidy what holds it", name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

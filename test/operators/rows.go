@@ -1,0 +1,251 @@
+package operators
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/termguard/termguard/test/scenario"
+)
+
+// Failed stands for a verdict where there was an error in its place.
+const Failed = "error"
+
+// Leaves is the reality of a deletion that completes, after which others hang.
+const Leaves = "leaves a hang"
+
+// Row is what termguard said of one deletion, each way that it can be asked, and what
+// happened.
+type Row struct {
+	// Situation is what had become of the operator.
+	Situation string `json:"situation"`
+	Deleted   string `json:"deleted"`
+	Webhook   string `json:"webhook"`
+	Check     string `json:"check"`
+	Snapshot  string `json:"snapshot"`
+	// Really is scenario.Completes, scenario.Hangs or Leaves.
+	Really string `json:"really"`
+	// Source is where a user met it.
+	Source string `json:"source,omitempty"`
+}
+
+// Name tells the row from the others of its operator.
+func (r Row) Name() string { return r.Situation + ": " + r.Deleted }
+
+// answers are what termguard said, in the order of the columns.
+func (r Row) answers() []answer {
+	return []answer{{"webhook", r.Webhook, r.Really}, {"check", r.Check, r.Really}, {"snapshot", r.Snapshot, r.Really}}
+}
+
+type answer struct{ who, verdict, really string }
+
+// miss is to say that nothing will hang where something did.
+func (a answer) miss() bool { return a.verdict == scenario.Completes && a.really != scenario.Completes }
+
+// falseAlarm is to be sure of a hang that did not come.
+func (a answer) falseAlarm() bool { return a.verdict == scenario.Hangs && a.really != scenario.Hangs }
+
+// decisive is to say as much as can be said: of a deletion that completes and leaves
+// others to hang, at-risk is the most.
+func (a answer) decisive() bool {
+	return a.verdict == scenario.Hangs || a.verdict == scenario.Completes || a.verdict == scenario.AtRisk && a.really == Leaves
+}
+
+// Wrong is what is wrong about the row, "" if nothing is.
+func (r Row) Wrong() string {
+	var wrong []string
+	for _, a := range r.answers() {
+		switch {
+		case a.miss():
+			wrong = append(wrong, a.who+": miss")
+		case a.falseAlarm():
+			wrong = append(wrong, a.who+": false alarm")
+		case a.verdict == scenario.Refused:
+			wrong = append(wrong, a.who+": it was not refused")
+		case a.verdict == Failed:
+			wrong = append(wrong, a.who+": no answer")
+		}
+	}
+	return strings.Join(wrong, ", ")
+}
+
+// judge compares rows with those that are known to be wrong. What it returns fails.
+func judge(rows []Row, known map[string]string) []string {
+	var wrong []string
+	seen := map[string]bool{}
+	for _, r := range rows {
+		seen[r.Name()] = seen[r.Name()] || r.Wrong() != ""
+		if _, listed := known[r.Name()]; !listed && r.Wrong() != "" {
+			wrong = append(wrong, fmt.Sprintf("%s: %s", r.Name(), r.Wrong()))
+		}
+	}
+	for name := range known {
+		if is, played := seen[name]; played && !is {
+			wrong = append(wrong, fmt.Sprintf("%s: it is right now: take it off the list of wrong rows", name))
+		}
+	}
+	slices.Sort(wrong)
+	return wrong
+}
+
+// Results is what an operator's rows came to, as kept in a file of results.
+type Results struct {
+	Operator string `json:"operator"`
+	Rows     []Row  `json:"rows"`
+}
+
+// write keeps the rows in place of those of the same name; of others it keeps what is there.
+func (r Results) write(dir string) error {
+	before, err := readResults(dir)
+	if err != nil {
+		return err
+	}
+	for _, b := range before {
+		if b.Operator == r.Operator {
+			r.Rows = merge(b.Rows, r.Rows)
+		}
+	}
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, r.Operator+".json"), append(data, '\n'), 0o644)
+}
+
+// merge puts new rows in the place of old ones, and at the end where there were none.
+func merge(old, rows []Row) []Row {
+	merged := slices.Clone(old)
+	for _, r := range rows {
+		if i := slices.IndexFunc(merged, func(o Row) bool { return o.Name() == r.Name() }); i >= 0 {
+			merged[i] = r
+		} else {
+			merged = append(merged, r)
+		}
+	}
+	return merged
+}
+
+func readResults(dir string) (all []Results, err error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var r Results
+		if err := json.Unmarshal(data, &r); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		all = append(all, r)
+	}
+	return all, err
+}
+
+// table prints rows.
+func table(out io.Writer, rows []Row) {
+	var text strings.Builder
+	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "OPERATOR\tDELETED\tWEBHOOK\tCHECK\tSNAPSHOT\tREALLY\t")
+	for _, r := range rows {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Situation, r.Deleted, r.Webhook, r.Check, r.Snapshot, r.Really, r.Wrong())
+	}
+	t.Flush()
+	for line := range strings.Lines(text.String()) {
+		fmt.Fprintln(out, strings.TrimRight(line, " \n"))
+	}
+}
+
+// page writes docs/operators.md.
+func page(out io.Writer, operators []Operator, results []Results) {
+	var rows []Row
+	for _, r := range results {
+		rows = append(rows, r.Rows...)
+	}
+	fmt.Fprintf(out, strings.ReplaceAll(head, "§", "`"), len(results), len(rows), count(rows))
+	for _, r := range results {
+		i := slices.IndexFunc(operators, func(o Operator) bool { return o.Name == r.Operator })
+		if i < 0 {
+			continue // it was taken out of the suite
+		}
+		o := operators[i]
+		fmt.Fprintf(out, "\n## %s\n\n%s\n\n```\n", o.Name, o.About)
+		table(out, r.Rows)
+		fmt.Fprintf(out, "```\n\n%s.\n", count(r.Rows))
+		sources := map[string]string{}
+		for _, row := range r.Rows {
+			if row.Source != "" {
+				sources[row.Name()] = row.Source
+			}
+		}
+		list(out, "Met by its users:", sources)
+		list(out, "Known to be wrong:", o.Wrong)
+		if o.Undecided != "" {
+			fmt.Fprintf(out, "\nFewer than usual are decisive: %s.\n", o.Undecided)
+		}
+	}
+}
+
+func list(out io.Writer, title string, of map[string]string) {
+	if len(of) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\n%s\n\n", title)
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		fmt.Fprintf(out, "- %s: %s\n", name, of[name])
+	}
+}
+
+const head = `# Real operators
+
+Nobody here wrote these operators. Each is built from its project's Go module, installed with its project's manifests on a
+real control plane, and runs as the process of its Deployment's pod, with that pod's rights. termguard is asked before each
+deletion: by the API server, by §termguard check§ over the live cluster, and over a snapshot. Then it is deleted, and watched.
+
+OPERATOR says what had become of the operator. What "leaves a hang" is gone at once, but the operator's objects then hang.
+To say "completes" of what hangs or leaves a hang is wrong (a miss), and so is "hangs" of what completes (a false alarm):
+those rows say so on the right, and why stands below the table.
+
+%d operators, %d deletions: %s.
+
+Printed again, as root, by:
+
+§§§console
+$ make operators                # some minutes for each, after it was built once
+$ make operators OPERATORS=kro
+§§§
+`
+
+// counts of answers.
+type counts struct{ answers, decisive, misses, falseAlarms, cautious int }
+
+func count(rows []Row) (c counts) {
+	for _, r := range rows {
+		for _, a := range r.answers() {
+			c.answers++
+			if a.decisive() {
+				c.decisive++
+			}
+			if a.miss() {
+				c.misses++
+			}
+			if a.falseAlarm() {
+				c.falseAlarms++
+			}
+			if a.verdict == scenario.AtRisk && a.really == scenario.Completes {
+				c.cautious++
+			}
+		}
+	}
+	return c
+}
+
+func (c counts) String() string {
+	return fmt.Sprintf("%d answers, %d of them decisive (%d %%); %d misses, %d false alarms, %d at-risk where it completes",
+		c.answers, c.decisive, 100*c.decisive/max(1, c.answers), c.misses, c.falseAlarms, c.cautious)
+}
