@@ -28,24 +28,31 @@ package termguard.budget_never_allows
 import data.termguard.lib.request
 
 warn contains {
-	"msg": sprintf("PodDisruptionBudget %s allows no eviction, ever: %s, so a drain of a node with such a pod does not end", [request.name, why]),
+	"msg": sprintf(
+		"PodDisruptionBudget %s allows no eviction, ever: %s, so a drain of a node with such a pod does not end",
+		[request.name, why],
+	),
 	"objects": [request.target],
 	"evidence": [sprintf("it selects %d pods, and keeps %d", [counted.expected, counted.needed]) | counted.expected > 0],
 	"field": field,
 } if {
 	request.applying
-	some field, why in reasons
+	some {"field": field, "why": why} in reasons
 }
 
-reasons["spec.maxUnavailable"] := "maxUnavailable is 0" if input.request.object.spec.maxUnavailable in {0, "0", "0%"}
+reasons contains {"field": "spec.maxUnavailable", "why": "maxUnavailable is 0"} if {
+	input.request.object.spec.maxUnavailable in {0, "0", "0%"}
+}
 
-reasons["spec.minAvailable"] := "minAvailable is all of its pods" if input.request.object.spec.minAvailable == "100%"
+reasons contains keeps_all if input.request.object.spec.minAvailable == "100%"
 
-reasons["spec.minAvailable"] := "minAvailable is all of its pods" if {
+reasons contains keeps_all if {
 	input.request.object.spec.minAvailable
 	counted.expected > 0
 	counted.needed >= counted.expected
 }
+
+keeps_all := {"field": "spec.minAvailable", "why": "minAvailable is all of its pods"}
 
 default counted := {"expected": 0, "needed": 0}
 

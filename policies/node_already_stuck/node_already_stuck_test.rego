@@ -259,7 +259,10 @@ test_problem_detected if {
 	told := {
 		"msg": "this pod is on node n1, whose condition KernelDeadlock is True, so it may stay Terminating",
 		"objects": [node, target],
-		"evidence": ["condition KernelDeadlock of the node since 2026-11-21T07:30:00Z: DockerHung: task docker:20744 blocked for more than 120 seconds."],
+		"evidence": [concat("", [
+			"condition KernelDeadlock of the node since 2026-11-21T07:30:00Z: DockerHung: ",
+			"task docker:20744 blocked for more than 120 seconds.",
+		])],
 		"steps": plan("n1", here),
 	}
 	got := found with input as delete_pod with data.cluster as facts({"nodeProblems": {"n1": [problem]}})
