@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -101,13 +102,23 @@ subjects: [{kind: ServiceAccount, name: op, namespace: lessons}]
 	if r := kubectl("delete namespace guarded --dry-run=server"); r.Code == 0 {
 		t.Fatalf("a namespace that is set to deny is not guarded: %s", r.Stderr)
 	}
-	// Somebody outside the cluster renews a lease that is named after the group.
+	// Somebody outside the cluster renews a lease that is named after the group, and goes on
+	// doing so: one renewal proves nothing.
 	awaitVerdict("leased", AtRisk)
-	renewed := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")
-	if err := g.Create(ctx, fmt.Sprintf("{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: a1b2c3d4.leased.test, namespace: lessons}, spec: {holderIdentity: elsewhere_1, leaseDurationSeconds: 300, renewTime: %q}}", renewed)); err != nil {
+	now := func() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000000Z") }
+	if err := g.Create(ctx, fmt.Sprintf("{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: a1b2c3d4.leased.test, namespace: lessons}, spec: {holderIdentity: elsewhere_1, leaseDurationSeconds: 300, renewTime: %q}}", now())); err != nil {
 		t.Fatal(err)
 	}
-	awaitVerdict("leased", Completes)
+	err = g.Await(ctx, 2*time.Minute, "the verdict completes on leased, while the lease is renewed", func(ctx context.Context) (bool, error) {
+		if r, err := g.Kubectl(ctx, "patch", "lease", "a1b2c3d4.leased.test", "-n", "lessons", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"renewTime":%q}}`, now())); err != nil || r.Code != 0 {
+			return false, errors.Join(err, errors.New(r.Stderr))
+		}
+		r, err := g.Kubectl(ctx, "delete", "--dry-run=server", "namespace", "leased")
+		return err == nil && Verdict(Warnings(r.Stderr)) == Completes, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 
 	for _, group := range []string{"lessons.test", "leased.test"} {
 		gvr := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "gadgets"}
