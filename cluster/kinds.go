@@ -186,7 +186,7 @@ var kinds, typed = func() (map[string]*kind, []Resource) {
 func Reduces(res Resource) bool { return isTyped(res.GroupResource()) }
 
 // Reads tells the same of a set of manifests, with what the catalog knows of
-// custom resources that name others.
+// custom resources that name others, or tell their owner what to do.
 func Reads(c *catalog.Catalog, res Resource) bool {
 	if Reduces(res) || slices.Contains(facts.BuiltinGroups(), res.Group) {
 		return Reduces(res)
@@ -194,7 +194,7 @@ func Reads(c *catalog.Catalog, res Resource) bool {
 	if c == nil {
 		c = catalog.Default()
 	}
-	return references.Reads(c, res.String())
+	return references.Reads(c, res.String()) || c.Tells(res.String())
 }
 
 func isTyped(gr schema.GroupResource) bool { return kinds[gr.String()] != nil }

@@ -121,8 +121,11 @@ func TestActionRelease(t *testing.T) {
 	const archive = "termguard_v1.2.3_linux_amd64.tar.gz"
 	pack := func(t *testing.T, sums func(archive []byte) string) string {
 		dir := t.TempDir()
-		write(t, filepath.Join(dir, "termguard"), "#!/bin/sh\n")
-		if out, err := exec.CommandContext(t.Context(), "tar", "-C", dir, "-czf", filepath.Join(dir, archive), "termguard").CombinedOutput(); err != nil {
+		programs := []string{"termguard", "termguard-render"} // test/tools/release packs both
+		for _, name := range programs {
+			write(t, filepath.Join(dir, name), "#!/bin/sh\n")
+		}
+		if out, err := exec.CommandContext(t.Context(), "tar", append([]string{"-C", dir, "-czf", filepath.Join(dir, archive)}, programs...)...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		text, err := os.ReadFile(filepath.Join(dir, archive))

@@ -10,7 +10,8 @@ import (
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		p := &progress{out: &out, began: time.Now()}
+		p := newProgress(nil)
+		p.out = &out // as on a terminal
 		p.show(1, 3)
 		if p.clear(); out.Len() > 0 {
 			t.Errorf("nobody waits yet: %q", out.String())

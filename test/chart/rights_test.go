@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/termguard/termguard/test/lab"
+	"github.com/termguard/termguard/test/scenario"
 )
 
 // auditPolicy keeps what termguard asks for.
@@ -55,12 +56,13 @@ func TestRights(t *testing.T) {
 			if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			l, err := lab.Start(t.Context(), lab.Options{Progress: t.Output(), APIServer: []string{"--audit-policy-file", policy, "--audit-log-path", log}})
+			l, err := lab.Start(t.Context(), lab.Options{Progress: t.Output(), Prepare: scenario.PresentToTermguard, APIServer: []string{"--audit-policy-file", policy, "--audit-log-path", log}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(l.Stop)
 			s := newSite(t, l)
+			s.args = s.ClientArgs() // without which it learns nothing, and writes nothing of it
 			s.helm("install", "termguard", chart(), "--namespace", home, "--create-namespace", "--set", "config.enforcement.default=deny", "--set", tt.values(s))
 			granted := s.granted()
 			s.start()

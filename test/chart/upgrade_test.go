@@ -201,6 +201,7 @@ type site struct {
 	t           *testing.T
 	client      kubernetes.Interface
 	binary      string
+	args        []string // of the binary, beside those of its Deployment
 	environment []string
 }
 
@@ -238,7 +239,7 @@ func (s *site) kubectl(args ...string) string {
 // start does what the Deployment asks for: the lab has no scheduler.
 func (s *site) start() {
 	s.t.Helper()
-	if err := s.StartTermguard(s.t.Context(), s.binary); err != nil {
+	if err := s.StartTermguard(s.t.Context(), s.binary, s.args...); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -56,17 +56,7 @@ func PatientGuard(ctx context.Context, options lab.Options) (*Guarded, error) {
 
 func guard(ctx context.Context, options lab.Options, patient bool) (*Guarded, error) {
 	if patient {
-		options.Prepare = func(dir string) ([]string, error) {
-			clients, err := lab.NewAuthority("termguard-clients")
-			if err != nil {
-				return nil, err
-			}
-			if err := os.WriteFile(filepath.Join(dir, clientsFile), clients.PEM(), 0o600); err != nil {
-				return nil, err
-			}
-			flag, err := PresentCertificate(clients, clientName, dir)
-			return []string{flag}, err
-		}
+		options.Prepare = PresentToTermguard
 	}
 	l, err := lab.Start(ctx, options)
 	if err != nil {
@@ -87,10 +77,27 @@ const (
 	clientCertificate, clientKey = "termguard-client.crt", "termguard-client.key"
 )
 
-// PatientArgs are those of a replica of termguard in a PatientGuard.
-func (g *Guarded) PatientArgs() []string {
-	return []string{"--deadline", "8s", "--client-ca-file", filepath.Join(g.Dir(), clientsFile), "--client-cn", clientName}
+// PresentToTermguard has the API server of a lab present a certificate to termguard: it is
+// lab.Options.Prepare.
+func PresentToTermguard(dir string) ([]string, error) {
+	clients, err := lab.NewAuthority("termguard-clients")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, clientsFile), clients.PEM(), 0o600); err != nil {
+		return nil, err
+	}
+	flag, err := PresentCertificate(clients, clientName, dir)
+	return []string{flag}, err
 }
+
+// ClientArgs have a replica of termguard answer that API server alone.
+func (g *Guarded) ClientArgs() []string {
+	return []string{"--client-ca-file", filepath.Join(g.Dir(), clientsFile), "--client-cn", clientName}
+}
+
+// PatientArgs are those of a replica of termguard in a PatientGuard.
+func (g *Guarded) PatientArgs() []string { return append(g.ClientArgs(), "--deadline", "8s") }
 
 // ClientCertificate is what the API server of a PatientGuard presents.
 func (g *Guarded) ClientCertificate() (tls.Certificate, error) {
