@@ -39,6 +39,7 @@ type deleting struct {
 	left     []check.Subject   // what is not gone yet
 	declined map[string]bool   // commands that were not allowed
 	advised  map[string]string // why commands are left to a person
+	moot     bool              // a step of the plan finds nothing to do any more
 	open     []question        // what nobody was there to answer
 	last     view
 }
@@ -295,6 +296,7 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 		return d.rehearse(ctx, d.last.plan, targets)
 	}
 	var until time.Time // when patience ends with what is deleted
+	anew := false       // the cluster was looked at once more, as others did what was due
 	for {
 		if len(d.last.subjects) == 0 {
 			return d.gone(ctx, targets)
@@ -303,11 +305,18 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 		if err != nil {
 			return err
 		}
+		if len(due) == 0 && d.moot && !anew {
+			anew = true
+			if err := look(); err != nil {
+				return err
+			}
+			continue
+		}
 		if len(due) > 0 {
 			if err := d.step(ctx, due, targets, look); err != nil {
 				return err
 			}
-			until = time.Time{}
+			until, anew = time.Time{}, false
 			continue
 		}
 		if !d.last.deleted {
@@ -364,6 +373,7 @@ func (d *deleting) stuck() bool {
 // due are the first steps of the plan that do the same, are of one class, and may be
 // carried out.
 func (d *deleting) due(ctx context.Context, targets []check.Subject) (due []check.Deed, err error) {
+	d.moot = false
 	if d.last.symptoms && len(d.done) > 0 {
 		return nil, nil
 	}
@@ -383,6 +393,7 @@ func (d *deleting) due(ctx context.Context, targets []check.Subject) (due []chec
 			case weighed.Advice != "":
 				d.advised[s.Command] = weighed.Advice // rest tells
 			case len(weighed.Objects) == 0:
+				d.moot = true
 			case len(due) > 0 && due[0].Class != weighed.Class:
 			default:
 				due = append(due, weighed)
