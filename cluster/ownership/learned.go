@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,6 +22,7 @@ type witness struct {
 	down    *judgement // why it is not: they are here, and none runs
 	outside string     // one who is not here was seen, and not lately
 	gone    string     // one who was here is gone
+	barred  string     // one who is up cannot do it any more, for what reason
 }
 
 // witness asks about everybody who was seen to remove a finalizer.
@@ -32,8 +34,13 @@ func (p *Part) witness(key verdictKey) witness {
 		name := o.Account()
 		a := p.accounts[name]
 		switch {
+		case name != "" && a != nil && p.readyPod(a) != "" && p.unable(o, a, key) != "":
+			if all.barred == "" {
+				all.account, all.owner = name, "controller under service account "+name
+				all.barred = did + ", and " + p.unable(o, a, key)
+			}
 		case name != "" && a != nil && p.readyPod(a) != "":
-			all.account, all.owner = name, "controller under service account "+name
+			all.barred, all.account, all.owner = "", name, "controller under service account "+name
 			all.alive = fmt.Sprintf("%s, and pod %s is ready under it", did, p.readyPod(a))
 			return all
 		case name == "" || o.Outside:
@@ -58,6 +65,20 @@ func (p *Part) witness(key verdictKey) witness {
 		}
 	}
 	return all
+}
+
+// unable tells why somebody who was seen to remove a finalizer, and runs, cannot do it any
+// more: the API server refuses the tokens of a service account that is gone, and the right
+// that it had in all namespaces nothing gives it any more. Other authorizers than RBAC are
+// not seen, so neither is certain. "" if it still can.
+func (p *Part) unable(o learned.Owner, a *account, key verdictKey) string {
+	if _, hidden := p.options.Sight.Hidden("serviceaccounts"); !a.exists && !hidden {
+		return "that service account is gone, so the tokens of its pods are refused"
+	}
+	if _, bindings := p.rightsOf(o.Account(), key.resource, key.namespace); o.Everywhere && len(bindings) == 0 && !p.hidesGrants() {
+		return "no role lets it update " + key.resource + " any more"
+	}
+	return ""
 }
 
 // idle judges a service account under which nothing is ready.
@@ -89,6 +110,9 @@ const byLearning = "what was learned from requests"
 func (p *Part) weigh(seen witness, j, surmised judgement) judgement {
 	blind := p.blind() != ""
 	switch {
+	case seen.barred != "" && (surmised.state != Alive || p.actsAs(surmised, seen.account)):
+		j.owner, j.workloads = cmp.Or(j.owner, seen.owner), p.workloadsUnder(seen.account)
+		return j.is(Barred, false, "%s", seen.barred)
 	case seen.down != nil && !blind:
 		down := *seen.down
 		down.clears = j.clears
@@ -115,6 +139,11 @@ func (p *Part) weigh(seen witness, j, surmised judgement) judgement {
 		surmised.evidence = append(surmised.evidence, seen.gone)
 	}
 	return surmised
+}
+
+// actsAs tells whether all that speaks for somebody runs under a service account.
+func (p *Part) actsAs(j judgement, account string) bool {
+	return len(j.workloads) > 0 && !slices.ContainsFunc(j.workloads, func(wl workload) bool { return wl.account != account })
 }
 
 func who(o learned.Owner) string {

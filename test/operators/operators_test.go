@@ -20,7 +20,7 @@ import (
 const always = "cert-manager,cluster-api,snapshot-controller"
 
 // atOnce bounds how many are played at the same time, each in a lab of its own.
-const atOnce = 2
+const atOnce = 3
 
 // mostCautious is the share of answers, in percent, that may be neither hangs nor completes.
 const mostCautious = 15
