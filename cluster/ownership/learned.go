@@ -34,15 +34,17 @@ func (p *Part) witness(key verdictKey) witness {
 		name := o.Account()
 		a := p.accounts[name]
 		switch {
-		case name != "" && a != nil && p.readyPod(a) != "" && p.unable(o, a, key) != "":
-			if all.barred == "" {
-				all.account, all.owner = name, "controller under service account "+name
-				all.barred = did + ", and " + p.unable(o, a, key)
-			}
 		case name != "" && a != nil && p.readyPod(a) != "":
-			all.barred, all.account, all.owner = "", name, "controller under service account "+name
-			all.alive = fmt.Sprintf("%s, and pod %s is ready under it", did, p.readyPod(a))
-			return all
+			owner := "controller under service account " + name
+			why := p.unable(o, a, key)
+			if why == "" {
+				all.barred, all.account, all.owner = "", name, owner
+				all.alive = fmt.Sprintf("%s, and pod %s is ready under it", did, p.readyPod(a))
+				return all
+			}
+			if all.barred == "" {
+				all.account, all.owner, all.barred = name, owner, did+", and "+why
+			}
 		case name == "" || o.Outside:
 			if now.Sub(o.Last) <= outsideFresh {
 				all.owner, all.alive = who(o)+" outside the cluster", did+", from outside the cluster"
