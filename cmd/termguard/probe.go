@@ -91,7 +91,7 @@ func probeAgain(ctx context.Context, options probe.Options, every time.Duration,
 			err = deliver(ctx, r)
 		}
 		if every == 0 {
-			return cmp.Or(err, map[bool]error{true: errFound}[found(r)])
+			return cmp.Or(err, map[bool]error{true: errFound}[len(holding(r)) > 0])
 		}
 		if err != nil && ctx.Err() == nil { // the next look may succeed
 			fmt.Fprintf(stderr, "termguard: %s\n", printable.Line(err.Error()))
@@ -104,14 +104,14 @@ func probeAgain(ctx context.Context, options probe.Options, every time.Duration,
 	}
 }
 
-// found tells whether something may keep a pod from going.
-func found(r report.Report) bool {
+// holding are the findings that may keep a pod from going.
+func holding(r report.Report) (all []report.Finding) {
 	for _, f := range r.Findings {
 		if f.Certainty != report.Note {
-			return true
+			all = append(all, f)
 		}
 	}
-	return false
+	return all
 }
 
 // whomOf is the pod that a finding is about.
@@ -132,12 +132,7 @@ const maxPluginLine = 80
 // pluginLine tells of the first finding, and how many there are: what a custom plugin of
 // node-problem-detector says.
 func pluginLine(r report.Report) string {
-	var all []report.Finding
-	for _, f := range r.Findings {
-		if f.Certainty != report.Note {
-			all = append(all, f)
-		}
-	}
+	all := holding(r)
 	if len(all) == 0 {
 		return "nothing keeps pods from going"
 	}
