@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"iter"
 	"os"
 	"strings"
 	"testing"
@@ -54,37 +55,56 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestClassesOfPolicies finds a class for each action of each policy, as somebody else's
-// object and as a target.
-func TestClassesOfPolicies(t *testing.T) {
+// sampleDeed is what a step of the plan of a sample does to one object.
+type sampleDeed struct {
+	deed
+	finding policies.Finding
+	file    string
+}
+
+// deedsOfSamples are those of all findings about all samples.
+func deedsOfSamples(t *testing.T) iter.Seq[sampleDeed] {
 	engine := newEngine(t)
-	seen := map[Class]int{}
-	for d := range samples(t) {
-		report, err := Ask(t.Context(), engine, d.world, d.subject, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		types := Types{}
-		d.world.View(func(doc map[string]any) { types = typesOf(doc) })
-		for _, f := range report.Findings {
-			for _, s := range f.Steps {
-				if s.Action == nil {
-					continue
-				}
-				for _, name := range objectsIn(s.Action) {
-					resource := schema.ParseGroupResource(name.Type)
-					if typ, err := types.Find(name.Type); err == nil {
-						resource = typ.GroupResource()
+	return func(yield func(sampleDeed) bool) {
+		for d := range samples(t) {
+			report, err := Ask(t.Context(), engine, d.world, d.subject, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			types := Types{}
+			d.world.View(func(doc map[string]any) { types = typesOf(doc) })
+			for _, f := range report.Findings {
+				for _, s := range f.Steps {
+					if s.Action == nil {
+						continue
 					}
-					for _, own := range []bool{true, false} {
-						class, err := deed{Step: s, resource: resource, own: own}.class()
-						if err != nil {
-							t.Errorf("%s: %s: %v", d.file, f.Policy, err)
+					for _, name := range objectsIn(s.Action) {
+						resource := schema.ParseGroupResource(name.Type)
+						if typ, err := types.Find(name.Type); err == nil {
+							resource = typ.GroupResource()
 						}
-						seen[class]++
+						if !yield(sampleDeed{deed{Step: s, resource: resource}, f, d.file}) {
+							return
+						}
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestClassesOfPolicies finds a class for each action of each policy, as somebody else's
+// object and as a target.
+func TestClassesOfPolicies(t *testing.T) {
+	seen := map[Class]int{}
+	for in := range deedsOfSamples(t) {
+		for _, own := range []bool{true, false} {
+			in.deed.own = own
+			class, err := in.deed.class()
+			if err != nil {
+				t.Errorf("%s: %s: %v", in.file, in.finding.Policy, err)
+			}
+			seen[class]++
 		}
 	}
 	for _, m := range Classes {

@@ -3,12 +3,9 @@ package check
 import (
 	"fmt"
 	"maps"
-
 	"slices"
 	"strings"
 	"testing"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/internal/race"
 )
@@ -48,38 +45,22 @@ var restsOn = map[string]evidence{
 // TestEvidenceOfSteps finds each policy that has such steps in restsOn, and holds the table
 // of docs/security.md to it, or writes that.
 func TestEvidenceOfSteps(t *testing.T) {
-	engine := newEngine(t)
 	classes := map[string]map[Class]bool{}
 	marked := map[string]bool{}
-	for d := range samples(t) {
-		report, err := Ask(t.Context(), engine, d.world, d.subject, nil)
+	for in := range deedsOfSamples(t) {
+		f := in.finding
+		if advice(f) != "" {
+			continue
+		}
+		class, err := in.deed.class()
 		if err != nil {
 			t.Fatal(err)
 		}
-		types := Types{}
-		d.world.View(func(doc map[string]any) { types = typesOf(doc) })
-		for _, f := range report.Findings {
-			for _, s := range f.Steps {
-				if s.Action == nil || advice(f) != "" {
-					continue
-				}
-				for _, name := range objectsIn(s.Action) {
-					resource := schema.ParseGroupResource(name.Type)
-					if typ, err := types.Find(name.Type); err == nil {
-						resource = typ.GroupResource()
-					}
-					class, err := deed{Step: s, resource: resource}.class()
-					if err != nil {
-						t.Fatal(err)
-					}
-					if classes[f.Policy] == nil {
-						classes[f.Policy] = map[Class]bool{}
-					}
-					classes[f.Policy][class] = true
-					marked[f.Policy] = marked[f.Policy] || s.Hearsay != ""
-				}
-			}
+		if classes[f.Policy] == nil {
+			classes[f.Policy] = map[Class]bool{}
 		}
+		classes[f.Policy][class] = true
+		marked[f.Policy] = marked[f.Policy] || in.Hearsay != ""
 	}
 	if race.Detector {
 		return // which leaves time for few fixtures
