@@ -28,7 +28,7 @@ var restsOn = map[string]evidence{
 	"failing-webhook-blocks-delete":        {"a webhook configuration and its backend; **what Events and conditions say of it is marked**", "administrators; **Events by anybody**"},
 	"finalizer-already-stuck":              {"a deletionTimestamp long ago, and that the owner of the finalizer runs", "Kubernetes"},
 	"immutable-files":                      {"Events of kubelets", "**anybody: marked**"},
-	"in-use":                               {"that others refer to the object, as the owner of its finalizer looks at it", "who made those others, of which each is named"},
+	"in-use":                               {"that others refer to the object, as the owner of its finalizer looks at it; **what the status of a custom resource says is marked**", "who made those others, of which each is named; **the status by who may write it**"},
 	"missing-reference":                    {"what the object names and is not there", "who made the object, of which the finalizer is"},
 	"network-plugin-removed":               {"Events of kubelets", "**anybody: marked**"},
 	"node-already-stuck":                   {"pods that are long past their deadline; **Events of kubelets are marked**", "Kubernetes; **Events by anybody**"},
@@ -125,6 +125,19 @@ var tenants = map[string]struct{ reason, world, resource, namespace string }{
 ---
 {apiVersion: v1, kind: Service, metadata: {name: it, namespace: shop, finalizers: [service.kubernetes.io/load-balancer-cleanup]}, spec: {type: LoadBalancer, ports: [{port: 80}]}}
 `, "services", "shop",
+	},
+	"Status": {
+		"a workload says that a queue admitted it, whose deletion then waits for it", `
+{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: clusterqueues.kueue.x-k8s.io}, spec: {group: kueue.x-k8s.io, scope: Cluster, names: {kind: ClusterQueue, plural: clusterqueues}, versions: [{name: v1beta2, served: true, storage: true}]}, status: {conditions: [{type: Established, status: "True"}], storedVersions: [v1beta2]}}
+---
+{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: workloads.kueue.x-k8s.io}, spec: {group: kueue.x-k8s.io, scope: Namespaced, names: {kind: Workload, plural: workloads}, versions: [{name: v1beta2, served: true, storage: true}]}, status: {conditions: [{type: Established, status: "True"}], storedVersions: [v1beta2]}}
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: kueue-controller-manager, namespace: kueue-system}, spec: {replicas: 1, selector: {matchLabels: {app: c}}, template: {metadata: {labels: {app: c}}, spec: {containers: [{name: c, image: "registry.k8s.io/kueue/kueue:v0.17.2"}]}}}, status: {replicas: 1, readyReplicas: 1}}
+---
+{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: it, finalizers: [kueue.x-k8s.io/resource-in-use]}}
+---
+{apiVersion: kueue.x-k8s.io/v1beta2, kind: Workload, metadata: {name: w, namespace: tenant}, status: {admission: {clusterQueue: it}, conditions: [{type: Admitted, status: "True"}]}}
+`, "clusterqueues", "",
 	},
 }
 

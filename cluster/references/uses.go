@@ -3,6 +3,9 @@ package references
 import (
 	"net/netip"
 	"slices"
+	"strings"
+
+	"github.com/termguard/termguard/cluster/facts"
 )
 
 // settleUse works out anew who refers to an object.
@@ -14,17 +17,19 @@ func (p *Part) settleUse(id object) {
 	}
 	for _, w := range r.waits {
 		users := map[string]map[object]bool{} // by resource: several rules may tell of the same
+		told := map[string]bool{}
 		for _, rule := range w.rules {
 			for user := range p.users(rule, id, r) {
 				if user != id {
 					put(users, rule.Resource, user)
+					told[rule.Resource] = told[rule.Resource] || rule.told()
 				}
 			}
 		}
 		for resource, by := range users {
 			for side, some := range map[string]map[object]bool{"inside": only(by, id.Namespace, true), "outside": only(by, id.Namespace, false)} {
 				if len(some) > 0 {
-					p.doc.Put(p.use(id, some), "inUse", id.Namespace, id.resource, id.Name, w.finalizer, resource, side)
+					p.doc.Put(p.use(id, some, told[resource]), "inUse", id.Namespace, id.resource, id.Name, w.finalizer, resource, side)
 				}
 			}
 		}
@@ -42,8 +47,15 @@ func only(set map[object]bool, namespace string, inside bool) map[object]bool {
 	return found
 }
 
+// told is true of a reference in the status of a custom resource, which whoever has rights
+// to its kind may write, while the owner of the kind is who should.
+func (r *rule) told() bool {
+	_, group, _ := strings.Cut(r.Resource, ".")
+	return strings.HasPrefix(r.Path, "status.") && !slices.Contains(facts.BuiltinGroups(), group)
+}
+
 // use is who refers to an object, of one resource, as the document has it.
-func (p *Part) use(id object, by map[object]bool) map[string]any {
+func (p *Part) use(id object, by map[object]bool, told bool) map[string]any {
 	names, mutual, leaving := map[string]bool{}, map[string]bool{}, 0
 	for user := range by {
 		name := nameIn(id.Namespace, user.NamespacedName)
@@ -57,6 +69,9 @@ func (p *Part) use(id object, by map[object]bool) map[string]any {
 	}
 	use := group(names, p.options.MaxNames)
 	use["leaving"], use["mutual"] = leaving, first(mutual, p.options.MaxNames)
+	if told {
+		use["told"] = true
+	}
 	return use
 }
 

@@ -114,6 +114,13 @@ test_content if {
 	leaving.deny == set()
 }
 
+# What a status says licenses nobody to delete its object.
+test_told if {
+	got := ask(delete_namespace, facts({"outside": object.union(users(["team/h"], 0), {"told": true})}))
+	some finding in got.deny
+	[step.hearsay | some step in finding.steps] == ["the status of those that refer"]
+}
+
 # Those of the namespace go along.
 test_content_inside if {
 	ask(delete_namespace, facts({"inside": users(["g"], 0)})) == nothing
