@@ -1,0 +1,164 @@
+package lint
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
+)
+
+// undeletable are the namespaces that the API server does not let go
+// (k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle).
+var undeletable = []string{"default", "kube-system", "kube-public"}
+
+// implied are the namespaces that objects of the set are in, and that the set
+// does not hold itself. Each stands at the first object that is in it.
+func (a *asker) implied(subjects []*subject) []*subject {
+	var found []*subject
+	for _, sub := range subjects {
+		id := policies.Object{Resource: "namespaces", Name: sub.id.Namespace}
+		if id.Name == "" || a.index[id] != nil || slices.Contains(undeletable, id.Name) {
+			continue
+		}
+		made := &subject{Object: sub.Object, id: id, resource: &namespaces, implied: true}
+		a.index[id] = made
+		found = append(found, made)
+	}
+	return found
+}
+
+var namespaces = cluster.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
+
+// asker asks the policies about the objects of a set.
+type asker struct {
+	set    *set
+	engine *policies.Engine
+	facts  *cluster.Layers
+	index  map[policies.Object]*subject
+	all    question.Set // of the set
+}
+
+// prepare finds the questions about a subject that concern a policy.
+func (a *asker) prepare(ctx context.Context, sub *subject) error {
+	if quiet(sub.Object) && (sub.object == nil || len(sub.object.GetFinalizers()) == 0) {
+		return nil
+	}
+	if sub.trimmed {
+		if err := a.set.complete(sub); err != nil {
+			a.set.problem(sub.Object, err.Error())
+			return nil
+		}
+		defer sub.trim()
+	}
+	defer sub.unpack()()
+	questions := a.questions(sub)
+	if quiet(sub.Object) {
+		// With what works for them in the same set, they go together.
+		questions = slices.DeleteFunc(questions, func(q asked) bool { return q.Question != DeleteSet || !owned(q.input) })
+	} else if a.set.run.asked(sub.File) {
+		a.note(sub, questions[0].input["ownership"].(map[string]any))
+	}
+	large := a.set.loaded > maxLoaded
+	for _, q := range questions {
+		asked, compiled := a.engine.Expect(q.trigger, q.input, q.facts)
+		if !asked {
+			continue
+		}
+		a.set.pending = append(a.set.pending, q)
+		a.set.waits = a.set.waits || !compiled && !large
+	}
+	if large {
+		return a.set.ask(ctx)
+	}
+	return nil
+}
+
+// owned tells whether the set holds what removes a finalizer of the object.
+func owned(input map[string]any) bool {
+	verdicts, _ := input["ownership"].(map[string]any)
+	for _, verdict := range verdicts {
+		if v, _ := verdict.(map[string]any); v["state"] == cluster.Alive {
+			return true
+		}
+	}
+	return false
+}
+
+// asked is a question about a subject.
+type asked struct {
+	Question
+	about   *subject
+	trigger policies.Trigger
+	input   map[string]any
+	facts   policies.Facts
+}
+
+func (a *asker) questions(sub *subject) []asked {
+	onDelete := DeleteObject
+	if sub.resource.GroupResource() == question.Namespaces {
+		onDelete = DeleteNamespace
+	}
+	var all []asked
+	deletion := sub.target().Delete(deleteOptions)
+	a.facts.Ask(deletion, func(m cluster.Moment) {
+		ownership := m.Ownership()
+		// What has an owner is written down as its owner made it, and applied by nobody else.
+		if len(sub.object.GetOwnerReferences()) == 0 {
+			creation := sub.target().Create()
+			all = append(all, asked{ApplyObject, sub, policies.Apply, creation.Input(ownership, m.About(creation).Refusals()), a.facts})
+		}
+		input := deletion.Input(ownership, m.Refusals())
+		all = append(all, asked{onDelete, sub, policies.Delete, input, a.facts})
+		if len(sub.object.GetFinalizers()) > 0 && len(a.index) > 1 {
+			all = append(all, asked{DeleteSet, sub, policies.Delete, input, a.together()})
+		}
+	})
+	return all
+}
+
+// together are the facts of a set of which everything is deleted.
+func (a *asker) together() policies.Facts {
+	if a.all.Empty() {
+		for id := range a.index {
+			a.all.Add(id.Resource, id.Namespace, id.Name, 0)
+		}
+	}
+	return a.all.Over(a.facts)
+}
+
+// note counts the finalizers whose owners only a cluster knows.
+func (a *asker) note(sub *subject, ownership map[string]any) {
+	owners := map[string]bool{}
+	for _, verdict := range ownership {
+		v, _ := verdict.(map[string]any)
+		if owner, _ := v["owner"].(string); v["state"] == cluster.Unasked && owner != "" {
+			owners[owner] = true
+		}
+	}
+	for owner := range owners {
+		a.set.notes.ask(owner, 1)
+	}
+}
+
+func (a *asker) evaluate(ctx context.Context, q asked) error {
+	sub := q.about
+	result, err := a.engine.Evaluate(ctx, q.trigger, q.input, q.facts)
+	if err != nil {
+		return fmt.Errorf("ask the policies about %s %s: %w", sub.Kind, sub.Name, err)
+	}
+	for _, err := range result.Errors {
+		a.set.problem(sub.Object, err.Error())
+	}
+	for _, f := range result.Findings {
+		a.found(q.Question, sub, f)
+	}
+	return nil
+}
+
+// deleteOptions are what kubectl sends; nothing changes them.
+var deleteOptions = map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background"}

@@ -1,0 +1,60 @@
+package lint
+
+import (
+	"slices"
+
+	"github.com/termguard/termguard/lint/source"
+)
+
+// input is where the files of a set are. All are found before the first is linted,
+// so that it holds little.
+type input struct {
+	directories []*source.Directory // its own, and those of its parts
+	files       []*source.File      // that were given, or rendered
+	quoted      bool                // they are read for wishes not to hear something only
+}
+
+// folder is the path of the one whose files they are, "" for files that were given.
+func (i *input) folder() string {
+	if len(i.directories) == 0 {
+		return ""
+	}
+	return i.directories[0].Path
+}
+
+// size counts the files.
+func (i *input) size() int {
+	n := len(i.files)
+	for _, d := range i.directories {
+		n += len(d.Manifests)
+	}
+	return n
+}
+
+func (i *input) all() []*source.File {
+	files := slices.Clone(i.files)
+	for _, d := range i.directories {
+		files = append(files, d.Files()...)
+	}
+	return files
+}
+
+// set is the one whose files an input tells.
+func (r *run) set(i *input) *set {
+	s := &set{run: r, folder: i.folder(), files: i.all()}
+	s.patched = slices.ContainsFunc(i.directories, func(d *source.Directory) bool { return r.kustomized[d.Path].narrows })
+	if len(i.directories) > 0 {
+		s.namespace = r.kustomized[i.directories[0].Path].namespace
+	}
+	if len(i.files) == 1 {
+		if s.build = r.builds[i.files[0]]; s.build != nil {
+			s.folder = s.build.directory.Path
+		}
+	}
+	s.quoted = i.quoted
+	s.loose = len(i.directories) > 0 && i.directories[0].Kustomization == ""
+	for _, file := range s.files {
+		file.Whole = r.options.everything
+	}
+	return s
+}

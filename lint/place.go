@@ -1,0 +1,165 @@
+package lint
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/termguard/termguard/lint/source"
+	"github.com/termguard/termguard/policies"
+)
+
+// bundled says once, at the first of them, what is true of several objects of a
+// set because of one other.
+func bundled(findings []Finding) []Finding {
+	type key struct {
+		policy string
+		cause  policies.Object
+	}
+	first, more := map[key]int{}, map[key]int{}
+	kept := findings[:0]
+	for _, f := range findings {
+		if f.Question == DeleteSet && len(f.Objects) > 1 {
+			k := key{f.Policy, f.Objects[1]}
+			if _, again := first[k]; again {
+				more[k]++
+				continue
+			}
+			first[k] = len(kept)
+		}
+		kept = append(kept, f)
+	}
+	for k, n := range more {
+		f := &kept[first[k]]
+		f.Evidence = append(slices.Clone(f.Evidence), fmt.Sprintf("so it is with %s of this set", counted(n, "more object")))
+	}
+	return kept
+}
+
+// distinct keeps, of what one policy says at one place, what is told of the
+// object that stands there, or else of its namespace: the questions ask for the
+// same trouble several times.
+func distinct(findings []Finding) []Finding {
+	type key struct {
+		policy, file string
+		line, column int
+	}
+	rank := func(f Finding) int {
+		switch {
+		case f.Certainty == policies.Will && f.Target == f.Object:
+			return 0
+		case f.Certainty == policies.Will:
+			return 1
+		case f.Target == f.Object:
+			return 2
+		case f.Question == DeleteNamespace:
+			return 3
+		}
+		return 4
+	}
+	best := map[key]Finding{}
+	of := func(f Finding) key {
+		k := key{f.Policy, f.Place.File, f.Place.Line, f.Place.Column}
+		if f.Question == ApplyObject {
+			k.policy += f.Message
+		}
+		return k
+	}
+	for _, f := range findings {
+		if known, again := best[of(f)]; !again || rank(f) < rank(known) {
+			best[of(f)] = f
+		}
+	}
+	return slices.DeleteFunc(findings, func(f Finding) bool {
+		b := best[of(f)]
+		return f.Target != b.Target || f.Question != b.Question
+	})
+}
+
+// found places a finding: at its field in its first object where the set holds
+// that, else at the object that was asked about.
+func (a *asker) found(question Question, sub *subject, f policies.Finding) {
+	if len(f.Objects) > 0 && !slices.ContainsFunc(f.Objects, func(o policies.Object) bool { return o.Resource != "pods" || a.index[o] != nil }) {
+		return // pods that a workload will have: their template is asked about by itself
+	}
+	at := sub
+	if len(f.Objects) > 0 && f.Objects[0] != sub.id { // several files may hold one of that name
+		if other := a.index[f.Objects[0]]; other != nil {
+			at = other
+		}
+	}
+	field := f.Field
+	if at.implied {
+		field = ""
+	}
+	f = told(f)
+	if f.Severity == policies.None {
+		return
+	}
+	if question == DeleteSet && a.scattered(sub, f.Objects) && f.Severity != policies.Info {
+		f.Severity = policies.Low
+		f.Evidence = append(slices.Clone(f.Evidence), "they are in several files, which no kustomization makes one: it depends on which of them are deleted together")
+	}
+	if !a.set.run.asked(sub.File) && !a.set.run.asked(at.File) {
+		return // neither what goes nor what it leaves behind is in a file that is asked about
+	}
+	a.set.unplaced = append(a.set.unplaced, unplaced{len(a.set.findings), at, sub, field})
+	a.set.findings = append(a.set.findings, Finding{
+		Finding: f, Question: question, Target: sub.id, Object: at.id,
+		Place: placed(at.File, source.Position{Line: at.From, Column: 1}, at.Source()),
+	})
+}
+
+// scattered tells whether other objects of a finding are in other files, which nothing but a
+// folder holds together: the kustomization in it may name others.
+func (a *asker) scattered(sub *subject, objects []policies.Object) bool {
+	return slices.ContainsFunc(objects, func(o policies.Object) bool {
+		other := a.index[o]
+		return other != nil && other.File != sub.File && (a.set.loose || !a.set.run.names(sub.File) || !a.set.run.names(other.File))
+	})
+}
+
+// told is a finding as it is told to somebody who can change a manifest.
+func told(f policies.Finding) policies.Finding {
+	f.Severity = cmp.Or(f.Manifest.Severity, f.Severity)
+	if f.Manifest.Remedy != "" {
+		f.Remedy, f.Steps = f.Manifest.Remedy, nil
+	}
+	return f
+}
+
+// unplaced is a finding of which no more than the object is known that it stands
+// at, for want of the text.
+type unplaced struct {
+	finding int
+	at, sub *subject // sub was asked about
+	field   string
+}
+
+// place returns the findings in their places, which are found document by
+// document.
+func (s *set) place() []Finding {
+	findings := slices.Clone(s.findings) // what was told stays as it is
+	slices.SortStableFunc(s.unplaced, func(a, b unplaced) int {
+		return cmp.Or(cmp.Compare(a.at.File.Name, b.at.File.Name), cmp.Compare(a.at.Line(), b.at.Line()))
+	})
+	for _, u := range s.unplaced {
+		at := u.at
+		if s.load(at.Object) != nil {
+			if at = u.sub; s.load(at.Object) != nil {
+				continue
+			}
+		}
+		p, _ := at.Find(u.field)
+		f := &findings[u.finding]
+		f.Object, f.Place, f.Value = at.id, placed(at.File, p, at.Source()), p.Value
+		if s.build != nil && len(s.build.reads) > 0 {
+			f.Kustomization = s.build.directory.Name
+			if place, err := s.build.origin(at.Object, u.field, p.Value); err == nil {
+				f.Place = place
+			}
+		}
+	}
+	s.unplaced = nil
+	return findings
+}

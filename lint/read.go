@@ -1,0 +1,122 @@
+package lint
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/termguard/termguard/lint/source"
+)
+
+// read reads the files.
+func (s *set) read(ctx context.Context) error {
+	for _, file := range s.files {
+		s.readFile(ctx, file)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// asked tells whether questions are asked about the objects of a file.
+func (r *run) asked(file *source.File) bool {
+	if b := r.builds[file]; b != nil && r.only != nil {
+		return len(b.reads) == 0 || slices.ContainsFunc(b.reads, func(name string) bool { return r.only[relative(r.options.Dir, b.known[name].path)] })
+	}
+	return r.only == nil || file.Path == "" || file.Name == "-" || r.only[relative(r.options.Dir, file.Path)]
+}
+
+func (s *set) readFile(ctx context.Context, file *source.File) {
+	s.total.files++
+	if s.quoted {
+		s.quote(file)
+		return
+	}
+	for c := range file.Read() {
+		s.take(file, c)
+		s.tell()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// quote takes in what a file of which the objects are in other sets wishes not to hear.
+func (s *set) quote(file *source.File) {
+	if text, err := os.ReadFile(file.Path); err != nil || !bytes.Contains(text, []byte("termguard")) {
+		return
+	}
+	for c := range file.Read() {
+		s.mark(file, c)
+	}
+}
+
+func (s *set) mark(file *source.File, c source.Contents) {
+	for _, m := range c.Marks {
+		s.marks = append(s.marks, Mark{Place: placed(file, m.Position, ""), Text: m.Text, From: m.From, To: m.To})
+	}
+}
+
+// take takes in a document of a file.
+func (s *set) take(file *source.File, c source.Contents) {
+	for _, p := range c.Problems {
+		if c.Snippet {
+			s.notes.snippets = append(s.notes.snippets, fmt.Sprintf("%s:%d", file.Name, p.Line))
+			continue
+		}
+		s.problems = append(s.problems, Problem{Place: placed(file, p.Position, ""), Message: p.Message})
+	}
+	if c.Template {
+		s.template(file)
+		s.documents++
+		return
+	}
+	if s.build == nil || len(s.build.reads) == 0 { // else they stand in files of their own
+		s.mark(file, c)
+	}
+	s.skipped += c.Plain
+	s.total.objects += len(c.Objects)
+	if len(c.Objects)+c.Plain > 0 {
+		s.documents++
+	}
+	for _, o := range c.Objects {
+		if !s.run.options.IncludeTests && o.Record() {
+			s.tests++
+			continue
+		}
+		s.notes.outdate(o.APIVersion, o.Kind, s.run.options.KubernetesVersion)
+		o.APIVersion = present(o.APIVersion, o.Kind)
+		s.objects = append(s.objects, o)
+	}
+	if len(c.Objects) == 0 {
+		return
+	}
+	if s.loaded += c.Objects[0].Size(); s.loaded > maxLoaded {
+		s.make(c.Objects)
+	}
+}
+
+// template notes a file, or an object, that is to be rendered first.
+func (s *set) template(file *source.File) {
+	s.notes.templates = append(s.notes.templates, file.Name)
+	s.skipped++
+}
+
+func placed(file *source.File, p source.Position, rendered string) Place {
+	if file.Rendered != "" {
+		return inTemplate(file, p, rendered)
+	}
+	return Place{File: file.Name, Line: p.Line, Column: p.Column, EndColumn: p.EndColumn, Source: p.Text, Rendered: rendered}
+}
+
+func (s *set) problem(o *source.Object, message string) {
+	if err := s.load(o); err != nil {
+		s.problems = append(s.problems, Problem{Place: placed(o.File, source.Position{Line: o.From, Column: 1}, o.Source()), Message: message})
+		return
+	}
+	p, _ := o.Find("")
+	s.problems = append(s.problems, Problem{Place: placed(o.File, p, o.Source()), Message: message})
+}

@@ -1,0 +1,215 @@
+package lint
+
+import (
+	"errors"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/lint/source"
+	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
+)
+
+// interesting tells whether an object's kind is one that policies speak about,
+// or whose facts they read.
+func (s *set) interesting(o *source.Object) bool {
+	return s.run.options.everything || !quiet(o)
+}
+
+// quiet are the objects of Argo CD and Flux: what they deploy is elsewhere, and so are
+// their controllers, as a rule.
+func quiet(o *source.Object) bool {
+	group, _ := path.Split(o.APIVersion)
+	group = strings.TrimSuffix(group, "/")
+	return group == "argoproj.io" && slices.Contains([]string{"Application", "ApplicationSet", "AppProject"}, o.Kind) || strings.HasSuffix(group, "toolkit.fluxcd.io")
+}
+
+// subject is an object that questions are asked about.
+type subject struct {
+	*source.Object
+	id       policies.Object
+	object   *unstructured.Unstructured // as it would be in the cluster; nil where packed, and where implied
+	packed   []byte                     // the metadata of object, in JSON
+	resource *cluster.Resource
+	implied  bool // the manifests name it, and do not hold it
+	whole    bool // more than its metadata is read
+	trimmed  bool // and is to be read again
+}
+
+// kind is what is read of the objects of a kind.
+type kind struct {
+	whole   bool // more than the metadata, by policies or for the facts
+	reduced bool // the facts hold more than the metadata
+}
+
+// kind of an object.
+func (r *run) kind(about *unstructured.Unstructured) kind {
+	gvk := about.GroupVersionKind()
+	if known, found := r.kinds.Load(gvk); found {
+		return known.(kind)
+	}
+	res := cluster.Resources([]*unstructured.Unstructured{about})[gvk]
+	k := kind{whole: r.options.everything || cluster.Reads(r.options.Catalog, res), reduced: cluster.Reduces(res)}
+	for _, p := range r.asks() {
+		k.whole = k.whole || slices.Contains(p.Resources, res.String()) || len(p.Resources) == 0 && len(p.Needs) == 0
+	}
+	r.kinds.Store(gvk, k)
+	return k
+}
+
+// subject reads an object, as much of it as is asked for; nil if it is none.
+func (s *set) subject(o *source.Object) *subject {
+	if err := s.load(o); err != nil {
+		s.problem(o, err.Error())
+		return nil
+	}
+	about := &unstructured.Unstructured{Object: map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind}}
+	if about.GroupVersionKind().Group == "termguard.dev" {
+		return nil // documents of ours, as in fixtures
+	}
+	if s.patched && strings.HasSuffix(o.Kind, "WebhookConfiguration") {
+		s.notes.patched = append(s.notes.patched, o.Name)
+		return nil
+	}
+	keys := []string{"apiVersion", "kind", "metadata"}
+	read := s.run.kind(about)
+	if read.whole {
+		keys = nil
+	}
+	value, err := s.value(o, keys...)
+	switch {
+	case errors.Is(err, source.ErrTemplate):
+		s.template(o.File)
+		return nil
+	case err != nil:
+		s.problem(o, err.Error())
+		return nil
+	}
+	if !wellFormed(value) {
+		return nil
+	}
+	if read.whole && !read.reduced {
+		delete(value, "status") // which says what was, in some cluster
+	}
+	u := &unstructured.Unstructured{Object: value}
+	if s.leftover(o, u) {
+		return nil
+	}
+	if incomplete(u) {
+		s.notes.incomplete = append(s.notes.incomplete, u.GetName())
+	}
+	sub := &subject{Object: o, object: u, whole: read.whole}
+	if s.made != nil && !read.whole && cluster.Counts(u) && u.GetName() == o.Name && u.GetNamespace() == o.Namespace {
+		s.pack(sub)
+	}
+	return sub
+}
+
+// definitions are those of custom resources in a folder called crd or crds, in that of
+// the set or beside it, which need not be part of the set: where there are webhooks, they
+// tell which kinds no namespace holds.
+func (s *set) definitions() (found []*unstructured.Unstructured) {
+	if s.folder == "" || !slices.ContainsFunc(s.objects, func(o *source.Object) bool { return strings.HasSuffix(o.Kind, "WebhookConfiguration") }) {
+		return nil
+	}
+	own := map[string]bool{}
+	for _, file := range s.files {
+		own[file.Path] = true
+	}
+	beside := &input{directories: slices.Concat(s.run.definitions[s.folder], s.run.definitions[filepath.Dir(s.folder)])}
+	for _, file := range beside.all() {
+		if own[file.Path] {
+			continue
+		}
+		for c := range file.Read() {
+			for _, o := range c.Objects {
+				if o.Kind != "CustomResourceDefinition" {
+					continue
+				}
+				if value, err := s.value(o); err == nil && wellFormed(value) {
+					delete(value, "status")
+					found = append(found, &unstructured.Unstructured{Object: value})
+				}
+			}
+			if len(c.Objects) > 0 {
+				c.Objects[0].Release() // which is all of the document
+			}
+		}
+	}
+	return found
+}
+
+// leftover tells whether an object is a patch that the kustomization beside it does not
+// name: a workload without a selector, which nobody can apply.
+func (s *set) leftover(o *source.Object, u *unstructured.Unstructured) bool {
+	if o.APIVersion != "apps/v1" || o.Kind == "ControllerRevision" || s.run.names(o.File) {
+		return false
+	}
+	_, selects, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "selector")
+	return !selects
+}
+
+// value is what an object holds under keys of it, or whole, in the namespace that it
+// gets.
+func (s *set) value(o *source.Object, keys ...string) (map[string]any, error) {
+	value, err := o.Value(keys...)
+	if err != nil {
+		return value, err
+	}
+	modernize(value)
+	if s.namespace == "" {
+		return value, nil
+	}
+	fill(value, s.namespace)
+	if metadata, ok := value["metadata"].(map[string]any); ok && o.Kind == "Namespace" && metadata["name"] == placeholder {
+		metadata["name"] = s.namespace
+	}
+	return value, nil
+}
+
+// wellFormed tells whether a value can be taken for an object.
+func wellFormed(value map[string]any) bool {
+	metadata, ok := value["metadata"].(map[string]any)
+	if !ok {
+		return false
+	}
+	for _, m := range []map[string]any{value, metadata} {
+		for _, key := range []string{"apiVersion", "kind", "name", "namespace", "generateName"} {
+			if v, found := m[key]; found {
+				if _, ok := v.(string); !ok && v != nil {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// target is what questions are about.
+func (sub *subject) target() question.Target {
+	t := question.Target{
+		Kind: sub.object.GroupVersionKind(), Resource: sub.resource.GroupVersionResource,
+		Namespace: sub.object.GetNamespace(), Name: sub.object.GetName(), Object: sub.object.Object,
+	}
+	t.Resource.Group, t.Resource.Version = t.Kind.Group, t.Kind.Version
+	return t
+}
+
+// incomplete tells whether a webhook configuration lacks rules: software fills
+// them in when it runs.
+func incomplete(u *unstructured.Unstructured) bool {
+	if !strings.HasSuffix(u.GetKind(), "WebhookConfiguration") {
+		return false
+	}
+	webhooks, _, _ := unstructured.NestedSlice(u.Object, "webhooks")
+	return len(webhooks) == 0 || slices.ContainsFunc(webhooks, func(w any) bool {
+		hook, _ := w.(map[string]any)
+		rules, _ := hook["rules"].([]any)
+		return len(rules) == 0
+	})
+}
