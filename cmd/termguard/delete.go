@@ -543,7 +543,7 @@ func (d *deleting) delete(ctx context.Context, targets []check.Subject, look fun
 		}
 		d.rest()
 	} else if now.verdict != policies.Completes {
-		d.say("\n%s: %s\n", now.verdict, printable.Line(now.why))
+		d.say("\n%s\n", printable.Line(now.why))
 	}
 	var due []check.Deed
 	for _, s := range targets {
