@@ -51,11 +51,14 @@ func Formats() map[string]Format {
 		"junit":    writeJUnit,
 		"github":   writeGitHub,
 		"markdown": writeMarkdown,
+		"review":   writeReview,
 	}
 }
 
 // Names are those of Formats, the ordinary one first.
-func Names() []string { return []string{"text", "json", "sarif", "junit", "github", "markdown"} }
+func Names() []string {
+	return []string{"text", "json", "sarif", "junit", "github", "markdown", "review"}
+}
 
 // Summary is the run in one line.
 func (r Report) Summary() string {
