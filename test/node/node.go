@@ -20,9 +20,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/cluster"
@@ -91,12 +94,18 @@ type Scenario struct {
 	// the scenario's own.
 	Incurable string `json:"incurable,omitempty"`
 
-	Objects string `json:"-"`
-	text    string
+	Objects   string `json:"-"`
+	text      string
+	namespace string
+	again     bool
 }
 
-// Again is the same scenario by another name, with a namespace of its own.
-func (s Scenario) Again() (Scenario, error) { return Parse(s.Name+"-again", s.text) }
+// Again is the same scenario once more, in a namespace of its own.
+func (s Scenario) Again() (Scenario, error) {
+	again, err := parse(s.Name, "n-"+s.Name+"-again", s.text)
+	again.again = true
+	return again, err
+}
 
 // Step is one thing to do; exactly one of its fields is set.
 type Step struct {
@@ -121,12 +130,14 @@ type Step struct {
 }
 
 // Parse reads a scenario from its file.
-func Parse(name, text string) (Scenario, error) {
+func Parse(name, text string) (Scenario, error) { return parse(name, "n-"+name, text) }
+
+func parse(name, namespace, text string) (Scenario, error) {
 	original := text
-	text = strings.NewReplacer("$NS", "n-"+name, "$IMAGE", lab.Image,
+	text = strings.NewReplacer("$NS", namespace, "$IMAGE", lab.Image,
 		"$ON", "nodeName: $NODE, hostNetwork: true, automountServiceAccountToken: false").Replace(text)
 	head, objects, _ := strings.Cut(text, "\n---\n")
-	s := Scenario{Name: name, Objects: objects, text: original, Pod: "p", Delete: "pod p"}
+	s := Scenario{Name: name, Objects: objects, text: original, namespace: namespace, Pod: "p", Delete: "pod p"}
 	if err := yaml.UnmarshalStrict([]byte(head), &s); err != nil {
 		return s, err
 	}
@@ -256,11 +267,11 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 	if err != nil {
 		return err
 	}
-	began := time.Now()
 	r, err := p.Kubectl(ctx, p.words("delete", "--wait=false", p.Delete)...)
 	if err != nil || r.Code != 0 {
 		return fmt.Errorf("delete: %w: %s", err, r.Stderr)
 	}
+	began := time.Now() // what kubectl takes until it asks is not the node's
 	if verdict := scenario.Verdict(scenario.Warnings(r.Stderr)); verdict != asked.Verdict && (p.Own || p.Reality == scenario.Completes) {
 		wrong("check says %s, the webhook says %s: %s", asked.Verdict, verdict, r.Stderr)
 	}
@@ -359,7 +370,7 @@ func (p *player) stuck(r report) bool {
 }
 
 func (p *player) words(verb, flag, rest string) []string {
-	return append([]string{verb, flag, "-n", "n-" + p.Name}, scenario.Words(rest)...)
+	return append([]string{verb, flag, "-n", p.namespace}, scenario.Words(rest)...)
 }
 
 func (p *player) setUp(ctx context.Context) error {
@@ -367,7 +378,7 @@ func (p *player) setUp(ctx context.Context) error {
 	if err := p.do(ctx, p.First); err != nil {
 		return err
 	}
-	objects := "{apiVersion: v1, kind: Namespace, metadata: {name: n-" + p.Name + "}}\n---\n" + strings.ReplaceAll(p.Objects, "$NODE", p.node.Name)
+	objects := "{apiVersion: v1, kind: Namespace, metadata: {name: " + p.namespace + "}}\n---\n" + strings.ReplaceAll(p.Objects, "$NODE", p.node.Name)
 	if err := p.AwaitApplied(ctx, 30*time.Second, objects); err != nil {
 		return err
 	}
@@ -378,7 +389,7 @@ func (p *player) setUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pods := client.CoreV1().Pods("n-" + p.Name)
+	pods := client.CoreV1().Pods(p.namespace)
 	if err := p.Await(ctx, time.Minute, "pod "+p.Pod+" of "+p.Name, func(ctx context.Context) (bool, error) {
 		pod, err := pods.Get(ctx, p.Pod, metav1.GetOptions{})
 		if err != nil {
@@ -451,7 +462,7 @@ func (p *player) do(ctx context.Context, steps []Step) error {
 		case s.Kubectl != "":
 			var r lab.Result
 			words := scenario.Words(s.Kubectl)
-			if r, err = p.Kubectl(ctx, append(words, "-n", "n-"+p.Name)...); err == nil && r.Code != 0 {
+			if r, err = p.Kubectl(ctx, append(words, "-n", p.namespace)...); err == nil && r.Code != 0 {
 				err = fmt.Errorf("kubectl %s: %s", s.Kubectl, r.Stderr)
 			}
 		case s.Kubelet == "start":
@@ -525,7 +536,7 @@ func (p *player) ask(ctx context.Context, patience time.Duration, fair func(repo
 		return r, err
 	}
 	err = p.Await(ctx, patience, "a fair verdict", func(ctx context.Context) (bool, error) {
-		args := append([]string{"check", "--kubeconfig", p.Kubeconfig(), "-o", "json", "-n", "n-" + p.Name}, scenario.Words(p.Delete)...)
+		args := append([]string{"check", "--kubeconfig", p.Kubeconfig(), "-o", "json", "-n", p.namespace}, scenario.Words(p.Delete)...)
 		cmd := exec.CommandContext(ctx, binary, args...)
 		var stdout, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -582,7 +593,7 @@ func (p *player) gone(ctx context.Context, limit time.Duration) (bool, error) {
 	if slices.Equal(target, []string{"pod", p.Pod}) {
 		return p.podGone(ctx, limit)
 	}
-	r, err := p.Kubectl(ctx, append([]string{"wait", "-n", "n-" + p.Name, "--for=delete", "--timeout", limit.String()}, target...)...)
+	r, err := p.Kubectl(ctx, append([]string{"wait", "-n", p.namespace, "--for=delete", "--timeout", limit.String()}, target...)...)
 	switch {
 	case err != nil:
 		return false, err
@@ -594,20 +605,23 @@ func (p *player) gone(ctx context.Context, limit time.Duration) (bool, error) {
 	return false, fmt.Errorf("watch the deletion: %s", r.Stderr)
 }
 
-// podGone waits for the pod itself to go: that of a static pod comes anew at once.
+// podGone waits for the pod itself to go: that of a static pod comes anew at once. It
+// watches, since what takes a second is measured.
 func (p *player) podGone(ctx context.Context, limit time.Duration) (bool, error) {
 	client, err := p.Client()
 	if err != nil {
 		return false, err
 	}
-	err = p.Await(ctx, limit, "pod "+p.Pod+" to go", func(ctx context.Context) (bool, error) {
-		pod, err := client.CoreV1().Pods("n-"+p.Name).Get(ctx, p.Pod, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return true, nil
-		}
-		return err == nil && pod.UID != p.uid, err
-	})
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	other := func(object any) bool { pod, ok := object.(*corev1.Pod); return ok && pod.UID != p.uid }
+	pods := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", p.namespace, fields.OneTermEqualSelector("metadata.name", p.Pod))
+	_, err = watchtools.UntilWithSync(limited, pods, &corev1.Pod{},
+		func(store cache.Store) (bool, error) {
+			return !slices.ContainsFunc(store.List(), func(o any) bool { return !other(o) }), nil
+		},
+		func(e watch.Event) (bool, error) { return e.Type == watch.Deleted || other(e.Object), nil })
+	if limited.Err() != nil && ctx.Err() == nil {
 		return false, nil
 	}
 	return err == nil, err
@@ -619,7 +633,7 @@ func (p *player) shows(ctx context.Context) (lines []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if pod, err := client.CoreV1().Pods("n-"+p.Name).Get(ctx, p.Pod, metav1.GetOptions{}); err == nil {
+	if pod, err := client.CoreV1().Pods(p.namespace).Get(ctx, p.Pod, metav1.GetOptions{}); err == nil {
 		state := []string{"pod phase " + string(pod.Status.Phase)}
 		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 			switch {
@@ -638,7 +652,7 @@ func (p *player) shows(ctx context.Context) (lines []string, err error) {
 		}
 		lines = append(lines, strings.Join(state, ", "))
 	}
-	events, err := client.CoreV1().Events("n-"+p.Name).List(ctx, metav1.ListOptions{})
+	events, err := client.CoreV1().Events(p.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
