@@ -65,7 +65,7 @@ e2e-delete: build components software ## Have termguard delete finish the worlds
 	cd test && for how in fresh stuck; do DELETE=$$how MATRIX=$(if $(MATRIX),$(abspath $(MATRIX)).$$how) $(E2E) -run TestScenarios/side ./scenario || exit 1; done
 
 e2e-beside: build components software ## Run termguard delete with each flag in every world, hold it to changing nothing else, and write the counts into docs/security.md (an hour)
-	cd test && DELETE=beside PAGE=$(CURDIR)/docs/security.md $(E2E) -timeout 120m -run TestScenarios ./scenario
+	cd test && DELETE=beside PAGE=$(CURDIR)/docs/security.md $(E2E) -v -timeout 120m -run TestScenarios ./scenario
 
 # With -v, so that what is skipped is said, and why.
 operators: build components software ## Play operators of other projects (as root; OPERATORS=kro,cert-manager for some), and write docs/operators.md (some 10 minutes for each, and once to build it)

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"text/tabwriter"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -119,6 +121,10 @@ func (g *Guarded) standBy(ctx context.Context) error {
 	return err
 }
 
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 // passing are kinds of objects that come, go and change by themselves: nobody's state is in
 // them that is not elsewhere, too. Endpoints follow pods and Services, the rest is what
 // somebody said, or that somebody is up.
@@ -127,7 +133,16 @@ var passing = []string{"events", "leases", "endpoints", "endpointslices", "csino
 // objects are all that the cluster holds, whole, but what passes.
 func (g *Guarded) objects(ctx context.Context) (map[types.UID]*unstructured.Unstructured, error) {
 	config := g.Config()
-	config.QPS = -1
+	config.QPS, config.Timeout = -1, 20*time.Second
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			response, err := next.RoundTrip(r)
+			if err == nil {
+				response.Header.Del("Retry-After") // a kind that a scenario broke says so for minutes
+			}
+			return response, err
+		})
+	})
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -154,7 +169,7 @@ func (g *Guarded) objects(ctx context.Context) (map[types.UID]*unstructured.Unst
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
-			if _, answered := err.(apierrors.APIStatus); answered {
+			if _, answered := err.(apierrors.APIStatus); answered || utilnet.IsTimeout(err) {
 				continue // scenarios break some, and take others away
 			}
 			if err != nil {
