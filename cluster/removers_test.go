@@ -55,6 +55,8 @@ func TestRemovers(t *testing.T) {
 		"status":          {"of a custom resource, it leaves finalizers alone", operator + also("{apiGroups: [x.io], resources: [gadgets/status], verbs: [update]}"), []string{binding, role}},
 		"namespaced":      {"who may in that namespace, may not elsewhere", gadget + as("one", anAccount, running) + inA, []string{"a/rolebindings.rbac.authorization.k8s.io/one", "a/roles.rbac.authorization.k8s.io/one"}},
 		"both":            {"in the namespace and everywhere", operator + inA, nil},
+		"crashes":         {"without them it cannot be mended", gadget + as("one", anAccount, controls, notReady, bad("p", waiting("CrashLoopBackOff"))), []string{binding, role}},
+		"scaled to zero":  {"nor scaled up", gadget + as("one", anAccount, controls, scaledToZero), []string{binding, role}},
 		"hidden":          {"perhaps another is among what cannot be seen", operator + strings.Replace(blindness, "resource: pods", "resource: rolebindings.rbac.authorization.k8s.io", 1), nil},
 	}
 	for name, tc := range tests {

@@ -43,6 +43,10 @@ func TestNotAliveAMinuteLater(t *testing.T) {
 		"scaled to zero now":    {"the status still counts the pod, which goes", replace(join(strings.Replace(pod, "LABELS", deleted, 1), deployment, namespace), "REPLICAS", "0"), false, false},
 		"being deleted":         {"in the foreground, its pods go first", replace(join(strings.Replace(pod, "LABELS", deleted, 1), strings.Replace(deployment, "OWNER", deleted+", OWNER", 1), namespace)), false, false},
 		"crashing":              {"it is up for a moment, and down for five minutes", replace(join(pod, deployment, namespace), "CONTAINERS", crashes), false, false},
+		"crashing, no trace":    {"the container that ended is cleaned up already", replace(join(pod, deployment, namespace), "CONTAINERS", strings.Replace(crashes, ", lastState: {terminated: {exitCode: 1}}", "", 1)), false, false},
+		"ended, and ready":      {"the condition lags behind", replace(join(pod, deployment, namespace), "CONTAINERS", strings.Replace(crashes, "running: {startedAt: '2001-09-09T01:46:00Z'}", "terminated: {exitCode: 0}", 1)), false, false},
+		"waits, and ready":      {"the condition lags behind", replace(join(pod, deployment, namespace), "CONTAINERS", strings.Replace(crashes, "running: {startedAt: '2001-09-09T01:46:00Z'}", "waiting: {reason: CrashLoopBackOff}", 1)), false, false},
+		"ended after days":      {"it has lost its lease once more", replace(join(pod, deployment, namespace), "CONTAINERS", strings.Replace(crashes, "exitCode: 1", "exitCode: 1, startedAt: '2001-09-01T00:00:00Z', finishedAt: '2001-09-09T01:45:59Z'", 1)), false, true},
 		"its namespace deleted": {"its pods are the first to go", replace(join(pod, deployment, strings.Replace(namespace, "LABELS", deleted, 1))), false, false},
 	}
 	renewed, holder, duration := metav1.NewMicroTime(now), "one-1_1", int32(15)

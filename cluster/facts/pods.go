@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -44,11 +45,26 @@ func Failing(pod *corev1.Pod) string {
 	return ""
 }
 
+// Ready tells whether a pod is ready, and all its containers run: its condition may lag
+// behind one that has ended, or waits for its next try.
+func Ready(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	}) && !slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated != nil || c.State.Waiting != nil })
+}
+
+// SteadyAfter is how long a container runs until a kubelet no longer counts its crashes
+// (k8s.io/kubernetes, pkg/kubelet/kubelet.go: twice MaxContainerBackOff).
+const SteadyAfter = 10 * time.Minute
+
 // Crashed is when the containers of a pod that crash again and again were last started, in
-// Unix time; 0 of one that does not, or waits for its next try (Failing).
+// Unix time; 0 of one that does not, or waits for its next try (Failing). How the run before
+// ended may be forgotten; that there were as many is not.
 func Crashed(pod *corev1.Pod) (last int64) {
 	for _, c := range pod.Status.ContainerStatuses {
-		if c.RestartCount >= oftenCrashed && c.State.Running != nil && c.LastTerminationState.Terminated != nil {
+		before := c.LastTerminationState.Terminated
+		steady := before != nil && before.FinishedAt.Sub(before.StartedAt.Time) > SteadyAfter
+		if c.RestartCount >= oftenCrashed && c.State.Running != nil && !steady {
 			last = max(last, c.State.Running.StartedAt.Unix())
 		}
 	}

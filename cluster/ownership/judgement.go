@@ -36,7 +36,7 @@ type judgement struct {
 	drains    *catalog.Drain
 	obstacles []obstacle
 	evidence  []string
-	// workloads are those that run what removes the finalizer, as far as known.
+	// workloads are those that run what removes the finalizer, as far as known, or would.
 	workloads []workload
 	// circumstantial is set where nothing but permissions ties the owner to the
 	// finalizer: any other source outweighs it.
@@ -117,7 +117,7 @@ func (p *Part) judgeDown(j judgement, found []workload) judgement {
 			j.idle = append(j.idle, wl)
 		}
 	}
-	j.state, j.certain = Down, certain
+	j.state, j.certain, j.workloads = Down, certain, found
 	return j
 }
 
@@ -184,17 +184,15 @@ func (p *Part) whyDown(wl workload) (proof string, sure bool) {
 	return proof, true
 }
 
-// steadyAfter is how long a container runs until a kubelet no longer counts its crashes
-// (k8s.io/kubernetes, pkg/kubelet/kubelet.go: twice MaxContainerBackOff).
-const steadyAfter = 10 * time.Minute
-
-// withCrashes says that it is not sure of an owner that it works, where all pods that are
-// ready have crashed again and again until a moment ago.
+// withCrashes says that an owner is down, where none of its pods is ready, whatever its
+// workloads count; and that it is not sure whether it works, where all that are ready have
+// crashed again and again until a moment ago.
 func (p *Part) withCrashes(j judgement) judgement {
-	if j.state != Alive || len(p.crashing) == 0 {
+	if j.state != Alive || p.options.Manifests {
 		return j
 	}
 	var crashes string
+	idle := false
 	for _, wl := range j.workloads {
 		a := p.accounts[wl.account]
 		if a == nil {
@@ -203,17 +201,22 @@ func (p *Part) withCrashes(j judgement) judgement {
 		for pod := range a.pods.All() {
 			switch r := pod.Value; {
 			case !p.serves(a.namespace, r):
-			case r.crashed == 0 || p.options.Now().Sub(time.Unix(r.crashed, 0)) > steadyAfter:
+				idle = true
+			case r.crashed == 0 || p.options.Now().Sub(time.Unix(r.crashed, 0)) > facts.SteadyAfter:
 				return j
 			default:
 				crashes = a.namespace + "/" + pod.name
 			}
 		}
 	}
-	if crashes == "" {
-		return j
+	switch {
+	case crashes != "":
+		return j.is(Unknown, false, "pod %s is ready at the moment, and crashes again and again", crashes)
+	case idle:
+		j.evidence = nil
+		return p.judgeDown(j, j.workloads)
 	}
-	return j.is(Unknown, false, "pod %s is ready at the moment, and crashes again and again", crashes)
+	return j
 }
 
 // readyPod is one that runs under an account and serves, as "namespace/name", "" if none.

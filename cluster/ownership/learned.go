@@ -95,9 +95,7 @@ func (p *Part) idle(account string) judgement {
 		proof, sure := p.whyIdle(account)
 		return judgement{}.is(Down, sure, "service account %s %s", account, proof)
 	}
-	j := p.judgeDown(judgement{}, runs)
-	j.workloads = runs
-	return j
+	return p.judgeDown(judgement{}, runs)
 }
 
 // byLearning is a lesson: requests teach them, and a ConfigMap keeps them.

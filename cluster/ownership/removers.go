@@ -33,11 +33,12 @@ func (p *Part) keepRemovers(v *verdict, removers []remover) {
 // removersOf are those on whom the removal of a finalizer rests, as far as
 // known: the owners that the workloads that do it go with, their namespace, a
 // workload that does it alone, their service account, the role and binding that
-// alone give it the right to, and all bindings of the objects' namespace together.
+// alone give it the right to, and all bindings of the objects' namespace together. It rests
+// on an owner that does not work at the moment, too: without it, it never will again.
 func (p *Part) removersOf(v *verdict) []remover {
 	workloads := v.judgement.workloads
 	switch {
-	case p.options.Manifests || v.judgement.state != Alive || len(workloads) == 0:
+	case p.options.Manifests || len(workloads) == 0:
 		return nil // what goes together with manifests is for policies of sets to tell
 	case v.evidence.declared != "" && p.options.Owners[v.key.finalizer] == "":
 		return nil // what a tenant writes on its object is no warning for others
@@ -45,6 +46,9 @@ func (p *Part) removersOf(v *verdict) []remover {
 	namespace := workloads[0].namespace
 	var removers []remover
 	for _, m := range p.makersOf(v.key.resource) {
+		if v.judgement.state != Alive {
+			break // it may have gone already, or cannot be seen
+		}
 		// What makes a definition takes its controller along, and the definition of its
 		// kind takes what makes.
 		removers = append(removers, remover{"", m.what})

@@ -415,7 +415,11 @@ func (p *Part) askIdle(q *question) (judgement, bool) {
 	j.owner = cmp.Or(j.owner, "controller under service account "+name)
 	proof, sure := p.whyIdle(name)
 	for _, key := range slices.Sorted(maps.Keys(p.workloads)) {
-		if wl := p.workloads[key]; wl.account == name && wl.wanted == 0 && wl.kind != "DaemonSet" {
+		wl := p.workloads[key]
+		if wl.account != name {
+			continue
+		}
+		if j.workloads = append(j.workloads, wl); wl.wanted == 0 && wl.kind != "DaemonSet" {
 			j.idle = append(j.idle, wl)
 		}
 	}

@@ -230,11 +230,9 @@ func (p *Part) KeepPod(pod *corev1.Pod) bool {
 	now := running{
 		account: accountOf(pod.Namespace, pod.Spec), images: strings.Join(images, "\n"), names: strings.Join(names, "\n"),
 		failing: facts.Failing(pod),
+		ready:   facts.Ready(pod),
 		goes:    pod.DeletionTimestamp != nil,
 		crashed: facts.Crashed(pod),
-	}
-	for _, c := range pod.Status.Conditions {
-		now.ready = now.ready || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	}
 	if known := p.running.At(key); known != nil && known.Value == now && !slices.ContainsFunc(images, isSidecar) {
 		return true // as most news of a pod have it

@@ -9,7 +9,8 @@
 #   at once, but the objects cannot be deleted afterwards. So is what owns the Deployment,
 #   such as a Kafka cluster, a ClusterServiceVersion or a Crossplane Provider: the garbage
 #   collector deletes the Deployment after it, unless dependents are orphaned, and before
-#   it in the foreground.
+#   it in the foreground. The same holds of a controller that crashes or is scaled to zero:
+#   without these, it never works again.
 # related_resources:
 #   - ref: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5080-ordered-namespace-deletion
 #     description: Pods go first since 1.33.
@@ -91,12 +92,25 @@ warn contains finding(msg, ownership, plan) if {
 	some [finalizer, resource, signature] in removed
 	ownership := data.cluster.finalizers[finalizer][resource][signature]
 	elsewhere(resource, finalizer, signature) > 0
-	msg := sprintf(
-		"%s in %d %s have finalizer %s, and this deletes %s: delete those first",
-		[resource, elsewhere(resource, finalizer, signature), places(resource, finalizer, signature), finalizer, needed],
-	)
+	ownership.state == "alive"
+	msg := sprintf("%s: delete those first", [left(resource, finalizer, signature, needed)])
 	plan := first(finalizer, resource, signature)
 }
+
+# A controller that does not work now never will again.
+warn contains finding(msg, ownership, [step]) if {
+	some [finalizer, resource, signature] in removed
+	ownership := data.cluster.finalizers[finalizer][resource][signature]
+	elsewhere(resource, finalizer, signature) > 0
+	ownership.state != "alive"
+	msg := sprintf("%s, which does not work now", [left(resource, finalizer, signature, idle)])
+	step := steps.mend(sprintf("Have its controller work, and delete the %s with finalizer %s; go on when they are gone", [resource, finalizer]), [])
+}
+
+left(resource, finalizer, signature, what) := sprintf(
+	"%s in %d %s have finalizer %s, and this deletes %s",
+	[resource, elsewhere(resource, finalizer, signature), places(resource, finalizer, signature), finalizer, what],
+)
 
 # What the target owns goes first in the foreground.
 warn contains finding(msg, ownership, [step]) if {
@@ -105,6 +119,7 @@ warn contains finding(msg, ownership, [step]) if {
 	resource == request.resource
 	finalizer in input.request.oldObject.metadata.finalizers
 	ownership := input.ownership[finalizer]
+	ownership.state == "alive"
 	msg := sprintf("in the foreground, the controller that removes its finalizer %s goes first: it owns it", [finalizer])
 	step := steps.mend(
 		"Delete it in the background: its controller then goes after it",
@@ -184,11 +199,18 @@ default needed := "its controller"
 
 needed := "the only right to remove it" if endswith(request.resource, ".rbac.authorization.k8s.io")
 
-# within are the objects in the namespace that hold them.
+# idle is the same of a controller that does not work.
+default idle := "its controller"
+
+idle := "the only right of its controller" if endswith(request.resource, ".rbac.authorization.k8s.io")
+
+# within are the objects in the namespace that hold them. Of a controller that does not work
+# orphaned-finalizer tells.
 within contains [finalizer, resource, bucket] if {
 	request.deletes_namespace
 	some [finalizer, resource, signature] in removed
 	bucket := data.cluster.finalized[request.name][finalizer][resource][signature]
+	bucket.ownership.state == "alive"
 }
 
 # certain is false of pods, which go together, and of the order before 1.33.

@@ -101,6 +101,24 @@ test_objects_elsewhere if {
 	}
 }
 
+# Whoever does not work now never will again; what goes with it is told by another policy.
+test_not_working if {
+	every state in ["down", "unknown", "barred"] {
+		idle := object.union(owned("may"), {"state": state})
+		got := found with input as delete_namespace
+			with data.cluster.version as {}
+			with data.cluster.removers as removers("namespaces/ops", "widgets.x.io")
+			with data.cluster.spread as spread(3)
+			with data.cluster.finalized as finalized("widgets.x.io", object.union(bucket("may", 1), {"ownership": idle}))
+			with data.cluster.finalizers as {"x.io/f": {"widgets.x.io": {"": idle}}}
+		got == {"deny": set(), "warn": {finding(
+			"namespaces", "ops",
+			"widgets.x.io in 2 namespaces have finalizer x.io/f, and this deletes its controller, which does not work now",
+			[{"kind": "mend", "do": "Have its controller work, and delete the widgets.x.io with finalizer x.io/f; go on when they are gone"}],
+		)}}
+	}
+}
+
 # What is deleted together with the controller is told by another policy; what stays is
 # named, where it can be.
 test_set if {
