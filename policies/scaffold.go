@@ -35,6 +35,9 @@ func Scaffold(dir, id string) (string, error) {
 			return "", fmt.Errorf("policy id %q: the folder name is taken; choose another", id)
 		}
 	}
+	if _, err := fs.Stat(embedded, folder); err == nil {
+		return "", fmt.Errorf("policy id %q: %w, in termguard itself; choose another id", id, ErrExists)
+	}
 	if _, err := os.Lstat(target); err == nil {
 		return "", fmt.Errorf("scaffold policy in %s: %w", target, ErrExists)
 	}

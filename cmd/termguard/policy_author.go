@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,10 +61,7 @@ func own(folders []string) (*policies.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(set.Policies()) == 0 {
-		return nil, fmt.Errorf("no policy in %s: name the folder that holds a folder for each policy, with FOLDER/FOLDER.rego in it", strings.Join(folders, ", "))
-	}
-	return set, set.CheckFindings()
+	return set, cmp.Or(holdSome(set, folders), set.CheckFindings())
 }
 
 func newPolicyCheck() *cobra.Command {
@@ -262,7 +260,7 @@ func (f *trying) once(ctx context.Context, folders []string, out io.Writer) erro
 			return err
 		}
 		for _, p := range set.Policies() {
-			if filepath.Dir(filepath.Dir(p.File)) != filepath.Clean(folder) {
+			if !comesFrom(p, folder) {
 				continue
 			}
 			tests := rego[p.Folder]
@@ -364,7 +362,7 @@ func evaluateFixture(ctx context.Context, engine *policies.Engine, fsys fs.FS, d
 func explainExample(ctx context.Context, out io.Writer, set *policies.Set, p policies.Policy, folders []string) error {
 	fsys, dir := policies.Examples(), "policies"
 	for _, folder := range folders {
-		if filepath.Dir(filepath.Dir(p.File)) == filepath.Clean(folder) {
+		if comesFrom(p, folder) {
 			fsys, dir = os.DirFS(folder), folder
 		}
 	}

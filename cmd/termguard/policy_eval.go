@@ -157,6 +157,8 @@ func (e evaluated) write(out io.Writer, output string) error {
 	switch {
 	case !e.Asked:
 		fmt.Fprintf(out, "%s is not asked about %s: its METADATA names other resources, or needs documents that are not there\n", e.Policy, e.Target)
+	case len(e.Errors) > 0:
+		fmt.Fprintf(out, "%s failed, and tells nothing about %s\n", e.Policy, e.Target)
 	case len(e.Findings) == 0:
 		fmt.Fprintf(out, "%s finds nothing about %s\n", e.Policy, e.Target)
 	}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -54,9 +56,45 @@ func (f *settingsFlags) loadFrom(names []string, others ...fs.FS) (*policies.Set
 	}
 	set, err := policies.Load(append(from, others...)...)
 	if err == nil && len(names)+len(others) > 0 {
-		err = set.CheckFindings()
+		err = cmp.Or(holdSome(set, names), set.CheckFindings())
 	}
 	return set, err
+}
+
+// holdSome is an error where a place that was named holds no policy: it may be a folder too
+// deep, or too high, and silence would be taken for a rule that is in force.
+func holdSome(set *policies.Set, names []string) error {
+	for _, name := range names {
+		if slices.ContainsFunc(set.Policies(), func(p policies.Policy) bool { return comesFrom(p, name) }) {
+			continue
+		}
+		hint := ""
+		for _, near := range append([]string{filepath.Join(name, "..")}, foldersOf(name)...) {
+			if near, err := policies.Load(policies.Dir(near)); err == nil && len(near.Policies()) > 0 {
+				hint = fmt.Sprintf("; did you mean %q?", filepath.Dir(filepath.Dir(near.Policies()[0].File)))
+				break
+			}
+		}
+		return fmt.Errorf("no policy in %s: name the folder that holds a folder for each policy, with POLICY/POLICY.rego in it%s", name, hint)
+	}
+	return nil
+}
+
+// comesFrom tells whether a policy comes from a folder or bundle.
+func comesFrom(p policies.Policy, name string) bool {
+	return filepath.Dir(filepath.Dir(p.File)) == filepath.Clean(name)
+}
+
+// foldersOf are the folders in a folder, at most as many as anybody keeps policies in.
+func foldersOf(name string) (folders []string) {
+	const most = 20
+	entries, _ := os.ReadDir(name) // a bundle has none
+	for _, entry := range entries {
+		if entry.IsDir() && len(folders) < most {
+			folders = append(folders, filepath.Join(name, entry.Name()))
+		}
+	}
+	return folders
 }
 
 // readKey is that of bundles, nil where none is named.

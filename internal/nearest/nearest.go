@@ -9,7 +9,7 @@ import (
 
 // Hint is a hint at what was meant by name, "" where nothing is near.
 func Hint(name string, candidates []string) string {
-	best, distance := "", 1+max(2, len(name)/3)
+	best, distance := "", 1+min(max(2, len(name)/3), len(name)/2) // with more letters wrong than right, it is another word
 	for _, candidate := range candidates {
 		if d := levenshtein.ComputeDistance(name, candidate); d < distance {
 			best, distance = candidate, d

@@ -1,7 +1,4 @@
-// Command lab brings a real control plane up on this machine until it is
-// interrupted, with "lab node" also a real node (as root); "lab build" only builds
-// the components it runs, "lab build software" those of other projects that
-// scenarios run, and "lab build NAME" one of those.
+// Command lab is for people: see usage.
 package main
 
 import (
@@ -9,10 +6,20 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/termguard/termguard/test/lab"
 )
+
+const usage = `lab brings a real control plane up on this machine, until it is interrupted.
+
+  lab                 the control plane, and the KUBECONFIG of it on standard output
+  lab node            with a real node, as root
+  lab build           only build the components that it runs
+  lab build software  only build those of other projects that scenarios run
+  lab build NAME...   only build some of those
+`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -25,6 +32,10 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
+	if slices.ContainsFunc(args, func(arg string) bool { return arg == "--help" || arg == "-h" || arg == "-help" || arg == "help" }) {
+		fmt.Print(usage)
+		return nil
+	}
 	if len(args) == 1 && args[0] == "build" {
 		if _, err := lab.Build(ctx, os.Stderr); err != nil {
 			return err
