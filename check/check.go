@@ -72,9 +72,8 @@ func evaluate(ctx context.Context, engine Evaluator, world *cluster.World, set *
 }
 
 func reportOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject, request *question.Request) (Report, error) {
-	input := m.Input()
-	ownership, _ := input["ownership"].(map[string]any)
-	result, err := engine.Evaluate(ctx, policies.Delete, input, m)
+	owners := m.Ownership()
+	result, err := engine.Evaluate(ctx, policies.Delete, request.Input(owners, m.Refusals()), m)
 	if err != nil {
 		return Report{}, fmt.Errorf("ask the policies about %s: %w", s, err)
 	}
@@ -87,19 +86,15 @@ func reportOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject
 		Target:   s.id(),
 		Verdict:  result.Verdict(),
 		Findings: append([]policies.Finding{}, result.Findings...),
-		WaitsFor: waitsFor(m, s, ownership, request.With()),
+		WaitsFor: waitsFor(m.Facts, s, owners, request.With()),
 		Omitted:  result.Omitted,
 		Unseen:   append([]string{}, result.Unseen...),
 	}
 	if finishes(report.Verdict) {
 		report.EstimateSeconds = longest(result.Findings)
 	}
-	stops := 0
-	m.View(func(doc map[string]any) {
-		stops = stopsOf(doc, s)
-		report.since(s, doc)
-	})
-	report.estimate(stops)
+	report.since(s, m.Now())
+	report.estimate(stopsOf(m.Facts, s))
 	report.plan()
 	return report, nil
 }
@@ -135,15 +130,14 @@ func (r *Report) plan() {
 }
 
 // since tells for how long the target has been Terminating.
-func (r *Report) since(s Subject, doc map[string]any) {
+func (r *Report) since(s Subject, now time.Time) {
 	deleted, _ := child(s.Object, "metadata")["deletionTimestamp"].(string)
 	since, err := time.Parse(time.RFC3339, deleted)
 	if err != nil {
 		return
 	}
 	r.TerminatingSince, r.terminating = deleted, "Terminating"
-	text, _ := doc["now"].(string)
-	if now, err := time.Parse(time.RFC3339, text); err == nil && now.After(since) {
+	if now.After(since) {
 		r.terminating = "Terminating for " + seconds(int(now.Sub(since).Seconds()))
 	}
 }

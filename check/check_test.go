@@ -316,9 +316,11 @@ func TestWaitsForeground(t *testing.T) {
 			t.Fatal(err)
 		}
 		var names []string
-		for _, wait := range waitsFor(world, subject, nil, options) {
-			names = append(names, wait.Names...)
-		}
+		world.Read(func(f cluster.Facts) {
+			for _, wait := range waitsFor(f, subject, nil, options) {
+				names = append(names, wait.Names...)
+			}
+		})
 		if diff := cmp.Diff(want, names); diff != "" {
 			t.Errorf("%s: -want, +got:\n%s", cascade, diff)
 		}

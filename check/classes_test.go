@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
 )
@@ -72,7 +73,7 @@ func deedsOfSamples(t *testing.T) iter.Seq[sampleDeed] {
 				t.Fatal(err)
 			}
 			types := Types{}
-			d.world.View(func(doc map[string]any) { types = typesOf(doc) })
+			d.world.Read(func(f cluster.Facts) { types = typesOf(f) })
 			for _, f := range report.Findings {
 				for _, s := range f.Steps {
 					if s.Action == nil {

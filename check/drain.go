@@ -94,27 +94,20 @@ func (r *Report) drains(pods []Report) {
 // podsOn fills in the pods of each node that a drain evicts: not those of DaemonSets, nor
 // the mirrors of its static pods, which the node owns.
 func podsOn(world *cluster.World, on map[string][]Subject) (err error) {
-	world.View(func(doc map[string]any) {
+	world.Read(func(f cluster.Facts) {
 		var typ Type
-		if typ, err = typesOf(doc).Find(pods.Resource); err != nil {
+		if typ, err = typesOf(f).Find(pods.Resource); err != nil {
 			return
 		}
-		all, _ := policies.At(doc, "pods").(map[string]any)
-		for namespace := range all {
-			names := child(all, namespace)
-			for name := range names {
-				pod := child(names, name)
-				node, _ := pod["node"].(string)
-				kind := child(pod, "owner")["kind"]
-				if _, drained := on[node]; !drained || kind == "DaemonSet" || kind == "Node" {
-					continue
-				}
-				s := Subject{Type: typ, Namespace: namespace, Name: name}
-				if err = s.describe(doc); err != nil {
-					return
-				}
-				on[node] = append(on[node], s)
+		for pod := range f.AllPods() {
+			if _, drained := on[pod.Node]; !drained || pod.Kind == "DaemonSet" || pod.Kind == "Node" {
+				continue
 			}
+			s := Subject{Type: typ, Namespace: pod.Namespace, Name: pod.Name}
+			if err = s.describe(f); err != nil {
+				return
+			}
+			on[pod.Node] = append(on[pod.Node], s)
 		}
 	})
 	for _, held := range on {

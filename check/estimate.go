@@ -3,8 +3,9 @@ package check
 import (
 	"cmp"
 	"fmt"
-	"strconv"
+	"slices"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -20,18 +21,13 @@ type Took struct {
 // enough are so many objects that what they took is a measure.
 const enough = 3
 
-// tookOf is what the facts tell of a finalizer in a namespace, nil if nothing: what was
-// seen there, or else in several.
-func tookOf(doc map[string]any, finalizer, resource, namespace string) *Took {
-	byNamespace := child(child(child(doc, "durations"), finalizer), resource)
-	seen := child(byNamespace, namespace)
-	if seen == nil {
-		seen = child(byNamespace, "")
-	}
-	if seen == nil {
+// tookOf is what the facts tell of a finalizer in a namespace, nil if nothing.
+func tookOf(f cluster.Facts, finalizer, resource, namespace string) *Took {
+	d, seen := f.Took(finalizer, resource, namespace)
+	if !seen {
 		return nil
 	}
-	return &Took{number(seen["count"]), number(seen["usualSeconds"]), number(seen["longestSeconds"])}
+	return &Took{d.Count, d.UsualSeconds, d.LongestSeconds}
 }
 
 // String tells it with the objects that it rests on.
@@ -83,40 +79,30 @@ func (r *Report) estimate(stops int) {
 
 // stopsOf is how long the pods that the deletion of s waits for usually take to stop, in
 // seconds; 0 where that was not seen of each of their workloads.
-func stopsOf(doc map[string]any, s Subject) int {
-	var waiting map[string]any // by name
+func stopsOf(f cluster.Facts, s Subject) int {
+	var waiting []cluster.Pod
 	switch s.Type.GroupResource() {
 	case pods:
-		waiting = map[string]any{s.Name: policies.At(doc, "pods", s.Namespace, s.Name)}
+		waiting = []cluster.Pod{f.Pod(s.Namespace, s.Name)}
 	case namespaces:
-		waiting, _ = policies.At(doc, "pods", s.Name).(map[string]any)
-		s.Namespace = s.Name
+		waiting = slices.Collect(f.Pods(s.Name))
 	}
 	usual := 0
-	for name := range waiting {
-		pod := child(waiting, name)
-		if pod["node"] == nil || pod["phase"] == "Succeeded" || pod["phase"] == "Failed" {
+	for _, pod := range waiting {
+		if pod.Node == "" || pod.Phase == "Succeeded" || pod.Phase == "Failed" {
 			continue // the API server removes it at once
 		}
-		workload, _ := pod["workload"].(string)
-		seen := child(child(child(doc, "stops"), s.Namespace), workload)
-		if number(seen["count"]) < enough {
+		seen := f.Stops(pod.Namespace, pod.Workload)
+		if seen.Count < enough {
 			return 0
 		}
-		usual = max(usual, number(seen["usualSeconds"]))
+		usual = max(usual, seen.UsualSeconds)
 	}
 	if usual > 0 && s.Type.GroupResource() == namespaces {
 		// The namespace controller begins after 5 s, and looks again after half the
 		// longest grace period, and a second
 		// (pkg/controller/namespace/namespace_controller.go).
-		grace := 0
-		stops, _ := policies.At(doc, "podsByGrace", s.Name).(map[string]any)
-		for key := range stops {
-			if seconds, err := strconv.Atoi(key); err == nil {
-				grace = max(grace, seconds)
-			}
-		}
-		return looked(usual, grace/2+1)
+		return looked(usual, f.LongestGrace(s.Name)/2+1)
 	}
 	return usual
 }

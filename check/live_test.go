@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -268,7 +269,7 @@ func TestUnread(t *testing.T) {
 		{"nobody reads conditions, as over a snapshot", map[string]any{"crds": definition}, 0},
 		{"what built-in kinds say is not about their finalizers", map[string]any{"conditions": read}, 0},
 	} {
-		if got := unread(tt.doc, wait); got != tt.want {
+		if got := unread(facts.Read(tt.doc), wait); got != tt.want {
 			t.Errorf("%s: got %d, want %d", tt.reason, got, tt.want)
 		}
 	}

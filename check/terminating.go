@@ -139,17 +139,12 @@ func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, 
 // "", anywhere.
 func notListed(world *cluster.World, namespace string) (unseen []string) {
 	unseen = []string{}
-	world.View(func(doc map[string]any) {
-		for _, item := range anyList(doc["unseen"]) {
-			hidden, _ := item.(map[string]any)
-			resource, _ := hidden["resource"].(string)
-			reason, _ := hidden["reason"].(string)
-			of, _ := hidden["namespace"].(string)
-			namespaced, _ := hidden["namespaced"].(bool)
-			here := namespace == "" || resource == namespaces.Resource ||
-				namespaced && reason != "elsewhere" && (of == "" || of == namespace)
+	world.Read(func(f cluster.Facts) {
+		for _, hidden := range f.Unseen() {
+			here := namespace == "" || hidden.Resource == namespaces.Resource ||
+				hidden.Namespaced && hidden.Reason != "elsewhere" && (hidden.Namespace == "" || hidden.Namespace == namespace)
 			if here {
-				unseen = append(unseen, resource+": "+reason)
+				unseen = append(unseen, hidden.Resource+": "+hidden.Reason)
 			}
 		}
 	})

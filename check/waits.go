@@ -3,12 +3,11 @@ package check
 import (
 	"cmp"
 	"fmt"
-	"maps"
+	"iter"
 	"slices"
 	"strings"
 
 	"github.com/termguard/termguard/cluster"
-	"github.com/termguard/termguard/policies"
 )
 
 // Wait is a group of objects whose deletion rests on the owner of a finalizer:
@@ -32,17 +31,15 @@ type Wait struct {
 // waitsFor lists the finalizers with a live owner that the deletion of s waits
 // for: those of the object, of what is in a namespace, of the instances of a
 // definition, and of the dependents of an object that goes in the foreground.
-func waitsFor(facts policies.Facts, s Subject, ownership map[string]any, options map[string]any) []Wait {
+func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[string]any) []Wait {
 	type key struct{ finalizer, resource, namespace, owner string }
 	waits, known := []Wait{}, map[key]int{}
-	add := func(finalizer, resource, namespace string, names []any, count int, owner map[string]any) {
-		if owner["state"] != cluster.Alive || count == 0 {
+	add := func(w Wait, owner cluster.Verdict) {
+		if owner.State != cluster.Alive || w.Count == 0 {
 			return
 		}
-		w := Wait{Finalizer: finalizer, Resource: resource, Namespace: namespace, Names: texts(names), Count: count, Evidence: texts(anyList(owner["evidence"]))}
-		w.Owner, _ = owner["owner"].(string)
-		w.Clears, _ = owner["clears"].(string)
-		k := key{finalizer, resource, namespace, w.Owner}
+		w.Owner, w.Clears, w.Evidence = owner.Owner, owner.Clears, owner.Evidence
+		k := key{w.Finalizer, w.Resource, w.Namespace, w.Owner}
 		at, again := known[k]
 		if !again {
 			known[k] = len(waits)
@@ -55,61 +52,30 @@ func waitsFor(facts policies.Facts, s Subject, ownership map[string]any, options
 		have.Evidence = slices.Compact(slices.Sorted(slices.Values(append(have.Evidence, w.Evidence...))))
 	}
 	resource := s.Type.GroupResource()
-	for finalizer, owner := range ownership {
-		owner, _ := owner.(map[string]any)
-		add(finalizer, resource.String(), s.Namespace, []any{s.Name}, 1, owner)
+	for finalizer, owner := range owners.All() {
+		add(Wait{Finalizer: finalizer, Resource: resource.String(), Namespace: s.Namespace, Names: []string{s.Name}, Count: 1}, owner)
 	}
-	facts.View(func(doc map[string]any) {
-		defer func() {
-			for i, w := range waits {
-				waits[i].Took = tookOf(doc, w.Finalizer, w.Resource, w.Namespace)
-				if n := unread(doc, w); n > 0 {
-					waits[i].Evidence = append(waits[i].Evidence, fmt.Sprintf("what the status of %d of them says was not read", n))
-				}
-			}
-		}()
-		// in adds what is finalized in one namespace, of one resource or of all.
-		in := func(namespace, only string, finalized map[string]any) {
-			for finalizer := range finalized {
-				resources := child(finalized, finalizer)
-				for resource := range resources {
-					for signature := range child(resources, resource) {
-						group := child(child(resources, resource), signature)
-						owner, beside := group["ownership"].(map[string]any)
-						if !beside { // of dependents, it stands apart
-							owner = child(child(child(child(doc, "finalizers"), finalizer), resource), signature)
-						}
-						if only == "" || only == resource {
-							add(finalizer, resource, namespace, anyList(group["names"]), number(group["count"]), owner)
-						}
-					}
-				}
-			}
+	all := func(held iter.Seq[cluster.Holding]) {
+		for h := range held {
+			add(Wait{Finalizer: h.Finalizer, Resource: h.Resource, Namespace: h.Namespace, Names: h.Names, Count: h.Count}, h.Owner())
 		}
-		switch {
-		case resource == namespaces:
-			in(s.Name, "", child(child(doc, "finalized"), s.Name))
-		case resource == definitions:
-			for namespace, finalized := range child(doc, "finalized") {
-				finalized, _ := finalized.(map[string]any)
-				in(namespace, s.Name, finalized)
-			}
-		case options["propagationPolicy"] == "Foreground":
-			uid, _ := child(s.Object, "metadata")["uid"].(string)
-			owners, visited := child(doc, "owners"), map[string]bool{}
-			for next := []string{uid}; len(next) > 0; next = next[1:] {
-				if visited[next[0]] {
-					continue
-				}
-				visited[next[0]] = true
-				owner := child(owners, next[0])
-				next = append(next, slices.Collect(maps.Keys(child(owner, "dependents")))...)
-				for namespace := range child(owner, "finalized") {
-					in(namespace, "", child(child(owner, "finalized"), namespace))
-				}
-			}
+	}
+	switch {
+	case resource == namespaces:
+		all(f.Held(s.Name, ""))
+	case resource == definitions:
+		for _, namespace := range f.Holding() {
+			all(f.Held(namespace, s.Name))
 		}
-	})
+	case options["propagationPolicy"] == "Foreground":
+		all(f.Blocking(s.UID()))
+	}
+	for i, w := range waits {
+		waits[i].Took = tookOf(f, w.Finalizer, w.Resource, w.Namespace)
+		if n := unread(f, w); n > 0 {
+			waits[i].Evidence = append(waits[i].Evidence, fmt.Sprintf("what the status of %d of them says was not read", n))
+		}
+	}
 	slices.SortFunc(waits, func(a, b Wait) int {
 		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Finalizer, b.Finalizer),
 			cmp.Compare(a.Namespace, b.Namespace))
@@ -119,15 +85,13 @@ func waitsFor(facts policies.Facts, s Subject, ownership map[string]any, options
 
 // unread is how many objects of a group may say in their status that their owner
 // fails, and were not read for that, though others of their namespace were.
-func unread(doc map[string]any, w Wait) int {
-	known, looked := child(doc, "conditions")[w.Namespace].(map[string]any)
-	if !looked || child(doc, "crds")[w.Resource] == nil {
+func unread(f cluster.Facts, w Wait) int {
+	if !f.Looked(w.Namespace) || !f.Defines(w.Resource) {
 		return 0
 	}
-	read := child(known, w.Resource)
 	n := w.Count
 	for _, name := range w.Names {
-		if read[name] != nil {
+		if f.Conditioned(w.Namespace, w.Resource, name) {
 			n--
 		}
 	}
@@ -175,14 +139,4 @@ func condition(waits []Wait) string {
 		return parts[0]
 	}
 	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
-}
-
-func texts(list []any) []string {
-	found := []string{}
-	for _, item := range list {
-		if text, ok := item.(string); ok {
-			found = append(found, text)
-		}
-	}
-	return found
 }

@@ -98,55 +98,35 @@ func (w *World) keepConditions(namespace string, objects []conditioned, read fun
 
 // conditioned are the objects in a namespace whose conditions matter, in turn of each
 // group.
-func (w *World) conditioned(namespace string) []conditioned {
+func (w *World) conditioned(namespace string) (found []conditioned) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	finalized, _ := facts.Lookup(w.doc, "finalized", namespace).(map[string]any)
+	f := facts.Read(w.doc)
 	names := map[string]map[string]bool{} // by resource
-	for _, resources := range finalized {
-		for resource, groups := range resources.(map[string]any) {
-			if facts.Lookup(w.doc, "crds", resource) == nil {
-				continue
+	for held := range f.Held(namespace, "") {
+		if !f.Defines(held.Resource) || held.Owner().State != Alive {
+			continue
+		}
+		for _, name := range held.Names {
+			if names[held.Resource] == nil {
+				names[held.Resource] = map[string]bool{}
 			}
-			for _, group := range groups.(map[string]any) {
-				if facts.Lookup(group.(map[string]any), "ownership", "state") != Alive {
-					continue
-				}
-				list, _ := group.(map[string]any)["names"].([]any)
-				for _, name := range list {
-					if names[resource] == nil {
-						names[resource] = map[string]bool{}
-					}
-					names[resource][name.(string)] = true
-				}
-			}
+			names[held.Resource][name] = true
 		}
 	}
-	var found []conditioned
-	for nth := 0; ; nth++ {
-		before := len(found)
+	for nth, more := 0, true; more && len(found) < maxConditioned; nth++ {
+		more = false
 		for _, resource := range slices.Sorted(maps.Keys(names)) {
 			if list := slices.Sorted(maps.Keys(names[resource])); nth < len(list) {
-				version := servedVersion(facts.Lookup(w.doc, "crds", resource, "versions"))
-				found = append(found, conditioned{schema.ParseGroupResource(resource).WithVersion(version), list[nth]})
+				version := ""
+				if served := f.Definition(resource).Served; len(served) > 0 {
+					version = served[0]
+				}
+				found, more = append(found, conditioned{schema.ParseGroupResource(resource).WithVersion(version), list[nth]}), true
 			}
 		}
-		if len(found) == before || len(found) >= maxConditioned {
-			return found
-		}
 	}
-}
-
-// servedVersion is the first of the versions of a definition that is served.
-func servedVersion(versions any) string {
-	list, _ := versions.([]any)
-	for _, version := range list {
-		if version, _ := version.(map[string]any); version["served"] == true {
-			name, _ := version["name"].(string)
-			return name
-		}
-	}
-	return ""
+	return found
 }
 
 // conditionsOf are the status conditions of an object, bounded.

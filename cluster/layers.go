@@ -36,7 +36,7 @@ func (l *Layers) View(f func(doc map[string]any)) {
 func (l *Layers) Ask(r *question.Request, f func(Moment)) {
 	l.View(func(doc map[string]any) {
 		l.manifests.Ask(r, func(m Moment) {
-			m.doc = doc
+			m = m.over(doc)
 			if l.snapshot == nil {
 				f(m)
 				return

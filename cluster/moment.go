@@ -16,6 +16,7 @@ import (
 // Moment is the facts as they stand while one question is answered, and what they tell of
 // its request. It is over when the function that it is given to returns.
 type Moment struct {
+	Facts
 	at      *viewed
 	doc     map[string]any
 	request *question.Request
@@ -44,14 +45,21 @@ func (w *World) TryAsk(r *question.Request, f func(Moment)) bool {
 
 func (w *World) moment(r *question.Request) Moment {
 	at := w.mu.view(w.doc, w.now())
-	return Moment{at: at, doc: at.doc, request: r, world: w}
+	return Moment{at: at, request: r, world: w}.over(at.doc)
+}
+
+// over is the moment with another document.
+func (m Moment) over(doc map[string]any) Moment {
+	m.doc, m.Facts = doc, facts.Read(doc)
+	return m
 }
 
 // Is tells whether nothing changed since another moment, about the same request, not even
 // the time.
 func (m Moment) Is(other Moment) bool { return m.at == other.at }
 
-// View calls f with the document, which must be neither changed nor kept.
+// View calls f with the document, which is for policies, and must be neither changed nor
+// kept.
 func (m Moment) View(f func(doc map[string]any)) { f(m.doc) }
 
 // Input is what policies are asked about the request.
@@ -59,8 +67,7 @@ func (m Moment) Input() map[string]any { return m.request.Input(m.Ownership(), m
 
 // Together is the same moment for a request that is one of a set.
 func (m Moment) Together(set *question.Set) Moment {
-	m.doc = set.In(m.doc)
-	return m
+	return m.over(set.In(m.doc))
 }
 
 // About is the same moment for another request.
@@ -86,8 +93,7 @@ func (m Moment) Declared() bool { return m.world.ownership.Declares(m.request.Wi
 // Undeclared is the same moment, as if no object in the namespace of the request declared
 // who removes its finalizers.
 func (m Moment) Undeclared() Moment {
-	m.doc = m.world.ownership.Undeclared(m.doc, m.request.Within())
-	return m.Plain()
+	return m.over(m.world.ownership.Undeclared(m.doc, m.request.Within())).Plain()
 }
 
 // Ownership tells who removes the finalizers of the objects of the request, whether or not
@@ -95,8 +101,8 @@ func (m Moment) Undeclared() Moment {
 // the owner needs and does not find. What manifests leave open, a snapshot that they are
 // laid over may hold a verdict on. It holds those on finalizers that were on objects of
 // the same kind when it was made, and cannot judge others.
-func (m Moment) Ownership() map[string]any {
-	verdicts := map[string]any{}
+func (m Moment) Ownership() Verdicts {
+	verdicts := Verdicts{}
 	for _, object := range m.objects() {
 		maps.Copy(verdicts, m.world.verdicts(&unstructured.Unstructured{Object: object}, m.request.GroupResource(), m.request.SpecFinalizers(object)))
 	}
@@ -210,30 +216,4 @@ func (w *World) verdicts(obj metav1.Object, res schema.GroupResource, specFinali
 		}
 	}
 	return verdicts
-}
-
-// Namespace is what the facts tell of one.
-type Namespace struct {
-	Labels      map[string]string
-	Terminating bool
-}
-
-// Namespace tells of a namespace; the zero value is one of which nothing is known.
-func (m Moment) Namespace(name string) Namespace {
-	record, _ := facts.Lookup(m.doc, "namespaces", name).(map[string]any)
-	labels, _ := record["labels"].(map[string]any)
-	deleted, _ := record["deletionTimestamp"].(string)
-	n := Namespace{Labels: make(map[string]string, len(labels)), Terminating: deleted != ""}
-	for key, value := range labels {
-		if text, is := value.(string); is {
-			n.Labels[key] = text
-		}
-	}
-	return n
-}
-
-// Holds tells whether objects in a namespace have finalizers.
-func (m Moment) Holds(namespace string) bool {
-	held, _ := facts.Lookup(m.doc, "finalized", namespace).(map[string]any)
-	return len(held) > 0
 }

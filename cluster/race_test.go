@@ -158,6 +158,20 @@ func TestStress(t *testing.T) {
 		"World.View": func(int) {
 			w.View(func(doc map[string]any) { _, err := json.Marshal(doc); must(err) }) // reads all of it
 		},
+		"World.Read": func(int) {
+			w.Read(func(f Facts) {
+				for held := range f.Held("a", "") {
+					f.Conditioned("a", held.Resource, held.Owner().Owner)
+				}
+				for pod := range f.AllPods() {
+					f.Stops(pod.Namespace, pod.Workload)
+				}
+				_, _ = f.Unseen(), f.Namespace("a")
+			})
+		},
+		"World.Without": func(int) {
+			w.Without(Gone{Finalizers: []string{"x.io/f"}, APIServices: []string{"v1.x.io"}, Webhooks: []string{"validating/a"}, Nodes: map[string][]string{"n1": {"leaving"}}})
+		},
 		"World.SetLeases": func(i int) {
 			holder, now := fmt.Sprint("op_", i%2), metav1.NewMicroTime(start)
 			w.SetLeases([]coordinationv1.Lease{{ObjectMeta: metav1.ObjectMeta{Namespace: "ops", Name: "x.io"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &now}}})

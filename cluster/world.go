@@ -30,6 +30,15 @@ import (
 // Resource is one kind of object that the API serves.
 type Resource = facts.Resource
 
+// What Facts tell Go code of the document.
+type (
+	Facts    = facts.Reader
+	Verdict  = facts.Verdict
+	Verdicts = facts.Verdicts
+	Holding  = facts.Holding
+	Pod      = facts.Pod
+)
+
 // Dial opens a connection, as net.Dialer's DialContext.
 type Dial = refusals.Dial
 
@@ -175,8 +184,11 @@ func NewWorld(options Options) *World {
 	return w
 }
 
-// View calls f with the facts, which stand still until f returns. The document
-// must be neither changed nor kept.
+// Read calls f with the facts, which stand still until f returns. f must not ask the World
+// anything else, which may wait for who waits for f.
+func (w *World) Read(f func(Facts)) { w.View(func(doc map[string]any) { f(facts.Read(doc)) }) }
+
+// View is Read for policies. The document must be neither changed nor kept.
 func (w *World) View(f func(doc map[string]any)) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

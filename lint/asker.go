@@ -59,9 +59,9 @@ func (a *asker) prepare(ctx context.Context, sub *subject) error {
 	questions := a.questions(sub)
 	if quiet(sub.Object) {
 		// With what works for them in the same set, they go together.
-		questions = slices.DeleteFunc(questions, func(q asked) bool { return q.Question != DeleteSet || !owned(q.input) })
+		questions = slices.DeleteFunc(questions, func(q asked) bool { return q.Question != DeleteSet || !owned(q.owners) })
 	} else if a.set.run.asked(sub.File) {
-		a.note(sub, questions[0].input["ownership"].(map[string]any))
+		a.note(questions[0].owners)
 	}
 	large := a.set.loaded > maxLoaded
 	for _, q := range questions {
@@ -79,10 +79,9 @@ func (a *asker) prepare(ctx context.Context, sub *subject) error {
 }
 
 // owned tells whether the set holds what removes a finalizer of the object.
-func owned(input map[string]any) bool {
-	verdicts, _ := input["ownership"].(map[string]any)
-	for _, verdict := range verdicts {
-		if v, _ := verdict.(map[string]any); v["state"] == cluster.Alive {
+func owned(owners cluster.Verdicts) bool {
+	for _, verdict := range owners.All() {
+		if verdict.State == cluster.Alive {
 			return true
 		}
 	}
@@ -95,6 +94,7 @@ type asked struct {
 	about   *subject
 	trigger policies.Trigger
 	input   map[string]any
+	owners  cluster.Verdicts
 	facts   policies.Facts
 }
 
@@ -106,16 +106,16 @@ func (a *asker) questions(sub *subject) []asked {
 	var all []asked
 	deletion := sub.target().Delete(deleteOptions)
 	a.facts.Ask(deletion, func(m cluster.Moment) {
-		ownership := m.Ownership()
+		owners := m.Ownership()
 		// What has an owner is written down as its owner made it, and applied by nobody else.
 		if len(sub.object.GetOwnerReferences()) == 0 {
 			creation := sub.target().Create()
-			all = append(all, asked{ApplyObject, sub, policies.Apply, creation.Input(ownership, m.About(creation).Refusals()), a.facts})
+			all = append(all, asked{ApplyObject, sub, policies.Apply, creation.Input(owners, m.About(creation).Refusals()), owners, a.facts})
 		}
-		input := deletion.Input(ownership, m.Refusals())
-		all = append(all, asked{onDelete, sub, policies.Delete, input, a.facts})
+		input := deletion.Input(owners, m.Refusals())
+		all = append(all, asked{onDelete, sub, policies.Delete, input, owners, a.facts})
 		if len(sub.object.GetFinalizers()) > 0 && len(a.index) > 1 {
-			all = append(all, asked{DeleteSet, sub, policies.Delete, input, a.together()})
+			all = append(all, asked{DeleteSet, sub, policies.Delete, input, owners, a.together()})
 		}
 	})
 	return all
@@ -132,15 +132,14 @@ func (a *asker) together() policies.Facts {
 }
 
 // note counts the finalizers whose owners only a cluster knows.
-func (a *asker) note(sub *subject, ownership map[string]any) {
-	owners := map[string]bool{}
-	for _, verdict := range ownership {
-		v, _ := verdict.(map[string]any)
-		if owner, _ := v["owner"].(string); v["state"] == cluster.Unasked && owner != "" {
-			owners[owner] = true
+func (a *asker) note(owners cluster.Verdicts) {
+	noted := map[string]bool{}
+	for _, verdict := range owners.All() {
+		if verdict.State == cluster.Unasked && verdict.Owner != "" {
+			noted[verdict.Owner] = true
 		}
 	}
-	for owner := range owners {
+	for owner := range noted {
 		a.set.notes.ask(owner, 1)
 	}
 }

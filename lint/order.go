@@ -2,7 +2,6 @@ package lint
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -38,8 +37,9 @@ func (a *asker) order(subjects []*subject) Order {
 			continue
 		}
 		a.facts.Ask(sub.target().Delete(nil), func(m cluster.Moment) {
-			for _, verdict := range m.Ownership() {
-				for _, workload := range workloadsOf(verdict) {
+			for _, verdict := range m.Ownership().All() {
+				for _, runs := range verdict.Runs {
+					workload := policies.Object(runs)
 					if _, together := a.index[workload]; together && workload != sub.id {
 						removers[sub.id] = append(removers[sub.id], workload)
 					}
@@ -93,15 +93,4 @@ func (a *asker) order(subjects []*subject) Order {
 		})
 	}
 	return order
-}
-
-// workloadsOf are those that a verdict on a finalizer rests on.
-func workloadsOf(verdict any) (workloads []policies.Object) {
-	v, _ := verdict.(map[string]any)
-	text, err := json.Marshal(v["workloads"])
-	if err != nil {
-		return nil
-	}
-	_ = json.Unmarshal(text, &workloads) // none, where it is something else
-	return workloads
 }

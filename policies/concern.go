@@ -163,7 +163,7 @@ func (s subject) reaches(from any, path []string, d *document) bool {
 		}
 		from, path = under(from, s.named(element)), below
 	}
-	switch v := Whole(from).(type) {
+	switch v := whole(from).(type) {
 	case nil:
 		return false
 	case string:
@@ -213,7 +213,7 @@ func over(value, bound string) bool {
 
 // anyOf tells whether something is true of a member of an object or a list.
 func anyOf(document any, is func(member any) bool) bool {
-	switch d := Whole(document).(type) {
+	switch d := whole(document).(type) {
 	case map[string]any:
 		for _, member := range d {
 			if is(member) {

@@ -8,17 +8,8 @@ type Section interface {
 	All() map[string]any
 }
 
-// At is what stands in the facts under a path: nil for nothing. A section is made where
-// the path ends.
-func At(facts any, path ...string) any {
-	for _, key := range path {
-		facts = under(facts, key)
-	}
-	return Whole(facts)
-}
-
-// Whole is a value of the facts, a section as the map that it stands for.
-func Whole(value any) any {
+// whole is a value of the facts, a section as the map that it stands for.
+func whole(value any) any {
 	if section, is := value.(Section); is {
 		return section.All()
 	}

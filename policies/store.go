@@ -82,7 +82,7 @@ func (s *store) Read(ctx context.Context, txn storage.Transaction, path storage.
 			return nil, notFound(path)
 		}
 	}
-	if m, ok := Whole(node).(map[string]any); ok {
+	if m, ok := whole(node).(map[string]any); ok {
 		return ast.LazyObject(m), nil
 	}
 	return ast.InterfaceToValue(node)

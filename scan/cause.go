@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -349,19 +350,19 @@ func (a *answer) finalizerIn(message string) (found string) {
 	for _, finalizer := range a.finalizers {
 		look(finalizer)
 	}
-	a.place.World.View(func(doc map[string]any) {
+	a.place.World.Read(func(f cluster.Facts) {
+		var near []string
 		switch a.kind {
 		case Namespaces:
-			for finalizer := range child(child(doc, "finalized"), a.report.Target.Name) {
-				look(finalizer)
-			}
+			near = f.Finalizers(a.report.Target.Name)
 		case Definitions:
-			for finalizer := range child(child(doc, "spread"), a.report.Target.Name) {
-				look(finalizer)
-			}
+			near = f.FinalizersOf(a.report.Target.Name)
+		}
+		for _, finalizer := range near {
+			look(finalizer)
 		}
 		if found == "" { // of something that it needs
-			for finalizer := range child(doc, "finalizers") {
+			for _, finalizer := range f.AllFinalizers() {
 				look(finalizer)
 			}
 		}
@@ -372,16 +373,13 @@ func (a *answer) finalizerIn(message string) (found string) {
 // ownerOf names who removes a finalizer, "" where nobody knows, or where it is not one and
 // the same for all.
 func (p *Place) ownerOf(finalizer string) (owner string) {
-	p.World.View(func(doc map[string]any) {
-		for _, signatures := range child(child(doc, "finalizers"), finalizer) {
-			for _, verdict := range whole(signatures) {
-				name, _ := whole(verdict)["owner"].(string)
-				if owner != "" && name != owner {
-					owner = ""
-					return
-				}
-				owner = name
+	p.World.Read(func(f cluster.Facts) {
+		for _, verdict := range f.Owners(finalizer) {
+			if owner != "" && verdict.Owner != owner {
+				owner = ""
+				return
 			}
+			owner = verdict.Owner
 		}
 	})
 	return owner

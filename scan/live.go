@@ -53,7 +53,7 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 	if err != nil {
 		return nil, err
 	}
-	world.View(p.hidden)
+	world.Read(p.hidden)
 	p.conditions(whole)
 	found.ask(p, served, user, found.within(namespace, selector), whole)
 	return p, nil

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -64,7 +65,7 @@ func (p *Place) questions(only []Kind) []question {
 
 // now is the time of the facts, RFC 3339.
 func (p *Place) now() (now string) {
-	p.World.View(func(doc map[string]any) { now, _ = doc["now"].(string) })
+	p.World.Read(func(f cluster.Facts) { now = f.Now().Format(time.RFC3339) })
 	return now
 }
 
@@ -74,7 +75,7 @@ func FromFacts(world *cluster.World) (*Place, error) {
 	p := &Place{World: world}
 	var names []check.Name
 	kinds := map[check.Name]Kind{}
-	world.View(func(doc map[string]any) {
+	world.Read(func(f cluster.Facts) {
 		add := func(kind Kind, resource, namespace, name string) {
 			n := check.Name{Type: resource, Namespace: namespace, Name: name}
 			if _, twice := kinds[n]; !twice && !immortal(kind, name) {
@@ -82,29 +83,20 @@ func FromFacts(world *cluster.World) (*Place, error) {
 				names = append(names, n)
 			}
 		}
-		for resource, section := range map[string]string{
-			"namespaces": "namespaces", "nodes": "nodes", "customresourcedefinitions.apiextensions.k8s.io": "crds",
-		} {
-			for _, name := range slices.Sorted(maps.Keys(child(doc, section))) {
+		for _, resource := range []string{"namespaces", nodes, definitions} {
+			for _, name := range f.Names(resource, "") {
 				add(resources[resource], resource, "", name)
 			}
 		}
 		unnamed := map[string]int{}
-		for namespace, byFinalizer := range child(doc, "finalized") {
+		for _, namespace := range f.Holding() {
 			named := map[string]map[string]bool{}
-			for _, byResource := range whole(byFinalizer) {
-				for resource, groups := range whole(byResource) {
-					if named[resource] == nil {
-						named[resource] = map[string]bool{}
-					}
-					for _, group := range whole(groups) {
-						list, _ := whole(group)["names"].([]any)
-						for _, name := range list {
-							if name, is := name.(string); is {
-								named[resource][name] = true
-							}
-						}
-					}
+			for held := range f.Held(namespace, "") {
+				if named[held.Resource] == nil {
+					named[held.Resource] = map[string]bool{}
+				}
+				for _, name := range held.Names {
+					named[held.Resource][name] = true
 				}
 			}
 			for resource, names := range named {
@@ -116,32 +108,23 @@ func FromFacts(world *cluster.World) (*Place, error) {
 				for _, name := range slices.Sorted(maps.Keys(names)) {
 					add(kind, resource, namespace, name)
 				}
-				if more := number(child(child(doc, "counts"), namespace)[resource]) - len(names); more > 0 && kind != Custom {
+				if more := f.Count(namespace, resource) - len(names); more > 0 && kind != Custom {
 					unnamed[resource] += more
 				}
 			}
 		}
-		for _, byResource := range child(doc, "terminating") {
-			for resource, held := range whole(byResource) {
-				objects, _ := whole(held)["objects"].([]any)
-				for _, object := range objects {
-					namespace, _ := whole(object)["namespace"].(string)
-					name, _ := whole(object)["name"].(string)
-					add(Terminating, resource, namespace, name)
-				}
-			}
+		for o := range f.Waiting() {
+			add(Terminating, o.Resource, o.Namespace, o.Name)
 		}
-		for namespace, pods := range child(doc, "pods") {
-			for name, pod := range whole(pods) {
-				if whole(pod)["deletionTimestamp"] != nil {
-					add(Terminating, "pods", namespace, name)
-				}
+		for pod := range f.AllPods() {
+			if pod.Terminating {
+				add(Terminating, "pods", pod.Namespace, pod.Name)
 			}
 		}
 		for _, resource := range slices.Sorted(maps.Keys(unnamed)) {
 			p.unseen = append(p.unseen, fmt.Sprintf("%d of the %s are not named in the snapshot, and were not asked about", unnamed[resource], resource))
 		}
-		p.hidden(doc)
+		p.hidden(f)
 	})
 	slices.SortFunc(names, func(a, b check.Name) int {
 		return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
@@ -161,40 +144,17 @@ func FromFacts(world *cluster.World) (*Place, error) {
 }
 
 // hidden adds what could not be listed, whose objects were not asked about.
-func (p *Place) hidden(doc map[string]any) {
-	list, _ := doc["unseen"].([]any)
-	for _, item := range list {
-		u := whole(item)
-		resource, _ := u["resource"].(string)
-		reason, _ := u["reason"].(string)
-		if reason == "elsewhere" {
+func (p *Place) hidden(f cluster.Facts) {
+	for _, u := range f.Unseen() {
+		if u.Reason == "elsewhere" {
 			continue
 		}
-		text := resource + ": " + reason
-		if namespace, is := u["namespace"].(string); is && namespace != "" {
-			text += " in namespace " + namespace
+		text := u.Resource + ": " + u.Reason
+		if u.Namespace != "" {
+			text += " in namespace " + u.Namespace
 		}
 		if !slices.Contains(p.unseen, text) {
 			p.unseen = append(p.unseen, text)
 		}
 	}
-}
-
-// whole is a section or a map of the facts as a map.
-func whole(value any) map[string]any {
-	m, _ := policies.Whole(value).(map[string]any)
-	return m
-}
-
-func child(m map[string]any, key string) map[string]any { return whole(m[key]) }
-
-// number reads a number of the facts: an int from a cluster, a float64 from a file.
-func number(value any) int {
-	switch n := value.(type) {
-	case int:
-		return n
-	case float64:
-		return int(n)
-	}
-	return 0
 }

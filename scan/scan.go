@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/policies"
 )
@@ -278,12 +280,8 @@ func ask(ctx context.Context, engine check.Evaluator, of []*answer, options map[
 // finalizersOf are those in the metadata and in the spec of an object.
 func finalizersOf(object map[string]any) (found []string) {
 	for _, field := range []string{"metadata", "spec"} {
-		list, _ := child(object, field)["finalizers"].([]any)
-		for _, finalizer := range list {
-			if text, is := finalizer.(string); is {
-				found = append(found, text)
-			}
-		}
+		list, _, _ := unstructured.NestedStringSlice(object, field, "finalizers")
+		found = append(found, list...)
 	}
 	return found
 }

@@ -297,7 +297,7 @@ func TestMended(t *testing.T) {
 				}
 			}
 			after := Scan{}
-			after.tell(askAll(t.Context(), asking{engine, take(place, []*Cause{&c})}, questions, background(t), func(int) {}))
+			after.tell(askAll(t.Context(), asking{engine, place.World.Without(gone([]*Cause{&c}))}, questions, background(t), func(int) {}))
 			left := map[policies.Object]Item{}
 			for _, item := range after.Items {
 				left[item.Target] = item

@@ -10,7 +10,7 @@ import (
 
 // Document is what policies read: nested maps, as JSON decodes them. Each of its
 // sections is written by one part from that part's own state, and read back by
-// nobody but policies.
+// policies, and by Go code through a Reader.
 type Document map[string]any
 
 // Child returns the map at path and creates what is missing.
@@ -53,17 +53,7 @@ func prune(node map[string]any, path ...string) {
 
 // Lookup follows path into nested maps; nil where it leads nowhere.
 func Lookup(doc map[string]any, path ...string) any {
-	var node any = doc
-	for _, key := range path {
-		switch inner := node.(type) {
-		case map[string]any:
-			node = inner[key]
-		case Section:
-			node = inner.Get(key)
-		default:
-			return nil
-		}
-	}
+	node := walk(doc, path...)
 	if section, is := node.(Section); is {
 		return section.All()
 	}

@@ -75,12 +75,10 @@ Exit codes: 0 written, 1 written and empty, as nothing may be read, 2 error.`,
 // all of them, it is errFound.
 func sayForbidden(stderr io.Writer, world *cluster.World, kinds int) error {
 	var names []string
-	world.View(func(doc map[string]any) {
-		unseen, _ := doc["unseen"].([]any)
-		for _, item := range unseen {
-			u, _ := item.(map[string]any)
-			if name, _ := u["resource"].(string); u["reason"] == "forbidden" {
-				names = append(names, name)
+	world.Read(func(f cluster.Facts) {
+		for _, hidden := range f.Unseen() {
+			if hidden.Reason == "forbidden" {
+				names = append(names, hidden.Resource)
 			}
 		}
 	})

@@ -238,11 +238,9 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 
 // unseen names what the facts do not show, and why.
 func unseen(world *cluster.World) (names []string) {
-	world.View(func(doc map[string]any) {
-		list, _ := doc["unseen"].([]any)
-		for _, item := range list {
-			u, _ := item.(map[string]any)
-			names = append(names, fmt.Sprintf("%v (%v)", u["resource"], u["reason"]))
+	world.Read(func(f cluster.Facts) {
+		for _, hidden := range f.Unseen() {
+			names = append(names, fmt.Sprintf("%s (%s)", hidden.Resource, hidden.Reason))
 		}
 	})
 	return names

@@ -1,0 +1,317 @@
+package facts
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Reader tells Go code what a document says. No other Go code takes one apart: policies
+// do, in Rego. A snapshot may hold anything; what is not of the type that the schema wants
+// reads as if it were not there.
+type Reader struct{ doc map[string]any }
+
+// Read is a Reader of a document, which must not change as long as it is used.
+func Read(doc map[string]any) Reader { return Reader{doc} }
+
+// Now is the time that the facts are told at.
+func (r Reader) Now() time.Time {
+	now, _ := time.Parse(time.RFC3339, text(r.doc, "now"))
+	return now
+}
+
+// Namespace is what the facts tell of one.
+type Namespace struct {
+	Labels      map[string]string // those of termguard.dev
+	Terminating bool
+}
+
+// Namespace tells of a namespace; the zero value is one of which nothing is known.
+func (r Reader) Namespace(name string) Namespace {
+	record := walk(r.doc, "namespaces", name)
+	labels, _ := under(record, "labels").(map[string]any)
+	n := Namespace{Labels: make(map[string]string, len(labels)), Terminating: text(record, "deletionTimestamp") != ""}
+	for key, value := range labels {
+		if text, is := value.(string); is {
+			n.Labels[key] = text
+		}
+	}
+	return n
+}
+
+// Hidden is a resource that the facts do not see, and the reason.
+type Hidden struct {
+	Resource   string
+	Namespaced bool
+	Namespace  string // where it is hidden, "" for everywhere
+	Reason     string
+}
+
+// Unseen is what the facts do not see.
+func (r Reader) Unseen() (unseen []Hidden) {
+	for _, item := range list(r.doc, "unseen") {
+		namespaced, _ := under(item, "namespaced").(bool)
+		unseen = append(unseen, Hidden{text(item, "resource"), namespaced, text(item, "namespace"), text(item, "reason")})
+	}
+	return unseen
+}
+
+// Hides tells whether the facts do not see a resource, or not all of it.
+func (r Reader) Hides(resource string) bool {
+	return slices.ContainsFunc(list(r.doc, "unseen"), func(item any) bool { return text(item, "resource") == resource })
+}
+
+// Definition is a CustomResourceDefinition.
+type Definition struct {
+	Kind, Singular string
+	Short          []string
+	Namespaced     bool
+	Served         []string // the versions that are, in its order
+}
+
+// Defines tells whether there is a definition of a resource.
+func (r Reader) Defines(resource string) bool { return walk(r.doc, "crds", resource) != nil }
+
+// Definition tells of that of a resource; the zero value where there is none.
+func (r Reader) Definition(resource string) Definition {
+	record := walk(r.doc, "crds", resource)
+	d := Definition{Kind: text(record, "kind"), Namespaced: text(record, "scope") == "Namespaced"}
+	if names := texts(record, "names"); len(names) > 0 {
+		d.Singular, d.Short = names[0], names[1:]
+	}
+	for _, version := range list(record, "versions") {
+		if under(version, "served") == true {
+			d.Served = append(d.Served, text(version, "name"))
+		}
+	}
+	return d
+}
+
+// Count is how many objects of a resource there are in a namespace, "" for those in none.
+func (r Reader) Count(namespace, resource string) int {
+	return number(walk(r.doc, "counts", namespace), resource)
+}
+
+// Resources are those of which there are objects, by the namespaces that hold them.
+func (r Reader) Resources() iter.Seq2[string, string] {
+	return func(yield func(namespace, resource string) bool) {
+		for namespace, counts := range sorted(under(r.doc, "counts")) {
+			for resource := range sorted(counts) {
+				if !yield(namespace, resource) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Pod is what the facts tell of one.
+type Pod struct {
+	Namespace, Name string
+	Node            string // "" for none
+	Phase           string
+	Kind            string // of its owner, "" for none
+	Workload        string // as in Stops
+	Terminating     bool
+	Undriven        bool // a volume of it has no driver on its node
+}
+
+// Pods are those of a namespace.
+func (r Reader) Pods(namespace string) iter.Seq[Pod] {
+	return func(yield func(Pod) bool) {
+		for name, record := range each(walk(r.doc, "pods", namespace)) {
+			if !yield(podOf(namespace, name, record)) {
+				return
+			}
+		}
+	}
+}
+
+// AllPods are those of all namespaces.
+func (r Reader) AllPods() iter.Seq[Pod] {
+	return func(yield func(Pod) bool) {
+		for namespace := range each(under(r.doc, "pods")) {
+			for pod := range r.Pods(namespace) {
+				if !yield(pod) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Pod is one pod.
+func (r Reader) Pod(namespace, name string) Pod {
+	return podOf(namespace, name, walk(r.doc, "pods", namespace, name))
+}
+
+func podOf(namespace, name string, record any) Pod {
+	return Pod{
+		Namespace: namespace, Name: name, Node: text(record, "node"), Phase: text(record, "phase"),
+		Kind: text(under(record, "owner"), "kind"), Workload: text(record, "workload"),
+		Terminating: text(record, "deletionTimestamp") != "", Undriven: len(list(record, "missingDrivers")) > 0,
+	}
+}
+
+// LongestGrace is the longest grace period of the pods that run in a namespace, in seconds.
+func (r Reader) LongestGrace(namespace string) (longest int) {
+	for key := range each(walk(r.doc, "podsByGrace", namespace)) {
+		if seconds, err := strconv.Atoi(key); err == nil {
+			longest = max(longest, seconds)
+		}
+	}
+	return longest
+}
+
+// Durations are how long something took, as often as it was seen.
+type Durations struct{ Count, UsualSeconds, LongestSeconds int }
+
+// Took is how long owners took to remove a finalizer in a namespace, or else in several;
+// ok is false where that was not seen.
+func (r Reader) Took(finalizer, resource, namespace string) (d Durations, ok bool) {
+	seen := walk(r.doc, "durations", finalizer, resource, namespace)
+	if seen == nil {
+		seen = walk(r.doc, "durations", finalizer, resource, "")
+	}
+	return durationsOf(seen), seen != nil
+}
+
+// Stops is how long the pods of a workload ("Kind/name") took to stop.
+func (r Reader) Stops(namespace, workload string) Durations {
+	return durationsOf(walk(r.doc, "stops", namespace, workload))
+}
+
+func durationsOf(seen any) Durations {
+	return Durations{number(seen, "count"), number(seen, "usualSeconds"), number(seen, "longestSeconds")}
+}
+
+// Webhook is what the facts tell of one.
+type Webhook struct {
+	Key         string // TYPE/CONFIGURATION/NAME
+	FailsClosed bool
+	Down        bool // it cannot be called
+	Conditional bool // it has matchConditions
+	rules       []any
+}
+
+// Webhooks are all, in the order of their keys.
+func (r Reader) Webhooks() iter.Seq[Webhook] {
+	return func(yield func(Webhook) bool) {
+		for key, hook := range sorted(under(r.doc, "webhooks")) {
+			if !yield(Webhook{
+				Key: key, FailsClosed: text(hook, "failurePolicy") == "Fail", Down: text(under(hook, "backend"), "state") == "down",
+				Conditional: len(list(hook, "matchConditions")) > 0, rules: list(hook, "rules"),
+			}) {
+				return
+			}
+		}
+	}
+}
+
+// Concerns tells whether one of its rules is about an operation on a resource.
+func (w Webhook) Concerns(operation, group, resource string) bool {
+	return slices.ContainsFunc(w.rules, func(rule any) bool {
+		has := func(key, value string) bool {
+			values := list(rule, key)
+			return slices.Contains(values, any("*")) || slices.Contains(values, any(value))
+		}
+		return has("operations", operation) && has("apiGroups", group) && has("resources", resource)
+	})
+}
+
+// walk follows a path; nil where it leads nowhere.
+func walk(node any, path ...string) any {
+	for _, key := range path {
+		node = under(node, key)
+	}
+	return node
+}
+
+func under(node any, key string) any {
+	switch inner := node.(type) {
+	case map[string]any:
+		return inner[key]
+	case Document:
+		return inner[key]
+	case Section:
+		return inner.Get(key)
+	}
+	return nil
+}
+
+// each is what stands under each key.
+func each(node any) iter.Seq2[string, any] {
+	switch inner := node.(type) {
+	case map[string]any:
+		return maps.All(inner)
+	case Section:
+		return func(yield func(string, any) bool) {
+			for key := range inner.Keys() {
+				if value := inner.Get(key); value != nil && !yield(key, value) {
+					return
+				}
+			}
+		}
+	}
+	return func(func(string, any) bool) {}
+}
+
+// sorted is each, in the order of the keys.
+func sorted(node any) iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		for _, key := range keys(node) {
+			if !yield(key, under(node, key)) {
+				return
+			}
+		}
+	}
+}
+
+// keys are those of a node, in order.
+func keys(node any) []string {
+	var found []string
+	for key := range each(node) {
+		found = append(found, key)
+	}
+	slices.Sort(found)
+	return found
+}
+
+func text(node any, key string) string {
+	s, _ := under(node, key).(string)
+	return s
+}
+
+func list(node any, key string) []any {
+	l, _ := under(node, key).([]any)
+	return l
+}
+
+// texts is a list of strings; never nil.
+func texts(node any, key string) []string {
+	found := []string{}
+	for _, item := range list(node, key) {
+		if s, is := item.(string); is {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+func number(node any, key string) int { return Number(under(node, key)) }
+
+// Number is a number of the document: an int in that of a cluster, and a float64 in that of
+// a file.
+func Number(value any) int {
+	switch n := value.(type) {
+	case int:
+		return n
+	case int64:
+		return int(n)
+	case float64:
+		return int(n)
+	}
+	return 0
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// document are the folders that hold the facts as maps: who writes them, who hands them to
+// Rego, and who adds to a question what policies read beside them.
+var document = []string{"cluster", "policies", "question"}
+
+// TestFactsAreTyped holds that other Go code reads the facts, and what they say of who
+// removes finalizers and what refuses requests, through readers (facts.Reader): it never gets
+// the document, to take it apart as maps, and no function there takes one.
+func TestFactsAreTyped(t *testing.T) {
+	const root = "../.."
+	read := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(root, path)
+		top, _, _ := strings.Cut(filepath.ToSlash(rel), "/")
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (slices.Contains(document, top) || top == "test" || strings.HasPrefix(top, ".") && top != "."):
+			return fs.SkipDir
+		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		read++
+		ast.Inspect(file, func(n ast.Node) bool {
+			if why := takesApart(n); why != "" {
+				t.Errorf("%s: %s: add a reader to cluster/facts instead", files.Position(n.Pos()), why)
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || read < 100 {
+		t.Fatalf("read %d files: %v", read, err)
+	}
+}
+
+// takesApart says how an expression gets at the facts as maps, "" where it does not.
+func takesApart(n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.SelectorExpr:
+		if n.Sel.Name == "View" {
+			return "View is for policies: it gives the document"
+		}
+	case *ast.FuncDecl:
+		if n.Name.Name == "View" {
+			return "View gives the document"
+		}
+	case *ast.IndexExpr:
+		if key, is := n.Index.(*ast.BasicLit); is && slices.Contains([]string{`"ownership"`, `"refusals"`}, key.Value) {
+			return "what is under " + key.Value + " is for policies"
+		}
+	case *ast.CallExpr:
+		if f, is := n.Fun.(*ast.SelectorExpr); is && f.Sel.Name == "Lookup" {
+			if of, is := f.X.(*ast.Ident); is && of.Name == "facts" {
+				return "facts.Lookup gives maps"
+			}
+		}
+	}
+	return ""
+}
