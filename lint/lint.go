@@ -98,7 +98,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{options: o, snapshot: readSnapshot(o), told: map[*set]total{}, kustomized: map[string]kustomized{}, definitions: map[string][]*source.Directory{}, builds: map[*source.File]*build{}, covered: map[string]bool{}}
+	r := &run{options: o, snapshot: readSnapshot(o), told: map[*set]total{}, kustomized: map[string]kustomized{}, builds: map[*source.File]*build{}, covered: map[string]bool{}}
 	if o.Only != nil {
 		r.only = map[string]bool{}
 		for _, file := range o.Only {
@@ -134,6 +134,7 @@ func (r *run) work(ctx context.Context) error {
 		engine, _ := r.engine() // who asks has seen the error
 		return engine.Policies()
 	})
+	r.definitions = sync.OnceValue(func() defined { return r.readDefinitions(ctx) })
 	if err := r.each(ctx); err != nil {
 		return err
 	}
@@ -168,8 +169,8 @@ type run struct {
 	covered map[string]bool         // files that it is made of, by their paths without links
 	kept    int                     // bytes of what was rendered
 
-	kustomized  map[string]kustomized          // folders with a kustomization that can be read, by path
-	definitions map[string][]*source.Directory // folders called crd or crds, by the path of the one above
+	kustomized  map[string]kustomized // folders with a kustomization that can be read, by path
+	definitions func() defined
 
 	mu      sync.Mutex
 	waiting []*set // for policies to compile
@@ -410,13 +411,6 @@ func (r *run) directory(d *source.Directory) {
 		r.charts = append(r.charts, d)
 	}
 	r.sets = append(r.sets, &input{directories: []*source.Directory{d}})
-	above := d.Path
-	if filepath.Base(above) == "bases" { // as kubebuilder has them
-		above = filepath.Dir(above)
-	}
-	if base := filepath.Base(above); base == "crd" || base == "crds" {
-		r.definitions[filepath.Dir(above)] = append(r.definitions[filepath.Dir(above)], d)
-	}
 }
 
 func cleaned(name string) string { return filepath.ToSlash(filepath.Clean(name)) }

@@ -70,7 +70,7 @@ func (s *set) prepare(ctx context.Context) error {
 			objects = append(objects, sub.object)
 		}
 	}
-	objects = append(objects, s.definitions()...)
+	objects = append(objects, s.elsewhere(objects)...)
 	snapshot, err := s.run.snapshot()
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package lint
 import (
 	"errors"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -108,40 +107,6 @@ func (s *set) subject(o *source.Object) *subject {
 		s.pack(sub)
 	}
 	return sub
-}
-
-// definitions are those of custom resources in a folder called crd or crds, in that of
-// the set or beside it, which need not be part of the set: where there are webhooks, they
-// tell which kinds no namespace holds.
-func (s *set) definitions() (found []*unstructured.Unstructured) {
-	if s.folder == "" || !slices.ContainsFunc(s.objects, func(o *source.Object) bool { return strings.HasSuffix(o.Kind, "WebhookConfiguration") }) {
-		return nil
-	}
-	own := map[string]bool{}
-	for _, file := range s.files {
-		own[file.Path] = true
-	}
-	beside := &input{directories: slices.Concat(s.run.definitions[s.folder], s.run.definitions[filepath.Dir(s.folder)])}
-	for _, file := range beside.all() {
-		if own[file.Path] {
-			continue
-		}
-		for c := range file.Read() {
-			for _, o := range c.Objects {
-				if o.Kind != "CustomResourceDefinition" {
-					continue
-				}
-				if value, err := s.value(o); err == nil && wellFormed(value) {
-					delete(value, "status")
-					found = append(found, &unstructured.Unstructured{Object: value})
-				}
-			}
-			if len(c.Objects) > 0 {
-				c.Objects[0].Release() // which is all of the document
-			}
-		}
-	}
-	return found
 }
 
 // leftover tells whether an object is a patch that the kustomization beside it does not

@@ -17,6 +17,9 @@ type question struct {
 	entry      catalog.Entry
 	catalogued bool
 	custom     bool // the resource is defined by a CustomResourceDefinition
+	// named says that the catalog names the workloads that remove it: where manifests hold
+	// none of them, the rights of another are no reason to take that for the owner.
+	named bool
 	// foreign says that the finalizer belongs to software that has other kinds of
 	// its own.
 	foreign bool
@@ -77,7 +80,7 @@ func (p *Part) consult(key verdictKey, e evidence) judgement {
 	_, custom := p.definitions[key.resource]
 	q := &question{
 		verdictKey: key, object: e, entry: entry, catalogued: catalogued,
-		custom: custom, foreign: catalogued && entry.Foreign(key.resource),
+		custom: custom, named: catalogued && len(entry.Workloads) > 0, foreign: catalogued && entry.Foreign(key.resource),
 		base: judgement{owner: entry.Owner, clears: entry.Clears, creates: entry.Creates, drains: entry.Drains},
 	}
 	if e.spared {
@@ -273,7 +276,7 @@ func (p *Part) madeWith(q *question) []workload {
 // kind clears its own finalizers, not those that another's software has put on it.
 func (p *Part) askPermissions(q *question) (judgement, bool) {
 	j := q.base
-	if !q.custom || q.foreign || len(q.made) > 0 {
+	if !q.custom || q.foreign || len(q.made) > 0 || p.options.Manifests && q.named {
 		return j, false
 	}
 	var controllers []string
@@ -333,7 +336,7 @@ func (p *Part) askManifests(q *question) (judgement, bool) {
 		j = p.judgeDown(j, q.matched)
 		j.certain = false // a person may scale it up again
 		return j, true
-	case len(q.live) > 0:
+	case len(q.live) > 0 && !q.named:
 		return j.is(Alive, false, "%s may update %s", accounts(q.live), q.resource), true
 	}
 	if j.owner == "" {

@@ -1,0 +1,173 @@
+package lint
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/lint/source"
+)
+
+// defined are the definitions of custom resources in all that a run reads, by API group:
+// of each what tells its plural, its scope and its versions. Where files differ in that,
+// nothing is known of the kind.
+type defined map[string]map[string]*unstructured.Unstructured // by group and kind
+
+// readDefinitions reads all files that hold a definition once more, without the schemas.
+func (r *run) readDefinitions(ctx context.Context) defined {
+	found := defined{}
+	for _, i := range r.sets {
+		if i.quoted {
+			continue
+		}
+		for _, file := range i.all() {
+			if ctx.Err() != nil {
+				return nil
+			}
+			found.read(&source.File{Name: file.Name, Path: file.Path, Content: file.Content})
+		}
+	}
+	return found
+}
+
+const definitionKind = "CustomResourceDefinition"
+
+func (d defined) read(file *source.File) {
+	var in io.Reader = bytes.NewReader(file.Content)
+	if file.Path != "" {
+		f, err := os.Open(file.Path)
+		if err != nil {
+			return // who reads its objects tells
+		}
+		defer f.Close()
+		in = f
+	}
+	if !holds(in, definitionKind) {
+		return
+	}
+	for c := range file.Read() {
+		for _, o := range c.Objects {
+			if o.Kind == definitionKind {
+				d.take(o)
+			}
+		}
+		if len(c.Objects) > 0 {
+			c.Objects[0].Release() // which is all of the document
+		}
+	}
+}
+
+// holds tells whether a text holds a word, which most do not.
+func holds(in io.Reader, word string) bool {
+	buffer := make([]byte, 32<<10)
+	kept := 0
+	for {
+		n, err := in.Read(buffer[kept:])
+		text := buffer[:kept+n]
+		if bytes.Contains(text, []byte(word)) {
+			return true
+		}
+		if err != nil {
+			return false
+		}
+		kept = copy(buffer, text[max(0, len(text)-len(word)+1):])
+	}
+}
+
+func (d defined) take(o *source.Object) {
+	value, err := o.Value("metadata", "spec")
+	if err != nil || !wellFormed(value) {
+		return
+	}
+	modernize(value)
+	spec, _ := value["spec"].(map[string]any)
+	names, _ := spec["names"].(map[string]any)
+	group, _ := spec["group"].(string)
+	kind, _ := names["kind"].(string)
+	plural, _ := names["plural"].(string)
+	scope, _ := spec["scope"].(string)
+	if group == "" || kind == "" || plural == "" || scope == "" {
+		return
+	}
+	if d[group] == nil {
+		d[group] = map[string]*unstructured.Unstructured{}
+	}
+	if other, again := d[group][kind]; again {
+		if other == nil || other.GetName() != plural+"."+group || other.Object["spec"].(map[string]any)["scope"] != scope {
+			d[group][kind] = nil
+		}
+		return
+	}
+	var versions []any
+	all, _ := spec["versions"].([]any)
+	for _, item := range all {
+		if version, ok := item.(map[string]any); ok {
+			versions = append(versions, map[string]any{"name": version["name"], "served": version["served"], "storage": version["storage"]})
+		}
+	}
+	d[group][kind] = &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": definitionKind, "metadata": map[string]any{"name": plural + "." + group},
+		"spec": map[string]any{"group": group, "scope": scope, "names": map[string]any{"kind": kind, "plural": plural}, "versions": versions},
+	}}
+}
+
+// elsewhere are the definitions of what the objects of a set are, and its webhooks see, which
+// other files hold.
+func (s *set) elsewhere(objects []*unstructured.Unstructured) (found []*unstructured.Unstructured) {
+	builtin := cluster.BuiltinGroups()
+	groups := map[string]bool{}
+	own := map[schema.GroupKind]bool{}
+	for _, o := range objects {
+		gvk := o.GroupVersionKind()
+		if gvk.Kind == definitionKind {
+			group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+			kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
+			own[schema.GroupKind{Group: group, Kind: kind}] = true
+		}
+	}
+	need := func(group string) {
+		if group != "*" && !slices.Contains(builtin, group) {
+			groups[group] = true
+		}
+	}
+	for _, o := range objects {
+		if gvk := o.GroupVersionKind(); !own[gvk.GroupKind()] {
+			need(gvk.Group)
+		}
+		if !strings.HasSuffix(o.GetKind(), "WebhookConfiguration") {
+			continue
+		}
+		webhooks, _ := o.Object["webhooks"].([]any)
+		for _, hook := range webhooks {
+			fields, _ := hook.(map[string]any)
+			rules, _ := fields["rules"].([]any)
+			for _, rule := range rules {
+				fields, _ := rule.(map[string]any)
+				named, _, _ := unstructured.NestedStringSlice(fields, "apiGroups")
+				for _, group := range named {
+					need(group)
+				}
+			}
+		}
+	}
+	if len(groups) == 0 {
+		return nil
+	}
+	all := s.run.definitions()
+	for group := range groups {
+		for kind, o := range all[group] {
+			if o != nil && !own[schema.GroupKind{Group: group, Kind: kind}] {
+				found = append(found, o.DeepCopy()) // the facts are made of it
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return found
+}
