@@ -292,22 +292,28 @@ func TestAlternatives(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
 		files  map[string]string
-		want   []string // files with findings
+		want   []string // findings, with their files
 	}{
-		"Webhook":    {"Each installer is asked about by itself.", map[string]string{"full.yaml": elsewhere, "quick.yaml": blocks}, []string{"full.yaml", "quick.yaml"}},
-		"Definition": {"The custom resource stays with the installer of the most objects.", map[string]string{"crds.yaml": kialiCRD, "install.yaml": kialiCRD + kialiOperator, "cr.yaml": kiali}, []string{"cr.yaml"}},
+		"Webhook": {"Each installer is asked about by itself.", map[string]string{"full.yaml": elsewhere, "quick.yaml": blocks}, []string{
+			"full.yaml:21 high webhook-backend-in-namespace other", "full.yaml:27 high self-blocking-webhook guard",
+			"quick.yaml:21 high webhook-backend-in-namespace guard", "quick.yaml:27 high self-blocking-webhook guard",
+		}},
+		"Definition": {"The custom resource stays with the installer of the most objects.", map[string]string{"crds.yaml": kialiCRD, "install.yaml": kialiCRD + kialiOperator, "cr.yaml": kiali}, []string{"cr.yaml:3 low operator-in-same-set kiali"}},
 		"Operator":   {"One installer has the operator, and another the custom resource.", map[string]string{"a.yaml": kialiCRD + namespace + kialiOperator, "b.yaml": kialiCRD + kiali}, nil},
-		"Namespace":  {"Files that only share a namespace are one.", map[string]string{"a.yaml": namespace + kialiCRD + kialiOperator, "b.yaml": namespace + kiali}, []string{"b.yaml"}},
-		"Both":       {"A namespace and what is in it: they are alternatives.", map[string]string{"a.yaml": namespace + kialiCRD + kialiOperator, "b.yaml": namespace + kialiOperator + kiali}, []string{"b.yaml"}},
-		"Given":      {"A kustomization says that they are one.", map[string]string{"kustomization.yaml": "resources: [a.yaml, b.yaml]", "a.yaml": kialiCRD + namespace + kialiOperator, "b.yaml": kialiCRD + kiali}, []string{"b.yaml"}},
+		"Namespace":  {"Files that only share a namespace are one.", map[string]string{"a.yaml": namespace + kialiCRD + kialiOperator, "b.yaml": namespace + kiali}, []string{"b.yaml:7 low operator-in-same-set kiali"}},
+		"Both":       {"A namespace and what is in it: they are alternatives.", map[string]string{"a.yaml": namespace + kialiCRD + kialiOperator, "b.yaml": namespace + kialiOperator + kiali}, []string{"b.yaml:16 medium operator-in-same-set kiali"}},
+		"Given":      {"A kustomization says that they are one.", map[string]string{"kustomization.yaml": "resources: [a.yaml, b.yaml]", "a.yaml": kialiCRD + namespace + kialiOperator, "b.yaml": kialiCRD + kiali}, []string{"b.yaml:8 medium operator-in-same-set kiali"}},
+		"Three": {
+			"Each of three versions is asked about by itself; what lies beside goes with the largest.",
+			map[string]string{"v1.yaml": kialiCRD + kialiOperator, "v2.yaml": kialiCRD + kialiOperator + kiali, "v3.yaml": kialiCRD + kialiOperator + namespace + pods, "cr.yaml": strings.ReplaceAll(kiali, "name: kiali,", "name: other,")},
+			[]string{"cr.yaml:3 low operator-in-same-set other", "v2.yaml:17 medium operator-in-same-set kiali"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
 			r := run(t, lint.Options{Dir: write(t, tc.files), Paths: []string{"."}})
 			for _, f := range r.Findings {
-				if !slices.Contains(got, f.Place.File) {
-					got = append(got, f.Place.File)
-				}
+				got = append(got, fmt.Sprintf("%s:%d %s %s %s", f.Place.File, f.Place.Line, f.Severity, f.Policy, f.Target.Name))
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s\n%q", tc.reason, diff, lines(r))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/lint"
 )
 
@@ -41,6 +42,13 @@ func standIn(in io.Reader, out io.Writer) {
 			return
 		}
 		a := map[string]any{"text": "---\n# Source: web/templates/pod.yaml\n" + fmt.Sprintf(slow, "a")}
+		if r.Kind == "kustomization" { // of a base, as overlays are
+			base := filepath.Join(filepath.Dir(filepath.Dir(r.Dir)), "base")
+			a = map[string]any{
+				"text":  "---\n# Source: ../../base/pod.yaml\n" + fmt.Sprintf(slow, filepath.Base(r.Dir)+"-a"),
+				"files": []string{filepath.Join(r.Dir, "kustomization.yaml"), filepath.Join(base, "kustomization.yaml"), filepath.Join(base, "pod.yaml")},
+			}
+		}
 		switch {
 		case filepath.Base(r.Dir) == "endless":
 			for {
@@ -232,6 +240,40 @@ func TestManyOverlays(t *testing.T) {
 		t.Fatalf("%d objects, %q; want %d, and what the base has once", r.Objects, lines(r), 2*n)
 	}
 	if last := r.Findings[0].Evidence[len(r.Findings[0].Evidence)-1]; last != fmt.Sprintf("so it is applied by o0, o1, o10 and %d more", n-3) {
+		t.Error(last)
+	}
+}
+
+// TestTenThousandOverlays folds into one finding what ten thousand overlays apply. What stands
+// for the renderer makes of it what they would become: that kustomize takes 2 ms for each is
+// no matter of lint.
+func TestTenThousandOverlays(t *testing.T) {
+	if race.Detector {
+		t.Skip("the race detector takes ten times as long, and TestManyOverlays has hundreds")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 10_000
+	files := map[string]string{
+		"bin/termguard-render":    "#!/bin/sh\n" + standsIn + "=1 exec '" + self + "'\n",
+		"base/kustomization.yaml": "resources: [pod.yaml]\n", "base/pod.yaml": fmt.Sprintf(slow, "a"),
+	}
+	for i := range n {
+		files[fmt.Sprintf("overlays/o%04d/kustomization.yaml", i)] = fmt.Sprintf("namePrefix: o%04d-\nresources: [../../base]\n", i)
+	}
+	dir := write(t, files)
+	if err := os.Chmod(filepath.Join(dir, "bin/termguard-render"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Join(dir, "bin")+":/usr/bin:/bin")
+	r := run(t, lint.Options{Dir: dir, Paths: []string{"."}, Render: true})
+	got := lines(r)
+	if want := []string{"base/pod.yaml:4:39 " + fmt.Sprintf(long, "o0000-a")}; !slices.Equal(got, want) || r.Objects != n {
+		t.Fatalf("%d objects, %.2000q; want %q once, and nothing else", r.Objects, got, want)
+	}
+	if last := r.Findings[0].Evidence[len(r.Findings[0].Evidence)-1]; last != "so it is applied by overlays/o0000, overlays/o0001, overlays/o0002 and 9997 more" {
 		t.Error(last)
 	}
 }
