@@ -104,13 +104,14 @@ warn contains finding(msg, ownership, [step]) if {
 	elsewhere(resource, finalizer, signature) > 0
 	ownership.state != "alive"
 	msg := sprintf("%s, which does not work now", [left(resource, finalizer, signature, idle)])
-	step := steps.mend(sprintf("Have its controller work, and delete the %s with finalizer %s; go on when they are gone", [resource, finalizer]), [])
+	step := steps.mend(
+		sprintf(
+			"Have its controller work, and delete the %s with finalizer %s; go on when they are gone",
+			[resource, finalizer],
+		),
+		[],
+	)
 }
-
-left(resource, finalizer, signature, what) := sprintf(
-	"%s in %d %s have finalizer %s, and this deletes %s",
-	[resource, elsewhere(resource, finalizer, signature), places(resource, finalizer, signature), finalizer, what],
-)
 
 # What the target owns goes first in the foreground.
 warn contains finding(msg, ownership, [step]) if {
@@ -126,6 +127,11 @@ warn contains finding(msg, ownership, [step]) if {
 		object.union(steps.deletion([request.word], request.namespace), {"cascade": "background"}),
 	)
 }
+
+left(resource, finalizer, signature, what) := sprintf(
+	"%s in %d %s have finalizer %s, and this deletes %s",
+	[resource, elsewhere(resource, finalizer, signature), places(resource, finalizer, signature), finalizer, what],
+)
 
 # first are the steps that delete what is elsewhere: by name, where there are few.
 first(finalizer, resource, signature) := [step |

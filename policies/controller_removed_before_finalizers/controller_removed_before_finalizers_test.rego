@@ -119,6 +119,18 @@ test_not_working if {
 	}
 }
 
+test_right_of_one_not_working if {
+	got := policy.warn with input as delete("rbac.authorization.k8s.io", "roles", "ops", "op")
+		with data.cluster.removers as removers("roles.rbac.authorization.k8s.io/op", "widgets.x.io")
+		with data.cluster.spread as spread(2)
+		with data.cluster.finalizers as {"x.io/f": {"widgets.x.io": {"": object.union(owned("may"), {"state": "down"})}}}
+	msg := concat("", [
+		"widgets.x.io in 2 namespaces have finalizer x.io/f, ",
+		"and this deletes the only right of its controller, which does not work now",
+	])
+	{found.msg | some found in got} == {msg}
+}
+
 # What is deleted together with the controller is told by another policy; what stays is
 # named, where it can be.
 test_set if {
