@@ -29,7 +29,7 @@ const (
 
 // some is the exit code of a deletion that leaves something, and open of one with a question
 // that nobody was there to answer; mostAnswers bounds how often one is answered.
-const some, open, mostAnswers = 1, 3, 5
+const some, failed, open, mostAnswers = 1, 2, 3, 5
 
 // Deleted is what termguard delete did.
 type Deleted struct {
