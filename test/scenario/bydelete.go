@@ -165,7 +165,8 @@ func objectsOf(command string) (names []string) {
 // asked is what is told to be deleted, with the flags.
 func (s Scenario) asked() []string {
 	if s.Delete != "" {
-		return strings.Fields(s.Delete)
+		// kubectl wants --force beside a grace period of 0; termguard asks about it instead.
+		return slices.DeleteFunc(strings.Fields(s.Delete), func(arg string) bool { return arg == "--force" })
 	}
 	return s.target()
 }
