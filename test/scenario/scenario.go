@@ -418,8 +418,11 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	defer func() {
 		for _, command := range s.After {
 			r, err := g.Kubectl(ctx, Words(command)...)
-			if err != nil || r.Code != 0 && !strings.Contains(r.Stderr, "(NotFound)") { // what is gone is cleaned up
-				o.Err = errors.Join(o.Err, fmt.Errorf("clean up: kubectl %s: %w: %s", command, err, r.Stderr))
+			switch {
+			case err != nil:
+				o.Err = errors.Join(o.Err, fmt.Errorf("clean up: kubectl %s: %w", command, err))
+			case r.Code != 0 && !strings.Contains(r.Stderr, "(NotFound)") && g.by != Beside: // what is gone is cleaned up, and Beside cures nothing
+				o.Err = errors.Join(o.Err, fmt.Errorf("clean up: kubectl %s: %s", command, r.Stderr))
 			}
 		}
 	}()
