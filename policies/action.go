@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/termguard/termguard/internal/shell"
 )
 
 // Verb is what an action does.
@@ -91,19 +92,19 @@ func (a *Action) Command() string {
 	if a.Verb == VerbFinalize {
 		_, name, _ := strings.Cut(a.Objects[0], "/")
 		finalizers, _ := json.Marshal(a.Finalizers) // strings always have JSON
-		return "kubectl get namespace " + Quote(name) + " -o json | jq " + Quote(".spec.finalizers -= "+string(finalizers)) +
-			" | kubectl replace --raw " + Quote("/api/v1/namespaces/"+name+"/finalize") + " -f -"
+		return "kubectl get namespace " + shell.Quote(name) + " -o json | jq " + shell.Quote(".spec.finalizers -= "+string(finalizers)) +
+			" | kubectl replace --raw " + shell.Quote("/api/v1/namespaces/"+name+"/finalize") + " -f -"
 	}
 	words := append([]string{"kubectl", string(a.Verb)}, a.Objects...)
 	if a.Namespace != "" {
 		words = append(words, "-n", a.Namespace)
 	}
-	return shell(append(words, a.options()...))
+	return shell.Join(append(words, a.options()...))
 }
 
 // CommandOver is a line that does it to objects of several namespaces, NAMESPACE/NAME each.
 func (a *Action) CommandOver(resource string, places []string) string {
-	return "for at in " + shell(places) + "; do kubectl " + string(a.Verb) + " " + resource + `/"${at#*/}" -n "${at%%/*}" ` + shell(a.options()) + "; done"
+	return "for at in " + shell.Join(places) + "; do kubectl " + string(a.Verb) + " " + resource + `/"${at#*/}" -n "${at%%/*}" ` + shell.Join(a.options()) + "; done"
 }
 
 func (a *Action) options() (words []string) {
@@ -126,24 +127,4 @@ func (a *Action) options() (words []string) {
 		words = append(words, fmt.Sprintf("--grace-period=%d", *a.GraceSeconds))
 	}
 	return words
-}
-
-func shell(words []string) string {
-	quoted := make([]string, len(words))
-	for i, word := range words {
-		quoted[i] = Quote(word)
-	}
-	return strings.Join(quoted, " ")
-}
-
-// plain is a word that a shell takes as it stands (lib/steps has it, too).
-var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
-
-// Quote is a word as a POSIX shell takes it: names of objects may hold anything but "/"
-// and "%" (k8s.io/apimachinery, pkg/api/validation/path).
-func Quote(word string) string {
-	if plain.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

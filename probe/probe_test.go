@@ -112,7 +112,7 @@ func TestLook(t *testing.T) {
 		},
 		"pod cgroup frozen": {
 			"nothing in it can be killed", tree{group + "/freezer.self_freezing": "1\n", group + "/c1/freezer.self_freezing": "0\n"},
-			[]report.Finding{{Cause: report.Stuck, Certainty: report.Will, Pod: aPod, Evidence: "cgroup " + group + " is frozen (freezer.state): nothing in it can be killed", Remedy: "echo THAWED > '" + group + "/freezer.state'"}},
+			[]report.Finding{{Cause: report.Stuck, Certainty: report.Will, Pod: aPod, Evidence: "cgroup " + group + " is frozen (freezer.state): nothing in it can be killed", Remedy: "echo THAWED > " + group + "/freezer.state"}},
 		},
 		"container frozen": {
 			"runc thaws it", tree{group + "/c1/freezer.self_freezing": "1\n"},
@@ -120,7 +120,7 @@ func TestLook(t *testing.T) {
 		},
 		"nested cgroup frozen": {
 			"runc does not know it", tree{group + "/c1/x/freezer.self_freezing": "1\n"},
-			[]report.Finding{{Cause: report.Stuck, Certainty: report.Will, Pod: aPod, Evidence: "cgroup " + group + "/c1/x is frozen (freezer.state): nothing in it can be killed", Remedy: "echo THAWED > '" + group + "/c1/x/freezer.state'"}},
+			[]report.Finding{{Cause: report.Stuck, Certainty: report.Will, Pod: aPod, Evidence: "cgroup " + group + "/c1/x is frozen (freezer.state): nothing in it can be killed", Remedy: "echo THAWED > " + group + "/c1/x/freezer.state"}},
 		},
 		"frozen from above": {
 			"as if it were frozen itself", tree{group + "/freezer.self_freezing": "0\n", group + "/freezer.parent_freezing": "1\n"},
@@ -147,7 +147,7 @@ func TestLook(t *testing.T) {
 		},
 		"read-only": {
 			"no directory can be removed", tree{"/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /var/lib/kubelet rw - ext4 /dev/sdb ro\n"},
-			[]report.Finding{{Cause: report.ReadOnly, Certainty: report.May, Evidence: "the file system of the kubelet, at /var/lib/kubelet, is read-only", Remedy: "mount -o remount,rw '/var/lib/kubelet'"}},
+			[]report.Finding{{Cause: report.ReadOnly, Certainty: report.May, Evidence: "the file system of the kubelet, at /var/lib/kubelet, is read-only", Remedy: "mount -o remount,rw /var/lib/kubelet"}},
 		},
 		"full": {
 			"and one at 89 % is not", tree{"/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /var/lib/containerd rw - ext4 /dev/sdb rw\n", "/var/lib/containerd/full": ""},

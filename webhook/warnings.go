@@ -3,12 +3,12 @@ package webhook
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/internal/shell"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
 )
@@ -179,21 +179,11 @@ func cut(text string, limit int) string {
 // targetOf is the object as kubectl and kubectl termguard take it.
 func targetOf(r *question.Request) string {
 	key := r.Key()
-	target := quote(r.GroupResource().String() + "/" + key.Name)
+	target := shell.Quote(r.GroupResource().String() + "/" + key.Name)
 	if key.Namespace != "" {
-		target += " -n " + quote(key.Namespace)
+		target += " -n " + shell.Quote(key.Namespace)
 	}
 	return target
-}
-
-var plain = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=-]+$`)
-
-// quote makes a word safe to paste into a shell.
-func quote(word string) string {
-	if plain.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // refusal is the message of a refused request: what, why, and what to do. Who

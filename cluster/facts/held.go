@@ -60,10 +60,8 @@ func (h Holding) Owner() Verdict { return verdictOf(h.owner) }
 
 // Holds tells whether objects in a namespace carry finalizers.
 func (r Reader) Holds(namespace string) bool {
-	for range each(walk(r.doc, "finalized", namespace)) {
-		return true
-	}
-	return false
+	held, _ := walk(r.doc, "finalized", namespace).(map[string]any)
+	return len(held) > 0
 }
 
 // Holding are the namespaces that hold objects with finalizers; "" is none.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/internal/shell"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -111,7 +112,7 @@ func flagFor(o check.Touched) string {
 	case o.Class == check.ClassOwn || o.Class == check.ClassWait:
 		return "--yes"
 	case o.Named:
-		return "--allow " + policies.Quote(string(o.Class)+"="+path(o.Name))
+		return "--allow " + shell.Quote(string(o.Class)+"="+path(o.Name))
 	}
 	return "--allow " + string(o.Class)
 }

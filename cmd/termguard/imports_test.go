@@ -15,13 +15,13 @@ const module = "github.com/termguard/termguard/"
 // layers is a statement of design: what each folder may import of this module.
 // Do not change it to make a build pass.
 var layers = map[string][]string{
-	"cmd/termguard":       {"probe", "probe/report", "internal/printable", "internal/redact", "internal/startup", "config", "webhook", "webhook/serve", "doctor", "check", "scan", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/catalog", "internal/nearest"},
+	"cmd/termguard":       {"probe", "probe/report", "internal/printable", "internal/redact", "internal/shell", "internal/startup", "config", "webhook", "webhook/serve", "doctor", "check", "scan", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/catalog", "internal/nearest"},
 	"internal/policytest": {"policies", "cluster", "question"},
-	"probe":               {"probe/report", "internal/printable"},
+	"probe":               {"probe/report", "internal/printable", "internal/shell"},
 	"probe/report":        {},
 	"doctor":              {"config", "policies", "webhook"},
 	"config":              {"cluster", "cluster/catalog", "internal/nearest"},
-	"webhook":             {"internal/printable", "config", "policies", "question", "cluster", "cluster/catalog", "internal/nearest"},
+	"webhook":             {"internal/printable", "internal/shell", "config", "policies", "question", "cluster", "cluster/catalog", "internal/nearest"},
 	"webhook/serve":       {"internal/background", "internal/startup", "config", "webhook", "certs", "policies", "cluster"},
 	"certs":               {"internal/background"},
 	"check":               {"check/inventory", "check/release", "internal/printable", "question", "policies", "cluster", "cluster/catalog", "internal/nearest"},
@@ -33,10 +33,10 @@ var layers = map[string][]string{
 	"lint/tree":           {},
 	"lint/settings":       {"config", "lint/tree", "policies", "internal/nearest"},
 	"lint/triage":         {"lint", "lint/settings", "lint/tree", "policies", "internal/nearest"},
-	"lint/runner":         {"lint", "lint/report", "lint/settings", "lint/tree", "lint/triage", "policies"},
+	"lint/runner":         {"internal/shell", "lint", "lint/report", "lint/settings", "lint/tree", "lint/triage", "policies"},
 	"lint/report":         {"internal/junit", "internal/printable", "lint", "lint/triage", "policies"},
 	"question":            {},
-	"policies":            {"internal/nearest"},
+	"policies":            {"internal/nearest", "internal/shell"},
 	// The entrances and the lock; below it judges, who know nothing of each other;
 	// below them the vocabulary.
 	"cluster":             {"internal/background", "question", "probe/report", "cluster/facts", "cluster/budgets", "cluster/dependents", "cluster/nodes", "cluster/ownership", "cluster/references", "cluster/refusals", "cluster/catalog", "cluster/learned"},
@@ -53,6 +53,7 @@ var layers = map[string][]string{
 	"internal/junit":      {},
 	"internal/nearest":    {},
 	"internal/race":       {},
+	"internal/shell":      {},
 	"internal/startup":    {},
 	"internal/printable":  {},
 	"internal/redact":     {},

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/termguard/termguard/internal/shell"
 	"github.com/termguard/termguard/lint"
 )
 
@@ -56,10 +56,10 @@ func listed(out io.Writer, order lint.Order) error {
 			}
 			words := []string{"kubectl delete"}
 			for _, entry := range place[:together] {
-				words = append(words, quoted(entry.Resource+"/"+entry.Name))
+				words = append(words, shell.Quote(entry.Resource+"/"+entry.Name))
 			}
 			if namespace := place[0].Namespace; namespace != "" {
-				words = append(words, "-n", quoted(namespace))
+				words = append(words, "-n", shell.Quote(namespace))
 			}
 			if _, err := fmt.Fprintln(out, strings.Join(append(words, "--ignore-not-found"), " ")); err != nil {
 				return err
@@ -89,16 +89,6 @@ func reason(place []lint.Ordered) string {
 		return ""
 	}
 	return "before " + strings.Join(workloads, ", ")
-}
-
-var shellSafe = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
-
-// quoted is a word as a POSIX shell takes it.
-func quoted(word string) string {
-	if shellSafe.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // waves writes patches, as kustomize takes them, that put objects into sync waves. Argo CD
@@ -136,9 +126,9 @@ func hook(out io.Writer, order lint.Order) error {
 			if entry.For == nil {
 				continue
 			}
-			command := "kubectl delete " + quoted(entry.Resource+"/"+entry.Name) + " --ignore-not-found"
+			command := "kubectl delete " + shell.Quote(entry.Resource+"/"+entry.Name) + " --ignore-not-found"
 			if entry.Namespace != "" {
-				command += " -n " + quoted(entry.Namespace)
+				command += " -n " + shell.Quote(entry.Namespace)
 			}
 			commands = append(commands, command)
 			if !known[entry.Resource] {
