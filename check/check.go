@@ -40,6 +40,7 @@ type Report struct {
 	Unseen []string `json:"unseen"`
 
 	terminating string // for how long, in words
+	user        string // who asks, "" where that is not known
 }
 
 // Evaluator asks the policies about one request. *policies.Engine is one.
@@ -89,6 +90,7 @@ func reportOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject
 		WaitsFor: waitsFor(m.Facts, s, owners, request.With()),
 		Omitted:  result.Omitted,
 		Unseen:   append([]string{}, result.Unseen...),
+		user:     s.User.Username,
 	}
 	if finishes(report.Verdict) {
 		report.EstimateSeconds = longest(result.Findings)

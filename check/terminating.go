@@ -162,14 +162,14 @@ func (t Terminating) Text(w io.Writer) error {
 		out.WriteString("nothing is being deleted\n")
 	}
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
-	unseen := slices.Clone(t.Unseen)
+	unseen, user := slices.Clone(t.Unseen), ""
 	for i, item := range t.Items {
 		if i == 0 {
 			fmt.Fprintln(table, "SINCE\tVERDICT\tOBJECT\tWHY")
 		}
 		since := duration.HumanDuration(max(0, t.now.Sub(item.Since.Time)))
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", since, item.Verdict, printable.Line(shown(item.Target, "")), printable.Line(item.why()))
-		unseen = withNew(unseen, item.Unseen)
+		unseen, user = withNew(unseen, item.Unseen), cmp.Or(user, item.user)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (t Terminating) Text(w io.Writer) error {
 	if len(t.Items) > 0 {
 		fmt.Fprintf(&out, "\nto see what ends it: termguard check %s\n", printable.Line(shown(t.Items[0].Target, "")))
 	}
-	writeUnseen(&out, unseen)
+	writeUnseen(&out, unseen, user)
 	_, err := io.WriteString(w, out.String())
 	return err
 }

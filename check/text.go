@@ -3,7 +3,9 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -52,7 +54,7 @@ func (r Report) Text(w io.Writer) error {
 	var out strings.Builder
 	r.text(&out, r.next())
 	writePlan(&out, r.Plan)
-	writeUnseen(&out, r.Unseen)
+	writeUnseen(&out, r.Unseen, r.user)
 	_, err := io.WriteString(w, out.String())
 	return err
 }
@@ -112,7 +114,8 @@ func next(plan []Step) string {
 	return "; next: " + do
 }
 
-func writeUnseen(out *strings.Builder, unseen []string) {
+// writeUnseen writes what was not seen, and how user gets the right to see it.
+func writeUnseen(out *strings.Builder, unseen []string, user string) {
 	if len(unseen) == 0 {
 		return
 	}
@@ -121,11 +124,31 @@ func writeUnseen(out *strings.Builder, unseen []string) {
 		fmt.Fprintf(out, "  %s\n", printable.Line(line))
 	}
 	if may := forbidden(unseen); len(may) > 0 {
-		const role = "termguard-check"
+		resources := strings.Join(may, ",")
+		role := roleFor(user, resources)
 		out.WriteString("to see it, have an administrator run:\n")
-		fmt.Fprintf(out, "     $ kubectl create clusterrole %s --verb=get,list --resource=%s\n", role, printable.Line(strings.Join(may, ",")))
-		fmt.Fprintf(out, "     $ kubectl create clusterrolebinding %s --clusterrole=%s --user=YOUR-USER\n", role, role)
+		fmt.Fprintf(out, "     $ kubectl create clusterrole %s --verb=get,list --resource=%s\n", role, printable.Line(resources))
+		fmt.Fprintf(out, "     $ kubectl create clusterrolebinding %s --clusterrole=%s --user=%s\n", role, role, printable.Line(shellWord(cmp.Or(user, "YOUR-USER"))))
 	}
+}
+
+// roleFor names the role that gives a user the right to see resources: a name for each such
+// right, for two that are asked for on two days must not collide.
+func roleFor(user, resources string) string {
+	sum := fnv.New32a()
+	fmt.Fprintf(sum, "%s\n%s", user, resources)
+	return fmt.Sprintf("termguard-check-%08x", sum.Sum32())
+}
+
+// plainWord is what a shell takes as one word as it stands.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9@%_+=:,./-]+$`)
+
+// shellWord is text as one word of a POSIX shell.
+func shellWord(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // forbidden are the resources that were not seen for want of a right.
@@ -158,7 +181,9 @@ func (s Set) Text(w io.Writer) error {
 	}
 	unseen := slices.Clone(s.Unseen)
 	var free []string
+	user := ""
 	for _, r := range s.Items {
+		user = cmp.Or(user, r.user)
 		if r.Kind == "Check" && r.Verdict == policies.Completes && len(r.Findings)+len(r.WaitsFor) == 0 {
 			free = append(free, shown(r.Target, ""))
 			continue
@@ -177,7 +202,7 @@ func (s Set) Text(w io.Writer) error {
 		fmt.Fprintf(&out, "%s\n", printable.Line(missing))
 	}
 	writePlan(&out, s.Plan)
-	writeUnseen(&out, unseen)
+	writeUnseen(&out, unseen, user)
 	_, err := io.WriteString(w, out.String())
 	return err
 }

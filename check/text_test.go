@@ -62,3 +62,32 @@ func TestFirstLine(t *testing.T) {
 		})
 	}
 }
+
+// The command for a right names who asked, and no two rights share a role.
+func TestRights(t *testing.T) {
+	commands := func(user string, unseen ...string) string {
+		var out strings.Builder
+		writeUnseen(&out, unseen, user)
+		return out.String()
+	}
+	jane := commands("jane@example.com", "secrets: forbidden")
+	for reason, tc := range map[string]struct{ got, want string }{
+		"it fills in who asked":            {jane, " --user=jane@example.com\n"},
+		"a service account is a user, too": {commands("system:serviceaccount:ci:deploy", "secrets: forbidden"), " --user=system:serviceaccount:ci:deploy\n"},
+		"a name cannot run commands":       {commands("o'hara; reboot", "secrets: forbidden"), ` --user='o'\''hara; reboot'` + "\n"},
+		"where nobody knows, a blank":      {commands("", "secrets: forbidden"), " --user=YOUR-USER\n"},
+	} {
+		if !strings.Contains(tc.got, tc.want) {
+			t.Errorf("%s: got %s", reason, tc.got)
+		}
+	}
+	role := func(text string) string { return strings.Fields(text[strings.Index(text, "clusterrole "):])[1] }
+	if again := commands("jane@example.com", "secrets: forbidden"); again != jane {
+		t.Errorf("the same right has two roles: %s%s", jane, again)
+	}
+	for _, other := range []string{commands("jane@example.com", "pods: forbidden"), commands("joe", "secrets: forbidden")} {
+		if role(other) == role(jane) {
+			t.Errorf("two rights share a role: %s%s", jane, other)
+		}
+	}
+}

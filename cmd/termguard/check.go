@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,7 +50,7 @@ type checking struct {
 	dryRun       bool
 	terminating  bool
 	everywhere   bool
-	all          bool // of TYPE; only delete has a flag for it
+	all          bool // of TYPE; only delete has a flag for it, and for check TYPE -n NAMESPACE says it
 	output       string
 	filenames    []string
 	kustomize    []string
@@ -69,7 +70,7 @@ type checking struct {
 func newCheck() *cobra.Command {
 	var f checking
 	c := &cobra.Command{
-		Use:   "check TYPE/NAME... | TYPE -l LABELS | -f FILE [--helm] | -k FOLDER | --release NAME | --drain node/NAME... | --terminating [-A]",
+		Use:   "check TYPE/NAME... | TYPE -l LABELS | TYPE -n NAMESPACE | -f FILE [--helm] | -k FOLDER | --release NAME | --drain node/NAME... | --terminating [-A]",
 		Short: "Tell whether deleting an object would finish, what blocks it, and the safe way out",
 		Long: `Tell whether deleting an object would finish, what blocks it, and the safe way out.
 
@@ -113,6 +114,7 @@ is unknown, 2 error.`,
 	c.MarkFlagsMutuallyExclusive("snapshot", "release")
 	c.MarkFlagsMutuallyExclusive("snapshot", "context")
 	c.MarkFlagsMutuallyExclusive("snapshot", "kubeconfig")
+	completions(c, &f.target, slices.Sorted(maps.Keys(reporters))...)
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		return f.valid(c)
 	}
@@ -170,6 +172,9 @@ func (f *checking) run(ctx context.Context, args []string, stdin io.Reader, stdo
 		return fmt.Errorf("%q and --terminating: name the object, or ask about all", named)
 	case f.helm && len(f.filenames) != 1:
 		return errors.New("--helm goes with one --filename; for a release that is installed, use --release")
+	}
+	if f.namespace != "" && len(args) == 1 && !strings.Contains(args[0], "/") && !f.drain && f.snapshot == "" {
+		f.all = true // as with -A: nothing is deleted here, so that a type may mean all of them
 	}
 	write, err := reporter(f.output)
 	if err != nil {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,15 +15,77 @@ import (
 // completing bounds what a shell waits for.
 const completing = 3 * time.Second
 
+// noFiles: what completes is no file.
+const noFiles = cobra.ShellCompDirectiveNoFileComp
+
+// completions registers what the flags of a command take that several commands have: target
+// is the cluster that they are about, and outputs are the words for --output.
+func completions(c *cobra.Command, target *clusterFlags, outputs ...string) {
+	for name, complete := range map[string]cobra.CompletionFunc{
+		"cascade":   cobra.FixedCompletions([]string{"background", "foreground", "orphan"}, noFiles),
+		"context":   target.completeContext,
+		"namespace": target.completeNamespace,
+		"output":    cobra.FixedCompletions(outputs, noFiles),
+	} {
+		if c.Flags().Lookup(name) != nil {
+			_ = c.RegisterFlagCompletionFunc(name, complete) // the flag is there
+		}
+	}
+}
+
+func (f *clusterFlags) completeContext(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+	raw, err := f.loader().RawConfig()
+	if err != nil {
+		return nil, noFiles
+	}
+	return beginning(slices.Sorted(maps.Keys(raw.Contexts)), begun), noFiles
+}
+
+func (f *clusterFlags) completeNamespace(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(c.Context(), completing)
+	defer cancel()
+	config, err := f.config()
+	if err != nil {
+		return nil, noFiles
+	}
+	selected, err := check.Selected(ctx, config, []string{"namespaces"}, "", "", "")
+	if err != nil {
+		return nil, noFiles
+	}
+	var names []string
+	for _, namespace := range selected.Names {
+		names = append(names, namespace.Name)
+	}
+	return beginning(names, begun), noFiles
+}
+
+// completeID completes the ids of policies.
+func (f *settingsFlags) completeID(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	set, err := f.load()
+	if err != nil || len(args) > 0 {
+		return nil, noFiles
+	}
+	return beginning(set.IDs(), begun), noFiles
+}
+
+// beginning are the words that begin so.
+func beginning(words []string, begun string) (found []string) {
+	for _, word := range words {
+		if strings.HasPrefix(word, begun) {
+			found = append(found, word)
+		}
+	}
+	return found
+}
+
 // complete completes the types that the cluster serves, and the names of its objects.
 func (f *checking) complete(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	const none = cobra.ShellCompDirectiveNoFileComp
 	ctx, cancel := context.WithTimeout(c.Context(), completing)
 	defer cancel()
 	f.timeout = completing
 	config, err := f.config()
 	if err != nil {
-		return nil, none
+		return nil, noFiles
 	}
 	typ, _, slash := strings.Cut(begun, "/")
 	prefix := typ + "/"
@@ -31,7 +95,7 @@ func (f *checking) complete(c *cobra.Command, args []string, begun string) ([]st
 	case !slash:
 		types, err := check.TypeNames(ctx, config)
 		if err != nil {
-			return nil, none
+			return nil, noFiles
 		}
 		var found []string
 		for _, typ := range types {
@@ -39,15 +103,15 @@ func (f *checking) complete(c *cobra.Command, args []string, begun string) ([]st
 				found = append(found, typ+"/")
 			}
 		}
-		return found, none | cobra.ShellCompDirectiveNoSpace
+		return found, noFiles | cobra.ShellCompDirectiveNoSpace
 	}
 	namespace, err := f.within()
 	if err != nil {
-		return nil, none
+		return nil, noFiles
 	}
 	selected, err := check.Selected(ctx, config, []string{typ}, namespace, "", "")
 	if err != nil {
-		return nil, none
+		return nil, noFiles
 	}
 	var found []string
 	for _, name := range selected.Names {
@@ -55,5 +119,5 @@ func (f *checking) complete(c *cobra.Command, args []string, begun string) ([]st
 			found = append(found, word)
 		}
 	}
-	return found, none
+	return found, noFiles
 }

@@ -87,6 +87,7 @@ Exit codes: 0 all is gone, 1 something is left, or would be, 2 error, or interru
 	flags.DurationVar(&f.patience, "timeout", 5*time.Minute, "how long to wait for the effect of a step, and for the deletion")
 	c.MarkFlagsMutuallyExclusive("all-namespaces", "namespace")
 	c.MarkFlagsMutuallyExclusive("all", "selector")
+	completions(c, &f.target, "text", "json")
 	c.PreRunE = func(*cobra.Command, []string) error { return cmp.Or(f.valid(c), f.bounded()) }
 	return c
 }

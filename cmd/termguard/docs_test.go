@@ -107,6 +107,30 @@ func shown(line string) []string {
 	return nil
 }
 
+// Pages change a policy in the cluster, and its label, by one request: between two, no policy
+// would be in force. TestTutorial watches that of docs/policies.md.
+func TestDocsPolicyUpdate(t *testing.T) {
+	made := 0
+	for _, page := range pages(t) {
+		for _, block := range fenced.FindAllStringSubmatch(read(t, page), -1) {
+			for _, command := range strings.Split(strings.ReplaceAll(block[2], "|\n", "|"), "\n") {
+				switch local := strings.Contains(command, "kubectl label --local"); {
+				case strings.Contains(command, "create configmap") && strings.Contains(command, ".rego"):
+					made++
+					if !local || !strings.Contains(command, "apply --server-side") {
+						t.Errorf("%s: a policy without its label: %s", page, command)
+					}
+				case strings.Contains(command, config.PolicyLabel) && strings.Contains(command, "kubectl") && strings.Contains(command, " label ") && !local:
+					t.Errorf("%s: the label apart from the policy: %s", page, command)
+				}
+			}
+		}
+	}
+	if made < 2 {
+		t.Errorf("%d commands were found, which are too few to mean anything", made)
+	}
+}
+
 // Every key of the configuration is on its page, and the example there is one.
 func TestDocsConfiguration(t *testing.T) {
 	page, err := os.ReadFile("../../docs/configuration.md")

@@ -58,6 +58,7 @@ Exit codes: 0 it works, 1 something failed, or whether it works could not be see
 	c.Flags().StringVar(&options.Namespace, "namespace", "termguard-system", "namespace that termguard runs in")
 	c.Flags().StringVar(&options.Configuration, "webhook-configuration", "termguard", "its ValidatingWebhookConfiguration")
 	c.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	completions(c, &target, "text", "json")
 	c.Flags().DurationVar(&timeout, "request-timeout", 10*time.Second, "limit of one request to the cluster")
 	return c
 }

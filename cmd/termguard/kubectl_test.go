@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 // TestHabits holds check to the flags that people know from kubectl.
@@ -45,6 +47,8 @@ func TestHabits(t *testing.T) {
 	}{
 		"Labels":           {[]string{"configmaps", "-l", "app=web", "-o", "wide"}, 0, []string{"configmaps/web -n demo  completes"}, []string{"plain", "-n other"}, "GET /api/v1/namespaces/demo/configmaps?labelSelector=app%3Dweb&limit=1001&timeout=30s"},
 		"Everywhere":       {[]string{"cm", "-l", "app=web", "-A", "-o", "wide"}, 0, []string{"configmaps/web -n demo ", "configmaps/web -n other "}, []string{"plain"}, "GET /api/v1/configmaps?labelSelector=app%3Dweb&limit=1001&timeout=30s"},
+		"TypeInNamespace":  {[]string{"cm", "-n", "demo", "-o", "wide"}, 0, []string{"configmaps/web -n demo ", "configmaps/plain -n demo "}, []string{"-n other"}, "GET /api/v1/namespaces/demo/configmaps?limit=1001&timeout=30s"},
+		"TypeAlone":        {[]string{"cm"}, 2, []string{`"cm" has no name: want TYPE/NAME, as in namespaces/demo; or for all of a type, say where: -n NAMESPACE or -A`}, nil, ""},
 		"Fields":           {[]string{"cm", "--field-selector", "metadata.name=plain", "-o", "wide"}, 0, []string{"configmaps/plain -n demo"}, []string{"/web"}, "GET /api/v1/namespaces/demo/configmaps?fieldSelector=metadata.name%3Dplain&limit=1001&timeout=30s"},
 		"NoneSelected":     {[]string{"cm", "-l", "app=db"}, 2, []string{"no cm is selected"}, nil, ""},
 		"BadSelector":      {[]string{"cm", "-l", "app in web"}, 2, []string{"list configmaps: "}, nil, ""},
@@ -99,6 +103,15 @@ func TestComplete(t *testing.T) {
 		"Delete":    {"termguard __complete", "delete widgets/b", []string{"widgets/beta"}},
 		"Plugin":    {"kubectl_complete-termguard", "check widgets/al", []string{"widgets/alpha"}},
 		"Nothing":   {"termguard __complete", "check gadgets/", nil},
+		"In":        {"termguard __complete", "check -n de", []string{"demo"}},
+		"ScanIn":    {"termguard __complete", "scan --namespace de", []string{"demo"}},
+		"Context":   {"termguard __complete", "snapshot --context c", []string{"c"}},
+		"Output":    {"termguard __complete", "check -o j", []string{"json"}},
+		"Formats":   {"termguard __complete", "lint -o ju", []string{"junit"}},
+		"ID":        {"termguard __complete", "policy explain orphaned", []string{"orphaned-finalizer"}},
+		"EvalID":    {"termguard __complete", "policy eval orphaned", []string{"orphaned-finalizer"}},
+		"EvalOf":    {"termguard __complete", "policy eval orphaned-finalizer widgets/al", []string{"widgets/alpha"}},
+		"Explain":   {"termguard __complete", "lint --explain orphaned", []string{"orphaned-finalizer"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
@@ -116,6 +129,30 @@ func TestComplete(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// Flags that several commands have complete in each of them.
+func TestFlagsComplete(t *testing.T) {
+	found := 0
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, flag := range []string{"namespace", "output", "context", "cascade"} {
+			if c.Flags().Lookup(flag) == nil {
+				continue
+			}
+			found++
+			if _, known := c.GetFlagCompletionFunc(flag); !known {
+				t.Errorf("%s --%s does not complete", c.CommandPath(), flag)
+			}
+		}
+		for _, below := range c.Commands() {
+			walk(below)
+		}
+	}
+	walk(newRoot("termguard"))
+	if found < 20 {
+		t.Errorf("only %d flags were looked at", found)
 	}
 }
 

@@ -73,6 +73,8 @@ that could not be read, wrong usage, or an internal error.`,
 	flags.StringVar(&f.FixOrder, "fix-order", "", "print, instead of findings, the order in which the objects can be deleted without a hang: `FORM` is list (commands), argocd (sync waves) or helm (a hook)")
 	flags.DurationVar(&f.Timeout, "timeout", 10*time.Minute, "stop after this time, and report what was found until then; 0 for never")
 	flags.StringVar(&f.explain, "explain", "", "explain the policy with this `ID`, and do nothing else")
+	completions(c, nil, runner.Formats()...)
+	_ = c.RegisterFlagCompletionFunc("explain", f.policies.completeID) // the flag is there
 	c.MarkFlagsMutuallyExclusive("write-baseline", "changed-since")
 	c.MarkFlagsMutuallyExclusive("fix-order", "write-baseline")
 	c.MarkFlagsMutuallyExclusive("fix-order", "changed-since")

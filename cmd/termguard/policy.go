@@ -59,6 +59,7 @@ func newPolicyList() *cobra.Command {
 	}
 	settings.addPolicies(c.Flags())
 	c.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	completions(c, nil, "text", "json")
 	return c
 }
 
@@ -88,6 +89,7 @@ func newPolicyExplain() *cobra.Command {
 			explain(c.OutOrStdout(), p)
 			return explainExample(c.Context(), c.OutOrStdout(), set, p, settings.policies)
 		},
+		ValidArgsFunction: settings.completeID,
 	}
 	settings.addPolicies(c.Flags())
 	return c
@@ -107,12 +109,11 @@ func newPolicyCatalog() *cobra.Command {
 	var settings settingsFlags
 	var output string
 	c := &cobra.Command{
-		Use:   "catalog [TEXT]",
+		Use:   "catalog [WORD...]",
 		Short: "List the finalizers that are known, and who removes them",
 		Long: "List the finalizers that are known, and who removes them: those in the binary and those of the configuration.\n" +
-			"With TEXT only those whose finalizer, resources or owner hold it. The catalog explains and hints: it never\n" +
-			"outweighs what the cluster itself shows.",
-		Args: cobra.MaximumNArgs(1),
+			"With WORDs only those whose finalizer, resources or owner hold each of them. The catalog explains and\n" +
+			"hints: it never outweighs what the cluster itself shows.",
 		RunE: func(c *cobra.Command, args []string) error {
 			options, err := settings.facts()
 			if err != nil {
@@ -123,22 +124,26 @@ func newPolicyCatalog() *cobra.Command {
 				known = catalog.Default()
 			}
 			entries := known.Entries()
-			if len(args) == 1 {
-				text := strings.ToLower(args[0])
+			for _, word := range args {
+				word = strings.ToLower(word)
 				entries = slices.DeleteFunc(entries, func(e catalog.Entry) bool {
-					return !strings.Contains(strings.ToLower(e.Key()+" "+strings.Join(e.On, " ")+" "+e.Owner), text)
+					return !strings.Contains(strings.ToLower(e.Key()+" "+strings.Join(e.On, " ")+" "+e.Owner), word)
 				})
-				if len(entries) == 0 {
-					return fmt.Errorf("the catalog has nothing with %q in finalizer, resources or owner; add it under catalog in the configuration", args[0])
-				}
+			}
+			if len(entries) == 0 {
+				return fmt.Errorf("the catalog has nothing with %q in finalizer, resources or owner; add it under catalog in the configuration", strings.Join(args, " "))
 			}
 			return writeCatalog(c.OutOrStdout(), entries, output)
 		},
 	}
 	settings.addConfig(c.Flags())
-	c.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	c.Flags().StringVarP(&output, "output", "o", "text", "text, wide (also on what, what the owner needs, and what it runs as) or json")
+	completions(c, nil, "text", "wide", "json")
 	return c
 }
+
+// catalogColumn is the width of the finalizers in the catalog as text: with the owners, 80.
+const catalogColumn = 46
 
 func writeCatalog(out io.Writer, entries []catalog.Entry, output string) error {
 	switch output {
@@ -148,6 +153,19 @@ func writeCatalog(out io.Writer, entries []catalog.Entry, output string) error {
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(entries)
 	case "text":
+		line := func(finalizer, owner string) {
+			if len(finalizer) > catalogColumn {
+				fmt.Fprintln(out, finalizer) // whole, as people search for it
+				finalizer = ""
+			}
+			fmt.Fprintf(out, "%-*s  %s\n", catalogColumn, finalizer, cut(owner, 80-catalogColumn-2))
+		}
+		line("FINALIZER", "REMOVED BY")
+		for _, e := range entries {
+			line(e.Key(), e.Owner)
+		}
+		return nil
+	case "wide":
 		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(table, "FINALIZER\tON\tREMOVED BY\tNEEDS\tRUNS AS")
 		for _, e := range entries {
@@ -168,7 +186,15 @@ func writeCatalog(out io.Writer, entries []catalog.Entry, output string) error {
 		}
 		return table.Flush()
 	}
-	return fmt.Errorf("unknown output %q: use text or json", output)
+	return fmt.Errorf("unknown output %q: use text, wide or json", output)
+}
+
+// cut is a text of at most so many characters.
+func cut(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
 }
 
 // explain writes what the METADATA of a policy says.

@@ -39,6 +39,12 @@ Exit codes: 0 it finds nothing, 1 it finds something, 2 error.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return f.run(c.Context(), args[0], args[1:], c.OutOrStdout(), c.ErrOrStderr())
 		},
+		ValidArgsFunction: func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return f.settings.completeID(c, args, begun)
+			}
+			return f.complete(c, args[1:], begun)
+		},
 	}
 	flags := c.Flags()
 	f.target.add(flags)
@@ -49,6 +55,7 @@ Exit codes: 0 it finds nothing, 1 it finds something, 2 error.`,
 	flags.StringVar(&f.snapshot, "snapshot", "", "ask this `FILE`, written by termguard snapshot, instead of a cluster")
 	flags.StringVarP(&f.output, "output", "o", "text", "text or json")
 	flags.BoolVar(&f.trace, "trace", false, "show each step of the evaluation, with file and line")
+	completions(c, &f.target, "text", "json")
 	c.MarkFlagsMutuallyExclusive("snapshot", "context")
 	c.MarkFlagsMutuallyExclusive("snapshot", "kubeconfig")
 	return c

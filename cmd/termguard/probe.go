@@ -79,6 +79,7 @@ Exit codes: 0 nothing found, 1 something found, 2 error.`,
 	c.Flags().IntVar(&options.FilesPerSecond, "files-per-second", 8_000, "how fast to look at files, at most")
 	c.Flags().BoolVar(&writes, "report", false, "write the report into the ConfigMap "+report.Prefix+"NODE instead of printing it")
 	c.Flags().StringVar(&namespace, "namespace", "termguard-system", "namespace that termguard runs in")
+	completions(c, &target, "text", "json", "plugin")
 	c.Flags().DurationVar(&every, "every", 0, "look again after this time, until told to stop; 0 looks once")
 	return c
 }

@@ -74,10 +74,9 @@ Exit codes: 0 nothing that --fail-on asks for, 1 found, 2 error.`,
 	for _, other := range []string{"namespace", "namespaces", "context", "kubeconfig"} {
 		c.MarkFlagsMutuallyExclusive("snapshot", other)
 	}
-	for flag, words := range map[string][]string{
-		"only": words(scan.Kinds()), "fail-on": scan.FailOn(), "output": outputs(),
-	} {
-		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	completions(c, &f.target, outputs()...)
+	for flag, words := range map[string][]string{"only": words(scan.Kinds()), "fail-on": scan.FailOn()} {
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, noFiles)) // the flag is there
 	}
 	return c
 }

@@ -66,6 +66,7 @@ Exit codes: 0 written, 1 written and empty, as nothing may be read, 2 error.`,
 	target.addDial(c.Flags(), false)
 	settings.addConfig(c.Flags())
 	c.Flags().StringVarP(&namespace, "namespace", "n", "", "read only this namespace (default: all)")
+	completions(c, &target)
 	c.Flags().BoolVar(&hidden, "redact", false, "replace names of objects and namespaces by hashes, the same name by the same one; kinds, API groups, finalizers and images stay")
 	c.Flags().DurationVar(&timeout, "request-timeout", 30*time.Second, "limit of one request to the cluster")
 	return c

@@ -67,6 +67,7 @@ func newWebhook() *cobra.Command {
 	flags.StringVar(&o.ClientCAFile, "client-ca-file", "", "answer only clients with a certificate by this authority, read again when it changes (default: answer anybody); see docs/security.md")
 	flags.StringArrayVar(&o.ClientNames, "client-cn", nil, "common `NAME` of the API server's certificate by --client-ca-file (may be repeated; default: any)")
 	flags.StringVar(&o.Certs.Namespace, "namespace", "termguard-system", "namespace that termguard runs in")
+	completions(c, &target)
 	flags.StringVar(&o.Certs.Service, "service", "termguard", "Service that the API server calls")
 	flags.StringVar(&o.Certs.Secret, "ca-secret", "termguard-ca", "Secret that keeps the authority")
 	flags.StringVar(&o.Certs.Configuration, "webhook-configuration", "termguard", "ValidatingWebhookConfiguration whose caBundle is kept current")

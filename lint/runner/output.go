@@ -12,6 +12,9 @@ import (
 	"github.com/termguard/termguard/lint/settings"
 )
 
+// Formats are what Options.Outputs may name.
+func Formats() []string { return report.Names() }
+
 // output is a format, and the file that it goes to; "" is standard output.
 type output struct{ format, file string }
 

@@ -9,6 +9,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/test/lab"
 	"github.com/termguard/termguard/test/scenario"
 )
@@ -43,6 +48,7 @@ func TestTutorial(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.Stop)
+	policies := watchPolicies(t, g)
 	folder := t.TempDir()
 	for _, block := range blocks {
 		commands, want := block[1], strings.Split(strings.TrimSpace(block[2]), "\n")
@@ -68,4 +74,43 @@ func TestTutorial(t *testing.T) {
 		}
 	}
 	examined(t, g)
+	if versions := policies(); versions < 3 { // as made, as replaced, and as broken
+		t.Errorf("only %d versions of the policies were seen", versions)
+	}
+}
+
+// watchPolicies watches the ConfigMap of docs/policies.md until its deletion: a version of it
+// without the label is a moment in which the rule is not in force. What it returns waits for
+// the deletion, and counts the versions.
+func watchPolicies(t *testing.T, g *scenario.Guarded) func() (versions int) {
+	t.Helper()
+	client, err := g.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	watching, err := client.CoreV1().ConfigMaps("termguard-system").Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=our-policies"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(watching.Stop)
+	return func() (versions int) {
+		deadline := time.After(30 * time.Second)
+		for {
+			select {
+			case <-deadline:
+				t.Fatal("its deletion was not seen")
+			case event, open := <-watching.ResultChan():
+				if !open {
+					t.Fatal("the watch ended early")
+				}
+				if event.Type == watch.Deleted {
+					return versions
+				}
+				versions++
+				if _, labelled := event.Object.(*corev1.ConfigMap).Labels[config.PolicyLabel]; !labelled {
+					t.Errorf("a version of the policies has no label: %v", event.Object)
+				}
+			}
+		}
+	}
 }
