@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/termguard/termguard/lint"
 )
@@ -440,5 +441,30 @@ func TestBackslash(t *testing.T) {
 				t.Errorf("files with a finding: -want, +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestPatchLeftOver says nothing of webhooks without rules where they are a patch that the
+// kustomization beside them does not name, as kubebuilder's of certificates.
+func TestPatchLeftOver(t *testing.T) {
+	const patch = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: a, annotations: {cert-manager.io/inject-ca-from: a/b}}\n"
+	const unknown = "note: what 1 webhook configuration (a) would see is unknown: no rules yet, they are filled in at run time"
+	for name, tc := range map[string]struct {
+		kustomization string
+		want          []string
+	}{
+		"Named":   {"resources: [c.yaml]\npatches: [{path: patch.yaml}]\n", []string{unknown}},
+		"Unnamed": {"resources: [c.yaml]\n#patches: [{path: patch.yaml}]\n", nil},
+		"None":    {"", []string{unknown}},
+	} {
+		files := map[string]string{"patch.yaml": patch, "c.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: demo}\n"}
+		if tc.kustomization != "" {
+			files["kustomization.yaml"] = tc.kustomization
+		}
+		got := lines(run(t, lint.Options{Dir: write(t, files), Paths: []string{"."}}))
+		got = slices.DeleteFunc(got, func(line string) bool { return strings.Contains(line, "as the files stand") })
+		if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s -want, +got:\n%s", name, diff)
+		}
 	}
 }

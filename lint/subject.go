@@ -110,10 +110,13 @@ func (s *set) subject(o *source.Object) *subject {
 }
 
 // leftover tells whether an object is a patch that the kustomization beside it does not
-// name: a workload without a selector, which nobody can apply.
+// name: a workload without a selector, which nobody can apply, or webhooks without rules.
 func (s *set) leftover(o *source.Object, u *unstructured.Unstructured) bool {
-	if o.APIVersion != "apps/v1" || o.Kind == "ControllerRevision" || s.run.names(o.File) {
+	if s.run.names(o.File) {
 		return false
+	}
+	if o.APIVersion != "apps/v1" || o.Kind == "ControllerRevision" {
+		return incomplete(u)
 	}
 	_, selects, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "selector")
 	return !selects
