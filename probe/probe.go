@@ -46,7 +46,7 @@ type Options struct {
 
 	attributes func(dir *os.File, name string) (attributes, error)
 	space      func(path string) (space, error)
-	answers    func(ctx context.Context, method string) error
+	answers    func(ctx context.Context, method string) ([]byte, error)
 }
 
 func (o Options) setDefaults() Options {
@@ -86,12 +86,12 @@ func Look(ctx context.Context, options Options) (report.Report, error) {
 	l := &look{Options: options.setDefaults()}
 	l.report = report.New(l.Node)
 	l.node = filesOf(l.Root)
+	l.readMounts()
 	if err := l.findPods(); err != nil {
 		return l.report, err
 	}
-	l.readMounts()
 	l.lookAtProcesses(ctx)
-	l.lookAtFreezers()
+	l.lookAtCgroups()
 	l.lookAtMounts()
 	l.lookAtSpace(ctx)
 	l.lookAtRuntime(ctx)
@@ -111,7 +111,7 @@ func (l *look) below(name string) string { return path.Join(l.Root, name) }
 // Of two pods of one name the later one counts: the other was removed by force, and
 // what it left behind holds nobody up.
 func (l *look) findPods() error {
-	entries, err := fs.ReadDir(l.node, inside(path.Join(l.Kubelet, "pods")))
+	entries, err := l.local(path.Join(l.Kubelet, "pods"))
 	if err != nil {
 		return fmt.Errorf("read the pods of the kubelet (is this a node, and is its directory %s?): %w", l.Kubelet, err)
 	}
@@ -122,7 +122,7 @@ func (l *look) findPods() error {
 		}
 	}
 	l.report.Pods = len(l.pods)
-	logs, err := fs.ReadDir(l.node, inside(l.Logs))
+	logs, err := l.local(l.Logs)
 	if err != nil {
 		l.report.Miss("the names of pods: %v", err)
 	}
@@ -150,6 +150,14 @@ func (l *look) findPods() error {
 		l.pods[id] = report.Pod{Namespace: key.namespace, Name: key.name, UID: id}
 	}
 	return nil
+}
+
+// local reads a directory, but none of a server: it might never answer, and hold the probe.
+func (l *look) local(dir string) ([]fs.DirEntry, error) {
+	if m, ok := l.mountOf(dir); ok && remote(m.kind) {
+		return nil, fmt.Errorf("%s is on %s, at %s, which might not answer", dir, m.kind, m.point)
+	}
+	return fs.ReadDir(l.node, inside(dir))
 }
 
 // add is a finding about a pod of this node, by its UID. What concerns one whose

@@ -5,10 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/termguard/termguard/probe/report"
 )
@@ -28,7 +31,8 @@ const (
 	pods = "/var/lib/kubelet/pods/"
 )
 
-// tree is a made node: files by path, directories where the content is "/".
+// tree is a made node: files by path, directories where the content is "/", links where it
+// begins with "->".
 type tree map[string]string
 
 func (files tree) make(t *testing.T) string {
@@ -45,6 +49,12 @@ func (files tree) make(t *testing.T) string {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
+		if to, link := strings.CutPrefix(content, "->"); link {
+			if err := os.Symlink(to, path); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
 		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -59,10 +69,7 @@ func calm(more tree) tree {
 		"/proc/1/stat": stat(1, "init", "S", 0), "/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n",
 		"/sys/fs/cgroup/freezer/kubepods/pod" + uidA + "/c1/freezer.self_freezing": "0\n",
 	}
-	for name, content := range more {
-		files[name] = content
-	}
-	return files
+	return merged(files, more)
 }
 
 // stat is a line of /proc/PID/stat.
@@ -95,6 +102,8 @@ func TestLook(t *testing.T) {
 		},
 		"immutable elsewhere": {"nobody removes it with the pod", tree{"/var/lib/immutable": "", pods + uidA + "/volumes/kubernetes.io~local-volume/v/immutable": ""}, nil},
 		"immutable of no known pod": {"a pod without logs is no pod of the cluster", tree{pods + uidB + "/volumes/kubernetes.io~empty-dir/v/immutable": ""}, []report.Finding{{
+			Cause: report.Stuck, Certainty: report.Note, Evidence: "directory " + pods + uidB + " is left of a pod that is gone: it has neither logs nor a cgroup",
+		}, {
 			Cause: report.Immutable, Certainty: report.Note, Pod: &report.Pod{UID: uidB},
 			Evidence: pods + uidB + "/volumes/kubernetes.io~empty-dir/v/immutable is immutable (lsattr): nobody can remove it",
 			Remedy:   "chattr -i '" + pods + uidB + "/volumes/kubernetes.io~empty-dir/v/immutable'",
@@ -145,6 +154,24 @@ func TestLook(t *testing.T) {
 			"the runtime waits for it", tree{"/proc/40/stat": stat(40, "sh", "S", 41), "/proc/40/cgroup": cgroup, "/proc/41/stat": stat(41, "containerd-shim", "T", 1)},
 			[]report.Finding{{Cause: report.Stuck, Certainty: report.Will, Pod: aPod, Evidence: "process 41 (containerd-shim), the shim of its containers, is stopped (state T)", Remedy: "kill -CONT 41"}},
 		},
+		"zombie of a shim, version 1": {
+			"it shows no cgroup of a zombie, but that of the sandbox",
+			tree{"/proc/40/stat": stat(40, "sh", "Z", 41), "/proc/40/cgroup": "5:freezer:/\n", "/proc/41/stat": stat(41, "containerd-shim", "S", 1), "/proc/42/stat": stat(42, "pause", "S", 41), "/proc/42/cgroup": cgroup},
+			[]report.Finding{{Cause: report.Stuck, Certainty: report.May, Pod: aPod, Evidence: "process 40 (sh) is a zombie that its shim 41 does not reap"}},
+		},
+		"cgroup of a pod that is gone": {
+			"it holds nobody else", tree{"/sys/fs/cgroup/freezer/kubepods/pod" + uidB + "/cgroup.procs": "40\n41\n"},
+			[]report.Finding{{Cause: report.Stuck, Certainty: report.Note, Evidence: "cgroup /sys/fs/cgroup/freezer/kubepods/pod" + uidB + " is left of a pod that is gone; process 40 is in it"}},
+		},
+		"cgroup of a pod of another kubelet": {"as on a machine with several nodes", tree{"/sys/fs/cgroup/freezer/other/kubepods/pod" + uidB: "/"}, nil},
+		"pod without logs yet":               {"it waits for its volumes", tree{pods + uidB: "/", "/sys/fs/cgroup/freezer/kubepods/pod" + uidB: "/"}, nil},
+		"processes that vanish": {
+			"while they are read", tree{"/proc/40/stat": "->gone", "/proc/41/cgroup": "->gone", "/proc/41/stat": stat(41, "dd", "D", 1), "/proc/42/stat": "", "/proc/43": "/"}, nil,
+		},
+		"a file name of 255 bytes": {
+			"it is told whole", tree{volume + "/immutable" + strings.Repeat("x", 246): ""},
+			[]report.Finding{{Cause: report.Immutable, Certainty: report.Will, Pod: aPod, Evidence: volume + "/immutable" + strings.Repeat("x", 246) + " is immutable (lsattr): nobody can remove it", Remedy: "chattr -i '" + volume + "/immutable" + strings.Repeat("x", 246) + "'"}},
+		},
 		"read-only": {
 			"no directory can be removed", tree{"/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /var/lib/kubelet rw - ext4 /dev/sdb ro\n"},
 			[]report.Finding{{Cause: report.ReadOnly, Certainty: report.May, Evidence: "the file system of the kubelet, at /var/lib/kubelet, is read-only", Remedy: "mount -o remount,rw /var/lib/kubelet"}},
@@ -193,7 +220,104 @@ func byFile(name string) (space, error) {
 	return space{blocks: 89, inodes: 89}, nil
 }
 
-func well(context.Context, string) error { return nil }
+func well(context.Context, string) ([]byte, error) { return nil, nil }
+
+// TestTasks: what the runtime tells of its containers, against the processes of the node.
+func TestTasks(t *testing.T) {
+	id, sandbox := strings.Repeat("c", 64), strings.Repeat("5", 64)
+	field := func(to []byte, number protowire.Number, content []byte) []byte {
+		return protowire.AppendBytes(protowire.AppendTag(to, number, protowire.BytesType), content)
+	}
+	// item is one of a list, as containerd writes it.
+	item := func(id string, state, labels protowire.Number, value uint64) []byte {
+		m := field(nil, 1, []byte(id))
+		if value > 0 {
+			m = protowire.AppendVarint(protowire.AppendTag(m, state, protowire.VarintType), value)
+		}
+		label := field(field(nil, 1, []byte("io.kubernetes.pod.uid")), 2, []byte(uidA))
+		return field(nil, 1, field(m, labels, label))
+	}
+	ready, running := item(sandbox, 3, 5, 0), item(id, 6, 8, 1)
+	group := func(id string) string { return "5:freezer:/kubepods/pod" + uidA + "/" + id + "\n" }
+	agreed := tree{
+		"/proc/41/stat": stat(41, "containerd-shim", "S", 1),
+		"/proc/42/stat": stat(42, "pause", "S", 41), "/proc/42/cgroup": group(sandbox),
+		"/proc/43/stat": stat(43, "web", "S", 41), "/proc/43/cgroup": group(id),
+		"/proc/44/stat": stat(44, "worker", "S", 43), "/proc/44/cgroup": group(id),
+	}
+	with := func(more tree) tree { return merged(agreed, more) }
+	notes := func(evidence ...string) (notes []report.Finding) {
+		for _, e := range evidence {
+			notes = append(notes, report.Finding{Cause: report.Stuck, Certainty: report.Note, Pod: aPod, Evidence: e})
+		}
+		return notes
+	}
+	tests := map[string]struct {
+		reason                string
+		node                  tree
+		sandboxes, containers []byte
+		want                  []report.Finding
+		unseen                []string
+	}{
+		"agreed":                   {"each has its own", agreed, ready, running, nil, nil},
+		"ended":                    {"nothing is left of it", tree{"/proc/41/stat": agreed["/proc/41/stat"], "/proc/42/stat": agreed["/proc/42/stat"], "/proc/42/cgroup": group(sandbox)}, ready, item(id, 6, 8, 2), nil, nil},
+		"created":                  {"it waits to be started", agreed, ready, item(id, 6, 8, 0), nil, nil},
+		"a task without a process": {"its shim has not noticed", with(tree{"/proc/43/cgroup": "5:freezer:/\n", "/proc/44/cgroup": "5:freezer:/\n"}), ready, running, notes("the runtime says that container " + id + " runs, and no process is in its cgroup"), nil},
+		"a process without a task": {"the runtime lost it", agreed, ready, nil, notes("process 43 (web) is in the cgroup of container " + id + ", which the runtime does not know"), nil},
+		"a process after the end":  {"it cannot be killed, perhaps", agreed, ready, item(id, 6, 8, 2), notes("process 43 (web) is in the cgroup of container " + id + ", which the runtime says has ended"), nil},
+		"a state that is unknown":  {"the runtime failed to load it", agreed, ready, item(id, 6, 8, 3), notes("the runtime does not know the state of container " + id + " (crictl inspect)"), nil},
+		"a dead shim": {
+			"its processes went to the first", with(tree{"/proc/42/stat": stat(42, "pause", "S", 1), "/proc/43/stat": stat(43, "web", "S", 1)}), ready, running,
+			notes("process 42 (pause) of container "+sandbox+" has no shim (ps -o ppid)", "process 43 (web) of container "+id+" has no shim (ps -o ppid)"), nil,
+		},
+		"no answer that can be read": {"it is said", agreed, ready, []byte{0xff}, nil, []string{"what the runtime says of its containers: unexpected EOF"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			root := calm(tc.node).make(t)
+			synctest.Test(t, func(t *testing.T) {
+				got, err := Look(t.Context(), Options{Root: root, attributes: byName, space: byFile, answers: func(_ context.Context, method string) ([]byte, error) {
+					return map[string][]byte{"ListPodSandbox": tc.sandboxes, "ListContainers": tc.containers}[method], nil
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(tc.want, got.Findings, cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("%s\n-want +got\n%s", tc.reason, diff)
+				}
+				if diff := cmp.Diff(tc.unseen, got.Unseen, cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("unseen: -want +got\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestTasksPass: containers that start while they are looked at are none that were lost.
+func TestTasksPass(t *testing.T) {
+	id := strings.Repeat("c", 64)
+	root := calm(tree{"/proc/43/stat": stat(43, "web", "S", 1), "/proc/43/cgroup": "5:freezer:/kubepods/pod" + uidA + "/" + id + "\n"}).make(t)
+	synctest.Test(t, func(t *testing.T) {
+		time.AfterFunc(time.Second, func() {
+			err := os.Rename(filepath.Join(root, "proc/43"), filepath.Join(root, "proc/44"))
+			err = errors.Join(err, os.WriteFile(filepath.Join(root, "proc/44/stat"), []byte(stat(44, "db", "S", 1)), 0o644))
+			err = errors.Join(err, os.WriteFile(filepath.Join(root, "proc/44/cgroup"), []byte("5:freezer:/kubepods/pod"+uidA+"/"+strings.Repeat("d", 64)+"\n"), 0o644))
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		got, err := Look(t.Context(), Options{Root: root, attributes: byName, space: byFile, answers: well})
+		if err != nil || len(got.Findings) > 0 {
+			t.Errorf("%v, and found %v", err, got.Findings)
+		}
+	})
+}
+
+func merged(a, b tree) tree {
+	both := maps.Clone(a)
+	maps.Copy(both, b)
+	return both
+}
 
 // TestPasses: what is over by the second look keeps nobody.
 func TestPasses(t *testing.T) {
@@ -228,7 +352,12 @@ func TestBounds(t *testing.T) {
 		"no mounts":           {"a mount namespace that may not be read", "mounts: ", nil, Options{}},
 		"silent file system":  {"a goroutine waits for it, the look does not", "free space of /var/lib/containerd: no answer within 5s", nil, Options{space: func(string) (space, error) { time.Sleep(10 * time.Second); return space{}, nil }}},
 		"attributes not told": {"a file system without them", "attributes of files in volumes of 1 pods: their file system does not tell", files, Options{attributes: func(*os.File, string) (attributes, error) { return attributes{}, nil }}},
-		"remote":              {"it is not asked", "free space of /var/lib/containerd: it is on nfs4, which might not answer", tree{"/proc/1/mountinfo": "1 0 8:1 / / rw - nfs4 server:/ rw\n"}, Options{space: func(string) (space, error) { panic("it is asked") }}},
+		"remote": {"it is not asked", "free space of /var/lib/containerd: it is on nfs4, which might not answer", tree{"/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:9 / /var/lib/containerd rw - nfs4 server:/ rw\n"}, Options{space: func(name string) (space, error) {
+			if strings.HasSuffix(name, "containerd") {
+				panic("it is asked")
+			}
+			return byFile(name)
+		}}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -258,6 +387,41 @@ func TestBounds(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestManyFiles: a directory with many files is read in pieces, and no further than to the
+// bound, which is said. What a million costs is in docs/probe.md.
+func TestManyFiles(t *testing.T) {
+	const files = 20_000
+	volume := pods + uidA + "/volumes/kubernetes.io~empty-dir/v"
+	root := calm(tree{volume: "/"}).make(t)
+	for i := range files {
+		if err := os.WriteFile(filepath.Join(root, volume, strconv.Itoa(i)), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before, most, looked := heap(), uint64(0), 0
+	got, err := Look(t.Context(), Options{Root: root, space: byFile, answers: well, MaxFiles: files / 2, FilesPerSecond: 1 << 30, attributes: func(dir *os.File, name string) (attributes, error) {
+		if looked++; looked%(files/4) == 0 {
+			most = max(most, heap())
+		}
+		return attributes{known: true, dir: name == "v"}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("files in volumes: %d were looked at, and there are more", files/2); !slices.Contains(got.Unseen, want) || looked != files/2 {
+		t.Errorf("looked at %d files of %d, and did not see %q", looked, files, got.Unseen)
+	}
+	if most > before+256<<10 { // their names alone would be more
+		t.Errorf("it took %d KiB", (most-before)>>10)
 	}
 }
 
@@ -330,7 +494,7 @@ func TestRuntime(t *testing.T) {
 			defer server.Close()
 			c := newCRI(socket)
 			defer c.close()
-			err = c.call(t.Context(), "Version")
+			_, err = c.call(t.Context(), "Version")
 			if got := fmt.Sprint(err); err != nil != (tc.want != "") || !strings.Contains(got, tc.want) {
 				t.Errorf("%s\ngot %s, want %q", tc.reason, got, tc.want)
 			}
@@ -363,6 +527,14 @@ func TestSilentRuntime(t *testing.T) {
 	}
 }
 
+// TestKubeletOnServer: a directory of a server that may never answer is not read.
+func TestKubeletOnServer(t *testing.T) {
+	root := calm(tree{"/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:9 / /var/lib/kubelet rw - fuse.stuck stuck rw\n"}).make(t)
+	if _, err := Look(t.Context(), Options{Root: root}); err == nil || !strings.Contains(err.Error(), "which might not answer") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestNoNode: where no kubelet is, nothing is claimed.
 func TestNoNode(t *testing.T) {
 	if _, err := Look(t.Context(), Options{Root: t.TempDir()}); !errors.Is(err, os.ErrNotExist) {
@@ -377,6 +549,15 @@ func FuzzStat(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string) {
 		if p, err := parseStat(line); err == nil && !strings.Contains(line, "("+p.name+")") {
 			t.Errorf("%q has no name %q", line, p.name)
+		}
+	})
+}
+
+func FuzzTasks(f *testing.F) {
+	f.Add([]byte("\x0a\x02\x0a\x00"))
+	f.Fuzz(func(_ *testing.T, answer []byte) {
+		for _, from := range listings {
+			_ = from.tasks(answer, map[string]task{})
 		}
 	})
 }

@@ -163,33 +163,39 @@ func (l *look) lookAtProcesses(ctx context.Context) {
 		case p.state == 'D' && l.inFreezer(p.pid):
 			// It looks like D; what froze it is told of its cgroup.
 		case p.state == 'D':
-			l.undying(p, fmt.Sprintf("process %d (%s) is in state D%s: no signal reaches it", p.pid, p.name, l.waitsIn(p.pid)), "")
-		default:
-			l.undying(p, fmt.Sprintf("process %d (%s) is a zombie that its shim %d does not reap", p.pid, p.name, p.parent), "")
+			if id, ok := l.podOfProcess(p.pid); ok {
+				l.add(id, report.Finding{
+					Cause: report.Stuck, Certainty: report.May,
+					Evidence: fmt.Sprintf("process %d (%s) is in state D%s: no signal reaches it", p.pid, p.name, l.waitsIn(p.pid)),
+				})
+			}
+		default: // version 1 shows no cgroup of a zombie
+			for _, id := range l.podsOfShim(p.parent, all) {
+				l.add(id, report.Finding{
+					Cause: report.Stuck, Certainty: report.May,
+					Evidence: fmt.Sprintf("process %d (%s) is a zombie that its shim %d does not reap", p.pid, p.name, p.parent),
+				})
+			}
 		}
 	}
 }
 
-// undying is about a process of a pod.
-func (l *look) undying(p process, evidence, remedy string) {
-	if id, ok := l.podOfProcess(p.pid); ok {
-		l.add(id, report.Finding{Cause: report.Stuck, Certainty: report.May, Evidence: evidence, Remedy: remedy})
-	}
-}
-
-// stoppedShim concerns the pods of its children: of itself, no path tells. The
-// runtime asks it to kill them, and waits.
-func (l *look) stoppedShim(shim process, all map[int]process) {
-	var ids []string
+// podsOfShim are the pods of its children: of itself, no path tells.
+func (l *look) podsOfShim(shim int, all map[int]process) (ids []string) {
 	for _, pid := range sorted(all) {
-		if all[pid].parent != shim.pid {
+		if all[pid].parent != shim {
 			continue
 		}
 		if id, ok := l.podOfProcess(pid); ok && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
-	for _, id := range ids {
+	return ids
+}
+
+// stoppedShim concerns its pods: the runtime asks it to kill them, and waits.
+func (l *look) stoppedShim(shim process, all map[int]process) {
+	for _, id := range l.podsOfShim(shim.pid, all) {
 		l.add(id, report.Finding{
 			Cause: report.Stuck, Certainty: report.Will,
 			Evidence: fmt.Sprintf("process %d (%s), the shim of its containers, is stopped (state T)", shim.pid, shim.name),

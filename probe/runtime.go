@@ -22,16 +22,19 @@ const maxAnswer = 16 << 20
 
 // lookAtRuntime asks the runtime what the kubelet would, over the CRI.
 func (l *look) lookAtRuntime(ctx context.Context) {
-	answers := l.answers
-	if answers == nil {
+	ask := l.answers
+	if ask == nil {
 		c := newCRI(l.below(l.Runtime))
 		defer c.close()
-		answers = c.call
+		ask = c.call
+	}
+	patiently := func(ctx context.Context, method string) ([]byte, error) {
+		ctx, cancel := context.WithTimeout(ctx, l.Patience)
+		defer cancel()
+		return ask(ctx, method)
 	}
 	for _, method := range []string{"Version", "Status", "ListPodSandbox"} {
-		asking, cancel := context.WithTimeout(ctx, l.Patience)
-		err := answers(asking, method)
-		cancel()
+		_, err := patiently(ctx, method)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -43,6 +46,9 @@ func (l *look) lookAtRuntime(ctx context.Context) {
 			})
 			return
 		}
+	}
+	if err := l.lookAtTasks(ctx, patiently); err != nil && ctx.Err() == nil {
+		l.report.Miss("what the runtime says of its containers: %v", err)
 	}
 }
 
@@ -65,36 +71,36 @@ func newCRI(socket string) *cri {
 
 func (c *cri) close() { c.client.CloseIdleConnections() }
 
-// call calls a method, and tells whether it was answered.
-func (c *cri) call(ctx context.Context, method string) error {
+// call calls a method, and returns the message of its answer.
+func (c *cri) call(ctx context.Context, method string) ([]byte, error) {
 	// A message has a byte for compression and four for its length before it.
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/runtime.v1.RuntimeService/"+method, bytes.NewReader(make([]byte, 5)))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/grpc")
 	request.Header.Set("TE", "trailers")
 	response, err := c.client.Do(request)
 	if err != nil {
-		return told(ctx, err)
+		return nil, told(ctx, err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err != nil {
-		return told(ctx, err)
+		return nil, told(ctx, err)
 	}
 	status := response.Trailer.Get("Grpc-Status") + response.Header.Get("Grpc-Status") // an error may come without a body
 	switch {
 	case len(body) > maxAnswer:
-		return fmt.Errorf("its answer has more than %d bytes", maxAnswer)
+		return nil, fmt.Errorf("its answer has more than %d bytes", maxAnswer)
 	case response.StatusCode != http.StatusOK:
-		return errors.New(response.Status)
+		return nil, errors.New(response.Status)
 	case status != "0":
-		return fmt.Errorf("gRPC status %s: %s", status, response.Trailer.Get("Grpc-Message")+response.Header.Get("Grpc-Message"))
+		return nil, fmt.Errorf("gRPC status %s: %s", status, response.Trailer.Get("Grpc-Message")+response.Header.Get("Grpc-Message"))
 	case len(body) < 5 || int(binary.BigEndian.Uint32(body[1:5])) != len(body)-5:
-		return errors.New("its answer is cut off")
+		return nil, errors.New("its answer is cut off")
 	}
-	return wellFormed(body[5:])
+	return body[5:], wellFormed(body[5:])
 }
 
 // told is the error of a call; what took too long is said so that people know.
@@ -110,12 +116,5 @@ func told(ctx context.Context, err error) error {
 
 // wellFormed holds that an answer consists of fields.
 func wellFormed(message []byte) error {
-	for len(message) > 0 {
-		_, _, n := protowire.ConsumeField(message)
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		message = message[n:]
-	}
-	return nil
+	return fields(message, func(protowire.Number, []byte, uint64) error { return nil })
 }

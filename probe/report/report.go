@@ -97,9 +97,9 @@ func New(node string) Report {
 	return Report{APIVersion: apiVersion, Kind: kind, Node: node, Findings: []Finding{}, Unseen: []string{}}
 }
 
-// Add takes in a finding, within the bounds.
+// Add takes in a finding, within the bounds. Notes take no more than half of them.
 func (r *Report) Add(f Finding) {
-	if len(r.Findings) == MaxFindings {
+	if len(r.Findings) == MaxFindings || f.Certainty == Note && len(r.Findings) >= MaxFindings/2 {
 		r.Omitted++
 		return
 	}
@@ -115,6 +115,16 @@ func (r *Report) Miss(format string, args ...any) {
 	if len(r.Unseen) < MaxFindings {
 		r.Unseen = append(r.Unseen, shorten(fmt.Sprintf(format, args...)))
 	}
+}
+
+// Holding are the findings that may keep a pod from going.
+func (r Report) Holding() (all []Finding) {
+	for _, f := range r.Findings {
+		if f.Certainty != Note {
+			all = append(all, f)
+		}
+	}
+	return all
 }
 
 // Decode reads a report of a node and holds it to its bounds. Unknown fields are

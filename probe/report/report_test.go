@@ -41,6 +41,18 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestNotesLeaveRoom: what holds nobody takes no place of what does.
+func TestNotesLeaveRoom(t *testing.T) {
+	r := New("n1")
+	for range MaxFindings {
+		r.Add(Finding{Cause: Stuck, Certainty: Note})
+	}
+	r.Add(Finding{Cause: Immutable, Certainty: Will})
+	if len(r.Holding()) != 1 || len(r.Findings)+r.Omitted != MaxFindings+1 {
+		t.Errorf("%d of %d findings hold, and %d are omitted", len(r.Holding()), len(r.Findings), r.Omitted)
+	}
+}
+
 // TestRefused: what is no report of this node is none.
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/probe/report"
 	"github.com/termguard/termguard/test/lab"
 	"github.com/termguard/termguard/test/scenario"
 )
@@ -68,6 +69,11 @@ type Scenario struct {
 	Expect []string `json:"expect"`
 	// Says is a regular expression that a finding must match before the delete.
 	Says string `json:"says,omitempty"`
+	// Reports are regular expressions, each for what the node probe's last report says
+	// before the delete, and ReportsNo those that nothing in it may match: "CERTAINTY
+	// EVIDENCE".
+	Reports   []string `json:"reports,omitempty"`
+	ReportsNo []string `json:"reportsNo,omitempty"`
 	// Unforeseen says why nobody outside the node can know that it will hang.
 	// Only with it may the verdict be that it completes where it does not.
 	Unforeseen string `json:"unforeseen,omitempty"`
@@ -163,7 +169,7 @@ func parse(name, namespace, text string) (Scenario, error) {
 		}
 		s.Objects = strings.Join(copies, "\n---\n")
 	}
-	for _, pattern := range slices.Concat([]string{s.Says}, s.Diagnosis, s.Symptoms, s.Facts) {
+	for _, pattern := range slices.Concat([]string{s.Says}, s.Reports, s.ReportsNo, s.Diagnosis, s.Symptoms, s.Facts) {
 		if _, err := regexp.Compile(pattern); err != nil {
 			return s, err
 		}
@@ -189,8 +195,8 @@ type Outcome struct {
 	Err       error         // the scenario could not be played
 }
 
-// report is what the scenarios read of check's answer.
-type report struct {
+// answer is what the scenarios read of check's answer.
+type answer struct {
 	Verdict         string
 	EstimateSeconds int // 0: none
 	Findings        []struct {
@@ -201,7 +207,7 @@ type report struct {
 	Unseen []string
 }
 
-func (r report) lines() (lines []string) {
+func (r answer) lines() (lines []string) {
 	for _, f := range r.Findings {
 		lines = append(lines, f.Policy+": "+f.Message+" ["+strings.Join(f.Evidence, "; ")+"]")
 	}
@@ -214,7 +220,7 @@ func (r report) lines() (lines []string) {
 	return lines
 }
 
-func (r report) says(pattern string) bool {
+func (r answer) says(pattern string) bool {
 	return slices.ContainsFunc(r.lines(), regexp.MustCompile(pattern).MatchString)
 }
 
@@ -249,7 +255,10 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 	if err := p.do(ctx, p.Before); err != nil {
 		return fmt.Errorf("break it: %w", err)
 	}
-	asked, err := p.ask(ctx, 20*time.Second, func(r report) bool {
+	if err := p.reported(ctx, wrong); err != nil {
+		return err
+	}
+	asked, err := p.ask(ctx, 20*time.Second, func(r answer) bool {
 		return p.fair(r) && (p.Says == "" || r.says(p.Says))
 	})
 	if err != nil {
@@ -321,7 +330,7 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 	}
 	if o.Real == scenario.Hangs {
 		// An object is not called stuck before a minute after it should have been gone.
-		diagnosis, err := p.ask(ctx, 100*time.Second, func(r report) bool {
+		diagnosis, err := p.ask(ctx, 100*time.Second, func(r answer) bool {
 			return p.stuck(r) && !slices.ContainsFunc(p.Diagnosis, func(pattern string) bool { return !r.says(pattern) })
 		})
 		if err != nil {
@@ -358,14 +367,14 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 
 // fair says whether a verdict is as expected. On the node that all break which hang,
 // it may also be that the node is found to be stuck already.
-func (p *player) fair(r report) bool {
+func (p *player) fair(r answer) bool {
 	return slices.Contains(p.Expect, r.Verdict) ||
 		!p.Own && p.Reality == scenario.Hangs && r.Verdict == scenario.AtRisk && r.says("^node-already-stuck: ")
 }
 
 // stuck says whether a verdict on the object that hangs is right: what may hang
 // before may also do so after.
-func (p *player) stuck(r report) bool {
+func (p *player) stuck(r answer) bool {
 	return r.Verdict == scenario.Hangs || r.Verdict == scenario.AtRisk && slices.Contains(p.Expect, scenario.AtRisk)
 }
 
@@ -515,6 +524,40 @@ func (p *player) probe(ctx context.Context) error {
 	return nil
 }
 
+// reported holds the probe's last report to what the scenario says of it.
+func (p *player) reported(ctx context.Context, wrong func(format string, args ...any)) error {
+	if len(p.Reports)+len(p.ReportsNo) == 0 {
+		return nil
+	}
+	client, err := p.Client()
+	if err != nil {
+		return err
+	}
+	cm, err := client.CoreV1().ConfigMaps(cluster.HomeNamespace).Get(ctx, report.Prefix+p.node.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	r, err := report.Read(cm)
+	if err != nil {
+		return err
+	}
+	var lines []string
+	for _, f := range r.Findings {
+		lines = append(lines, string(f.Certainty)+" "+f.Evidence)
+	}
+	for _, pattern := range p.Reports {
+		if !slices.ContainsFunc(lines, regexp.MustCompile(pattern).MatchString) {
+			wrong("the probe does not report %q: %q, and has not seen %q", pattern, lines, r.Unseen)
+		}
+	}
+	for _, pattern := range p.ReportsNo {
+		if slices.ContainsFunc(lines, regexp.MustCompile(pattern).MatchString) {
+			wrong("the probe reports %q: %q", pattern, lines)
+		}
+	}
+	return nil
+}
+
 func signal(process *lab.Process, name string) error {
 	switch name {
 	case "stop":
@@ -530,7 +573,7 @@ func signal(process *lab.Process, name string) error {
 
 // ask asks termguard check until the answer is as expected, for a while: what
 // happened on the node reaches the API with a lag. The last answer counts.
-func (p *player) ask(ctx context.Context, patience time.Duration, fair func(report) bool) (r report, err error) {
+func (p *player) ask(ctx context.Context, patience time.Duration, fair func(answer) bool) (r answer, err error) {
 	binary, err := scenario.Binary()
 	if err != nil {
 		return r, err
@@ -548,7 +591,7 @@ func (p *player) ask(ctx context.Context, patience time.Duration, fair func(repo
 		if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
 			return false, fmt.Errorf("termguard check: %w: %s", err, stderr.String())
 		}
-		r = report{} // of an earlier question
+		r = answer{} // of an earlier question
 		if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
 			return false, fmt.Errorf("termguard check: %w: %s", err, stdout.String())
 		}
