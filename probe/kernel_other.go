@@ -13,4 +13,7 @@ func attributesOf(*os.File, string) (attributes, error) { return attributes{}, e
 
 func openBelow(*os.File, string, string) (*os.File, error) { return nil, errors.ErrUnsupported }
 
+// Yield is for nodes.
+func Yield() error { return errors.ErrUnsupported }
+
 func spaceOf(string) (space, error) { return space{}, errors.ErrUnsupported }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,6 +27,7 @@ func newProbe() *cobra.Command {
 		output    string
 		namespace string
 		writes    bool
+		tells     bool
 		every     time.Duration
 	)
 	c := &cobra.Command{
@@ -47,8 +49,14 @@ Exit codes: 0 nothing found, 1 something found, 2 error.`,
 			if !slices.Contains([]string{"text", "json", "plugin"}, output) {
 				return fmt.Errorf("unknown output %q: use text, json or plugin", output)
 			}
+			if tells && !writes {
+				return fmt.Errorf("--condition goes with --report")
+			}
 			if writes && options.Node == "" {
 				return fmt.Errorf("--report needs the name of the node in the cluster: --node")
+			}
+			if err := probe.Yield(); err != nil { // it looks nevertheless
+				fmt.Fprintf(c.ErrOrStderr(), "termguard: %v\n", err)
 			}
 			deliver := func(ctx context.Context, r report.Report) error { return writeProbe(c.OutOrStdout(), r, output) }
 			if writes {
@@ -60,8 +68,13 @@ Exit codes: 0 nothing found, 1 something found, 2 error.`,
 				if err != nil {
 					return fmt.Errorf("connect to the cluster: %w", err)
 				}
+				teller := report.Teller{Client: client.CoreV1()}
 				deliver = func(ctx context.Context, r report.Report) error {
-					return report.Write(ctx, client.CoreV1().ConfigMaps(namespace), r)
+					err := report.Write(ctx, client.CoreV1().ConfigMaps(namespace), r)
+					if tells {
+						err = errors.Join(err, teller.Tell(ctx, r, pluginLine(r)))
+					}
+					return err
 				}
 			}
 			return probeAgain(c.Context(), options, every, deliver, c.ErrOrStderr())
@@ -78,6 +91,7 @@ Exit codes: 0 nothing found, 1 something found, 2 error.`,
 	c.Flags().IntVar(&options.MaxFiles, "max-files", 200_000, "files in volumes to look at, at most")
 	c.Flags().IntVar(&options.FilesPerSecond, "files-per-second", 8_000, "how fast to look at files, at most")
 	c.Flags().BoolVar(&writes, "report", false, "write the report into the ConfigMap "+report.Prefix+"NODE instead of printing it")
+	c.Flags().BoolVar(&tells, "condition", false, "keep the condition "+report.Condition+" of the node current, too, and tell of its changes in events")
 	c.Flags().StringVar(&namespace, "namespace", "termguard-system", "namespace that termguard runs in")
 	completions(c, &target, "text", "json", "plugin")
 	c.Flags().DurationVar(&every, "every", 0, "look again after this time, until told to stop; 0 looks once")
@@ -92,7 +106,7 @@ func probeAgain(ctx context.Context, options probe.Options, every time.Duration,
 			err = deliver(ctx, r)
 		}
 		if every == 0 {
-			return cmp.Or(err, map[bool]error{true: errFound}[len(holding(r)) > 0])
+			return cmp.Or(err, map[bool]error{true: errFound}[len(r.Holding()) > 0])
 		}
 		if err != nil && ctx.Err() == nil { // the next look may succeed
 			fmt.Fprintf(stderr, "termguard: %s\n", printable.Line(err.Error()))
@@ -103,16 +117,6 @@ func probeAgain(ctx context.Context, options probe.Options, every time.Duration,
 		case <-time.After(every):
 		}
 	}
-}
-
-// holding are the findings that may keep a pod from going.
-func holding(r report.Report) (all []report.Finding) {
-	for _, f := range r.Findings {
-		if f.Certainty != report.Note {
-			all = append(all, f)
-		}
-	}
-	return all
 }
 
 // whomOf is the pod that a finding is about.
@@ -133,7 +137,7 @@ const maxPluginLine = 80
 // pluginLine tells of the first finding, and how many there are: what a custom plugin of
 // node-problem-detector says.
 func pluginLine(r report.Report) string {
-	all := holding(r)
+	all := r.Holding()
 	if len(all) == 0 {
 		return "nothing keeps pods from going"
 	}

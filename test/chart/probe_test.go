@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -26,7 +27,7 @@ func TestProbeWritesItsOwn(t *testing.T) {
 	}
 	t.Cleanup(l.Stop)
 	s := newSite(t, l)
-	s.helm("install", "termguard", chart(), "--namespace", home, "--create-namespace", "--set", "probe.enabled=true")
+	s.helm("install", "termguard", chart(), "--namespace", home, "--create-namespace", "--set", "probe.enabled=true,probe.nodeCondition=true")
 	as := func(user string, extra map[string][]string) kubernetes.Interface {
 		config := l.Config()
 		config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"}, Extra: extra}
@@ -76,5 +77,48 @@ func TestProbeWritesItsOwn(t *testing.T) {
 	_, err = as(probe, on("n1")).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "termguard-probe-n1"}}, metav1.CreateOptions{})
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("elsewhere: got %v, want that it is forbidden", err)
+	}
+
+	// And of its node the one condition, and events.
+	for _, node := range []string{"n1", "n2"} {
+		if err := l.Apply(t.Context(), `{apiVersion: v1, kind: Node, metadata: {name: `+node+`, labels: {disk: ssd}}}`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patch := func(node, patch string) error {
+		_, err := as(probe, on("n1")).CoreV1().Nodes().Patch(t.Context(), node, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+		return err
+	}
+	tell := func(kind, node string) error {
+		_, err := as(probe, on("n1")).CoreV1().Events("default").Create(t.Context(), &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "n"}, InvolvedObject: corev1.ObjectReference{Kind: kind, Name: node}, Source: corev1.EventSource{Component: "termguard-probe"},
+		}, metav1.CreateOptions{})
+		return err
+	}
+	const condition = `{"status": {"conditions": [{"type": "PodsCannotGo", "status": "True"}]}}`
+	if err := l.Await(t.Context(), 30*time.Second, "the other admission policies", func(context.Context) (bool, error) {
+		return patch("n2", condition) != nil && tell("Node", "n2") != nil, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		reason string
+		err    error
+		want   string
+	}{
+		"its condition":        {"what it is for", patch("n1", condition), ""},
+		"again":                {"it changes", patch("n1", `{"status": {"conditions": [{"type": "PodsCannotGo", "status": "False"}]}}`), ""},
+		"of another node":      {"it would tell lies about it", patch("n2", condition), "its own node only"},
+		"another condition":    {"pods would be evicted", patch("n1", `{"status": {"conditions": [{"type": "Ready", "status": "False"}]}}`), "the condition PodsCannotGo only"},
+		"capacity":             {"pods would come, or none", patch("n1", `{"status": {"capacity": {"cpu": "1k"}}}`), "nothing of a node but its condition"},
+		"a label":              {"an update of the status may change it", patch("n1", `{"metadata": {"labels": {"disk": "none"}}}`), "nothing of a node but its condition"},
+		"one label less":       {"as above", patch("n1", `{"metadata": {"labels": null}}`), "nothing of a node but its condition"},
+		"an event":             {"of its node", tell("Node", "n1"), ""},
+		"one of another node":  {"it would tell lies about it", tell("Node", "n2"), "its own node only"},
+		"one of another thing": {"as above", tell("Pod", "n1"), "its own node only"},
+	} {
+		if tc.want == "" && tc.err != nil || tc.want != "" && (tc.err == nil || !strings.Contains(tc.err.Error(), tc.want)) {
+			t.Errorf("%s: %s\ngot %v, want %q", name, tc.reason, tc.err, tc.want)
+		}
 	}
 }

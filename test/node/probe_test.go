@@ -1,0 +1,159 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/probe/report"
+	"github.com/termguard/termguard/test/lab"
+	"github.com/termguard/termguard/test/scenario"
+)
+
+// stuckMount mounts a file system that never answers: nobody serves this FUSE mount, so
+// that whoever asks it anything waits, until the process ends whose PID it prints.
+const stuckMount = `mkdir -p "$1"
+(exec 3<>/dev/fuse; mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 stuck "$1"; exec sleep 1000000) >/dev/null 2>&1 &
+until grep -q " $1 fuse" /proc/mounts; do sleep 0.1; done
+echo $!`
+
+// TestProbeAsPod runs the probe as users do, by the chart: as a pod of the node, with the
+// rights of its service account and its security context. It reports, yields to others, is
+// not held by a mount that never answers, and, where it is held, can be deleted: it must
+// not become what it warns of.
+func TestProbeAsPod(t *testing.T) {
+	needs(t)
+	t.Parallel()
+	binary, err := scenario.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	l, err := lab.Start(ctx, lab.Options{Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Stop)
+	node, err := l.StartRealNode(ctx, "real")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := l.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	must := func(r lab.Result, err error) string {
+		t.Helper()
+		if err != nil || r.Code != 0 {
+			pods, _ := l.Kubectl(ctx, "describe", "pods", "-n", cluster.HomeNamespace)
+			logs, _ := l.Kubectl(ctx, "get", "events", "-A")
+			t.Fatalf("%v %s\n%s\n%s", err, r.Stderr, pods.Stdout, logs.Stdout)
+		}
+		return r.Stdout
+	}
+	run := func(script string, args ...string) string {
+		t.Helper()
+		out, err := node.Run(ctx, "sh", append([]string{"-euc", script, "sh"}, args...)...)
+		if err != nil {
+			t.Fatalf("%s: %v: %s", script, err, out)
+		}
+		return out
+	}
+	must(l.Helm(ctx, "install", "termguard", filepath.Join(scenario.Root(), "deploy", "chart"), "--namespace", cluster.HomeNamespace, "--create-namespace",
+		"--set", "probe.enabled=true,probe.nodeCondition=true,probe.every=2s,probe.kubeletDir="+filepath.Join(node.Dir, "kubelet")+",probe.runtimeDir="+filepath.Join(node.Dir, "containerd")))
+	must(l.Kubectl(ctx, "label", "namespace", cluster.HomeNamespace, "--overwrite", "pod-security.kubernetes.io/enforce=privileged"))
+	const daemonSet = "daemonset/termguard-probe"
+	in := func(args ...string) string { return must(l.Kubectl(ctx, append(args, "-n", cluster.HomeNamespace)...)) }
+	if err := node.ImportProgram(ctx, in("get", daemonSet, "-o", "jsonpath={.spec.template.spec.containers[0].image}"), binary); err != nil {
+		t.Fatal(err)
+	}
+	// patch changes its pods: with the lab's node, since there is no scheduler, its network,
+	// and where it has the logs.
+	patch := func(root string) {
+		t.Helper()
+		var args []string
+		if err := json.Unmarshal([]byte(in("get", daemonSet, "-o", "jsonpath={.spec.template.spec.containers[0].args}")), &args); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--root="+root, "--pod-logs-dir="+filepath.Join(node.Dir, "kubelet", "logs"))
+		text, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
+			"nodeName": "real", "hostNetwork": true, "containers": []any{map[string]any{"name": "probe", "args": args}},
+		}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in("patch", daemonSet, "-p", string(text))
+		in("rollout", "status", daemonSet, "--timeout=90s")
+	}
+	// await waits for a report of the node for which something holds.
+	await := func(what string, holds func(report.Report) bool) {
+		t.Helper()
+		var last report.Report
+		if err := l.Await(ctx, time.Minute, what, func(ctx context.Context) (bool, error) {
+			cm, err := client.CoreV1().ConfigMaps(cluster.HomeNamespace).Get(ctx, report.Prefix+"real", metav1.GetOptions{})
+			if err != nil {
+				return false, nil
+			}
+			last, err = report.Read(cm)
+			return err == nil && holds(last), err
+		}); err != nil {
+			logs, _ := node.Run(ctx, "sh", "-c", "cat "+filepath.Join(node.Dir, "kubelet", "logs")+"/*probe*/probe/*.log | tail -20")
+			t.Fatalf("%v\nlast: %+v\n%s", err, last, logs)
+		}
+	}
+
+	patch("/proc/1/root")
+	const pod = `{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: default}, spec: {nodeName: real, hostNetwork: true, automountServiceAccountToken: false, terminationGracePeriodSeconds: 2,
+  volumes: [{name: v, emptyDir: {}}], containers: [{name: c, image: ` + lab.Image + `, command: [sleep, "1000000"], volumeMounts: [{name: v, mountPath: /v}]}]}}`
+	if err := l.AwaitApplied(ctx, 30*time.Second, pod); err != nil {
+		t.Fatal(err)
+	}
+	must(l.Kubectl(ctx, "wait", "pod", "p", "--for=condition=Ready", "--timeout=60s"))
+	await("a report of both pods", func(r report.Report) bool { return r.Pods == 2 && len(r.Unseen) == 0 })
+	if got := run(`pid=$(pgrep -x termguard); echo nice $(ps -o ni= -p $pid); ionice -p $pid; grep -h VmHWM /proc/$pid/status; grep -h Rss /proc/$pid/status`); !strings.HasPrefix(got, "nice 19\nidle\n") {
+		t.Errorf("it does not yield to others: %s", got)
+	} else {
+		t.Log(got)
+	}
+
+	volume := strings.TrimSpace(run(`echo "$1"/kubelet/pods/*/volumes/kubernetes.io~empty-dir/v`, node.Dir))
+	stuck := filepath.Join(volume, "stuck")
+	server := strings.TrimSpace(run(stuckMount, stuck))
+	before := time.Now()
+	await("a report that was made beside a mount that does not answer", func(r report.Report) bool {
+		for _, f := range r.Findings {
+			if f.Evidence == fmt.Sprintf("fuse is mounted at %s, within a volume", stuck) {
+				return r.Time.After(before.Add(5 * time.Second)) // and not the look that it came into
+			}
+		}
+		return false
+	})
+	if got := must(l.Kubectl(ctx, "get", "node", "real", "-o", `jsonpath={.status.conditions[?(@.type=="PodsCannotGo")]['status','reason','message']}`)); got != "True PodHeldOnNode busy: pod default/p" {
+		t.Errorf("the condition of the node is %q", got)
+	}
+	if got := must(l.Kubectl(ctx, "get", "events", "--field-selector=involvedObject.kind=Node,reason=PodHeldOnNode", "-o", "jsonpath={.items[*]['type','message']}")); got != "Warning busy: pod default/p" {
+		t.Errorf("events about the node: %q", got)
+	}
+	run(`kill "$1"; umount -l "$2"`, server, stuck) // which it would hold, too
+
+	// It refuses such a file system where it can tell. Here it cannot: all that it sees of
+	// the node is there.
+	run(stuckMount, "/run/stuck")
+	patch("/proc/1/root/run/stuck")
+	if err := l.Await(ctx, 30*time.Second, "the probe to be held", func(ctx context.Context) (bool, error) {
+		out, _ := node.Run(ctx, "sh", "-c", `cat /proc/$(pgrep -x termguard)/task/*/wchan`)
+		return strings.Contains(out, "fuse"), nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	name := strings.TrimSpace(in("get", "pods", "-l", "app.kubernetes.io/name=termguard-probe", "-o", "name"))
+	in("delete", daemonSet, "--cascade=orphan")
+	in("delete", name, "--timeout=30s")
+}
