@@ -114,13 +114,9 @@ func longest(findings []policies.Finding) *int {
 	return longest
 }
 
-// immortal are the namespaces that the API server never deletes
-// (k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle).
-var immortal = []string{"default", "kube-public", "kube-system"}
-
 // Immortal tells whether the API server never deletes an object.
 func Immortal(o policies.Object) bool {
-	return o.Resource == namespaces.Resource && slices.Contains(immortal, o.Name)
+	return o.Resource == namespaces.Resource && question.Immortal(o.Name)
 }
 
 // plan tells what to do about the findings, and then to delete what is not deleted yet.

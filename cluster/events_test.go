@@ -12,7 +12,6 @@ import (
 
 	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/cluster/nodes"
-	"github.com/termguard/termguard/internal/race"
 )
 
 // failureEvent is the i-th event of a flood.
@@ -29,10 +28,7 @@ func failureEvent(i int, node string) *corev1.Event {
 // TestEventFlood holds that of 10,000 events the newest few of each node stay,
 // that they do not count as content, and that nothing is left when they go.
 func TestEventFlood(t *testing.T) {
-	events := 10_000
-	if race.Detector {
-		events = 3_000
-	}
+	const events = 10_000
 	for name, onNodes := range map[string]int{"one node": 1, "many nodes": 1000} {
 		t.Run(name, func(t *testing.T) {
 			w := NewWorld(Options{})

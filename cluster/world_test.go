@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/cluster/facts"
-	"github.com/termguard/termguard/internal/race"
 )
 
 // objects parses YAML documents separated by "---" lines.
@@ -244,9 +243,6 @@ func TestIncrementalGrants(t *testing.T) {
 }
 
 func incremental(t *testing.T, seeds uint64, random func(*testing.T, *rand.Rand) *unstructured.Unstructured) {
-	if race.Detector {
-		seeds /= 10 // make unit plays all of them without it
-	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))

@@ -12,17 +12,13 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// undeletable are the namespaces that the API server does not let go
-// (k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle).
-var undeletable = []string{"default", "kube-system", "kube-public"}
-
 // implied are the namespaces that objects of the set are in, and that the set
 // does not hold itself. Each stands at the first object that is in it.
 func (a *asker) implied(subjects []*subject) []*subject {
 	var found []*subject
 	for _, sub := range subjects {
 		id := policies.Object{Resource: "namespaces", Name: sub.id.Namespace}
-		if id.Name == "" || a.index[id] != nil || slices.Contains(undeletable, id.Name) {
+		if id.Name == "" || a.index[id] != nil || question.Immortal(id.Name) {
 			continue
 		}
 		made := &subject{Object: sub.Object, id: id, resource: &namespaces, implied: true}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/lint"
 )
 
@@ -92,10 +91,7 @@ func TestOneFolder(t *testing.T) {
 		}
 		return after.TotalAlloc - before.TotalAlloc
 	}
-	most := 8_000
-	if race.Detector {
-		most = 1_600
-	}
+	const most = 8_000
 	allocated(10) // what only the first run does
 	few, many := allocated(most/8), allocated(most)
 	if many > 12*few {

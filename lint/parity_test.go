@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
-	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/lint/source"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
@@ -164,9 +163,6 @@ func TestFastPath(t *testing.T) {
 	// All scenarios name one namespace, of which 128 groups of finalizers are kept; and
 	// policy-* give an object again that others have with a finalizer.
 	beyond := []string{"**/scenario/testdata/o*.yaml", "**/scenario/testdata/p*.yaml"}
-	if race.Detector {
-		paths = []string{"../deploy", "../policies/eviction_blocked"} // of the rest, make unit runs it without
-	}
 	fast, err := Run(t.Context(), Options{Paths: paths, Exclude: beyond, IncludeTests: true})
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +171,7 @@ func TestFastPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !race.Detector && len(fast.Findings) < 30 {
+	if len(fast.Findings) < 30 {
 		t.Errorf("%d findings: too few to mean anything", len(fast.Findings))
 	}
 	for i := range slow.Findings { // the one line that is shown without what follows

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/termguard/termguard/internal/policytest"
-	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -142,9 +141,6 @@ func TestFixturesAreComplete(t *testing.T) {
 	}
 }
 
-// One case in so many there is time for under the race detector.
-const oneIn = 20
-
 // TestOff holds that a policy that is off takes away what it finds and nothing
 // else: all fixtures of its own, and one in ten of each other policy's.
 func TestOff(t *testing.T) {
@@ -163,9 +159,6 @@ func TestOff(t *testing.T) {
 		all, found = append(all, p), append(found, by)
 	}
 	for i, p := range set.Policies() {
-		if race.Detector && i%oneIn != 0 {
-			continue
-		}
 		engine := newEngine(t, p.ID)
 		for j, f := range all {
 			its := filepath.Dir(filepath.Dir(f.File)) == p.Folder
@@ -204,9 +197,6 @@ func TestLazy(t *testing.T) {
 	}
 	onward, found := lazy(), 0
 	for i, f := range fixtures(t) {
-		if race.Detector && i%oneIn != 0 {
-			continue
-		}
 		p := f.prepare(t)
 		want := p.evaluate(t, all)
 		found += len(want.Findings)
@@ -220,7 +210,7 @@ func TestLazy(t *testing.T) {
 			}
 		}
 	}
-	if !race.Detector && found < 100 {
+	if found < 100 {
 		t.Errorf("%d findings: too few to mean anything", found)
 	}
 }
@@ -231,9 +221,6 @@ func TestBrief(t *testing.T) {
 		"indexed": func() (*policies.Set, error) { return policies.Load(policies.Embedded()) },
 		"checked": policies.LoadEverything,
 	} {
-		if race.Detector && name == "checked" {
-			continue // it is compiled in the same way, only from more
-		}
 		t.Run(name, func(t *testing.T) {
 			set, err := load()
 			if err != nil {
@@ -248,10 +235,7 @@ func TestBrief(t *testing.T) {
 			}
 			long, brief := engine(false), engine(true)
 			steps := 0
-			for i, f := range fixtures(t) {
-				if race.Detector && i%oneIn != 0 {
-					continue
-				}
+			for _, f := range fixtures(t) {
 				p := f.prepare(t)
 				want := p.evaluate(t, long)
 				for _, f := range want.Findings {
@@ -266,7 +250,7 @@ func TestBrief(t *testing.T) {
 					t.Errorf("%s: -long, +brief:\n%s", f.File, diff)
 				}
 			}
-			if !race.Detector && steps < 100 {
+			if steps < 100 {
 				t.Errorf("%d steps: too few to mean anything", steps)
 			}
 		})
@@ -288,10 +272,7 @@ func TestNeedsHideNothing(t *testing.T) {
 		return engine
 	}
 	some, all := engine(set), engine(policies.WithoutNeeds(set))
-	for i, f := range fixtures(t) {
-		if race.Detector && i%oneIn != 0 {
-			continue
-		}
+	for _, f := range fixtures(t) {
 		p := f.prepare(t)
 		if diff := cmp.Diff(p.evaluate(t, all), p.evaluate(t, some)); diff != "" {
 			t.Errorf("%s: -all asked, +as they need:\n%s", f.File, diff)

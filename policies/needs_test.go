@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -16,9 +15,6 @@ import (
 // silent where it should speak, or is asked where it need not be. Of a parameter, the
 // same holds of a policy that has it.
 func TestNeedsAreNeeded(t *testing.T) {
-	if race.Detector {
-		t.Skip("one goroutine: make unit runs it without the race detector")
-	}
 	set, err := policies.Load(policies.Embedded())
 	if err != nil {
 		t.Fatal(err)

@@ -39,6 +39,13 @@ var (
 	Pods       = schema.GroupResource{Resource: "pods"}
 )
 
+// Immortal tells whether a namespace is one whose deletion the API server refuses
+// (k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle/admission.go, as
+// kube-apiserver registers it).
+func Immortal(namespace string) bool {
+	return slices.Contains([]string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}, namespace)
+}
+
 // Request is an AdmissionRequest. Its objects are decoded once, when they are first
 // looked at: not by several goroutines at the same time.
 type Request struct {

@@ -16,11 +16,6 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// immortal are the namespaces whose deletion the API server refuses
-// (k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle/admission.go, as
-// kube-apiserver registers it).
-var immortal = []string{"default", "kube-public", "kube-system"}
-
 // Of tells what refuses one request at once: webhooks that fail closed and cannot be
 // called, admission policies that deny, and the API server itself. Where the object is not
 // known whole, or who asks is not, what depends on it is "may". It only reads.
@@ -34,7 +29,7 @@ func (p *Part) Of(request *question.Request) []any {
 		found = append(found, map[string]any{"by": by, "certainty": sure.String(), "cause": cause, "why": why})
 	}
 	namespace := attributes.GetNamespace()
-	if attributes.GetResource() == namespacesResource && attributes.GetOperation() == admission.Delete && slices.Contains(immortal, namespace) && !admitted {
+	if attributes.GetResource() == namespacesResource && attributes.GetOperation() == admission.Delete && question.Immortal(namespace) && !admitted {
 		add("apiserver", will, "protected", "the API server never deletes namespace "+namespace)
 	}
 	if rules.IsExemptAdmissionConfigurationResource(attributes) {

@@ -25,6 +25,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/question"
 )
 
 // hook is a webhook that refuses what it matches while its backend is down:
@@ -653,7 +654,7 @@ func (h *hook) ownKinds(home string, of map[string]string) (held []string) {
 // ask for: only its name is known. Nobody creates those that Kubernetes keeps.
 func (p *Part) foretells(h *hook, namespace string) bool {
 	of := p.namespaces[namespace].whole
-	if !p.options.Manifests || of == nil || of.Annotations[Implied] == "" || slices.Contains(immortal, namespace) {
+	if !p.options.Manifests || of == nil || of.Annotations[Implied] == "" || question.Immortal(namespace) {
 		return true
 	}
 	requirements, _ := h.namespaces.Requirements()

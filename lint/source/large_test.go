@@ -8,8 +8,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-
-	"github.com/termguard/termguard/internal/race"
 )
 
 // endless repeats a text.
@@ -27,10 +25,7 @@ func (e *endless) Read(p []byte) (int, error) {
 // TestLarge reads 200 MB that are one document, and what follows it, without holding
 // them.
 func TestLarge(t *testing.T) {
-	size := int64(200 << 20)
-	if race.Detector {
-		size = 33 << 20
-	}
+	const size = 200 << 20
 	for name, text := range map[string]string{"lines": "- some: more\n", "one line": "some more "} {
 		t.Run(name, func(t *testing.T) {
 			in := io.MultiReader(io.LimitReader(&endless{text: []byte(text)}, size), strings.NewReader("\n---\nkind: Pod\n"))
