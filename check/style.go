@@ -13,7 +13,12 @@ type Style struct {
 	// Width of a line in columns; 0 does not wrap.
 	Width int
 	Color bool
+	// ASCII draws with characters that every terminal and locale has.
+	ASCII bool
 }
+
+// toASCII has as many columns for each sign, but for the ellipsis.
+var toASCII = strings.NewReplacer("├─", "|-", "└─", "`-", "│", "|")
 
 // narrowest is the least width that is wrapped to: below it, nothing is readable.
 const narrowest = 20
@@ -24,6 +29,9 @@ func (s Style) Apply(text string) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
+		if s.ASCII && !commandLine.MatchString(line) {
+			line = strings.ReplaceAll(line, "…", "...")
+		}
 		pieces := []string{line}
 		command := commandLine.MatchString(line)
 		if s.Width > 0 && utf8.RuneCountInString(line) > s.Width {
@@ -32,6 +40,9 @@ func (s Style) Apply(text string) string {
 		for i, piece := range pieces {
 			if s.Color {
 				piece = colored(piece, i == 0, command)
+			}
+			if s.ASCII && !command {
+				piece = toASCII.Replace(piece)
 			}
 			out.WriteString(piece + "\n")
 		}

@@ -63,3 +63,30 @@ func shell(t *testing.T, command string) string {
 	}
 	return string(out)
 }
+
+// ASCII is as wide as what it stands for, and changes no command.
+func TestStyleASCII(t *testing.T) {
+	text, err := os.ReadFile("testdata/namespace.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, color := range []bool{false, true} {
+		drawn := Style{Width: 60, Color: color}.Apply(string(text))
+		plain := Style{Width: 60, Color: color, ASCII: true}.Apply(string(text))
+		if !strings.Contains(drawn, "└─ ") {
+			t.Fatalf("nothing is drawn: %s", drawn)
+		}
+		for _, sign := range plain {
+			if sign >= utf8.RuneSelf {
+				t.Errorf("%q is no ASCII: %s", sign, plain)
+				break
+			}
+		}
+		if want := strings.NewReplacer("├", "|", "└", "`", "─", "-", "│", "|").Replace(drawn); plain != want {
+			t.Errorf("it differs in more than signs: %s", cmp.Diff(want, plain))
+		}
+	}
+	if command := "     $ kubectl annotate ns/demo note='│ …'\n"; (Style{ASCII: true}).Apply(command) != command {
+		t.Error("a command has changed")
+	}
+}

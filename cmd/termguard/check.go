@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -206,7 +208,9 @@ func (f *checking) prepare(ctx context.Context, stderr io.Writer) (*policies.Eng
 	if err != nil {
 		return fail(err)
 	}
+	p := newProgress(stderr, "reading the policies")
 	set, config, notes, err := f.rules(ctx)
+	p.clear()
 	if err != nil {
 		return fail(err)
 	}
@@ -249,7 +253,9 @@ func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engi
 		all, err := f.askTerminating(ctx, engine, facts, options, stderr)
 		return all, all.Verdict, err
 	}
+	p := newProgress(stderr, "finding the objects")
 	together, err := f.meant(ctx, args, stdin)
+	p.clear()
 	if err != nil {
 		return nil, "", err
 	}
@@ -321,7 +327,7 @@ func (f *checking) connect(facts *cluster.Options, stderr io.Writer) (config *re
 	if config, err = f.config(); err != nil {
 		return nil, nil, nil, err
 	}
-	p := newProgress(stderr)
+	p := newProgress(stderr, "reading the cluster")
 	facts.Progress = p.show
 	return config, slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelError})), p.clear, nil
 }
@@ -533,9 +539,27 @@ var reporters = map[string]func(answer, io.Writer) error{
 	},
 }
 
+// asciiOnly is a stream that takes no more than ASCII, as --ascii says.
+type asciiOnly struct{ io.Writer }
+
+// drawsBoxes tells whether a terminal has more than ASCII: by its locale (POSIX, 8.2: the first
+// of these that is not empty), where the system has one, and by what it is.
+func drawsBoxes(system string, getenv func(string) string) bool {
+	if term := getenv("TERM"); term == "dumb" || strings.HasPrefix(term, "vt") {
+		return false
+	}
+	locale := strings.ToUpper(cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG")))
+	return system == "windows" || strings.Contains(locale, "UTF-8") || strings.Contains(locale, "UTF8")
+}
+
 // styleOf is how text looks on a stream.
 func styleOf(out io.Writer) (style check.Style) {
-	style.Color = colored(out)
+	if only, asked := out.(asciiOnly); asked {
+		style = styleOf(only.Writer)
+		style.ASCII = true
+		return style
+	}
+	style.Color, style.ASCII = colored(out), terminal(out) && !drawsBoxes(runtime.GOOS, os.Getenv)
 	if file, ok := out.(*os.File); ok && terminal(out) {
 		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
 			style.Width = width

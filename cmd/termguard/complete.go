@@ -22,10 +22,10 @@ const noFiles = cobra.ShellCompDirectiveNoFileComp
 // is the cluster that they are about, and outputs are the words for --output.
 func completions(c *cobra.Command, target *clusterFlags, outputs ...string) {
 	for name, complete := range map[string]cobra.CompletionFunc{
-		"cascade":   cobra.FixedCompletions([]string{"background", "foreground", "orphan"}, noFiles),
+		"cascade":   completeWords("background", "foreground", "orphan"),
 		"context":   target.completeContext,
 		"namespace": target.completeNamespace,
-		"output":    cobra.FixedCompletions(outputs, noFiles),
+		"output":    completeWords(outputs...),
 	} {
 		if c.Flags().Lookup(name) != nil {
 			_ = c.RegisterFlagCompletionFunc(name, complete) // the flag is there
@@ -66,6 +66,12 @@ func (f *settingsFlags) completeID(_ *cobra.Command, args []string, begun string
 		return nil, noFiles
 	}
 	return beginning(set.IDs(), begun), noFiles
+}
+
+func completeWords(words ...string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		return beginning(words, begun), noFiles
+	}
 }
 
 // beginning are the words that begin so.

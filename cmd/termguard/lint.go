@@ -89,7 +89,8 @@ func (f *linting) run(c *cobra.Command, paths []string) error {
 	f.Paths, f.Version = paths, versionOf()
 	f.Policies, f.Load = f.policies.policies, func(names []string) (*policies.Set, error) { return f.policies.loadFrom(names) }
 	f.Stdin, f.Stdout, f.Stderr = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
-	f.Color, f.Progress = colored(f.Stdout), terminal(f.Stderr)
+	f.Color = colored(f.Stdout)
+	f.Progress = func() func() { return newProgress(f.Stderr, "reading manifests and asking the policies").clear }
 	f.Large, f.Bound = h.large, h.bound
 	err := runner.Run(c.Context(), f.Options)
 	if errors.Is(err, runner.ErrFound) {

@@ -89,3 +89,41 @@ func TestHelp(t *testing.T) {
 		t.Errorf("help of the program by its own name speaks of kubectl:\n%s", &out)
 	}
 }
+
+// What a terminal can draw goes by its locale, as POSIX orders its variables, and by what it is.
+func TestDrawsBoxes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		system string
+		env    map[string]string
+		want   bool
+	}{
+		"UTF8":      {"linux", map[string]string{"LANG": "en_US.UTF-8", "TERM": "xterm"}, true},
+		"Spelling":  {"linux", map[string]string{"LC_CTYPE": "C.utf8", "LANG": "C"}, true},
+		"First":     {"linux", map[string]string{"LC_ALL": "C", "LC_CTYPE": "en_US.UTF-8", "LANG": "en_US.UTF-8"}, false},
+		"Chinese":   {"linux", map[string]string{"LANG": "zh_CN.GB18030"}, false},
+		"NoLocale":  {"linux", nil, false},
+		"Dumb":      {"linux", map[string]string{"LANG": "en_US.UTF-8", "TERM": "dumb"}, false},
+		"Old":       {"linux", map[string]string{"LANG": "en_US.UTF-8", "TERM": "vt100"}, false},
+		"NoLocales": {"windows", nil, true},
+	} {
+		if got := drawsBoxes(tc.system, func(key string) string { return tc.env[key] }); got != tc.want {
+			t.Errorf("%s: got %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+// --ascii holds wherever output goes.
+func TestASCIIFlag(t *testing.T) {
+	c := newFakeCluster(t, stuck("a", "b"))
+	said := map[string]string{}
+	for _, flag := range []string{"--ascii=false", "--ascii"} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), []string{"termguard", "check", "ns/demo", flag, "--kubeconfig", c.kubeconfig}, nil, &out, &errs); code == exitFailed {
+			t.Fatalf("%s", &errs)
+		}
+		said[flag] = out.String()
+	}
+	if !strings.Contains(said["--ascii=false"], "└─ ") || !strings.Contains(said["--ascii"], "`- ") || strings.Contains(said["--ascii"], "─") {
+		t.Errorf("got %v", said)
+	}
+}

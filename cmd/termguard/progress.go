@@ -3,28 +3,40 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
-
-	"golang.org/x/term"
 )
 
-// progress tells a person who waits for longer than a second how far it is.
+// progress tells a person who waits for longer than a second what is done, and how far it is.
 type progress struct {
-	mu    sync.Mutex
-	out   io.Writer // nil where nobody looks
-	began time.Time
-	shown bool
-	// what is told, of how many that are done and of how many there are.
-	what string
+	mu       sync.Mutex
+	out      io.Writer // nil where nobody looks
+	what     string
+	done, of int // 0 of 0 where nobody counts
+	shown    bool
+	timer    *time.Timer
 }
 
-// newProgress returns a progress that writes only to a terminal.
-func newProgress(stderr io.Writer) *progress {
-	p := &progress{began: time.Now(), what: "reading the cluster: %d of %d resources"}
-	if file, ok := stderr.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		p.out = file
+// newProgress begins to tell of what, "reading the cluster", until clear: to a person at a
+// terminal, that is, and to nothing else.
+func newProgress(stderr io.Writer, what string) *progress {
+	if !colored(stderr) { // who asks for no colours, or has a terminal without, wants no lines that change
+		stderr = nil
+	}
+	return startProgress(stderr, what)
+}
+
+func startProgress(out io.Writer, what string) *progress {
+	p := &progress{out: out, what: what}
+	if out != nil {
+		p.timer = time.AfterFunc(time.Second, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.out != nil {
+				p.shown = true
+				p.write()
+			}
+		})
 	}
 	return p
 }
@@ -32,21 +44,32 @@ func newProgress(stderr io.Writer) *progress {
 // clearLine moves to the start of the line and erases it (ECMA-48, EL).
 const clearLine = "\r\x1b[K"
 
+func (p *progress) write() {
+	fmt.Fprint(p.out, clearLine+p.what)
+	if p.of > 0 {
+		fmt.Fprintf(p.out, ": %d of %d", p.done, p.of)
+	}
+	fmt.Fprint(p.out, " …")
+}
+
+// show takes in how far it is.
 func (p *progress) show(done, of int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.out == nil || time.Since(p.began) < time.Second {
-		return
+	if p.done, p.of = max(p.done, done), of; p.shown { // those who count side by side do not come in order
+		p.write()
 	}
-	p.shown = true
-	fmt.Fprintf(p.out, clearLine+p.what, done, of)
 }
 
+// clear ends it, and erases the line.
 func (p *progress) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.timer != nil {
+		p.timer.Stop()
+	}
 	if p.shown {
 		fmt.Fprint(p.out, clearLine)
-		p.shown = false
 	}
+	p.shown, p.out = false, nil
 }

@@ -73,6 +73,17 @@ func newRoot(name string) *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
+	var quiet, ascii bool
+	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "tell nothing about what is going on while you wait")
+	root.PersistentFlags().BoolVar(&ascii, "ascii", false, "draw with ASCII only, as on a terminal whose locale or TERM has no more")
+	root.PersistentPreRun = func(*cobra.Command, []string) {
+		if ascii {
+			root.SetOut(asciiOnly{root.OutOrStdout()})
+		}
+		if quiet {
+			root.SetErr(struct{ io.Writer }{root.ErrOrStderr()}) // which is no terminal
+		}
+	}
 	root.AddCommand(newCheck(), newScan(), newDelete(), newLint(), newWebhook(), newSnapshot(), newPolicy(), newDoctor(), newProbe(), newVersion())
 	return root
 }

@@ -76,7 +76,7 @@ Exit codes: 0 nothing that --fail-on asks for, 1 found, 2 error.`,
 	}
 	completions(c, &f.target, outputs()...)
 	for flag, words := range map[string][]string{"only": words(scan.Kinds()), "fail-on": scan.FailOn()} {
-		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, noFiles)) // the flag is there
+		_ = c.RegisterFlagCompletionFunc(flag, completeWords(words...)) // the flag is there
 	}
 	return c
 }
@@ -129,7 +129,7 @@ func (f *scanning) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	options.Delete = deletion
-	p := newProgress(stderr)
+	p := newProgress(stderr, "reading the cluster")
 	facts.Progress = p.show
 	places, of, err := f.read(ctx, facts, selector, stderr)
 	p.clear()
@@ -137,8 +137,7 @@ func (f *scanning) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	options.Of = of
-	asked := newProgress(stderr)
-	asked.what = "asking: %d of %d questions"
+	asked := newProgress(stderr, "asking the policies")
 	options.Progress = asked.show
 	found := scan.Run(ctx, engine, places, options)
 	asked.clear()

@@ -44,8 +44,13 @@ Exit codes: 0 written, 1 written and empty, as nothing may be read, 2 error.`,
 			rest.Timeout = timeout
 			log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
 			var kinds atomic.Int64
-			options.Progress = func(_, of int) { kinds.Store(int64(of)) }
+			p := newProgress(c.ErrOrStderr(), "reading the cluster")
+			options.Progress = func(done, of int) {
+				kinds.Store(int64(of))
+				p.show(done, of)
+			}
 			world, err := cluster.Collect(c.Context(), rest, target.look(options), namespace, log)
+			p.clear()
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"testing"
 
@@ -26,4 +27,42 @@ func typed(t *testing.T, lines string) *os.File {
 		t.Fatal(err)
 	}
 	return terminal
+}
+
+// Of two terminals one takes lines that change, and one does not.
+func TestProgressOnTerminals(t *testing.T) {
+	terminal, _ := typing(t)
+	for name, tc := range map[string]struct {
+		environment map[string]string
+		told        bool
+	}{
+		"Ordinary": {map[string]string{"TERM": "xterm", "NO_COLOR": ""}, true},
+		"Dumb":     {map[string]string{"TERM": "dumb", "NO_COLOR": ""}, false},
+		"NoColor":  {map[string]string{"TERM": "xterm", "NO_COLOR": "1"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for key, value := range tc.environment {
+				t.Setenv(key, value)
+			}
+			p := newProgress(terminal, "reading")
+			defer p.clear()
+			if told := p.out != nil; told != tc.told {
+				t.Errorf("told: %v, want %v", told, tc.told)
+			}
+		})
+	}
+	t.Run("Quiet", func(t *testing.T) {
+		t.Setenv("TERM", "xterm")
+		t.Setenv("NO_COLOR", "")
+		root := newRoot("termguard")
+		root.SetErr(terminal)
+		root.SetArgs([]string{"version", "--quiet"})
+		root.SetOut(io.Discard)
+		if err := root.Execute(); err != nil {
+			t.Fatal(err)
+		}
+		if p := newProgress(root.ErrOrStderr(), "reading"); p.out != nil {
+			t.Error("with --quiet, it is told")
+		}
+	})
 }

@@ -62,8 +62,10 @@ type Options struct {
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Color paints text on Stdout; Progress tells on Stderr that work goes on.
-	Color, Progress bool
+	// Color paints text on Stdout.
+	Color bool
+	// Progress tells whoever waits that work goes on, until done is called; nil for nobody.
+	Progress func() (done func())
 	// Large, if not nil, is called when a run needs more memory than usual; Bound,
 	// when it is to have no more than some bytes. Both concern the whole process.
 	Large func()
@@ -206,14 +208,11 @@ func exitCode(err error) int {
 	}
 }
 
-// progress tells whoever waits at a terminal that work is going on, once it has
-// taken a second.
 func (r *runner) progress() (done func()) {
-	if !r.Progress {
+	if r.Progress == nil {
 		return func() {}
 	}
-	timer := time.AfterFunc(time.Second, func() { fmt.Fprintln(r.Stderr, "termguard: reading manifests and asking the policies …") })
-	return func() { timer.Stop() }
+	return r.Progress()
 }
 
 func (r *runner) bound(bytes uint64) {
