@@ -119,7 +119,8 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 	if world, err = types.Collect(ctx, config, options, namespace, log); err != nil {
 		return nil, nil, nil, err
 	}
-	for _, s := range subjects {
+	for i, s := range subjects {
+		subjects[i].Unseen = append(s.Unseen, world.Unread(namespace)...)
 		if s.Type.GroupResource() != namespaces {
 			continue
 		}

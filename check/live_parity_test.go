@@ -27,8 +27,6 @@ import (
 var apart = map[string]string{
 	"admission_policy_blocks_delete/testdata/hang_some_objects.yaml":   "it reads the objects that a policy would see",
 	"failing_webhook_blocks_delete/testdata/hang_some_objects.yaml":    "it reads the labels by which a webhook selects objects",
-	"missing_reference/testdata/hang_identity.yaml":                    "it reads no Secrets of other namespaces",
-	"missing_reference/testdata/hang_other_namespace.yaml":             "it reads no Secrets of other namespaces",
 	"orphaned_finalizer/testdata/ok_owner_told_to_create_nothing.yaml": "the handler of the fixture knows the whole object, and check the metadata",
 	"webhook_backend_in_namespace/testdata/hang_labels.yaml":           "it reads the labels by which a webhook selects objects",
 }
@@ -80,6 +78,60 @@ func TestLiveParity(t *testing.T) {
 		t.Errorf("%d fixtures were compared: that is too few to mean anything", compared)
 	}
 }
+
+// TestNeededElsewhere: what an object needs in another namespace is asked for by its name,
+// and where that may not be, the verdict is not that all is well.
+func TestNeededElsewhere(t *testing.T) {
+	_, name, all, _ := fixture(t, "../policies/missing_reference/testdata/hang_other_namespace.yaml")
+	there := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "token", "namespace": "elsewhere"}}}
+	for reason, tc := range map[string]struct {
+		objects []*unstructured.Unstructured
+		refused bool
+		verdict policies.Verdict
+		unseen  string
+	}{
+		"it is not there":     {all, false, policies.AtRisk, ""},
+		"it is there":         {append(slices.Clone(all), there), false, policies.Completes, ""},
+		"it may not be read":  {all, true, policies.Unknown, "secrets elsewhere/token: "},
+		"there, and not read": {append(slices.Clone(all), there), true, policies.Unknown, "secrets elsewhere/token: "},
+	} {
+		config, _ := served(t, tc.objects)
+		var asked []string
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				if strings.HasSuffix(r.URL.Path, "/secrets") {
+					asked = append(asked, r.URL.Path+"?"+r.URL.Query().Get("fieldSelector"))
+				}
+				if !tc.refused || !strings.Contains(r.URL.Path, "/namespaces/elsewhere/") {
+					return next.RoundTrip(r)
+				}
+				w := httptest.NewRecorder()
+				w.WriteHeader(http.StatusForbidden)
+				return w.Result(), nil
+			})
+		})
+		s, world, err := FromCluster(t.Context(), config, cluster.Options{}, name, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := Ask(t.Context(), newEngine(t), world, s, nil)
+		if err != nil || report.Verdict != tc.verdict {
+			t.Errorf("%s: got %s, want %s: %v %v", reason, report.Verdict, tc.verdict, report.Unseen, err)
+		}
+		if told := strings.Join(report.Unseen, "\n"); !strings.Contains(told, tc.unseen) || tc.unseen == "" && strings.Contains(told, "elsewhere") {
+			t.Errorf("%s: unseen is %q, want %q", reason, told, tc.unseen)
+		}
+		slices.Sort(asked)
+		want := []string{"/api/v1/namespaces/demo/secrets?", "/api/v1/namespaces/elsewhere/secrets?metadata.name=token"}
+		if diff := cmp.Diff(want, asked); diff != "" {
+			t.Errorf("%s: Secrets that were read: -want, +got:\n%s", reason, diff)
+		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // served is an API server with these objects and no others; can is false where some are
 // no objects of one.

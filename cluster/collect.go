@@ -8,12 +8,17 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/cluster/references"
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
@@ -131,6 +136,7 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 		world.tryCertificates(ctx, options.Dial)
 	}
 	world.Settle()
+	l.readNeeded(ctx, namespace)
 	for range readRounds {
 		if !l.readForPolicies(ctx) {
 			break
@@ -138,4 +144,83 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 		world.Settle()
 	}
 	return world, ctx.Err()
+}
+
+// maxAsked bounds the things in other namespaces that are asked for by their names: who
+// writes objects may name any number.
+const maxAsked = 64
+
+// readNeeded asks for what objects of a namespace need in others, of the kinds that were
+// read in that one alone. What was found may need more.
+func (l *Live) readNeeded(ctx context.Context, namespace string) {
+	for range readRounds {
+		wanted := l.world.toAsk(namespace)
+		if len(wanted) == 0 || ctx.Err() != nil {
+			return
+		}
+		answers := make([]error, len(wanted))
+		var asking errgroup.Group
+		asking.SetLimit(conditionsAtOnce)
+		for i, w := range wanted {
+			asking.Go(func() error {
+				ctx, cancel := context.WithTimeout(ctx, conditionsWithin)
+				defer cancel()
+				list, err := l.source(w.Resource, w.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + w.Name, Limit: 1})
+				if err == nil {
+					err = meta.EachListItem(list, func(obj runtime.Object) error { return l.world.Apply(w.Resource, obj, true) })
+				}
+				answers[i] = err
+				return nil
+			})
+		}
+		_ = asking.Wait() // each keeps what became of it
+		l.world.answered(wanted, answers)
+		l.world.Settle()
+	}
+}
+
+// askedFor is a thing that objects of a namespace need in another.
+type askedFor struct {
+	Resource
+	types.NamespacedName
+}
+
+// toAsk are those that nobody asked for yet.
+func (w *World) toAsk(namespace string) (found []askedFor) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, thing := range w.references.Unknown(namespace) {
+		_, asked := w.asked[thing]
+		if r := w.inventory.resources[thing.Resource]; !asked && r != nil && r.named && thing.Namespace != "" && len(w.asked)+len(found) < maxAsked {
+			found = append(found, askedFor{r.Resource, thing.NamespacedName})
+		}
+	}
+	return found
+}
+
+func (w *World) answered(wanted []askedFor, answers []error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.asked == nil {
+		w.asked = map[references.Thing]error{}
+	}
+	for i, a := range wanted {
+		w.asked[references.Thing{Resource: a.Resource.String(), NamespacedName: a.NamespacedName}] = answers[i]
+	}
+	w.references.Resight()
+}
+
+// Unread are the things that objects of a namespace need in others, and of which it is not
+// known whether they are there.
+func (w *World) Unread(namespace string) (unread []string) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, thing := range w.references.Unknown(namespace) {
+		if err := w.asked[thing]; err != nil {
+			unread = append(unread, fmt.Sprintf("%s %s: %s", thing.Resource, thing.NamespacedName, facts.Shorten(err.Error(), facts.MaxText)))
+		} else if thing.Namespace != namespace && len(w.asked) >= maxAsked {
+			unread = append(unread, fmt.Sprintf("%s %s: more than %d things in other namespaces are needed", thing.Resource, thing.NamespacedName, maxAsked))
+		}
+	}
+	return unread
 }

@@ -165,6 +165,8 @@ type World struct {
 	// within is the only namespace of which objects are read that only count by
 	// their metadata, "" for all.
 	within string
+	// asked are those of others that were asked for by their names, and why that failed.
+	asked map[references.Thing]error
 }
 
 // NewWorld returns a World that has seen nothing.
@@ -335,7 +337,8 @@ func (n named) There(resource string, key types.NamespacedName) (there, held, kn
 	}
 	if r.kept.At(key) == nil {
 		within := n.w.within == "" || n.w.within == key.Namespace || n.w.readsWhole(r.Resource)
-		return false, false, within && !n.w.options.manifests
+		err, asked := n.w.asked[references.Thing{Resource: resource, NamespacedName: key}]
+		return false, false, (within || asked && err == nil) && !n.w.options.manifests
 	}
 	return true, n.w.ownership.Holds(resource, key), true
 }

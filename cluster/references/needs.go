@@ -98,6 +98,26 @@ func (p *Part) look(resource string, target types.NamespacedName, namespace stri
 	return there, held, known
 }
 
+// Unknown are the things that objects of a namespace need, of which it is not known whether
+// they are there, in order. It only reads.
+func (p *Part) Unknown(namespace string) (found []Thing) {
+	for _, id := range p.needs[namespace] {
+		if _, _, known := p.options.World.There(id.resource, id.NamespacedName); !known {
+			found = append(found, Thing{id.resource, id.NamespacedName})
+		}
+	}
+	slices.SortFunc(found, func(a, b Thing) int {
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.String(), b.String()))
+	})
+	return found
+}
+
+// Thing is an object that others need, of a resource as "plural.group".
+type Thing struct {
+	Resource string
+	types.NamespacedName
+}
+
 // state is what becomes of a thing that is needed: "" for nothing that matters.
 func (p *Part) state(there, held, known, fixed bool, without string, inside bool) string {
 	switch {
