@@ -1,0 +1,41 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+var typeName = regexp.MustCompile("`([a-z]+)\\.([A-Z][A-Za-z]+)`")
+
+// TestDocsWords holds docs/words.md to the code: each type that it names is there.
+func TestDocsWords(t *testing.T) {
+	page := read(t, "docs/words.md")
+	named := typeName.FindAllStringSubmatch(page, -1)
+	if len(named) < 20 {
+		t.Fatalf("the page names %d types", len(named))
+	}
+	for _, name := range named {
+		var files []string
+		for _, folder := range []string{name[1], "cluster/" + name[1]} {
+			found, err := filepath.Glob("../../" + folder + "/*.go")
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, found...)
+		}
+		declared := regexp.MustCompile(`(?m)^(type )?\s*` + name[2] + `\s+(struct|func|interface|string|int|map|= )`)
+		found := false
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || declared.Match(text)
+		}
+		if !found {
+			t.Errorf("docs/words.md: no type %s.%s is declared", name[1], name[2])
+		}
+	}
+}
