@@ -75,7 +75,7 @@ warn contains {
 # is up to others.
 warn contains {
 	"msg": sprintf(
-		"webhook %s fails closed in namespace %s, which serves it: once that is deleted, %s there may stay",
+		"webhook %s fails closed in namespace %s, which serves it: once that is deleted, its %s may be left behind",
 		[hook.name, home, kinds[0]],
 	),
 	"objects": array.concat([request.target], backend(hook)),

@@ -77,7 +77,7 @@ test_own_kinds if {
 	home(["DELETE things.example.com", "UPDATE things.example.com"]) == {{
 		"msg": concat("", [
 			"webhook guard.example.com fails closed in namespace guard, which serves it: ",
-			"once that is deleted, things.example.com there may stay",
+			"once that is deleted, its things.example.com may be left behind",
 		]),
 		"objects": [configuration("validating"), {"resource": "services", "namespace": "guard", "name": "guard"}],
 		"evidence": ["failurePolicy Fail, and it sees DELETE things.example.com, UPDATE things.example.com there"],
@@ -105,7 +105,7 @@ test_cluster_scoped_kinds if {
 	count(home(calls)) == 1 with data.cluster.crds as {"things.example.com": {"scope": "Namespaced"}}
 	both := ["DELETE parts.example.com", "DELETE things.example.com"]
 	some finding in home(both) with data.cluster.crds as {"parts.example.com": {"scope": "Cluster"}}
-	contains(finding.msg, "things.example.com there may stay")
+	contains(finding.msg, "its things.example.com may be left behind")
 }
 
 test_whole_groups if {
