@@ -10,9 +10,9 @@ import (
 
 // scaled are the pods that a workload is to have.
 type scaled struct {
-	namespace string
-	labels    labels.Set
-	replicas  int64
+	namespace, name string
+	labels          labels.Set
+	replicas        int64
 }
 
 // disrupt writes into a budget what the disruption controller would of the workloads whose
@@ -36,9 +36,12 @@ func (m *manifests) disrupt(obj *unstructured.Unstructured) {
 		if w.namespace != obj.GetNamespace() || !selector.Matches(w.labels) {
 			continue
 		}
+		if m.autoscaled[w.namespace+"/"+w.name] || m.autoscaled[w.namespace+"/"] {
+			return
+		}
 		expected += w.replicas
 	}
-	if expected == 0 || m.autoscaled[obj.GetNamespace()] {
+	if expected == 0 {
 		return
 	}
 	needed := expected

@@ -30,7 +30,7 @@ type Set struct {
 	// they are made anew each time. It may be nil.
 	Further iter.Seq[*unstructured.Unstructured]
 	// Whole makes one of Objects that is there by its metadata only whole, for the
-	// conditions of webhooks and admission policies. What is not, they may or may not
+	// conditions of webhooks and admission policies, and for what scales workloads. What is not, they may or may not
 	// see. It may be nil.
 	Whole func(*unstructured.Unstructured) *unstructured.Unstructured
 }
@@ -60,7 +60,12 @@ func FromManifests(options Options, version string, set Set) (*World, error) {
 		m.place(obj)
 		m.hooks = m.hooks || strings.HasSuffix(obj.GetKind(), "WebhookConfiguration")
 		if kind := obj.GetKind(); kind == "HorizontalPodAutoscaler" || kind == "ScaledObject" {
-			m.autoscaled[obj.GetNamespace()] = true
+			scaler := obj
+			if set.Whole != nil {
+				scaler = set.Whole(obj)
+			}
+			target, _, _ := unstructured.NestedString(scaler.Object, "spec", "scaleTargetRef", "name")
+			m.autoscaled[obj.GetNamespace()+"/"+target] = true
 		}
 	}
 	all := slices.Clone(objects)
@@ -125,7 +130,7 @@ type manifests struct {
 	scopes     map[schema.GroupKind]string
 	pods       []*unstructured.Unstructured
 	scaled     []scaled
-	autoscaled map[string]bool // namespaces in which something else scales workloads
+	autoscaled map[string]bool // what something else scales, as NAMESPACE/NAME; without a name anything there
 	containers []container
 	hooks      bool // there are webhooks, which see what the cluster makes by itself
 }
@@ -231,7 +236,7 @@ func (m *manifests) run(obj *unstructured.Unstructured, res string) []*unstructu
 		if n, set, err := unstructured.NestedInt64(obj.Object, "spec", "replicas"); set && err == nil {
 			replicas = n
 		}
-		m.scaled = append(m.scaled, scaled{obj.GetNamespace(), pod.GetLabels(), replicas})
+		m.scaled = append(m.scaled, scaled{obj.GetNamespace(), obj.GetName(), pod.GetLabels(), replicas})
 	}
 	made := []*unstructured.Unstructured{pod}
 	if m.hooks && res == "deployments.apps" {

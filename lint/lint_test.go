@@ -183,6 +183,8 @@ func TestRun(t *testing.T) {
 		{"a budget of all pods", budget + pods, []string{"-:4:22 apply may budget-never-allows: PodDisruptionBudget web allows no eviction, ever: minAvailable is all of its pods"}},
 		{"a budget of all pods but one", budget + strings.Replace(pods, "replicas: 2", "replicas: 3", 1), nil},
 		{"a budget of pods that something else scales", budget + pods + "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: web}\n", nil},
+		{"a budget of pods that something else scales by their name", budget + pods + "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {scaleTargetRef: {kind: Deployment, name: web}}\n", nil},
+		{"a budget beside what something else scales", budget + pods + "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {scaleTargetRef: {kind: Deployment, name: other}}\n", []string{"budget-never-allows"}},
 		{"a budget of pods that are elsewhere", budget, nil},
 		{"a budget of all, of a version that is not served", strings.Replace(budget, "policy/v1", "policy/v1beta1", 1) + pods, []string{"budget-never-allows", "policy/v1beta1 (since 1.25)"}},
 		{"comments", "# nothing\n", nil},
