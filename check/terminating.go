@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/client-go/rest"
@@ -25,9 +26,9 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// maxTerminating bounds the objects that are asked about, those first that have been
+// MaxTerminating bounds the objects that are asked about, those first that have been
 // Terminating for longest.
-const maxTerminating = 500
+const MaxTerminating = 500
 
 // Terminating is the answer about everything that is being deleted, apiVersion
 // termguard.dev/v1, kind CheckTerminating.
@@ -55,36 +56,132 @@ type Ending struct {
 	Report
 }
 
-// AllTerminating asks about all objects in a namespace that are being deleted, and
-// about the namespace itself; where namespace is "", about all there are.
-func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, facts cluster.Options, namespace string, options map[string]any, log *slog.Logger) (Terminating, error) {
-	var (
-		mu    sync.Mutex
-		found = map[types.UID]Subject{}
-		since = map[types.UID]metav1.Time{}
-	)
-	facts.Arrived = func(res cluster.Resource, m metav1.Object) {
-		if m.GetDeletionTimestamp() == nil || namespace != "" && m.GetNamespace() != namespace && (res.String() != "namespaces" || m.GetName() != namespace) {
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		typ := Type{GroupVersionResource: res.GroupVersionResource, Namespaced: res.Namespaced}
-		found[m.GetUID()] = Subject{Type: typ, Namespace: m.GetNamespace(), Name: m.GetName()}
-		since[m.GetUID()] = *m.GetDeletionTimestamp()
-	}
+// AllTerminating asks about the objects in a namespace that are being deleted, and about
+// the namespace itself; where namespace is "", about all there are. It asks about so many at
+// most.
+func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, facts cluster.Options, namespace string, most int, options map[string]any, log *slog.Logger) (Terminating, error) {
+	endings := Endings{Most: most}
+	facts.Arrived = endings.Arrived
 	world, err := cluster.Collect(ctx, config, facts, namespace, log)
 	if err != nil {
 		return Terminating{}, fmt.Errorf("read the cluster: %w", explain(err))
 	}
-	uids := slices.SortedFunc(maps.Keys(found), func(a, b types.UID) int {
-		return cmp.Or(since[a].Compare(since[b].Time), strings.Compare(found[a].String(), found[b].String()))
+	endings.keep(func(s Subject) bool {
+		return namespace == "" || s.Namespace == namespace || s.Type.GroupResource() == namespaces && s.Name == namespace
+	})
+	return endings.ask(ctx, config, engine, world, namespace, options)
+}
+
+// TerminatingOf asks about an object that is being deleted, and about what is being deleted
+// with it. The error is one of Gone where there is no such object any more: none, or
+// another than that of a UID that is not "".
+func TerminatingOf(ctx context.Context, config *rest.Config, engine Evaluator, facts cluster.Options, name Name, uid string, most int, options map[string]any, log *slog.Logger) (Terminating, Subject, error) {
+	endings := Endings{Most: most}
+	facts.Arrived = endings.Arrived
+	s, world, err := FromCluster(ctx, config, facts, name, log)
+	switch {
+	case err == nil && uid != "" && s.UID() != uid:
+		return Terminating{}, s, missingError(fmt.Sprintf("%s has gone: the one that is there now was made since", s))
+	case uid != "" && errors.As(err, new(noTypeError)): // its definition has gone, too
+		return Terminating{}, s, missingError(err.Error())
+	case err != nil:
+		return Terminating{}, s, err
+	}
+	all, err := endings.Ask(ctx, config, engine, world, []Subject{s}, options)
+	return all, s, err
+}
+
+// Gone tells whether an error says that an object does not exist.
+func Gone(err error) bool { return errors.As(err, new(missingError)) }
+
+// Endings are the objects that are being deleted, of those that arrive while facts are read.
+type Endings struct {
+	// Most bounds those that are asked about, those first that have been Terminating for longest.
+	Most int
+
+	mu    sync.Mutex
+	found map[types.UID]ending
+}
+
+type ending struct {
+	Subject
+	since  metav1.Time
+	owners []types.UID
+}
+
+// Arrived is for cluster.Options.
+func (e *Endings) Arrived(res cluster.Resource, m metav1.Object) {
+	if m.GetDeletionTimestamp() == nil {
+		return
+	}
+	typ := Type{GroupVersionResource: res.GroupVersionResource, Namespaced: res.Namespaced}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.found == nil {
+		e.found = map[types.UID]ending{}
+	}
+	end := ending{Subject: Subject{Type: typ, Namespace: m.GetNamespace(), Name: m.GetName()}, since: *m.GetDeletionTimestamp()}
+	for _, owner := range m.GetOwnerReferences() {
+		end.owners = append(end.owners, owner.UID)
+	}
+	e.found[m.GetUID()] = end
+}
+
+func (e *Endings) keep(wanted func(Subject) bool) {
+	maps.DeleteFunc(e.found, func(_ types.UID, end ending) bool { return !wanted(end.Subject) })
+}
+
+// Ask asks about those that are subjects, or go with one: what is in a namespace, the
+// objects of a definition, and what names it as owner.
+func (e *Endings) Ask(ctx context.Context, config *rest.Config, engine Evaluator, world *cluster.World, subjects []Subject, options map[string]any) (Terminating, error) {
+	within, of := map[string]bool{}, map[string]bool{}
+	var next []types.UID
+	for _, s := range subjects {
+		uid := types.UID(s.UID())
+		next = append(next, uid)
+		if _, arrived := e.found[uid]; !arrived && s.Terminating() { // its kind cannot be listed, or it has just gone
+			e.Arrived(cluster.Resource{GroupVersionResource: s.Type.GroupVersionResource, Namespaced: s.Type.Namespaced}, &unstructured.Unstructured{Object: s.Object})
+		}
+		switch s.Type.GroupResource() {
+		case namespaces:
+			within[s.Name] = true
+		case definitions:
+			of[s.Name] = true
+		}
+	}
+	owned, with := map[types.UID][]types.UID{}, map[types.UID]bool{}
+	for uid, end := range e.found {
+		for _, owner := range end.owners {
+			owned[owner] = append(owned[owner], uid)
+		}
+		if within[end.Namespace] || of[end.Type.GroupResource().String()] {
+			next = append(next, uid)
+		}
+	}
+	for ; len(next) > 0; next = next[1:] {
+		if !with[next[0]] {
+			with[next[0]] = true
+			next = append(next, owned[next[0]]...)
+		}
+	}
+	maps.DeleteFunc(e.found, func(uid types.UID, _ ending) bool { return !with[uid] })
+	namespace := ""
+	if len(subjects) == 1 && subjects[0].Type.Namespaced {
+		namespace = subjects[0].Namespace
+	} else if len(within) == 1 && len(subjects) == 1 {
+		namespace = subjects[0].Name
+	}
+	return e.ask(ctx, config, engine, world, namespace, options)
+}
+
+// ask asks about all of them; what could not be listed in namespace is unseen.
+func (e *Endings) ask(ctx context.Context, config *rest.Config, engine Evaluator, world *cluster.World, namespace string, options map[string]any) (Terminating, error) {
+	uids := slices.SortedFunc(maps.Keys(e.found), func(a, b types.UID) int {
+		return cmp.Or(e.found[a].since.Compare(e.found[b].since.Time), strings.Compare(e.found[a].String(), e.found[b].String()))
 	})
 	all := Terminating{APIVersion: "termguard.dev/v1", Kind: "CheckTerminating", Verdict: policies.Completes, Items: []Ending{}, now: time.Now()}
-	if all.Omitted = len(uids) - maxTerminating; all.Omitted > 0 {
-		uids = uids[:maxTerminating]
-	} else {
-		all.Omitted = 0
+	if all.Omitted = max(0, len(uids)-e.Most); all.Omitted > 0 {
+		uids = uids[:e.Most]
 	}
 	client, err := objectsOf(config)
 	if err != nil {
@@ -95,15 +192,23 @@ func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, 
 	var reading errgroup.Group
 	reading.SetLimit(reads)
 	for i, uid := range uids {
-		subjects[i] = found[uid]
+		subjects[i] = e.found[uid].Subject
 		reading.Go(func() error {
-			var not missingError
-			err := subjects[i].read(ctx, client)
-			if gone[i] = errors.As(err, &not); gone[i] {
-				return nil
+			s := &subjects[i]
+			err := s.read(ctx, client)
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case err == nil:
+				gone[i] = s.UID() != "" && s.UID() != string(uid) // another of its name
+			case Gone(err):
+				gone[i] = true
+			default: // one that cannot be read takes no other with it
+				s.Object = bare(s.Type, s.Namespace, s.Name)
+				s.Unseen = append(s.Unseen, err.Error())
 			}
-			subjects[i].Type.Kind, _ = subjects[i].Object["kind"].(string)
-			return err
+			s.Type.Kind, _ = s.Object["kind"].(string)
+			return nil
 		})
 	}
 	if err := reading.Wait(); err != nil {
@@ -113,7 +218,7 @@ func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, 
 	for i, uid := range uids {
 		if !gone[i] {
 			there = append(there, subjects[i])
-			all.Items = append(all.Items, Ending{Since: since[uid]})
+			all.Items = append(all.Items, Ending{Since: e.found[uid].since})
 		}
 	}
 	reports, err := each(ctx, there, func(ctx context.Context, s Subject) (Report, error) {
@@ -168,7 +273,7 @@ func (t Terminating) Text(w io.Writer) error {
 			fmt.Fprintln(table, "SINCE\tVERDICT\tOBJECT\tWHY")
 		}
 		since := duration.HumanDuration(max(0, t.now.Sub(item.Since.Time)))
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", since, item.Verdict, printable.Line(shown(item.Target, "")), printable.Line(item.why()))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", since, item.Verdict, item, printable.Line(item.Why()))
 		unseen, user = withNew(unseen, item.Unseen), cmp.Or(user, item.user)
 	}
 	if err := table.Flush(); err != nil {
@@ -185,13 +290,30 @@ func (t Terminating) Text(w io.Writer) error {
 	return err
 }
 
-// why is the first thing that was found, or what the deletion waits for.
-func (e Ending) why() string {
+// String is the object, on a line.
+func (e Ending) String() string { return printable.Line(shown(e.Target, "")) }
+
+// Why is the first thing that was found, or what the deletion waits for.
+func (e Ending) Why() string {
 	if len(e.Findings) > 0 {
 		return e.Findings[0].Message
 	}
 	_, meaning, _ := strings.Cut(e.meaning(), " ")
 	return meaning
+}
+
+// Usual is how long a deletion like this usually takes, 0 where that was not seen.
+func (e Ending) Usual() time.Duration {
+	usual := 0
+	if e.UsualSeconds != nil {
+		usual = *e.UsualSeconds
+	}
+	for _, w := range e.WaitsFor {
+		if w.Took != nil && w.Took.Objects >= enough {
+			usual = max(usual, w.Took.UsualSeconds)
+		}
+	}
+	return time.Duration(usual) * time.Second
 }
 
 // Wide is Text, which has a line for each.

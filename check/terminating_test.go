@@ -1,16 +1,24 @@
 package check
 
 import (
+	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 )
+
+// list is what an API server lists.
+func list(kind string, items ...any) map[string]any {
+	return map[string]any{"apiVersion": "v1", "kind": kind + "List", "metadata": map[string]any{}, "items": append([]any{}, items...)}
+}
 
 func TestAllTerminating(t *testing.T) {
 	object := func(kind, namespace, name, deleted string) map[string]any {
@@ -22,9 +30,6 @@ func TestAllTerminating(t *testing.T) {
 			metadata["deletionTimestamp"] = deleted
 		}
 		return map[string]any{"apiVersion": "v1", "kind": kind, "metadata": metadata}
-	}
-	list := func(kind string, items ...any) map[string]any {
-		return map[string]any{"apiVersion": "v1", "kind": kind + "List", "metadata": map[string]any{}, "items": items}
 	}
 	pod := object("Pod", "a", "p", "2026-01-01T03:00:00Z")
 	pod["metadata"].(map[string]any)["finalizers"] = []any{"example.com/f"}
@@ -49,7 +54,7 @@ func TestAllTerminating(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			all, err := AllTerminating(t.Context(), server, newEngine(t), cluster.Options{}, tc.namespace, nil, slog.New(slog.DiscardHandler))
+			all, err := AllTerminating(t.Context(), server, newEngine(t), cluster.Options{}, tc.namespace, MaxTerminating, nil, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,9 +80,6 @@ func TestAllTerminating(t *testing.T) {
 // TestTerminatingHidden never calls it an end where something could not be listed: that
 // may be Terminating.
 func TestTerminatingHidden(t *testing.T) {
-	list := func(kind string) map[string]any {
-		return map[string]any{"apiVersion": "v1", "kind": kind + "List", "metadata": map[string]any{}, "items": []any{}}
-	}
 	forbidden := map[string]any{"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403}
 	for name, tc := range map[string]struct {
 		reason, namespace, hidden string
@@ -95,7 +97,7 @@ func TestTerminatingHidden(t *testing.T) {
 			if tc.hidden != "" {
 				answers[tc.hidden], answers["/api/v1/pods"] = forbidden, forbidden
 			}
-			all, err := AllTerminating(t.Context(), apiServer(t, serving(answers)), newEngine(t), cluster.Options{}, tc.namespace, nil, slog.New(slog.DiscardHandler))
+			all, err := AllTerminating(t.Context(), apiServer(t, serving(answers)), newEngine(t), cluster.Options{}, tc.namespace, MaxTerminating, nil, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,5 +112,92 @@ func TestTerminatingHidden(t *testing.T) {
 				t.Errorf("%s: it says\n%s", tc.reason, text.String())
 			}
 		})
+	}
+}
+
+// TestTerminatingOf asks about an object, and about what goes with it.
+func TestTerminatingOf(t *testing.T) {
+	object := func(kind, namespace, name, owner string) map[string]any {
+		metadata := map[string]any{"name": name, "namespace": namespace, "uid": kind + name, "deletionTimestamp": "2026-01-01T02:00:00Z"}
+		if namespace == "" {
+			delete(metadata, "namespace")
+		}
+		if owner != "" {
+			metadata["ownerReferences"] = []any{map[string]any{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": owner}}
+		}
+		return map[string]any{"apiVersion": "v1", "kind": kind, "metadata": metadata}
+	}
+	stuck, top, middle := object("Namespace", "", "a", ""), object("Pod", "a", "top", ""), object("Pod", "a", "middle", "Podtop")
+	last, other := object("Service", "a", "last", "Podmiddle"), object("Pod", "b", "other", "")
+	answers := map[string]any{
+		"/api/v1/namespaces": list("Namespace", stuck), "/api/v1/pods": list("Pod", middle, top, other), "/api/v1/services": list("Service", last),
+		"/api/v1/namespaces/a/pods": list("Pod", top, middle), "/api/v1/namespaces/a/services": list("Service", last),
+		"/api/v1/namespaces/a": stuck, "/api/v1/namespaces/a/pods/top": top, "/api/v1/namespaces/a/pods/middle": middle, "/api/v1/namespaces/a/services/last": last,
+		"/api/v1/namespaces/a/pods/none": refusal(http.StatusNotFound, metav1.StatusReasonNotFound),
+	}
+	server, engine := apiServer(t, serving(answers)), newEngine(t)
+	for name, tc := range map[string]struct {
+		reason string
+		name   Name
+		uid    string
+		most   int
+		want   []string
+		gone   bool
+	}{
+		"Namespace": {"what is in it", Name{Type: "ns", Name: "a"}, "", 10, []string{"namespaces/a", "pods/middle -n a", "pods/top -n a", "services/last -n a"}, false},
+		"Owner":     {"what it owns, and what that owns", Name{Type: "pod", Name: "top", Namespace: "a"}, "Podtop", 10, []string{"pods/middle -n a", "pods/top -n a", "services/last -n a"}, false},
+		"Owned":     {"not its owner", Name{Type: "service", Name: "last", Namespace: "a"}, "", 10, []string{"services/last -n a"}, false},
+		"Bounded":   {"the first, and how many more", Name{Type: "ns", Name: "a"}, "", 1, []string{"namespaces/a", "and 3 more"}, false},
+		"Gone":      {"none of its name", Name{Type: "pod", Name: "none", Namespace: "a"}, "Podnone", 10, nil, true},
+		"Anew":      {"another of its name", Name{Type: "pod", Name: "top", Namespace: "a"}, "Podbefore", 10, nil, true},
+		"NoType":    {"its definition has gone, too", Name{Type: "gizmos", Name: "x", Namespace: "a"}, "x", 10, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all, _, err := TerminatingOf(t.Context(), server, engine, cluster.Options{}, tc.name, tc.uid, tc.most, nil, slog.New(slog.DiscardHandler))
+			if (err != nil) != tc.gone || Gone(err) != tc.gone {
+				t.Fatalf("%s: %v", tc.reason, err)
+			}
+			var got []string
+			for _, item := range all.Items {
+				got = append(got, item.String())
+			}
+			if all.Omitted > 0 {
+				got = append(got, fmt.Sprintf("and %d more", all.Omitted))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+	if _, _, err := TerminatingOf(t.Context(), server, engine, cluster.Options{}, Name{Type: "gizmos", Name: "x"}, "", 10, nil, slog.New(slog.DiscardHandler)); err == nil || Gone(err) {
+		t.Errorf("of a type that was never seen it says %v", err)
+	}
+}
+
+// TestManyTerminating asks about so many of 50,000, and counts the others; one that cannot be
+// read, and one that was made anew, take no other with them.
+func TestManyTerminating(t *testing.T) {
+	var all []any
+	answers := map[string]any{"/api/v1/namespaces": list("Namespace"), "/api/v1/services": list("Service")}
+	for i := range 50_000 {
+		pod := map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{
+			"name": fmt.Sprintf("p%05d", i), "namespace": "a", "uid": fmt.Sprint("uid", i), "deletionTimestamp": "2026-01-01T02:00:00Z",
+		}}
+		all = append(all, pod)
+		answers[fmt.Sprintf("/api/v1/namespaces/a/pods/p%05d", i)] = pod
+	}
+	answers["/api/v1/pods"] = list("Pod", all...)
+	answers["/api/v1/namespaces/a/pods/p00001"] = refusal(http.StatusInternalServerError, "broken")
+	answers["/api/v1/namespaces/a/pods/p00002"] = map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "p00002", "namespace": "a", "uid": "new"}}
+	server := apiServer(t, serving(answers))
+	now, err := AllTerminating(t.Context(), server, newEngine(t), cluster.Options{}, "", 100, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(now.Items) != 99 || now.Omitted != 49_900 {
+		t.Errorf("%d are told and %d counted, want 99 and 49,900", len(now.Items), now.Omitted)
+	}
+	if unseen := now.Items[1].Unseen; len(unseen) == 0 || !strings.Contains(unseen[0], "broken") {
+		t.Errorf("of one that cannot be read it says %q", unseen)
 	}
 }

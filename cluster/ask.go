@@ -89,6 +89,10 @@ func (w *World) converts(res Resource) bool {
 // (client-go, rest/with_retry.go): minutes, in which nobody knows more.
 type impatient struct{ http.RoundTripper }
 
+// WrappedRoundTripper lets client-go cancel requests; without it, it writes to stderr that it
+// cannot (client-go, transport/transport.go, tryCancelRequest).
+func (t impatient) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
+
 func (t impatient) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := t.RoundTripper.RoundTrip(r)
 	if err != nil || response.StatusCode != http.StatusTooManyRequests {

@@ -63,6 +63,8 @@ type checking struct {
 	release      string
 	snapshot     string
 	allowUnknown bool
+	watch        bool
+	patience     time.Duration // of watching
 
 	// told is what the cluster itself said about how to judge it, and nobody on the command
 	// line did; "" where it said nothing.
@@ -106,10 +108,15 @@ is unknown, 2 error.`,
 	flags.BoolVar(&f.helm, "helm", false, "with --filename: they are deleted as by helm uninstall, in its order")
 	flags.StringVar(&f.release, "release", "", "ask about helm uninstall of the release `NAME`, whose record is read from the namespace")
 	flags.StringVar(&f.snapshot, "snapshot", "", "ask this `FILE`, written by termguard snapshot, instead of a cluster")
+	flags.BoolVar(&f.watch, "watch", false, "show what the object, which is being deleted, waits for, until it is gone: as termguard watch")
+	f.addPatience(c)
 	flags.BoolVar(&f.allowUnknown, "allow-unknown", false, "exit with 0 where the verdict is unknown")
 	c.MarkFlagsMutuallyExclusive("drain", "filename", "release", "terminating")
 	for _, other := range []string{"drain", "filename", "release", "terminating", "snapshot"} {
 		c.MarkFlagsMutuallyExclusive("dry-run-deletes", other)
+	}
+	for _, other := range []string{"filename", "kustomize", "selector", "field-selector", "all-namespaces", "drain", "release", "terminating", "snapshot", "dry-run-deletes", "output"} {
+		c.MarkFlagsMutuallyExclusive("watch", other)
 	}
 	c.MarkFlagsMutuallyExclusive("all-namespaces", "namespace")
 	c.MarkFlagsMutuallyExclusive("snapshot", "terminating")
@@ -172,6 +179,12 @@ func (f *checking) run(ctx context.Context, args []string, stdin io.Reader, stdo
 		return fmt.Errorf("%q and --release: name the object, or the release", named)
 	case f.terminating && named != "":
 		return fmt.Errorf("%q and --terminating: name the object, or ask about all", named)
+	case f.watch && len(args) != 1:
+		return errors.New("--watch goes with one TYPE/NAME; for more, see termguard watch --help")
+	case f.patience != 0 && !f.watch:
+		return errors.New("--timeout goes with --watch; the limit of one request is --request-timeout")
+	case f.watch:
+		return f.watched(ctx, args, stdout, stderr)
 	case f.helm && len(f.filenames) != 1:
 		return errors.New("--helm goes with one --filename; for a release that is installed, use --release")
 	}
@@ -310,7 +323,7 @@ func (f *checking) askTerminating(ctx context.Context, engine *policies.Engine, 
 		return check.Terminating{}, err
 	}
 	defer clear()
-	return check.AllTerminating(ctx, config, engine, f.target.look(facts), namespace, options, log)
+	return check.AllTerminating(ctx, config, engine, f.target.look(facts), namespace, check.MaxTerminating, options, log)
 }
 
 // config is that of the cluster, with the limit of one request.

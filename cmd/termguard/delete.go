@@ -18,6 +18,7 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/watch"
 )
 
 // deleting are the flags of the delete command, and what it did.
@@ -25,7 +26,6 @@ type deleting struct {
 	checking
 	yes, dryRun bool
 	allow       []string
-	patience    time.Duration
 
 	engine   *policies.Engine
 	facts    cluster.Options
@@ -35,6 +35,7 @@ type deleting struct {
 	answers  chan string // what is typed, a line each; closed at its end, nil where nobody is asked
 	out      io.Writer
 	errOut   io.Writer
+	screen   *watch.Screen
 	done     []string          // what was carried out
 	left     []check.Subject   // what is not gone yet
 	declined map[string]bool   // commands that were not allowed
@@ -109,6 +110,9 @@ const (
 
 func (d *deleting) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	err := d.begin(ctx, args, stdin, stdout, stderr)
+	if d.screen != nil {
+		d.screen.Clear()
+	}
 	if err != nil && ctx.Err() != nil {
 		return d.interrupted()
 	}
@@ -129,6 +133,7 @@ func (d *deleting) begin(ctx context.Context, args []string, stdin io.Reader, st
 	case d.output != "text":
 		return fmt.Errorf("unknown output %q: use text or json", d.output)
 	}
+	d.screen = watch.NewScreen(d.out, styleOf(d.out))
 	if d.fromFiles() && len(args) > 0 {
 		return fmt.Errorf("%q and --filename: name the objects, or the file", strings.Join(args, " "))
 	}
@@ -192,6 +197,8 @@ type view struct {
 	missing  []error
 	unseen   []string // what the answer depends on and could not be seen
 	first    []string // commands of steps about what refuses the deletion at once
+	// ends asks about all that is being deleted with the targets.
+	ends func(context.Context) (check.Terminating, error)
 }
 
 // look asks about the targets, and notes the objects of the plan.
@@ -204,12 +211,18 @@ func (d *deleting) look(ctx context.Context, names []check.Name, together check.
 	if d.hands.Types, err = check.Served(ctx, config); err != nil {
 		return v, err
 	}
-	subjects, missing, world, err := d.find(ctx, check.Together{Names: together.Names, Types: &d.hands.Types}, d.facts, d.errOut)
+	endings := check.Endings{Most: maxWatched}
+	facts := d.facts
+	facts.Arrived = endings.Arrived
+	subjects, missing, world, err := d.find(ctx, check.Together{Names: together.Names, Types: &d.hands.Types}, facts, d.errOut)
 	if err != nil {
 		return v, err
 	}
 	if v.missing = missing; world == nil {
 		return v, nil
+	}
+	v.ends = func(ctx context.Context) (check.Terminating, error) {
+		return endings.Ask(ctx, config, d.engine, world, v.subjects, d.options)
 	}
 	v.deleted = true
 	var findings []policies.Finding
@@ -349,6 +362,11 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 			d.say("still there: %s: %s\n", printable.Line(listed(d.left)), printable.Line(d.last.why))
 			return d.ended()
 		}
+		ends, err := d.last.ends(ctx)
+		if err != nil {
+			return err
+		}
+		d.screen.Show(ends)
 	}
 }
 
@@ -645,6 +663,7 @@ func (d *deleting) wait(ctx context.Context, long time.Duration) error {
 		if d.left = still; len(still) == 0 || time.Now().After(until) {
 			return nil
 		}
+		d.screen.Tick()
 		if err := pause(ctx, again); err != nil {
 			return err
 		}
@@ -705,7 +724,10 @@ func (d *deleting) interrupted() error {
 	return fmt.Errorf("interrupted: done until then: %s; left: %s; run the same command again to go on", firstOf(d.done), listed(d.left))
 }
 
-func (d *deleting) say(format string, args ...any) { fmt.Fprintf(d.out, format, args...) }
+func (d *deleting) say(format string, args ...any) {
+	d.screen.Clear()
+	fmt.Fprintf(d.out, format, args...)
+}
 
 func listed(subjects []check.Subject) string {
 	var names []string

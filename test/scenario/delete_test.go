@@ -157,7 +157,7 @@ spec:
 	kubectl("get configmap/plain -n delete-anew")
 }
 
-// deletion is a termguard delete that runs.
+// deletion is a termguard delete, or another of its commands, that runs.
 type deletion struct {
 	cmd    *exec.Cmd
 	keys   *os.File // of the terminal at which it runs
@@ -188,12 +188,18 @@ func (d *deletion) said() string {
 
 func (g *Guarded) delete(t *testing.T, args ...string) *deletion {
 	t.Helper()
+	return begun(t, append([]string{"delete", "--kubeconfig", g.Kubeconfig()}, args...)...)
+}
+
+// begun is a command of termguard that runs.
+func begun(t *testing.T, args ...string) *deletion {
+	t.Helper()
 	binary, err := Binary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := &deletion{done: make(chan error, 1), more: make(chan struct{}, 1)}
-	d.cmd = exec.CommandContext(t.Context(), binary, append([]string{"delete", "--kubeconfig", g.Kubeconfig()}, args...)...)
+	d.cmd = exec.CommandContext(t.Context(), binary, args...)
 	d.cmd.Stdout, d.cmd.Stderr = d, &d.stderr
 	terminal, keys, err := typing.Open()
 	if err != nil {

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/watch"
+)
+
+// maxWatched bounds the objects that each look of a watch asks about: a terminal shows
+// fewer.
+const maxWatched = 100
+
+func newWatch() *cobra.Command {
+	f := checking{cascade: "background", grace: -1}
+	c := &cobra.Command{
+		Use:   "watch [TYPE/NAME]",
+		Short: "Show what is being deleted and what it waits for, until it is gone",
+		Long: `Show what is being deleted and what it waits for, until it is gone.
+
+It watches all that is being deleted in the cluster, in a namespace (-n), or an object
+and what goes with it: what is in a namespace, the objects of a definition, dependents.
+On a terminal it shows a table, elsewhere a line for each change. Nothing is changed.
+Interrupted, it tells what is left.
+
+Exit codes: 0 all is gone, 1 something is left, 2 error.`,
+		Example: `  termguard watch
+  termguard watch -n demo --timeout 5m
+  termguard watch ns/demo`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return f.watched(c.Context(), args, c.OutOrStdout(), c.ErrOrStderr())
+		},
+		ValidArgsFunction: f.complete,
+	}
+	flags := c.Flags()
+	f.target.add(flags)
+	f.target.addDial(flags, false)
+	f.settings.addConfig(flags)
+	f.settings.addPolicies(flags)
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "what is in this namespace, and itself; that of the object, where one is named")
+	flags.DurationVar(&f.timeout, "request-timeout", 30*time.Second, "limit of one request to the cluster")
+	f.addPatience(c)
+	return c
+}
+
+func (f *checking) addPatience(c *cobra.Command) {
+	c.Flags().DurationVar(&f.patience, "timeout", 0, "how long to watch (default: until all is gone)")
+}
+
+// watched shows what is being deleted until it is gone.
+func (f *checking) watched(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	engine, facts, options, err := f.prepare(ctx, stderr)
+	if err != nil {
+		return err
+	}
+	config, log, clear, err := f.connect(&facts, stderr)
+	if err != nil {
+		return err
+	}
+	var name check.Name
+	if len(args) > 0 {
+		names, err := check.ParseNames(args)
+		if err != nil {
+			return err
+		}
+		name = names[0]
+		if name.Namespace, err = f.within(); err != nil {
+			return err
+		}
+	}
+	var uid string
+	var gone error
+	w := watch.Watch{Screen: watch.NewScreen(stdout, styleOf(stdout)), Look: func(ctx context.Context) (check.Terminating, error) {
+		defer func() { // one who looks on needs no progress
+			clear()
+			facts.Progress = nil
+		}()
+		if name.Name == "" {
+			return check.AllTerminating(ctx, config, engine, f.target.look(facts), f.namespace, maxWatched, options, log)
+		}
+		now, s, err := check.TerminatingOf(ctx, config, engine, f.target.look(facts), name, uid, maxWatched, options, log)
+		switch {
+		case check.Gone(err) && uid == "":
+			gone = err
+		case check.Gone(err):
+			gone = fmt.Errorf("gone: %s/%s", name.Type, name.Name)
+		case err != nil:
+		case s.UID() == "":
+			return now, fmt.Errorf("%s may not be read: whether it is being deleted is not known", s)
+		case !s.Terminating():
+			return now, fmt.Errorf("%s is not being deleted: termguard check %s/%s tells whether that would finish", s, name.Type, name.Name)
+		default:
+			uid = s.UID()
+		}
+		return now, err
+	}}
+	if f.patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, f.patience, errors.New("--timeout ended"))
+		defer cancel()
+	}
+	left, err := w.Run(ctx)
+	switch {
+	case err != nil:
+		return err
+	case gone != nil:
+		_, err := fmt.Fprintln(stdout, printable.Line(gone.Error()))
+		return err
+	}
+	if err := reporters["text"](left, stdout); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	if len(left.Items) > 0 {
+		return errFound
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// watchWorld is a namespace that is being deleted, and what holds it: the finalizer of
+// somebody who is not there.
+const watchWorld = `
+{apiVersion: v1, kind: Namespace, metadata: {name: demo, deletionTimestamp: "2026-01-01T00:00:00Z"}, spec: {finalizers: [kubernetes]}, status: {phase: Terminating}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: other}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}
+---
+{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: kialis.kiali.io}, spec: {group: kiali.io, scope: Namespaced, names: {kind: Kiali, plural: kialis}, versions: [{name: v1alpha1, served: true, storage: true}]}, status: {conditions: [{type: Established, status: "True"}], storedVersions: [v1alpha1]}}
+---
+{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: a, namespace: demo, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [kiali.io/finalizer]}}
+---
+{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: a, namespace: other, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [kiali.io/finalizer]}}
+`
+
+const kialiOfDemo = "/apis/kiali.io/v1alpha1/namespaces/demo/kialis/a"
+
+// free takes the finalizers of an object away.
+func (c *fakeCluster) free(path string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if object := c.objects[path]; object != nil {
+		delete(object["metadata"].(map[string]any), "finalizers")
+		c.settle(path, object)
+	}
+}
+
+// TestWatch shows what is being deleted, and ends when it is gone.
+func TestWatch(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason  string
+		args    []string
+		code    int
+		want    []string
+		without string
+	}{
+		"Namespace":    {"what is in it, and itself", []string{"watch", "-n", "demo"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", ": hangs: ", "namespaces/demo, being", "kialis.kiali.io/a -n demo: gone\n", "namespaces/demo: gone\n", "nothing is being deleted\n"}, "-n other"},
+		"Object":       {"a namespace", []string{"watch", "ns/demo"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: ns/demo\n"}, "-n other"},
+		"Custom":       {"what is in one", []string{"watch", "kiali/a"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: kiali/a\n"}, "namespaces/demo"},
+		"Check":        {"the same", []string{"check", "ns/demo", "--watch"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: ns/demo\n"}, "-n other"},
+		"Cluster":      {"something is left when the time ends", []string{"watch", "--timeout", "4s"}, 1, []string{"kialis.kiali.io/a -n other, being deleted for ", "kialis.kiali.io/a -n demo: gone\n", "to see what ends it: termguard check kialis.kiali.io/a -n other\n"}, "nothing is being deleted"},
+		"NotDeleted":   {"one that nobody deletes", []string{"watch", "ns/other"}, 2, []string{"namespaces/other is not being deleted: termguard check ns/other tells whether that would finish"}, "gone"},
+		"NeverThere":   {"one that has gone before", []string{"watch", "ns/dema"}, 0, []string{`there is no namespaces/dema; did you mean "demo"?`}, "gone"},
+		"NoType":       {"of a type that nobody knows", []string{"watch", "gizmos/a"}, 2, []string{`there is no type "gizmos"`}, "gone"},
+		"NoName":       {"a name is wanted", []string{"watch", "pods"}, 2, []string{`"pods" has no name`}, "gone"},
+		"Two":          {"one at a time", []string{"check", "ns/a", "ns/b", "--watch"}, 2, []string{"--watch goes with one TYPE/NAME"}, "gone"},
+		"TimeoutAlone": {"which has no meaning", []string{"check", "ns/a", "--timeout", "1s"}, 2, []string{"--timeout goes with --watch"}, "gone"},
+		"Output":       {"it has one", []string{"check", "ns/a", "--watch", "-o", "json"}, 2, []string{"[output watch] were all set"}, "gone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // each waits for its next look
+			c := newFakeCluster(t, watchWorld)
+			out := &output{on: func(said string) {
+				if strings.Contains(said, "-n demo, being deleted") {
+					c.free(kialiOfDemo)
+				}
+			}}
+			var errs bytes.Buffer
+			code := run(t.Context(), append([]string{"termguard", tc.args[0], "--kubeconfig", c.kubeconfig}, tc.args[1:]...), nil, out, &errs)
+			said := out.text.String() + errs.String()
+			if name == "Object" {
+				watchDocumented(t, said)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(said, want) {
+					t.Errorf("%s: it does not say %q", tc.reason, want)
+				}
+			}
+			if code != tc.code || strings.Contains(said, tc.without) {
+				t.Errorf("%s: exit code %d, want %d, and nothing of %q:\n%s", tc.reason, code, tc.code, tc.without, said)
+			}
+		})
+	}
+}
+
+var ago = regexp.MustCompile(`[^ ]+Z |being deleted for \w+`) // times
+
+// watchDocumented holds docs/watch.md to what is said.
+func watchDocumented(t *testing.T, said string) {
+	t.Helper()
+	_, shown, _ := strings.Cut(read(t, "docs/watch.md"), "$ termguard watch ns/demo | cat\n")
+	shown, _, _ = strings.Cut(shown, "```")
+	if ago.ReplaceAllString(shown, "") != ago.ReplaceAllString(said, "") {
+		t.Errorf("docs/watch.md shows\n%s\nand it says\n%s", shown, said)
+	}
+}
+
+// TestWatchInterrupted tells what is left.
+func TestWatchInterrupted(t *testing.T) {
+	c := newFakeCluster(t, watchWorld)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := &output{on: func(said string) {
+		if strings.Contains(said, "namespaces/demo, being deleted") {
+			cancel()
+		}
+	}}
+	var errs bytes.Buffer
+	code := run(ctx, []string{"termguard", "watch", "-n", "demo", "--kubeconfig", c.kubeconfig}, nil, out, &errs)
+	_, left, _ := strings.Cut(out.text.String(), "SINCE")
+	if code != 1 || !strings.Contains(left, "namespaces/demo") || !strings.Contains(left, "kialis.kiali.io/a -n demo") {
+		t.Errorf("exit code %d: %s%s", code, &out.text, &errs)
+	}
+}
+
+// TestWatchNoAnswer names the API that never answers, and tells of the rest.
+func TestWatchNoAnswer(t *testing.T) {
+	c := newFakeCluster(t, watchWorld)
+	c.arrived = func(r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/widgets") {
+			<-r.Context().Done()
+		}
+	}
+	out := &output{on: func(said string) {
+		if strings.Contains(said, "-n demo, being deleted") {
+			c.free(kialiOfDemo)
+		}
+	}}
+	var errs bytes.Buffer
+	code := run(t.Context(), []string{"termguard", "watch", "-n", "demo", "--request-timeout", "1s", "--kubeconfig", c.kubeconfig}, nil, out, &errs)
+	for _, want := range []string{"kialis.kiali.io/a -n demo: gone\n", "not seen: widgets.acme.example.com: error\n", "this cannot be listed: widgets.acme.example.com: error\n"} {
+		if said := out.text.String() + errs.String(); !strings.Contains(said, want) || code != 2 {
+			t.Errorf("exit code %d, want 2, and %q: %s", code, want, said)
+		}
+	}
+}
+
+// TestWatchTerminal draws a table in place, and takes it away at the end.
+func TestWatchTerminal(t *testing.T) {
+	c := newFakeCluster(t, watchWorld)
+	terminal, keys := typing(t)
+	var said strings.Builder
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		var page [4096]byte
+		for {
+			n, err := keys.Read(page[:])
+			if err != nil {
+				return
+			}
+			if said.Write(page[:n]); strings.Contains(said.String(), "namespaces/demo") {
+				c.free(kialiOfDemo)
+			}
+			if strings.Contains(said.String(), "gone: ns/demo") {
+				return
+			}
+		}
+	})
+	var errs bytes.Buffer
+	code := run(t.Context(), []string{"termguard", "watch", "ns/demo", "--kubeconfig", c.kubeconfig}, nil, terminal, &errs)
+	reading.Wait()
+	if text := said.String(); code != 0 || !strings.Contains(text, "2 being deleted\x1b[K\r\n") || !strings.Contains(text, "\x1b[5F\x1b[J") {
+		t.Errorf("exit code %d: %q %s", code, text, &errs)
+	}
+}
+
+// TestDeleteShows shows, while a deletion goes on, what is left and what it waits for.
+func TestDeleteShows(t *testing.T) {
+	t.Parallel() // it looks after a while only
+	c := newFakeCluster(t, `
+{apiVersion: v1, kind: Namespace, metadata: {name: demo}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}
+---
+{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data, namespace: demo, finalizers: [kubernetes.io/pvc-protection]}, status: {phase: Pending}}
+`)
+	out := &output{on: func(said string) {
+		if strings.Contains(said, "persistentvolumeclaims/data -n demo, being deleted for ") {
+			c.free(demo + "/persistentvolumeclaims/data")
+		}
+	}}
+	var errs bytes.Buffer
+	code := run(t.Context(), []string{"termguard", "delete", "ns/demo", "--yes", "--timeout", "1m", "--kubeconfig", c.kubeconfig}, nil, out, &errs)
+	if said := out.text.String(); code != 0 || !strings.Contains(said, "namespaces/demo, being deleted for ") || !strings.Contains(said, "gone: namespaces/demo\n") {
+		t.Errorf("exit code %d: %s%s", code, said, &errs)
+	}
+}

@@ -1,0 +1,71 @@
+package scenario
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/termguard/termguard/test/lab"
+)
+
+// TestWatched deletes a namespace that hangs: termguard watch says of what, and ends when
+// whoever holds it lets go. What nobody watches hangs on.
+func TestWatched(t *testing.T) {
+	l, err := lab.Start(t.Context(), lab.Options{Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Stop)
+	ctx := t.Context()
+	kubectl := func(args string) string {
+		t.Helper()
+		r, err := l.Kubectl(ctx, Words(args)...)
+		if err != nil || r.Code != 0 {
+			t.Fatalf("kubectl %s: %v %s", args, err, r.Stderr)
+		}
+		return r.Stdout
+	}
+	for _, name := range []string{"watched", "beside"} {
+		if err := l.Apply(ctx, strings.ReplaceAll(`
+{apiVersion: v1, kind: Namespace, metadata: {name: NAME}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: held, namespace: NAME, finalizers: [actions.summerwind.dev/runner-pod]}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: plain, namespace: NAME}}
+`, "NAME", name)); err != nil {
+			t.Fatal(err)
+		}
+		kubectl("delete namespace " + name + " --wait=false")
+	}
+	if err := l.Await(ctx, time.Minute, "what is in them to be deleted", func(ctx context.Context) (bool, error) {
+		r, err := l.Kubectl(ctx, "get", "configmap", "-A", "-o", "jsonpath={.items[?(@.metadata.deletionTimestamp)].metadata.namespace}")
+		return len(strings.Fields(r.Stdout)) == 2, err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	one := begun(t, "watch", "ns/watched", "--kubeconfig", l.Kubeconfig())
+	all := begun(t, "watch", "--kubeconfig", l.Kubeconfig())
+	for _, d := range []*deletion{one, all} {
+		d.asks(t, "configmaps/held -n watched, being deleted for ")
+	}
+	kubectl(`patch configmap/held -n watched --type=merge -p '{"metadata":{"finalizers":null}}'`)
+	one.ends(t, 0)
+	if says := one.said(); !strings.Contains(says, "configmaps/held -n watched: gone\n") || !strings.HasSuffix(says, "gone: ns/watched\n") || strings.Contains(says, "-n beside") {
+		t.Errorf("of the one it says:\n%s", says)
+	}
+	all.asks(t, "namespaces/watched: gone\n")
+	r, err := l.Kubectl(ctx, "get", "namespace", "watched", "--ignore-not-found", "-o", "name")
+	if err != nil || r.Stdout != "" {
+		t.Errorf("it says that the namespace has gone: %v %q", err, r.Stdout)
+	}
+	if err := all.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	all.ends(t, 1)
+	_, left, _ := strings.Cut(all.said(), "SINCE")
+	if !strings.Contains(left, "configmaps/held -n beside") || !strings.Contains(left, "namespaces/beside") || strings.Contains(left, "watched") {
+		t.Errorf("interrupted, it says of what is left:\n%s", all.said())
+	}
+}

@@ -1,0 +1,244 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/policies"
+)
+
+// ends are objects that have been Terminating for a minute, each "verdict name why".
+func ends(objects ...string) (now check.Terminating) {
+	for _, o := range objects {
+		words := strings.SplitN(o, " ", 3)
+		now.Items = append(now.Items, check.Ending{Since: metav1.Time{Time: time.Now().Add(-time.Minute)}, Report: check.Report{
+			Target: policies.Object{Resource: "pods", Namespace: "shop", Name: words[1]}, Verdict: policies.Verdict(words[0]),
+			Findings: []policies.Finding{{Message: words[2]}},
+		}})
+	}
+	return now
+}
+
+// sequence gives one answer after another, and the last again and again; it notes when.
+type sequence struct {
+	looks []func() (check.Terminating, error)
+	took  time.Duration
+	at    []time.Duration
+	began time.Time
+}
+
+func (s *sequence) look(ctx context.Context) (check.Terminating, error) {
+	s.at = append(s.at, time.Since(s.began))
+	select {
+	case <-time.After(s.took):
+	case <-ctx.Done():
+		return check.Terminating{}, ctx.Err()
+	}
+	return s.looks[min(len(s.at), len(s.looks))-1]()
+}
+
+func have(objects ...string) func() (check.Terminating, error) {
+	return func() (check.Terminating, error) { return ends(objects...), nil }
+}
+
+func fails(err error) func() (check.Terminating, error) {
+	return func() (check.Terminating, error) { return check.Terminating{}, err }
+}
+
+func hidden() (check.Terminating, error) {
+	return check.Terminating{Unseen: []string{"gizmos.example.com: timed out"}}, nil
+}
+
+func TestRun(t *testing.T) {
+	s := func(n ...int) (at []time.Duration) {
+		for _, n := range n {
+			at = append(at, time.Duration(n)*time.Second)
+		}
+		return at
+	}
+	for name, tc := range map[string]struct {
+		reason  string
+		looks   []func() (check.Terminating, error)
+		took    time.Duration
+		timeout time.Duration
+		at      []time.Duration // looks
+		left    int
+		err     string
+	}{
+		"Goes":        {"It ends when nothing is left.", []func() (check.Terminating, error){have("hangs a x"), have("hangs a x"), have()}, 0, time.Hour, s(0, 2, 4), 0, ""},
+		"Nothing":     {"Nothing was there.", []func() (check.Terminating, error){have()}, 0, time.Hour, s(0), 0, ""},
+		"Large":       {"A look that takes long is seldom.", []func() (check.Terminating, error){have("hangs a x")}, 10 * time.Second, 2 * time.Minute, s(0, 50, 100), 1, ""},
+		"Left":        {"Its time ends, and something is left.", []func() (check.Terminating, error){have("hangs a x", "hangs b x")}, 0, 5 * time.Second, s(0, 2, 4), 2, ""},
+		"Broken":      {"The first look fails.", []func() (check.Terminating, error){fails(errors.New("no cluster"))}, 0, time.Hour, s(0), 0, "no cluster"},
+		"Breaks":      {"A later one fails: it goes on, and what was left is left.", []func() (check.Terminating, error){have("hangs a x"), fails(errors.New("timed out"))}, 0, 5 * time.Second, s(0, 2, 4), 1, ""},
+		"Recovers":    {"And it ends when it can be read again.", []func() (check.Terminating, error){have("hangs a x"), fails(errors.New("timed out")), have()}, 0, time.Hour, s(0, 2, 4), 0, ""},
+		"Never":       {"An API server that does not answer.", []func() (check.Terminating, error){have()}, time.Hour, time.Minute, s(0), 0, "what is left is not known yet: its time has ended"},
+		"Hidden":      {"What cannot be listed may be left: that is no end, but a failure.", []func() (check.Terminating, error){hidden}, 0, time.Hour, s(0, 2, 4), 0, "this cannot be listed: gizmos.example.com: timed out"},
+		"HiddenOnce":  {"An API may come back.", []func() (check.Terminating, error){hidden, hidden, have()}, 0, time.Hour, s(0, 2, 4), 0, ""},
+		"HiddenAgain": {"In between, something was seen.", []func() (check.Terminating, error){hidden, hidden, have("hangs a x"), hidden, hidden, have()}, 0, time.Hour, s(0, 2, 4, 6, 8, 10), 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeoutCause(t.Context(), tc.timeout, errors.New("its time has ended"))
+				defer cancel()
+				looks := sequence{looks: tc.looks, took: tc.took, began: time.Now()}
+				left, err := (&Watch{Look: looks.look, Screen: &Screen{Out: new(strings.Builder)}}).Run(ctx)
+				if diff := cmp.Diff(tc.at, looks.at); diff != "" {
+					t.Errorf("%s: looks: -want, +got:\n%s", tc.reason, diff)
+				}
+				if len(left.Items) != tc.left || (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+					t.Errorf("%s: %d are left, want %d; error %v, want %q", tc.reason, len(left.Items), tc.left, err, tc.err)
+				}
+			})
+		})
+	}
+}
+
+// TestLines writes a line for each change, and none where only time passes.
+func TestLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		many := ends("hangs b x")
+		many.Omitted = 49_999
+		fewer := ends("hangs c x")
+		fewer.Items[0].Since = metav1.Time{Time: time.Now()}
+		fewer.Omitted = 9
+		unseen := ends()
+		unseen.Unseen = []string{"gizmos.example.com: no answer\x1b[2J"}
+		answer := func(now check.Terminating) func() (check.Terminating, error) {
+			return func() (check.Terminating, error) { return now, nil }
+		}
+		first, second := ends("hangs a node n does not answer for 5 min", "completes b x"), ends("hangs a node n does not answer for 6 min", "hangs b y\x1b[31m")
+		looks := sequence{looks: []func() (check.Terminating, error){
+			answer(first), answer(second), fails(errors.New("no\nanswer")), fails(errors.New("no\nanswer")), answer(many), answer(fewer), answer(unseen), answer(ends()),
+		}}
+		if _, err := (&Watch{Look: looks.look, Screen: &Screen{Out: &out}}).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		const want = `2000-01-01T00:00:00Z pods/a -n shop, being deleted for 60s: hangs: node n does not answer for 5 min
+2000-01-01T00:00:00Z pods/b -n shop, being deleted for 60s: completes: x
+2000-01-01T00:00:02Z pods/b -n shop: now hangs: y` + "\uFFFD" + `[31m
+2000-01-01T00:00:04Z not read: no` + "\uFFFD" + `answer
+2000-01-01T00:00:08Z pods/b -n shop: now hangs: x
+2000-01-01T00:00:08Z and 49999 more
+2000-01-01T00:00:10Z pods/c -n shop, being deleted for 10s: hangs: x
+2000-01-01T00:00:10Z pods/b -n shop: gone
+2000-01-01T00:00:10Z and 9 more
+2000-01-01T00:00:12Z pods/c -n shop: gone
+2000-01-01T00:00:12Z not seen: gizmos.example.com: no answer` + "\uFFFD" + `[2J
+2000-01-01T00:00:14Z not seen: nothing any more
+`
+		if diff := cmp.Diff(want, out.String()); diff != "" {
+			t.Errorf("-want, +got:\n%s", diff)
+		}
+	})
+}
+
+// paper is what a terminal shows of what was written to it: the escapes of a Screen, and
+// nothing else.
+func paper(t *testing.T, text string, columns int) (lines []string) {
+	t.Helper()
+	lines = []string{""}
+	row := 0
+	for text != "" {
+		switch {
+		case text[0] == '\n':
+			if row++; row == len(lines) {
+				lines = append(lines, "")
+			}
+			text = text[1:]
+		case strings.HasPrefix(text, restOfLine):
+			text = text[len(restOfLine):]
+		case strings.HasPrefix(text, below):
+			lines = append(lines[:row], "")
+			text = text[len(below):]
+		case text[0] == '\x1b':
+			digits, rest, ok := strings.Cut(text[2:], "F")
+			n, err := strconv.Atoi(digits)
+			if !ok || err != nil || n > row {
+				t.Fatalf("%d rows up from row %d: %q", n, row, text[:10])
+			}
+			row -= n
+			text = rest
+		default:
+			end := strings.IndexAny(text, "\n\x1b")
+			if lines[row] = text[:end]; len([]rune(lines[row])) > columns {
+				t.Errorf("wider than %d columns: %q", columns, lines[row])
+			}
+			text = text[end:]
+		}
+	}
+	return lines
+}
+
+// TestTable shows a table in place, in as many columns and rows as there are.
+func TestTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		columns, rows := 40, 24
+		s := &Screen{Out: &out, Size: func() (int, int) { return columns, rows }}
+		shows := func(reason, want string) {
+			t.Helper()
+			if diff := cmp.Diff(want, strings.Join(paper(t, out.String(), 60), "\n")); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", reason, diff)
+			}
+		}
+		s.Tick() // nothing is known yet
+		shows("nothing", "")
+		now := ends("hangs kiali its owner, Kiali operator, is not installed", "completes "+strings.Repeat("漢", 30)+" \x1b]0;title\x07\u202e")
+		now.Items[1].WaitsFor = []check.Wait{{Took: &check.Took{Objects: 5, UsualSeconds: 30}}}
+		now.Unseen = []string{"gizmos.example.com: the server was unable to return a response"}
+		s.Show(now)
+		shows("40 columns", `2 being deleted
+60s  hangs pods/kiali -n shop
+     its owner, Kiali operator, is not …
+60s  completes pods/`+strings.Repeat("漢", 9)+`…
+     usually 30s; `+"\uFFFD]0;title\uFFFD\uFFFD"+`
+not seen: gizmos.example.com: the serve…
+`)
+		time.Sleep(time.Minute)
+		s.Note(errors.New("the cluster did not answer"))
+		columns, rows = 60, 6
+		s.Tick()
+		shows("six rows, and no answer", `2 being deleted (60s ago)
+not read since: the cluster did not answer
+and 2 more
+not seen: gizmos.example.com: the server was unable to retu…
+`)
+		rows = 2
+		s.Tick()
+		shows("two rows", "2 being deleted (60s ago)\n")
+		rows = 24
+		many := ends()
+		for i := range 100 {
+			many.Items = append(many.Items, ends(fmt.Sprintf("hangs p%d x", i)).Items...)
+		}
+		many.Omitted = 49_900
+		s.Show(many)
+		if lines := paper(t, out.String(), 60); len(lines) != 23 || lines[0] != "50000 being deleted" || lines[21] != "and 49990 more" {
+			t.Errorf("of 50,000 it shows %d lines: %q", len(lines), lines)
+		}
+		s.Clear()
+		shows("cleared", "")
+	})
+}
+
+// TestPaintedTable colours the verdict, and nothing of what others wrote.
+func TestPaintedTable(t *testing.T) {
+	var out strings.Builder
+	s := &Screen{Out: &out, Size: func() (int, int) { return 80, 24 }, Style: check.Style{Color: true}}
+	s.Show(ends("hangs a x"))
+	if !strings.Contains(out.String(), "60s  \x1b[31mhangs\x1b[0m pods/a -n shop") {
+		t.Errorf("%q", out.String())
+	}
+}
