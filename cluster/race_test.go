@@ -152,6 +152,10 @@ func TestStress(t *testing.T) {
 		"World.Recall":        func(int) { w.Recall(t.Context(), client.CoreV1(), HomeNamespace, slog.New(slog.DiscardHandler)) },
 		"World.WriteSnapshot": func(int) { must(w.WriteSnapshot(io.Discard)) },
 		"World.RunsPods":      func(int) { w.RunsPods("a/op") },
+		"World.Unread": func(int) {
+			w.answered(w.toAsk("a"), make([]error, maxAsked)) // as Collect does
+			w.Unread("a")
+		},
 		"World.UpdatesEverywhere": func(int) {
 			w.UpdatesEverywhere(operatorUser, []string{"system:serviceaccounts"}, widgets.GroupResource())
 		},
