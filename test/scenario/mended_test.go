@@ -1,0 +1,201 @@
+package scenario
+
+import (
+	"context"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/termguard/termguard/scan"
+	"github.com/termguard/termguard/test/lab"
+)
+
+// mendable are things that are broken, and what mends each. A finalizer whose owner is not
+// there is mended by what the owner would do.
+var mendable = map[string]struct{ broken, mend string }{
+	"webhook": {`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: keeper}
+webhooks:
+- name: keeper.example.com
+  clientConfig: {service: {namespace: default, name: no-such-service, path: /}}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [DELETE], resources: [configmaps]}]
+  namespaceSelector: {matchLabels: {webhook: "yes"}}
+  failurePolicy: Fail
+  sideEffects: None
+  admissionReviewVersions: [v1]
+`, "delete validatingwebhookconfiguration keeper"},
+	"kiali":      {"", `patch configmap/kiali -n NAMESPACE --type=merge -p '{"metadata":{"finalizers":null}}'`},
+	"actions":    {"", `patch configmap/actions -n NAMESPACE --type=merge -p '{"metadata":{"finalizers":null}}'`},
+	"kubesphere": {"", `patch namespace/NAMESPACE --type=merge -p '{"metadata":{"finalizers":null}}'`},
+	"api": {`
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1.gone.example.com}
+spec: {group: gone.example.com, version: v1, groupPriorityMinimum: 100, versionPriority: 100, service: {namespace: default, name: no-such-service}}
+`, "delete apiservice v1.gone.example.com"},
+}
+
+// causeOf is which of them a cause is.
+func causeOf(c scan.Cause) string {
+	switch {
+	case slices.Contains(c.Finalizers, "kiali.io/finalizer"):
+		return "kiali"
+	case slices.Contains(c.Finalizers, "actions.summerwind.dev/runner-pod"):
+		return "actions"
+	case slices.Contains(c.Finalizers, "finalizers.kubesphere.io/namespaces"):
+		return "kubesphere"
+	case c.Object != nil && c.Object.Name == "keeper":
+		return "webhook"
+	case c.Object != nil && c.Object.Name == "v1.gone.example.com":
+		return "api"
+	}
+	return c.ID
+}
+
+// TestMended plays what a scan says of each broken thing: what would be free if it were
+// mended goes then, and what something else holds, too, stays until that is mended.
+func TestMended(t *testing.T) {
+	l, err := lab.Start(t.Context(), lab.Options{Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Stop)
+	for _, round := range []struct {
+		name   string
+		worlds map[string][]string // what holds each namespace
+		mend   []string            // in this order
+	}{
+		{"Namespaced", map[string][]string{
+			"webhook": {"webhook"}, "kiali": {"kiali"}, "actions": {"actions"}, "kubesphere": {"kubesphere"},
+			"webhook-kiali": {"webhook", "kiali"}, "kiali-kubesphere": {"kiali", "kubesphere"},
+		}, []string{"webhook", "kiali", "actions", "kubesphere"}},
+		{"Everything", map[string][]string{"api": {"api"}, "api-actions": {"api", "actions"}}, []string{"api", "actions"}},
+	} {
+		t.Run(round.name, func(t *testing.T) { playMended(t, l, round.name, round.worlds, round.mend) })
+	}
+}
+
+func playMended(t *testing.T, l *lab.Lab, round string, worlds map[string][]string, mend []string) {
+	ctx := t.Context()
+	kubectl := func(args string) string {
+		t.Helper()
+		r, err := l.Kubectl(ctx, Words(args)...)
+		if err != nil || r.Code != 0 {
+			t.Fatalf("kubectl %s: %v %s", args, err, r.Stderr)
+		}
+		return r.Stdout
+	}
+	all := ""
+	for name, causes := range worlds {
+		namespace := "{apiVersion: v1, kind: Namespace, metadata: {name: NAME, labels: {round: ROUND, " + strings.Join(causes, `: "yes", `) + `: "yes"}`
+		if slices.Contains(causes, "kubesphere") {
+			namespace += ", finalizers: [finalizers.kubesphere.io/namespaces]"
+		}
+		world := namespace + "}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: plain, namespace: NAME}}\n"
+		for cause, finalizer := range map[string]string{"kiali": "kiali.io/finalizer", "actions": "actions.summerwind.dev/runner-pod"} {
+			if slices.Contains(causes, cause) {
+				world += "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: " + cause + ", namespace: NAME, finalizers: [" + finalizer + "]}}\n"
+			}
+		}
+		all += "---\n" + strings.NewReplacer("NAME", name, "ROUND", round).Replace(world)
+	}
+	for _, cause := range mend {
+		all += "---\n" + mendable[cause].broken
+	}
+	if err := l.Apply(ctx, all); err != nil {
+		t.Fatal(err)
+	}
+	if slices.Contains(mend, "api") {
+		kubectl("wait apiservice/v1.gone.example.com --for=condition=Available=false --timeout=60s")
+	}
+	binary, err := Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(ctx, binary, "scan", "--kubeconfig", l.Kubeconfig(), "--only", "namespaces", "--namespaces", "round="+round, "--fail-on", "never", "-o", "json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := scan.Read(strings.NewReader(string(out)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Mended == nil || s.Mended.Asked != len(worlds) || s.Mended.Free != len(worlds) {
+		t.Errorf("with all mended, it says %+v, want all %d", s.Mended, len(worlds))
+	}
+	// What it says would be free with each mended, and what of that is held by another.
+	told := map[string]bool{}
+	for _, c := range s.Causes {
+		cause := causeOf(c)
+		told[cause] = true
+		var alone, still []string
+		for name, causes := range worlds {
+			switch {
+			case !slices.Contains(causes, cause):
+			case len(causes) == 1:
+				alone = append(alone, name)
+			default:
+				still = append(still, "namespaces/"+name)
+			}
+		}
+		slices.Sort(still)
+		if c.Mended == nil {
+			t.Errorf("%s (%s): it does not say what would be free", cause, c.Title)
+			continue
+		}
+		slices.Sort(c.Mended.StillHeld)
+		if c.Mended.Free != len(alone) || !slices.Equal(c.Mended.StillHeld, still) {
+			t.Errorf("%s: mended, it says %d are free and %q are held still; want %q and %q", cause, c.Mended.Free, c.Mended.StillHeld, alone, still)
+		}
+	}
+	// And so it is.
+	for name := range worlds {
+		kubectl("delete namespace " + name + " --wait=false")
+	}
+	left := map[string]string{} // of each namespace, what the namespace controller says
+	if err := l.Await(ctx, time.Minute, "the namespace controller to fail or to wait", func(ctx context.Context) (bool, error) {
+		for name, causes := range worlds {
+			r, err := l.Kubectl(ctx, "get", "namespace", name, "-o", `jsonpath={.status.conditions[?(@.status=="True")].type}`)
+			if err != nil || r.Code != 0 {
+				return false, err
+			}
+			left[name] = r.Stdout
+			if r.Stdout == "" && !slices.Equal(causes, []string{"kubesphere"}) {
+				return false, nil
+			}
+		}
+		return true, nil
+	}); err != nil {
+		t.Fatalf("%v: %v", err, left)
+	}
+	mended := map[string]bool{}
+	for _, cause := range mend {
+		if !told[cause] {
+			t.Errorf("it does not tell of %s", cause)
+		}
+		if mendable[cause].broken != "" {
+			kubectl(mendable[cause].mend)
+		} else {
+			for name, causes := range worlds {
+				if slices.Contains(causes, cause) {
+					kubectl(strings.ReplaceAll(mendable[cause].mend, "NAMESPACE", name))
+				}
+			}
+		}
+		mended[cause] = true
+		for name, causes := range worlds {
+			if free := !slices.ContainsFunc(causes, func(c string) bool { return !mended[c] }); free {
+				kubectl("wait namespace/" + name + " --for=delete --timeout=150s")
+			}
+		}
+		for name, causes := range worlds { // by now what went with it has gone
+			if held := slices.ContainsFunc(causes, func(c string) bool { return !mended[c] }); held {
+				kubectl("get namespace " + name)
+			}
+		}
+	}
+}
