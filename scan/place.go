@@ -70,13 +70,22 @@ func (p *Place) now() (now string) {
 }
 
 // FromFacts is what can be asked about facts that were read before, as a snapshot: of
-// groups of objects they name the first few, and the others cannot be asked about.
-func FromFacts(world *cluster.World) (*Place, error) {
+// groups of objects they name the first few, and the others cannot be asked about. Where
+// namespaces are named, it asks about those only, and what is in them.
+func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
 	p := &Place{World: world}
+	elsewhere := func(namespace string) bool { return len(namespaces) > 0 && !slices.Contains(namespaces, namespace) }
 	var names []check.Name
 	kinds := map[check.Name]Kind{}
 	world.Read(func(f cluster.Facts) {
 		add := func(kind Kind, resource, namespace, name string) {
+			home := namespace
+			if kind == Namespaces {
+				home = name
+			}
+			if elsewhere(home) {
+				return
+			}
 			n := check.Name{Type: resource, Namespace: namespace, Name: name}
 			if _, twice := kinds[n]; !twice && !immortal(kind, name) {
 				kinds[n] = kind
@@ -90,6 +99,9 @@ func FromFacts(world *cluster.World) (*Place, error) {
 		}
 		unnamed := map[string]int{}
 		for _, namespace := range f.Holding() {
+			if elsewhere(namespace) {
+				continue
+			}
 			named := map[string]map[string]bool{}
 			for held := range f.Held(namespace, "") {
 				if named[held.Resource] == nil {

@@ -71,7 +71,8 @@ Exit codes: 0 nothing that --fail-on asks for, 1 found, 2 error.`,
 	flags.StringVar(&f.snapshot, "snapshot", "", "ask this `FILE`, written by termguard snapshot, instead of a cluster")
 	flags.DurationVar(&f.timeout, "request-timeout", 30*time.Second, "limit of one request to the cluster")
 	c.MarkFlagsMutuallyExclusive("namespace", "namespaces")
-	for _, other := range []string{"namespace", "namespaces", "context", "kubeconfig"} {
+	// A snapshot does not hold the labels that --namespaces selects by.
+	for _, other := range []string{"namespaces", "context", "kubeconfig"} {
 		c.MarkFlagsMutuallyExclusive("snapshot", other)
 	}
 	completions(c, &f.target, outputs()...)
@@ -182,7 +183,7 @@ func (f *scanning) read(ctx context.Context, facts cluster.Options, selector lab
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w", f.snapshot, err)
 		}
-		place, err := scan.FromFacts(world)
+		place, err := scan.FromFacts(world, f.namespaces...)
 		return []*scan.Place{place}, f.snapshot, err
 	}
 	config, err := f.config()
