@@ -10,7 +10,7 @@ import (
 )
 
 // Yield has this process get processor and disk only where nobody else wants them: nice 19,
-// and the idle class (ioprio_set(2)). A program with cgo cannot.
+// and the idle class (ioprio_set(2)). A program with cgo cannot: errors.ErrUnsupported. Releases are made without.
 func Yield() error {
 	const process, idle = 1, 3 << 13 // IOPRIO_WHO_PROCESS, IOPRIO_CLASS_IDLE
 	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, 19); errno != 0 {
