@@ -27,6 +27,7 @@ const narrowest = 20
 // commands so that they can be copied.
 func (s Style) Apply(text string) string {
 	var out strings.Builder
+	column := 0 // where the last column of a table begins; 0 in none
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		if s.ASCII && !commandLine.MatchString(line) {
@@ -35,7 +36,17 @@ func (s Style) Apply(text string) string {
 		pieces := []string{line}
 		command := commandLine.MatchString(line)
 		if s.Width > 0 && utf8.RuneCountInString(line) > s.Width {
-			pieces = wrap(line, max(s.Width, narrowest), command)
+			if column > 0 {
+				pieces = row(line, column, max(s.Width, narrowest))
+			} else {
+				pieces = wrap(line, max(s.Width, narrowest), command)
+			}
+		}
+		switch {
+		case line == "":
+			column = 0
+		case strings.HasPrefix(line, endingHead):
+			column = utf8.RuneCountInString(line[:strings.LastIndex(line, " ")+1])
 		}
 		for i, piece := range pieces {
 			if s.Color {
@@ -89,6 +100,15 @@ func colored(line string, first, command bool) string {
 		}
 	}
 	return line
+}
+
+// row is a row of a table, whose last column goes on lines of its own, so that the others
+// stand below each other.
+func row(line string, column, width int) []string {
+	runes := []rune(line)
+	column = min(column, len(runes))
+	begin := strings.Repeat(" ", len(endingHead)) // below the verdict
+	return append([]string{strings.TrimRight(string(runes[:column]), " ")}, wrap(begin+string(runes[column:]), width, false)...)
 }
 
 // wrap breaks a line between words, that of a command with a backslash before the break,

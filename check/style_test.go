@@ -90,3 +90,25 @@ func TestStyleASCII(t *testing.T) {
 		t.Error("a command has changed")
 	}
 }
+
+// The columns of what is Terminating stand below each other on a narrow terminal, too.
+func TestStyleTable(t *testing.T) {
+	const text = `SINCE  VERDICT  OBJECT                                      WHY
+3d     hangs    namespaces/shop                             finalizer finalizers.kubesphere.io/namespaces in metadata.finalizers is not removed
+5m     at-risk  widgets.acme.example.com/w000 -n demo-prod  short
+
+to see what ends it: termguard check namespaces/shop, which is a line of its own, and long
+`
+	const want = `SINCE  VERDICT  OBJECT                                      WHY
+3d     hangs    namespaces/shop
+       finalizer finalizers.kubesphere.io/namespaces in metadata.finalizers is
+       not removed
+5m     at-risk  widgets.acme.example.com/w000 -n demo-prod  short
+
+to see what ends it: termguard check namespaces/shop, which is a line of its
+  own, and long
+`
+	if diff := cmp.Diff(want, Style{Width: 80}.Apply(text)); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}

@@ -257,6 +257,9 @@ func notListed(world *cluster.World, namespace string) (unseen []string) {
 	return slices.Compact(unseen)
 }
 
+// endingHead is the first column of the table, with what is between it and the next.
+const endingHead = "SINCE  "
+
 // Text writes a line for each object.
 func (t Terminating) Text(w io.Writer) error {
 	var out strings.Builder
@@ -270,7 +273,7 @@ func (t Terminating) Text(w io.Writer) error {
 	unseen, user := slices.Clone(t.Unseen), ""
 	for i, item := range t.Items {
 		if i == 0 {
-			fmt.Fprintln(table, "SINCE\tVERDICT\tOBJECT\tWHY")
+			fmt.Fprintln(table, strings.TrimSpace(endingHead)+"\tVERDICT\tOBJECT\tWHY")
 		}
 		since := duration.HumanDuration(max(0, t.now.Sub(item.Since.Time)))
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", since, item.Verdict, item, printable.Line(item.Why()))

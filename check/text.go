@@ -182,15 +182,30 @@ func (s Set) Text(w io.Writer) error {
 	unseen := slices.Clone(s.Unseen)
 	var free []string
 	user := ""
+	var blocks []*alike
+	known := map[string]*alike{}
 	for _, r := range s.Items {
 		user = cmp.Or(user, r.user)
 		if r.Kind == "Check" && r.Verdict == policies.Completes && len(r.Findings)+len(r.WaitsFor) == 0 {
 			free = append(free, shown(r.Target, ""))
 			continue
 		}
-		out.WriteString("\n")
-		r.text(&out, "")
 		unseen = withNew(unseen, r.Unseen)
+		var block strings.Builder
+		r.text(&block, "")
+		key := strings.ReplaceAll(block.String(), shown(r.Target, ""), "")
+		if first := known[key]; first != nil {
+			first.more = append(first.more, shown(r.Target, ""))
+			continue
+		}
+		known[key] = &alike{text: block.String()}
+		blocks = append(blocks, known[key])
+	}
+	for _, block := range blocks {
+		out.WriteString("\n" + block.text)
+		if n := len(block.more); n > 0 {
+			fmt.Fprintf(&out, "%d more like it (-o wide has each): %s\n", n, printable.Line(strings.Join(block.more[:min(n, maxAlike)], ", ")+more(n-maxAlike)))
+		}
 	}
 	if len(free) > 0 {
 		fmt.Fprintf(&out, "\nnothing stands in the way of %s\n", printable.Line(some(free)))
@@ -206,6 +221,15 @@ func (s Set) Text(w io.Writer) error {
 	_, err := io.WriteString(w, out.String())
 	return err
 }
+
+// alike are objects of which the same is told, but for their names.
+type alike struct {
+	text string // of the first
+	more []string
+}
+
+// maxAlike bounds those of them that are named: the first screen of a terminal holds the story.
+const maxAlike = 3
 
 // withNew is a list with those of another that it does not have.
 func withNew(list, others []string) []string {
@@ -365,11 +389,16 @@ func (r Report) blockers(objects []policies.Object) string {
 
 // some are the first of the names, and how many more there are.
 func some(names []string) string {
-	more := ""
-	if beyond := len(names) - maxShown; beyond > 0 {
-		names, more = names[:maxShown], fmt.Sprintf(" and %d more", beyond)
+	shown := names[:min(len(names), maxShown)]
+	return strings.Join(shown, ", ") + more(len(names)-len(shown))
+}
+
+// more tells of so many beyond those that are named.
+func more(beyond int) string {
+	if beyond <= 0 {
+		return ""
 	}
-	return strings.Join(names, ", ") + more
+	return fmt.Sprintf(" and %d more", beyond)
 }
 
 // byReason gathers what is unseen for the same reason, "RESOURCE: REASON", in

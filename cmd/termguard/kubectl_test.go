@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/termguard/termguard/check"
 )
 
 // TestHabits holds check to the flags that people know from kubectl.
@@ -85,6 +88,34 @@ func TestHabits(t *testing.T) {
 				t.Errorf("it does not ask %s, but %q", tc.asked, c.requests)
 			}
 		})
+	}
+}
+
+// Objects that the same cause holds are told once, with how many there are.
+func TestAlikeFold(t *testing.T) {
+	var names []string
+	for i := range 300 {
+		names = append(names, fmt.Sprintf("w%03d", i))
+	}
+	c := newFakeCluster(t, stuck(names...))
+	ask := func(output string) string {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), []string{"termguard", "check", "widgets", "-n", "demo", "-o", output, "--kubeconfig", c.kubeconfig}, nil, &out, &errs); code == exitFailed {
+			t.Fatalf("%s", &errs)
+		}
+		return out.String()
+	}
+	story, _, _ := strings.Cut(check.Style{Width: 80}.Apply(ask("text")), "\nwhat to do:\n")
+	if lines := strings.Count(story, "\n"); lines > 24 {
+		t.Errorf("the story takes %d lines: %s", lines, story)
+	}
+	c.apply("{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: other, namespace: demo, finalizers: [example.com/other]}}")
+	text := ask("text")
+	if want := "299 more like it (-o wide has each): "; strings.Count(text, want) != 1 || !strings.Contains(text, " and 296 more\n") || !strings.Contains(text, "example.com/other") {
+		t.Errorf("it does not say %q once, and of the other cause: %s", want, text)
+	}
+	if lines := strings.Count(ask("wide"), "\n"); lines != 302 {
+		t.Errorf("-o wide has %d lines, want one of each and a head", lines)
 	}
 }
 
