@@ -49,7 +49,7 @@ func TestWatch(t *testing.T) {
 		"Object":       {"a namespace", []string{"watch", "ns/demo"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: ns/demo\n"}, "-n other"},
 		"Custom":       {"what is in one", []string{"watch", "kiali/a"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: kiali/a\n"}, "namespaces/demo"},
 		"Check":        {"the same", []string{"check", "ns/demo", "--watch"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: ns/demo\n"}, "-n other"},
-		"Cluster":      {"something is left when the time ends", []string{"watch", "--timeout", "4s"}, 1, []string{"kialis.kiali.io/a -n other, being deleted for ", "kialis.kiali.io/a -n demo: gone\n", "to see what ends it: termguard check kialis.kiali.io/a -n other\n"}, "nothing is being deleted"},
+		"Cluster":      {"something is left when the time ends", []string{"watch", "--timeout", "30s"}, 1, []string{"kialis.kiali.io/a -n other, being deleted for ", "kialis.kiali.io/a -n demo: gone\n", "to see what ends it: termguard check kialis.kiali.io/a -n other\n"}, "nothing is being deleted"},
 		"NotDeleted":   {"one that nobody deletes", []string{"watch", "ns/other"}, 2, []string{"namespaces/other is not being deleted: termguard check ns/other tells whether that would finish"}, "gone"},
 		"NeverThere":   {"one that has gone before", []string{"watch", "ns/dema"}, 0, []string{`there is no namespaces/dema; did you mean "demo"?`}, "gone"},
 		"NoType":       {"of a type that nobody knows", []string{"watch", "gizmos/a"}, 2, []string{`there is no type "gizmos"`}, "gone"},
