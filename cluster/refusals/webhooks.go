@@ -594,10 +594,12 @@ func (h *hook) everywhere() (held []string) {
 	}
 	core := corev1.SchemeGroupVersion
 	anything := schema.GroupVersionResource{Group: "any.example.com", Version: "v1", Resource: "anything"}
+	anybody := &user.DefaultInfo{Name: "any", Groups: []string{"system:authenticated"}}
 	if sees(admission.Delete, core.WithResource("pods"), "", kubeletUser) {
 		held = append(held, "pods")
 	}
-	if sees(admission.Delete, core.WithResource("configmaps"), "", namespaceController) ||
+	if sees(admission.Delete, namespacesResource, "", anybody) ||
+		sees(admission.Delete, core.WithResource("configmaps"), "", namespaceController) ||
 		sees(admission.Delete, core.WithResource("serviceaccounts"), "", namespaceController) ||
 		sees(admission.Update, namespacesResource, "finalize", namespaceController) {
 		held = append(held, "namespaces")
@@ -605,7 +607,7 @@ func (h *hook) everywhere() (held []string) {
 	if sees(admission.Delete, anything, "", namespaceController) {
 		held = append(held, "everything")
 	}
-	if sees(admission.Update, anything, "", &user.DefaultInfo{Name: "any", Groups: []string{"system:authenticated"}}) {
+	if sees(admission.Update, anything, "", anybody) {
 		held = append(held, "finalizers")
 	} else if sees(admission.Update, core.WithResource("pods"), "", jobController) {
 		held = append(held, "jobs")
