@@ -29,22 +29,8 @@ echo $!`
 // not held by a mount that never answers, and, where it is held, can be deleted: it must
 // not become what it warns of.
 func TestProbeAsPod(t *testing.T) {
-	needs(t)
-	t.Parallel()
-	binary, err := scenario.Binary()
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx := t.Context()
-	l, err := lab.Start(ctx, lab.Options{Progress: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Stop)
-	node, err := l.StartRealNode(ctx, "real")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l, node, binary := onNode(t)
 	client, err := l.Client()
 	if err != nil {
 		t.Fatal(err)

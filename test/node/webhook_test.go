@@ -12,6 +12,28 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
+// onNode starts a lab with one real node for what runs as a pod there, beside other tests,
+// and names the program.
+func onNode(t *testing.T) (l *lab.Lab, node *lab.RealNode, binary string) {
+	t.Helper()
+	needs(t)
+	t.Parallel()
+	binary, err := scenario.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err = lab.Start(t.Context(), lab.Options{Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Stop)
+	node, err = l.StartRealNode(t.Context(), "real")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, node, binary
+}
+
 // podOnHost is what the lab needs of the Deployment and users do not: one replica
 // on the lab's node and the host's network, at addresses of its own. There is no
 // scheduler, and one replica more would listen on the same.
@@ -24,22 +46,8 @@ const podOnHost = `{"spec": {"replicas": 1, "template": {"spec": {"nodeName": "r
 // rights of its service account, its security context and its probes. It speaks,
 // and then it goes without holding up its own namespace.
 func TestWebhookAsPod(t *testing.T) {
-	needs(t)
-	t.Parallel()
-	binary, err := scenario.Binary()
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx := t.Context()
-	l, err := lab.Start(ctx, lab.Options{Progress: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Stop)
-	node, err := l.StartRealNode(ctx, "real")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l, node, binary := onNode(t)
 	kubectl := func(args ...string) string {
 		t.Helper()
 		r, err := l.Kubectl(ctx, args...)
