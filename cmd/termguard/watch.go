@@ -48,6 +48,7 @@ Exit codes: 0 all is gone, 1 something is left, 2 error.`,
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "what is in this namespace, and itself; that of the object, where one is named")
 	flags.DurationVar(&f.timeout, "request-timeout", 30*time.Second, "limit of one request to the cluster")
 	f.addPatience(c)
+	completions(c, &f.target)
 	return c
 }
 
