@@ -482,10 +482,13 @@ func (d *deleting) step(ctx context.Context, due []check.Deed, targets []check.S
 	return d.effect(ctx, due, look)
 }
 
-// asks tells whether the plan still holds one of the steps.
+// asks tells whether the plan still holds one of the steps. What was scaled up has its effect
+// once it runs: until then the plan tells the same cause.
 func (d *deleting) asks(due []check.Deed) bool {
 	return slices.ContainsFunc(d.last.plan, func(s check.Step) bool {
-		return slices.ContainsFunc(due, func(t check.Deed) bool { return t.Command == s.Command })
+		return slices.ContainsFunc(due, func(t check.Deed) bool {
+			return t.Command == s.Command || t.Class == check.ClassRestore && t.Why == s.Why
+		})
 	})
 }
 

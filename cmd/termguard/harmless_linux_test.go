@@ -249,6 +249,18 @@ func TestDeleteSaysItHangs(t *testing.T) {
 	}
 }
 
+// TestDeleteWaitsForTheOwner deletes nothing once an owner is scaled up that does not come up.
+func TestDeleteWaitsForTheOwner(t *testing.T) {
+	c := newFakeCluster(t, orphaned("a")+"---"+idle("0"))
+	code, out, errs := deleted(t.Context(), c, nil, "ns/demo", "--yes", "--allow=restore", "--allow=strip", "--timeout=100ms")
+	if said := out.text.String(); code != 1 || !strings.Contains(said, "done: deployments.apps/kiali-operator") || !strings.Contains(said, "no effect within 100ms") {
+		t.Errorf("exit code %d: %s%s", code, said, errs)
+	}
+	if held := string(marshalled(t, c.objects[heldA])); !strings.Contains(held, "kiali.io/finalizer") || strings.Contains(held, "deletionTimestamp") || !c.has(demo) {
+		t.Errorf("it is now %s", held)
+	}
+}
+
 // TestDeleteOpenQuestion ends with a code of its own where nobody is there to answer, and
 // tells which flag does; with that flag, the deletion finishes.
 func TestDeleteOpenQuestion(t *testing.T) {
