@@ -93,6 +93,8 @@ func TestRun(t *testing.T) {
 				defer cancel()
 				looks := sequence{looks: tc.looks, took: tc.took, began: time.Now()}
 				left, err := (&Watch{Look: looks.look, Screen: &Screen{Out: new(strings.Builder)}}).Run(ctx)
+				cancel()
+				synctest.Wait() // for a look that was under way
 				if diff := cmp.Diff(tc.at, looks.at); diff != "" {
 					t.Errorf("%s: looks: -want, +got:\n%s", tc.reason, diff)
 				}

@@ -10,41 +10,32 @@ import (
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
+		told := func(p *progress, since time.Duration, want, reason string) {
+			t.Helper()
+			time.Sleep(since)
+			synctest.Wait()
+			p.mu.Lock() // its timer writes
+			defer p.mu.Unlock()
+			if out.String() != want {
+				t.Errorf("%s: got %q, want %q", reason, out.String(), want)
+			}
+			out.Reset()
+		}
 		p := startProgress(&out, "reading the cluster") // as on a terminal
 		p.show(1, 3)
-		time.Sleep(900 * time.Millisecond)
-		synctest.Wait()
-		if out.Len() > 0 {
-			t.Errorf("nobody waits yet: %q", out.String())
-		}
-		time.Sleep(200 * time.Millisecond)
-		synctest.Wait()
-		if want := clearLine + "reading the cluster: 1 of 3 …"; out.String() != want {
-			t.Errorf("after a second without news, got %q, want %q", out.String(), want)
-		}
-		out.Reset()
+		told(p, 900*time.Millisecond, "", "nobody waits yet")
+		told(p, 200*time.Millisecond, clearLine+"reading the cluster: 1 of 3 …", "after a second without news")
 		p.show(3, 3)
 		p.show(2, 3)
 		p.clear()
-		if want := clearLine + "reading the cluster: 3 of 3 …" + clearLine + "reading the cluster: 3 of 3 …" + clearLine; out.String() != want {
-			t.Errorf("got %q, want %q", out.String(), want)
-		}
-		out.Reset()
+		told(p, 0, clearLine+"reading the cluster: 3 of 3 …"+clearLine+"reading the cluster: 3 of 3 …"+clearLine, "it never goes back")
 		uncounted := startProgress(&out, "reading manifests")
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if want := clearLine + "reading manifests …"; out.String() != want {
-			t.Errorf("got %q, want %q", out.String(), want)
-		}
+		told(uncounted, time.Minute, clearLine+"reading manifests …", "nobody counts")
 		uncounted.clear()
-		out.Reset()
+		told(uncounted, 0, clearLine, "it is over")
 		short := startProgress(&out, "reading")
 		short.clear()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if out.Len() > 0 {
-			t.Errorf("what is over is told: %q", out.String())
-		}
+		told(short, time.Minute, "", "it was over before anybody waited")
 	})
 }
 
