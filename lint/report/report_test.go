@@ -88,7 +88,7 @@ func empty() Report {
 // TestGolden holds each format to a file; UPDATE_GOLDEN=1 writes them anew.
 func TestGolden(t *testing.T) {
 	formats := map[string]Format{"color.txt": Text{Color: true}.Write}
-	for name, extension := range map[string]string{"text": "txt", "json": "json", "sarif": "sarif", "junit": "xml", "github": "github", "markdown": "md", "review": "review.json"} {
+	for name, extension := range map[string]string{"text": "txt", "json": "json", "sarif": "sarif", "junit": "xml", "github": "github", "markdown": "md", "review": "review"} {
 		formats[extension] = Formats()[name]
 	}
 	for extension, format := range formats {
