@@ -81,14 +81,7 @@ func TestMended(t *testing.T) {
 
 func playMended(t *testing.T, l *lab.Lab, round string, worlds map[string][]string, mend []string) {
 	ctx := t.Context()
-	kubectl := func(args string) string {
-		t.Helper()
-		r, err := l.Kubectl(ctx, Words(args)...)
-		if err != nil || r.Code != 0 {
-			t.Fatalf("kubectl %s: %v %s", args, err, r.Stderr)
-		}
-		return r.Stdout
-	}
+	kubectl := func(args string) string { t.Helper(); return kubectlIn(t, l, args) }
 	all := ""
 	for name, causes := range worlds {
 		namespace := "{apiVersion: v1, kind: Namespace, metadata: {name: NAME, labels: {round: ROUND, " + strings.Join(causes, `: "yes", `) + `: "yes"}`

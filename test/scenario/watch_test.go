@@ -19,14 +19,7 @@ func TestWatched(t *testing.T) {
 	}
 	t.Cleanup(l.Stop)
 	ctx := t.Context()
-	kubectl := func(args string) string {
-		t.Helper()
-		r, err := l.Kubectl(ctx, Words(args)...)
-		if err != nil || r.Code != 0 {
-			t.Fatalf("kubectl %s: %v %s", args, err, r.Stderr)
-		}
-		return r.Stdout
-	}
+	kubectl := func(args string) string { t.Helper(); return kubectlIn(t, l, args) }
 	for _, name := range []string{"watched", "beside"} {
 		if err := l.Apply(ctx, strings.ReplaceAll(`
 {apiVersion: v1, kind: Namespace, metadata: {name: NAME}}
@@ -68,4 +61,14 @@ func TestWatched(t *testing.T) {
 	if !strings.Contains(left, "configmaps/held -n beside") || !strings.Contains(left, "namespaces/beside") || strings.Contains(left, "watched") {
 		t.Errorf("interrupted, it says of what is left:\n%s", all.said())
 	}
+}
+
+// kubectlIn runs kubectl in a lab, and returns what it prints; that it fails ends the test.
+func kubectlIn(t *testing.T, l *lab.Lab, args string) string {
+	t.Helper()
+	r, err := l.Kubectl(t.Context(), Words(args)...)
+	if err != nil || r.Code != 0 {
+		t.Fatalf("kubectl %s: %v %s", args, err, r.Stderr)
+	}
+	return r.Stdout
 }
