@@ -30,11 +30,11 @@ func (s Style) Apply(text string) string {
 	column := 0 // where the last column of a table begins; 0 in none
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
-		if s.ASCII && !commandLine.MatchString(line) {
+		command := commandLine.MatchString(line)
+		if s.ASCII && !command {
 			line = strings.ReplaceAll(line, "…", "...")
 		}
 		pieces := []string{line}
-		command := commandLine.MatchString(line)
 		if s.Width > 0 && utf8.RuneCountInString(line) > s.Width {
 			if column > 0 {
 				pieces = row(line, column, max(s.Width, narrowest))
