@@ -92,7 +92,7 @@ func TestUninstall(t *testing.T) {
 		ran++
 	}
 	if last := set.Plan[len(set.Plan)-1]; ran != 3 || last.Command != "helm uninstall op -n op" {
-		t.Errorf("%d steps ran, the last %q: want both objects, then the release", ran, last.Command)
+		t.Fatalf("%d steps ran, the last %q: want both objects, then the release", ran, last.Command)
 	}
 	stop()
 	s.gone("op", "it")
@@ -266,8 +266,8 @@ func (s *site) operator(chart, values, objects string) (stop func()) {
 	s.helm("install", "op", chart, "-n", "op", "--create-namespace", "--set", values)
 	ctx, stop := context.WithCancel(s.t.Context())
 	err := s.Await(ctx, 60*time.Second, "the operator to run", func(ctx context.Context) (bool, error) {
-		d, err := s.client.AppsV1().Deployments("op").Get(ctx, "operator", metav1.GetOptions{})
-		return err == nil && d.Status.ReadyReplicas > 0, err
+		pod, err := s.PodOf(ctx, "op", "operator")
+		return pod != nil, err
 	})
 	if err == nil && objects != "" {
 		err = s.Apply(ctx, objects)

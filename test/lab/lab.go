@@ -525,12 +525,21 @@ func (l *Lab) Shell(ctx context.Context, line string) (Result, error) {
 	return l.command(ctx, "", "/bin/sh", "-c", line)
 }
 
+// commandLimit is how long a command may take that has no deadline of its own: one that waits
+// for ever says which it is, before the whole package's time is over.
+const commandLimit = 10 * time.Minute
+
 func (l *Lab) command(ctx context.Context, stdin, program string, args ...string) (Result, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, commandLimit, fmt.Errorf("it runs for %v", commandLimit))
+	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	what := filepath.Base(program)
 	cmd.Env = l.environment()
 	cmd.Dir = l.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	// The group: what a shell started would hold the pipes open, and Wait would wait for it.
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
 	if err := startChild(cmd); err != nil {

@@ -346,7 +346,7 @@ func (p *Program) Break(broken bool) {
 func (p *Program) sync(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pod, err := p.pod(ctx)
+	pod, err := p.lab.PodOf(ctx, p.Namespace, p.Deployment)
 	if err != nil {
 		return err
 	}
@@ -396,20 +396,21 @@ func (p *Program) start(ctx context.Context, pod *corev1.Pod) (err error) {
 	return nil
 }
 
-// pod is a ready pod of the Deployment, nil where there is none.
-func (p *Program) pod(ctx context.Context) (*corev1.Pod, error) {
-	client, err := p.lab.Client()
+// PodOf is a pod of a Deployment that is ready and whose containers run, nil where there is
+// none: a hollow kubelet says that it is ready a moment before.
+func (l *Lab) PodOf(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	client, err := l.Client()
 	if err != nil {
 		return nil, err
 	}
-	deployment, err := client.AppsV1().Deployments(p.Namespace).Get(ctx, p.Deployment, metav1.GetOptions{})
+	deployment, err := client.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	pods, err := client.CoreV1().Pods(p.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(deployment.Spec.Selector)})
+	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(deployment.Spec.Selector)})
 	if err != nil {
 		return nil, err
 	}
@@ -417,7 +418,8 @@ func (p *Program) pod(ctx context.Context) (*corev1.Pod, error) {
 		ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 		})
-		if ready && pod.DeletionTimestamp == nil {
+		idle := slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Running == nil })
+		if ready && !idle && pod.DeletionTimestamp == nil {
 			return &pod, nil
 		}
 	}

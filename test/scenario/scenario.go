@@ -17,7 +17,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -796,16 +795,9 @@ func (g *Guarded) while(ctx context.Context, deployment string) (context.Context
 		return ctx, nil
 	}
 	namespace, name, _ := strings.Cut(deployment, "/")
-	client, err := g.Client()
-	if err != nil {
-		return nil, err
-	}
 	ready := func(ctx context.Context) (bool, error) {
-		d, err := client.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return false, err
-		}
-		return d.Status.ReadyReplicas > 0, nil
+		pod, err := g.PodOf(ctx, namespace, name)
+		return pod != nil, err
 	}
 	if err := g.Await(ctx, 3*time.Minute, "Deployment "+deployment+" to run", ready); err != nil {
 		return nil, err
@@ -814,7 +806,7 @@ func (g *Guarded) while(ctx context.Context, deployment string) (context.Context
 	go func() {
 		defer stop()
 		for ctx.Err() == nil {
-			if up, err := ready(ctx); err == nil && !up || apierrors.IsNotFound(err) {
+			if up, err := ready(ctx); err == nil && !up {
 				return
 			}
 			select {
