@@ -38,10 +38,10 @@ func TestStyle(t *testing.T) {
 		}
 		for line := range strings.Lines(string(text)) {
 			if command, ok := strings.CutPrefix(strings.TrimSpace(line), "$ "); ok {
-				said := shell(t, command)
+				said := words(t, command)
 				lines := strings.Split(strings.TrimSuffix(Style{Width: 60}.Apply(line), "\n"), "\n")
 				lines[0] = strings.Replace(lines[0], "$ ", "", 1)
-				if again := shell(t, strings.Join(lines, "\n")); unspaced(said) != unspaced(again) {
+				if again := words(t, strings.Join(lines, "\n")); unspaced(said) != unspaced(again) {
 					t.Errorf("%s: a shell reads\n%s\nas\n%s\ninstead of\n%s", file, strings.Join(lines, "\n"), again, said)
 				}
 			}
@@ -54,8 +54,8 @@ func unspaced(text string) string {
 	return strings.NewReplacer(" ", "", "\n", "").Replace(text)
 }
 
-// shell is what a shell passes on, a word in a line.
-func shell(t *testing.T, command string) string {
+// words is what a shell passes on, a word in a line.
+func words(t *testing.T, command string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", `kubectl() { printf '%s\n' "$@"; }; helm() { kubectl "$@"; }; `+command).CombinedOutput()
 	if err != nil {

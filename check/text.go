@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -13,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/internal/shell"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -128,7 +128,7 @@ func writeUnseen(out *strings.Builder, unseen []string, user string) {
 		role := roleFor(user, resources)
 		out.WriteString("to see it, have an administrator run:\n")
 		fmt.Fprintf(out, "     $ kubectl create clusterrole %s --verb=get,list --resource=%s\n", role, printable.Line(resources))
-		fmt.Fprintf(out, "     $ kubectl create clusterrolebinding %s --clusterrole=%s --user=%s\n", role, role, printable.Line(shellWord(cmp.Or(user, "YOUR-USER"))))
+		fmt.Fprintf(out, "     $ kubectl create clusterrolebinding %s --clusterrole=%s --user=%s\n", role, role, printable.Line(shell.Quote(cmp.Or(user, "YOUR-USER"))))
 	}
 }
 
@@ -138,17 +138,6 @@ func roleFor(user, resources string) string {
 	sum := fnv.New32a()
 	fmt.Fprintf(sum, "%s\n%s", user, resources)
 	return fmt.Sprintf("termguard-check-%08x", sum.Sum32())
-}
-
-// plainWord is what a shell takes as one word as it stands.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9@%_+=:,./-]+$`)
-
-// shellWord is text as one word of a POSIX shell.
-func shellWord(text string) string {
-	if plainWord.MatchString(text) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // forbidden are the resources that were not seen for want of a right.

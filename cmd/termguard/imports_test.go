@@ -24,7 +24,7 @@ var layers = map[string][]string{
 	"webhook":             {"internal/printable", "internal/shell", "config", "policies", "question", "cluster", "cluster/catalog", "internal/nearest"},
 	"webhook/serve":       {"internal/background", "internal/startup", "config", "webhook", "certs", "policies", "cluster"},
 	"certs":               {"internal/background"},
-	"check":               {"check/inventory", "check/release", "internal/printable", "question", "policies", "cluster", "cluster/catalog", "internal/nearest"},
+	"check":               {"check/inventory", "check/release", "internal/printable", "internal/shell", "question", "policies", "cluster", "cluster/catalog", "internal/nearest"},
 	"scan":                {"check", "policies", "cluster", "internal/junit", "internal/printable"},
 	"watch":               {"check", "internal/printable"},
 	"check/release":       {"internal/nearest"},
