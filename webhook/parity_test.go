@@ -1,0 +1,131 @@
+package webhook
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/yaml"
+
+	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/race"
+	"github.com/termguard/termguard/policies"
+)
+
+// besides is the policy that the two need not agree about: what the API server refuses before
+// it asks a webhook, it tells of itself.
+const besides = "refused-request"
+
+// TestSaysWhatCheckSays asks the handler about the deletion of everything in the worlds of
+// the fixtures, as the API server sends it. It finds what check finds of the same facts, and
+// is not silent where check does not say that the deletion completes. (That scan and check
+// over a snapshot say the same is held by tests of their own.)
+func TestSaysWhatCheckSays(t *testing.T) {
+	files, err := filepath.Glob("../policies/*/testdata/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := realEngine(t)
+	options, err := check.DeleteOptions("background", -1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for i, file := range files {
+		if race.Detector && i%8 != 0 {
+			continue
+		}
+		objects := objectsIn(t, file)
+		world, err := cluster.FromObjects(cluster.Options{}, objects)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		types := cluster.Resources(objects)
+		h := NewHandler(Options{Log: quiet, Evaluator: engine, Facts: world, Deadline: time.Minute})
+		for _, object := range objects {
+			subject, err := check.FromFacts(world, check.Name{Type: types[object.GroupVersionKind()].String(), Namespace: object.GetNamespace(), Name: object.GetName()})
+			if err != nil || object.GetDeletionTimestamp() != nil {
+				continue // check needs the cluster; and a second deletion never comes to a webhook
+			}
+			subject.Object, subject.Unseen = object.Object, nil
+			want, err := check.Ask(t.Context(), engine, world, subject, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := policies.Result{Unseen: want.Unseen, Findings: slices.DeleteFunc(want.Findings, func(f policies.Finding) bool { return f.Policy == besides })}
+			got := h.Handle(t.Context(), sent(t, subject, options))
+			compared++
+			found := strings.Split(got.AuditAnnotations["policies"], ",")
+			found = slices.DeleteFunc(found, func(f string) bool { return strings.HasPrefix(f, besides) })
+			if both := audit(told.Findings); strings.Join(found, ",") != both {
+				t.Errorf("%s: %s: check finds %q, the webhook %q", file, subject, both, found)
+			}
+			if told.Verdict() != policies.Completes && len(got.Warnings) == 0 {
+				t.Errorf("%s: %s: check says %s, and the webhook is silent", file, subject, told.Verdict())
+			}
+		}
+	}
+	if !race.Detector && compared < 400 {
+		t.Errorf("%d answers were compared: that is too few to mean anything", compared)
+	}
+}
+
+// sent is the request for a deletion as the API server sends it.
+func sent(t *testing.T, s check.Subject, options map[string]any) admission.Request {
+	t.Helper()
+	text := func(object map[string]any) runtime.RawExtension {
+		data, err := json.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return runtime.RawExtension{Raw: data}
+	}
+	kind, resource := s.Type.GroupVersion().WithKind(s.Type.Kind), s.Type.GroupVersionResource
+	namespace := s.Namespace
+	if resource.Resource == "namespaces" && resource.Group == "" {
+		namespace = s.Name
+	}
+	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		UID: "u", Operation: admissionv1.Delete,
+		Kind:      metav1.GroupVersionKind{Group: kind.Group, Version: kind.Version, Kind: kind.Kind},
+		Resource:  metav1.GroupVersionResource{Group: resource.Group, Version: resource.Version, Resource: resource.Resource},
+		Namespace: namespace, Name: s.Name,
+		UserInfo:  authenticationv1.UserInfo{Username: s.User.Username, Groups: s.User.Groups},
+		OldObject: text(s.Object), Options: text(options),
+	}}
+}
+
+// objectsIn are the objects of a fixture, without what it asks.
+func objectsIn(t *testing.T, file string) (objects []*unstructured.Unstructured) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range bytes.Split(text, []byte("\n---\n")) {
+		object := &unstructured.Unstructured{}
+		data, err := yaml.YAMLToJSON(document)
+		if err == nil {
+			err = object.UnmarshalJSON(data)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if object.GetKind() != "Request" {
+			objects = append(objects, object)
+		}
+	}
+	return objects
+}
