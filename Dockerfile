@@ -5,10 +5,10 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=dev COMMIT=
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION} -X main.commit=${COMMIT}" -o /termguard ./cmd/termguard
+RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION} -X main.commit=${COMMIT}" -o /out/ ./cmd/termguard ./cmd/termguard-probe
 
 FROM gcr.io/distroless/static-debian12:nonroot
-COPY --from=build /termguard /termguard
+COPY --from=build /out/ /
 USER 65532:65532
 EXPOSE 9443 8081
 ENTRYPOINT ["/termguard"]

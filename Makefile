@@ -23,9 +23,9 @@ STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## Build termguard into bin/
+build: ## Build termguard and termguard-probe into bin/
 	@mkdir -p bin
-	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o bin/termguard ./cmd/termguard
+	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/termguard ./cmd/termguard-probe
 
 render: ## Build bin/termguard-render, which lint --render runs (minutes at first)
 	cd cmd/termguard-render && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o ../../bin/termguard-render .
@@ -76,8 +76,8 @@ operators: build components software ## Play operators of other projects (as roo
 test-node: build components ## Scenarios on a real node: kubelet, containerd, runc (as root; TABLES=FILE writes what was found)
 	cd test/node && go test -v -count=1 -parallel 64 -timeout 15m
 
-probe-cost: build ## Print what a look of termguard probe costs a node, for docs/probe.md (two minutes)
-	cd test && go run ./cmd/probe-cost
+probe-cost: build ## Print what the probe costs a node, and what is left of the work of others beside it, for docs/probe.md (ten minutes; an idle machine)
+	cd test && go run ./cmd/probe-cost && go run ./cmd/probe-cost -beside
 
 check: quick test fuzz demo ## Everything that CI runs (that generated files are current is held by the tests that write them)
 

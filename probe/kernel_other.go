@@ -13,7 +13,9 @@ func attributesOf(*os.File, string) (attributes, error) { return attributes{}, e
 
 func openBelow(*os.File, string, string) (*os.File, error) { return nil, errors.ErrUnsupported }
 
-// Yield is for nodes.
+// Yield and Drop are for nodes.
 func Yield() error { return errors.ErrUnsupported }
+
+func Drop() error { return errors.ErrUnsupported }
 
 func spaceOf(string) (space, error) { return space{}, errors.ErrUnsupported }

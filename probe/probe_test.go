@@ -335,6 +335,41 @@ func TestPasses(t *testing.T) {
 	})
 }
 
+// TestClockJumps: whatever the node's clock does during a look, what is to be seen twice is
+// looked at again after as long, and what does not answer is waited for no longer. The clock
+// dates the report, and nothing else; how old that is, the API server's tells (report.Read).
+func TestClockJumps(t *testing.T) {
+	for name, jump := range map[string]time.Duration{"forward": 365 * 24 * time.Hour, "backward": -365 * 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			root := calm(tree{"/proc/40/stat": stat(40, "dd", "D", 1), "/proc/40/cgroup": "0::/kubepods/pod" + uidA + "\n"}).make(t)
+			synctest.Test(t, func(t *testing.T) {
+				began, asked := time.Now(), 0
+				now := func() time.Time {
+					asked++
+					return time.Now().Add(time.Duration(asked) * jump).Round(0)
+				}
+				got, err := Look(t.Context(), Options{Root: root, Now: now, attributes: byName, answers: well, space: func(path string) (space, error) {
+					if strings.HasSuffix(path, "containerd") {
+						time.Sleep(time.Minute)
+					}
+					return byFile(path)
+				}})
+				took := time.Since(began)
+				if err != nil || len(got.Findings) != 1 || len(got.Unseen) != 1 {
+					t.Errorf("%v: found %v, and did not see %q", err, got.Findings, got.Unseen)
+				}
+				if want := 2*time.Second + 5*time.Second; took < want || took > want+time.Second {
+					t.Errorf("it took %s, want the pause between two looks and the patience, %s", took, want)
+				}
+				if want := began.Add(took + jump); !got.Time.Equal(want) {
+					t.Errorf("the report is of %s, want %s", got.Time, want)
+				}
+				time.Sleep(time.Minute) // for what answers late, in the bubble's time
+			})
+		})
+	}
+}
+
 // TestBounds: what is not looked at is said.
 func TestBounds(t *testing.T) {
 	files := tree{}

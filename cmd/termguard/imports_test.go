@@ -16,9 +16,10 @@ const module = "github.com/termguard/termguard/"
 // Do not change it to make a build pass.
 var layers = map[string][]string{
 	"cmd/termguard":       {"probe", "probe/report", "internal/printable", "internal/redact", "internal/shell", "internal/startup", "config", "webhook", "webhook/serve", "doctor", "check", "scan", "watch", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/catalog", "internal/nearest"},
+	"cmd/termguard-probe": {"probe", "probe/report", "internal/printable", "internal/startup"},
 	"internal/policytest": {"policies", "cluster", "question"},
 	"probe":               {"probe/report", "internal/printable", "internal/shell"},
-	"probe/report":        {},
+	"probe/report":        {"internal/printable"},
 	"doctor":              {"config", "policies", "webhook"},
 	"config":              {"cluster", "cluster/catalog", "internal/nearest"},
 	"webhook":             {"internal/printable", "internal/shell", "config", "policies", "question", "cluster", "cluster/catalog", "internal/nearest"},
@@ -98,6 +99,30 @@ var heavy = map[string]string{
 	"k8s.io/apiserver/pkg/admission/plugin/webhook": "gRPC, tracing and the tunnels of the API server",
 	"golang.org/x/net/trace":                        "html/template, through which the linker keeps every method of every type",
 	"github.com/xeipuuv/gojsonschema":               "text/template, to the same effect: a third of the binary",
+}
+
+// tooMuch is what every node would pay for in the probe.
+var tooMuch = map[string]string{
+	"k8s.io/client-go/kubernetes/scheme": "the types of all API groups: 10 MiB of memory",
+	"github.com/open-policy-agent/opa/":  "policies, which the probe asks nothing",
+	"sigs.k8s.io/controller-runtime/":    "a manager, where one request is made",
+	"github.com/spf13/cobra":             "commands, of which the probe is one",
+	"text/template":                      "every method of every type",
+}
+
+// TestLeanProbe holds that the probe stays small.
+func TestLeanProbe(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+"cmd/termguard-probe").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range strings.FieldsSeq(string(out)) {
+		for path, brings := range tooMuch {
+			if strings.HasPrefix(pkg, path) {
+				t.Errorf("the probe imports %s, which brings %s", pkg, brings)
+			}
+		}
+	}
 }
 
 // TestLean holds that start-up and size do not grow by an import unnoticed.

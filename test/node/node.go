@@ -129,7 +129,7 @@ type Step struct {
 	CSIDriver string `json:"csiDriver,omitempty"`
 	// DRADriver is the same for the driver dra.lab.test of dynamic resource allocation.
 	DRADriver string `json:"draDriver,omitempty"`
-	// Probe has termguard probe look at the node and report, once.
+	// Probe has termguard-probe look at the node and report, once.
 	Probe bool `json:"probe,omitempty"`
 	// Ready is the status that the node's Ready condition is to come to.
 	Ready string `json:"ready,omitempty"`
@@ -506,7 +506,7 @@ func (p *player) do(ctx context.Context, steps []Step) error {
 
 // probe looks at the node from within, as a DaemonSet would, and writes its report.
 func (p *player) probe(ctx context.Context) error {
-	binary, err := scenario.Binary()
+	binary, err := scenario.ProbeBinary()
 	if err != nil {
 		return err
 	}
@@ -515,11 +515,10 @@ func (p *player) probe(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	out, err := p.node.Run(ctx, binary, "probe", "--report", "--node", p.node.Name, "--kubeconfig", p.Kubeconfig(),
+	out, err := p.node.Run(ctx, binary, "--every=0", "--node", p.node.Name, "--kubeconfig", p.Kubeconfig(),
 		"--kubelet-dir", filepath.Join(p.node.Dir, "kubelet"), "--pod-logs-dir", filepath.Join(p.node.Dir, "kubelet", "logs"), "--runtime-dir", filepath.Join(p.node.Dir, "containerd"))
-	var exit *exec.ExitError
-	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) { // 1: it found something
-		return fmt.Errorf("termguard probe: %w: %s", err, out)
+	if err != nil {
+		return fmt.Errorf("termguard-probe: %w: %s", err, out)
 	}
 	return nil
 }

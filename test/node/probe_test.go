@@ -30,7 +30,7 @@ echo $!`
 // not become what it warns of.
 func TestProbeAsPod(t *testing.T) {
 	ctx := t.Context()
-	l, node, binary := onNode(t)
+	l, node, binary := onNode(t, scenario.ProbeBinary)
 	client, err := l.Client()
 	if err != nil {
 		t.Fatal(err)
@@ -103,10 +103,16 @@ func TestProbeAsPod(t *testing.T) {
 	}
 	must(l.Kubectl(ctx, "wait", "pod", "p", "--for=condition=Ready", "--timeout=60s"))
 	await("a report of both pods", func(r report.Report) bool { return r.Pods == 2 && len(r.Unseen) == 0 })
-	if got := run(`pid=$(pgrep -x termguard); echo nice $(ps -o ni= -p $pid); ionice -p $pid; grep -h VmHWM /proc/$pid/status; grep -h Rss /proc/$pid/status`); !strings.HasPrefix(got, "nice 19\nidle\n") {
+	if got := run(`pid=$(pgrep -x termguard-probe); echo nice $(ps -o ni= -p $pid); ionice -p $pid; grep -h VmHWM /proc/$pid/status; grep -h Rss /proc/$pid/status`); !strings.HasPrefix(got, "nice 19\nidle\n") {
 		t.Errorf("it does not yield to others: %s", got)
 	} else {
 		t.Log(got)
+	}
+
+	// CAP_DAC_READ_SEARCH and CAP_SYS_PTRACE (capabilities(7)), in every thread.
+	const privileges = "CapAmb:\t0000000000000000\nCapBnd:\t0000000000080004\nCapEff:\t0000000000080004\nCapInh:\t0000000000000000\nCapPrm:\t0000000000080004\nNoNewPrivs:\t1\n"
+	if got := run(`grep -hE '^(Cap|NoNewPrivs)' /proc/$(pgrep -x termguard-probe)/task/*/status | sort -u`); got != privileges {
+		t.Errorf("it may do\n%s", got)
 	}
 
 	volume := strings.TrimSpace(run(`echo "$1"/kubelet/pods/*/volumes/kubernetes.io~empty-dir/v`, node.Dir))
@@ -134,7 +140,7 @@ func TestProbeAsPod(t *testing.T) {
 	run(stuckMount, "/run/stuck")
 	patch("/proc/1/root/run/stuck")
 	if err := l.Await(ctx, 30*time.Second, "the probe to be held", func(ctx context.Context) (bool, error) {
-		out, _ := node.Run(ctx, "sh", "-c", `cat /proc/$(pgrep -x termguard)/task/*/wchan`)
+		out, _ := node.Run(ctx, "sh", "-c", `cat /proc/$(pgrep -x termguard-probe)/task/*/wchan`)
 		return strings.Contains(out, "fuse"), nil
 	}); err != nil {
 		t.Fatal(err)

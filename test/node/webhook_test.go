@@ -13,12 +13,12 @@ import (
 )
 
 // onNode starts a lab with one real node for what runs as a pod there, beside other tests,
-// and names the program.
-func onNode(t *testing.T) (l *lab.Lab, node *lab.RealNode, binary string) {
+// and finds the program.
+func onNode(t *testing.T, program func() (string, error)) (l *lab.Lab, node *lab.RealNode, binary string) {
 	t.Helper()
 	needs(t)
 	t.Parallel()
-	binary, err := scenario.Binary()
+	binary, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ const podOnHost = `{"spec": {"replicas": 1, "template": {"spec": {"nodeName": "r
 // and then it goes without holding up its own namespace.
 func TestWebhookAsPod(t *testing.T) {
 	ctx := t.Context()
-	l, node, binary := onNode(t)
+	l, node, binary := onNode(t, scenario.Binary)
 	kubectl := func(args ...string) string {
 		t.Helper()
 		r, err := l.Kubectl(ctx, args...)

@@ -39,6 +39,19 @@ func Binary() (string, error) {
 	return filepath.Abs(path)
 }
 
+// ProbeBinary is termguard-probe, which make build puts beside termguard.
+func ProbeBinary() (string, error) {
+	binary, err := Binary()
+	if err != nil {
+		return "", err
+	}
+	probe := filepath.Join(filepath.Dir(binary), "termguard-probe")
+	if _, err := os.Stat(probe); err != nil {
+		return "", fmt.Errorf("find termguard-probe (run: make build): %w", err)
+	}
+	return probe, nil
+}
+
 // Guard starts a lab with the node "steady" and installs termguard in it, with
 // the limits that users get.
 func Guard(ctx context.Context, options lab.Options) (*Guarded, error) {

@@ -1,154 +1,234 @@
-// Command probe-cost prints what one look of termguard probe costs at a node with many pods
-// and files: at several rates, and beside others that have all processors busy.
+// Command probe-cost prints what the probe costs a node with many pods and files: what one look
+// takes, in time and memory, at several rates; and with -beside, what is left of the work of
+// others while it looks.
 package main
 
 import (
-	"bytes"
-	"crypto/sha256"
+	"encoding/pem"
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"sync/atomic"
-	"syscall"
+	"strings"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"github.com/termguard/termguard/test/scenario"
 )
 
 func main() {
-	pods := flag.Int("pods", 110, "pods")
-	files := flag.Int("files", 1800, "files in the volume of each")
+	var c cost
+	flag.IntVar(&c.pods, "pods", 110, "pods")
+	flag.IntVar(&c.files, "files", 1800, "files in the volume of each")
+	flag.BoolVar(&c.beside, "beside", false, "measure what is left of the work of others")
+	flag.IntVar(&c.pairs, "pairs", 6, "with -beside, how often each load runs without and with the probe, by turns")
+	flag.DurationVar(&c.slice, "slice", 8*time.Second, "with -beside, for how long")
 	dir := flag.String("dir", "", "make them in this `FOLDER` (default a temporary one)")
 	flag.Parse()
-	if err := run(*pods, *files, *dir); err != nil {
+	if err := c.run(*dir); err != nil {
 		fmt.Fprintln(os.Stderr, "probe-cost:", err)
 		os.Exit(1)
 	}
 }
 
-func run(pods, files int, dir string) error {
-	root, err := os.MkdirTemp(dir, "probe-cost")
+// cost is one measurement.
+type cost struct {
+	pods, files int
+	beside      bool
+	pairs       int
+	slice       time.Duration
+
+	root    string        // of the node
+	config  string        // kubeconfig
+	reports chan struct{} // one for each that was written
+}
+
+func (c *cost) run(dir string) (err error) {
+	work, err := os.MkdirTemp(dir, "probe-cost")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(root)
-	if err := fill(root, pods, files); err != nil {
+	defer os.RemoveAll(work)
+	c.root, c.config, c.reports = filepath.Join(work, "node"), filepath.Join(work, "config"), make(chan struct{}, 1)
+	if err := c.fill(); err != nil {
 		return err
 	}
-	fmt.Printf("%d pods with %d files, %d processors\n\n", pods, pods*files, runtime.NumCPU())
-	fmt.Println("| files a second | others | one look | CPU | share of a core | memory | of it pages of the program |")
-	fmt.Println("|---:|---|---:|---:|---:|---:|---:|")
-	for _, c := range []struct {
+	// An API server that takes everything, over TLS as a real one, for that takes memory, too.
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"kind": "ConfigMap", "apiVersion": "v1"}`)
+		select {
+		case c.reports <- struct{}{}:
+		default: // nobody counts
+		}
+	}))
+	defer server.Close()
+	ca := filepath.Join(work, "ca.crt")
+	kubeconfig := fmt.Sprintf("{clusters: [{name: c, cluster: {server: '%s', certificate-authority: %s}}], contexts: [{name: c, context: {cluster: c}}], current-context: c}", server.URL, ca)
+	if err := errors.Join(os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600), os.WriteFile(c.config, []byte(kubeconfig), 0o600)); err != nil {
+		return err
+	}
+	fmt.Printf("%d pods with %d files, %d processors\n\n", c.pods, c.pods*c.files, runtime.NumCPU())
+	if c.beside {
+		return c.others(work)
+	}
+	fmt.Println("| files a second | others | one look | CPU | share of a core | memory at most | at rest | of it pages of the program |")
+	fmt.Println("|---:|---|---:|---:|---:|---:|---:|---:|")
+	for _, row := range []struct {
 		rate int
 		busy bool
 	}{{8_000, false}, {20_000, false}, {1_000_000_000, false}, {8_000, true}} {
 		others, stop := "idle", func() {}
-		if c.busy {
-			others, stop = "busy", work()
+		if row.busy {
+			others, stop = "busy", hash(new(count))
 		}
-		l, err := measure(root, c.rate)
+		l, err := c.measure(row.rate)
 		stop()
 		if err != nil {
 			return err
 		}
-		rate := strconv.Itoa(c.rate)
-		if c.rate > 1_000_000 {
+		rate := strconv.Itoa(row.rate)
+		if row.rate > 1_000_000 {
 			rate = "no limit"
 		}
-		fmt.Printf("| %s | %s | %.1f s | %.2f s | %.0f %% | %d MiB | %d MiB |\n", rate, others, l.took.Seconds(), l.cpu.Seconds(), 100*l.cpu.Seconds()/l.took.Seconds(), l.most>>10, l.own>>10)
+		fmt.Printf("| %s | %s | %.1f s | %.2f s | %.0f %% | %.1f MiB | %.1f MiB | %.1f MiB |\n", rate, others, l.took.Seconds(), l.cpu, 100*l.cpu/l.took.Seconds(), mib(l.most), mib(l.rest), mib(l.pages))
 	}
 	return nil
 }
 
-// fill makes a node: directories of pods, and their logs, from which their names are known.
-func fill(root string, pods, files int) error {
-	for _, dir := range []string{"proc/1", "var/lib/containerd", "sys/fs/cgroup/freezer", "run"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			return err
-		}
+func mib(bytes uint64) float64 { return float64(bytes) / (1 << 20) }
+
+// fill makes a node: directories of pods, and their logs, from which their names are known;
+// processes, cgroups and mounts, of which each pod has some.
+func (c *cost) fill() error {
+	var err error
+	write := func(name, text string) {
+		name = filepath.Join(c.root, name)
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644))
 	}
-	if err := os.WriteFile(filepath.Join(root, "proc/1/mountinfo"), []byte("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"), 0o644); err != nil {
-		return err
+	process := func(pid, parent int, name, cgroup string) {
+		write(fmt.Sprintf("proc/%d/stat", pid), fmt.Sprintf("%d (%s) S %d %s77 0 0\n", pid, name, parent, strings.Repeat("0 ", 17)))
+		write(fmt.Sprintf("proc/%d/cgroup", pid), "5:freezer:"+cgroup+"\n")
 	}
-	for pod := range pods {
+	mounts := "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
+	process(1, 0, "init", "/")
+	for pod := range c.pods {
 		uid := fmt.Sprintf("00000000-0000-4000-8000-%012d", pod)
-		volume := filepath.Join(root, "var/lib/kubelet/pods", uid, "volumes/kubernetes.io~empty-dir/v")
-		if err := errors.Join(os.MkdirAll(volume, 0o755), os.MkdirAll(filepath.Join(root, "var/log/pods", fmt.Sprintf("demo_p%d_%s", pod, uid)), 0o755)); err != nil {
-			return err
+		dir := "var/lib/kubelet/pods/" + uid
+		write("var/log/pods/demo_p"+strconv.Itoa(pod)+"_"+uid+"/c/0.log", "")
+		shim := 1000 + 10*pod
+		process(shim, 1, "containerd-shim", "/system.slice/containerd.service")
+		for i, name := range []string{"pause", "web", "sidecar"} {
+			cgroup := fmt.Sprintf("/kubepods/pod%s/%064d", uid, 10*pod+i)
+			process(shim+1+i, shim, name, cgroup)
+			write("sys/fs/cgroup/freezer"+cgroup+"/freezer.self_freezing", "0\n")
+			mounts += fmt.Sprintf("%d 1 0:%d / /run/containerd/io.containerd.runtime.v2.task/k8s.io/%064d/rootfs rw - overlay overlay rw\n", shim+1+i, shim+1+i, 10*pod+i)
 		}
-		for file := range files {
-			if err := os.WriteFile(filepath.Join(volume, strconv.Itoa(file)), nil, 0o644); err != nil {
-				return err
-			}
+		mounts += fmt.Sprintf("%d 1 0:%d / /%s/volumes/kubernetes.io~projected/kube-api-access rw - tmpfs tmpfs rw\n", shim, shim, dir)
+		for file := range c.files {
+			write(fmt.Sprintf("%s/volumes/kubernetes.io~empty-dir/v/%d", dir, file), "")
 		}
 	}
-	return nil
+	write("proc/1/mountinfo", mounts)
+	return errors.Join(err, os.MkdirAll(filepath.Join(c.root, "var/lib/containerd"), 0o755))
 }
 
-// look is what one cost: its memory at most, and of that the pages of its program, in KiB.
+// probe is the program as it runs on a node.
+type probe struct {
+	cmd  *exec.Cmd
+	proc procfs.Proc
+}
+
+func (c *cost) start(rate int, every time.Duration) (*probe, error) {
+	binary, err := scenario.ProbeBinary()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(binary, "--root", c.root, "--node=n1", "--kubeconfig", c.config, "--every", every.String(), "--files-per-second", strconv.Itoa(rate), "--max-files=1000000")
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1") // as in the chart
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	proc, err := procfs.NewProc(cmd.Process.Pid)
+	return &probe{cmd, proc}, err
+}
+
+func (p *probe) stop() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait() // that it was killed
+}
+
+// seconds of processor time until now, in hundredths.
+func (p *probe) seconds() (float64, error) {
+	stat, err := p.proc.Stat()
+	return stat.CPUTime(), err
+}
+
+// look is what one cost: seconds of processor time, and bytes.
 type look struct {
-	took, cpu time.Duration
-	most, own int64
+	took              time.Duration
+	cpu               float64
+	most, rest, pages uint64
 }
 
-func measure(root string, rate int) (l look, err error) {
-	binary, err := scenario.Binary()
+// measure has a probe look twice, and takes the second look: the first has the start in it.
+func (c *cost) measure(rate int) (l look, err error) {
+	const every = 3 * time.Second
+	select {
+	case <-c.reports: // of the one before
+	default:
+	}
+	p, err := c.start(rate, every)
 	if err != nil {
 		return l, err
 	}
-	cmd := exec.Command(binary, "probe", "--root", root, "--files-per-second", strconv.Itoa(rate), "--max-files", "1000000", "-o", "json")
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1") // as in the chart
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	began := time.Now()
-	if err := cmd.Start(); err != nil {
+	defer p.stop()
+	if err := c.await(); err != nil {
 		return l, err
 	}
-	var own atomic.Int64
-	ended := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case <-ended:
-				return
-			case <-time.After(50 * time.Millisecond):
-				status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
-				for line := range bytes.Lines(status) {
-					var kib int64
-					if n, _ := fmt.Sscanf(string(line), "RssFile: %d kB", &kib); n == 1 {
-						own.Store(max(own.Load(), kib))
-					}
-				}
-			}
-		}
-	}()
-	err = cmd.Wait()
-	l.took = time.Since(began)
-	close(ended)
-	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() > 1) {
-		return l, fmt.Errorf("termguard probe: %w: %s", err, stderr.String())
+	began := time.Now()
+	before, err := p.seconds()
+	if err != nil {
+		return l, err
 	}
-	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	l.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	l.most, l.own = usage.Maxrss, own.Load()
-	return l, nil
+	if err := c.await(); err != nil {
+		return l, err
+	}
+	l.took = time.Since(began) - every
+	after, err := p.seconds()
+	if err != nil {
+		return l, err
+	}
+	l.cpu = after - before
+	for still := 0; still < 5; { // until it waits for the next look
+		time.Sleep(100 * time.Millisecond)
+		now, err := p.seconds()
+		if err != nil {
+			return l, err
+		}
+		if still++; now != after {
+			still, after = 0, now
+		}
+	}
+	status, err := p.proc.NewStatus()
+	l.most, l.rest, l.pages = status.VmHWM, status.VmRSS, status.RssFile
+	return l, err
 }
 
-// work has all processors busy until it is stopped.
-func work() (stop func()) {
-	var stopped atomic.Bool
-	for range runtime.NumCPU() {
-		go func() {
-			block := make([]byte, 1<<16)
-			for !stopped.Load() {
-				sha256.Sum256(block)
-			}
-		}()
+// await waits for a report: beside others that are busy, a look takes minutes.
+func (c *cost) await() error {
+	select {
+	case <-c.reports:
+		return nil
+	case <-time.After(20 * time.Minute):
+		return errors.New("no report within 20 minutes")
 	}
-	return func() { stopped.Store(true) }
 }

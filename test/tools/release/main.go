@@ -49,8 +49,13 @@ import (
 // platforms are those that people install termguard on.
 var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
-// programs by the folder of their module.
-var programs = map[string]string{"termguard": ".", "termguard-render": "cmd/termguard-render"}
+// programs by the folder of their module; of those, what people run is in archives, and what
+// runs in a cluster in the image.
+var (
+	programs  = map[string]string{"termguard": ".", "termguard-probe": ".", "termguard-render": "cmd/termguard-render"}
+	inArchive = []string{"termguard", "termguard-render"}
+	inImage   = []string{"termguard", "termguard-probe"}
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -155,6 +160,9 @@ func (r *release) build(ctx context.Context, bin string) error {
 	for _, platform := range r.platforms {
 		goos, goarch, _ := strings.Cut(platform, "/")
 		for program, module := range programs {
+			if goos != "linux" && !slices.Contains(inArchive, program) {
+				continue // nodes run Linux
+			}
 			out := filepath.Join(bin, program+"_"+goos+"_"+goarch+suffix(goos))
 			fmt.Fprintln(os.Stderr, "building", filepath.Base(out))
 			main := "."
@@ -188,7 +196,7 @@ type file struct {
 	text []byte
 }
 
-// pack writes an archive of both programs for each platform.
+// pack writes an archive of the programs for each platform.
 func (r *release) pack() error {
 	for _, platform := range r.platforms {
 		goos, goarch, _ := strings.Cut(platform, "/")
@@ -200,7 +208,7 @@ func (r *release) pack() error {
 			}
 			files = append(files, file{name, 0o644, text})
 		}
-		for _, program := range slices.Sorted(maps.Keys(programs)) {
+		for _, program := range inArchive {
 			text, err := os.ReadFile(r.built[program+" "+platform])
 			if err != nil {
 				return err
@@ -278,7 +286,7 @@ func zipped(files []file, at time.Time) ([]byte, error) {
 }
 
 // image writes one for the platforms that run pods. It holds nothing but the
-// program: that is static, and whom it trusts comes with its service account.
+// programs: those are static, and whom they trust comes with their service account.
 func (r *release) image() error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, platform := range r.platforms {
@@ -286,11 +294,15 @@ func (r *release) image() error {
 		if goos != "linux" {
 			continue
 		}
-		program, err := os.ReadFile(r.built["termguard "+platform])
-		if err != nil {
-			return err
+		var files []file
+		for _, program := range inImage {
+			text, err := os.ReadFile(r.built[program+" "+platform])
+			if err != nil {
+				return err
+			}
+			files = append(files, file{program, 0o755, text})
 		}
-		text, err := tarred([]file{{"termguard", 0o755, program}}, r.at)
+		text, err := tarred(files, r.at)
 		if err != nil {
 			return err
 		}

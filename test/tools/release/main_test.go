@@ -1,17 +1,23 @@
 package main
 
 import (
+	"archive/tar"
 	"archive/zip"
+	"errors"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 	"sigs.k8s.io/yaml"
 )
@@ -93,9 +99,29 @@ func TestImage(t *testing.T) {
 		if config.Config.User != "65532:65532" || strings.Join(config.Config.Entrypoint, " ") != "/termguard" || len(config.RootFS.DiffIDs) != 1 {
 			t.Errorf("%s: %+v", m.Platform, config)
 		}
+		if got := filesOf(t, image); !slices.Equal(got, []string{"termguard", "termguard-probe"}) {
+			t.Errorf("%s holds %q", m.Platform, got)
+		}
 	}
 	if !maps.Equal(of, map[string]bool{"linux/amd64": true, "linux/arm64": true}) {
 		t.Errorf("platforms are %v", of)
+	}
+}
+
+// filesOf are the names of what an image holds.
+func filesOf(t *testing.T, image v1.Image) (names []string) {
+	t.Helper()
+	content := mutate.Extract(image)
+	defer content.Close()
+	for archive := tar.NewReader(content); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return names
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, header.Name)
 	}
 }
 

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/probe/report"
+)
+
+// condition is what a teller writes of a node, by the conventions of node-problem-detector:
+// True is bad, and the reason says what True and False mean.
+const condition = "PodsCannotGo"
+
+// newClient speaks of what is in core/v1, and nothing else: a clientset knows the types of
+// all groups, which are four times this program.
+func newClient(config *rest.Config) (rest.Interface, error) {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.Timeout = patience
+	return rest.RESTClientFor(config)
+}
+
+// teller tells the cluster what a look found.
+type teller struct {
+	client    rest.Interface
+	namespace string                 // termguard's
+	marks     bool                   // the condition of the node, too
+	last      corev1.ConditionStatus // "" before the first
+}
+
+func (t *teller) tell(ctx context.Context, r report.Report) error {
+	err := t.write(ctx, r)
+	if t.marks {
+		err = errors.Join(err, t.mark(ctx, r))
+	}
+	return err
+}
+
+// write writes a report into the ConfigMap of its node, and makes it where there is
+// none. The probe is the only writer, so the newest report wins.
+func (t *teller) write(ctx context.Context, r report.Report) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	cm := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: report.Prefix + r.Node, Labels: map[string]string{report.Label: "true", "app.kubernetes.io/name": "termguard"}},
+		Data:       map[string]string{report.Key: string(text)},
+	}
+	err = t.client.Put().Namespace(t.namespace).Resource("configmaps").Name(cm.Name).Body(cm).Do(ctx).Error()
+	if apierrors.IsNotFound(err) {
+		err = t.client.Post().Namespace(t.namespace).Resource("configmaps").Body(cm).Do(ctx).Error()
+	}
+	if err != nil {
+		return fmt.Errorf("write ConfigMap %s (the probe needs create and update there): %w", cm.Name, err)
+	}
+	return nil
+}
+
+// mark keeps the condition of the node current, and tells of its changes in events. Anybody
+// who may read nodes reads both, so messages hold no paths.
+func (t *teller) mark(ctx context.Context, r report.Report) error {
+	now, message := metav1.NewTime(r.Time), r.Line()
+	c := map[string]any{"type": condition, "status": corev1.ConditionFalse, "reason": "PodsCanGo", "message": message, "lastHeartbeatTime": now}
+	status, severity := corev1.ConditionFalse, corev1.EventTypeNormal
+	if len(r.Holding()) > 0 {
+		status, severity = corev1.ConditionTrue, corev1.EventTypeWarning
+		c["status"], c["reason"] = status, "PodHeldOnNode"
+	}
+	changed := t.last != status
+	if changed {
+		c["lastTransitionTime"] = now // what a patch leaves out stays
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{c}}})
+	if err != nil {
+		return err
+	}
+	if err := t.client.Patch(types.StrategicMergePatchType).Resource("nodes").Name(r.Node).SubResource("status").Body(patch).Do(ctx).Error(); err != nil {
+		return fmt.Errorf("write condition %s of node %s (the probe needs patch on nodes/status): %w", condition, r.Node, err)
+	}
+	if first := t.last == ""; !changed || first && status == corev1.ConditionFalse {
+		t.last = status
+		return nil
+	}
+	event := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", r.Node, r.Time.UnixNano()), Namespace: metav1.NamespaceDefault},
+		InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: r.Node, UID: types.UID(r.Node)}, // as kubelets do
+		Reason:         c["reason"].(string), Message: message, Type: severity,
+		Source:         corev1.EventSource{Component: "termguard-probe", Host: r.Node},
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}
+	if err := t.client.Post().Namespace(metav1.NamespaceDefault).Resource("events").Body(event).Do(ctx).Error(); err != nil {
+		return fmt.Errorf("tell of node %s in an event (the probe needs create on events in %s): %w", r.Node, metav1.NamespaceDefault, err)
+	}
+	t.last = status
+	return nil
+}
