@@ -50,6 +50,7 @@ func TestProbes(t *testing.T) {
 	}{
 		"counts":            {"all that policies read", probed(home, name, full, time.Time{}), kept("2026-11-21T08:00:00Z")},
 		"clock of the node": {"when it was written, the API server knows", probed(home, name, full, time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)), kept("2026-11-21T09:00:00Z")},
+		"a clock ahead":     {"nor does a node whose clock jumped ahead count for longer", probed(home, name, strings.Replace(full, "2026-11-21", "2031-11-21", 1), time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)), kept("2026-11-21T09:00:00Z")},
 		"elsewhere":         {"tenants may write there", probed("a", name, full, time.Time{}), map[string]any{}},
 		"of another node":   {"a probe may write what bears its node's name", probed(home, "termguard-probe-n2", full, time.Time{}), map[string]any{}},
 		"of no node":        {"no node has this name", probed(home, "termguard-n1", full, time.Time{}), map[string]any{}},
