@@ -18,7 +18,11 @@ func Tables(w io.Writer, outcomes []Outcome) {
 	fmt.Fprintln(w, "|---|---:|---:|")
 	for _, o := range outcomes {
 		if o.Scenario.Shape != "" && o.Real == scenario.Completes {
-			fmt.Fprintf(w, "| %s | %d s | %.1f s |\n", o.Scenario.Shape, o.Estimate, o.Took.Seconds())
+			estimate := "none"
+			if o.Estimate > 0 {
+				estimate = fmt.Sprintf("%d s", o.Estimate)
+			}
+			fmt.Fprintf(w, "| %s | %s | %.1f s |\n", o.Scenario.Shape, estimate, o.Took.Seconds())
 		}
 	}
 	fmt.Fprintln(w, "\n| pods of one node at once | estimate | measured | processor time of the node |")
