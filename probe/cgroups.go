@@ -129,15 +129,15 @@ func (l *look) frozen1(id, rest, name string) {
 	l.add(id, f)
 }
 
-// frozen2 is about one of version 2, where SIGKILL ends what is frozen
-// (Documentation/admin-guide/cgroup-v2.rst, cgroup.freeze).
+// frozen2 is about one of version 2, where SIGKILL ends what is frozen, and TERM what does not
+// handle it (Documentation/admin-guide/cgroup-v2.rst, cgroup.freeze).
 func (l *look) frozen2(id, _, name string) {
 	if strings.TrimSpace(l.value(name, "cgroup.freeze")) != "1" {
 		return
 	}
 	l.add(id, report.Finding{
 		Cause: report.Stuck, Certainty: report.Note,
-		Evidence: fmt.Sprintf("cgroup /%s is frozen (cgroup.freeze): its processes end when their grace period does", name),
+		Evidence: fmt.Sprintf("cgroup /%s is frozen (cgroup.freeze): its processes end when their grace period does, at the latest", name),
 	})
 }
 

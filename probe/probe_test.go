@@ -137,7 +137,7 @@ func TestLook(t *testing.T) {
 		},
 		"frozen, version 2": {
 			"it can be killed", tree{"/sys/fs/cgroup/cgroup.controllers": "", "/sys/fs/cgroup/kubepods.slice/kubepods-pod" + strings.ReplaceAll(uidA, "-", "_") + ".slice/cgroup.freeze": "1\n"},
-			[]report.Finding{{Cause: report.Stuck, Certainty: report.Note, Pod: aPod, Evidence: "cgroup /sys/fs/cgroup/kubepods.slice/kubepods-pod" + strings.ReplaceAll(uidA, "-", "_") + ".slice is frozen (cgroup.freeze): its processes end when their grace period does"}},
+			[]report.Finding{{Cause: report.Stuck, Certainty: report.Note, Pod: aPod, Evidence: "cgroup /sys/fs/cgroup/kubepods.slice/kubepods-pod" + strings.ReplaceAll(uidA, "-", "_") + ".slice is frozen (cgroup.freeze): its processes end when their grace period does, at the latest"}},
 		},
 		"state D": {
 			"no signal reaches it", tree{"/proc/40/stat": stat(40, "a) D (b", "D", 1), "/proc/40/cgroup": cgroup, "/proc/40/wchan": "rpc_wait_bit_killable"},
