@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,9 +27,12 @@ const dryRuns = "dry-run-deletes"
 // runs of the deletion of the object and of the removal of its finalizers; of a namespace,
 // of an object of each kind in it. They change nothing. Webhooks and admission policies
 // that are up answer them, with the rights of whoever asks: what they say to controllers
-// may be something else. What they refuse, or put back, becomes a finding; what could not
-// be asked is unseen.
+// may be something else. What they refuse, or put back, becomes a finding, and so does what
+// termguard's own webhook warns of and this check does not see; what could not be asked is unseen.
 func DryRun(ctx context.Context, config *rest.Config, s Subject, report *Report) error {
+	var said warned
+	config = rest.CopyConfig(config)
+	config.WarningHandlerWithContext = &said
 	client, err := objectsOf(config)
 	if err != nil {
 		return err
@@ -60,6 +65,7 @@ func DryRun(ctx context.Context, config *rest.Config, s Subject, report *Report)
 		report.Findings = append(report.Findings, answer.findings...)
 		report.Unseen = append(report.Unseen, answer.unseen...)
 	}
+	report.Findings = append(report.Findings, said.unknown(s, report.Findings)...)
 	verdict := policies.Result{Findings: report.Findings, Unseen: report.Unseen}.Verdict()
 	if worse(verdict, report.Verdict) {
 		report.Verdict = verdict
@@ -162,6 +168,45 @@ func (d *dryRun) judge(s Subject, what string, err error) {
 	default:
 		d.unseen = append(d.unseen, fmt.Sprintf("dry run of %s of %s: %s", what, s, err))
 	}
+}
+
+// warned is what webhooks answer with a dry run.
+type warned struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+// HandleWarningHeaderWithContext keeps a warning.
+func (w *warned) HandleWarningHeaderWithContext(_ context.Context, _ int, _ string, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.texts) < maxWarned {
+		w.texts = append(w.texts, text)
+	}
+}
+
+// maxWarned bounds the warnings that are kept: the webhook says 15 of an object at most.
+const maxWarned = 1000
+
+// ofFinding is a line of termguard's webhook about a finding, and its policy.
+var ofFinding = regexp.MustCompile(`^termguard: (?:will|may) (?:hang|be refused): .* \[([a-z0-9-]+)\]$`)
+
+// unknown are what termguard's webhook warns of and nobody found: it sees what whoever asks may
+// not, such as reports of node probes, and names no path and no file. Any webhook might say so.
+func (w *warned) unknown(s Subject, found []policies.Finding) (all []policies.Finding) {
+	for _, text := range w.texts {
+		line := ofFinding.FindStringSubmatch(text)
+		if line == nil || slices.ContainsFunc(slices.Concat(found, all), func(f policies.Finding) bool { return f.Policy == line[1] || strings.HasSuffix(f.Message, text) }) {
+			continue
+		}
+		all = append(all, policies.Finding{
+			Policy: dryRuns, Title: "Warned of in a dry run", Certainty: policies.May, Severity: policies.Medium,
+			Message: "a webhook that answers dry runs warns: " + text, Objects: []policies.Object{s.id()},
+			Evidence: []string{"the webhook sees what you may not read, such as reports of node probes"},
+			Remedy:   "Ask whoever may read termguard's namespace to run the same check: it tells the evidence and the way out.",
+		})
+	}
+	return all
 }
 
 func (d *dryRun) find(s Subject, message string) {

@@ -128,3 +128,29 @@ func TestDryRun(t *testing.T) {
 		})
 	}
 }
+
+// TestDryRunWarns: who may not read what node probes found is told of it by the webhook, which
+// may, and which names no path. What the check knows itself is not told twice.
+func TestDryRunWarns(t *testing.T) {
+	const immutable = "termguard: will hang: 1 pod on 1 node has files that nobody can remove [immutable-files]"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodDelete || r.URL.Path != "/api/v1/namespaces/demo/pods/p" {
+			t.Errorf("asked for %s %s", r.Method, r.URL)
+		}
+		for _, text := range []string{immutable, "termguard: may hang: its node is silent [unreachable-node]", `termguard: run \"kubectl termguard check pods/p -n demo\" for evidence and the safe way out`, "v1 Endpoints is deprecated"} {
+			w.Header().Add("Warning", `299 - "`+text+`"`)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess})
+	}))
+	defer server.Close()
+	s := Subject{Type: Type{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Namespaced: true}, Namespace: "demo", Name: "p", Object: inObject{"metadata": inObject{"name": "p", "namespace": "demo"}}}
+	silent := policies.Finding{Policy: "unreachable-node", Certainty: policies.May, Message: "its node is silent"}
+	report := Report{Verdict: policies.AtRisk, Findings: []policies.Finding{silent}}
+	if err := DryRun(t.Context(), &rest.Config{Host: server.URL}, s, &report); err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Findings) != 2 || report.Findings[1].Message != "a webhook that answers dry runs warns: "+immutable || report.Findings[1].Certainty != policies.May || report.Verdict != policies.AtRisk {
+		t.Errorf("%s: %+v", report.Verdict, report.Findings)
+	}
+}
