@@ -143,6 +143,10 @@ func TestLook(t *testing.T) {
 			"no signal reaches it", tree{"/proc/40/stat": stat(40, "a) D (b", "D", 1), "/proc/40/cgroup": cgroup, "/proc/40/wchan": "rpc_wait_bit_killable"},
 			[]report.Finding{{Cause: report.Stuck, Certainty: report.May, Pod: aPod, Evidence: "process 40 (a) D (b) is in state D, in rpc_wait_bit_killable: no signal reaches it"}},
 		},
+		"a hostile name of a process": {
+			"its line is read from the last parenthesis on, and shown in one line by who shows it", tree{"/proc/40/stat": stat(40, "a\n) Z 1 (\x1b[2J", "D", 1), "/proc/40/cgroup": cgroup},
+			[]report.Finding{{Cause: report.Stuck, Certainty: report.May, Pod: aPod, Evidence: "process 40 (a\n) Z 1 (\x1b[2J) is in state D: no signal reaches it"}},
+		},
 		"state D in a frozen cgroup": {"it is the cgroup that holds it, and that is a container's", tree{"/proc/40/stat": stat(40, "sh", "D", 1), "/proc/40/cgroup": cgroup, group + "/c1/freezer.state": "FROZEN\n"}, nil},
 		"state D of nobody's":        {"a thread of the kernel", tree{"/proc/40/stat": stat(40, "kworker", "D", 2), "/proc/40/cgroup": "5:freezer:/\n"}, nil},
 		"zombie of its parent":       {"it goes with its parent", tree{"/proc/40/stat": stat(40, "sh", "Z", 1), "/proc/40/cgroup": cgroup}, nil},
@@ -321,18 +325,43 @@ func merged(a, b tree) tree {
 
 // TestPasses: what is over by the second look keeps nobody.
 func TestPasses(t *testing.T) {
-	root := calm(tree{"/proc/40/stat": stat(40, "dd", "D", 1), "/proc/40/cgroup": "0::/kubepods/pod" + uidA + "\n"}).make(t)
-	synctest.Test(t, func(t *testing.T) {
-		time.AfterFunc(time.Second, func() {
-			if err := os.WriteFile(filepath.Join(root, "proc/40/stat"), []byte(stat(40, "dd", "S", 1)), 0o644); err != nil {
-				t.Error(err)
-			}
+	group := "0::/kubepods/pod" + uidA + "\n"
+	for name, tc := range map[string]struct {
+		node tree
+		pass func(process string) error // within the directory of process 40
+	}{
+		"a read that takes a second": {
+			tree{"/proc/40/stat": stat(40, "dd", "D", 1), "/proc/40/cgroup": group},
+			func(process string) error {
+				return os.WriteFile(filepath.Join(process, "stat"), []byte(stat(40, "dd", "S", 1)), 0o644)
+			},
+		},
+		"a zombie that its shim reaps": {
+			tree{"/proc/40/stat": stat(40, "sh", "Z", 41), "/proc/41/stat": stat(41, "containerd-shim", "S", 1), "/proc/42/stat": stat(42, "pause", "S", 41), "/proc/42/cgroup": group},
+			os.RemoveAll,
+		},
+		"a zombie, and then another of its number": {
+			tree{"/proc/40/stat": stat(40, "sh", "Z", 41), "/proc/41/stat": stat(41, "containerd-shim", "S", 1), "/proc/42/stat": stat(42, "pause", "S", 41), "/proc/42/cgroup": group},
+			func(process string) error {
+				return os.WriteFile(filepath.Join(process, "stat"), []byte(strings.Replace(stat(40, "sh", "Z", 41), " 77", " 78", 1)), 0o644)
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := calm(tc.node).make(t)
+			synctest.Test(t, func(t *testing.T) {
+				time.AfterFunc(time.Second, func() {
+					if err := tc.pass(filepath.Join(root, "proc/40")); err != nil {
+						t.Error(err)
+					}
+				})
+				got, err := Look(t.Context(), Options{Root: root, attributes: byName, space: byFile, answers: well})
+				if err != nil || len(got.Findings) > 0 {
+					t.Errorf("%v, and found %v", err, got.Findings)
+				}
+			})
 		})
-		got, err := Look(t.Context(), Options{Root: root, attributes: byName, space: byFile, answers: well})
-		if err != nil || len(got.Findings) > 0 {
-			t.Errorf("%v, and found %v", err, got.Findings)
-		}
-	})
+	}
 }
 
 // TestClockJumps: whatever the node's clock does during a look, what is to be seen twice is
