@@ -3,8 +3,9 @@
 # description: >-
 #   Some releases of the kubelet, docker and containerd have bugs that keep a pod
 #   Terminating. If a node runs one of them and there are signs of the bug, the finding
-#   says "may hang" and lists the signs: the kubelet fails to stop containers, or pods
-#   should have been gone by now. Without signs most deletions finish, and there is no
+#   says "may hang" and lists the signs: the kubelet fails to stop containers, pods should
+#   have been gone by now, or a node probe sees a runtime or processes that do not go on.
+#   Without signs most deletions finish, and there is no
 #   finding.
 # related_resources:
 #   - ref: https://github.com/moby/moby/issues/31768
@@ -30,6 +31,7 @@ package termguard.known_bad_runtime
 import data.termguard.lib.events
 import data.termguard.lib.grace
 import data.termguard.lib.pods
+import data.termguard.lib.probes
 import data.termguard.lib.steps
 
 warn contains {
@@ -52,10 +54,16 @@ warn contains {
 	],
 } if {
 	some node, held in pods.waiting(data.cluster.buggy)
-	signs := array.concat(events.evidence(events.of(node, {"stuck", "busy"})), overdue(node))
+	signs := array.flatten([events.evidence(events.of(node, {"stuck", "busy"})), overdue(node), probed(node)])
 	count(signs) > 0
 	some bug in data.cluster.buggy[node].bugs
 }
+
+# probed is what a probe saw on the node: so the bug shows before a pod is deleted.
+probed(node) := array.concat(
+	[line | some line in probes.evidence(node, probes.everywhere({"runtime"})[node].found)],
+	[line | some line in probes.evidence(node, probes.told("stuck")[node].found)],
+)
 
 prune(bug) := ", then docker container prune" if bug.component == "docker"
 

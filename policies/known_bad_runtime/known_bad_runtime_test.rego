@@ -87,6 +87,21 @@ test_shown if {
 	}
 }
 
+test_probed if {
+	runtime := {"cause": "runtime", "certainty": "may", "evidence": "E", "remedy": ""}
+	stuck := {"cause": "stuck", "certainty": "may", "evidence": "F", "remedy": "", "uid": ""}
+	every case in [
+		["2026-11-21T07:59:00Z", [runtime], [], ["the node probe saw 60 s ago: E"]],
+		["2026-11-21T07:59:00Z", [], [object.remove(stuck, ["uid"])], ["the node probe saw 60 s ago: F"]],
+		["2026-11-21T07:00:00Z", [runtime], [stuck], []],
+		["2026-11-21T07:59:00Z", [object.union(runtime, {"cause": "full"})], [object.union(stuck, {"cause": "busy"})], []],
+	] {
+		found := {"n1": {"at": case[0], "all": case[1], "pods": {"demo": {"web-0": case[2]}}}}
+		got := policy.warn with input as delete_pod with data.cluster as facts({"buggy": buggy("containerd"), "probes": found})
+		[line | some f in got; some i, line in f.evidence; i > 0] == case[3]
+	}
+}
+
 test_busy if {
 	busy := event({"message": "device or resource busy"})
 	got := policy.warn with input as delete_pod with data.cluster as facts({"buggy": buggy("docker"), "kubeletEvents": busy})
