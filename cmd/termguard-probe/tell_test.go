@@ -38,7 +38,9 @@ func served(t *testing.T, objects typedcorev1.CoreV1Interface) *httptest.Server 
 		var event corev1.Event
 		switch path := strings.TrimPrefix(r.URL.Path, "/api/v1/"); {
 		case r.Method == http.MethodPut && strings.HasPrefix(path, "namespaces/"+home+"/configmaps/"):
-			err = errors.Join(err, json.Unmarshal(body, &cm))
+			if err := json.Unmarshal(body, &cm); err != nil {
+				return nil, err
+			}
 			if cm.Name != strings.TrimPrefix(path, "namespaces/"+home+"/configmaps/") {
 				return nil, errors.New("another name")
 			}
