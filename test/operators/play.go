@@ -351,20 +351,8 @@ func (p *play) restore(ctx context.Context, names []string) error {
 			program.Break(false)
 		}
 	}
-	for i, program := range p.Programs {
-		namespace, name := p.programs[i].Namespace, p.programs[i].Deployment
-		if err := p.Await(ctx, time.Minute, "namespace "+namespace+" to be free", func(ctx context.Context) (bool, error) {
-			r, err := p.Kubectl(ctx, "get", "namespace", namespace, "--ignore-not-found", "-o", "jsonpath={.status.phase}")
-			return r.Stdout != "Terminating", err
-		}); err != nil {
-			return err
-		}
-		if err := p.Install(ctx, program.Component); err != nil {
-			return err
-		}
-		if err := p.Do(ctx, "scale deployment "+name+" -n "+namespace+" --replicas=1"); err != nil {
-			return err
-		}
+	if err := p.install(ctx); err != nil {
+		return err
 	}
 	for _, program := range p.programs {
 		if err := p.Await(ctx, 3*time.Minute, p.Name+" to run again", program.Settled); err != nil {
@@ -390,5 +378,46 @@ func (p *play) restore(ctx context.Context, names []string) error {
 			return err
 		}
 	}
+	return p.define(ctx)
+}
+
+// install installs what the operator consists of, and has it run.
+func (p *play) install(ctx context.Context) error {
+	for i, program := range p.Programs {
+		namespace, name := p.programs[i].Namespace, p.programs[i].Deployment
+		if err := p.Await(ctx, time.Minute, "namespace "+namespace+" to be free", func(ctx context.Context) (bool, error) {
+			r, err := p.Kubectl(ctx, "get", "namespace", namespace, "--ignore-not-found", "-o", "jsonpath={.status.phase}")
+			return r.Stdout != "Terminating", err
+		}); err != nil {
+			return err
+		}
+		if err := p.Install(ctx, program.Component); err != nil {
+			return err
+		}
+		if err := p.Do(ctx, "scale deployment "+name+" -n "+namespace+" --replicas=1"); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// define installs what went with a definition whose deletion hung, now that it is gone.
+func (p *play) define(ctx context.Context) error {
+	gone := false
+	for _, t := range p.Targets {
+		if t.Definition == "" {
+			continue
+		}
+		if err := p.Await(ctx, completesWithin, "definition "+t.Definition+" to go, or to be there", func(ctx context.Context) (bool, error) {
+			r, err := p.Kubectl(ctx, "get", "crd", t.Definition, "--ignore-not-found", "-o", "jsonpath={.metadata.name} {.metadata.deletionTimestamp}")
+			gone = gone || r.Stdout == ""
+			return r.Stdout == "" || r.Stdout == t.Definition+" ", err
+		}); err != nil {
+			return err
+		}
+	}
+	if !gone {
+		return nil
+	}
+	return p.install(ctx)
 }
