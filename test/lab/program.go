@@ -61,6 +61,22 @@ var software = map[string]module{
 		files:    []published{{"github.com/kubernetes-sigs/kro", []string{"helm/*.yaml", "helm/crds/*.yaml", "helm/templates/*"}}},
 		chart:    &chart{path: "helm", release: "kro", namespace: "kro-system", values: []string{"image.tag=v0.9.4"}},
 	},
+	"flux-source-controller": {
+		version:  "v1.8.5",
+		long:     true,
+		programs: []program{{"source-controller", "github.com/fluxcd/source-controller"}},
+		files: []published{{"github.com/fluxcd/source-controller", []string{
+			"config/default/*.yaml", "config/crd/*.yaml", "config/crd/bases/*.yaml", "config/rbac/*.yaml", "config/manager/*.yaml"}}},
+	},
+	"karpenter": {
+		version:  "v1.14.1",
+		long:     true,
+		programs: []program{{"karpenter", "sigs.k8s.io/karpenter/kwok"}},
+		files: []published{{"sigs.k8s.io/karpenter", []string{
+			"kwok/charts/*.yaml", "kwok/charts/crds/*.yaml", "kwok/charts/templates/*", "kwok/apis/crds/*.yaml"}}},
+		chart: &chart{path: "kwok/charts", release: "karpenter", namespace: "karpenter", values: []string{
+			"controller.image.repository=example.test/karpenter", "controller.image.tag=v1.14.1", "settings.featureGates.staticCapacity=false", "settings.featureGates.capacityBuffer=false"}},
+	},
 	"cluster-api": {
 		version:  "v1.13.3",
 		programs: []program{{"cluster-api", "sigs.k8s.io/cluster-api"}},
