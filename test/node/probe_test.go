@@ -145,7 +145,14 @@ func TestProbeAsPod(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	name := strings.TrimSpace(in("get", "pods", "-l", "app.kubernetes.io/name=termguard-probe", "-o", "name"))
+	var name string
+	if err := l.Await(ctx, 30*time.Second, "the pod before it to be gone", func(context.Context) (bool, error) {
+		names := strings.Fields(in("get", "pods", "-l", "app.kubernetes.io/name=termguard-probe", "-o", "name"))
+		name = strings.Join(names, " ")
+		return len(names) == 1, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	in("delete", daemonSet, "--cascade=orphan")
 	in("delete", name, "--timeout=30s")
 }
