@@ -61,6 +61,13 @@ var software = map[string]module{
 		files:    []published{{"github.com/kubernetes-sigs/kro", []string{"helm/*.yaml", "helm/crds/*.yaml", "helm/templates/*"}}},
 		chart:    &chart{path: "helm", release: "kro", namespace: "kro-system", values: []string{"image.tag=v0.9.4"}},
 	},
+	"kuberay": {
+		version:  "v1.5.0",
+		long:     true,
+		programs: []program{{"kuberay-operator", "github.com/ray-project/kuberay/ray-operator"}},
+		files: []published{{"github.com/ray-project/kuberay/ray-operator", []string{
+			"config/default/*.yaml", "config/crd/*.yaml", "config/crd/bases/*.yaml", "config/rbac/*.yaml", "config/manager/*.yaml"}}},
+	},
 	"flux-source-controller": {
 		version:  "v1.8.5",
 		long:     true,
