@@ -43,9 +43,9 @@ warn contains {
 	"evidence": array.concat([sprintf("%s (affected: %s; fixed in: %s; %s)", [bug.symptom, bug.affected, bug.fixedIn, bug.source])], signs),
 	"steps": [
 		steps.mend(sprintf("Restart the container runtime on node %s%s.", [node, prune(bug)]), []),
-		steps.mend(sprintf("Drain node %s and upgrade its %s (fixed in: %s).", [node, bug.component, bug.fixedIn]), []),
-		steps.force(
+		steps.mend(
 			concat(" ", [
+				sprintf("Drain node %s and upgrade its %s (fixed in: %s).", [node, bug.component, bug.fixedIn]),
 				"Forcing is not advised: kubectl delete pod --force --grace-period=0 removes only the object, and on such a node",
 				"the container usually runs on, beside its replacement.",
 			]),

@@ -62,8 +62,8 @@ finding(who, component, prune, sign) := {
 	"evidence": ["it hangs (affected: <18.0.0; fixed in: 18.0.0; https://example.com)", sign],
 	"steps": [
 		{"kind": "mend", "do": sprintf("Restart the container runtime on node n1%s.", [prune])},
-		{"kind": "mend", "do": sprintf("Drain node n1 and upgrade its %s (fixed in: 18.0.0).", [component])},
-		{"kind": "force", "do": concat(" ", [
+		{"kind": "mend", "do": concat(" ", [
+			sprintf("Drain node n1 and upgrade its %s (fixed in: 18.0.0).", [component]),
 			"Forcing is not advised: kubectl delete pod --force --grace-period=0 removes only the object, and on such a node",
 			"the container usually runs on, beside its replacement.",
 		])},

@@ -138,6 +138,8 @@ func TestScenarios(t *testing.T) {
 	var others sync.WaitGroup // that are set up side by side
 	t.Run("side by side", func(t *testing.T) {
 		others.Add(1) // not before: -run may leave it out
+		ready := sync.OnceFunc(others.Done)
+		t.Cleanup(ready) // where no cluster starts
 		t.Cleanup(quiet)
 		t.Parallel()
 		g := guard(t)
@@ -167,7 +169,7 @@ func TestScenarios(t *testing.T) {
 		}
 		go func() {
 			waves[len(waves)-1].settingUp.Wait()
-			others.Done()
+			ready()
 		}()
 	})
 	// There is one of each program in a cluster, so its scenarios take turns, in two
