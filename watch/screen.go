@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 	"golang.org/x/text/width"
@@ -40,7 +41,7 @@ type Screen struct {
 
 // NewScreen is a screen on a stream.
 func NewScreen(out io.Writer, style check.Style) *Screen {
-	s := &Screen{Out: out, Style: check.Style{Color: style.Color}}
+	s := &Screen{Out: out, Style: check.Style{Color: style.Color, ASCII: style.ASCII}}
 	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb" {
 		s.Size = func() (columns, rows int) {
 			columns, rows, err := term.GetSize(int(file.Fd()))
@@ -118,7 +119,12 @@ func (s *Screen) draw() {
 // table is what is being deleted in so many rows and columns: of each object a line, and
 // one below it of what it waits for.
 func (s *Screen) table(columns, rows int) (lines []string) {
-	add := func(line string) { lines = append(lines, fit(line, columns)) }
+	mark := "…"
+	if s.Style.ASCII {
+		mark = "..."
+	}
+	// The sign is replaced before the line is cut: Apply would make the line wider.
+	add := func(line string) { lines = append(lines, fit(strings.ReplaceAll(line, "…", mark), columns, mark)) }
 	head := fmt.Sprintf("%d being deleted", len(s.now.Items)+s.now.Omitted)
 	if ago := time.Since(s.read); ago >= time.Second {
 		head += fmt.Sprintf(" (%s ago)", duration.HumanDuration(ago))
@@ -208,14 +214,15 @@ func why(item check.Ending) string {
 	return text
 }
 
-// fit cuts a line that is wider than so many columns.
-func fit(line string, columns int) string {
+// fit cuts a line that is wider than so many columns, and marks the cut.
+func fit(line string, columns int, mark string) string {
 	at := 0
-	cut := 0 // where the line may end so that the sign of the cut still fits
+	cut := 0 // where the line may end so that the mark still fits
+	room := columns - utf8.RuneCountInString(mark)
 	for i, r := range line {
 		if wide := columnsOf(r); at+wide > columns {
-			return line[:cut] + "…"
-		} else if at += wide; at < columns {
+			return line[:cut] + mark
+		} else if at += wide; at <= room {
 			cut = i + len(string(r))
 		}
 	}

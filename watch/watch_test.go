@@ -244,3 +244,21 @@ func TestPaintedTable(t *testing.T) {
 		t.Errorf("%q", out.String())
 	}
 }
+
+// TestASCIITable cuts and draws with what every terminal has, within its columns.
+func TestASCIITable(t *testing.T) {
+	var out strings.Builder
+	s := &Screen{Out: &out, Size: func() (int, int) { return 30, 24 }, Style: check.Style{ASCII: true}}
+	s.Show(ends("hangs a x", "hangs b "+strings.Repeat("y", 40), "hangs c "+strings.Repeat("z", 22)+"…"))
+	want := `3 being deleted
+60s  hangs pods/a -n shop
+     x
+60s  hangs pods/b -n shop
+     ` + strings.Repeat("y", 22) + `...
+60s  hangs pods/c -n shop
+     ` + strings.Repeat("z", 22) + `...
+`
+	if diff := cmp.Diff(want, strings.Join(paper(t, out.String(), 30), "\n")); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}

@@ -133,7 +133,7 @@ func (d *deleting) begin(ctx context.Context, args []string, stdin io.Reader, st
 	case d.output != "text":
 		return fmt.Errorf("unknown output %q: use text or json", d.output)
 	}
-	d.screen = watch.NewScreen(d.out, styleOf(d.out))
+	d.screen = screenOn(d.out)
 	if d.fromFiles() && len(args) > 0 {
 		return fmt.Errorf("%q and --filename: name the objects, or the file", strings.Join(args, " "))
 	}

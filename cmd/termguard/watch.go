@@ -79,7 +79,7 @@ func (f *checking) watched(ctx context.Context, args []string, stdout, stderr io
 	}
 	var uid string
 	var gone error
-	w := watch.Watch{Screen: watch.NewScreen(stdout, styleOf(stdout)), Look: func(ctx context.Context) (check.Terminating, error) {
+	w := watch.Watch{Screen: screenOn(stdout), Look: func(ctx context.Context) (check.Terminating, error) {
 		defer func() { // one who looks on needs no progress
 			clear()
 			facts.Progress = nil
@@ -123,4 +123,14 @@ func (f *checking) watched(ctx context.Context, args []string, stdout, stderr io
 		return errFound
 	}
 	return nil
+}
+
+// screenOn shows on a stream what is being deleted. A terminal that takes no more than
+// ASCII is a terminal.
+func screenOn(out io.Writer) *watch.Screen {
+	style := styleOf(out)
+	if only, asked := out.(asciiOnly); asked {
+		out = only.Writer
+	}
+	return watch.NewScreen(out, style)
 }
