@@ -36,7 +36,7 @@ func TestMakers(t *testing.T) {
 		return strings.Replace(gadget, "metadata: {name: gadgets.x.io}", "metadata: {name: gadgets.x.io, "+how+"}", 1)
 	}
 	operator := as("one", anAccount, controls, running)
-	ofMakers := strings.ReplaceAll(operator, "apiGroups: [x.io]", "apiGroups: [make.io]") + strings.ReplaceAll(as("one", controls), "name: one}", "name: all}") // and everything
+	ofMakers := strings.ReplaceAll(operator, "apiGroups: [x.io], resources: [gadgets, gadgets/status]", "apiGroups: [make.io], resources: [gadgetmakers, gadgetmakers/status]") + strings.ReplaceAll(as("one", controls), "name: one}", "name: all}") // and everything
 	ofMakers = strings.Replace(ofMakers, "apiGroups: [x.io]", "apiGroups: ['*']", 1)
 	for name, tc := range map[string]struct {
 		reason, cluster, finalizer, state, evidence, removers string

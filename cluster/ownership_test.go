@@ -26,6 +26,12 @@ const (
 `
 	controls = `
 ---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: SA}, rules: [{apiGroups: [x.io], resources: [gadgets, gadgets/status], verbs: ["*"]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: SA}, roleRef: {kind: ClusterRole, name: SA}, subjects: [{kind: ServiceAccount, name: SA, namespace: ops}]}
+`
+	wholeGroup = `
+---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: SA}, rules: [{apiGroups: [x.io], resources: ["*"], verbs: ["*"]}]}
 ---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: SA}, roleRef: {kind: ClusterRole, name: SA}, subjects: [{kind: ServiceAccount, name: SA, namespace: ops}]}
@@ -119,6 +125,26 @@ func TestOwnershipByStrength(t *testing.T) {
 			"what is known without having seen it says as much",
 			gadget + as("one", anAccount, controls, scaledToZero) + seen(one+" 1 1h"),
 			Down, "will", []string{"was seen to remove it", "Deployment ops/one is scaled to zero"},
+		},
+		"all of its group, and runs": {
+			"a wildcard says who may, not who does: Cluster API's core may update what each provider brings",
+			gadget + as("one", anAccount, wholeGroup, running),
+			Unknown, "may", []string{"service accounts ops/one may update gadgets.x.io: whether one of them removes the finalizer, the cluster does not tell"},
+		},
+		"all of its group, one role names it, too": {
+			"near miss: it is one of those that the role names",
+			gadget + as("one", anAccount, wholeGroup, running) + strings.NewReplacer("metadata: {name: one}", "metadata: {name: named}", "ClusterRole, name: one", "ClusterRole, name: named").Replace(as("one", controls)),
+			Alive, "will", []string{"service account ops/one may update gadgets.x.io and its status"},
+		},
+		"all of its group, another is named": {
+			"of two, neither is sure",
+			gadget + as("one", anAccount, wholeGroup, running) + as("two", anAccount, controls, running),
+			Unknown, "may", []string{"service accounts ops/one, ops/two may update gadgets.x.io"},
+		},
+		"all of its group, another is named and idle": {
+			"whoever is named does not run",
+			gadget + as("one", anAccount, wholeGroup, running) + as("two", anAccount, controls, scaledToZero),
+			Unknown, "may", []string{"service accounts ops/one may update gadgets.x.io"},
 		},
 		"learned, scaled to zero, another may do it": {
 			"seen once against permissions: neither is certain",

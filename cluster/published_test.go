@@ -75,6 +75,7 @@ var shapes = map[string]shape{
 			`{apiGroups: [source.toolkit.fluxcd.io], resources: ["*"], verbs: ["*"]}`,
 			`{apiGroups: [kustomize.toolkit.fluxcd.io], resources: ["*"], verbs: ["*"]}`,
 		},
+		unproven: []judged{{Unknown, "may"}, {Down, "will"}}, // a wildcard says who may, not who does
 	},
 	"Crossplane": {
 		source: "github.com/crossplane/crossplane: cluster/charts/crossplane/templates/{deployment,clusterrole,clusterrolebinding}.yaml, internal/controller/apiextensions/definition/reconciler.go",
@@ -82,7 +83,8 @@ var shapes = map[string]shape{
 		finalizer: "defined.apiextensions.crossplane.io",
 		workload:  "Deployment", namespace: "crossplane-system", name: "crossplane", labels: "app: crossplane",
 		account: "crossplane", image: "xpkg.crossplane.io/crossplane/crossplane:latest", aggregated: true,
-		rules: []string{`{apiGroups: [apiextensions.crossplane.io, ops.crossplane.io, pkg.crossplane.io, protection.crossplane.io], resources: ["*"], verbs: ["*"]}`},
+		unproven: []judged{{Unknown, "may"}, {Down, "will"}}, // a wildcard says who may, not who does
+		rules:    []string{`{apiGroups: [apiextensions.crossplane.io, ops.crossplane.io, pkg.crossplane.io, protection.crossplane.io], resources: ["*"], verbs: ["*"]}`},
 	},
 	"Argo CD": {
 		source: "github.com/argoproj/argo-cd: manifests/install.yaml, pkg/apis/application/v1alpha1/application_defaults.go",

@@ -92,7 +92,7 @@ func TestRightsThatGo(t *testing.T) {
 ---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: reads}, roleRef: {kind: ClusterRole, name: reads}, subjects: [{kind: ServiceAccount, name: one, namespace: ops}]}
 ---
-{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: writes}, rules: [{apiGroups: [x.io], resources: ["*"], verbs: [update]}]}
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: writes}, rules: [{apiGroups: [x.io], resources: [gadgets, gadgets/status], verbs: [update]}]}
 `
 		local = `
 ---

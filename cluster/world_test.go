@@ -84,7 +84,7 @@ metadata: {name: op, namespace: ops}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: op}
-rules: [{apiGroups: [kiali.io], resources: ["*"], verbs: ["*"]}]
+rules: [{apiGroups: [kiali.io], resources: [kialis, kialis/status], verbs: ["*"]}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding

@@ -44,6 +44,11 @@ type grantee struct {
 	// controls is set where it may also write the resource's status or
 	// finalizers subresource, as its controller does and a mere user does not.
 	controls bool
+	// whole is set where it holds that of all resources of the group by a wildcard. That
+	// says who may, not who does: Cluster API's core may update whatever a provider of
+	// infrastructure, bootstrap or control plane brings, and handles none of it
+	// (sigs.k8s.io/cluster-api:config/rbac/role.yaml).
+	whole bool
 }
 
 // builtinRoles grant so much to so many that holding them says nothing about
@@ -207,7 +212,7 @@ func (p *Part) indexGrants(yield func()) {
 				if grantees[res] == nil {
 					grantees[res] = map[string][]grantee{}
 				}
-				grantees[res][h.scope] = append(grantees[res][h.scope], grantee{account: h.account, scope: h.scope, controls: r.controls})
+				grantees[res][h.scope] = append(grantees[res][h.scope], grantee{account: h.account, scope: h.scope, controls: r.controls, whole: plural(res) == "*"})
 			}
 		}
 		for _, list := range grantees[res] {

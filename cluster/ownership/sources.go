@@ -279,23 +279,33 @@ func (p *Part) askPermissions(q *question) (judgement, bool) {
 	if !q.custom || q.foreign || len(q.made) > 0 || p.options.Manifests && q.named {
 		return j, false
 	}
-	var controllers []string
-	for _, c := range q.live {
-		if c.controls && !slices.Contains(controllers, c.account) {
-			controllers = append(controllers, c.account)
-		}
-	}
-	// One that is up may be a mere helper of one that is not.
-	if len(controllers) != 1 || len(q.idle) > 0 {
+	account, named := q.onlyController()
+	if account == "" || !named {
 		return j, false
 	}
-	j.owner = cmp.Or(j.owner, "controller under service account "+controllers[0])
-	j.workloads, j.circumstantial = p.workloadsUnder(controllers[0]), true
+	j.owner = cmp.Or(j.owner, "controller under service account "+account)
+	j.workloads, j.circumstantial = p.workloadsUnder(account), true
 	if p.options.Manifests {
-		return j.is(Alive, true, "service account %s may update %s and its status, and the manifests run it", controllers[0], q.resource), true
+		return j.is(Alive, true, "service account %s may update %s and its status, and the manifests run it", account, q.resource), true
 	}
 	return j.is(Alive, true, "service account %s may update %s and its status, and pod %s is ready under it",
-		controllers[0], q.resource, p.readyPod(p.accounts[controllers[0]])), true
+		account, q.resource, p.readyPod(p.accounts[account])), true
+}
+
+// onlyController is the service account that alone controls the resource, "" if several do
+// or one that is idle does: who is up may be a mere helper of who is not. It is named where a
+// role names the resource.
+func (q *question) onlyController() (account string, named bool) {
+	for _, c := range q.live {
+		switch {
+		case !c.controls:
+		case account != "" && account != c.account, len(q.idle) > 0:
+			return "", false
+		default:
+			account, named = c.account, named || !c.whole
+		}
+	}
+	return account, named
 }
 
 // askLeases asks whether the holder of a lease that is named after the API group of a
@@ -386,6 +396,10 @@ func (p *Part) askCandidates(q *question) (judgement, bool) {
 		return j, false
 	}
 	j.circumstantial = true
+	if account, _ := q.onlyController(); account != "" {
+		// Without whoever is the likeliest, it may hang: that is told of its workloads.
+		j.workloads = p.workloadsUnder(account)
+	}
 	return j.is(Unknown, false, "%s may update %s: whether one of them removes the finalizer, the cluster does not tell", accounts(q.live), q.resource), true
 }
 
