@@ -399,7 +399,7 @@ func (p *player) setUp(ctx context.Context) error {
 		return err
 	}
 	pods := client.CoreV1().Pods(p.namespace)
-	if err := p.Await(ctx, time.Minute, "pod "+p.Pod+" of "+p.Name, func(ctx context.Context) (bool, error) {
+	if err := p.Await(ctx, 3*time.Minute, "pod "+p.Pod+" of "+p.Name, func(ctx context.Context) (bool, error) {
 		pod, err := pods.Get(ctx, p.Pod, metav1.GetOptions{})
 		if err != nil {
 			return false, nil
