@@ -37,6 +37,13 @@ type school struct {
 	ahead  *atomic.Int64 // how far the clock of the facts is ahead of the bubble's, in nanoseconds
 }
 
+// pass lets time of the bubble go by. What else wakes up at the end of it is done, and
+// so can be read.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // newSchool must be called in a bubble: the clock is the bubble's.
 func newSchool(t *testing.T, client *fake.Clientset) *school {
 	var ahead atomic.Int64
@@ -190,7 +197,7 @@ func TestLearn(t *testing.T) {
 				going := s.going("one", "x.io/f")
 				s.apply(going)
 				s.Saw(removal(going, operatorUser))
-				time.Sleep(time.Minute) // of the bubble
+				pass(time.Minute) // of the bubble
 				s.remove("one")
 			},
 			map[string]int{},
@@ -210,7 +217,7 @@ func TestLearn(t *testing.T) {
 			func(s *school) {
 				for i := range 20 {
 					s.removes("alice", fmt.Sprint(i), nil)
-					time.Sleep(10 * time.Minute)
+					pass(10 * time.Minute)
 				}
 			},
 			map[string]int{},
@@ -220,7 +227,7 @@ func TestLearn(t *testing.T) {
 			func(s *school) {
 				for i := range 3 {
 					s.removes("controller", fmt.Sprint(i), nil)
-					time.Sleep(13 * time.Hour)
+					pass(13 * time.Hour)
 				}
 			},
 			map[string]int{"controller": 3},
@@ -229,7 +236,7 @@ func TestLearn(t *testing.T) {
 			"after 30 days nobody is known any more",
 			func(s *school) {
 				s.removes(operatorUser, "one", nil)
-				time.Sleep(2 * time.Minute)
+				pass(2 * time.Minute)
 				s.ahead.Store(int64(31 * 24 * time.Hour))
 			},
 			map[string]int{},
@@ -353,7 +360,7 @@ func TestLearn(t *testing.T) {
 				s := newSchool(t, fake.NewClientset())
 				stop := s.run()
 				tc.play(s)
-				time.Sleep(2 * time.Minute)
+				pass(2 * time.Minute)
 				if diff := cmp.Diff(tc.want, s.owners()); diff != "" {
 					t.Errorf("%s: -want +got\n%s", tc.reason, diff)
 				}
@@ -362,7 +369,7 @@ func TestLearn(t *testing.T) {
 				next := newSchool(t, s.client)
 				next.ahead.Store(s.ahead.Load())
 				stop = next.run()
-				time.Sleep(time.Second)
+				pass(time.Second)
 				if diff := cmp.Diff(tc.want, next.owners()); diff != "" {
 					t.Errorf("%s: after a restart: -want +got\n%s", tc.reason, diff)
 				}
@@ -392,7 +399,7 @@ func TestLearnLocally(t *testing.T) {
 				s.grant(tc.plural, tc.binding)
 				stop := s.run()
 				s.removes(operatorUser, "one", func(r *Removal) { r.Groups = []string{"operators"} })
-				time.Sleep(2 * time.Minute)
+				pass(2 * time.Minute)
 				if diff := cmp.Diff(map[string]int{operatorUser: 1}, s.ownersIn("a")); diff != "" {
 					t.Errorf("where it was seen: -want +got\n%s", diff)
 				}
@@ -417,11 +424,11 @@ func TestLearnersShare(t *testing.T) {
 		})
 		one, other := newSchool(t, client), newSchool(t, client)
 		stopOne, stopOther := one.run(), other.run()
-		time.Sleep(10 * time.Second) // both have read that there is nothing
+		pass(10 * time.Second) // both have read that there is nothing
 		one.removes(operatorUser, "a", nil)
 		other.removes(operatorUser, "b", nil)
 		other.removes("system:serviceaccount:ops:second", "c", nil)
-		time.Sleep(4 * time.Minute)
+		pass(4 * time.Minute)
 		want := map[string]int{operatorUser: 2, "system:serviceaccount:ops:second": 1}
 		for _, s := range []*school{one, other} {
 			if diff := cmp.Diff(want, s.owners()); diff != "" {
@@ -444,7 +451,7 @@ func TestLearnersOfTwoVersions(t *testing.T) {
 		old := newSchool(t, client)
 		stop := old.run()
 		old.removes(operatorUser, "a", nil)
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		ours := old.written()
 		edit := func(text string) {
 			t.Helper()
@@ -460,7 +467,7 @@ func TestLearnersOfTwoVersions(t *testing.T) {
 		theirs := `{"apiVersion": "termguard.dev/v9", "owners": [{"by": "newer"}], "further": []}`
 		edit(theirs)
 		old.removes(operatorUser, "b", nil)
-		time.Sleep(5 * time.Minute)
+		pass(5 * time.Minute)
 		if got := old.written(); got != theirs {
 			t.Errorf("the older replica wrote over what the newer one knows: %s", got)
 		}
@@ -471,7 +478,7 @@ func TestLearnersOfTwoVersions(t *testing.T) {
 			t.Errorf("the log does not say why: %s", old.log)
 		}
 		edit(ours) // as after a rollback
-		time.Sleep(5 * time.Minute)
+		pass(5 * time.Minute)
 		if got := old.written(); !strings.Contains(got, `"objects":2`) {
 			t.Errorf("what was learned meanwhile is lost: %s", got)
 		}
@@ -486,7 +493,7 @@ func TestLearnWritesSparingly(t *testing.T) {
 		stop := s.run()
 		for i := range 2000 { // for over half an hour, a removal each second
 			s.removes(operatorUser, fmt.Sprint(i), nil)
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		stop()
 		writes := 0
@@ -525,7 +532,7 @@ func TestLearnRebuilds(t *testing.T) {
 				stop := s.run()
 				defer stop()
 				s.removes(operatorUser, "one", nil)
-				time.Sleep(2 * time.Minute)
+				pass(2 * time.Minute)
 				before := s.written()
 				maps := client.CoreV1().ConfigMaps("termguard-system")
 				if tc.delete {
@@ -542,11 +549,10 @@ func TestLearnRebuilds(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				time.Sleep(2 * time.Minute)
+				pass(2 * time.Minute)
 				if diff := cmp.Diff(tc.want, s.owners()); diff != "" {
 					t.Errorf("%s: -want +got\n%s", tc.reason, diff)
 				}
-				synctest.Wait() // so that nobody writes the log
 				if got := strings.Contains(s.log.String(), "makes no sense"); got != tc.warns {
 					t.Errorf("%s: warned: %v: %s", tc.reason, got, s.log)
 				}
@@ -570,11 +576,10 @@ func TestLearnWithoutPermission(t *testing.T) {
 		s := newSchool(t, client)
 		stop := s.run()
 		s.removes(operatorUser, "one", nil)
-		time.Sleep(5 * time.Minute)
+		pass(5 * time.Minute)
 		if diff := cmp.Diff(map[string]int{operatorUser: 1}, s.owners()); diff != "" {
 			t.Errorf("-want +got\n%s", diff)
 		}
-		synctest.Wait() // so that nobody writes the log
 		if !strings.Contains(s.log.String(), "kept in memory only") {
 			t.Errorf("nobody is told: %s", s.log)
 		}
@@ -589,15 +594,14 @@ func TestLearnDurations(t *testing.T) {
 		s := newSchool(t, fake.NewClientset())
 		defer s.run()()
 		for name, took := range map[string]time.Duration{"quick": 2 * time.Second, "slow": 40 * time.Second} {
-			time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // the API server's times are whole seconds
+			pass(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // the API server's times are whole seconds
 			going := s.going(name, "x.io/f")
 			s.apply(going)
-			time.Sleep(took)
+			pass(took)
 			s.Saw(removal(going, operatorUser))
 			s.remove(name)
-			time.Sleep(2 * confirmInterval)
+			pass(2 * confirmInterval)
 		}
-		synctest.Wait()
 		got := at(s.world, "durations", "x.io/f", "gizmos.x.io", "a").(map[string]any)
 		delete(got, "last")
 		want := map[string]any{"count": 2, "usualSeconds": 2, "longestSeconds": 40}
@@ -631,13 +635,12 @@ func TestLearnStops(t *testing.T) {
 			if err := s.world.Apply(pods, pod, true); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(took)
+			pass(took)
 			if err := s.world.Remove(pods, pod); err != nil {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(2 * time.Minute)
-		synctest.Wait()
+		pass(2 * time.Minute)
 		got, _ := at(s.world, "stops", "a", "StatefulSet/db").(map[string]any)
 		delete(got, "last")
 		if diff := cmp.Diff(map[string]any{"count": 3, "usualSeconds": 2, "longestSeconds": 12}, got); diff != "" {
