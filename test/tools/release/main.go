@@ -28,6 +28,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 	"time"
@@ -86,6 +87,7 @@ type release struct {
 	commit string
 	at     time.Time         // of the commit
 	built  map[string]string // paths of programs, by "PROGRAM OS/ARCH"
+	man    []file            // pages, one of each command
 	sums   map[string]string // SHA-256 by file
 }
 
@@ -103,6 +105,9 @@ func (r *release) make(ctx context.Context) error {
 	defer os.RemoveAll(bin)
 	if err := r.build(ctx, bin); err != nil {
 		return fmt.Errorf("build: %w", err)
+	}
+	if err := r.manual(ctx, bin); err != nil {
+		return fmt.Errorf("man pages: %w", err)
 	}
 	return r.assemble()
 }
@@ -182,6 +187,37 @@ func (r *release) build(ctx context.Context, bin string) error {
 	return nil
 }
 
+// manual has the man pages written into a folder: a test makes them of the commands
+// themselves, as --help does.
+func (r *release) manual(ctx context.Context, folder string) error {
+	folder, err := filepath.Abs(filepath.Join(folder, "man"))
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stderr, "writing man pages")
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-run", "^TestMan$", "./cmd/termguard")
+	cmd.Dir = r.root
+	cmd.Env = append(os.Environ(), "MAN="+folder, "TZ=UTC", "SOURCE_DATE_EPOCH="+strconv.FormatInt(r.at.Unix(), 10), "GOFLAGS=-mod=readonly", "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	pages, err := os.ReadDir(folder) // sorted
+	if err != nil {
+		return err
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(filepath.Join(folder, page.Name()))
+		if err != nil {
+			return err
+		}
+		r.man = append(r.man, file{"man/" + page.Name(), 0o644, text})
+	}
+	return nil
+}
+
 func suffix(goos string) string {
 	if goos == "windows" {
 		return ".exe"
@@ -218,6 +254,8 @@ func (r *release) pack() error {
 		name, archive := archiveOf(r.version, goos, goarch), tarGzip
 		if goos == "windows" {
 			archive = zipped
+		} else {
+			files = append(files, r.man...)
 		}
 		text, err := archive(files, r.at)
 		if err != nil {

@@ -9,11 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
@@ -33,7 +35,7 @@ func made(t *testing.T) *release {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", small, small+".go").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	r := &release{root: "../../..", out: t.TempDir(), version: "v1.2.3", platforms: platforms, built: map[string]string{}}
+	r := &release{root: "../../..", out: t.TempDir(), version: "v1.2.3", platforms: platforms, built: map[string]string{}, man: []file{{"man/termguard.1", 0o644, []byte(".TH\n")}}}
 	if err := r.describe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -178,6 +180,7 @@ func TestArchive(t *testing.T) {
 		{filepath.Join(dir, "termguard")},
 		{filepath.Join(dir, "termguard-render")},
 		{"test", "-f", filepath.Join(dir, "LICENSE")},
+		{"test", "-f", filepath.Join(dir, "man", "termguard.1")},
 	} {
 		cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
 		cmd.Dir = r.out
@@ -192,6 +195,26 @@ func TestArchive(t *testing.T) {
 	defer windows.Close()
 	if _, err := windows.Open("termguard.exe"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestManual: a release has a page of each command, of the month of its commit wherever it is made.
+func TestManual(t *testing.T) {
+	var pages [2][]file
+	for i, zone := range []string{"Pacific/Kiritimati", "Pacific/Pago_Pago"} {
+		t.Setenv("TZ", zone)
+		r := &release{root: "../../..", at: time.Date(2026, 3, 1, 1, 0, 0, 0, time.UTC)}
+		if err := r.manual(t.Context(), t.TempDir()); err != nil {
+			t.Fatal(err)
+		}
+		pages[i] = r.man
+	}
+	at := slices.IndexFunc(pages[0], func(f file) bool { return f.name == "man/termguard-check.1" })
+	if at < 0 || !strings.Contains(string(pages[0][at].text), "Mar 2026") {
+		t.Errorf("no page of check, of March, among %d", len(pages[0]))
+	}
+	if !reflect.DeepEqual(pages[0], pages[1]) {
+		t.Error("the pages differ from one place to the next")
 	}
 }
 

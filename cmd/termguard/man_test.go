@@ -1,0 +1,61 @@
+package main
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
+)
+
+// unsaid is what of a page is no letter or digit of it: fonts, escapes, signs and spaces.
+var unsaid = regexp.MustCompile(`\\f[A-Z]|\\\(\w\w|\\\[\w+\]|\n\.[A-Z]+\b|[^\pL\pN]`)
+
+// TestMan makes a man page of each command, of what its --help prints, and holds that all of it
+// is there. MAN=FOLDER keeps them.
+func TestMan(t *testing.T) {
+	folder := cmp.Or(os.Getenv("MAN"), t.TempDir())
+	root := newRoot("termguard")
+	root.DisableAutoGenTag = true
+	if err := doc.GenManTree(root, &doc.GenManHeader{Source: "termguard", Manual: "termguard"}, folder); err != nil {
+		t.Fatal(err)
+	}
+	letters := func(text string) string { return unsaid.ReplaceAllString(text, "") }
+	found := 0
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		found++
+		text, err := os.ReadFile(filepath.Join(folder, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"))
+		if err != nil {
+			t.Error(err)
+		}
+		page := letters(string(text))
+		holds := func(want string) {
+			if !strings.Contains(page, letters(want)) {
+				t.Errorf("the page of %s lacks %q", c.CommandPath(), want)
+			}
+		}
+		holds(c.Short)
+		holds(c.Long)
+		holds(c.Example)
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				holds(f.Name + f.DefValue + f.Usage)
+			}
+		})
+		for _, below := range c.Commands() {
+			if below.IsAvailableCommand() {
+				walk(below)
+			}
+		}
+	}
+	walk(root)
+	if found < 15 {
+		t.Errorf("only %d commands have a page", found)
+	}
+}
