@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -87,8 +88,14 @@ var elsewhere = regexp.MustCompile(`\]\(([^)\s#][^)\s]*)\)`)
 // The Chinese pages say the same as the English ones: the same commands and
 // output, but for comments, sections and rows in the same order, and the same links.
 func TestDocsChinese(t *testing.T) {
-	for _, page := range []string{"README.md", "docs/getting-started.md"} {
-		english, chinese := read(t, page), read(t, strings.TrimSuffix(page, ".md")+".zh-CN.md")
+	translated := 0
+	for _, page := range pages(t) {
+		original, ok := strings.CutSuffix(page, ".zh-CN.md")
+		if !ok {
+			continue
+		}
+		translated++
+		english, chinese := read(t, original+".md"), read(t, page)
 		for what, of := range map[string]func(string) []string{
 			"blocks": func(text string) (all []string) {
 				for _, block := range fenced.FindAllStringSubmatch(text, -1) {
@@ -101,20 +108,34 @@ func TestDocsChinese(t *testing.T) {
 			},
 			"links": func(text string) (all []string) {
 				for _, l := range elsewhere.FindAllStringSubmatch(text, -1) {
-					all = append(all, strings.ReplaceAll(l[1], ".zh-CN.md", ".md"))
+					to := l[1]
+					if file, _, ok := strings.Cut(to, ".zh-CN.md"); ok { // whose sections have other names
+						to = file + ".md"
+					} else if file, _, ok := strings.Cut(to, ".md#"); ok {
+						to = file + ".md"
+					}
+					all = append(all, to)
 				}
 				slices.Sort(all)
 				return slices.Compact(all)
 			},
 		} {
 			if a, b := of(english), of(chinese); !slices.Equal(a, b) {
-				t.Errorf("%s: other %s in Chinese: %q, want %q", page, what, b, a)
+				t.Errorf("%s: other %s than in English: %s", page, what, cmp.Diff(a, b))
 			}
 		}
 		prose := inline.ReplaceAllString(fenced.ReplaceAllString(chinese, ""), "")
 		for _, found := range halfWidth.FindAllString(prose, -1) {
 			t.Errorf("%s: %q: Chinese text has full-width punctuation", page, found)
 		}
+		for wrong, term := range terms {
+			if strings.Contains(prose, wrong) {
+				t.Errorf("%s: %q: the term is %q", page, wrong, term)
+			}
+		}
+	}
+	if translated < 4 {
+		t.Errorf("only %d Chinese pages were found", translated)
 	}
 }
 
@@ -124,3 +145,10 @@ var (
 	inline    = regexp.MustCompile("`[^`\n]*`|\\]\\([^)\n]*\\)")
 	halfWidth = regexp.MustCompile(`.?\p{Han} ?[,:;?!()]|[,;?!()] ?\p{Han}.?`)
 )
+
+// terms are those of https://kubernetes.io/zh-cn/docs/reference/glossary/, in place of others that
+// people use.
+var terms = map[string]string{
+	"命名空间": "名字空间", "终结器": "finalizer", "资源清单": "清单", "清单文件": "清单", "自定义资源": "定制资源", "所有者引用": "属主引用",
+	"证据": "依据", "中断预算": "干扰预算", "优雅终止": "体面终止", "验证型": "验证性质的", "服务账户": "服务账号",
+}

@@ -1,9 +1,15 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/policies"
 )
@@ -11,6 +17,8 @@ import (
 const runbooksHead = `# You saw this warning. Now what?
 
 <!-- Generated from the METADATA of the policies: run "make docs". -->
+
+Reference for those who saw a warning, or a refusal: what it means, what to do, and where it may be wrong.
 
 Find the word in brackets, such as ` + "`[orphaned-finalizer]`" + `, below: it names the policy. First, in any case:
 
@@ -26,18 +34,74 @@ question, for a person, with the flag that answers it: [delete](check.md#in-a-sc
 [termguard doctor](doctor.md) looks at it.
 `
 
-// TestRunbooks holds docs/runbooks.md to the policies: each has its section.
+const runbooksHeadChinese = `# 看到了这条警告，怎么办？
+
+<!-- Generated from the METADATA of the policies and runbooks.zh-CN.yaml: run "make docs". -->
+
+参考资料，写给看到警告或请求被拒绝的人：它是什么意思，现在做什么，以及它在哪里可能出错。
+
+在下面查找方括号里的词，例如 ` + "`[orphaned-finalizer]`" + `：它是策略的名字。无论哪种情况，先做这些：
+
+1. 警告不阻止任何事：删除已经开始，正在等待。请求被拒绝之后，什么也没有发生。
+2. 运行 ` + "`termguard check TYPE/NAME -n NAMESPACE`" + `。它打印依据，以及针对这个对象、带命令的编号步骤。只需要
+   kubeconfig：[如何获取](install.md#the-command-line-alone)（英文）。
+3. 没有它时：按顺序做下面**现在**之后写的事。
+4. 强制放在最后，而且只强制说明可以强制的。手工移除 finalizer 会留下它所保护的东西。
+
+` + "`termguard delete TYPE/NAME`" + ` 执行这些步骤，每一步之前都先询问。在脚本里只写 ` + "`--yes`" + `：凡是要改动别的对象或放弃任何东西的步骤都不会执行，命令以退出码
+3 结束。` + "`-o json`" + ` 给出待回答的问题，供人阅读，并附上回答它的参数：[delete](check.md#in-a-script)（英文）。如果觉得 Webhook 本身有问题，
+[termguard doctor](doctor.md)（英文）会检查它。
+`
+
+// runbook is what a page says of a policy. Of is the checksum of the English that was translated.
+type runbook struct{ Of, Title, Description, Remedy, Limits string }
+
+// checksum tells one English from another.
+func (r runbook) checksum() string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{r.Title, r.Description, r.Remedy, r.Limits}, "\n")))
+	return hex.EncodeToString(sum[:4])
+}
+
+const (
+	runbookEnglish = "\n## %s\n\n**%s.** %s\n\n**Now:** %s\n\n**It may be wrong where:** %s\n\n[Examples, messages and sources](../policies/%s/README.md)\n"
+	runbookChinese = "\n## %s\n\n**%s。** %s\n\n**现在：** %s\n\n**它在哪里可能出错：** %s\n\n[例子、消息和来源](../policies/%s/README.md)（英文）\n"
+	// runbookUntranslated stands where the METADATA has changed since it was translated.
+	runbookUntranslated = "\n## %s\n\n（尚未翻译。）\n\n**%s.** %s\n\n**现在：** %s\n\n**它在哪里可能出错：** %s\n\n[例子、消息和来源](../policies/%s/README.md)（英文）\n"
+)
+
+// TestRunbooks holds docs/runbooks.md to the policies: each has its section, in English, and in
+// Chinese as far as what docs/runbooks.zh-CN.yaml translates is what the policy says.
 func TestRunbooks(t *testing.T) {
 	set, err := policies.Load(policies.Embedded())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var page strings.Builder
-	page.WriteString(runbooksHead)
+	translations := map[string]runbook{}
+	if err := yaml.UnmarshalStrict([]byte(read(t, "docs/runbooks.zh-CN.yaml")), &translations); err != nil {
+		t.Fatal(err)
+	}
+	page, chinese := runbooksHead, runbooksHeadChinese
+	var waiting []string
 	line := func(text string) string { return strings.Join(strings.Fields(text), " ") }
 	for _, p := range set.Policies() {
-		fmt.Fprintf(&page, "\n## %s\n\n**%s.** %s\n\n**Now:** %s\n\n**It may be wrong where:** %s\n\n[Examples, messages and sources](../policies/%s/README.md)\n",
-			p.ID, line(p.Title), line(p.Description), line(p.Remedy), line(p.Limits), p.Folder)
+		r := runbook{Title: line(p.Title), Description: line(p.Description), Remedy: line(p.Remedy), Limits: line(p.Limits)}
+		page += fmt.Sprintf(runbookEnglish, p.ID, r.Title, r.Description, r.Remedy, r.Limits, p.Folder)
+		form := runbookChinese
+		if c, known := translations[p.ID]; known && c.Of == r.checksum() {
+			r = c
+		} else {
+			form = runbookUntranslated
+			waiting = append(waiting, p.ID+", of: \""+r.checksum()+"\"")
+		}
+		chinese += fmt.Sprintf(form, p.ID, r.Title, r.Description, r.Remedy, r.Limits, p.Folder)
+		delete(translations, p.ID)
 	}
-	current(t, "docs/runbooks.md", page.String())
+	current(t, "docs/runbooks.md", page)
+	current(t, "docs/runbooks.zh-CN.md", chinese)
+	if most := len(set.Policies()) / 4; len(waiting) > most { // who changes a policy need not know Chinese
+		t.Errorf("docs/runbooks.zh-CN.yaml lacks %d translations, which is more than %d: %q", len(waiting), most, waiting)
+	}
+	if len(translations) > 0 {
+		t.Errorf("docs/runbooks.zh-CN.yaml translates what is no policy: %q", slices.Sorted(maps.Keys(translations)))
+	}
 }

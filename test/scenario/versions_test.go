@@ -25,27 +25,34 @@ var brought = map[string]string{
 	"1.36": "MutatingAdmissionPolicy",
 }
 
-func versionsTable(t *testing.T, runs []*Run) string {
+// versionsPages have the table, each in its words.
+var versionsPages = map[string]struct{ head, lacks, and, none, nothing string }{
+	"README.md":       {"| Kubernetes | scenarios played | as predicted | not as predicted | not played: it does not serve these in v1 |", "%s (%d scenarios)", ", ", "none", "nothing"},
+	"README.zh-CN.md": {"| Kubernetes | 跑过的场景 | 与预测一致 | 与预测不符 | 没有跑：它不以 v1 提供这些 |", "%s（%d 个场景）", "、", "无", "无"},
+}
+
+func versionsTable(t *testing.T, page string, runs []*Run) string {
 	t.Helper()
+	words := versionsPages[page]
 	var b strings.Builder
-	b.WriteString("| Kubernetes | scenarios played | as predicted | not as predicted | not played: it does not serve these in v1 |\n| --- | --- | --- | --- | --- |\n")
+	b.WriteString(words.head + "\n| --- | --- | --- | --- | --- |\n")
 	for _, r := range runs {
 		var lacks []string
 		for since, scenarios := range r.Lacks {
 			if brought[since] == "" {
 				t.Errorf("versions_test.go does not say what Kubernetes %s brought, which %q are about", since, scenarios)
 			}
-			lacks = append(lacks, fmt.Sprintf("%s (%d scenarios)", brought[since], len(scenarios)))
+			lacks = append(lacks, fmt.Sprintf(words.lacks, brought[since], len(scenarios)))
 		}
 		slices.Sort(lacks)
 		if lacks == nil {
-			lacks = []string{"nothing"}
+			lacks = []string{words.nothing}
 		}
-		wrong := strings.Join(r.Wrong, ", ")
+		wrong := strings.Join(r.Wrong, words.and)
 		if wrong == "" {
-			wrong = "none"
+			wrong = words.none
 		}
-		fmt.Fprintf(&b, "| %s | %d | %d | %s | %s |\n", r.Version, r.Played, r.Played-len(r.Wrong), wrong, strings.Join(lacks, ", "))
+		fmt.Fprintf(&b, "| %s | %d | %d | %s | %s |\n", r.Version, r.Played, r.Played-len(r.Wrong), wrong, strings.Join(lacks, words.and))
 	}
 	return b.String()
 }
@@ -57,8 +64,8 @@ func TestVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := versionsTable(t, runs)
-	for _, name := range []string{"README.md", "README.zh-CN.md"} {
+	for name := range versionsPages {
+		want := versionsTable(t, name, runs)
 		file := filepath.Join(Root(), name)
 		data, err := os.ReadFile(file)
 		if err != nil {
