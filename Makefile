@@ -18,7 +18,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo test unit races rego e2e e2e-delete e2e-beside operators test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks clean field-test field-test-page screenshot
+.PHONY: help build render components software demo test unit races rego e2e e2e-delete e2e-beside operators test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks man clean field-test field-test-page screenshot
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,8 +65,8 @@ nightly: build components software ## What is long and rare, half an hour: fuzzi
 e2e-delete: build components software ## Have termguard delete finish the worlds in which kubectl delete hangs (some 10 minutes; MATRIX=FILE writes what came of it)
 	cd test && for how in fresh stuck; do DELETE=$$how MATRIX=$(if $(MATRIX),$(abspath $(MATRIX)).$$how) $(E2E) -run TestScenarios/side ./scenario || exit 1; done
 
-e2e-beside: build components software ## Run termguard delete with each flag in every world, hold it to changing nothing else, and write the counts into docs/security.md (an hour)
-	cd test && DELETE=beside PAGE=$(CURDIR)/docs/security.md $(E2E) -v -timeout 120m -run TestScenarios ./scenario
+e2e-beside: build components software ## Run termguard delete with each flag in every world, hold it to changing nothing else, and write the counts into docs/delete-security.md (an hour)
+	cd test && DELETE=beside PAGE=$(CURDIR)/docs/delete-security.md $(E2E) -v -timeout 120m -run TestScenarios ./scenario
 
 # With -v, so that what is skipped is said, and why.
 operators: build components software ## Play operators of other projects (as root; OPERATORS=kro,cert-manager for some), and write docs/operators.md (some 10 minutes for each, and once to build it)
@@ -148,6 +148,10 @@ report: ## Open the page of a scan in Chromium: use, accessibility, 360 pixels, 
 	mkdir -p dist/report
 	cd test/report && npm ci --no-audit --no-fund --loglevel=error
 	cd test && SCREENSHOTS=$(CURDIR)/dist/report go test -count=1 -v ./report
+
+man: ## Write the man pages into dist/man, of what --help prints
+	@mkdir -p dist/man
+	MAN=$(CURDIR)/dist/man go test -count=1 -run '^TestMan$$' ./cmd/termguard
 
 bench: build components ## Print benchmarks: beside a no-op webhook, and by size of the cluster (OBJECTS=10000)
 	go test -run '^$$' -bench . ./policies ./webhook ./check ./scan

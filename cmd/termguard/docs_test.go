@@ -328,3 +328,43 @@ func TestDocsLinks(t *testing.T) {
 		t.Errorf("only %d links, %d of them to sections, were found", found, sections)
 	}
 }
+
+// Each page of docs opens with whom it is for, can be reached from another one, and is short
+// enough to be read in ten minutes, unless it is for looking things up. "Stuck now?" comes
+// first of all.
+func TestDocsPages(t *testing.T) {
+	const most = 2000 // words
+	linked := map[string]bool{}
+	for _, page := range pages(t) {
+		for _, l := range link.FindAllStringSubmatch(fenced.ReplaceAllString(read(t, page), ""), -1) {
+			file, _, _ := strings.Cut(l[1], "#")
+			if to := filepath.ToSlash(filepath.Join(filepath.Dir(page), file)); to != page {
+				linked[to] = true
+			}
+		}
+	}
+	opening := regexp.MustCompile(`^# [^\n]+\n\n(?:<!-- [^\n]* -->\n\n)?(?:(Reference for|参考资料，写给)|For|写给)`)
+	for _, page := range pages(t) {
+		if !strings.HasPrefix(page, "docs/") {
+			continue
+		}
+		text := read(t, page)
+		opens := opening.FindStringSubmatch(text)
+		switch words := len(strings.Fields(text)); {
+		case opens == nil:
+			t.Errorf("%s does not open with whom it is for, as in %q or %q", page, "For those who delete: …", "Reference for those who …")
+		case words > most && opens[1] == "":
+			t.Errorf("%s has %d words, want %d at most: split it", page, words, most)
+		}
+		if !linked[page] {
+			t.Errorf("no page links to %s", page)
+		}
+	}
+	for page, heading := range map[string]string{"README.md": "Stuck now?", "README.zh-CN.md": "现在就卡住了？"} {
+		_, first, _ := strings.Cut(read(t, page), "\n## ")
+		block := fenced.FindStringSubmatch(first)
+		if !strings.HasPrefix(first, heading+"\n") || block == nil || !strings.HasPrefix(block[2], "$ termguard check ") || strings.Count(block[2], "\n") < 10 {
+			t.Errorf("%s does not begin with %q, one command and what that prints", page, heading)
+		}
+	}
+}

@@ -203,6 +203,8 @@ func list(out io.Writer, title string, of map[string]string) {
 
 const head = `# Real operators
 
+Reference for those who ask whether termguard is right about operators of other projects.
+
 Nobody here wrote these operators. Each is built from its project's Go module, installed with its project's manifests on a
 real control plane, and runs as the process of its Deployment's pod, with that pod's rights. termguard is asked before each
 deletion: by the API server, by §termguard check§ over the live cluster, and over a snapshot. Then it is deleted, and watched.

@@ -213,6 +213,8 @@ func page(version string, began time.Time, without, with session) (string, error
 
 const header = `# Kubernetes' own tests, with termguard installed
 
+Reference for those who ask whether termguard breaks anything that Kubernetes' own tests know.
+
 Tests of Kubernetes %s (` + "`k8s.io/kubernetes/test/e2e`" + `) about what deletes, on a real etcd, kube-apiserver,
 kube-controller-manager and kube-scheduler, with a node that runs the kubelet's own code and no containers: once without
 termguard, and at the same time with termguard as its manifests install it, all on the same %d cores. Left out is what needs

@@ -402,7 +402,9 @@ func page(rows [][]cell, took time.Duration) string {
 
 const header = `# Harmlessness
 
-What termguard does to a cluster when something is wrong with it. Each row is a fault, each column an operation that
+Reference for those who ask what termguard does to a cluster when something is wrong with it.
+
+Each row is a fault, each column an operation that
 deletes. Every one was played on a real etcd, kube-apiserver and kube-controller-manager %s with nodes that run the
 kubelet's own code, on %d cores, with termguard as the chart installs it. ` + "`make harmlessness`" + ` plays them again and writes
 this page, in some %d minutes; it fails where an operation does not complete, waits longer, or was not reviewed.
