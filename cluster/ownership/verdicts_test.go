@@ -1,0 +1,285 @@
+package ownership
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/dependents"
+	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/cluster/learned"
+)
+
+// smallCatalog has an entry for each way in which one decides.
+const smallCatalog = `
+- {finalizer: x.io/built-in, resources: [gadgets.x.io], owner: gadget controller, component: kube-controller-manager, source: test}
+- {finalizer: x.io/known, resources: [gadgets.x.io], owner: operator of X, component: in-cluster, source: test, workloads: [{kind: Deployment, name: x-operator}]}
+- {finalizer: x.io/image, resources: [gadgets.x.io], owner: agent of X, component: external-controller, source: test, workloads: [{image: x-agent}]}
+- {finalizer: x.io/outside, resources: [gadgets.x.io], owner: X, component: external-controller, source: test}
+- {finalizer: x.io/cloud, resources: [gadgets.x.io], owner: cloud controller, component: cloud-controller-manager, source: test}
+- {finalizer: x.io/needs, resources: [gadgets.x.io], owner: operator of Y, component: in-cluster, crdGroup: y.io, source: test}
+- {finalizer: x.io/attached, resources: [gadgets.x.io], owner: attacher, component: in-cluster, source: test, workloads: [{image: csi-attacher}]}
+`
+
+// What a cluster may hold of gadgets.x.io, and of who may remove its finalizers: ops/x,
+// the service account of a Deployment and its pod.
+const (
+	gadgets     = "{kind: CustomResourceDefinition, metadata: {name: gadgets.x.io}, spec: {group: x.io, names: {kind: Gadget, plural: gadgets}}}"
+	itsAccount  = "{kind: ServiceAccount, metadata: {name: x, namespace: ops}}"
+	controls    = "{kind: ClusterRole, metadata: {name: x}, rules: [{apiGroups: [x.io], resources: [gadgets, gadgets/status], verbs: [update]}]}"
+	writes      = "{kind: ClusterRole, metadata: {name: x}, rules: [{apiGroups: [x.io], resources: [gadgets], verbs: [update]}]}"
+	reads       = "{kind: ClusterRole, metadata: {name: x}, rules: [{apiGroups: [x.io], resources: [gadgets], verbs: [list]}]}"
+	boundAll    = "{kind: ClusterRoleBinding, metadata: {name: x}, roleRef: {kind: ClusterRole, name: x}, subjects: [{kind: ServiceAccount, name: x, namespace: ops}]}"
+	boundHere   = "{kind: RoleBinding, metadata: {name: x, namespace: demo}, roleRef: {kind: ClusterRole, name: x}, subjects: [{kind: ServiceAccount, name: x, namespace: ops}]}"
+	pod         = "{kind: Pod, metadata: {name: x-1, namespace: ops}, spec: {serviceAccountName: x, containers: [{name: manager, image: x-agent}]}, status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}}"
+	brokenPod   = "{kind: Pod, metadata: {name: x-1, namespace: ops}, spec: {serviceAccountName: x, containers: [{name: manager, image: x-agent}]}, status: {phase: Pending, containerStatuses: [{name: manager, state: {waiting: {reason: ErrImageNeverPull}}}]}}"
+	up          = "{kind: Deployment, metadata: {name: x-operator, namespace: ops}, spec: {replicas: 1, template: {spec: {serviceAccountName: x, containers: [{name: manager, image: x-agent}]}}}, status: {readyReplicas: 1}}"
+	scaled      = "{kind: Deployment, metadata: {name: x-operator, namespace: ops}, spec: {replicas: 0, template: {spec: {serviceAccountName: x, containers: [{name: manager, image: x-agent}]}}}, status: {readyReplicas: 1}}"
+	notReady    = "{kind: Deployment, metadata: {name: x-operator, namespace: ops}, spec: {replicas: 1, template: {spec: {serviceAccountName: x, containers: [{name: manager, image: x-agent}]}}}}"
+	refused     = "{kind: Deployment, metadata: {name: x-operator, namespace: ops}, spec: {replicas: 1, template: {spec: {serviceAccountName: x, containers: [{name: manager, image: x-agent}]}}}, status: {conditions: [{type: ReplicaFailure, status: 'True', message: exceeded quota}]}}"
+	opsGoes     = "{kind: Namespace, metadata: {name: ops, deletionTimestamp: '2026-01-01T00:00:00Z'}}"
+	attacher    = "{kind: Pod, metadata: {name: csi-1, namespace: ops}, spec: {containers: [{name: a, image: csi-attacher, args: [--socket=/ebs.csi.test.sock]}]}, status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}}"
+	driver      = "{kind: CSIDriver, metadata: {name: ebs.csi.test}}"
+	cloudNode   = "{kind: Node, metadata: {name: n1}, spec: {providerID: 'aws:///i-1'}}"
+	othersLease = "{kind: Lease, metadata: {name: abcd.x.io, namespace: ops}, spec: {holderIdentity: laptop_1, renewTime: '2026-01-01T00:00:00.000000Z', leaseDurationSeconds: 15}}"
+	podsLease   = "{kind: Lease, metadata: {name: abcd.x.io, namespace: ops}, spec: {holderIdentity: x-1_1, renewTime: '2026-01-01T00:00:00.000000Z', leaseDurationSeconds: 15}}"
+)
+
+// now is when all tests are.
+var now = time.Date(2026, 1, 1, 0, 0, 5, 0, time.UTC)
+
+// keepers take in objects by kind.
+var keepers = map[string]func(*Part, []byte) error{
+	"ClusterRole": keeper((*Part).KeepClusterRole), "ClusterRoleBinding": keeper((*Part).KeepClusterRoleBinding), "RoleBinding": keeper((*Part).KeepRoleBinding),
+	"CustomResourceDefinition": keeper((*Part).KeepDefinition), "ServiceAccount": keeper((*Part).KeepServiceAccount), "Namespace": keeper((*Part).KeepNamespace),
+	"Deployment": keeper((*Part).KeepDeployment), "Pod": keeper((*Part).KeepPod), "CSIDriver": keeper((*Part).KeepCSIDriver), "Node": keeper((*Part).KeepNode),
+	"Lease": keeper(func(p *Part, l *coordinationv1.Lease) bool { p.SetLeases([]coordinationv1.Lease{*l}); return true }),
+}
+
+func keeper[T any](keep func(*Part, *T) bool) func(*Part, []byte) error {
+	return func(p *Part, data []byte) error {
+		var o T
+		if err := yaml.UnmarshalStrict(data, &o); err != nil {
+			return err
+		}
+		keep(p, &o)
+		return nil
+	}
+}
+
+// partWith has seen objects.
+func partWith(t *testing.T, options Options, objects ...string) (*Part, facts.Document) {
+	t.Helper()
+	known, err := catalog.Parse([]byte(smallCatalog))
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := facts.Document{}
+	options.Catalog, options.MaxNames, options.Now = known, 5, func() time.Time { return now }
+	options.Sight, options.Dependents, options.Touched = facts.NewSight(doc), dependents.New(doc, 5), func(string, string) {}
+	p := New(doc, options)
+	for _, text := range objects {
+		var of metav1.TypeMeta
+		if err := yaml.Unmarshal([]byte(text), &of); err != nil {
+			t.Fatal(err)
+		}
+		if err := keepers[of.Kind](p, []byte(text)); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+	p.Settle(func() {})
+	return p, doc
+}
+
+// with is a manifest in which one text stands in the place of another.
+func with(manifest, old, now string) string {
+	if !strings.Contains(manifest, old) {
+		panic(fmt.Sprintf("%q is not in %s", old, manifest))
+	}
+	return strings.ReplaceAll(manifest, old, now)
+}
+
+// seen is one owner that was seen to remove x.io/own.
+func seen(identity string, ago time.Duration, outside bool) learned.Owner {
+	last := now.Add(-ago)
+	return learned.Owner{Finalizer: "x.io/own", Resource: "gadgets.x.io", Identity: identity, Everywhere: true, Objects: 5, Outside: outside, First: last.Add(-48 * time.Hour), Last: last}
+}
+
+// TestVerdicts: who removes a finalizer, for each source that may know, with its near
+// misses. TestOwnershipByStrength of the package above holds which one wins.
+func TestVerdicts(t *testing.T) {
+	const x = "system:serviceaccount:ops:x"
+	runs := []string{gadgets, itsAccount, controls, boundAll, up, pod}
+	type verdict struct {
+		State    string
+		Certain  bool
+		Owner    string
+		Hearsay  string
+		Evidence string
+	}
+	cases := map[string]struct {
+		reason    string
+		finalizer string // "" for x.io/own, which the catalog does not know
+		object    evidence
+		objects   []string
+		seen      []learned.Owner
+		options   Options
+		hidden    string // a resource that cannot be seen
+		want      verdict
+	}{
+		"Kubernetes": {"what Kubernetes itself removes needs nobody else", "x.io/built-in", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Alive, true, "gadget controller", "", "it is built into the kube-controller-manager"}},
+
+		"Declared":          {"an administrator says who", "", evidence{}, []string{gadgets, up}, nil, Options{Owners: map[string]string{"x.io/own": "deployment/ops/x-operator"}}, "", verdict{Alive, true, "Deployment ops/x-operator", "a declaration of the owner", "declared owner Deployment ops/x-operator has 1 ready pod"}},
+		"DeclaredDown":      {"and it does not run", "", evidence{declared: "Deployment/ops/x-operator"}, []string{gadgets, scaled}, nil, Options{}, "", verdict{Down, true, "Deployment ops/x-operator", "a declaration of the owner", "Deployment ops/x-operator is scaled to zero"}},
+		"DeclaredGone":      {"and it is not there", "", evidence{declared: "Deployment/ops/gone"}, runs, nil, Options{}, "", verdict{Absent, true, "Deployment/ops/gone", "a declaration of the owner", "declared owner Deployment/ops/gone does not exist"}},
+		"DeclaredUnseen":    {"and it may be what cannot be seen", "", evidence{declared: "Deployment/ops/gone"}, runs, nil, Options{}, "deployments.apps", verdict{Unknown, false, "", "a declaration of the owner", "deployments.apps (forbidden) cannot be seen"}},
+		"DeclaredElsewhere": {"it is said to run elsewhere", "", evidence{declared: "external"}, []string{gadgets}, nil, Options{}, "", verdict{Alive, true, "external controller", "a declaration of the owner", "it is declared to run outside the cluster"}},
+		"DeclaredBadly":     {"what cannot be read names nobody", "", evidence{declared: "x-operator"}, []string{gadgets}, nil, Options{}, "", verdict{Unknown, false, "", "a declaration of the owner", `it is declared to belong to "x-operator", which is not KIND/NAMESPACE/NAME`}},
+
+		"Seen":              {"who did it before, and runs", "", evidence{}, []string{gadgets, itsAccount, writes, boundAll, pod}, []learned.Owner{seen(x, time.Hour, false)}, Options{}, "", verdict{Alive, true, "controller under service account ops/x", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and pod ops/x-1 is ready under it"}},
+		"SeenWithoutRights": {"it did it by a right that nothing gives it any more", "", evidence{}, []string{gadgets, itsAccount, pod}, []learned.Owner{seen(x, time.Hour, false)}, Options{}, "", verdict{Barred, false, "controller under service account ops/x", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and no role lets it update gadgets.x.io any more"}},
+		"SeenWithoutToken":  {"its pods run on, and their tokens are refused", "", evidence{}, []string{gadgets, writes, boundAll, pod}, []learned.Owner{seen(x, time.Hour, false)}, Options{}, "", verdict{Barred, false, "controller under service account ops/x", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and that service account is gone, so the tokens of its pods are refused"}},
+		"SeenOutside":       {"somebody outside did it today", "", evidence{}, []string{gadgets}, []learned.Owner{seen("alice", time.Hour, false)}, Options{}, "", verdict{Alive, true, "user alice outside the cluster", "", "user alice was seen to remove it from 5 objects, last on 2025-12-31, from outside the cluster"}},
+		"SeenOutsideBefore": {"near miss: the day before yesterday", "", evidence{}, []string{gadgets}, []learned.Owner{seen("alice", 48*time.Hour, false)}, Options{}, "", verdict{Unknown, false, "", "", "the catalog does not know it, and no controller that may update gadgets.x.io runs; user alice was seen to remove it from 5 objects, last on 2025-12-30, from outside the cluster: whether it still runs, the cluster does not tell"}},
+		"SeenAndGone":       {"its service account is gone", "", evidence{}, []string{gadgets}, []learned.Owner{seen(x, time.Hour, false)}, Options{}, "", verdict{Absent, false, "", "", "the catalog does not know it, and no controller that may update gadgets.x.io runs; service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and that service account is gone"}},
+		"SeenAndDown":       {"it is scaled to zero, and it alone has the rights", "", evidence{}, []string{gadgets, itsAccount, controls, boundAll, scaled}, []learned.Owner{seen(x, time.Hour, false)}, Options{}, "", verdict{Down, true, "controller under service account ops/x", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31; Deployment ops/x-operator is scaled to zero"}},
+
+		"Workload":         {"the catalog names it, and it is ready", "x.io/known", evidence{}, []string{gadgets, up}, nil, Options{}, "", verdict{Alive, true, "operator of X", "", "Deployment ops/x-operator has 1 ready pod"}},
+		"WorkloadScaled":   {"its last pod is on its way out", "x.io/known", evidence{}, []string{gadgets, scaled}, nil, Options{}, "", verdict{Down, true, "operator of X", "", "Deployment ops/x-operator is scaled to zero"}},
+		"WorkloadGoes":     {"it is ready, and goes with its namespace", "x.io/known", evidence{}, []string{gadgets, up, pod, opsGoes}, nil, Options{}, "", verdict{Down, false, "operator of X", "", "Deployment ops/x-operator goes with its namespace, which is being deleted"}},
+		"WorkloadRefused":  {"no pod of it can be made", "x.io/known", evidence{}, []string{gadgets, refused}, nil, Options{}, "", verdict{Down, true, "operator of X", "", "Deployment ops/x-operator has no pod: exceeded quota"}},
+		"WorkloadBroken":   {"each of its pods fails for good", "x.io/known", evidence{}, []string{gadgets, notReady, brokenPod}, nil, Options{}, "", verdict{Down, true, "operator of X", "", "Deployment ops/x-operator has no ready pod: pod ops/x-1 is in ErrImageNeverPull"}},
+		"WorkloadStarting": {"near miss: its pod may be a moment away", "x.io/known", evidence{}, []string{gadgets, notReady}, nil, Options{}, "", verdict{Down, false, "operator of X", "", "Deployment ops/x-operator has no pod at the moment"}},
+		"WorkloadLeading":  {"it is not ready, and renews its lease", "x.io/known", evidence{}, []string{gadgets, notReady, brokenPod, podsLease}, nil, Options{}, "", verdict{Down, false, "operator of X", "", "Deployment ops/x-operator has no ready pod, but pod ops/x-1 renews lease ops/abcd.x.io"}},
+		"WorkloadGone":     {"nothing of that name is there", "x.io/known", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Absent, true, "operator of X", "", "no workload of it exists: looked for Deployment x-operator"}},
+		"WorkloadUnseen":   {"near miss: it may be what cannot be seen", "x.io/known", evidence{}, []string{gadgets}, nil, Options{}, "deployments.apps", verdict{Unknown, false, "operator of X", "", "deployments.apps (forbidden) cannot be seen"}},
+
+		"Image":       {"the catalog names what it runs", "x.io/image", evidence{}, []string{gadgets, pod}, nil, Options{}, "", verdict{Alive, true, "agent of X", "", "1 ready pod of image x-agent"}},
+		"ImageDown":   {"anybody may run that image, and scale it down", "x.io/image", evidence{}, []string{gadgets, scaled}, nil, Options{}, "", verdict{Down, true, "agent of X", "a workload of that name, which anybody may make", "Deployment ops/x-operator is scaled to zero"}},
+		"ImageGone":   {"it usually runs elsewhere", "x.io/image", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Unknown, false, "agent of X", "", "it usually runs outside the cluster, which the cluster does not show"}},
+		"Sidecar":     {"a sidecar that names the driver", "x.io/attached", evidence{driver: "ebs.csi.test"}, []string{gadgets, attacher, driver}, nil, Options{}, "", verdict{Alive, true, "attacher", "", "pod ops/csi-1 with a ready csi-attacher names driver ebs.csi.test"}},
+		"SidecarLone": {"the only sidecar is that of the only driver", "x.io/attached", evidence{driver: "efs.csi.test"}, []string{gadgets, with(attacher, "ebs.csi.test", "csi"), with(driver, "ebs", "efs")}, nil, Options{}, "", verdict{Alive, true, "attacher", "", "driver efs.csi.test is installed, and pod ops/csi-1 has a ready csi-attacher"}},
+		"SidecarNone": {"a driver that nobody installed", "x.io/attached", evidence{driver: "efs.csi.test"}, []string{gadgets, attacher, driver}, nil, Options{}, "", verdict{Absent, true, "csi-attacher of CSI driver efs.csi.test", "", "CSI driver efs.csi.test is not installed: no CSIDriver, no node where it is registered, and no ready csi-attacher that names it"}},
+
+		"Manager":       {"who wrote it runs, and may update it", "", evidence{managers: []string{"manager"}}, []string{gadgets, itsAccount, writes, boundAll, pod}, nil, Options{}, "", verdict{Alive, true, "", "", `field manager "manager" wrote the finalizer, and pod ops/x-1 runs under service account ops/x, which may update gadgets.x.io`}},
+		"ManagerUnable": {"near miss: it may not", "", evidence{managers: []string{"manager"}}, []string{gadgets, itsAccount, reads, boundAll, pod}, nil, Options{}, "", verdict{Absent, false, "", "", "the catalog does not know it, and no controller that may update gadgets.x.io runs"}},
+
+		"Permissions":         {"it alone controls the kind, and runs", "", evidence{}, runs, nil, Options{}, "", verdict{Alive, true, "controller under service account ops/x", "", "service account ops/x may update gadgets.x.io and its status, and pod ops/x-1 is ready under it"}},
+		"PermissionsToUse":    {"near miss: who may not write its status only uses it", "", evidence{}, []string{gadgets, itsAccount, writes, boundAll, pod}, nil, Options{}, "", verdict{Unknown, false, "", "", "service accounts ops/x may update gadgets.x.io: whether one of them removes the finalizer, the cluster does not tell"}},
+		"PermissionsIdle":     {"it alone controls the kind, and nothing runs under it", "", evidence{}, []string{gadgets, itsAccount, controls, boundAll}, nil, Options{}, "", verdict{Down, true, "controller under service account ops/x", "", "service account ops/x may update it and its status, and has no pod: no workload runs under it"}},
+		"PermissionsGoes":     {"its pod is ready, and goes with its namespace", "", evidence{}, []string{gadgets, itsAccount, controls, boundAll, up, pod, opsGoes}, nil, Options{}, "", verdict{Down, false, "controller under service account ops/x", "", "service account ops/x may update it and its status, and goes with its namespace, which is being deleted"}},
+		"PermissionsIdleHere": {"in one namespace, its administrator may have said so", "", evidence{}, []string{gadgets, itsAccount, controls, boundHere}, nil, Options{}, "", verdict{Down, true, "controller under service account ops/x", "a role binding of the namespace", "service account ops/x may update it and its status, and has no pod: no workload runs under it"}},
+
+		"Lease":         {"its holder is a pod that may update the kind", "", evidence{}, []string{gadgets, itsAccount, writes, boundAll, up, pod, podsLease}, nil, Options{}, "", verdict{Alive, true, "holder of lease ops/abcd.x.io", "", "lease ops/abcd.x.io, named after API group x.io, is held by pod ops/x-1, which is ready"}},
+		"LeaseStranger": {"its holder is no pod: nobody can be called absent", "", evidence{}, []string{gadgets, othersLease}, nil, Options{}, "", verdict{Unknown, false, "", "", "the catalog does not know it, and no controller that may update gadgets.x.io runs; lease ops/abcd.x.io, named after API group x.io, is held by laptop_1, which is no pod here: whether it still runs, the cluster does not tell"}},
+
+		"Manifests":     {"what manifests do not hold is unknown", "", evidence{}, []string{gadgets}, nil, Options{Manifests: true}, "", verdict{Unasked, false, "controller of x.io", "", "the manifests hold nothing that removes it: only a cluster tells whether it runs there"}},
+		"ManifestsDown": {"a person may scale it up again", "x.io/known", evidence{}, []string{gadgets, scaled}, nil, Options{Manifests: true}, "", verdict{Down, false, "operator of X", "", "Deployment ops/x-operator is scaled to zero"}},
+
+		"Group":      {"the kinds are gone that its owner works on", "x.io/needs", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Absent, true, "operator of Y", "", "API group y.io, which it needs, is not served"}},
+		"OwnerKind":  {"the object belongs to a kind that is gone", "", evidence{owners: []string{"Thing.y.io"}}, []string{gadgets}, nil, Options{}, "", verdict{Absent, true, "", "an owner reference of the object", "the object is owned by a Thing.y.io, and API group y.io is not served"}},
+		"Cloud":      {"no cloud, and so no cloud controller", "x.io/cloud", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Absent, true, "cloud controller", "", "no cloud controller runs in the cluster, and no node has a provider ID: there is no cloud provider"}},
+		"CloudThere": {"near miss: a node is one of a cloud", "x.io/cloud", evidence{}, []string{gadgets, cloudNode}, nil, Options{}, "", verdict{Unknown, false, "cloud controller", "", "it usually runs outside the cluster, which the cluster does not show"}},
+		"Nobody":     {"the catalog does not know it, and nobody may update it", "", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Absent, false, "", "", "the catalog does not know it, and no controller that may update gadgets.x.io runs"}},
+
+		"Barred":      {"it is up, and RBAC lets it only read", "x.io/known", evidence{}, []string{gadgets, itsAccount, reads, boundAll, up, pod}, nil, Options{}, "", verdict{Barred, false, "operator of X", "", "Deployment ops/x-operator has 1 ready pod; service account ops/x may read gadgets.x.io, and no role lets it update or patch them"}},
+		"BarredHere":  {"another may update them here, and does not run", "x.io/known", evidence{}, []string{gadgets, itsAccount, reads, boundAll, up, pod, with(writes, "{name: x}", "{name: y}"), with(boundHere, "name: x", "name: y")}, nil, Options{}, "", verdict{Barred, false, "operator of X", "", "Deployment ops/x-operator has 1 ready pod; service account ops/x may read gadgets.x.io, and no role lets it update or patch them in namespace demo"}},
+		"RolesUnseen": {"near miss: not all roles are seen", "x.io/known", evidence{}, []string{gadgets, itsAccount, reads, boundAll, up, pod}, nil, Options{}, "roles.rbac.authorization.k8s.io", verdict{Alive, true, "operator of X", "", "Deployment ops/x-operator has 1 ready pod"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p, _ := partWith(t, tc.options, tc.objects...)
+			if tc.hidden != "" {
+				p.options.Sight.Hide(facts.Resource{GroupVersionResource: schema.ParseGroupResource(tc.hidden).WithVersion("v1")}, facts.UnseenForbidden, "no")
+			}
+			var memory learned.Memory
+			for _, o := range tc.seen {
+				memory.Add(o)
+			}
+			p.SetLearned(memory)
+			finalizer := tc.finalizer
+			if finalizer == "" {
+				finalizer = "x.io/own"
+			}
+			j := p.judge(p.verdictKey(finalizer, "gadgets.x.io", "demo", tc.object), tc.object)
+			got := verdict{j.state, j.certain, j.owner, j.hearsay, strings.Join(j.evidence, "; ")}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestKeep: what is kept of objects with finalizers is told by all that read it, and goes
+// with the last of them.
+func TestKeep(t *testing.T) {
+	p, doc := partWith(t, Options{}, gadgets, itsAccount, controls, boundAll, up, pod)
+	empty := maps.Clone(doc)
+	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "demo", Name: name} }
+	object := func(name string, declared string, finalizers ...string) *metav1.ObjectMeta {
+		m := &metav1.ObjectMeta{Namespace: "demo", Name: name, UID: types.UID("uid of " + name), Finalizers: finalizers}
+		if declared != "" {
+			m.Annotations = map[string]string{Annotation: declared}
+		}
+		return m
+	}
+	keep := func(m *metav1.ObjectMeta) bool { return p.Keep("gadgets.x.io", key(m.Name), m, nil) }
+	if !keep(object("one", "", "x.io/own", "x.io/known")) || !keep(object("two", "external", "x.io/own")) || keep(object("three", "")) {
+		t.Error("it is not told which objects have finalizers")
+	}
+	if count, finalizers := p.Held("gadgets.x.io", "demo"); count != 2 || !slices.Equal(finalizers, []string{"x.io/known", "x.io/own"}) {
+		t.Errorf("%d objects are held, by %q", count, finalizers)
+	}
+	for _, tc := range []struct {
+		reason string
+		is     bool
+	}{
+		{"one has it", p.Carries("gadgets.x.io", key("one"), "uid of one", "x.io/own")},
+		{"another of that name has not", !p.Carries("gadgets.x.io", key("one"), "another", "x.io/own")},
+		{"it has just these", p.Shows("gadgets.x.io", key("one"), "uid of one", []string{"x.io/known", "x.io/own"})},
+		{"and one more", !p.Shows("gadgets.x.io", key("one"), "uid of one", []string{"x.io/own"})},
+		{"three has none", p.Shows("gadgets.x.io", key("three"), "uid of three", nil)},
+		{"two declares its owner", p.Declares("demo")},
+		{"nobody does elsewhere", !p.Declares("prod")},
+		{"two of them are held, of which one may be declared", facts.Lookup(doc, "finalized", "demo", "x.io/own", "gadgets.x.io", "declared=external", "ownership", "owner") == "external controller"},
+		{"without what it declares, it is as others are", facts.Lookup(p.Undeclared(doc, "demo"), "finalized", "demo", "x.io/own", "gadgets.x.io", "declared=external", "ownership", "owner") == "controller under service account ops/x"},
+		{"what the removal rests on: the workload", facts.Lookup(doc, "removers", "ops", "deployments.apps/x-operator", "x.io/own", "gadgets.x.io", "") == true},
+		{"its rights", facts.Lookup(doc, "removers", "", "clusterroles.rbac.authorization.k8s.io/x", "x.io/own", "gadgets.x.io", "") == true},
+		{"but not that of what is declared", facts.Lookup(doc, "removers", "ops", "deployments.apps/x-operator", "x.io/own", "gadgets.x.io", "declared=external") == nil},
+	} {
+		if !tc.is {
+			t.Errorf("not true: %s", tc.reason)
+		}
+	}
+	deleted := object("one", "", "x.io/own", "x.io/known")
+	asked := metav1.NewTime(now.Add(-time.Minute))
+	deleted.DeletionTimestamp = &asked
+	keep(deleted)
+	p.Settle(func() {})
+	if got := facts.Lookup(doc, "terminating", "x.io/own", "gadgets.x.io", "count"); got != 1 {
+		t.Errorf("%v objects wait for it, want 1", got)
+	}
+	deleted.Finalizers = []string{"x.io/known"}
+	keep(deleted)
+	if diff := cmp.Diff([]Ending{{"uid of one", "x.io/own", asked.Unix()}}, p.Endings()); diff != "" {
+		t.Errorf("what it lost while it was being deleted: -want, +got:\n%s", diff)
+	}
+	for _, name := range []string{"one", "two"} {
+		p.Forget("gadgets.x.io", key(name))
+	}
+	p.Settle(func() {})
+	if diff := cmp.Diff(map[string]any(empty), map[string]any(doc)); diff != "" {
+		t.Errorf("what is left of them: -want, +got:\n%s", diff)
+	}
+}

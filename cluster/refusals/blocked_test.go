@@ -1,0 +1,392 @@
+package refusals
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// Who may refuse, and what of theirs is there. Each is changed in one fact by the cases.
+const (
+	demo     = "{kind: Namespace, metadata: {name: demo, labels: {team: a}}}"
+	hookOf   = "{kind: ValidatingWebhookConfiguration, metadata: {name: c}, webhooks: [{name: w.x.io, clientConfig: {service: {namespace: ops, name: w}}, rules: [{operations: ['*'], apiGroups: ['*'], apiVersions: ['*'], resources: ['*/*']}]}]}"
+	serviceW = "{kind: Service, metadata: {namespace: ops, name: w}, spec: {clusterIP: 10.0.0.1, selector: {app: w}}}"
+	ready    = "{kind: EndpointSlice, metadata: {namespace: ops, name: w-1, labels: {kubernetes.io/service-name: w}}, endpoints: [{addresses: [10.1.0.1], conditions: {ready: true}}]}"
+	backendW = "{kind: Deployment, metadata: {namespace: ops, name: w}, spec: {template: {metadata: {labels: {app: w}}}}}"
+	denies   = "{kind: ValidatingAdmissionPolicy, metadata: {name: p}, spec: {matchConstraints: {resourceRules: [{operations: [DELETE], apiGroups: [''], apiVersions: [v1], resources: [configmaps]}]}, validations: [{expression: 'false'}]}}"
+	inForce  = "{kind: ValidatingAdmissionPolicyBinding, metadata: {name: b}, spec: {policyName: p, validationActions: [Deny]}}"
+	mutates  = "{kind: MutatingAdmissionPolicy, metadata: {name: m}, spec: {matchConstraints: {resourceRules: [{operations: ['*'], apiGroups: [''], apiVersions: [v1], resources: [configmaps]}]}, mutations: [{patchType: JSONPatch, jsonPatch: {expression: '[JSONPatch{op: \"add\", path: string(1/0), value: 1}]'}}]}}"
+	mutating = "{kind: MutatingAdmissionPolicyBinding, metadata: {name: mb}, spec: {policyName: m}}"
+	crd      = "{kind: CustomResourceDefinition, metadata: {name: gadgets.x.io}, spec: {group: x.io, scope: Namespaced, names: {kind: Gadget, plural: gadgets}, versions: [{name: v1, served: true}, {name: v1beta1, served: true, storage: true}], conversion: {strategy: Webhook, webhook: {clientConfig: {service: {namespace: ops, name: w}}}}}, status: {storedVersions: [v1beta1]}}"
+)
+
+// now is when all tests are.
+var now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+var keepers = map[string]func(*Part, []byte) error{
+	"Namespace": keeper((*Part).KeepNamespace), "Service": keeper((*Part).KeepService), "EndpointSlice": keeper((*Part).KeepEndpointSlice), "Deployment": keeper((*Part).KeepDeployment),
+	"ValidatingWebhookConfiguration": keeper((*Part).KeepValidating), "MutatingWebhookConfiguration": keeper((*Part).KeepMutating), "Event": keeper((*Part).KeepEvent),
+	"ValidatingAdmissionPolicy": keeper((*Part).KeepPolicy), "ValidatingAdmissionPolicyBinding": keeper((*Part).KeepPolicyBinding),
+	"MutatingAdmissionPolicy": keeper((*Part).KeepMutatingPolicy), "MutatingAdmissionPolicyBinding": keeper((*Part).KeepMutatingPolicyBinding),
+	"CustomResourceDefinition": keeper((*Part).KeepDefinition),
+}
+
+func keeper[T any](keep func(*Part, *T) bool) func(*Part, []byte) error {
+	return func(p *Part, data []byte) error {
+		var o T
+		if err := yaml.UnmarshalStrict(data, &o); err != nil {
+			return err
+		}
+		keep(p, &o)
+		return nil
+	}
+}
+
+// contents of namespace demo: it holds two ConfigMaps, one with a finalizer, and a pod.
+type contents struct{ kubelet bool }
+
+func (contents) Contents(namespace string) []Content {
+	if namespace != "demo" {
+		return nil
+	}
+	of := func(resource string) facts.Resource {
+		return facts.Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource), Namespaced: true}
+	}
+	return []Content{{of("configmaps"), 2, 1, []string{"x.io/f"}}, {of("pods"), 1, 0, nil}}
+}
+func (contents) Total(string) int           { return 3 }
+func (c contents) NeedsKubelet(string) bool { return c.kubelet }
+
+func partWith(t *testing.T, options Options, objects ...string) (*Part, facts.Document) {
+	t.Helper()
+	doc := facts.Document{}
+	options.Now, options.Owner, options.Dropped = func() time.Time { return now }, func(string) string { return "" }, func(types.NamespacedName) {}
+	p := New(doc, options)
+	if err := keep(p, objects...); err != nil {
+		t.Fatal(err)
+	}
+	return p, doc
+}
+
+// keep takes in objects.
+func keep(p *Part, objects ...string) error {
+	for _, text := range objects {
+		var of metav1.TypeMeta
+		if err := yaml.Unmarshal([]byte(text), &of); err != nil {
+			return err
+		}
+		if err := keepers[of.Kind](p, []byte(text)); err != nil {
+			return fmt.Errorf("%s: %w", text, err)
+		}
+	}
+	return nil
+}
+
+// told is a section of the facts about a namespace, a line for each request.
+func told(doc facts.Document, section, namespace, key string) (lines []string) {
+	list, _ := facts.Lookup(doc, section, namespace, key).([]any)
+	for _, request := range list {
+		r := request.(map[string]any)
+		line := fmt.Sprintf("%s %s", r["operation"], r["resource"])
+		if r["subresource"] != "" {
+			line += fmt.Sprintf("/%s", r["subresource"])
+		}
+		lines = append(lines, fmt.Sprintf("%s ×%v %s %s", line, r["count"], r["certainty"], r["cause"]))
+	}
+	return lines
+}
+
+// with is a manifest in which one text stands in the place of another.
+func with(manifest, old, now string) string {
+	if !strings.Contains(manifest, old) {
+		panic(fmt.Sprintf("%q is not in %s", old, manifest))
+	}
+	return strings.ReplaceAll(manifest, old, now)
+}
+
+// TestBlocked: which of the requests that the deletion of a namespace needs a webhook
+// refuses, and how surely.
+func TestBlocked(t *testing.T) {
+	all := func(certainty, cause string) []string {
+		how := " " + certainty + " " + cause
+		return []string{"DELETE configmaps ×2" + how, "UPDATE configmaps ×1" + how, "DELETE pods ×1" + how, "UPDATE namespaces/finalize ×1" + how, "UPDATE namespaces/status ×1" + how}
+	}
+	const event = `{kind: Event, metadata: {namespace: demo, name: e}, reason: Failed, message: 'failed calling webhook "w.x.io": EOF', lastTimestamp: '2025-12-31T23:00:00Z'}`
+	condition := func(expression string) string {
+		return with(hookOf, "rules:", "matchConditions: [{name: m, expression: \""+expression+"\"}], rules:")
+	}
+	cases := map[string]struct {
+		reason  string
+		objects []string
+		do      func(*Part)
+		want    []string
+	}{
+		"NoService":        {"there is nothing to call", []string{hookOf}, nil, all("will", "down")},
+		"NoEndpoint":       {"nobody answers", []string{hookOf, serviceW}, nil, all("will", "down")},
+		"NotReady":         {"nor does who is not ready", []string{hookOf, serviceW, with(ready, "ready: true", "ready: false")}, nil, all("will", "down")},
+		"Up":               {"near miss: somebody answers", []string{hookOf, serviceW, ready}, nil, nil},
+		"External":         {"near miss: what is outside may answer", []string{hookOf, with(serviceW, "clusterIP: 10.0.0.1", "type: ExternalName")}, nil, nil},
+		"URL":              {"near miss: so may a URL", []string{with(hookOf, "service: {namespace: ops, name: w}", "url: 'https://w.x.io'")}, nil, nil},
+		"Ignored":          {"near miss: it fails open", []string{with(hookOf, "rules:", "failurePolicy: Ignore, rules:")}, nil, nil},
+		"OnlyCreates":      {"near miss: it is not asked about deletions", []string{with(hookOf, "operations: ['*']", "operations: [CREATE]")}, nil, nil},
+		"OnlyPods":         {"it is asked about pods alone", []string{with(hookOf, "resources: ['*/*']", "resources: [pods]")}, nil, []string{"DELETE pods ×1 will down"}},
+		"OtherVersion":     {"a request is converted to the version that it names", []string{with(with(hookOf, "resources: ['*/*']", "resources: [pods]"), "apiVersions: ['*']", "apiVersions: [v2]")}, nil, []string{"DELETE pods ×1 will down"}},
+		"ExactVersion":     {"near miss: not where it wants none other", []string{with(with(with(hookOf, "resources: ['*/*']", "resources: [pods]"), "apiVersions: ['*']", "apiVersions: [v2]"), "rules:", "matchPolicy: Exact, rules:")}, nil, nil},
+		"ThisNamespace":    {"its selector takes the namespace in", []string{with(hookOf, "rules:", "namespaceSelector: {matchLabels: {team: a}}, rules:")}, nil, all("will", "down")},
+		"OtherNamespace":   {"near miss: it does not", []string{with(hookOf, "rules:", "namespaceSelector: {matchLabels: {team: b}}, rules:")}, nil, nil},
+		"SomeObjects":      {"it depends on the objects", []string{with(hookOf, "rules:", "objectSelector: {matchLabels: {a: b}}, rules:")}, nil, all("may", "down")},
+		"NotDeletes":       {"a condition lets deletions pass", []string{condition("request.operation != 'DELETE'")}, nil, []string{"UPDATE configmaps ×1 will down", "UPDATE namespaces/finalize ×1 will down", "UPDATE namespaces/status ×1 will down"}},
+		"NotTheController": {"or who deletes, which of pods is a kubelet, too; who takes finalizers off is not known", []string{condition("request.userInfo.username != 'system:serviceaccount:kube-system:namespace-controller'")}, nil, []string{"UPDATE configmaps ×1 may down", "DELETE pods ×1 will down"}},
+		"ConditionFails":   {"a condition that fails refuses, though it is up", []string{condition("object.spec.a == 'b'"), serviceW, ready}, nil, []string{"DELETE configmaps ×2 will condition", "DELETE pods ×1 will condition"}},
+		"BadBundle":        {"nothing can be trusted by its caBundle", []string{with(hookOf, "name: w}", "name: w}, caBundle: eA=="), serviceW, ready}, nil, all("will", "untrusted")},
+		"Distrusted": {"its certificate is another's", []string{hookOf, serviceW, ready}, func(p *Part) {
+			for e := range p.Due() {
+				p.ShookHands(e, Handshake{at: now, why: "its certificate is another's"})
+			}
+		}, all("will", "untrusted")},
+		"Trusted": {"near miss: it fits", []string{hookOf, serviceW, ready}, func(p *Part) {
+			for e := range p.Due() {
+				p.ShookHands(e, Handshake{at: now, ok: true})
+			}
+		}, nil},
+		"Told":          {"it is up, and somebody here was told that it fails", []string{hookOf, serviceW, ready, event}, nil, all("may", "failing")},
+		"ToldElsewhere": {"near miss: somebody else was", []string{hookOf, serviceW, ready, with(event, "namespace: demo", "namespace: other")}, nil, nil},
+		"ToldBefore":    {"near miss: it was changed since", []string{with(hookOf, "{name: c}", "{name: c, managedFields: [{time: '2025-12-31T23:30:00Z'}]}"), serviceW, ready, event}, nil, nil},
+		"ToldNo":        {"it was seen to refuse deletions, which are no updates", []string{hookOf, serviceW, ready, with(with(event, `failed calling webhook "w.x.io": EOF`, `admission webhook "w.x.io" denied the request: no`), "reason: Failed", "reason: FailedDelete")}, nil, []string{"DELETE configmaps ×2 may refusing", "DELETE pods ×1 may refusing"}},
+		"ToldOfCreate":  {"near miss: it refused to create something", []string{hookOf, serviceW, ready, with(event, `failed calling webhook "w.x.io": EOF`, `admission webhook "w.x.io" denied the request: no`)}, nil, nil},
+		"Forgotten":     {"it is gone", []string{hookOf}, func(p *Part) { p.ForgetValidating(types.NamespacedName{Name: "c"}) }, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p, doc := partWith(t, Options{}, append([]string{demo}, tc.objects...)...)
+			if tc.do != nil {
+				tc.do(p)
+			}
+			p.Settle(contents{kubelet: true}, func() {})
+			if diff := cmp.Diff(tc.want, told(doc, "blocked", "demo", "validating/c/w.x.io")); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestBlockedFrom follows one webhook through what happens to it and its backend: the
+// facts of a namespace change with it.
+func TestBlockedFrom(t *testing.T) {
+	mutating := with(hookOf, "Validating", "Mutating")
+	p, doc := partWith(t, Options{}, demo, mutating)
+	for _, step := range []struct {
+		reason string
+		do     func() error
+		want   int // requests that are refused
+	}{
+		{"there is nothing to call", func() error { return nil }, 5},
+		{"somebody answers", func() error { return keep(p, serviceW, ready) }, 0},
+		{"he does not any more", func() error { p.ForgetEndpointSlice(types.NamespacedName{Namespace: "ops", Name: "w-1"}); return nil }, 5},
+		{"the namespace has other labels than the webhook wants", func() error {
+			return keep(p, with(mutating, "rules:", "namespaceSelector: {matchLabels: {team: b}}, rules:"))
+		}, 0},
+		{"it is given them", func() error { return keep(p, with(demo, "team: a", "team: b")) }, 5},
+		{"it is gone", func() error { p.ForgetNamespace(types.NamespacedName{Name: "demo"}); return nil }, 0},
+		{"it is back", func() error { return keep(p, with(demo, "team: a", "team: b")) }, 5},
+		{"the webhook is gone", func() error { p.ForgetMutating(types.NamespacedName{Name: "c"}); return nil }, 0},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		p.Settle(contents{}, func() {})
+		if got := told(doc, "blocked", "demo", "mutating/c/w.x.io"); len(got) != step.want {
+			t.Errorf("%s: %d requests are refused, want %d: %q", step.reason, len(got), step.want, got)
+		}
+	}
+}
+
+// TestHome: what a webhook means for the namespace of its own backend.
+func TestHome(t *testing.T) {
+	ops := with(demo, "name: demo", "name: ops")
+	inDemo := with(hookOf, "namespace: ops", "namespace: demo")
+	type means struct {
+		SelfBlocked []string
+		OwnPods     any
+		Everywhere  any
+		Home        any
+	}
+	held := []any{"pods", "namespaces", "everything", "finalizers"}
+	cases := map[string]struct {
+		reason  string
+		objects []string
+		want    means
+	}{
+		"ItsNamespace": {"once its backend has gone with it, nobody answers", []string{demo, inDemo, with(serviceW, "namespace: ops", "namespace: demo"), with(ready, "namespace: ops", "namespace: demo"), with(backendW, "namespace: ops", "namespace: demo")},
+			means{[]string{"DELETE configmaps ×2 will down", "UPDATE configmaps ×1 will down", "UPDATE namespaces/finalize ×1 will down", "UPDATE namespaces/status ×1 will down"}, "will", held, nil}},
+		"Another":      {"near miss: it is elsewhere", []string{demo, ops, hookOf, serviceW, ready, backendW}, means{nil, "will", held, nil}},
+		"NotItsPods":   {"it leaves its own pods out", []string{demo, ops, with(hookOf, "rules:", "objectSelector: {matchExpressions: [{key: app, operator: NotIn, values: [w]}]}, rules:"), serviceW, ready, backendW}, means{nil, nil, held, nil}},
+		"NotItsHome":   {"it leaves its own namespace out, and so its pods", []string{demo, ops, with(hookOf, "rules:", "namespaceSelector: {matchExpressions: [{key: team, operator: NotIn, values: [a]}]}, rules:"), serviceW, ready, backendW}, means{nil, nil, held, nil}},
+		"OnlyLabelled": {"it is for what has its label", []string{demo, ops, with(hookOf, "rules:", "objectSelector: {matchLabels: {a: b}}, rules:"), serviceW, ready, backendW}, means{}},
+		"ItsKinds":     {"custom resources in its own namespace", []string{demo, ops, with(with(hookOf, "apiGroups: ['*']", "apiGroups: [x.io]"), "resources: ['*/*']", "resources: [gadgets]"), serviceW, ready, backendW}, means{nil, nil, nil, []any{"DELETE gadgets.x.io", "UPDATE gadgets.x.io"}}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p, doc := partWith(t, Options{}, tc.objects...)
+			p.Settle(contents{}, func() {})
+			of := p.webhooks["validating/c/w.x.io"]
+			got := means{told(doc, "selfBlocked", "demo", "validating/c/w.x.io"), of["ownPods"], of["everywhere"], of["home"]}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestDenied: what an admission policy denies of a deletion, as far as it is known what
+// it reads.
+func TestDenied(t *testing.T) {
+	const whole = "DELETE configmaps ×2 will denied"
+	withParams := func(more string) []string {
+		return []string{
+			with(denies, "spec: {", "spec: {paramKind: {apiVersion: v1, kind: ConfigMap}, "),
+			with(inForce, "policyName: p", "policyName: p, paramRef: {name: limits, namespace: ops"+more+"}"),
+		}
+	}
+	reads := func(expression string) string { return with(denies, "'false'", "\""+expression+"\"") }
+	limits := Question{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "ops", Name: "limits"}
+	answer := func(a Answer) func(*Part) {
+		return func(p *Part) { p.Answer(map[Question]Answer{limits: a}) }
+	}
+	object := func(name string, data map[string]any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "namespace": "demo", "uid": name}, "data": data}}
+	}
+	configMaps := Question{Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: "demo"}
+	cases := map[string]struct {
+		reason  string
+		objects []string
+		do      func(*Part)
+		want    []string
+		asks    []Question
+	}{
+		"Denies":       {"it denies all", []string{denies, inForce}, nil, []string{whole}, nil},
+		"Audits":       {"near miss: it only warns", []string{denies, with(inForce, "[Deny]", "[Warn, Audit]")}, nil, nil, nil},
+		"Unbound":      {"near miss: nothing puts it into force", []string{denies}, nil, nil, nil},
+		"Allows":       {"near miss: it is content", []string{with(denies, "'false'", "'true'"), inForce}, nil, nil, nil},
+		"OtherVerb":    {"near miss: it is not about deletions", []string{with(denies, "[DELETE]", "[CREATE]"), inForce}, nil, nil, nil},
+		"Elsewhere":    {"near miss: it is bound elsewhere", []string{denies, with(inForce, "policyName: p", "policyName: p, matchResources: {namespaceSelector: {matchLabels: {team: b}}}")}, nil, nil, nil},
+		"Excluded":     {"near miss: it leaves them out", []string{with(denies, "resourceRules:", "excludeResourceRules: [{operations: ['*'], apiGroups: ['*'], apiVersions: ['*'], resources: ['*']}], resourceRules:"), inForce}, nil, nil, nil},
+		"Named":        {"it is about one by its name, and collections are deleted without names", []string{with(denies, "operations: [DELETE]", "resourceNames: [one], operations: [DELETE]"), inForce}, nil, []string{"DELETE configmaps ×2 may denied"}, nil},
+		"Unmatched":    {"near miss: its conditions do not hold", []string{with(denies, "spec: {", "spec: {matchConditions: [{name: m, expression: \"request.operation == 'UPDATE'\"}], "), inForce}, nil, nil, nil},
+		"Fails":        {"it fails closed on what has no new object", []string{reads("object.data.a == 'b'"), inForce}, nil, []string{whole}, nil},
+		"FailsOpen":    {"near miss: it fails open", []string{with(reads("object.data.a == 'b'"), "spec: {", "spec: {failurePolicy: Ignore, "), inForce}, nil, nil, nil},
+		"OfTheObject":  {"it depends on the object, which nobody has read", []string{reads("oldObject.data.a != 'b'"), inForce}, nil, []string{"DELETE configmaps ×2 may denied"}, nil},
+		"ByVariable":   {"by way of a variable, too", []string{with(reads("variables.a != 'b'"), "spec: {", "spec: {variables: [{name: a, expression: oldObject.data.a}], "), inForce}, nil, []string{"DELETE configmaps ×2 may denied"}, nil},
+		"OfTheCaller":  {"who deletes is known", []string{reads("request.userInfo.username != 'system:serviceaccount:kube-system:namespace-controller'"), inForce}, nil, []string{whole}, nil},
+		"OfNamespace":  {"so is the namespace", []string{reads("namespaceObject.metadata.labels.team != 'a'"), inForce}, nil, []string{whole}, nil},
+		"ObjectsAsked": {"what it depends on is asked for", []string{reads("oldObject.data.a != 'b'"), inForce}, func(p *Part) { p.AskForObjects("demo") }, []string{"DELETE configmaps ×2 may denied"}, []Question{configMaps}},
+		"ObjectsRead": {"and then it is known of which", []string{reads("oldObject.data.a != 'b'"), inForce}, func(p *Part) {
+			p.AskForObjects("demo")
+			p.Answer(map[Question]Answer{configMaps: {Objects: []*unstructured.Unstructured{object("one", map[string]any{"a": "b"}), object("two", map[string]any{"a": "c"})}}})
+		}, []string{"DELETE configmaps ×1 will denied"}, []Question{configMaps}},
+		"ParamsUnread":  {"its parameters are asked for", withParams(""), nil, []string{"DELETE configmaps ×2 may denied"}, []Question{limits}},
+		"ParamsRead":    {"and read", withParams(""), answer(Answer{Objects: []*unstructured.Unstructured{object("limits", nil)}}), []string{whole}, []Question{limits}},
+		"ParamsNone":    {"there are none, which denies nothing", withParams(", parameterNotFoundAction: Allow"), answer(Answer{}), nil, []Question{limits}},
+		"ParamsMissing": {"there are none, which is an error", withParams(", parameterNotFoundAction: Deny"), answer(Answer{}), []string{whole}, []Question{limits}},
+		"ParamsUnknown": {"their kind is not served", withParams(""), answer(Answer{Err: ErrNotServed}), []string{whole}, []Question{limits}},
+		"Forgotten":     {"it is gone", []string{denies, inForce}, func(p *Part) { p.ForgetPolicy(types.NamespacedName{Name: "p"}) }, nil, nil},
+		"Released":      {"it is not in force any more", []string{denies, inForce}, func(p *Part) { p.ForgetPolicyBinding(types.NamespacedName{Name: "b"}) }, nil, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p, doc := partWith(t, Options{}, append([]string{demo}, tc.objects...)...)
+			if tc.do != nil {
+				tc.do(p)
+			}
+			p.Settle(contents{}, func() {})
+			if diff := cmp.Diff(tc.want, told(doc, "denied", "demo", "validating/p/b")); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+			if diff := cmp.Diff(tc.asks, p.Questions()); diff != "" {
+				t.Errorf("%s: what is to be read: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestMutatingPolicies: of those, only what fails refuses, and none is asked about a DELETE.
+func TestMutatingPolicies(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason  string
+		objects []string
+		want    []string
+	}{
+		"Fails":     {"it cannot be evaluated", []string{mutates, mutating}, []string{"UPDATE configmaps ×1 will denied"}},
+		"Works":     {"near miss: it can", []string{with(mutates, "string(1/0)", "\"/metadata\""), mutating}, nil},
+		"FailsOpen": {"near miss: it fails open", []string{with(mutates, "spec: {", "spec: {failurePolicy: Ignore, "), mutating}, nil},
+		"Unbound":   {"near miss: nothing puts it into force", []string{mutates}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, doc := partWith(t, Options{}, append([]string{demo}, tc.objects...)...)
+			p.Settle(contents{}, func() {})
+			if diff := cmp.Diff(tc.want, told(doc, "denied", "demo", "mutating/m/mb")); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestConversions: which definitions have objects that nobody converts to the version that
+// deletions ask for.
+func TestConversions(t *testing.T) {
+	type told struct {
+		State, ListError any
+		Refused          any
+	}
+	const failure = "conversion webhook for x.io/v1beta1, Kind=Gadget failed: EOF"
+	cases := map[string]struct {
+		reason  string
+		objects []string
+		do      func(*Part)
+		want    *told
+	}{
+		"Down":      {"nobody converts", []string{crd}, nil, &told{"down", "", false}},
+		"Up":        {"near miss: somebody does", []string{crd, serviceW, ready}, nil, nil},
+		"Plain":     {"near miss: nothing is converted", []string{with(crd, "strategy: Webhook", "strategy: None")}, nil, nil},
+		"ByURL":     {"near miss: a URL may answer", []string{with(crd, "service: {namespace: ops, name: w}", "url: 'https://w.x.io'")}, nil, nil},
+		"BadBundle": {"nothing can be trusted by its caBundle", []string{with(crd, "name: w}", "name: w}, caBundle: eA=="), serviceW, ready}, nil, &told{"down", "", false}},
+		"ListFails": {"it is up, and does not convert", []string{crd, serviceW, ready}, func(p *Part) { p.SetConversionError("gadgets.x.io", failure) }, &told{"up", failure, false}},
+		"Refused":   {"the API server keeps nothing of it", []string{crd, serviceW, ready}, func(p *Part) { p.SetConversionError("gadgets.x.io", uncached) }, &told{"up", uncached, true}},
+		"Withdrawn": {"near miss: it does again", []string{crd, serviceW, ready}, func(p *Part) {
+			p.SetConversionError("gadgets.x.io", failure)
+			p.SetConversionError("gadgets.x.io", "")
+		}, nil},
+		"Aggregated": {"near miss: what another API server cannot list is no matter of conversion", []string{crd, serviceW, ready}, func(p *Part) {
+			p.apiServices["v1.x.io"] = map[string]any{}
+			p.SetListError(facts.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "gadgets"}}, failure)
+		}, nil},
+		"Forgotten": {"it is gone", []string{crd}, func(p *Part) { p.ForgetDefinition(types.NamespacedName{Name: "gadgets.x.io"}) }, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p, doc := partWith(t, Options{}, tc.objects...)
+			if tc.do != nil {
+				tc.do(p)
+			}
+			p.Settle(contents{}, func() {})
+			var got *told
+			if found, is := facts.Lookup(doc, "unconverted", "gadgets.x.io").(map[string]any); is {
+				got = &told{found["backend"].(map[string]any)["state"], found["listError"], found["refused"]}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
