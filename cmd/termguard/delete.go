@@ -26,6 +26,8 @@ type deleting struct {
 	checking
 	yes, dryRun bool
 	allow       []string
+	// glance is how long a deletion goes on before it is asked what holds it now.
+	glance time.Duration
 
 	engine   *policies.Engine
 	facts    cluster.Options
@@ -46,7 +48,11 @@ type deleting struct {
 }
 
 func newDelete() *cobra.Command {
-	var f deleting
+	f := deleting{glance: 10 * time.Second}
+	return f.command()
+}
+
+func (f *deleting) command() *cobra.Command {
 	var classes strings.Builder
 	for _, m := range check.Classes {
 		fmt.Fprintf(&classes, "  %-8s %s\n", m.Class, m.Does)
@@ -101,12 +107,8 @@ func (d *deleting) bounded() error {
 	return nil
 }
 
-const (
-	// again is how often the cluster is asked anew for what was changed in it.
-	again = time.Second
-	// glance is how long a deletion goes on before it is asked what holds it now.
-	glance = 10 * time.Second
-)
+// again is how often the cluster is asked anew for what was changed in it.
+const again = time.Second
 
 func (d *deleting) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	err := d.begin(ctx, args, stdin, stdout, stderr)
@@ -344,7 +346,7 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 		if until.IsZero() {
 			until = time.Now().Add(d.patience)
 		}
-		if err := d.wait(ctx, min(glance, time.Until(until))); err != nil {
+		if err := d.wait(ctx, min(d.glance, time.Until(until))); err != nil {
 			return err
 		}
 		if len(d.left) > 0 {

@@ -167,7 +167,6 @@ func TestWatchTerminal(t *testing.T) {
 
 // TestDeleteShows shows, while a deletion goes on, what is left and what it waits for.
 func TestDeleteShows(t *testing.T) {
-	t.Parallel() // it looks after a while only
 	c := newFakeCluster(t, `
 {apiVersion: v1, kind: Namespace, metadata: {name: demo}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}
 ---
@@ -179,8 +178,13 @@ func TestDeleteShows(t *testing.T) {
 		}
 	}}
 	var errs bytes.Buffer
-	code := run(t.Context(), []string{"termguard", "delete", "ns/demo", "--yes", "--timeout", "1m", "--kubeconfig", c.kubeconfig}, nil, out, &errs)
-	if said := out.text.String(); code != 0 || !strings.Contains(said, "namespaces/demo, being deleted for ") || !strings.Contains(said, "gone: namespaces/demo\n") {
-		t.Errorf("exit code %d: %s%s", code, said, &errs)
+	d := deleting{glance: 0} // it looks again at once
+	command := d.command()
+	command.SetArgs([]string{"ns/demo", "--yes", "--timeout", "1m", "--kubeconfig", c.kubeconfig})
+	command.SetOut(out)
+	command.SetErr(&errs)
+	err := command.ExecuteContext(t.Context())
+	if said := out.text.String(); err != nil || !strings.Contains(said, "namespaces/demo, being deleted for ") || !strings.Contains(said, "gone: namespaces/demo\n") {
+		t.Errorf("%v: %s%s", err, said, &errs)
 	}
 }
