@@ -132,12 +132,12 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 }
 
 // Collect reads the facts of the cluster that serves the types, without asking again what
-// it serves.
+// it serves. Where ctx ends, the error comes with what was read by then.
 func (t Types) Collect(ctx context.Context, config *rest.Config, options cluster.Options, namespace string, log *slog.Logger) (*cluster.World, error) {
 	options.Discovered = t.discovered
 	world, err := cluster.Collect(ctx, config, options, namespace, log)
 	if err != nil {
-		return nil, fmt.Errorf("read the cluster: %w", explain(err))
+		return world, fmt.Errorf("read the cluster: %w", explain(err))
 	}
 	return world, nil
 }

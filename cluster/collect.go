@@ -32,7 +32,9 @@ var errTooMany = fmt.Errorf("there are more than %d: those in other namespaces a
 // watching. Of resources that only count by their metadata it reads those in
 // one namespace; all where namespace is "", or where something in it may have work in
 // others, as an operator has. What may not be read in all namespaces it reads in this one.
-// What cannot be read is unseen; an error means that the cluster could not be asked at all.
+// What cannot be read is unseen; an error means that the cluster could not be asked at all,
+// or that ctx ended: then it comes with the facts that were read by then, of which the rest
+// is unseen.
 func Collect(ctx context.Context, config *rest.Config, options Options, namespace string, log *slog.Logger) (*World, error) {
 	world := NewWorld(options)
 	world.refusals.AskForObjects(namespace)
@@ -84,6 +86,7 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 				world.Begin(f.Resource)
 				if _, err = l.pages(ctx, f); err == nil {
 					world.End(f.Resource)
+					l.setSynced(f)
 					world.SetUnseen(f.Resource, facts.UnseenElsewhere, elsewhere.Error())
 					return
 				}
@@ -99,11 +102,13 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 					}
 				}
 			}
-			if err != nil {
+			switch {
+			case err == nil:
+				world.End(f.Resource)
+				l.setSynced(f)
+			case ctx.Err() == nil:
 				l.unseen(f, err)
-				return
 			}
-			world.End(f.Resource)
 		})
 	}
 	for _, f := range l.feeds {
@@ -124,13 +129,19 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 		}
 	}
 	listing.Wait()
+	if ctx.Err() != nil {
+		for _, f := range l.feeds {
+			if !f.synced {
+				world.SetUnseen(f.Resource, facts.UnseenSyncing, "it was not listed yet when the reading was interrupted")
+			}
+		}
+		world.Settle()
+		return world, ctx.Err()
+	}
 	for _, res := range world.unconvertedResources() { // a page at a time is read past the API server's cache, which controllers ask
 		if err := readable(ctx, l.source(res, metav1.NamespaceAll)); refusals.ConversionFails(err) {
 			world.SetListError(res, err.Error())
 		}
-	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
 	}
 	if options.Dial != nil {
 		world.tryCertificates(ctx, options.Dial)

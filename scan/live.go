@@ -32,7 +32,8 @@ const (
 
 // FromCluster reads a cluster once, with the rights of config: all of it, or what may be
 // read of one namespace. With a selector, it asks only about namespaces with such labels,
-// and what is in them.
+// and what is in them. Where ctx ends after it knows what the cluster serves, it returns what
+// was read by then.
 func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options, namespace string, selector labels.Selector, log *slog.Logger) (*Place, error) {
 	served, err := check.Served(ctx, config)
 	if err != nil {
@@ -45,7 +46,7 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 	found := &arrivals{objects: map[cluster.Resource][]metav1.Object{}}
 	facts.Arrived = found.add
 	world, err := served.Collect(ctx, config, facts, namespace, log)
-	if err != nil {
+	if err != nil && (world == nil || ctx.Err() == nil) {
 		return nil, err
 	}
 	p := &Place{World: world}
@@ -53,6 +54,7 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 	if err != nil {
 		return nil, err
 	}
+	p.interrupted = ctx.Err() != nil
 	world.Read(p.hidden)
 	p.conditions(whole)
 	found.ask(p, served, user, found.within(namespace, selector), whole)
@@ -81,7 +83,8 @@ type read struct {
 }
 
 // readWhole reads the custom resources whole of which only the metadata arrived, a page at
-// a time, by UID. What is beyond the bound, or cannot be read, is not among them.
+// a time, by UID. What is beyond the bound, or cannot be read before ctx ends, is not among
+// them.
 func (a *arrivals) readWhole(ctx context.Context, config *rest.Config, namespace string) (map[types.UID]read, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
@@ -119,7 +122,7 @@ func (a *arrivals) readWhole(ctx context.Context, config *rest.Config, namespace
 			}
 		}
 	}
-	return whole, ctx.Err()
+	return whole, nil
 }
 
 func (a *arrivals) resources() []cluster.Resource {

@@ -20,6 +20,14 @@ type Place struct {
 	World    *cluster.World
 	subjects []asked
 	unseen   []string
+	// interrupted tells that not all of it was read.
+	interrupted bool
+}
+
+// NotRead says that the reading was interrupted before a namespace was read.
+func (p *Place) NotRead(namespace string) {
+	p.interrupted = true
+	p.unseen = append(p.unseen, "namespace "+namespace+": not read yet")
 }
 
 // asked is an object that is asked about, made as it is needed: a cluster has many.
@@ -158,10 +166,13 @@ func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
 // hidden adds what could not be listed, whose objects were not asked about.
 func (p *Place) hidden(f cluster.Facts) {
 	for _, u := range f.Unseen() {
-		if u.Reason == "elsewhere" {
-			continue
-		}
 		text := u.Resource + ": " + u.Reason
+		switch u.Reason {
+		case "elsewhere":
+			continue
+		case "syncing":
+			text = u.Resource + ": not read yet"
+		}
 		if u.Namespace != "" {
 			text += " in namespace " + u.Namespace
 		}

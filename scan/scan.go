@@ -48,7 +48,7 @@ type Scan struct {
 	Of string `json:"of,omitempty"`
 	// At is when, RFC 3339: that of the facts.
 	At string `json:"at"`
-	// Interrupted tells that not all was asked, and how much was.
+	// Interrupted tells that not all was read, or asked, and how much was.
 	Interrupted string `json:"interrupted,omitempty"`
 	// Verdict is the worst of all.
 	Verdict policies.Verdict `json:"verdict"`
@@ -164,13 +164,15 @@ type answer struct {
 	finalizers []string
 }
 
-// Run asks. Where ctx ends before all is asked, the answers are those known by then, and
-// Interrupted tells.
+// Run asks. Where ctx ends before all is asked, or a place was not read whole, the answers are
+// those known by then, and Interrupted tells.
 func Run(ctx context.Context, engine check.Evaluator, places []*Place, options Options) *Scan {
 	options.setDefaults()
 	s := &Scan{APIVersion: "termguard.dev/v1", Kind: "Scan", Of: options.Of, Verdict: policies.Completes, Unseen: []string{}}
 	var questions []question
+	read := true
 	for _, p := range places {
+		read = read && !p.interrupted
 		questions = append(questions, p.questions(options.Only)...)
 		for _, unseen := range p.unseen {
 			if !slices.Contains(s.Unseen, unseen) {
@@ -187,11 +189,14 @@ func Run(ctx context.Context, engine check.Evaluator, places []*Place, options O
 	var done atomic.Int64
 	told := func(n int) { options.Progress(int(done.Add(int64(n))), len(questions)) }
 	answers := askAll(ctx, engine, questions, options.Delete, told)
-	if n := int(done.Load()); n < len(questions) {
+	switch n := int(done.Load()); {
+	case n < len(questions):
 		s.Interrupted = fmt.Sprintf("%d of %d questions were answered: this is not all", n, len(questions))
+	case !read:
+		s.Interrupted = "not all of the cluster was read: this is not all"
 	}
 	s.tell(answers)
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && read { // of half a cluster nobody can tell what would be free
 		s.mend(ctx, engine, answers, options.Delete)
 	}
 	s.order()

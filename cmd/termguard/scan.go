@@ -138,6 +138,11 @@ func (f *scanning) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	options.Of = of
+	if ctx.Err() != nil { // interrupted while it read: of that it asks
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+		defer cancel()
+	}
 	asked := newProgress(stderr, "asking the policies")
 	options.Progress = asked.show
 	found := scan.Run(ctx, engine, places, options)
@@ -197,15 +202,27 @@ func (f *scanning) read(ctx context.Context, facts cluster.Options, selector lab
 		namespaces = []string{""}
 	}
 	for _, namespace := range namespaces {
+		if len(places) > 0 && ctx.Err() != nil {
+			places[0].NotRead(namespace)
+			continue
+		}
 		place, err := scan.FromCluster(ctx, config, f.target.look(facts), namespace, selector, log)
-		if err != nil {
+		switch {
+		case err == nil:
+			places = append(places, place)
+		case len(places) > 0 && ctx.Err() != nil:
+			places[0].NotRead(namespace)
+		default:
 			return nil, "", err
 		}
-		places = append(places, place)
 	}
 	of, _ = f.target.context()
 	return places, of, nil
 }
+
+// lastWords bounds asking the policies about what was read until it was interrupted. A second
+// interrupt ends the process at once.
+const lastWords = 10 * time.Second
 
 // maxScanned bounds the names that the facts hold of a group of objects in a scan, as
 // those of a check do.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -237,6 +238,53 @@ func TestScanCanceled(t *testing.T) {
 	var out, errs bytes.Buffer
 	if code := run(ctx, []string{"termguard", "scan", "--kubeconfig", c.kubeconfig}, nil, &out, &errs); code != 2 {
 		t.Errorf("exit code %d: %s%s", code, &out, &errs)
+	}
+}
+
+// TestScanInterrupted: while an API does not answer, an interrupt has it tell what is known by
+// then, and that it is not all.
+func TestScanInterrupted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		args   []string
+		asked  []string // what must be told
+		unseen string
+	}{
+		"Cluster": {"All that was read before.", nil, []string{"namespaces/cart", "namespaces/shop"}, "widgets.acme.example.com: not read yet"},
+		"Two":     {"What another namespace has was not read at all.", []string{"-n", "cart", "-n", "shop"}, []string{"namespaces/cart"}, "namespace shop: not read yet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newFakeCluster(t, scanWorld)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			c.arrived = func(r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, "/widgets") { // which is listed after what is read whole
+					cancel()
+					<-r.Context().Done()
+				}
+			}
+			var out, errs bytes.Buffer
+			code := run(ctx, append([]string{"termguard", "scan", "-o", "json", "--kubeconfig", c.kubeconfig}, tc.args...), nil, &out, &errs)
+			s, err := scan.Read(&out)
+			if err != nil {
+				t.Fatalf("exit code %d: %v: %s", code, err, &errs)
+			}
+			if code != 1 || s.Interrupted != "not all of the cluster was read: this is not all" || s.Mended != nil {
+				t.Errorf("%s: exit code %d, interrupted: %q, mended: %v", tc.reason, code, s.Interrupted, s.Mended)
+			}
+			if !slices.Contains(s.Unseen, tc.unseen) {
+				t.Errorf("%s: it does not say %q: %q", tc.reason, tc.unseen, s.Unseen)
+			}
+			told := map[string]string{}
+			for _, item := range s.Items {
+				told[scan.Shown(item.Target)] = string(item.Verdict)
+			}
+			for _, asked := range tc.asked { // what was not read may hold them
+				if told[asked] != "unknown" && told[asked] != "hangs" {
+					t.Errorf("%s: of %s it says %q: %v", tc.reason, asked, told[asked], told)
+				}
+			}
+		})
 	}
 }
 
