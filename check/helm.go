@@ -21,6 +21,12 @@ func FromRelease(ctx context.Context, config *rest.Config, namespace, name strin
 	if err != nil {
 		return Together{}, explain(err)
 	}
+	return ofRelease(r, namespace)
+}
+
+// ofRelease finds what the uninstall of a release deletes.
+func ofRelease(r *release.Release, namespace string) (Together, error) {
+	name := r.Name
 	u, err := r.Uninstall()
 	if err != nil {
 		return Together{}, fmt.Errorf("release %q in namespace %q: %w", name, namespace, err)

@@ -55,9 +55,46 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 	if err != nil {
 		log.Debug("who would delete is unknown", "error", err)
 	}
+	if subjects, missing, err = types.subjects(ctx, config, user, names); err != nil {
+		return nil, nil, nil, err
+	}
+	within := map[string]bool{} // the namespaces whose content counts; "" for all
+	for _, s := range subjects {
+		if s.Type.GroupResource() == namespaces {
+			within[s.Name] = true
+		} else {
+			within[s.Namespace] = true
+		}
+	}
+	if len(subjects) == 0 {
+		return nil, missing, nil, nil
+	}
+	namespace := ""
+	for only := range within {
+		if len(within) == 1 {
+			namespace = only
+		}
+	}
+	if world, err = types.Collect(ctx, config, options, namespace, log); err != nil {
+		return nil, nil, nil, err
+	}
+	for i, s := range subjects {
+		subjects[i].Unseen = append(s.Unseen, world.Unread(namespace)...)
+		if s.Type.GroupResource() != namespaces {
+			continue
+		}
+		if err := world.ReadConditions(ctx, config, s.Name, log); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	return subjects, missing, world, nil
+}
+
+// subjects reads the objects that names mean, in their order.
+func (t Types) subjects(ctx context.Context, config *rest.Config, user authenticationv1.UserInfo, names []Name) (subjects []Subject, missing []error, err error) {
 	client, err := objectsOf(config)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	found, absent := make([]Subject, len(names)), make([]error, len(names))
 	reading, readCtx := errgroup.WithContext(ctx)
@@ -66,7 +103,7 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 		reading.Go(func() error {
 			s := Subject{Name: name.Name, User: user, Place: name.Place}
 			var err error
-			if s.Type, err = types.Find(name.Type); errors.As(err, new(noTypeError)) {
+			if s.Type, err = t.Find(name.Type); errors.As(err, new(noTypeError)) {
 				absent[i] = name.located(err)
 				return nil
 			} else if err != nil {
@@ -92,43 +129,16 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 		})
 	}
 	if err := reading.Wait(); err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	within := map[string]bool{} // the namespaces whose content counts; "" for all
 	for i, s := range found {
 		if absent[i] != nil {
 			missing = append(missing, absent[i])
-			continue
-		}
-		if s.Type.GroupResource() == namespaces {
-			within[s.Name] = true
 		} else {
-			within[s.Namespace] = true
-		}
-		subjects = append(subjects, s)
-	}
-	if len(subjects) == 0 {
-		return nil, missing, nil, nil
-	}
-	namespace := ""
-	for only := range within {
-		if len(within) == 1 {
-			namespace = only
+			subjects = append(subjects, s)
 		}
 	}
-	if world, err = types.Collect(ctx, config, options, namespace, log); err != nil {
-		return nil, nil, nil, err
-	}
-	for i, s := range subjects {
-		subjects[i].Unseen = append(s.Unseen, world.Unread(namespace)...)
-		if s.Type.GroupResource() != namespaces {
-			continue
-		}
-		if err := world.ReadConditions(ctx, config, s.Name, log); err != nil {
-			return nil, nil, nil, err
-		}
-	}
-	return subjects, missing, world, nil
+	return subjects, missing, nil
 }
 
 // Collect reads the facts of the cluster that serves the types, without asking again what

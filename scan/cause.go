@@ -167,19 +167,30 @@ func (g *grouping) holds(a *answer) []Hold {
 				hold.Objects = append(hold.Objects, o)
 			}
 		}
-		at := slices.IndexFunc(held, func(h Hold) bool { return h.Cause == cause.ID })
-		switch {
-		case at < 0:
-			held = append(held, hold)
-		case held[at].Certainty != policies.Will && hold.Certainty == policies.Will:
-			held[at] = hold
-		}
+		held = add(held, hold)
 	}
 	if len(held) == 0 && a.report.Verdict == policies.Unknown {
-		cause := g.unseen(a.report.Unseen)
-		held = append(held, Hold{Cause: cause.ID, Certainty: policies.May, Says: cause.Title})
+		held = append(held, g.unknown(a))
 	}
 	return held
+}
+
+// add keeps of each cause what it does for certain, and says first.
+func add(held []Hold, hold Hold) []Hold {
+	at := slices.IndexFunc(held, func(h Hold) bool { return h.Cause == hold.Cause })
+	switch {
+	case at < 0:
+		return append(held, hold)
+	case held[at].Certainty != policies.Will && hold.Certainty == policies.Will:
+		held[at] = hold
+	}
+	return held
+}
+
+// unknown is what holds an answer that nobody can give.
+func (g *grouping) unknown(a *answer) Hold {
+	cause := g.unseen(a.report.Unseen)
+	return Hold{Cause: cause.ID, Certainty: policies.May, Says: cause.Title}
 }
 
 // symptom is the policy that tells what the API server says of a deletion that hangs.
@@ -436,7 +447,7 @@ func kindsIn(byKind map[Kind]int) string {
 // nouns of the kinds, for one and for several.
 var nouns = map[Kind][2]string{
 	Namespaces: {"namespace", "namespaces"}, Definitions: {"definition", "definitions"}, Nodes: {"node", "nodes"},
-	Custom: {"custom resource", "custom resources"}, Claims: {"claim", "claims"}, Volumes: {"volume", "volumes"},
+	Releases: {"Helm release", "Helm releases"}, Custom: {"custom resource", "custom resources"}, Claims: {"claim", "claims"}, Volumes: {"volume", "volumes"},
 	Terminating: {"other object", "other objects"},
 }
 

@@ -28,9 +28,10 @@ func hostileScan(text string) *Scan {
 		Items: []Item{{
 			Kind: Namespaces, Target: o, Verdict: policies.Hangs, TerminatingSince: "2026-11-20T08:00:00Z", Unseen: []string{text},
 			HeldBy: []Hold{{Cause: text, Certainty: policies.Will, Says: text, Objects: []policies.Object{o}}},
+			Parts:  []Part{{Target: o, Verdict: policies.Hangs, HeldBy: []Hold{{Cause: text, Certainty: policies.Will, Says: text}}}},
 		}},
-		Unseen: []string{text},
-		Since:  &Changes{At: text, New: []string{text}, Gone: []string{}, Changed: []Change{}, Objects: []ObjectChange{}},
+		Unseen: []string{text}, LeftOut: []string{text},
+		Since: &Changes{At: text, New: []string{text}, Gone: []string{}, Changed: []Change{}, Objects: []ObjectChange{}},
 	}
 }
 

@@ -78,6 +78,9 @@ func (s *Scan) HTML(w io.Writer) error {
 		}
 		p.raw("</ul></section>\n")
 	}
+	for _, left := range s.LeftOut {
+		p.tag("<p>Left out: ", left, "</p>\n")
+	}
 	p.raw("</main>\n<script>" + pageScript + "</script>\n</body>\n</html>\n")
 	return p.Flush()
 }

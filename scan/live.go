@@ -28,13 +28,15 @@ const (
 	maxWhole = 10_000
 	// pageSize bounds the objects of one page of a list.
 	pageSize = 500
+	// maxLost bounds the releases of which it is told why they could not be read.
+	maxLost = 5
 )
 
 // FromCluster reads a cluster once, with the rights of config: all of it, or what may be
 // read of one namespace. With a selector, it asks only about namespaces with such labels,
-// and what is in them. Where ctx ends after it knows what the cluster serves, it returns what
+// and what is in them. Helm releases are read where they are among only, or that is nil. Where ctx ends after it knows what the cluster serves, it returns what
 // was read by then.
-func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options, namespace string, selector labels.Selector, log *slog.Logger) (*Place, error) {
+func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options, namespace string, selector labels.Selector, only []Kind, log *slog.Logger) (*Place, error) {
 	served, err := check.Served(ctx, config)
 	if err != nil {
 		return nil, err
@@ -44,7 +46,11 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 		log.Debug("who would delete is unknown", "error", err)
 	}
 	found := &arrivals{objects: map[cluster.Resource][]metav1.Object{}}
-	facts.Arrived = found.add
+	var releases check.Releases
+	facts.Arrived = func(res cluster.Resource, m metav1.Object) {
+		found.add(res, m)
+		releases.Arrived(res, m)
+	}
 	world, err := served.Collect(ctx, config, facts, namespace, log)
 	if err != nil && (world == nil || ctx.Err() == nil) {
 		return nil, err
@@ -54,11 +60,40 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 	if err != nil {
 		return nil, err
 	}
-	p.interrupted = ctx.Err() != nil
+	within := found.within(namespace, selector)
 	world.Read(p.hidden)
 	p.conditions(whole)
-	found.ask(p, served, user, found.within(namespace, selector), whole)
+	found.ask(p, served, user, within, whole)
+	if ctx.Err() == nil && (only == nil || slices.Contains(only, Releases)) {
+		read, lost, err := releases.Read(ctx, config, served, user, func(namespace string) bool { return within == nil || within[namespace] })
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range read {
+			p.subjects = append(p.subjects, releaseOf(r))
+		}
+		p.lose(world, lost)
+	}
+	p.interrupted = ctx.Err() != nil
 	return p, nil
+}
+
+// lose says which releases could not be read.
+func (p *Place) lose(world *cluster.World, lost []error) {
+	world.Read(func(f cluster.Facts) {
+		for _, u := range f.Unseen() {
+			if u.Resource == "secrets" && u.Reason != "elsewhere" {
+				p.unseen = append(p.unseen, "Helm releases: their records are Secrets, which could not be listed: "+u.Reason)
+			}
+		}
+	})
+	for i, err := range lost {
+		if i == maxLost {
+			p.unseen = append(p.unseen, fmt.Sprintf("%d more Helm releases", len(lost)-i))
+			break
+		}
+		p.unseen = append(p.unseen, err.Error())
+	}
 }
 
 // arrivals are the objects to ask about, as the cluster has them.
@@ -196,7 +231,7 @@ func (a *arrivals) ask(p *Place, served check.Types, user authenticationv1.UserI
 			if within != nil && !within[home] || immortal(kind, m.GetName()) {
 				continue
 			}
-			one := asked{kind, func() check.Subject { return subjectOf(typ, m, user, whole, kind) }}
+			one := asked{kind: kind, subject: func() check.Subject { return subjectOf(typ, m, user, whole, kind) }}
 			if kind == Terminating {
 				terminating = append(terminating, ending{*m.GetDeletionTimestamp(), one})
 				continue

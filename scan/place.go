@@ -20,6 +20,7 @@ type Place struct {
 	World    *cluster.World
 	subjects []asked
 	unseen   []string
+	leftOut  map[Kind]string // what cannot be asked about here at all, and why
 	// interrupted tells that not all of it was read.
 	interrupted bool
 }
@@ -34,6 +35,7 @@ func (p *Place) NotRead(namespace string) {
 type asked struct {
 	kind    Kind
 	subject func() check.Subject
+	release *check.Release // nil of other kinds
 }
 
 // resources of the kinds that have one.
@@ -81,7 +83,7 @@ func (p *Place) now() (now string) {
 // groups of objects they name the first few, and the others cannot be asked about. Where
 // namespaces are named, it asks about those only, and what is in them.
 func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
-	p := &Place{World: world}
+	p := &Place{World: world, leftOut: map[Kind]string{Releases: "Helm releases: their records are Secrets, which these facts do not hold"}}
 	elsewhere := func(namespace string) bool { return len(namespaces) > 0 && !slices.Contains(namespaces, namespace) }
 	var names []check.Name
 	kinds := map[check.Name]Kind{}
@@ -155,7 +157,7 @@ func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
 	}
 	for _, s := range subjects {
 		kind := kinds[check.Name{Type: s.Type.GroupResource().String(), Namespace: s.Namespace, Name: s.Name}]
-		p.subjects = append(p.subjects, asked{kind, func() check.Subject { return s }})
+		p.subjects = append(p.subjects, asked{kind: kind, subject: func() check.Subject { return s }})
 	}
 	for _, err := range missing {
 		p.unseen = append(p.unseen, err.Error())

@@ -28,7 +28,8 @@ type Kind string
 const (
 	Namespaces  Kind = "namespaces"
 	Definitions Kind = "definitions"
-	Nodes       Kind = "nodes" // as a drain
+	Nodes       Kind = "nodes"    // as a drain
+	Releases    Kind = "releases" // as helm uninstall
 	Custom      Kind = "custom"
 	Claims      Kind = "claims"
 	Volumes     Kind = "volumes"
@@ -37,7 +38,7 @@ const (
 
 // Kinds are all of them.
 func Kinds() []Kind {
-	return []Kind{Namespaces, Definitions, Nodes, Custom, Claims, Volumes, Terminating}
+	return []Kind{Namespaces, Definitions, Nodes, Releases, Custom, Claims, Volumes, Terminating}
 }
 
 // Scan is the answer, apiVersion termguard.dev/v1, kind Scan.
@@ -65,6 +66,8 @@ type Scan struct {
 	Items []Item `json:"items"`
 	// Unseen is what could not be asked about, each with the reason.
 	Unseen []string `json:"unseen"`
+	// LeftOut is what was wanted and cannot be asked about here at all.
+	LeftOut []string `json:"leftOut,omitempty"`
 	// Since is what changed since an earlier scan.
 	Since *Changes `json:"since,omitempty"`
 }
@@ -93,8 +96,17 @@ type Item struct {
 	UsualSeconds    *int `json:"usualSeconds,omitempty"`
 	// HeldBy is what stands in the way.
 	HeldBy []Hold `json:"heldBy"`
+	// Parts of a release are those of its objects whose deletion does not complete.
+	Parts []Part `json:"parts,omitempty"`
 	// Unseen is what the answer depends on and could not be seen.
 	Unseen []string `json:"unseen,omitempty"`
+}
+
+// Part is the answer about one object of a release, deleted by its uninstall.
+type Part struct {
+	Target  policies.Object  `json:"target"`
+	Verdict policies.Verdict `json:"verdict"`
+	HeldBy  []Hold           `json:"heldBy"`
 }
 
 // Hold is a cause at work on one object.
@@ -135,8 +147,13 @@ func (o *Options) setDefaults() {
 		o.Progress = func(int, int) {}
 	}
 	if o.Delete == nil {
-		o.Delete = map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background"}
+		o.Delete = backgroundDeletion()
 	}
+}
+
+// backgroundDeletion are the DeleteOptions of kubectl delete.
+func backgroundDeletion() map[string]any {
+	return map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background"}
 }
 
 const (
@@ -162,6 +179,8 @@ type answer struct {
 	answered bool
 	// finalizers are those of the object itself, where something was found.
 	finalizers []string
+	// parts of a release are its objects.
+	parts []answer
 }
 
 // Run asks. Where ctx ends before all is asked, or a place was not read whole, the answers are
@@ -177,6 +196,11 @@ func Run(ctx context.Context, engine check.Evaluator, places []*Place, options O
 		for _, unseen := range p.unseen {
 			if !slices.Contains(s.Unseen, unseen) {
 				s.Unseen = append(s.Unseen, unseen)
+			}
+		}
+		for _, kind := range options.Only {
+			if left := p.leftOut[kind]; left != "" && !slices.Contains(s.LeftOut, left) {
+				s.LeftOut = append(s.LeftOut, left)
 			}
 		}
 		if s.At == "" {
@@ -246,11 +270,16 @@ func ask(ctx context.Context, engine check.Evaluator, of []*answer, options map[
 	}
 	var reports []check.Report
 	var err error
-	if of[0].kind == Nodes {
+	switch of[0].kind {
+	case Nodes:
 		var set check.Set
 		set, err = check.DrainAll(ctx, engine, world, subjects, nil)
 		reports = set.Items
-	} else {
+	case Releases:
+		var set check.Set
+		set, err = of[0].release.Ask(ctx, engine, world, options)
+		reports = []check.Report{of[0].whole(set)}
+	default:
 		var report check.Report
 		report, err = check.Ask(ctx, engine, world, subjects[0], options)
 		reports = []check.Report{report}
@@ -313,7 +342,12 @@ func (s *Scan) tell(answers []answer) {
 		}
 		item := Item{
 			Kind: a.kind, Target: a.report.Target, Verdict: a.report.Verdict, TerminatingSince: a.report.TerminatingSince,
-			EstimateSeconds: a.report.EstimateSeconds, UsualSeconds: a.report.UsualSeconds, HeldBy: g.holds(a), Unseen: a.report.Unseen,
+			EstimateSeconds: a.report.EstimateSeconds, UsualSeconds: a.report.UsualSeconds, Unseen: a.report.Unseen,
+		}
+		if a.kind == Releases {
+			item.HeldBy, item.Parts = g.holdsPartsOf(a)
+		} else {
+			item.HeldBy = g.holds(a)
 		}
 		s.Items = append(s.Items, item)
 		if item.TerminatingSince != "" {

@@ -85,6 +85,12 @@ func (s *Scan) Text(w io.Writer, long bool) error {
 		}
 		line("  %s", unseen)
 	}
+	if len(s.LeftOut) > 0 {
+		out.WriteString("\n")
+	}
+	for _, left := range s.LeftOut {
+		line("left out: %s", left)
+	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }

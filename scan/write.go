@@ -83,6 +83,9 @@ func (s *Scan) Markdown(w io.Writer) error {
 	for _, unseen := range s.Unseen {
 		fmt.Fprintf(&out, "- %s\n", printable.Markdown(unseen))
 	}
+	for _, left := range s.LeftOut {
+		fmt.Fprintf(&out, "\nLeft out: %s\n", printable.Markdown(left))
+	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }

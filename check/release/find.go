@@ -21,6 +21,59 @@ import (
 // release, unless it is told otherwise.
 const maxListed = 10_000
 
+// Record is where Helm keeps a revision of a release.
+type Record struct {
+	Resource        string // secrets, or configmaps, where Helm was told to keep it there
+	Namespace, Name string
+	Release         string
+	Version         int
+	Status          string
+}
+
+// RecordOf tells whether an object is a record, by its labels, which Helm gives all of them.
+func RecordOf(resource string, object metav1.Object) (Record, bool) {
+	labels := object.GetLabels()
+	version, err := strconv.Atoi(labels["version"])
+	return Record{resource, object.GetNamespace(), object.GetName(), labels["name"], version, labels["status"]},
+		(resource == "secrets" || resource == "configmaps") && labels["owner"] == "helm" && labels["name"] != "" && err == nil
+}
+
+func (r Record) String() string { return fmt.Sprintf("%s/%s -n %s", r.Resource, r.Name, r.Namespace) }
+
+// Read reads what Helm stored.
+func (r Record) Read(ctx context.Context, core typedcorev1.CoreV1Interface) (*Release, error) {
+	value, err := r.value(ctx, core)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", r, err)
+	}
+	stored, err := Decode(value)
+	if err != nil {
+		return nil, fmt.Errorf("%s, where Helm keeps release %q: %w", r, r.Release, err)
+	}
+	if stored.Name != r.Release || stored.Version != r.Version {
+		return nil, fmt.Errorf("%s holds revision %d of release %q: want %d of %q", r, stored.Version, stored.Name, r.Version, r.Release)
+	}
+	return stored, nil
+}
+
+func (r Record) value(ctx context.Context, core typedcorev1.CoreV1Interface) ([]byte, error) {
+	if r.Resource == "configmaps" {
+		kept, err := core.ConfigMaps(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		return []byte(kept.Data["release"]), nil
+	}
+	secret, err := core.Secrets(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if secret.Type != "helm.sh/release.v1" {
+		return nil, fmt.Errorf("it is of type %q: this reads releases of Helm 3 and 4, helm.sh/release.v1", secret.Type)
+	}
+	return secret.Data["release"], nil
+}
+
 // Find reads the newest record of a release, with the user's own rights: from Secrets, or
 // from ConfigMaps, where Helm was told to keep it there. The error of a release that is
 // not there names those that are.
@@ -34,59 +87,26 @@ func Find(ctx context.Context, config *rest.Config, namespace, name string) (*Re
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	var there []string
-	for _, store := range []struct {
-		resource string
-		read     func(record string) ([]byte, error)
-	}{
-		{"secrets", func(record string) ([]byte, error) {
-			secret, err := core.Secrets(namespace).Get(ctx, record, metav1.GetOptions{})
-			if err != nil {
-				return nil, err
-			}
-			if secret.Type != "helm.sh/release.v1" {
-				return nil, fmt.Errorf("it is of type %q: this reads releases of Helm 3 and 4, helm.sh/release.v1", secret.Type)
-			}
-			return secret.Data["release"], nil
-		}},
-		{"configmaps", func(record string) ([]byte, error) {
-			kept, err := core.ConfigMaps(namespace).Get(ctx, record, metav1.GetOptions{})
-			if err != nil {
-				return nil, err
-			}
-			return []byte(kept.Data["release"]), nil
-		}},
-	} {
-		objects := all.Resource(corev1.SchemeGroupVersion.WithResource(store.resource)).Namespace(namespace)
+	for _, resource := range []string{"secrets", "configmaps"} {
+		objects := all.Resource(corev1.SchemeGroupVersion.WithResource(resource)).Namespace(namespace)
 		list, err := objects.List(ctx, metav1.ListOptions{LabelSelector: "owner=helm", Limit: maxListed})
-		if apierrors.IsForbidden(err) && store.resource == "configmaps" {
+		if apierrors.IsForbidden(err) && resource == "configmaps" {
 			break // Helm keeps nothing there unless it is told to
 		}
 		if err != nil {
 			return nil, fmt.Errorf("list the records of releases in namespace %q: %w (whoever may: helm get manifest %s -n %s | termguard check -f - --helm)", namespace, err, name, namespace)
 		}
-		newest, record := -1, ""
-		for _, item := range list.Items {
-			labels := item.Labels
-			there = append(there, labels["name"])
-			if version, err := strconv.Atoi(labels["version"]); err == nil && labels["name"] == name && version > newest {
-				newest, record = version, item.Name
+		newest := Record{Version: -1}
+		for i := range list.Items {
+			there = append(there, list.Items[i].Labels["name"])
+			if r, is := RecordOf(resource, &list.Items[i]); is && r.Release == name && r.Version > newest.Version {
+				newest = r
 			}
 		}
-		if record == "" {
-			continue
+		if newest.Name != "" {
+			newest.Namespace = namespace
+			return newest.Read(ctx, core)
 		}
-		value, err := store.read(record)
-		if err != nil {
-			return nil, fmt.Errorf("read %s/%s -n %s: %w", store.resource, record, namespace, err)
-		}
-		r, err := Decode(value)
-		if err != nil {
-			return nil, fmt.Errorf("%s/%s -n %s, where Helm keeps release %q: %w", store.resource, record, namespace, name, err)
-		}
-		if r.Name != name || r.Version != newest {
-			return nil, fmt.Errorf("%s/%s -n %s holds revision %d of release %q: want %d of %q", store.resource, record, namespace, r.Version, r.Name, newest, name)
-		}
-		return r, nil
 	}
 	old := metav1.ListOptions{LabelSelector: "OWNER=TILLER,NAME=" + name, Limit: 1}
 	if list, err := all.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).List(ctx, old); err == nil && len(list.Items) > 0 {

@@ -39,8 +39,8 @@ func newScan() *cobra.Command {
 		Short: "Tell what in a cluster could not be deleted now, by cause, and what is Terminating",
 		Long: `Tell what in a cluster could not be deleted now, by cause, and what is Terminating.
 
-It asks of every namespace, CustomResourceDefinition, node (as a drain), volume,
-claim, and custom resource with finalizers "if this were deleted now?".
+It asks of every namespace, CustomResourceDefinition, node (as a drain), Helm release,
+volume, claim, and custom resource with finalizers "if this were deleted now?".
 Nothing is deleted, and nothing needs to be installed in the cluster. For each thing
 that is broken it asks again as if that were mended, and tells what could be deleted
 then. Interrupted, it tells what it knows so far.
@@ -112,6 +112,9 @@ func (f *scanning) run(ctx context.Context, stdout, stderr io.Writer) error {
 		}
 		options.Only = append(options.Only, scan.Kind(word))
 	}
+	if f.snapshot != "" && slices.Contains(options.Only, scan.Releases) {
+		return errors.New("--only releases: a snapshot does not hold the Secrets where Helm keeps its records: ask the cluster")
+	}
 	if f.failOn == scan.FailNew && f.since == "" {
 		return errors.New("--fail-on new needs an earlier scan: name its file with --since")
 	}
@@ -132,7 +135,7 @@ func (f *scanning) run(ctx context.Context, stdout, stderr io.Writer) error {
 	options.Delete = deletion
 	p := newProgress(stderr, "reading the cluster")
 	facts.Progress = p.show
-	places, of, err := f.read(ctx, facts, selector, stderr)
+	places, of, err := f.read(ctx, facts, selector, options.Only, stderr)
 	p.clear()
 	if err != nil {
 		return err
@@ -177,7 +180,7 @@ func (f *scanning) before() (*scan.Scan, error) {
 }
 
 // read reads what is asked about, and names it.
-func (f *scanning) read(ctx context.Context, facts cluster.Options, selector labels.Selector, stderr io.Writer) (places []*scan.Place, of string, err error) {
+func (f *scanning) read(ctx context.Context, facts cluster.Options, selector labels.Selector, only []scan.Kind, stderr io.Writer) (places []*scan.Place, of string, err error) {
 	if f.snapshot != "" {
 		file, err := os.Open(f.snapshot)
 		if err != nil {
@@ -206,7 +209,7 @@ func (f *scanning) read(ctx context.Context, facts cluster.Options, selector lab
 			places[0].NotRead(namespace)
 			continue
 		}
-		place, err := scan.FromCluster(ctx, config, f.target.look(facts), namespace, selector, log)
+		place, err := scan.FromCluster(ctx, config, f.target.look(facts), namespace, selector, only, log)
 		switch {
 		case err == nil:
 			places = append(places, place)

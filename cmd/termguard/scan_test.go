@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -285,6 +287,85 @@ func TestScanInterrupted(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// stored is the Secret where Helm keeps a revision of a release.
+func stored(t *testing.T, name, namespace string, version int, status, manifest string) string {
+	t.Helper()
+	record, err := json.Marshal(map[string]any{"name": name, "namespace": namespace, "version": version, "info": map[string]any{"status": status}, "manifest": manifest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := base64.StdEncoding.EncodeToString([]byte(base64.StdEncoding.EncodeToString(record)))
+	return fmt.Sprintf(`
+---
+{apiVersion: v1, kind: Secret, type: helm.sh/release.v1, metadata: {name: sh.helm.release.v1.%[1]s.v%[3]d, namespace: %[2]s, labels: {owner: helm, name: %[1]s, version: "%[3]d", status: %[4]s}}, data: {release: %[5]s}}`, name, namespace, version, status, value)
+}
+
+// TestScanReleases: of a Helm release it says what check --release says, with the objects
+// that hold it; of one that cannot be read it says so.
+func TestScanReleases(t *testing.T) {
+	const kiali, plain = "{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: kiali}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}\n", "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}\n"
+	c := newFakeCluster(t, scanWorld+"---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: shop}}"+
+		stored(t, "kiali", "shop", 1, "superseded", plain)+stored(t, "kiali", "shop", 2, "deployed", kiali)+
+		stored(t, "plain", "shop", 1, "deployed", plain)+stored(t, "old", "shop", 4, "uninstalled", kiali)+stored(t, "broken", "cart", 1, "deployed", "a: ["))
+	s := scanOf(t, 1, "--kubeconfig", c.kubeconfig, "--only", "releases")
+	want := []scan.Count{{Kind: scan.Releases, Asked: 2, Hangs: 1, Completes: 1}}
+	if diff := cmp.Diff(want, s.Asked); diff != "" {
+		t.Errorf("what is asked: -want, +got:\n%s", diff)
+	}
+	if len(s.Unseen) != 1 || !strings.HasPrefix(s.Unseen[0], "release broken -n cart: ") && !strings.Contains(s.Unseen[0], `release "broken" in namespace "cart"`) {
+		t.Errorf("of a release that cannot be read it says %q", s.Unseen)
+	}
+	verdicts := map[string]string{"kiali": "completes", "plain": "completes"}
+	for _, item := range s.Items {
+		verdicts[item.Target.Name] = string(item.Verdict)
+		if len(item.Parts) != 1 || item.Parts[0].Target.Resource != "kialis.kiali.io" || len(item.HeldBy) != 1 || item.HeldBy[0].Objects[0] != item.Parts[0].Target {
+			t.Errorf("what holds %s: %+v", item.Target, item)
+		}
+	}
+	for name, verdict := range verdicts {
+		var out, errs bytes.Buffer
+		run(t.Context(), []string{"termguard", "check", "--release", name, "-n", "shop", "-o", "json", "--kubeconfig", c.kubeconfig}, nil, &out, &errs)
+		var set struct{ Verdict string }
+		if err := json.Unmarshal(out.Bytes(), &set); err != nil {
+			t.Fatalf("%v: %s", err, &errs)
+		}
+		if set.Verdict != verdict {
+			t.Errorf("release %s: check says %s, scan %s", name, set.Verdict, verdict)
+		}
+	}
+	if len(s.Causes) != 1 || s.Causes[0].ByKind[scan.Releases] != 1 || s.Causes[0].Mended == nil || s.Causes[0].Mended.Free != 1 {
+		t.Errorf("the cause: %+v", s.Causes)
+	}
+	// One cause holds the release and its object.
+	if all := scanOf(t, 1, "--kubeconfig", c.kubeconfig, "--only", "releases,custom"); len(all.Causes) != 1 || all.Causes[0].Holds != 2 {
+		t.Errorf("the causes with those of the object itself: %+v", all.Causes)
+	}
+	if elsewhere := scanOf(t, 0, "--kubeconfig", c.kubeconfig, "--only", "releases", "-n", "cart"); elsewhere.Total().Asked != 0 {
+		t.Errorf("in another namespace: %+v", elsewhere.Asked)
+	}
+	c.hidden = []string{"secrets"}
+	if s := scanOf(t, 0, "--kubeconfig", c.kubeconfig, "--only", "releases"); !slices.Contains(s.Unseen, "Helm releases: their records are Secrets, which could not be listed: forbidden") {
+		t.Errorf("without rights it says %q", s.Unseen)
+	}
+	file := filepath.Join(t.TempDir(), "facts.json")
+	var facts, out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"termguard", "snapshot", "--kubeconfig", c.kubeconfig}, nil, &facts, &errs); code != 0 {
+		t.Fatal(&errs)
+	}
+	if err := os.WriteFile(file, facts.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s := scanOf(t, -1, "--snapshot", file); len(s.LeftOut) != 1 || !strings.HasPrefix(s.LeftOut[0], "Helm releases: ") {
+		t.Errorf("of a snapshot it leaves out %q", s.LeftOut)
+	}
+	if run(t.Context(), []string{"termguard", "scan", "--snapshot", file}, nil, &out, &errs); !strings.Contains(out.String(), "\nleft out: Helm releases: ") {
+		t.Errorf("it does not say that it leaves them out: %s", &out)
+	}
+	if code := run(t.Context(), []string{"termguard", "scan", "--only", "releases", "--snapshot", file}, nil, &out, &errs); code != 2 || !strings.Contains(errs.String(), "--only releases: ") {
+		t.Errorf("exit code %d: %s", code, &errs)
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/check/release"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/scan"
 	"github.com/termguard/termguard/test/lab"
 )
 
@@ -291,7 +292,24 @@ func (s *site) askRelease(code int) (set check.Set) {
 	if err := json.Unmarshal([]byte(r.Stdout), &set); err != nil {
 		s.t.Fatal(err)
 	}
+	s.scanSays(set.Verdict)
 	return set
+}
+
+// scanSays wants a scan to say the same of the release.
+func (s *site) scanSays(want policies.Verdict) {
+	s.t.Helper()
+	r, err := s.Shell(s.t.Context(), s.binary+" scan --only releases -n op --fail-on never -o json --kubeconfig "+s.Kubeconfig())
+	if err != nil || r.Code != 0 {
+		s.t.Fatalf("scan: %v %d %s", err, r.Code, r.Stderr)
+	}
+	said, err := scan.Read(strings.NewReader(r.Stdout))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if total := said.Total(); total.Asked != 1 || said.Verdict != want {
+		s.t.Errorf("check says of the release %s, and the scan %s of %d: %s", want, said.Verdict, total.Asked, r.Stdout)
+	}
 }
 
 // stay tells that objects, NAMESPACE/NAME, do not go, well after their operator has.

@@ -1,0 +1,118 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/check/release"
+	"github.com/termguard/termguard/cluster"
+)
+
+// maxReleased bounds the objects of releases that are read and kept, some 10 KiB each.
+const maxReleased = 5000
+
+// Release is a Helm release with the objects that its uninstall deletes.
+type Release struct {
+	Namespace, Name string
+
+	together Together
+	subjects []Subject
+	missing  []error
+}
+
+// Ask asks about helm uninstall of the release.
+func (r *Release) Ask(ctx context.Context, engine Evaluator, world *cluster.World, options map[string]any) (Set, error) {
+	return AskAll(ctx, engine, world, r.together, r.subjects, r.missing, options)
+}
+
+// Objects are those that exist.
+func (r *Release) Objects() []Subject { return r.subjects }
+
+// Releases are those of which Helm keeps records, as these arrive.
+type Releases struct {
+	mu     sync.Mutex
+	newest map[types.NamespacedName]release.Record
+}
+
+// Arrived takes in an object: see cluster.Options.
+func (all *Releases) Arrived(res cluster.Resource, m metav1.Object) {
+	r, is := release.RecordOf(res.String(), m)
+	if !is {
+		return
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.newest == nil {
+		all.newest = map[types.NamespacedName]release.Record{}
+	}
+	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Release}
+	had, known := all.newest[key]
+	// Secrets are where Helm looks by itself.
+	if !known || r.Resource == had.Resource && r.Version > had.Version || r.Resource == "secrets" && had.Resource != "secrets" {
+		all.newest[key] = r
+	}
+}
+
+// Read reads what Helm stored of each, and the objects. An error of one tells that nobody
+// can tell what its uninstall deletes; another error is of all.
+func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types, user authenticationv1.UserInfo, within func(namespace string) bool) (read []*Release, lost []error, err error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	core, err := typedcorev1.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect: %w", err)
+	}
+	records := slices.SortedFunc(maps.Values(all.newest), func(a, b release.Record) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Release, b.Release))
+	})
+	records = slices.DeleteFunc(records, func(r release.Record) bool {
+		return r.Status == "uninstalled" || !within(r.Namespace) // of the former, only the history is left
+	})
+	found, errs := make([]*Release, len(records)), make([]error, len(records))
+	var reading errgroup.Group
+	reading.SetLimit(reads)
+	for i, r := range records {
+		reading.Go(func() error {
+			stored, err := r.Read(ctx, core)
+			if err != nil {
+				errs[i] = fmt.Errorf("release %s -n %s: %w", r.Release, r.Namespace, explain(err))
+				return nil
+			}
+			one := &Release{Namespace: r.Namespace, Name: r.Release}
+			if one.together, errs[i] = ofRelease(stored, r.Namespace); errs[i] == nil {
+				found[i] = one
+			}
+			return nil
+		})
+	}
+	_ = reading.Wait() // each keeps what became of it
+	objects := 0
+	for i, one := range found {
+		if one == nil {
+			lost = append(lost, errs[i])
+			continue
+		}
+		if objects += len(one.together.Names); objects > maxReleased {
+			lost = append(lost, fmt.Errorf("release %s -n %s: the releases before it have %d objects: ask termguard check --release %s -n %s", one.Name, one.Namespace, objects-len(one.together.Names), one.Name, one.Namespace))
+			objects -= len(one.together.Names)
+			continue
+		}
+		if one.subjects, one.missing, err = served.subjects(ctx, config, user, one.together.Names); err != nil {
+			lost = append(lost, fmt.Errorf("release %s -n %s: %w", one.Name, one.Namespace, err))
+			continue
+		}
+		read = append(read, one)
+	}
+	return read, lost, nil
+}

@@ -1,0 +1,67 @@
+package scan
+
+import (
+	"slices"
+
+	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/policies"
+)
+
+// releaseType is how a release is called: no API serves it.
+const releaseType = "releases.helm.sh"
+
+// releaseOf asks about the uninstall of a release.
+func releaseOf(r *check.Release) asked {
+	return asked{kind: Releases, release: r, subject: func() check.Subject {
+		s := check.Subject{Namespace: r.Namespace, Name: r.Name}
+		s.Type.Group, s.Type.Resource = "helm.sh", "releases"
+		return s
+	}}
+}
+
+// whole is the answer about a release, of those about its objects, which it keeps.
+func (a *answer) whole(set check.Set) check.Report {
+	whole := check.Report{
+		Target:  policies.Object{Resource: releaseType, Namespace: a.release.Namespace, Name: a.release.Name},
+		Verdict: set.Verdict, Unseen: slices.Clone(set.Unseen),
+	}
+	objects := map[policies.Object]map[string]any{}
+	for _, s := range a.release.Objects() {
+		objects[policies.Object{Resource: s.Type.GroupResource().String(), Namespace: s.Namespace, Name: s.Name}] = s.Object
+	}
+	a.parts = nil
+	for _, item := range set.Items {
+		if item.Verdict == policies.Completes {
+			continue
+		}
+		whole.Findings = append(whole.Findings, item.Findings...)
+		for _, unseen := range item.Unseen {
+			if !slices.Contains(whole.Unseen, unseen) {
+				whole.Unseen = append(whole.Unseen, unseen)
+			}
+		}
+		part := answer{question: question{asked{kind: resources[item.Target.Resource]}, a.place}, report: item, answered: true}
+		part.finalizers = finalizersOf(objects[item.Target])
+		a.parts = append(a.parts, part)
+	}
+	return whole
+}
+
+// holdsPartsOf are the causes that hold objects of a release, and with them the release.
+func (g *grouping) holdsPartsOf(a *answer) (held []Hold, parts []Part) {
+	held = []Hold{}
+	for i := range a.parts {
+		part := &a.parts[i]
+		told := Part{part.report.Target, part.report.Verdict, g.holds(part)}
+		parts = append(parts, told)
+		for _, h := range told.HeldBy {
+			h.Objects = slices.Concat([]policies.Object{told.Target}, h.Objects)
+			h.Objects = h.Objects[:min(len(h.Objects), maxBlockers)]
+			held = add(held, h)
+		}
+	}
+	if len(held) == 0 && a.report.Verdict == policies.Unknown {
+		held = append(held, g.unknown(a))
+	}
+	return held, parts
+}
