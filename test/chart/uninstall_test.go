@@ -93,7 +93,7 @@ func TestUninstall(t *testing.T) {
 		ran++
 	}
 	if last := set.Plan[len(set.Plan)-1]; ran != 3 || last.Command != "helm uninstall op -n op" {
-		t.Fatalf("%d steps ran, the last %q: want both objects, then the release", ran, last.Command)
+		t.Fatalf("%d steps ran, the last %q: want both objects, then the release: %+v", ran, last.Command, set.Plan)
 	}
 	stop()
 	s.gone("op", "it")
