@@ -95,3 +95,7 @@ person if user == "system:admin"
 default user := ""
 
 user := input.request.userInfo.username
+
+# immortal are the namespaces that the API server deletes for nobody, as package question
+# has them (TestImmortal).
+immortal := {"default", "kube-public", "kube-system"}
