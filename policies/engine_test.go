@@ -118,6 +118,7 @@ func TestEvaluateBadPolicies(t *testing.T) {
 		"StepKind":      {"a step has a kind", `deny contains {"msg": "x", "steps": [{"kind": "reboot", "do": "x"}]}`, "steps: kind \"reboot\": want one of [mend remove force]"},
 		"StepEmpty":     {"a step says what to do", `deny contains {"msg": "x", "steps": [{"kind": "mend"}]}`, "steps: do is missing"},
 		"StepBoth":      {"an action has its own command", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "command": "y", "action": {"verb": "delete", "objects": ["pods/y"]}}]}`, "steps: command and action: want one of them"},
+		"StepWords":     {"a command is of words", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "command": ["y", 1]}]}`, "steps: command: want words, got "},
 		"ActionObject":  {"an object is named as for kubectl", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "action": {"verb": "delete", "objects": ["y"]}}]}`, "steps: action: object \"y\": want RESOURCE/NAME"},
 		"ActionVerb":    {"what an action does is known", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "action": {"verb": "patch", "objects": ["pods/y"]}}]}`, "steps: action: verb \"patch\": want "},
 		"ActionKey":     {"a misspelt key of an action", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "action": {"verb": "delete", "objects": ["pods/y"], "wait": false}}]}`, "steps: action: json: unknown field \"wait\""},
@@ -228,7 +229,7 @@ func TestEvaluateTooLate(t *testing.T) {
 		t.Errorf("Evaluate(...) = %+v, %v, want %v", result, err, context.DeadlineExceeded)
 	}
 	if result, err := e.Evaluate(t.Context(), Apply, deleteNamespace("demo", nil), Document{}); err != nil || len(result.Errors) > 0 {
-		t.Errorf("Evaluate(on an occasion without policies) = %+v, %v, want nothing", result, err)
+		t.Errorf("Evaluate(on a trigger without policies) = %+v, %v, want nothing", result, err)
 	}
 }
 
@@ -683,6 +684,7 @@ func TestSteps(t *testing.T) {
 	e := engineOf(t, EngineOptions{Deadline: time.Minute}, files("steps/steps.rego", withBody("steps", `deny contains {"msg": "x", "steps": [
 	{"kind": "mend", "do": "bring it back"},
 	{"kind": "remove", "do": "look at y", "command": "kubectl describe y"},
+	{"kind": "remove", "do": "look at z", "command": ["kubectl", "describe", "pods/$(reboot)"]},
 	{"kind": "force", "do": "give up y", "action": {"verb": "delete", "objects": ["pods/it's"], "namespace": "demo", "noWait": true, "force": true, "graceSeconds": 0}},
 ]}`)))
 	result, err := e.Evaluate(t.Context(), Delete, deleteNamespace("demo", nil), Document{})
@@ -694,6 +696,7 @@ func TestSteps(t *testing.T) {
 	want := []Step{
 		{Kind: Mend, Do: "bring it back"},
 		{Kind: Remove, Do: "look at y", Command: "kubectl describe y"},
+		{Kind: Remove, Do: "look at z", Command: "kubectl describe 'pods/$(reboot)'"},
 		{Kind: Force, Do: "give up y", Command: command, Action: &Action{
 			Verb: VerbDelete, Objects: []string{"pods/it's"}, Namespace: "demo", NoWait: true, Force: true, GraceSeconds: new(int64),
 		}},
@@ -701,7 +704,7 @@ func TestSteps(t *testing.T) {
 	if diff := cmp.Diff(want, got.Steps); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
-	if prose := "bring it back. look at y: kubectl describe y. give up y: " + command + "."; got.Remedy != prose {
+	if prose := "bring it back. look at y: kubectl describe y. look at z: kubectl describe 'pods/$(reboot)'. give up y: " + command + "."; got.Remedy != prose {
 		t.Errorf("the remedy is %q, want the steps in prose: %q", got.Remedy, prose)
 	}
 }

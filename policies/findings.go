@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/termguard/termguard/internal/nearest"
+	"github.com/termguard/termguard/internal/shell"
 )
 
 // Bounds of what one policy may say about one request. The API server cuts
@@ -146,10 +147,18 @@ func step(value any) (Step, error) {
 	var kind string
 	keys, _ := value.(map[string]any)
 	action, typed := keys["action"]
-	if typed {
+	words, split := keys["command"].([]any)
+	if typed || split {
 		keys = maps.Clone(keys)
 		delete(keys, "action")
 		value = keys
+	}
+	if split {
+		line, err := command(words)
+		if err != nil {
+			return s, fmt.Errorf("command: %w", err)
+		}
+		keys["command"] = line
 	}
 	m, err := fields(value, "{kind, do, command or action, hearsay}", map[string]*string{"kind": &kind, "do": &s.Do, "command": &s.Command, "hearsay": &s.Hearsay})
 	if err != nil {
@@ -178,6 +187,18 @@ func step(value any) (Step, error) {
 		s.Command = "" // half of a command is worse than none
 	}
 	return s, nil
+}
+
+// command is a line of words for a shell.
+func command(words []any) (string, error) {
+	line := make([]string, len(words))
+	for i, word := range words {
+		var known bool
+		if line[i], known = word.(string); !known {
+			return "", fmt.Errorf("want words, got %T", word)
+		}
+	}
+	return shell.Join(line), nil
 }
 
 // manifest reads what differs where the finding is told of a manifest.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// plain is a word that a shell takes as it stands (policies/lib/steps has it, too).
+// plain is a word that a shell takes as it stands.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
 // Quote is a word as a shell takes it: names of objects may hold anything but "/" and "%"

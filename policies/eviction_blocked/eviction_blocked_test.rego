@@ -140,7 +140,7 @@ test_unsynced if {
 		pod,
 		": PodDisruptionBudget web fails to sync, and allows no disruption until it does, so the drain does not end",
 	])
-	finding.steps[0].command == "kubectl describe poddisruptionbudgets.policy/web -n shop"
+	finding.steps[0].command == ["kubectl", "describe", "poddisruptionbudgets.policy/web", "-n", "shop"]
 }
 
 test_eviction if {

@@ -370,14 +370,17 @@ test_barred if {
 	array.slice(finding.steps, 0, 2) == [
 		{
 			"kind": "mend", "do": "Make a role that may update and patch kialis.kiali.io",
-			"command": "kubectl create clusterrole update-kialis.kiali.io --verb=update,patch --resource=kialis.kiali.io",
+			"command": [
+				"kubectl", "create", "clusterrole", "update-kialis.kiali.io",
+				"--verb=update,patch", "--resource=kialis.kiali.io",
+			],
 		},
 		{
 			"kind": "mend", "do": "Give it to service account ops/kiali, and the deletion finishes by itself",
-			"command": concat(" ", [
-				"kubectl create clusterrolebinding update-kialis.kiali.io",
-				"--clusterrole=update-kialis.kiali.io --serviceaccount=ops:kiali",
-			]),
+			"command": [
+				"kubectl", "create", "clusterrolebinding", "update-kialis.kiali.io",
+				"--clusterrole=update-kialis.kiali.io", "--serviceaccount=ops:kiali",
+			],
 		},
 	]
 	startswith(finding.steps[2].do, "If it must not have that right, clean up what the finalizer protects")

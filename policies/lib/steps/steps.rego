@@ -6,7 +6,7 @@ package termguard.lib.steps
 
 # mend restores: nobody gives up anything. As with all steps, how is an action (Action
 # of the engine, which makes the command of it), the words of a command that only a
-# person runs, or [].
+# person runs (the engine quotes them for a shell), or [].
 mend(sentence, how) := step("mend", sentence, how)
 
 # remove gives up one thing by hand.
@@ -23,21 +23,10 @@ step(kind, sentence, []) := {"kind": kind, "do": sentence}
 
 step(kind, sentence, how) := {"kind": kind, "do": sentence, "action": how} if is_object(how)
 
-step(kind, sentence, how) := {"kind": kind, "do": sentence, "command": command(how)} if {
+step(kind, sentence, how) := {"kind": kind, "do": sentence, "command": how} if {
 	is_array(how)
 	count(how) > 0
 }
-
-# command is a line for a POSIX shell.
-command(words) := concat(" ", [quoted(word) | some word in words])
-
-# quoted is a word as a POSIX shell takes it: names of objects may hold anything
-# but "/" and "%" (k8s.io/apimachinery, pkg/api/validation/path).
-quoted(word) := word if regex.match(plain, word)
-
-quoted(word) := sprintf("'%s'", [replace(word, "'", `'\''`)]) if not regex.match(plain, word)
-
-plain := `^[A-Za-z0-9_@%+=:,./-]+$`
 
 # batches are objects of one resource as kubectl takes them, a few in a line.
 # TYPE/NAME keeps a name from being taken for an option.
