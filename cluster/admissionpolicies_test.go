@@ -134,22 +134,22 @@ MORE
 	}
 }
 
-// answered answers a world's questions about objects in a namespace from those given.
+// answered looks up for a world, among those given, the objects in a namespace.
 func answered(w *World, namespace string, all []*unstructured.Unstructured) {
 	w.refusals.AskForObjects(namespace)
 	w.Settle()
-	answers := map[refusals.Question]refusals.Answer{}
-	for _, q := range w.refusals.Questions() {
-		var answer refusals.Answer
+	looked := map[refusals.Lookup]refusals.Found{}
+	for _, lookup := range w.refusals.Lookups() {
+		var found refusals.Found
 		for _, obj := range all {
 			gvr, _ := meta.UnsafeGuessKindToResource(obj.GroupVersionKind())
-			if gvr == q.Resource && obj.GetNamespace() == q.Namespace && (q.Name == "" || q.Name == obj.GetName()) {
-				answer.Objects = append(answer.Objects, obj)
+			if gvr == lookup.Resource && obj.GetNamespace() == lookup.Namespace && (lookup.Name == "" || lookup.Name == obj.GetName()) {
+				found.Objects = append(found.Objects, obj)
 			}
 		}
-		answers[q] = answer
+		looked[lookup] = found
 	}
-	w.refusals.Answer(answers)
+	w.refusals.TakeIn(looked)
 	w.Settle()
 }
 

@@ -31,146 +31,144 @@ const (
 	readRounds = 3
 )
 
-// errUnread is why an answer is left open.
+// errUnread is why a lookup is left open.
 var errUnread = errors.New("not read")
 
 // readForPolicies reads what admission policies ask for, and tells whether they
 // ask for anything. What cannot be read is left open.
 func (l *Live) readForPolicies(ctx context.Context) bool {
 	l.world.mu.RLock()
-	questions := l.world.refusals.Questions()
+	lookups := l.world.refusals.Lookups()
 	l.world.mu.RUnlock()
-	answers, left := map[refusals.Question]refusals.Answer{}, maxRead
-	for _, q := range questions {
-		answer, err := l.read(ctx, q, left)
+	all, left := map[refusals.Lookup]refusals.Found{}, maxRead
+	for _, lookup := range lookups {
+		found, err := l.read(ctx, lookup, left)
 		if err != nil {
-			l.log.Debug("what an admission policy reads is not known", "question", fmt.Sprint(q), "error", err)
+			l.log.Debug("what an admission policy reads is not known", "lookup", fmt.Sprint(lookup), "error", err)
 			continue
 		}
-		left -= len(answer.Objects)
-		answers[q] = answer
+		left -= len(found.Objects)
+		all[lookup] = found
 	}
 	if ctx.Err() != nil {
 		return false
 	}
 	l.world.mu.Lock()
 	defer l.world.mu.Unlock()
-	l.world.refusals.Answer(answers)
-	return len(questions) > 0
+	l.world.refusals.TakeIn(all)
+	return len(lookups) > 0
 }
 
-// read answers a question with at most limit objects.
-func (l *Live) read(ctx context.Context, q refusals.Question, limit int) (refusals.Answer, error) {
+// read looks up at most limit objects.
+func (l *Live) read(ctx context.Context, lookup refusals.Lookup, limit int) (refusals.Found, error) {
 	ctx, cancel := context.WithTimeout(ctx, firstSilence)
 	defer cancel()
-	res := Resource{GroupVersionResource: q.Resource, Namespaced: q.Namespace != ""}
-	if !q.Kind.Empty() {
-		list, err := l.discovery.ServerResourcesForGroupVersionWithContext(ctx, q.Kind.GroupVersion().String())
+	res := Resource{GroupVersionResource: lookup.Resource, Namespaced: lookup.Namespace != ""}
+	if !lookup.Kind.Empty() {
+		list, err := l.discovery.ServerResourcesForGroupVersionWithContext(ctx, lookup.Kind.GroupVersion().String())
 		if err != nil && !apierrors.IsNotFound(err) {
-			return refusals.Answer{}, fmt.Errorf("discover %s: %w", q.Kind.GroupVersion(), err)
+			return refusals.Found{}, fmt.Errorf("discover %s: %w", lookup.Kind.GroupVersion(), err)
 		}
-		found := false
+		served := false
 		if list != nil {
 			for _, api := range list.APIResources {
-				if api.Kind == q.Kind.Kind && slices.Contains(api.Verbs, "list") {
-					res, found = Resource{GroupVersionResource: q.Kind.GroupVersion().WithResource(api.Name), Namespaced: api.Namespaced}, true
+				if api.Kind == lookup.Kind.Kind && slices.Contains(api.Verbs, "list") {
+					res, served = Resource{GroupVersionResource: lookup.Kind.GroupVersion().WithResource(api.Name), Namespaced: api.Namespaced}, true
 				}
 			}
 		}
-		if err := usable(q, res, found); err != nil {
-			return refusals.Answer{Err: err}, nil
+		if err := usable(lookup, res, served); err != nil {
+			return refusals.Found{Err: err}, nil
 		}
 	}
 	if res.GroupResource() == (schema.GroupResource{Resource: "secrets"}) {
-		return refusals.Answer{}, fmt.Errorf("%w: what is in secrets is nobody's business", errUnread)
+		return refusals.Found{}, fmt.Errorf("%w: what is in secrets is nobody's business", errUnread)
 	}
-	options := metav1.ListOptions{LabelSelector: q.Selector, Limit: int64(limit) + 1}
-	if q.Name != "" { // by a list: to get objects is no right that termguard has
-		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, q.Name).String()
+	options := metav1.ListOptions{LabelSelector: lookup.Selector, Limit: int64(limit) + 1}
+	if lookup.Name != "" { // by a list: to get objects is no right that termguard has
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, lookup.Name).String()
 	}
 	namespace := ""
 	if res.Namespaced {
-		namespace = q.Namespace
+		namespace = lookup.Namespace
 	}
 	list, err := l.dynamic.Resource(res.GroupVersionResource).Namespace(namespace).List(ctx, options)
 	switch {
 	case err != nil:
-		return refusals.Answer{}, err
+		return refusals.Found{}, err
 	case len(list.Items) > limit || list.GetContinue() != "":
-		return refusals.Answer{}, fmt.Errorf("%w: more than %d objects", errUnread, maxRead)
+		return refusals.Found{}, fmt.Errorf("%w: more than %d objects", errUnread, maxRead)
 	}
-	answer := refusals.Answer{}
+	found := refusals.Found{}
 	for i := range list.Items {
-		answer.Objects = append(answer.Objects, &list.Items[i])
+		found.Objects = append(found.Objects, &list.Items[i])
 	}
-	return answer, nil
+	return found, nil
 }
 
 // usable is why the API server cannot use parameters of a kind.
-func usable(q refusals.Question, res Resource, served bool) error {
+func usable(lookup refusals.Lookup, res Resource, served bool) error {
 	switch {
 	case !served:
 		return refusals.ErrNotServed
-	case res.Namespaced && q.Own && q.Namespace == "":
+	case res.Namespaced && lookup.Own && lookup.Namespace == "":
 		return refusals.ErrNoNamespace
-	case !res.Namespaced && !q.Own && q.Namespace != "":
+	case !res.Namespaced && !lookup.Own && lookup.Namespace != "":
 		return refusals.ErrClusterScope
 	}
 	return nil
 }
 
-// readFrom answers from objects at hand what admission policies ask for their
-// parameters, and, of manifests, which objects they and webhooks see. Of manifests, what
-// they do not hold may be in the cluster. It tells whether anything is asked.
+// readFrom looks up among objects at hand the parameters of admission policies, and, of
+// manifests, which objects they and webhooks see. Of manifests, what they do not hold may
+// be in the cluster. It tells whether anything is looked up.
 func (w *World) readFrom(all []*unstructured.Unstructured) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	questions := w.refusals.Questions()
-	if len(questions) == 0 {
-		w.refusals.Answer(nil)
+	lookups := w.refusals.Lookups()
+	if len(lookups) == 0 {
+		w.refusals.TakeIn(nil)
 		return false
 	}
 	scopes, mapped := defined(all, "spec", "scope"), resourcesOf(all)
-	answers := map[refusals.Question]refusals.Answer{}
-	left := maxRead
-	for _, q := range questions {
-		if q.Kind.Empty() {
-			found, complete := w.seen(q, all, mapped, left)
+	looked, left := map[refusals.Lookup]refusals.Found{}, maxRead
+	for _, lookup := range lookups {
+		if lookup.Kind.Empty() {
+			found, complete := w.seen(lookup, all, mapped, left)
 			if complete {
 				left -= len(found)
-				answers[q] = refusals.Answer{Objects: found}
+				looked[lookup] = refusals.Found{Objects: found}
 			}
 			continue
 		}
-		scope := scopeOf(q.Kind, scopes)
-		res := Resource{GroupVersionResource: mapped[q.Kind].GroupVersionResource, Namespaced: scope == apiextensionsv1.NamespaceScoped}
-		selector, err := labels.Parse(q.Selector)
+		scope := scopeOf(lookup.Kind, scopes)
+		res := Resource{GroupVersionResource: mapped[lookup.Kind].GroupVersionResource, Namespaced: scope == apiextensionsv1.NamespaceScoped}
+		selector, err := labels.Parse(lookup.Selector)
 		if err != nil {
 			continue // cannot happen: it was parsed before
 		}
-		answer := refusals.Answer{Err: usable(q, res, scope != "")}
-		if answer.Err == nil {
+		found := refusals.Found{Err: usable(lookup, res, scope != "")}
+		if found.Err == nil {
 			for _, obj := range all {
-				if obj.GroupVersionKind() == q.Kind && (!res.Namespaced || obj.GetNamespace() == q.Namespace) &&
-					(q.Name == "" || obj.GetName() == q.Name) && selector.Matches(labels.Set(obj.GetLabels())) {
-					answer.Objects = append(answer.Objects, obj)
+				if obj.GroupVersionKind() == lookup.Kind && (!res.Namespaced || obj.GetNamespace() == lookup.Namespace) &&
+					(lookup.Name == "" || obj.GetName() == lookup.Name) && selector.Matches(labels.Set(obj.GetLabels())) {
+					found.Objects = append(found.Objects, obj)
 				}
 			}
 		}
-		if w.options.manifests && (answer.Err != nil || len(answer.Objects) == 0) || slices.Contains(facts.BuiltinGroups(), q.Kind.Group) && q.Kind.Kind == "Secret" {
+		if w.options.manifests && (found.Err != nil || len(found.Objects) == 0) || slices.Contains(facts.BuiltinGroups(), lookup.Kind.Group) && lookup.Kind.Kind == "Secret" {
 			continue
 		}
-		answers[q] = answer
+		looked[lookup] = found
 	}
-	w.refusals.Answer(answers)
+	w.refusals.TakeIn(looked)
 	return true
 }
 
-// seen are the manifests that a question about objects asks for, unless there are more
-// than limit.
-func (w *World) seen(q refusals.Question, all []*unstructured.Unstructured, mapped map[schema.GroupVersionKind]Resource, limit int) (found []*unstructured.Unstructured, complete bool) {
+// seen are the manifests that a lookup of objects finds, unless there are more than limit.
+func (w *World) seen(lookup refusals.Lookup, all []*unstructured.Unstructured, mapped map[schema.GroupVersionKind]Resource, limit int) (found []*unstructured.Unstructured, complete bool) {
 	wanted := func(obj *unstructured.Unstructured) bool {
-		return mapped[obj.GroupVersionKind()].GroupVersionResource == q.Resource && obj.GetNamespace() == q.Namespace && (q.Name == "" || obj.GetName() == q.Name)
+		return mapped[obj.GroupVersionKind()].GroupVersionResource == lookup.Resource && obj.GetNamespace() == lookup.Namespace && (lookup.Name == "" || obj.GetName() == lookup.Name)
 	}
 	for _, obj := range all {
 		if wanted(obj) {

@@ -43,25 +43,25 @@ func TestReadForPolicies(t *testing.T) {
 		{GroupVersion: "y.io/v1", APIResources: []metav1.APIResource{{Name: "rules", Kind: "Rule", Verbs: []string{"list"}}, {Name: "verdicts", Kind: "Verdict", Verbs: []string{"create"}}}},
 	}
 	tests := map[string]struct {
-		reason   string
-		question refusals.Question
-		limit    int
-		want     []string
-		err      error // of the parameters
-		unread   bool
+		reason string
+		lookup refusals.Lookup
+		limit  int
+		want   []string
+		err    error // of the parameters
+		unread bool
 	}{
-		"by labels":               {"one has the label", refusals.Question{Kind: config, Namespace: "ops", Selector: "for=p"}, 9, []string{"a"}, nil, false},
-		"all":                     {"an empty selector selects all", refusals.Question{Kind: config, Namespace: "ops"}, 9, []string{"a", "b"}, nil, false},
-		"elsewhere":               {"there are none", refusals.Question{Kind: config, Namespace: "demo", Own: true}, 9, nil, nil, false},
-		"without a namespace":     {"that of a reference counts only for kinds that have one", refusals.Question{Kind: rules, Namespace: "demo", Own: true}, 9, []string{"r"}, nil, false},
-		"too many":                {"a part of them says nothing", refusals.Question{Kind: config, Namespace: "ops"}, 1, nil, nil, true},
-		"secrets":                 {"what is in them is not read", refusals.Question{Kind: kind("v1", "Secret"), Namespace: "ops"}, 9, nil, nil, true},
-		"not served":              {"no such group", refusals.Question{Kind: kind("z.io/v1", "Rule")}, 9, nil, refusals.ErrNotServed, false},
-		"kind not served":         {"no such kind in the group", refusals.Question{Kind: kind("y.io/v1", "Law")}, 9, nil, refusals.ErrNotServed, false},
-		"not listed":              {"what cannot be listed is no parameter", refusals.Question{Kind: kind("y.io/v1", "Verdict")}, 9, nil, refusals.ErrNotServed, false},
-		"namespace in vain":       {"the binding names one, and the kind has none", refusals.Question{Kind: rules, Namespace: "ops"}, 9, nil, refusals.ErrClusterScope, false},
-		"namespace of no request": {"the kind has one, and the request none", refusals.Question{Kind: config, Own: true}, 9, nil, refusals.ErrNoNamespace, false},
-		"objects":                 {"those that a policy would see", refusals.Question{Resource: configs, Namespace: "ops"}, 9, []string{"a", "b"}, nil, false},
+		"by labels":               {"one has the label", refusals.Lookup{Kind: config, Namespace: "ops", Selector: "for=p"}, 9, []string{"a"}, nil, false},
+		"all":                     {"an empty selector selects all", refusals.Lookup{Kind: config, Namespace: "ops"}, 9, []string{"a", "b"}, nil, false},
+		"elsewhere":               {"there are none", refusals.Lookup{Kind: config, Namespace: "demo", Own: true}, 9, nil, nil, false},
+		"without a namespace":     {"that of a reference counts only for kinds that have one", refusals.Lookup{Kind: rules, Namespace: "demo", Own: true}, 9, []string{"r"}, nil, false},
+		"too many":                {"a part of them says nothing", refusals.Lookup{Kind: config, Namespace: "ops"}, 1, nil, nil, true},
+		"secrets":                 {"what is in them is not read", refusals.Lookup{Kind: kind("v1", "Secret"), Namespace: "ops"}, 9, nil, nil, true},
+		"not served":              {"no such group", refusals.Lookup{Kind: kind("z.io/v1", "Rule")}, 9, nil, refusals.ErrNotServed, false},
+		"kind not served":         {"no such kind in the group", refusals.Lookup{Kind: kind("y.io/v1", "Law")}, 9, nil, refusals.ErrNotServed, false},
+		"not listed":              {"what cannot be listed is no parameter", refusals.Lookup{Kind: kind("y.io/v1", "Verdict")}, 9, nil, refusals.ErrNotServed, false},
+		"namespace in vain":       {"the binding names one, and the kind has none", refusals.Lookup{Kind: rules, Namespace: "ops"}, 9, nil, refusals.ErrClusterScope, false},
+		"namespace of no request": {"the kind has one, and the request none", refusals.Lookup{Kind: config, Own: true}, 9, nil, refusals.ErrNoNamespace, false},
+		"objects":                 {"those that a policy would see", refusals.Lookup{Resource: configs, Namespace: "ops"}, 9, []string{"a", "b"}, nil, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestReadForPolicies(t *testing.T) {
 				discovery: &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: served}},
 				dynamic:   fakedynamic.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, known...),
 			}
-			answer, err := l.read(t.Context(), tc.question, tc.limit)
+			answer, err := l.read(t.Context(), tc.lookup, tc.limit)
 			if !errors.Is(err, errUnread) && tc.unread || err != nil && !tc.unread || !errors.Is(answer.Err, tc.err) {
 				t.Fatalf("%s: got %v and %v", tc.reason, answer.Err, err)
 			}
@@ -85,9 +85,9 @@ func TestReadForPolicies(t *testing.T) {
 	}
 }
 
-// TestQuestionsAreBounded holds that a policy about many namespaces does not make
+// TestLookupsAreBounded holds that a policy about many namespaces does not make
 // termguard ask without end.
-func TestQuestionsAreBounded(t *testing.T) {
+func TestLookupsAreBounded(t *testing.T) {
 	text := `
 {apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: p}, spec: {paramKind: {apiVersion: v1, kind: Secret}, matchConstraints: {resourceRules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}]}, validations: [{expression: "params.data.x == ''"}]}}
 ---
@@ -97,8 +97,8 @@ func TestQuestionsAreBounded(t *testing.T) {
 		text += fmt.Sprintf("---\n{apiVersion: v1, kind: Namespace, metadata: {name: n%d}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: it, namespace: n%[1]d}}\n", i)
 	}
 	w := world(t, text)
-	if n := len(w.refusals.Questions()); n != 500 {
-		t.Errorf("%d questions, want 500", n)
+	if n := len(w.refusals.Lookups()); n != 500 {
+		t.Errorf("%d lookups, want 500", n)
 	}
 	for _, namespace := range []string{"n0", "n599"} {
 		requests, _ := at(w, "denied", namespace, "validating/p/b").([]any)

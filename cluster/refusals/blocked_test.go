@@ -260,20 +260,20 @@ func TestDenied(t *testing.T) {
 		}
 	}
 	reads := func(expression string) string { return with(denies, "'false'", "\""+expression+"\"") }
-	limits := Question{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "ops", Name: "limits"}
-	answer := func(a Answer) func(*Part) {
-		return func(p *Part) { p.Answer(map[Question]Answer{limits: a}) }
+	limits := Lookup{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "ops", Name: "limits"}
+	answer := func(a Found) func(*Part) {
+		return func(p *Part) { p.TakeIn(map[Lookup]Found{limits: a}) }
 	}
 	object := func(name string, data map[string]any) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "namespace": "demo", "uid": name}, "data": data}}
 	}
-	configMaps := Question{Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: "demo"}
+	configMaps := Lookup{Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: "demo"}
 	cases := map[string]struct {
 		reason  string
 		objects []string
 		do      func(*Part)
 		want    []string
-		asks    []Question
+		asks    []Lookup
 	}{
 		"Denies":       {"it denies all", []string{denies, inForce}, nil, []string{whole}, nil},
 		"Audits":       {"near miss: it only warns", []string{denies, with(inForce, "[Deny]", "[Warn, Audit]")}, nil, nil, nil},
@@ -290,16 +290,16 @@ func TestDenied(t *testing.T) {
 		"ByVariable":   {"by way of a variable, too", []string{with(reads("variables.a != 'b'"), "spec: {", "spec: {variables: [{name: a, expression: oldObject.data.a}], "), inForce}, nil, []string{"DELETE configmaps ×2 may denied"}, nil},
 		"OfTheCaller":  {"who deletes is known", []string{reads("request.userInfo.username != 'system:serviceaccount:kube-system:namespace-controller'"), inForce}, nil, []string{whole}, nil},
 		"OfNamespace":  {"so is the namespace", []string{reads("namespaceObject.metadata.labels.team != 'a'"), inForce}, nil, []string{whole}, nil},
-		"ObjectsAsked": {"what it depends on is asked for", []string{reads("oldObject.data.a != 'b'"), inForce}, func(p *Part) { p.AskForObjects("demo") }, []string{"DELETE configmaps ×2 may denied"}, []Question{configMaps}},
+		"ObjectsAsked": {"what it depends on is asked for", []string{reads("oldObject.data.a != 'b'"), inForce}, func(p *Part) { p.AskForObjects("demo") }, []string{"DELETE configmaps ×2 may denied"}, []Lookup{configMaps}},
 		"ObjectsRead": {"and then it is known of which", []string{reads("oldObject.data.a != 'b'"), inForce}, func(p *Part) {
 			p.AskForObjects("demo")
-			p.Answer(map[Question]Answer{configMaps: {Objects: []*unstructured.Unstructured{object("one", map[string]any{"a": "b"}), object("two", map[string]any{"a": "c"})}}})
-		}, []string{"DELETE configmaps ×1 will denied"}, []Question{configMaps}},
-		"ParamsUnread":  {"its parameters are asked for", withParams(""), nil, []string{"DELETE configmaps ×2 may denied"}, []Question{limits}},
-		"ParamsRead":    {"and read", withParams(""), answer(Answer{Objects: []*unstructured.Unstructured{object("limits", nil)}}), []string{whole}, []Question{limits}},
-		"ParamsNone":    {"there are none, which denies nothing", withParams(", parameterNotFoundAction: Allow"), answer(Answer{}), nil, []Question{limits}},
-		"ParamsMissing": {"there are none, which is an error", withParams(", parameterNotFoundAction: Deny"), answer(Answer{}), []string{whole}, []Question{limits}},
-		"ParamsUnknown": {"their kind is not served", withParams(""), answer(Answer{Err: ErrNotServed}), []string{whole}, []Question{limits}},
+			p.TakeIn(map[Lookup]Found{configMaps: {Objects: []*unstructured.Unstructured{object("one", map[string]any{"a": "b"}), object("two", map[string]any{"a": "c"})}}})
+		}, []string{"DELETE configmaps ×1 will denied"}, []Lookup{configMaps}},
+		"ParamsUnread":  {"its parameters are asked for", withParams(""), nil, []string{"DELETE configmaps ×2 may denied"}, []Lookup{limits}},
+		"ParamsRead":    {"and read", withParams(""), answer(Found{Objects: []*unstructured.Unstructured{object("limits", nil)}}), []string{whole}, []Lookup{limits}},
+		"ParamsNone":    {"there are none, which denies nothing", withParams(", parameterNotFoundAction: Allow"), answer(Found{}), nil, []Lookup{limits}},
+		"ParamsMissing": {"there are none, which is an error", withParams(", parameterNotFoundAction: Deny"), answer(Found{}), []string{whole}, []Lookup{limits}},
+		"ParamsUnknown": {"their kind is not served", withParams(""), answer(Found{Err: ErrNotServed}), []string{whole}, []Lookup{limits}},
 		"Forgotten":     {"it is gone", []string{denies, inForce}, func(p *Part) { p.ForgetPolicy(types.NamespacedName{Name: "p"}) }, nil, nil},
 		"Released":      {"it is not in force any more", []string{denies, inForce}, func(p *Part) { p.ForgetPolicyBinding(types.NamespacedName{Name: "b"}) }, nil, nil},
 	}
@@ -313,7 +313,7 @@ func TestDenied(t *testing.T) {
 			if diff := cmp.Diff(tc.want, told(doc, "denied", "demo", "validating/p/b")); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
-			if diff := cmp.Diff(tc.asks, p.Questions()); diff != "" {
+			if diff := cmp.Diff(tc.asks, p.Lookups()); diff != "" {
 				t.Errorf("%s: what is to be read: -want, +got:\n%s", tc.reason, diff)
 			}
 		})

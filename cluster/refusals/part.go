@@ -94,7 +94,7 @@ func New(doc facts.Document, options Options) *Part {
 		converters: map[string]*converter{}, listErrors: map[string]string{},
 		touched: map[string]bool{}, changed: map[string]bool{},
 	}
-	p.reading = &reading{manifests: options.Manifests, answers: map[Question]Answer{}, asked: map[Question]bool{}, asking: map[Question]bool{}, namespace: func(name string) *corev1.Namespace { return p.namespaces[name].whole }}
+	p.reading = &reading{manifests: options.Manifests, found: map[Lookup]Found{}, wanted: map[Lookup]bool{}, wanting: map[Lookup]bool{}, namespace: func(name string) *corev1.Namespace { return p.namespaces[name].whole }}
 	return p
 }
 

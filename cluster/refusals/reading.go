@@ -18,12 +18,12 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// maxQuestions bounds what is asked for admission policies and webhooks at the same time.
-const maxQuestions = 500
+// maxLookups bounds what is looked up for admission policies and webhooks at the same time.
+const maxLookups = 500
 
-// Question is what an admission policy or a webhook's conditions read and the facts do
+// Lookup is what an admission policy or a webhook's conditions read and the facts do
 // not hold: parameters, or the objects that it would see.
-type Question struct {
+type Lookup struct {
 	// Kind of parameters; empty where objects are asked for.
 	Kind schema.GroupVersionKind
 	// Resource of objects.
@@ -37,8 +37,8 @@ type Question struct {
 	Name, Selector string
 }
 
-// Answer to a Question.
-type Answer struct {
+// Found is what a Lookup finds.
+type Found struct {
 	Objects []*unstructured.Unstructured
 	// Err says that the API server cannot use such parameters.
 	Err error
@@ -56,10 +56,10 @@ var (
 
 // reading is what was read for admission policies and webhooks, and what is still to be.
 type reading struct {
-	answers map[Question]Answer
-	// asked is what was wanted at the last Settle, asking what is since.
-	asked, asking map[Question]bool
-	noting        sync.Mutex // of asking, which readers of the facts write, too
+	found map[Lookup]Found
+	// wanted is what was at the last Settle, wanting what is since.
+	wanted, wanting map[Lookup]bool
+	noting          sync.Mutex // of wanting, which readers of the facts write, too
 	// withObjects says that objects are read, too: those in one namespace, or in all
 	// where within is "".
 	withObjects bool
@@ -70,15 +70,15 @@ type reading struct {
 	namespace func(name string) *corev1.Namespace
 }
 
-// answer is what was read, if it was; else it is asked.
-func (r *reading) answer(q Question) (Answer, bool) {
+// lookUp is what was read, if it was; else it is to be.
+func (r *reading) lookUp(l Lookup) (Found, bool) {
 	r.noting.Lock()
-	if len(r.asking) < maxQuestions {
-		r.asking[q] = true
+	if len(r.wanting) < maxLookups {
+		r.wanting[l] = true
 	}
 	r.noting.Unlock()
-	a, read := r.answers[q]
-	return a, read
+	found, read := r.found[l]
+	return found, read
 }
 
 // objects are those of a resource in a namespace; the namespace itself is in none.
@@ -86,12 +86,12 @@ func (r *reading) objects(gvr schema.GroupVersionResource, namespace string) ([]
 	if !r.withObjects || r.within != "" && r.within != namespace {
 		return nil, false
 	}
-	q := Question{Resource: gvr, Namespace: namespace}
+	l := Lookup{Resource: gvr, Namespace: namespace}
 	if gvr == namespacesResource {
-		q.Namespace, q.Name = "", namespace
+		l.Namespace, l.Name = "", namespace
 	}
-	a, read := r.answer(q)
-	return a.Objects, read
+	found, read := r.lookUp(l)
+	return found.Objects, read
 }
 
 // parameters are those that a binding gives its policy for requests in a
@@ -102,58 +102,58 @@ func (b bound) parameters(namespace string) ([]runtime.Object, error) {
 	if b.params == nil || ref == nil {
 		return []runtime.Object{nil}, nil
 	}
-	q := Question{Kind: schema.FromAPIVersionAndKind(b.params.APIVersion, b.params.Kind), Namespace: ref.Namespace, Name: ref.Name}
+	l := Lookup{Kind: schema.FromAPIVersionAndKind(b.params.APIVersion, b.params.Kind), Namespace: ref.Namespace, Name: ref.Name}
 	if ref.Namespace == "" {
-		q.Namespace, q.Own = namespace, true
+		l.Namespace, l.Own = namespace, true
 	}
 	if ref.Name == "" && ref.Selector != nil {
 		selector, err := metav1.LabelSelectorAsSelector(ref.Selector)
 		if err != nil {
 			return nil, fmt.Errorf("its paramRef: %w", err)
 		}
-		q.Selector = selector.String()
+		l.Selector = selector.String()
 	}
-	a, read := b.reading.answer(q)
+	found, read := b.reading.lookUp(l)
 	switch {
 	case !read:
 		return nil, errNotRead
-	case a.Err != nil:
-		return nil, a.Err
-	case len(a.Objects) == 0 && ref.ParameterNotFoundAction != nil && *ref.ParameterNotFoundAction == admissionv1.DenyAction:
+	case found.Err != nil:
+		return nil, found.Err
+	case len(found.Objects) == 0 && ref.ParameterNotFoundAction != nil && *ref.ParameterNotFoundAction == admissionv1.DenyAction:
 		return nil, errNotFound
 	}
-	params := make([]runtime.Object, len(a.Objects))
-	for i, object := range a.Objects {
+	params := make([]runtime.Object, len(found.Objects))
+	for i, object := range found.Objects {
 		params[i] = object
 	}
 	return params, nil
 }
 
-// AskForObjects makes Questions ask for the objects that policies and webhooks would
-// see, and not just for parameters: for those in one namespace, or in all where it is
+// AskForObjects has the objects looked up that policies and webhooks would see, too, and
+// not just parameters: for those in one namespace, or in all where it is
 // "".
 func (p *Part) AskForObjects(namespace string) {
 	p.reading.withObjects, p.reading.within, p.hooksDirty = true, namespace, true
 }
 
-// Questions are what admission policies, and matchConditions and objectSelectors of
-// webhooks, read that is to be asked, in order. It only reads.
-func (p *Part) Questions() []Question {
-	return slices.SortedFunc(maps.Keys(p.reading.asked), func(a, b Question) int {
+// Lookups are what admission policies, and matchConditions and objectSelectors of
+// webhooks, read that is to be looked up, in order. It only reads.
+func (p *Part) Lookups() []Lookup {
+	return slices.SortedFunc(maps.Keys(p.reading.wanted), func(a, b Lookup) int {
 		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
 	})
 }
 
-// Answer takes in what was read, in place of all that was before.
-func (p *Part) Answer(answers map[Question]Answer) {
-	if maps.EqualFunc(answers, p.reading.answers, Answer.equal) {
+// TakeIn takes in what was read, in place of all that was before.
+func (p *Part) TakeIn(found map[Lookup]Found) {
+	if maps.EqualFunc(found, p.reading.found, Found.equal) {
 		return
 	}
-	p.reading.answers = answers
+	p.reading.found = found
 	p.hooksDirty = true
 }
 
-func (a Answer) equal(b Answer) bool {
+func (a Found) equal(b Found) bool {
 	return errors.Is(a.Err, b.Err) && slices.EqualFunc(a.Objects, b.Objects, func(x, y *unstructured.Unstructured) bool {
 		return x.GetUID() == y.GetUID() && x.GetResourceVersion() == y.GetResourceVersion()
 	})

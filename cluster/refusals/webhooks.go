@@ -277,7 +277,7 @@ func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 	}
 	if p.hooksDirty {
 		p.hooksDirty = false
-		p.reading.asking = map[Question]bool{} // what is still needed is asked again
+		p.reading.wanting = map[Lookup]bool{} // what is still needed is looked up again
 		p.touched[""] = true
 		for namespace := range p.namespaces {
 			p.touched[namespace] = true
@@ -295,8 +295,8 @@ func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 			yield()
 		}
 	}
-	// Who answers while this goes on sees what was asked before.
-	defer func() { p.reading.asked = maps.Clone(p.reading.asking) }()
+	// Who looks up while this goes on sees what was wanted before.
+	defer func() { p.reading.wanted = maps.Clone(p.reading.wanting) }()
 	said, deniers := p.statements.byWebhook(), p.deniers()
 	for namespace := range touched {
 		at := p.place(cluster, namespace, said)
