@@ -124,7 +124,7 @@ func (m Moment) Ownership() Verdicts {
 // the facts know it.
 func (m Moment) objects() []map[string]any {
 	objects := m.request.Objects()
-	if objects == nil && m.request.Occasion() == question.OnEviction {
+	if objects == nil && m.request.Trigger() == question.OnEviction {
 		key := m.request.Key()
 		finalizers, _ := facts.Lookup(m.doc, "pods", key.Namespace, key.Name, "finalizers").([]any)
 		return []map[string]any{{"metadata": map[string]any{"namespace": key.Namespace, "name": key.Name, "finalizers": slices.Clone(finalizers)}}}

@@ -57,8 +57,8 @@ func (d documents) root(name string) map[string]any {
 	return d.input
 }
 
-// candidate is a policy, and what it needs: of every policy that is asked on an
-// occasion, each review looks at this first.
+// candidate is a policy, and what it needs: of every policy that is asked on a
+// trigger, each review looks at this first.
 type candidate struct {
 	Policy
 	needs []need

@@ -53,17 +53,17 @@ var hangs embed.FS
 // FOLDER/testdata/hang_*.yaml.
 func Examples() fs.FS { return hangs }
 
-// Trigger is an occasion on which policies are asked.
+// Trigger is on what policies are asked: question.Trigger in fewer words, as METADATA has it.
 type Trigger string
 
-// The occasions.
+// The triggers.
 const (
 	Delete        Trigger = "delete"         // a DELETE, or the CREATE of an eviction
 	FinalizerEdit Trigger = "finalizer-edit" // an UPDATE that changes finalizers, or of namespaces/finalize
 	Apply         Trigger = "apply"          // a manifest that is about to be applied
 )
 
-// Triggers are all occasions.
+// Triggers are all of them.
 func Triggers() []Trigger { return []Trigger{Delete, FinalizerEdit, Apply} }
 
 // Certainty is how sure a finding is.
@@ -117,7 +117,7 @@ type Policy struct {
 	Remedy           string     `json:"remedy"` // unless a finding brings its own
 	Limits           string     `json:"limits"` // what the policy cannot see
 	RelatedResources []Resource `json:"relatedResources"`
-	// Aliases are policies that tell the same on another occasion: lint takes a wish
+	// Aliases are policies that tell the same on another trigger: lint takes a wish
 	// to ignore one of them for one about this policy, too.
 	Aliases  []string `json:"aliases,omitempty"`
 	Manifest Manifest `json:"manifest,omitzero"`

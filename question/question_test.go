@@ -34,7 +34,7 @@ func TestRequests(t *testing.T) {
 	cases := map[string]struct {
 		reason          string
 		request         *Request
-		occasion        Occasion
+		trigger         Trigger
 		within          string
 		sent, old, next map[string]any
 		objects         int
@@ -50,8 +50,8 @@ func TestRequests(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			r := tc.request
-			if got := r.Occasion(); got != tc.occasion || r.Within() != tc.within {
-				t.Errorf("%s\non %s within %q, want %s within %q", tc.reason, got, r.Within(), tc.occasion, tc.within)
+			if got := r.Trigger(); got != tc.trigger || r.Within() != tc.within {
+				t.Errorf("%s\non %s within %q, want %s within %q", tc.reason, got, r.Within(), tc.trigger, tc.within)
 			}
 			if diff := cmp.Diff([]map[string]any{tc.old, tc.next}, []map[string]any{r.Old(), r.New()}); diff != "" {
 				t.Errorf("%s\nold and new: -want, +got:\n%s", tc.reason, diff)

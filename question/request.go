@@ -18,18 +18,18 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Occasion is on what a request comes.
-type Occasion string
+// Trigger is on what a request comes.
+type Trigger string
 
-// Occasions. Apply and Drain are asked by nobody but termguard's commands.
+// Triggers. Apply and Drain are asked by nobody but termguard's commands.
 const (
-	OnDelete        Occasion = "delete"
-	OnEviction      Occasion = "eviction"
-	OnFinalizerEdit Occasion = "finalizer-edit"
-	OnFinalize      Occasion = "finalize" // of a namespace, through its subresource
-	OnApply         Occasion = "apply"
-	OnDrain         Occasion = "drain"
-	OnOther         Occasion = "other"
+	OnDelete        Trigger = "delete"
+	OnEviction      Trigger = "eviction"
+	OnFinalizerEdit Trigger = "finalizer-edit"
+	OnFinalize      Trigger = "finalize" // of a namespace, through its subresource
+	OnApply         Trigger = "apply"
+	OnDrain         Trigger = "drain"
+	OnOther         Trigger = "other"
 )
 
 // Resources that requests are about in a way of their own.
@@ -70,15 +70,15 @@ var (
 // asked all the same what it is about.
 func Review(sent admission.Request) (*Request, error) {
 	r := &Request{Request: sent, UnderWay: true}
-	occasion := r.Occasion()
+	trigger := r.Trigger()
 	switch {
 	case r.Resource.Resource == "":
 		return r, errNoResource
-	case occasion == OnOther: // nobody looks into it
+	case trigger == OnOther: // nobody looks into it
 		return r, nil
-	case occasion != OnEviction && occasion != OnApply && r.Old() == nil:
+	case trigger != OnEviction && trigger != OnApply && r.Old() == nil:
 		return r, errNoOld
-	case occasion != OnDelete && occasion != OnEviction && r.New() == nil:
+	case trigger != OnDelete && trigger != OnEviction && r.New() == nil:
 		return r, errNoNew
 	case r.Key().Name == "":
 		return r, errNoName
@@ -86,8 +86,8 @@ func Review(sent admission.Request) (*Request, error) {
 	return r, nil
 }
 
-// Occasion tells on what the request comes.
-func (r *Request) Occasion() Occasion {
+// Trigger tells on what the request comes.
+func (r *Request) Trigger() Trigger {
 	resource, subresource := r.GroupResource(), r.SubResource
 	switch {
 	case r.Operation == admissionv1.Delete && subresource == "":
@@ -108,8 +108,8 @@ func (r *Request) Occasion() Occasion {
 
 // EditsFinalizers tells whether the request changes an object that stays.
 func (r *Request) EditsFinalizers() bool {
-	occasion := r.Occasion()
-	return occasion == OnFinalizerEdit || occasion == OnFinalize
+	trigger := r.Trigger()
+	return trigger == OnFinalizerEdit || trigger == OnFinalize
 }
 
 // GroupResource is that of the object.
@@ -178,7 +178,7 @@ func Part(object map[string]any) runtime.RawExtension {
 // Objects are those whose finalizers matter, as they are and as they will be: of an
 // eviction and a drain, which carry none, what is known of the object; nil for nothing.
 func (r *Request) Objects() (objects []map[string]any) {
-	if r.Occasion() == OnEviction || r.Occasion() == OnDrain {
+	if r.Trigger() == OnEviction || r.Trigger() == OnDrain {
 		if r.subject == nil {
 			return nil
 		}

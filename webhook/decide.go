@@ -80,7 +80,7 @@ func (h *Handler) incomplete(a *answer, r *question.Request, c considered) {
 			say(note)
 		}
 	}
-	a.whole = r.Occasion() != question.OnEviction && c.result.Whole() && !c.partial
+	a.whole = r.Trigger() != question.OnEviction && c.result.Whole() && !c.partial
 }
 
 // failedOpen notes that a request is not wholly checked.
@@ -171,7 +171,7 @@ func (h *Handler) record(r *question.Request, c considered, why []policies.Findi
 	}
 	resource, key := r.GroupResource(), r.Key()
 	user := cut(printable.Line(r.UserInfo.Username), maxLogged)
-	about := []any{"uid", shown(r.UID), "user", user, "on", string(r.Occasion()), "resource", cut(resource.String(), maxLogged), "namespace", cut(key.Namespace, maxLogged),
+	about := []any{"uid", shown(r.UID), "user", user, "on", string(r.Trigger()), "resource", cut(resource.String(), maxLogged), "namespace", cut(key.Namespace, maxLogged),
 		"name", cut(key.Name, maxLogged), "policies", ids, "known", c.known}
 	if by == "" {
 		h.options.Log.Info("refused", append(about, "why", why[0].Message)...)

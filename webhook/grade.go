@@ -142,7 +142,7 @@ func NewGrader(objects metadata.Interface, facts Shower, registry prometheus.Reg
 // said of finalizers that the watch does not show is nobody's prediction: anybody may
 // have made the review up. It never blocks for long.
 func (g *Grader) Said(r *question.Request, c considered, how decision) {
-	if r.Occasion() != question.OnDelete || r.Dry() {
+	if r.Trigger() != question.OnDelete || r.Dry() {
 		return
 	}
 	old := &unstructured.Unstructured{Object: r.Old()}

@@ -178,7 +178,7 @@ func (h *Handler) Handle(ctx context.Context, sent admission.Request) (response 
 		}
 	}()
 	r, err := question.Review(sent)
-	if on = r.Occasion(); !expected[on] {
+	if on = r.Trigger(); !expected[on] {
 		on = question.OnOther
 	}
 	var c considered
@@ -212,13 +212,13 @@ func (h *Handler) Handle(ctx context.Context, sent admission.Request) (response 
 	return answer.response(r)
 }
 
-// expected are the occasions of requests that policies are asked about here.
-var expected = map[question.Occasion]bool{question.OnDelete: true, question.OnEviction: true, question.OnFinalizerEdit: true, question.OnFinalize: true}
+// expected are the triggers of requests that policies are asked about here.
+var expected = map[question.Trigger]bool{question.OnDelete: true, question.OnEviction: true, question.OnFinalizerEdit: true, question.OnFinalize: true}
 
 // errUnexpected is for a request that this webhook has nothing to say about.
 var errUnexpected = errors.New("no policy is about such a request; see the rules of the ValidatingWebhookConfiguration")
 
-// triggerOf is on what policies are asked.
+// triggerOf is the trigger as policies name it.
 func triggerOf(r *question.Request) policies.Trigger {
 	if r.EditsFinalizers() {
 		return policies.FinalizerEdit

@@ -79,7 +79,7 @@ func newMetrics(registry prometheus.Registerer) metrics {
 	for _, reason := range []failure{notReview, tooLarge, partial, malformed, unexpected, unsynced, busy, deadline, panicked, evaluation, policy} {
 		m.errors.WithLabelValues(string(reason))
 	}
-	for _, on := range []question.Occasion{question.OnDelete, question.OnEviction, question.OnFinalizerEdit, question.OnFinalize} {
+	for _, on := range []question.Trigger{question.OnDelete, question.OnEviction, question.OnFinalizerEdit, question.OnFinalize} {
 		for _, how := range []decision{allowed, warned, recorded, denied, brokeGlass, failedOpen} {
 			m.reviews.WithLabelValues(string(on), string(how))
 		}
@@ -101,7 +101,7 @@ func (m metrics) policiesFailed(errs []error) {
 	}
 }
 
-func (m metrics) reviewed(on question.Occasion, how decision, took time.Duration) {
+func (m metrics) reviewed(on question.Trigger, how decision, took time.Duration) {
 	m.reviews.WithLabelValues(string(on), string(how)).Inc()
 	m.duration.WithLabelValues(string(on)).Observe(took.Seconds())
 }

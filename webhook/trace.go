@@ -37,7 +37,7 @@ func (h *Handler) step(ctx context.Context, name string) trace.Span {
 
 // tell describes a review on its span. Names of objects stay out: others read what a
 // collector holds than may read the objects.
-func (h *Handler) tell(ctx context.Context, r *question.Request, on question.Occasion, how decision, findings int) {
+func (h *Handler) tell(ctx context.Context, r *question.Request, on question.Trigger, how decision, findings int) {
 	if h.options.Tracer == nil {
 		return
 	}
@@ -46,7 +46,7 @@ func (h *Handler) tell(ctx context.Context, r *question.Request, on question.Occ
 		attribute.String("k8s.admission.uid", shown(r.UID)),
 		attribute.String("k8s.admission.operation", cut(string(r.Operation), maxLogged)),
 		attribute.String("k8s.admission.resource", cut(r.GroupResource().String(), maxLogged)),
-		attribute.String("termguard.occasion", string(on)),
+		attribute.String("termguard.trigger", string(on)),
 		attribute.String("termguard.decision", string(how)),
 		attribute.Int("termguard.findings", findings),
 	)

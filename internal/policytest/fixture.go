@@ -280,7 +280,7 @@ func (p Prepared) Evaluate(ctx context.Context, engine *policies.Engine) (polici
 // Hangs tells whether the fixture expects findings.
 func (f Fixture) Hangs() bool { return len(f.wants) > 0 }
 
-// Trigger is the occasion of the fixture's request.
+// Trigger is that of the fixture's request.
 func (f Fixture) Trigger() policies.Trigger { return f.request.trigger() }
 
 // Problems compares findings with the comments of the fixture.

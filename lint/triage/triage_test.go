@@ -66,7 +66,7 @@ func TestSuppress(t *testing.T) {
 			suppressed: []string{"a.yaml:3 p-a: r", "a.yaml:3 p-b: r"},
 		},
 		"Alias": {
-			reason:     "Who ignores a cause means it on every occasion.",
+			reason:     "Who ignores a cause means it on every trigger.",
 			findings:   []lint.Finding{found("a.yaml", 3, "p-c"), found("b.yaml", 3, "p-c"), found("c.yaml", 3, "p-c")},
 			marks:      []lint.Mark{mark("p-a -- r", 3, 3)},
 			options:    Options{Ignore: []settings.Ignore{entry("p-a", "2026-12-31", "b.yaml")}},

@@ -85,7 +85,7 @@ func TestTraces(t *testing.T) {
 	want := map[string]any{
 		"service.name": "termguard", "service.version": "v1",
 		"k8s.admission.uid": "705ab4f5", "k8s.admission.operation": "CREATE", "k8s.admission.resource": "pods",
-		"termguard.occasion": "other", "termguard.decision": "error", "termguard.findings": int64(0),
+		"termguard.trigger": "other", "termguard.decision": "error", "termguard.findings": int64(0),
 	}
 	if diff := cmp.Diff(want, about); diff != "" {
 		t.Errorf("attributes: -want +got\n%s", diff)
