@@ -312,7 +312,7 @@ func (h *Hands) one(ctx context.Context, a *policies.Action, name Name) (became 
 	case apierrors.IsNotFound(lookErr):
 		return " is gone by now", nil
 	case lookErr == nil && now.GetUID() != uid:
-		return " was deleted and made anew: left alone", nil
+		return " was deleted and created again: left alone", nil
 	}
 	if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) {
 		return "", fmt.Errorf("%s: no answer came, so it may be done: %w", name, explain(err))

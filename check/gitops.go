@@ -72,7 +72,7 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (Togethe
 				Type: "merge", Patch: json.RawMessage(`{"spec":{"syncPolicy":{"automated":null}}}`),
 			}
 			together.first = []Step{{Step: policies.Step{
-				Kind: policies.Mend, Do: "Have Argo CD no longer put back what is deleted by hand", Command: unheal.Command(), Action: unheal,
+				Kind: policies.Mend, Do: "Stop Argo CD from recreating what is deleted by hand", Command: unheal.Command(), Action: unheal,
 			}}}
 		}
 	default:

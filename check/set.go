@@ -93,7 +93,7 @@ func AskAll(ctx context.Context, engine Evaluator, world *cluster.World, togethe
 		set.Verdict = policies.Unknown
 	}
 	if together.Command != "" && len(set.Plan) > 0 {
-		set.Plan = finish(slices.Concat(together.first, set.Plan), "Then run what was asked about", together.Command)
+		set.Plan = finish(slices.Concat(together.first, set.Plan), "Then run the command that you asked about", together.Command)
 	}
 	return set, nil
 }

@@ -68,7 +68,7 @@ func (r Report) text(out *strings.Builder, next string) {
 		r.tree().write(out, "")
 	}
 	if r.Omitted > 0 {
-		fmt.Fprintf(out, "and %d findings more\n", r.Omitted)
+		fmt.Fprintf(out, "and %d more findings\n", r.Omitted)
 	}
 }
 
@@ -304,7 +304,7 @@ func (r Report) meaning() string {
 	case policies.Hangs:
 		return "hangs: " + cmp.Or(r.cause(policies.Will, false).Message, "its "+what+" will not finish by itself")
 	case policies.AtRisk:
-		return "at-risk: " + cmp.Or(r.cause(policies.May, false).Message, "its "+what+" may not finish, or takes long") + within
+		return "at-risk: " + cmp.Or(r.cause(policies.May, false).Message, "its "+what+" may not finish, or may take long") + within
 	case policies.Completes:
 		if len(r.WaitsFor) > 0 {
 			return "completes if " + condition(r.WaitsFor) + within

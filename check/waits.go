@@ -100,11 +100,13 @@ func unread(f cluster.Facts, w Wait) int {
 
 // String describes the group, without its owner.
 func (w Wait) String() string {
-	holds := "hold"
+	what, holds := w.Resource, "hold"
 	if w.Count == 1 {
-		holds = "holds"
+		if holds = "holds"; !strings.Contains(what, ".") { // as lib/wording counts
+			what = strings.TrimSuffix(what, "s")
+		}
 	}
-	return fmt.Sprintf("%d %s %s %s", w.Count, w.Resource, holds, w.Finalizer)
+	return fmt.Sprintf("%d %s %s %s", w.Count, what, holds, w.Finalizer)
 }
 
 // owner names who removes the finalizer.

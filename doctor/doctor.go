@@ -179,7 +179,7 @@ func (e *examination) installed(ctx context.Context) {
 	hooks, err := e.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, e.Configuration, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		e.say(Check{Name: name, Result: Failed, Says: fmt.Sprintf("there is no ValidatingWebhookConfiguration %s: the API server asks nobody", e.Configuration), Do: install})
+		e.say(Check{Name: name, Result: Failed, Says: fmt.Sprintf("there is no ValidatingWebhookConfiguration %s, so the API server does not ask termguard", e.Configuration), Do: install})
 		return
 	case err != nil:
 		e.unread(name, "ValidatingWebhookConfiguration "+e.Configuration, "get", "validatingwebhookconfigurations", err)
@@ -296,7 +296,7 @@ func notReady(pod corev1.Pod) string {
 func (e *examination) reachable(ctx context.Context) {
 	const name = "reachable"
 	if e.hooks == nil {
-		e.say(Check{Name: name, Result: Unseen, Says: "nobody was asked, as the webhooks are not to be seen"})
+		e.say(Check{Name: name, Result: Unseen, Says: "not tried, as the webhooks cannot be read"})
 		return
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"finalizers":[%q]}}`, webhook.StatusFinalizer)
@@ -305,7 +305,7 @@ func (e *examination) reachable(ctx context.Context) {
 		_, err := e.client.CoreV1().Services(e.Namespace).Patch(ctx, e.service(), types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		switch {
 		case apierrors.IsNotFound(err):
-			e.say(Check{Name: name, Result: Failed, Says: fmt.Sprintf("there is no Service %s in namespace %s: the API server finds nobody", e.service(), e.Namespace), Do: "apply the manifests of your version again"})
+			e.say(Check{Name: name, Result: Failed, Says: fmt.Sprintf("there is no Service %s in namespace %s, so the API server cannot reach termguard", e.service(), e.Namespace), Do: "apply the manifests of your version again"})
 			return
 		case apierrors.IsForbidden(err):
 			e.unread(name, "the answer of termguard", "patch", "services in namespace "+e.Namespace+"; it is asked by a dry run", err)
@@ -335,7 +335,7 @@ func (e *examination) reachable(ctx context.Context) {
 func (e *examination) certificate(context.Context) {
 	const name = "certificate"
 	if e.hooks == nil {
-		e.say(Check{Name: name, Result: Unseen, Says: "the webhooks are not to be seen"})
+		e.say(Check{Name: name, Result: Unseen, Says: "the webhooks cannot be read"})
 		return
 	}
 	c := Check{Name: name, Result: OK}
@@ -343,7 +343,7 @@ func (e *examination) certificate(context.Context) {
 	now := e.Now()
 	switch {
 	case err != nil:
-		c.Result, c.Says, c.Do = Failed, err.Error(), "kubectl -n "+e.Namespace+" logs -l app.kubernetes.io/name=termguard: who writes the caBundle says there why it does not"
+		c.Result, c.Says, c.Do = Failed, err.Error(), "kubectl -n "+e.Namespace+" logs -l app.kubernetes.io/name=termguard: it tells why the caBundle was not written"
 	case until.Before(now):
 		c.Result, c.Says, c.Do = Failed, "the authority in the caBundle ended "+day(until), "restart termguard: kubectl -n "+e.Namespace+" rollout restart deployment/termguard"
 	default:

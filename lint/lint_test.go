@@ -143,11 +143,11 @@ func TestRun(t *testing.T) {
 	}{
 		{"nothing to say", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", nil},
 		{"an operator with its custom resource", kialiCRD + kialiOperator + kiali, []string{"-:17:18 delete-set may operator-in-same-set: kubectl delete -f deletes kialis.kiali.io/kiali together with deployment kiali/kiali-operator, which removes kiali.io/finalizer"}},
-		{"a custom resource alone: only a cluster tells, which is said once", kiali + strings.ReplaceAll(kiali, "name: kiali,", "name: other,"), []string{"note: whether what removes the finalizers of 2 objects runs (Kiali"}},
+		{"a custom resource alone: only a cluster tells, which is said once", kiali + strings.ReplaceAll(kiali, "name: kiali,", "name: other,"), []string{"note: only a cluster tells whether the owners of the finalizers of 2 objects run (Kiali"}},
 		{"an operator alone", kialiCRD + kialiOperator, nil},
 		{"an operator that is scaled to zero", kialiCRD + strings.Replace(kialiOperator, "spec:\n", "spec:\n  replicas: 0\n", 1) + kiali, []string{"-:3:18 delete may crd-removed-with-finalizers", "-:18:18 delete may orphaned-finalizer: finalizer kiali.io/finalizer in metadata.finalizers"}},
 		{"a finalizer that nobody owns", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  finalizers:\n  - example.com/guard\n", []string{"-:6:5 apply may unowned-finalizer: no controller is known to remove finalizer example.com/guard"}},
-		{"a finalizer that a custom resource brings from its own controller is said once", "apiVersion: thing.example.com/v1\nkind: Thing\nmetadata: {name: a, namespace: b, finalizers: [thing.example.com/x]}\n", []string{"note: whether what removes the finalizers of 1 object runs (controller of thing.example.com), only a cluster tells"}},
+		{"a finalizer that a custom resource brings from its own controller is said once", "apiVersion: thing.example.com/v1\nkind: Thing\nmetadata: {name: a, namespace: b, finalizers: [thing.example.com/x]}\n", []string{"note: only a cluster tells whether the owners of the finalizers of 1 object run (controller of thing.example.com)"}},
 		{"an object that was exported while it was deleted", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, deletionTimestamp: \"2020-01-01T00:00:00Z\", finalizers: [foregroundDeletion]}\n", nil},
 		{"a finalizer of Argo CD, whose software is elsewhere", "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: a, finalizers: [resources-finalizer.argocd.argoproj.io]}\n", nil},
 		{"Flux beside its own object", fluxController + "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: a, namespace: flux-system}\nspec: {path: ./x}\n", []string{"-:10:18 delete-set may operator-in-same-set: kubectl delete -f deletes kustomizations.kustomize.toolkit.fluxcd.io/a together with deployment flux-system/kustomize-controller, which removes finalizers.fluxcd.io"}},
@@ -165,7 +165,7 @@ func TestRun(t *testing.T) {
 		{"a webhook that sees nothing that a deletion needs", fmt.Sprintf(webhook, "CREATE", "cert-manager.io", "certificates"), nil},
 		{"a webhook that sees the custom resources of its own namespace, of which nobody ships any", fmt.Sprintf(webhook, "DELETE", "cert-manager.io", "certificates"), []string{"-:27:3 apply may self-blocking-webhook: webhook guard.example.com fails closed in namespace guard, which serves it: once that is deleted, its certificates.cert-manager.io may be left behind"}},
 		{"a webhook that leaves its own namespace out", strings.Replace(fmt.Sprintf(webhook, "DELETE", "cert-manager.io", "certificates"), "  rules:", "  namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [guard]}]}\n  rules:", 1), nil},
-		{"a webhook that sees the deletes of all pods", strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "pods"), "  rules:", "  namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [guard]}]}\n  rules:", 1), []string{"-:28:3 apply may self-blocking-webhook: webhook guard.example.com fails closed and sees every namespace but those that it leaves out: while its backend is down, no pod in them can be deleted"}},
+		{"a webhook that sees the deletes of all pods", strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "pods"), "  rules:", "  namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [guard]}]}\n  rules:", 1), []string{"-:28:3 apply may self-blocking-webhook: webhook guard.example.com fails closed and sees every namespace except those that it leaves out: while its backend is down, no pod in them can be deleted"}},
 		{"a webhook that the kubelet passes by", strings.Replace(strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "pods"), "  rules:", "  namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [guard]}]}\n  rules:", 1), "  rules:", "  matchConditions: [{name: a, expression: \"!('system:nodes' in request.userInfo.groups)\"}]\n  rules:", 1), nil},
 		{"a webhook for pods with a label, which only a Service has", strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "pods"), "  rules:", "  objectSelector: {matchLabels: {app: other}}\n  rules:", 1) + "apiVersion: v1\nkind: Service\nmetadata: {name: other, namespace: guard, labels: {app: other}}\n", nil},
 		{"a webhook for pods with a label of a template", strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "pods"), "  rules:", "  objectSelector: {matchLabels: {app: guard}}\n  rules:", 1), []string{"delete-namespace may webhook-backend-in-namespace: "}},
@@ -450,7 +450,7 @@ func TestBackslash(t *testing.T) {
 // kustomization beside them does not name, as kubebuilder's of certificates.
 func TestPatchLeftOver(t *testing.T) {
 	const patch = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: a, annotations: {cert-manager.io/inject-ca-from: a/b}}\n"
-	const unknown = "note: what 1 webhook configuration (a) would see is unknown: no rules yet, they are filled in at run time"
+	const unknown = "note: what 1 webhook configuration (a) would see is unknown: the rules are filled in at run time"
 	for name, tc := range map[string]struct {
 		kustomization string
 		want          []string

@@ -111,13 +111,13 @@ func (n *notes) list() []string {
 		list = append(list, fmt.Sprintf("%s skipped (%s): render first, as in helm template CHART | termguard lint -", counted(len(n.templates), "template"), few(n.templates)))
 	}
 	if len(n.incomplete) > 0 {
-		list = append(list, fmt.Sprintf("what %s (%s) would see is unknown: no rules yet, they are filled in at run time", counted(len(n.incomplete), "webhook configuration"), few(n.incomplete)))
+		list = append(list, fmt.Sprintf("what %s (%s) would see is unknown: the rules are filled in at run time", counted(len(n.incomplete), "webhook configuration"), few(n.incomplete)))
 	}
 	if patched := slices.Compact(slices.Sorted(slices.Values(n.patched))); len(patched) > 0 {
-		list = append(list, fmt.Sprintf("what %s (%s) would see is unknown: a kustomization patches that, and was not rendered", counted(len(patched), "webhook configuration"), few(patched)))
+		list = append(list, fmt.Sprintf("what %s (%s) would see is unknown: a kustomization patches the rules, and was not rendered", counted(len(patched), "webhook configuration"), few(patched)))
 	}
 	if len(n.snippets) > 0 {
-		list = append(list, fmt.Sprintf("of what looks like no manifest, %s cannot be read as YAML: %s", counted(len(n.snippets), "document"), few(n.snippets)))
+		list = append(list, fmt.Sprintf("%s cannot be read as YAML, and do not look like manifests: %s", counted(len(n.snippets), "document"), few(n.snippets)))
 	}
 	if len(n.past) > 0 {
 		list = append(list, n.outdated())
@@ -127,7 +127,7 @@ func (n *notes) list() []string {
 		for _, count := range n.unasked {
 			objects += count
 		}
-		list = append(list, fmt.Sprintf("whether what removes the finalizers of %s runs (%s), only a cluster tells: add --snapshot", counted(objects, "object"), few(slices.Collect(maps.Keys(n.unasked)))))
+		list = append(list, fmt.Sprintf("only a cluster tells whether the owners of the finalizers of %s run (%s): add --snapshot", counted(objects, "object"), few(slices.Collect(maps.Keys(n.unasked)))))
 	}
 	return list
 }

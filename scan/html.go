@@ -138,7 +138,7 @@ func (p page) causes(s *Scan) map[string]int {
 		p.bar(class, c.Holds, most)
 		p.raw("</summary>\n")
 		if c.Mended != nil {
-			p.tag("<p>", "Mended, "+c.Mended.String()+".", "</p>\n")
+			p.tag("<p>", "Once fixed, "+c.Mended.String()+".", "</p>\n")
 		}
 		if len(c.Names) > 0 {
 			p.raw("<ul class=\"tree\"><li>")

@@ -126,7 +126,7 @@ func (s *Scan) headline() string {
 	return fmt.Sprintf("%s%d of %d could be deleted (%s); %s", of, total.Completes, total.Asked, kindsIn(byKind), strings.Join(parts, ", "))
 }
 
-// promise is what comes of mending all that is broken.
+// promise is what comes of fixing all that is broken.
 func (s *Scan) promise() string {
 	broken := 0
 	for _, c := range s.Causes {
@@ -135,9 +135,9 @@ func (s *Scan) promise() string {
 		}
 	}
 	if broken == 1 {
-		return "with the 1 broken thing mended, " + s.Mended.of("of what it holds ")
+		return "once the broken thing is fixed, " + s.Mended.of(" that it holds")
 	}
-	return fmt.Sprintf("with the %d broken things mended, %s", broken, s.Mended.of("of what they hold "))
+	return fmt.Sprintf("once the %d broken things are fixed, %s", broken, s.Mended.of(" that they hold"))
 }
 
 func (s *Scan) changes() string {
@@ -154,7 +154,7 @@ func (s *Scan) changes() string {
 			worse++
 		}
 	}
-	return fmt.Sprintf("since %s: %d causes are new, %d gone, %d hold more or fewer; %d objects are worse, %d better", at, len(c.New), len(c.Gone), len(c.Changed), worse, better)
+	return fmt.Sprintf("since %s: causes: %d new, %d gone, %d hold more or fewer; objects: %d worse, %d better", at, len(c.New), len(c.Gone), len(c.Changed), worse, better)
 }
 
 // holding is how much a cause holds, of how many there are of each kind.
@@ -185,7 +185,7 @@ func (c Cause) text(line func(string, ...any), n int, all map[Kind]int, long boo
 	line("%s %d: %s", headings[c.Class], n, c.Title)
 	holding := c.holding(all)
 	if c.Mended != nil {
-		holding += "; mended, " + c.Mended.String()
+		holding += "; once fixed, " + c.Mended.String()
 	}
 	line("  %s", holding)
 	if long || c.Holds <= shownNames {
@@ -215,8 +215,8 @@ func (c Cause) text(line func(string, ...any), n int, all map[Kind]int, long boo
 // String tells how many could be deleted.
 func (m Mended) String() string { return m.of("") }
 
-func (m Mended) of(what string) string {
-	text := fmt.Sprintf("%s%d of %d could be deleted", what, m.Free, m.Asked)
+func (m Mended) of(which string) string {
+	text := fmt.Sprintf("%d of %d%s could be deleted", m.Free, m.Asked, which)
 	if m.Unknown > 0 {
 		text += fmt.Sprintf(", %d perhaps", m.Unknown)
 	}

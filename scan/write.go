@@ -57,7 +57,7 @@ func (s *Scan) Markdown(w io.Writer) error {
 				continue
 			}
 			if first {
-				fmt.Fprintf(&out, "\n### %s\n\n| cause | holds | mended, free | first |\n|---|---|---|---|\n", headings[class])
+				fmt.Fprintf(&out, "\n### %s\n\n| cause | holds | free once fixed | first |\n|---|---|---|---|\n", headings[class])
 				first = false
 			}
 			free := ""

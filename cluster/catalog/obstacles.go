@@ -33,7 +33,7 @@ type Obstacle struct {
 	// Right is what these releases must be allowed, unlike others: it shows only where
 	// RBAC does not say so.
 	Right *Right `json:"right,omitempty"`
-	// Symptom says in a few words what goes wrong, and Mend what to do.
+	// Symptom says in a few words what goes wrong, and Fix what to do.
 	Symptom string `json:"symptom"`
 	Mend    string `json:"mend"`
 	// Source is the file or the thread that tells of it.

@@ -126,7 +126,7 @@ func path(n check.Name) string {
 }
 
 // allowed tells whether a question is answered with yes, by a flag or by whoever types;
-// answered tells that it was asked. What nobody answers stays open.
+// answered tells that it was asked. A question that gets no answer stays open.
 func (d *deleting) allowed(ctx context.Context, q question) (yes, answered bool, err error) {
 	if d.flagged(q) {
 		return true, false, nil
@@ -138,7 +138,7 @@ func (d *deleting) allowed(ctx context.Context, q question) (yes, answered bool,
 	if q.Class != check.ClassOwn && q.Class != check.ClassWait {
 		d.say("  class %s: %s\n  lost: %s\n", q.Class, check.MeaningOf(q.Class).Does, q.Lost)
 		if q.Why != "" {
-			d.say("  why: %s, which it %s\n", printable.Line(q.Why), certainly(q.Certainty))
+			d.say("  why: %s (%s)\n", printable.Line(q.Why), certainly(q.Certainty))
 		}
 		for _, o := range q.Objects[:min(len(q.Objects), 10)] {
 			d.say("  touches %s (%s)\n", printable.Line(o.Object), printable.Line(o.Whose))
@@ -155,7 +155,7 @@ func (d *deleting) allowed(ctx context.Context, q question) (yes, answered bool,
 	case line, more := <-d.answers:
 		if !more {
 			d.say("\n")
-			return false, true, errors.New("nobody answers: nothing more was done (for scripts: --yes and --allow)")
+			return false, true, errors.New("the input ended without an answer: nothing more was done (scripts answer by --yes and --allow)")
 		}
 		return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(line))), true, nil
 	}
@@ -163,9 +163,9 @@ func (d *deleting) allowed(ctx context.Context, q question) (yes, answered bool,
 
 func certainly(c policies.Certainty) string {
 	if c == policies.Will {
-		return "certainly does"
+		return "certain"
 	}
-	return "may do"
+	return "possible"
 }
 
 // flagged tells whether the flags answer a question: for each object.

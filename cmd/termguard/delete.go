@@ -140,7 +140,7 @@ func (d *deleting) begin(ctx context.Context, args []string, stdin io.Reader, st
 		return fmt.Errorf("%q and --filename: name the objects, or the file", strings.Join(args, " "))
 	}
 	if slices.Contains(d.filenames, "-") && !d.yes && !d.dryRun {
-		return errors.New("--filename=- leaves nobody to ask: add --yes, and --allow for what else is allowed")
+		return errors.New("--filename=- takes standard input, so nobody can be asked: add --yes, and --allow for what else is allowed")
 	}
 	if d.consents, err = readConsents(d.allow); err != nil {
 		return err
@@ -475,10 +475,10 @@ func (d *deleting) step(ctx context.Context, due []check.Deed, targets []check.S
 			return err
 		}
 		if len(d.last.unseen) > 0 || d.asks(due) {
-			d.say("nothing more is done, as what comes next was planned for after it\n")
+			d.say("nothing more is done, as the next steps depend on it\n")
 			return errFound
 		}
-		d.say("  nothing asks for it any more: somebody else has done it, or the answer was lost\n")
+		d.say("  no longer needed: somebody else did it, or the answer was lost\n")
 		return nil
 	}
 	return d.effect(ctx, due, look)
@@ -508,7 +508,7 @@ func (d *deleting) same(ctx context.Context, targets []check.Subject) error {
 }
 
 func madeAnew(s check.Subject) error {
-	return fmt.Errorf("%s was deleted and made anew: the new one is left alone, and the run ends; ask again about it", s)
+	return fmt.Errorf("%s was deleted and created again: the new one is left alone, and the run ends; run it again for that one", s)
 }
 
 // do carries steps out, until one fails.
@@ -544,7 +544,7 @@ func (d *deleting) effect(ctx context.Context, due []check.Deed, look func() err
 			return nil
 		}
 		if time.Now().After(until) {
-			d.say("  no effect within %s: nothing more is done, as what comes next was planned for after it\n", d.patience)
+			d.say("  no effect within %s: nothing more is done, as the next steps depend on it\n", d.patience)
 			return d.ended()
 		}
 		if err := pause(ctx, again); err != nil {

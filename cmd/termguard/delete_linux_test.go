@@ -220,7 +220,7 @@ func TestDeleteAnew(t *testing.T) {
 			}
 		}
 		_, out, errs := deleted(t.Context(), c, nil, "kialis/a", "-n", "demo", "--yes", "--allow=strip", "--timeout=1ms")
-		if !strings.Contains(out.text.String(), "was deleted and made anew: left alone") {
+		if !strings.Contains(out.text.String(), "was deleted and created again: left alone") {
 			t.Errorf("%s: it is not told: %s%s", what, &out.text, errs)
 		}
 		now := c.objects["/apis/kiali.io/v1alpha1/namespaces/demo/kialis/a"]

@@ -42,7 +42,7 @@ func newScan() *cobra.Command {
 It asks of every namespace, CustomResourceDefinition, node (as a drain), Helm release,
 volume, claim, and custom resource with finalizers "if this were deleted now?".
 Nothing is deleted, and nothing needs to be installed in the cluster. For each thing
-that is broken it asks again as if that were mended, and tells what could be deleted
+that is broken it asks again as if that were fixed, and tells what could be deleted
 then. Interrupted, it tells what it knows so far.
 
 Exit codes: 0 nothing that --fail-on asks for, 1 found, 2 error.`,

@@ -167,7 +167,7 @@ failures := {
 remedies := {
 	"NamespaceDeletionDiscoveryFailure": "Bring back the API that kubectl get apiservices shows unavailable, or delete its APIService",
 	"NamespaceDeletionGroupVersionParsingFailure": "Delete the APIService of the API that kubectl api-versions shows",
-	"NamespaceDeletionContentFailure": "Mend what the condition names: often a webhook or a conversion webhook whose backend is down",
+	"NamespaceDeletionContentFailure": "Fix what the condition names: often a webhook or a conversion webhook whose backend is down",
 	"NamespaceContentRemaining": "See what holds what the condition counts, pods first",
 	"NamespaceFinalizersRemaining": "Bring back the software that removes the finalizers that the condition names",
 }
@@ -238,7 +238,7 @@ containers := concat(", ", [sprintf("%s is %s", [status.name, state]) |
 	count(pod.status.containerStatuses) > 0
 }
 
-containers := "the node has told nothing of them" if count(object.get(pod.status, "containerStatuses", [])) == 0
+containers := "the node has reported nothing about them" if count(object.get(pod.status, "containerStatuses", [])) == 0
 
 after_containers := "not begun" if not all_ended
 

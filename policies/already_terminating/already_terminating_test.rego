@@ -256,7 +256,7 @@ test_pod_whose_containers_have_ended if {
 }
 
 test_pod_whose_containers_run if {
-	every statuses, told in {[ended, runs]: "c is terminated, c is running", []: "the node has told nothing of them"} {
+	every statuses, told in {[ended, runs]: "c is terminated, c is running", []: "the node has reported nothing about them"} {
 		got := found with input as pod(30, [], statuses)
 			with data.cluster.now as "2026-11-21T07:05:00Z"
 			with data.cluster.nodes as nodes

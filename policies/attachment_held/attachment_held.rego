@@ -23,7 +23,7 @@
 #     - kinds: [volumeattachments.storage.k8s.io]
 #       for: [persistentvolumes]
 #   remedy: >-
-#     Mend what the error names, at the driver or at the storage behind it: the attacher
+#     Fix what the error names, at the driver or at the storage behind it: the attacher
 #     tries again, and the rest follows. Last, detach the volume by hand where it is
 #     attached, and remove the finalizer of the attachment: a volume that is still attached
 #     and is used elsewhere may lose data.
@@ -136,7 +136,7 @@ mended(known) := steps.mend(
 }
 
 mended(known) := steps.mend(
-	sprintf("Mend what the error names, at CSI driver %s or at the storage behind it: its attacher tries again", [known.driver]),
+	sprintf("Fix what the error names, at CSI driver %s or at the storage behind it: its attacher tries again", [known.driver]),
 	[],
 ) if {
 	known.why == "fails"

@@ -43,7 +43,7 @@ bring_back := {"kind": "mend", "do": concat(" ", [
 	"(csi.alpha.kubernetes.io/node-id): the attacher then detaches the volume",
 ])}
 
-mend := {"kind": "mend", "do": "Mend what the error names, at CSI driver d1 or at the storage behind it: its attacher tries again"}
+mend := {"kind": "mend", "do": "Fix what the error names, at CSI driver d1 or at the storage behind it: its attacher tries again"}
 
 own_force := {
 	"kind": "force",

@@ -106,7 +106,7 @@ warn contains finding(msg, ownership, [step]) if {
 	msg := sprintf("%s, which does not work now", [left(resource, finalizer, signature, idle)])
 	step := steps.mend(
 		sprintf(
-			"Have its controller work, and delete the %s with finalizer %s; go on when they are gone",
+			"Get its controller to work again, then delete the %s with finalizer %s; go on when they are gone",
 			[resource, finalizer],
 		),
 		[],

@@ -53,7 +53,7 @@ evidence(name) := sprintf("PodDisruptionBudget %s: 2 of 2 pods healthy, 2 must s
 
 removal := {
 	"kind": "remove",
-	"do": "Or delete the pods, which asks no budget: the application runs without them until others are ready",
+	"do": "Or delete the pods, which ignores budgets: the application runs without them until others are ready",
 	"action": {"verb": "delete", "objects": ["pods/web-0"], "namespace": "shop", "noWait": true},
 }
 

@@ -97,15 +97,15 @@ finding(key, cause, calls, outcome) := {
 mending(hook, "down") := sprintf("Bring back Service %s: what waits then finishes by itself", [refusals.service(hook)])
 
 mending(hook, "untrusted") := sprintf(
-	"Let caBundle of webhook %s and the certificate of Service %s fit (with cert-manager: look at cainjector and the Certificate)",
+	"Make the caBundle of webhook %s match the certificate of Service %s (with cert-manager: look at cainjector and the Certificate)",
 	[hook.name, refusals.service(hook)],
 )
 
 mending(hook, "condition") := sprintf("Correct the matchConditions of webhook %s: guard what may be absent with has()", [hook.name])
 
 mending(hook, "failing") := sprintf(
-	"See why the API server cannot call Service %s: the evidence has what it said",
+	"See why the API server cannot call Service %s: the evidence shows what it said",
 	[refusals.service(hook)],
 )
 
-mending(hook, "refusing") := sprintf("Do as webhook %s asks: the evidence has what it said", [hook.name])
+mending(hook, "refusing") := sprintf("Do what webhook %s asks for: the evidence shows what it said", [hook.name])

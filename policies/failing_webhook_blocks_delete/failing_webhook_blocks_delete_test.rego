@@ -90,8 +90,8 @@ test_causes if {
 	told := {
 		"untrusted": "its caBundle does not fit Service ops/guard",
 		"condition": "a matchCondition of it fails",
-		"failing": "calls to it failed lately",
-		"refusing": "it refused deletions lately",
+		"failing": "calls to it failed recently",
+		"refusing": "it refused deletions recently",
 	}
 	every cause, words in told {
 		request := object.union(refuses("DELETE", "configmaps", "", "will"), {"cause": cause})

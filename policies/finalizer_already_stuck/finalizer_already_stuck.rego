@@ -161,8 +161,8 @@ delivers(finalizer, resource, ns, held) if {
 }
 
 stuck(group) := {
-	"msg": sprintf("%d %s %s %s: %s", [
-		n, group.resource, wording.plural(n, "is Terminating, for", "are Terminating, the oldest for"),
+	"msg": sprintf("%s %s %s: %s", [
+		wording.counted(n, group.resource), wording.plural(n, "is Terminating, for", "are Terminating, the oldest for"),
 		times.duration(waited(group.terminating)), blame(group.finalizer, group.ownership),
 	]),
 	"objects": [{"resource": group.resource, "namespace": o.namespace, "name": o.name} | some o in late],

@@ -36,7 +36,7 @@ import data.termguard.lib.wording
 
 warn contains {
 	"msg": sprintf(
-		"ending namespace %s by force leaves %d %s as orphans: %s",
+		"ending namespace %s by force orphans %d %s: %s",
 		[request.name, total, wording.plural(total, "object", "objects"), listed],
 	),
 	"objects": [request.target],
@@ -68,7 +68,7 @@ default always := {}
 always := {"configmaps": 1, "serviceaccounts": 1} if data.cluster.counts[request.name].serviceaccounts > 0
 
 # described are the orphans, the most numerous first.
-described := [sprintf("%d %s", [pair[1], pair[2]]) | some pair in sort([[0 - n, n, resource] | some resource, n in orphans])]
+described := [wording.counted(pair[1], pair[2]) | some pair in sort([[0 - n, n, resource] | some resource, n in orphans])]
 
 listed := concat(", ", described) if count(described) <= 3
 
@@ -77,7 +77,7 @@ listed := sprintf("%s and %d more kinds", [concat(", ", array.slice(described, 0
 plan := [
 	steps.mend(
 		sprintf(
-			"Mend what the namespace waits for (kubectl termguard check namespaces/%s), and it finishes by itself",
+			"Fix what the namespace waits for (kubectl termguard check namespaces/%s), and it finishes by itself",
 			[request.name],
 		),
 		[],

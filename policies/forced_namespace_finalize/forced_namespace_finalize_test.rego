@@ -16,14 +16,14 @@ finalize(user, left) := {"request": {
 forced := finalize("ada", {"finalizers": ["x.io/f"]})
 
 finding(left, evidence) := {
-	"msg": sprintf("ending namespace demo by force leaves %s", [left]),
+	"msg": sprintf("ending namespace demo by force orphans %s", [left]),
 	"objects": [{"resource": "namespaces", "namespace": "", "name": "demo"}],
 	"evidence": evidence,
 	"field": "spec.finalizers[1]",
 	"steps": [
 		{
 			"kind": "mend",
-			"do": "Mend what the namespace waits for (kubectl termguard check namespaces/demo), and it finishes by itself",
+			"do": "Fix what the namespace waits for (kubectl termguard check namespaces/demo), and it finishes by itself",
 		},
 		{
 			"kind": "force",
@@ -40,26 +40,26 @@ empty := {"configmaps": 1, "serviceaccounts": 1}
 test_content_remains if {
 	got := policy.warn with input as forced
 		with data.cluster.counts as {"demo": {"configmaps": 3, "serviceaccounts": 1, "kialis.kiali.io": 1}}
-	got == {finding("3 objects as orphans: 2 configmaps, 1 kialis.kiali.io", ["2 configmaps", "1 kialis.kiali.io"])}
+	got == {finding("3 objects: 2 configmaps, 1 kialis.kiali.io", ["2 configmaps", "1 kialis.kiali.io"])}
 }
 
 test_one_object if {
 	every left in [{}, {"finalizers": []}] {
 		got := policy.warn with input as finalize("ada", left)
 			with data.cluster.counts as {"demo": object.union(empty, {"secrets": 1})}
-		got == {finding("1 object as orphans: 1 secrets", ["1 secrets"])}
+		got == {finding("1 object: 1 secret", ["1 secret"])}
 	}
 }
 
 test_last_configmap_of_a_namespace_that_is_being_deleted if {
 	got := policy.warn with input as forced with data.cluster.counts as {"demo": {"configmaps": 1}}
-	got == {finding("1 object as orphans: 1 configmaps", ["1 configmaps"])}
+	got == {finding("1 object: 1 configmap", ["1 configmap"])}
 }
 
 test_many_kinds if {
 	got := policy.warn with input as forced
 		with data.cluster.counts as {"demo": {"a": 1, "b": 12, "c": 3, "d": 1}}
-	got == {finding("17 objects as orphans: 12 b, 3 c and 2 more kinds", ["12 b", "3 c", "1 a", "1 d"])}
+	got == {finding("17 objects: 12 b, 3 c and 2 more kinds", ["12 b", "3 c", "1 a", "1 d"])}
 }
 
 test_nothing_but_what_is_always_there if {

@@ -67,8 +67,8 @@ stranded contains object.union(group, {"namespace": namespace, "name": name, "no
 
 guarded_finding(dependent) := {
 	"msg": sprintf(
-		"foreground deletion waits for %d %s with finalizer %s: %s",
-		[dependent.count, dependent.resource, dependent.finalizer, owners.reason(dependent.ownership)],
+		"foreground deletion waits for %s with finalizer %s: %s",
+		[wording.counted(dependent.count, dependent.resource), dependent.finalizer, owners.reason(dependent.ownership)],
 	),
 	"objects": [{"resource": dependent.resource, "namespace": dependent.namespace, "name": name} | some name in dependent.names],
 	"evidence": object.get(dependent.ownership, "evidence", []),

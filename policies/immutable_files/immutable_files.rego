@@ -67,10 +67,10 @@ warn contains teardown.hazard(msg, evidence, held, plan(held)) if {
 
 plan(held) := array.concat(
 	[
-		steps.mend("While the pod still runs, take the attribute back in its container: chattr -R -i -a DIRECTORY.", []),
+		steps.mend("While the pod still runs, remove the attribute in its container: chattr -R -i -a DIRECTORY.", []),
 		steps.mend(
 			concat(" ", [
-				"Afterwards, take it back on the node: lsattr -R /var/lib/kubelet/pods/UID/volumes shows the files (UID is the pod's),",
+				"Afterwards, undo it on the node: lsattr -R /var/lib/kubelet/pods/UID/volumes shows the files (UID is the pod's),",
 				"chattr -R -i -a mends them. The kubelet tries again within two minutes.",
 			]),
 			[],

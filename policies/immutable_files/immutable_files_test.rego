@@ -55,9 +55,9 @@ event(changes) := {"n1": {"demo/e": object.union(
 
 plan := array.concat(
 	[
-		{"kind": "mend", "do": "While the pod still runs, take the attribute back in its container: chattr -R -i -a DIRECTORY."},
+		{"kind": "mend", "do": "While the pod still runs, remove the attribute in its container: chattr -R -i -a DIRECTORY."},
 		{"kind": "mend", "do": concat(" ", [
-			"Afterwards, take it back on the node: lsattr -R /var/lib/kubelet/pods/UID/volumes shows the files (UID is the pod's),",
+			"Afterwards, undo it on the node: lsattr -R /var/lib/kubelet/pods/UID/volumes shows the files (UID is the pod's),",
 			"chattr -R -i -a mends them. The kubelet tries again within two minutes.",
 		])},
 	],

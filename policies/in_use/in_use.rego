@@ -169,7 +169,7 @@ deadlock(found, users) := {
 		[{"resource": users.resource, "namespace": request.name, "name": name} | some name in users.mutual],
 	),
 	"evidence": object.get(found.owner, "evidence", []),
-	"steps": [steps.mend("Before the deletion, have one of them refer to the other no more", [])],
+	"steps": [steps.mend("Before the deletion, take the reference to the other out of one of them", [])],
 }
 
 refer(users) := sprintf("%d %s", [n, wording.plural(n, "object refers", "objects refer")]) if {
@@ -205,7 +205,7 @@ deletions(ns, users) := array.concat(
 		)])
 	],
 	[steps.mend(
-		sprintf("Delete the Services that have these addresses, or make them anew with others: %s", [concat(", ", group.names)]),
+		sprintf("Delete the Services that have these addresses, or recreate them with other addresses: %s", [concat(", ", group.names)]),
 		[],
 	) |
 		some group in users

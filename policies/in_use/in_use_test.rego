@@ -137,7 +137,7 @@ test_deadlock if {
 			{"resource": "gadgets.x.io", "namespace": "demo", "name": "g"},
 		],
 		"evidence": ["it runs"],
-		"steps": [{"kind": "mend", "do": "Before the deletion, have one of them refer to the other no more"}],
+		"steps": [{"kind": "mend", "do": "Before the deletion, take the reference to the other out of one of them"}],
 	}}}
 }
 
@@ -155,6 +155,6 @@ test_addresses if {
 	some finding in got.deny
 	finding.steps[0] == {
 		"kind": "mend",
-		"do": "Delete the Services that have these addresses, or make them anew with others: 10.0.0.5, 10.0.0.6",
+		"do": "Delete the Services that have these addresses, or recreate them with other addresses: 10.0.0.5, 10.0.0.6",
 	}
 }

@@ -50,8 +50,8 @@ warn contains {
 
 # What is in a namespace.
 warn contains {
-	"msg": sprintf("%d %s %s finalizer %s, which may stay: %s", [
-		bucket.count, of, wording.plural(bucket.count, "has", "have"), finalizer,
+	"msg": sprintf("%s %s finalizer %s, which may stay: %s", [
+		wording.counted(bucket.count, of), wording.plural(bucket.count, "has", "have"), finalizer,
 		why(obstacle),
 	]),
 	"objects": [{"resource": of, "namespace": request.name, "name": name} | some name in bucket.names],

@@ -46,8 +46,8 @@ warn contains content(found, "may") if some found in contents.may
 
 # The target itself is what others need.
 warn contains {
-	"msg": sprintf("%d %s%s %s finalizer %s: %s needs this to clear it, so delete them first", [
-		group.count, of, elsewhere(ns), wording.plural(group.count, "has", "have"), finalizer,
+	"msg": sprintf("%s%s %s finalizer %s: %s needs this to clear it, so delete them first", [
+		wording.counted(group.count, of), elsewhere(ns), wording.plural(group.count, "has", "have"), finalizer,
 		owners.its(working[0]),
 	]),
 	"objects": array.concat([request.target], [{"resource": of, "namespace": ns, "name": name} | some name in group.names]),
@@ -87,7 +87,7 @@ own(i, finalizer, without) := {
 	),
 	"field": sprintf("metadata.finalizers[%d]", [i]),
 	"steps": [
-		steps.mend("Make again what is missing, as it was, and the deletion finishes by itself", []),
+		steps.mend("Recreate what is missing, as it was, and the deletion finishes by itself", []),
 		steps.force(by_hand(finalizer, ownership), finalizers.taking_own_out({[i, finalizer]})),
 	],
 } if {
@@ -135,8 +135,9 @@ taken contains [ns, finalizer, request.name] if {
 }
 
 content(found, without) := {
-	"msg": sprintf("%d %s %s finalizer %s, %s removed: %s needs %s, which %s", [
-		found.group.count, found.resource, wording.plural(found.group.count, "has", "have"), found.finalizer, certainty[without],
+	"msg": sprintf("%s %s finalizer %s, %s removed: %s needs %s, which %s", [
+		wording.counted(found.group.count, found.resource), wording.plural(found.group.count, "has", "have"),
+		found.finalizer, certainty[without],
 		owners.its(found.owner), things(found), wording.plural(found.group.needed.count, "does not exist", "do not exist"),
 	]),
 	"objects": [{"resource": found.resource, "namespace": found.namespace, "name": name} | some name in found.group.names],
@@ -145,7 +146,7 @@ content(found, without) := {
 		object.get(found.owner, "evidence", []),
 	),
 	"steps": [
-		steps.mend("Make again what is missing, as it was, before the deletion: later, it cannot be made there", []),
+		steps.mend("Recreate what is missing, as it was, before the deletion: later, nothing can be created there", []),
 		steps.force(by_hand(found.finalizer, found.owner), []),
 	],
 }

@@ -35,7 +35,7 @@ test_own if {
 		"evidence": ["there is no secrets of-hangs", "there is no secrets team/of-hangs", "it runs"],
 		"field": "metadata.finalizers[0]",
 		"steps": [
-			{"kind": "mend", "do": "Make again what is missing, as it was, and the deletion finishes by itself"},
+			{"kind": "mend", "do": "Recreate what is missing, as it was, and the deletion finishes by itself"},
 			{"kind": "force", "do": by_hand, "action": data.termguard.lib.finalizers.taking_out(["gadgets.x.io/g"], "demo", [[0, "x.io/need"]])},
 		],
 	}}}
@@ -106,7 +106,7 @@ test_contents if {
 }
 
 plan := [
-	{"kind": "mend", "do": "Make again what is missing, as it was, before the deletion: later, it cannot be made there"},
+	{"kind": "mend", "do": "Recreate what is missing, as it was, before the deletion: later, nothing can be created there"},
 	{"kind": "force", "do": by_hand},
 ]
 

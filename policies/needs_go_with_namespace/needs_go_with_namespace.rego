@@ -46,9 +46,9 @@ import data.termguard.lib.wording
 
 warn contains {
 	"msg": sprintf(
-		"%d %s %s finalizer %s: %s needs %s to clear it, which %s with the namespace and may go first",
+		"%s %s finalizer %s: %s needs %s to clear it, which %s with the namespace and may go first",
 		[
-			group.count, resource, wording.plural(group.count, "has", "have"), finalizer, owners.its(working[0]),
+			wording.counted(group.count, resource), wording.plural(group.count, "has", "have"), finalizer, owners.its(working[0]),
 			listed(thing, group.needed), wording.plural(group.needed.count, "goes", "go"),
 		],
 	),
@@ -73,9 +73,9 @@ warn contains {
 
 warn contains {
 	"msg": sprintf(
-		"%d %s %s finalizer %s: %s may remove it only by RoleBinding %s, which %s with the namespace and may go first",
+		"%s %s finalizer %s: %s may remove it only by RoleBinding %s, which %s with the namespace and may go first",
 		[
-			bucket.count, resource, wording.plural(bucket.count, "has", "have"), finalizer, owners.its(bucket.ownership),
+			wording.counted(bucket.count, resource), wording.plural(bucket.count, "has", "have"), finalizer, owners.its(bucket.ownership),
 			concat(", ", bindings), wording.plural(count(bindings), "goes", "go"),
 		],
 	),

@@ -136,8 +136,11 @@ own(field, finalizer, ownership) := {
 
 content(finalizer, resource, bucket) := {
 	"msg": sprintf(
-		"%d %s %s finalizer %s: %s",
-		[bucket.count, resource, wording.plural(bucket.count, "has", "have"), finalizer, owners.reason(bucket.ownership)],
+		"%s %s finalizer %s: %s",
+		[
+			wording.counted(bucket.count, resource), wording.plural(bucket.count, "has", "have"), finalizer,
+			owners.reason(bucket.ownership),
+		],
 	),
 	"objects": [{"resource": resource, "namespace": request.name, "name": name} | some name in bucket.names],
 	"evidence": object.get(bucket.ownership, "evidence", []),
@@ -149,9 +152,9 @@ content(finalizer, resource, bucket) := {
 
 thwarted(finalizer, resource, bucket) := {
 	"msg": sprintf(
-		"%d %s %s finalizer %s: its owner, %s, must create %s here to clear it, %s",
+		"%s %s finalizer %s: its owner, %s, must create %s here to clear it, %s",
 		[
-			bucket.count, resource, wording.plural(bucket.count, "has", "have"), finalizer,
+			wording.counted(bucket.count, resource), wording.plural(bucket.count, "has", "have"), finalizer,
 			owners.name(bucket.ownership), bucket.ownership.creates, "which is refused once the namespace is Terminating",
 		],
 	),

@@ -20,7 +20,7 @@
 #     - input.ownership and input.request.oldObject.status.conditions
 #     - data.cluster.conditions.$NAMESPACE for namespaces
 #   remedy: >-
-#     Mend what the condition names, wait until the condition is good again, then
+#     Fix what the condition names, wait until the condition is good again, then
 #     delete. To take the finalizer out by hand is the last resort: what it protects
 #     stays behind.
 #   limits: >-
@@ -46,7 +46,7 @@ warn contains {
 	"objects": [request.target],
 	"evidence": [told(condition) | some condition in failing],
 	"field": "status.conditions",
-	"steps": [steps.mend(sprintf("Mend what the condition %s names; delete when it is good again", [worst.type]), [])],
+	"steps": [steps.mend(sprintf("Fix what the condition %s names; delete when it is good again", [worst.type]), [])],
 } if {
 	who := sort([owner | some owner in alive])[0]
 	failing := failures(input.request.oldObject.status.conditions)
@@ -55,15 +55,15 @@ warn contains {
 
 # What is in a namespace.
 warn contains {
-	"msg": sprintf("%d %s %s finalizer %s: its owner, %s, has reported for %s that it fails: %s is %s (%s)", [
-		count(names), of, wording.plural(count(names), "has", "have"), finalizer,
+	"msg": sprintf("%s %s finalizer %s: its owner, %s, has reported for %s that it fails: %s is %s (%s)", [
+		wording.counted(count(names), of), wording.plural(count(names), "has", "have"), finalizer,
 		named(bucket.ownership), times.duration(times.since(worst.lastTransitionTime)),
 		worst.type, worst.status, clean(worst.reason, 40),
 	]),
 	"objects": [{"resource": of, "namespace": request.name, "name": name} | some name in names],
 	"evidence": [sprintf("of %s, %s", [name, told(failing[name][0])]) | some name in array.slice(names, 0, 5)],
 	"steps": [steps.mend(
-		sprintf("Mend what the condition %s of the %s names; delete when it is good again", [worst.type, of]),
+		sprintf("Fix what the condition %s of the %s names; delete when it is good again", [worst.type, of]),
 		[],
 	)],
 } if {

@@ -36,7 +36,7 @@ finding(who) := {
 	"objects": [{"resource": "buckets.s3.example.com", "namespace": "demo", "name": "logs"}],
 	"evidence": ["Synced is False since 2026-11-21T09:00:00Z: ReconcileError: cannot [31mget credentials"],
 	"field": "status.conditions",
-	"steps": [{"kind": "mend", "do": "Mend what the condition Synced names; delete when it is good again"}],
+	"steps": [{"kind": "mend", "do": "Fix what the condition Synced names; delete when it is good again"}],
 }
 
 test_fails if ask([failed], alive) == {finding("provider-aws")}
@@ -119,7 +119,7 @@ test_content if {
 		"evidence": ["of a, Synced is False since 2026-11-21T09:00:00Z: ReconcileError: cannot [31mget credentials"],
 		"steps": [{
 			"kind": "mend",
-			"do": "Mend what the condition Synced of the buckets.s3.example.com names; delete when it is good again",
+			"do": "Fix what the condition Synced of the buckets.s3.example.com names; delete when it is good again",
 		}],
 	}}
 }

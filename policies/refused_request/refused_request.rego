@@ -85,7 +85,7 @@ finding(refusal) := {
 		[sprintf("binding %s denies, failurePolicy %s", [binding, facts.failurePolicy])],
 		[sprintf("it demands: %s", [demand]) | some demand in facts.validations],
 	),
-	"steps": [steps.mend("Do as the policy asks, or ask those whose policy it is", [])],
+	"steps": [steps.mend("Do what the policy asks for, or talk to those who own it", [])],
 } if {
 	["policy", kind, policy, binding] = split(refusal.by, "/")
 	facts := data.cluster.admissionpolicies[sprintf("%s/%s", [kind, policy])]
@@ -105,7 +105,7 @@ finding(refusal) := {
 mending(hook, "down") := sprintf("Bring back Service %s, then delete again", [refusals.service(hook)])
 
 mending(hook, "untrusted") := sprintf(
-	"Let caBundle of webhook %s and the certificate of Service %s fit, then delete again",
+	"Make the caBundle of webhook %s match the certificate of Service %s, then delete again",
 	[hook.name, refusals.service(hook)],
 )
 

@@ -51,7 +51,7 @@ causes := [
 	{
 		"cause": "untrusted",
 		"problem": "its caBundle does not fit Service ops/guard",
-		"mending": "Let caBundle of webhook deny.x.io and the certificate of Service ops/guard fit, then delete again",
+		"mending": "Make the caBundle of webhook deny.x.io match the certificate of Service ops/guard, then delete again",
 	},
 	{
 		"cause": "condition",
@@ -89,7 +89,7 @@ test_policy if {
 				{"resource": "validatingadmissionpolicybindings.admissionregistration.k8s.io", "namespace": "", "name": "here"},
 			],
 			"evidence": ["binding here denies, failurePolicy Fail", "it demands: precious things stay"],
-			"steps": [{"kind": "mend", "do": "Do as the policy asks, or ask those whose policy it is"}],
+			"steps": [{"kind": "mend", "do": "Do what the policy asks for, or talk to those who own it"}],
 		}},
 		"warn": set(),
 	}

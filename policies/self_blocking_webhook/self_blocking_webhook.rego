@@ -81,7 +81,7 @@ warn contains {
 	"objects": array.concat([request.target], backend(hook)),
 	"evidence": array.concat(
 		[sprintf("failurePolicy Fail, and it sees %s there", [concat(", ", calls)])],
-		[sprintf("so it is with %d more of its webhooks", [more]) | more := count(own) - 1; more > 0],
+		[sprintf("the same is true of %d more of its webhooks", [more]) | more := count(own) - 1; more > 0],
 	),
 	"field": sprintf("webhooks[%d].rules", [i]),
 	"manifest": {"severity": severity},
@@ -108,7 +108,7 @@ losses := {
 
 where(hook) := "every namespace" if object.get(hook, "namespaceSelector", {}) in [{}, null]
 
-where(hook) := "every namespace but those that it leaves out" if not object.get(hook, "namespaceSelector", {}) in [{}, null]
+where(hook) := "every namespace except those that it leaves out" if not object.get(hook, "namespaceSelector", {}) in [{}, null]
 
 # own are the webhooks that see custom resources in their own namespace, with the
 # requests: those of a kind that no namespace holds are left out, and where a rule names

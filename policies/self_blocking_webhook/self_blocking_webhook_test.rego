@@ -47,7 +47,7 @@ test_everywhere if {
 test_nearly_everywhere if {
 	selective := {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}}
 	some finding in everywhere(selective, ["finalizers"])
-	contains(finding.msg, "sees every namespace but those that it leaves out: while its backend is down, no finalizer in them can be removed")
+	contains(finding.msg, "sees every namespace except those that it leaves out: while its backend is down, no finalizer in them can be removed")
 }
 
 # Pods of Jobs have a finalizer; other pods mostly have none.
@@ -96,7 +96,7 @@ test_several_webhooks if {
 		"object": {"webhooks": [hook, hook, hook]},
 	}}
 		with data.cluster.webhooks as {"validating/guard/guard.example.com": {"home": ["UPDATE things.example.com"]}}
-	[finding.evidence[1] | some finding in got] == ["so it is with 2 more of its webhooks"]
+	[finding.evidence[1] | some finding in got] == ["the same is true of 2 more of its webhooks"]
 }
 
 test_cluster_scoped_kinds if {

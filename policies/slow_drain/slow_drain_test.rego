@@ -43,7 +43,7 @@ slow := {
 		steps.mend("Let PodDisruptionBudget web allow a disruption, or let its workload run more replicas", []),
 		{
 			"kind": "remove",
-			"do": "Or delete the pods, which asks no budget: the application runs without them until others are ready",
+			"do": "Or delete the pods, which ignores budgets: the application runs without them until others are ready",
 			"action": {"verb": "delete", "objects": ["pods/web-0"], "namespace": "shop", "noWait": true},
 		},
 	],

@@ -48,7 +48,7 @@ deny contains {
 	"evidence": ["status.phase Bound, finalizer kubernetes.io/pv-protection"],
 	"field": "status.phase",
 	"steps": [
-		steps.remove("Delete the claim, and before it the pods that use it: the volume then goes by itself", claim_deleted),
+		steps.remove("Delete the pods that use its claim, then the claim: the volume then goes by itself", claim_deleted),
 		unprotect(i, "kubernetes.io/pv-protection", "the claim is then Lost, and its pods are without their data"),
 	],
 } if {

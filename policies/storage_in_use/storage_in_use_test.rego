@@ -130,7 +130,7 @@ bound(claims, steps) := {
 	"field": "status.phase",
 	"steps": [
 		object.union(
-			{"kind": "remove", "do": "Delete the claim, and before it the pods that use it: the volume then goes by itself"},
+			{"kind": "remove", "do": "Delete the pods that use its claim, then the claim: the volume then goes by itself"},
 			steps,
 		),
 		unprotect("persistentvolumes/pv-1", "", "kubernetes.io/pv-protection", "the claim is then Lost, and its pods are without their data"),

@@ -104,7 +104,7 @@ sure(key, call) if {
 }
 
 # left_out says what may keep the webhook from seeing the namespace.
-left_out(key) := ["no manifest has the namespace: a label of it may leave it out"] if {
+left_out(key) := ["no manifest has the namespace: one of its labels may leave it out"] if {
 	unlabelled(key)
 } else := []
 

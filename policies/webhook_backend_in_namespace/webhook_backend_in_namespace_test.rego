@@ -163,7 +163,7 @@ test_labels_that_no_manifest_tells if {
 		with data.cluster.podsByGrace as pods
 		with data.cluster.selfBlocked as blocked(refused)
 	got == {"deny": set(), "warn": {object.union(seen, {
-		"evidence": array.concat(seen.evidence, ["no manifest has the namespace: a label of it may leave it out"]),
+		"evidence": array.concat(seen.evidence, ["no manifest has the namespace: one of its labels may leave it out"]),
 		"manifest": {"severity": "low"},
 	})}}
 }

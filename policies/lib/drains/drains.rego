@@ -138,7 +138,7 @@ mended(_, held) := steps.mend(
 }
 
 removed(ns, names) := [steps.remove(
-	"Or delete the pods, which asks no budget: the application runs without them until others are ready",
+	"Or delete the pods, which ignores budgets: the application runs without them until others are ready",
 	steps.deletion(objects, ns),
 ) |
 	some objects in steps.batches("pods", names)

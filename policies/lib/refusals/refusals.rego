@@ -135,9 +135,9 @@ problem(hook, "untrusted") := sprintf("its caBundle does not fit Service %s", [s
 
 problem(_, "condition") := "a matchCondition of it fails"
 
-problem(_, "failing") := "calls to it failed lately"
+problem(_, "failing") := "calls to it failed recently"
 
-problem(_, "refusing") := "it refused deletions lately"
+problem(_, "refusing") := "it refused deletions recently"
 
 # by_cause marks the steps about a webhook of which only events and conditions tell that
 # it fails, or refuses.

@@ -54,7 +54,7 @@ var faults = []fault{
 		start: func(_ context.Context, w *world) (func() error, error) { return nil, w.Termguard.Stop() },
 	},
 	{
-		name: "killed", about: "SIGKILL while the first review of the operation waits in its socket; what comes after it finds nobody.", wants: unchecked,
+		name: "killed", about: "SIGKILL while the first review of the operation waits in its socket; later ones find nothing that listens.", wants: unchecked,
 		around: func(ctx context.Context, w *world, act func() error) error {
 			if err := w.Termguard.Signal(syscall.SIGSTOP); err != nil {
 				return err
@@ -67,7 +67,7 @@ var faults = []fault{
 		},
 	},
 	{
-		name: "frozen", about: "SIGSTOP: connections stand, and nobody answers.", wants: unchecked,
+		name: "frozen", about: "SIGSTOP: connections stay open, and no answer comes.", wants: unchecked,
 		start: func(_ context.Context, w *world) (func() error, error) {
 			return func() error { return w.Termguard.Signal(syscall.SIGCONT) }, w.Termguard.Signal(syscall.SIGSTOP)
 		},
