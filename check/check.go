@@ -31,6 +31,9 @@ type Report struct {
 	Findings []policies.Finding `json:"findings"`
 	// WaitsFor are the finalizers that a live owner has to remove first.
 	WaitsFor []Wait `json:"waitsFor"`
+	// Guard is what termguard's webhook in the cluster would do about it; nil where that was
+	// not looked at, as of a snapshot.
+	Guard *Guard `json:"guard,omitempty"`
 	// Omitted counts findings beyond what one policy may say.
 	Omitted int `json:"omitted,omitempty"`
 	// Plan is what to do, in this order.
@@ -51,12 +54,17 @@ type Evaluator interface {
 // Ask asks the policies about the deletion of a subject with the given
 // DeleteOptions.
 func Ask(ctx context.Context, engine Evaluator, world *cluster.World, s Subject, options map[string]any) (Report, error) {
-	return evaluate(ctx, engine, world, nil, s, s.target().Delete(options))
+	return evaluate(ctx, engine, world, nil, s, s.Deletion(options))
+}
+
+// Deletion is the request for it, with the given DeleteOptions.
+func (s Subject) Deletion(options map[string]any) *question.Request {
+	return s.target().Delete(options)
 }
 
 // Input is what policies are asked about the deletion of a subject.
 func Input(world *cluster.World, s Subject, options map[string]any) (input map[string]any) {
-	world.Ask(s.target().Delete(options), func(m cluster.Moment) { input = m.Input() })
+	world.Ask(s.Deletion(options), func(m cluster.Moment) { input = m.Input() })
 	return input
 }
 

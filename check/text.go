@@ -63,6 +63,9 @@ func (r Report) Text(w io.Writer) error {
 func (r Report) text(out *strings.Builder, next string) {
 	target := printable.Line(shown(r.Target, ""))
 	fmt.Fprintf(out, "%s: %s\n", target, printable.Line(r.Why()+next))
+	if line := r.Guard.line(r.Verdict); line != "" {
+		fmt.Fprintf(out, "%s\n", printable.Line(line))
+	}
 	if len(r.Findings)+len(r.WaitsFor) > 0 {
 		fmt.Fprintf(out, "\n%s\n", target)
 		r.tree().write(out, "")

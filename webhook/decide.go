@@ -119,8 +119,7 @@ func (h *Handler) written(a *answer, r *question.Request, c considered) {
 
 // refuse refuses a request, unless an annotation that counts lets it through.
 func (h *Handler) refuse(a *answer, r *question.Request, c considered) {
-	reason := printable.Line(strings.TrimSpace(r.Annotation(AllowAnnotation)))
-	heeded := trustsObject(*h.options.Trust, r) || trustsPerson(*h.options.Trust, r)
+	reason, heeded := excuse(*h.options.Trust, r)
 	if reason != "" && heeded {
 		a.how, reason = brokeGlass, cut(reason, maxReason)
 		a.notices = slices.Insert(a.notices, 0, fmt.Sprintf("let through all the same: annotation %s says %q", AllowAnnotation, cut(reason, 100)))

@@ -78,11 +78,13 @@ type expressions struct {
 
 // reads tells what an expression looks at: the new object, which a DELETE has
 // not; the old one, or what else tells which object it is; the namespace, or what
-// changes of it when it is deleted; the parameters; what nobody knows of a request
-// that is still to come; who calls. anonymous tells that it comes to a result for a
+// changes of it when it is deleted; the parameters; the options of the request; what else
+// nobody knows of one that is still to come; who calls. anonymous tells that it comes to a result for a
 // caller without a name, too, who has no such fields; defaults, that it asks for fields
 // that the API server may have filled in.
-type reads struct{ object, beyond, old, namespace, fate, params, other, user, absence, anonymous, defaults bool }
+type reads struct {
+	object, beyond, old, namespace, fate, params, options, other, user, absence, anonymous, defaults bool
+}
 
 var (
 	readsObject = regexp.MustCompile(`\bobject\b`)
@@ -92,7 +94,8 @@ var (
 	readsNamespace = regexp.MustCompile(`\bnamespaceObject\b`)
 	readsFate      = regexp.MustCompile(`\bnamespaceObject\s*\.\s*(\??\s*status|metadata\s*\.\s*(\??\s*(deletion|resourceVersion|generation|managedFields)))|\bnamespaceObject\s*($|[^.\s])`)
 	readsParams    = regexp.MustCompile(`\bparams\b`)
-	readsOther     = regexp.MustCompile(`\bauthorizer\b|\brequest\s*\.\s*(options|uid|dryRun)\b`)
+	readsOptions   = regexp.MustCompile(`\brequest\s*\.\s*options\b`)
+	readsOther     = regexp.MustCompile(`\bauthorizer\b|\brequest\s*\.\s*(uid|dryRun)\b`)
 	readsUser      = regexp.MustCompile(`\buserInfo\b`)
 	readsRequest   = regexp.MustCompile(`\brequest\s*\.\s*(name|kind|requestKind|options|object|oldObject|uid|dryRun)\b`)
 	// readsAbsence is what makes sense of an object that is not there, and so
@@ -251,6 +254,7 @@ func readsOf(expression string, variables map[string]string) reads {
 		namespace: readsNamespace.MatchString(all),
 		fate:      readsFate.MatchString(all),
 		params:    readsParams.MatchString(all),
+		options:   readsOptions.MatchString(all),
 		other:     readsOther.MatchString(all),
 		user:      readsUser.MatchString(all),
 		anonymous: readsAnonymous.MatchString(all),
@@ -451,7 +455,7 @@ type input struct {
 // unknown tells whether an expression reads what is not known.
 func (in input) unknown(r reads) bool {
 	blind := in.attributes.GetOldObject() == nil
-	return r.other || r.fate || r.old && blind || r.object && blind && in.attributes.GetOperation() != admission.Delete && !in.created() ||
+	return r.other || r.fate || r.options && in.attributes.GetOperationOptions() == nil || r.old && blind || r.object && blind && in.attributes.GetOperation() != admission.Delete && !in.created() ||
 		r.params && !in.paramKnown || r.namespace && in.namespace == nil
 }
 

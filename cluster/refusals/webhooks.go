@@ -94,18 +94,28 @@ func newHook(of admissionv1.ValidatingWebhook) *hook {
 	if facts.Or(of.FailurePolicy, admissionv1.Fail) != admissionv1.Fail || client.Service == nil {
 		return nil
 	}
-	h := &hook{ValidatingWebhook: of, backend: Endpoint{
-		service: client.Service.Namespace + "/" + client.Service.Name, port: facts.Or(client.Service.Port, 443), caBundle: string(client.CABundle),
-	}, trusts: readAuthority(client.CABundle)}
-	var err error
-	if h.namespaces, err = selector(of.NamespaceSelector); err != nil {
+	h, err := compileHook(of)
+	if err != nil {
 		return nil // the API server does not call a webhook whose selector it cannot parse: it refuses the configuration
 	}
+	h.backend = Endpoint{
+		service: client.Service.Namespace + "/" + client.Service.Name, port: facts.Or(client.Service.Port, 443), caBundle: string(client.CABundle),
+	}
+	h.trusts = readAuthority(client.CABundle)
+	return h
+}
+
+// compileHook compiles what decides which requests a webhook sees.
+func compileHook(of admissionv1.ValidatingWebhook) (h *hook, err error) {
+	h = &hook{ValidatingWebhook: of}
+	if h.namespaces, err = selector(of.NamespaceSelector); err != nil {
+		return nil, err
+	}
 	if h.objects, err = selector(of.ObjectSelector); err != nil {
-		return nil
+		return nil, err
 	}
 	if len(of.MatchConditions) == 0 {
-		return h
+		return h, nil
 	}
 	var accessors []admissioncel.ExpressionAccessor
 	for _, c := range of.MatchConditions {
@@ -113,7 +123,7 @@ func newHook(of admissionv1.ValidatingWebhook) *hook {
 		h.names = append(h.names, c.Name)
 	}
 	h.conditions = compileExpressions(conditions(), accessors, admissioncel.OptionalVariableDeclarations{HasAuthorizer: true}, nil)
-	return h
+	return h, nil
 }
 
 // selector is that of a webhook: none matches everything.

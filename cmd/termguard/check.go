@@ -69,6 +69,7 @@ type checking struct {
 	// told is what the cluster itself said about how to judge it, and nobody on the command
 	// line did; "" where it said nothing.
 	told string
+	here installed // in the cluster
 }
 
 func newCheck() *cobra.Command {
@@ -284,7 +285,9 @@ func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engi
 		if f.drain {
 			report, err = check.Drain(ctx, engine, world, subjects[0])
 		} else {
-			report, err = check.Ask(ctx, engine, world, subjects[0], options)
+			if report, err = check.Ask(ctx, engine, world, subjects[0], options); err == nil {
+				report.Guard = f.guard(world, subjects[0], options, report)
+			}
 		}
 		if err == nil && f.dryRun {
 			err = f.sendDryRuns(ctx, subjects[0], &report)

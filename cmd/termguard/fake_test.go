@@ -70,6 +70,7 @@ type fakeCluster struct {
 	requests []string // that change something, or list with a selector; each with who asks
 	failing  string   // the plural of what cannot be listed
 	hidden   []string // plurals of what may not be read
+	user     string   // who asks, "" where the cluster does not tell
 	// before is called with each request that changes something, before it is answered.
 	before func(request string)
 	// arrived is called with every request, before it is answered.
@@ -184,6 +185,10 @@ func (c *fakeCluster) answer(r *http.Request, body []byte) (int, any) {
 		return 200, map[string]any{"kind": "APIVersions", "versions": []string{"v1"}}
 	case "/apis":
 		return 200, c.groups()
+	case "/apis/authentication.k8s.io/v1/selfsubjectreviews":
+		if c.user != "" {
+			return 201, map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "status": map[string]any{"userInfo": map[string]any{"username": c.user, "groups": []string{"system:authenticated"}}}}
+		}
 	}
 	if resources := c.resources(path); resources != nil {
 		return 200, resources
