@@ -190,6 +190,13 @@ func (s *source) compile(key *policies.Key) {
 	}
 }
 
+// noPolicies tells of a folder without any. Whoever named it takes its rules to be in force;
+// but it may also be filled later, by what is mounted there.
+const noPolicies = "it holds no policies: name the folder that holds a folder for each policy, with POLICY/POLICY.rego in it"
+
+// empty tells whether a folder holds no policies.
+func (s source) empty() bool { return s.err == nil && s.about == nil && len(s.ids) == 0 }
+
 func (s source) fsys() fs.FS { return policies.Named(s.files, s.name) }
 
 // rules keep what reviews go by current: policies and configuration are read again
@@ -452,6 +459,9 @@ func (r *rules) take(found []source) (*policies.Set, error) {
 			} else {
 				r.accept(s.name, s.about)
 			}
+			if s.empty() && last.sum != s.sum {
+				r.log.Warn("a source of policies is empty", "source", s.name, "error", noPolicies)
+			}
 		case had:
 			r.refuse(s.name, s.about, s.err)
 			s = last
@@ -552,6 +562,9 @@ func (r *rules) count() {
 	}
 	status := webhook.Status{Policies: len(r.set.IDs())}
 	for _, name := range slices.Sorted(maps.Keys(r.inForce)) {
+		if r.inForce[name].empty() {
+			status.Refused = append(status.Refused, name+": "+noPolicies)
+		}
 		status.Own = append(status.Own, r.inForce[name].ids...)
 	}
 	if r.taken != noFile {

@@ -195,6 +195,10 @@ func TestRulesFollow(t *testing.T) {
 	s.says("two")
 	s.put(policyMap("team-b", "b_rule.rego", policyNamed("b-rule", "three"), "notes.txt", "not Rego"))
 	s.says("three", "two")
+	empty := []string{s.folder + ": " + noPolicies}
+	if got := s.status.Load().Refused; !slices.Equal(got, empty) {
+		t.Errorf("of a folder without policies, the status says %q, want %q", got, empty)
+	}
 	s.write(filepath.Join(s.folder, "c_rule", "c_rule.rego"), policyNamed("c-rule", "four"))
 	s.says("four", "three", "two")
 	s.write(s.file, "apiVersion: termguard.dev/v1\nkind: Config\nenforcement: {policies: {c-rule: \"off\"}}\nselfGrading: demote\n")
