@@ -161,8 +161,10 @@ func writeCatalog(out io.Writer, entries []catalog.Entry, output string) error {
 			fmt.Fprintf(out, "%-*s  %s\n", catalogColumn, finalizer, cut(owner, 80-catalogColumn-2))
 		}
 		line("FINALIZER", "REMOVED BY")
-		for _, e := range entries {
-			line(e.Key(), e.Owner)
+		for i, e := range entries {
+			if i == 0 || e.Key() != entries[i-1].Key() || e.Owner != entries[i-1].Owner { // else it differs in what wide has
+				line(e.Key(), e.Owner)
+			}
 		}
 		return nil
 	case "wide":
