@@ -82,9 +82,8 @@ func TestRunbooks(t *testing.T) {
 	}
 	page, chinese := runbooksHead, runbooksHeadChinese
 	var waiting []string
-	line := func(text string) string { return strings.Join(strings.Fields(text), " ") }
 	for _, p := range set.Policies() {
-		r := runbook{Title: line(p.Title), Description: line(p.Description), Remedy: line(p.Remedy), Limits: line(p.Limits)}
+		r := runbook{Title: flat(p.Title), Description: flat(p.Description), Remedy: flat(p.Remedy), Limits: flat(p.Limits)}
 		page += fmt.Sprintf(runbookEnglish, p.ID, r.Title, r.Description, r.Remedy, r.Limits, p.Folder)
 		form := runbookChinese
 		if c, known := translations[p.ID]; known && c.Of == r.checksum() {

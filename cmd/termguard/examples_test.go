@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const examplesFolder = "../../deploy/policies"
+
+const examplesHead = `# Ten small policies
+
+<!-- Generated from deploy/policies: run "make docs". -->
+
+For whoever writes rules of their own: ten wishes that people have, each as a policy with the manifests that it is tried on. They
+are in [deploy/policies](../deploy/policies), are in force nowhere until you take them, and lie beside your own:
+
+` + "```console" + `
+$ cp -r deploy/policies/no_fridays my-policies/
+$ termguard policy test my-policies
+$ termguard policy eval no-fridays namespace/shop --policies my-policies
+` + "```" + `
+
+[Policies of your own](policies.md) tells how to write one, and how to put it into force. Names such as
+` + "`example.com/team`" + ` are yours to change. What can differ from cluster to cluster is read from ` + "`params`" + ` of the
+[configuration](configuration.md), as the descriptions say. A test runs the fixtures of all ten.
+`
+
+// Each example passes its fixtures, in which it finds something and nothing, goes with the
+// policies of the binary, and is on its page.
+func TestExamples(t *testing.T) {
+	set, err := own([]string{examplesFolder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(set.Policies()); n != 10 {
+		t.Errorf("there are %d examples, and the page says ten", n)
+	}
+	t.Setenv("PATH", t.TempDir()) // without regal: make regal runs it
+	for _, command := range []string{"test", "check"} {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), []string{"termguard", "policy", command, examplesFolder}, nil, &out, &errs)
+		if code != 0 || strings.Contains(out.String(), "warning: ") || strings.Contains(out.String(), "no testdata") {
+			t.Errorf("termguard policy %s exits with %d\n%s%s", command, code, &out, &errs)
+		}
+	}
+	var page strings.Builder
+	page.WriteString(examplesHead)
+	for _, p := range set.Policies() {
+		fsys := os.DirFS(examplesFolder)
+		hang, ok := examples(fsys, p, "hang"), examples(fsys, p, "ok")
+		if len(hang) < 2 || len(ok) < 1 {
+			t.Errorf("%s: %d fixtures in which it finds something, and %d in which it finds nothing: want two, and a near miss", p.ID, len(hang), len(ok))
+		}
+		text, err := os.ReadFile(filepath.Join(examplesFolder, p.Folder, p.Folder+".rego"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rules, found := strings.Cut(string(text), "\nimport data.termguard.lib.request\n\n")
+		if !found {
+			t.Fatalf("%s does not import the request", p.ID)
+		}
+		fmt.Fprintf(&page, "\n## %s\n\n[%s](../deploy/policies/%s/%s.rego): %s\n\n```rego\n%s```\n\nWhat to do: %s What it cannot see: %s\n",
+			p.Title, p.ID, p.Folder, p.Folder, flat(p.Description), rules, flat(p.Remedy), flat(p.Limits))
+	}
+	current(t, "docs/policy-examples.md", page.String())
+}
+
+// flat is a text in one line.
+func flat(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -1,0 +1,36 @@
+# METADATA
+# title: Production asks for a change
+# description: >-
+#   In namespaces with the label example.com/env=production, what people delete names the
+#   change that asks for it, in the annotation example.com/change, as in CHG-1234.
+# related_resources:
+#   - ref: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
+#     description: What an admission webhook is asked.
+# custom:
+#   id: change-ticket
+#   severity: medium
+#   triggers: [delete]
+#   resources: [namespaces]
+#   remedy: >-
+#     Open a change, annotate the namespace with its number, and delete it then.
+#   limits: >-
+#     Whether the change was approved. It holds people only, and the namespace itself:
+#     policies see labels of the object that is deleted.
+package termguard.change_ticket
+
+import data.termguard.lib.request
+
+deny contains finding if {
+	request.deletes_namespace
+	request.person
+	input.request.oldObject.metadata.labels["example.com/env"] == "production"
+	change := object.get(input.request.oldObject.metadata, ["annotations", "example.com/change"], "")
+	not regex.match(`^CHG-[0-9]+$`, change)
+	finding := {
+		"kind": "forbidden",
+		"msg": sprintf("namespace %s is production: annotate it with example.com/change, as in CHG-1234", [request.name]),
+		"objects": [request.target],
+		"evidence": [sprintf("example.com/change is %q", [change])],
+		"field": "metadata.labels",
+	}
+}

@@ -1,0 +1,43 @@
+# METADATA
+# title: StatefulSet whose volumes exist once
+# description: >-
+#   A StatefulSet with persistentVolumeClaimRetentionPolicy whenDeleted: Delete takes its
+#   claims along. Of volumes on the disk of one node there is no copy elsewhere: the data
+#   is gone with them. The storage classes are those of data.params["unreplicated-
+#   volume"].classes.
+# related_resources:
+#   - ref: https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#persistentvolumeclaim-retention
+#     description: When claims go with a StatefulSet.
+# custom:
+#   id: unreplicated-volume
+#   severity: high
+#   triggers: [delete]
+#   resources: [statefulsets.apps]
+#   remedy: >-
+#     Save the data, or set whenDeleted to Retain first; then delete the StatefulSet.
+#   limits: >-
+#     It goes by the name of the storage class: whether the application itself keeps
+#     copies, it cannot see.
+package termguard.unreplicated_volume
+
+import data.termguard.lib.request
+
+single contains class if {
+	some class in object.get(data.params, ["unreplicated-volume", "classes"], ["local-path", "local-storage", "openebs-hostpath", "topolvm-provisioner"])
+}
+
+deny contains finding if {
+	request.deleting
+	not request.orphaning
+	spec := input.request.oldObject.spec
+	spec.persistentVolumeClaimRetentionPolicy.whenDeleted == "Delete"
+	some i, template in spec.volumeClaimTemplates
+	template.spec.storageClassName in single
+	finding := {
+		"kind": "forbidden",
+		"msg": sprintf("the volumes %s of %s exist once, and go with it", [template.metadata.name, request.word]),
+		"objects": [request.target],
+		"evidence": [sprintf("storage class %s keeps one copy", [template.spec.storageClassName])],
+		"field": sprintf("spec.volumeClaimTemplates[%d].spec.storageClassName", [i]),
+	}
+}
