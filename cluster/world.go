@@ -425,7 +425,7 @@ func (w *World) readsWhole(res Resource) bool {
 func (w *World) worksElsewhere(namespace string) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	return w.ownership.WorksElsewhere(namespace)
+	return w.ownership.WorksElsewhere(namespace) || w.refusals.ConvertsFrom(namespace)
 }
 
 func (w *World) setWithin(namespace string) {

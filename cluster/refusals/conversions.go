@@ -60,15 +60,30 @@ type converter struct {
 	trusts           authority      // what its caBundle holds
 }
 
+// possible are the versions that objects may be stored in: a definition without a
+// status, as in manifests, stores all in one.
+func (c *converter) possible() []string {
+	if len(c.stored) == 0 {
+		return []string{c.storage}
+	}
+	return c.stored
+}
+
+// needed tells whether some objects may have to be converted before they can be deleted.
+func (c *converter) needed() bool {
+	return c.version != "" && slices.ContainsFunc(c.possible(), func(stored string) bool { return stored != c.version })
+}
+
 // settleConversions brings up to date which definitions have objects that
 // cannot be converted: those with a conversion webhook whose backend is down, or whose
-// objects cannot be listed for want of it.
+// objects cannot be listed for want of it; and those whose objects need one to be deleted,
+// by the namespace that it is served from.
 func (p *Part) settleConversions(cluster Cluster, yield func()) {
 	if !p.conversionsDirty {
 		return
 	}
 	p.conversionsDirty = false
-	unconverted := map[string]any{}
+	unconverted, served := map[string]any{}, map[string]any{}
 	for name, c := range p.converters {
 		yield()
 		failure := p.listErrors[name]
@@ -79,6 +94,12 @@ func (p *Part) settleConversions(cluster Cluster, yield func()) {
 				if why := p.distrusted(*c.called, c.trusts); why != "" {
 					backend, fails = map[string]any{"state": string(down), "reason": why}, true
 				}
+			}
+		}
+		if c.needed() {
+			home, _ := c.service["namespace"].(string)
+			facts.Document(served).Child(home)[name] = map[string]any{
+				"version": c.version, "storedVersions": facts.List(c.possible()), "backend": backend, "instances": cluster.Total(name),
 			}
 		}
 		if failure == "" && !fails {
@@ -93,7 +114,7 @@ func (p *Part) settleConversions(cluster Cluster, yield func()) {
 		}
 		unconverted[name] = found
 	}
-	p.doc["unconverted"] = unconverted
+	p.doc["unconverted"], p.doc["conversionsFrom"] = unconverted, served
 }
 
 // KeepDefinition takes in a CustomResourceDefinition, and who converts its objects.
@@ -176,6 +197,13 @@ func (p *Part) SetConversionError(resource, message string) {
 // Converts tells whether the objects of a definition are converted by a webhook.
 // It only reads.
 func (p *Part) Converts(definition string) bool { return p.converters[definition] != nil }
+
+// ConvertsFrom tells whether deletions of some objects, in any namespace, may need a
+// conversion webhook that is served from this one. It only reads.
+func (p *Part) ConvertsFrom(namespace string) bool {
+	served, _ := p.doc["conversionsFrom"].(map[string]any)
+	return served[namespace] != nil
+}
 
 // Unconverted are the resources of definitions that may have objects that nobody
 // converts to the version that deletions ask for: some may be stored in another,

@@ -82,7 +82,7 @@ type Part struct {
 
 // New returns a Part that has seen nothing and writes into doc.
 func New(doc facts.Document, options Options) *Part {
-	for _, section := range []string{"apiservices", "webhooks", "admissionpolicies", "crds", "namespaces", "blocked", "selfBlocked", "denied", "unconverted"} {
+	for _, section := range []string{"apiservices", "webhooks", "admissionpolicies", "crds", "namespaces", "blocked", "selfBlocked", "denied", "unconverted", "conversionsFrom"} {
 		doc[section] = map[string]any{}
 	}
 	p := &Part{

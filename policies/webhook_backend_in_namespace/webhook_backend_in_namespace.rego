@@ -90,10 +90,7 @@ sure(key, call) if {
 	call.certainty == "will"
 	call.resource != "pods"
 	not unlabelled(key)
-	object.get(data.cluster.version, "podsFirst", true)
-	count(object.get(data.cluster.webhooks[key].backend, "workloads", [])) > 0
-	some seconds, _ in data.cluster.podsByGrace[request.name]
-	seconds != "0" # else they are gone in the same pass
+	refusals.ends_first(data.cluster.webhooks[key].backend)
 }
 
 # In one pass all goes in any order; but this comes last.

@@ -146,3 +146,12 @@ by_cause(cause, list) := steps.hearsay("what events and conditions say of the we
 by_cause(cause, list) := list if not cause in reported
 
 reported := {"failing", "refusing"}
+
+# ends_first is true where what serves a webhook from the namespace that is deleted ends
+# in a pass of the namespace controller before all that is not a pod: since 1.33.
+ends_first(backend) if {
+	object.get(data.cluster.version, "podsFirst", true)
+	count(object.get(backend, "workloads", [])) > 0
+	some seconds, _ in data.cluster.podsByGrace[request.name]
+	seconds != "0" # else they are gone in the same pass
+}
