@@ -161,6 +161,7 @@ func TestVerdicts(t *testing.T) {
 		"WorkloadRefused":  {"no pod of it can be made", "x.io/known", evidence{}, []string{gadgets, refused}, nil, Options{}, "", verdict{Down, true, "operator of X", "", "Deployment ops/x-operator has no pod: exceeded quota"}},
 		"WorkloadBroken":   {"each of its pods fails for good", "x.io/known", evidence{}, []string{gadgets, notReady, brokenPod}, nil, Options{}, "", verdict{Down, true, "operator of X", "", "Deployment ops/x-operator has no ready pod: pod ops/x-1 is in ErrImageNeverPull"}},
 		"WorkloadStarting": {"near miss: its pod may be a moment away", "x.io/known", evidence{}, []string{gadgets, notReady}, nil, Options{}, "", verdict{Down, false, "operator of X", "", "Deployment ops/x-operator has no pod at the moment"}},
+		"WorkloadUnready":  {"nor is a pod that is not ready proof of anything", "x.io/known", evidence{}, []string{gadgets, notReady, with(pod, "'True'", "'False'")}, nil, Options{}, "", verdict{Down, false, "operator of X", "", "Deployment ops/x-operator has no ready pod at the moment"}},
 		"WorkloadLeading":  {"it is not ready, and renews its lease", "x.io/known", evidence{}, []string{gadgets, notReady, brokenPod, podsLease}, nil, Options{}, "", verdict{Down, false, "operator of X", "", "Deployment ops/x-operator has no ready pod, but pod ops/x-1 renews lease ops/abcd.x.io"}},
 		"WorkloadGone":     {"nothing of that name is there", "x.io/known", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Absent, true, "operator of X", "", "no workload of it exists: looked for Deployment x-operator"}},
 		"WorkloadUnseen":   {"near miss: it may be what cannot be seen", "x.io/known", evidence{}, []string{gadgets}, nil, Options{}, "deployments.apps", verdict{Unknown, false, "operator of X", "", "deployments.apps (forbidden) cannot be seen"}},
@@ -235,7 +236,7 @@ func TestKeep(t *testing.T) {
 		return m
 	}
 	keep := func(m *metav1.ObjectMeta) bool { return p.Keep("gadgets.x.io", key(m.Name), m, nil) }
-	if !keep(object("one", "", "x.io/own", "x.io/known")) || !keep(object("two", "external", "x.io/own")) || keep(object("three", "")) {
+	if !keep(object("one", "", "x.io/own", "x.io/known")) || !keep(object("two", "Deployment/ops/x-operator", "x.io/own")) || keep(object("three", "")) {
 		t.Error("it is not told which objects have finalizers")
 	}
 	if count, finalizers := p.Held("gadgets.x.io", "demo"); count != 2 || !slices.Equal(finalizers, []string{"x.io/known", "x.io/own"}) {
@@ -252,11 +253,11 @@ func TestKeep(t *testing.T) {
 		{"three has none", p.Shows("gadgets.x.io", key("three"), "uid of three", nil)},
 		{"two declares its owner", p.Declares("demo")},
 		{"nobody does elsewhere", !p.Declares("prod")},
-		{"two of them are held, of which one may be declared", facts.Lookup(doc, "finalized", "demo", "x.io/own", "gadgets.x.io", "declared=external", "ownership", "owner") == "external controller"},
-		{"without what it declares, it is as others are", facts.Lookup(p.Undeclared(doc, "demo"), "finalized", "demo", "x.io/own", "gadgets.x.io", "declared=external", "ownership", "owner") == "controller under service account ops/x"},
+		{"two of them are held, of which one may be declared", facts.Lookup(doc, "finalized", "demo", "x.io/own", "gadgets.x.io", "declared=Deployment/ops/x-operator", "ownership", "hearsay") == "a declaration of the owner"},
+		{"without what it declares, it is as others are", facts.Lookup(p.Undeclared(doc, "demo"), "finalized", "demo", "x.io/own", "gadgets.x.io", "declared=Deployment/ops/x-operator", "ownership", "owner") == "controller under service account ops/x"},
 		{"what the removal rests on: the workload", facts.Lookup(doc, "removers", "ops", "deployments.apps/x-operator", "x.io/own", "gadgets.x.io", "") == true},
 		{"its rights", facts.Lookup(doc, "removers", "", "clusterroles.rbac.authorization.k8s.io/x", "x.io/own", "gadgets.x.io", "") == true},
-		{"but not that of what is declared", facts.Lookup(doc, "removers", "ops", "deployments.apps/x-operator", "x.io/own", "gadgets.x.io", "declared=external") == nil},
+		{"but not that of what is declared", facts.Lookup(doc, "removers", "ops", "deployments.apps/x-operator", "x.io/own", "gadgets.x.io", "declared=Deployment/ops/x-operator") == nil},
 	} {
 		if !tc.is {
 			t.Errorf("not true: %s", tc.reason)
@@ -275,9 +276,11 @@ func TestKeep(t *testing.T) {
 	if diff := cmp.Diff([]Ending{{"uid of one", "x.io/own", asked.Unix()}}, p.Endings()); diff != "" {
 		t.Errorf("what it lost while it was being deleted: -want, +got:\n%s", diff)
 	}
-	for _, name := range []string{"one", "two"} {
-		p.Forget("gadgets.x.io", key(name))
+	p.Forget("gadgets.x.io", key("one"))
+	if count, finalizers := p.Held("gadgets.x.io", "demo"); count != 1 || !slices.Equal(finalizers, []string{"x.io/own"}) {
+		t.Errorf("without one of them, %d objects are held, by %q", count, finalizers)
 	}
+	p.Forget("gadgets.x.io", key("two"))
 	p.Settle(func() {})
 	if diff := cmp.Diff(map[string]any(empty), map[string]any(doc)); diff != "" {
 		t.Errorf("what is left of them: -want, +got:\n%s", diff)
