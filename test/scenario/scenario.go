@@ -397,6 +397,7 @@ type Guarded struct {
 	*lab.Lab
 	Termguard *lab.Process
 	patient   bool
+	scans     scans
 	// by is how termguard delete is put to the test, if it is: Stuck, Fresh or Beside.
 	by string
 	// standing are the objects that were there before any scenario, where it is Beside.
