@@ -107,6 +107,10 @@ func TestOwnershipByStrength(t *testing.T) {
 		return strings.Replace(as(account, parts...), "kind: Deployment, metadata: {", "kind: Deployment, metadata: {"+owner+", ", 1)
 	}
 	managedTwo := strings.Replace(gadget, "name: it,", `name: it, managedFields: [{manager: c, operation: Update, apiVersion: x.io/v1, fieldsType: FieldsV1, fieldsV1: {"f:metadata": {"f:finalizers": {'v:"x.io/cleanup"': {}}}}}],`, 1)
+	// manager calls the field manager and the containers as kubebuilder does.
+	manager := func(text string) string {
+		return strings.NewReplacer("manager: c,", "manager: manager,", "name: c, image: i", "name: manager, image: i").Replace(text)
+	}
 	tests := map[string]struct {
 		reason, cluster, state, certainty string
 		evidence                          []string
@@ -170,6 +174,16 @@ func TestOwnershipByStrength(t *testing.T) {
 			"a declaration outweighs everything",
 			declaredTwo + as("one", anAccount, running) + seen(one+" 9 1h"),
 			Absent, "will", []string{"declared owner Deployment/ops/two does not exist"},
+		},
+		"managed under a common name, by one of two": {
+			"the provider is uninstalled, and another operator's container is called manager as well",
+			manager(managedTwo) + manager(as("one", anAccount, wholeGroup, running)) + manager(as("two", anAccount, wholeGroup, running)),
+			Unknown, "may", []string{"service accounts ops/one, ops/two may update gadgets.x.io"},
+		},
+		"managed under a name of its own, by one of two": {
+			"near miss: that name tells them apart",
+			managedTwo + manager(as("one", anAccount, wholeGroup, running)) + as("two", anAccount, wholeGroup, running),
+			Alive, "will", []string{`field manager "c" wrote the finalizer, and pod ops/two-1 runs`},
 		},
 		"learned, gone, its successor runs": {
 			"an upgrade gave the service account another name",

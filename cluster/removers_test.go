@@ -5,10 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/cluster/facts"
 )
 
@@ -167,6 +169,7 @@ func TestBarred(t *testing.T) {
 		return []string{"BINDING", "RoleBinding", ", IN", ", namespace: " + namespace}
 	}
 	const one, everything = "system:serviceaccount:ops:one", `"*"`
+	const inForce = "\n---\n{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: cluster-admin, labels: {kubernetes.io/bootstrapping: rbac-defaults}}, rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]}\n"
 	operator := gadget + as("one", anAccount, running) + seen(one+" 1 1h")
 	reads := may("reads", "x.io", "gadgets", "get, list, watch")
 	tests := map[string]struct {
@@ -184,9 +187,13 @@ func TestBarred(t *testing.T) {
 		"everything":      {"a cluster-admin in other words", operator + reads + may("also", everything, everything, everything), Alive},
 		"of a group":      {"that it is in", operator + reads + may("also", "x.io", "gadgets", "update", "KIND", "Group", "WHO", "system:serviceaccounts"), Alive},
 		"as others":       {"who may", operator + reads + may("also", `""`, "serviceaccounts", "impersonate"), Alive},
-		"reads nothing":   {"its rights come from elsewhere", operator, Alive},
-		"reads all":       {"which says nothing of gadgets", operator + may("reads", everything, everything, "get, list, watch"), Alive},
-		"reads elsewhere": {"its rights here come from elsewhere", operator + may("reads", "x.io", "gadgets", "list", in("b")...), Alive},
+		"no role":         {"RBAC is not in force here", operator, Alive},
+		"no role of its":  {"RBAC is in force, and gives it nothing", operator + inForce, Barred},
+		"as default":      {"it brings along other credentials", strings.ReplaceAll(gadget+as("default", anAccount, running)+seen(one+" 1 1h"), "ops:one", "ops:default") + inForce, Alive},
+		"default, bound":  {"whose rights are those of its account", strings.ReplaceAll(gadget+as("default", anAccount, running)+seen(one+" 1 1h"), "ops:one", "ops:default") + inForce + may("also", "x.io", "widgets", "update", "WHO", "default"), Barred},
+		"reads all":       {"and updates nothing", operator + may("reads", everything, everything, "get, list, watch"), Barred},
+		"reads elsewhere": {"and updates nothing here", operator + may("reads", "x.io", "gadgets", "list", in("b")...), Barred},
+		"no such role":    {"its binding gives nothing", operator + strings.Replace(reads, "metadata: {name: reads}, rules", "metadata: {name: gone}, rules", 1), Barred},
 		"another runs":    {"who may be the one that does it now", operator + reads + as("two", anAccount, controls, running), Alive},
 		"another is down": {"and does nothing", operator + reads + as("two", anAccount, controls), Barred},
 		"hidden":          {"a role may be among what cannot be seen", operator + reads + strings.Replace(blindness, "resource: pods", "resource: clusterroles.rbac.authorization.k8s.io", 1), Alive},
@@ -198,6 +205,51 @@ func TestBarred(t *testing.T) {
 			got, _ := w.Ownership(obj, schema.GroupResource{Group: "x.io", Resource: "gadgets"}, nil)["x.io/cleanup"].(map[string]any)
 			if got["state"] != tc.want {
 				t.Errorf("%s: got %v, want %s: %v", tc.reason, got["state"], tc.want, got["evidence"])
+			}
+		})
+	}
+}
+
+// TestBarredForSure tells where it is sure that an owner which runs cannot remove the
+// finalizer of gadgets.
+func TestBarredForSure(t *testing.T) {
+	const (
+		reads = `
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: reads}, rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: reads}, roleRef: {kind: ClusterRole, name: reads}, subjects: [{kind: ServiceAccount, name: one, namespace: ops}]}
+`
+		given     = "\n---\n{apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: ops}}\n"
+		inCluster = "in-cluster"
+		external  = "external-controller"
+	)
+	tests := map[string]struct {
+		reason, component, cluster string
+		state, certainty           string
+	}{
+		"no right":           {"RBAC rules it, and gives it nothing here", inCluster, as("one", anAccount, running) + reads, Barred, "will"},
+		"a right":            {"near miss: that binding", inCluster, as("one", anAccount, running, controls) + reads, Alive, "will"},
+		"elsewhere":          {"the owner may be another, outside", external, as("one", anAccount, running) + reads, Barred, "may"},
+		"another may":        {"it may be the owner", inCluster, as("one", anAccount, running) + reads + as("two", anAccount, running, controls), Alive, "will"},
+		"no account":         {"the API server refuses its tokens", inCluster, as("one", running, controls) + given, Barred, "will"},
+		"an account":         {"near miss: it is there", inCluster, as("one", anAccount, running, controls) + given, Alive, "will"},
+		"accounts not known": {"not even the one that each namespace has", inCluster, as("one", running, controls), Alive, "will"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			entry, err := catalog.Parse([]byte("- {finalizer: x.io/cleanup, resources: [gadgets.x.io], owner: X, component: " + tc.component + ", source: x, workloads: [{kind: Deployment, name: one, namespace: ops}]}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := gadget + tc.cluster
+			w, err := FromObjects(Options{Catalog: entry, Now: func() time.Time { return time.Unix(0, 0) }}, objects(t, text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _ := w.Ownership(objects(t, text)[1], schema.GroupResource{Group: "x.io", Resource: "gadgets"}, nil)["x.io/cleanup"].(map[string]any)
+			if got["state"] != tc.state || got["certainty"] != tc.certainty {
+				t.Errorf("%s: got %v (%v), want %s (%s): %v", tc.reason, got["state"], got["certainty"], tc.state, tc.certainty, got["evidence"])
 			}
 		})
 	}

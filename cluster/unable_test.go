@@ -8,30 +8,49 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestSeenAndUnable: who was seen to remove a finalizer, and runs, is no all-clear once its
-// rights or its service account are gone.
+// TestSeenAndUnable: who was seen to remove a finalizer, and does not run or has lost its
+// rights or its service account, is no all-clear; and it surely is the owner where
+// administrators vouch for it and nothing else could be.
 func TestSeenAndUnable(t *testing.T) {
-	everywhere := strings.Replace(seen("system:serviceaccount:ops:one 1 1h"), `"objects"`, `"everywhere":true,"objects"`, 1)
+	local := seen("system:serviceaccount:ops:one 1 1h")
+	everywhere := strings.Replace(local, `"objects"`, `"everywhere":true,"objects"`, 1)
+	wide := strings.Replace(controls, "apiGroups: [x.io]", "apiGroups: ['*']", 1)
+	another := as("two", anAccount, strings.ReplaceAll(running, "image: i", "image: other"))
 	tests := map[string]struct {
-		reason, text, want string
+		reason, text     string
+		state, certainty string
 	}{
-		"all is there":          {"it may, and it runs", as("one", anAccount, running, controls), Alive},
-		"no binding":            {"it had its rights from there", as("one", anAccount, running), Barred},
-		"no role":               {"the binding gives nothing", as("one", anAccount, running, strings.Replace(controls, "kind: ClusterRole, metadata: {name: SA}", "kind: ClusterRole, metadata: {name: other}", 1)), Barred},
-		"no service account":    {"its tokens are refused", as("one", running, controls), Barred},
-		"another has the right": {"that proves nothing of this one", as("one", anAccount, running) + as("two", anAccount, running, strings.Replace(controls, "gadgets, gadgets/status", "gadgets", 1)), Barred},
-		"wide rights":           {"a cluster-admin may do all", as("one", anAccount, running, strings.Replace(controls, "apiGroups: [x.io]", "apiGroups: ['*']", 1)), Alive},
+		"all is there":          {"it may, and it runs", as("one", anAccount, running, controls) + everywhere, Alive, "will"},
+		"no binding":            {"it had its rights from there", as("one", anAccount, running) + everywhere, Barred, "will"},
+		"no role":               {"the binding gives nothing", as("one", anAccount, running, strings.Replace(controls, "kind: ClusterRole, metadata: {name: SA}", "kind: ClusterRole, metadata: {name: other}", 1)) + everywhere, Barred, "will"},
+		"no service account":    {"its tokens are refused", as("one", running, controls) + everywhere, Barred, "will"},
+		"another has the right": {"that proves nothing of this one", as("one", anAccount, running) + as("two", anAccount, running, strings.Replace(controls, "gadgets, gadgets/status", "gadgets", 1)) + everywhere, Barred, "may"},
+		"no binding, moved":     {"the same image runs under another account", as("one", anAccount, running) + as("two", anAccount, running) + everywhere, Barred, "may"},
+		"wide rights":           {"a cluster-admin may do all", as("one", anAccount, running, wide) + everywhere, Alive, "will"},
+
+		"scaled to zero":          {"nothing else is known", as("one", anAccount, scaledToZero) + everywhere, Down, "will"},
+		"scaled to zero, local":   {"a tenant may make itself seen, and scale itself to zero", as("one", anAccount, scaledToZero) + local, Down, "may"},
+		"scaled to zero, moved":   {"the same image runs under another account", as("one", anAccount, scaledToZero) + as("two", anAccount, running) + everywhere, Down, "may"},
+		"scaled to zero, another": {"near miss: it is of another image", as("one", anAccount, scaledToZero) + another + everywhere, Down, "will"},
+		"no workload":             {"it may have cleaned up once, by hand", as("one", anAccount) + everywhere, Down, "may"},
+
+		"gone":                 {"nothing that runs may do it", another + everywhere, Absent, "will"},
+		"gone, local":          {"a tenant may make itself seen, and go", another + local, Absent, "may"},
+		"gone, a successor":    {"who may all may be its successor", another + as("two", wide) + everywhere, Absent, "may"},
+		"gone, one starts":     {"who is about to start may be, too", as("two", anAccount, wide, notReady) + everywhere, Absent, "may"},
+		"gone, one is idle":    {"near miss: who is scaled to zero is not", as("two", anAccount, wide, scaledToZero) + everywhere, Absent, "will"},
+		"gone, roles not seen": {"another may have the right", another + everywhere + strings.Replace(blindness, "resource: pods", "resource: clusterroles.rbac.authorization.k8s.io", 1), Unknown, "may"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			text := gadget + tc.text + everywhere
+			text := gadget + tc.text
 			w, err := FromObjects(Options{Now: func() time.Time { return time.Unix(0, 0) }}, objects(t, text))
 			if err != nil {
 				t.Fatal(err)
 			}
 			got, _ := w.Ownership(objects(t, text)[1], schema.GroupResource{Group: "x.io", Resource: "gadgets"}, nil)["x.io/cleanup"].(map[string]any)
-			if got["state"] != tc.want {
-				t.Errorf("%s: got %v: %v", tc.reason, got["state"], got["evidence"])
+			if got["state"] != tc.state || got["certainty"] != tc.certainty {
+				t.Errorf("%s: got %v (%v), want %s (%s): %v", tc.reason, got["state"], got["certainty"], tc.state, tc.certainty, got["evidence"])
 			}
 		})
 	}

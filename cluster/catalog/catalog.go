@@ -170,8 +170,8 @@ var genericNames = []string{
 	"node", "node-agent", "operator", "server", "webhook", "worker",
 }
 
-// generic tells whether many projects share a name, whatever '*' stands for.
-func generic(name string) bool {
+// Generic tells whether many projects share a name, whatever '*' stands for.
+func Generic(name string) bool {
 	return slices.Contains(genericNames, strings.Trim(name, "*-"))
 }
 
@@ -197,7 +197,7 @@ func (w Workload) Matches(kind, namespace, name string, images []string) bool {
 	if w.Name == "" || w.Kind != "" && w.Kind != kind {
 		return false
 	}
-	if generic(w.Name) {
+	if Generic(w.Name) {
 		return w.Namespace != "" && namespace == w.Namespace && glob(w.Name, name)
 	}
 	if glob(w.Name, name) || glob("*-"+w.Name, name) && !slices.ContainsFunc(images, func(ref string) bool { return w.longer(name, imageName(ref)) }) {
@@ -406,9 +406,9 @@ func (w Workload) check() error {
 		return errors.New("a name or an image is needed")
 	case !slices.Contains([]string{"", "Deployment", "StatefulSet", "DaemonSet", "Pod"}, w.Kind):
 		return fmt.Errorf("unknown kind %q", w.Kind)
-	case w.Name != "" && generic(w.Name) && w.Namespace == "":
+	case w.Name != "" && Generic(w.Name) && w.Namespace == "":
 		return errors.New("many projects share that name: add the namespace, or use an image")
-	case w.Image != "" && generic(w.Image):
+	case w.Image != "" && Generic(w.Image):
 		return fmt.Errorf("many projects share the image name %q: use a name", w.Image)
 	case strings.ContainsAny(w.Image, "/:@*"):
 		return fmt.Errorf("image %q is not the last path element of a repository", w.Image)

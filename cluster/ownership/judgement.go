@@ -230,7 +230,9 @@ func (p *Part) readyPod(a *account) string {
 }
 
 // managed is the field manager among those given that names a ready pod of a
-// grantee: its container, image or command.
+// grantee: its container, image or command. A name that many projects share names nobody:
+// what kubebuilder scaffolds is called "manager"
+// (sigs.k8s.io/kubebuilder, pkg/plugins/golang/v4/scaffolds/internal/templates/dockerfile.go).
 func (p *Part) managed(g grantee, managers []string) string {
 	a := p.accounts[g.account]
 	for pod := range a.pods.All() {
@@ -239,7 +241,7 @@ func (p *Part) managed(g grantee, managers []string) string {
 			continue
 		}
 		for _, manager := range managers {
-			if r.calls(manager) {
+			if !catalog.Generic(manager) && r.calls(manager) {
 				return manager
 			}
 		}

@@ -23,11 +23,13 @@ type witness struct {
 	outside string     // one who is not here was seen, and not lately
 	gone    string     // one who was here is gone
 	barred  string     // one who is up cannot do it any more, for what reason
+	// sure says of all who are down, barred or gone that administrators vouch for them.
+	sure bool
 }
 
 // witness asks about everybody who was seen to remove a finalizer.
 func (p *Part) witness(key verdictKey) witness {
-	var all witness
+	all := witness{sure: true}
 	now := p.options.Now()
 	for _, o := range p.Learned(key.finalizer, key.resource, key.namespace) {
 		did := fmt.Sprintf("%s was seen to remove it from %d %s, last on %s", who(o), o.Objects, objectsWord(o.Objects), date(o.Last))
@@ -42,6 +44,7 @@ func (p *Part) witness(key verdictKey) witness {
 				all.alive = fmt.Sprintf("%s, and pod %s is ready under it", did, p.readyPod(a))
 				return all
 			}
+			all.sure = all.sure && p.vouched(o)
 			if all.barred == "" {
 				all.account, all.owner, all.barred = name, owner, did+", and "+why
 			}
@@ -54,6 +57,7 @@ func (p *Part) witness(key verdictKey) witness {
 				all.outside = did + ", from outside the cluster: whether it still runs, the cluster does not tell"
 			}
 		case a != nil && a.exists:
+			all.sure = all.sure && p.vouched(o)
 			j := p.idle(name)
 			j.evidence = slices.Insert(j.evidence, 0, did)
 			j.owner = "controller under service account " + name
@@ -62,17 +66,36 @@ func (p *Part) witness(key verdictKey) witness {
 				j.evidence = append(all.down.evidence, j.evidence...)
 			}
 			all.down = &j
-		case all.gone == "":
-			all.gone = did + ", and that service account is gone"
+		default:
+			all.sure = all.sure && o.Everywhere
+			all.gone = cmp.Or(all.gone, did+", and that service account is gone")
 		}
 	}
 	return all
 }
 
+// vouched tells whether an account that was seen to remove a finalizer, and does not any
+// more, is surely its owner: administrators gave it the right everywhere and a workload,
+// none of which another runs as well, as after a move to another account.
+func (p *Part) vouched(o learned.Owner) bool {
+	account, works := o.Account(), false
+	for _, wl := range p.workloads {
+		if wl.account != account {
+			continue
+		}
+		works = true
+		if slices.ContainsFunc(p.workloadsWhere(func(other workload) bool { return other.account != account }), func(other workload) bool {
+			return slices.ContainsFunc(other.images, func(image string) bool { return slices.Contains(wl.images, image) })
+		}) {
+			return false
+		}
+	}
+	return o.Everywhere && works
+}
+
 // unable tells why somebody who was seen to remove a finalizer, and runs, cannot do it any
 // more: the API server refuses the tokens of a service account that is gone, and the right
-// that it had in all namespaces nothing gives it any more. Other authorizers than RBAC are
-// not seen, so neither is certain. "" if it still can.
+// that it had in all namespaces nothing gives it any more. "" if it still can.
 func (p *Part) unable(o learned.Owner, a *account, key verdictKey) string {
 	if _, hidden := p.options.Sight.Hidden("serviceaccounts"); !a.exists && !hidden {
 		return "that service account is gone, so the tokens of its pods are refused"
@@ -104,15 +127,16 @@ const byLearning = "what was learned from requests"
 // weigh sets what was seen against what is surmised without it. Whoever was
 // seen and does not run is the owner; that is certain only where what is known
 // without it says as much, since who may remove a finalizer once can make itself
-// seen. Who is outside the cluster is
-// never called absent, and who is gone proves nothing: its successor may have
-// another name.
-func (p *Part) weigh(seen witness, j, surmised judgement) judgement {
+// seen, or where administrators vouch for it and nothing else is known. Who is outside
+// the cluster is never called absent, and who is gone proves nothing, as its successor may
+// have another name, unless nobody is left who may do it.
+func (p *Part) weigh(key verdictKey, seen witness, j, surmised judgement) judgement {
 	blind := p.blind() != ""
 	switch {
 	case seen.barred != "" && (surmised.state != Alive || p.actsAs(surmised, seen.account)):
 		j.owner, j.workloads = cmp.Or(j.owner, seen.owner), p.workloadsUnder(seen.account)
-		return j.is(Barred, false, "%s", seen.barred)
+		alone := seen.down == nil && seen.outside == "" && surmised.hearsay == "" && (surmised.state == Absent || surmised.state == Alive)
+		return j.is(Barred, seen.sure && alone, "%s", seen.barred)
 	case seen.down != nil && !blind:
 		down := *seen.down
 		down.clears = j.clears
@@ -122,7 +146,7 @@ func (p *Part) weigh(seen witness, j, surmised judgement) judgement {
 		if surmised.state == Alive || surmised.circumstantial {
 			down.evidence = append(down.evidence, surmised.evidence...)
 		}
-		down.certain = down.certain && surmised.certain && (surmised.state == Down || surmised.state == Absent)
+		down.certain = down.certain && (surmised.certain && (surmised.state == Down || surmised.state == Absent) || seen.sure && surmised.state == Absent)
 		down.hearsay = surmised.hearsay
 		if slices.ContainsFunc(down.idle, func(wl workload) bool {
 			return !slices.ContainsFunc(surmised.idle, func(other workload) bool { return wl.String() == other.String() })
@@ -137,6 +161,9 @@ func (p *Part) weigh(seen witness, j, surmised judgement) judgement {
 		return surmised.is(Unknown, false, "%s", seen.outside)
 	case seen.gone != "" && surmised.state == Absent:
 		surmised.evidence = append(surmised.evidence, seen.gone)
+		if seen.sure && !p.anyMay(key) {
+			surmised = surmised.is(Absent, true, "nothing runs here that may update %s", key.resource)
+		}
 	}
 	return surmised
 }

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/catalog"
 )
 
 // rightsOf are the roles and bindings, by key, that give a service account, as
@@ -65,6 +67,24 @@ func (p *Part) WorksElsewhere(namespace string) bool {
 	return false
 }
 
+// anyMay tells whether anything runs, or is about to, that may take finalizers off a
+// resource, by whatever role, or whether that is not known.
+func (p *Part) anyMay(key verdictKey) bool {
+	if p.hidesGrants() || p.blind() != "" {
+		return true
+	}
+	wanted := map[string]bool{}
+	for _, wl := range p.workloads {
+		wanted[wl.account] = wanted[wl.account] || wl.wanted > 0
+	}
+	for name, a := range p.accounts {
+		if _, bindings := p.rightsOf(name, key.resource, key.namespace); len(bindings) > 0 && (wanted[name] || !a.pods.Empty()) {
+			return true
+		}
+	}
+	return false
+}
+
 // hidesGrants tells whether there may be roles and bindings that are not seen.
 func (p *Part) hidesGrants() bool {
 	return slices.ContainsFunc([]string{"roles", "clusterroles", "rolebindings", "clusterrolebindings"}, func(kind string) bool {
@@ -79,6 +99,9 @@ func (p *Part) withRights(key verdictKey, j judgement) judgement {
 		return j
 	}
 	accounts := p.accountsFor(key, j)
+	if !slices.ContainsFunc(accounts, func(account string) bool { return !p.goneAccount(account) }) {
+		return j.is(Barred, p.certain(key, j), "service account %s is gone, so the tokens of its pods are refused", accounts[0])
+	}
 	all := map[string]bool{}
 	for _, account := range accounts {
 		_, bindings := p.rightsOf(account, key.resource, key.namespace)
@@ -109,9 +132,10 @@ func (p *Part) accountsFor(key verdictKey, j judgement) []string {
 	return slices.Compact(found)
 }
 
-// bar says that an owner that is up may not update the object, if it is sure that
-// it acts under a service account that RBAC gives other rights to the resource, and
-// that nobody else runs who may.
+// bar says that an owner that is up may not update the object, where RBAC decides what
+// those may do who could be it, gives none of them the right, and nobody else runs who has
+// it. It is sure of one that the catalog knows to run in the cluster, and that has a
+// binding of its own.
 func (p *Part) bar(key verdictKey, j judgement, accounts []string) judgement {
 	if slices.ContainsFunc(p.mayUpdate(key.resource, key.namespace), func(g grantee) bool {
 		a := p.accounts[g.account]
@@ -119,24 +143,52 @@ func (p *Part) bar(key verdictKey, j judgement, accounts []string) judgement {
 	}) {
 		return j
 	}
+	_, group, _ := strings.Cut(key.resource, ".")
+	certain := p.certain(key, j)
+	barred, reads := j.workloads[0].account, ""
 	for _, account := range accounts {
 		read := p.readBy(account, key.namespace)
-		if read[everything] {
-			return j
+		if read[everything] || !p.ruled(account) {
+			return j // it may well have its rights from elsewhere
 		}
-		_, group, _ := strings.Cut(key.resource, ".")
+		certain = certain && len(p.bound[account]) > 0
 		if read[key.resource] || read[schema.GroupResource{Group: group, Resource: "*"}.String()] {
-			j.barred, j.resource = account, key.resource
+			barred, reads = account, "may read "+key.resource+", and "
 		}
-	}
-	if j.barred == "" {
-		return j // it may well have its rights from elsewhere
 	}
 	where := ""
 	if key.namespace != "" {
 		where = " in namespace " + key.namespace
 	}
-	return j.is(Barred, false, "service account %s may read %s, and no role lets it update or patch them%s", j.barred, key.resource, where)
+	j.barred, j.resource = barred, key.resource
+	return j.is(Barred, certain, "service account %s %sno role lets it update or patch %s%s", barred, reads, key.resource, where)
+}
+
+// certain tells whether the catalog knows that what runs here is the owner.
+func (p *Part) certain(key verdictKey, j judgement) bool {
+	entry, known := p.options.Catalog.Lookup(key.finalizer, key.resource)
+	return known && entry.Component == catalog.InCluster && j.hearsay == ""
+}
+
+// goneAccount tells whether a service account is surely gone: its namespace has another,
+// the one that each namespace is given.
+func (p *Part) goneAccount(name string) bool {
+	namespace, _, _ := strings.Cut(name, "/")
+	if _, hidden := p.options.Sight.Hidden("serviceaccounts"); hidden {
+		return false
+	}
+	exists := func(name string) bool { a := p.accounts[name]; return a != nil && a.exists }
+	return !exists(name) && exists(namespace+"/default")
+}
+
+// ruled tells whether it is RBAC that decides what runs under a service account may do.
+// Where that account has no binding of its own, another authorizer may be in force, though
+// not where the API server made the roles of RBAC
+// (k8s.io/kubernetes, pkg/registry/rbac/rest/storage_rbac.go); or it brings credentials
+// along, and then needs no other account than the default one.
+func (p *Part) ruled(account string) bool {
+	_, inForce := p.roles["/cluster-admin"]
+	return len(p.bound[account]) > 0 || inForce && !strings.HasSuffix(account, "/default")
 }
 
 // readBy are the resources that RBAC lets a service account read, everywhere or in

@@ -99,7 +99,7 @@ func (p *Part) consult(key verdictKey, e evidence) judgement {
 			surmised.state = Unknown
 		}
 	}
-	return p.weigh(q.seen, q.base, surmised)
+	return p.weigh(key, q.seen, q.base, surmised)
 }
 
 // mayControl are the service accounts that may update a resource and run, and those that

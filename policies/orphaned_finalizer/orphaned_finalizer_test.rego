@@ -385,3 +385,17 @@ test_barred if {
 	]
 	startswith(finding.steps[2].do, "If it must not have that right, clean up what the finalizer protects")
 }
+
+# Where it is sure that the owner has none.
+test_surely_barred if {
+	barred := kiali({
+		"state": "barred", "certainty": "will", "evidence": ["service account ops/kiali may read it"],
+		"barred": {"account": "ops/kiali", "resource": "kialis.kiali.io"},
+	})
+	{finding.msg | some finding in policy.deny with input as delete_kiali(barred)} == {concat("", [
+		"finalizer kiali.io/finalizer in metadata.finalizers is not removed: ",
+		"its owner, Kiali operator, has no right to remove it",
+	])}
+	uncertain := policy.warn with input as delete_kiali(barred)
+	uncertain == set()
+}

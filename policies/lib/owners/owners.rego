@@ -6,17 +6,17 @@ import data.termguard.lib.request
 
 # certain is an owner of which it is sure that it does not remove its finalizer.
 certain(ownership) if {
-	ownership.state in {"absent", "down"}
+	ownership.state in {"absent", "down", "barred"}
 	ownership.certainty == "will"
 }
 
 # uncertain is one of which it is not sure that it does.
 uncertain(ownership) if {
-	ownership.state in {"absent", "down"}
+	ownership.state in {"absent", "down", "barred"}
 	ownership.certainty != "will"
 }
 
-uncertain(ownership) if ownership.state in {"unknown", "barred"}
+uncertain(ownership) if ownership.state == "unknown"
 
 # class is what is known of an owner that does not remove its finalizer.
 class(ownership) := "certain" if certain(ownership)
