@@ -1,6 +1,7 @@
 package operators
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,8 +13,12 @@ import (
 	"strings"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/test/lab"
@@ -127,7 +132,14 @@ func (p *play) situation(ctx context.Context, s situation) error {
 		if err := p.ask(ctx, first); err != nil {
 			return err
 		}
+		token, err := p.token(ctx, cause)
+		if err != nil {
+			return err
+		}
 		if err := p.delete(ctx, first); err != nil {
+			return err
+		}
+		if err := p.awaitRefused(ctx, token); err != nil {
 			return err
 		}
 		first.Really = Leaves
@@ -153,6 +165,47 @@ func (p *play) situation(ctx context.Context, s situation) error {
 	}
 	p.keep(rows...)
 	return p.restore(ctx, names)
+}
+
+// token is that of the service account that is to be deleted, used a moment ago; nil if
+// something else is.
+func (p *play) token(ctx context.Context, deletes string) (*rest.Config, error) {
+	account, is := strings.CutPrefix(deletes, "serviceaccount ")
+	if !is {
+		return nil, nil
+	}
+	name, namespace, _ := strings.Cut(account, " -n ")
+	config, err := p.ServiceAccountConfig(ctx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	_, err = refused(ctx, config)
+	return config, err
+}
+
+// awaitRefused waits until the API server has forgotten whose a token was: it remembers that
+// for 10 s (k8s.io/kubernetes, pkg/kubeapiserver/options/authentication.go), in which an
+// operator goes on whose service account is gone.
+func (p *play) awaitRefused(ctx context.Context, token *rest.Config) error {
+	if token == nil {
+		return nil
+	}
+	return p.Await(ctx, time.Minute, "the token of a service account that is gone to be refused", func(ctx context.Context) (bool, error) {
+		return refused(ctx, token)
+	})
+}
+
+// refused tells whether the API server knows no user by what a client says.
+func refused(ctx context.Context, config *rest.Config) (bool, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return false, err
+	}
+	_, err = client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if apierrors.IsUnauthorized(err) {
+		return true, nil
+	}
+	return false, err
 }
 
 // trap plays one.
@@ -191,12 +244,21 @@ func (p *play) trap(ctx context.Context, t Trap) error {
 	return p.restore(ctx, []string{name})
 }
 
-// keep keeps rows, and says of those that are wrong what they rest on.
+// operator are the programs of the operator's own pods; others run beside it.
+func (p *play) operator() []*lab.Program {
+	return slices.DeleteFunc(slices.Clone(p.programs), func(program *lab.Program) bool {
+		first := p.programs[0]
+		return program.Namespace != first.Namespace || program.Deployment != first.Deployment
+	})
+}
+
+// keep keeps rows, and says of those that are wrong, or not decided, what they rest on.
 func (p *play) keep(rows ...*asked) {
 	for _, a := range rows {
 		p.rows = append(p.rows, a.Row)
-		if wrong := a.Wrong(); wrong != "" {
-			fmt.Fprintf(p.progress, "%s: %s: %s\n", a.Name(), wrong, a.said)
+		undecided := slices.ContainsFunc(a.answers(), func(of answer) bool { return !of.decisive() })
+		if wrong := a.Wrong(); wrong != "" || undecided {
+			fmt.Fprintf(p.progress, "%s: %s: %s\n", a.Name(), cmp.Or(wrong, "not decided"), a.said)
 		}
 	}
 }
@@ -234,7 +296,7 @@ func (p *play) create(ctx context.Context, manifests, name string) error {
 func (p *play) bringAbout(ctx context.Context, s situation) error {
 	namespace, name := p.deployment()
 	if s.crashes {
-		for _, program := range p.programs {
+		for _, program := range p.operator() {
 			program.Break(true)
 		}
 		crashing, stop := context.WithCancel(ctx)
@@ -249,7 +311,7 @@ func (p *play) bringAbout(ctx context.Context, s situation) error {
 		}
 	}
 	err := p.Await(ctx, 2*time.Minute, p.Name+" to do as its Deployment says", func(ctx context.Context) (bool, error) {
-		for _, program := range p.programs {
+		for _, program := range p.operator() {
 			if running, err := program.Settled(ctx); err != nil || running && s.stops {
 				return false, err
 			}
@@ -347,7 +409,7 @@ func (p *play) restore(ctx context.Context, names []string) error {
 	if p.stopCrash != nil {
 		p.stopCrash()
 		p.stopCrash = nil
-		for _, program := range p.programs {
+		for _, program := range p.operator() {
 			program.Break(false)
 		}
 	}
