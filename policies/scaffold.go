@@ -97,7 +97,8 @@ func fill(target, folder, id string) error {
 
 // ExportLibrary writes what policies import and the schemas below dir, for editors
 // and other tools: lib/NAME/NAME.rego, schema/NAME.schema.json and termguard.rego,
-// which ties the two together. It overwrites what is there.
+// which ties the two together; and .regal/config.yaml, by which Regal takes policies for
+// what they are, unless there is one. It overwrites what is there of the others.
 func ExportLibrary(dir string) error {
 	for _, root := range []string{libFolder, schemaFolder, sharedFile} {
 		err := fs.WalkDir(embedded, root, func(file string, entry fs.DirEntry, err error) error {
@@ -118,5 +119,29 @@ func ExportLibrary(dir string) error {
 			return fmt.Errorf("export the library: %w", err)
 		}
 	}
+	settings := filepath.Join(dir, ".regal", "config.yaml")
+	if _, err := os.Stat(settings); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err := os.MkdirAll(filepath.Dir(settings), 0o755)
+	if err == nil {
+		err = os.WriteFile(settings, []byte(regalConfig), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("export the settings of regal: %w", err)
+	}
 	return nil
 }
+
+// regalConfig leaves out what does not fit policies of termguard, as policy check does.
+const regalConfig = `# For regal lint, and for Regal's language server in editors.
+rules:
+  idiomatic:
+    directory-package-mismatch: {level: ignore} # a folder of policies is the package termguard
+    no-defined-entrypoint: {level: ignore}      # termguard asks for deny and warn
+  imports:
+    unresolved-import: {level: ignore}          # the library is in the binary
+    unresolved-reference: {level: ignore}       # facts and params, held to schema/
+ignore:
+  files: ["lib/**", termguard.rego]             # not yours to change
+`

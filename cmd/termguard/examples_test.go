@@ -27,6 +27,26 @@ $ termguard policy eval no-fridays namespace/shop --policies my-policies
 [Policies of your own](policies.md) tells how to write one, and how to put it into force. Names such as
 ` + "`example.com/team`" + ` are yours to change. What can differ from cluster to cluster is read from ` + "`params`" + ` of the
 [configuration](configuration.md), as the descriptions say. A test runs the fixtures of all ten.
+
+## While you write
+
+` + "`termguard policy test my-policies --watch`" + ` runs the tests again whenever a file changes.
+
+## In an editor
+
+[Regal](https://www.openpolicyagent.org/projects/regal) has a language server: mistakes as you type, what built-in
+functions do, formatting. Have termguard write the library, the schemas, and settings by which Regal takes policies for what they are; then
+open that folder:
+
+` + "```console" + `
+$ termguard policy lib my-policies
+$ regal lint my-policies
+$ (cd my-policies && regal language-server)
+` + "```" + `
+
+The last line is what an editor starts, with an extension for OPA (VS Code), ` + "`regal`" + ` of nvim-lspconfig (Neovim), or Zed's for
+Rego. The server does not know the shapes of facts and request: ` + "`termguard policy check`" + ` holds policies to the schemas, and so
+does ` + "`opa check --strict --schema my-policies/schema my-policies`" + `.
 `
 
 // Each example passes its fixtures, in which it finds something and nothing, goes with the

@@ -471,7 +471,8 @@ func newPolicyLib() *cobra.Command {
 		Short: "Write the library and the schemas beside your policies, for editors, opa and regal",
 		Long: `Write the library (lib/) and the schemas (schema/) of this binary into FOLDER, beside your
 policies, for editors and other tools. Policies use those in the binary: what is written
-here is for reading, and policy check says when it is out of date.
+here is for reading, and policy check says when it is out of date. Settings for Regal, and so
+for its language server in editors, are written where there are none (.regal/config.yaml).
 
   opa check --strict --schema FOLDER/schema FOLDER
   regal lint FOLDER`,

@@ -4,8 +4,8 @@
 #   A definition takes all its objects along, in every namespace, whoever they belong to.
 #   It is deleted last, when there are none.
 # related_resources:
-#   - ref: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#delete-a-customresourcedefinition
-#     description: What goes with a definition.
+#   - ref: https://kubernetes.io/docs/concepts/extend-kubernetes/api-extension/custom-resources/
+#     description: What a definition is.
 # custom:
 #   id: definition-in-use
 #   severity: high

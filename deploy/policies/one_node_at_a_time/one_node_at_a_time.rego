@@ -23,7 +23,7 @@ import data.termguard.lib.request
 
 deny contains finding if {
 	request.deleting
-	down := {name | some name, _ in data.cluster.notReady} - {request.name}
+	down := object.keys(data.cluster.notReady) - {request.name}
 	count(down) > 0
 	not data.cluster.notReady[request.name]
 	finding := {

@@ -22,9 +22,9 @@ package termguard.unreplicated_volume
 
 import data.termguard.lib.request
 
-single contains class if {
-	some class in object.get(data.params, ["unreplicated-volume", "classes"], ["local-path", "local-storage", "openebs-hostpath", "topolvm-provisioner"])
-}
+usual := ["local-path", "local-storage", "openebs-hostpath", "topolvm-provisioner"]
+
+single := object.get(data.params, ["unreplicated-volume", "classes"], usual)
 
 deny contains finding if {
 	request.deleting
