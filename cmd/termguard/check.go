@@ -277,6 +277,8 @@ func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engi
 	if err != nil {
 		return nil, "", err
 	}
+	p = newProgress(stderr, "asking the policies")
+	defer p.clear()
 	if !f.fromFiles() && !f.selects() && f.release == "" && together.Of == "" && len(together.Names) == 1 {
 		if len(missing) > 0 {
 			return nil, "", missing[0]

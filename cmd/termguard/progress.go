@@ -17,19 +17,29 @@ type progress struct {
 	timer    *time.Timer
 }
 
+// began is when the person began to wait: one thing after another is done for them, and all
+// of them may take less than a second each.
+var began = time.Now()
+
+const (
+	soon   = time.Second            // after which somebody who waits is told
+	moment = 100 * time.Millisecond // what ends within it is not worth a line
+)
+
 // newProgress begins to tell of what, "reading the cluster", until clear: to a person at a
 // terminal, that is, and to nothing else.
 func newProgress(stderr io.Writer, what string) *progress {
 	if !colored(stderr) { // who asks for no colours, or has a terminal without, wants no lines that change
 		stderr = nil
 	}
-	return startProgress(stderr, what)
+	return startProgress(stderr, what, began)
 }
 
-func startProgress(out io.Writer, what string) *progress {
+// startProgress tells somebody who waits since then.
+func startProgress(out io.Writer, what string, since time.Time) *progress {
 	p := &progress{out: out, what: what}
 	if out != nil {
-		p.timer = time.AfterFunc(time.Second, func() {
+		p.timer = time.AfterFunc(max(soon-time.Since(since), moment), func() {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if p.out != nil {

@@ -21,7 +21,7 @@ func TestProgress(t *testing.T) {
 			}
 			out.Reset()
 		}
-		p := startProgress(&out, "reading the cluster") // as on a terminal
+		p := startProgress(&out, "reading the cluster", time.Now()) // as on a terminal
 		p.show(1, 3)
 		told(p, 900*time.Millisecond, "", "nobody waits yet")
 		told(p, 200*time.Millisecond, clearLine+"reading the cluster: 1 of 3 …", "after a second without news")
@@ -29,13 +29,21 @@ func TestProgress(t *testing.T) {
 		p.show(2, 3)
 		p.clear()
 		told(p, 0, clearLine+"reading the cluster: 3 of 3 …"+clearLine+"reading the cluster: 3 of 3 …"+clearLine, "it never goes back")
-		uncounted := startProgress(&out, "reading manifests")
+		uncounted := startProgress(&out, "reading manifests", time.Now())
 		told(uncounted, time.Minute, clearLine+"reading manifests …", "nobody counts")
 		uncounted.clear()
 		told(uncounted, 0, clearLine, "it is over")
-		short := startProgress(&out, "reading")
+		short := startProgress(&out, "reading", time.Now())
 		short.clear()
 		told(short, time.Minute, "", "it was over before anybody waited")
+		second := startProgress(&out, "asking", time.Now().Add(-900*time.Millisecond))
+		told(second, 110*time.Millisecond, clearLine+"asking …", "a second after the person began to wait, whatever was done before")
+		second.clear()
+		told(second, 0, clearLine, "it is over")
+		late := startProgress(&out, "asking", time.Now().Add(-time.Hour))
+		told(late, 90*time.Millisecond, "", "it may be over in a moment")
+		told(late, 20*time.Millisecond, clearLine+"asking …", "it is not")
+		late.clear()
 	})
 }
 

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"io"
+	"net/http"
 	"os"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	typist "github.com/termguard/termguard/internal/typing"
 )
@@ -65,6 +70,65 @@ func TestProgressOnTerminals(t *testing.T) {
 			t.Error("with --quiet, it is told")
 		}
 	})
+}
+
+// TestProgressOfCommands has whatever a command waits for wait until the person at the
+// terminal is told that something is going on.
+func TestProgressOfCommands(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "")
+	for name, args := range map[string][]string{
+		"check":    {"check", "namespace/demo"},
+		"delete":   {"delete", "namespace/demo", "--dry-run", "--yes"},
+		"scan":     {"scan"},
+		"snapshot": {"snapshot"},
+		"lint":     {"lint", "-"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			terminal, keys := typing(t)
+			told := make(chan struct{})
+			go func() {
+				defer close(told)
+				var all []byte
+				for buffer := make([]byte, 4096); !bytes.Contains(all, []byte(" …")); {
+					n, err := keys.Read(buffer)
+					if err != nil {
+						return // the terminal is closed: nothing was told
+					}
+					all = append(all, buffer[:n]...)
+				}
+			}()
+			waits := sync.OnceFunc(func() {
+				select {
+				case <-told:
+				case <-time.After(30 * time.Second):
+					t.Error("nothing is told to who waits")
+				}
+			})
+			c := newFakeCluster(t, stuck())
+			c.arrived = func(*http.Request) { waits() }
+			stdin := manifest{waits, strings.NewReader("{apiVersion: v1, kind: Namespace, metadata: {name: demo}}")}
+			if name != "lint" {
+				args = append(args, "--kubeconfig", c.kubeconfig)
+			}
+			var out bytes.Buffer
+			run(t.Context(), append([]string{"termguard"}, args...), stdin, &out, terminal)
+			if out.Len() == 0 {
+				t.Error("it did nothing")
+			}
+		})
+	}
+}
+
+// manifest is read once something has happened.
+type manifest struct {
+	after func()
+	io.Reader
+}
+
+func (m manifest) Read(p []byte) (int, error) {
+	m.after()
+	return m.Reader.Read(p)
 }
 
 // --ascii draws the table of what is being deleted in place, as without it.
