@@ -24,43 +24,55 @@ type Ordered struct {
 	// Open tells that the manifest leaves the namespace to who applies it.
 	Open bool
 	schema.GroupVersionKind
-	// For is the workload that has to outlive it, as it removes a finalizer of it.
+	// For has to outlive it: the workload that removes a finalizer of it or answers for it,
+	// or the APIService that serves it.
 	For *policies.Object
 }
 
-// order puts first what waits for a workload of the set, then the rest, and last
-// Namespaces and CustomResourceDefinitions, which take others with them.
+// order puts first what needs a workload of the set, then the rest, and last Namespaces and
+// CustomResourceDefinitions, which take others with them. A finalizer needs the workload
+// that removes it; an APIService, and a webhook that fails closed, keep others from going
+// once theirs is gone.
 func (a *asker) order(subjects []*subject) Order {
-	removers := map[policies.Object][]policies.Object{}
+	needed := map[policies.Object][]policies.Object{}
+	needs := func(object, other policies.Object) {
+		if a.index[object] != nil && a.index[other] != nil && object != other && !slices.Contains(needed[object], other) {
+			needed[object] = append(needed[object], other)
+		}
+	}
+	a.facts.Read(func(f cluster.Facts) {
+		for front, workload := range f.Fronts() {
+			needs(policies.Object(front), policies.Object(workload))
+		}
+	})
 	for _, sub := range subjects {
+		gvk := schema.FromAPIVersionAndKind(sub.APIVersion, sub.Kind)
+		needs(sub.id, policies.Object{Resource: "apiservices.apiregistration.k8s.io", Name: gvk.Version + "." + gvk.Group})
 		if sub.object == nil || len(sub.object.GetFinalizers()) == 0 {
 			continue
 		}
 		a.facts.Ask(sub.target().Delete(nil), func(m cluster.Moment) {
 			for _, verdict := range m.Ownership().All() {
 				for _, runs := range verdict.Runs {
-					workload := policies.Object(runs)
-					if _, together := a.index[workload]; together && workload != sub.id {
-						removers[sub.id] = append(removers[sub.id], workload)
-					}
+					needs(sub.id, policies.Object(runs))
 				}
 			}
 		})
 	}
-	for _, workloads := range removers {
-		slices.SortFunc(workloads, func(x, y policies.Object) int {
+	for _, others := range needed {
+		slices.SortFunc(others, func(x, y policies.Object) int {
 			return cmp.Or(cmp.Compare(x.Resource, y.Resource), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 		})
 	}
-	// before tells how many have to go, one after the other, before an object does: a
-	// workload that waits for another is no reason to go round in circles.
+	// before tells how many have to go, one after the other, before an object does: two that
+	// need each other are no reason to go round in circles.
 	before := map[policies.Object]int{}
-	for range 2 + len(removers) {
+	for range 2 + len(needed) {
 		changed := false
-		for object, workloads := range removers {
-			for _, workload := range workloads {
-				if before[workload] <= before[object] && before[object] <= len(removers) {
-					before[workload], changed = before[object]+1, true
+		for object, others := range needed {
+			for _, other := range others {
+				if before[other] <= before[object] && before[object] <= len(needed) {
+					before[other], changed = before[object]+1, true
 				}
 			}
 		}
@@ -79,8 +91,8 @@ func (a *asker) order(subjects []*subject) Order {
 		if sub.Namespace == "" && entry.Namespace != "" {
 			entry.Namespace, entry.Open = "", true
 		}
-		if workloads := removers[sub.id]; len(workloads) > 0 {
-			entry.For, place = &workloads[0], before[sub.id]
+		if others := needed[sub.id]; len(others) > 0 {
+			entry.For, place = &others[0], before[sub.id]
 		} else if kind.GroupKind() == (schema.GroupKind{Kind: "Namespace"}) || kind.GroupKind() == (schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {
 			place = rest + 1
 		}

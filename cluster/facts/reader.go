@@ -224,6 +224,32 @@ func (w Webhook) Concerns(operation, group, resource string) bool {
 	})
 }
 
+// Fronts are what refuses or hides others while a workload behind it does not run, with
+// that workload: APIServices, and configurations of webhooks that fail closed.
+func (r Reader) Fronts() iter.Seq2[Object, Object] {
+	return func(yield func(front, workload Object) bool) {
+		all := func(front Object, node any) bool {
+			for _, workload := range list(under(node, "backend"), "workloads") {
+				if !yield(front, Object{text(workload, "resource"), text(under(node, "service"), "namespace"), text(workload, "name")}) {
+					return false
+				}
+			}
+			return true
+		}
+		for name, service := range sorted(under(r.doc, "apiservices")) {
+			if !all(Object{"apiservices.apiregistration.k8s.io", "", name}, service) {
+				return
+			}
+		}
+		for _, hook := range sorted(under(r.doc, "webhooks")) {
+			front := Object{text(hook, "type") + "webhookconfigurations.admissionregistration.k8s.io", "", text(hook, "configuration")}
+			if text(hook, "failurePolicy") == "Fail" && !all(front, hook) {
+				return
+			}
+		}
+	}
+}
+
 // walk follows a path; nil where it leads nowhere.
 func walk(node any, path ...string) any {
 	for _, key := range path {

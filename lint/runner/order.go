@@ -74,21 +74,21 @@ func takesOthers(entry lint.Ordered) bool {
 	return entry.Kind == "Namespace" || entry.Kind == "CustomResourceDefinition"
 }
 
-// reason names the workloads that what goes at one place needs.
+// reason names what those at one place need.
 func reason(place []lint.Ordered) string {
-	var workloads []string
+	var others []string
 	for _, entry := range place {
 		if entry.For == nil {
 			continue
 		}
-		if workload := entry.For.Resource + "/" + entry.For.Name; !slices.Contains(workloads, workload) {
-			workloads = append(workloads, workload)
+		if other := entry.For.Resource + "/" + entry.For.Name; !slices.Contains(others, other) {
+			others = append(others, other)
 		}
 	}
-	if len(workloads) == 0 {
+	if len(others) == 0 {
 		return ""
 	}
-	return "before " + strings.Join(workloads, ", ")
+	return "before " + strings.Join(others, ", ")
 }
 
 // waves writes patches, as kustomize takes them, that put objects into sync waves. Argo CD
@@ -116,7 +116,7 @@ func waves(out io.Writer, order lint.Order) error {
 }
 
 // hook writes a template for a chart: a hook that runs before helm uninstall deletes
-// anything, deletes what waits for the operator, and waits until it is gone.
+// anything, deletes what goes before a workload, and waits until it is gone.
 func hook(out io.Writer, order lint.Order) error {
 	var commands []string
 	rules := []any{}
@@ -139,7 +139,7 @@ func hook(out io.Writer, order lint.Order) error {
 		}
 	}
 	if len(commands) == 0 {
-		_, err := fmt.Fprintln(out, "# nothing waits for a workload of the chart: no hook is needed")
+		_, err := fmt.Fprintln(out, "# nothing has to go before a workload of the chart: no hook is needed")
 		return err
 	}
 	const name, namespace = "delete-first", "{{ .Release.Namespace }}"
