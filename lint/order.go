@@ -10,7 +10,8 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Order is one in which the objects of a set can be deleted without a hang: those of one
+// Order is one in which the objects of a set can be deleted without a hang, for who writes
+// manifests and has no cluster that check could make a plan for: those of one
 // place at once, the next when they are gone.
 type Order struct {
 	// Folder of the set, "" for files that were given.
