@@ -133,6 +133,38 @@ func fromFacts(f cluster.Facts, types Types, name Name) (Subject, error) {
 	return s, nil
 }
 
+// Described is an object of a resource as the facts tell of it, among them no more than of
+// that resource: FromFacts gathers all types first, which takes long in a large cluster.
+func Described(f cluster.Facts, resource, namespace, name string) (Subject, error) {
+	typ, err := typeIn(f, schema.ParseGroupResource(resource), namespace != "")
+	if err != nil {
+		return Subject{}, err
+	}
+	s := Subject{Type: typ, Name: name, Namespace: namespace}
+	err = s.describe(f)
+	s.Unseen = append(s.Unseen, s.untold(f)...)
+	return s, err
+}
+
+// typeIn is the type of a resource that the facts tell of.
+func typeIn(f cluster.Facts, resource schema.GroupResource, namespaced bool) (Type, error) {
+	var types Types
+	for gv, list := range builtin {
+		for _, api := range list {
+			if gv.Group == resource.Group && api.Name == resource.Resource {
+				types.add(gv, api, true)
+			}
+		}
+	}
+	if f.Defines(resource.String()) {
+		types.define(f, resource.String())
+	}
+	if len(types.all) == 0 { // of an extension API server
+		types.add(resource.WithVersion("v1").GroupVersion(), metav1.APIResource{Name: resource.Resource, Namespaced: namespaced}, true)
+	}
+	return types.Find(resource.String())
+}
+
 // bodies are the kinds of whose objects policies read what no snapshot holds, and what that
 // is (TestParity).
 var bodies = map[string]string{
@@ -218,13 +250,7 @@ func typesOf(f cluster.Facts) Types {
 		}
 	}
 	for _, name := range f.Names(definitions.String(), "") {
-		d, gr, version := f.Definition(name), schema.ParseGroupResource(name), ""
-		if served := len(d.Served); served > 0 {
-			version = d.Served[served-1]
-		}
-		singular := cmp.Or(d.Singular, strings.ToLower(d.Kind))
-		api := metav1.APIResource{Name: gr.Resource, Kind: d.Kind, SingularName: singular, ShortNames: d.Short, Namespaced: d.Namespaced}
-		types.add(gr.WithVersion(version).GroupVersion(), api, true)
+		types.define(f, name)
 	}
 	for namespace, name := range f.Resources() {
 		gr := schema.ParseGroupResource(name)
@@ -233,6 +259,17 @@ func typesOf(f cluster.Facts) Types {
 		}
 	}
 	return types
+}
+
+// define adds the type of a definition.
+func (t *Types) define(f cluster.Facts, name string) {
+	d, gr, version := f.Definition(name), schema.ParseGroupResource(name), ""
+	if served := len(d.Served); served > 0 {
+		version = d.Served[served-1]
+	}
+	singular := cmp.Or(d.Singular, strings.ToLower(d.Kind))
+	api := metav1.APIResource{Name: gr.Resource, Kind: d.Kind, SingularName: singular, ShortNames: d.Short, Namespaced: d.Namespaced}
+	t.add(gr.WithVersion(version).GroupVersion(), api, true)
 }
 
 func child(m map[string]any, key string) map[string]any {

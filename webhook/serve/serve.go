@@ -26,11 +26,13 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/termguard/termguard/certs"
+	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/internal/background"
 	"github.com/termguard/termguard/internal/startup"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/scan"
 	"github.com/termguard/termguard/webhook"
 )
 
@@ -64,6 +66,8 @@ type Options struct {
 	Deadline time.Duration
 	// ShowObjectNames is as in webhook.Options.
 	ShowObjectNames bool
+	// Survey tells in metrics what could not be deleted now, and what is Terminating.
+	Survey bool
 	// Listen, HealthListen, Drain and Profile are as in webhook.Server.
 	Listen, HealthListen string
 	Drain                time.Duration
@@ -99,6 +103,9 @@ func Run(ctx context.Context, options Options) error {
 		stop()
 		running.Wait()
 	}()
+	if s.survey != nil {
+		running.Go(func() { background.Keep(behind, "survey", s.surveys) })
+	}
 	for part, run := range map[string]func(context.Context){
 		"facts": s.live.Run, "rules": s.rules.run, "policies": s.rules.informer.RunWithContext, "certificate": s.source.Run, "readiness": s.awaitFacts, "learning": s.learner.Run, "grading": s.grader.Run,
 	} {
@@ -136,6 +143,7 @@ type parts struct {
 	rules       *rules
 	grader      *webhook.Grader
 	handler     *webhook.Handler
+	survey      *survey                  // nil where none is wanted
 	traces      *sdktrace.TracerProvider // nil where no collector is named
 	panics      *prometheus.CounterVec
 	log         *slog.Logger
@@ -233,7 +241,20 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 	})
 	s.handler.Use(s.rules.with(engine))
 	s.rules.use = s.handler.Use
+	if options.Survey {
+		s.survey = newSurvey(s.registry, func(ctx context.Context, rest func(context.Context) error) (scan.Tally, error) {
+			all := scan.Survey{World: world, Engine: func() check.Evaluator { return s.handler.Evaluator() }, Rest: rest}
+			return all.Round(ctx)
+		}, s.handler.Busy, s.log)
+	}
 	return s, nil
+}
+
+// surveys begins when the facts are complete.
+func (s *parts) surveys(ctx context.Context) {
+	if s.live.WaitForSync(ctx) == nil {
+		s.survey.run(ctx)
+	}
 }
 
 // unseen names what the facts do not show, and why.
