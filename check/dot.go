@@ -38,7 +38,7 @@ func graph(w io.Writer, reports []Report) error {
 		}
 	}
 	for _, r := range reports {
-		below(add(shown(r.Target, "")+"\n"+string(r.Verdict), ", color="+colors[r.Verdict]), r.tree())
+		below(add(shown(r.Target, "")+"\n"+string(r.Verdict), ", color="+colors[r.Verdict]), r.tree(inDrawings))
 	}
 	out.WriteString("}\n")
 	_, err := io.WriteString(w, out.String())

@@ -76,7 +76,7 @@ func drawing(reports []Report, style string) string {
 	}
 	for _, r := range reports {
 		x, y := add(0, shown(r.Target, "")+": "+string(r.Verdict), colors[r.Verdict])
-		below(1, x, y, r.tree())
+		below(1, x, y, r.tree(inDrawings))
 	}
 	height := max(row*(boxHeight+boxGap), boxHeight) + 2
 	return fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"tree\" role=\"img\" aria-label=\"what blocks the deletion\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">%s\n%s%s</svg>\n",

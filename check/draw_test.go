@@ -89,7 +89,7 @@ func TestDrawnTree(t *testing.T) {
 			count(below)
 		}
 	}
-	count(report.tree())
+	count(report.tree(inDrawings))
 	if boxes := strings.Count(svg.String(), "<rect "); boxes != lines || lines < 4 {
 		t.Errorf("%d boxes for %d lines", boxes, lines)
 	}

@@ -82,7 +82,7 @@ func TestPlanOfMany(t *testing.T) {
 		steps = append(steps, policies.Step{Kind: policies.Remove, Do: "Remove it", Command: a.Command(), Action: a})
 	}
 	var out strings.Builder
-	writePlan(&out, plan([]policies.Finding{{Severity: policies.High, Steps: steps}}))
+	writePlan(&out, plan([]policies.Finding{{Severity: policies.High, Steps: steps}}), whole)
 	if n := strings.Count(out.String(), "\n"); n != 4 { // an empty line, a title, the step, the command
 		t.Errorf("%d lines, want 4:\n%.2000s", n, out.String())
 	}

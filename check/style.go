@@ -36,7 +36,9 @@ func (s Style) Apply(text string) string {
 		}
 		pieces := []string{line}
 		if s.Width > 0 && utf8.RuneCountInString(line) > s.Width {
-			if column > 0 {
+			if strings.HasPrefix(line, endingHead) {
+				pieces = []string{strings.TrimRight(line[:strings.LastIndex(line, " ")], " ")} // what WHY heads stands below
+			} else if column > 0 {
 				pieces = row(line, column, max(s.Width, narrowest))
 			} else {
 				pieces = wrap(line, max(s.Width, narrowest), command)
@@ -108,7 +110,16 @@ func row(line string, column, width int) []string {
 	runes := []rune(line)
 	column = min(column, len(runes))
 	begin := strings.Repeat(" ", len(endingHead)) // below the verdict
-	return append([]string{strings.TrimRight(string(runes[:column]), " ")}, wrap(begin+string(runes[column:]), width, false)...)
+	object := strings.TrimRight(string(runes[:column]), " ")
+	var pieces []string
+	if at := strings.LastIndex(object, " -n "); at > 0 && utf8.RuneCountInString(object) > width {
+		pieces, object = []string{strings.TrimRight(object[:at], " ")}, begin+object[at+1:]
+	}
+	pieces = append(pieces, object)
+	if column == len(runes) {
+		return pieces
+	}
+	return append(pieces, wrap(begin+string(runes[column:]), width, false)...)
 }
 
 // wrap breaks a line between words, that of a command with a backslash before the break,

@@ -111,4 +111,10 @@ to see what ends it: termguard check namespaces/shop, which is a line of its
 	if diff := cmp.Diff(want, Style{Width: 80}.Apply(text)); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
+	// An object that is wider than the terminal breaks before its namespace.
+	long := "widgets.acme.example.com/" + strings.Repeat("w", 50)
+	wide := "SINCE  VERDICT  OBJECT" + strings.Repeat(" ", 84) + "WHY\n3d     hangs    " + long + " -n demo-prod  short\n"
+	if diff := cmp.Diff("SINCE  VERDICT  OBJECT\n3d     hangs    "+long+"\n       -n demo-prod\n       short\n", Style{Width: 91}.Apply(wide)); diff != "" {
+		t.Errorf("wide: -want, +got:\n%s", diff)
+	}
 }

@@ -260,8 +260,13 @@ func notListed(world *cluster.World, namespace string) (unseen []string) {
 // endingHead is the first column of the table, with what is between it and the next.
 const endingHead = "SINCE  "
 
-// Text writes a line for each object.
-func (t Terminating) Text(w io.Writer) error {
+// Text writes a line for each object, and one for all of a kind and place that wait for the same.
+func (t Terminating) Text(w io.Writer) error { return t.text(w, folded) }
+
+// Full is Text with a line for each object.
+func (t Terminating) Full(w io.Writer) error { return t.text(w, whole) }
+
+func (t Terminating) text(w io.Writer, l limits) error {
 	var out strings.Builder
 	switch {
 	case len(t.Items) == 0 && len(t.Unseen) > 0:
@@ -271,13 +276,27 @@ func (t Terminating) Text(w io.Writer) error {
 	}
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	unseen, user := slices.Clone(t.Unseen), ""
-	for i, item := range t.Items {
-		if i == 0 {
-			fmt.Fprintln(table, strings.TrimSpace(endingHead)+"\tVERDICT\tOBJECT\tWHY")
+	if len(t.Items) > 0 {
+		fmt.Fprintln(table, strings.TrimSpace(endingHead)+"\tVERDICT\tOBJECT\tWHY")
+	}
+	alike := map[string]int{} // how many there are of a row
+	of := func(e Ending) string {
+		return strings.Join([]string{string(e.Verdict), e.Target.Resource, e.Target.Namespace, e.Why()}, "\x00")
+	}
+	for _, item := range t.Items {
+		alike[of(item)]++
+		unseen, user = withNew(unseen, item.Unseen), cmp.Or(user, item.user)
+	}
+	for _, item := range t.Items {
+		why, more := item.Why(), alike[of(item)]-1
+		if l != whole && more > l.names+1 {
+			why += fmt.Sprintf("; %d more like it (%s)", more, eachHint)
+			alike[of(item)] = 0
+		} else if l != whole && more < 0 {
+			continue // it was told with the first
 		}
 		since := duration.HumanDuration(max(0, t.now.Sub(item.Since.Time)))
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", since, item.Verdict, item, printable.Line(item.Why()))
-		unseen, user = withNew(unseen, item.Unseen), cmp.Or(user, item.user)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", since, item.Verdict, item, printable.Line(why))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -319,8 +338,8 @@ func (e Ending) Usual() time.Duration {
 	return time.Duration(usual) * time.Second
 }
 
-// Wide is Text, which has a line for each.
-func (t Terminating) Wide(w io.Writer) error { return t.Text(w) }
+// Wide is Full, which has a line for each.
+func (t Terminating) Wide(w io.Writer) error { return t.Full(w) }
 
 // Blocked writes the names of the objects whose deletion does not complete.
 func (t Terminating) Blocked(w io.Writer) error { return blocked(w, t.reports()) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -16,8 +17,24 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// maxShown bounds the objects of one finding that the text names.
-const maxShown = 10
+// limits bound what a text tells.
+type limits struct {
+	names   int // of objects of which the same is told
+	causes  int // of one object; and objects with causes of their own
+	steps   int // of a plan; the last is always told
+	command int // bytes of a command that stands with its step: a longer one stands last
+}
+
+// Folded, the first screen of a terminal, 24 lines of 80 columns, holds the story of 300 objects.
+// Drawings have room.
+var (
+	folded     = limits{names: 3, causes: 3, steps: 10, command: 400}
+	inDrawings = limits{names: 10, causes: math.MaxInt}
+	whole      = limits{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}
+)
+
+// eachHint says how all that is folded is told.
+const eachHint = "-o full has each"
 
 // node is a line of the tree of blockers, with what is below it.
 type node struct {
@@ -50,34 +67,57 @@ func (n *node) write(out *strings.Builder, indent string) {
 
 // Text writes the report for people: the verdict, the tree of what blocks the
 // deletion, what to do about it, and what could not be seen.
-func (r Report) Text(w io.Writer) error {
+func (r Report) Text(w io.Writer) error { return r.text(w, folded) }
+
+// Full is Text without anything folded.
+func (r Report) Full(w io.Writer) error { return r.text(w, whole) }
+
+func (r Report) text(w io.Writer, l limits) error {
 	var out strings.Builder
-	r.text(&out, r.next())
-	writePlan(&out, r.Plan)
+	target := printable.Line(shown(r.Target, ""))
+	fmt.Fprintf(&out, "%s: %s\n", target, printable.Line(r.Why()+r.next()))
+	r.writeGuard(&out)
+	if len(r.Findings)+len(r.WaitsFor) > 0 {
+		fmt.Fprintf(&out, "\n%s\n", target)
+	}
+	r.writeTree(&out, l)
+	long := writePlan(&out, r.Plan, l)
 	writeUnseen(&out, r.Unseen, r.user)
-	_, err := io.WriteString(w, out.String())
+	_, err := io.WriteString(w, out.String()+long)
 	return err
 }
 
-// text writes what was found; next is what to do first.
-func (r Report) text(out *strings.Builder, next string) {
-	target := printable.Line(shown(r.Target, ""))
-	fmt.Fprintf(out, "%s: %s\n", target, printable.Line(r.Why()+next))
-	if line := r.Guard.line(r.Verdict); line != "" {
-		fmt.Fprintf(out, "%s\n", printable.Line(line))
-	}
-	if len(r.Findings)+len(r.WaitsFor) > 0 {
-		fmt.Fprintf(out, "\n%s\n", target)
-		r.tree().write(out, "")
-	}
+func (r Report) writeTree(out *strings.Builder, l limits) {
+	r.tree(l).write(out, "")
 	if r.Omitted > 0 {
 		fmt.Fprintf(out, "and %d more findings\n", r.Omitted)
 	}
 }
 
-func writePlan(out *strings.Builder, plan []Step) {
+// writeGuard writes what the guard in the cluster would do.
+func (r Report) writeGuard(out *strings.Builder) {
+	if line := r.Guard.line(r.Verdict); line != "" {
+		fmt.Fprintf(out, "%s\n", printable.Line(line))
+	}
+}
+
+// block writes what was found of one of several, whose cause stands in the tree.
+func (r Report) block(l limits) string {
+	var out strings.Builder
+	why := r.Why()
+	for _, f := range r.Findings {
+		why = strings.Replace(why, ": "+f.Message, "", 1)
+	}
+	fmt.Fprintf(&out, "%s: %s\n", printable.Line(shown(r.Target, "")), printable.Line(why))
+	r.writeGuard(&out)
+	r.writeTree(&out, l)
+	return out.String()
+}
+
+// writePlan writes the steps, and returns the commands that are too long to stand among them.
+func writePlan(out *strings.Builder, plan []Step, l limits) (long string) {
 	if len(plan) == 0 {
-		return
+		return ""
 	}
 	out.WriteString("\nwhat to do:\n")
 	told := map[string]bool{"": true}
@@ -86,16 +126,32 @@ func writePlan(out *strings.Builder, plan []Step) {
 	}
 	because := len(told) > 2 // else the first line says it
 	clear(told)
-	for i, group := range Groups(plan) {
+	groups := Groups(plan)
+	for i, group := range groups {
+		if beyond := len(groups) - l.steps; beyond > 1 && i >= l.steps-1 && i < len(groups)-1 {
+			if i == l.steps-1 {
+				fmt.Fprintf(out, "     and %d more steps (%s)\n", beyond, eachHint)
+			}
+			continue
+		}
 		fmt.Fprintf(out, "%3d. %s\n", i+1, printable.Line(group[0].Do))
 		if why := group[0].Why; because && why != "" && !told[why] {
 			fmt.Fprintf(out, "     because: %s\n", printable.Line(why))
 			told[why] = true
 		}
 		for _, command := range Commands(group) {
-			fmt.Fprintf(out, "     $ %s\n", printable.Line(command))
+			if len(command) <= l.command {
+				fmt.Fprintf(out, "     $ %s\n", printable.Line(command))
+				continue
+			}
+			if head := fmt.Sprintf("\nthe command of step %d:\n", i+1); !strings.Contains(long, head) {
+				out.WriteString("     (its command is long, and stands last)\n")
+				long += head
+			}
+			long += fmt.Sprintf("     $ %s\n", printable.Line(command))
 		}
 	}
+	return long
 }
 
 // maxRun bounds a command in the first line; longer ones stand in the plan only.
@@ -158,7 +214,12 @@ func forbidden(unseen []string) (resources []string) {
 
 // Text writes the reports for people, and one plan for all. Objects that nothing
 // stands in the way of are in one line.
-func (s Set) Text(w io.Writer) error {
+func (s Set) Text(w io.Writer) error { return s.text(w, folded) }
+
+// Full is Text without anything folded.
+func (s Set) Full(w io.Writer) error { return s.text(w, whole) }
+
+func (s Set) text(w io.Writer, l limits) error {
 	var out strings.Builder
 	together := plural(len(s.Items), "object") + " together"
 	if s.By != "" {
@@ -172,35 +233,41 @@ func (s Set) Text(w io.Writer) error {
 		fmt.Fprintf(&out, "  %s\n", printable.Line(note))
 	}
 	unseen := slices.Clone(s.Unseen)
-	var free []string
+	var free []policies.Object
 	user := ""
 	var blocks []*alike
 	known := map[string]*alike{}
 	for _, r := range s.Items {
 		user = cmp.Or(user, r.user)
 		if r.Kind == "Check" && r.Verdict == policies.Completes && len(r.Findings)+len(r.WaitsFor) == 0 {
-			free = append(free, shown(r.Target, ""))
+			free = append(free, r.Target)
 			continue
 		}
 		unseen = withNew(unseen, r.Unseen)
-		var block strings.Builder
-		r.text(&block, "")
-		key := strings.ReplaceAll(block.String(), shown(r.Target, ""), "")
-		if first := known[key]; first != nil {
-			first.more = append(first.more, shown(r.Target, ""))
+		block := &alike{text: r.block(l)}
+		key := strings.ReplaceAll(block.text, shown(r.Target, ""), "")
+		if len(blocks) >= l.causes && known[key] == nil {
+			key = fmt.Sprintf("%s [%s]", r.Verdict, strings.Join(r.policies(), ", "))
+			block = &alike{apart: key, more: []policies.Object{r.Target}}
+		}
+		if first := known[key]; first != nil && l != whole {
+			first.more = append(first.more, r.Target)
 			continue
 		}
-		known[key] = &alike{text: block.String()}
-		blocks = append(blocks, known[key])
+		known[key] = block
+		blocks = append(blocks, block)
 	}
 	for _, block := range blocks {
 		out.WriteString("\n" + block.text)
-		if n := len(block.more); n > 0 {
-			fmt.Fprintf(&out, "%d more like it (-o wide has each): %s\n", n, printable.Line(strings.Join(block.more[:min(n, maxAlike)], ", ")+more(n-maxAlike)))
+		switch n := len(block.more); {
+		case block.apart != "":
+			fmt.Fprintf(&out, "%s more, each for a cause of its own (%s): %s: %s\n", plural(n, "object"), eachHint, block.apart, printable.Line(names(block.more, "", l)))
+		case n > 0:
+			fmt.Fprintf(&out, "%d more like it (%s): %s\n", n, eachHint, printable.Line(names(block.more, "", l)))
 		}
 	}
 	if len(free) > 0 {
-		fmt.Fprintf(&out, "\nnothing stands in the way of %s\n", printable.Line(some(free)))
+		fmt.Fprintf(&out, "\nnothing stands in the way of %s\n", printable.Line(names(free, "", l)))
 	}
 	if len(s.Missing) > 0 {
 		out.WriteString("\n")
@@ -208,20 +275,18 @@ func (s Set) Text(w io.Writer) error {
 	for _, missing := range s.Missing {
 		fmt.Fprintf(&out, "%s\n", printable.Line(missing))
 	}
-	writePlan(&out, s.Plan)
+	long := writePlan(&out, s.Plan, l)
 	writeUnseen(&out, unseen, user)
-	_, err := io.WriteString(w, out.String())
+	_, err := io.WriteString(w, out.String()+long)
 	return err
 }
 
 // alike are objects of which the same is told, but for their names.
 type alike struct {
-	text string // of the first
-	more []string
+	text  string // of the first
+	more  []policies.Object
+	apart string // what they have in common, where each has a cause of its own
 }
-
-// maxAlike bounds those of them that are named: the first screen of a terminal holds the story.
-const maxAlike = 3
 
 // withNew is a list with those of another that it does not have.
 func withNew(list, others []string) []string {
@@ -336,11 +401,11 @@ func (r Report) cause(certainty policies.Certainty, refused bool) (cause policie
 // tree has objects below the target, findings below objects, and evidence below
 // findings; then the finalizers that the deletion waits for, below who removes
 // them.
-func (r Report) tree() *node {
+func (r Report) tree(l limits) *node {
 	root := &node{}
 	for _, f := range causes(r.Findings) {
 		at := root
-		if blockers := r.blockers(f.Objects); blockers != "" {
+		if blockers := r.blockers(f.Objects, l); blockers != "" {
 			at = root.child(blockers)
 		}
 		at = at.child(fmt.Sprintf("%s: %s [%s]", f.Says(), f.Message, f.Policy))
@@ -365,24 +430,52 @@ func (r Report) tree() *node {
 			at.child(wait.Took.String())
 		}
 	}
+	if beyond := len(root.below) - l.causes; beyond > 1 {
+		root.below = append(root.below[:l.causes], &node{line: fmt.Sprintf("and %d more (%s)", beyond, eachHint)})
+	}
 	return root
 }
 
 // blockers names objects other than the target.
-func (r Report) blockers(objects []policies.Object) string {
-	var names []string
-	for _, o := range objects {
-		if o != r.Target {
-			names = append(names, shown(o, r.home()))
-		}
-	}
-	return some(names)
+func (r Report) blockers(objects []policies.Object, l limits) string {
+	return names(slices.DeleteFunc(slices.Clone(objects), func(o policies.Object) bool { return o == r.Target }), r.home(), l)
 }
 
-// some are the first of the names, and how many more there are.
-func some(names []string) string {
-	shown := names[:min(len(names), maxShown)]
-	return strings.Join(shown, ", ") + more(len(names)-len(shown))
+// policies are the ids of those that found something.
+func (r Report) policies() (ids []string) {
+	for _, f := range r.Findings {
+		ids = append(ids, f.Policy)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// names are those of the first objects, and how many more there are. Of many of one resource
+// and namespace these are said once.
+func names(objects []policies.Object, home string, l limits) string {
+	var all []string
+	most := l.names
+	if most < math.MaxInt-2 && len(objects) <= most+2 { // few more are named, too
+		most = len(objects)
+	}
+	for _, o := range objects[:min(len(objects), most)] {
+		all = append(all, shown(o, home))
+	}
+	beyond := len(objects) - len(all)
+	if elsewhere := func(o policies.Object) bool {
+		return o.Resource != objects[0].Resource || o.Namespace != objects[0].Namespace
+	}; beyond > 0 && !slices.ContainsFunc(objects, elsewhere) {
+		first, namespace, apart := strings.Cut(all[0], " ")
+		all[0] = first
+		for i := range all[1:] {
+			all[i+1] = objects[i+1].Name
+		}
+		if apart {
+			namespace = " " + namespace
+		}
+		return strings.Join(all, ", ") + more(beyond) + namespace
+	}
+	return strings.Join(all, ", ") + more(beyond)
 }
 
 // more tells of so many beyond those that are named.

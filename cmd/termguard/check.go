@@ -104,8 +104,8 @@ is unknown, 2 error.`,
 	flags.BoolVar(&f.force, "force", false, "it would be deleted at once, without a grace period")
 	flags.BoolVar(&f.drain, "drain", false, "ask whether kubectl drain would finish: whether all pods of the nodes can be evicted, and go")
 	flags.BoolVar(&f.dryRun, "dry-run-deletes", false, "also send dry runs of the deletion, and of the removal of finalizers, with your rights: of the object, or of one of each kind in the namespace; nothing is changed, and webhooks that are up say what they would refuse")
-	flags.BoolVar(&f.terminating, "terminating", false, "ask about everything in the namespace that is being deleted now, one line each")
-	flags.StringVarP(&f.output, "output", "o", "text", "text, wide (a line each), name (of those that do not complete), json, yaml, jsonpath=TEMPLATE, dot, svg or html")
+	flags.BoolVar(&f.terminating, "terminating", false, "ask about everything in the namespace that is being deleted now: like objects are one line, with -o full or wide a line each")
+	flags.StringVarP(&f.output, "output", "o", "text", "text, full (nothing folded), wide (a line each), name (of those that do not complete), json, yaml, jsonpath=TEMPLATE, dot, svg or html")
 	flags.BoolVar(&f.helm, "helm", false, "with --filename: they are deleted as by helm uninstall, in its order")
 	flags.StringVar(&f.release, "release", "", "ask about helm uninstall of the release `NAME`, whose record is read from the namespace")
 	flags.StringVar(&f.snapshot, "snapshot", "", "ask this `FILE`, written by termguard snapshot, instead of a cluster")
@@ -254,6 +254,7 @@ func (f *checking) prepare(ctx context.Context, stderr io.Writer) (*policies.Eng
 // answer is what is written: a check.Report, or a check.Set.
 type answer interface {
 	Text(io.Writer) error
+	Full(io.Writer) error
 	Wide(io.Writer) error
 	Blocked(io.Writer) error
 	DOT(io.Writer) error
@@ -501,7 +502,7 @@ func reporter(output string) (func(answer, io.Writer) error, error) {
 	if !path {
 		write, known := reporters[output]
 		if !known {
-			return nil, fmt.Errorf("unknown output %q: use text, wide, name, json, yaml, jsonpath=TEMPLATE, dot, svg or html", output)
+			return nil, fmt.Errorf("unknown output %q: use text, full, wide, name, json, yaml, jsonpath=TEMPLATE, dot, svg or html", output)
 		}
 		return write, nil
 	}
@@ -528,14 +529,8 @@ func reporter(output string) (func(answer, io.Writer) error, error) {
 
 // reporters write an answer, by the name of the output.
 var reporters = map[string]func(answer, io.Writer) error{
-	"text": func(r answer, out io.Writer) error {
-		var text strings.Builder
-		if err := r.Text(&text); err != nil {
-			return err
-		}
-		_, err := io.WriteString(out, styleOf(out).Apply(text.String()))
-		return err
-	},
+	"text": func(r answer, out io.Writer) error { return styled(r.Text, out) },
+	"full": func(r answer, out io.Writer) error { return styled(r.Full, out) },
 	"dot":  answer.DOT,
 	"svg":  answer.SVG,
 	"html": answer.HTML,
@@ -555,6 +550,16 @@ var reporters = map[string]func(answer, io.Writer) error{
 		_, err = out.Write(text)
 		return err
 	},
+}
+
+// styled writes text for people as it looks on a stream.
+func styled(write func(io.Writer) error, out io.Writer) error {
+	var text strings.Builder
+	if err := write(&text); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, styleOf(out).Apply(text.String()))
+	return err
 }
 
 // asciiOnly is a stream that takes no more than ASCII, as --ascii says.

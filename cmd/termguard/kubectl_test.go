@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -91,31 +93,86 @@ func TestHabits(t *testing.T) {
 	}
 }
 
-// Objects that the same cause holds are told once, with how many there are.
-func TestAlikeFold(t *testing.T) {
-	var names []string
-	for i := range 300 {
-		names = append(names, fmt.Sprintf("w%03d", i))
+// TestFirstScreen: of 300 objects, the first 24 lines of 80 columns tell the verdict, the cause
+// and what to do first, and -o full has each of them.
+func TestFirstScreen(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		object string // NUMBER and SHARE, one of three, stand for themselves
+		args   []string
+		want   []string
+		most   int // lines
+		full   int // objects that -o full names
+	}{
+		"Namespace": {"one cause in a namespace: the first command is there, and the long one stands last",
+			"{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [kiali.io/finalizer]}}",
+			[]string{"ns/demo"}, []string{"namespaces/demo: hangs: 300 kialis.kiali.io have finalizer", "order-processing-002 and 297 more", "no workload of it exists", "1. Bring back Kiali", "$ kubectl delete namespaces/demo"}, 700, 300},
+		"Alike": {"one cause of all that are named",
+			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [acme.example.com/cleanup]}}",
+			[]string{"widgets", "-n", "demo"}, []string{"300 objects together: at-risk: ", "nothing that could remove it is running", "299 more like it (-o full has each)", "and 296 more -n demo", "1. Bring back", "2. If it is gone for good", "(its command is long, and stands last)"}, 700, 300},
+		"Causes": {"three causes in a namespace",
+			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [fSHARE.example.com/x]}}",
+			[]string{"ns/demo"}, []string{"namespaces/demo: at-risk: ", "f0.example.com/x", "f1.example.com/x", "f2.example.com/x", "and 97 more", "next: bring back"}, 700, 300},
+		"Own": {"each object has a cause of its own: the others are told by their kind, and the plan is cut",
+			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [fNUMBER.example.com/x]}}",
+			[]string{"widgets", "-n", "demo"}, []string{"300 objects together: at-risk: ", "f000.example.com/x", "next: bring back", "297 objects more, each for a cause of its own"}, 110, 300},
+		"Terminating": {"what is stuck for the same reason is one line, in its columns",
+			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [acme.example.com/cleanup], deletionTimestamp: '2026-01-01T00:00:00Z'}}",
+			[]string{"--terminating", "-A"}, []string{"SINCE  VERDICT  OBJECT", "at-risk  widgets.acme.example.com/order-processing-000 -n demo\n", "nothing that could remove it is running; 299 more", "to see what ends it: termguard check "}, 24, 300},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			world := stuck()
+			for i := range 300 {
+				world += "---\n" + strings.NewReplacer("NUMBER", fmt.Sprintf("%03d", i), "SHARE", strconv.Itoa(i%3)).Replace(tc.object) + "\n"
+			}
+			c := newFakeCluster(t, world)
+			ask := func(more ...string) string {
+				var out, errs bytes.Buffer
+				if code := run(t.Context(), slices.Concat([]string{"termguard", "check", "--kubeconfig", c.kubeconfig}, tc.args, more), nil, &out, &errs); code == exitFailed {
+					t.Fatalf("%s", &errs)
+				}
+				return out.String()
+			}
+			screen := check.Style{Width: 80}.Apply(ask())
+			lines := strings.SplitAfter(screen, "\n")
+			first := strings.Join(lines[:min(24, len(lines))], "")
+			for _, want := range tc.want {
+				if !strings.Contains(strings.Join(strings.Fields(first), " "), strings.Join(strings.Fields(want), " ")) {
+					t.Errorf("%s: the first 24 lines do not say %q", tc.reason, want)
+				}
+			}
+			for _, line := range lines {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+					t.Errorf("a line has %d columns: %s", n, line)
+				}
+			}
+			if len(lines) > tc.most {
+				t.Errorf("it has %d lines, want %d at most", len(lines), tc.most)
+			}
+			full := ask("-o", "full")
+			for i := range tc.full {
+				if name := fmt.Sprintf("order-processing-%03d", i); !strings.Contains(full, name) {
+					t.Fatalf("-o full does not name %s", name)
+				}
+			}
+			if strings.Contains(full, " more") {
+				t.Error("-o full folds something")
+			}
+			if t.Failed() {
+				t.Log(first)
+			}
+		})
 	}
-	c := newFakeCluster(t, stuck(names...))
-	ask := func(output string) string {
-		var out, errs bytes.Buffer
-		if code := run(t.Context(), []string{"termguard", "check", "widgets", "-n", "demo", "-o", output, "--kubeconfig", c.kubeconfig}, nil, &out, &errs); code == exitFailed {
-			t.Fatalf("%s", &errs)
-		}
-		return out.String()
-	}
-	story, _, _ := strings.Cut(check.Style{Width: 80}.Apply(ask("text")), "\nwhat to do:\n")
-	if lines := strings.Count(story, "\n"); lines > 24 {
-		t.Errorf("the story takes %d lines: %s", lines, story)
-	}
-	c.apply("{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: other, namespace: demo, finalizers: [example.com/other]}}")
-	text := ask("text")
-	if want := "299 more like it (-o wide has each): "; strings.Count(text, want) != 1 || !strings.Contains(text, " and 296 more\n") || !strings.Contains(text, "example.com/other") {
-		t.Errorf("it does not say %q once, and of the other cause: %s", want, text)
-	}
-	if lines := strings.Count(ask("wide"), "\n"); lines != 302 {
-		t.Errorf("-o wide has %d lines, want one of each and a head", lines)
+}
+
+// A table with a line for each object has all of them.
+func TestWideOfMany(t *testing.T) {
+	c := newFakeCluster(t, stuck("a", "b", "c", "d", "e", "f", "g"))
+	var out, errs bytes.Buffer
+	run(t.Context(), []string{"termguard", "check", "widgets", "-n", "demo", "-o", "wide", "--kubeconfig", c.kubeconfig}, nil, &out, &errs)
+	if lines := strings.Count(out.String(), "\n"); lines != 8 {
+		t.Errorf("-o wide has %d lines, want one of each and a head: %s%s", lines, &out, &errs)
 	}
 }
 

@@ -5,10 +5,15 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 
 	typist "github.com/termguard/termguard/internal/typing"
 )
@@ -152,3 +157,88 @@ func TestScreenOnTerminals(t *testing.T) {
 		})
 	}
 }
+
+// TestCheckOnTerminals: an answer is as wide as the terminal, and drawn with what its locale has.
+func TestCheckOnTerminals(t *testing.T) {
+	c := newFakeCluster(t, stuck("alpha", "beta"))
+	for name, tc := range map[string]struct {
+		locale  string
+		columns uint16
+		boxes   bool
+	}{
+		"UTF-8":  {"C.UTF-8", 80, true},
+		"Narrow": {"en_US.utf8", 60, true},
+		"POSIX":  {"POSIX", 80, false},
+		"Latin1": {"de_DE.ISO-8859-1", 80, false},
+		"GB2312": {"zh_CN.GB2312", 60, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("TERM", "xterm")
+			t.Setenv("NO_COLOR", "1")
+			t.Setenv("LC_ALL", tc.locale)
+			terminal, keys := typing(t)
+			if err := unix.IoctlSetWinsize(int(keys.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: tc.columns}); err != nil {
+				t.Fatal(err)
+			}
+			said := make(chan string)
+			go func() {
+				text, _ := io.ReadAll(keys) // ends with EIO when nobody has the terminal any more
+				said <- string(text)
+			}()
+			var errs bytes.Buffer
+			run(t.Context(), []string{"termguard", "check", "ns/demo", "--kubeconfig", c.kubeconfig}, nil, terminal, &errs)
+			terminal.Close()
+			text := <-said
+			for line := range strings.SplitSeq(text, "\r\n") {
+				if n := utf8.RuneCountInString(line); n > int(tc.columns) {
+					t.Errorf("%d of %d columns: %s", n, tc.columns, line)
+				}
+			}
+			if boxes := strings.Contains(text, "└─ "); boxes != tc.boxes || !boxes && !strings.Contains(text, "`- ") {
+				t.Errorf("boxes: %v, want %v: %s%s", boxes, tc.boxes, text, &errs)
+			}
+			if at := strings.IndexFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }); at >= 0 && !tc.boxes {
+				t.Errorf("no ASCII: %q", text[at:min(len(text), at+20)])
+			}
+		})
+	}
+}
+
+// TestClosedPipe: where nobody reads any more, as behind head, a command ends as others do, by
+// SIGPIPE and in silence, and nothing has been changed.
+func TestClosedPipe(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{"check ns/demo", "check ns/demo -o json", "check --terminating -A", "delete ns/demo --yes", "scan", "snapshot"} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			c := newFakeCluster(t, stuck("alpha")+"---\n"+strings.ReplaceAll(stuckNow, "demo", "other"))
+			read, write, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			read.Close()
+			command := exec.CommandContext(t.Context(), self)
+			command.Args = append(append([]string{"termguard"}, strings.Fields(args)...), "--kubeconfig", c.kubeconfig)
+			var errs bytes.Buffer
+			command.Stdout, command.Stderr = write, &errs
+			command.Run() //nolint:errcheck // how it ended is looked at below
+			write.Close()
+			status, _ := command.ProcessState.Sys().(syscall.WaitStatus)
+			if !status.Signaled() || status.Signal() != syscall.SIGPIPE || errs.Len() > 0 {
+				t.Errorf("ended with %v: %s", command.ProcessState, &errs)
+			}
+			for _, request := range c.requests {
+				if !strings.HasPrefix(request, "GET ") && !strings.Contains(request, "/selfsubject") {
+					t.Errorf("it asked for %s", request)
+				}
+			}
+		})
+	}
+}
+
+// stuckNow is an object that is being deleted, and stays.
+const stuckNow = `{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: late, namespace: demo, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [acme.example.com/cleanup]}}
+`
