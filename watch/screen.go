@@ -32,6 +32,7 @@ type Screen struct {
 	read time.Time // when it was
 	note string    // why it could not be read since
 	rows int       // of the table that is on the terminal
+	wide int       // how many columns that had
 
 	// As lines:
 	told   map[string]told
@@ -103,6 +104,10 @@ func up(rows int) string { return fmt.Sprintf("\x1b[%dF", rows) }
 
 func (s *Screen) draw() {
 	columns, rows := s.Size()
+	if columns < s.wide {
+		s.rows = 0 // a terminal that was made narrower may have broken the lines anew: the next table stands below
+	}
+	s.wide = columns
 	var out strings.Builder
 	if s.rows > 0 {
 		out.WriteString(up(s.rows))

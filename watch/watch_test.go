@@ -235,6 +235,26 @@ not seen: gizmos.example.com: the server was unable to retu…
 	})
 }
 
+// TestNarrowerTable: a terminal that is made narrower breaks lines anew, or cuts them. Of what
+// stands above its table, a screen erases nothing.
+func TestNarrowerTable(t *testing.T) {
+	var out strings.Builder
+	columns := 60
+	s := &Screen{Out: &out, Size: func() (int, int) { return columns, 24 }}
+	s.Show(ends("hangs kiali its owner, Kiali operator, is not installed"))
+	for _, step := range []struct {
+		columns int
+		inPlace bool
+	}{{70, true}, {40, false}, {40, true}} {
+		out.Reset()
+		columns = step.columns
+		s.Show(ends("hangs kiali its owner, Kiali operator, is not installed"))
+		if inPlace := strings.HasPrefix(out.String(), up(3)); inPlace != step.inPlace {
+			t.Errorf("%d columns: in place: %v, want %v: %q", columns, inPlace, step.inPlace, out.String())
+		}
+	}
+}
+
 // TestPaintedTable colours the verdict, and nothing of what others wrote.
 func TestPaintedTable(t *testing.T) {
 	var out strings.Builder
