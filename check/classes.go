@@ -34,7 +34,7 @@ type Meaning struct {
 	ByName bool
 }
 
-// Classes are all of them, the most harmless first: the table of docs/check.md.
+// Classes are all of them, the most harmless first: the table of docs/delete.md.
 var Classes = []Meaning{
 	{ClassWait, "deletes what is Terminating already, which changes nothing", "nothing", "`--yes`", false},
 	{ClassOwn, "deletes or changes a target, or what is in a namespace that is a target", "what you asked to delete", "`--yes`", false},

@@ -114,14 +114,14 @@ func TestClassesOfPolicies(t *testing.T) {
 	}
 }
 
-// TestClassesPage holds the table of docs/check.md to Classes, or writes it.
+// TestClassesPage holds the table of docs/delete.md to Classes, or writes it.
 func TestClassesPage(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| class | a step that | what is lost | allowed by |\n|---|---|---|---|\n")
 	for _, m := range Classes {
 		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", m.Class, m.Does, m.Lost, m.Consent)
 	}
-	page(t, "../docs/check.md", "classes", table.String())
+	page(t, "../docs/delete.md", "classes", table.String())
 }
 
 // page holds a part of a page to what it should be, or writes it: from <!-- part --> to

@@ -30,7 +30,7 @@ Find the word in brackets, such as ` + "`[orphaned-finalizer]`" + `, below: it n
 
 ` + "`termguard delete TYPE/NAME`" + ` carries the steps out, and asks before each. In a script, say ` + "`--yes`" + ` and nothing more: what
 would touch anything else, or give something up, then ends the run with exit code 3, undone. ` + "`-o json`" + ` tells the open
-question, for a person, with the flag that answers it: [delete](check.md#in-a-script). Where the webhook itself seems wrong,
+question, for a person, with the flag that answers it: [delete](delete.md#in-a-script). Where the webhook itself seems wrong,
 [termguard doctor](doctor.md) looks at it.
 `
 
@@ -49,7 +49,7 @@ const runbooksHeadChinese = `# 看到了这条警告，怎么办？
 4. 强制放在最后，而且只强制说明可以强制的。手工移除 finalizer 会留下它所保护的东西。
 
 ` + "`termguard delete TYPE/NAME`" + ` 执行这些步骤，每一步之前都先询问。在脚本里只写 ` + "`--yes`" + `：凡是要改动别的对象或放弃任何东西的步骤都不会执行，命令以退出码
-3 结束。` + "`-o json`" + ` 给出待回答的问题，供人阅读，并附上回答它的参数：[delete](check.md#in-a-script)（英文）。如果觉得 Webhook 本身有问题，
+3 结束。` + "`-o json`" + ` 给出待回答的问题，供人阅读，并附上回答它的参数：[delete](delete.md#in-a-script)（英文）。如果觉得 Webhook 本身有问题，
 [termguard doctor](doctor.md)（英文）会检查它。
 `
 
