@@ -26,7 +26,8 @@ $ termguard policy eval no-fridays namespace/shop --policies my-policies
 
 [Policies of your own](policies.md) tells how to write one, and how to put it into force. Names such as
 ` + "`example.com/team`" + ` are yours to change. What can differ from cluster to cluster is read from ` + "`params`" + ` of the
-[configuration](configuration.md), as the descriptions say. A test runs the fixtures of all ten.
+[configuration](configuration.md), as the descriptions say. A test runs the fixtures of all ten, and another asks
+about those of six in a real cluster; the others look at the day, at pods and at nodes.
 
 ## While you write
 
