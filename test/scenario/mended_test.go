@@ -28,8 +28,6 @@ webhooks:
   sideEffects: None
   admissionReviewVersions: [v1]
 `, "delete validatingwebhookconfiguration keeper"},
-	"kiali":      {"", `patch configmap/kiali -n NAMESPACE --type=merge -p '{"metadata":{"finalizers":null}}'`},
-	"actions":    {"", `patch configmap/actions -n NAMESPACE --type=merge -p '{"metadata":{"finalizers":null}}'`},
 	"kubesphere": {"", `patch namespace/NAMESPACE --type=merge -p '{"metadata":{"finalizers":null}}'`},
 	"api": {`
 apiVersion: apiregistration.k8s.io/v1
@@ -39,13 +37,29 @@ spec: {group: gone.example.com, version: v1, groupPriorityMinimum: 100, versionP
 `, "delete apiservice v1.gone.example.com"},
 }
 
+// ownerless are finalizers of ConfigMaps whose owners are not there, by the cause, which is the
+// name of the ConfigMap, too.
+var ownerless = map[string]string{
+	"kiali": "kiali.io/finalizer", "actions": "actions.summerwind.dev/runner-pod", "sail": "sailoperator.io/sail-operator",
+	"certmanager": "acme.cert-manager.io/finalizer", "maistra": "maistra.io/istio-operator", "workflows": "workflows.argoproj.io/artifact-gc", "argocd": "argoproj.io/finalizer",
+}
+
+// mending is what mends a cause, of one namespace where that is named.
+func mending(cause string) string {
+	if ownerless[cause] != "" {
+		return "patch configmap/" + cause + ` -n NAMESPACE --type=merge -p '{"metadata":{"finalizers":null}}'`
+	}
+	return mendable[cause].mend
+}
+
 // causeOf is which of them a cause is.
 func causeOf(c scan.Cause) string {
+	for cause, finalizer := range ownerless {
+		if slices.Contains(c.Finalizers, finalizer) {
+			return cause
+		}
+	}
 	switch {
-	case slices.Contains(c.Finalizers, "kiali.io/finalizer"):
-		return "kiali"
-	case slices.Contains(c.Finalizers, "actions.summerwind.dev/runner-pod"):
-		return "actions"
 	case slices.Contains(c.Finalizers, "finalizers.kubesphere.io/namespaces"):
 		return "kubesphere"
 	case c.Object != nil && c.Object.Name == "keeper":
@@ -71,9 +85,10 @@ func TestMended(t *testing.T) {
 		mend   []string            // in this order
 	}{
 		{"Namespaced", map[string][]string{
-			"webhook": {"webhook"}, "kiali": {"kiali"}, "actions": {"actions"}, "kubesphere": {"kubesphere"},
-			"webhook-kiali": {"webhook", "kiali"}, "kiali-kubesphere": {"kiali", "kubesphere"},
-		}, []string{"webhook", "kiali", "actions", "kubesphere"}},
+			"webhook": {"webhook"}, "kiali": {"kiali"}, "actions": {"actions"}, "kubesphere": {"kubesphere"}, "sail": {"sail"},
+			"certmanager": {"certmanager"}, "maistra": {"maistra"}, "workflows": {"workflows"}, "argocd": {"argocd"},
+			"webhook-kiali": {"webhook", "kiali"}, "kiali-kubesphere": {"kiali", "kubesphere"}, "sail-certmanager": {"sail", "certmanager"}, "webhook-maistra": {"webhook", "maistra"},
+		}, []string{"webhook", "kiali", "actions", "kubesphere", "sail", "certmanager", "maistra", "workflows", "argocd"}},
 		{"Everything", map[string][]string{"api": {"api"}, "api-actions": {"api", "actions"}}, []string{"api", "actions"}},
 	} {
 		t.Run(round.name, func(t *testing.T) { playMended(t, l, round.name, round.worlds, round.mend) })
@@ -90,7 +105,7 @@ func playMended(t *testing.T, l *lab.Lab, round string, worlds map[string][]stri
 			namespace += ", finalizers: [finalizers.kubesphere.io/namespaces]"
 		}
 		world := namespace + "}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: plain, namespace: NAME}}\n"
-		for cause, finalizer := range map[string]string{"kiali": "kiali.io/finalizer", "actions": "actions.summerwind.dev/runner-pod"} {
+		for cause, finalizer := range ownerless {
 			if slices.Contains(causes, cause) {
 				world += "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: " + cause + ", namespace: NAME, finalizers: [" + finalizer + "]}}\n"
 			}
@@ -172,11 +187,11 @@ func playMended(t *testing.T, l *lab.Lab, round string, worlds map[string][]stri
 			t.Errorf("it does not tell of %s", cause)
 		}
 		if mendable[cause].broken != "" {
-			kubectl(mendable[cause].mend)
+			kubectl(mending(cause))
 		} else {
 			for name, causes := range worlds {
 				if slices.Contains(causes, cause) {
-					kubectl(strings.ReplaceAll(mendable[cause].mend, "NAMESPACE", name))
+					kubectl(strings.ReplaceAll(mending(cause), "NAMESPACE", name))
 				}
 			}
 		}
