@@ -51,6 +51,7 @@ func knowing(t testing.TB) *catalog.Catalog {
     - {resource: gadgets.x.io, path: spec.lender, if: [{path: status.bound, notIn: [""]}], source: x}
     - {resource: makers.x.io, path: spec.after, source: x}
     - {resource: pools.x.io, sameNamespace: true, source: x}
+    - {resource: parts.x.io, path: spec.maker, when: [{path: spec.keep, notIn: ["true"]}], deletes: true, source: x}
 - finalizer: x.io/range
   resources: [ranges.x.io]
   owner: ranger
@@ -198,7 +199,7 @@ func TestNeeded(t *testing.T) {
 // TestReferrers tells which kinds may refer to which.
 func TestReferrers(t *testing.T) {
 	w := refsIn(t, false, makerIn("a", "m", ""), gadgetIn("a", "g", ""), "{apiVersion: x.io/v1, kind: Pool, metadata: {name: p, namespace: a}}")
-	if diff := cmp.Diff([]any{"gadgets.x.io", "makers.x.io", "pools.x.io"}, at(w, "referrers", "makers.x.io")); diff != "" {
+	if diff := cmp.Diff([]any{"gadgets.x.io", "makers.x.io", "parts.x.io", "pools.x.io"}, at(w, "referrers", "makers.x.io")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if got := at(refsIn(t, true, makerIn("a", "m", "")), "referrers", "makers.x.io"); got != nil {
@@ -273,6 +274,35 @@ func TestInUse(t *testing.T) {
 			}
 			if got := told(refsIn(t, true, tc.docs...), "inUse"); len(got) > 0 {
 				t.Errorf("manifests that name one another are an ordinary set: %v", got)
+			}
+		})
+	}
+}
+
+// TestAwaited tells which of those that refer are deleted first by whoever waits for them.
+func TestAwaited(t *testing.T) {
+	maker := makerIn("a", "m", "", "x.io/wait")
+	part := func(name, spec string) string {
+		return fmt.Sprintf("{apiVersion: x.io/v1, kind: Part, metadata: {name: %s, namespace: a}, spec: {%s}}", name, spec)
+	}
+	tests := map[string]struct {
+		reason string
+		docs   []string
+		want   []string
+	}{
+		"one":      {"it names the maker", []string{maker, part("p", "maker: m")}, []string{"a makers.x.io m x.io/wait parts.x.io: 1 [p]"}},
+		"kept":     {"near miss: that is not deleted", []string{maker, part("p", "maker: m, keep: true")}, nil},
+		"other":    {"it names another", []string{maker, part("p", "maker: o")}, nil},
+		"not held": {"nobody waits", []string{makerIn("a", "m", ""), part("p", "maker: m")}, nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := refsIn(t, false, tc.docs...)
+			if diff := cmp.Diff(append([]string{}, tc.want...), told(w, "awaited")); diff != "" {
+				t.Errorf("%s: -want +got\n%s", tc.reason, diff)
+			}
+			if got := told(w, "inUse"); len(got) > 0 {
+				t.Errorf("who is deleted keeps nothing: %v", got)
 			}
 		})
 	}

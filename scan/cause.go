@@ -101,6 +101,7 @@ var classes = map[string]Class{
 	"operator-in-same-set":                 Order,
 	"orphaned-finalizer":                   Broken,
 	"owner-reports-failure":                Broken,
+	"referred-object-stuck":                Broken,
 	"refused-request":                      Rule,
 	"slow-drain":                           Rule,
 	"slow-termination":                     Order,

@@ -81,10 +81,13 @@ type Need struct {
 
 // Referrer is what the owner of a finalizer waits for, by design: as long as
 // there are objects of Resource that name the object, the finalizer stays, and
-// the owner does not delete them. Path leads from the referrer. Without Path
-// every object of Resource counts.
+// the owner does not delete them, unless Deletes says so. Path leads from the
+// referrer. Without Path every object of Resource counts.
 type Referrer struct {
 	Reference
+	// Deletes tells that the owner deletes those that refer itself: the finalizer stays
+	// only as long as they cannot go.
+	Deletes bool `json:"deletes,omitempty"`
 	// SameNamespace tells that only referrers in the namespace of the object count.
 	SameNamespace bool `json:"sameNamespace,omitempty"`
 	// AnyNamespace tells that a referrer means the object of that name wherever it lies.

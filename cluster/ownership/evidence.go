@@ -230,6 +230,9 @@ func driverOf(m metav1.Object) string {
 		case "VolumeAttachment":
 			driver, _, _ := unstructured.NestedString(o.Object, "spec", "attacher")
 			return driver
+		case "VolumeSnapshotContent":
+			driver, _, _ := unstructured.NestedString(o.Object, "spec", "driver")
+			return driver
 		}
 	}
 	return ""

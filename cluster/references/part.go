@@ -111,7 +111,7 @@ type Part struct {
 
 // New returns a Part that has seen nothing and writes into doc.
 func New(doc facts.Document, options Options) *Part {
-	for _, section := range []string{"needs", "needed", "inUse", "referrers"} {
+	for _, section := range []string{"needs", "needed", "inUse", "awaited", "referrers"} {
 		doc[section] = map[string]any{}
 	}
 	return &Part{

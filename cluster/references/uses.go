@@ -11,6 +11,7 @@ import (
 // settleUse works out anew who refers to an object.
 func (p *Part) settleUse(id object) {
 	p.doc.Prune("inUse", id.Namespace, id.resource, id.Name)
+	p.doc.Prune("awaited", id.Namespace, id.resource, id.Name)
 	r := p.records[id]
 	if r == nil || p.options.Manifests {
 		return
@@ -18,13 +19,21 @@ func (p *Part) settleUse(id object) {
 	for _, w := range r.waits {
 		users := map[string]map[object]bool{} // by resource: several rules may tell of the same
 		told := map[string]bool{}
+		awaited := map[string]map[string]bool{} // names of those that the owner deletes itself
 		for _, rule := range w.rules {
 			for user := range p.users(rule, id, r) {
-				if user != id {
+				switch {
+				case user == id:
+				case rule.Deletes:
+					put(awaited, rule.Resource, nameIn(id.Namespace, user.NamespacedName))
+				default:
 					put(users, rule.Resource, user)
 					told[rule.Resource] = told[rule.Resource] || rule.told()
 				}
 			}
+		}
+		for resource, names := range awaited {
+			p.doc.Put(group(names, p.options.MaxNames), "awaited", id.Namespace, id.resource, id.Name, w.finalizer, resource)
 		}
 		for resource, by := range users {
 			for side, some := range map[string]map[object]bool{"inside": only(by, id.Namespace, true), "outside": only(by, id.Namespace, false)} {
@@ -141,6 +150,6 @@ func (p *Part) keeps(id, other object) bool {
 		if ref.rule.target != other.resource || ref.target != other.NamespacedName {
 			return false
 		}
-		return slices.ContainsFunc(held.waits, func(w wait) bool { return slices.Contains(w.rules, ref.rule) })
+		return !ref.rule.Deletes && slices.ContainsFunc(held.waits, func(w wait) bool { return slices.Contains(w.rules, ref.rule) })
 	})
 }

@@ -983,7 +983,7 @@ func (g *Guarded) Gone(ctx context.Context, s Scenario, limit time.Duration) (bo
 	if err != nil {
 		return false, err
 	}
-	if r.Code != 0 && !strings.Contains(r.Stderr, "timed out") && !strings.Contains(r.Stderr, "NotFound") {
+	if r.Code != 0 && !strings.Contains(r.Stderr, "timed out") && !strings.Contains(r.Stderr, "deadline exceeded") && !strings.Contains(r.Stderr, "NotFound") {
 		return false, fmt.Errorf("watch the deletion: %s", r.Stderr)
 	}
 	return r.Code == 0 || strings.Contains(r.Stderr, "NotFound"), nil

@@ -1,0 +1,176 @@
+# METADATA
+# title: Object that waits for one which cannot go
+# description: >-
+#   Many owners of finalizers delete other objects first, and wait until these have gone: a
+#   Cluster of Cluster API waits for its infrastructure, a Machine for its bootstrap
+#   configuration, a VolumeSnapshot for its content, a composite resource of Crossplane for
+#   the resources that it is made of. If nobody removes the finalizer of such an object, or
+#   it has been Terminating for ten minutes already, the owner runs and waits.
+# related_resources:
+#   - ref: https://github.com/kubernetes-sigs/cluster-api/issues/4685
+#     description: A Cluster that waits for its infrastructure.
+#   - ref: https://github.com/kubernetes-csi/external-snapshotter/issues/894
+#     description: A VolumeSnapshot that waits for its content.
+#   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
+#     description: Finalizers.
+# custom:
+#   id: referred-object-stuck
+#   severity: medium
+#   triggers: [delete]
+#   needs:
+#     - data.cluster.finalized.$NAMESPACE.*.*.*.ownership.state unless alive or unasked and input.ownership.*.state is alive
+#     - data.cluster.finalized.$NAMESPACE.*.*.*.terminating and input.ownership
+#     - data.cluster.awaited.$NAMESPACE.*.$NAME
+#     - data.cluster.awaited.$NAMESPACE for namespaces
+#   remedy: >-
+#     Bring back the software that removes the finalizer of the object that is waited for,
+#     or mend what it fails at: then both go by themselves. Last, clean up by hand what that
+#     finalizer protects, and remove it: anything that nobody cleaned up stays behind.
+#   limits: >-
+#     What an owner deletes first is known of a few entries of the catalog. Of others, an
+#     object may be waited for if it lies in the same namespace, if the spec refers to it, in
+#     a field that ends in Ref or Refs and holds a kind and a name, at most two levels down,
+#     and if it is owned by an object of the same kind. Whether the owner waits is then not
+#     known, so the verdict is "may hang". Of many objects with the same finalizer, not all
+#     are known by name. A snapshot does not hold the spec.
+package termguard.referred_object_stuck
+
+import data.termguard.lib.finalizers
+import data.termguard.lib.owners
+import data.termguard.lib.request
+import data.termguard.lib.steps
+import data.termguard.lib.times
+
+warn contains {
+	"msg": sprintf("%s %s %s %s%s, which stays: %s", [
+		owners.its(wait.owner), wait.how, held.resource, held.name, wait.where, held.why,
+	]),
+	"objects": [wait.target, {"resource": held.resource, "namespace": held.namespace, "name": held.name}],
+	"evidence": array.concat(
+		[sprintf("%s %s has finalizer %s", [held.resource, held.name, held.finalizer])],
+		object.get(held.ownership, "evidence", []),
+	),
+	"steps": array.concat(
+		restoring(held.ownership),
+		[steps.mend(sprintf("Ask about %s/%s: what holds it holds this", [held.resource, held.name]), [])],
+	),
+} if {
+	some wait in waits
+	some held in stuck
+	wait.what == [held.resource, held.name]
+	related(wait, held)
+}
+
+restoring(ownership) := finalizers.bringing_back(ownership) if owners.class(ownership)
+
+restoring(ownership) := [] if not owners.class(ownership)
+
+# related tells whether an object that stays is the one that is waited for: one that is only
+# referred to must lie beside it and be owned by an object of the kind that waits.
+related(wait, _) if wait.where == ""
+
+related(_, held) if {
+	held.namespace == request.namespace
+	some part in split(held.signature, " ")
+	startswith(part, "owners=")
+	sprintf("%s.%s", [input.request.kind.kind, input.request.kind.group]) in split(trim_prefix(part, "owners="), ",")
+}
+
+# waits are those that wait for another, [RESOURCE, NAME], while their owner runs: what the
+# object refers to.
+waits contains {
+	"target": request.target, "owner": own[0], "how": "may wait for",
+	"what": [of, name], "where": sprintf(" (%s)", [field]),
+} if {
+	count(own) > 0
+	some of, definition in data.cluster.crds
+	some name, places in referred[definition.kind]
+	some field in places
+}
+
+# What the owner of one of its finalizers deletes first.
+waits contains {
+	"target": request.target, "owner": ownership, "how": "waits for",
+	"what": [of, name], "where": "",
+} if {
+	request.deleting
+	some finalizer, awaited in data.cluster.awaited[request.namespace][request.resource][request.name]
+	ownership := input.ownership[finalizer]
+	ownership.state == "alive"
+	some of, group in awaited
+	some name in group.names
+}
+
+# The same of what is in a namespace.
+waits contains {
+	"target": {"resource": resource, "namespace": request.name, "name": waiting},
+	"owner": ownership, "how": "waits for", "what": [of, name], "where": "",
+} if {
+	request.deletes_namespace
+	some resource, objects in data.cluster.awaited[request.name]
+	some waiting, held_by in objects
+	some finalizer, awaited in held_by
+	some ownership in owners.at_work(request.name, finalizer, resource)
+	some of, group in awaited
+	some name in group.names
+}
+
+# own are the owners of the object's own finalizers, which run.
+own := [ownership |
+	request.deleting
+	not request.foreground # foreground-deletion-blocked tells of all that it owns
+	some finalizer in input.request.oldObject.metadata.finalizers
+	ownership := input.ownership[finalizer]
+	ownership.state == "alive"
+]
+
+# stuck are objects beside the target, or without a namespace, that have a finalizer which
+# stays.
+stuck contains {
+	"resource": of, "namespace": ns, "name": name, "signature": signature,
+	"finalizer": finalizer, "ownership": group.ownership, "why": why,
+} if {
+	wanted := {wait.what | some wait in waits}
+	some ns in {request.namespace, ""}
+	some finalizer, resources in data.cluster.finalized[ns]
+	some of, groups in resources
+	some signature, group in groups
+	some name in group.names
+	[of, name] in wanted
+	why := reason(group, ns, name)
+}
+
+# reason is why the finalizer of an object stays.
+reason(group, _, _) := owners.reason(group.ownership) if owners.class(group.ownership)
+
+reason(group, ns, name) := sprintf("it has been Terminating for %s", [times.duration(times.since(held.since))]) if {
+	not owners.class(group.ownership)
+	some held in group.terminating.objects
+	[held.namespace, held.name] == [ns, name]
+	times.since(held.since) > patience
+}
+
+# patience is how long what is waited for may take to go, in seconds: as long as a finalizer
+# of which nothing was seen (finalizer-already-stuck).
+patience := 600
+
+# referred are the objects that the spec names, by kind and name: in which fields.
+referred[value.kind][value.name] contains path if {
+	some path, value in fields
+	endswith(path, "Ref")
+}
+
+referred[value.kind][value.name] contains path if {
+	some path, list in fields
+	endswith(path, "Refs")
+	some value in list
+}
+
+# fields are those of the spec, and those one level below: whoever writes it may nest any.
+fields[sprintf("spec.%s", [key])] := value if some key, value in input.request.oldObject.spec
+
+fields[sprintf("spec.%s.%s", [key, below])] := value if {
+	some key, inner in input.request.oldObject.spec
+	is_object(inner)
+	some below, value in inner
+}

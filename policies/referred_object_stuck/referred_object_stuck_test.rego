@@ -1,0 +1,160 @@
+package termguard.referred_object_stuck_test
+
+import data.termguard.referred_object_stuck as policy
+
+cluster(spec, options) := {
+	"request": {
+		"operation": "DELETE",
+		"kind": {"group": "x.io", "version": "v1", "kind": "Cluster"},
+		"resource": {"group": "x.io", "version": "v1", "resource": "clusters"},
+		"name": "it",
+		"namespace": "demo",
+		"oldObject": {"metadata": {"name": "it", "uid": "u1", "finalizers": ["x.io/f"]}, "spec": spec},
+		"options": options,
+	},
+	"ownership": {"x.io/f": {"state": "alive", "certainty": "will", "owner": "X", "evidence": ["X runs"]}},
+}
+
+reference := {"kind": "Infra", "name": "i"}
+
+absent := {"state": "absent", "certainty": "may", "owner": "", "evidence": ["nobody"]}
+
+ask(question, ownership) := got if {
+	got := policy.warn with input as question
+		with data.cluster.crds as {"infras.y.io": {"kind": "Infra"}}
+		with data.cluster.finalized as {"demo": {"y.io/f": {"infras.y.io": {
+			"driver=d owners=Cluster.x.io,Other.x.io": {"count": 1, "names": ["i"], "at": [0], "ownership": ownership},
+			"owners=Other.x.io": {"count": 1, "names": ["of-another"], "at": [0], "ownership": ownership},
+		}}}}
+}
+
+finding(field) := {
+	"msg": concat("", [
+		"its owner, X, may wait for infras.y.io i (", field, "), ",
+		"which stays: nothing that could remove it is running",
+	]),
+	"objects": [
+		{"resource": "clusters.x.io", "namespace": "demo", "name": "it"},
+		{"resource": "infras.y.io", "namespace": "demo", "name": "i"},
+	],
+	"evidence": ["infras.y.io i has finalizer y.io/f", "nobody"],
+	"steps": [
+		{"kind": "mend", "do": "Bring back the controller that removes the finalizer, and the deletion finishes by itself"},
+		{"kind": "mend", "do": "Ask about infras.y.io/i: what holds it holds this"},
+	],
+}
+
+test_referred if {
+	every field, spec in {
+		"spec.infraRef": {"infraRef": reference},
+		"spec.boot.configRef": {"boot": {"configRef": reference}},
+		"spec.resourceRefs": {"resourceRefs": [{"kind": "Infra", "name": "other"}, reference]},
+	} {
+		ask(cluster(spec, {}), absent) == {finding(field)}
+	}
+}
+
+test_near_misses if {
+	every spec in [
+		{}, {"infra": reference}, {"infraRef": {"kind": "Other", "name": "i"}}, {"infraRef": {"kind": "Infra", "name": "j"}},
+		{"infraRef": {"kind": "Infra", "name": "of-another"}}, {"infraRef": "i"}, {"infraRefs": "i"}, {"a": {"b": {"infraRef": reference}}},
+	] {
+		ask(cluster(spec, {}), absent) == set()
+	}
+}
+
+test_foreground if ask(cluster({"infraRef": reference}, {"propagationPolicy": "Foreground"}), absent) == set()
+
+test_removed if ask(cluster({"infraRef": reference}, {}), object.union(absent, {"state": "alive"})) == set()
+
+test_owner_does_not_run if {
+	idle := object.union(cluster({"infraRef": reference}, {}), {"ownership": {"x.io/f": absent}})
+	ask(idle, absent) == set()
+}
+
+# One that is Terminating, at 02:00: since when.
+ask_terminating(since) := got if {
+	alive := object.union(absent, {"state": "alive"})
+	got := policy.warn with input as cluster({"infraRef": reference}, {})
+		with data.cluster.now as "2026-01-01T02:00:00Z"
+		with data.cluster.crds as {"infras.y.io": {"kind": "Infra"}}
+		with data.cluster.finalized as {"demo": {"y.io/f": {"infras.y.io": {"owners=Cluster.x.io": {
+			"count": 1, "names": ["i"], "at": [0], "ownership": alive,
+			"terminating": {"count": 1, "objects": [{"namespace": "demo", "name": "i", "at": 0, "since": since}]},
+		}}}}}
+}
+
+test_terminating if ask_terminating("2026-01-01T01:00:00Z") == {object.union(finding("spec.infraRef"), {
+	"msg": concat("", [
+		"its owner, X, may wait for infras.y.io i (spec.infraRef), ",
+		"which stays: it has been Terminating for 60 minutes",
+	]),
+	"steps": [{"kind": "mend", "do": "Ask about infras.y.io/i: what holds it holds this"}],
+})}
+
+test_just_terminating if ask_terminating("2026-01-01T01:55:00Z") == set()
+
+# What the catalog knows to be deleted first.
+snapshot := {
+	"request": {
+		"operation": "DELETE",
+		"kind": {"group": "s.io", "version": "v1", "kind": "Snapshot"},
+		"resource": {"group": "s.io", "version": "v1", "resource": "snapshots"},
+		"name": "it",
+		"namespace": "demo",
+		"oldObject": {"metadata": {"name": "it", "finalizers": ["s.io/f"]}},
+	},
+	"ownership": {"s.io/f": working},
+}
+
+working := {"state": "alive", "certainty": "will", "owner": "S", "evidence": ["S runs"]}
+
+namespace := {
+	"request": {
+		"operation": "DELETE",
+		"kind": {"group": "", "version": "v1", "kind": "Namespace"},
+		"resource": {"group": "", "version": "v1", "resource": "namespaces"},
+		"name": "demo",
+		"namespace": "demo",
+		"oldObject": {"metadata": {"name": "demo"}},
+	},
+	"ownership": {},
+}
+
+ask_awaited(question, of_snapshot, of_content) := got if {
+	got := policy.warn with input as question
+		with data.cluster.crds as {}
+		with data.cluster.awaited as {"demo": {"snapshots.s.io": {"it": {"s.io/f": {"contents.s.io": {"count": 1, "names": ["c"]}}}}}}
+		with data.cluster.finalized as {
+			"demo": {"s.io/f": {"snapshots.s.io": {"": {"count": 1, "names": ["it"], "at": [0], "ownership": of_snapshot}}}},
+			"": {"s.io/c": {"contents.s.io": {"driver=d": {"count": 2, "names": ["b", "c"], "at": [0, 0], "ownership": of_content}}}},
+		}
+}
+
+awaited := {
+	"msg": concat("", [
+		"its owner, S, waits for contents.s.io c, ",
+		"which stays: nothing that could remove it is running",
+	]),
+	"objects": [
+		{"resource": "snapshots.s.io", "namespace": "demo", "name": "it"},
+		{"resource": "contents.s.io", "namespace": "", "name": "c"},
+	],
+	"evidence": ["contents.s.io c has finalizer s.io/c", "nobody"],
+	"steps": [
+		{"kind": "mend", "do": "Bring back the controller that removes the finalizer, and the deletion finishes by itself"},
+		{"kind": "mend", "do": "Ask about contents.s.io/c: what holds it holds this"},
+	],
+}
+
+test_awaited if {
+	every question in [snapshot, namespace] {
+		ask_awaited(question, working, absent) == {awaited}
+		ask_awaited(question, working, working) == set()
+	}
+}
+
+test_awaited_by_nobody if {
+	ask_awaited(object.union(snapshot, {"ownership": {"s.io/f": absent}}), absent, absent) == set()
+	ask_awaited(namespace, absent, absent) == set()
+}
