@@ -80,6 +80,7 @@ var classes = map[string]Class{
 	"attachment-held":                      Broken,
 	"busy-mount":                           Broken,
 	"controller-removed-before-finalizers": Order,
+	"conversion-backend-in-namespace":      Order,
 	"crd-removed-with-finalizers":          Broken,
 	"daemonset-node-affinity":              Broken,
 	"dra-driver-missing":                   Broken,
