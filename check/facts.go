@@ -15,79 +15,6 @@ import (
 	"github.com/termguard/termguard/internal/nearest"
 )
 
-// builtin are the types of Kubernetes that a snapshot, which holds no answer of
-// discovery, can be asked about by any of their names.
-var builtin = map[schema.GroupVersion][]metav1.APIResource{
-	{Version: "v1"}: {
-		{Name: "namespaces", Kind: "Namespace", ShortNames: []string{"ns"}},
-		{Name: "nodes", Kind: "Node", ShortNames: []string{"no"}},
-		{Name: "persistentvolumes", Kind: "PersistentVolume", ShortNames: []string{"pv"}},
-		{Name: "pods", Kind: "Pod", Namespaced: true, ShortNames: []string{"po"}},
-		{Name: "configmaps", Kind: "ConfigMap", Namespaced: true, ShortNames: []string{"cm"}},
-		{Name: "endpoints", Kind: "Endpoints", Namespaced: true, ShortNames: []string{"ep"}},
-		{Name: "limitranges", Kind: "LimitRange", Namespaced: true, ShortNames: []string{"limits"}},
-		{Name: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", Namespaced: true, ShortNames: []string{"pvc"}},
-		{Name: "podtemplates", Kind: "PodTemplate", Namespaced: true},
-		{Name: "replicationcontrollers", Kind: "ReplicationController", Namespaced: true, ShortNames: []string{"rc"}},
-		{Name: "resourcequotas", Kind: "ResourceQuota", Namespaced: true, ShortNames: []string{"quota"}},
-		{Name: "secrets", Kind: "Secret", Namespaced: true},
-		{Name: "serviceaccounts", Kind: "ServiceAccount", Namespaced: true, ShortNames: []string{"sa"}},
-		{Name: "services", Kind: "Service", Namespaced: true, ShortNames: []string{"svc"}},
-	},
-	{Group: "apps", Version: "v1"}: {
-		{Name: "daemonsets", Kind: "DaemonSet", Namespaced: true, ShortNames: []string{"ds"}},
-		{Name: "deployments", Kind: "Deployment", Namespaced: true, ShortNames: []string{"deploy"}},
-		{Name: "replicasets", Kind: "ReplicaSet", Namespaced: true, ShortNames: []string{"rs"}},
-		{Name: "statefulsets", Kind: "StatefulSet", Namespaced: true, ShortNames: []string{"sts"}},
-	},
-	{Group: "batch", Version: "v1"}: {
-		{Name: "cronjobs", Kind: "CronJob", Namespaced: true, ShortNames: []string{"cj"}},
-		{Name: "jobs", Kind: "Job", Namespaced: true},
-	},
-	{Group: "networking.k8s.io", Version: "v1"}: {
-		{Name: "ingressclasses", Kind: "IngressClass"},
-		{Name: "ingresses", Kind: "Ingress", Namespaced: true, ShortNames: []string{"ing"}},
-		{Name: "ipaddresses", Kind: "IPAddress", ShortNames: []string{"ip"}},
-		{Name: "networkpolicies", Kind: "NetworkPolicy", Namespaced: true, ShortNames: []string{"netpol"}},
-		{Name: "servicecidrs", Kind: "ServiceCIDR"},
-	},
-	{Group: "apiextensions.k8s.io", Version: "v1"}: {
-		{Name: "customresourcedefinitions", Kind: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"}},
-	},
-	{Group: "apiregistration.k8s.io", Version: "v1"}: {{Name: "apiservices", Kind: "APIService"}},
-	{Group: "rbac.authorization.k8s.io", Version: "v1"}: {
-		{Name: "clusterrolebindings", Kind: "ClusterRoleBinding"},
-		{Name: "clusterroles", Kind: "ClusterRole"},
-		{Name: "rolebindings", Kind: "RoleBinding", Namespaced: true},
-		{Name: "roles", Kind: "Role", Namespaced: true},
-	},
-	{Group: "admissionregistration.k8s.io", Version: "v1"}: {
-		{Name: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration"},
-		{Name: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy"},
-		{Name: "validatingadmissionpolicybindings", Kind: "ValidatingAdmissionPolicyBinding"},
-		{Name: "validatingwebhookconfigurations", Kind: "ValidatingWebhookConfiguration"},
-	},
-	{Group: "storage.k8s.io", Version: "v1"}: {
-		{Name: "csidrivers", Kind: "CSIDriver"},
-		{Name: "csinodes", Kind: "CSINode"},
-		{Name: "storageclasses", Kind: "StorageClass", ShortNames: []string{"sc"}},
-		{Name: "volumeattachments", Kind: "VolumeAttachment"},
-		{Name: "volumeattributesclasses", Kind: "VolumeAttributesClass", ShortNames: []string{"vac"}},
-	},
-	{Group: "policy", Version: "v1"}:              {{Name: "poddisruptionbudgets", Kind: "PodDisruptionBudget", Namespaced: true, ShortNames: []string{"pdb"}}},
-	{Group: "autoscaling", Version: "v2"}:         {{Name: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true, ShortNames: []string{"hpa"}}},
-	{Group: "discovery.k8s.io", Version: "v1"}:    {{Name: "endpointslices", Kind: "EndpointSlice", Namespaced: true}},
-	{Group: "coordination.k8s.io", Version: "v1"}: {{Name: "leases", Kind: "Lease", Namespaced: true}},
-	{Group: "scheduling.k8s.io", Version: "v1"}:   {{Name: "priorityclasses", Kind: "PriorityClass", ShortNames: []string{"pc"}}},
-	{Group: "node.k8s.io", Version: "v1"}:         {{Name: "runtimeclasses", Kind: "RuntimeClass"}},
-	{Group: "resource.k8s.io", Version: "v1"}: {
-		{Name: "deviceclasses", Kind: "DeviceClass"},
-		{Name: "resourceclaims", Kind: "ResourceClaim", Namespaced: true},
-		{Name: "resourceclaimtemplates", Kind: "ResourceClaimTemplate", Namespaced: true},
-		{Name: "resourceslices", Kind: "ResourceSlice"},
-	},
-}
-
 // FromFacts finds an object in facts that were read before, as in a snapshot.
 // They hold no whole objects: the subject is as much of it as they tell.
 func FromFacts(world *cluster.World, name Name) (s Subject, err error) {
@@ -149,11 +76,9 @@ func Described(f cluster.Facts, resource, namespace, name string) (Subject, erro
 // typeIn is the type of a resource that the facts tell of.
 func typeIn(f cluster.Facts, resource schema.GroupResource, namespaced bool) (Type, error) {
 	var types Types
-	for gv, list := range builtin {
-		for _, api := range list {
-			if gv.Group == resource.Group && api.Name == resource.Resource {
-				types.add(gv, api, true)
-			}
+	for _, k := range cluster.Builtin() {
+		if !k.Past && k.GroupResource() == resource {
+			types.builtin(k)
 		}
 	}
 	if f.Defines(resource.String()) {
@@ -176,8 +101,8 @@ var bodies = map[string]string{
 func (s *Subject) untold(f cluster.Facts) (unseen []string) {
 	resource := s.Type.GroupResource()
 	what := bodies[resource.String()]
-	switch _, builtin := builtin[s.Type.GroupVersion()]; {
-	case !builtin && child(s.Object, "metadata")["finalizers"] != nil:
+	switch {
+	case !slices.Contains(cluster.BuiltinGroups(), s.Type.Group) && child(s.Object, "metadata")["finalizers"] != nil:
 		what = "what its status says"
 	case resource == pods && f.Pod(s.Namespace, s.Name).Undriven:
 		what = "whether its containers have ended"
@@ -243,10 +168,9 @@ func (s *Subject) finalize(f cluster.Facts, known bool) error {
 // typesOf are the types that the facts tell of.
 func typesOf(f cluster.Facts) Types {
 	var types Types
-	for _, gv := range slices.SortedFunc(maps.Keys(builtin), func(a, b schema.GroupVersion) int { return strings.Compare(a.String(), b.String()) }) {
-		for _, api := range builtin[gv] {
-			api.SingularName = strings.ToLower(api.Kind)
-			types.add(gv, api, true)
+	for _, k := range cluster.Builtin() {
+		if !k.Past {
+			types.builtin(k)
 		}
 	}
 	for _, name := range f.Names(definitions.String(), "") {
@@ -259,6 +183,12 @@ func typesOf(f cluster.Facts) Types {
 		}
 	}
 	return types
+}
+
+// builtin adds a kind of Kubernetes itself.
+func (t *Types) builtin(k cluster.Kind) {
+	api := metav1.APIResource{Name: k.GroupResource().Resource, Kind: k.Kind, SingularName: strings.ToLower(k.Kind), ShortNames: k.Short, Namespaced: k.Namespaced}
+	t.add(k.GroupVersion(), api, true)
 }
 
 // define adds the type of a definition.

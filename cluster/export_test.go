@@ -12,3 +12,12 @@ func (w *World) Ownership(obj metav1.Object, res schema.GroupResource, specFinal
 	defer w.mu.RUnlock()
 	return w.verdicts(obj, res, specFinalizers)
 }
+
+// namespaced and cluster are resources that the table of kinds need not have.
+func namespaced(gv schema.GroupVersion, plural string) Resource {
+	return Resource{GroupVersionResource: gv.WithResource(plural), Namespaced: true}
+}
+
+func cluster(gv schema.GroupVersion, plural string) Resource {
+	return Resource{GroupVersionResource: gv.WithResource(plural)}
+}

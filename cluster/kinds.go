@@ -47,64 +47,64 @@ type keeper struct {
 
 // table lists them. A new fact about a kind is one more keeper, or one more kind.
 var table = []kind{
-	{cluster(corev1.SchemeGroupVersion, "namespaces"), []keeper{
+	{watched(corev1.SchemeGroupVersion, "namespaces"), []keeper{
 		by(refusing, (*refusals.Part).KeepNamespace, (*refusals.Part).ForgetNamespace),
 		by(owning, (*ownership.Part).KeepNamespace, (*ownership.Part).ForgetNamespace),
 	}},
-	{cluster(corev1.SchemeGroupVersion, "nodes"), []keeper{
+	{watched(corev1.SchemeGroupVersion, "nodes"), []keeper{
 		by(onNodes, (*nodes.Part).KeepNode, (*nodes.Part).ForgetNode),
 		by(owning, (*ownership.Part).KeepNode, (*ownership.Part).ForgetNode),
 	}},
-	{namespaced(corev1.SchemeGroupVersion, "pods"), []keeper{
+	{watched(corev1.SchemeGroupVersion, "pods"), []keeper{
 		by(onNodes, (*nodes.Part).KeepPod, (*nodes.Part).ForgetPod),
 		by(owning, (*ownership.Part).KeepPod, (*ownership.Part).ForgetPod),
 		by(budgeting, (*budgets.Part).KeepPod, (*budgets.Part).ForgetPod),
 	}},
-	{namespaced(policyv1.SchemeGroupVersion, "poddisruptionbudgets"), []keeper{by(budgeting, (*budgets.Part).KeepBudget, (*budgets.Part).ForgetBudget)}},
-	{namespaced(corev1.SchemeGroupVersion, "services"), []keeper{by(refusing, (*refusals.Part).KeepService, (*refusals.Part).ForgetService)}},
-	{namespaced(corev1.SchemeGroupVersion, "serviceaccounts"), []keeper{by(owning, (*ownership.Part).KeepServiceAccount, (*ownership.Part).ForgetServiceAccount)}},
-	{namespaced(appsv1.SchemeGroupVersion, "deployments"), []keeper{
+	{watched(policyv1.SchemeGroupVersion, "poddisruptionbudgets"), []keeper{by(budgeting, (*budgets.Part).KeepBudget, (*budgets.Part).ForgetBudget)}},
+	{watched(corev1.SchemeGroupVersion, "services"), []keeper{by(refusing, (*refusals.Part).KeepService, (*refusals.Part).ForgetService)}},
+	{watched(corev1.SchemeGroupVersion, "serviceaccounts"), []keeper{by(owning, (*ownership.Part).KeepServiceAccount, (*ownership.Part).ForgetServiceAccount)}},
+	{watched(appsv1.SchemeGroupVersion, "deployments"), []keeper{
 		by(refusing, (*refusals.Part).KeepDeployment, (*refusals.Part).ForgetDeployment),
 		by(owning, (*ownership.Part).KeepDeployment, (*ownership.Part).ForgetDeployment),
 	}},
-	{namespaced(appsv1.SchemeGroupVersion, "statefulsets"), []keeper{
+	{watched(appsv1.SchemeGroupVersion, "statefulsets"), []keeper{
 		by(refusing, (*refusals.Part).KeepStatefulSet, (*refusals.Part).ForgetStatefulSet),
 		by(owning, (*ownership.Part).KeepStatefulSet, (*ownership.Part).ForgetStatefulSet),
 	}},
-	{namespaced(appsv1.SchemeGroupVersion, "daemonsets"), []keeper{
+	{watched(appsv1.SchemeGroupVersion, "daemonsets"), []keeper{
 		by(refusing, (*refusals.Part).KeepDaemonSet, (*refusals.Part).ForgetDaemonSet),
 		by(owning, (*ownership.Part).KeepDaemonSet, (*ownership.Part).ForgetDaemonSet),
 		by(onNodes, (*nodes.Part).KeepDaemonSet, (*nodes.Part).ForgetDaemonSet),
 	}},
-	{namespaced(discoveryv1.SchemeGroupVersion, "endpointslices"), []keeper{by(refusing, (*refusals.Part).KeepEndpointSlice, (*refusals.Part).ForgetEndpointSlice)}},
-	{namespaced(rbacv1.SchemeGroupVersion, "roles"), []keeper{by(owning, (*ownership.Part).KeepRole, (*ownership.Part).ForgetRole)}},
-	{cluster(rbacv1.SchemeGroupVersion, "clusterroles"), []keeper{by(owning, (*ownership.Part).KeepClusterRole, (*ownership.Part).ForgetRole)}},
-	{namespaced(rbacv1.SchemeGroupVersion, "rolebindings"), []keeper{by(owning, (*ownership.Part).KeepRoleBinding, (*ownership.Part).ForgetBinding)}},
-	{cluster(rbacv1.SchemeGroupVersion, "clusterrolebindings"), []keeper{by(owning, (*ownership.Part).KeepClusterRoleBinding, (*ownership.Part).ForgetBinding)}},
-	{cluster(admissionv1.SchemeGroupVersion, "validatingwebhookconfigurations"), []keeper{by(refusing, (*refusals.Part).KeepValidating, (*refusals.Part).ForgetValidating)}},
-	{cluster(admissionv1.SchemeGroupVersion, "mutatingwebhookconfigurations"), []keeper{by(refusing, (*refusals.Part).KeepMutating, (*refusals.Part).ForgetMutating)}},
-	{cluster(admissionv1.SchemeGroupVersion, "validatingadmissionpolicies"), []keeper{by(refusing, (*refusals.Part).KeepPolicy, (*refusals.Part).ForgetPolicy)}},
-	{cluster(admissionv1.SchemeGroupVersion, "validatingadmissionpolicybindings"), []keeper{by(refusing, (*refusals.Part).KeepPolicyBinding, (*refusals.Part).ForgetPolicyBinding)}},
-	{cluster(admissionv1.SchemeGroupVersion, "mutatingadmissionpolicies"), []keeper{by(refusing, (*refusals.Part).KeepMutatingPolicy, (*refusals.Part).ForgetMutatingPolicy)}},
-	{cluster(admissionv1.SchemeGroupVersion, "mutatingadmissionpolicybindings"), []keeper{by(refusing, (*refusals.Part).KeepMutatingPolicyBinding, (*refusals.Part).ForgetMutatingPolicyBinding)}},
-	{cluster(apiextensionsv1.SchemeGroupVersion, "customresourcedefinitions"), []keeper{
+	{watched(discoveryv1.SchemeGroupVersion, "endpointslices"), []keeper{by(refusing, (*refusals.Part).KeepEndpointSlice, (*refusals.Part).ForgetEndpointSlice)}},
+	{watched(rbacv1.SchemeGroupVersion, "roles"), []keeper{by(owning, (*ownership.Part).KeepRole, (*ownership.Part).ForgetRole)}},
+	{watched(rbacv1.SchemeGroupVersion, "clusterroles"), []keeper{by(owning, (*ownership.Part).KeepClusterRole, (*ownership.Part).ForgetRole)}},
+	{watched(rbacv1.SchemeGroupVersion, "rolebindings"), []keeper{by(owning, (*ownership.Part).KeepRoleBinding, (*ownership.Part).ForgetBinding)}},
+	{watched(rbacv1.SchemeGroupVersion, "clusterrolebindings"), []keeper{by(owning, (*ownership.Part).KeepClusterRoleBinding, (*ownership.Part).ForgetBinding)}},
+	{watched(admissionv1.SchemeGroupVersion, "validatingwebhookconfigurations"), []keeper{by(refusing, (*refusals.Part).KeepValidating, (*refusals.Part).ForgetValidating)}},
+	{watched(admissionv1.SchemeGroupVersion, "mutatingwebhookconfigurations"), []keeper{by(refusing, (*refusals.Part).KeepMutating, (*refusals.Part).ForgetMutating)}},
+	{watched(admissionv1.SchemeGroupVersion, "validatingadmissionpolicies"), []keeper{by(refusing, (*refusals.Part).KeepPolicy, (*refusals.Part).ForgetPolicy)}},
+	{watched(admissionv1.SchemeGroupVersion, "validatingadmissionpolicybindings"), []keeper{by(refusing, (*refusals.Part).KeepPolicyBinding, (*refusals.Part).ForgetPolicyBinding)}},
+	{watched(admissionv1.SchemeGroupVersion, "mutatingadmissionpolicies"), []keeper{by(refusing, (*refusals.Part).KeepMutatingPolicy, (*refusals.Part).ForgetMutatingPolicy)}},
+	{watched(admissionv1.SchemeGroupVersion, "mutatingadmissionpolicybindings"), []keeper{by(refusing, (*refusals.Part).KeepMutatingPolicyBinding, (*refusals.Part).ForgetMutatingPolicyBinding)}},
+	{watched(apiextensionsv1.SchemeGroupVersion, "customresourcedefinitions"), []keeper{
 		by(refusing, (*refusals.Part).KeepDefinition, (*refusals.Part).ForgetDefinition),
 		by(owning, (*ownership.Part).KeepDefinition, (*ownership.Part).ForgetDefinition),
 	}},
-	{cluster(aggregation.SchemeGroupVersion, "apiservices"), []keeper{by(refusing, (*refusals.Part).KeepAPIService, (*refusals.Part).ForgetAPIService)}},
-	{cluster(corev1.SchemeGroupVersion, "persistentvolumes"), []keeper{by(onNodes, (*nodes.Part).KeepVolume, (*nodes.Part).ForgetVolume)}},
-	{cluster(storagev1.SchemeGroupVersion, "csidrivers"), []keeper{
+	{watched(aggregation.SchemeGroupVersion, "apiservices"), []keeper{by(refusing, (*refusals.Part).KeepAPIService, (*refusals.Part).ForgetAPIService)}},
+	{watched(corev1.SchemeGroupVersion, "persistentvolumes"), []keeper{by(onNodes, (*nodes.Part).KeepVolume, (*nodes.Part).ForgetVolume)}},
+	{watched(storagev1.SchemeGroupVersion, "csidrivers"), []keeper{
 		by(onNodes, (*nodes.Part).KeepCSIDriver, (*nodes.Part).ForgetCSIDriver),
 		by(owning, (*ownership.Part).KeepCSIDriver, (*ownership.Part).ForgetCSIDriver),
 	}},
-	{cluster(storagev1.SchemeGroupVersion, "csinodes"), []keeper{
+	{watched(storagev1.SchemeGroupVersion, "csinodes"), []keeper{
 		by(onNodes, (*nodes.Part).KeepCSINode, (*nodes.Part).ForgetCSINode),
 		by(owning, (*ownership.Part).KeepCSINode, (*ownership.Part).ForgetCSINode),
 	}},
 	// Its driver is also evidence of who removes its finalizer, as that of a volume is.
-	{cluster(storagev1.SchemeGroupVersion, "volumeattachments"), []keeper{by(onNodes, (*nodes.Part).KeepAttachment, (*nodes.Part).ForgetAttachment)}},
-	{namespaced(resourcev1.SchemeGroupVersion, "resourceclaims"), []keeper{by(onNodes, (*nodes.Part).KeepClaim, (*nodes.Part).ForgetClaim)}},
-	{cluster(resourcev1.SchemeGroupVersion, "resourceslices"), []keeper{by(onNodes, (*nodes.Part).KeepSlice, (*nodes.Part).ForgetSlice)}},
+	{watched(storagev1.SchemeGroupVersion, "volumeattachments"), []keeper{by(onNodes, (*nodes.Part).KeepAttachment, (*nodes.Part).ForgetAttachment)}},
+	{watched(resourcev1.SchemeGroupVersion, "resourceclaims"), []keeper{by(onNodes, (*nodes.Part).KeepClaim, (*nodes.Part).ForgetClaim)}},
+	{watched(resourcev1.SchemeGroupVersion, "resourceslices"), []keeper{by(onNodes, (*nodes.Part).KeepSlice, (*nodes.Part).ForgetSlice)}},
 	// Of events, only what tells of failures is kept, and they are no content of
 	// their namespace.
 	{eventsResource, []keeper{firstOf(
@@ -113,7 +113,7 @@ var table = []kind{
 	)}},
 }
 
-var eventsResource = namespaced(corev1.SchemeGroupVersion, "events")
+var eventsResource = watched(corev1.SchemeGroupVersion, "events")
 
 // The parts, as the table names them.
 func owning(w *World) *ownership.Part  { return w.ownership }
@@ -121,12 +121,11 @@ func refusing(w *World) *refusals.Part { return w.refusals }
 func onNodes(w *World) *nodes.Part     { return w.nodes }
 func budgeting(w *World) *budgets.Part { return w.budgets }
 
-func namespaced(gv schema.GroupVersion, plural string) Resource {
-	return Resource{GroupVersionResource: gv.WithResource(plural), Namespaced: true}
-}
-
-func cluster(gv schema.GroupVersion, plural string) Resource {
-	return Resource{GroupVersionResource: gv.WithResource(plural)}
+// watched is a resource in the version whose Go types are kept.
+func watched(gv schema.GroupVersion, plural string) Resource {
+	gvr := gv.WithResource(plural)
+	i := slices.IndexFunc(Builtin(), func(k Kind) bool { return k.GroupVersionResource == gvr })
+	return Builtin()[i].Resource // a kind that is missing there ends every test
 }
 
 // by is the keeper that a part is for objects of one Go type.
@@ -210,6 +209,12 @@ var scheme = func() *runtime.Scheme {
 	}
 	return s
 }()
+
+// Kind is a kind of Kubernetes itself, and Builtin are all, which must not be changed.
+type Kind = facts.Kind
+
+// Builtin are the kinds that Kubernetes itself serves.
+func Builtin() []Kind { return facts.Builtin() }
 
 // BuiltinGroups are the API groups that Kubernetes itself serves.
 func BuiltinGroups() []string { return slices.Clone(facts.BuiltinGroups()) }

@@ -338,19 +338,6 @@ func made(apiVersion, kind, namespace, name string, object map[string]any) *unst
 	return obj
 }
 
-// clusterScoped are the kinds of Kubernetes that are in no namespace
-// (kubectl api-resources --namespaced=false).
-var clusterScoped = map[string]bool{
-	"APIService": true, "CSIDriver": true, "CSINode": true, "CertificateSigningRequest": true, "ClusterRole": true,
-	"ClusterRoleBinding": true, "ClusterTrustBundle": true, "ComponentStatus": true, "CustomResourceDefinition": true,
-	"DeviceClass": true, "FlowSchema": true, "IPAddress": true, "IngressClass": true, "MutatingAdmissionPolicy": true,
-	"MutatingAdmissionPolicyBinding": true, "MutatingWebhookConfiguration": true, "Namespace": true, "Node": true,
-	"PersistentVolume": true, "PodSecurityPolicy": true, "PriorityClass": true, "PriorityLevelConfiguration": true,
-	"ResourceSlice": true, "RuntimeClass": true, "ServiceCIDR": true, "StorageClass": true, "StorageVersion": true,
-	"StorageVersionMigration": true, "ValidatingAdmissionPolicy": true, "ValidatingAdmissionPolicyBinding": true,
-	"ValidatingWebhookConfiguration": true, "VolumeAttachment": true, "VolumeAttributesClass": true,
-}
-
 // scopeOf is the scope of a kind, as far as the manifests show it: "" where they
 // do not.
 func scopeOf(gvk schema.GroupVersionKind, scopes map[schema.GroupKind]string) apiextensionsv1.ResourceScope {
@@ -359,7 +346,7 @@ func scopeOf(gvk schema.GroupVersionKind, scopes map[schema.GroupKind]string) ap
 		return apiextensionsv1.ResourceScope(scope)
 	case !slices.Contains(facts.BuiltinGroups(), gvk.Group):
 		return ""
-	case clusterScoped[gvk.Kind]:
+	case !facts.Namespaced(gvk.GroupKind()):
 		return apiextensionsv1.ClusterScoped
 	}
 	return apiextensionsv1.NamespaceScoped

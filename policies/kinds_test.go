@@ -8,30 +8,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/termguard/termguard/cluster"
 )
 
-// TestKinds holds the kinds that METADATA may name to those that client-go knows,
-// and the two of API servers behind the first. UPDATE_GOLDEN=1 writes them.
+// TestKinds holds the kinds that METADATA may name to the table of them.
+// UPDATE_GOLDEN=1 writes them.
 func TestKinds(t *testing.T) {
-	want := []string{"customresourcedefinitions.apiextensions.k8s.io", "apiservices.apiregistration.k8s.io"}
-	for gvk := range scheme.Scheme.AllKnownTypes() {
-		object, err := scheme.Scheme.New(gvk)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, stored := object.(metav1.Object); !stored || gvk.Version == runtime.APIVersionInternal {
-			continue // options, lists
-		}
-		plural, _ := meta.UnsafeGuessKindToResource(gvk)
-		if gvk.Kind == "Endpoints" {
-			plural = schema.GroupVersionResource{Resource: "endpoints"}
-		}
-		want = append(want, plural.GroupResource().String())
+	var want []string
+	for _, k := range cluster.Builtin() {
+		want = append(want, k.String())
 	}
 	slices.Sort(want)
 	want = slices.Compact(want)

@@ -1,0 +1,45 @@
+package facts
+
+import (
+	"regexp"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+)
+
+// passing are kinds of which no object is ever stored.
+var passing = regexp.MustCompile(`Review$|^(Binding|Eviction|RangeAllocation|Scale|TokenRequest)$`)
+
+// TestBuiltin holds the table to the kinds that client-go knows.
+func TestBuiltin(t *testing.T) {
+	table := map[schema.GroupKind]Kind{}
+	for _, k := range Builtin() {
+		kind := schema.GroupKind{Group: k.Group, Kind: k.Kind}
+		if known, twice := table[kind]; twice {
+			t.Errorf("%s is in the table twice: %s and %s", kind, known, k)
+		}
+		table[kind] = k
+		if !k.Past && !slices.Contains(BuiltinGroups(), k.Group) {
+			t.Errorf("%s is of no group of Kubernetes", k)
+		}
+	}
+	for gvk := range clientscheme.Scheme.AllKnownTypes() {
+		object, err := clientscheme.Scheme.New(gvk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, stored := object.(metav1.Object)
+		k, known := table[gvk.GroupKind()]
+		switch {
+		case !stored || gvk.Version == runtime.APIVersionInternal || passing.MatchString(gvk.Kind):
+		case !known:
+			t.Errorf("%s is not in the table", gvk)
+		case !k.Past && !clientscheme.Scheme.IsVersionRegistered(k.GroupVersion()):
+			t.Errorf("%s stands in the table with %s, which nobody knows", gvk, k.GroupVersion())
+		}
+	}
+}
