@@ -584,8 +584,12 @@ func (r *rules) count() {
 func (r *rules) notInForce() string {
 	report := ""
 	for _, refused := range r.status.Load().Refused {
-		name, _, _ := strings.Cut(refused, ": ")
-		report += fmt.Sprintf("[!]policies: refused, and what was before stays (see the log): %s\n", name)
+		name, why, _ := strings.Cut(refused, ": ")
+		outcome := "refused, and what was before stays"
+		if why == noPolicies {
+			outcome = "none there"
+		}
+		report += fmt.Sprintf("[!]policies: %s (see the log): %s\n", outcome, name)
 	}
 	return report
 }

@@ -349,7 +349,7 @@ func TestNobodyIsDemoted(t *testing.T) {
 	s.options.ClientCAFile = ""
 	s.write(s.file, "apiVersion: termguard.dev/v1\nkind: Config\nselfGrading: demote\n")
 	s.look(t.Context())
-	want := []string{"configuration: selfGrading: demote has no effect while anybody may send reviews: set --client-ca-file"}
+	want := []string{s.folder + ": " + noPolicies, "configuration: selfGrading: demote has no effect while anybody may send reviews: set --client-ca-file"}
 	if diff := cmp.Diff(want, s.status.Load().Refused); diff != "" || s.demotes.Load() {
 		t.Errorf("demotes: %v; -want, +got of what is not in force:\n%s", s.demotes.Load(), diff)
 	}
@@ -373,7 +373,7 @@ func TestPolicyGone(t *testing.T) {
 		if got := s.refusals(configuration); got != 1 {
 			t.Errorf("%s: %v configurations are refused, want 1", when, got)
 		}
-		if got, want := s.notInForce(), "[!]policies: refused, and what was before stays (see the log): configuration\n"; got != want {
+		if got, want := s.notInForce(), "[!]policies: none there (see the log): "+s.folder+"\n[!]policies: refused, and what was before stays (see the log): configuration\n"; got != want {
 			t.Errorf("%s: readyz says %q, want %q", when, got, want)
 		}
 		s.refused = map[string]string{}
