@@ -114,7 +114,13 @@ test_not_working if {
 		got == {"deny": set(), "warn": {finding(
 			"namespaces", "ops",
 			"widgets.x.io in 2 namespaces have finalizer x.io/f, and this deletes its controller, which does not work now",
-			[{"kind": "mend", "do": "Get its controller to work again, then delete the widgets.x.io with finalizer x.io/f; go on when they are gone"}],
+			[{
+				"kind": "mend",
+				"do": concat(" ", [
+					"Get its controller to work again, then delete the widgets.x.io with finalizer x.io/f;",
+					"go on when they are gone",
+				]),
+			}],
 		)}}
 	}
 }

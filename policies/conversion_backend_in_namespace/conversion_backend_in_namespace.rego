@@ -67,7 +67,7 @@ warn contains finding(request.name, crd, msg, []) if {
 	request.applying
 	request.resource == "customresourcedefinitions.apiextensions.k8s.io"
 	some definitions in data.cluster.conversionsFrom
-	some crd in [definitions[request.name]]
+	crd := definitions[request.name]
 	msg := sprintf(
 		"stored as %s and deleted as %s: while the conversion webhook does not answer, none can be deleted",
 		[concat(" or ", crd.storedVersions), crd.version],

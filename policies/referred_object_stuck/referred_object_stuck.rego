@@ -42,9 +42,7 @@ import data.termguard.lib.steps
 import data.termguard.lib.times
 
 warn contains {
-	"msg": sprintf("%s %s %s %s%s, which stays: %s", [
-		owners.its(wait.owner), wait.how, held.resource, held.name, wait.where, held.why,
-	]),
+	"msg": sprintf("%s %s %s %s%s, which stays: %s", [owners.its(wait.owner), wait.how, held.resource, held.name, wait.where, held.why]),
 	"objects": [wait.target, {"resource": held.resource, "namespace": held.namespace, "name": held.name}],
 	"evidence": array.concat(
 		[sprintf("%s %s has finalizer %s", [held.resource, held.name, held.finalizer])],

@@ -73,26 +73,32 @@ test_owner_does_not_run if {
 }
 
 # One that is Terminating, at 02:00: since when.
-ask_terminating(since) := got if {
-	alive := object.union(absent, {"state": "alive"})
-	got := policy.warn with input as cluster({"infraRef": reference}, {})
+ask_terminating(question, ownership, since) := got if {
+	got := policy.warn with input as question
 		with data.cluster.now as "2026-01-01T02:00:00Z"
 		with data.cluster.crds as {"infras.y.io": {"kind": "Infra"}}
 		with data.cluster.finalized as {"demo": {"y.io/f": {"infras.y.io": {"owners=Cluster.x.io": {
-			"count": 1, "names": ["i"], "at": [0], "ownership": alive,
+			"count": 1, "names": ["i"], "at": [0], "ownership": ownership,
 			"terminating": {"count": 1, "objects": [{"namespace": "demo", "name": "i", "at": 0, "since": since}]},
 		}}}}}
 }
 
-test_terminating if ask_terminating("2026-01-01T01:00:00Z") == {object.union(finding("spec.infraRef"), {
-	"msg": concat("", [
-		"its owner, X, may wait for infras.y.io i (spec.infraRef), ",
-		"which stays: it has been Terminating for 60 minutes",
-	]),
-	"steps": [{"kind": "mend", "do": "Ask about infras.y.io/i: what holds it holds this"}],
-})}
+alive := object.union(absent, {"state": "alive"})
 
-test_just_terminating if ask_terminating("2026-01-01T01:55:00Z") == set()
+test_terminating if {
+	got := ask_terminating(cluster({"infraRef": reference}, {}), alive, "2026-01-01T01:00:00Z")
+	got == {object.union(finding("spec.infraRef"), {
+		"msg": concat("", [
+			"its owner, X, may wait for infras.y.io i (spec.infraRef), ",
+			"which stays: it has been Terminating for 60 minutes",
+		]),
+		"steps": [{"kind": "mend", "do": "Ask about infras.y.io/i: what holds it holds this"}],
+	})}
+}
+
+test_just_terminating if {
+	ask_terminating(cluster({"infraRef": reference}, {}), alive, "2026-01-01T01:55:00Z") == set()
+}
 
 # What the catalog knows to be deleted first.
 snapshot := {
