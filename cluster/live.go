@@ -227,7 +227,7 @@ func (l *Live) Run(ctx context.Context) {
 			l.log.Warn("discovery failed", "error", err)
 			again = time.After(retry.Step())
 		}
-		pause(ctx, discoveryPause)
+		background.Pause(ctx, discoveryPause)
 		select {
 		case <-ctx.Done():
 			return
@@ -470,21 +470,12 @@ func (l *Live) feed(ctx context.Context, f *feed) {
 		if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
 			l.rediscover()
 		}
-		pause(ctx, backoff.Step())
+		background.Pause(ctx, backoff.Step())
 	}
 }
 
 func newBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 8, Cap: 30 * time.Second}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 // unseen records why a resource cannot be seen. The wait for it is over: what
@@ -607,7 +598,7 @@ func (l *Live) follow(ctx context.Context, f *feed, healthy func()) error {
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
-		pause(ctx, rewatchPause)
+		background.Pause(ctx, rewatchPause)
 	}
 }
 
@@ -620,7 +611,7 @@ func (l *Live) watch(ctx context.Context, cancel context.CancelCauseFunc, f *fee
 	source := f.source
 	go background.Keep(waits, "watch", func(ctx context.Context) {
 		for ctx.Err() == nil {
-			pause(ctx, againInterval)
+			background.Pause(ctx, againInterval)
 			if !l.world.converts(f.Resource) {
 				continue
 			}
@@ -771,7 +762,7 @@ func (l *Live) followOther(ctx context.Context, f *feed, failed error) error {
 		otherCtx, cancel := context.WithCancel(ctx)
 		go background.Keep(otherCtx, "watch", func(ctx context.Context) {
 			for ctx.Err() == nil {
-				pause(ctx, againInterval)
+				background.Pause(ctx, againInterval)
 				if err := readable(ctx, right); err == nil {
 					cancel()
 					return
@@ -842,7 +833,7 @@ func (l *Live) poll(ctx context.Context, f *feed, healthy func()) error {
 		}
 		l.listedAll(f)
 		healthy()
-		pause(ctx, pollInterval)
+		background.Pause(ctx, pollInterval)
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/cluster/refusals"
+	"github.com/termguard/termguard/internal/background"
 )
 
 var widgets = Resource{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "widgets"}, Namespaced: true}
@@ -58,7 +59,7 @@ func (s silentSource) Watch(ctx context.Context, _ metav1.ListOptions) (watch.In
 	go func() {
 		for i := 0; ctx.Err() == nil; i++ {
 			w.Add(widget(fmt.Sprint(i)))
-			pause(ctx, time.Second)
+			background.Pause(ctx, time.Second)
 		}
 		w.Stop()
 	}()

@@ -25,6 +25,7 @@ import (
 	"github.com/termguard/termguard/cluster/ownership"
 	"github.com/termguard/termguard/cluster/references"
 	"github.com/termguard/termguard/cluster/refusals"
+	"github.com/termguard/termguard/internal/background"
 )
 
 // Resource is one kind of object that the API serves.
@@ -303,7 +304,7 @@ func (w *World) keepSettled(ctx context.Context) {
 		began := time.Now()
 		w.Settle()
 		took := time.Since(began)
-		pause(ctx, max(settleInterval, time.Duration(float64(took)/settleShare)-took))
+		background.Pause(ctx, max(settleInterval, time.Duration(float64(took)/settleShare)-took))
 	}
 }
 

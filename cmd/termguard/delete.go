@@ -16,6 +16,7 @@ import (
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/background"
 	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/watch"
@@ -547,7 +548,7 @@ func (d *deleting) effect(ctx context.Context, due []check.Deed, look func() err
 			d.say("  no effect within %s: nothing more is done, as the next steps depend on it\n", d.patience)
 			return d.ended()
 		}
-		if err := pause(ctx, again); err != nil {
+		if err := background.Pause(ctx, again); err != nil {
 			return err
 		}
 	}
@@ -669,7 +670,7 @@ func (d *deleting) wait(ctx context.Context, long time.Duration) error {
 			return nil
 		}
 		d.screen.Tick()
-		if err := pause(ctx, again); err != nil {
+		if err := background.Pause(ctx, again); err != nil {
 			return err
 		}
 	}
@@ -749,16 +750,4 @@ func firstOf(names []string) string {
 		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", more)
 	}
 	return strings.Join(names, ", ")
-}
-
-// pause waits, unless the command is interrupted.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -15,7 +15,7 @@ const module = "github.com/termguard/termguard/"
 // layers is a statement of design: what each folder may import of this module.
 // Do not change it to make a build pass.
 var layers = map[string][]string{
-	"cmd/termguard":       {"probe", "probe/report", "internal/printable", "internal/redact", "internal/shell", "internal/startup", "config", "webhook", "webhook/serve", "doctor", "check", "scan", "watch", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/catalog", "internal/nearest"},
+	"cmd/termguard":       {"probe", "probe/report", "internal/background", "internal/printable", "internal/redact", "internal/shell", "internal/startup", "config", "webhook", "webhook/serve", "doctor", "check", "scan", "watch", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/catalog", "internal/nearest"},
 	"cmd/termguard-probe": {"probe", "probe/report", "internal/printable", "internal/startup"},
 	"internal/policytest": {"policies", "cluster", "question"},
 	"probe":               {"probe/report", "internal/printable", "internal/shell"},

@@ -1,5 +1,5 @@
 // Package background keeps work going that nobody waits for: a panic in it must
-// neither end the process nor pass unnoticed.
+// neither end the process nor pass unnoticed. Pause is how such work rests.
 package background
 
 import (
@@ -58,5 +58,17 @@ func Keep(ctx context.Context, part string, run func(context.Context)) {
 			return
 		case <-time.After(restartPause):
 		}
+	}
+}
+
+// Pause waits, or returns why ctx ended before.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/termguard/termguard/internal/background"
 	"github.com/termguard/termguard/scan"
 )
 
@@ -64,7 +65,7 @@ func (s *survey) run(ctx context.Context) {
 		} else {
 			s.tell(tally)
 		}
-		if sleep(ctx, surveyEvery-time.Since(began)) != nil {
+		if background.Pause(ctx, surveyEvery-time.Since(began)) != nil {
 			return
 		}
 	}
@@ -78,29 +79,18 @@ type pace struct {
 
 func (p *pace) rest(ctx context.Context) error {
 	if worked := time.Since(p.since); worked >= surveySlice {
-		if err := sleep(ctx, worked*(surveyShare-1)); err != nil {
+		if err := background.Pause(ctx, worked*(surveyShare-1)); err != nil {
 			return err
 		}
 		p.since = time.Now()
 	}
 	for waits := time.Now(); p.busy(); {
-		if err := sleep(ctx, surveyWait); err != nil {
+		if err := background.Pause(ctx, surveyWait); err != nil {
 			return err
 		}
 		p.since, waits = p.since.Add(time.Since(waits)), time.Now()
 	}
 	return ctx.Err()
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // tell replaces what the round before told.
