@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -13,13 +12,12 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
-	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/policytest"
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
 )
@@ -47,7 +45,15 @@ func TestSaysWhatCheckSays(t *testing.T) {
 		if race.Detector && i%8 != 0 {
 			continue
 		}
-		objects := objectsIn(t, file)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fixture, err := policytest.Parse(file, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects := fixture.Objects()
 		world, err := cluster.FromObjects(cluster.Options{}, objects)
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
@@ -105,27 +111,4 @@ func sent(t *testing.T, s check.Subject, options map[string]any) admission.Reque
 		UserInfo:  authenticationv1.UserInfo{Username: s.User.Username, Groups: s.User.Groups},
 		OldObject: text(s.Object), Options: text(options),
 	}}
-}
-
-// objectsIn are the objects of a fixture, without what it asks.
-func objectsIn(t *testing.T, file string) (objects []*unstructured.Unstructured) {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, document := range bytes.Split(text, []byte("\n---\n")) {
-		object := &unstructured.Unstructured{}
-		data, err := yaml.YAMLToJSON(document)
-		if err == nil {
-			err = object.UnmarshalJSON(data)
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		if object.GetKind() != "Request" {
-			objects = append(objects, object)
-		}
-	}
-	return objects
 }

@@ -240,17 +240,22 @@ type Prepared struct {
 	Input map[string]any
 }
 
+// Objects are those of the fixture's world, and what objects cannot show.
+func (f Fixture) Objects() []*unstructured.Unstructured {
+	objects := make([]*unstructured.Unstructured, len(f.documents))
+	for i, d := range f.documents {
+		objects[i] = d.object
+	}
+	return objects
+}
+
 // Prepare builds the facts and the request of a fixture.
 func (f Fixture) Prepare() (Prepared, error) { return f.PrepareWith(cluster.Options{}) }
 
 // PrepareWith is Prepare with options, but for the time, which is the fixture's.
 func (f Fixture) PrepareWith(options cluster.Options) (Prepared, error) {
 	options.Now = func() time.Time { return time.Unix(0, 0) }
-	objects := make([]*unstructured.Unstructured, len(f.documents))
-	for i, d := range f.documents {
-		objects[i] = d.object
-	}
-	world, err := cluster.FromObjects(options, objects)
+	world, err := cluster.FromObjects(options, f.Objects())
 	if err != nil {
 		return Prepared{}, fmt.Errorf("%s: %w", f.File, err)
 	}
