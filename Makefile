@@ -6,7 +6,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 E2E_TIMEOUT ?= 40m
 E2E := go test -count=1 -parallel 64 -timeout $(E2E_TIMEOUT)
 # The packages that start goroutines. TestRaces holds that these are all.
-RACES := ./certs ./check ./cluster ./cmd/termguard ./lint ./lint/runner ./policies ./probe ./scan ./watch ./webhook ./webhook/serve
+RACES := ./certs ./check ./cluster ./cmd/termguard ./lint ./lint/runner ./policies ./probe ./scan ./teardown ./watch ./webhook ./webhook/serve
 # What takes long in them, and is run by one goroutine, or by those that other tests start as well: make unit runs it.
 ALONE := TestIncremental|TestManyOverlays|TestManyReferrers|TestEventFlood|AreBounded$$|TestFromUnstructured|TestParity|TestPlansOfFixtures|TestClassesOfPolicies|TestDrainIsLinear|TestFixtures|TestOff$$|TestLazy$$|TestBrief$$|TestNeeds|TestApart$$|TestLoad$$|TestFastPath|TestOneFolder|TestLongInput|TestLean|TestImports|TestDocs|TestRaces
 # What does a part of its cases under the race detector: make unit runs it whole. TestRaces holds that these are all.

@@ -90,6 +90,17 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 	return subjects, missing, world, nil
 }
 
+// Read reads the objects that names mean, in their order; missing are errors for those that
+// are not there.
+func Read(ctx context.Context, config *rest.Config, names []Name) (subjects []Subject, missing []error, err error) {
+	types, err := Served(ctx, config)
+	if err != nil {
+		return nil, nil, err
+	}
+	user, _ := Whoami(ctx, config) // who would delete is unknown, then
+	return types.subjects(ctx, config, user, names)
+}
+
 // subjects reads the objects that names mean, in their order.
 func (t Types) subjects(ctx context.Context, config *rest.Config, user authenticationv1.UserInfo, names []Name) (subjects []Subject, missing []error, err error) {
 	client, err := objectsOf(config)

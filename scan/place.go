@@ -3,6 +3,7 @@ package scan
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -30,6 +31,20 @@ func (p *Place) NotRead(namespace string) {
 	p.interrupted = true
 	p.unseen = append(p.unseen, "namespace "+namespace+": not read yet")
 }
+
+// Subjects are the objects that are asked about as one object each, by their kind.
+func (p *Place) Subjects() iter.Seq2[Kind, check.Subject] {
+	return func(yield func(Kind, check.Subject) bool) {
+		for _, a := range p.subjects {
+			if a.release == nil && !yield(a.kind, a.subject()) {
+				return
+			}
+		}
+	}
+}
+
+// Unseen is what could not be asked about, each with the reason.
+func (p *Place) Unseen() []string { return slices.Clone(p.unseen) }
 
 // asked is an object that is asked about, made as it is needed: a cluster has many.
 type asked struct {

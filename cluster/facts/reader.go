@@ -250,6 +250,24 @@ func (r Reader) Fronts() iter.Seq2[Object, Object] {
 	}
 }
 
+// Backed are the APIServices that a Service backs, and the configurations of webhooks, each
+// with the namespace of a Service that it calls, "" for a URL.
+func (r Reader) Backed() iter.Seq2[Object, string] {
+	return func(yield func(front Object, namespace string) bool) {
+		for name, service := range sorted(under(r.doc, "apiservices")) {
+			if !yield(Object{"apiservices.apiregistration.k8s.io", "", name}, text(under(service, "service"), "namespace")) {
+				return
+			}
+		}
+		for _, hook := range sorted(under(r.doc, "webhooks")) {
+			front := Object{text(hook, "type") + "webhookconfigurations.admissionregistration.k8s.io", "", text(hook, "configuration")}
+			if !yield(front, text(under(hook, "service"), "namespace")) {
+				return
+			}
+		}
+	}
+}
+
 // walk follows a path; nil where it leads nowhere.
 func walk(node any, path ...string) any {
 	for _, key := range path {

@@ -476,14 +476,9 @@ func (f *checking) within() (string, error) {
 // find finds the objects, and the facts that their deletion depends on.
 func (f *checking) find(ctx context.Context, together check.Together, options cluster.Options, stderr io.Writer) ([]check.Subject, []error, *cluster.World, error) {
 	if f.snapshot != "" {
-		file, err := os.Open(f.snapshot)
+		world, err := readSnapshot(f.snapshot)
 		if err != nil {
-			return nil, nil, nil, fmt.Errorf("read snapshot: %w", err)
-		}
-		defer file.Close()
-		world, err := cluster.ReadSnapshot(file)
-		if err != nil {
-			return nil, nil, nil, fmt.Errorf("%s: %w", f.snapshot, err)
+			return nil, nil, nil, err
 		}
 		subjects, missing, err := check.AllFromFacts(world, together.Names)
 		return subjects, missing, world, err

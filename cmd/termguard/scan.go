@@ -182,14 +182,9 @@ func (f *scanning) before() (*scan.Scan, error) {
 // read reads what is asked about, and names it.
 func (f *scanning) read(ctx context.Context, facts cluster.Options, selector labels.Selector, only []scan.Kind, stderr io.Writer) (places []*scan.Place, of string, err error) {
 	if f.snapshot != "" {
-		file, err := os.Open(f.snapshot)
+		world, err := readSnapshot(f.snapshot)
 		if err != nil {
-			return nil, "", fmt.Errorf("read snapshot: %w", err)
-		}
-		defer file.Close()
-		world, err := cluster.ReadSnapshot(file)
-		if err != nil {
-			return nil, "", fmt.Errorf("%s: %w", f.snapshot, err)
+			return nil, "", err
 		}
 		place, err := scan.FromFacts(world, f.namespaces...)
 		return []*scan.Place{place}, f.snapshot, err
