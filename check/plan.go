@@ -56,7 +56,7 @@ func plan(lists ...[]policies.Finding) []Step {
 			}
 		}
 	}
-	if causesOf(steps) > 1 {
+	if _, all := causesOf(steps); all > 1 {
 		for i := range steps {
 			steps[i].Do = promise.ReplaceAllString(steps[i].Do, "")
 		}
@@ -68,16 +68,21 @@ func plan(lists ...[]policies.Finding) []Step {
 // all that holds it.
 var promise = regexp.MustCompile(`(, and the deletion|, and it|: what waits then|: what it holds then|: then it) finishes by itself$`)
 
-// causesOf counts what certainly holds a deletion, of what a plan is about. What the API
-// server says of it is none.
-func causesOf(plan []Step) int {
-	causes := map[string]bool{}
+// causesOf counts what holds a deletion, of what a plan is about: what certainly does, and
+// that with what may. What the API server says of it is none.
+func causesOf(plan []Step) (certain, all int) {
+	causes := map[string]policies.Certainty{}
 	for _, s := range plan {
-		if s.Certainty == policies.Will && !s.Symptom {
-			causes[s.Why] = true
+		if s.Symptom || s.Certainty == "" || causes[s.Why] != "" {
+			continue
+		}
+		causes[s.Why] = s.Certainty
+		all++
+		if s.Certainty == policies.Will {
+			certain++
 		}
 	}
-	return len(causes)
+	return certain, all
 }
 
 func blocks(f policies.Finding) bool { return f.Severity != policies.Info }

@@ -99,6 +99,7 @@ func TestCauses(t *testing.T) {
 	kiali := finding("orphaned-finalizer", "nobody removes it", "Bring back Kiali, and the deletion finishes by itself")
 	api := finding("unavailable-apiservice", "an API is down", "Bring back Service a/b: what it holds then finishes by itself")
 	told := finding(symptom, "the API server says so", "Look")
+	may := func(f policies.Finding) policies.Finding { f.Certainty = policies.May; return f }
 	for name, tc := range map[string]struct {
 		reason   string
 		findings []policies.Finding
@@ -106,6 +107,9 @@ func TestCauses(t *testing.T) {
 	}{
 		"One":     {"then it does", []policies.Finding{kiali}, "; next: bring back Kiali, and the deletion finishes by itself"},
 		"Two":     {"each is only a part", []policies.Finding{kiali, api}, "; 2 things hold it; first: bring back Kiali"},
+		"OneMay":  {"then it does, too", []policies.Finding{may(kiali)}, "; next: bring back Kiali, and the deletion finishes by itself"},
+		"TwoMay":  {"each may be only a part", []policies.Finding{may(kiali), may(api)}, "; 2 things may hold it; first: bring back Kiali"},
+		"Both":    {"what is certain is not all", []policies.Finding{kiali, may(api)}, "; one thing holds it, and 1 more may; first: bring back Kiali"},
 		"Symptom": {"what it says is no cause", []policies.Finding{kiali, told}, "; next: bring back Kiali, and the deletion finishes by itself"},
 	} {
 		if got := next(plan(tc.findings)); got != tc.want {

@@ -164,9 +164,13 @@ func next(plan []Step) string {
 	}
 	first, size := utf8.DecodeRuneInString(plan[0].Do)
 	do := string(unicode.ToLower(first)) + plan[0].Do[size:]
-	switch causes := causesOf(plan); {
-	case causes > 1:
-		return fmt.Sprintf("; %d things hold it; first: %s", causes, do)
+	switch certain, all := causesOf(plan); {
+	case certain > 1:
+		return fmt.Sprintf("; %d things hold it; first: %s", certain, do)
+	case certain == 1 && all > 1:
+		return fmt.Sprintf("; one thing holds it, and %d more may; first: %s", all-1, do)
+	case all > 1:
+		return fmt.Sprintf("; %d things may hold it; first: %s", all, do)
 	case plan[0].Command != "" && len(plan[0].Command) <= maxRun && (len(plan) < 2 || plan[1].Do != plan[0].Do):
 		return "; run: " + plan[0].Command
 	}

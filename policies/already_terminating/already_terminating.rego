@@ -95,7 +95,7 @@ warn contains condition_finding(name, condition) if {
 }
 
 warn contains {
-	"msg": sprintf("Terminating for %s, and no cause is visible", [elapsed]),
+	"msg": sprintf("Terminating for %s, and its conditions name no cause", [elapsed]),
 	"objects": [request.target],
 	"evidence": [sprintf("deletionTimestamp %s", [input.request.oldObject.metadata.deletionTimestamp])],
 	"steps": [steps.mend(

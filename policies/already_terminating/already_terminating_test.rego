@@ -155,7 +155,7 @@ test_nothing_is_seen if {
 		with data.cluster.now as "2026-11-21T07:05:00Z"
 		with data.cluster.namespaces as conditions({})
 	got == {"deny": set(), "warn": {{
-		"msg": "Terminating for 5 minutes, and no cause is visible",
+		"msg": "Terminating for 5 minutes, and its conditions name no cause",
 		"objects": target,
 		"evidence": ["deletionTimestamp 2026-11-21T07:00:00Z"],
 		"steps": [{
