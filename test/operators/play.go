@@ -164,7 +164,29 @@ func (p *play) situation(ctx context.Context, s situation) error {
 		p.keep(first)
 	}
 	p.keep(rows...)
+	if strings.HasPrefix(cause, "serviceaccount ") {
+		if err := p.stop(ctx); err != nil {
+			return err
+		}
+	}
 	return p.restore(ctx, names)
+}
+
+// stop has the operator run no more until it is installed again. Its process keeps the token
+// that it was started with, which no new service account of the same name makes good.
+func (p *play) stop(ctx context.Context) error {
+	namespace, name := p.deployment()
+	if err := p.Do(ctx, "scale deployment "+name+" -n "+namespace+" --replicas=0"); err != nil {
+		return err
+	}
+	return p.Await(ctx, 2*time.Minute, p.Name+" to stop", func(ctx context.Context) (bool, error) {
+		for _, program := range p.operator() {
+			if running, err := program.Settled(ctx); err != nil || running {
+				return false, err
+			}
+		}
+		return true, nil
+	})
 }
 
 // token is that of the service account that is to be deleted, used a moment ago; nil if
