@@ -59,10 +59,15 @@ func (f *clusterFlags) completeNamespace(c *cobra.Command, _ []string, begun str
 	return beginning(names, begun), noFiles
 }
 
-// completeID completes the ids of policies.
+// completeID completes the ids of policies that are on this machine: a key that is pressed
+// downloads nothing.
 func (f *settingsFlags) completeID(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	set, err := f.load()
+	here, _, err := f.split()
 	if err != nil || len(args) > 0 {
+		return nil, noFiles
+	}
+	set, err := f.loadFrom(here)
+	if err != nil {
 		return nil, noFiles
 	}
 	return beginning(set.IDs(), begun), noFiles

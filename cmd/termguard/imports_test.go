@@ -15,7 +15,7 @@ const module = "github.com/termguard/termguard/"
 // layers is a statement of design: what each folder may import of this module.
 // Do not change it to make a build pass.
 var layers = map[string][]string{
-	"cmd/termguard":       {"probe", "probe/report", "internal/background", "internal/printable", "internal/redact", "internal/shell", "internal/startup", "config", "webhook", "webhook/serve", "doctor", "check", "scan", "teardown", "watch", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/catalog", "internal/nearest"},
+	"cmd/termguard":       {"probe", "probe/report", "internal/background", "internal/printable", "internal/redact", "internal/shell", "internal/startup", "config", "webhook", "webhook/serve", "doctor", "check", "scan", "teardown", "watch", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/catalog", "internal/nearest", "internal/download"},
 	"cmd/termguard-probe": {"probe", "probe/report", "internal/printable", "internal/startup"},
 	"internal/policytest": {"policies", "cluster", "question"},
 	"probe":               {"probe/report", "internal/printable", "internal/shell"},
@@ -23,7 +23,7 @@ var layers = map[string][]string{
 	"doctor":              {"config", "policies", "webhook"},
 	"config":              {"cluster", "cluster/catalog", "internal/nearest"},
 	"webhook":             {"internal/printable", "internal/shell", "config", "policies", "question", "cluster", "cluster/catalog", "internal/nearest"},
-	"webhook/serve":       {"internal/background", "internal/startup", "config", "webhook", "certs", "policies", "cluster", "check", "scan"},
+	"webhook/serve":       {"internal/background", "internal/download", "internal/startup", "config", "webhook", "certs", "policies", "cluster", "check", "scan"},
 	"certs":               {"internal/background"},
 	"check":               {"check/inventory", "check/release", "internal/printable", "internal/shell", "question", "policies", "cluster", "cluster/catalog", "internal/nearest"},
 	"scan":                {"check", "policies", "cluster", "internal/junit", "internal/printable"},
@@ -53,6 +53,7 @@ var layers = map[string][]string{
 	"cluster/learned":     {},
 	"cluster/catalog":     {},
 	"deploy":              {},
+	"internal/download":   {"policies"},
 	"internal/junit":      {},
 	"internal/nearest":    {},
 	"internal/race":       {},

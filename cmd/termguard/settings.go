@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/config"
+	"github.com/termguard/termguard/internal/download"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -21,6 +23,8 @@ type settingsFlags struct {
 	config         string
 	policies       []string
 	key, algorithm string // of bundles
+	download       download.Options
+	downloaded     map[string][]byte // bundles from elsewhere, by name: a command asks once
 	// optional has the defaults hold as long as config is missing.
 	optional bool
 }
@@ -30,9 +34,11 @@ func (f *settingsFlags) addConfig(flags *pflag.FlagSet) {
 }
 
 func (f *settingsFlags) addPolicies(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.policies, "policies", nil, "`FOLDER` with policies beyond those in the binary, one in each of its folders, or an OPA bundle (may be repeated)")
+	flags.StringArrayVar(&f.policies, "policies", nil, "`FOLDER` with policies beyond those in the binary, one in each of its folders, or an OPA bundle: a file, https://… or oci://REGISTRY/REPOSITORY:TAG (may be repeated)")
 	flags.StringVar(&f.key, "verification-key", "", "`FILE` with the public key, or the secret, that bundles must be signed with (default: they must not be signed)")
 	flags.StringVar(&f.algorithm, "signing-alg", "RS256", "algorithm of the signatures, as opa sign names it")
+	flags.StringVar(&f.download.Credentials, "registry-config", "", "`FILE` with credentials for bundles from elsewhere, as docker login writes it (default: none)")
+	flags.StringArrayVar(&f.download.PlainHTTP, "plain-http", nil, "`HOST:PORT` that bundles may come from without TLS, as loopback (may be repeated)")
 }
 
 // load returns the policies, in the binary and where the flags say.
@@ -48,7 +54,7 @@ func (f *settingsFlags) loadFrom(names []string, others ...fs.FS) (*policies.Set
 	}
 	from := []fs.FS{policies.Embedded()}
 	for _, name := range names {
-		fsys, err := policies.Open(name, key)
+		fsys, err := f.open(name, key)
 		if err != nil {
 			return nil, fmt.Errorf("read policies: %w", err)
 		}
@@ -59,6 +65,57 @@ func (f *settingsFlags) loadFrom(names []string, others ...fs.FS) (*policies.Set
 		err = cmp.Or(holdSome(set, names), set.CheckFindings())
 	}
 	return set, err
+}
+
+// open has the policies in a folder or a bundle, which it downloads if it is elsewhere.
+func (f *settingsFlags) open(name string, key *policies.Key) (fs.FS, error) {
+	if !download.Is(name) {
+		return policies.Open(name, key)
+	}
+	bundle, err := f.elsewhere(name)
+	if err != nil {
+		return nil, err
+	}
+	archive, asked := f.downloaded[name]
+	if !asked {
+		if archive, err = bundle.Fetch(context.Background()); err != nil { // for at most download.Limit
+			return nil, fmt.Errorf("bundle %s: %w", name, err)
+		}
+		if f.downloaded == nil {
+			f.downloaded = map[string][]byte{}
+		}
+		f.downloaded[name] = archive
+	}
+	files, err := policies.Bundle(archive, key)
+	if err != nil {
+		return nil, fmt.Errorf("bundle %s: %w", name, err)
+	}
+	return policies.Named(files, name), nil
+}
+
+// elsewhere is a bundle to be downloaded. What comes over a network must be signed.
+func (f *settingsFlags) elsewhere(name string) (*download.Bundle, error) {
+	bundle, err := download.New(name, f.download)
+	if err == nil && f.key == "" {
+		err = fmt.Errorf("%s comes over a network, so it must be signed: name the key by --verification-key", name)
+	}
+	return bundle, err
+}
+
+// split has the folders and bundles of this machine, and the bundles from elsewhere.
+func (f *settingsFlags) split() (here []string, elsewhere []*download.Bundle, err error) {
+	for _, name := range f.policies {
+		if !download.Is(name) {
+			here = append(here, name)
+			continue
+		}
+		bundle, err := f.elsewhere(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		elsewhere = append(elsewhere, bundle)
+	}
+	return here, elsewhere, nil
 }
 
 // holdSome is an error where a place that was named holds no policy: it may be a folder too

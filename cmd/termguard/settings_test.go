@@ -35,3 +35,48 @@ func TestPoliciesOfBundle(t *testing.T) {
 		t.Error("a bundle that somebody else signed is taken")
 	}
 }
+
+// TestPoliciesFromElsewhere holds that a bundle is downloaded once for a command, that it must
+// be signed, and that neither a key that is pressed nor a repository makes one be downloaded.
+func TestPoliciesFromElsewhere(t *testing.T) {
+	rule, err := os.ReadFile("../../policies/busy_mount/busy_mount.rego")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := strings.NewReplacer("busy-mount", "our-mount", "termguard.busy_mount", "termguard.our_mount").Replace(string(rule))
+	r := bundletest.NewRegistry(t)
+	if _, err := r.Push(t.Context(), "team/policies:1", bundletest.Archive(t, "secret", map[string]string{"/ours/our_mount/our_mount.rego": own}), ""); err != nil {
+		t.Fatal(err)
+	}
+	r.Asked()
+	address := "oci://" + r.Host + "/team/policies:1"
+	f := settingsFlags{policies: []string{address}, algorithm: "HS256"}
+	if _, err := f.load(); err == nil || !strings.Contains(err.Error(), "it must be signed: name the key by --verification-key") || len(r.Asked()) > 0 {
+		t.Errorf("without a key: %v", err)
+	}
+	f.key = bundletest.KeyFile(t, "secret")
+	if ids, _ := f.completeID(nil, nil, "busy"); !slices.Equal(ids, []string{"busy-mount"}) || len(r.Asked()) > 0 {
+		t.Errorf("it completes %q, and asks the registry", ids)
+	}
+	for range 2 {
+		set, err := f.load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(set.IDs(), "our-mount") {
+			t.Errorf("the policy of the bundle is not among %v", set.IDs())
+		}
+	}
+	if asked := r.Asked(); len(asked) != 3 {
+		t.Errorf("it asks %q, want the digest, the manifest and the bundle", asked)
+	}
+	repository := t.TempDir()
+	if err := os.WriteFile(filepath.Join(repository, ".termguard.yaml"), []byte("apiVersion: termguard.dev/v1\nkind: LintConfig\npolicies: ["+address+"]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs strings.Builder
+	code := run(t.Context(), []string{"termguard", "lint", repository, "--verification-key", f.key, "--signing-alg", "HS256"}, strings.NewReader(""), &out, &errs)
+	if asked := r.Asked(); code != exitFailed || len(asked) > 0 || !strings.Contains(errs.String(), "no such file") {
+		t.Errorf("a repository that names a bundle elsewhere: exit %d, asked %q: %s%s", code, asked, out.String(), errs.String())
+	}
+}

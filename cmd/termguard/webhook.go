@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -30,7 +31,13 @@ func newWebhook() *cobra.Command {
 			if len(o.ClientNames) > 0 && o.ClientCAFile == "" {
 				return errors.New("--client-cn needs --client-ca-file, the authority that the names are believed of")
 			}
-			set, err := settings.load()
+			if o.Folders, o.Bundles, err = settings.split(); err != nil {
+				return err
+			}
+			if o.BundlePoll < time.Second {
+				return fmt.Errorf("--bundle-poll=%s: want a second at least", o.BundlePoll)
+			}
+			set, err := settings.loadFrom(o.Folders)
 			if err != nil {
 				return err
 			}
@@ -39,7 +46,7 @@ func newWebhook() *cobra.Command {
 				return err
 			}
 			wrong := err
-			o.Folders, o.ConfigFile, o.ReadConfig = settings.policies, settings.config, settings.read
+			o.ConfigFile, o.ReadConfig = settings.config, settings.read
 			if o.Key, err = settings.readKey(); err != nil {
 				return err
 			}
@@ -60,6 +67,7 @@ func newWebhook() *cobra.Command {
 	target.addDial(flags, true)
 	flags.StringVar(&settings.config, "config", "", "configuration `FILE`, kind Config, read again when it changes; while its folder has no such file, the defaults hold (default: none)")
 	settings.addPolicies(flags)
+	flags.DurationVar(&o.BundlePoll, "bundle-poll", time.Minute, "how often bundles from elsewhere are asked for anew")
 	flags.StringVar(&o.Listen, "listen", ":9443", "`HOST:PORT` for the API server")
 	flags.StringVar(&o.HealthListen, "health-listen", ":8081", "`HOST:PORT` for /healthz, /readyz and /metrics, without TLS")
 	flags.StringVar(&o.CertificateFile, "tls-cert-file", "", "serve this certificate, which others renew, instead of one by an authority of termguard's own")

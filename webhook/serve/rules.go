@@ -216,10 +216,12 @@ type rules struct {
 	tried    map[string][sha256.Size]byte // what was looked at last, by name
 	refused  map[string]string            // why, by name
 	readings map[string]reading           // of folders and bundles, by name
-	read     config.Config                // in force
-	file     [sha256.Size]byte
-	taken    [sha256.Size]byte              // the file that is in force
-	status   atomic.Pointer[webhook.Status] // what of it these rules know
+
+	followers []*follower   // of bundles elsewhere
+	read      config.Config // in force
+	file      [sha256.Size]byte
+	taken     [sha256.Size]byte              // the file that is in force
+	status    atomic.Pointer[webhook.Status] // what of it these rules know
 	// demotes tells whether policies that were wrong are demoted: where that is configured,
 	// and only the API server can send reviews.
 	demotes atomic.Bool
@@ -241,11 +243,14 @@ func newRules(options Options, client kubernetes.Interface, events record.EventR
 		}, []string{"result"}),
 		sources: factory.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "termguard_refused_sources",
-			Help: "Folders and ConfigMaps of policies, and configurations, whose newest version is refused and not in force.",
+			Help: "Folders, bundles and ConfigMaps of policies, and configurations, whose newest version is refused and not in force.",
 		}, []string{"kind"}),
 	}
 	for _, result := range []string{"accepted", "refused"} {
 		r.reloads.WithLabelValues(result)
+	}
+	for _, bundle := range options.Bundles {
+		r.followers = append(r.followers, newFollower(bundle))
 	}
 	r.informer = informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(options.Certs.Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = config.PolicyLabel })).Core().V1().ConfigMaps().Informer()
@@ -263,7 +268,8 @@ func newRules(options Options, client kubernetes.Interface, events record.EventR
 }
 
 // start loads what is there. An error is for what an operator wrote on the command
-// line; a ConfigMap that is wrong is left out, as later.
+// line; a ConfigMap that is wrong is left out, as later, and so is a bundle from elsewhere:
+// a registry that is down, or serves nonsense, keeps nobody from starting.
 func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*policies.Engine, error) {
 	var found []source
 	for _, folder := range r.options.Folders {
@@ -272,6 +278,10 @@ func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*polici
 			return nil, fmt.Errorf("%s: %w", s.name, s.err)
 		}
 		found = append(found, s)
+	}
+	r.fetchAll(ctx)
+	for _, f := range r.followers {
+		found = append(found, f.source())
 	}
 	ctx, cancel := context.WithTimeout(ctx, firstList)
 	defer cancel()
@@ -322,6 +332,9 @@ func (r *rules) run(ctx context.Context) {
 func (r *rules) gather() (found []source) {
 	for _, folder := range r.options.Folders {
 		found = append(found, r.folder(folder))
+	}
+	for _, f := range r.followers {
+		found = append(found, f.source())
 	}
 	if !r.informer.HasSynced() {
 		for _, name := range slices.Sorted(maps.Keys(r.inForce)) {
