@@ -447,3 +447,57 @@ func TestGolden(t *testing.T) {
 		}
 	}
 }
+
+// TestRelease holds that what has to go first goes in waves, and the rest by the command of the
+// release, with its hooks; and that both by the command at once may hang.
+func TestRelease(t *testing.T) {
+	const command = "helm uninstall kiali -n kiali-operator"
+	world := sound(t)
+	held := planOf(t, releaseOf(t, world), Options{Command: command})
+	if diff := cmp.Diff([]string{"kubectl delete kialis.kiali.io/kiali -n shop --ignore-not-found --wait --timeout=300s", command}, commandsOf(held)); diff != "" || held.Verdict != policies.Completes {
+		t.Errorf("%s: -want, +got:\n%s", held.Verdict, diff)
+	}
+	free := planOf(t, releaseOf(t, without(t, world, ", finalizers: [kiali.io/finalizer]")), Options{Command: command})
+	if diff := cmp.Diff([]string{command}, commandsOf(free)); diff != "" || free.Verdict != policies.Completes {
+		t.Errorf("nothing has to go first: %s: -want, +got:\n%s", free.Verdict, diff)
+	}
+	scope := releaseOf(t, world)
+	at := check.Together{By: "helm uninstall"}
+	both, err := check.AskAll(t.Context(), engine(), scope.World, at, scope.subjects, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if both.Verdict == policies.Completes {
+		t.Error("the command alone would do: the test shows nothing")
+	}
+}
+
+// releaseOf is a release that holds an operator, and an object that it looks after.
+func releaseOf(t *testing.T, world string) *Scope {
+	t.Helper()
+	objects := objectsIn(t, world)
+	var subjects []check.Subject
+	scope := Of(worldOf(t, world), nil, nil, nil)
+	for _, o := range []policies.Object{{Resource: "deployments.apps", Namespace: "kiali-operator", Name: "kiali-operator"}, {Resource: "kialis.kiali.io", Namespace: "shop", Name: "kiali"}} {
+		subject, err := scope.described(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		subject.Unseen = nil
+		for _, object := range objects {
+			if object.GetKind() == subject.Type.Kind && object.GetName() == o.Name && object.GetNamespace() == o.Namespace {
+				subject.Object = object.Object
+			}
+		}
+		subjects = append(subjects, subject)
+	}
+	scope.subjects = subjects
+	return scope
+}
+
+func commandsOf(p *Plan) (commands []string) {
+	for _, wave := range p.Waves {
+		commands = append(commands, wave.Commands...)
+	}
+	return commands
+}
