@@ -265,11 +265,6 @@ func (m *maker) fronts() {
 		for o, workload := range f.Fronts() {
 			all = append(all, front{policies.Object(o), policies.Object(workload)})
 		}
-		for o, namespace := range f.Backed() {
-			if namespace != "" {
-				all = append(all, front{policies.Object(o), policies.Object{Resource: "services", Namespace: namespace}})
-			}
-		}
 	})
 	for _, one := range all {
 		at, torn := m.at[one.front]

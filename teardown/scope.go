@@ -83,7 +83,7 @@ func Everything(place *scan.Place) (*Scope, error) {
 	var fronts []policies.Object
 	var holding []string
 	s.World.Read(func(f cluster.Facts) {
-		for front := range f.Backed() {
+		for front := range f.Called() {
 			if o := policies.Object(front); !slices.Contains(fronts, o) {
 				fronts = append(fronts, o)
 			}

@@ -453,15 +453,15 @@ func TestGolden(t *testing.T) {
 func TestRelease(t *testing.T) {
 	const command = "helm uninstall kiali -n kiali-operator"
 	world := sound(t)
-	held := planOf(t, releaseOf(t, world), Options{Command: command})
+	held := planOf(t, releaseOf(t, world, kiali...), Options{Command: command})
 	if diff := cmp.Diff([]string{"kubectl delete kialis.kiali.io/kiali -n shop --ignore-not-found --wait --timeout=300s", command}, commandsOf(held)); diff != "" || held.Verdict != policies.Completes {
 		t.Errorf("%s: -want, +got:\n%s", held.Verdict, diff)
 	}
-	free := planOf(t, releaseOf(t, without(t, world, ", finalizers: [kiali.io/finalizer]")), Options{Command: command})
+	free := planOf(t, releaseOf(t, without(t, world, ", finalizers: [kiali.io/finalizer]"), kiali...), Options{Command: command})
 	if diff := cmp.Diff([]string{command}, commandsOf(free)); diff != "" || free.Verdict != policies.Completes {
 		t.Errorf("nothing has to go first: %s: -want, +got:\n%s", free.Verdict, diff)
 	}
-	scope := releaseOf(t, world)
+	scope := releaseOf(t, world, kiali...)
 	at := check.Together{By: "helm uninstall"}
 	both, err := check.AskAll(t.Context(), engine(), scope.World, at, scope.subjects, nil, nil)
 	if err != nil {
@@ -472,13 +472,16 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// releaseOf is a release that holds an operator, and an object that it looks after.
-func releaseOf(t *testing.T, world string) *Scope {
+// kiali is an operator, and an object that it looks after.
+var kiali = []policies.Object{{Resource: "deployments.apps", Namespace: "kiali-operator", Name: "kiali-operator"}, {Resource: "kialis.kiali.io", Namespace: "shop", Name: "kiali"}}
+
+// releaseOf is a release that holds some objects.
+func releaseOf(t *testing.T, world string, named ...policies.Object) *Scope {
 	t.Helper()
 	objects := objectsIn(t, world)
 	var subjects []check.Subject
 	scope := Of(worldOf(t, world), nil, nil, nil)
-	for _, o := range []policies.Object{{Resource: "deployments.apps", Namespace: "kiali-operator", Name: "kiali-operator"}, {Resource: "kialis.kiali.io", Namespace: "shop", Name: "kiali"}} {
+	for _, o := range named {
 		subject, err := scope.described(o)
 		if err != nil {
 			t.Fatal(err)
@@ -493,6 +496,54 @@ func releaseOf(t *testing.T, world string) *Scope {
 	}
 	scope.subjects = subjects
 	return scope
+}
+
+// TestFronts holds that a webhook that fails closed goes before the workload behind it, in a
+// plan that has both; where it fails open, it does not matter.
+func TestFronts(t *testing.T) {
+	named := []policies.Object{{Resource: "deployments.apps", Namespace: "gadgets", Name: "op"}, {Resource: "validatingwebhookconfigurations.admissionregistration.k8s.io", Name: "guard"}}
+	const want = "validatingwebhookconfigurations.admissionregistration.k8s.io/guard < deployments.apps/op -n gadgets: it is served from there"
+	world := sound(t)
+	if lines := reasons(t, releaseOf(t, world, named...)); !slices.Contains(lines, want) {
+		t.Errorf("want %s, got %q", want, lines)
+	}
+	open := strings.Replace(world, "  failurePolicy: Fail\n", "  failurePolicy: Ignore\n", 1)
+	if lines := reasons(t, releaseOf(t, open, named...)); slices.Contains(lines, want) {
+		t.Errorf("it fails open: got %q", lines)
+	}
+}
+
+// TestMany holds that an order meets what no step can name: more namespaces than a finding has
+// room for.
+func TestMany(t *testing.T) {
+	world := sound(t)
+	const namespaces = 14
+	for i := range namespaces {
+		world += fmt.Sprintf("---\n{apiVersion: v1, kind: Namespace, metadata: {name: many-%d}, spec: {finalizers: [kubernetes]}}\n---\n{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: kiali, namespace: many-%d, finalizers: [kiali.io/finalizer]}}\n", i, i)
+	}
+	if plan := planOf(t, scopeOf(t, world), Options{}); plan.Verdict != policies.Completes {
+		t.Errorf("got %s: %+v", plan.Verdict, plan.First)
+	}
+	var some []string
+	for i := range namespaces - 1 {
+		some = append(some, fmt.Sprintf("many-%d", i))
+	}
+	if plan := planOf(t, scopeOf(t, world, append(some, "shop", "kiali-operator")...), Options{}); plan.Verdict == policies.Completes {
+		t.Error("one namespace with objects of the operator is not named, and nothing is said of it")
+	}
+}
+
+// TestGoneByThen holds that a wave is asked about as things are when it begins: objects whose
+// conversion webhook goes with a namespace are gone by then with their definition, if that is
+// named.
+func TestGoneByThen(t *testing.T) {
+	_, world, _ := strings.Cut(contents(t, "../policies/conversion_backend_in_namespace/testdata/hang_objects_here.yaml"), "\n---\n")
+	if plan := planOf(t, scopeOf(t, world), Options{}); plan.Verdict != policies.Completes {
+		t.Errorf("with its definition: got %s: %+v", plan.Verdict, plan.First)
+	}
+	if plan := planOf(t, scopeOf(t, world, "demo"), Options{}); plan.Verdict != policies.Hangs {
+		t.Errorf("without its definition: got %s", plan.Verdict)
+	}
 }
 
 func commandsOf(p *Plan) (commands []string) {

@@ -96,7 +96,7 @@ func (m *maker) without(ctx context.Context, at []int, waves int) ([]*cluster.Wi
 		case webhooks:
 			g.Webhooks = append(g.Webhooks, strings.TrimSuffix(n.id.Resource, "webhookconfigurations.admissionregistration.k8s.io")+"/"+n.id.Name)
 		case definitions:
-			g.Conversions = append(g.Conversions, n.id.Name)
+			g.Definitions = append(g.Definitions, n.id.Name)
 		}
 	}
 	found := make([]*cluster.Without, waves)
@@ -104,11 +104,11 @@ func (m *maker) without(ctx context.Context, at []int, waves int) ([]*cluster.Wi
 	for w := range waves {
 		if w > 0 {
 			found[w] = found[w-1]
-			if more := gone[w-1]; len(more.Finalizers)+len(more.APIServices)+len(more.Webhooks)+len(more.Conversions) > 0 {
+			if more := gone[w-1]; len(more.Finalizers)+len(more.APIServices)+len(more.Webhooks)+len(more.Definitions) > 0 {
 				sum.Finalizers = append(sum.Finalizers, more.Finalizers...)
 				sum.APIServices = append(sum.APIServices, more.APIServices...)
 				sum.Webhooks = append(sum.Webhooks, more.Webhooks...)
-				sum.Conversions = append(sum.Conversions, more.Conversions...)
+				sum.Definitions = append(sum.Definitions, more.Definitions...)
 				found[w] = m.World.Without(sum)
 			}
 		}

@@ -250,18 +250,17 @@ func (r Reader) Fronts() iter.Seq2[Object, Object] {
 	}
 }
 
-// Backed are the APIServices that a Service backs, and the configurations of webhooks, each
-// with the namespace of a Service that it calls, "" for a URL.
-func (r Reader) Backed() iter.Seq2[Object, string] {
-	return func(yield func(front Object, namespace string) bool) {
-		for name, service := range sorted(under(r.doc, "apiservices")) {
-			if !yield(Object{"apiservices.apiregistration.k8s.io", "", name}, text(under(service, "service"), "namespace")) {
+// Called are what the API server calls for others: the APIServices that a Service backs, and
+// the configurations of webhooks, which come once for each of their webhooks.
+func (r Reader) Called() iter.Seq[Object] {
+	return func(yield func(Object) bool) {
+		for name := range sorted(under(r.doc, "apiservices")) {
+			if !yield(Object{"apiservices.apiregistration.k8s.io", "", name}) {
 				return
 			}
 		}
 		for _, hook := range sorted(under(r.doc, "webhooks")) {
-			front := Object{text(hook, "type") + "webhookconfigurations.admissionregistration.k8s.io", "", text(hook, "configuration")}
-			if !yield(front, text(under(hook, "service"), "namespace")) {
+			if !yield(Object{text(hook, "type") + "webhookconfigurations.admissionregistration.k8s.io", "", text(hook, "configuration")}) {
 				return
 			}
 		}
