@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/cluster/facts"
@@ -55,7 +56,7 @@ func FromManifests(options Options, version string, set Set) (*World, error) {
 			unstructured.RemoveNestedField(obj.Object, "metadata", "namespace")
 		}
 	}
-	m := manifests{containers: containersOf(objects), options: options, resources: resourcesOf(objects), namespaces: map[string]bool{}, scopes: scopes, autoscaled: map[string]bool{}}
+	m := manifests{containers: containersOf(objects), options: options, resources: resourcesOf(objects), namespaces: map[string]bool{}, scopes: scopes, autoscaled: map[string]bool{}, home: homeOf(objects)}
 	for _, obj := range objects {
 		m.place(obj)
 		m.hooks = m.hooks || strings.HasSuffix(obj.GetKind(), "WebhookConfiguration")
@@ -132,7 +133,67 @@ type manifests struct {
 	scaled     []scaled
 	autoscaled map[string]bool // what something else scales, as NAMESPACE/NAME; without a name anything there
 	containers []container
-	hooks      bool // there are webhooks, which see what the cluster makes by itself
+	hooks      bool   // there are webhooks, which see what the cluster makes by itself
+	home       string // namespace of what names none
+}
+
+// homeOf is the namespace of objects that name none: default, unless a webhook, an
+// aggregated API or a conversion calls a Service that is among them in another one. Whoever
+// applies them then says which, as in kubectl apply -n, or nothing would ever answer.
+func homeOf(objects []*unstructured.Unstructured) string {
+	named, bare := map[string]bool{}, map[string]bool{}
+	for _, obj := range objects {
+		if obj.GetKind() != "Service" || obj.GetAPIVersion() != "v1" {
+			continue
+		}
+		if ns := obj.GetNamespace(); ns != "" {
+			named[ns+"/"+obj.GetName()] = true
+		} else {
+			bare[obj.GetName()] = true
+		}
+	}
+	if len(bare) == 0 {
+		return DefaultNamespace
+	}
+	homes := map[string]bool{}
+	for _, obj := range objects {
+		for _, service := range calls(obj) {
+			name, _ := service["name"].(string)
+			namespace, _ := service["namespace"].(string)
+			if bare[name] && !named[namespace+"/"+name] && len(validation.IsDNS1123Label(namespace)) == 0 {
+				homes[namespace] = true
+			}
+		}
+	}
+	if len(homes) != 1 {
+		return DefaultNamespace
+	}
+	return slices.Collect(maps.Keys(homes))[0]
+}
+
+// calls are the references to Services that the API server calls because of an object.
+func calls(obj *unstructured.Unstructured) (services []map[string]any) {
+	take := func(fields map[string]any, path ...string) {
+		if service, _, _ := unstructured.NestedFieldNoCopy(fields, path...); service != nil {
+			if fields, ok := service.(map[string]any); ok {
+				services = append(services, fields)
+			}
+		}
+	}
+	switch obj.GetKind() {
+	case "APIService":
+		take(obj.Object, "spec", "service")
+	case "CustomResourceDefinition":
+		take(obj.Object, "spec", "conversion", "webhook", "clientConfig", "service")
+	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
+		webhooks, _ := obj.Object["webhooks"].([]any)
+		for _, hook := range webhooks {
+			if fields, ok := hook.(map[string]any); ok {
+				take(fields, "clientConfig", "service")
+			}
+		}
+	}
+	return services
 }
 
 // place puts an object into the namespace that kubectl would.
@@ -146,7 +207,7 @@ func (m *manifests) place(obj *unstructured.Unstructured) {
 		return
 	}
 	if obj.GetNamespace() == "" && (m.resources[gvk].Namespaced || scopeOf(gvk, m.scopes) == apiextensionsv1.NamespaceScoped) {
-		obj.SetNamespace(DefaultNamespace)
+		obj.SetNamespace(m.home)
 	}
 	if ns := obj.GetNamespace(); ns != "" {
 		if _, known := m.namespaces[ns]; !known {
@@ -159,8 +220,9 @@ func (m *manifests) place(obj *unstructured.Unstructured) {
 // authority, as in caBundle: ${CA_BUNDLE}.
 func unfilled(obj *unstructured.Unstructured) {
 	drop := func(fields map[string]any) {
-		if bundle, ok := fields["caBundle"].(string); ok {
-			if _, err := base64.StdEncoding.DecodeString(bundle); err != nil {
+		if bundle, found := fields["caBundle"]; found {
+			text, isText := bundle.(string) // caBundle: [paste it here] is a list
+			if _, err := base64.StdEncoding.DecodeString(text); err != nil || !isText {
 				delete(fields, "caBundle")
 			}
 		}

@@ -51,11 +51,17 @@ func (a *asker) prepare(ctx context.Context, sub *subject) error {
 		}
 		defer sub.trim()
 	}
+	if sub.self {
+		sub.deploys()
+	}
 	defer sub.unpack()()
 	questions := a.questions(sub)
 	if quiet(sub.Object) {
-		// With what works for them in the same set, they go together.
-		questions = slices.DeleteFunc(questions, func(q asked) bool { return q.Question != DeleteSet || !owned(q.owners) })
+		// With what works for them in the same set, they go together. One that deploys what
+		// works for it, takes that along.
+		questions = slices.DeleteFunc(questions, func(q asked) bool {
+			return !(q.Question == DeleteSet && owned(q.owners) || q.Question == DeleteObject && sub.self)
+		})
 	} else if a.set.run.asked(sub.File) {
 		a.note(questions[0].owners)
 	}

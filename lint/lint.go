@@ -595,7 +595,7 @@ func folded(findings []Finding) []Finding {
 			}
 		}
 		if from = to; f.Kustomization != "" {
-			f.Evidence = append(slices.Clone(f.Evidence), "so it is applied by "+few(names))
+			f.Evidence = append(slices.Clone(f.Evidence), "applied by "+few(names))
 		}
 		kept = append(kept, f)
 	}

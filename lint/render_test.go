@@ -239,7 +239,7 @@ func TestManyOverlays(t *testing.T) {
 	if len(r.Findings) != 1 || r.Objects != 2*n || len(r.Notes) != 0 {
 		t.Fatalf("%d objects, %q; want %d, and what the base has once", r.Objects, lines(r), 2*n)
 	}
-	if last := r.Findings[0].Evidence[len(r.Findings[0].Evidence)-1]; last != fmt.Sprintf("so it is applied by o0, o1, o10 and %d more", n-3) {
+	if last := r.Findings[0].Evidence[len(r.Findings[0].Evidence)-1]; last != fmt.Sprintf("applied by o0, o1, o10 and %d more", n-3) {
 		t.Error(last)
 	}
 }
@@ -273,7 +273,7 @@ func TestTenThousandOverlays(t *testing.T) {
 	if want := []string{"base/pod.yaml:4:39 " + fmt.Sprintf(long, "o0000-a")}; !slices.Equal(got, want) || r.Objects != n {
 		t.Fatalf("%d objects, %.2000q; want %q once, and nothing else", r.Objects, got, want)
 	}
-	if last := r.Findings[0].Evidence[len(r.Findings[0].Evidence)-1]; last != "so it is applied by overlays/o0000, overlays/o0001, overlays/o0002 and 9997 more" {
+	if last := r.Findings[0].Evidence[len(r.Findings[0].Evidence)-1]; last != "applied by overlays/o0000, overlays/o0001, overlays/o0002 and 9997 more" {
 		t.Error(last)
 	}
 }

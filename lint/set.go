@@ -45,7 +45,7 @@ type set struct {
 // prepare makes the facts of a set, and finds the questions that concern a policy. A
 // large set asks them at once.
 func (s *set) prepare(ctx context.Context) error {
-	if !slices.ContainsFunc(s.objects, s.interesting) {
+	if !slices.ContainsFunc(s.objects, s.interesting) && !slices.ContainsFunc(s.objects, s.deploysItself) {
 		return nil
 	}
 	engine, err := s.run.engine()
@@ -71,6 +71,7 @@ func (s *set) prepare(ctx context.Context) error {
 		}
 	}
 	objects = append(objects, s.elsewhere(objects)...)
+	objects = append(objects, s.selves(subjects)...)
 	snapshot, err := s.run.snapshot()
 	if err != nil {
 		return err

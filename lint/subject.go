@@ -38,6 +38,7 @@ type subject struct {
 	implied  bool // the manifests name it, and do not hold it
 	whole    bool // more than its metadata is read
 	trimmed  bool // and is to be read again
+	self     bool // an Application that deploys the Argo CD that manages it
 }
 
 // kind is what is read of the objects of a kind.

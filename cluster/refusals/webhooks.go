@@ -546,6 +546,10 @@ func (p *Part) keepWebhook(kind string, configuration metav1.ObjectMeta, hook ad
 			}
 		}
 		p.hooks[key] = h
+	} else if found["url"] != nil && facts.Or(hook.FailurePolicy, admissionv1.Fail) == admissionv1.Fail {
+		if h, err := compileHook(hook); err == nil {
+			p.publishHeld(key, "everywhere", h.everywhere()) // wherever its backend is
+		}
 	}
 }
 

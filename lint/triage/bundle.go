@@ -51,9 +51,9 @@ func Bundle(findings []lint.Finding, prints []string) ([]lint.Finding, []string)
 		if n := len(places) - maxPlaces; n > 0 {
 			others += fmt.Sprintf(" and %d more", n)
 		}
-		said := "so it is at " + others
+		said := "the same at " + others
 		if n := copies[at]; n > 0 && n == len(places) {
-			said = fmt.Sprintf("so it is in %d copies of this manifest: also at %s", n+1, others)
+			said = fmt.Sprintf("the same in %d copies of this manifest: also at %s", n+1, others)
 		}
 		kept[at].Evidence = append(slices.Clone(kept[at].Evidence), said)
 	}

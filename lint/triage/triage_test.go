@@ -180,7 +180,7 @@ func TestBundle(t *testing.T) {
 	for i, f := range kept {
 		got = append(got, strings.TrimSpace(fmt.Sprint(prints[i], " ", f.Place.File, " ", strings.Join(f.Evidence, ""))))
 	}
-	want := []string{"1 a.yaml so it is at b.yaml:3, d.yaml:1, e.yaml:1 and 1 more", "2 a.yaml", "3 b.yaml", "5 c.yaml", "6 c.yaml"}
+	want := []string{"1 a.yaml the same at b.yaml:3, d.yaml:1, e.yaml:1 and 1 more", "2 a.yaml", "3 b.yaml", "5 c.yaml", "6 c.yaml"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
@@ -198,7 +198,7 @@ func TestBundle(t *testing.T) {
 	for _, f := range kept {
 		got = append(got, strings.TrimSpace(f.Place.File+" "+strings.Join(f.Evidence, "")))
 	}
-	if diff := cmp.Diff([]string{"a.yaml so it is in 3 copies of this manifest: also at b.yaml:1, d.yaml:1", "c.yaml"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"a.yaml the same in 3 copies of this manifest: also at b.yaml:1, d.yaml:1", "c.yaml"}, got); diff != "" {
 		t.Errorf("copies: -want, +got:\n%s", diff)
 	}
 }

@@ -115,5 +115,10 @@ told(service) := {
 	"severity": "info",
 	"remedy": "Nothing in this manifest: whoever uninstalls it deletes the APIService first.",
 } if {
-	service.namespace in request.immortal
+	no_choice(service.namespace)
 }
+
+# no_choice is true of a namespace that nobody deletes, or that an installer fills in.
+no_choice(namespace) if namespace in request.immortal
+
+no_choice(namespace) if not regex.match(`^[a-z0-9-]+$`, namespace)

@@ -80,6 +80,13 @@ test_nobody_deletes_its_namespace if {
 	[finding.manifest.severity | some finding in got] == ["info"]
 }
 
+# An installer may put it into such a namespace.
+test_namespace_to_be_filled_in if {
+	got := policy.warn with input as delete("", "services", "${NAMESPACE}", "adapter")
+		with data.cluster.apiservices as service({"service": {"namespace": "${NAMESPACE}", "name": "adapter"}})
+	[finding.manifest.severity | some finding in got] == ["info"]
+}
+
 test_something_else if {
 	every request in [
 		delete("", "namespaces", "other", "other"),

@@ -27,6 +27,7 @@
 #     of status.storedVersions: they need no conversion then. If it is too late, bring the
 #     webhook back.
 #   manifest:
+#     once: true
 #     severity: medium
 #     remedy: >-
 #       Make the newest served version the storage version: what is stored from then on
@@ -63,7 +64,7 @@ warn contains finding(name, crd, msg, elsewhere) if {
 	msg := sprintf("the conversion webhook of %s goes, without which %d elsewhere may not be deleted any more", [name, crd.instances])
 }
 
-warn contains finding(request.name, crd, msg, []) if {
+warn contains object.union(finding(request.name, crd, msg, []), {"objects": [request.target, converter]}) if {
 	request.applying
 	request.resource == "customresourcedefinitions.apiextensions.k8s.io"
 	some definitions in data.cluster.conversionsFrom
@@ -80,6 +81,11 @@ lost[name] := crd if {
 	request.deletes_namespace
 	some name, crd in data.cluster.conversionsFrom[request.name]
 	crd.backend.state != "down"
+}
+
+# converter is the Service that converts what the definition defines.
+converter := {"resource": "services", "namespace": service.namespace, "name": service.name} if {
+	service := input.request.object.spec.conversion.webhook.clientConfig.service
 }
 
 here(name) := object.get(data.cluster.counts, [request.name, name], 0)

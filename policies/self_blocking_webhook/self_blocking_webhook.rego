@@ -34,9 +34,9 @@
 #       kubernetes.io/metadata.name (NotIn), select only what it is for (rules,
 #       objectSelector), or set failurePolicy: Ignore.
 #   limits: >-
-#     Rules, selectors and failurePolicy that are filled in at run time. Backends that are
-#     called by URL. In manifests, own pods in a namespace that no manifest has, where the
-#     webhook selects namespaces by labels: a readme may ask for them.
+#     Rules, selectors and failurePolicy that are filled in at run time. Own pods of a
+#     backend that is called by URL. In manifests, own pods in a namespace that no manifest
+#     has, where the webhook selects namespaces by labels: a readme may ask for them.
 package termguard.self_blocking_webhook
 
 import data.termguard.lib.request
@@ -60,7 +60,7 @@ warn contains {
 warn contains {
 	"msg": sprintf("webhook %s fails closed and sees %s: while its backend is down, %s", [hook.name, where(hook), losses[held[0]]]),
 	"objects": array.concat([request.target], backend(hook)),
-	"evidence": array.concat(["failurePolicy Fail"], [sprintf("so it is that %s", [losses[other]]) | some other in array.slice(held, 1, 4)]),
+	"evidence": array.concat(["failurePolicy Fail"], [sprintf("and %s", [losses[other]]) | some other in array.slice(held, 1, 4)]),
 	"field": sprintf("webhooks[%d].rules", [i]),
 	"manifest": {"severity": {true: "info", false: "high"}[held[0] == "jobs"]},
 } if {

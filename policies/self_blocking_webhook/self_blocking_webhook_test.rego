@@ -38,7 +38,7 @@ test_everywhere if {
 	everywhere({}, ["pods", "everything"]) == {{
 		"msg": "webhook guard.example.com fails closed and sees every namespace: while its backend is down, nothing in them can be deleted",
 		"objects": [configuration("validating"), {"resource": "services", "namespace": "guard", "name": "guard"}],
-		"evidence": ["failurePolicy Fail", "so it is that no pod in them can be deleted"],
+		"evidence": ["failurePolicy Fail", "and no pod in them can be deleted"],
 		"field": "webhooks[0].rules",
 		"manifest": {"severity": "high"},
 	}}
@@ -57,7 +57,7 @@ test_jobs if {
 	endswith(finding.msg, "while its backend is down, no pod of a Job that runs in them can be deleted")
 	finding.manifest.severity == "info"
 	[both] := [finding | some finding in everywhere({}, ["pods", "jobs"])]
-	both.evidence == ["failurePolicy Fail", "so it is that no pod of a Job that runs in them can be deleted"]
+	both.evidence == ["failurePolicy Fail", "and no pod of a Job that runs in them can be deleted"]
 	both.manifest.severity == "high"
 }
 

@@ -1,0 +1,228 @@
+package lint
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/termguard/termguard/lint/source"
+	"github.com/termguard/termguard/lint/tree"
+)
+
+// argoController is the workload of Argo CD that removes the finalizers of Applications,
+// as its manifests and its chart call it.
+const argoController = "argocd-application-controller"
+
+// prunes is how the finalizers begin with which Argo CD deletes what an Application deploys
+// (github.com/argoproj/argo-cd, pkg/apis/application/v1alpha1/application_defaults.go).
+const prunes = "resources-finalizer.argocd.argoproj.io"
+
+// keeps is what leaves an object alone when Argo CD deletes the rest
+// (argo-cd.readthedocs.io, user-guide/sync-options).
+const keeps = "Delete=false"
+
+// selves are the Applications of a set that deploy the very Argo CD that manages them. They
+// get the status that it writes, so that policies see what they say of a cluster; returned
+// is the controller, which then runs.
+func (s *set) selves(subjects []*subject) (controllers []*unstructured.Unstructured) {
+	for _, sub := range subjects {
+		if sub.object == nil || !s.self(sub.Object, sub.object.Object) {
+			continue
+		}
+		sub.self = true
+		sub.deploys()
+		labels := map[string]any{"app.kubernetes.io/name": argoController}
+		controllers = append(controllers, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "apps/v1", "kind": "StatefulSet",
+			"metadata": map[string]any{"name": argoController, "namespace": sub.object.GetNamespace()},
+			"spec": map[string]any{
+				"selector": map[string]any{"matchLabels": labels},
+				"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": map[string]any{"containers": []any{map[string]any{"name": "controller", "image": "quay.io/argoproj/argocd"}}}},
+			},
+		}})
+	}
+	return controllers
+}
+
+// deploys gives an Application the status that it has once it has deployed Argo CD.
+func (sub *subject) deploys() {
+	sub.object.Object["status"] = map[string]any{"resources": []any{map[string]any{"group": "apps", "kind": "StatefulSet", "name": argoController}}}
+}
+
+// deploysItself tells whether an object is such an Application, before anything else is
+// read of its set: what Applications deploy is elsewhere, as a rule.
+func (s *set) deploysItself(o *source.Object) bool {
+	if o.Kind != "Application" || !quiet(o) || s.load(o) != nil {
+		return false
+	}
+	value, err := o.Value("metadata", "spec")
+	return err == nil && wellFormed(value) && s.self(o, value)
+}
+
+// self tells whether an Application has a finalizer with which Argo CD deletes what it
+// deploys, and deploys the Argo CD of its own namespace, in the cluster that it is in.
+// Anything that leaves room for another reading counts as no.
+func (s *set) self(o *source.Object, value map[string]any) bool {
+	if o.Kind != "Application" || !quiet(o) {
+		return false
+	}
+	app := &unstructured.Unstructured{Object: value}
+	namespace := app.GetNamespace()
+	finalizers := app.GetFinalizers()
+	if namespace == "" || !slices.ContainsFunc(finalizers, func(f string) bool { return f == prunes || strings.HasPrefix(f, prunes+"/") }) {
+		return false
+	}
+	text := func(fields ...string) string {
+		found, _, _ := unstructured.NestedString(value, append([]string{"spec"}, fields...)...)
+		return found
+	}
+	server, name := text("destination", "server"), text("destination", "name")
+	here := server == "https://kubernetes.default.svc" && name == "" || server == "" && name == "in-cluster"
+	if !here || text("destination", "namespace") != namespace {
+		return false
+	}
+	if whole, err := yaml.Marshal(value["spec"]); err != nil || bytes.Contains(whole, []byte(keeps)) {
+		return false
+	}
+	spec, _ := value["spec"].(map[string]any)
+	sources, _ := spec["sources"].([]any)
+	return slices.ContainsFunc(append(slices.Clone(sources), spec["source"]), func(item any) bool {
+		from, _ := item.(map[string]any)
+		repository, _ := from["repoURL"].(string)
+		if chart, _ := from["chart"].(string); chart != "" {
+			return chart == "argo-cd" && strings.Contains(repository, "argo")
+		}
+		folder, _ := from["path"].(string)
+		return s.installsArgo(o, folder)
+	})
+}
+
+// installsArgo tells whether a folder of the repository that an object is in installs Argo
+// CD. Whether the Application means this repository cannot be told, and matters little where
+// there is such a folder: but every repository has a root.
+func (s *set) installsArgo(o *source.Object, folder string) bool {
+	beside := s.folder
+	if o.File != nil && o.File.Path != "" && s.build == nil {
+		beside = filepath.Dir(o.File.Path)
+	}
+	if beside == "" || filepath.Clean(folder) == "." || !filepath.IsLocal(filepath.FromSlash(folder)) {
+		return false
+	}
+	root, err := s.run.tree(beside)
+	if err != nil {
+		return false
+	}
+	found, kept := installsArgo(root, filepath.Join(root, filepath.FromSlash(folder)), maxDepth)
+	return found && !kept
+}
+
+// maxDepth bounds how many kustomizations are followed, one below the other.
+const maxDepth = 4
+
+// installsArgo tells whether a folder installs Argo CD, and whether anything in it says
+// that Argo CD is to leave an object alone.
+func installsArgo(root, folder string, depth int) (found, kept bool) {
+	if tree.Inside(root, folder) != nil {
+		return false, false
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil || len(entries) > 200 {
+		return false, false
+	}
+	d := &source.Directory{Path: folder}
+	for _, entry := range entries {
+		name := entry.Name()
+		if source.IsKustomization(name) {
+			d.Kustomization = name
+		}
+		if ext := filepath.Ext(name); !entry.Type().IsRegular() || ext != ".yaml" && ext != ".yml" && name != "Kustomization" {
+			continue
+		}
+		file := filepath.Join(folder, name)
+		if says(file, keeps) {
+			kept = true
+		}
+		found = found || name == "Chart.yaml" && dependsOnArgo(file)
+		d.Manifests = append(d.Manifests, name)
+	}
+	if d.Kustomization == "" {
+		return found || slices.ContainsFunc(d.Manifests, func(name string) bool { return holdsController(filepath.Join(folder, name)) }), kept
+	}
+	k, err := readKustomization(d)
+	if err != nil {
+		return false, kept
+	}
+	for _, charts := range [][]yaml.Node{k.HelmCharts, k.HelmChartInflationGenerator} {
+		for _, node := range charts {
+			var chart struct{ Name, ChartName string }
+			found = found || node.Decode(&chart) == nil && (chart.Name == "argo-cd" || chart.ChartName == "argo-cd")
+		}
+	}
+	for _, name := range slices.Concat(k.Resources, k.Bases) {
+		if isFar(name) {
+			found = found || strings.Contains(name, "argoproj/argo-cd") && strings.Contains(name, "manifests") && !strings.Contains(name, "manifests/crds")
+			continue
+		}
+		path := filepath.Join(folder, filepath.FromSlash(name))
+		if info, err := os.Stat(path); err != nil {
+			continue
+		} else if !info.IsDir() {
+			found = found || tree.Inside(root, path) == nil && holdsController(path)
+		} else if depth > 0 {
+			below, spared := installsArgo(root, path, depth-1)
+			found, kept = found || below, kept || spared
+		}
+	}
+	return found, kept
+}
+
+// holdsController tells whether a file holds Argo CD's controller.
+func holdsController(file string) bool {
+	if !says(file, argoController) {
+		return false
+	}
+	f := &source.File{Name: file, Path: file}
+	found := false
+	for c := range f.Read() {
+		for _, o := range c.Objects {
+			found = found || o.Name == argoController && slices.Contains([]string{"StatefulSet", "Deployment"}, o.Kind)
+		}
+		if len(c.Objects) > 0 {
+			c.Objects[0].Release()
+		}
+	}
+	return found
+}
+
+// dependsOnArgo tells whether a chart is made of that of Argo CD.
+func dependsOnArgo(file string) bool {
+	if !says(file, "argo-cd") {
+		return false
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Size() > maxKustomization {
+		return false
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return false
+	}
+	var chart struct{ Dependencies []struct{ Name string } }
+	return yaml.Unmarshal(text, &chart) == nil && slices.ContainsFunc(chart.Dependencies, func(d struct{ Name string }) bool { return d.Name == "argo-cd" })
+}
+
+// says tells whether a file holds a word.
+func says(file, word string) bool {
+	f, err := os.Open(file)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return holds(f, word)
+}

@@ -1,0 +1,107 @@
+package lint_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/termguard/termguard/lint"
+)
+
+const selfManaged = `apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata:
+  name: argocd
+  namespace: argocd
+  finalizers:
+  - resources-finalizer.argocd.argoproj.io
+spec:
+  project: default
+  source: {repoURL: https://git.example.com/infra, path: platform/argocd}
+  destination: {server: https://kubernetes.default.svc, namespace: argocd}
+`
+
+// TestArgoDeploysItself holds what is said of Applications to those that surely deploy the
+// Argo CD that has to remove their finalizer.
+func TestArgoDeploysItself(t *testing.T) {
+	t.Parallel()
+	const controller = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: argocd-application-controller}\nspec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: argocd}]}}}\n"
+	const far = "resources: [https://raw.githubusercontent.com/argoproj/argo-cd/v3.1.0/manifests/install.yaml]\n"
+	installed := map[string]string{"platform/argocd/install.yaml": controller}
+	chart := strings.Replace(selfManaged, "https://git.example.com/infra, path: platform/argocd", "https://argoproj.github.io/argo-helm, chart: argo-cd", 1)
+	change := func(from, to string) string {
+		if !strings.Contains(selfManaged, from) {
+			t.Fatalf("no %q to change", from)
+		}
+		return strings.Replace(selfManaged, from, to, 1)
+	}
+	for name, tc := range map[string]struct {
+		reason string
+		app    string
+		beside map[string]string
+		told   bool
+	}{
+		"Manifests":     {"The folder holds the controller.", selfManaged, installed, true},
+		"Kustomization": {"The folder names Argo CD's manifests.", selfManaged, map[string]string{"platform/argocd/kustomization.yaml": far}, true},
+		"Overlay":       {"A folder below it does.", change("platform/argocd", "platform/overlay"), map[string]string{"platform/overlay/kustomization.yaml": "resources: [../argocd]\n", "platform/argocd/kustomization.yaml": far}, true},
+		"HelmCharts":    {"The kustomization takes the chart.", selfManaged, map[string]string{"platform/argocd/kustomization.yaml": "helmCharts:\n- {name: argo-cd, repo: https://argoproj.github.io/argo-helm}\n"}, true},
+		"Umbrella":      {"The folder is a chart made of that of Argo CD.", selfManaged, map[string]string{"platform/argocd/Chart.yaml": "name: argocd\nversion: 1.0.0\ndependencies:\n- {name: argo-cd, version: 9.0.0}\n"}, true},
+		"Chart":         {"The chart is Argo CD's.", chart, nil, true},
+		"Sources":       {"One of several sources is.", change("source: {repoURL: https://git.example.com/infra, path: platform/argocd}", "sources:\n  - {repoURL: https://git.example.com/infra, ref: values}\n  - {repoURL: https://argoproj.github.io/argo-helm, chart: argo-cd}"), nil, true},
+		"Foreground":    {"The finalizer says how to delete.", change("argocd.argoproj.io\n", "argocd.argoproj.io/foreground\n"), installed, true},
+		"InCluster":     {"The destination has a name.", change("server: https://kubernetes.default.svc", "name: in-cluster"), installed, true},
+
+		"NoFinalizer":       {"Argo CD deletes nothing with it.", change("  finalizers:\n  - resources-finalizer.argocd.argoproj.io\n", ""), installed, false},
+		"AnotherCluster":    {"The controller of this one stays.", change("server: https://kubernetes.default.svc", "server: https://spoke.example.com"), installed, false},
+		"AnotherByName":     {"So it does.", change("server: https://kubernetes.default.svc", "name: spoke"), installed, false},
+		"AnotherNamespace":  {"That is another Argo CD.", change("namespace: argocd}", "namespace: team-a}"), installed, false},
+		"SomethingElse":     {"The folder holds something else.", selfManaged, map[string]string{"platform/argocd/app.yaml": strings.ReplaceAll(controller, "argocd-application-controller", "web")}, false},
+		"Notifications":     {"A ConfigMap of it is not the controller.", selfManaged, map[string]string{"platform/argocd/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argocd-application-controller}\n"}, false},
+		"Definitions":       {"Only the definitions are deployed.", selfManaged, map[string]string{"platform/argocd/kustomization.yaml": "resources: ['https://github.com/argoproj/argo-cd/manifests/crds?ref=v3.1.0']\n"}, false},
+		"Kept":              {"The Application leaves the controller alone.", strings.Replace(chart, "chart: argo-cd", "chart: argo-cd, helm: {values: 'controller: {statefulsetAnnotations: {argocd.argoproj.io/sync-options: Delete=false}}'}", 1), nil, false},
+		"KeptByAPatch":      {"A patch beside it does.", selfManaged, map[string]string{"platform/argocd/kustomization.yaml": far, "platform/argocd/keep.yaml": "a: Delete=false\n"}, false},
+		"NoSuchFolder":      {"It is in another repository.", selfManaged, nil, false},
+		"Root":              {"Every repository has one.", change("platform/argocd", "."), map[string]string{"install.yaml": controller}, false},
+		"Outside":           {"Nothing is read there.", change("platform/argocd", "../argocd"), nil, false},
+		"NamedByLoop":       {"A kustomization may name itself.", selfManaged, map[string]string{"platform/argocd/kustomization.yaml": "resources: [.]\n"}, false},
+		"AppsOfTheOperator": {"Another chart has the name in its values.", strings.Replace(chart, "chart: argo-cd", "chart: argo-rollouts", 1), nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			files := map[string]string{".git/HEAD": "", "apps/argocd.yaml": tc.app}
+			for name, text := range tc.beside {
+				files[name] = text
+			}
+			for name, text := range files {
+				path := filepath.Join(dir, filepath.FromSlash(name))
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var want []string
+			if tc.told {
+				want = []string{"apps/argocd.yaml:7:5 delete may known-obstacle: finalizer resources-finalizer.argocd.argoproj.io"}
+				if name == "Foreground" {
+					want[0] += "/foreground"
+				}
+				want[0] += " may stay: Argo CD deletes its own controller with what this Application deploys, and nobody is left to remove it"
+			}
+			var got []string
+			for _, line := range lines(run(t, lint.Options{Paths: []string{"."}, Dir: dir})) {
+				if !strings.HasPrefix(line, "note: ") {
+					got = append(got, line)
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: findings (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
