@@ -173,7 +173,7 @@ bench: build components ## Print benchmarks: beside a no-op webhook, and by size
 bench-scale: build components ## Print what clusters of three sizes cost termguard and their API server (10 minutes)
 	cd test && go run ./cmd/bench -scale
 
-field-test: build ## Lint a sample of public repositories, and compare with what was judged (CLONES=folder or REMOTE=URL, SEED=1, SAMPLE=20)
+field-test: build render ## Lint a sample of public repositories, and compare with what was judged (CLONES=folder or REMOTE=URL, SEED=1, SAMPLE=20)
 	cd test && go run ./cmd/field-test -termguard $(CURDIR)/bin/termguard $(if $(CLONES),-clones $(abspath $(CLONES))) $(if $(REMOTE),-remote $(REMOTE)) -seed $(or $(SEED),1) -sample $(or $(SAMPLE),20)
 
 field-test-page: ## Write the tables of docs/lint-field-test.md anew

@@ -71,6 +71,7 @@ type finding struct {
 	line                             int
 	verdict, reason, severity        string
 	manifest                         string // which is kept for it
+	also                             string // the other places that a run tells with it
 }
 
 func (f finding) row() string {
@@ -79,7 +80,11 @@ func (f finding) row() string {
 
 // is tells whether two are the same, whatever was judged.
 func (f finding) is(g finding) bool {
-	return f.policy == g.policy && f.repository == g.repository && f.file == g.file && f.line == g.line
+	at := func(f, g finding) bool {
+		place := fmt.Sprintf("%s:%d", f.file, f.line)
+		return slices.Contains(strings.FieldsFunc(g.also, func(r rune) bool { return r == ' ' || r == ',' }), place)
+	}
+	return f.policy == g.policy && f.repository == g.repository && (f.file == g.file && f.line == g.line || at(f, g) || at(g, f))
 }
 
 func (o options) run(ctx context.Context, out io.Writer) error {
@@ -165,7 +170,7 @@ func (o options) choose(known []repository) ([]repository, error) {
 			}
 			r := repository{name: name}
 			if i := slices.IndexFunc(known, func(k repository) bool { return k.name == name }); i >= 0 {
-				r.commit = known[i].commit
+				r.commit, r.round = known[i].commit, known[i].round
 			}
 			chosen = append(chosen, r)
 		}
@@ -185,6 +190,10 @@ const maxManifest = 3 << 20
 
 // programs are files that tell lint that a folder called test beside them is of a program.
 var programs = []string{"go.mod", "Gopkg.toml", "Cargo.toml", "pom.xml"}
+
+// firstRendered begins the name of the first round whose charts and kustomizations were
+// rendered: those before were judged by what their files say.
+const firstRendered = "2026-11-25"
 
 // lint lints a repository, at the commit that was judged if it has that, and notes
 // which commit it was and how much there was.
@@ -208,10 +217,11 @@ func (o options) lint(ctx context.Context, r *repository) ([]finding, error) {
 		r.commit = strings.TrimSpace(string(head))
 	}
 	tree := filepath.Join(dir, "tree")
-	if err := export(ctx, clone, r.commit, tree); err != nil {
+	rendered := r.round == "" || r.round >= firstRendered
+	if err := export(ctx, clone, r.commit, tree, rendered); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, o.termguard, "lint", ".", "-o", "json")
+	cmd := exec.CommandContext(ctx, o.termguard, "lint", ".", "-o", "json", fmt.Sprintf("--render=%t", rendered))
 	cmd.Dir = tree
 	text, err := cmd.Output()
 	if len(text) == 0 && err != nil {
@@ -261,10 +271,10 @@ func (o options) fetch(ctx context.Context, into string, r repository) error {
 	return err
 }
 
-// export writes the manifests of a commit, and what tells of programs, to a folder
-// that lint takes for a repository. Nothing is written outside of it. Links are left
-// out, and what is larger than a manifest: a snapshot may lack it.
-func export(ctx context.Context, clone, commit, dir string) error {
+// export writes the manifests of a commit, and what tells of programs, or else all of its
+// files, to a folder that lint takes for a repository. Nothing is written outside of it.
+// Links are left out, and what is larger than a manifest: a snapshot may lack it.
+func export(ctx context.Context, clone, commit, dir string, whole bool) error {
 	listed, err := git(ctx, clone, nil, "ls-tree", "-r", "-z", "-l", commit)
 	if err != nil {
 		return err
@@ -276,7 +286,7 @@ func export(ctx context.Context, clone, commit, dir string) error {
 		cells := strings.Fields(about) // mode, type, name and size of an object
 		base := path.Base(file)
 		manifest := slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(path.Ext(base))) || base == "Kustomization" || slices.Contains(programs, base)
-		if !manifest || len(cells) != 4 || !strings.HasPrefix(cells[0], "100") {
+		if !manifest && !whole || len(cells) != 4 || !strings.HasPrefix(cells[0], "100") {
 			continue
 		}
 		if size, err := strconv.Atoi(cells[3]); err != nil || size > maxManifest {
@@ -325,6 +335,7 @@ func results(text []byte, r *repository) ([]finding, error) {
 		Findings []struct {
 			Policy, Severity string
 			Place            place
+			Evidence         []string
 		}
 		Problems []place
 		Summary  struct{ Files, Objects int }
@@ -335,7 +346,13 @@ func results(text []byte, r *repository) ([]finding, error) {
 	r.files, r.objects = report.Summary.Files, report.Summary.Objects
 	var found []finding
 	for _, f := range report.Findings {
-		found = append(found, finding{policy: f.Policy, repository: r.name, commit: r.commit, file: f.Place.File, line: f.Place.Line, severity: f.Severity})
+		one := finding{policy: f.Policy, repository: r.name, commit: r.commit, file: f.Place.File, line: f.Place.Line, severity: f.Severity}
+		for _, evidence := range f.Evidence {
+			if others, same := strings.CutPrefix(evidence, "the same "); same {
+				one.also += " " + others
+			}
+		}
+		found = append(found, one)
 	}
 	for _, p := range report.Problems {
 		found = append(found, finding{policy: invalid, repository: r.name, commit: r.commit, file: p.File, line: p.Line})
@@ -397,7 +414,7 @@ func readJudged(file string) ([]finding, error) {
 		if !slices.Contains(verdicts, row[5]) {
 			return nil, fmt.Errorf("%s: %s:%d: verdict %q, want one of %v", file, row[3], line, row[5], verdicts)
 		}
-		all = append(all, finding{row[0], row[1], row[2], row[3], line, row[5], row[6], row[7], row[8]})
+		all = append(all, finding{policy: row[0], repository: row[1], commit: row[2], file: row[3], line: line, verdict: row[5], reason: row[6], severity: row[7], manifest: row[8]})
 	}
 	return all, nil
 }

@@ -63,6 +63,7 @@ func TestCompare(t *testing.T) {
 		"Gone": {"A right one disappeared.", nil, []string{"gone, and was right:"}, true},
 		"Back": {"A wrong one came back.", []finding{at("p", 1, ""), at("p", 2, "")}, []string{"back, and was wrong:"}, true},
 		"Left": {"One that was left out on purpose is judged.", []finding{at("p", 1, ""), at("p", 4, "")}, nil, false},
+		"With": {"It is told with another, of the same cause.", []finding{{policy: "p", repository: "a/b", file: "e.yaml", line: 9, also: " in 3 copies of this manifest: also at f.yaml:1, f.yaml:7"}}, nil, false},
 		"New":  {"Somebody is to judge it.", []finding{at("p", 1, ""), at("q", 1, "")}, []string{"to be judged:"}, false},
 	}
 	for name, tc := range cases {
@@ -118,8 +119,8 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// TestExport writes what lint reads of a commit, and nothing else: a snapshot may lack
-// what is large.
+// TestExport writes what lint reads of a commit, and nothing else, or what a renderer may
+// need: a snapshot may lack what is large.
 func TestExport(t *testing.T) {
 	clone := t.TempDir()
 	for name, text := range map[string]string{"a/pod.yaml": "kind: Pod\n", "empty.yml": "", "go.mod": "module m\n", "main.go": "package m\n", "large.json": strings.Repeat(" ", maxManifest+1)} {
@@ -148,8 +149,21 @@ func TestExport(t *testing.T) {
 			}
 		}
 	}
+	want := map[string]string{"a/pod.yaml": "kind: Pod\n", "empty.yml": "", "go.mod": "module m\n"}
+	for _, whole := range []bool{false, true} {
+		if whole {
+			want["main.go"] = "package m\n"
+		}
+		if diff := cmp.Diff(want, exported(t, clone, whole)); diff != "" {
+			t.Errorf("whole %t: -want, +got:\n%s", whole, diff)
+		}
+	}
+}
+
+func exported(t *testing.T, clone string, whole bool) map[string]string {
+	t.Helper()
 	tree := t.TempDir()
-	if err := export(t.Context(), filepath.Join(clone, ".git"), "HEAD", tree); err != nil {
+	if err := export(t.Context(), filepath.Join(clone, ".git"), "HEAD", tree, whole); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
@@ -165,8 +179,5 @@ func TestExport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"a/pod.yaml": "kind: Pod\n", "empty.yml": "", "go.mod": "module m\n"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want, +got:\n%s", diff)
-	}
+	return got
 }
