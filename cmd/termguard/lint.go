@@ -34,7 +34,8 @@ func newLint() *cobra.Command {
 
 A PATH is a file, a folder, or - for standard input. Each object is asked about:
 if it is deleted later, if its namespace is, if kubectl delete -f runs on all of
-it, and if it is applied. No network connection is opened.
+it, and if it is applied. No network connection is opened, unless --policies
+names a bundle from elsewhere.
 
 ` + settings.FileName + ` is looked for beside the first PATH and upwards, as far as the root
 of the repository. Flags come before what it says.

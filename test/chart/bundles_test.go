@@ -119,7 +119,12 @@ func (s *site) awaitReady(line string) {
 func bundleOf(t *testing.T, secret, id, label, says string) []byte {
 	t.Helper()
 	name := strings.ReplaceAll(id, "-", "_")
-	return bundletest.Archive(t, secret, map[string]string{"/" + name + "/" + name + ".rego": `# METADATA
+	return bundletest.Archive(t, secret, map[string]string{"/" + name + "/" + name + ".rego": ruleOf(id, label, says)})
+}
+
+// ruleOf is that policy.
+func ruleOf(id, label, says string) string {
+	return `# METADATA
 # title: Namespace with a label
 # description: A rule of our own.
 # related_resources:
@@ -131,11 +136,11 @@ func bundleOf(t *testing.T, secret, id, label, says string) []byte {
 #   resources: [namespaces]
 #   remedy: Ask.
 #   limits: None.
-package termguard.` + name + `
+package termguard.` + strings.ReplaceAll(id, "-", "_") + `
 
 deny contains {"msg": sprintf("namespace %s ` + says + `", [input.request.name]), "kind": "forbidden"} if {
 	input.request.operation == "DELETE"
 	"` + label + `" in object.keys(input.request.oldObject.metadata.labels)
 }
-`})
+`
 }

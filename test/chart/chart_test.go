@@ -110,6 +110,9 @@ func TestRefusals(t *testing.T) {
 		{"an owner that is none", "config.finalizerOwners.a=operator", []string{"'/config/finalizerOwners/a'", "'operator' does not match pattern"}},
 		{"nobody who issues", "certificates.source=vault", []string{"'/certificates/source'", "'own', 'cert-manager'"}},
 		{"a digest without its algorithm", "image.digest=0123", []string{"'/image/digest'", "'0123' does not match pattern"}},
+		{"a tag in the repository, behind which the tag would follow", "image.repository=example.com/termguard:1.0", []string{"'/image/repository'", "'example.com/termguard:1.0' does not match pattern"}},
+		{"a digest in the repository", "image.repository=example.com/termguard@sha256:0123", []string{"'/image/repository'", "does not match pattern"}},
+		{"a digest for a tag", "image.tag=sha256:0123", []string{"'/image/tag'", "'sha256:0123' does not match pattern"}},
 		{"a folder name that no policy can have", "extraPolicies.Team-1=x", []string{"'/extraPolicies'", "additional properties 'Team-1' not allowed"}},
 		{"enumerated access to nothing", "rbac.access=enumerated", []string{"'/rbac/resources'", "minItems: got 0, want 1"}},
 		{"resources that would have no effect", "rbac.resources={pods}", []string{"'/rbac/resources'", "maxItems: got 1, want 0"}},
@@ -137,6 +140,25 @@ func TestRefusals(t *testing.T) {
 			if !strings.Contains(stderr, want) {
 				t.Errorf("%s: --set %s: want %q in:\n%s", tt.reason, tt.set, want, stderr)
 			}
+		}
+	}
+}
+
+// TestImage: a reference without a tag is that of the chart's own version, wherever the
+// registry listens; a digest takes the place of either.
+func TestImage(t *testing.T) {
+	var meta struct{ AppVersion string }
+	read(t, chart("Chart.yaml"), &meta)
+	digest := "sha256:" + strings.Repeat("0", 64)
+	for set, want := range map[string]string{
+		"image.repository=mirror.example.com:5000/termguard": "mirror.example.com:5000/termguard:" + meta.AppVersion,
+		"image.tag=null": "ghcr.io/termguard/termguard:" + meta.AppVersion,
+		"image.repository=termguard,image.tag=v9":                                 "termguard:v9",
+		"image.repository=localhost:5000/a/b,image.tag=v9,image.digest=" + digest: "localhost:5000/a/b@" + digest,
+	} {
+		stdout, stderr, err := helm(t.Context(), t, nil, "template", "termguard", chart(), "--set", set)
+		if err != nil || !strings.Contains(stdout, "image: "+want+"\n") {
+			t.Errorf("--set %s: want image %s: %v %s", set, want, err, stderr)
 		}
 	}
 }

@@ -25,9 +25,9 @@ type played struct {
 	want    *regexp.Regexp // nil where nothing is said
 }
 
-// unplayable are the examples that look at what a lab does not have: another day, and pods
-// and nodes with a state.
-var unplayable = []string{"no_fridays", "change_freeze", "last_postgres_replica", "one_node_at_a_time"}
+// apart are the examples that look at the day, or at the state of pods and nodes, which
+// a fixture cannot bring into a cluster: see playStates.
+var apart = []string{"no_fridays", "change_freeze", "last_postgres_replica", "one_node_at_a_time"}
 
 // TestExamples puts the policies of deploy/policies into force and asks about the deletions of
 // their fixtures, among real objects: the webhook says what the fixtures want, and nothing else.
@@ -47,6 +47,7 @@ kubectl -n termguard-system create configmap examples $(for f in */*.rego; do pr
 	if err != nil || r.Code != 0 {
 		t.Fatalf("put the examples into force: %v %s", err, r.Stderr)
 	}
+	configure(t, g, "", time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // whatever day it is
 	fixtures := playable(t, folder)
 	if len(fixtures) < 15 {
 		t.Fatalf("only %d fixtures can be played", len(fixtures))
@@ -94,6 +95,106 @@ kubectl -n termguard-system create configmap examples $(for f in */*.rego; do pr
 			t.Errorf("%s: it says %q, want one line with %s: %v\n%s", f.file, got, f.want, err, r.Stderr)
 		}
 	}
+	playStates(t, g)
+}
+
+// configure gives the examples their parameters: the day of the week, if any, on which no
+// namespace is deleted, and when a change freeze of two days begins.
+func configure(t *testing.T, g *scenario.Guarded, day string, freeze time.Time) {
+	t.Helper()
+	const form = "2006-01-02T15:04:05Z"
+	r, err := g.Shell(t.Context(), fmt.Sprintf(`kubectl -n termguard-system apply -f - <<'END'
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: termguard-config}
+data:
+  config.yaml: |
+    apiVersion: termguard.dev/v1
+    kind: Config
+    params:
+      no-fridays: {days: [%s]}
+      change-freeze: {from: "%s", until: "%s", group: sre}
+END`, day, freeze.Format(form), freeze.AddDate(0, 0, 2).Format(form)))
+	if err == nil && r.Code == 0 {
+		_, err = g.MountConfig(t.Context())
+	}
+	if err != nil || r.Code != 0 {
+		t.Fatalf("give the examples their parameters: %v %s", err, r.Stderr)
+	}
+}
+
+// playStates plays the examples that look at the day and at the state of pods and nodes: each
+// forbids, and lets through what differs in one fact.
+func playStates(t *testing.T, g *scenario.Guarded) {
+	t.Helper()
+	run := func(line string) {
+		t.Helper()
+		if err := g.Await(t.Context(), 60*time.Second, line, func(ctx context.Context) (bool, error) {
+			r, err := g.Shell(ctx, line)
+			return r.Code == 0, err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// says waits until the dry run of a deletion says what the policies forbid, and no more.
+	says := func(forbidden string, args ...string) {
+		t.Helper()
+		var last lab.Result
+		if err := g.Await(t.Context(), 90*time.Second, fmt.Sprintf("kubectl delete %v to say %q", args, forbidden), func(ctx context.Context) (_ bool, err error) {
+			last, err = g.Kubectl(ctx, append([]string{"delete", "--dry-run=server"}, args...)...)
+			if forbidden == "" {
+				return last.Code == 0 && !strings.Contains(last.Stderr, "forbidden: "), err
+			}
+			return strings.Contains(last.Stderr, "forbidden: "+forbidden) && strings.Count(last.Stderr, "forbidden: ") == 1, err
+		}); err != nil {
+			t.Errorf("%v\nlast: %d %s", err, last.Code, last.Stderr)
+		}
+	}
+	today := time.Now().UTC()
+	run("kubectl create namespace states; kubectl get namespace states")
+	run("kubectl -n states create deployment web --image=web || kubectl -n states get deployment web")
+
+	bob := []string{"deployments.apps/web", "-n", "states", "--as", "bob", "--as-group", "payments"}
+	configure(t, g, today.Weekday().String(), today.AddDate(0, 0, -1))
+	says("namespace states is not deleted on a "+today.Weekday().String(), "namespace/states", "--as", "bob", "--as-group", "sre")
+	says("deployments.apps/web is not deleted in the change freeze; group sre may", bob...)
+	says("", append(slices.Clone(bob[:len(bob)-1]), "sre")...)
+	configure(t, g, today.AddDate(0, 0, 3).Weekday().String(), today.AddDate(0, 0, 1))
+	says("", bob...)
+	says("", "namespace/states", "--as", "bob", "--as-group", "payments")
+
+	// Two replicas of a database, of which one runs; then both.
+	run(`kubectl apply -f - <<'END'
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db, namespace: states}
+spec:
+  replicas: 2
+  podManagementPolicy: Parallel
+  selector: {matchLabels: {app.kubernetes.io/name: postgresql}}
+  template:
+    metadata: {labels: {app.kubernetes.io/name: postgresql}}
+    spec: {containers: [{name: db, image: db}]}
+END`)
+	runs := func(pod string) {
+		t.Helper()
+		run("kubectl -n states patch pod " + pod + ` --subresource=status --type=merge -p '{"status":{"phase":"Running"}}'`)
+	}
+	runs("db-0")
+	says("pods/db-0 is the last running replica of StatefulSet/db", "pod/db-0", "-n", "states")
+	runs("db-1")
+	says("", "pod/db-0", "-n", "states")
+
+	// A node that nobody reports of is not ready; the other may not go, and it may.
+	says("", "node/steady")
+	run(`kubectl apply -f - <<'END'
+{apiVersion: v1, kind: Node, metadata: {name: silent}}
+END`)
+	run(`kubectl patch node silent --subresource=status --type=merge -p '{"status":{"conditions":[{"type":"Ready","status":"Unknown","reason":"NodeStatusUnknown"}]}}'`)
+	says("nodes/steady is not deleted while other nodes are not ready (1)", "node/steady")
+	says("", "node/silent")
+	run("kubectl delete node silent || ! kubectl get node silent")
+	says("", "node/steady")
 }
 
 var wanted = regexp.MustCompile(`# want "(.*)"`)
@@ -106,7 +207,7 @@ func playable(t *testing.T, folder string) (all []played) {
 		t.Fatal(err)
 	}
 	for i, file := range files {
-		if slices.Contains(unplayable, filepath.Base(filepath.Dir(filepath.Dir(file)))) {
+		if slices.Contains(apart, filepath.Base(filepath.Dir(filepath.Dir(file)))) {
 			continue
 		}
 		raw, err := os.ReadFile(file)

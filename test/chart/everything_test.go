@@ -1,0 +1,148 @@
+package chart
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/termguard/termguard/internal/bundletest"
+	"github.com/termguard/termguard/test/lab"
+	"github.com/termguard/termguard/test/scenario"
+)
+
+// before is a commit whose chart users may have: it stands for the release before, until there
+// is one. It lacks the values survey, probe.nodeCondition, policyBundles and bundlePullSecret.
+const before = "df955a4"
+
+// TestEveryValue installs an older chart with every value that it has set, asks it, and
+// upgrades to the chart as it is, with every value set. The test stands in for a node, which
+// mounts files, and for cert-manager, which issues and fills in the authority.
+func TestEveryValue(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	old := t.TempDir()
+	unpack := exec.CommandContext(ctx, "sh", "-c", "git cat-file -e "+before+" && git archive "+before+" deploy/chart deploy/testdata | tar -x -C "+old)
+	unpack.Dir = scenario.Root()
+	if out, err := unpack.CombinedOutput(); err != nil {
+		t.Skipf("commit %s, whose chart is upgraded, is not in this clone (git fetch --unshallow): %v %s", before, err, out)
+	}
+	const secret = "correct horse battery staple"
+	registry := bundletest.NewRegistry(t)
+	if _, err := registry.Push(ctx, "team/policies:1", bundleOf(t, secret, "keep-namespace", "example.com/keep", "is kept"), ""); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	bundle := filepath.Join(dir, "bundle.tar.gz")
+	// What full.values.yaml has for those who only render it, so that it runs.
+	overrides := func(elsewhere string) string {
+		file := filepath.Join(t.TempDir(), "values.yaml")
+		text := fmt.Sprintf("policyFiles: [%s]\n%sverificationKey: %s\nextraArgs: [--signing-alg=HS256, --deadline=900ms]\nextraPolicies:\n  team_finalizer: |\n    %s",
+			bundle, elsewhere, bundletest.KeyFile(t, secret), strings.ReplaceAll(ruleOf("team-finalizer", "example.com/team", "has a team"), "\n", "\n    "))
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+
+	l, err := lab.Start(ctx, lab.Options{Progress: t.Output(), Prepare: scenario.PresentToTermguard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Stop)
+	s := newSite(t, l)
+	by, err := lab.NewAuthority("cert-manager")
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, key, err := by.Issue("termguard", nil, []string{"termguard." + home + ".svc"})
+	for name, content := range map[string][]byte{
+		"tls.crt": certificate, "tls.key": key, "bundle.tar.gz": bundleOf(t, secret, "ask-first", "example.com/ask", "is asked about first"),
+		"config.json": []byte(`{"auths": {}}`),
+	} {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounted := append(s.ClientArgs(), "--tls-cert-file="+filepath.Join(dir, "tls.crt"), "--tls-key-file="+filepath.Join(dir, "tls.key"))
+	s.definitions()
+	s.kubectl("create", "namespace", "stuck")
+	s.kubectl("label", "namespace", "stuck", "example.com/keep=", "example.com/ask=", "example.com/team=")
+	says := func(sentences ...string) func(lab.Result) bool {
+		return func(r lab.Result) bool {
+			for _, sentence := range sentences {
+				if !strings.Contains(r.Stderr, sentence) {
+					return false
+				}
+			}
+			return r.Code != 0
+		}
+	}
+
+	s.helm("install", "termguard", filepath.Join(old, "deploy", "chart"), "--namespace", home, "--create-namespace",
+		"--values", filepath.Join(old, "deploy", "testdata", "full.values.yaml"), "--values", overrides(""))
+	s.inject(by)
+	s.args = mounted
+	s.start()
+	s.awaitAnswer("refuses what the bundle and the ConfigMap of the older chart forbid", says("is asked about first [ask-first]", "has a team [team-finalizer]"))
+	trusted := s.trusted()
+
+	s.helm("upgrade", "termguard", chart(), "--namespace", home,
+		"--values", filepath.Join(deploy, "testdata", "full.values.yaml"), "--values", overrides("policyBundles: ['oci://"+registry.Host+"/team/policies:1']\n"))
+	if got := s.trusted(); got != trusted {
+		t.Error("the upgrade took the certificate authority from the webhook configuration, or changed it")
+	}
+	s.args = append(mounted, "--registry-config="+filepath.Join(dir, "config.json"))
+	s.restart()
+	s.awaitAnswer("refuses what the bundle from elsewhere forbids, too", says("is kept [keep-namespace]", "is asked about first [ask-first]", "has a team [team-finalizer]"))
+	s.awaitReady("[+]facts ok")
+
+	s.helm("uninstall", "termguard", "--namespace", home)
+	s.stop()
+	s.nothingLeft()
+}
+
+// definitions brings the kinds that values ask for: those of cert-manager and of the
+// Prometheus operator.
+func (s *site) definitions() {
+	s.t.Helper()
+	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}/deploy/crds", "github.com/cert-manager/cert-manager")
+	list.Dir = scenario.Root()
+	folder, err := list.Output()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.kubectl("create", "-f", strings.TrimSpace(string(folder)))
+	for plural, kind := range map[string]string{"servicemonitors": "ServiceMonitor", "prometheusrules": "PrometheusRule"} {
+		if err := s.Apply(s.t.Context(), fmt.Sprintf(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[1]s.monitoring.coreos.com}
+spec:
+  group: monitoring.coreos.com
+  scope: Namespaced
+  names: {plural: %[1]s, kind: %[2]s}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+`, plural, kind)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.kubectl("wait", "--for=condition=Established", "customresourcedefinitions", "--all", "--timeout=60s")
+}
+
+// inject fills in the authority, as cert-manager's injector does.
+func (s *site) inject(by *lab.Authority) {
+	s.t.Helper()
+	n := len(strings.Fields(s.kubectl("get", "validatingwebhookconfiguration", "termguard", "-o", "jsonpath={.webhooks[*].name}")))
+	var patch []string
+	for i := range n {
+		patch = append(patch, fmt.Sprintf(`{"op": "add", "path": "/webhooks/%d/clientConfig/caBundle", "value": %q}`, i, base64.StdEncoding.EncodeToString(by.PEM())))
+	}
+	s.kubectl("patch", "validatingwebhookconfiguration", "termguard", "--type=json", "-p", "["+strings.Join(patch, ",")+"]")
+}
