@@ -45,7 +45,8 @@ type Terminating struct {
 	// Terminating, too.
 	Unseen []string `json:"unseen"`
 
-	now time.Time
+	now       time.Time
+	namespace string // that was asked about; "" for all
 }
 
 // Ending is the answer about one of them.
@@ -69,7 +70,9 @@ func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, 
 	endings.keep(func(s Subject) bool {
 		return namespace == "" || s.Namespace == namespace || s.Type.GroupResource() == namespaces && s.Name == namespace
 	})
-	return endings.ask(ctx, config, engine, world, namespace, options)
+	all, err := endings.ask(ctx, config, engine, world, namespace, options)
+	all.namespace = namespace
+	return all, err
 }
 
 // TerminatingOf asks about an object that is being deleted, and about what is being deleted
@@ -257,6 +260,14 @@ func notListed(world *cluster.World, namespace string) (unseen []string) {
 	return slices.Compact(unseen)
 }
 
+// elsewhere says that only one namespace was looked at, to those who have another in mind.
+func elsewhere(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return " in namespace " + namespace + " (in the others, too: -A)"
+}
+
 // endingHead is the first column of the table, with what is between it and the next.
 const endingHead = "SINCE  "
 
@@ -272,7 +283,7 @@ func (t Terminating) text(w io.Writer, l limits) error {
 	case len(t.Items) == 0 && len(t.Unseen) > 0:
 		out.WriteString("nothing that could be listed is being deleted\n")
 	case len(t.Items) == 0:
-		out.WriteString("nothing is being deleted\n")
+		out.WriteString("nothing is being deleted" + elsewhere(t.namespace) + "\n")
 	}
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	unseen, user := slices.Clone(t.Unseen), ""

@@ -40,6 +40,9 @@ func ReadKey(file, algorithm string) (*Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the key of bundles: %w", err)
 	}
+	if strings.TrimSpace(string(text)) == "" {
+		return nil, fmt.Errorf("read the key of bundles: %s is empty: with an empty secret anybody could sign", file)
+	}
 	key := &keys.Config{Key: strings.TrimSpace(string(text)), Algorithm: algorithm}
 	return bundle.NewVerificationConfig(map[string]*keys.Config{keyID: key}, keyID, "", nil), nil
 }

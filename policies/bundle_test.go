@@ -63,6 +63,9 @@ func TestReadKey(t *testing.T) {
 	if _, err := ReadKey(filepath.Join(t.TempDir(), "none"), "RS256"); err == nil || !strings.Contains(err.Error(), "key of bundles") {
 		t.Errorf("a file that is not there: %v", err)
 	}
+	if _, err := ReadKey(bundletest.KeyFile(t, " "), "HS256"); err == nil || !strings.Contains(err.Error(), "is empty") {
+		t.Errorf("a secret that everybody knows: %v", err)
+	}
 	if _, err := ReadKey("none", "ROT13"); err == nil || !strings.Contains(err.Error(), `"ROT13" is no algorithm`) {
 		t.Errorf("an algorithm that nobody knows: %v", err)
 	}
