@@ -80,6 +80,9 @@ type Entry struct {
 	CreatesWhen []Condition `json:"createsWhen,omitempty"`
 	// Needs are what the owner must read to clear the finalizer.
 	Needs []Need `json:"needs,omitempty"`
+	// Sure are the releases of which Needs are sure: others may let the finalizer go
+	// without. Nil stands for all.
+	Sure *Set `json:"sure,omitempty"`
 	// WaitsFor are those that refer to the object: the finalizer stays, by design,
 	// as long as there are any.
 	WaitsFor []Referrer `json:"waitsFor,omitempty"`
@@ -365,9 +368,12 @@ func (e *Entry) check() error {
 			return fmt.Errorf("createsWhen: %w", err)
 		}
 	}
-	if e.Set != nil {
-		if err := e.Set.check(); err != nil {
-			return fmt.Errorf("set: %w", err)
+	for what, set := range map[string]*Set{"set": e.Set, "sure": e.Sure} {
+		if set == nil {
+			continue
+		}
+		if err := set.check(); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
 	for i := range e.Obstacles {

@@ -108,7 +108,7 @@ func (o *Obstacle) In(version string) bool {
 	return err == nil && o.affects != nil && o.affects(v)
 }
 
-// Affected are the images of which releases have known faults, each with true. They
+// Affected are the images of which it matters which release runs, each with true. They
 // are not to be changed.
 func (c *Catalog) Affected() map[string]bool {
 	if c == nil {
@@ -117,6 +117,9 @@ func (c *Catalog) Affected() map[string]bool {
 	c.affecting.Do(func() {
 		c.affected = map[string]bool{}
 		for _, e := range c.entries() {
+			if e.Sure != nil {
+				c.affected[e.Sure.Image] = true
+			}
 			for _, o := range e.Obstacles {
 				if o.Image != "" {
 					c.affected[o.Image] = true

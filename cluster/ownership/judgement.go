@@ -35,6 +35,7 @@ type judgement struct {
 	creates   string // what the owner must create beside the object for that
 	drains    *catalog.Drain
 	obstacles []obstacle
+	unsure    bool // what becomes of it without what it needs
 	evidence  []string
 	// workloads are those that run what removes the finalizer, as far as known, or would.
 	workloads []workload
@@ -77,6 +78,9 @@ func (j judgement) facts() map[string]any {
 	}
 	if j.state == Alive && j.creates != "" {
 		found["creates"] = j.creates
+	}
+	if j.unsure {
+		found["unsure"] = true
 	}
 	if len(j.obstacles) > 0 {
 		found["obstacles"] = obstacleFacts(j.obstacles)

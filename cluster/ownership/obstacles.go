@@ -36,6 +36,7 @@ func (p *Part) withObstacles(key verdictKey, e evidence, j judgement) judgement 
 	if !known {
 		return j
 	}
+	j.unsure = entry.Sure != nil && !p.sure(*entry.Sure, j, entry)
 	for _, f := range entry.ObstaclesOf(key.resource) {
 		if slices.Contains(e.spares, f.ID) {
 			continue
@@ -56,14 +57,7 @@ func (p *Part) releaseWith(f catalog.Obstacle, j judgement, entry catalog.Entry)
 		}
 		return ""
 	}
-	runs := func(wl workload) bool {
-		return slices.ContainsFunc(wl.releases, func(ref string) bool { return facts.ImageName(ref) == f.Image })
-	}
-	where := slices.DeleteFunc(slices.Concat(j.workloads, p.matching(entry)), func(wl workload) bool { return !runs(wl) })
-	if len(where) == 0 {
-		where = p.workloadsWhere(runs)
-	}
-	for _, wl := range where {
+	for _, wl := range p.runningImage(f.Image, j, entry) {
 		for _, ref := range wl.releases {
 			if facts.ImageName(ref) == f.Image && f.In(catalog.Tag(ref)) && (f.Right == nil || p.lacks(wl.account, *f.Right)) {
 				return f.Image + ":" + catalog.Tag(ref)
@@ -71,6 +65,31 @@ func (p *Part) releaseWith(f catalog.Obstacle, j judgement, entry catalog.Entry)
 		}
 	}
 	return ""
+}
+
+// runningImage are the workloads that run an image: those of the owner, or else any.
+func (p *Part) runningImage(image string, j judgement, entry catalog.Entry) []workload {
+	runs := func(wl workload) bool {
+		return slices.ContainsFunc(wl.releases, func(ref string) bool { return facts.ImageName(ref) == image })
+	}
+	where := slices.DeleteFunc(slices.Concat(j.workloads, p.matching(entry)), func(wl workload) bool { return !runs(wl) })
+	if len(where) == 0 {
+		where = p.workloadsWhere(runs)
+	}
+	return where
+}
+
+// sure tells whether all that runs of the software is a release that a set describes.
+func (p *Part) sure(of catalog.Set, j judgement, entry catalog.Entry) bool {
+	where := p.runningImage(of.Image, j, entry)
+	for _, wl := range where {
+		for _, ref := range wl.releases {
+			if facts.ImageName(ref) == of.Image && !of.By(ref, nil) {
+				return false
+			}
+		}
+	}
+	return len(where) > 0
 }
 
 // lacks tells whether it is sure that RBAC gives a service account, as

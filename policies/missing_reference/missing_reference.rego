@@ -66,14 +66,19 @@ elsewhere(ns) := object.get({"": "", request.namespace: ""}, ns, sprintf(" in na
 
 # lacking are the finalizers of the object whose owner runs and lacks something, by
 # what becomes of them and by their place.
-lacking[without][i] := finalizer if {
+lacking[outcome(thing.without, ownership)][i] := finalizer if {
 	request.deleting
 	some i, finalizer in input.request.oldObject.metadata.finalizers
 	ownership := input.ownership[finalizer]
 	ownership.state == "alive"
 	some thing in ownership.missing
-	without := thing.without
 }
+
+# outcome is what becomes of a finalizer without a thing: of some releases that is not sure.
+outcome(without, ownership) := "may" if {
+	without == "hangs"
+	ownership.unsure
+} else := without
 
 own(i, finalizer, without) := {
 	"msg": sprintf("finalizer %s in metadata.finalizers is not removed: %s needs %s, which %s", [
@@ -92,7 +97,7 @@ own(i, finalizer, without) := {
 	],
 } if {
 	ownership := input.ownership[finalizer]
-	missing := [thing | some thing in ownership.missing; thing.without == without]
+	missing := [thing | some thing in ownership.missing; outcome(thing.without, ownership) == without]
 }
 
 # few bounds the things that are named.
@@ -108,7 +113,7 @@ full(thing) := sprintf("%s/%s", [thing.namespace, thing.name]) if not thing.name
 
 # contents are the objects that go with the target and whose owners run and lack
 # something, by what becomes of them.
-contents[without] contains {
+contents[outcome(without, working[0])] contains {
 	"namespace": ns, "finalizer": finalizer, "resource": of,
 	"thing": thing, "group": group, "owner": working[0],
 } if {

@@ -48,6 +48,27 @@ test_own_may if {
 	endswith(finding.msg, "needs secrets of-may, which does not exist")
 }
 
+# Of this release it is not sure that it needs them.
+unsure := object.union(alive, {"unsure": true})
+
+test_unsure if {
+	asked := object.union(delete_gadget([]), {"ownership": {"x.io/need": object.union(unsure, {"missing": [lacks("hangs"), lacks("may")]})}})
+	own := ask(asked, {})
+	own.deny == set()
+	{finding.msg | some finding in own.warn} == {concat("", [
+		"finalizer x.io/need in metadata.finalizers is not removed: its owner, gadgeteer, needs ",
+		"secrets of-hangs, secrets of-may, which do not exist",
+	])}
+	every question in [delete_namespace, delete_definition] {
+		got := ask(question, facts(unsure, {"hangs": group(["g"], ["s"])}))
+		got.deny == set()
+		{finding.msg | some finding in got.warn} == {concat("", [
+			"1 gadgets.x.io has finalizer x.io/need, which may not be removed: ",
+			"its owner, gadgeteer, needs secrets s, which does not exist",
+		])}
+	}
+}
+
 test_own_many if {
 	some finding in ask(delete_gadget([object.union(lacks("hangs"), {"name": sprintf("s%d", [i])}) | some i in numbers.range(1, 9)]), {}).deny
 	endswith(finding.msg, "secrets s5 and 4 more, which do not exist")
