@@ -63,6 +63,15 @@ test_near_misses if {
 	}
 }
 
+# One without a namespace is not beside it, whatever owns it.
+test_not_beside if {
+	owned := {"count": 1, "names": ["i"], "at": [0], "ownership": absent}
+	got := policy.warn with input as cluster({"infraRef": reference}, {})
+		with data.cluster.crds as {"infras.y.io": {"kind": "Infra"}}
+		with data.cluster.finalized as {"": {"y.io/f": {"infras.y.io": {"owners=Cluster.x.io": owned}}}}
+	got == set()
+}
+
 test_foreground if ask(cluster({"infraRef": reference}, {"propagationPolicy": "Foreground"}), absent) == set()
 
 test_removed if ask(cluster({"infraRef": reference}, {}), object.union(absent, {"state": "alive"})) == set()
@@ -94,6 +103,11 @@ test_terminating if {
 		]),
 		"steps": [{"kind": "mend", "do": "Ask about infras.y.io/i: what holds it holds this"}],
 	})}
+}
+
+# Why nobody removes it says more than for how long it waits.
+test_terminating_and_absent if {
+	ask_terminating(cluster({"infraRef": reference}, {}), absent, "2026-01-01T01:00:00Z") == {finding("spec.infraRef")}
 }
 
 test_just_terminating if {
