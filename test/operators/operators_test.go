@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -85,7 +86,17 @@ func playAll(t *testing.T, o Operator) {
 	}
 }
 
-// TestLoad: the declarations are whole.
+// version is one as in go.mod.
+var version = regexp.MustCompile(`v[0-9]+\.[0-9]+\.[0-9]+`)
+
+// between is what stands between two texts.
+func between(text, from, to string) string {
+	_, text, _ = strings.Cut(text, from)
+	text, _, _ = strings.Cut(text, to)
+	return text
+}
+
+// TestLoad: the declarations are whole, and tell of the versions that are built.
 func TestLoad(t *testing.T) {
 	operators, err := Load("testdata")
 	if err != nil {
@@ -112,6 +123,14 @@ func TestLoad(t *testing.T) {
 		}
 		if len(o.Traps) == 0 {
 			t.Errorf("%s has no trap of its own", o.Name)
+		}
+		pinned, err := os.ReadFile(filepath.Join("..", "components", o.Programs[0].Component, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		module, version := between(o.About, "(", ")"), version.FindString(o.About)
+		if !strings.Contains(strings.Join(strings.Fields(string(pinned)), " "), module+" "+version+" ") {
+			t.Errorf("%s: about says %s of %s, which is not what is built", o.Name, version, module)
 		}
 	}
 }
