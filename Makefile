@@ -24,7 +24,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo test unit races rego e2e e2e-scenarios e2e-others e2e-delete e2e-beside operators test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks man clean field-test field-test-page screenshot
+.PHONY: help build render components software demo test unit races rego e2e e2e-scenarios e2e-others e2e-delete e2e-beside operators test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks man clean field-test field-test-page screenshot headlamp
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,7 +70,8 @@ e2e-scenarios: build components software # the hostile first, for whom a busy ma
 e2e-others: build components software
 	cd test && $(E2E) -short -p 1 $$(go list ./... | grep -vE '/test/(hostile|node|rotation|scenario)$$')
 
-nightly: build components software ## What is long and rare, half an hour: fuzzing (TIME=20s each), hostile tenants, certificates and versions that change, upgrades by Helm, worlds that nobody wrote down (COMPOSE_FOR=10m); then hours of all operators of other projects (OPERATORS=none leaves them out)
+nightly: build components software ## What is long and rare, half an hour: the plugin for Headlamp, fuzzing (TIME=20s each), hostile tenants, certificates and versions that change, upgrades by Helm, worlds that nobody wrote down (COMPOSE_FOR=10m); then hours of all operators of other projects (OPERATORS=none leaves them out)
+	@$(MAKE) --no-print-directory headlamp
 	./test/fuzz.sh $(or $(TIME),20s)
 	cd test && $(E2E) -v -p 1 -run 'TestTenants|TestEmbedded|TestCertManager|TestVersions|TestChart|TestComposed' ./hostile ./rotation ./chart ./scenario
 	cd test && OPERATORS=$(or $(OPERATORS),all) go test -v -count=1 -parallel 64 -timeout 8h -run TestOperators ./operators
@@ -161,6 +162,11 @@ report: ## Open the page of a scan in Chromium: use, accessibility, 360 pixels, 
 	mkdir -p dist/report
 	cd test/report && npm ci --no-audit --no-fund --loglevel=error
 	cd test && SCREENSHOTS=$(CURDIR)/dist/report go test -count=1 -v ./report
+
+headlamp: ## Check, test and build the plugin for Headlamp (needs npm; HEADLAMP=folder of a built checkout also opens it there, on a lab, and takes docs/headlamp.png)
+	@command -v npm >/dev/null || { echo "no npm: apt-get install npm"; exit 1; }
+	cd deploy/headlamp && npm ci --loglevel=error && npm run tsc && npm run lint && CI=1 npm test </dev/null && npm run build
+	$(if $(HEADLAMP),@$(MAKE) --no-print-directory build components && cd test && HEADLAMP=$(abspath $(HEADLAMP)) SCREENSHOT=$(CURDIR)/docs/headlamp.png go test -count=1 -v ./headlamp)
 
 man: ## Write the man pages into dist/man, of what --help prints
 	@mkdir -p dist/man

@@ -2,6 +2,9 @@ module github.com/termguard/termguard
 
 go 1.26.0
 
+// A package or two of npm brings Go files.
+ignore ./deploy/headlamp/node_modules
+
 require (
 	github.com/agnivade/levenshtein v1.2.1
 	github.com/blang/semver/v4 v4.0.0

@@ -463,3 +463,29 @@ func orNil(u *unstructured.Unstructured) runtime.Object {
 	}
 	return u
 }
+
+// TestHeadlampLock: the plugin for Headlamp is built from packages whose hashes are known,
+// wherever they are fetched from.
+func TestHeadlampLock(t *testing.T) {
+	text, err := os.ReadFile("headlamp/package-lock.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lock struct {
+		Packages map[string]struct {
+			Resolved, Integrity string
+			Link, InBundle      bool
+		}
+	}
+	if err := json.Unmarshal(text, &lock); err != nil {
+		t.Fatal(err)
+	}
+	if len(lock.Packages) < 100 {
+		t.Errorf("only %d packages are locked", len(lock.Packages))
+	}
+	for name, p := range lock.Packages {
+		if p.Resolved != "" || name != "" && !p.Link && !p.InBundle && p.Integrity == "" {
+			t.Errorf("%q: resolved %q, integrity %q: run npm install with deploy/headlamp/.npmrc", name, p.Resolved, p.Integrity)
+		}
+	}
+}

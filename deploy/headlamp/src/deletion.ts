@@ -1,0 +1,281 @@
+// What would become of an object if it were deleted now, asked of the API server by a dry
+// run as the person who looks. Nothing here knows the page that shows it.
+
+/** Subject is the object that is looked at. */
+export interface Subject {
+  apiVersion: string;
+  /** Plural name of the resource, as in the path of its API. */
+  plural: string;
+  name: string;
+  namespace?: string;
+  uid: string;
+  deletionTimestamp?: string;
+  finalizers: string[];
+}
+
+/** Api is what is asked of a cluster, as the person who looks. */
+export interface Api {
+  /** mayDelete resolves to whether the person may delete the object. */
+  mayDelete(): Promise<boolean>;
+  /** send resolves to a response of the API server, and rejects with an error that has its status. */
+  send(path: string, init: { method: string; body?: string }): Promise<Response>;
+}
+
+/** Says is how bad a line is: what it says of the deletion. */
+export type Says = 'hangs' | 'refused' | 'may' | 'unknown' | 'note' | 'next';
+
+/** Line is one warning of the API server. */
+export interface Line {
+  text: string;
+  says: Says;
+}
+
+/**
+ * Guard is whether termguard's webhook is registered in the cluster: 'hidden' where the
+ * person may not see that.
+ */
+export type Guard = 'registered' | 'absent' | 'hidden';
+
+/** Answer is what is known, and from whom. */
+export type Answer =
+  | { kind: 'terminating' }
+  | { kind: 'not-allowed' }
+  | { kind: 'refused'; message: string }
+  | { kind: 'not-asked'; message: string }
+  | { kind: 'told'; lines: Line[]; guard: Guard };
+
+const maxHeader = 64 * 1024; // the API server keeps 4 KiB, proxies add theirs
+const maxLines = 50;
+
+/** pathOf is the path of an object in the API. */
+export function pathOf(s: Subject): string {
+  const root = s.apiVersion.includes('/') ? '/apis/' : '/api/';
+  const within = s.namespace ? `/namespaces/${encodeURIComponent(s.namespace)}` : '';
+  return `${root}${s.apiVersion}${within}/${encodeURIComponent(s.plural)}/${encodeURIComponent(
+    s.name
+  )}`;
+}
+
+/** targetOf is the object as kubectl termguard takes it. */
+export function targetOf(s: Subject): string {
+  const group = s.apiVersion.includes('/') ? '.' + s.apiVersion.split('/')[0] : '';
+  return `${s.plural}${group}/${s.name}${s.namespace ? ` -n ${s.namespace}` : ''}`;
+}
+
+/**
+ * dryRun is a deletion that nothing is stored of. The body counts, and the query where
+ * something on the way drops the body of a DELETE: neither alone must ever be left. The uid
+ * keeps it from being about another object of that name.
+ */
+export function dryRun(s: Subject): { path: string; init: { method: string; body: string } } {
+  return {
+    path: pathOf(s) + '?dryRun=All&propagationPolicy=Background',
+    init: {
+      method: 'DELETE',
+      body: JSON.stringify({
+        apiVersion: 'v1',
+        kind: 'DeleteOptions',
+        dryRun: ['All'],
+        propagationPolicy: 'Background',
+        preconditions: { uid: s.uid },
+      }),
+    },
+  };
+}
+
+/**
+ * printable is text of others on one line: what has no shape, or turns the direction of
+ * writing, becomes U+FFFD.
+ */
+export function printable(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, '\uFFFD');
+}
+
+/**
+ * warningsIn reads the values of Warning headers (RFC 7234, 5.5), which a browser joins by
+ * commas: code, agent and text in quotes, and perhaps a date. The API server writes UTF-8,
+ * of which a browser hands out the bytes. What is no warning is left out.
+ */
+export function warningsIn(header: string | null): string[] {
+  const texts: string[] = [];
+  const one = /\s*\d{3} [^\s",]+ "((?:[^"\\]|\\.)*)"(?: "[^"]*")?\s*(?:,|$)/y;
+  const all = utf8((header ?? '').slice(0, maxHeader));
+  for (let at = 0; at < all.length && texts.length < maxLines; ) {
+    one.lastIndex = at;
+    const found = one.exec(all);
+    if (found) {
+      texts.push(printable(found[1].replace(/\\(.)/g, '$1')));
+      at = one.lastIndex;
+    } else {
+      const next = all.indexOf(',', at);
+      at = next < 0 ? all.length : next + 1;
+    }
+  }
+  return texts;
+}
+
+function utf8(bytes: string): string {
+  if (!/^[\0-\xFF]*$/.test(bytes)) {
+    return bytes; // decoded already
+  }
+  return new TextDecoder().decode(Uint8Array.from(bytes, c => c.charCodeAt(0)));
+}
+
+const ours = 'termguard: ';
+
+/** lineOf tells what a warning says: of termguard's, by how it starts. */
+export function lineOf(text: string): Line {
+  const starts = (...prefixes: string[]) => prefixes.some(p => text.startsWith(ours + p));
+  let says: Says = 'note';
+  if (starts('will hang: ')) {
+    says = 'hangs';
+  } else if (starts('will be refused: ', 'forbidden: ')) {
+    says = 'refused';
+  } else if (starts('may hang: ', 'may be refused: ', 'may be forbidden: ')) {
+    says = 'may';
+  } else if (starts('not checked')) {
+    says = 'unknown';
+  } else if (starts('run "kubectl termguard check ')) {
+    says = 'next';
+  }
+  return { text, says };
+}
+
+/** spoke tells whether termguard is behind any of the lines. */
+export function spoke(lines: Line[]): boolean {
+  return lines.some(l => l.text.startsWith(ours));
+}
+
+// A webhook refuses with any status; and what must answer and does not refuses, too.
+const refusals = /denied the request|failed calling webhook/;
+
+/**
+ * ask asks what would become of the object: nothing where it is being deleted already, as
+ * the guard is not asked about that again, and nothing where the person may not delete it.
+ */
+export async function ask(api: Api, s: Subject): Promise<Answer> {
+  if (s.deletionTimestamp) {
+    return { kind: 'terminating' };
+  }
+  if (!(await api.mayDelete())) {
+    return { kind: 'not-allowed' };
+  }
+  const { path, init } = dryRun(s);
+  let lines: Line[];
+  try {
+    const response = await api.send(path, init);
+    lines = warningsIn(response.headers.get('Warning')).map(lineOf);
+  } catch (err) {
+    const { status = 0 } = err as { status?: number };
+    const message = printable(err instanceof Error ? err.message : String(err));
+    // What a webhook that takes no dry runs answers is no word about the deletion; nor is
+    // that the object is gone or was made anew, or that no server had time.
+    const refused = [400, 403, 422].includes(status) || refusals.test(message);
+    if (refused && !message.includes('does not support dry run')) {
+      return { kind: 'refused', message };
+    }
+    return { kind: 'not-asked', message };
+  }
+  return { kind: 'told', lines, guard: spoke(lines) ? 'registered' : await guardOf(api) };
+}
+
+/** guardOf looks whether the API server asks termguard about deletions at all. */
+async function guardOf(api: Api): Promise<Guard> {
+  const all = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations';
+  try {
+    await api.send(all + '/termguard', { method: 'GET' });
+    return 'registered';
+  } catch (err) {
+    return (err as { status?: number }).status === 404 ? 'absent' : 'hidden';
+  }
+}
+
+/** Verdict is what all lines come to, as docs/concepts.md has it, and how it is shown. */
+export interface Verdict {
+  status: 'success' | 'warning' | 'error' | '';
+  title: string;
+  detail?: string;
+}
+
+const noPromise = 'No warning is no promise that it completes.';
+
+/** verdictOf puts an answer in words. */
+export function verdictOf(answer: Answer, s: Subject): Verdict {
+  const sure = `"kubectl termguard check ${targetOf(s)}" tells.`;
+  switch (answer.kind) {
+    case 'terminating':
+      return {
+        status: 'error',
+        title: 'It is being deleted.',
+        detail: `Why it is still here, ${sure}`,
+      };
+    case 'not-allowed':
+      return {
+        status: '',
+        title: 'Not asked: you may not delete it.',
+        detail: `The API server tells what would hold a deletion only to those who may delete. What you may read, ${sure}`,
+      };
+    case 'refused':
+      return { status: 'error', title: 'The API server refuses it:', detail: answer.message };
+    case 'not-asked':
+      return {
+        status: '',
+        title: 'Not known: the API server could not be asked.',
+        detail: answer.message,
+      };
+  }
+  const says = (what: Says) => answer.lines.some(l => l.says === what);
+  if (says('refused')) {
+    return { status: 'error', title: 'It would be refused.' };
+  }
+  if (says('hangs')) {
+    return { status: 'error', title: 'It would hang.' };
+  }
+  if (says('may')) {
+    return { status: 'warning', title: 'It may hang.' };
+  }
+  if (says('unknown')) {
+    return { status: '', title: 'Not known: termguard could not check it in full.' };
+  }
+  if (spoke(answer.lines)) {
+    return { status: 'success', title: 'termguard found nothing that holds it.' };
+  }
+  switch (answer.guard) {
+    case 'registered':
+      return {
+        status: '',
+        title: 'No warning.',
+        detail: `termguard is registered in this cluster, and warned of nothing. Where it does not answer in time, the API server goes on without a word: ${noPromise} ${sure}`,
+      };
+    case 'absent':
+      return {
+        status: '',
+        title: 'Nobody was asked.',
+        detail: `termguard is not registered in this cluster under its name, and nobody else warned. ${noPromise} ${sure}`,
+      };
+    default:
+      return {
+        status: '',
+        title: 'No warning.',
+        detail: `Whether termguard is registered in this cluster, you may not see: perhaps nobody was asked. ${noPromise} ${sure}`,
+      };
+  }
+}
+
+/** Condition is one of an object's status. */
+export interface Condition {
+  type: string;
+  status: string;
+  message?: string;
+}
+
+/** holding are the conditions that tell why what is Terminating still is. */
+export function holding(kind: string, conditions: Condition[] | undefined): Condition[] {
+  const telling =
+    kind === 'Namespace'
+      ? /^Namespace(Deletion.*|ContentRemaining|FinalizersRemaining)$/
+      : /^Terminating$/;
+  return (Array.isArray(conditions) ? conditions : []).filter(
+    c => telling.test(c.type) && c.status === 'True'
+  );
+}
