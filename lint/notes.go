@@ -105,7 +105,11 @@ func (n *notes) list() []string {
 		for _, u := range n.unbuilt {
 			each = append(each, u.String())
 		}
-		list = append(list, fmt.Sprintf("%d of the charts and kustomizations could not be rendered, and are read as their files stand: %s", len(n.unbuilt), few(each)))
+		said := "1 chart or kustomization could not be rendered, and is read as its files stand"
+		if len(each) > 1 {
+			said = fmt.Sprintf("%d charts and kustomizations could not be rendered, and are read as their files stand", len(each))
+		}
+		list = append(list, said+": "+few(each))
 	}
 	if len(n.templates) > 0 {
 		list = append(list, fmt.Sprintf("%s skipped (%s): render first, as in helm template CHART | termguard lint -", counted(len(n.templates), "template"), few(n.templates)))

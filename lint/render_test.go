@@ -98,11 +98,11 @@ func TestRenderer(t *testing.T) {
 		{"a chart without the renderer", "web", "", false, []string{"note: the templates of 1 Helm chart were skipped: helm template web | termguard lint -; " + strings.TrimPrefix(none, "note: ")}},
 		{"a kustomization without the renderer", "k", "", false, []string{"k/pod.yaml:4:39 " + long, stands, none}},
 		{"nothing is to be rendered", "k", "bin", true, []string{"k/pod.yaml:4:39 " + long, stands}},
-		{"what the renderer says", "web", "bin -v", false, []string{"note: 1 of the charts and kustomizations could not be rendered, and are read as their files stand: web: no values today"}},
-		{"what never ends", "endless", "bin", false, []string{"note: 1 of the charts and kustomizations could not be rendered, and are read as their files stand: endless: it has more than 64 MiB"}},
+		{"what the renderer says", "web", "bin -v", false, []string{"note: 1 chart or kustomization could not be rendered, and is read as its files stand: web: no values today"}},
+		{"what never ends", "endless", "bin", false, []string{"note: 1 chart or kustomization could not be rendered, and is read as its files stand: endless: it has more than 64 MiB"}},
 		{"one that ends the renderer takes no other with it", "all", "bin", false, []string{
 			"all/ends/next/templates/pod.yaml:1:1 (web/templates/pod.yaml) " + long, "all/web/templates/pod.yaml:1:1 (web/templates/pod.yaml) " + long,
-			"note: 1 of the charts and kustomizations could not be rendered, and are read as their files stand: all/ends: it ended termguard-render: exit status 3",
+			"note: 1 chart or kustomization could not be rendered, and is read as its files stand: all/ends: it ended termguard-render: exit status 3",
 		}},
 	} {
 		tools, values, _ := strings.Cut(tc.tools, " ")
@@ -159,7 +159,7 @@ func TestKustomizations(t *testing.T) {
 	fast := strings.Replace(pod, "900", "30", 1)
 	patch := "apiVersion: v1\nkind: Pod\nmetadata: {name: it}\nspec:\n  terminationGracePeriodSeconds: 900\n"
 	overlay := func(more string) string { return "resources: [../base]\n" + more }
-	const notBuilt = "note: 1 of the charts and kustomizations could not be rendered, and are read as their files stand: "
+	const notBuilt = "note: 1 chart or kustomization could not be rendered, and is read as its files stand: "
 	for name, tc := range map[string]struct {
 		reason string
 		files  map[string]string

@@ -591,11 +591,18 @@ func (o *Object) annotationMarks() []Mark {
 	return []Mark{{Position: o.nodePosition(value), Text: strings.Clone(strings.TrimSpace(value.Value)), From: o.From, To: o.To}}
 }
 
-// Record tells whether an object is what was of it, in some cluster: a copy with its
+// Record tells whether nobody applies an object: it is what was of it, in some cluster: a copy with its
 // resourceVersion, with which the API server creates none, or a name and what became
-// of it, as tests compare with. A namespace has little else.
+// of it, as tests compare with. A namespace has little else. So is the test of a chart, which
+// only helm test applies (helm.sh/docs/topics/chart_tests).
 func (o *Object) Record() bool {
-	if _, metadata := o.step(o.node, "metadata"); o.text(metadata, "resourceVersion") != "" {
+	_, metadata := o.step(o.node, "metadata")
+	if o.text(metadata, "resourceVersion") != "" {
+		return true
+	}
+	if _, annotations := o.step(metadata, "annotations"); slices.ContainsFunc(strings.Split(o.text(annotations, "helm.sh/hook"), ","), func(hook string) bool {
+		return slices.Contains([]string{"test", "test-success", "test-failure"}, strings.TrimSpace(hook))
+	}) {
 		return true
 	}
 	if o.Kind == "Namespace" {

@@ -26,6 +26,7 @@
 package termguard.budget_never_allows
 
 import data.termguard.lib.request
+import data.termguard.lib.wording
 
 warn contains {
 	"msg": sprintf(
@@ -33,7 +34,10 @@ warn contains {
 		[request.name, why],
 	),
 	"objects": [request.target],
-	"evidence": [sprintf("it selects %d pods, and keeps %d", [counted.expected, counted.needed]) | counted.expected > 0],
+	"evidence": [sprintf("it selects %d %s, and keeps %d", [counted.expected, pods, counted.needed]) |
+		counted.expected > 0
+		pods := wording.plural(counted.expected, "pod", "pods")
+	],
 	"field": field,
 } if {
 	request.applying

@@ -165,8 +165,8 @@ func (o options) choose(known []repository) ([]repository, error) {
 		chosen = nil
 		for _, entry := range entries {
 			name := strings.Replace(entry.Name(), "+", "/", 1)
-			if !entry.IsDir() || !strings.Contains(name, "/") {
-				continue
+			if info, err := os.Stat(filepath.Join(o.clones, entry.Name())); err != nil || !info.IsDir() || !strings.Contains(name, "/") {
+				continue // it may be a link to a clone
 			}
 			r := repository{name: name}
 			if i := slices.IndexFunc(known, func(k repository) bool { return k.name == name }); i >= 0 {

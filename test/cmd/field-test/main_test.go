@@ -102,10 +102,11 @@ func TestChoose(t *testing.T) {
 // TestGoesOn: a clone that cannot be read is named, and the others are linted.
 func TestGoesOn(t *testing.T) {
 	clones := t.TempDir()
-	for _, name := range []string{"a+broken", "b+broken"} {
-		if err := os.Mkdir(filepath.Join(clones, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Mkdir(filepath.Join(clones, "a+broken"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("a+broken", filepath.Join(clones, "b+broken")); err != nil {
+		t.Fatal(err)
 	}
 	var out strings.Builder
 	err := options{data: data, clones: clones, termguard: "none"}.run(t.Context(), &out)
