@@ -73,7 +73,7 @@ e2e-others: build components software
 nightly: build components software ## What is long and rare, half an hour: the plugin for Headlamp, fuzzing (TIME=20s each), hostile tenants, certificates and versions that change, upgrades by Helm, worlds that nobody wrote down (COMPOSE_FOR=10m); then hours of all operators of other projects (OPERATORS=none leaves them out)
 	@$(MAKE) --no-print-directory headlamp
 	./test/fuzz.sh $(or $(TIME),20s)
-	cd test && $(E2E) -v -p 1 -run 'TestTenants|TestEmbedded|TestCertManager|TestVersions|TestChart|TestComposed' ./hostile ./rotation ./chart ./scenario
+	cd test && $(E2E) -v -p 1 -run 'TestTenants|TestEmbedded|TestCertManager|TestVersions|TestChart|TestComposed|TestTeardown' ./hostile ./rotation ./chart ./scenario
 	cd test && OPERATORS=$(or $(OPERATORS),all) go test -v -count=1 -parallel 64 -timeout 8h -run TestOperators ./operators
 
 e2e-delete: build components software ## Have termguard delete finish the worlds in which kubectl delete hangs (some 10 minutes; MATRIX=FILE writes what came of it)
