@@ -173,7 +173,7 @@ man: ## Write the man pages into dist/man, of what --help prints
 	MAN=$(CURDIR)/dist/man go test -count=1 -run '^TestMan$$' ./cmd/termguard
 
 bench: build components ## Print benchmarks: beside a no-op webhook, and by size of the cluster (OBJECTS=10000)
-	go test -run '^$$' -bench . ./policies ./webhook ./check ./scan
+	go test -run '^$$' -bench . ./policies ./webhook ./check ./scan ./teardown
 	cd test && go run ./cmd/bench -objects $(OBJECTS)
 
 bench-scale: build components ## Print what clusters of three sizes cost termguard and their API server (10 minutes)

@@ -57,14 +57,18 @@ func order(n int, edges []edge, rank func(int) Rank) (waves [][]int, left []int)
 // circle is one among what is left: each has to be gone before the next, and the last before
 // the first.
 func circle(left []int, edges []edge) (found []edge) {
-	before := map[int]edge{}
-	for _, e := range edges {
-		if slices.Contains(left, e.first) && slices.Contains(left, e.then) {
-			before[e.then] = e
-		}
-	}
 	if len(left) == 0 {
 		return nil
+	}
+	among := map[int]bool{}
+	for _, i := range left {
+		among[i] = true
+	}
+	before := map[int]edge{}
+	for _, e := range edges {
+		if among[e.first] && among[e.then] {
+			before[e.then] = e
+		}
 	}
 	seen := map[int]int{}
 	for at := left[0]; ; {

@@ -55,10 +55,17 @@ func (d deletion) command(waits bool) string {
 // deletions are the commands of a wave: one for each kind in each namespace.
 func (m *maker) deletions(w Wave) (all []deletion) {
 	timeout := max(patience, 2*w.EstimateSeconds)
+	aggregated := map[string]string{} // by the group that is served
+	for _, n := range m.nodes {
+		if n.rank == apiservices {
+			_, group, _ := strings.Cut(n.id.Name, ".")
+			aggregated[group] = n.id.Resource + "/" + n.id.Name
+		}
+	}
 	for _, t := range w.Things {
 		last := len(all) - 1
 		if last < 0 || all[last].resource != t.Resource || all[last].namespace != t.Namespace || len(all[last].objects) == atOnce {
-			all = append(all, deletion{resource: t.Resource, namespace: t.Namespace, timeout: timeout, serves: m.serving(t.Object)})
+			all = append(all, deletion{resource: t.Resource, namespace: t.Namespace, timeout: timeout, serves: m.serving(t.Object, aggregated)})
 			last++
 		}
 		all[last].objects = append(all[last].objects, t.Resource+"/"+t.Name)
@@ -67,21 +74,13 @@ func (m *maker) deletions(w Wave) (all []deletion) {
 }
 
 // serving is what serves the kind of an object, and is torn down, too.
-func (m *maker) serving(o policies.Object) string {
+func (m *maker) serving(o policies.Object, aggregated map[string]string) string {
 	definition := policies.Object{Resource: resourceDefinition, Name: o.Resource}
 	if _, torn := m.at[definition]; torn {
 		return definition.Resource + "/" + definition.Name
 	}
-	if rankOf(o) != custom {
-		return ""
-	}
 	_, group, _ := strings.Cut(o.Resource, ".")
-	for _, n := range m.nodes {
-		if _, served, _ := strings.Cut(n.id.Name, "."); n.rank == apiservices && served == group {
-			return n.id.Resource + "/" + n.id.Name
-		}
-	}
-	return ""
+	return aggregated[group]
 }
 
 // takes tells how long something takes, in words.

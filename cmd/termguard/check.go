@@ -60,6 +60,7 @@ type checking struct {
 	labels       string
 	fields       string
 	helm         bool
+	brief        bool // how long a deletion takes is told only where that is long
 	release      string
 	snapshot     string
 	allowUnknown bool
@@ -236,7 +237,7 @@ func (f *checking) prepare(ctx context.Context, stderr io.Writer) (*policies.Eng
 		return fail(err)
 	}
 	params := map[string]any{}
-	if !f.drain { // of a drain its nodes tell it, and not each of its pods
+	if !f.drain && !f.brief { // of a drain its nodes tell it, and not each of its pods
 		// Who asks wants to know how long it takes, however short.
 		params["slow-termination"] = map[string]any{"seconds": 0}
 	}

@@ -33,7 +33,9 @@ type scanning struct {
 }
 
 func newScan() *cobra.Command {
-	f := scanning{checking: checking{cascade: "background", grace: -1}}
+	// What a deletion that completes takes is not told of thousands of them: to tell costs as much
+	// as the rest.
+	f := scanning{checking: checking{cascade: "background", grace: -1, brief: true}}
 	c := &cobra.Command{
 		Use:   "scan",
 		Short: "Tell what in a cluster could not be deleted now, by cause, and what is Terminating",
@@ -102,6 +104,9 @@ func known(flag, word string, of []string) error {
 func outputs() []string { return []string{"text", "json", "yaml", "html", "markdown", "junit"} }
 
 func (f *scanning) run(ctx context.Context, stdout, stderr io.Writer) error {
+	var h heap
+	h.start()
+	defer h.stop()
 	options := scan.Options{}
 	if err := errors.Join(known("output", f.output, outputs()), known("fail-on", f.failOn, scan.FailOn())); err != nil {
 		return err
