@@ -66,7 +66,7 @@ func (f *settingsFlags) completeID(_ *cobra.Command, args []string, begun string
 	if err != nil || len(args) > 0 {
 		return nil, noFiles
 	}
-	set, err := f.loadFrom(here)
+	set, err := f.loadFrom(context.Background(), here)
 	if err != nil {
 		return nil, noFiles
 	}

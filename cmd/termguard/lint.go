@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -51,7 +52,7 @@ that could not be read, wrong usage, or an internal error.`,
   termguard lint --explain orphaned-finalizer`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.explain != "" {
-				return f.explainPolicy(c.OutOrStdout())
+				return f.explainPolicy(c.Context(), c.OutOrStdout())
 			}
 			return f.run(c, args)
 		},
@@ -88,7 +89,7 @@ func (f *linting) run(c *cobra.Command, paths []string) error {
 	h.start()
 	defer h.stop()
 	f.Paths, f.Version = paths, versionOf()
-	f.Policies, f.Load = f.policies.policies, func(names []string) (*policies.Set, error) { return f.policies.loadFrom(names) }
+	f.Policies, f.Load = f.policies.policies, func(names []string) (*policies.Set, error) { return f.policies.loadFrom(c.Context(), names) }
 	f.Stdin, f.Stdout, f.Stderr = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 	f.Color = colored(f.Stdout)
 	f.Progress = func() func() { return newProgress(f.Stderr, "reading manifests and asking the policies").clear }
@@ -111,8 +112,8 @@ func colored(out io.Writer) bool {
 	return terminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-func (f *linting) explainPolicy(out io.Writer) error {
-	set, err := f.policies.load()
+func (f *linting) explainPolicy(ctx context.Context, out io.Writer) error {
+	set, err := f.policies.load(ctx)
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ Exit codes: 0 nothing is wrong, or only slow, 1 regal found something, 2 error.`
 			if err != nil {
 				return err
 			}
-			set, err := (&settingsFlags{policies: args}).load() // beside those of the binary
+			set, err := (&settingsFlags{policies: args}).load(c.Context()) // beside those of the binary
 			if err != nil {
 				return err
 			}

@@ -75,7 +75,7 @@ func (f *evaluating) run(ctx context.Context, id string, args []string, stdout, 
 	if f.output != "text" && f.output != "json" {
 		return fmt.Errorf("unknown output %q: use text or json", f.output)
 	}
-	set, err := f.settings.load()
+	set, err := f.settings.load(ctx)
 	if err != nil {
 		return err
 	}

@@ -42,19 +42,19 @@ func (f *settingsFlags) addPolicies(flags *pflag.FlagSet) {
 }
 
 // load returns the policies, in the binary and where the flags say.
-func (f *settingsFlags) load(others ...fs.FS) (*policies.Set, error) {
-	return f.loadFrom(f.policies, others...)
+func (f *settingsFlags) load(ctx context.Context, others ...fs.FS) (*policies.Set, error) {
+	return f.loadFrom(ctx, f.policies, others...)
 }
 
 // loadFrom loads folders and bundles, and others.
-func (f *settingsFlags) loadFrom(names []string, others ...fs.FS) (*policies.Set, error) {
+func (f *settingsFlags) loadFrom(ctx context.Context, names []string, others ...fs.FS) (*policies.Set, error) {
 	key, err := f.readKey()
 	if err != nil {
 		return nil, err
 	}
 	from := []fs.FS{policies.Embedded()}
 	for _, name := range names {
-		fsys, err := f.open(name, key)
+		fsys, err := f.open(ctx, name, key)
 		if err != nil {
 			return nil, fmt.Errorf("read policies: %w", err)
 		}
@@ -68,7 +68,7 @@ func (f *settingsFlags) loadFrom(names []string, others ...fs.FS) (*policies.Set
 }
 
 // open has the policies in a folder or a bundle, which it downloads if it is elsewhere.
-func (f *settingsFlags) open(name string, key *policies.Key) (fs.FS, error) {
+func (f *settingsFlags) open(ctx context.Context, name string, key *policies.Key) (fs.FS, error) {
 	if !download.Is(name) {
 		return policies.Open(name, key)
 	}
@@ -78,7 +78,7 @@ func (f *settingsFlags) open(name string, key *policies.Key) (fs.FS, error) {
 	}
 	archive, asked := f.downloaded[name]
 	if !asked {
-		if archive, err = bundle.Fetch(context.Background()); err != nil { // for at most download.Limit
+		if archive, err = bundle.Fetch(ctx); err != nil {
 			return nil, fmt.Errorf("bundle %s: %w", name, err)
 		}
 		if f.downloaded == nil {
@@ -185,8 +185,8 @@ func (f *settingsFlags) read(ids []string) (config.Config, error) {
 }
 
 // facts are the options of facts that the configuration gives.
-func (f *settingsFlags) facts() (cluster.Options, error) {
-	set, err := f.load()
+func (f *settingsFlags) facts(ctx context.Context) (cluster.Options, error) {
+	set, err := f.load(ctx)
 	if err != nil {
 		return cluster.Options{}, err
 	}

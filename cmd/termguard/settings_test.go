@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +26,7 @@ func TestPoliciesOfBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := settingsFlags{policies: []string{file}, key: bundletest.KeyFile(t, "secret"), algorithm: "HS256"}
-	set, err := f.load()
+	set, err := f.load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +34,7 @@ func TestPoliciesOfBundle(t *testing.T) {
 		t.Errorf("the policy of the bundle is not among %v", set.IDs())
 	}
 	f.key = bundletest.KeyFile(t, "another")
-	if _, err := f.load(); err == nil {
+	if _, err := f.load(t.Context()); err == nil {
 		t.Error("a bundle that somebody else signed is taken")
 	}
 }
@@ -51,7 +54,7 @@ func TestPoliciesFromElsewhere(t *testing.T) {
 	r.Asked()
 	address := "oci://" + r.Host + "/team/policies:1"
 	f := settingsFlags{policies: []string{address}, algorithm: "HS256"}
-	if _, err := f.load(); err == nil || !strings.Contains(err.Error(), "it must be signed: name the key by --verification-key") || len(r.Asked()) > 0 {
+	if _, err := f.load(t.Context()); err == nil || !strings.Contains(err.Error(), "it must be signed: name the key by --verification-key") || len(r.Asked()) > 0 {
 		t.Errorf("without a key: %v", err)
 	}
 	f.key = bundletest.KeyFile(t, "secret")
@@ -59,7 +62,7 @@ func TestPoliciesFromElsewhere(t *testing.T) {
 		t.Errorf("it completes %q, and asks the registry", ids)
 	}
 	for range 2 {
-		set, err := f.load()
+		set, err := f.load(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,5 +81,19 @@ func TestPoliciesFromElsewhere(t *testing.T) {
 	code := run(t.Context(), []string{"termguard", "lint", repository, "--verification-key", f.key, "--signing-alg", "HS256"}, strings.NewReader(""), &out, &errs)
 	if asked := r.Asked(); code != exitFailed || len(asked) > 0 || !strings.Contains(errs.String(), "no such file") {
 		t.Errorf("a repository that names a bundle elsewhere: exit %d, asked %q: %s%s", code, asked, out.String(), errs.String())
+	}
+}
+
+// TestInterruptedDownload holds that Ctrl-C ends the wait for a server that never answers.
+func TestInterruptedDownload(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		interrupt()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	f := settingsFlags{policies: []string{server.URL + "/bundle.tar.gz"}, key: bundletest.KeyFile(t, "secret"), algorithm: "HS256"}
+	if _, err := f.load(ctx); err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
+		t.Errorf("it ends with %v", err)
 	}
 }

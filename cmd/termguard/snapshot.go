@@ -33,7 +33,7 @@ What may not be read is named, and is unseen in what is written.
 Exit codes: 0 written, 1 written and empty, as nothing may be read, 2 error.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			options, err := settings.facts()
+			options, err := settings.facts(c.Context())
 			if err != nil {
 				return err
 			}

@@ -37,7 +37,7 @@ func newWebhook() *cobra.Command {
 			if o.BundlePoll < time.Second {
 				return fmt.Errorf("--bundle-poll=%s: want a second at least", o.BundlePoll)
 			}
-			set, err := settings.loadFrom(o.Folders)
+			set, err := settings.loadFrom(c.Context(), o.Folders)
 			if err != nil {
 				return err
 			}
