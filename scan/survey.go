@@ -43,6 +43,34 @@ type Tally struct {
 	Undeletable map[By]int
 	// Terminating is for how long the oldest of the objects that are being deleted has been.
 	Terminating map[By]time.Duration
+	// Held counts what Undeletable counts, by where it is.
+	Held map[Held]int
+	// Policies are those of Held.
+	Policies map[string]About
+}
+
+// Held is what a count of a tally is about. It names namespaces and definitions, and nothing
+// that is in a namespace.
+type Held struct {
+	By
+	Resource string
+	// Namespace is that of the objects, "" for what is in none.
+	Namespace string
+	// Name is that of a namespace or a definition, "" for all else.
+	Name string
+}
+
+// About is what is true of each finding of a policy.
+type About struct {
+	Title    string
+	Severity policies.Severity
+}
+
+// held takes in n objects.
+func (t *Tally) held(policy string, kind Kind, resource, namespace, name string, n int) {
+	by := By{policy, kind}
+	t.Undeletable[by] += n
+	t.Held[Held{by, resource, namespace, name}] += n
 }
 
 // maxInNamespace bounds the questions about what is in one namespace: who fills one delays
@@ -51,7 +79,7 @@ const maxInNamespace = 50
 
 // Round asks about everything once.
 func (s *Survey) Round(ctx context.Context) (Tally, error) {
-	t := Tally{Undeletable: map[By]int{}, Terminating: map[By]time.Duration{}}
+	t := Tally{Undeletable: map[By]int{}, Terminating: map[By]time.Duration{}, Held: map[Held]int{}, Policies: map[string]About{}}
 	var names, defined, holding []string
 	if err := s.look(ctx, func(f cluster.Facts) {
 		names, defined, holding = f.Names(string(Namespaces), ""), f.Names(definitions, ""), f.Holding()
@@ -69,7 +97,7 @@ func (s *Survey) Round(ctx context.Context) (Tally, error) {
 				return t, err
 			}
 			for _, policy := range found {
-				t.Undeletable[By{policy, kind}]++
+				t.held(policy, kind, resource, "", name, 1)
 			}
 		}
 	}
@@ -159,7 +187,7 @@ func (s *Survey) askGroup(ctx context.Context, t *Tally, namespace string, g gro
 			n += g.others
 		}
 		if !g.going {
-			t.Undeletable[By{policy, g.kind}] += n
+			t.held(policy, g.kind, g.resource, namespace, "", n)
 		}
 	}
 	return nil
@@ -198,6 +226,7 @@ func (s *Survey) ask(ctx context.Context, t *Tally, kind Kind, resource, namespa
 			perhaps = cmp.Or(perhaps, f.Policy)
 		case !slices.Contains(certain, f.Policy):
 			certain = append(certain, f.Policy)
+			t.Policies[f.Policy] = About{f.Title, f.Severity}
 		}
 	}
 	began, err := time.Parse(time.RFC3339, report.TerminatingSince)

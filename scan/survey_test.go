@@ -96,6 +96,15 @@ func TestSurvey(t *testing.T) {
 			t.Errorf("%v: %d, want %d: %v", by, tally.Undeletable[by], want, tally.Undeletable)
 		}
 	}
+	for held, want := range map[Held]int{ // of what is in a namespace the kind, and no name
+		{By{"orphaned-finalizer", Namespaces}, "namespaces", "", "shop"}:                                                          1,
+		{By{"crd-removed-with-finalizers", Definitions}, "customresourcedefinitions.apiextensions.k8s.io", "", "kialis.kiali.io"}: 1,
+		{By{"orphaned-finalizer", Custom}, "kialis.kiali.io", "shop", ""}:                                                         3,
+	} {
+		if tally.Held[held] != want || tally.Policies[held.Policy].Title == "" {
+			t.Errorf("%v: %d, want %d: %v", held, tally.Held[held], want, tally.Held)
+		}
+	}
 	var now time.Time
 	world.Read(func(f cluster.Facts) { now = f.Now() })
 	oldest := now.Sub(time.Date(2020, 11, 1, 7, 0, 0, 0, time.UTC))

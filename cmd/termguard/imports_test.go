@@ -23,7 +23,7 @@ var layers = map[string][]string{
 	"doctor":              {"config", "policies", "webhook"},
 	"config":              {"cluster", "cluster/catalog", "internal/nearest"},
 	"webhook":             {"internal/printable", "internal/shell", "config", "policies", "question", "cluster", "cluster/catalog", "internal/nearest"},
-	"webhook/serve":       {"internal/background", "internal/download", "internal/startup", "config", "webhook", "certs", "policies", "cluster", "check", "scan"},
+	"webhook/serve":       {"internal/background", "internal/download", "internal/printable", "internal/startup", "config", "webhook", "certs", "policies", "cluster", "check", "scan"},
 	"certs":               {"internal/background"},
 	"check":               {"check/inventory", "check/release", "internal/printable", "internal/shell", "question", "policies", "cluster", "cluster/catalog", "internal/nearest"},
 	"scan":                {"check", "policies", "cluster", "internal/junit", "internal/printable"},

@@ -73,6 +73,9 @@ type Options struct {
 	ShowObjectNames bool
 	// Survey tells in metrics what could not be deleted now, and what is Terminating.
 	Survey bool
+	// SurveyReports is the API group of reports about what could not be deleted now, one of
+	// ReportGroups; "" for none. It needs Survey.
+	SurveyReports string
 	// Listen, HealthListen, Drain and Profile are as in webhook.Server.
 	Listen, HealthListen string
 	Drain                time.Duration
@@ -110,6 +113,9 @@ func Run(ctx context.Context, options Options) error {
 	}()
 	if s.survey != nil {
 		running.Go(func() { background.Keep(behind, "survey", s.surveys) })
+	}
+	if s.elect != nil {
+		running.Go(func() { background.Keep(behind, "reports", s.elect) })
 	}
 	for part, run := range map[string]func(context.Context){
 		"facts": s.live.Run, "rules": s.rules.run, "bundles": s.rules.follow, "policies": s.rules.informer.RunWithContext, "certificate": s.source.Run, "readiness": s.awaitFacts, "learning": s.learner.Run, "grading": s.grader.Run,
@@ -149,6 +155,7 @@ type parts struct {
 	grader      *webhook.Grader
 	handler     *webhook.Handler
 	survey      *survey                  // nil where none is wanted
+	elect       func(context.Context)    // who writes reports; nil where none are wanted
 	traces      *sdktrace.TracerProvider // nil where no collector is named
 	panics      *prometheus.CounterVec
 	log         *slog.Logger
@@ -251,6 +258,11 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 			all := scan.Survey{World: world, Engine: func() check.Evaluator { return s.handler.Evaluator() }, Rest: rest}
 			return all.Round(ctx)
 		}, s.handler.Busy, s.log)
+		if options.SurveyReports != "" {
+			if s.survey.reports, s.elect, err = newReports(options.Cluster, options.SurveyReports, namespace, replica, s.log); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return s, nil
 }

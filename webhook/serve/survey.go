@@ -34,6 +34,7 @@ type survey struct {
 	undeletable *prometheus.GaugeVec
 	terminating *prometheus.GaugeVec
 	last        scan.Tally
+	reports     *reports // nil where none are wanted
 }
 
 func newSurvey(registry prometheus.Registerer, round func(context.Context, func(context.Context) error) (scan.Tally, error), busy func() bool, log *slog.Logger) *survey {
@@ -64,6 +65,9 @@ func (s *survey) run(ctx context.Context) {
 			s.log.Warn("what could not be deleted was not counted", "error", err)
 		} else {
 			s.tell(tally)
+			if s.reports != nil {
+				s.reports.write(ctx, tally)
+			}
 		}
 		if background.Pause(ctx, surveyEvery-time.Since(began)) != nil {
 			return
