@@ -58,11 +58,16 @@ func (sub *subject) deploys() {
 // deploysItself tells whether an object is such an Application, before anything else is
 // read of its set: what Applications deploy is elsewhere, as a rule.
 func (s *set) deploysItself(o *source.Object) bool {
-	if o.Kind != "Application" || !quiet(o) || s.load(o) != nil {
+	if o.Kind != "Application" || !quiet(o) || s.load(o) != nil || !slices.ContainsFunc(o.Finalizers(), deletes) {
 		return false
 	}
 	value, err := o.Value("metadata", "spec")
 	return err == nil && wellFormed(value) && s.self(o, value)
+}
+
+// deletes tells whether a finalizer has Argo CD delete what an Application deploys.
+func deletes(finalizer string) bool {
+	return finalizer == prunes || strings.HasPrefix(finalizer, prunes+"/")
 }
 
 // self tells whether an Application has a finalizer with which Argo CD deletes what it
@@ -74,8 +79,7 @@ func (s *set) self(o *source.Object, value map[string]any) bool {
 	}
 	app := &unstructured.Unstructured{Object: value}
 	namespace := app.GetNamespace()
-	finalizers := app.GetFinalizers()
-	if namespace == "" || !slices.ContainsFunc(finalizers, func(f string) bool { return f == prunes || strings.HasPrefix(f, prunes+"/") }) {
+	if namespace == "" || !slices.ContainsFunc(app.GetFinalizers(), deletes) {
 		return false
 	}
 	text := func(fields ...string) string {
