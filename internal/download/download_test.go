@@ -155,7 +155,7 @@ func TestHTTPErrors(t *testing.T) {
 		"Missing":    {"Nothing is there.", http.NotFound, false, "there is no such bundle"},
 		"Broken":     {"The server has a fault.", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "x", http.StatusBadGateway) }, false, "the server answers 502 Bad Gateway"},
 		"Unasked304": {"Nothing was asked about a version.", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) }, false, "the server answers 304"},
-		"TooLarge":   {"It never ends.", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, policies.MaxBundle+1)) }, false, "larger than 4194304 bytes"},
+		"TooLarge":   {"It never ends, and is not read for ever.", endless(t), false, "larger than 4194304 bytes"},
 		"CutOff": {"The connection breaks.", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "9")
 			_, _ = w.Write([]byte("x"))
@@ -206,6 +206,20 @@ func TestHTTPErrors(t *testing.T) {
 		if r.Header.Get("Authorization") != "" {
 			t.Error("credentials went to another host")
 		}
+	}
+}
+
+// endless sends content until nobody reads it any more.
+func endless(t *testing.T) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		const much = 16 * policies.MaxBundle // more than lies in buffers on the way
+		for sent := 0; sent < much; {
+			n, err := w.Write(make([]byte, 1<<20))
+			if sent += n; err != nil {
+				return
+			}
+		}
+		t.Errorf("more than %d bytes were read", much)
 	}
 }
 
