@@ -36,7 +36,7 @@ func TestBundles(t *testing.T) {
 	push(secret, "is kept")
 	served := bundleOf(t, secret, "ask-first", "example.com/ask", "is asked about first")
 	var down atomic.Bool
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if down.Load() {
 			http.Error(w, "down", http.StatusServiceUnavailable)
 			return
