@@ -279,6 +279,8 @@ func TestParseErrors(t *testing.T) {
 		"creates":       {"a kind is no resource", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, creates: Job}", `creates: "Job" is not plural.group`},
 		"creates when":  {"what", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, createsWhen: [{path: spec.a, in: [b]}]}", "createsWhen: creates is needed"},
 		"no condition":  {"in what", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, creates: pods, createsWhen: [{path: spec.a}]}", "createsWhen: a path and one of in and notIn are needed"},
+		"sure":          {"of which software", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, sure: {since: 1.0.0}}", "sure: an image is needed"},
+		"sure version":  {"since when", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, sure: {image: x, since: one}}", `sure: "one" is no version`},
 		"component":     {"a typo", "- {finalizer: a, resources: [pods], owner: x, component: incluster, source: x}", `unknown component "incluster"`},
 		"unknown field": {"a typo", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x}\n- {finalizer: b, ownr: x}", `catalog entry 2 (b): `},
 		"wrong type":    {"a list is needed", "- {finalizer: a, resources: pods}", "catalog entry 1 "},
