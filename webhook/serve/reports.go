@@ -49,7 +49,7 @@ const (
 	reportName = "termguard"
 	// reportLabel finds them.
 	reportLabel = "app.kubernetes.io/managed-by"
-	// reportLease is held by the replica that writes.
+	// reportLease is held by the replica that writes. The chart makes it, so that it goes with the rest.
 	reportLease = "termguard-reports"
 	// An API server takes objects of 1.5 MiB: a result has some 600 bytes.
 	maxOfCluster   = 500 // results
