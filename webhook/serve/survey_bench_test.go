@@ -46,8 +46,9 @@ func BenchmarkBesideSurvey(b *testing.B) {
 			rounds := 0
 			if beside {
 				s := newSurvey(prometheus.NewRegistry(), func(ctx context.Context, rest func(context.Context) error) (tally scan.Tally, err error) {
+					all := scan.Survey{World: world, Engine: func() check.Evaluator { return engine }, Rest: rest}
 					for ; err == nil; rounds++ {
-						tally, err = scan.Survey{World: world, Engine: func() check.Evaluator { return engine }, Rest: rest}.Round(ctx)
+						tally, err = all.Round(ctx)
 					}
 					return tally, err
 				}, h.Busy, slog.New(slog.DiscardHandler))
