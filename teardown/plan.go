@@ -50,7 +50,6 @@ type Plan struct {
 
 	context, kubeconfig string // of the cluster, where the command line names them
 	guard               string // what identifies the cluster: the UID of its namespace kube-system
-	timeout             int    // seconds, of each wave at least
 }
 
 // Wave is what is deleted at once.
