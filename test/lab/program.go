@@ -75,6 +75,14 @@ var software = map[string]module{
 		files: []published{{"github.com/fluxcd/source-controller", []string{
 			"config/default/*.yaml", "config/crd/*.yaml", "config/crd/bases/*.yaml", "config/rbac/*.yaml", "config/manager/*.yaml"}}},
 	},
+	"cluster-api-control-plane": {
+		version:  "v1.13.3",
+		long:     true,
+		programs: []program{{"kubeadm-control-plane", "sigs.k8s.io/cluster-api/controlplane/kubeadm"}},
+		files: []published{{"sigs.k8s.io/cluster-api", []string{
+			"controlplane/kubeadm/config/crd/bases/*.yaml", "controlplane/kubeadm/config/default/*.yaml", "controlplane/kubeadm/config/manager/*.yaml",
+			"controlplane/kubeadm/config/rbac/*.yaml", "controlplane/kubeadm/config/webhook/*.yaml", "bootstrap/kubeadm/config/crd/bases/*.yaml"}}},
+	},
 	"karpenter": {
 		version:  "v1.14.1",
 		long:     true,
