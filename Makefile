@@ -24,7 +24,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo test unit races rego e2e e2e-scenarios e2e-others e2e-delete e2e-beside operators test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks man clean field-test field-test-page screenshot headlamp
+.PHONY: help build render components software demo test unit races rego e2e e2e-scenarios e2e-others e2e-release e2e-delete e2e-beside operators test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks man clean field-test field-test-page screenshot headlamp
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,8 +70,8 @@ e2e-scenarios: build components software # the hostile first, for whom a busy ma
 e2e-others: build components software
 	cd test && $(E2E) -short -p 1 $$(go list ./... | grep -vE '/test/(hostile|node|rotation|scenario)$$')
 
-nightly: build components software ## What is long and rare, half an hour: the plugin for Headlamp, fuzzing (TIME=20s each), hostile tenants, certificates and versions that change, upgrades by Helm, worlds that nobody wrote down (COMPOSE_FOR=10m); then hours of all operators of other projects (OPERATORS=none leaves them out)
-	@$(MAKE) --no-print-directory headlamp
+nightly: build components software ## What is long and rare, half an hour: the plugin for Headlamp, a release that a real node pulls, fuzzing (TIME=20s each), hostile tenants, certificates and versions that change, upgrades by Helm, worlds that nobody wrote down (COMPOSE_FOR=10m); then hours of all operators of other projects (OPERATORS=none leaves them out)
+	@$(MAKE) --no-print-directory headlamp e2e-release
 	./test/fuzz.sh $(or $(TIME),20s)
 	cd test && $(E2E) -v -p 1 -run 'TestTenants|TestEmbedded|TestCertManager|TestVersions|TestChart|TestComposed|TestTeardown' ./hostile ./rotation ./chart ./scenario
 	cd test && OPERATORS=$(or $(OPERATORS),all) go test -v -count=1 -parallel 64 -timeout 8h -run TestOperators ./operators
@@ -89,6 +89,9 @@ operators: build components software ## Play operators of other projects (as roo
 # In the package's folder and with -v, so that what is skipped is said, and why.
 test-node: build components ## Scenarios on a real node: kubelet, containerd, runc (as root; TABLES=FILE writes what was found)
 	cd test/node && go test -v -count=1 -parallel 64 -timeout 15m
+
+e2e-release: build components ## Make a release, publish it to a registry on loopback, and run on a real node what Helm installs from there (as root; minutes)
+	cd test && RELEASE=1 go test -v -count=1 -timeout 20m -run TestRelease ./node
 
 probe-cost: build ## Print what the probe costs a node, and what is left of the work of others beside it, for docs/probe.md (ten minutes; an idle machine)
 	cd test && go run ./cmd/probe-cost && go run ./cmd/probe-cost -beside

@@ -8,6 +8,7 @@ ignore ./tools/dashboard/node_modules
 
 require (
 	github.com/google/go-cmp v0.7.0
+	github.com/google/go-containerregistry v0.22.1
 	github.com/invopop/jsonschema v0.14.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/termguard/termguard v0.0.0-00010101000000-000000000000
