@@ -265,7 +265,7 @@ func elsewhere(namespace string) string {
 	if namespace == "" {
 		return ""
 	}
-	return " in namespace " + namespace + " (in the others, too: -A)"
+	return " in namespace " + namespace + "; no other was looked at"
 }
 
 // endingHead is the first column of the table, with what is between it and the next.
