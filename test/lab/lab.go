@@ -557,6 +557,20 @@ func (l *Lab) command(ctx context.Context, stdin, program string, args ...string
 	return result, nil
 }
 
+// Apply applies manifests, and fails where kubectl does.
+func (l *Lab) Apply(ctx context.Context, manifests string) error {
+	// Before 1.33, kubectl takes a file that begins with a brace for JSON alone
+	// (k8s.io/apimachinery/pkg/util/yaml, YAMLOrJSONDecoder).
+	r, err := l.KubectlWith(ctx, "---\n"+manifests, "apply", "--server-side", "--force-conflicts", "-f", "-")
+	if err != nil {
+		return err
+	}
+	if r.Code != 0 {
+		return fmt.Errorf("kubectl apply: %s", strings.TrimSpace(r.Stderr))
+	}
+	return nil
+}
+
 // AwaitApplied applies manifests until all are accepted, up to a limit: a custom
 // resource is not known before its definition is established, and pods are refused
 // before their namespace has its service account.
