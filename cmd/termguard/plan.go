@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
@@ -248,18 +246,8 @@ func (f *planning) write(p *teardown.Plan, out io.Writer) error {
 		return p.Script(out)
 	case "argocd":
 		return p.ArgoCD(out)
-	case "json":
-		encoder := json.NewEncoder(out)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(p)
-	case "yaml":
-		text, err := yaml.Marshal(p)
-		if err != nil {
-			return err
-		}
-		_, err = out.Write(text)
-		return err
+	case "json", "yaml":
+		return writeData(f.output, p, out)
 	}
 	var text strings.Builder
 	if err := p.Text(&text, f.output == "full"); err != nil {

@@ -239,18 +239,8 @@ func (f *scanning) write(s *scan.Scan, out io.Writer) error {
 		return s.Markdown(out)
 	case "junit":
 		return s.JUnit(out)
-	case "json":
-		encoder := json.NewEncoder(out)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(s)
-	case "yaml":
-		text, err := yaml.Marshal(s)
-		if err != nil {
-			return err
-		}
-		_, err = out.Write(text)
-		return err
+	case "json", "yaml":
+		return writeData(f.output, s, out)
 	}
 	var text strings.Builder
 	if err := s.Text(&text, f.whole); err != nil {
@@ -258,4 +248,20 @@ func (f *scanning) write(s *scan.Scan, out io.Writer) error {
 	}
 	_, err := io.WriteString(out, styleOf(out).Apply(text.String()))
 	return err
+}
+
+// writeData writes what scripts read, as json or yaml.
+func writeData(form string, value any, out io.Writer) error {
+	if form == "yaml" {
+		text, err := yaml.Marshal(value)
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(text)
+		return err
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
 }
