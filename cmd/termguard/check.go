@@ -22,7 +22,6 @@ import (
 	"golang.org/x/term"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/jsonpath"
-	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
@@ -532,20 +531,8 @@ var reporters = map[string]func(answer, io.Writer) error{
 	"html": answer.HTML,
 	"wide": answer.Wide,
 	"name": answer.Blocked,
-	"json": func(r answer, out io.Writer) error {
-		encoder := json.NewEncoder(out)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
-	},
-	"yaml": func(r answer, out io.Writer) error {
-		text, err := yaml.Marshal(r)
-		if err != nil {
-			return err
-		}
-		_, err = out.Write(text)
-		return err
-	},
+	"json": func(r answer, out io.Writer) error { return writeData("json", r, out) },
+	"yaml": func(r answer, out io.Writer) error { return writeData("yaml", r, out) },
 }
 
 // styled writes text for people as it looks on a stream.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -44,10 +43,7 @@ Exit codes: 0 it works, 1 something failed, or whether it works could not be see
 				return err
 			}
 			if output == "json" {
-				encoder := json.NewEncoder(c.OutOrStdout())
-				encoder.SetEscapeHTML(false)
-				encoder.SetIndent("", "  ")
-				err = encoder.Encode(report)
+				err = writeData(output, report, c.OutOrStdout())
 			} else {
 				err = writeReport(c.OutOrStdout(), report)
 			}

@@ -148,10 +148,7 @@ const catalogColumn = 46
 func writeCatalog(out io.Writer, entries []catalog.Entry, output string) error {
 	switch output {
 	case "json":
-		encoder := json.NewEncoder(out)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(entries)
+		return writeData(output, entries, out)
 	case "text":
 		line := func(finalizer, owner string) {
 			if len(finalizer) > catalogColumn {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -156,10 +155,7 @@ func (f *evaluating) run(ctx context.Context, id string, args []string, stdout, 
 
 func (e evaluated) write(out io.Writer, output string) error {
 	if output == "json" {
-		encoder := json.NewEncoder(out)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(e)
+		return writeData(output, e, out)
 	}
 	switch {
 	case !e.Asked:

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -62,10 +61,7 @@ Exit codes: 0 nothing found, 1 something found, 2 error.`,
 // writeProbe prints a report. What it quotes anybody may have named.
 func writeProbe(out io.Writer, r report.Report, output string) error {
 	if output == "json" {
-		encoder := json.NewEncoder(out)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
+		return writeData(output, r, out)
 	}
 	if output == "plugin" {
 		_, err := io.WriteString(out, r.Line()+"\n")
