@@ -516,15 +516,6 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 		}
 		o.Wrong = append(o.Wrong, wrong...)
 	}
-	if o.Real == Hangs && s.Remains != "" {
-		held, err := g.remains(ctx, s)
-		if err != nil {
-			return fail(err)
-		}
-		if !held {
-			o.Wrong = append(o.Wrong, "the named blocker is gone, so something else holds the deletion: "+s.Remains)
-		}
-	}
 	if o.Real == Hangs && s.Plan != "" {
 		wrong, err := g.carryOut(ctx, &o)
 		if err != nil {
