@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
@@ -63,6 +65,11 @@ func (f *clusterFlags) config() (*rest.Config, error) {
 	config, err := f.loader().ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
+		for _, file := range filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar)) {
+			if _, err := os.Stat(file); err != nil && f.kubeconfig == "" {
+				return nil, fmt.Errorf("no cluster is configured, since KUBECONFIG names a file that is not there (%w): correct it, or set --kubeconfig", err)
+			}
+		}
 		return nil, fmt.Errorf("no cluster is configured: set KUBECONFIG or --kubeconfig")
 	case err != nil:
 		return nil, fmt.Errorf("find the cluster: %w", err)

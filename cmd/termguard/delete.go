@@ -301,7 +301,7 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 	if err := d.last.report.Text(&text); err != nil {
 		return err
 	}
-	d.say("%s", styleOf(d.out).Apply(text.String()))
+	d.say("%s", text.String())
 	targets = d.last.subjects
 	d.left = targets
 	for _, s := range targets {
@@ -730,9 +730,15 @@ func (d *deleting) interrupted() error {
 	return fmt.Errorf("interrupted: done until then: %s; left: %s; run the same command again to go on", firstOf(d.done), listed(d.left))
 }
 
+// say writes for a person, wrapped as their terminal is wide. An answer is typed behind a
+// question, on the same line.
 func (d *deleting) say(format string, args ...any) {
 	d.screen.Clear()
-	fmt.Fprintf(d.out, format, args...)
+	text := styleOf(d.out).Apply(fmt.Sprintf(format, args...))
+	if strings.HasSuffix(format, " ") {
+		text = strings.TrimRight(text, " \n") + " "
+	}
+	io.WriteString(d.out, text)
 }
 
 func listed(subjects []check.Subject) string {

@@ -176,32 +176,52 @@ func TestCheckOnTerminals(t *testing.T) {
 			t.Setenv("TERM", "xterm")
 			t.Setenv("NO_COLOR", "1")
 			t.Setenv("LC_ALL", tc.locale)
-			terminal, keys := typing(t)
-			if err := unix.IoctlSetWinsize(int(keys.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: tc.columns}); err != nil {
-				t.Fatal(err)
-			}
-			said := make(chan string)
-			go func() {
-				text, _ := io.ReadAll(keys) // ends with EIO when nobody has the terminal any more
-				said <- string(text)
-			}()
-			var errs bytes.Buffer
-			run(t.Context(), []string{"termguard", "check", "ns/demo", "--kubeconfig", c.kubeconfig}, nil, terminal, &errs)
-			terminal.Close()
-			text := <-said
-			for line := range strings.SplitSeq(text, "\r\n") {
-				if n := utf8.RuneCountInString(line); n > int(tc.columns) {
-					t.Errorf("%d of %d columns: %s", n, tc.columns, line)
-				}
-			}
+			text, errs := onTerminal(t, tc.columns, nil, "check", "ns/demo", "--kubeconfig", c.kubeconfig)
 			if boxes := strings.Contains(text, "└─ "); boxes != tc.boxes || !boxes && !strings.Contains(text, "`- ") {
-				t.Errorf("boxes: %v, want %v: %s%s", boxes, tc.boxes, text, &errs)
+				t.Errorf("boxes: %v, want %v: %s%s", boxes, tc.boxes, text, errs)
 			}
 			if at := strings.IndexFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }); at >= 0 && !tc.boxes {
 				t.Errorf("no ASCII: %q", text[at:min(len(text), at+20)])
 			}
 		})
 	}
+}
+
+// TestDeleteOnTerminals: what is asked is as wide as the terminal, too, and the answer is typed
+// behind the question.
+func TestDeleteOnTerminals(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "1")
+	t.Setenv("LC_ALL", "C.UTF-8")
+	c := newFakeCluster(t, orphaned("a", "b"))
+	text, errs := onTerminal(t, 50, typed(t, strings.Repeat("n\n", 10)), "delete", "ns/demo", "--kubeconfig", c.kubeconfig)
+	if !strings.Contains(text, "  lost: ") || !strings.Contains(text, "? [y/N] ") {
+		t.Errorf("nothing was asked: %s%s", text, errs)
+	}
+}
+
+// onTerminal is what a command shows on a terminal of so many columns, which no line is wider than.
+func onTerminal(t *testing.T, columns uint16, stdin io.Reader, args ...string) (text, errs string) {
+	t.Helper()
+	terminal, keys := typing(t)
+	if err := unix.IoctlSetWinsize(int(keys.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan string)
+	go func() {
+		text, _ := io.ReadAll(keys) // ends with EIO when nobody has the terminal any more
+		said <- string(text)
+	}()
+	var stderr bytes.Buffer
+	run(t.Context(), append([]string{"termguard"}, args...), stdin, terminal, &stderr)
+	terminal.Close()
+	text = <-said
+	for line := range strings.SplitSeq(strings.ReplaceAll(text, "[y/N] ", "[y/N] \r\n"), "\r\n") { // the answer ends its line
+		if n := utf8.RuneCountInString(line); n > int(columns) {
+			t.Errorf("%d of %d columns: %s", n, columns, line)
+		}
+	}
+	return text, stderr.String()
 }
 
 // TestClosedPipe: where nobody reads any more, as behind head, a command ends as others do, by
