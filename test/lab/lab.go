@@ -347,12 +347,17 @@ func (l *Lab) waitReady(ctx context.Context) error {
 // process of the lab ends by itself, the error shows what they printed last; it
 // is a context.DeadlineExceeded if only the limit has passed.
 func (l *Lab) Await(ctx context.Context, limit time.Duration, what string, condition wait.ConditionWithContextFunc) error {
-	// Many conditions run kubectl, which takes a tenth of a second of a core: dozens that
-	// are awaited at once must leave the machine to what they wait for.
-	delay := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.5, Steps: 100, Cap: time.Second}.DelayFunc()
+	// Many conditions run a command, which takes up to half a second of a core: dozens that
+	// are awaited at once must leave the machine to what they wait for. So the pause grows,
+	// and is four times what the last try took, up to 5 s.
+	var took time.Duration
+	growing := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.5, Steps: 100, Cap: time.Second}.DelayFunc()
+	pause := wait.DelayFunc(func() time.Duration { return max(growing(), min(4*took, 5*time.Second)) })
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := delay.Until(limited, true, true, func(ctx context.Context) (bool, error) {
+	err := pause.Until(limited, true, true, func(ctx context.Context) (bool, error) {
+		began := time.Now()
+		defer func() { took = time.Since(began) }()
 		for _, p := range l.running() {
 			if err := p.failed(); err != nil {
 				return false, err
@@ -539,7 +544,7 @@ func (l *Lab) command(ctx context.Context, stdin, program string, args ...string
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	// The group: what a shell started would hold the pipes open, and Wait would wait for it.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 10 * time.Second // on a busy machine, to read what an ended one printed takes more than one
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
 	if err := startChild(cmd); err != nil {
