@@ -329,10 +329,18 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 		}
 	}
 	if o.Real == scenario.Hangs {
-		// An object is not called stuck before a minute after it should have been gone.
-		diagnosis, err := p.ask(ctx, 100*time.Second, func(r answer) bool {
+		// Some is diagnosed at once. No object is called stuck before a minute after it should
+		// have been gone: until then, asking takes half a second of a core, and says the same.
+		diagnosed := func(r answer) bool {
 			return p.stuck(r) && !slices.ContainsFunc(p.Diagnosis, func(pattern string) bool { return !r.says(pattern) })
-		})
+		}
+		diagnosis, err := p.check(ctx)
+		if err == nil && !diagnosed(diagnosis) {
+			if _, err := p.gone(ctx, max(time.Second, time.Until(began.Add(p.grace+time.Minute)))); err != nil {
+				return err
+			}
+			diagnosis, err = p.ask(ctx, 100*time.Second, diagnosed)
+		}
 		if err != nil {
 			return err
 		}
@@ -573,33 +581,41 @@ func signal(process *lab.Process, name string) error {
 // ask asks termguard check until the answer is as expected, for a while: what
 // happened on the node reaches the API with a lag. The last answer counts.
 func (p *player) ask(ctx context.Context, patience time.Duration, fair func(answer) bool) (r answer, err error) {
-	binary, err := scenario.Binary()
-	if err != nil {
-		return r, err
-	}
 	err = p.Await(ctx, patience, "a fair verdict", func(ctx context.Context) (bool, error) {
-		args := append([]string{"check", "--kubeconfig", p.Kubeconfig(), "-o", "json", "-n", p.namespace}, scenario.Words(p.Delete)...)
-		cmd := exec.CommandContext(ctx, binary, args...)
-		var stdout, stderr bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &stdout, &stderr
-		err := cmd.Run()
-		var exit *exec.ExitError
-		if ctx.Err() != nil {
-			return false, ctx.Err()
+		next, err := p.check(ctx)
+		if err != nil {
+			return false, err
 		}
-		if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
-			return false, fmt.Errorf("termguard check: %w: %s", err, stderr.String())
-		}
-		r = answer{} // of an earlier question
-		if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
-			return false, fmt.Errorf("termguard check: %w: %s", err, stdout.String())
-		}
+		r = next
 		return fair(r), nil
 	})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return r, nil
 	}
 	return r, err
+}
+
+// check asks once.
+func (p *player) check(ctx context.Context) (r answer, err error) {
+	binary, err := scenario.Binary()
+	if err != nil {
+		return r, err
+	}
+	args := append([]string{"check", "--kubeconfig", p.Kubeconfig(), "-o", "json", "-n", p.namespace}, scenario.Words(p.Delete)...)
+	cmd := exec.CommandContext(ctx, binary, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	var exit *exec.ExitError
+	switch err := cmd.Run(); {
+	case ctx.Err() != nil:
+		return r, ctx.Err()
+	case err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1):
+		return r, fmt.Errorf("termguard check: %w: %s", err, stderr.String())
+	}
+	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
+		return r, fmt.Errorf("termguard check: %w: %s", err, stdout.String())
+	}
+	return r, nil
 }
 
 // symptoms are those of the node in termguard's facts.

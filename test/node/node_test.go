@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -113,9 +115,7 @@ func TestScenarios(t *testing.T) {
 	// Setting up is work for the machine, waiting is not. What is measured is
 	// not to wait for the machine.
 	setUp, measured := make(chan struct{}, 4), make(chan struct{}, 6)
-	// A node takes some ten inotify instances, and the kernel has 128 for all
-	// (fs.inotify.max_user_instances): a kubelet that gets none ends.
-	own := make(chan struct{}, 6)
+	own := make(chan struct{}, nodesAtOnce(t))
 	t.Run("faults", func(t *testing.T) {
 		for _, s := range scenarios {
 			if s.Shape == "" && !s.Alone {
@@ -164,6 +164,25 @@ func TestScenarios(t *testing.T) {
 			t.Run(s.Name, func(t *testing.T) { play(t, s, func() {}) })
 		}
 	}
+}
+
+// nodesAtOnce is how many nodes that a scenario has for itself run at once. The kernel bounds
+// them by the inotify instances of one user (inotify(7)): a kubelet that gets none ends. Beyond
+// eight for each core, their kubelets are all that the machine is busy with.
+func nodesAtOnce(t *testing.T) int {
+	t.Helper()
+	const file = "/proc/sys/fs/inotify/max_user_instances"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatalf("read %s: %v", file, err)
+	}
+	// A node takes some ten, and the lab with its shared nodes, and whatever else runs here, 68:
+	// of the 128 that many kernels have, six nodes are left.
+	return max(1, min((limit-68)/10, 8*runtime.NumCPU()))
 }
 
 // near holds the estimate to the measured time: within 2 s or 20 %, whichever is
