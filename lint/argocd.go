@@ -228,5 +228,5 @@ func says(file, word string) bool {
 		return false
 	}
 	defer f.Close()
-	return holds(f, word)
+	return holds(f, word, make([]byte, 32<<10))
 }

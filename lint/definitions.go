@@ -5,8 +5,11 @@ import (
 	"context"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,18 +23,31 @@ import (
 // nothing is known of the kind.
 type defined map[string]map[string]*unstructured.Unstructured // by group and kind
 
-// readDefinitions reads all files that hold a definition once more, without the schemas.
+// readDefinitions reads the definitions in all files once more, without the schemas, on all
+// processors: whoever needs one waits for it.
 func (r *run) readDefinitions(ctx context.Context) defined {
-	found := defined{}
+	var files []*source.File
 	for _, i := range r.sets {
-		if i.quoted {
-			continue
+		if !i.quoted {
+			files = append(files, i.all()...)
 		}
-		for _, file := range i.all() {
-			if ctx.Err() != nil {
-				return nil
+	}
+	in := make([][]map[string]any, len(files))
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wait.Go(func() {
+			buffer := make([]byte, 32<<10)
+			for n := next.Add(1) - 1; n < int64(len(files)) && ctx.Err() == nil; n = next.Add(1) - 1 {
+				_ = guarded(func() error { in[n] = definitionsIn(files[n], buffer); return nil }) // who reads its objects tells
 			}
-			found.read(&source.File{Name: file.Name, Path: file.Path, Content: file.Content})
+		})
+	}
+	wait.Wait()
+	found := defined{}
+	for _, values := range in {
+		for _, value := range values {
+			found.take(value)
 		}
 	}
 	return found
@@ -39,34 +55,40 @@ func (r *run) readDefinitions(ctx context.Context) defined {
 
 const definitionKind = "CustomResourceDefinition"
 
-func (d defined) read(file *source.File) {
-	var in io.Reader = bytes.NewReader(file.Content)
+// definitionsIn are the definitions in a file. What cannot be read is none: who reads its
+// objects tells.
+func definitionsIn(file *source.File, buffer []byte) (found []map[string]any) {
+	// Most files hold none, and are read without splitting them.
 	if file.Path != "" {
-		f, err := os.Open(file.Path)
+		in, err := os.Open(file.Path)
 		if err != nil {
-			return // who reads its objects tells
+			return nil
 		}
-		defer f.Close()
-		in = f
+		holds := holds(in, definitionKind, buffer)
+		in.Close()
+		if !holds {
+			return nil
+		}
 	}
-	if !holds(in, definitionKind) {
-		return
-	}
-	for c := range file.Read() {
+	again := &source.File{Name: file.Name, Path: file.Path, Content: file.Content}
+	for c := range again.ReadHolding(definitionKind) {
 		for _, o := range c.Objects {
-			if o.Kind == definitionKind {
-				d.take(o)
+			if o.Kind != definitionKind {
+				continue
+			}
+			if value, err := o.Value("metadata", "spec"); err == nil {
+				found = append(found, value)
 			}
 		}
 		if len(c.Objects) > 0 {
 			c.Objects[0].Release() // which is all of the document
 		}
 	}
+	return found
 }
 
 // holds tells whether a text holds a word, which most do not.
-func holds(in io.Reader, word string) bool {
-	buffer := make([]byte, 32<<10)
+func holds(in io.Reader, word string, buffer []byte) bool {
 	kept := 0
 	for {
 		n, err := in.Read(buffer[kept:])
@@ -81,9 +103,8 @@ func holds(in io.Reader, word string) bool {
 	}
 }
 
-func (d defined) take(o *source.Object) {
-	value, err := o.Value("metadata", "spec")
-	if err != nil || !wellFormed(value) {
+func (d defined) take(value map[string]any) {
+	if !wellFormed(value) {
 		return
 	}
 	modernize(value)

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"maps"
 	"os"
 	"path/filepath"
@@ -89,9 +90,16 @@ func (k kustomization) plain() bool {
 }
 
 // tops are the kustomizations that are to be rendered: those that are part of no other,
-// and of which the files do not hold what will be applied.
+// and of which the files do not hold what will be applied. Of those in a circle, it is one:
+// the renderer tells.
 func (r *run) tops() (found []*source.Directory) {
 	of := r.parents()
+	read := map[string]bool{} // folders
+	for _, i := range r.sets {
+		for _, d := range i.directories {
+			read[d.Path] = true
+		}
+	}
 	var far func(folder string, seen map[string]bool) string
 	far = func(folder string, seen map[string]bool) string {
 		k := r.kustomized[folder]
@@ -109,15 +117,36 @@ func (r *run) tops() (found []*source.Directory) {
 	var plain func(folder string, seen map[string]bool) bool
 	plain = func(folder string, seen map[string]bool) bool {
 		k, known := r.kustomized[folder]
-		if !known || seen[folder] {
-			return true
+		if !known {
+			return read[folder] // else its files are not
+		}
+		if seen[folder] {
+			return false // a circle
 		}
 		seen[folder] = true
 		return k.plain && len(of[folder]) <= 1 && !slices.ContainsFunc(k.parts, func(part string) bool { return !plain(part, seen) })
 	}
-	for _, folder := range slices.Sorted(maps.Keys(r.kustomized)) {
+	reached := map[string]bool{} // from those before
+	var reach func(folder string)
+	reach = func(folder string) {
+		if !reached[folder] {
+			reached[folder] = true
+			for _, part := range r.kustomized[folder].parts {
+				if slices.Contains(of[part], folder) {
+					reach(part)
+				}
+			}
+		}
+	}
+	all := slices.Sorted(maps.Keys(r.kustomized))
+	parts := func(folder string) int { return min(len(of[folder]), 1) }
+	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(parts(a), parts(b)) })
+	for _, folder := range all {
 		k := r.kustomized[folder]
-		if len(of[folder]) > 0 || k.component || plain(folder, map[string]bool{}) {
+		if reached[folder] {
+			continue
+		}
+		if reach(folder); k.component || plain(folder, map[string]bool{}) {
 			continue
 		}
 		if needs := far(folder, map[string]bool{}); needs != "" {

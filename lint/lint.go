@@ -141,6 +141,9 @@ func (r *run) work(ctx context.Context) error {
 	if _, err := r.engine(); err != nil { // where nothing asked for it
 		return err
 	}
+	if n := r.notes; r.total.files == 0 && len(r.options.Values) == 0 && len(n.unbuilt)+len(n.far) > 0 {
+		return nil // a note tells what stands there, and why nothing is asked about it
+	}
 	if r.total.files == 0 {
 		reasons := append([]string{fmt.Sprintf("no .yaml, .yml or .json files in %s", strings.Join(r.options.Paths, ", "))}, r.notes.list()...)
 		if r.tests > 0 {

@@ -95,10 +95,10 @@ func TestRenderer(t *testing.T) {
 		want                []string
 	}{
 		{"a chart", "web", "bin", false, []string{"web/templates/pod.yaml:1:1 (web/templates/pod.yaml) " + long}},
-		{"a chart without the renderer", "web", "", false, []string{"note: the templates of 1 Helm chart were skipped: helm template web | termguard lint -; " + strings.TrimPrefix(none, "note: ")}},
+		{"a chart without the renderer", "web", "", false, []string{"nothing: the templates of 1 Helm chart were skipped: helm template web | termguard lint -; " + strings.TrimPrefix(none, "note: ")}},
 		{"a kustomization without the renderer", "k", "", false, []string{"k/pod.yaml:4:39 " + long, stands, none}},
 		{"nothing is to be rendered", "k", "bin", true, []string{"k/pod.yaml:4:39 " + long, stands}},
-		{"what the renderer says", "web", "bin -v", false, []string{"note: 1 chart or kustomization could not be rendered, and is read as its files stand: web: no values today"}},
+		{"what the renderer says of values that somebody named", "web", "bin -v", false, []string{"nothing: 1 chart or kustomization could not be rendered, and is read as its files stand: web: no values today"}},
 		{"what never ends", "endless", "bin", false, []string{"note: 1 chart or kustomization could not be rendered, and is read as its files stand: endless: it has more than 64 MiB"}},
 		{"one that ends the renderer takes no other with it", "all", "bin", false, []string{
 			"all/ends/next/templates/pod.yaml:1:1 (web/templates/pod.yaml) " + long, "all/web/templates/pod.yaml:1:1 (web/templates/pod.yaml) " + long,
@@ -115,7 +115,7 @@ func TestRenderer(t *testing.T) {
 		var got []string
 		switch {
 		case errors.Is(err, lint.ErrNothing): // the error tells what the notes would
-			got = []string{"note: " + strings.SplitN(err.Error(), "; ", 2)[1]}
+			got = []string{"nothing: " + strings.SplitN(err.Error(), "; ", 2)[1]}
 		case err != nil:
 			t.Fatalf("%s: %v", tc.reason, err)
 		default:
@@ -204,6 +204,37 @@ func TestKustomizations(t *testing.T) {
 				return strings.HasPrefix(got, begins) && strings.Contains(got, holds)
 			}) {
 				t.Errorf("%s: want beginnings:\n%s\ngot:\n%s", tc.reason, strings.Join(tc.want, "\n"), strings.Join(got, "\n"))
+			}
+		})
+	}
+}
+
+// TestNothingElse says why nothing is asked where a chart or kustomization that cannot be
+// rendered is all there is: it lacks what is elsewhere, or its maker has to see to it, and
+// whoever lints has named the right folder.
+func TestNothingElse(t *testing.T) {
+	withRenderer(t)
+	const chart, template, notBuilt = "apiVersion: v2\nname: app\nversion: 1.0.0\n", "metadata: {name: {{ include \"common.name\" . }}}\n", "note: 1 chart or kustomization could not be rendered, and is read as its files stand: "
+	base := fmt.Sprintf(slow, "it")
+	for name, tc := range map[string]struct {
+		reason, path string
+		files        map[string]string
+		want         string // the beginning; what follows "... " is held later
+	}{
+		"Library":    {"A library chart that helm has yet to fetch.", ".", map[string]string{"Chart.yaml": chart + "dependencies: [{name: common, version: 1.x.x, repository: https://example.com}]\n", "templates/a.yaml": template}, notBuilt + ".: its charts/ lacks common: run helm dependency build"},
+		"Undeclared": {"One that is a part of another, which has the library.", ".", map[string]string{"Chart.yaml": chart, "templates/a.yaml": template}, notBuilt + `.: ... no template "common.name"`},
+		"Itself":     {"A kustomization that names itself, and no more.", ".", map[string]string{"kustomization.yaml": "resources: [.]\n"}, notBuilt + ".: ... cycle detected"},
+		"Circle":     {"Two that name each other, and nobody else them.", ".", map[string]string{"a/kustomization.yaml": "resources: [../b]\n", "b/kustomization.yaml": "resources: [../a]\n"}, notBuilt + "a: ... cycle detected"},
+		"Outside":    {"A base outside of the repository.", "repository", map[string]string{"repository/.git/HEAD": "", "repository/kustomization.yaml": "resources: [../base]\n", "base/kustomization.yaml": "resources: [pod.yaml]\n", "base/pod.yaml": base}, notBuilt + "repository: ... unable to find one of"},
+		"Far":        {"All of it is elsewhere.", ".", map[string]string{"kustomization.yaml": "resources: ['https://example.com/x.yaml']\nnamePrefix: a-\n"}, "note: 1 kustomization (.) read as the files stand"},
+		"Beyond":     {"A base in the repository, and not in the folder that was named.", "over", map[string]string{".git/HEAD": "", "over/kustomization.yaml": "resources: [../base]\n", "base/kustomization.yaml": "resources: [pod.yaml]\n", "base/pod.yaml": base}, "over/kustomization.yaml:1:1 (../base/pod.yaml) " + fmt.Sprintf(long, "it")},
+		"BesideIt":   {"Its base is read, and holds what is applied.", ".", map[string]string{"over/kustomization.yaml": "resources: [../base]\n", "base/kustomization.yaml": "resources: [pod.yaml]\n", "base/pod.yaml": base}, "base/pod.yaml:4:39 " + fmt.Sprintf(long, "it")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := lines(run(t, lint.Options{Dir: write(t, tc.files), Paths: []string{tc.path}, Render: true}))
+			begins, holds, _ := strings.Cut(tc.want, "... ")
+			if len(got) != 1 || !strings.HasPrefix(got[0], begins) || !strings.Contains(got[0], holds) {
+				t.Errorf("%s got %q, want one of %q", tc.reason, got, tc.want)
 			}
 		})
 	}

@@ -68,7 +68,10 @@ type Contents struct {
 
 // Read yields the contents of each document of a file that holds anything. What
 // is wrong with one document hides no other.
-func (f *File) Read() iter.Seq[Contents] {
+func (f *File) Read() iter.Seq[Contents] { return f.ReadHolding("") }
+
+// ReadHolding is Read of the documents whose text holds a word: the others are not parsed.
+func (f *File) ReadHolding(word string) iter.Seq[Contents] {
 	return func(yield func(Contents) bool) {
 		in, err := f.open()
 		if err != nil {
@@ -95,6 +98,8 @@ func (f *File) Read() iter.Seq[Contents] {
 			case err != nil:
 				yield(Contents{Problems: []Problem{{Position: Position{Line: s.line, Column: 1}, Message: reason(err)}}})
 				return
+			case !bytes.Contains(d.text, []byte(word)):
+				continue
 			}
 			d.text = bytes.Clone(d.text)
 			c := f.contents(d)

@@ -223,6 +223,25 @@ func TestBombs(t *testing.T) {
 }
 
 // TestLoad reads an object again that was released.
+// TestReadHolding parses what holds a word, and no more: the places are those of the file.
+func TestReadHolding(t *testing.T) {
+	file := &source.File{Name: "a.yaml", Content: []byte(fmt.Sprintf(cm, "a") + "---\nbroken: [\n---\n" + fmt.Sprintf(cm, "here") + "---\n" + fmt.Sprintf(cm, "b"))}
+	var got []string
+	for c := range file.ReadHolding("here") {
+		for _, o := range c.Objects {
+			p, _ := o.Find("metadata.name")
+			got = append(got, fmt.Sprintf("%s:%d", o.Name, p.Line))
+		}
+		for _, p := range c.Problems {
+			got = append(got, p.Message)
+		}
+	}
+	before := 2 + strings.Count(fmt.Sprintf(cm, "a"), "\n") + 2
+	if want := []string{fmt.Sprintf("here:%d", before+2)}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestLoad(t *testing.T) {
 	text := fmt.Sprintf(cm, "ä𝄞") + "---\n" + crd + "---\r\n" + fmt.Sprintf(cm, "b")
 	for _, text := range []string{"\ufeff" + text, inUTF16(t, unicode.LittleEndian, text), inUTF16(t, unicode.BigEndian, text)} {
