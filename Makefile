@@ -24,7 +24,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo test unit races rego e2e e2e-scenarios e2e-others e2e-release e2e-delete e2e-beside operators test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks man clean field-test field-test-page screenshot headlamp
+.PHONY: help build render components software demo lab test unit races rego e2e e2e-scenarios e2e-others e2e-release e2e-delete e2e-beside operators test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks man clean field-test field-test-page screenshot headlamp
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ demo: ## Play the main cases on a real control plane on this machine
 	@echo "demo: building termguard and the control plane that it plays on: 5 to 8 minutes on two cores at first, then seconds"
 	@$(MAKE) --no-print-directory build
 	cd test && go run ./cmd/demo -termguard ../bin/termguard
+
+lab: build components ## Bring up a cluster to play on, with termguard in it, until Ctrl-C
+	cd test && go run ./cmd/lab termguard
 
 test: unit races rego e2e test-node ## All tests: Go, Rego, scenarios on a real control plane and on a real node
 
@@ -194,13 +197,14 @@ bench-lint: build ## Print lint beside conftest, kube-score and gator (CORPUS=ar
 gatekeeper: ## Ask Gatekeeper's engine about worlds in which namespaces hang (compiles gator at first)
 	cd test/tools/gator && go tool gator verify -v namespaces/suite.yaml
 
-release: ## Write a release into dist/: archives, image, chart, krew, Homebrew, SBOM, checksums (the same bytes for the same commit)
+release: ## Write a release into dist/: archives, image, chart, krew, Homebrew, SBOM, checksums (the same bytes for the same commit; PLATFORMS=linux/amd64 for some: minutes each at first)
 	rm -rf dist
-	cd test/tools/release && go run . -root ../../.. -out ../../../dist
+	cd test/tools/release && go run . -root ../../.. -out ../../../dist $(if $(PLATFORMS),-platforms $(PLATFORMS))
 
-publish: ## Push the image and the chart of dist/ (REGISTRY=ghcr.io/termguard; docker login first), and print the image by its digest
+publish: ## Push the image and the chart of dist/ (REGISTRY=ghcr.io/termguard; docker login first), and print the image by its digest, and how to install it
 	@cd test/tools/release && go run . -root ../../.. -out ../../../dist -publish $(REGISTRY)/termguard
 	@cd test && go tool -modfile=tools/helm/go.mod helm push ../dist/termguard-chart-*.tgz oci://$(REGISTRY)/charts >&2
+	@version=$$(basename dist/termguard-chart-*.tgz .tgz); printf 'to install it:\n  helm install termguard oci://%s/charts/termguard --version %s \\\n    --namespace termguard-system --create-namespace --set image.repository=%s/termguard\n' $(REGISTRY) $${version#termguard-chart-} $(REGISTRY) >&2
 
 release-twice: ## Make a release twice, of clones in two folders, and compare (PLATFORMS=linux/amd64,windows/arm64)
 	./test/release-twice.sh $(PLATFORMS)

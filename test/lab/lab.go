@@ -455,6 +455,9 @@ func (l *Lab) Stop() {
 // Dir is the lab's folder, with the log of each process. It goes with the lab.
 func (l *Lab) Dir() string { return l.dir }
 
+// Bin is the folder of the lab's kubectl.
+func (l *Lab) Bin() string { return l.bin }
+
 // Config connects as an administrator (system:masters).
 func (l *Lab) Config() *rest.Config { return rest.CopyConfig(l.config) }
 

@@ -6,15 +6,19 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/termguard/termguard/test/lab"
+	"github.com/termguard/termguard/test/scenario"
 )
 
 const usage = `lab brings a real control plane up on this machine, until it is interrupted.
 
   lab                 the control plane, and the KUBECONFIG of it on standard output
+  lab termguard       with termguard in it, which answers each deletion
   lab node            with a real node, as root
   lab build           only build the components that it runs
   lab build software  only build those of other projects that scenarios run
@@ -58,16 +62,19 @@ func run(ctx context.Context, args []string) error {
 		}
 		return nil
 	}
-	node := len(args) == 1 && args[0] == "node"
-	if len(args) > 0 && !node {
-		return fmt.Errorf("unknown argument %q: it takes none, \"build\", \"build software\", \"build NAME\" or \"node\"", args[0])
+	mode := strings.Join(args, " ")
+	if mode == "termguard" {
+		return guarded(ctx)
+	}
+	if mode != "" && mode != "node" {
+		return fmt.Errorf("unknown arguments %q: it takes none, \"termguard\", \"node\", \"build\", \"build software\" or \"build NAME\"", mode)
 	}
 	l, err := lab.Start(ctx, lab.Options{})
 	if err != nil {
 		return err
 	}
 	defer l.Stop()
-	if node {
+	if mode == "node" {
 		n, err := l.StartRealNode(ctx, "real")
 		if err != nil {
 			return err
@@ -78,4 +85,25 @@ func run(ctx context.Context, args []string) error {
 	fmt.Fprintln(os.Stderr, "lab: ready; Ctrl-C ends it and removes everything")
 	<-ctx.Done()
 	return nil
+}
+
+// guarded is a lab with termguard, for who tries it.
+func guarded(ctx context.Context) error {
+	binary, err := scenario.Binary()
+	if err != nil {
+		return err
+	}
+	g, err := scenario.Guard(ctx, lab.Options{})
+	if err != nil {
+		return err
+	}
+	defer g.Stop()
+	fmt.Printf("\nIn another terminal:\n\n  export KUBECONFIG=%s\n  export PATH=%s:%s:$PATH    # kubectl of the lab, and termguard\n\n", g.Kubeconfig(), g.Bin(), filepath.Dir(binary))
+	fmt.Fprintln(os.Stderr, "lab: ready, and termguard answers each deletion; its nodes run no containers; Ctrl-C ends it and removes everything")
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-g.Termguard.Exited():
+		return fmt.Errorf("termguard has ended:\n%s", g.Termguard.Log())
+	}
 }

@@ -162,14 +162,17 @@ func (r *release) describe(ctx context.Context) error {
 // build makes the programs in a folder: static, without paths of this machine.
 func (r *release) build(ctx context.Context, bin string) error {
 	r.built = map[string]string{}
-	for _, platform := range r.platforms {
+	for i, platform := range r.platforms {
 		goos, goarch, _ := strings.Cut(platform, "/")
+		if goos == "" || goarch == "" {
+			return fmt.Errorf("%q is no platform: want OS/ARCH, such as linux/amd64", platform)
+		}
 		for program, module := range programs {
 			if goos != "linux" && !slices.Contains(inArchive, program) {
 				continue // nodes run Linux
 			}
 			out := filepath.Join(bin, program+"_"+goos+"_"+goarch+suffix(goos))
-			fmt.Fprintln(os.Stderr, "building", filepath.Base(out))
+			fmt.Fprintf(os.Stderr, "platform %d of %d: building %s\n", i+1, len(r.platforms), filepath.Base(out))
 			main := "."
 			if module == "." {
 				main = "./cmd/" + program
