@@ -191,8 +191,8 @@ field-test: build render ## Lint a sample of public repositories, and compare wi
 field-test-page: ## Write the tables of docs/lint-field-test.md anew
 	cd test && go run ./cmd/field-test -page $(CURDIR)/docs/lint-field-test.md
 
-bench-lint: build ## Print lint beside conftest, kube-score and gator (CORPUS=archive or folder of manifests)
-	cd test && go run ./cmd/bench-lint -termguard $(CURDIR)/bin/termguard $(if $(CORPUS),-corpus $(abspath $(CORPUS)))
+bench-lint: build ## Print lint beside conftest, kube-score and gator (CORPUS=archive or folder of manifests; KUBE_LINTER=binary)
+	cd test && go run ./cmd/bench-lint -termguard $(CURDIR)/bin/termguard $(if $(CORPUS),-corpus $(abspath $(CORPUS))) $(if $(KUBE_LINTER),-kube-linter $(abspath $(KUBE_LINTER)))
 
 gatekeeper: ## Ask Gatekeeper's engine about worlds in which namespaces hang (compiles gator at first)
 	cd test/tools/gator && go tool gator verify -v namespaces/suite.yaml

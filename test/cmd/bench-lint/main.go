@@ -1,9 +1,12 @@
-// Command bench-lint measures termguard lint beside conftest, kube-score and
-// gator, on the same files and with rules of the same kind, and beside the floor
-// of only parsing them: time, processor time and memory, in one run.
+// Command bench-lint measures termguard lint beside conftest, kube-score, gator
+// and, where there is one, kube-linter, on the same files and with rules of the
+// same kind, and beside the floor of only parsing them: time, processor time and
+// memory. They take turns, so that a machine that is busy for a while is so for
+// all of them; of several rounds the median counts, and the spread is shown.
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -27,7 +30,8 @@ func main() {
 	flag.StringVar(&b.corpus, "corpus", "", "folder, or archive that tar can read, of manifests; without it, ordinary shapes are made")
 	flag.StringVar(&b.termguard, "termguard", "../bin/termguard", "binary that is measured")
 	flag.StringVar(&b.tools, "tools", "tools", "folder with the modules of the peers")
-	flag.IntVar(&b.rounds, "rounds", 5, "runs of each; the fastest counts")
+	flag.IntVar(&b.rounds, "rounds", 5, "rounds, in each of which everything runs once; the median counts")
+	flag.StringVar(&b.kubeLinter, "kube-linter", "", "binary of kube-linter; defaults to the one in PATH, and is left out where there is none")
 	floor := flag.String("floor", "", "only parse the files below this folder, as the floor is measured")
 	flag.Parse()
 	if *floor != "" {
@@ -45,6 +49,7 @@ func main() {
 
 type bench struct {
 	corpus, termguard, tools string
+	kubeLinter               string
 	rounds                   int
 	dir                      string // for all that is made here
 	table                    *tabwriter.Writer
@@ -71,29 +76,29 @@ func (b *bench) run(ctx context.Context) error {
 		return err
 	}
 	all, size, documents := census(files)
-	fmt.Printf("%d files, %d documents, %.1f MB; the fastest of %d runs each\n\n", len(all), documents, float64(size)/1e6, b.rounds)
-	b.table = tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(b.table, "what\ttime\tprocessor\tmemory\tdocuments/s\ttime and processor beside termguard")
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	var ours usage
-	for _, c := range []command{
+	commands := []command{
 		{"termguard lint", []string{b.termguard, "lint", "--render=false", "-o", "json", files}},
 		{"floor: parse with yaml/v3, one thread", []string{self, "-floor", files}},
 		{"conftest", append([]string{peers["conftest"], "test", "--parser", "yaml", "-o", "json", "-p", filepath.Join(b.dir, "rego")}, files)},
 		{"kube-score", append([]string{peers["kube-score"], "score", "-o", "json"}, all...)},
 		{"gator", []string{peers["gator"], "test", "-o", "json", "-f", filepath.Join(b.dir, "gator"), "-f", files}},
-	} {
-		used, err := b.measure(ctx, c)
-		if err != nil {
-			return err
-		}
-		if ours.wall == 0 {
-			ours = used
-		}
-		b.print(c.name, used, documents, fmt.Sprintf("%.1f ×, %.1f ×", used.wall.Seconds()/ours.wall.Seconds(), used.cpu.Seconds()/ours.cpu.Seconds()))
+	}
+	if kubeLinter := peers["kube-linter"]; kubeLinter != "" {
+		commands = append(commands, command{"kube-linter", []string{kubeLinter, "lint", "--format", "json", files}})
+	}
+	fmt.Printf("%d files, %d documents, %.1f MB; the median of %d runs each, and the spread of their times\n\n", len(all), documents, float64(size)/1e6, b.rounds)
+	b.table = tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(b.table, "what\ttime\tfrom … to\tprocessor\tmemory\tdocuments/s\ttime and processor beside termguard")
+	used, err := b.measure(ctx, commands)
+	if err != nil {
+		return err
+	}
+	for i, c := range commands {
+		b.print(c.name, used[i], documents, fmt.Sprintf("%.1f ×, %.1f ×", used[i].wall.Seconds()/used[0].wall.Seconds(), used[i].cpu.Seconds()/used[0].cpu.Seconds()))
 	}
 	if err := b.growth(ctx, files); err != nil {
 		return err
@@ -104,7 +109,7 @@ func (b *bench) run(ctx context.Context) error {
 // growth measures what more input costs, and what a run costs that has next to
 // none.
 func (b *bench) growth(ctx context.Context, files string) error {
-	fmt.Fprintln(b.table, "\t\t\t\t\t")
+	fmt.Fprintln(b.table, "\t\t\t\t\t\t")
 	one := filepath.Join(b.dir, "one")
 	if err := write(filepath.Join(one, "a.yaml"), deployment("a")); err != nil {
 		return err
@@ -126,17 +131,18 @@ func (b *bench) growth(ctx context.Context, files string) error {
 	}); err != nil {
 		return err
 	}
-	for _, c := range []command{
+	commands := []command{
 		{"termguard lint, one Deployment", []string{b.termguard, "lint", "-o", "json", one}},
-		{"termguard lint, the files four times", []string{b.termguard, "lint", "-o", "json", four}},
+		{"termguard lint, the files four times", []string{b.termguard, "lint", "--render=false", "-o", "json", four}},
 		{"termguard lint, 100 MB of CRDs in one file", []string{b.termguard, "lint", "-o", "json", crds}},
 		{"termguard lint, 20 MB of ConfigMaps in one file", []string{b.termguard, "lint", "-o", "json", maps}},
-	} {
-		used, err := b.measure(ctx, c)
-		if err != nil {
-			return err
-		}
-		b.print(c.name, used, 0, "")
+	}
+	used, err := b.measure(ctx, commands)
+	if err != nil {
+		return err
+	}
+	for i, c := range commands {
+		b.print(c.name, used[i], 0, "")
 	}
 	return nil
 }
@@ -185,39 +191,57 @@ type command struct {
 }
 
 type usage struct {
-	wall, cpu time.Duration
-	memory    int64 // bytes, at most
+	wall, cpu        time.Duration
+	fastest, slowest time.Duration // of several runs
+	memory           int64         // bytes, at most
 }
 
-// measure runs a command several times. That it finds something is no error.
-func (b *bench) measure(ctx context.Context, c command) (usage, error) {
-	var best usage
-	for i := range b.rounds {
-		cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
-		var stderr strings.Builder
-		var printed counter
-		cmd.Stdout, cmd.Stderr = &printed, &stderr
-		start := time.Now()
-		err := cmd.Run()
-		wall := time.Since(start)
-		if code := cmd.ProcessState.ExitCode(); err != nil && code != 1 && !(code == 2 && strings.HasSuffix(c.args[0], "termguard")) {
-			return usage{}, fmt.Errorf("%s: %w: %.500s", c.name, err, stderr.String())
+// measure has commands take turns, and returns of each the median of its runs, with the
+// most memory that one took.
+func (b *bench) measure(ctx context.Context, commands []command) ([]usage, error) {
+	runs := make([][]usage, len(commands))
+	for range b.rounds {
+		for i, c := range commands {
+			used, err := run(ctx, c)
+			if err != nil {
+				return nil, err
+			}
+			runs[i] = append(runs[i], used)
 		}
-		if printed == 0 {
-			return usage{}, fmt.Errorf("%s found nothing to print, so it did not do its work: %.500s", c.name, stderr.String())
-		}
-		rusage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-		if !ok {
-			return usage{}, fmt.Errorf("%s: this system does not tell what a process used", c.name)
-		}
-		used := usage{wall, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), rusage.Maxrss * 1024}
-		if i == 0 || used.wall < best.wall {
-			used.memory = max(used.memory, best.memory)
-			best = used
-		}
-		best.memory = max(best.memory, used.memory)
 	}
-	return best, nil
+	medians := make([]usage, len(commands))
+	for i, all := range runs {
+		slices.SortFunc(all, func(a, b usage) int { return cmp.Compare(a.cpu, b.cpu) })
+		medians[i].cpu = all[len(all)/2].cpu
+		slices.SortFunc(all, func(a, b usage) int { return cmp.Compare(a.wall, b.wall) })
+		medians[i].wall, medians[i].fastest, medians[i].slowest = all[len(all)/2].wall, all[0].wall, all[len(all)-1].wall
+		for _, used := range all {
+			medians[i].memory = max(medians[i].memory, used.memory)
+		}
+	}
+	return medians, nil
+}
+
+// run runs a command once. That it finds something is no error.
+func run(ctx context.Context, c command) (usage, error) {
+	cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
+	var stderr strings.Builder
+	var printed counter
+	cmd.Stdout, cmd.Stderr = &printed, &stderr
+	start := time.Now()
+	err := cmd.Run()
+	wall := time.Since(start)
+	if code := cmd.ProcessState.ExitCode(); err != nil && code != 1 && !(code == 2 && strings.HasSuffix(c.args[0], "termguard")) {
+		return usage{}, fmt.Errorf("%s: %w: %.500s", c.name, err, stderr.String())
+	}
+	if printed == 0 {
+		return usage{}, fmt.Errorf("%s found nothing to print, so it did not do its work: %.500s", c.name, stderr.String())
+	}
+	rusage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return usage{}, fmt.Errorf("%s: this system does not tell what a process used", c.name)
+	}
+	return usage{wall: wall, cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), memory: rusage.Maxrss * 1024}, nil
 }
 
 // counter counts what is written to it.
@@ -233,7 +257,7 @@ func (b *bench) print(name string, used usage, documents int, beside string) {
 	if documents > 0 {
 		rate = fmt.Sprintf("%.0f", float64(documents)/used.wall.Seconds())
 	}
-	fmt.Fprintf(b.table, "%s\t%v\t%v\t%d MB\t%s\t%s\n", name, used.wall.Round(time.Millisecond), used.cpu.Round(time.Millisecond), used.memory>>20, rate, beside)
+	fmt.Fprintf(b.table, "%s\t%v\t%v … %v\t%v\t%d MB\t%s\t%s\n", name, used.wall.Round(time.Millisecond), used.fastest.Round(time.Millisecond), used.slowest.Round(time.Millisecond), used.cpu.Round(time.Millisecond), used.memory>>20, rate, beside)
 }
 
 var (
@@ -244,7 +268,8 @@ var (
 )
 
 // peers builds the other linters, each with rules that look at pods, webhooks
-// and finalizers, as ours do.
+// and finalizers, as ours do. kube-linter, whose own checks look at pods, is not
+// built here but taken as it was installed: not every module proxy has its module.
 func (b *bench) peers(ctx context.Context) (map[string]string, error) {
 	if err := write(filepath.Join(b.dir, "rego", "rules.rego"), conftestRules); err != nil {
 		return nil, err
@@ -265,6 +290,14 @@ func (b *bench) peers(ctx context.Context) (map[string]string, error) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("build %s: %w: %s", name, err, out)
 		}
+	}
+	built["kube-linter"] = b.kubeLinter
+	if b.kubeLinter == "" {
+		installed, err := exec.LookPath("kube-linter")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "kube-linter is left out: it is not in PATH, and -kube-linter names none (golang.stackrox.io/kube-linter)")
+		}
+		built["kube-linter"] = installed
 	}
 	return built, nil
 }
