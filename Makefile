@@ -24,7 +24,7 @@ REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo lab test unit races rego e2e e2e-scenarios e2e-others e2e-release e2e-delete e2e-beside operators test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks man clean field-test field-test-page screenshot headlamp
+.PHONY: help build render components software demo lab test unit races rego e2e e2e-scenarios e2e-others e2e-release e2e-delete e2e-beside operators test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks man clean field-test field-test-page catalog-sources screenshot headlamp
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -93,10 +93,8 @@ type Entry struct {
 	Note   string `json:"note,omitempty"`
 	// Workloads are those of a usual installation.
 	Workloads []Workload `json:"workloads,omitempty"`
-	// Source is the file that the string was found in; Verified says how far it
-	// was checked, where it was not opened there.
-	Source   string `json:"source"`
-	Verified string `json:"verified,omitempty"`
+	// Source is where the string stands: github.com/owner/repository@VERSION:path#LLINE.
+	Source string `json:"source"`
 
 	regex *regexp.Regexp
 }

@@ -16,6 +16,8 @@ var released = map[string][2]string{
 	"external-secrets-namespace-conflict": {"v0.20.1", "v0.20.4"},
 	"flux-helmrelease-without-account":    {"v0.26.0", "v0.31.0"},
 	"flux-kustomization-without-account":  {"v0.9.1", "v1.6.1"},
+	"gatekeeper-drops-no-old-finalizer":   {"v3.15.0", "v3.14.2"},
+	"gatekeeper-drops-no-sync-finalizer":  {"v3.1.0", "v3.0.3"},
 	"job-pod-forgotten":                   {"v1.22.6+k3s1", "v1.24.0"},
 	"keycloak-client-without-secret":      {"1.21.0", "1.22.0"},
 	"kong-forgets-secrets":                {"2.0.0-alpha.2", "2.0.0"},

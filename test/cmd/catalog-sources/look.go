@@ -1,0 +1,360 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/blang/semver/v4"
+)
+
+// state is what became of a source.
+type state string
+
+const (
+	held   = "held"     // it stands in that file
+	moved  = "moved"    // in another file
+	gone   = "gone"     // in an older release, not in the newest
+	lost   = "lost"     // nowhere that a program finds: somebody has to read it
+	absent = "no clone" // nobody looked
+)
+
+// repository is a clone, with its releases.
+type repository struct {
+	name, dir string
+	newest    string   // what is looked up: the newest release, or the newest commit where that is much newer
+	head      string   // the newest commit
+	releases  []string // tags, newest first
+	files     map[string][]byte
+	grepped   map[string][]place
+}
+
+// release is a tag that is a version and no candidate for one.
+var release = regexp.MustCompile(`^v?[0-9]+\.[0-9]+(\.[0-9]+)?$`)
+
+// stale is by how much the newest commit may be younger than the newest release: projects that
+// stopped tagging are read at their newest commit.
+const stale = 365 * 24 * time.Hour
+
+func read(name, dir string) (*repository, error) {
+	r := &repository{name: name, dir: dir, files: map[string][]byte{}, grepped: map[string][]place{}}
+	head, err := r.git("rev-parse", "--short=12", "HEAD")
+	if err != nil {
+		return nil, err
+	}
+	r.head = strings.TrimSpace(head)
+	r.newest = r.head
+	tags, err := r.git("tag")
+	if err != nil {
+		return nil, err
+	}
+	versions := map[string]semver.Version{}
+	for _, tag := range strings.Fields(tags) {
+		if !release.MatchString(tag) {
+			continue
+		}
+		if v, err := semver.ParseTolerant(tag); err == nil {
+			versions[tag] = v
+			r.releases = append(r.releases, tag)
+		}
+	}
+	slices.SortFunc(r.releases, func(a, b string) int { return cmp.Or(versions[b].Compare(versions[a]), cmp.Compare(a, b)) })
+	if len(r.releases) == 0 {
+		return r, nil
+	}
+	var at [2]time.Time
+	for i, rev := range []string{r.releases[0], "HEAD"} {
+		seconds, err := r.git("log", "-1", "--format=%ct", rev)
+		if err != nil {
+			return nil, err
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(seconds), 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s: when was %s: %w", name, rev, err)
+		}
+		at[i] = time.Unix(n, 0)
+	}
+	if at[1].Sub(at[0]) < stale {
+		r.newest = r.releases[0]
+	}
+	return r, nil
+}
+
+func (r *repository) git(args ...string) (string, error) {
+	cmd := exec.Command("git", append([]string{"--git-dir", r.dir}, args...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: git %s: %w: %s", r.name, args[0], err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return string(out), nil
+}
+
+// file is what stands in one at a revision, "" where there is none.
+func (r *repository) file(revision, name string) []byte {
+	id := revision + ":" + name
+	text, known := r.files[id]
+	if !known {
+		out, err := r.git("show", id)
+		if err == nil {
+			text = []byte(out)
+		}
+		r.files[id] = text
+	}
+	return text
+}
+
+// place is a line of a file.
+type place struct {
+	path string
+	line int
+	text string
+}
+
+// unread are files that show no finalizer's owner: those of others, and what only tells of it.
+var unread = regexp.MustCompile(`(^|/)(vendor|node_modules|docs?|test|tests|e2e|testdata|website|examples?)/|_test\.go$|\.(md|mdx|ya?ml|json|txt|sum|svg|html)$|^CHANGELOG`)
+
+// grep are the lines of a revision with a string.
+func (r *repository) grep(revision, text string) ([]place, error) {
+	id := revision + " " + text
+	if found, known := r.grepped[id]; known {
+		return found, nil
+	}
+	out, err := r.git("grep", "-nIF", "-e", text, revision, "--")
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 1 {
+		err = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var found []place
+	for line := range strings.Lines(out) {
+		parts := strings.SplitN(strings.TrimPrefix(line, revision+":"), ":", 3)
+		if len(parts) < 3 || unread.MatchString(parts[0]) {
+			continue
+		}
+		n, err := strconv.Atoi(parts[1])
+		if err != nil {
+			continue
+		}
+		found = append(found, place{parts[0], n, strings.TrimSpace(parts[2])})
+	}
+	r.grepped[id] = found
+	return found, nil
+}
+
+// look tells where the source of an entry stands now.
+func (r *repository) look(e entry, at source) (source, state, error) {
+	quoted := r.quoted(at)
+	revisions := []string{r.newest}
+	if r.head != r.newest {
+		revisions = append(revisions, r.head)
+	}
+	for _, revision := range revisions {
+		if n, err := r.stands(e, revision, at.path, quoted); err != nil {
+			return at, lost, err
+		} else if n > 0 {
+			return source{at.repository, revision, at.path, strconv.Itoa(n)}, held, nil
+		}
+		found, err := r.elsewhere(e, revision, at.path, quoted)
+		if err != nil {
+			return at, lost, err
+		}
+		if found.line > 0 {
+			return source{at.repository, revision, found.path, strconv.Itoa(found.line)}, moved, nil
+		}
+	}
+	for _, revision := range r.releases {
+		if n, err := r.stands(e, revision, at.path, quoted); err != nil {
+			return at, lost, err
+		} else if n > 0 {
+			return source{at.repository, revision, at.path, strconv.Itoa(n)}, gone, nil
+		}
+	}
+	if quoted != "" {
+		return at, gone, nil // somebody has found it there
+	}
+	return at, lost, nil
+}
+
+// quoted is the line that a source names, "" if it does not.
+func (r *repository) quoted(at source) string {
+	n, err := strconv.Atoi(at.line)
+	if err != nil || at.version == "" {
+		return ""
+	}
+	lines := strings.Split(string(r.file(at.version, at.path)), "\n")
+	if n < 1 || n > len(lines) {
+		return ""
+	}
+	return strings.TrimSpace(lines[n-1])
+}
+
+// literal is what stands in quotes in most languages.
+var literal = regexp.MustCompile("\"([^\"\\s]+)\"|'([^'\\s]+)'|`([^`\\s]+)`")
+
+// verb is one of a format, %s or {}.
+var verb = regexp.MustCompile(`%\w|\{\w*\}|\$\{\w+\}`)
+
+// ends is by how much the end of a finalizer says more than its beginning, which others share.
+const ends = 100
+
+// stands is the line of a file that the finalizer of an entry stands in, or the part of it that
+// no other has, 0 if there is none.
+func (r *repository) stands(e entry, revision, name, quoted string) (int, error) {
+	text := r.file(revision, name)
+	if quoted != "" {
+		lines := strings.Split(string(text), "\n")
+		if i := slices.IndexFunc(lines, func(line string) bool { return strings.TrimSpace(line) == quoted }); i >= 0 {
+			return i + 1, nil
+		}
+	}
+	best, rank, n := 0, 0, 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		line = strings.TrimSpace(line)
+		if holds(e, line) && !comment(line) {
+			return n, nil
+		}
+		if comment(line) {
+			continue
+		}
+		for _, m := range literal.FindAllStringSubmatch(line, -1) {
+			l := m[1] + m[2] + m[3]
+			much := len(l)
+			if strings.HasSuffix(e.Finalizer, l) {
+				much *= ends
+			}
+			if much <= rank {
+				continue
+			}
+			composed, err := r.composes(e, revision, l)
+			if err != nil {
+				return 0, err
+			}
+			if composed {
+				best, rank = n, much
+			}
+		}
+	}
+	return best, nil
+}
+
+func comment(line string) bool {
+	return strings.HasPrefix(line, "//") || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "*") || strings.HasPrefix(line, "/*")
+}
+
+// holds tells whether a line has the whole finalizer, and not only as a part of another.
+func holds(e entry, line string) bool {
+	text := cmp.Or(e.Finalizer, e.Prefix, e.Suffix)
+	for from := 0; text != ""; {
+		i := strings.Index(line[from:], text)
+		if i < 0 {
+			return false
+		}
+		i += from
+		end := i + len(text)
+		before, after := i == 0 || !within(line[i-1]), end == len(line) || !within(line[end])
+		// A word without a domain may be anything, if it is not in quotes.
+		if !strings.ContainsAny(text, "./") {
+			before, after = i > 0 && strings.IndexByte("\"'`", line[i-1]) >= 0, end < len(line) && strings.IndexByte("\"'`", line[end]) >= 0
+		}
+		if (before || e.Suffix != "") && (after || e.Prefix != "") {
+			return true
+		}
+		from = i + 1
+	}
+	return false
+}
+
+func within(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("./-_", c) >= 0
+}
+
+// composes tells whether a literal is a part of a finalizer, and the repository has the rest of
+// it as another.
+func (r *repository) composes(e entry, revision, l string) (bool, error) {
+	if e.Finalizer == "" {
+		return false, nil
+	}
+	if verb.MatchString(l) {
+		parts := verb.Split(l, -1)
+		fixed := strings.Join(parts, "")
+		if len(strings.Trim(fixed, "./-")) < 5 {
+			return false, nil
+		}
+		for i := range parts {
+			parts[i] = regexp.QuoteMeta(parts[i])
+		}
+		return regexp.MustCompile("^" + strings.Join(parts, ".+") + "$").MatchString(e.Finalizer), nil
+	}
+	if len(strings.Trim(l, "./-")) < 3 {
+		return false, nil
+	}
+	rest, ok := strings.CutSuffix(e.Finalizer, l)
+	if !ok {
+		rest, ok = strings.CutPrefix(e.Finalizer, l)
+	}
+	if rest = strings.Trim(rest, "./-"); !ok || rest == "" {
+		return false, nil
+	}
+	found, err := r.grep(revision, rest)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(found, func(p place) bool {
+		return slices.ContainsFunc(literal.FindAllStringSubmatch(p.text, -1), func(m []string) bool {
+			return strings.Trim(m[1]+m[2]+m[3], "./-") == rest
+		}) || strings.HasPrefix(p.text, "// +groupName="+rest)
+	}), nil
+}
+
+// elsewhere is a line of another file that has the whole finalizer, or the line that the source
+// quotes: in the file that is most like the old one.
+func (r *repository) elsewhere(e entry, revision, old, quoted string) (place, error) {
+	search := cmp.Or(e.Finalizer, e.Prefix, e.Suffix)
+	if e.Regex != "" {
+		search = quoted
+	}
+	if search == "" {
+		return place{}, nil
+	}
+	found, err := r.grep(revision, search)
+	if err != nil {
+		return place{}, err
+	}
+	found = slices.DeleteFunc(slices.Clone(found), func(p place) bool {
+		return comment(p.text) || p.text != quoted && !holds(e, p.text)
+	})
+	if len(found) == 0 {
+		return place{}, nil
+	}
+	return slices.MinFunc(found, func(a, b place) int {
+		return cmp.Or(cmp.Compare(unlike(a, old), unlike(b, old)), cmp.Compare(a.path, b.path), cmp.Compare(a.line, b.line))
+	}), nil
+}
+
+// unlike is small for a line that defines something, in a file that is like another.
+func unlike(p place, old string) int {
+	score := 0
+	if !strings.Contains(p.text, "=") {
+		score++
+	}
+	if path.Base(p.path) != path.Base(old) {
+		score += 4
+	}
+	if path.Dir(p.path) != path.Dir(old) {
+		score += 2
+	}
+	return score
+}

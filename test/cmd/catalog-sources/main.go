@@ -1,0 +1,156 @@
+// Command catalog-sources holds cluster/catalog/finalizers.yaml against the source of the
+// projects that it names: where each finalizer stands in the newest release, by file and line.
+//
+// It prints a line for each entry: what became of the source, the entry, and the source. With
+// -write it writes what it found into the catalog. What it cannot find it leaves as it is, for
+// somebody to read.
+//
+// Exit codes: 0 every source that could be looked up says what it should; 1 not so; 2 it could
+// not be told.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+func main() {
+	clones := flag.String("clones", "", "folder of git repositories, bare or not, each called OWNER+NAME or OWNER/NAME")
+	file := flag.String("catalog", "../cluster/catalog/finalizers.yaml", "the catalog")
+	write := flag.Bool("write", false, "write what was found into the catalog")
+	flag.Parse()
+	err := run(*clones, *file, *write, os.Stdout)
+	switch {
+	case errors.Is(err, errDiffers):
+		os.Exit(1)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "catalog-sources:", err)
+		os.Exit(2)
+	}
+}
+
+// errDiffers is returned where a source does not say what it should.
+var errDiffers = errors.New("sources differ")
+
+// entry is what is read of one in the catalog.
+type entry struct {
+	Finalizer, Prefix, Suffix, Regex, Source string
+}
+
+func (e entry) key() string { return e.Finalizer + e.Prefix + e.Suffix + e.Regex }
+
+// source is where a finalizer stands: github.com/OWNER/NAME@VERSION:PATH#LLINE.
+type source struct {
+	repository, version, path, line string
+}
+
+// sourceForm may lack version and line, where nobody held the source against a release.
+var sourceForm = regexp.MustCompile(`^github\.com/([-.\w]+/[-.\w]+)(?:@([-+./\w]+))?:([^#:]+?)(?:#L([0-9]+))?$`)
+
+func (s source) String() string {
+	text := "github.com/" + s.repository
+	if s.version != "" {
+		text += "@" + s.version
+	}
+	text += ":" + s.path
+	if s.line != "" {
+		text += "#L" + s.line
+	}
+	return text
+}
+
+func parse(text string) (source, bool) {
+	m := sourceForm.FindStringSubmatch(text)
+	if m == nil {
+		return source{}, false
+	}
+	return source{m[1], m[2], m[3], m[4]}, true
+}
+
+// sourceLine is that of an entry, not of what stands below it.
+var sourceLine = regexp.MustCompile(`(?m)^  source: .*$`)
+
+func run(clones, file string, write bool, out io.Writer) error {
+	if clones == "" {
+		return errors.New("a folder of clones is needed: -clones FOLDER")
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var entries []entry
+	if err := yaml.Unmarshal(text, &entries); err != nil {
+		return fmt.Errorf("parse %s: %w", file, err)
+	}
+	lines := sourceLine.FindAllIndex(text, -1)
+	if len(lines) != len(entries) {
+		return fmt.Errorf("%s has %d entries and %d lines with their sources: each needs one, indented by two spaces", file, len(entries), len(lines))
+	}
+	repositories := map[string]*repository{}
+	counts := map[state]int{}
+	differs := false
+	var changed bytes.Buffer
+	last := 0
+	for i, e := range entries {
+		at, ok := parse(e.Source)
+		if !ok {
+			return fmt.Errorf("%s: source %q is not github.com/OWNER/NAME@VERSION:PATH#LLINE", e.key(), e.Source)
+		}
+		r, known := repositories[at.repository]
+		if !known {
+			if r, err = open(clones, at.repository); err != nil {
+				return err
+			}
+			repositories[at.repository] = r
+		}
+		now, found := at, state(absent)
+		if r != nil {
+			if now, found, err = r.look(e, at); err != nil {
+				return fmt.Errorf("%s: %w", e.key(), err)
+			}
+		}
+		counts[found]++
+		if found != absent && now != at || found == lost {
+			differs = true
+		}
+		fmt.Fprintf(out, "%s\t%s\t%s\n", found, e.key(), now)
+		changed.Write(text[last:lines[i][0]])
+		fmt.Fprintf(&changed, "  source: %q", now)
+		last = lines[i][1]
+	}
+	changed.Write(text[last:])
+	for _, s := range []state{held, moved, gone, lost, absent} {
+		fmt.Fprintf(out, "# %s: %d\n", s, counts[s])
+	}
+	if write {
+		if err := os.WriteFile(file, changed.Bytes(), 0o644); err != nil {
+			return err
+		}
+		differs = counts[lost] > 0
+	}
+	if differs {
+		return errDiffers
+	}
+	return nil
+}
+
+// open finds the clone of a repository. It is nil where there is none.
+func open(clones, name string) (*repository, error) {
+	for _, folder := range []string{strings.ReplaceAll(name, "/", "+"), filepath.FromSlash(name)} {
+		for _, dir := range []string{filepath.Join(clones, folder, ".git"), filepath.Join(clones, folder)} {
+			if _, err := os.Stat(filepath.Join(dir, "HEAD")); err == nil {
+				return read(name, dir)
+			}
+		}
+	}
+	return nil, nil
+}
