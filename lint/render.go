@@ -41,7 +41,7 @@ func FindRenderer() (string, error) {
 	}
 	found, err := exec.LookPath(Renderer)
 	if err != nil {
-		return "", fmt.Errorf("%s is neither beside termguard nor in PATH: go install github.com/termguard/termguard/cmd/%[1]s@latest", Renderer)
+		return "", fmt.Errorf("%s is neither beside termguard nor in PATH: releases have it, and \"make render\" in a clone builds it", Renderer)
 	}
 	return found, nil
 }

@@ -87,7 +87,7 @@ func TestRenderer(t *testing.T) {
 		t.Fatal(err)
 	}
 	long := fmt.Sprintf(long, "a")
-	const none = "note: nothing is rendered, as termguard-render is neither beside termguard nor in PATH: go install github.com/termguard/termguard/cmd/termguard-render@latest"
+	const none = "note: nothing is rendered, as termguard-render is neither beside termguard nor in PATH: releases have it, and \"make render\" in a clone builds it"
 	const stands = "note: 1 kustomization read as the files stand, without patches: kubectl kustomize k | termguard lint -"
 	for _, tc := range []struct {
 		reason, path, tools string
