@@ -93,6 +93,9 @@ func (k *keeper) ensure(ctx context.Context) error {
 		err = errors.New("it is nearing its end")
 		fallthrough
 	case err != nil:
+		if secret != nil && len(secret.Data[corev1.TLSCertKey]) == 0 {
+			err = errors.New("there is none yet")
+		}
 		k.options.Log.Info("making a certificate authority", "reason", err)
 		return k.make(ctx, secret)
 	}

@@ -86,6 +86,9 @@ func reportOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject
 	if err != nil {
 		return Report{}, fmt.Errorf("ask the policies about %s: %w", s, err)
 	}
+	if s.Stub != "" {
+		result = result.OfStub(s.Stub)
+	}
 	result.Unseen = append(slices.Clone(s.Unseen), result.Unseen...)
 	for _, err := range result.Errors {
 		result.Unseen = append(result.Unseen, err.Error())

@@ -69,6 +69,7 @@ func Described(f cluster.Facts, resource, namespace, name string) (Subject, erro
 	}
 	s := Subject{Type: typ, Name: name, Namespace: namespace}
 	err = s.describe(f)
+	s.Stub = "what is kept of it"
 	s.Unseen = append(s.Unseen, s.untold(f)...)
 	return s, err
 }
@@ -120,7 +121,7 @@ func (s *Subject) untold(f cluster.Facts) (unseen []string) {
 
 // describe fills in of the object what the facts tell.
 func (s *Subject) describe(f cluster.Facts) error {
-	s.Object = bare(s.Type, s.Namespace, s.Name)
+	s.Object, s.Stub = bare(s.Type, s.Namespace, s.Name), "a snapshot"
 	resource := s.Type.GroupResource().String()
 	recorded, hidden := f.Recorded(resource), f.Hides(resource)
 	if recorded && !hidden && !f.Describe(resource, s.Object) {

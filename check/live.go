@@ -246,7 +246,7 @@ func (s *Subject) read(ctx context.Context, client dynamic.Interface) error {
 		s.Object = object.Object
 		return nil
 	case apierrors.IsForbidden(err):
-		s.Object = bare(s.Type, s.Namespace, s.Name)
+		s.Object, s.Stub = bare(s.Type, s.Namespace, s.Name), "what may be read here"
 		s.Unseen = append(s.Unseen, fmt.Sprintf("%s itself: forbidden", s))
 		return nil
 	case apierrors.IsNotFound(err):

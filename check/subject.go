@@ -84,6 +84,9 @@ type Subject struct {
 	Object map[string]any
 	// User who would delete it; the zero value where that is not known.
 	User authenticationv1.UserInfo
+	// Stub is what held no more of the object than its name and its finalizers, as in
+	// "a snapshot"; "" where Object is known well enough to ask policies of anybody about it.
+	Stub string
 	// Unseen is what could not be seen of the object itself.
 	Unseen []string
 }

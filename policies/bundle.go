@@ -3,6 +3,7 @@ package policies
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -42,6 +43,9 @@ func ReadKey(file, algorithm string) (*Key, error) {
 	}
 	if strings.TrimSpace(string(text)) == "" {
 		return nil, fmt.Errorf("read the key of bundles: %s is empty: with an empty secret anybody could sign", file)
+	}
+	if block, _ := pem.Decode(text); block != nil && strings.HasSuffix(block.Type, "PRIVATE KEY") {
+		return nil, fmt.Errorf("read the key of bundles: %s is a private key, which only who signs should have: name the public one (openssl pkey -in %s -pubout)", file, file)
 	}
 	key := &keys.Config{Key: strings.TrimSpace(string(text)), Algorithm: algorithm}
 	return bundle.NewVerificationConfig(map[string]*keys.Config{keyID: key}, keyID, "", nil), nil
@@ -100,6 +104,10 @@ func Bundle(archive []byte, key *Key) (fstest.MapFS, error) {
 	switch {
 	case err != nil && key == nil:
 		return nil, fmt.Errorf("%w (a bundle that is signed needs --verification-key)", err)
+	case err != nil && strings.Contains(err.Error(), "missing .signatures.json"):
+		return nil, fmt.Errorf("the bundle is not signed: sign it with opa sign or opa build --signing-key: %w", err)
+	case err != nil && strings.Contains(err.Error(), "failed to verify JWT signature"):
+		return nil, fmt.Errorf("the bundle is not signed with this key: %w", err)
 	case err != nil:
 		return nil, err
 	}

@@ -36,8 +36,8 @@ func TestBundle(t *testing.T) {
 		"Signed":       {"By the key that is named.", signed, key, ""},
 		"Library":      {"It was built with what termguard policy lib wrote.", bundletest.Archive(t, "", map[string]string{"/a/a.rego": rule, "/termguard.rego": "package termguard\n", "/lib/request/request.rego": "package termguard.lib.request\n"}), nil, ""},
 		"NoKey":        {"Who signs wants it checked.", signed, nil, "--verification-key"},
-		"NotSigned":    {"Anybody could have made it.", bundletest.Archive(t, "", plain), key, "missing .signatures.json"},
-		"OtherKey":     {"Somebody else signed it.", signed, secretKey(t, "another"), "verify JWT signature"},
+		"NotSigned":    {"Anybody could have made it.", bundletest.Archive(t, "", plain), key, "the bundle is not signed: "},
+		"OtherKey":     {"Somebody else signed it.", signed, secretKey(t, "another"), "not signed with this key: "},
 		"OtherContent": {"The signature is of other files.", bundletest.Archive(t, sentence, plain, "x := 1\n"), key, "digest mismatch"},
 		"NoFolder":     {"A policy has a folder.", bundletest.Archive(t, "", map[string]string{"/a.rego": rule}), nil, "FOLDER/FILE.rego"},
 		"Twice":        {"One would hide the other.", bundletest.Archive(t, "", map[string]string{"/x/a/a.rego": rule, "/y/a/a.rego": rule}), nil, "two of its files are a/a.rego"},
@@ -65,6 +65,10 @@ func TestReadKey(t *testing.T) {
 	}
 	if _, err := ReadKey(bundletest.KeyFile(t, " "), "HS256"); err == nil || !strings.Contains(err.Error(), "is empty") {
 		t.Errorf("a secret that everybody knows: %v", err)
+	}
+	private := "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"
+	if _, err := ReadKey(bundletest.KeyFile(t, private), "RS256"); err == nil || !strings.Contains(err.Error(), "private key") {
+		t.Errorf("the key of who signs: %v", err)
 	}
 	if _, err := ReadKey("none", "ROT13"); err == nil || !strings.Contains(err.Error(), `"ROT13" is no algorithm`) {
 		t.Errorf("an algorithm that nobody knows: %v", err)

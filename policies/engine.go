@@ -289,6 +289,11 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			}
 		}
 		result.Unseen = about.unseen(on, doc)
+		for i := range on {
+			if on[i].ReadsObject && about.mayConcern(&on[i], documents{input, doc, e.options.Params}) {
+				result.Readers = append(result.Readers, on[i].ID)
+			}
+		}
 		if about.eviction {
 			// Whatever is said of an eviction, the API server goes on to delete the
 			// pod, and does not show that delete to admission.

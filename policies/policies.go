@@ -122,9 +122,12 @@ type Policy struct {
 	Aliases  []string `json:"aliases,omitempty"`
 	Manifest Manifest `json:"manifest,omitzero"`
 	// Custom is set for one that is not in the binary: whoever wrote it only advises.
-	Custom bool   `json:"-"`
-	Folder string `json:"folder"`
-	File   string `json:"file"` // with the policy's METADATA
+	Custom bool `json:"-"`
+	// ReadsObject is set for a custom one that may read more of the object, or of who asks,
+	// than a snapshot holds.
+	ReadsObject bool   `json:"-"`
+	Folder      string `json:"folder"`
+	File        string `json:"file"` // with the policy's METADATA
 }
 
 // Manifest is how a finding is told to somebody who wrote a manifest, and can change
@@ -257,6 +260,26 @@ type Result struct {
 	// Unseen are the resources that matter to the request and are hidden from
 	// the facts, each with the reason: "kialis.kiali.io: forbidden".
 	Unseen []string
+	// Readers are the custom policies that may concern the request, and read more of its
+	// object than a snapshot holds, by ID.
+	Readers []string
+}
+
+// OfStub is the result where no more of the object was known than a snapshot holds: what
+// Readers found, or did not, says nothing, and is left out. where is what held no more, as
+// in "a snapshot".
+func (r Result) OfStub(where string) Result {
+	reader := func(id string) bool { return slices.Contains(r.Readers, id) }
+	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return reader(f.Policy) })
+	r.Errors = slices.DeleteFunc(slices.Clone(r.Errors), func(err error) bool {
+		var of PolicyError
+		return errors.As(err, &of) && reader(of.Policy)
+	})
+	r.Unseen = slices.Clone(r.Unseen)
+	for _, id := range r.Readers {
+		r.Unseen = append(r.Unseen, fmt.Sprintf("policy %s: not asked: it reads the object, of which %s holds the name and the finalizers, no labels, annotations or spec: ask in the cluster", id, where))
+	}
+	return r
 }
 
 // PolicyError is what went wrong with one policy.

@@ -98,7 +98,11 @@ func objectShape(t *types.Object) error {
 		key, _ := property.Key.(string)
 		want, known := findingKeys[key]
 		if !known {
-			return fmt.Errorf("%s: unknown key%s", key, nearest.Hint(key, slices.Collect(maps.Keys(findingKeys))))
+			hint := nearest.Hint(key, slices.Collect(maps.Keys(findingKeys)))
+			if key == "message" { // what others call it, and not near
+				hint = `; did you mean "msg"?`
+			}
+			return fmt.Errorf("%s: unknown key%s", key, hint)
 		}
 		if !fits(property.Value, want) {
 			return fmt.Errorf("%s: want %s, got %s", key, name(want), name(property.Value))

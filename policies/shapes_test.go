@@ -14,6 +14,7 @@ func TestCheckFindings(t *testing.T) {
 		"Text":       {"a text is no finding", `deny contains "it hangs"`, "bad/bad.rego:15: a member of deny: want an object with msg, got a string"},
 		"OneOfTwo":   {"one rule of several", "deny contains {\"msg\": \"x\"}\n\ndeny contains 7", "a member of deny: want an object with msg, got a number"},
 		"NoMessage":  {"it says nothing", `warn contains {"objects": []}`, "a member of warn: msg is missing"},
+		"Message":    {"what others call it", `warn contains {"message": "x"}`, `message: unknown key; did you mean "msg"?`},
 		"Misspelt":   {"a key that does not exist", `warn contains {"msg": "x", "evidnce": []}`, `evidnce: unknown key; did you mean "evidence"?`},
 		"Number":     {"a text is wanted", `warn contains {"msg": 1}`, "msg: want a string, got a number"},
 		"Element":    {"a list of other things", `warn contains {"msg": "x", "objects": ["pods"]}`, "objects: want a list of objects, got an array"},

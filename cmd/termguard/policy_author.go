@@ -40,7 +40,7 @@ func newPolicyNew() *cobra.Command {
 			}
 			out := c.OutOrStdout()
 			fmt.Fprintf(out, "made %s: the rule, its tests in Rego, and manifests that it is tried on\n", made)
-			fmt.Fprintf(out, "next: edit %s, then run: termguard policy test %s\n", filepath.Join(made, filepath.Base(made)+".rego"), in)
+			fmt.Fprintf(out, "next: edit %s, and the tests and fixtures beside it, which speak of the rule as it is now; then run: termguard policy test %s\n", filepath.Join(made, filepath.Base(made)+".rego"), in)
 			return nil
 		},
 	}

@@ -31,7 +31,7 @@ func newPolicyEval() *cobra.Command {
 		Long: `Ask one policy about the deletion of an object, in the cluster or in a snapshot, and show
 what it found and which facts it read.
 
-Exit codes: 0 it finds nothing, 1 it finds something, 2 error.`,
+Exit codes: 0 it finds nothing, 1 it finds something or nobody can tell, 2 error.`,
 		Example: `  termguard policy eval no-fridays configmap/settings -n demo --policies my-policies
   termguard policy eval orphaned-finalizer ns/demo --snapshot facts.json --trace`,
 		Args: cobra.RangeArgs(2, 3),
@@ -67,6 +67,7 @@ type evaluated struct {
 	Asked    bool               `json:"asked"`
 	Findings []policies.Finding `json:"findings"`
 	Errors   []string           `json:"errors"`
+	Unseen   []string           `json:"unseen"` // why that says nothing
 	Read     []string           `json:"read"`
 }
 
@@ -131,9 +132,15 @@ func (f *evaluating) run(ctx context.Context, id string, args []string, stdout, 
 	if err != nil {
 		return err
 	}
+	var untold []string
+	if stub := subjects[0].Stub; stub != "" && slices.Contains(result.Readers, id) {
+		result.Unseen = nil
+		result = result.OfStub(stub)
+		untold = result.Unseen
+	}
 	answer := evaluated{
 		Policy: id, Target: subjects[0].String(), Asked: len(engine.Asked(policies.Delete, input, world)) > 0,
-		Findings: append([]policies.Finding{}, result.Findings...), Errors: []string{}, Read: slices.Sorted(maps.Keys(read)),
+		Findings: append([]policies.Finding{}, result.Findings...), Errors: []string{}, Unseen: append([]string{}, untold...), Read: slices.Sorted(maps.Keys(read)),
 	}
 	for _, err := range result.Errors {
 		answer.Errors = append(answer.Errors, err.Error())
@@ -147,6 +154,8 @@ func (f *evaluating) run(ctx context.Context, id string, args []string, stdout, 
 	switch {
 	case len(answer.Errors) > 0:
 		return fmt.Errorf("%s", strings.Join(answer.Errors, "\n"))
+	case len(answer.Unseen) > 0:
+		return errFound
 	case len(answer.Findings) > 0:
 		return errFound
 	}
@@ -158,6 +167,11 @@ func (e evaluated) write(out io.Writer, output string) error {
 		return writeData(output, e, out)
 	}
 	switch {
+	case len(e.Unseen) > 0:
+		fmt.Fprintf(out, "%s is unknown of %s\n", e.Policy, e.Target)
+		for _, why := range e.Unseen {
+			fmt.Fprintf(out, "  %s\n", printable.Line(why))
+		}
 	case !e.Asked:
 		fmt.Fprintf(out, "%s is not asked about %s: its METADATA names other resources, or needs documents that are not there\n", e.Policy, e.Target)
 	case len(e.Errors) > 0:

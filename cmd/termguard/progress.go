@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -12,7 +14,8 @@ type progress struct {
 	mu       sync.Mutex
 	out      io.Writer // nil where nobody looks
 	what     string
-	done, of int // 0 of 0 where nobody counts
+	going    string // what the line ends in: that it goes on
+	done, of int    // 0 of 0 where nobody counts
 	shown    bool
 	timer    *time.Timer
 }
@@ -32,12 +35,18 @@ func newProgress(stderr io.Writer, what string) *progress {
 	if !colored(stderr) { // who asks for no colours, or has a terminal without, wants no lines that change
 		stderr = nil
 	}
-	return startProgress(stderr, what, began)
+	p := startProgress(stderr, what, began)
+	if !drawsBoxes(runtime.GOOS, os.Getenv) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.going = " ..."
+	}
+	return p
 }
 
 // startProgress tells somebody who waits since then.
 func startProgress(out io.Writer, what string, since time.Time) *progress {
-	p := &progress{out: out, what: what}
+	p := &progress{out: out, what: what, going: " …"}
 	if out != nil {
 		p.timer = time.AfterFunc(max(soon-time.Since(since), moment), func() {
 			p.mu.Lock()
@@ -59,7 +68,7 @@ func (p *progress) write() {
 	if p.of > 0 {
 		fmt.Fprintf(p.out, ": %d of %d", p.done, p.of)
 	}
-	fmt.Fprint(p.out, " …")
+	fmt.Fprint(p.out, p.going)
 }
 
 // show takes in how far it is.

@@ -45,8 +45,8 @@ const runbooksHeadChinese = `# 看到了这条警告，怎么办？
 1. 警告不阻止任何事：删除已经开始，正在等待。请求被拒绝之后，什么也没有发生。
 2. 运行 ` + "`termguard check TYPE/NAME -n NAMESPACE`" + `。它打印依据，以及针对这个对象、带命令的编号步骤。只需要
    kubeconfig：[如何获取](install.md#the-command-line-alone)（英文）。
-3. 没有它时：按顺序做下面**现在**之后写的事。
-4. 强制放在最后，而且只强制说明可以强制的。手工移除 finalizer 会留下它所保护的东西。
+3. 没有 termguard 时，按下文“**现在**”一段的顺序操作。
+4. 强制放在最后，而且只对文中写明可以强制的对象强制。手工移除 finalizer 会留下它所保护的东西。
 
 ` + "`termguard delete TYPE/NAME`" + ` 执行这些步骤，每一步之前都先询问。在脚本里只写 ` + "`--yes`" + `：凡是要改动别的对象或放弃任何东西的步骤都不会执行，命令以退出码
 3 结束。` + "`-o json`" + ` 给出待回答的问题，供人阅读，并附上回答它的参数：[delete](delete.md#in-a-script)（英文）。如果觉得 Webhook 本身有问题，

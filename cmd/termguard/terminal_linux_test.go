@@ -46,7 +46,8 @@ func TestProgressOnTerminals(t *testing.T) {
 		environment map[string]string
 		told        bool
 	}{
-		"Ordinary": {map[string]string{"TERM": "xterm", "NO_COLOR": ""}, true},
+		"Ordinary": {map[string]string{"TERM": "xterm", "NO_COLOR": "", "LC_ALL": "C.UTF-8"}, true},
+		"ASCII":    {map[string]string{"TERM": "xterm", "NO_COLOR": "", "LC_ALL": "C"}, true},
 		"Dumb":     {map[string]string{"TERM": "dumb", "NO_COLOR": ""}, false},
 		"NoColor":  {map[string]string{"TERM": "xterm", "NO_COLOR": "1"}, false},
 	} {
@@ -58,6 +59,9 @@ func TestProgressOnTerminals(t *testing.T) {
 			defer p.clear()
 			if told := p.out != nil; told != tc.told {
 				t.Errorf("told: %v, want %v", told, tc.told)
+			}
+			if going := map[string]string{"C": " ...", "C.UTF-8": " …"}[tc.environment["LC_ALL"]]; going != "" && p.going != going {
+				t.Errorf("the line ends in %q, want %q", p.going, going)
 			}
 		})
 	}

@@ -13,8 +13,9 @@ import (
 // becomes U+FFFD.
 func Line(text string) string { return But(text, "") }
 
-// Lines is Line for each line of a text.
-func Lines(text string) string { return But(text, "\n") }
+// Lines is Line for each line of a text. A tab becomes a space, so that what stands below
+// it, as the mark of a compiler, keeps its column.
+func Lines(text string) string { return But(strings.ReplaceAll(text, "\t", " "), "\n") }
 
 // But is Line, and keeps some characters.
 func But(text, kept string) string {

@@ -19,6 +19,9 @@ func TestLine(t *testing.T) {
 			t.Errorf("Line(%q) = %q, want %q", text, got, want)
 		}
 	}
+	if got, want := Lines("\t}\n\t^"), " }\n ^"; got != want {
+		t.Errorf("Lines with tabs: %q, want %q", got, want)
+	}
 	if got, want := Lines("a\x1b\nb\r\n"), "a\uFFFD\nb\uFFFD\n"; got != want {
 		t.Errorf("Lines: %q, want %q", got, want)
 	}

@@ -3,8 +3,8 @@
 # description: >-
 #   A StatefulSet with persistentVolumeClaimRetentionPolicy whenDeleted: Delete takes its
 #   claims along. Of volumes on the disk of one node there is no copy elsewhere: the data
-#   is gone with them. The storage classes are those of data.params["unreplicated-
-#   volume"].classes.
+#   is gone with them. The storage classes are those of
+#   data.params["unreplicated-volume"].classes.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#persistentvolumeclaim-retention
 #     description: When claims go with a StatefulSet.

@@ -1,0 +1,66 @@
+package check
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/termguard/termguard/policies"
+)
+
+// TestOwnPolicy asks a snapshot about rules of one's own: one that reads the labels is not
+// known, whether it looks for one or for want of one, and one that reads the name is.
+func TestOwnPolicy(t *testing.T) {
+	for name, tc := range map[string]struct {
+		rule string
+		want policies.Verdict
+	}{
+		"Label":   {`input.request.oldObject.metadata.labels.keep == "yes"`, policies.Unknown},
+		"NoLabel": {`not input.request.oldObject.metadata.labels.owner`, policies.Unknown},
+		"Name":    {`input.request.name == "plain"`, policies.Refused},
+		"Other":   {`input.request.name == "other"`, policies.Completes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			own := fstest.MapFS{"own/own.rego": {Data: []byte(strings.ReplaceAll(`# METADATA
+# title: A rule
+# description: What happens.
+# related_resources:
+#   - ref: https://example.com
+# custom:
+#   id: own
+#   severity: medium
+#   triggers: [delete]
+#   needs: [input.request.oldObject.metadata.name]
+#   remedy: Do it.
+#   limits: None.
+package termguard.own
+
+deny contains {"kind": "forbidden", "msg": "no"} if { RULE }
+`, "RULE", tc.rule))}}
+			set, err := policies.Load(policies.Embedded(), own)
+			if err != nil {
+				t.Fatal(err)
+			}
+			engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{Deadline: time.Minute, Lazy: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			world := worldOf(t, "cluster.yaml")
+			subject, err := FromFacts(world, Name{"ns", "plain", "", 0, ""})
+			if err != nil {
+				t.Fatal(err)
+			}
+			report, err := Ask(t.Context(), engine, world, subject, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if report.Verdict != tc.want {
+				t.Errorf("verdict %s, want %s: %q %+v", report.Verdict, tc.want, report.Unseen, report.Findings)
+			}
+			if unseen := strings.Join(report.Unseen, "\n"); (tc.want == policies.Unknown) != strings.Contains(unseen, "policy own: not asked") {
+				t.Errorf("unseen: %s", unseen)
+			}
+		})
+	}
+}

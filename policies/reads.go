@@ -1,0 +1,153 @@
+package policies
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// told is what the facts hold of an object and of the request for its deletion, as in a
+// snapshot: a policy that reads no more of its input answers the same without the object.
+var told = []string{
+	"ownership", "refusals",
+	"request.kind", "request.name", "request.namespace", "request.operation", "request.options", "request.resource", "request.subResource",
+	"request.oldObject.apiVersion", "request.oldObject.kind",
+	"request.oldObject.metadata.finalizers", "request.oldObject.metadata.name", "request.oldObject.metadata.namespace",
+}
+
+// readsObject tells whether a policy of these modules reads more of the input than what is
+// told, by rules of its own or of the library. When in doubt it does, as where the input is
+// handed on as a whole.
+func (l *loader) readsObject(of map[string]*ast.Module) bool {
+	var next []*ast.Rule
+	for _, module := range of {
+		next = append(next, module.Rules...)
+	}
+	seen := map[*ast.Rule]bool{}
+	for len(next) > 0 {
+		rule := next[0]
+		next = next[1:]
+		if seen[rule] {
+			continue
+		}
+		seen[rule] = true
+		reads, names := inputOf(rule)
+		if reads {
+			return true
+		}
+		for _, name := range names {
+			next = append(next, l.named(name)...)
+		}
+	}
+	return false
+}
+
+// named are the rules that a reference reaches.
+func (l *loader) named(ref ast.Ref) (rules []*ast.Rule) {
+	for _, module := range l.modules {
+		home := module.Package.Path
+		switch {
+		case home.HasPrefix(ref):
+			rules = append(rules, module.Rules...)
+		case ref.HasPrefix(home):
+			for _, rule := range module.Rules {
+				if rule.Head.Ref()[0].Value.String() == strings.Trim(ref[len(home)].Value.String(), `"`) {
+					rules = append(rules, rule)
+				}
+			}
+		}
+	}
+	return rules
+}
+
+// inputOf tells whether a rule reads more of the input than what is told, and which others
+// it may name: a variable may be one of its package, too.
+func inputOf(rule *ast.Rule) (reads bool, names []ast.Ref) {
+	imported := map[ast.Var]ast.Ref{}
+	for _, i := range rule.Module.Imports {
+		imported[i.Name()], _ = i.Path.Value.(ast.Ref)
+	}
+	refer := func(ref ast.Ref, more ...*ast.Term) {
+		ref = append(slices.Clone(ref), more...)
+		head, _ := ref[0].Value.(ast.Var)
+		if path, is := imported[head]; is {
+			ref = append(slices.Clone(path), ref[1:]...)
+		}
+		switch {
+		case ref[0].Equal(ast.InputRootDocument):
+			reads = reads || !isTold(ref[1:])
+		case ref[0].Equal(ast.DefaultRootDocument):
+			names = append(names, ref.ConstantPrefix())
+		default:
+			names = append(names, append(slices.Clone(rule.Module.Package.Path), ast.StringTerm(string(head))))
+		}
+	}
+	var visitor *ast.GenericVisitor
+	// object.get(input.request, "name", "") reads input.request.name.
+	get := func(terms []*ast.Term) bool {
+		if len(terms) < 4 || terms[0].Value.Compare(ast.ObjectGet.Ref()) != 0 {
+			return false
+		}
+		ref, is := terms[1].Value.(ast.Ref)
+		if !is {
+			return false
+		}
+		more := []*ast.Term{terms[2]}
+		if path, is := terms[2].Value.(*ast.Array); is {
+			more = nil
+			path.Foreach(func(t *ast.Term) { more = append(more, t) })
+		}
+		refer(ref, more...)
+		for _, term := range terms[2:] {
+			visitor.Walk(term)
+		}
+		return true
+	}
+	visitor = ast.NewGenericVisitor(func(x any) bool {
+		switch x := x.(type) {
+		case *ast.Expr:
+			if terms, is := x.Terms.([]*ast.Term); is && get(terms) {
+				for _, with := range x.With {
+					visitor.Walk(with)
+				}
+				return true
+			}
+		case ast.Call:
+			return get(x)
+		case ast.Var:
+			refer(ast.Ref{ast.NewTerm(x)})
+		case ast.Ref:
+			refer(x)
+			for _, term := range x[1:] {
+				visitor.Walk(term)
+			}
+			return true
+		}
+		return false
+	})
+	visitor.Walk(rule)
+	return reads, names
+}
+
+// isTold tells whether a path of the input leads to what is told, or below it.
+func isTold(path []*ast.Term) bool {
+	text := ""
+	for _, term := range path {
+		word, constant := term.Value.(ast.String)
+		if !constant {
+			break
+		}
+		text += "." + string(word)
+	}
+	return slices.ContainsFunc(told, func(known string) bool { return strings.HasPrefix(text+".", "."+known+".") })
+}
+
+// mayConcern tells whether the policy may have something to say of a request, whatever
+// else of its object there is than what is known.
+func (s subject) mayConcern(c *candidate, read documents) bool {
+	return c.about(s) && (len(c.needs) == 0 || slices.ContainsFunc(c.needs, func(n need) bool {
+		n.documents = slices.DeleteFunc(slices.Clone(n.documents), func(d document) bool { return d.root == "input" })
+		return s.there(n, read)
+	}))
+}

@@ -1,0 +1,79 @@
+package policies
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// TestReadsObject tells policies that need the object apart from those that a snapshot is
+// enough for.
+func TestReadsObject(t *testing.T) {
+	for name, tc := range map[string]struct {
+		imports, body string
+		want          bool
+	}{
+		"labels":                 {"", `input.request.oldObject.metadata.labels["a"] == "b"`, true},
+		"annotations, not there": {"", `not input.request.oldObject.metadata.annotations`, true},
+		"spec by object.get":     {"", `object.get(input.request.oldObject, ["spec", "replicas"], 1) > 0`, true},
+		"a path that varies":     {"", `some path in ["spec", "status"]; input.request.oldObject[path]`, true},
+		"the object as a whole":  {"", `object := input.request.oldObject; count(object) > 0`, true},
+		"the input as a whole":   {"", `walk(input, [_, "b"])`, true},
+		"by another rule":        {"", `helps`, true},
+		"by an import":           {"import input.request.oldObject.spec", `spec.replicas == 1`, true},
+		"who asks":               {"", `input.request.userInfo.username == "a"`, true},
+		"by the library":         {"import data.termguard.lib.request", `request.person`, true},
+		"its name":               {"", `input.request.name == "b"`, false},
+		"its finalizers":         {"", `"b" in input.request.oldObject.metadata.finalizers`, false},
+		"name by object.get":     {"", `object.get(input.request, "name", "") == "b"`, false},
+		"the library's own":      {"import data.termguard.lib.request", `request.deleting; request.name == "b"`, false},
+		"the time":               {"", `data.cluster.now == "b"`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.NewReplacer("IMPORTS", tc.imports, "BODY", tc.body).Replace(`# METADATA
+# title: A rule
+# description: What happens.
+# related_resources:
+#   - ref: https://example.com
+# custom:
+#   id: some-rule
+#   severity: medium
+#   triggers: [delete]
+#   resources: [pods]
+#   remedy: Do it.
+#   limits: None.
+package termguard.some_rule
+
+IMPORTS
+
+deny contains {"msg": "no"} if { BODY }
+
+helps if input.request.oldObject.spec.x == 1
+`)
+			if name != "by another rule" {
+				text, _, _ = strings.Cut(text, "\nhelps")
+			}
+			set, err := Load(fstest.MapFS{"some_rule/some_rule.rego": {Data: []byte(text)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := set.policies[0].ReadsObject; got != tc.want {
+				t.Errorf("ReadsObject: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestReaders asks about a stub: what a policy that reads the object finds, or does not,
+// says nothing.
+func TestReaders(t *testing.T) {
+	result := Result{Readers: []string{"own"}, Findings: []Finding{{Policy: "own", Certainty: Will, Kind: KindForbidden}}}
+	got := result.OfStub("a snapshot")
+	if got.Verdict() != Unknown || len(got.Findings) > 0 || !slices.ContainsFunc(got.Unseen, func(text string) bool { return strings.Contains(text, "policy own") }) {
+		t.Errorf("OfStub: %+v", got)
+	}
+	if got := (Result{}).OfStub("a snapshot"); got.Verdict() != Completes {
+		t.Errorf("OfStub without readers: %+v", got)
+	}
+}
