@@ -146,7 +146,7 @@ func (r *run) tops() (found []*source.Directory) {
 		if reached[folder] {
 			continue
 		}
-		if reach(folder); k.component || plain(folder, map[string]bool{}) {
+		if reach(folder); k.component && len(of[folder]) == 0 || plain(folder, map[string]bool{}) {
 			continue
 		}
 		if needs := far(folder, map[string]bool{}); needs != "" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -8,6 +9,8 @@ import (
 
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
+
+var errOutside = errors.New("leads out of the repository, and is not read")
 
 // inside is an error unless a path is below root when links are followed: a repository may
 // hold a link to anything, and what it leads to would stand in findings.
@@ -27,7 +30,7 @@ func inside(root, path string) error {
 		return err
 	}
 	if rel, err := filepath.Rel(real, target); err != nil || !filepath.IsLocal(rel) {
-		return fmt.Errorf("%s leads out of the repository, and is not read", path)
+		return fmt.Errorf("%s %w", path, errOutside)
 	}
 	return nil
 }
@@ -61,6 +64,9 @@ type confined struct {
 	root  string
 	files *[]string // that were read
 	left  *int64    // bytes that may still be read
+	// refused is why a file outside was not read, nil for none: kustomize calls a base there
+	// a folder without a kustomization.
+	refused *error
 }
 
 // maxFile bounds a file, and maxFiles what one kustomization reads, in bytes. An object has
@@ -69,7 +75,7 @@ type confined struct {
 const maxFile, maxFiles = 16 << 20, 64 << 20
 
 func newConfined(root string) confined {
-	return confined{filesys.MakeFsOnDisk(), root, &[]string{}, new(int64(maxFiles))}
+	return confined{filesys.MakeFsOnDisk(), root, &[]string{}, new(int64(maxFiles)), new(error)}
 }
 
 // ReadFile reads a file below the root; it is what kustomize reads all files with.
@@ -90,6 +96,9 @@ func (c confined) Open(path string) (filesys.File, error) {
 
 func (c confined) allow(path string) error {
 	if err := inside(c.root, path); err != nil {
+		if errors.Is(err, errOutside) {
+			*c.refused = err
+		}
 		return err
 	}
 	info, err := os.Stat(path)

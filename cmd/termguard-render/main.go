@@ -251,6 +251,9 @@ func renderKustomization(root, dir string) (text string, read []string, err erro
 	}
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(traced{files, top}, dir)
 	if err != nil {
+		if *files.refused != nil {
+			return "", nil, *files.refused
+		}
 		return "", nil, err
 	}
 	sources := make([]string, 0, built.Size())

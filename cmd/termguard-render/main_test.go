@@ -148,7 +148,7 @@ func TestRun(t *testing.T) {
 		"a key given twice":             {"kustomization again", []string{"# Source: ../base/pod.yaml\n", "name: bit"}, nil, ""},
 		"components in a circle":        {"kustomization circle", nil, nil, "cycle"},
 		"a patch that hits nothing":     {"kustomization nothing", nil, nil, "no matches for Id Pod.v1.[noGrp]/other"},
-		"a base outside of the root":    {"kustomization --root overlay overlay", nil, nil, "unable to find one of"},
+		"a base outside of the root":    {"kustomization --root overlay overlay", nil, nil, "leads out of the repository, and is not read"},
 		"CRLF and tabs behind values":   {"kustomization crlf", []string{"name: it"}, nil, ""},
 		"a tab that indents":            {"kustomization tab", nil, nil, "cannot start any token"},
 		"an anchor of another file":     {"kustomization anchors", nil, nil, "unknown anchor"},
