@@ -121,7 +121,11 @@ func (n *notes) list() []string {
 		list = append(list, fmt.Sprintf("what %s (%s) would see is unknown: a kustomization patches the rules, and was not rendered", counted(len(patched), "webhook configuration"), few(patched)))
 	}
 	if len(n.snippets) > 0 {
-		list = append(list, fmt.Sprintf("%s cannot be read as YAML, and do not look like manifests: %s", counted(len(n.snippets), "document"), few(n.snippets)))
+		said := "1 document cannot be read as YAML, and does not look like a manifest"
+		if len(n.snippets) > 1 {
+			said = counted(len(n.snippets), "document") + " cannot be read as YAML, and do not look like manifests"
+		}
+		list = append(list, said+": "+few(n.snippets))
 	}
 	if len(n.past) > 0 {
 		list = append(list, n.outdated())
