@@ -333,7 +333,7 @@ func (l *Lab) waitReady(ctx context.Context) error {
 		return err
 	}
 	client := &http.Client{Transport: transport, Timeout: 2 * time.Second}
-	return l.Await(ctx, 60*time.Second, "the API server to be ready", func(context.Context) (bool, error) {
+	return l.Await(ctx, 3*time.Minute, "the API server to be ready", func(context.Context) (bool, error) {
 		response, err := client.Get(l.config.Host + "/readyz")
 		if err != nil {
 			return false, nil
@@ -563,20 +563,6 @@ func (l *Lab) command(ctx context.Context, stdin, program string, args ...string
 		return result, fmt.Errorf("run %s: %w", what, err)
 	}
 	return result, nil
-}
-
-// Apply applies manifests, and fails where kubectl does.
-func (l *Lab) Apply(ctx context.Context, manifests string) error {
-	// Before 1.33, kubectl takes a file that begins with a brace for JSON alone
-	// (k8s.io/apimachinery/pkg/util/yaml, YAMLOrJSONDecoder).
-	r, err := l.KubectlWith(ctx, "---\n"+manifests, "apply", "--server-side", "--force-conflicts", "-f", "-")
-	if err != nil {
-		return err
-	}
-	if r.Code != 0 {
-		return fmt.Errorf("kubectl apply: %s", strings.TrimSpace(r.Stderr))
-	}
-	return nil
 }
 
 // AwaitApplied applies manifests until all are accepted, up to a limit: a custom

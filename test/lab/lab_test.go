@@ -49,7 +49,7 @@ func kubectl(t *testing.T, l *Lab, args ...string) string {
 // apply applies manifests, which must succeed.
 func apply(t *testing.T, l *Lab, manifests string) {
 	t.Helper()
-	if err := l.Apply(t.Context(), manifests); err != nil {
+	if err := l.AwaitApplied(t.Context(), time.Minute, manifests); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -76,16 +76,20 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 		return !ran
 	}
 	go every(ctx, 200*time.Millisecond, func() {
-		// In this order, an object that is deleted after the last pod is left alone.
 		list, err := objects.List(ctx, metav1.ListOptions{})
-		if !runs() || err != nil {
+		if err != nil {
 			return
 		}
-		for _, item := range list.Items {
-			if item.GetDeletionTimestamp() != nil && slices.Contains(item.GetFinalizers(), finalizer) {
-				if slices.ContainsFunc(cleaning, func(clean Cleaning) bool { return clean(ctx, client, item) != nil }) {
-					continue
-				}
+		items := slices.DeleteFunc(list.Items, func(o unstructured.Unstructured) bool {
+			return o.GetDeletionTimestamp() == nil || !slices.Contains(o.GetFinalizers(), finalizer)
+		})
+		// In this order, an object that is deleted after the last pod is left alone. Once a pod has
+		// been seen, whether it runs matters only to an object.
+		if ran && len(items) == 0 || !runs() {
+			return
+		}
+		for _, item := range items {
+			if !slices.ContainsFunc(cleaning, func(clean Cleaning) bool { return clean(ctx, client, item) != nil }) {
 				_ = release(ctx, objects.Namespace(item.GetNamespace()), item.GetName(), finalizer) // the next round tries again
 			}
 		}

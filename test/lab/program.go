@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,15 +160,12 @@ func (l *Lab) Install(ctx context.Context, component string) error {
 			return err
 		}
 	}
-	// A custom resource is not known before its definition is established.
-	var said string
-	err = l.Await(ctx, 30*time.Second, "the manifests of "+component+" to be accepted", func(ctx context.Context) (bool, error) {
-		r, err := l.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", dir)
-		said = cmp.Or(r.Stderr, said)
-		return r.Code == 0, err
-	})
-	if err != nil {
-		return fmt.Errorf("kubectl apply -k: %s: %w", strings.TrimSpace(said), err)
+	r, err := l.Kubectl(ctx, "kustomize", dir)
+	if err != nil || r.Code != 0 {
+		return fmt.Errorf("kubectl kustomize: %w: %s", err, strings.TrimSpace(r.Stderr))
+	}
+	if err := l.AwaitApplied(ctx, 3*time.Minute, r.Stdout); err != nil {
+		return fmt.Errorf("install %s: %w", component, err)
 	}
 	return nil
 }

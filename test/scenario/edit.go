@@ -48,12 +48,14 @@ func (g *Guarded) edited(ctx context.Context, e *Edit) (before, after *unstructu
 
 // object reads one that is named as for kubectl get.
 func (g *Guarded) object(ctx context.Context, name ...string) (*unstructured.Unstructured, error) {
-	r, err := g.Kubectl(ctx, append([]string{"get", "-o", "json"}, name...)...)
-	if err != nil || r.Code != 0 {
-		return nil, fmt.Errorf("kubectl get %v: %w: %s", name, err, r.Stderr)
+	found, err := g.Objects(ctx, name...)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read %v: %w", name, err)
+	case len(found) != 1:
+		return nil, fmt.Errorf("read %v: want one object, there are %d", name, len(found))
 	}
-	obj := &unstructured.Unstructured{}
-	return obj, json.Unmarshal([]byte(r.Stdout), &obj.Object)
+	return &found[0], nil
 }
 
 // edit makes the edit, or asks what termguard says of it.

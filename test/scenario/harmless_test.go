@@ -60,7 +60,7 @@ func TestHarmless(t *testing.T) {
 	awaitVerdict(t, "before", Hangs)
 
 	t.Run("evictions that do not come to pass", func(t *testing.T) {
-		if err := g.Apply(ctx, `
+		if err := g.AwaitApplied(ctx, time.Minute, `
 {apiVersion: v1, kind: Namespace, metadata: {name: evicted}}
 ---
 {apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: all, namespace: evicted}, spec: {minAvailable: 1, selector: {}}}

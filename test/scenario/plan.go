@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/termguard/termguard/check"
@@ -62,21 +61,14 @@ func (g *Guarded) CheckSnapshot(ctx context.Context, file string, args ...string
 
 // Snapshot is what termguard snapshot writes, at the time of a scenario.
 func (g *Guarded) Snapshot(ctx context.Context, s Scenario) ([]byte, error) {
-	binary, err := Binary()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, binary, "snapshot", "--dial-webhooks", "--kubeconfig", g.Kubeconfig())
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("termguard snapshot: %w: %s", err, &stderr)
-	}
-	if s.HoursLater == 0 {
-		return stdout.Bytes(), nil
+	snapshot, err := g.snapshots.next(func() ([]byte, error) {
+		return g.reads(context.WithoutCancel(ctx), "snapshot", "--dial-webhooks")
+	})
+	if err != nil || s.HoursLater == 0 {
+		return snapshot, err
 	}
 	var doc map[string]any
-	if err := json.Unmarshal(stdout.Bytes(), &doc); err != nil {
+	if err := json.Unmarshal(snapshot, &doc); err != nil {
 		return nil, fmt.Errorf("read the snapshot: %w", err)
 	}
 	doc["now"] = time.Now().Add(time.Duration(s.HoursLater) * time.Hour).UTC().Format(time.RFC3339)
@@ -104,12 +96,11 @@ func (g *Guarded) check(ctx context.Context, args ...string) (check.Report, erro
 	return report, nil
 }
 
-// differs tells how the scan of the whole cluster answers otherwise about the target, which
-// is Terminating, than check does; "" where it does not. Of a node it asks about the drain.
-func (g *Guarded) differs(ctx context.Context, s Scenario) (string, error) {
-	report, err := g.Check(ctx, s.target()...)
-	if err != nil || report.Target.Resource == "nodes" {
-		return "", err
+// differs tells how the scan of the whole cluster answers otherwise about an object that is
+// Terminating than check did; "" where it does not. Of a node it asks about the drain.
+func (g *Guarded) differs(ctx context.Context, report check.Report) (string, error) {
+	if report.Target.Resource == "nodes" {
+		return "", nil
 	}
 	found, err := g.scans.next(func() (*scan.Scan, error) { return g.scan(context.WithoutCancel(ctx)) })
 	if err != nil {
@@ -142,60 +133,32 @@ func (g *Guarded) differs(ctx context.Context, s Scenario) (string, error) {
 
 // scan is what termguard scan says of the whole cluster.
 func (g *Guarded) scan(ctx context.Context) (*scan.Scan, error) {
+	out, err := g.reads(ctx, "scan", "-o", "json", "--fail-on", "never")
+	if err != nil {
+		return nil, err
+	}
+	return scan.Read(bytes.NewReader(out))
+}
+
+// reads is what a command of termguard prints that reads the whole cluster.
+func (g *Guarded) reads(ctx context.Context, args ...string) ([]byte, error) {
 	binary, err := Binary()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, scanLimit)
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, "scan", "-o", "json", "--fail-on", "never", "--kubeconfig", g.Kubeconfig())
+	cmd := exec.CommandContext(ctx, binary, append(args, "--kubeconfig", g.Kubeconfig())...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("termguard scan: %w: %s", err, &stderr)
+		return nil, fmt.Errorf("termguard %s: %w: %s", args[0], err, &stderr)
 	}
-	return scan.Read(&stdout)
+	return stdout.Bytes(), nil
 }
 
-// scanLimit is how long a scan may take that dozens of scenarios wait for.
-const scanLimit = 2 * time.Minute
-
-// scans are those of a cluster, one at a time. Each takes 0.6 s of a core here (two cores, 2026),
-// and dozens of scenarios want one at the same moment: they share it.
-type scans struct {
-	mu      sync.Mutex
-	pending *scanning       // that has not begun
-	last    <-chan struct{} // closed once the last one has ended
-}
-
-type scanning struct {
-	done  chan struct{}
-	found *scan.Scan
-	err   error
-}
-
-// next is a scan that begins after it is asked for.
-func (s *scans) next(run func() (*scan.Scan, error)) (*scan.Scan, error) {
-	s.mu.Lock()
-	now, leads, before := s.pending, s.pending == nil, s.last
-	if leads {
-		now = &scanning{done: make(chan struct{})}
-		s.pending, s.last = now, now.done
-	}
-	s.mu.Unlock()
-	if leads {
-		if before != nil {
-			<-before
-		}
-		s.mu.Lock()
-		s.pending = nil
-		s.mu.Unlock()
-		now.found, now.err = run()
-		close(now.done)
-	}
-	<-now.done
-	return now.found, now.err
-}
+// readLimit is how long that may take: dozens of scenarios wait for it.
+const readLimit = 2 * time.Minute
 
 // carryOut asks about the object that is Terminating now, and does what the plan
 // says. What it returns is wrong about the answer, or about the plan.
@@ -291,8 +254,15 @@ func (g *Guarded) askOfHung(ctx context.Context, s Scenario) (report check.Repor
 		wrong = append(wrong, fmt.Sprintf("of the object that is Terminating, check does not name the blocker %q: %q", s.Blocker, said))
 	}
 	if s.HoursLater == 0 {
+		asked, tries := report, 0
 		if err := g.Await(ctx, s.patience(), "scan saying what check says", func(ctx context.Context) (bool, error) {
-			differs, err := g.differs(ctx, s)
+			if tries++; tries > 1 { // what is there may have changed
+				var err error
+				if asked, err = g.Check(ctx, s.target()...); err != nil {
+					return false, err
+				}
+			}
+			differs, err := g.differs(ctx, asked)
 			if said := "scan and check differ: "; differs != "" && !slices.ContainsFunc(wrong, func(w string) bool { return strings.HasPrefix(w, said) }) {
 				wrong = append(wrong, said+differs)
 			} else if differs == "" {

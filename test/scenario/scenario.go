@@ -17,12 +17,15 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/termguard/termguard/scan"
 	"github.com/termguard/termguard/test/lab"
 )
 
@@ -397,7 +400,8 @@ type Guarded struct {
 	*lab.Lab
 	Termguard *lab.Process
 	patient   bool
-	scans     scans
+	scans     shared[*scan.Scan]
+	snapshots shared[[]byte]
 	// by is how termguard delete is put to the test, if it is: Stuck, Fresh or Beside.
 	by string
 	// standing are the objects that were there before any scenario, where it is Beside.
@@ -528,8 +532,11 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 
 // remains tells whether what the scenario names as the blocker is still there.
 func (g *Guarded) remains(ctx context.Context, s Scenario) (bool, error) {
-	r, err := g.Kubectl(ctx, append([]string{"get", "-o", "name"}, strings.Fields(s.Remains)...)...)
-	return err == nil && r.Code == 0 && r.Stdout != "", err
+	found, err := g.Objects(ctx, strings.Fields(s.Remains)...)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return len(found) > 0, err
 }
 
 // leaves makes the second deletion, and tells what is wrong about how it ends.
@@ -970,14 +977,7 @@ func (g *Guarded) ask(ctx context.Context, o *Outcome, dry bool) (err error) {
 // Gone waits for the target to go, up to a limit; where there is an edit, for
 // what it may leave behind.
 func (g *Guarded) Gone(ctx context.Context, s Scenario, limit time.Duration) (bool, error) {
-	r, err := g.Kubectl(ctx, append([]string{"wait", "--for=delete", "--timeout", limit.String()}, s.target()...)...)
-	if err != nil {
-		return false, err
-	}
-	if r.Code != 0 && !strings.Contains(r.Stderr, "timed out") && !strings.Contains(r.Stderr, "deadline exceeded") && !strings.Contains(r.Stderr, "NotFound") {
-		return false, fmt.Errorf("watch the deletion: %s", r.Stderr)
-	}
-	return r.Code == 0 || strings.Contains(r.Stderr, "NotFound"), nil
+	return g.Lab.Gone(ctx, limit, s.target()...)
 }
 
 // Words splits a command as a shell would, single quotes only.

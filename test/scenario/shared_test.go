@@ -5,29 +5,27 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/termguard/termguard/scan"
 )
 
-// TestScans: whoever asks gets a scan that began after that, and shares it with all who
+// TestShared: whoever asks gets a run that began after that, and shares it with all who
 // asked before it began.
-func TestScans(t *testing.T) {
+func TestShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s scans
+		var s shared[int]
 		begun, end := 0, make(chan struct{})
 		got := make([]int, 4)
 		ask := func(i int) {
 			go func() {
-				found, err := s.next(func() (*scan.Scan, error) {
+				found, err := s.next(func() (int, error) {
 					begun++
-					found := &scan.Scan{Items: make([]scan.Item, begun)}
+					found := begun
 					<-end
 					return found, nil
 				})
 				if err != nil {
 					t.Error(err)
 				}
-				got[i] = len(found.Items)
+				got[i] = found
 			}()
 		}
 		ask(0)
@@ -42,7 +40,7 @@ func TestScans(t *testing.T) {
 		close(end)
 		synctest.Wait()
 		if diff := cmp.Diff([]int{1, 2, 2, 2}, got); diff != "" {
-			t.Errorf("which scan each got: -want, +got:\n%s", diff)
+			t.Errorf("which run each got: -want, +got:\n%s", diff)
 		}
 	})
 }
