@@ -651,16 +651,7 @@ func (p *player) gone(ctx context.Context, limit time.Duration) (bool, error) {
 	if slices.Equal(target, []string{"pod", p.Pod}) {
 		return p.podGone(ctx, limit)
 	}
-	r, err := p.Kubectl(ctx, append([]string{"wait", "-n", p.namespace, "--for=delete", "--timeout", limit.String()}, target...)...)
-	switch {
-	case err != nil:
-		return false, err
-	case r.Code == 0 || strings.Contains(r.Stderr, "NotFound"):
-		return true, nil
-	case strings.Contains(r.Stderr, "timed out"):
-		return false, nil
-	}
-	return false, fmt.Errorf("watch the deletion: %s", r.Stderr)
+	return p.Lab.Gone(ctx, limit, append(target, "-n", p.namespace)...)
 }
 
 // podGone waits for the pod itself to go: that of a static pod comes anew at once. It

@@ -474,10 +474,10 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	if err := g.start(ctx, s.Live, Asked); err != nil {
 		return fail(err)
 	}
-	began := time.Now()
 	if err := g.ask(ctx, &o, false); err != nil {
 		return fail(err)
 	}
+	began := time.Now() // what kubectl takes until it asks is not the deletion's
 	if s.Edit != nil {
 		for _, command := range s.Edit.Then {
 			if r, err := g.Kubectl(ctx, Words(command)...); err != nil || r.Code != 0 {
