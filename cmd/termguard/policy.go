@@ -202,6 +202,9 @@ func explain(out io.Writer, p policies.Policy) {
 	asked := ""
 	if len(p.Triggers) > 0 {
 		asked = ", asked on " + triggers(p)
+		if slices.Contains(p.Triggers, policies.Apply) {
+			asked += " (apply is asked by lint alone)"
+		}
 	}
 	fmt.Fprintf(out, "severity %s%s\n", p.Severity, asked)
 	for _, part := range []struct{ title, text string }{
