@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
 )
 
 // TestSnapshotNames asks a snapshot for types by all names that the cluster knows them by.
@@ -39,6 +41,53 @@ func TestSnapshotNames(t *testing.T) {
 	} {
 		if _, err := FromFacts(read, Name{Type: name, Namespace: "a", Name: "x"}); err == nil || !strings.Contains(err.Error(), "the snapshot has no") {
 			t.Errorf("type %s: %v", name, err)
+		}
+	}
+}
+
+// TestSnapshotOfAnotherVersion asks a snapshot that lacks a section, as one that was written
+// before there was such a fact: what is not in it is not known. One in which it is empty
+// tells that there is nothing.
+func TestSnapshotOfAnotherVersion(t *testing.T) {
+	engine := newEngine(t)
+	world, err := cluster.FromObjects(cluster.Options{}, []*unstructured.Unstructured{{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "plain", "uid": "1"},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var whole bytes.Buffer
+	if err := world.WriteSnapshot(&whole); err != nil {
+		t.Fatal(err)
+	}
+	for section, want := range map[string]policies.Verdict{"": policies.Completes, "budgets": policies.Unknown, "apiservices": policies.Unknown} {
+		var doc map[string]any
+		if err := json.Unmarshal(whole.Bytes(), &doc); err != nil {
+			t.Fatal(err)
+		}
+		if _, written := doc[section]; section != "" && !written {
+			t.Fatalf("there is no section %s", section)
+		}
+		delete(doc, section)
+		text, err := json.Marshal(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := cluster.ReadSnapshot(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		subject, err := FromFacts(read, Name{Type: "ns", Name: "plain"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := Ask(t.Context(), engine, read, subject, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		says := strings.Join(report.Unseen, "; ")
+		if report.Verdict != want || strings.Contains(says, "another version of termguard") != (section != "") {
+			t.Errorf("without section %q: %s, want %s: %s", section, report.Verdict, want, says)
 		}
 	}
 }

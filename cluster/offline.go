@@ -339,9 +339,14 @@ func readSnapshot(in io.Reader, limit int64) (*World, error) {
 		return nil, fmt.Errorf("read snapshot: %w: it has apiVersion %v, kind %v", ErrNotSnapshot, doc["apiVersion"], doc["kind"])
 	}
 	w := NewWorld(Options{})
-	for key, empty := range w.doc {
+	var missing []any // what is not in it is not known, and not absent
+	for _, key := range slices.Sorted(maps.Keys(w.doc)) {
+		empty := w.doc[key]
 		switch value := doc[key].(type) {
 		case nil:
+			if _, written := doc[key]; !written {
+				missing = append(missing, map[string]any{"resource": key, "namespaced": false, "reason": facts.UnseenVersion, "message": "another version of termguard wrote the snapshot"})
+			}
 			doc[key] = empty
 		default:
 			if section, made := empty.(facts.Section); made {
@@ -352,6 +357,8 @@ func readSnapshot(in io.Reader, limit int64) (*World, error) {
 			}
 		}
 	}
+	unseen, _ := doc["unseen"].([]any)
+	doc["unseen"] = append(unseen, missing...)
 	maps.Copy(w.doc, doc)
 	w.snapshot = true
 	if text, told := doc["now"].(string); told {

@@ -40,6 +40,10 @@ func (s subject) unseen(all []candidate, facts map[string]any) []string {
 		h.resource, _ = u["resource"].(string)
 		h.namespaced, _ = u["namespaced"].(bool)
 		reason, _ := u["reason"].(string)
+		if reason == "version" { // who relies on a section, nobody says
+			relevant = append(relevant, "section "+h.resource+" of the snapshot: another version of termguard wrote it")
+			continue
+		}
 		h.elsewhere, h.forbidden = reason == "elsewhere", reason == "forbidden"
 		of, _ := child(facts, "referrers")[s.resource].([]any)
 		h.refers = slices.Contains(of, any(h.resource))

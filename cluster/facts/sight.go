@@ -15,6 +15,7 @@ const (
 	UnseenError     = "error"     // listing or watching it fails
 	UnseenElsewhere = "elsewhere" // RBAC, but in the namespace in question
 	UnseenTooMany   = "too-many"  // more in one namespace than is kept
+	UnseenVersion   = "version"   // a section that another version of termguard did not write into a snapshot
 )
 
 // Sight is what can be seen of a cluster: which API groups are served, and which

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,9 @@ import (
 // plainFor is how long a deletion of the world at once is watched: three times what the script of
 // the plan takes for all of it.
 const plainFor = 90 * time.Second
+
+// pruneLimit is how long Argo CD may take, which takes as long as the script of the plan.
+const pruneLimit = 3 * time.Minute
 
 // remaining are the kinds of which nothing may be left of a world that is torn down whole.
 var remaining = []string{"namespaces", "customresourcedefinitions", "validatingwebhookconfigurations", "persistentvolumes", "nodes"}
@@ -64,8 +68,25 @@ func left(t *testing.T, l *lab.Lab) (left []string) {
 	return slices.DeleteFunc(left, func(name string) bool { return slices.Contains(staying, name) })
 }
 
-// TestTeardown deletes a world of ten operators at once, which hangs, and another by the
-// script of its plan, which leaves nothing.
+// planned is the plan for all of a world, by which everything has to go.
+func planned(t *testing.T, l *lab.Lab, form string) string {
+	t.Helper()
+	binary, err := Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), binary, "plan", "--all", "--kubeconfig", l.Kubeconfig(), "-o", form)
+	var said, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &errs
+	if err := cmd.Run(); err != nil {
+		t.Errorf("termguard plan -o %s: %v: %s\n%s", form, err, &errs, &said)
+	}
+	return said.String()
+}
+
+// TestTeardown deletes a world of ten operators at once, which hangs, another by the script
+// of its plan, and another by the sync engine of Argo CD and the waves of its plan: both leave
+// nothing.
 func TestTeardown(t *testing.T) {
 	t.Parallel()
 	t.Run("AtOnce", func(t *testing.T) {
@@ -94,25 +115,42 @@ func TestTeardown(t *testing.T) {
 			t.Error("all namespaces have gone: the test shows nothing")
 		}
 	})
-	t.Run("Planned", func(t *testing.T) {
+	t.Run("ArgoCD", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("it builds the sync engine of Argo CD: make nightly")
+		}
 		l := aWorld(t).Lab
-		binary, err := Binary()
+		built, err := lab.BuildSoftware(t.Context(), "argocd", lab.Options{Progress: t.Output()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		before := left(t, l)
-		ask := func(form string) string {
-			cmd := exec.CommandContext(t.Context(), binary, "plan", "--all", "--kubeconfig", l.Kubeconfig(), "-o", form)
-			var said, errs strings.Builder
-			cmd.Stdout, cmd.Stderr = &said, &errs
-			if err := cmd.Run(); err != nil && form == "shell" {
-				t.Errorf("termguard plan: %v: %s", err, &errs)
-			}
-			return said.String()
+		waves := planned(t, l, "argocd")
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), pruneLimit)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, filepath.Join(built, "prune"), "-kubeconfig", l.Kubeconfig())
+		cmd.Stdin = strings.NewReader(waves)
+		said, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("Argo CD prunes by the waves: %v\n%s\n%s", err, said, waves)
 		}
-		t.Logf("the plan:\n%s", ask("text"))
+		// It does not wait for the last wave.
+		var now []string
+		if err := l.Await(t.Context(), time.Minute, "the last wave to go", func(context.Context) (bool, error) {
+			now = left(t, l)
+			return len(now) == 0, nil
+		}); err != nil {
+			t.Errorf("%v: it leaves %s", err, now)
+		}
+		t.Logf("by Argo CD's waves, after %v: nothing of %d is left\n%s", time.Since(began).Round(time.Second), len(before), said)
+	})
+	t.Run("Planned", func(t *testing.T) {
+		l := aWorld(t).Lab
+		before := left(t, l)
+		t.Logf("the plan:\n%s", planned(t, l, "text"))
 		script := filepath.Join(t.TempDir(), "teardown.sh")
-		if err := os.WriteFile(script, []byte(ask("shell")), 0o600); err != nil {
+		if err := os.WriteFile(script, []byte(planned(t, l, "shell")), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
