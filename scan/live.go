@@ -10,12 +10,14 @@ import (
 	"sync"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/check"
@@ -53,6 +55,9 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 	}
 	world, err := served.Collect(ctx, config, facts, namespace, log)
 	if err != nil && (world == nil || ctx.Err() == nil) {
+		return nil, err
+	}
+	if err := found.home(ctx, config, namespace); err != nil {
 		return nil, err
 	}
 	p := &Place{World: world}
@@ -109,6 +114,23 @@ func (a *arrivals) add(res cluster.Resource, m metav1.Object) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.objects[res] = append(a.objects[res], m)
+}
+
+// home reads the namespace itself, "" for all: rights in it allow that, and no list of namespaces.
+// One that is not there, or may not be read, does not arrive.
+func (a *arrivals) home(ctx context.Context, config *rest.Config, name string) error {
+	res := cluster.Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("namespaces")}
+	if name == "" || slices.ContainsFunc(a.objects[res], func(m metav1.Object) bool { return m.GetName() == name }) {
+		return nil
+	}
+	client, err := corev1client.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	if namespace, err := client.Namespaces().Get(ctx, name, metav1.GetOptions{}); err == nil {
+		a.add(res, namespace)
+	}
+	return nil
 }
 
 // read is a custom resource that was read whole.

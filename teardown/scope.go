@@ -55,7 +55,7 @@ func Namespaces(place *scan.Place, namespaces []string, others ...check.Subject)
 		}
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("there is no namespace %s: see kubectl get namespaces", strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
+		return nil, fmt.Errorf("there is no namespace %s that you may read: see kubectl get namespaces", strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
 	}
 	return s, s.hold(slices.Sorted(maps.Keys(s.within)))
 }

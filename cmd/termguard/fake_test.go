@@ -70,6 +70,7 @@ type fakeCluster struct {
 	requests []string // that change something, or list with a selector; each with who asks
 	failing  string   // the plural of what cannot be listed
 	hidden   []string // plurals of what may not be read
+	unlisted []string // resources that may be read by name, and not listed
 	user     string   // who asks, "" where the cluster does not tell
 	// before is called with each request that changes something, before it is answered.
 	before func(request string)
@@ -196,6 +197,11 @@ func (c *fakeCluster) answer(r *http.Request, body []byte) (int, any) {
 	for _, plural := range c.hidden {
 		if strings.HasSuffix(path, "/"+plural) || strings.Contains(path, "/"+plural+"/") {
 			return failure(403, "Forbidden", plural+" is forbidden")
+		}
+	}
+	for _, plural := range c.unlisted {
+		if strings.HasSuffix(path, "/"+plural) {
+			return failure(403, "Forbidden", plural+" may not be listed")
 		}
 	}
 	if c.failing != "" && strings.HasSuffix(path, "/"+c.failing) {

@@ -116,4 +116,9 @@ func TestPlanForbidden(t *testing.T) {
 	if p.Verdict == "completes" || !slices.ContainsFunc(p.Unseen, func(u string) bool { return strings.HasPrefix(u, "kialis.kiali.io: forbidden") }) || !slices.Contains(things, "namespaces/shop") {
 		t.Errorf("%s, %q, unseen %q", p.Verdict, things, p.Unseen)
 	}
+	// Rights in the namespace alone are enough.
+	c.unlisted = []string{"namespaces", "nodes", "persistentvolumes"}
+	if _, things := planned(t, 1, "shop", "--kubeconfig", c.kubeconfig); !slices.Contains(things, "namespaces/shop") {
+		t.Errorf("%q", things)
+	}
 }

@@ -164,8 +164,14 @@ func (f *scanning) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if found.Failing(f.failOn) {
 		return errFound
 	}
+	if found.Total().Asked == 0 && len(found.Unseen) > 0 && found.Interrupted == "" && len(f.only) == 0 && f.selector == "" {
+		return errNothing
+	}
 	return nil
 }
+
+// errNothing tells who may read nothing that a clean answer is none.
+var errNothing = errors.New("nothing could be asked about: ask with rights to list namespaces, or name one in which you have some, with -n")
 
 // before is the earlier scan, nil where none is named.
 func (f *scanning) before() (*scan.Scan, error) {

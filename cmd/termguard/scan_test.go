@@ -232,6 +232,30 @@ func TestScanForbidden(t *testing.T) {
 	}
 }
 
+// TestScanWithin: rights in one namespace are enough to ask about it, and about what is in it.
+// Who may list nothing gets no clean answer.
+func TestScanWithin(t *testing.T) {
+	c := newFakeCluster(t, scanWorld)
+	c.unlisted = []string{"namespaces", "customresourcedefinitions", "nodes", "persistentvolumes"}
+	s := scanOf(t, -1, "--kubeconfig", c.kubeconfig, "-n", "shop")
+	var names []string
+	for _, item := range s.Items {
+		names = append(names, scan.Shown(item.Target))
+	}
+	slices.Sort(names)
+	if diff := cmp.Diff([]string{"kialis.kiali.io/kiali -n shop", "namespaces/shop"}, names); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	c.hidden = []string{"namespaces", "customresourcedefinitions", "nodes", "persistentvolumes", "kialis", "configmaps"}
+	for _, args := range [][]string{nil, {"-n", "shop"}, {"--fail-on", "never"}} {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), append([]string{"termguard", "scan", "--kubeconfig", c.kubeconfig}, args...), nil, &out, &errs)
+		if code != 2 || !strings.Contains(errs.String(), "nothing could be asked about") || !strings.Contains(out.String(), "namespaces: forbidden") {
+			t.Errorf("%v: exit code %d: %s\n%s", args, code, &errs, &out)
+		}
+	}
+}
+
 // TestScanCanceled: a scan that is interrupted while it reads the cluster says so.
 func TestScanCanceled(t *testing.T) {
 	c := newFakeCluster(t, scanWorld)
