@@ -264,11 +264,16 @@ func (a *arrivals) ask(p *Place, served check.Types, user authenticationv1.UserI
 	slices.SortStableFunc(terminating, func(a, b ending) int { return a.at.Compare(b.at.Time) })
 	if more := len(terminating) - maxTerminating; more > 0 {
 		terminating = terminating[:maxTerminating]
-		p.unseen = append(p.unseen, fmt.Sprintf("%d more objects that are Terminating: the first %d were asked about", more, maxTerminating))
+		p.unseen = append(p.unseen, moreTerminating(more))
 	}
 	for _, e := range terminating {
 		p.subjects = append(p.subjects, e.asked)
 	}
+}
+
+// moreTerminating says that there are more than are asked about.
+func moreTerminating(more int) string {
+	return fmt.Sprintf("%d more objects that are Terminating: the first %d were asked about", more, maxTerminating)
 }
 
 // subjectOf is an object as check asks about it.

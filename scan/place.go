@@ -170,9 +170,18 @@ func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
+	terminating := 0
 	for _, s := range subjects {
 		kind := kinds[check.Name{Type: s.Type.GroupResource().String(), Namespace: s.Namespace, Name: s.Name}]
+		if kind == Terminating {
+			if terminating++; terminating > maxTerminating {
+				continue
+			}
+		}
 		p.subjects = append(p.subjects, asked{kind: kind, subject: func() check.Subject { return s }})
+	}
+	if more := terminating - maxTerminating; more > 0 {
+		p.unseen = append(p.unseen, moreTerminating(more))
 	}
 	for _, err := range missing {
 		p.unseen = append(p.unseen, err.Error())
@@ -189,6 +198,8 @@ func (p *Place) hidden(f cluster.Facts) {
 			continue
 		case "syncing":
 			text = u.Resource + ": not read yet"
+		case "version":
+			text = "section " + u.Resource + " of the snapshot: another version of termguard wrote it"
 		}
 		if u.Namespace != "" {
 			text += " in namespace " + u.Namespace

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -350,4 +351,29 @@ func causesOf(item Item, but Cause) []string {
 	}
 	slices.Sort(found)
 	return found
+}
+
+// TestManyTerminating: of more objects that are Terminating than are asked about, it says how
+// many are left.
+func TestManyTerminating(t *testing.T) {
+	const of = maxTerminating + 100
+	pods := map[string]any{}
+	for i := range of {
+		pods[fmt.Sprintf("p-%05d", i)] = map[string]any{"node": "gone", "phase": "Running", "deletionTimestamp": "2026-11-25T10:00:00Z", "finalizers": []any{"x.io/f"}}
+	}
+	text, err := json.Marshal(map[string]any{"apiVersion": "termguard.dev/v1", "kind": "Facts", "pods": map[string]any{"shop": pods}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	world, err := cluster.ReadSnapshot(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	place, err := FromFacts(world)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(place.subjects); n != maxTerminating || !slices.Contains(place.Unseen(), "100 more objects that are Terminating: the first 5000 were asked about") {
+		t.Errorf("%d are asked about, and it says %q", n, place.Unseen())
+	}
 }

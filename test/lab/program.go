@@ -74,12 +74,6 @@ var software = map[string]module{
 		files: []published{{"github.com/fluxcd/source-controller", []string{
 			"config/default/*.yaml", "config/crd/*.yaml", "config/crd/bases/*.yaml", "config/rbac/*.yaml", "config/manager/*.yaml"}}},
 	},
-	"argocd": { // its sync engine, in a program of ours
-		version:  "v0.0.0-20260914071520-c9c369efcc5b",
-		long:     true,
-		programs: []program{{"prune", "."}},
-		sources:  []string{"main.go"},
-	},
 	"cluster-api-control-plane": {
 		version:  "v1.13.3",
 		long:     true,

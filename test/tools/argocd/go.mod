@@ -1,4 +1,4 @@
-module github.com/termguard/termguard/test/components/argocd
+module github.com/termguard/termguard/test/tools/argocd
 
 go 1.26.8
 
