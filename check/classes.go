@@ -127,12 +127,41 @@ func stripsOnly(a *policies.Action) bool {
 	})
 }
 
+// Strips are the finalizers that a step takes off its objects, if it does nothing else.
+func (s Step) Strips() (finalizers []string) {
+	switch {
+	case s.Action == nil:
+	case s.Action.Verb == policies.VerbFinalize:
+		return s.Action.Finalizers
+	case stripsOnly(s.Action):
+		var changes []struct {
+			Op    string
+			Value any
+		}
+		if err := json.Unmarshal(s.Action.Patch, &changes); err != nil {
+			return nil
+		}
+		for _, c := range changes {
+			if name, ok := c.Value.(string); ok && c.Op == "test" && !slices.Contains(finalizers, name) {
+				finalizers = append(finalizers, name)
+			}
+		}
+		slices.Sort(finalizers)
+	}
+	return finalizers
+}
+
 // advice tells why a step is left to a person, "" where its finding licenses it: one of a
-// policy in the binary that is certain.
-func advice(f policies.Finding) string {
+// policy in the binary that is certain. hangs tells that the deletion certainly does, for
+// whatever cause.
+func advice(f policies.Finding, s policies.Step, hangs bool) string {
 	switch {
 	case f.Custom:
 		return "policy " + f.Policy + " is not one of termguard's own"
+	case f.Certainty != policies.Will && len(Step{Step: s}.Strips()) > 0:
+		return "something that it does not know, or does not see, may still remove the finalizer; it removes one only where it is certain that nobody else will"
+	case f.Certainty != policies.Will && hangs:
+		return "the deletion hangs, but it is not certain that this is why"
 	case f.Certainty != policies.Will:
 		return "it is not certain that the deletion hangs"
 	case !blocks(f):

@@ -39,6 +39,7 @@ func plan(lists ...[]policies.Finding) []Step {
 	if slices.ContainsFunc(findings, blocks) {
 		findings = slices.DeleteFunc(findings, func(f policies.Finding) bool { return !blocks(f) })
 	}
+	hangs := slices.ContainsFunc(findings, func(f policies.Finding) bool { return f.Certainty == policies.Will && f.Kind == policies.KindHang })
 	steps := []Step{}
 	for _, kind := range policies.StepKinds() {
 		for _, f := range findings {
@@ -46,7 +47,7 @@ func plan(lists ...[]policies.Finding) []Step {
 				if s.Kind != kind {
 					continue
 				}
-				add := Step{Step: s, Why: f.Message, Certainty: f.Certainty, Advice: advice(f), Symptom: f.Policy == symptom}
+				add := Step{Step: s, Why: f.Message, Certainty: f.Certainty, Advice: advice(f, s, hangs), Symptom: f.Policy == symptom}
 				known := func(t Step) bool { return t.Command == s.Command && (t.Do == s.Do || s.Command != "") }
 				if at := slices.IndexFunc(steps, known); at < 0 {
 					steps = append(steps, add)

@@ -7,7 +7,9 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
 )
@@ -52,7 +54,7 @@ func ParseNames(args []string) (names []Name, err error) {
 		return nil, fmt.Errorf("got no argument: %s", usage)
 	case !strings.Contains(args[0], "/"):
 		if len(args) == 1 {
-			return nil, fmt.Errorf("%q has no name: %s; or for all of a type, say where: -n NAMESPACE or -A", args[0], usage)
+			return nil, fmt.Errorf("%q has no name: %s; or for all of a type, say where: -n NAMESPACE or -A%s", args[0], usage, meant(args[0]))
 		}
 		for _, typ := range strings.Split(args[0], ",") {
 			for _, name := range args[1:] {
@@ -72,6 +74,18 @@ func ParseNames(args []string) (names []Name, err error) {
 		}
 	}
 	return names, nil
+}
+
+// meant is a hint for a word that is no type of Kubernetes itself: often it is a namespace.
+func meant(word string) string {
+	var types Types
+	for _, k := range cluster.Builtin() {
+		types.builtin(k)
+	}
+	if _, err := types.Find(word); err == nil || len(validation.IsDNS1123Label(word)) > 0 {
+		return ""
+	}
+	return "; if it is a namespace: namespaces/" + word
 }
 
 // Subject is the object whose deletion is in question.

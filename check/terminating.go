@@ -265,7 +265,7 @@ func elsewhere(namespace string) string {
 	if namespace == "" {
 		return ""
 	}
-	return " in namespace " + namespace + "; no other was looked at"
+	return " in namespace " + namespace + "; no other was looked at (all: termguard check --terminating -A)"
 }
 
 // endingHead is the first column of the table, with what is between it and the next.
@@ -316,7 +316,11 @@ func (t Terminating) text(w io.Writer, l limits) error {
 		fmt.Fprintf(&out, "and %d more, which were not asked about\n", t.Omitted)
 	}
 	if len(t.Items) > 0 {
-		fmt.Fprintf(&out, "\nto see what ends it: termguard check %s\n", printable.Line(shown(t.Items[0].Target, "")))
+		out.WriteString("\nto see what ends it: termguard check ")
+		if len(t.Items) > 1 {
+			out.WriteString("OBJECT, as in termguard check ")
+		}
+		fmt.Fprintln(&out, t.Items[0])
 	}
 	writeUnseen(&out, unseen, user)
 	_, err := io.WriteString(w, out.String())
@@ -326,9 +330,13 @@ func (t Terminating) text(w io.Writer, l limits) error {
 // String is the object, on a line.
 func (e Ending) String() string { return printable.Line(shown(e.Target, "")) }
 
-// Why is the first thing that was found, or what the deletion waits for.
+// Why is what was found to hold it, else the first thing that was found, or what the deletion
+// waits for.
 func (e Ending) Why() string {
-	if len(e.Findings) > 0 {
+	switch f := e.holds(); {
+	case e.Verdict == policies.Hangs && f.Message != "":
+		return f.Message
+	case len(e.Findings) > 0:
 		return e.Findings[0].Message
 	}
 	_, meaning, _ := strings.Cut(e.meaning(), " ")

@@ -108,7 +108,7 @@ func TestTerminatingHidden(t *testing.T) {
 			if err := all.Text(&text); err != nil {
 				t.Fatal(err)
 			}
-			if clear := strings.Contains(text.String(), "nothing is being deleted in namespace a; no other was looked at\n"); clear != (tc.hidden == "") {
+			if clear := strings.Contains(text.String(), "nothing is being deleted in namespace a; no other was looked at (all: termguard check --terminating -A)\n"); clear != (tc.hidden == "") {
 				t.Errorf("%s: it says\n%s", tc.reason, text.String())
 			}
 		})

@@ -374,7 +374,7 @@ func (r Report) meaning() string {
 		}
 		return "refused: " + f.Message
 	case policies.Hangs:
-		return "hangs: " + cmp.Or(r.cause(policies.Will, false).Message, "its "+what+" will not finish by itself")
+		return "hangs: " + cmp.Or(r.holds().Message, "its "+what+" will not finish by itself")
 	case policies.AtRisk:
 		return "at-risk: " + cmp.Or(r.cause(policies.May, false).Message, "its "+what+" may not finish, or may take long") + within
 	case policies.Completes:
@@ -400,6 +400,28 @@ func (r Report) cause(certainty policies.Certainty, refused bool) (cause policie
 		}
 	}
 	return cause
+}
+
+// remaining are the conditions of a namespace that only count what is left in it.
+var remaining = []string{"(NamespaceContentRemaining)", "(NamespaceFinalizersRemaining)"}
+
+// holds is the finding that tells best what holds a deletion that hangs. That content is left
+// in a namespace is certain, and tells no cause: what may hold that content does.
+func (r Report) holds() policies.Finding {
+	lead := r.cause(policies.Will, false)
+	counts := func(condition string) bool { return strings.HasSuffix(lead.Message, condition) }
+	if lead.Policy != symptom || !slices.ContainsFunc(remaining, counts) {
+		return lead
+	}
+	for _, f := range r.Findings {
+		switch {
+		case f.Policy == symptom && f.Certainty == policies.Will && !slices.ContainsFunc(remaining, func(condition string) bool { return strings.HasSuffix(f.Message, condition) }):
+			return f // as that an API does not answer, which certainly holds it
+		case lead.Policy == symptom && f.Policy != symptom && f.Certainty == policies.May && f.Kind == policies.KindHang && blocks(f):
+			lead = f
+		}
+	}
+	return lead
 }
 
 // tree has objects below the target, findings below objects, and evidence below

@@ -42,6 +42,10 @@ func TestFirstLine(t *testing.T) {
 	finding := func(policy, message string, certainty policies.Certainty, kind policies.Kind) policies.Finding {
 		return policies.Finding{Policy: policy, Message: message, Certainty: certainty, Severity: policies.High, Kind: kind}
 	}
+	const (
+		remains = "Terminating for 8 minutes: some of its content remains (NamespaceContentRemaining)"
+		broken  = "Terminating for 8 minutes: an API cannot be discovered, so the namespace cannot finish (NamespaceDeletionDiscoveryFailure)"
+	)
 	for name, tc := range map[string]struct {
 		reason   string
 		verdict  policies.Verdict
@@ -50,6 +54,10 @@ func TestFirstLine(t *testing.T) {
 	}{
 		"Cause":     {"What the API server says of it comes after why.", policies.Hangs, []policies.Finding{finding("already-terminating", "for 3 h", policies.Will, ""), finding("orphaned-finalizer", "nobody removes f", policies.Will, "")}, "hangs: nobody removes f"},
 		"Symptom":   {"Without a cause the symptom is all there is.", policies.Hangs, []policies.Finding{finding("already-terminating", "for 3 h", policies.Will, "")}, "hangs: for 3 h"},
+		"Remaining": {"That content is left is certain, and no cause: what may hold it is told.", policies.Hangs, []policies.Finding{finding("already-terminating", remains, policies.Will, ""), finding("orphaned-finalizer", "nobody removes f", policies.May, "")}, "hangs: nobody removes f"},
+		"Discovery": {"An API that does not answer is a cause, and certain.", policies.Hangs, []policies.Finding{finding("already-terminating", remains, policies.Will, ""), finding("orphaned-finalizer", "nobody removes f", policies.May, ""), finding("already-terminating", broken, policies.Will, "")}, "hangs: " + broken},
+		"Pod":       {"What a node says of its pod is a cause.", policies.Hangs, []policies.Finding{finding("already-terminating", "for 3 h: its containers still run", policies.Will, ""), finding("slow", "it may wait", policies.May, "")}, "hangs: for 3 h: its containers still run"},
+		"Alone":     {"Where nothing tells what holds the content.", policies.Hangs, []policies.Finding{finding("already-terminating", remains, policies.Will, "")}, "hangs: " + remains},
 		"Refused":   {"What is refused does not hang.", policies.Refused, []policies.Finding{finding("a", "it waits", policies.Will, ""), finding("b", "nobody answers", policies.Will, policies.KindRefused)}, "refused: nobody answers"},
 		"Forbidden": {"A rule of one's own is named as such.", policies.Refused, []policies.Finding{finding("a", "not on Fridays", policies.Will, policies.KindForbidden)}, "refused: by a rule of your own: not on Fridays"},
 		"AtRisk":    {"What may be.", policies.AtRisk, []policies.Finding{finding("a", "it may wait", policies.May, "")}, "at-risk: it may wait"},
@@ -58,6 +66,9 @@ func TestFirstLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := (Report{Kind: "Check", Verdict: tc.verdict, Findings: tc.findings}).meaning(); got != tc.want {
 				t.Errorf("%s\nmeaning() = %q, want %q", tc.reason, got, tc.want)
+			}
+			if row := (Ending{Report: Report{Kind: "Check", Verdict: tc.verdict, Findings: tc.findings}}).Why(); tc.verdict == policies.Hangs && "hangs: "+row != tc.want && len(tc.findings) > 0 {
+				t.Errorf("%s\nWhy() of a row = %q, want %q", tc.reason, row, tc.want)
 			}
 		})
 	}

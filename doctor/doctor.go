@@ -92,6 +92,7 @@ type examination struct {
 	hooks    *admissionregistrationv1.ValidatingWebhookConfiguration // nil where there is none to be seen
 	status   webhook.Status
 	answered bool
+	unrun    bool     // no pod has run yet, so none has a log
 	own      []string // ids of the policies that are not in the binary
 }
 
@@ -233,6 +234,7 @@ func (e *examination) replicas(ctx context.Context) {
 		e.unread(name, "pods of Deployment termguard", "list", "pods in namespace "+e.Namespace, err)
 		return
 	}
+	e.unrun = !slices.ContainsFunc(pods.Items, hasRun)
 	e.say(e.replicasCheck(deployment, pods.Items))
 }
 
@@ -252,6 +254,9 @@ func (e *examination) replicasCheck(deployment *appsv1.Deployment, pods []corev1
 			images[container.Image] = true
 		}
 		if why := notReady(pod); why != "" {
+			if age := e.Now().Sub(pod.CreationTimestamp.Time); !pod.CreationTimestamp.IsZero() && age < young {
+				why += fmt.Sprintf(" (made %d s ago)", int(max(0, age.Seconds())))
+			}
 			ailing = append(ailing, fmt.Sprintf("pod %s: %s", pod.Name, why))
 		}
 	}
@@ -272,8 +277,26 @@ func (e *examination) replicasCheck(deployment *appsv1.Deployment, pods []corev1
 	return c
 }
 
+// young is the age up to which a pod may just need a little longer.
+const young = 2 * time.Minute
+
+// hasRun tells whether a container of a pod has ever run, and so may have a log.
+func hasRun(pod corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodRunning || slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil || s.RestartCount > 0
+	})
+}
+
 // notReady is why a pod is not ready, "" where it is.
 func notReady(pod corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return strings.TrimSuffix("not scheduled yet: "+c.Message, ": ")
+		}
+	}
+	if pod.Status.Phase == corev1.PodPending && pod.Spec.NodeName == "" {
+		return "not scheduled yet"
+	}
 	for _, s := range pod.Status.ContainerStatuses {
 		if w := s.State.Waiting; w != nil {
 			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
@@ -344,6 +367,9 @@ func (e *examination) certificate(context.Context) {
 	switch {
 	case err != nil:
 		c.Result, c.Says, c.Do = Failed, err.Error(), "kubectl -n "+e.Namespace+" logs -l app.kubernetes.io/name=termguard: it tells why the caBundle was not written"
+		if e.unrun {
+			c.Do = "see to the pods first (replicas, above): termguard writes the caBundle once it runs, and no pod has run yet"
+		}
 	case until.Before(now):
 		c.Result, c.Says, c.Do = Failed, "the authority in the caBundle ended "+day(until), "restart termguard: kubectl -n "+e.Namespace+" rollout restart deployment/termguard"
 	default:

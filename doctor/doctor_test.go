@@ -68,6 +68,25 @@ func TestChecks(t *testing.T) {
 		}
 		return c
 	}
+	unscheduled := func(why string) *corev1.Pod {
+		p := pod("a", "t:1", "")
+		p.Status = corev1.PodStatus{Phase: corev1.PodPending}
+		if why != "" {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: why}}
+		}
+		return p
+	}
+	fresh := pod("a", "t:1", "ContainerCreating")
+	fresh.CreationTimestamp = metav1.NewTime(time.Date(2029, 12, 31, 23, 59, 55, 0, time.UTC))
+	crashed := pod("a", "t:1", "CrashLoopBackOff")
+	crashed.Status.ContainerStatuses[0].RestartCount = 1
+	authority := func(e *examination) {
+		e.installed(t.Context())
+		e.replicas(t.Context())
+		e.certificate(t.Context())
+		last := &e.report.Checks[len(e.report.Checks)-1]
+		last.Says = last.Do
+	}
 	for _, tt := range []struct {
 		reason string
 		e      *examination
@@ -84,6 +103,11 @@ func TestChecks(t *testing.T) {
 		{"both ready", with(webhook.Status{}, replicas(2), pod("a", "t:1", ""), pod("b", "t:1", "")), func(e *examination) { e.replicas(t.Context()) }, OK, "2 of 2 are ready, all of t:1"},
 		{"a rollout", with(webhook.Status{}, replicas(2), pod("a", "t:1", ""), pod("b", "t:2", "")), func(e *examination) { e.replicas(t.Context()) }, Warning, "of several versions: t:1, t:2"},
 		{"one pulls no image", with(webhook.Status{}, replicas(1), pod("a", "t:1", ""), pod("b", "t:1", "ImagePullBackOff")), func(e *examination) { e.replicas(t.Context()) }, Warning, "pod b: ImagePullBackOff"},
+		{"no node has room", with(webhook.Status{}, replicas(0), unscheduled("0/2 nodes are available")), func(e *examination) { e.replicas(t.Context()) }, Warning, "pod a: not scheduled yet: 0/2 nodes are available"},
+		{"nobody has looked for a node", with(webhook.Status{}, replicas(0), unscheduled("")), func(e *examination) { e.replicas(t.Context()) }, Warning, "pod a: not scheduled yet"},
+		{"young", with(webhook.Status{}, replicas(0), fresh), func(e *examination) { e.replicas(t.Context()) }, Warning, "pod a: ContainerCreating (made 5 s ago)"},
+		{"no log", with(webhook.Status{}, hooks(hookNames...), replicas(0), unscheduled("")), authority, Failed, "no pod has run yet"},
+		{"a log", with(webhook.Status{}, hooks(hookNames...), replicas(0), crashed), authority, Failed, "logs -l app.kubernetes.io/name=termguard"},
 		{"facts", with(webhook.Status{}), func(e *examination) { e.facts(t.Context()) }, OK, "complete"},
 		{"facts to come", with(webhook.Status{Facts: "still reading the cluster"}), func(e *examination) { e.facts(t.Context()) }, Failed, "let through unchecked until"},
 		{"unseen", with(webhook.Status{Unseen: []string{"1: secrets (forbidden)"}}), func(e *examination) { e.facts(t.Context()) }, Warning, "secrets (forbidden)"},

@@ -541,8 +541,25 @@ func styled(write func(io.Writer) error, out io.Writer) error {
 	if err := write(&text); err != nil {
 		return err
 	}
-	_, err := io.WriteString(out, styleOf(out).Apply(text.String()))
+	style := styleOf(out)
+	shown := style.Apply(text.String())
+	if style.Width > 0 && strings.Count(shown, "\n") > screenful {
+		shown += style.Apply(lastly(text.String()))
+	}
+	_, err := io.WriteString(out, shown)
 	return err
+}
+
+// screenful is how many lines a terminal has at least (that of a VT100).
+const screenful = 24
+
+// lastly is the answer once more, for whoever sees only the end of a long text; "" of a table,
+// which has none.
+func lastly(text string) string {
+	if first, _, _ := strings.Cut(text, "\n"); strings.Contains(first, ": ") {
+		return "\n" + first + "\n"
+	}
+	return ""
 }
 
 // asciiOnly is a stream that takes no more than ASCII, as --ascii says.

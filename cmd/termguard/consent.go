@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/termguard/termguard/check"
@@ -62,6 +63,11 @@ func readConsents(values []string) (c consents, err error) {
 	return c, nil
 }
 
+// has tells whether a flag allows something of a class.
+func (c consents) has(class check.Class) bool {
+	return slices.Contains(c.classes, class) || slices.ContainsFunc(c.objects, func(o consent) bool { return o.class == class })
+}
+
 // question is what has to be answered before steps are carried out.
 type question struct {
 	Class check.Class `json:"class"`
@@ -76,6 +82,7 @@ type question struct {
 	Allow []string `json:"allow"`
 
 	touched []check.Touched
+	strips  []string // the finalizers, where it is only about these
 }
 
 // asked is an object in question, and whose it is.
@@ -103,6 +110,13 @@ func questionOf(due []check.Deed) question {
 		}
 	}
 	q.Commands = check.Commands(steps)
+	for _, s := range steps {
+		for _, finalizer := range s.Strips() {
+			if s.Kind != policies.Force && !slices.Contains(q.strips, finalizer) {
+				q.strips = append(q.strips, finalizer)
+			}
+		}
+	}
 	return q
 }
 
@@ -147,7 +161,10 @@ func (d *deleting) allowed(ctx context.Context, q question) (yes, answered bool,
 			d.say("  and %d more\n", more)
 		}
 	}
-	d.say("%s? [y/N] ", printable.Line(q.Do))
+	if len(q.strips) > 0 {
+		d.say("  \"y\" only removes the finalizer: it cleans nothing up\n")
+	}
+	d.say("%s? [y/N] ", printable.Line(q.ask()))
 	select {
 	case <-ctx.Done():
 		d.say("\n")
@@ -157,8 +174,32 @@ func (d *deleting) allowed(ctx context.Context, q question) (yes, answered bool,
 			d.say("\n")
 			return false, true, errors.New("the input ended without an answer: nothing more was done (scripts answer by --yes and --allow)")
 		}
-		return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(line))), true, nil
+		switch answer := strings.ToLower(strings.TrimSpace(line)); answer {
+		case "y", "yes":
+			return true, true, nil
+		case "", "n", "no":
+		default:
+			d.say("  %s is neither yes nor no: taken as no\n", printable.Line(strconv.Quote(answer)))
+		}
+		return false, true, nil
 	}
+}
+
+// ask is the question as it stands in front of the answer. What a step that removes a finalizer
+// wants done before is no part of it: that is the person's.
+func (q question) ask() string {
+	if len(q.strips) == 0 {
+		return q.Do
+	}
+	var objects []string
+	for _, o := range q.Objects {
+		objects = append(objects, o.Object)
+	}
+	noun := "finalizer "
+	if len(q.strips) > 1 {
+		noun = "finalizers "
+	}
+	return "Remove " + noun + firstOf(q.strips) + " from " + firstOf(objects)
 }
 
 func certainly(c policies.Certainty) string {
@@ -195,6 +236,10 @@ func (d *deleting) write(out io.Writer) error {
 	for _, s := range d.left {
 		left = append(left, s.String())
 	}
+	yoursLeft := []yours{}
+	if len(left) > 0 {
+		yoursLeft = d.yours()
+	}
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(struct {
@@ -205,5 +250,6 @@ func (d *deleting) write(out io.Writer) error {
 		Done       []string         `json:"done"`
 		Left       []string         `json:"left"`
 		Questions  []question       `json:"questions"`
-	}{"termguard.dev/v1", "Deletion", d.last.verdict, d.last.why, append([]string{}, d.done...), left, append([]question{}, d.open...)})
+		Yours      []yours          `json:"yours"`
+	}{"termguard.dev/v1", "Deletion", d.last.verdict, d.last.why, append([]string{}, d.done...), left, append([]question{}, d.open...), yoursLeft})
 }

@@ -344,6 +344,10 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 				return err
 			}
 		}
+		if until.IsZero() && d.stuck() && !d.last.symptoms && len(d.done) == 0 {
+			d.still()
+			return d.ended()
+		}
 		if until.IsZero() {
 			until = time.Now().Add(d.patience)
 		}
@@ -362,7 +366,7 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 			if due, err = d.due(ctx, targets); err != nil || len(due) > 0 {
 				continue // which says it again
 			}
-			d.say("still there: %s: %s\n", printable.Line(listed(d.left)), printable.Line(d.last.why))
+			d.still()
 			return d.ended()
 		}
 		ends, err := d.last.ends(ctx)
@@ -371,6 +375,11 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 		}
 		d.screen.Show(ends)
 	}
+}
+
+// still says what is left, and why.
+func (d *deleting) still() {
+	d.say("still there: %s: %s\n", printable.Line(listed(d.left)), printable.Line(d.last.why))
 }
 
 // gone says that the targets are gone, if they are: that none could be read may have another
@@ -637,17 +646,46 @@ func (d *deleting) rest() {
 		d.say("  not allowed: %s\n    to allow it: %s\n", printable.Line(q.Do), printable.Line(strings.Join(q.Allow, " ")))
 	}
 	for _, s := range d.last.plan {
-		if d.declined[s.Command] {
-			continue
+		if d.declined[s.Command] && d.answers != nil {
+			d.say("  declined: %s\n", printable.Line(s.Do))
 		}
+	}
+	for _, s := range d.yours() {
 		d.say("  yours to do: %s\n", printable.Line(s.Do))
 		if s.Command != "" {
 			d.say("    $ %s\n", printable.Line(s.Command))
 		}
-		if why := cmp.Or(s.Advice, d.advised[s.Command]); why != "" && s.Action != nil {
-			d.say("    termguard leaves it to you: %s\n", printable.Line(why))
+		if s.Why != "" {
+			d.say("    termguard leaves it to you: %s\n", printable.Line(s.Why))
 		}
 	}
+}
+
+// yours is a step that is left to a person, as JSON has it.
+type yours struct {
+	Do      string `json:"do"`
+	Command string `json:"command,omitempty"`
+	// Why tells why termguard does not carry it out, although it could.
+	Why string `json:"why,omitempty"`
+}
+
+// yours are the steps of the plan that no answer has termguard carry out.
+func (d *deleting) yours() []yours {
+	all := []yours{}
+	for _, s := range d.last.plan {
+		if d.declined[s.Command] {
+			continue
+		}
+		step := yours{Do: s.Do, Command: s.Command}
+		if s.Action != nil {
+			step.Why = cmp.Or(s.Advice, d.advised[s.Command])
+		}
+		if step.Why != "" && len(s.Strips()) > 0 && d.consents.has(check.ClassStrip) {
+			step.Why += "; --allow strip does not cover that"
+		}
+		all = append(all, step)
+	}
+	return all
 }
 
 // wait returns when nothing is left, or after a while.

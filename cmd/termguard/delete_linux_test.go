@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -322,5 +323,72 @@ func TestDeleteDiscoversOnce(t *testing.T) {
 	// requests each, one for each resource and group.
 	if looks != 2 || asked != 2 || all > 112 {
 		t.Errorf("%d looks with %d discoveries and %d requests in all, want 2, 2 and at most 112", looks, asked, all)
+	}
+}
+
+// TestDeleteUnknownOwner leaves a finalizer whose owner nobody knows to a person, at once, and
+// tells why, also whoever has allowed to strip; one whose owner is known to be absent goes.
+func TestDeleteUnknownOwner(t *testing.T) {
+	since := time.Now().Add(-8 * time.Minute).UTC().Format(time.RFC3339)
+	world := func(finalizer string) string {
+		return `
+{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: kialis.kiali.io}, spec: {group: kiali.io, scope: Namespaced, names: {kind: Kiali, plural: kialis}, versions: [{name: v1alpha1, served: true, storage: true}]}, status: {conditions: [{type: Established, status: "True"}], storedVersions: [v1alpha1]}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: demo, deletionTimestamp: "` + since + `"}, spec: {finalizers: [kubernetes]}, status: {phase: Terminating, conditions: [{type: NamespaceContentRemaining, status: "True", reason: SomeResourcesRemain, message: "Some resources are remaining: kialis.kiali.io has 1 resource instances"}]}}
+---
+{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: a, namespace: demo, finalizers: [` + finalizer + `], deletionTimestamp: "` + since + `"}}
+`
+	}
+	const why = "may still remove the finalizer; it removes one only where it is certain that nobody else will"
+	const uncovered = "; --allow strip does not cover that"
+	for _, allow := range []bool{false, true} {
+		c := newFakeCluster(t, world("acme.example/backup"))
+		args := []string{"ns/demo", "--yes", "-o", "json", "--timeout=1h"}
+		if allow {
+			args = append(args, "--allow=strip")
+		}
+		code, out, errs := deleted(t.Context(), c, nil, args...)
+		var told struct {
+			Why   string
+			Yours []yours
+		}
+		if err := json.Unmarshal(out.text.Bytes(), &told); err != nil || code != exitFound {
+			t.Fatalf("exit code %d, %v: %s%s", code, err, &out.text, errs)
+		}
+		if !strings.Contains(told.Why, "have finalizer acme.example/backup") && !strings.Contains(told.Why, "has finalizer acme.example/backup") || !strings.HasPrefix(told.Why, "hangs (Terminating for ") {
+			t.Errorf("the first line names no cause: %s", told.Why)
+		}
+		at := slices.IndexFunc(told.Yours, func(y yours) bool { return strings.Contains(y.Why, why) })
+		if at < 0 || strings.HasSuffix(told.Yours[at].Why, uncovered) != allow || told.Yours[at].Command == "" {
+			t.Errorf("allowed %v: %+v", allow, told.Yours)
+		}
+		if strings.Contains(errs, "not certain that the deletion hangs") || !c.has("/apis/kiali.io/v1alpha1/namespaces/demo/kialis/a") {
+			t.Errorf("allowed %v: %s", allow, errs)
+		}
+	}
+	c := newFakeCluster(t, world("kiali.io/finalizer"))
+	if code, out, errs := deleted(t.Context(), c, nil, "ns/demo", "--yes", "--allow=strip"); c.has("/apis/kiali.io/v1alpha1/namespaces/demo/kialis/a") {
+		t.Errorf("the owner is known: exit code %d: %s%s", code, &out.text, errs)
+	}
+}
+
+// TestDeleteQuestion asks for what is done, and for nothing else, and takes what is neither yes
+// nor no as a no, which it says.
+func TestDeleteQuestion(t *testing.T) {
+	c := newFakeCluster(t, orphaned("a"))
+	code, out, errs := deleted(t.Context(), c, typed(t, "maybe\nn\n"), "ns/demo")
+	said := out.text.String()
+	for _, want := range []string{
+		"\"y\" only removes the finalizer: it cleans nothing up\n",
+		"Remove finalizer kiali.io/finalizer from kialis.kiali.io/a -n demo? [y/N] ",
+		"\"maybe\" is neither yes nor no: taken as no\n",
+		"  declined: If it is gone for good",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("want %q: exit code %d: %s%s", want, code, said, errs)
+		}
+	}
+	if !c.has("/apis/kiali.io/v1alpha1/namespaces/demo/kialis/a") || strings.Contains(said, `"n" is neither`) {
+		t.Errorf("%s", said)
 	}
 }

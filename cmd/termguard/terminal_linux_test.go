@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -266,3 +268,29 @@ func TestClosedPipe(t *testing.T) {
 // stuckNow is an object that is being deleted, and stays.
 const stuckNow = `{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: late, namespace: demo, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [acme.example.com/cleanup]}}
 `
+
+// TestLongTextOnTerminals: where a text is longer than the terminal, its end says once more what
+// its beginning did; a short one says it once.
+func TestLongTextOnTerminals(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "1")
+	t.Setenv("LC_ALL", "C.UTF-8")
+	var names []string
+	for i := range 60 {
+		names = append(names, fmt.Sprintf("a-name-of-some-length-%03d", i))
+	}
+	for reason, tc := range map[string]struct {
+		world string
+		want  int
+	}{
+		"long":  {orphaned(names...), 2},
+		"short": {orphaned("a"), 1},
+	} {
+		c := newFakeCluster(t, tc.world)
+		text, errs := onTerminal(t, 200, typed(t, ""), "check", "ns/demo", "--kubeconfig", c.kubeconfig)
+		lines := strings.Split(strings.TrimSpace(text), "\r\n")
+		if got := strings.Count(text, "namespaces/demo: hangs: "); got != tc.want || tc.want == 2 && !slices.Contains(lines[len(lines)-4:], lines[0]) {
+			t.Errorf("%s: the answer is told %d times, want %d: %s%s", reason, got, tc.want, text, errs)
+		}
+	}
+}

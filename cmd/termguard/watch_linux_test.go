@@ -45,7 +45,7 @@ func TestWatch(t *testing.T) {
 		want    []string
 		without string
 	}{
-		"Namespace":    {"what is in it, and itself", []string{"watch", "-n", "demo"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", ": hangs: ", "namespaces/demo, being", "kialis.kiali.io/a -n demo: gone\n", "namespaces/demo: gone\n", "nothing is being deleted in namespace demo; no other was looked at\n"}, "-n other"},
+		"Namespace":    {"what is in it, and itself", []string{"watch", "-n", "demo"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", ": hangs: ", "namespaces/demo, being", "kialis.kiali.io/a -n demo: gone\n", "namespaces/demo: gone\n", "nothing is being deleted in namespace demo; no other was looked at (all: termguard check --terminating -A)\n"}, "-n other"},
 		"Object":       {"a namespace", []string{"watch", "ns/demo"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: ns/demo\n"}, "-n other"},
 		"Custom":       {"what is in one", []string{"watch", "kiali/a"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: kiali/a\n"}, "namespaces/demo"},
 		"Check":        {"the same", []string{"check", "ns/demo", "--watch"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: ns/demo\n"}, "-n other"},
