@@ -392,7 +392,8 @@ const byBinding = "a role binding of the namespace"
 // askCandidates asks whether anybody runs who may update the resource.
 func (p *Part) askCandidates(q *question) (judgement, bool) {
 	j := q.base
-	if len(q.live) == 0 || !q.custom && q.catalogued {
+	candidates := slices.DeleteFunc(slices.Clone(q.live), func(c grantee) bool { return p.cleansOthers(q, c) })
+	if len(candidates) == 0 || !q.custom && q.catalogued {
 		return j, false
 	}
 	j.circumstantial = true
@@ -400,7 +401,29 @@ func (p *Part) askCandidates(q *question) (judgement, bool) {
 		// Without whoever is the likeliest, it may hang: that is told of its workloads.
 		j.workloads = p.workloadsUnder(account)
 	}
-	return j.is(Unknown, false, "%s may update %s: whether one of them removes the finalizer, the cluster does not tell", accounts(q.live), q.resource), true
+	return j.is(Unknown, false, "%s may update %s: whether one of them removes the finalizer, the cluster does not tell", accounts(candidates), q.resource), true
+}
+
+// cleansOthers tells whether a candidate for a finalizer whose owner the catalog names is no
+// reason to doubt that: it may update the resource as all of its group, and all that runs under
+// it is of images that the catalog knows to remove other finalizers, as Cluster API's core is
+// beside a provider that was uninstalled.
+func (p *Part) cleansOthers(q *question, c grantee) bool {
+	if !q.named || q.entry.Component != catalog.InCluster || !c.whole {
+		return false
+	}
+	known := map[string]bool{}
+	for _, e := range p.options.Catalog.Entries() {
+		for _, w := range e.Workloads {
+			known[w.Image] = known[w.Image] || e.Component == catalog.InCluster && w.Image != "" && !catalog.Generic(w.Image)
+		}
+	}
+	for pod := range p.accounts[c.account].pods.All() {
+		if !slices.ContainsFunc(pod.Value.imageNames(), func(image string) bool { return known[image] }) {
+			return false
+		}
+	}
+	return true
 }
 
 // askGroups asks whether the API groups that the owner needs are served.
