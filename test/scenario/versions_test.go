@@ -26,9 +26,12 @@ var brought = map[string]string{
 }
 
 // versionsPages have the table, each in its words.
-var versionsPages = map[string]struct{ head, lacks, and, both, none, nothing string }{
-	"README.md":       {"| Kubernetes | scenarios played | as predicted | not as predicted | not played: it does not serve these in v1 |", "%s (%d scenarios)", ", ", " and ", "none", "nothing"},
-	"README.zh-CN.md": {"| Kubernetes | 跑过的场景 | 与预测一致 | 与预测不符 | 没有跑：它不以 v1 提供这些 |", "%s（%d 个场景）", "、", " 和 ", "无", "无"},
+var versionsPages = map[string]struct {
+	head, lacks, and, none, nothing string
+	words                           *strings.Replacer
+}{
+	"README.md":       {"| Kubernetes | scenarios played | as predicted | not as predicted | not played: it does not serve these in v1 |", "%s (%d scenarios)", ", ", "none", "nothing", strings.NewReplacer()},
+	"README.zh-CN.md": {"| Kubernetes | 跑过的场景 | 与预测一致 | 与预测不符 | 没有跑：它不以 v1 提供这些 |", "%s（%d 个场景）", "、", "无", "无", strings.NewReplacer(" and ", "和", " (", "（", ")", "）")},
 }
 
 func versionsTable(t *testing.T, page string, runs []*Run) string {
@@ -42,7 +45,7 @@ func versionsTable(t *testing.T, page string, runs []*Run) string {
 			if brought[since] == "" {
 				t.Errorf("versions_test.go does not say what Kubernetes %s brought, which %q are about", since, scenarios)
 			}
-			lacks = append(lacks, fmt.Sprintf(words.lacks, strings.ReplaceAll(brought[since], " and ", words.both), len(scenarios)))
+			lacks = append(lacks, fmt.Sprintf(words.lacks, words.words.Replace(brought[since]), len(scenarios)))
 		}
 		slices.Sort(lacks)
 		if lacks == nil {
