@@ -22,13 +22,15 @@
 #     - data.cluster.finalized.$NAMESPACE.*.*.*.terminating and input.ownership
 #     - data.cluster.awaited.$NAMESPACE.*.$NAME
 #     - data.cluster.awaited.$NAMESPACE for namespaces
+#     - data.cluster.awaited.*.$NAME for customresourcedefinitions.apiextensions.k8s.io
 #   remedy: >-
 #     Bring back the software that removes the finalizer of the object that is waited for,
 #     or mend what it fails at: then both go by themselves. Last, clean up by hand what that
 #     finalizer protects, and remove it: anything that nobody cleaned up stays behind.
 #   limits: >-
-#     What an owner deletes first is known of a few entries of the catalog. Of others, an
-#     object may be waited for if it lies in the same namespace, if the spec refers to it, in
+#     What an owner deletes first is known of a few entries of the catalog: only then is the
+#     verdict "will hang", where nobody removes the finalizer of that. Of others, an object may
+#     be waited for if it lies in the same namespace, if the spec refers to it, in
 #     a field that ends in Ref or Refs and holds a kind and a name, at most two levels down,
 #     and if it is owned by an object of the same kind. Whether the owner waits is then not
 #     known, so the verdict is "may hang". Of many objects with the same finalizer, not all
@@ -41,7 +43,31 @@ import data.termguard.lib.request
 import data.termguard.lib.steps
 import data.termguard.lib.times
 
-warn contains {
+# It is certain where the catalog knows that its owner waits, and that nobody removes the
+# finalizer of what it waits for.
+deny contains finding(wait, held) if {
+	some [wait, held] in held_up
+	certain(wait, held)
+}
+
+warn contains finding(wait, held) if {
+	some [wait, held] in held_up
+	not certain(wait, held)
+}
+
+certain(wait, held) if {
+	wait.how == "waits for"
+	owners.class(held.ownership) == "certain"
+}
+
+held_up contains [wait, held] if {
+	some wait in waits
+	some held in stuck
+	wait.what == [held.resource, held.name]
+	related(wait, held)
+}
+
+finding(wait, held) := {
 	"msg": sprintf("%s %s %s %s%s, which stays: %s", [owners.its(wait.owner), wait.how, held.resource, held.name, wait.where, held.why]),
 	"objects": [wait.target, {"resource": held.resource, "namespace": held.namespace, "name": held.name}],
 	"evidence": array.concat(
@@ -52,11 +78,6 @@ warn contains {
 		restoring(held.ownership),
 		[steps.mend(sprintf("Ask about %s/%s: what holds it holds this", [held.resource, held.name]), [])],
 	),
-} if {
-	some wait in waits
-	some held in stuck
-	wait.what == [held.resource, held.name]
-	related(wait, held)
 }
 
 restoring(ownership) := finalizers.bringing_back(ownership) if owners.class(ownership)
@@ -65,7 +86,10 @@ restoring(ownership) := [] if not owners.class(ownership)
 
 # related tells whether an object that stays is the one that is waited for: one that is only
 # referred to must lie beside it and be owned by an object of the kind that waits.
-related(wait, _) if wait.where == ""
+related(wait, held) if {
+	wait.where == ""
+	held.namespace in {object.get(wait.target, "namespace", ""), ""}
+}
 
 related(_, held) if {
 	held.namespace == request.namespace
@@ -113,6 +137,20 @@ waits contains {
 	some name in group.names
 }
 
+# The same of the instances of a definition, wherever they are.
+waits contains {
+	"target": {"resource": request.name, "namespace": ns, "name": waiting},
+	"owner": ownership, "how": "waits for", "what": [of, name], "where": "",
+} if {
+	request.deletes_definition
+	some ns, resources in data.cluster.awaited
+	some waiting, held_by in resources[request.name]
+	some finalizer, awaited in held_by
+	some ownership in owners.at_work(ns, finalizer, request.name)
+	some of, group in awaited
+	some name in group.names
+}
+
 # own are the owners of the object's own finalizers, which run.
 own := [ownership |
 	request.deleting
@@ -122,14 +160,18 @@ own := [ownership |
 	ownership.state == "alive"
 ]
 
-# stuck are objects beside the target, or without a namespace, that have a finalizer which
-# stays.
+# places are where what is waited for may lie. Of what goes with its own namespace,
+# orphaned-finalizer tells.
+places := {request.namespace, ""} | {wait.target.namespace | request.deletes_definition; some wait in waits}
+
+# stuck are objects beside those that wait, or without a namespace, that have a finalizer
+# which stays.
 stuck contains {
 	"resource": of, "namespace": ns, "name": name, "signature": signature,
 	"finalizer": finalizer, "ownership": group.ownership, "why": why,
 } if {
 	wanted := {wait.what | some wait in waits}
-	some ns in {request.namespace, ""}
+	some ns in places
 	some finalizer, resources in data.cluster.finalized[ns]
 	some of, groups in resources
 	some signature, group in groups

@@ -54,6 +54,16 @@ test_referred if {
 	}
 }
 
+# Whether the owner waits is not known of what is just referred to, however sure the rest is.
+test_referred_surely if {
+	sure := object.union(absent, {"certainty": "will"})
+	ask(cluster({"infraRef": reference}, {}), sure) == {finding("spec.infraRef")}
+	got := policy.deny with input as cluster({"infraRef": reference}, {})
+		with data.cluster.crds as {"infras.y.io": {"kind": "Infra"}}
+		with data.cluster.finalized as {"demo": {"y.io/f": {"infras.y.io": {"owners=Cluster.x.io": {"count": 1, "names": ["i"], "at": [0], "ownership": sure}}}}}
+	got == set()
+}
+
 test_near_misses if {
 	every spec in [
 		{}, {"infra": reference}, {"infraRef": {"kind": "Other", "name": "i"}}, {"infraRef": {"kind": "Infra", "name": "j"}},
@@ -141,8 +151,37 @@ namespace := {
 	"ownership": {},
 }
 
+definition := {
+	"request": {
+		"operation": "DELETE",
+		"kind": {"group": "apiextensions.k8s.io", "version": "v1", "kind": "CustomResourceDefinition"},
+		"resource": {"group": "apiextensions.k8s.io", "version": "v1", "resource": "customresourcedefinitions"},
+		"name": "snapshots.s.io",
+		"oldObject": {"metadata": {"name": "snapshots.s.io"}},
+	},
+	"ownership": {},
+}
+
+# One waits for a content of its own namespace: one of that name elsewhere is another's, even
+# where something waits, too.
+ask_beside(of) := got if {
+	waiting := {"it": {"s.io/f": {"contents.s.io": {"count": 1, "names": ["c"]}}}}
+	another := {"it": {"s.io/f": {"contents.s.io": {"count": 1, "names": ["d"]}}}}
+	works := {"snapshots.s.io": {"": {"count": 1, "names": ["it"], "at": [0], "ownership": working}}}
+	stays := {"contents.s.io": {"": {"count": 1, "names": ["c"], "at": [0], "ownership": absent}}}
+	got := policy.warn with input as definition
+		with data.cluster.crds as {}
+		with data.cluster.awaited as {"demo": {"snapshots.s.io": waiting}, "other": {"snapshots.s.io": another}}
+		with data.cluster.finalized as object.union({"demo": {"s.io/f": works}, "other": {"s.io/f": works}}, {of: {"s.io/c": stays}})
+}
+
+test_awaited_beside if {
+	ask_beside("other") == set()
+	{[o.namespace | some o in finding.objects] | some finding in ask_beside("demo")} == {["demo", "demo"]}
+}
+
 ask_awaited(question, of_snapshot, of_content) := got if {
-	got := policy.warn with input as question
+	got := {"deny": policy.deny, "warn": policy.warn} with input as question
 		with data.cluster.crds as {}
 		with data.cluster.awaited as {"demo": {"snapshots.s.io": {"it": {"s.io/f": {"contents.s.io": {"count": 1, "names": ["c"]}}}}}}
 		with data.cluster.finalized as {
@@ -150,6 +189,8 @@ ask_awaited(question, of_snapshot, of_content) := got if {
 			"": {"s.io/c": {"contents.s.io": {"driver=d": {"count": 2, "names": ["b", "c"], "at": [0, 0], "ownership": of_content}}}},
 		}
 }
+
+nothing := {"deny": set(), "warn": set()}
 
 awaited := {
 	"msg": concat("", [
@@ -168,13 +209,15 @@ awaited := {
 }
 
 test_awaited if {
-	every question in [snapshot, namespace] {
-		ask_awaited(question, working, absent) == {awaited}
-		ask_awaited(question, working, working) == set()
+	every question in [snapshot, namespace, definition] {
+		ask_awaited(question, working, absent) == {"deny": set(), "warn": {awaited}}
+		ask_awaited(question, working, object.union(absent, {"certainty": "will"})) == {"deny": {awaited}, "warn": set()}
+		ask_awaited(question, working, working) == nothing
 	}
 }
 
 test_awaited_by_nobody if {
-	ask_awaited(object.union(snapshot, {"ownership": {"s.io/f": absent}}), absent, absent) == set()
-	ask_awaited(namespace, absent, absent) == set()
+	ask_awaited(object.union(snapshot, {"ownership": {"s.io/f": absent}}), absent, absent) == nothing
+	ask_awaited(namespace, absent, absent) == nothing
+	ask_awaited(definition, absent, absent) == nothing
 }
