@@ -91,6 +91,12 @@ var software = map[string]module{
 		chart: &chart{path: "kwok/charts", release: "karpenter", namespace: "karpenter", values: []string{
 			"controller.image.repository=example.test/karpenter", "controller.image.tag=v1.14.1", "settings.featureGates.staticCapacity=false", "settings.featureGates.capacityBuffer=false"}},
 	},
+	"cloud-controller-manager": {
+		version:  "v0.36.3",
+		long:     true,
+		programs: []program{{"cloud-controller-manager", "."}},
+		sources:  []string{"main.go"},
+	},
 	"cluster-api": {
 		version:  "v1.13.3",
 		programs: []program{{"cluster-api", "sigs.k8s.io/cluster-api"}},
@@ -139,8 +145,10 @@ func (l *Lab) Install(ctx context.Context, component string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.CopyFS(filepath.Join(dir, "manifests"), os.DirFS(filepath.Join(built, "manifests"))); err != nil {
-		return err
+	if len(software[component].files) > 0 {
+		if err := os.CopyFS(filepath.Join(dir, "manifests"), os.DirFS(filepath.Join(built, "manifests"))); err != nil {
+			return err
+		}
 	}
 	ours, err := filepath.Glob(filepath.Join(source, "*.yaml"))
 	if err != nil {
