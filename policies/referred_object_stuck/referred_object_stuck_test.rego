@@ -58,9 +58,10 @@ test_referred if {
 test_referred_surely if {
 	sure := object.union(absent, {"certainty": "will"})
 	ask(cluster({"infraRef": reference}, {}), sure) == {finding("spec.infraRef")}
+	group := {"count": 1, "names": ["i"], "at": [0], "ownership": sure}
 	got := policy.deny with input as cluster({"infraRef": reference}, {})
 		with data.cluster.crds as {"infras.y.io": {"kind": "Infra"}}
-		with data.cluster.finalized as {"demo": {"y.io/f": {"infras.y.io": {"owners=Cluster.x.io": {"count": 1, "names": ["i"], "at": [0], "ownership": sure}}}}}
+		with data.cluster.finalized as {"demo": {"y.io/f": {"infras.y.io": {"owners=Cluster.x.io": group}}}}
 	got == set()
 }
 
@@ -164,20 +165,24 @@ definition := {
 
 # One waits for a content of its own namespace: one of that name elsewhere is another's, even
 # where something waits, too.
-ask_beside(of) := got if {
-	waiting := {"it": {"s.io/f": {"contents.s.io": {"count": 1, "names": ["c"]}}}}
-	another := {"it": {"s.io/f": {"contents.s.io": {"count": 1, "names": ["d"]}}}}
-	works := {"snapshots.s.io": {"": {"count": 1, "names": ["it"], "at": [0], "ownership": working}}}
-	stays := {"contents.s.io": {"": {"count": 1, "names": ["c"], "at": [0], "ownership": absent}}}
-	got := policy.warn with input as definition
-		with data.cluster.crds as {}
-		with data.cluster.awaited as {"demo": {"snapshots.s.io": waiting}, "other": {"snapshots.s.io": another}}
-		with data.cluster.finalized as object.union({"demo": {"s.io/f": works}, "other": {"s.io/f": works}}, {of: {"s.io/c": stays}})
-}
+waiting_for(name) := {"snapshots.s.io": {"it": {"s.io/f": {"contents.s.io": {"count": 1, "names": [name]}}}}}
+
+one(resource, name, ownership) := {resource: {"": {"count": 1, "names": [name], "at": [0], "ownership": ownership}}}
 
 test_awaited_beside if {
-	ask_beside("other") == set()
-	{[o.namespace | some o in finding.objects] | some finding in ask_beside("demo")} == {["demo", "demo"]}
+	works := {"s.io/f": one("snapshots.s.io", "it", working)}
+	stays := object.union(works, {"s.io/c": one("contents.s.io", "c", absent)})
+	found := {where: {[o.namespace | some o in finding.objects] | some finding in got} |
+		some where, finalized in {
+			"elsewhere": {"demo": works, "other": stays},
+			"beside": {"demo": stays, "other": works},
+		}
+		got := policy.warn with input as definition
+			with data.cluster.crds as {}
+			with data.cluster.awaited as {"demo": waiting_for("c"), "other": waiting_for("d")}
+			with data.cluster.finalized as finalized
+	}
+	found == {"elsewhere": set(), "beside": {["demo", "demo"]}}
 }
 
 ask_awaited(question, of_snapshot, of_content) := got if {
