@@ -20,6 +20,9 @@ type question struct {
 	// named says that the catalog names the workloads that remove it: where manifests hold
 	// none of them, the rights of another are no reason to take that for the owner.
 	named bool
+	// sidecar says that a CSI sidecar of the object's driver removes it, and nobody else: the
+	// controller that sets the finalizer may be another (github.com/kubernetes-csi/external-snapshotter).
+	sidecar bool
 	// foreign says that the finalizer belongs to software that has other kinds of
 	// its own.
 	foreign bool
@@ -83,6 +86,7 @@ func (p *Part) consult(key verdictKey, e evidence) judgement {
 		custom: custom, named: catalogued && len(entry.Workloads) > 0, foreign: catalogued && entry.Foreign(key.resource),
 		base: judgement{owner: entry.Owner, clears: entry.Clears, creates: entry.Creates, drains: entry.Drains},
 	}
+	q.sidecar = e.driver != "" && !p.options.Manifests && q.named && !slices.ContainsFunc(entry.Workloads, func(w catalog.Workload) bool { return !isSidecar(w.Image) })
 	if e.spared {
 		q.base.creates = ""
 	}
@@ -226,9 +230,14 @@ func (p *Part) askImages(q *question) (judgement, bool) {
 // askManagers asks whether who wrote the finalizer runs and may update the
 // resource.
 func (p *Part) askManagers(q *question) (judgement, bool) {
-	j := q.base
+	j, managers := q.base, q.object.managers
+	if q.sidecar { // by the name of its own image, whatever a distribution calls that
+		managers = slices.DeleteFunc(slices.Clone(managers), func(m string) bool {
+			return !slices.ContainsFunc(q.entry.Workloads, func(w catalog.Workload) bool { return w.Image == m })
+		})
+	}
 	for _, c := range q.live {
-		if manager := p.managed(c, q.object.managers); manager != "" {
+		if manager := p.managed(c, managers); manager != "" {
 			j.workloads = p.workloadsUnder(c.account)
 			return j.is(Alive, true, "field manager %q wrote the finalizer, and pod %s runs under service account %s, which may update %s",
 				manager, p.readyPod(p.accounts[c.account]), c.account, q.resource), true
@@ -276,7 +285,7 @@ func (p *Part) madeWith(q *question) []workload {
 // kind clears its own finalizers, not those that another's software has put on it.
 func (p *Part) askPermissions(q *question) (judgement, bool) {
 	j := q.base
-	if !q.custom || q.foreign || len(q.made) > 0 || p.options.Manifests && q.named {
+	if !q.custom || q.foreign || q.sidecar || len(q.made) > 0 || p.options.Manifests && q.named {
 		return j, false
 	}
 	account, named := q.onlyController()
