@@ -1,6 +1,10 @@
 package policies
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Placeholders in what a policy relies on.
 const (
@@ -33,7 +37,7 @@ func (h hidden) concerns(s subject) bool {
 // request: its own, and those that policies rely on.
 func (s subject) unseen(all []candidate, facts map[string]any) []string {
 	list, _ := facts["unseen"].([]any)
-	var relevant []string
+	var relevant, lacks []string
 	for _, item := range list {
 		u, _ := item.(map[string]any)
 		var h hidden
@@ -41,7 +45,7 @@ func (s subject) unseen(all []candidate, facts map[string]any) []string {
 		h.namespaced, _ = u["namespaced"].(bool)
 		reason, _ := u["reason"].(string)
 		if reason == "version" { // who relies on a section, nobody says
-			relevant = append(relevant, "section "+h.resource+" of the snapshot: another version of termguard wrote it")
+			lacks = append(lacks, h.resource)
 			continue
 		}
 		h.elsewhere, h.forbidden = reason == "elsewhere", reason == "forbidden"
@@ -57,8 +61,21 @@ func (s subject) unseen(all []candidate, facts map[string]any) []string {
 			relevant = append(relevant, h.resource+": "+reason)
 		}
 	}
+	if len(lacks) > 0 {
+		relevant = append(relevant, Lacking(lacks))
+	}
 	slices.Sort(relevant)
 	return slices.Compact(relevant)
+}
+
+// Lacking tells of sections that a snapshot lacks.
+func Lacking(sections []string) string {
+	const most = 3
+	text := strings.Join(sections[:min(most, len(sections))], ", ")
+	if more := len(sections) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return "the snapshot lacks " + text + ": another version of termguard wrote it"
 }
 
 // reliesOn tells whether the policy must see a resource to judge a request.

@@ -191,6 +191,7 @@ func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
 
 // hidden adds what could not be listed, whose objects were not asked about.
 func (p *Place) hidden(f cluster.Facts) {
+	var lacks []string
 	for _, u := range f.Unseen() {
 		text := u.Resource + ": " + u.Reason
 		switch u.Reason {
@@ -199,7 +200,8 @@ func (p *Place) hidden(f cluster.Facts) {
 		case "syncing":
 			text = u.Resource + ": not read yet"
 		case "version":
-			text = "section " + u.Resource + " of the snapshot: another version of termguard wrote it"
+			lacks = append(lacks, u.Resource)
+			continue
 		}
 		if u.Namespace != "" {
 			text += " in namespace " + u.Namespace
@@ -207,5 +209,8 @@ func (p *Place) hidden(f cluster.Facts) {
 		if !slices.Contains(p.unseen, text) {
 			p.unseen = append(p.unseen, text)
 		}
+	}
+	if len(lacks) > 0 {
+		p.unseen = append(p.unseen, policies.Lacking(lacks))
 	}
 }

@@ -22,7 +22,7 @@
 #     - data.cluster.finalized.$NAMESPACE.*.*.*.terminating and input.ownership
 #     - data.cluster.awaited.$NAMESPACE.*.$NAME
 #     - data.cluster.awaited.$NAMESPACE for namespaces
-#     - data.cluster.awaited.*.$NAME for customresourcedefinitions.apiextensions.k8s.io
+#     - data.cluster.awaited.*.$NAME
 #   remedy: >-
 #     Bring back the software that removes the finalizer of the object that is waited for,
 #     or mend what it fails at: then both go by themselves. Last, clean up by hand what that
