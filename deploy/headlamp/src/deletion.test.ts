@@ -14,6 +14,7 @@ import {
 
 const shop: Subject = {
   apiVersion: 'v1',
+  kind: 'Namespace',
   plural: 'namespaces',
   name: 'shop',
   uid: 'u1',
@@ -21,6 +22,7 @@ const shop: Subject = {
 };
 const kiali: Subject = {
   apiVersion: 'kiali.io/v1alpha1',
+  kind: 'Kiali',
   plural: 'kialis',
   name: 'k',
   namespace: 'shop',

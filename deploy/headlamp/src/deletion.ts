@@ -4,11 +4,13 @@
 /** Subject is the object that is looked at. */
 export interface Subject {
   apiVersion: string;
+  kind: string;
   /** Plural name of the resource, as in the path of its API. */
   plural: string;
   name: string;
   namespace?: string;
   uid: string;
+  created?: string;
   deletionTimestamp?: string;
   finalizers: string[];
 }
@@ -48,7 +50,7 @@ const maxHeader = 64 * 1024; // the API server keeps 4 KiB, proxies add theirs
 const maxLines = 50;
 
 /** pathOf is the path of an object in the API. */
-export function pathOf(s: Subject): string {
+export function pathOf(s: Pick<Subject, 'apiVersion' | 'plural' | 'name' | 'namespace'>): string {
   const root = s.apiVersion.includes('/') ? '/apis/' : '/api/';
   const within = s.namespace ? `/namespaces/${encodeURIComponent(s.namespace)}` : '';
   return `${root}${s.apiVersion}${within}/${encodeURIComponent(s.plural)}/${encodeURIComponent(

@@ -12,6 +12,7 @@ import { SectionBox, StatusLabel } from '@kinvolk/headlamp-plugin/lib/CommonComp
 import { Box, Button, CircularProgress, Dialog, DialogContent, Typography } from '@mui/material';
 import { useEffect, useState } from 'react';
 import { Answer, Api, ask, holding, printable, Subject, verdictOf } from './deletion';
+import { Reported, reportsOn } from './reports';
 
 type KubeObject = DetailsViewSectionProps['resource'];
 
@@ -21,10 +22,12 @@ function subjectOf(o: KubeObject): Subject {
   const { metadata, apiVersion } = o.jsonData;
   return {
     apiVersion,
+    kind: o.jsonData.kind,
     plural: o._class().apiName,
     name: metadata.name,
     namespace: metadata.namespace,
     uid: metadata.uid,
+    created: metadata.creationTimestamp,
     deletionTimestamp: metadata.deletionTimestamp,
     finalizers: [...(metadata.finalizers ?? []), ...(o.jsonData.spec?.finalizers ?? [])].filter(
       f => typeof f === 'string'
@@ -49,15 +52,25 @@ function apiOf(o: KubeObject): Api {
 
 const title = 'If deleted now';
 
-/** useAnswer asks once for each object that is shown, and when somebody says so. */
-function useAnswer(resource: KubeObject): { answer: Answer | null; again: () => void } {
+interface Known {
+  answer: Answer | null; // null while it is asked
+  reports: Reported[];
+  again: () => void;
+}
+
+/** useKnown asks once for each object that is shown, and when somebody says so. */
+function useKnown(resource: KubeObject): Known {
   const [answer, setAnswer] = useState<Answer | null>(null);
+  const [reports, setReports] = useState<Reported[]>([]);
   const [turn, setTurn] = useState(0);
   const subject = subjectOf(resource);
   useEffect(() => {
     let shown = true;
+    const api = apiOf(resource);
     setAnswer(null);
-    ask(apiOf(resource), subject)
+    setReports([]);
+    reportsOn(api, subject).then(r => shown && setReports(r));
+    ask(api, subject)
       .catch((err): Answer => ({ kind: 'not-asked', message: printable(String(err)) }))
       .then(a => shown && setAnswer(a));
     return () => {
@@ -66,10 +79,46 @@ function useAnswer(resource: KubeObject): { answer: Answer | null; again: () => 
     // Whatever else changes of the object, it is not asked about again by itself.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [subject.uid, subject.deletionTimestamp, turn]);
-  return { answer, again: () => setTurn(turn + 1) };
+  return { answer, reports, again: () => setTurn(turn + 1) };
 }
 
-function Told(props: { resource: KubeObject; answer: Answer; again: () => void }) {
+function Lines({ lines }: { lines: string[] }) {
+  return (
+    <Box component="ul" sx={{ pl: 3, my: 1 }}>
+      {lines.map((text, i) => (
+        <li key={i}>{text}</li>
+      ))}
+    </Box>
+  );
+}
+
+/** Told is what is known, of reports while the API server is still asked. */
+function Told({ resource, known }: { resource: KubeObject; known: Known }) {
+  const { answer, reports, again } = known;
+  return (
+    <>
+      {reports.map(r => (
+        <Box key={r.from} py={1} sx={{ overflowWrap: 'anywhere' }}>
+          <Typography>{`As of ${r.asOf}, from the report ${r.from}:`}</Typography>
+          <Lines lines={r.lines} />
+          {r.stale && (
+            <Typography>
+              That is more than a day old. termguard writes a report anew only when what it says
+              changes: it may still be true, or nobody writes it any more.
+            </Typography>
+          )}
+        </Box>
+      ))}
+      {answer ? (
+        <Answered resource={resource} answer={answer} again={again} />
+      ) : (
+        <CircularProgress size={20} aria-label="Asking the API server" />
+      )}
+    </>
+  );
+}
+
+function Answered(props: { resource: KubeObject; answer: Answer; again: () => void }) {
   const { resource, answer, again } = props;
   const subject = subjectOf(resource);
   const verdict = verdictOf(answer, subject);
@@ -92,13 +141,7 @@ function Told(props: { resource: KubeObject; answer: Answer; again: () => void }
             : 'It has no finalizers.'}
         </Typography>
       )}
-      {lines.length > 0 && (
-        <Box component="ul" sx={{ pl: 3, my: 1 }}>
-          {lines.map((text, i) => (
-            <li key={i}>{text}</li>
-          ))}
-        </Box>
-      )}
+      {lines.length > 0 && <Lines lines={lines} />}
       {answer.kind !== 'terminating' && (
         <Button size="small" variant="outlined" sx={{ mt: 1 }} onClick={again}>
           Ask again
@@ -110,14 +153,9 @@ function Told(props: { resource: KubeObject; answer: Answer; again: () => void }
 
 /** IfDeletedNow is the section. */
 export function IfDeletedNow({ resource }: { resource: KubeObject }) {
-  const { answer, again } = useAnswer(resource);
   return (
     <SectionBox title={title}>
-      {answer ? (
-        <Told resource={resource} answer={answer} again={again} />
-      ) : (
-        <CircularProgress size={20} aria-label="Asking the API server" />
-      )}
+      <Told resource={resource} known={useKnown(resource)} />
     </SectionBox>
   );
 }
@@ -144,12 +182,12 @@ export function OfCustomResource({ item }: { item?: KubeObject | null }) {
 }
 
 function Opens({ resource }: { resource: KubeObject }) {
-  const { answer, again } = useAnswer(resource);
+  const known = useKnown(resource);
   const [open, setOpen] = useState(false);
-  if (!answer) {
+  if (!known.answer) {
     return <CircularProgress size={20} aria-label="Asking the API server" />;
   }
-  const { status, title: says } = verdictOf(answer, subjectOf(resource));
+  const { status, title: says } = verdictOf(known.answer, subjectOf(resource));
   return (
     <>
       <Button
@@ -163,7 +201,7 @@ function Opens({ resource }: { resource: KubeObject }) {
       <Dialog open={open} onClose={() => setOpen(false)} maxWidth="md" fullWidth aria-label={title}>
         <DialogContent>
           <SectionBox title={title}>
-            <Told resource={resource} answer={answer} again={again} />
+            <Told resource={resource} known={known} />
           </SectionBox>
         </DialogContent>
       </Dialog>
