@@ -405,19 +405,23 @@ func (r Report) cause(certainty policies.Certainty, refused bool) (cause policie
 // remaining are the conditions of a namespace that only count what is left in it.
 var remaining = []string{"(NamespaceContentRemaining)", "(NamespaceFinalizersRemaining)"}
 
+// counts tells whether a finding only counts what is left in a namespace.
+func counts(f policies.Finding) bool {
+	return f.Policy == symptom && slices.ContainsFunc(remaining, func(condition string) bool { return strings.HasSuffix(f.Message, condition) })
+}
+
 // holds is the finding that tells best what holds a deletion that hangs. That content is left
 // in a namespace is certain, and tells no cause: what may hold that content does.
 func (r Report) holds() policies.Finding {
 	lead := r.cause(policies.Will, false)
-	counts := func(condition string) bool { return strings.HasSuffix(lead.Message, condition) }
-	if lead.Policy != symptom || !slices.ContainsFunc(remaining, counts) {
+	if !counts(lead) {
 		return lead
 	}
 	for _, f := range r.Findings {
 		switch {
-		case f.Policy == symptom && f.Certainty == policies.Will && !slices.ContainsFunc(remaining, func(condition string) bool { return strings.HasSuffix(f.Message, condition) }):
+		case f.Policy == symptom && f.Certainty == policies.Will && !counts(f):
 			return f // as that an API does not answer, which certainly holds it
-		case lead.Policy == symptom && f.Policy != symptom && f.Certainty == policies.May && f.Kind == policies.KindHang && blocks(f):
+		case counts(lead) && f.Policy != symptom && f.Certainty == policies.May && f.Kind == policies.KindHang && blocks(f):
 			lead = f
 		}
 	}
