@@ -4,6 +4,7 @@ package ownership
 
 import (
 	"maps"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,6 +51,9 @@ type Part struct {
 	options Options
 	doc     facts.Document
 	groups  facts.Groups
+	// cleaners are the images that the catalog knows to remove finalizers: made once, by the
+	// first that asks.
+	cleaners func() map[string]bool
 
 	held     map[string]*holdings // objects with finalizers, by "plural.group"
 	verdicts map[verdictKey]*verdict
@@ -109,6 +113,7 @@ func New(doc facts.Document, options Options) *Part {
 		roles: map[string][]grant{}, reads: map[string][]string{}, bindings: map[string]binding{}, grantees: map[string]map[string][]grantee{}, bound: map[string][]string{},
 		clouds: map[string]bool{}, drivers: map[string]bool{}, registered: map[string][]string{}, definitions: map[string]definition{}, kinds: map[string]string{}, defining: map[string]int{}, makers: map[string]map[string]bool{},
 		leases: map[string]lease{}, affected: options.Catalog.Affected(),
+		cleaners: sync.OnceValue(func() map[string]bool { return cleanersOf(options.Catalog) }),
 	}
 }
 

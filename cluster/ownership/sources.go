@@ -421,18 +421,24 @@ func (p *Part) cleansOthers(q *question, c grantee) bool {
 	if !q.named || q.entry.Component != catalog.InCluster || !c.whole {
 		return false
 	}
-	known := map[string]bool{}
-	for _, e := range p.options.Catalog.Entries() {
-		for _, w := range e.Workloads {
-			known[w.Image] = known[w.Image] || e.Component == catalog.InCluster && w.Image != "" && !catalog.Generic(w.Image)
-		}
-	}
+	known := p.cleaners()
 	for pod := range p.accounts[c.account].pods.All() {
 		if !slices.ContainsFunc(pod.Value.imageNames(), func(image string) bool { return known[image] }) {
 			return false
 		}
 	}
 	return true
+}
+
+// cleanersOf are the images that the catalog knows to remove finalizers, in the cluster.
+func cleanersOf(c *catalog.Catalog) map[string]bool {
+	known := map[string]bool{}
+	for _, e := range c.Entries() {
+		for _, w := range e.Workloads {
+			known[w.Image] = known[w.Image] || e.Component == catalog.InCluster && w.Image != "" && !catalog.Generic(w.Image)
+		}
+	}
+	return known
 }
 
 // askGroups asks whether the API groups that the owner needs are served.
