@@ -17,20 +17,8 @@ import (
 func TestReleasePlan(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	l, err := lab.Start(ctx, lab.Options{Progress: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Stop)
-	if _, err := l.StartNode(ctx, "steady"); err != nil {
-		t.Fatal(err)
-	}
-	s := newSite(t, l)
-	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.kubectl("create", "namespace", "elsewhere")
+	s, path := operated(t)
+	l := s.Lab
 
 	stop := s.operator(operatorChart, "gadget=true", "")
 	if _, stderr, err := helm(ctx, t, s.environment, "uninstall", "op", "-n", "op", "--wait", "--timeout", "10s"); err == nil || !strings.Contains(stderr, "context deadline exceeded") {

@@ -36,26 +36,34 @@ const elsewhere = `{apiVersion: inset.test/v1, kind: Gadget, metadata: {name: ot
 
 var gadgets = schema.GroupVersionResource{Group: "inset.test", Version: "v1", Resource: "gadgets"}
 
+// operated is a site for a release with an operator, with a namespace elsewhere, and where
+// termguard is.
+func operated(t *testing.T) (s *site, path string) {
+	t.Helper()
+	l, err := lab.Start(t.Context(), lab.Options{Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Stop)
+	if _, err := l.StartNode(t.Context(), "steady"); err != nil {
+		t.Fatal(err)
+	}
+	if path, err = program(); err != nil {
+		t.Fatal(err)
+	}
+	s = newSite(t, l)
+	s.kubectl("create", "namespace", "elsewhere")
+	return s, path
+}
+
 // TestUninstall asks about helm uninstall of an operator's release, and then sees what it
 // does: an object that is in the release with its operator, and one elsewhere, hang; in
 // the order that is told, all goes; without objects, nothing stands in the way.
 func TestUninstall(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	l, err := lab.Start(ctx, lab.Options{Progress: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Stop)
-	if _, err := l.StartNode(ctx, "steady"); err != nil {
-		t.Fatal(err)
-	}
-	s := newSite(t, l)
-	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.kubectl("create", "namespace", "elsewhere")
+	s, path := operated(t)
+	l := s.Lab
 
 	stop := s.operator(operatorChart, "gadget=true", elsewhere)
 	set := s.askRelease(1)
