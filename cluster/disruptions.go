@@ -6,6 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/termguard/termguard/cluster/budgets"
 )
 
 // scaled are the pods that a workload is to have.
@@ -16,8 +18,8 @@ type scaled struct {
 }
 
 // disrupt writes into a budget what the disruption controller would of the workloads whose
-// pods it selects (pkg/controller/disruption, getExpectedPodCount): nothing, where
-// something else may scale them.
+// pods it selects (pkg/controller/disruption, getExpectedPodCount). Of those that an
+// autoscaler scales, it counts the fewest that may be; nothing, where nobody knows.
 func (m *manifests) disrupt(obj *unstructured.Unstructured) {
 	if m.resources[obj.GroupVersionKind()].String() != "poddisruptionbudgets.policy" {
 		return
@@ -31,15 +33,22 @@ func (m *manifests) disrupt(obj *unstructured.Unstructured) {
 	if err != nil {
 		return
 	}
-	expected := int64(0)
+	expected, autoscaled := int64(0), false
 	for _, w := range m.scaled {
 		if w.namespace != obj.GetNamespace() || !selector.Matches(w.labels) {
 			continue
 		}
-		if m.autoscaled[w.namespace+"/"+w.name] || m.autoscaled[w.namespace+"/"] {
+		replicas := w.replicas
+		if _, any := m.autoscaled[w.namespace+"/"]; any {
 			return
 		}
-		expected += w.replicas
+		if least, scales := m.autoscaled[w.namespace+"/"+w.name]; scales {
+			if least == 0 {
+				return
+			}
+			replicas, autoscaled = least, true
+		}
+		expected += replicas
 	}
 	if expected == 0 {
 		return
@@ -59,8 +68,26 @@ func (m *manifests) disrupt(obj *unstructured.Unstructured) {
 		}
 		needed = max(expected-int64(n), 0)
 	}
+	if autoscaled {
+		set(obj, "true", "metadata", "annotations", budgets.Autoscaled)
+	}
 	set(obj, expected, "status", "expectedPods")
 	set(obj, needed, "status", "desiredHealthy")
 	set(obj, expected, "status", "currentHealthy")
 	set(obj, max(expected-needed, 0), "status", "disruptionsAllowed")
+}
+
+// least is the fewest pods that an autoscaler leaves of what it scales: of a ScaledObject,
+// which may scale to none, nobody knows.
+func least(scaler *unstructured.Unstructured) int64 {
+	if scaler.GetKind() != "HorizontalPodAutoscaler" {
+		return 0
+	}
+	if n, set, err := unstructured.NestedInt64(scaler.Object, "spec", "minReplicas"); set {
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	return 1 // as the API server defaults it
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"encoding/base64"
 	"iter"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/termguard/termguard/cluster/budgets"
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/cluster/refusals"
@@ -30,6 +32,9 @@ type Set struct {
 	// are some among Objects, and of which Counts told that they need not be kept:
 	// they are made anew each time. It may be nil.
 	Further iter.Seq[*unstructured.Unstructured]
+	// Namespace is that of objects that name none, as a release of a chart has one. Without
+	// it, it is where kubectl puts them.
+	Namespace string
 	// Whole makes one of Objects that is there by its metadata only whole, for the
 	// conditions of webhooks and admission policies, and for what scales workloads. What is not, they may or may not
 	// see. It may be nil.
@@ -49,14 +54,16 @@ func FromManifests(options Options, version string, set Set) (*World, error) {
 	objects := set.Objects
 	scopes := defined(objects, "spec", "scope")
 	for _, obj := range objects {
-		unstructured.RemoveNestedField(obj.Object, "metadata", "annotations", refusals.Implied) // which is ours to say
+		for _, ours := range []string{refusals.Implied, budgets.Autoscaled} { // which are ours to say
+			unstructured.RemoveNestedField(obj.Object, "metadata", "annotations", ours)
+		}
 		// The API server drops it (k8s.io/apiserver, pkg/registry/rest/meta.go,
 		// EnsureObjectNamespaceMatchesRequestNamespace).
 		if obj.GetNamespace() != "" && scopeOf(obj.GroupVersionKind(), scopes) == apiextensionsv1.ClusterScoped {
 			unstructured.RemoveNestedField(obj.Object, "metadata", "namespace")
 		}
 	}
-	m := manifests{containers: containersOf(objects), options: options, resources: resourcesOf(objects), namespaces: map[string]bool{}, scopes: scopes, autoscaled: map[string]bool{}, home: homeOf(objects)}
+	m := manifests{containers: containersOf(objects), options: options, resources: resourcesOf(objects), namespaces: map[string]bool{}, scopes: scopes, autoscaled: map[string]int64{}, home: cmp.Or(set.Namespace, homeOf(objects))}
 	for _, obj := range objects {
 		m.place(obj)
 		m.hooks = m.hooks || strings.HasSuffix(obj.GetKind(), "WebhookConfiguration")
@@ -66,7 +73,7 @@ func FromManifests(options Options, version string, set Set) (*World, error) {
 				scaler = set.Whole(obj)
 			}
 			target, _, _ := unstructured.NestedString(scaler.Object, "spec", "scaleTargetRef", "name")
-			m.autoscaled[obj.GetNamespace()+"/"+target] = true
+			m.autoscaled[cmp.Or(obj.GetNamespace(), m.home)+"/"+target] = least(scaler)
 		}
 	}
 	all := slices.Clone(objects)
@@ -131,7 +138,7 @@ type manifests struct {
 	scopes     map[schema.GroupKind]string
 	pods       []*unstructured.Unstructured
 	scaled     []scaled
-	autoscaled map[string]bool // what something else scales, as NAMESPACE/NAME; without a name anything there
+	autoscaled map[string]int64 // the fewest pods of what something else scales, by NAMESPACE/NAME, 0 if nobody knows; without a name of anything there
 	containers []container
 	hooks      bool   // there are webhooks, which see what the cluster makes by itself
 	home       string // namespace of what names none

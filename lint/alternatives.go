@@ -80,7 +80,7 @@ func (s *set) apart() []*set {
 			continue
 		}
 		own := func(o *source.Object) bool { return o.File == file }
-		part := &set{run: s.run, folder: s.folder, files: []*source.File{file}, patched: s.patched, namespace: s.namespace, loose: s.loose}
+		part := &set{run: s.run, folder: s.folder, files: []*source.File{file}, patched: s.patched, namespace: s.namespace, loose: s.loose, past: s.past, cleanup: s.cleanup}
 		for _, o := range s.objects {
 			if own(o) {
 				part.objects = append(part.objects, o)

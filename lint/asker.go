@@ -2,8 +2,11 @@ package lint
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -37,6 +40,7 @@ type asker struct {
 	facts  *cluster.Layers
 	index  map[policies.Object]*subject
 	all    question.Set // of the set
+	hooks  string       // what hooks of Helm's do before all of it is deleted, in lower case
 }
 
 // prepare finds the questions about a subject that concern a policy.
@@ -116,11 +120,29 @@ func (a *asker) questions(sub *subject) []asked {
 		}
 		input := deletion.Input(owners, m.Refusals())
 		all = append(all, asked{onDelete, sub, policies.Delete, input, owners, a.facts})
-		if len(sub.object.GetFinalizers()) > 0 && len(a.index) > 1 {
+		if len(sub.object.GetFinalizers()) > 0 && len(a.index) > 1 && !a.cleaned(sub) {
 			all = append(all, asked{DeleteSet, sub, policies.Delete, input, owners, a.together()})
 		}
 	})
 	return all
+}
+
+// cleaned tells whether a hook of Helm's deletes an object before the rest goes, what works
+// for it among that: one that names its kind, as kubectl delete or the rules of a role do.
+func (a *asker) cleaned(sub *subject) bool {
+	if a.hooks == "" {
+		for _, o := range a.set.cleanup {
+			if a.set.load(o) != nil {
+				continue // which is told where it is asked about
+			}
+			if value, err := o.Value(); err == nil {
+				text, _ := json.Marshal(value)
+				a.hooks += strings.ToLower(string(text))
+			}
+		}
+	}
+	plural, kind := regexp.QuoteMeta(sub.resource.Resource), regexp.QuoteMeta(strings.ToLower(sub.Kind))
+	return a.hooks != "" && regexp.MustCompile(`\b(`+plural+`|delete[^a-z]+`+kind+`)\b`).MatchString(a.hooks)
 }
 
 // together are the facts of a set of which everything is deleted.

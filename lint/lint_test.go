@@ -84,6 +84,17 @@ apiVersion: operators.coreos.com/v1alpha1
 kind: ClusterServiceVersion
 metadata: {name: packageserver, namespace: olm}
 `
+	kamaji = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: kamaji, namespace: kamaji-system}
+spec:
+  template:
+    spec: {containers: [{name: manager, image: "docker.io/clastix/kamaji:%s"}]}
+---
+apiVersion: kamaji.clastix.io/v1alpha1
+kind: DataStore
+metadata: {name: default}
+`
 	// backend is what serves an API or a webhook.
 	backend = `apiVersion: v1
 kind: Service
@@ -154,6 +165,8 @@ func TestRun(t *testing.T) {
 		{"a finalizer in the spec of a namespace", "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\nspec:\n  finalizers: [kubernetes, example.com/guard]\n", []string{"-:5:28 apply may unowned-finalizer: no controller is known to remove finalizer example.com/guard: once deleted, namespaces/a may"}},
 		{"an operator of a version that sets the finalizer", fmt.Sprintf(olm, "v0.27.0"), []string{"delete-set may operator-in-same-set: kubectl delete -f deletes clusterserviceversions.operators.coreos.com/packageserver together with deployment olm/olm-operator, which removes operators.coreos.com/csv-cleanup"}},
 		{"one of a version that does not yet", fmt.Sprintf(olm, "v0.26.0"), nil},
+		{"Kamaji beside its own DataStore", fmt.Sprintf(kamaji, "26.3.2-edge"), []string{"delete-set may operator-in-same-set: kubectl delete -f deletes datastores.kamaji.clastix.io/default together with deployment kamaji-system/kamaji, which removes kamaji.clastix.io/TenantControlPlane"}},
+		{"Kamaji of a version that sets no finalizer on it", fmt.Sprintf(kamaji, "v1.0.0"), nil},
 		{"a Flux object", "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: a}\nspec: {path: ./x}\n", nil},
 		{"an APIService whose backend is in a namespace", metricsServer, []string{"apiservice-backend-removed: "}},
 		{"its namespace is dropped by the API server, so that it is the same object", "apiVersion: v1\nkind: Namespace\nmetadata: {name: guard}\n---\n" + strings.Replace(metricsServer, "k8s.io}", "k8s.io, namespace: guard}", 1), []string{"-:7:18 delete-namespace may apiservice-backend-removed: "}},
@@ -183,7 +196,10 @@ func TestRun(t *testing.T) {
 		{"a budget of all pods", budget + pods, []string{"-:4:22 apply may budget-never-allows: PodDisruptionBudget web allows no eviction, ever: minAvailable is all of its pods"}},
 		{"a budget of all pods but one", budget + strings.Replace(pods, "replicas: 2", "replicas: 3", 1), nil},
 		{"a budget of pods that something else scales", budget + pods + "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: web}\n", nil},
-		{"a budget of pods that something else scales by their name", budget + pods + "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {scaleTargetRef: {kind: Deployment, name: web}}\n", nil},
+		{"a budget of as many pods as an autoscaler may go down to", budget + pods + "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {scaleTargetRef: {kind: Deployment, name: web}, minReplicas: 2}\n", []string{"PodDisruptionBudget web allows no eviction while its autoscaler runs no more than it must: minAvailable is all"}},
+		{"a budget of fewer pods than an autoscaler may go down to", budget + pods + "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {scaleTargetRef: {kind: Deployment, name: web}, minReplicas: 3}\n", nil},
+		{"a budget of pods of which one may be all there is", budget + pods + "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {scaleTargetRef: {kind: Deployment, name: web}}\n", []string{"while its autoscaler runs no more than it must"}},
+		{"a budget of pods that may be scaled to none", budget + pods + "---\napiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: a}\nspec: {scaleTargetRef: {name: web}}\n", []string{"note: only a cluster tells whether the owners of the finalizers of 1 object run (KEDA)"}},
 		{"a budget beside what something else scales", budget + pods + "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {scaleTargetRef: {kind: Deployment, name: other}}\n", []string{"budget-never-allows"}},
 		{"a budget of pods that are elsewhere", budget, nil},
 		{"a budget of all, of a version that is not served", strings.Replace(budget, "policy/v1", "policy/v1beta1", 1) + pods, []string{"budget-never-allows", "policy/v1beta1 (since 1.25)"}},

@@ -100,6 +100,10 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 		f.Severity = policies.Low
 		f.Evidence = append(slices.Clone(f.Evidence), "they are in several files, which no kustomization makes one: it depends on which of them are deleted together")
 	}
+	if since := a.past(append([]policies.Object{sub.id, at.id}, f.Objects...)); since != "" && f.Severity != policies.Info {
+		f.Severity = policies.Low
+		f.Evidence = append(slices.Clone(f.Evidence), "as it stands, nobody can apply it: Kubernetes has not served its API version since "+since)
+	}
 	if !a.set.run.asked(sub.File) && !a.set.run.asked(at.File) {
 		return // neither what goes nor what it leaves behind is in a file that is asked about
 	}
@@ -117,6 +121,17 @@ func (a *asker) scattered(sub *subject, objects []policies.Object) bool {
 		other := a.index[o]
 		return other != nil && other.File != sub.File && (a.set.loose || !a.set.run.names(sub.File) || !a.set.run.names(other.File))
 	})
+}
+
+// past is the release since which one of the objects cannot be applied as it stands, "" if
+// all can be.
+func (a *asker) past(objects []policies.Object) string {
+	for _, o := range objects {
+		if sub := a.index[o]; sub != nil && !sub.implied && a.set.past[sub.Object] != "" {
+			return a.set.past[sub.Object]
+		}
+	}
+	return ""
 }
 
 // told is a finding as it is told to somebody who can change a manifest.

@@ -87,7 +87,15 @@ func (s *set) take(file *source.File, c source.Contents) {
 			s.tests++
 			continue
 		}
-		s.notes.outdate(o.APIVersion, o.Kind, s.run.options.KubernetesVersion)
+		if o.Hook("pre-delete") {
+			s.cleanup = append(s.cleanup, o)
+		}
+		if since := s.notes.outdate(o.APIVersion, o.Kind, s.run.options.KubernetesVersion); since != "" {
+			if s.past == nil {
+				s.past = map[*source.Object]string{}
+			}
+			s.past[o] = since
+		}
 		o.APIVersion = present(o.APIVersion, o.Kind)
 		s.objects = append(s.objects, o)
 	}

@@ -56,9 +56,10 @@ type request struct {
 }
 
 type answer struct {
-	Text  string   `json:"text"`
-	Files []string `json:"files"`
-	Error string   `json:"error"`
+	Text      string   `json:"text"`
+	Files     []string `json:"files"`
+	Namespace string   `json:"namespace"` // where a chart was installed
+	Error     string   `json:"error"`
 }
 
 // perRenderer is how many requests are worth another process, which takes as long to start
@@ -173,6 +174,7 @@ type build struct {
 	file      string          // of the folder, which tells what is rendered
 	reads     []string        // the files that a kustomization is made of
 	known     map[string]file // files that were found, by their paths without links
+	namespace string          // of objects that name none, "" where kubectl puts them
 }
 
 // file is one that was found, by the name that findings call it.
@@ -248,7 +250,7 @@ func (r *run) render(ctx context.Context) error {
 			r.found.notes.unbuilt = append(r.found.notes.unbuilt, unbuilt{b.directory.Name, err.Error()})
 			return
 		}
-		b.known, b.reads = known, a.Files
+		b.known, b.reads, b.namespace = known, a.Files, a.Namespace
 		file, err := r.keep(b, a.Text)
 		if err != nil {
 			failed = err

@@ -309,3 +309,35 @@ func TestTenThousandOverlays(t *testing.T) {
 		t.Error(last)
 	}
 }
+
+// TestChartNamespace asks about the namespace of a release, which may be deleted, with what
+// names no namespace in it.
+func TestChartNamespace(t *testing.T) {
+	withRenderer(t)
+	const api = `apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1.example.com}
+spec: {group: example.com, version: v1, groupPriorityMinimum: 100, versionPriority: 100, service: {namespace: {{ .Release.Namespace }}, name: api}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: api%s}
+spec: {ports: [{port: 443}], selector: {app: api}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: api%[1]s}
+spec: {selector: {matchLabels: {app: api}}, template: {metadata: {labels: {app: api}}, spec: {containers: [{name: api, image: api}]}}}
+`
+	for in, want := range map[string]int{"": 1, ", namespace: default": 0} {
+		r := run(t, lint.Options{Dir: write(t, map[string]string{"Chart.yaml": "apiVersion: v2\nname: api\nversion: 1.0.0\n", "templates/api.yaml": fmt.Sprintf(api, in)}), Paths: []string{"."}, Render: true})
+		if len(r.Findings) != want {
+			t.Errorf("a Service with %q: got %q, want %d findings", in, lines(r), want)
+		}
+		for _, f := range r.Findings {
+			if f.Policy != "apiservice-backend-removed" || f.Target.Name != "release" {
+				t.Errorf("%s of %v, want one of the namespace of the release", f.Policy, f.Target)
+			}
+		}
+	}
+}

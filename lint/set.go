@@ -31,6 +31,8 @@ type set struct {
 	total
 
 	objects  []*source.Object
+	cleanup  []*source.Object            // those that Helm runs before it deletes the others
+	past     map[*source.Object]string   // since when nobody can apply them, as no server knows their API version
 	made     map[*source.Object]*subject // of what was released again at once
 	loaded   int                         // bytes of text that are held, or would be
 	held     *source.Text                // the document that is, of a large set
@@ -76,7 +78,11 @@ func (s *set) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	world, err := cluster.FromManifests(cluster.Options{Owners: s.run.options.Owners, Catalog: s.run.options.Catalog}, s.run.options.KubernetesVersion, cluster.Set{Objects: objects, Further: packed(subjects), Whole: s.whole(subjects)})
+	manifests := cluster.Set{Objects: objects, Further: packed(subjects), Whole: s.whole(subjects)}
+	if s.build != nil {
+		manifests.Namespace = s.build.namespace
+	}
+	world, err := cluster.FromManifests(cluster.Options{Owners: s.run.options.Owners, Catalog: s.run.options.Catalog}, s.run.options.KubernetesVersion, manifests)
 	if err != nil {
 		return err
 	}

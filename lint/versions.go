@@ -108,19 +108,29 @@ func definition(value map[string]any) {
 	}
 }
 
-// outdate notes an object of a version that the cluster serves no longer.
-func (n *notes) outdate(apiVersion, kind, cluster string) {
+// gone is the oldest release that people still run: what it does not serve, nobody can apply.
+var gone = semver.MustParse("1.25.0")
+
+// outdate notes an object of a version that the cluster serves no longer. It returns since
+// which release that is so, "" where some cluster may serve it.
+func (n *notes) outdate(apiVersion, kind, cluster string) (since string) {
 	p, old := versions[apiVersion+" "+kind]
 	if !old {
-		return
+		return ""
 	}
-	if v, err := semver.ParseTolerant(cluster); err == nil && v.LT(semver.MustParse(p.since+".0")) {
-		return
+	release := semver.MustParse(p.since + ".0")
+	v, err := semver.ParseTolerant(cluster)
+	if err == nil && v.LT(release) {
+		return ""
+	}
+	if err == nil || release.LTE(gone) {
+		since = p.since
 	}
 	if n.past == nil {
 		n.past = map[string]int{}
 	}
 	n.past[apiVersion+" (since "+p.since+")"]++
+	return since
 }
 
 // outdated says how many objects there are, and of which versions.

@@ -31,6 +31,10 @@ const (
 	Now = "now"
 )
 
+// Autoscaled is the annotation, among manifests, of a budget of pods that an autoscaler
+// scales: those that it expects are the fewest that there may be.
+const Autoscaled = "termguard.dev/autoscaled"
+
 // maxBudgets bounds the budgets of one namespace that are looked at, and maxPerPod
 // those that are named of one pod.
 const maxBudgets, maxPerPod = 500, 5
@@ -218,10 +222,14 @@ func (p *Part) KeepBudget(o *policyv1.PodDisruptionBudget) bool {
 
 // put writes down what the disruption controller has of a budget.
 func (p *Part) put(o *policyv1.PodDisruptionBudget) {
-	p.doc.Put(map[string]any{
+	told := map[string]any{
 		"allowed": int(o.Status.DisruptionsAllowed), "healthy": int(o.Status.CurrentHealthy),
 		"needed": int(o.Status.DesiredHealthy), "expected": int(o.Status.ExpectedPods),
-	}, "budgets", o.Namespace, o.Name)
+	}
+	if p.options.Manifests && o.Annotations[Autoscaled] != "" {
+		told["autoscaled"] = true
+	}
+	p.doc.Put(told, "budgets", o.Namespace, o.Name)
 }
 
 // ForgetBudget undoes KeepBudget.

@@ -234,6 +234,7 @@ func TestHome(t *testing.T) {
 		"NotItsPods":   {"it leaves its own pods out", []string{demo, ops, with(hookOf, "rules:", "objectSelector: {matchExpressions: [{key: app, operator: NotIn, values: [w]}]}, rules:"), serviceW, ready, backendW}, means{nil, nil, held, nil}},
 		"NotItsHome":   {"it leaves its own namespace out, and so its pods", []string{demo, ops, with(hookOf, "rules:", "namespaceSelector: {matchExpressions: [{key: team, operator: NotIn, values: [a]}]}, rules:"), serviceW, ready, backendW}, means{nil, nil, held, nil}},
 		"OnlyLabelled": {"it is for what has its label", []string{demo, ops, with(hookOf, "rules:", "objectSelector: {matchLabels: {a: b}}, rules:"), serviceW, ready, backendW}, means{}},
+		"Workloads":    {"deletes of some kinds of workloads", []string{demo, ops, with(with(hookOf, "apiGroups: ['*']", "apiGroups: [apps, batch]"), "resources: ['*/*']", "resources: [deployments, jobs, deployments/status]"), serviceW, ready, backendW}, means{nil, nil, []any{"deployments.apps", "jobs.batch"}, nil}},
 		"ItsKinds":     {"custom resources in its own namespace", []string{demo, ops, with(with(hookOf, "apiGroups: ['*']", "apiGroups: [x.io]"), "resources: ['*/*']", "resources: [gadgets]"), serviceW, ready, backendW}, means{nil, nil, nil, []any{"DELETE gadgets.x.io", "UPDATE gadgets.x.io"}}},
 	}
 	for name, tc := range cases {

@@ -620,6 +620,12 @@ func (h *hook) everywhere() (held []string) {
 	}
 	if sees(admission.Delete, anything, "", namespaceController) {
 		held = append(held, "everything")
+	} else {
+		for _, workload := range workloads {
+			if sees(admission.Delete, workload, "", namespaceController) {
+				held = append(held, workload.GroupResource().String())
+			}
+		}
 	}
 	if sees(admission.Update, anything, "", anybody) {
 		held = append(held, "finalizers")
@@ -627,6 +633,13 @@ func (h *hook) everywhere() (held []string) {
 		held = append(held, "jobs")
 	}
 	return held
+}
+
+// workloads are kinds that most namespaces hold, and that nobody can do without deleting.
+var workloads = []schema.GroupVersionResource{
+	{Group: "apps", Version: "v1", Resource: "daemonsets"}, {Group: "apps", Version: "v1", Resource: "deployments"},
+	{Group: "apps", Version: "v1", Resource: "replicasets"}, {Group: "apps", Version: "v1", Resource: "statefulsets"},
+	{Group: "batch", Version: "v1", Resource: "cronjobs"}, {Group: "batch", Version: "v1", Resource: "jobs"},
 }
 
 // ownKinds are the writes of custom resources in the namespace of its own backend that

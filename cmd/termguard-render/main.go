@@ -41,7 +41,7 @@ const usage = `usage: termguard-render chart [--root DIR] [--values FILE]... DIR
 
 Links that lead out of the root (default: DIR) are an error. serve reads requests
 from standard input, as {"kind": "chart", "root": DIR, "dir": DIR, "values": [FILE]},
-and answers each with {"text": OBJECTS, "files": [FILE]} or {"error": TEXT}`
+and answers each with {"text": OBJECTS, "files": [FILE], "namespace": NAME} or {"error": TEXT}`
 
 func main() {
 	log.SetOutput(io.Discard) // the libraries', which repeats what errors tell
@@ -102,11 +102,13 @@ type request struct {
 	Values []string `json:"values"`
 }
 
-// answer is what a request gives. Files are those that were read of a kustomization.
+// answer is what a request gives. Files are those that were read of a kustomization,
+// Namespace is where a chart was installed.
 type answer struct {
-	Text  string   `json:"text,omitempty"`
-	Files []string `json:"files,omitempty"`
-	Error string   `json:"error,omitempty"`
+	Text      string   `json:"text,omitempty"`
+	Files     []string `json:"files,omitempty"`
+	Namespace string   `json:"namespace,omitempty"`
+	Error     string   `json:"error,omitempty"`
 }
 
 // serve answers requests, one after the other: to start for each would take longer than
@@ -125,6 +127,8 @@ func serve(in io.Reader, out io.Writer) error {
 		var err error
 		if a.Text, a.Files, err = r.guarded(); err != nil {
 			a = answer{Error: strings.TrimSpace(err.Error())}
+		} else if r.Kind == "chart" {
+			a.Namespace = namespace
 		}
 		if err := answers.Encode(a); err != nil {
 			return fmt.Errorf("write an answer: %w", err)
@@ -161,6 +165,9 @@ func (r request) render() (text string, files []string, err error) {
 	return text, nil, err
 }
 
+// namespace is where a chart is installed: one that can be deleted, unlike default.
+const namespace = "release"
+
 // renderChart writes what helm template writes of a chart: the objects with
 // comments that name their templates, hooks too, in the order of an installation.
 // Values are not held to the chart's schema, which may name what is elsewhere.
@@ -183,7 +190,7 @@ func renderChart(dir string, files []string) (string, error) {
 	if err := chartutil.ProcessDependencies(c, values); err != nil {
 		return "", fmt.Errorf("process the dependencies: %w", err)
 	}
-	release := common.ReleaseOptions{Name: "release", Namespace: "default", Revision: 1, IsInstall: true}
+	release := common.ReleaseOptions{Name: "release", Namespace: namespace, Revision: 1, IsInstall: true}
 	all, err := commonutil.ToRenderValuesWithSchemaValidation(c, values, release, nil, true)
 	if err != nil {
 		return "", err

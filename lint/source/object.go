@@ -591,6 +591,16 @@ func (o *Object) annotationMarks() []Mark {
 	return []Mark{{Position: o.nodePosition(value), Text: strings.Clone(strings.TrimSpace(value.Value)), From: o.From, To: o.To}}
 }
 
+// Hook tells whether Helm applies an object at one of these events only
+// (helm.sh/docs/topics/charts_hooks).
+func (o *Object) Hook(events ...string) bool {
+	_, metadata := o.step(o.node, "metadata")
+	_, annotations := o.step(metadata, "annotations")
+	return slices.ContainsFunc(strings.Split(o.text(annotations, "helm.sh/hook"), ","), func(event string) bool {
+		return slices.Contains(events, strings.TrimSpace(event))
+	})
+}
+
 // Record tells whether nobody applies an object: it is what was of it, in some cluster: a copy with its
 // resourceVersion, with which the API server creates none, or a name and what became
 // of it, as tests compare with. A namespace has little else. So is the test of a chart, which
@@ -600,9 +610,7 @@ func (o *Object) Record() bool {
 	if o.text(metadata, "resourceVersion") != "" {
 		return true
 	}
-	if _, annotations := o.step(metadata, "annotations"); slices.ContainsFunc(strings.Split(o.text(annotations, "helm.sh/hook"), ","), func(hook string) bool {
-		return slices.Contains([]string{"test", "test-success", "test-failure"}, strings.TrimSpace(hook))
-	}) {
+	if o.Hook("test", "test-success", "test-failure") {
 		return true
 	}
 	if o.Kind == "Namespace" {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -151,6 +152,7 @@ type expander struct {
 	added int // nodes that aliases have added
 	open  []*yaml.Node
 	depth int
+	nulls bool // there was one
 }
 
 // add counts nodes that aliases add to an object, and to its document.
@@ -200,7 +202,8 @@ func (e *expander) value(node *yaml.Node) (any, error) {
 }
 
 // fill puts the entries of a mapping into m: its own, then what it merges,
-// which counts only where nothing else does (https://yaml.org/type/merge.html).
+// which counts only where nothing else does (https://yaml.org/type/merge.html). What is
+// null then is left out: to the API server it is not there.
 func (e *expander) fill(m map[string]any, node *yaml.Node, merged bool) error {
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key := node.Content[i]
@@ -220,6 +223,7 @@ func (e *expander) fill(m map[string]any, node *yaml.Node, merged bool) error {
 		if err != nil {
 			return err
 		}
+		e.nulls = e.nulls || v == nil
 		m[strings.Clone(key.Value)] = v
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -228,6 +232,9 @@ func (e *expander) fill(m map[string]any, node *yaml.Node, merged bool) error {
 				return err
 			}
 		}
+	}
+	if e.nulls && !merged {
+		maps.DeleteFunc(m, func(_ string, v any) bool { return v == nil })
 	}
 	return nil
 }

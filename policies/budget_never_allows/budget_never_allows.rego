@@ -20,9 +20,9 @@
 #     Let the budget allow one disruption (maxUnavailable 1), or let the workload run one
 #     replica more than the budget keeps. Without either, take the budget away.
 #   limits: >-
-#     In manifests, workloads that the set does not hold, those in a namespace with a
-#     HorizontalPodAutoscaler or a ScaledObject, and pods that neither a Deployment nor a
-#     StatefulSet runs. Who means to hold up each drain, to be asked first.
+#     In manifests, workloads that the set does not hold, those that a ScaledObject scales,
+#     and pods that neither a Deployment nor a StatefulSet runs. Who means to hold up each
+#     drain, to be asked first.
 package termguard.budget_never_allows
 
 import data.termguard.lib.request
@@ -30,8 +30,8 @@ import data.termguard.lib.wording
 
 warn contains {
 	"msg": sprintf(
-		"PodDisruptionBudget %s allows no eviction, ever: %s, so a drain of a node with such a pod does not end",
-		[request.name, why],
+		"PodDisruptionBudget %s allows no eviction%s: %s, so a drain of a node with such a pod does not end",
+		[request.name, lasting(field), why],
 	),
 	"objects": [request.target],
 	"evidence": [sprintf("it selects %d %s, and keeps %d", [counted.expected, pods, counted.needed]) |
@@ -43,6 +43,13 @@ warn contains {
 	request.applying
 	some {"field": field, "why": why} in reasons
 }
+
+# lasting says how long: an autoscaler may run more pods than the budget keeps.
+lasting(field) := " while its autoscaler runs no more than it must" if {
+	field == "spec.minAvailable"
+	counted.autoscaled
+	input.request.object.spec.minAvailable != "100%"
+} else := ", ever"
 
 reasons contains {"field": "spec.maxUnavailable", "why": "maxUnavailable is 0"} if {
 	input.request.object.spec.maxUnavailable in {0, "0", "0%"}

@@ -57,3 +57,12 @@ test_deleted if {
 	got := policy.warn with input as asked("DELETE", {"maxUnavailable": 0}) with data.cluster as {}
 	got == set()
 }
+
+test_autoscaled if {
+	got := policy.warn with input as asked("CREATE", {"minAvailable": 2})
+		with data.cluster.budgets as {"shop": {"web": {"allowed": 0, "healthy": 2, "needed": 2, "expected": 2, "autoscaled": true}}}
+	[msg | some {"msg": msg} in got; contains(msg, "allows no eviction while its autoscaler runs no more than it must: minAvailable is all")] != []
+	all := policy.warn with input as asked("CREATE", {"minAvailable": "100%"})
+		with data.cluster.budgets as {"shop": {"web": {"allowed": 0, "healthy": 2, "needed": 2, "expected": 2, "autoscaled": true}}}
+	all == {finding("spec.minAvailable", "minAvailable is all of its pods", ["it selects 2 pods, and keeps 2"])}
+}

@@ -3,9 +3,9 @@
 # description: >-
 #   A webhook with failurePolicy Fail refuses what it sees while its backend does not
 #   answer. If it sees the creation of its own pods, they cannot come back once they are
-#   all gone. If it sees deletes of pods, of what every namespace holds, or of everything,
-#   then nothing of that can be deleted, in any namespace that it selects, until the
-#   webhook configuration is deleted. If it sees updates of pods, that is so of the pods of
+#   all gone. If it sees deletes of pods, of workloads such as Deployments, of what every
+#   namespace holds, or of everything, then nothing of that can be deleted, in any
+#   namespace that it selects, until the webhook configuration is deleted. If it sees updates of pods, that is so of the pods of
 #   Jobs, until they are counted: each has a finalizer. If it sees custom resources in its own namespace,
 #   they hold that namespace when it is deleted, for its pods go first.
 # related_resources:
@@ -58,16 +58,20 @@ warn contains {
 }
 
 warn contains {
-	"msg": sprintf("webhook %s fails closed and sees %s: while its backend is down, %s", [hook.name, where(hook), losses[held[0]]]),
+	"msg": sprintf("webhook %s fails closed and sees %s: while its backend is down, %s", [hook.name, where(hook), held[0].loss]),
 	"objects": array.concat([request.target], backend(hook)),
-	"evidence": array.concat(["failurePolicy Fail"], [sprintf("and %s", [losses[other]]) | some other in array.slice(held, 1, 4)]),
+	"evidence": array.concat(["failurePolicy Fail"], [sprintf("and %s", [other.loss]) | some other in array.slice(held, 1, 4)]),
 	"field": sprintf("webhooks[%d].rules", [i]),
-	"manifest": {"severity": {true: "info", false: "high"}[held[0] == "jobs"]},
+	"manifest": {"severity": held[0].severity},
 } if {
 	request.applying
 	some i, hook in input.request.object.webhooks
 	known := data.cluster.webhooks[sprintf("%s/%s/%s", [type, request.name, hook.name])]
-	held := [loss | some loss in ["everything", "namespaces", "pods", "finalizers", "jobs"]; loss in known.everywhere]
+	held := array.flatten([
+		[losses[loss] | some loss in ["everything", "namespaces", "pods", "finalizers"]; loss in known.everywhere],
+		workloads(known.everywhere),
+		[losses.jobs | "jobs" in known.everywhere],
+	])
 	count(held) > 0
 }
 
@@ -99,12 +103,18 @@ warn contains {
 }
 
 losses := {
-	"everything": "nothing in them can be deleted",
-	"namespaces": "none of them can be deleted",
-	"pods": "no pod in them can be deleted",
-	"finalizers": "no finalizer in them can be removed",
-	"jobs": "no pod of a Job that runs in them can be deleted",
+	"everything": {"severity": "high", "loss": "nothing in them can be deleted"},
+	"namespaces": {"severity": "high", "loss": "none of them can be deleted"},
+	"pods": {"severity": "high", "loss": "no pod in them can be deleted"},
+	"finalizers": {"severity": "high", "loss": "no finalizer in them can be removed"},
+	"jobs": {"severity": "info", "loss": "no pod of a Job that runs in them can be deleted"},
 }
+
+# workloads is the loss of those that are held by their resource, as deployments.apps.
+workloads(held) := [{"severity": "medium", "loss": sprintf("none of the %s in them can be deleted", [concat(", ", resources)])} |
+	resources := [resource | some resource in held; contains(resource, ".")]
+	count(resources) > 0
+]
 
 where(hook) := "every namespace" if object.get(hook, "namespaceSelector", {}) in [{}, null]
 

@@ -61,6 +61,12 @@ test_jobs if {
 	both.manifest.severity == "high"
 }
 
+test_workloads if {
+	[finding] := [finding | some finding in everywhere({}, ["deployments.apps", "statefulsets.apps"])]
+	endswith(finding.msg, "while its backend is down, none of the deployments.apps, statefulsets.apps in them can be deleted")
+	finding.manifest.severity == "medium"
+}
+
 test_by_url if {
 	got := policy.warn with input as {"request": {
 		"operation": "CREATE",
