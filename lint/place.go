@@ -37,8 +37,8 @@ func bundled(findings []Finding) []Finding {
 }
 
 // distinct keeps, of what one policy says at one place, what is told of the
-// object that stands there, or else of its namespace: the questions ask for the
-// same trouble several times.
+// object that stands there, or else of its namespace, and the worst of it: the questions
+// ask for the same trouble several times.
 func distinct(findings []Finding) []Finding {
 	type key struct {
 		policy, file string
@@ -66,7 +66,7 @@ func distinct(findings []Finding) []Finding {
 		return k
 	}
 	for _, f := range findings {
-		if known, again := best[of(f)]; !again || rank(f) < rank(known) {
+		if known, again := best[of(f)]; !again || cmp.Or(rank(f)-rank(known), slices.Index(severities, known.Severity)-slices.Index(severities, f.Severity)) < 0 {
 			best[of(f)] = f
 		}
 	}

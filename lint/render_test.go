@@ -17,6 +17,7 @@ import (
 
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/policies"
 )
 
 // standsIn is set where this test program stands for the renderer.
@@ -339,5 +340,26 @@ spec: {selector: {matchLabels: {app: api}}, template: {metadata: {labels: {app: 
 				t.Errorf("%s of %v, want one of the namespace of the release", f.Policy, f.Target)
 			}
 		}
+	}
+}
+
+// TestOneTemplate tells the worst of what one policy says in the same words of one template.
+func TestOneTemplate(t *testing.T) {
+	withRenderer(t)
+	const hook = `apiVersion: admissionregistration.k8s.io/v1
+kind: %sWebhookConfiguration
+metadata: {name: things}
+webhooks:
+- name: things.example.com
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  clientConfig: {service: {namespace: {{ .Release.Namespace }}, name: things}}
+  rules: [{apiGroups: [things.example.com], apiVersions: [v1], operations: [%s], resources: [things]}]
+---
+`
+	template := fmt.Sprintf(hook, "Mutating", "UPDATE") + fmt.Sprintf(hook, "Validating", "DELETE")
+	r := run(t, lint.Options{Dir: write(t, map[string]string{"Chart.yaml": "apiVersion: v2\nname: things\nversion: 1.0.0\n", "templates/hooks.yaml": template}), Paths: []string{"."}, Render: true})
+	if len(r.Findings) != 1 || r.Findings[0].Severity != policies.Low {
+		t.Errorf("got %q, want one of low severity, as that of deletes is", lines(r))
 	}
 }

@@ -173,7 +173,7 @@ const namespace = "release"
 // Values are not held to the chart's schema, which may name what is elsewhere.
 func renderChart(dir string, files []string) (string, error) {
 	c, err := loader.LoadDir(dir)
-	if err != nil {
+	if err != nil && !unversioned(c) {
 		return "", err
 	}
 	if missing := missingCharts(c); len(missing) > 0 {
@@ -216,6 +216,16 @@ func renderChart(dir string, files []string) (string, error) {
 		fmt.Fprintf(&out, "---\n# Source: %s\n%s\n", object.Name, object.Content)
 	}
 	return out.String(), nil
+}
+
+// unversioned tells whether all that a chart lacks is a version, which is filled in when it
+// is released, and gives it one. The charts that it depends on are not loaded then.
+func unversioned(c *chart.Chart) bool {
+	if c.Metadata == nil || len(c.Metadata.Dependencies) > 0 {
+		return false
+	}
+	c.Metadata.Version = "0.0.0"
+	return c.Validate() == nil
 }
 
 // missingCharts are the dependencies of a chart that are not in its charts/.

@@ -48,6 +48,14 @@ metadata: {name: db}
 apiVersion: v1
 kind: Pod
 metadata: {name: {{ .Values.name | default "unnamed" }}}
+-- unreleased/Chart.yaml --
+{apiVersion: v2, name: unreleased, version: CHART_VERSION}
+-- unreleased/templates/pod.yaml --
+apiVersion: v1
+kind: Pod
+metadata: {name: unreleased}
+-- nameless/Chart.yaml --
+{apiVersion: v2, version: CHART_VERSION}
 -- broken/Chart.yaml --
 {apiVersion: v2, name: broken, version: 1.0.0}
 -- broken/templates/pod.yaml --
@@ -141,6 +149,8 @@ func TestRun(t *testing.T) {
 		want, wantNot []string // in what is printed
 		err           string   // part of it
 	}{
+		"a chart without a version yet": {"chart unreleased", []string{"name: unreleased"}, nil, ""},
+		"a chart without a name":        {"chart nameless", nil, nil, "chart.metadata.name is required"},
 		"a chart":                       {"chart web", []string{pod, hook, "# Source: web/charts/db/templates/secret.yaml"}, []string{"Thank", "a cluster"}, ""},
 		"with values of one's own":      {"chart --values more.yaml web", []string{"terminationGracePeriodSeconds: 900"}, []string{"Secret"}, ""},
 		"a kustomization":               {"kustomization overlay", []string{"# Source: ../base/pod.yaml\n", "name: my-it"}, []string{"origin"}, ""},
