@@ -95,6 +95,27 @@ components: [../circle2]
 {resources: [../base], patches: [{path: patch.yaml}]}
 -- nothing/patch.yaml --
 {apiVersion: v1, kind: Pod, metadata: {name: other, labels: {a: b}}}
+-- merged/kustomization.yaml --
+resources: [web.yaml]
+patches: [{path: patch.yaml}]
+-- merged/web.yaml --
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, finalizers: [a.example.com/x]}
+spec:
+  template:
+    spec:
+      tolerations: [{key: a}]
+      containers: [{name: web, image: nginx, ports: [{containerPort: 80, name: http}]}]
+-- merged/patch.yaml --
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, finalizers: [b.example.com/x]}
+spec:
+  template:
+    spec:
+      tolerations: [{key: b}]
+      containers: [{name: web, ports: [{containerPort: 81}]}, {name: other, image: other}]
 -- crlf/kustomization.yaml --
 resources:\r
 - ../base\t\r
@@ -159,6 +180,7 @@ func TestRun(t *testing.T) {
 		"components in a circle":        {"kustomization circle", nil, nil, "cycle"},
 		"a patch that hits nothing":     {"kustomization nothing", nil, nil, "no matches for Id Pod.v1.[noGrp]/other"},
 		"a base outside of the root":    {"kustomization --root overlay overlay", nil, nil, "leads out of the repository, and is not read"},
+		"lists by their keys, or whole": {"kustomization merged", []string{"image: nginx", "containerPort: 80", "containerPort: 81", "a.example.com/x", "b.example.com/x", "key: b"}, []string{"key: a\n"}, ""},
 		"CRLF and tabs behind values":   {"kustomization crlf", []string{"name: it"}, nil, ""},
 		"a tab that indents":            {"kustomization tab", nil, nil, "cannot start any token"},
 		"an anchor of another file":     {"kustomization anchors", nil, nil, "unknown anchor"},
