@@ -33,6 +33,11 @@ func TestLimited(t *testing.T) {
 			[]says{{"quay.io/prometheus-operator/prometheus-operator:v0.86.0", "--feature-gates=StatusForConfigurationResources=true"}},
 			[]says{{image: "quay.io/prometheus-operator/prometheus-operator:v0.86.0"}, {"quay.io/prometheus-operator/prometheus-operator:v0.86.0", "--feature-gates=StatusForConfigurationResources=false"}},
 		},
+		"kamaji.clastix.io/TenantControlPlane": {
+			"kamaji-system kamaji", "kamaji.clastix.io/v1alpha1 DataStore",
+			[]says{{image: "docker.io/clastix/kamaji:26.3.2-edge"}, {image: "docker.io/clastix/kamaji:v26.8.2"}},
+			[]says{{image: "docker.io/clastix/kamaji:v1.0.0"}, {image: "docker.io/clastix/kamaji:latest"}},
+		},
 	}
 	for _, entry := range catalog.Default().Entries() {
 		if entry.Set == nil {
