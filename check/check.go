@@ -89,7 +89,7 @@ func reportOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject
 	if s.Stub != "" {
 		result = result.OfStub(s.Stub)
 	}
-	result.Unseen = append(slices.Clone(s.Unseen), result.Unseen...)
+	result.Unseen = slices.Concat(s.Unseen, s.unowned(m.Facts, request), result.Unseen)
 	for _, err := range result.Errors {
 		result.Unseen = append(result.Unseen, err.Error())
 	}

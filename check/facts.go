@@ -13,6 +13,7 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/internal/nearest"
+	"github.com/termguard/termguard/question"
 )
 
 // FromFacts finds an object in facts that were read before, as in a snapshot.
@@ -117,6 +118,17 @@ func (s *Subject) untold(f cluster.Facts) (unseen []string) {
 		}
 	}
 	return unseen
+}
+
+// unowned is what a deletion in the foreground depends on, and what of the object is unknown
+// without its UID: what is on record of dependents names their owner by that alone.
+func (s Subject) unowned(f cluster.Facts, request *question.Request) []string {
+	finalizers, _ := child(s.Object, "metadata")["finalizers"].([]any)
+	foreground := request.With()["propagationPolicy"] == "Foreground" || slices.Contains(finalizers, any(metav1.FinalizerDeleteDependents))
+	if s.UID() != "" || !foreground || !f.HoldsUp(s.Namespace) {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s itself: its UID is not known, and so not which dependents its deletion in the foreground waits for: ask in the cluster", s)}
 }
 
 // describe fills in of the object what the facts tell.

@@ -138,6 +138,19 @@ func (r Reader) Blocking(uid string) iter.Seq[Holding] {
 	}
 }
 
+// HoldsUp tells whether anything in a namespace, or where that is "" anywhere, may hold up the
+// deletion of an owner in the foreground. Which owner, the facts know by its UID alone.
+func (r Reader) HoldsUp(namespace string) bool {
+	for _, owner := range each(under(r.doc, "owners")) {
+		for _, blockers := range []any{under(owner, "finalized"), under(owner, "pods")} {
+			if within := keys(blockers); len(within) > 0 && (namespace == "" || slices.Contains(within, namespace)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Owners are who removes a finalizer, of each of the groups of objects that carry it.
 func (r Reader) Owners(finalizer string) []Verdict {
 	var found []Verdict
