@@ -4,17 +4,17 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 # Scenarios start real control planes: the Go tests of test/ run one package at a time.
 E2E_TIMEOUT ?= 40m
-E2E := go test -count=1 -parallel 64 -timeout $(E2E_TIMEOUT)
+FLAGS := -count=1 -parallel 64 -timeout $(E2E_TIMEOUT)
+E2E := go test $(FLAGS)
+# Scenarios measure seconds, on machines that do other work as well: up to three that are red in a
+# run play once more, alone, and bin/again-* tells which they were.
+ONCE_MORE = $(GOTESTSUM) --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-report $(CURDIR)/bin/again-$@
 # The packages that start goroutines. TestRaces holds that these are all.
 RACES := ./certs ./check ./cluster ./cmd/termguard ./lint ./lint/runner ./policies ./probe ./scan ./teardown ./watch ./webhook ./webhook/serve
 # What takes long in them, and is run by one goroutine, or by those that other tests start as well: make unit runs it.
 ALONE := TestIncremental|TestManyOverlays|TestManyReferrers|TestEventFlood|AreBounded$$|TestFromUnstructured|TestParity|TestPlansOfFixtures|TestClassesOfPolicies|TestDrainIsLinear|TestFixtures|TestOff$$|TestLazy$$|TestBrief$$|TestNeeds|TestApart$$|TestLoad$$|TestFastPath|TestOneFolder|TestLongInput|TestLean|TestImports|TestDocs|TestRaces
 # What does a part of its cases under the race detector: make unit runs it whole. TestRaces holds that these are all.
 PARTLY := TestCatalogIsNeeded|TestDeleteEndsAtOnce|TestEvidenceOfSteps|TestHeldByBodies|TestLiveParity|TestSaysWhatCheckSays|TestScript$$|TestShapes|TestTenThousandOverlays
-# How many of scenarios and the other tests on labs run at once. On two cores they take turns:
-# what is measured in seconds goes red on a busy machine. Two labs take some 200 inotify
-# instances, of which many a kernel has 128 for one user (fs.inotify.max_user_instances).
-LANES ?= 1
 OBJECTS ?= 10000
 REGISTRY ?= ghcr.io/termguard
 
@@ -22,6 +22,7 @@ OPA := go tool -modfile=test/tools/opa/go.mod opa
 REGAL := go tool -modfile=test/tools/regal/go.mod regal
 REGO_TESTS := --ignore '*.yaml' --ignore '*.json' policies
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
+GOTESTSUM := go tool -modfile=$(CURDIR)/test/tools/gotestsum/go.mod gotestsum
 
 .DEFAULT_GOAL := help
 .PHONY: help build render components software demo lab test unit races rego e2e e2e-scenarios e2e-others e2e-release e2e-delete e2e-beside operators test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks man clean field-test field-test-page catalog-sources screenshot headlamp
@@ -50,7 +51,7 @@ demo: ## Play the main cases on a real control plane on this machine
 lab: build components ## Bring up a cluster to play on, with termguard in it, until Ctrl-C
 	cd test && go run ./cmd/lab termguard
 
-test: unit races rego e2e test-node ## All tests: Go, Rego, scenarios on a real control plane and on a real node
+test: unit races rego e2e ## All tests: Go, Rego, scenarios on a real control plane and on a real node
 
 unit: ## Go tests of the product that make races does not run
 	go test -run '$(ALONE)|$(PARTLY)' ./policies $(RACES) # the longest first, so that no core is left waiting
@@ -64,14 +65,14 @@ rego: ## Rego tests with coverage, strict type check
 	$(OPA) check --strict --schema policies/schema policies
 	$(OPA) test --coverage --threshold 100 $(REGO_TESTS) >/dev/null
 
-e2e: ## Scenarios on a real control plane
-	@$(MAKE) --no-print-directory -j $(LANES) e2e-scenarios e2e-others
+e2e: e2e-scenarios ## Scenarios on a real control plane and on real nodes
+	@$(MAKE) --no-print-directory -j 2 e2e-others test-node # they wait, more than they work
 
 e2e-scenarios: build components software # the hostile first, for whom a busy machine is no excuse
-	cd test && $(E2E) -short -p 1 ./hostile ./scenario
+	cd test && $(ONCE_MORE) --format standard-quiet --packages './hostile ./scenario' -- $(FLAGS) -short -p 1
 
 e2e-others: build components software
-	cd test && $(E2E) -short -p 1 $$(go list ./... | grep -vE '/test/(hostile|node|rotation|scenario)$$')
+	cd test && $(ONCE_MORE) --format standard-quiet --packages "$$(go list ./... | grep -vE '/test/(hostile|node|rotation|scenario)$$' | tr '\n' ' ')" -- $(FLAGS) -short -p 1
 
 nightly: build components software ## What is long and rare, half an hour: the plugin for Headlamp, a release that a real node pulls, fuzzing (TIME=20s each), hostile tenants, certificates and versions that change, upgrades by Helm, worlds that nobody wrote down (COMPOSE_FOR=10m); then hours of all operators of other projects (OPERATORS=none leaves them out)
 	@$(MAKE) --no-print-directory headlamp e2e-release
@@ -89,9 +90,9 @@ e2e-beside: build components software ## Run termguard delete with each flag in 
 operators: build components software ## Play operators of other projects (as root; OPERATORS=kro,cert-manager for some), and write docs/operators.md (some 10 minutes for each, and once to build it)
 	cd test && OPERATORS=$(or $(OPERATORS),all) RESULTS=$(CURDIR)/test/operators/results go test -v -count=1 -parallel 64 -timeout 8h -run TestOperators ./operators; status=$$?; UPDATE_GOLDEN=1 go test -count=1 -run TestPage ./operators && exit $$status
 
-# In the package's folder and with -v, so that what is skipped is said, and why.
+# Verbose, so that what is skipped is said, and why.
 test-node: build components ## Scenarios on a real node: kubelet, containerd, runc (as root; TABLES=FILE writes what was found)
-	cd test/node && go test -v -count=1 -parallel 64 -timeout 15m
+	cd test && $(ONCE_MORE) --format standard-verbose --packages ./node -- $(FLAGS)
 
 e2e-release: build components ## Make a release, publish it to a registry on loopback, and run on a real node what Helm installs from there (as root; minutes)
 	cd test && RELEASE=1 go test -v -count=1 -timeout 20m -run TestRelease ./node

@@ -537,6 +537,10 @@ func (l *Lab) Shell(ctx context.Context, line string) (Result, error) {
 // for ever says which it is, before the whole package's time is over.
 const commandLimit = 10 * time.Minute
 
+// waitDelay is how long reading may take what an ended command printed: on a busy machine, more
+// than a second.
+const waitDelay = 10 * time.Second
+
 func (l *Lab) command(ctx context.Context, stdin, program string, args ...string) (Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, commandLimit, fmt.Errorf("it runs for %v", commandLimit))
 	defer cancel()
@@ -547,7 +551,7 @@ func (l *Lab) command(ctx context.Context, stdin, program string, args ...string
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	// The group: what a shell started would hold the pipes open, and Wait would wait for it.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 10 * time.Second // on a busy machine, to read what an ended one printed takes more than one
+	cmd.WaitDelay = waitDelay
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
 	if err := startChild(cmd); err != nil {

@@ -353,7 +353,7 @@ func (n *RealNode) Run(ctx context.Context, program string, args ...string) (str
 	cmd.Env = n.lab.environment()
 	cmd.Dir = n.Dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = waitDelay
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := n.inside.do(cmd.Start); err != nil {
