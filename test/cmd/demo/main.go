@@ -52,6 +52,7 @@ type act struct {
 type demo struct {
 	*scenario.Guarded
 	binary string
+	dead   *lab.Node // once it is noticed
 	acts   []*act
 }
 
@@ -70,7 +71,7 @@ func run(ctx context.Context) error {
 	if err := d.prepare(ctx); err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}
-	for _, play := range []func(context.Context) error{d.silence, d.hangs, d.carriedOut, d.refusals, d.harmless, d.apiservice} {
+	for _, play := range []func(context.Context) error{d.silence, d.hangs, d.carriedOut, d.refusals, d.harmless, d.deadNode, d.apiservice} {
 		if err := play(ctx); err != nil {
 			return err
 		}
@@ -80,8 +81,8 @@ func run(ctx context.Context) error {
 
 // prepare builds the world that the acts play in.
 func (d *demo) prepare(ctx context.Context) error {
-	node, err := d.StartNode(ctx, "worker-7")
-	if err != nil {
+	var err error
+	if d.dead, err = d.StartNode(ctx, "worker-7"); err != nil {
 		return err
 	}
 	if err := d.AwaitApplied(ctx, 30*time.Second, world); err != nil {
@@ -96,8 +97,8 @@ func (d *demo) prepare(ctx context.Context) error {
 		return err
 	}
 	say("Cutting the power of node worker-7, where pod cart-0 runs")
-	node.Kill()
-	return node.AwaitReady(ctx, "Unknown")
+	d.dead.Kill()
+	return nil
 }
 
 func (d *demo) silence(ctx context.Context) error {
@@ -116,10 +117,14 @@ func (d *demo) hangs(ctx context.Context) error {
 		return err
 	}
 	say("A KUBESPHERE FINALIZER ON THE NAMESPACE, KubeSphere long gone")
-	if err := d.delete(ctx, "KubeSphere finalizer on the namespace", "namespace project-x", scenario.Hangs); err != nil {
+	return d.delete(ctx, "KubeSphere finalizer on the namespace", "namespace project-x", scenario.Hangs)
+}
+
+func (d *demo) deadNode(ctx context.Context) error {
+	say("A POD ON A DEAD NODE")
+	if err := d.dead.AwaitReady(ctx, "Unknown"); err != nil {
 		return err
 	}
-	say("A POD ON A DEAD NODE")
 	return d.delete(ctx, "pod on a dead node", "namespace shop", scenario.Hangs)
 }
 
