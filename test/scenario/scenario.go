@@ -511,8 +511,12 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	if o.Wrong, err = switchOff(ctx, s, input, world); err != nil {
 		return fail(fmt.Errorf("switch policies off: %w", err))
 	}
+	others, err := otherWays(ctx, o, world)
+	if err != nil {
+		return fail(fmt.Errorf("ask by other ways: %w", err))
+	}
 	o.judge()
-	o.Wrong = append(o.Wrong, o.late()...)
+	o.Wrong = append(append(o.Wrong, others...), o.late()...)
 	if o.Real == Completes && s.Leaves != nil {
 		wrong, err := g.leaves(ctx, s)
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -96,14 +95,10 @@ func switchOff(ctx context.Context, s Scenario, input map[string]any, world *clu
 // facts as `termguard snapshot` writes them.
 func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cluster.World, error) {
 	options := map[string]any{}
-	for _, arg := range strings.Fields(s.Delete) {
-		switch arg {
-		case "--cascade=foreground":
-			options["propagationPolicy"] = "Foreground"
-		case "--cascade=orphan":
-			options["propagationPolicy"] = "Orphan"
-		case "--grace-period=0":
-			options["gracePeriodSeconds"] = int64(0)
+	if s.Delete != "" {
+		var err error
+		if _, options, err = s.named(); err != nil {
+			return nil, nil, err
 		}
 	}
 	var obj, after *unstructured.Unstructured
