@@ -219,7 +219,13 @@ func (p *Part) indexGrants(yield func()) {
 			slices.SortFunc(list, byAccount)
 		}
 	}
-	p.bound, p.grantees = bound, grantees
+	narrow := map[string]bool{}
+	for _, wl := range p.workloads {
+		if wl.outlook != "" {
+			narrow[wl.account] = true
+		}
+	}
+	p.bound, p.grantees, p.narrow = bound, grantees, narrow
 }
 
 // mayUpdate are the service accounts that hold a grant of their own to update a
@@ -236,14 +242,15 @@ func (p *Part) mayUpdate(res, namespace string) []grantee {
 	return found
 }
 
-// scope is the namespace where it matters to who may update a resource there, or
-// who was seen to remove a finalizer there, else "".
+// scope is the namespace where it matters to who may update a resource there, or watches
+// it, or who was seen to remove a finalizer there, else "".
 func (p *Part) scope(finalizer, res, namespace string) string {
 	if p.local[learned.Lesson{Finalizer: finalizer, Resource: res, Namespace: namespace}] {
 		return namespace
 	}
 	for _, covering := range covering(res) {
-		if len(p.grantees[covering][namespace]) > 0 {
+		of := p.grantees[covering]
+		if len(of[namespace]) > 0 || len(p.narrow) > 0 && slices.ContainsFunc(of[""], func(g grantee) bool { return p.narrow[g.account] }) {
 			return namespace
 		}
 	}

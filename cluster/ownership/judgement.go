@@ -36,6 +36,9 @@ type judgement struct {
 	drains    *catalog.Drain
 	obstacles []obstacle
 	unsure    bool // what becomes of it without what it needs
+	// watches are the namespaces that the owner is told to watch, where this one is not among
+	// them.
+	watches []string
 	evidence  []string
 	// workloads are those that run what removes the finalizer, as far as known, or would.
 	workloads []workload
@@ -81,6 +84,9 @@ func (j judgement) facts() map[string]any {
 	}
 	if j.unsure {
 		found["unsure"] = true
+	}
+	if len(j.watches) > 0 {
+		found["watches"] = facts.List(j.watches)
 	}
 	if len(j.obstacles) > 0 {
 		found["obstacles"] = obstacleFacts(j.obstacles)

@@ -81,6 +81,7 @@ type Part struct {
 	// grantees are those who may update a resource, by "plural.group" and the
 	// namespace in which they may, "" for everywhere.
 	grantees    map[string]map[string][]grantee
+	narrow      map[string]bool            // service accounts of workloads that are told which namespaces to watch
 	bound       map[string][]string        // keys of bindings, by service account or group of users
 	clouds      map[string]bool            // nodes that a cloud provider runs
 	drivers     map[string]bool            // CSI drivers that are installed

@@ -97,6 +97,7 @@ func (p *Part) consult(key verdictKey, e evidence) judgement {
 	q.live, q.idle = p.mayControl(key.resource, key.namespace)
 	q.made = p.madeWith(q)
 	surmised, _ := p.first(surmises, q) // the last one always answers
+	surmised = p.withOutlook(q.namespace, surmised)
 	if q.stranger != "" && surmised.state != Alive {
 		surmised.certain, surmised.evidence = false, append(surmised.evidence, q.stranger)
 		if surmised.state == Absent {
@@ -188,13 +189,25 @@ func (p *Part) askSeen(q *question) (judgement, bool) {
 // askWorkloads asks whether a workload that the catalog names is ready.
 func (p *Part) askWorkloads(q *question) (judgement, bool) {
 	j := q.base
-	for _, wl := range q.matched {
-		if p.up(wl) {
-			j.workloads = []workload{wl}
-			return j.is(Alive, true, "%s", p.runs(wl)), true
-		}
+	if wl, found := p.firstUp(q.matched, q.namespace); found {
+		j.workloads = []workload{wl}
+		return j.is(Alive, true, "%s", p.runs(wl)), true
 	}
 	return j, false
+}
+
+// firstUp is the first workload that is up, of those that watch a namespace if there is one: of
+// an operator there may be several, each for its own.
+func (p *Part) firstUp(list []workload, namespace string) (first workload, found bool) {
+	for _, wl := range list {
+		if p.up(wl) && wl.watches(namespace) {
+			return wl, true
+		}
+		if p.up(wl) && !found {
+			first, found = wl, true
+		}
+	}
+	return first, found
 }
 
 // runs says that a workload is up, as far as that is known.
@@ -250,11 +263,9 @@ func (p *Part) askManagers(q *question) (judgement, bool) {
 // for its own: a package manager made both.
 func (p *Part) askDefinition(q *question) (judgement, bool) {
 	j := q.base
-	for _, wl := range q.made {
-		if p.up(wl) {
-			j.owner, j.workloads = cmp.Or(j.owner, wl.String()), []workload{wl}
-			return j.is(Alive, true, "%s; it and the definition of %s belong to %s", p.runs(wl), q.resource, wl.owner.what), true
-		}
+	if wl, found := p.firstUp(q.made, q.namespace); found {
+		j.owner, j.workloads = cmp.Or(j.owner, wl.String()), []workload{wl}
+		return j.is(Alive, true, "%s; it and the definition of %s belong to %s", p.runs(wl), q.resource, wl.owner.what), true
 	}
 	return j, false
 }

@@ -111,6 +111,11 @@ func with(manifest, old, now string) string {
 	return strings.ReplaceAll(manifest, old, now)
 }
 
+// watching is a Deployment whose container has a variable.
+func watching(deployment, variable, value string) string {
+	return with(deployment, "image: x-agent", fmt.Sprintf("image: x-agent, env: [{name: %s, value: %q}]", variable, value))
+}
+
 // seen is one owner that was seen to remove x.io/own.
 func seen(identity string, ago time.Duration, outside bool) learned.Owner {
 	last := now.Add(-ago)
@@ -167,6 +172,12 @@ func TestVerdicts(t *testing.T) {
 		"WorkloadLeading":  {"it is not ready, and renews its lease", "x.io/known", evidence{}, []string{gadgets, notReady, brokenPod, podsLease}, nil, Options{}, "", verdict{Down, false, "operator of X", "", "Deployment ops/x-operator has no ready pod, but pod ops/x-1 renews lease ops/abcd.x.io"}},
 		"WorkloadGone":     {"nothing of that name is there", "x.io/known", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Absent, true, "operator of X", "", "no workload of it exists: looked for Deployment x-operator"}},
 		"WorkloadUnseen":   {"near miss: it may be what cannot be seen", "x.io/known", evidence{}, []string{gadgets}, nil, Options{}, "deployments.apps", verdict{Unknown, false, "operator of X", "", "deployments.apps (forbidden) cannot be seen"}},
+
+		"Outlook":         {"it is told to watch others", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, watching(up, "WATCH_NAMESPACE", "prod, test"), pod}, nil, Options{}, "", verdict{Unknown, false, "operator of X", "", "Deployment ops/x-operator has 1 ready pod; Deployment ops/x-operator is told to watch prod, test, not demo"}},
+		"OutlookHere":     {"near miss: this one, too", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, watching(up, "WATCH_NAMESPACE", "demo,prod"), pod}, nil, Options{}, "", verdict{Alive, true, "operator of X", "", "Deployment ops/x-operator has 1 ready pod"}},
+		"OutlookSeen":     {"near miss: it was seen to do it, whatever it is told", "", evidence{}, []string{gadgets, itsAccount, writes, boundAll, watching(up, "WATCH_NAMESPACE", "prod"), pod}, []learned.Owner{seen(x, time.Hour, false)}, Options{}, "", verdict{Alive, true, "controller under service account ops/x", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and pod ops/x-1 is ready under it"}},
+		"OutlookSecond":   {"near miss: a second one, of a newer version, watches it", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, watching(up, "WATCH_NAMESPACE", "prod"), with(with(watching(up, "WATCH_NAMESPACE", "demo"), "namespace: ops", "namespace: ops2"), "image: x-agent", "image: x-agent:v2"), with(boundAll, "metadata: {name: x}", "metadata: {name: x2}"), pod}, nil, Options{}, "", verdict{Alive, true, "operator of X", "", "Deployment ops2/x-operator has 1 ready pod"}},
+		"OutlookByRights": {"it alone controls the kind, elsewhere", "", evidence{}, []string{gadgets, itsAccount, controls, boundAll, watching(up, "WATCH_NAMESPACE", "prod"), pod}, nil, Options{}, "", verdict{Unknown, false, "controller under service account ops/x", "", "service account ops/x may update gadgets.x.io and its status, and pod ops/x-1 is ready under it; Deployment ops/x-operator is told to watch prod, not demo"}},
 
 		"Image":        {"the catalog names what it runs", "x.io/image", evidence{}, []string{gadgets, pod}, nil, Options{}, "", verdict{Alive, true, "agent of X", "", "1 ready pod of image x-agent"}},
 		"ImageDown":    {"anybody may run that image, and scale it down", "x.io/image", evidence{}, []string{gadgets, scaled}, nil, Options{}, "", verdict{Down, true, "agent of X", "a workload of that name, which anybody may make", "Deployment ops/x-operator is scaled to zero"}},

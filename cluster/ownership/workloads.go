@@ -25,6 +25,7 @@ type workload struct {
 	releases              []string // references to images of which releases have known faults
 	wanted, ready         int32
 	refused               string // why no pod of it can be created, "" where it can
+	outlook               string // the namespaces that it is told to watch, as outlookOf has it
 	goes                  bool   // it is being deleted
 	owner                 owner
 }
@@ -50,17 +51,17 @@ func (p *Part) KeepDeployment(o *appsv1.Deployment) bool {
 			break
 		}
 	}
-	return p.keepWorkload("Deployment", &o.ObjectMeta, o.Spec.Template.Spec, facts.Or(o.Spec.Replicas, 1), o.Status.ReadyReplicas, refused)
+	return p.keepWorkload("Deployment", &o.ObjectMeta, o.Spec.Template, facts.Or(o.Spec.Replicas, 1), o.Status.ReadyReplicas, refused)
 }
 
 // KeepStatefulSet does for a StatefulSet what KeepDeployment does.
 func (p *Part) KeepStatefulSet(o *appsv1.StatefulSet) bool {
-	return p.keepWorkload("StatefulSet", &o.ObjectMeta, o.Spec.Template.Spec, facts.Or(o.Spec.Replicas, 1), o.Status.ReadyReplicas, "")
+	return p.keepWorkload("StatefulSet", &o.ObjectMeta, o.Spec.Template, facts.Or(o.Spec.Replicas, 1), o.Status.ReadyReplicas, "")
 }
 
 // KeepDaemonSet does for a DaemonSet what KeepDeployment does.
 func (p *Part) KeepDaemonSet(o *appsv1.DaemonSet) bool {
-	return p.keepWorkload("DaemonSet", &o.ObjectMeta, o.Spec.Template.Spec, o.Status.DesiredNumberScheduled, o.Status.NumberReady, "")
+	return p.keepWorkload("DaemonSet", &o.ObjectMeta, o.Spec.Template, o.Status.DesiredNumberScheduled, o.Status.NumberReady, "")
 }
 
 // ForgetDeployment undoes KeepDeployment.
@@ -76,14 +77,18 @@ func (p *Part) ForgetStatefulSet(key types.NamespacedName) {
 // ForgetDaemonSet undoes KeepDaemonSet.
 func (p *Part) ForgetDaemonSet(key types.NamespacedName) { p.forgetWorkload("DaemonSet", key.String()) }
 
-func (p *Part) keepWorkload(kind string, m *metav1.ObjectMeta, template corev1.PodSpec, wanted, ready int32, refused string) bool {
+func (p *Part) keepWorkload(kind string, m *metav1.ObjectMeta, template corev1.PodTemplateSpec, wanted, ready int32, refused string) bool {
 	key := kind + "/" + m.Namespace + "/" + m.Name
-	now := workload{kind: kind, namespace: m.Namespace, name: m.Name, account: accountOf(m.Namespace, template), images: imagesOf(template), releases: p.releasesOf(template), wanted: wanted, ready: ready, refused: refused, goes: m.DeletionTimestamp != nil, owner: onlyOwner(m)}
+	now := workload{
+		kind: kind, namespace: m.Namespace, name: m.Name, account: accountOf(m.Namespace, template.Spec), images: imagesOf(template.Spec), releases: p.releasesOf(template.Spec),
+		wanted: wanted, ready: ready, refused: refused, outlook: outlookOf(m.Namespace, template), goes: m.DeletionTimestamp != nil, owner: onlyOwner(m),
+	}
 	before, known := p.workloads[key]
 	p.workloads[key] = now
 	if !known || !slices.Equal(before.images, now.images) {
 		p.matches.note(key, now)
 	}
+	p.grantsDirty = p.grantsDirty || before.outlook != now.outlook || before.account != now.account && now.outlook != ""
 	if !known || !slices.Equal(before.releases, now.releases) || before.wanted != wanted || (before.ready > 0) != (ready > 0) || before.account != now.account || before.refused != refused || before.goes != now.goes || before.owner != now.owner {
 		p.dirty = true
 	}
@@ -92,6 +97,7 @@ func (p *Part) keepWorkload(kind string, m *metav1.ObjectMeta, template corev1.P
 
 func (p *Part) forgetWorkload(kind, name string) {
 	key := kind + "/" + name
+	p.grantsDirty = p.grantsDirty || p.workloads[key].outlook != ""
 	delete(p.workloads, key)
 	p.matches.forget(key)
 	p.dirty = true

@@ -83,6 +83,11 @@ test_unknown if {
 	got == {"deny": set(), "warn": {kiali_is("whether its owner, Kiali operator, is running is unknown")}}
 }
 
+test_watches_elsewhere if {
+	got := found with input as delete_kiali(kiali({"state": "unknown", "certainty": "may", "watches": ["prod"]}))
+	got == {"deny": set(), "warn": {kiali_is("its owner, Kiali operator, is told to watch other namespaces")}}
+}
+
 test_nobody_known_and_absent if {
 	got := found with input as delete_kiali(nobody({"certainty": "may"}))
 	got == {"deny": set(), "warn": {nobody_is("nothing that could remove it is running")}}

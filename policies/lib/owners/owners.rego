@@ -50,12 +50,16 @@ reason(ownership) := "its controller is not running" if {
 reason(ownership) := sprintf("whether its owner, %s, is running is unknown", [name(ownership)]) if {
 	ownership.state == "unknown"
 	name(ownership) != ""
+	not ownership.watches
 }
 
 reason(ownership) := "its controller is unknown" if {
 	ownership.state == "unknown"
 	name(ownership) == ""
+	not ownership.watches
 }
+
+reason(ownership) := sprintf("%s is told to watch other namespaces", [its(ownership)]) if ownership.watches
 
 reason(ownership) := sprintf("%s has no right to remove it", [its(ownership)]) if ownership.state == "barred"
 

@@ -1,0 +1,48 @@
+package ownership
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// TestOutlook: which namespaces a workload is told to watch, by each way of telling.
+func TestOutlook(t *testing.T) {
+	var names []string
+	for i := range maxOutlook + 1 {
+		names = append(names, fmt.Sprintf("n%03d", i))
+	}
+	for _, tc := range []struct{ reason, template, want string }{
+		{"it is told nothing", "{spec: {containers: [{name: c, args: [--leader-elect, --namespace=ops]}]}}", ""},
+		{"a variable", "{spec: {containers: [{name: c, env: [{name: WATCH_NAMESPACE, value: 'b, a'}]}]}}", "a,b"},
+		{"near miss: it names none, which is all", "{spec: {containers: [{name: c, env: [{name: WATCH_NAMESPACE, value: ''}]}]}}", ""},
+		{"near miss: it says all", "{spec: {containers: [{name: c, env: [{name: WATCHED_NAMESPACE, value: '*'}]}]}}", ""},
+		{"near miss: another variable", "{spec: {containers: [{name: c, env: [{name: POD_NAMESPACE, value: a}]}]}}", ""},
+		{"its own, by the downward API", "{spec: {containers: [{name: c, env: [{name: WATCH_NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}]}]}}", "ops"},
+		{"what the Operator Lifecycle Manager wrote", "{metadata: {annotations: {olm.targetNamespaces: 'x,y'}}, spec: {containers: [{name: c, env: [{name: WATCH_NAMESPACE, valueFrom: {fieldRef: {fieldPath: \"metadata.annotations['olm.targetNamespaces']\"}}}]}]}}", "x,y"},
+		{"near miss: nobody reads what it wrote", "{metadata: {annotations: {olm.targetNamespaces: 'x,y'}}, spec: {containers: [{name: c}]}}", ""},
+		{"near miss: a ConfigMap has it, which is not read", "{spec: {containers: [{name: c, env: [{name: WATCH_NAMESPACE, valueFrom: {configMapKeyRef: {name: c, key: k}}}]}]}}", ""},
+		{"two variables count together", "{spec: {containers: [{name: c, env: [{name: PGO_TARGET_NAMESPACE, value: b}, {name: PGO_TARGET_NAMESPACES, value: 'a,b'}]}]}}", "a,b"},
+		{"an argument", "{spec: {containers: [{name: c, args: [--watch-namespace=a]}]}}", "a"},
+		{"an argument and its value", "{spec: {containers: [{name: c, command: [run, -watch-namespace, a]}]}}", "a"},
+		{"near miss: what only the container knows", "{spec: {containers: [{name: c, args: [--watch-namespace=$(WHERE)]}]}}", ""},
+		{"its own, by an argument", "{spec: {containers: [{name: c, args: [--namespaced]}]}}", "ops"},
+		{"that one names another", "{spec: {containers: [{name: c, args: [--namespaced, --managed-namespace, a]}]}}", "a"},
+		{"not all", "{spec: {containers: [{name: c, args: [--watch-all-namespaces=false]}]}}", "ops"},
+		{"near miss: all", "{spec: {containers: [{name: c, args: [--watch-all-namespaces=true]}]}}", ""},
+		{"near miss: all, by default", "{spec: {containers: [{name: c, args: [--watch-all-namespaces]}]}}", ""},
+		{"more than are kept", "{spec: {containers: [{name: c, args: ['--watch-namespace=" + strings.Join(names, ",") + "']}]}}", ""},
+		{"near miss: as many as are kept", "{spec: {containers: [{name: c, args: ['--watch-namespace=" + strings.Join(names[1:], ",") + "']}]}}", strings.Join(names[1:], ",")},
+	} {
+		var template corev1.PodTemplateSpec
+		if err := yaml.UnmarshalStrict([]byte(tc.template), &template); err != nil {
+			t.Fatal(err)
+		}
+		if got := outlookOf("ops", template); got != tc.want {
+			t.Errorf("%s: it watches %q, want %q", tc.reason, got, tc.want)
+		}
+	}
+}
