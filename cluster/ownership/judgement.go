@@ -38,8 +38,8 @@ type judgement struct {
 	unsure    bool // what becomes of it without what it needs
 	// watches are the namespaces that the owner is told to watch, where this one is not among
 	// them.
-	watches []string
-	evidence  []string
+	watches  []string
+	evidence []string
 	// workloads are those that run what removes the finalizer, as far as known, or would.
 	workloads []workload
 	// circumstantial is set where nothing but permissions ties the owner to the
