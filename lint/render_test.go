@@ -341,6 +341,10 @@ spec: {selector: {matchLabels: {app: api}}, template: {metadata: {labels: {app: 
 			}
 		}
 	}
+	r := run(t, lint.Options{Dir: write(t, map[string]string{"Chart.yaml": "apiVersion: v2\nname: api\nversion: 1.0.0\n", "templates/pod.yaml": fmt.Sprintf(slow, "it")}), Paths: []string{"."}, Render: true})
+	if len(r.Findings) != 1 || r.Findings[0].Target.Namespace != "release" {
+		t.Errorf("a pod that names no namespace: got %+v, want one finding of it in that of the release", r.Findings)
+	}
 }
 
 // TestOneTemplate tells the worst of what one policy says in the same words of one template.
