@@ -209,7 +209,10 @@ func (m Moment) Knows() bool {
 // specFinalizers are those of spec.finalizers. An object without a UID is only named, as by
 // an eviction: what it tells itself is what the inventory has.
 func (w *World) verdicts(obj metav1.Object, res schema.GroupResource, specFinalizers []string) map[string]any {
-	verdicts := w.ownership.Ownership(obj, res, specFinalizers, w.recorded)
+	recorded := func(finalizer, resource, evidence string) any {
+		return w.recorded(obj, finalizer, resource, evidence)
+	}
+	verdicts := w.ownership.Ownership(obj, res, specFinalizers, recorded)
 	for finalizer, verdict := range verdicts {
 		verdict, _ := verdict.(map[string]any)
 		missing := w.references.Missing(finalizer, res.String(), obj)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -345,13 +346,20 @@ func (n named) There(resource string, key types.NamespacedName) (there, held, kn
 }
 
 // recorded is the verdict that a snapshot holds, which knows no more than its
-// document: of objects with the very same evidence, or of the same finalizer on
-// the same resource.
-func (w *World) recorded(finalizer, resource, evidence string) any {
+// document: of the very object, which it may know with more evidence than who asks does, of
+// objects with the very same evidence, or of the same finalizer on the same resource.
+func (w *World) recorded(obj metav1.Object, finalizer, resource, evidence string) any {
 	if !w.snapshot {
 		return nil
 	}
 	byEvidence, _ := facts.Lookup(w.doc, "finalizers", finalizer, resource).(map[string]any)
+	groups, _ := facts.Lookup(w.doc, "finalized", obj.GetNamespace(), finalizer, resource).(map[string]any)
+	for signature := range groups {
+		names, _ := facts.Lookup(groups, signature, "names").([]any)
+		if known, found := byEvidence[signature]; found && slices.Contains(names, any(obj.GetName())) {
+			return known
+		}
+	}
 	if known, found := byEvidence[evidence]; found {
 		return known
 	}
