@@ -129,7 +129,8 @@ func (w *World) conditioned(namespace string) (found []conditioned) {
 	return found
 }
 
-// conditionsOf are the status conditions of an object, bounded.
+// conditionsOf are the status conditions of an object, bounded, each with when the object
+// was created.
 func conditionsOf(object *unstructured.Unstructured) []any {
 	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	found := []any{}
@@ -139,6 +140,9 @@ func conditionsOf(object *unstructured.Unstructured) []any {
 			continue
 		}
 		kept := map[string]any{}
+		if created := object.GetCreationTimestamp(); !created.IsZero() {
+			kept["created"] = created.UTC().Format(time.RFC3339)
+		}
 		for _, key := range []string{"type", "status", "reason", "message", "lastTransitionTime", "lastUpdateTime"} {
 			if text, is := condition[key].(string); is {
 				kept[key] = strings.ToValidUTF8(text[:min(len(text), maxConditionText)], "")

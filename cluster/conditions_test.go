@@ -36,7 +36,7 @@ func TestReadConditions(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		object := map[string]any{"apiVersion": "x.io/v1", "kind": "Gadget", "metadata": map[string]any{"name": path.Base(r.URL.Path)}, "status": map[string]any{}}
+		object := map[string]any{"apiVersion": "x.io/v1", "kind": "Gadget", "metadata": map[string]any{"name": path.Base(r.URL.Path), "creationTimestamp": "2026-11-21T09:00:00Z"}, "status": map[string]any{}}
 		switch path.Base(r.URL.Path) {
 		case "a": // alone, as the race detector makes much text slow
 			object["status"] = status
@@ -79,7 +79,7 @@ func TestReadConditions(t *testing.T) {
 		t.Errorf("found those of %d, and of c %v", len(found), found["c"])
 	}
 	list := found["a"].([]any)
-	want := map[string]any{"type": "Ready", "status": "False", "reason": "NotFound", "message": strings.Repeat("é", 1<<9)}
+	want := map[string]any{"created": "2026-11-21T09:00:00Z", "type": "Ready", "status": "False", "reason": "NotFound", "message": strings.Repeat("é", 1<<9)}
 	if diff := cmp.Diff(want, list[0]); diff != "" || len(list) != maxConditions-1 {
 		t.Errorf("%d conditions, first: -want +got\n%s", len(list), diff)
 	}

@@ -82,6 +82,9 @@ func (j judgement) facts() map[string]any {
 	if j.state == Alive && j.creates != "" {
 		found["creates"] = j.creates
 	}
+	if j.state == Alive && j.circumstantial {
+		found["circumstantial"] = true
+	}
 	if j.unsure {
 		found["unsure"] = true
 	}

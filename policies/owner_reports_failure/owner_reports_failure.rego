@@ -28,7 +28,9 @@
 #     of those that are deleted themselves, and of the first 50 in a namespace that check
 #     is asked about. The webhook and snapshots know no conditions of what is in a
 #     namespace. A controller may fail to reconcile and still clean up: the finding says
-#     "may".
+#     "may". A failure counts after ten minutes. Where only its rights or a lease speak for
+#     the owner, it counts after 30 seconds, and after two minutes so does an object that
+#     has not been ready since it was created, as one does that takes long to make.
 package termguard.owner_reports_failure
 
 import data.termguard.lib.owners
@@ -38,27 +40,26 @@ import data.termguard.lib.times
 import data.termguard.lib.wording
 
 warn contains {
-	"msg": sprintf("its owner, %s, has reported for %s that it fails: %s is %s (%s)", [
-		who,
-		times.duration(times.since(worst.lastTransitionTime)),
-		worst.type, worst.status, clean(worst.reason, 40),
-	]),
+	"msg": sprintf("its owner, %s, %s", [who, reported(worst)]),
 	"objects": [request.target],
 	"evidence": [told(condition) | some condition in failing],
 	"field": "status.conditions",
 	"steps": [steps.mend(sprintf("Fix what the condition %s names; delete when it is good again", [worst.type]), [])],
 } if {
-	who := sort([owner | some owner in alive])[0]
-	failing := failures(input.request.oldObject.status.conditions)
+	who := sort([named(ownership) | some ownership in alive; count(failures(conditions, ownership)) > 0])[0]
+	failing := [condition |
+		some ownership in alive
+		named(ownership) == who
+		some condition in failures(conditions, ownership)
+	]
 	worst := failing[0]
 }
 
 # What is in a namespace.
 warn contains {
-	"msg": sprintf("%s %s finalizer %s: its owner, %s, has reported for %s that it fails: %s is %s (%s)", [
+	"msg": sprintf("%s %s finalizer %s: its owner, %s, %s", [
 		wording.counted(count(names), of), wording.plural(count(names), "has", "have"), finalizer,
-		named(bucket.ownership), times.duration(times.since(worst.lastTransitionTime)),
-		worst.type, worst.status, clean(worst.reason, 40),
+		named(bucket.ownership), reported(worst),
 	]),
 	"objects": [{"resource": of, "namespace": request.name, "name": name} | some name in names],
 	"evidence": [sprintf("of %s, %s", [name, told(failing[name][0])]) | some name in array.slice(names, 0, 5)],
@@ -69,23 +70,31 @@ warn contains {
 } if {
 	request.deletes_namespace
 	some of, objects in data.cluster.conditions[request.name]
-	failing := {name: found | some name, conditions in objects; found := failures(conditions); count(found) > 0}
 	some finalizer, resources in data.cluster.finalized[request.name]
 	some bucket in resources[of]
 	bucket.ownership.state == "alive"
-	names := sort([name | some name in bucket.names; failing[name]])
+	failing := {name: found |
+		some name in bucket.names
+		found := failures(objects[name], bucket.ownership)
+		count(found) > 0
+	}
+	names := sort(object.keys(failing))
 	worst := failing[names[0]][0]
 }
 
+# conditions are those of the object itself.
+conditions := [with_created(condition) |
+	some condition in array.slice(input.request.oldObject.status.conditions, 0, 32)
+]
+
 # alive are the owners of the finalizers that somebody is expected to remove. What
 # built-in kinds say in their conditions is not about their finalizers.
-alive contains name if {
+alive contains ownership if {
 	request.deleting
 	data.cluster.crds[request.resource]
 	some finalizer in input.request.oldObject.metadata.finalizers
 	ownership := input.ownership[finalizer]
 	ownership.state == "alive"
-	name := named(ownership)
 }
 
 named(ownership) := owners.name(ownership) if owners.name(ownership) != ""
@@ -94,13 +103,61 @@ named(ownership) := "which is unknown by name" if owners.name(ownership) == ""
 
 # failures are the conditions that have said for a while that the owner fails. Who
 # writes a status may write any number of them.
-failures(conditions) := [condition |
-	some told in array.slice(conditions, 0, 32)
-	bad(told)
-	condition := object.union(told, {"reason": reason(told), "lastTransitionTime": changed(told)})
-	regex.match(failure, condition.reason)
-	times.since(condition.lastTransitionTime) > patience
+failures(list, ownership) := [condition |
+	some told in array.slice(list, 0, 32)
+	said := object.union(told, {"reason": reason(told), "lastTransitionTime": changed(told)})
+	how := counts(said, ownership)
+	condition := object.union(said, {"how": how})
 ]
+
+# counts tells how a condition counts, if it does.
+counts(condition, ownership) := "that it fails" if {
+	fails(condition)
+	times.since(condition.lastTransitionTime) > patience(ownership)
+}
+
+counts(condition, ownership) := "that it is not ready, since it was created" if {
+	not fails(condition)
+	ownership.circumstantial
+	never_ready(condition)
+	times.since(condition.lastTransitionTime) > 120
+}
+
+# fails is true of a condition that tells of an error.
+fails(condition) if {
+	bad(condition)
+	regex.match(failure, condition.reason)
+}
+
+# never_ready is true of a condition that the owner wrote while it took the object in
+# hand, within a minute, and that has not been good since.
+never_ready(condition) if {
+	condition.status != "True"
+	regex.match(`(Ready|Available|Healthy)$`, condition.type)
+	not regex.match(`Not[A-Z][a-z]+$`, condition.type)
+	times.since(condition.created) - times.since(condition.lastTransitionTime) < 60
+}
+
+# patience is how long a condition may be bad before it counts, in seconds: a
+# controller that starts, or retries, passes through bad states. Who is taken for the
+# owner by its rights alone is not known to do its work: nothing else speaks for it.
+patience(ownership) := 30 if ownership.circumstantial
+
+patience(ownership) := 600 if not ownership.circumstantial
+
+# reported is what the owner says in a condition.
+reported(condition) := sprintf("has reported for %s %s: %s is %s (%s)", [
+	times.duration(times.since(condition.lastTransitionTime)), condition.how,
+	condition.type, condition.status, clean(condition.reason, 40),
+])
+
+# with_created is a condition as the facts have those of what is in a namespace: with when
+# its object was created, where that is known.
+with_created(condition) := object.union(condition, {"created": created}) if {
+	created := input.request.oldObject.metadata.creationTimestamp
+}
+
+with_created(condition) := condition if not input.request.oldObject.metadata.creationTimestamp
 
 # reason is that of a condition; some have nothing but a message, or not even that.
 reason(condition) := condition.reason if condition.reason != ""
@@ -135,10 +192,6 @@ hoped_for := `(Ready|Synced|Reconciled|Healthy|Available|Succeeded|Applied|Valid
 
 # failure are reasons that tell of an error, rather than of work that goes on.
 failure := `(?i)error|fail|invalid|denied|forbidden|unauthori[sz]ed|auth|credential|notfound|missing|unreachable|^no reason given$`
-
-# patience is how long a condition may be bad before it counts, in seconds: a
-# controller that starts, or retries, passes through bad states.
-patience := 600
 
 told(condition) := sprintf("%s is %s since %s: %s: %s", [
 	condition.type, condition.status, condition.lastTransitionTime,

@@ -89,6 +89,59 @@ test_no_reason_near_misses if {
 	}
 }
 
+# Who is taken for the owner by its rights alone is not known to do its work.
+
+guessed := object.union(alive, {"circumstantial": true})
+
+test_rights_alone if {
+	for_a_minute := object.union(failed, {"lastTransitionTime": "2026-11-21T11:59:00Z"})
+	ask([for_a_minute], alive) == nothing
+	ask([object.union(failed, {"lastTransitionTime": "2026-11-21T11:59:40Z"})], guessed) == nothing
+	some finding in ask([for_a_minute], guessed)
+	endswith(finding.msg, "has reported for 60 s that it fails: Synced is False (ReconcileError)")
+}
+
+never := {
+	"type": "Ready", "status": "Unknown", "reason": "Waiting",
+	"lastTransitionTime": "2026-11-21T11:57:00Z", "message": "",
+}
+
+made(condition, ownership, created) := got if {
+	now := object.union(request([condition]), {"oldObject": {"metadata": {"creationTimestamp": created}}})
+	got := found with input as {"request": now, "ownership": {"example.com/cleanup": ownership}}
+		with data.cluster as facts
+}
+
+test_never_ready if {
+	some finding in made(never, guessed, "2026-11-21T11:56:30Z")
+	endswith(finding.msg, "has reported for 3 minutes that it is not ready, since it was created: Ready is Unknown (Waiting)")
+}
+
+test_never_ready_near_misses if {
+	count(made(object.union(never, {"type": "ComponentReady"}), guessed, "2026-11-21T11:56:30Z")) == 1
+	made(never, alive, "2026-11-21T11:56:30Z") == nothing
+	made(never, guessed, "2026-11-21T11:55:00Z") == nothing
+	ask([never], guessed) == nothing
+	every change in [
+		{"status": "True"}, {"type": "NotReady"}, {"type": "Succeeded"},
+		{"lastTransitionTime": "2026-11-21T11:58:30Z"},
+	] {
+		made(object.union(never, change), guessed, "2026-11-21T11:56:30Z") == nothing
+	}
+}
+
+# Of two owners, who is known is not blamed for what counts of the other alone.
+test_two_owners if {
+	of_two := object.union(request([object.union(failed, {"lastTransitionTime": "2026-11-21T11:59:00Z"})]), {"oldObject": {
+		"metadata": {"finalizers": ["a", "b"]},
+	}})
+	got := found with input as {"request": of_two, "ownership": {"a": alive, "b": object.union(guessed, {"owner": "some operator"})}}
+		with data.cluster as facts
+	{finding.msg | some finding in got} == {concat("", [
+		"its owner, some operator, has reported for 60 s that it fails: Synced is False (ReconcileError)",
+	])}
+}
+
 # Who does not run is another policy's finding.
 test_owner_down if ask([failed], object.union(alive, {"state": "down"})) == nothing
 
