@@ -122,6 +122,27 @@ func seen(identity string, ago time.Duration, outside bool) learned.Owner {
 	return learned.Owner{Finalizer: "x.io/own", Resource: "gadgets.x.io", Identity: identity, Everywhere: true, Objects: 5, Outside: outside, First: last.Add(-48 * time.Hour), Last: last}
 }
 
+// attaches is the Deployment of the pod with the sidecar.
+var attaches = with(with(up, "serviceAccountName: x, ", ""), "x-agent", "csi-attacher")
+
+// judged is who removes a finalizer from a gadget in namespace demo, where these objects were
+// seen and these owners learned, and these resources cannot be seen, of which "" is none.
+func judged(t *testing.T, options Options, objects []string, seen []learned.Owner, finalizer string, object evidence, hidden ...string) judgement {
+	t.Helper()
+	p, _ := partWith(t, options, objects...)
+	for _, resource := range hidden {
+		if resource != "" {
+			p.options.Sight.Hide(facts.Resource{GroupVersionResource: schema.ParseGroupResource(resource).WithVersion("v1")}, facts.UnseenForbidden, "no")
+		}
+	}
+	var memory learned.Memory
+	for _, o := range seen {
+		memory.Add(o)
+	}
+	p.SetLearned(memory)
+	return p.judge(p.verdictKey(finalizer, "gadgets.x.io", "demo", object), object)
+}
+
 // TestVerdicts: who removes a finalizer, for each source that may know, with its near
 // misses. TestOwnershipByStrength of the package above holds which one wins.
 func TestVerdicts(t *testing.T) {
@@ -179,14 +200,18 @@ func TestVerdicts(t *testing.T) {
 		"OutlookSecond":   {"near miss: a second one, of a newer version, watches it", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, watching(up, "WATCH_NAMESPACE", "prod"), with(with(watching(up, "WATCH_NAMESPACE", "demo"), "namespace: ops", "namespace: ops2"), "image: x-agent", "image: x-agent:v2"), with(boundAll, "metadata: {name: x}", "metadata: {name: x2}"), pod}, nil, Options{}, "", verdict{Alive, true, "operator of X", "", "Deployment ops2/x-operator has 1 ready pod"}},
 		"OutlookByRights": {"it alone controls the kind, elsewhere", "", evidence{}, []string{gadgets, itsAccount, controls, boundAll, watching(up, "WATCH_NAMESPACE", "prod"), pod}, nil, Options{}, "", verdict{Unknown, false, "controller under service account ops/x", "", "service account ops/x may update gadgets.x.io and its status, and pod ops/x-1 is ready under it; Deployment ops/x-operator is told to watch prod, not demo"}},
 
-		"Image":        {"the catalog names what it runs", "x.io/image", evidence{}, []string{gadgets, pod}, nil, Options{}, "", verdict{Alive, true, "agent of X", "", "1 ready pod of image x-agent"}},
-		"ImageDown":    {"anybody may run that image, and scale it down", "x.io/image", evidence{}, []string{gadgets, scaled}, nil, Options{}, "", verdict{Down, true, "agent of X", "a workload of that name, which anybody may make", "Deployment ops/x-operator is scaled to zero"}},
-		"ImageGone":    {"it usually runs elsewhere", "x.io/image", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Unknown, false, "agent of X", "", "it usually runs outside the cluster, which the cluster does not show"}},
-		"Sidecar":      {"a sidecar that names the driver", "x.io/attached", evidence{driver: "ebs.csi.test"}, []string{gadgets, attacher, driver}, nil, Options{}, "", verdict{Alive, true, "attacher", "", "pod ops/csi-1 with a ready csi-attacher names driver ebs.csi.test"}},
-		"SidecarLone":  {"the only sidecar is that of the only driver", "x.io/attached", evidence{driver: "efs.csi.test"}, []string{gadgets, with(attacher, "ebs.csi.test", "csi"), with(driver, "ebs", "efs")}, nil, Options{}, "", verdict{Alive, true, "attacher", "", "driver efs.csi.test is installed, and pod ops/csi-1 has a ready csi-attacher"}},
-		"SidecarDown":  {"another controller wrote the finalizer, and the driver's sidecar does not run", "x.io/attached", evidence{driver: "ebs.csi.test", managers: []string{"x-agent"}}, []string{gadgets, itsAccount, controls, boundAll, up, pod, driver}, nil, Options{}, "", verdict{Unknown, false, "attacher", "", "service accounts ops/x may update gadgets.x.io: whether one of them removes the finalizer, the cluster does not tell"}},
-		"SidecarOther": {"near miss: the sidecar itself wrote it, from an image of another name", "x.io/attached", evidence{driver: "ebs.csi.test", managers: []string{"csi-attacher"}}, []string{gadgets, itsAccount, controls, boundAll, up, with(pod, "name: manager", "name: csi-attacher"), driver}, nil, Options{}, "", verdict{Alive, true, "attacher", "", `field manager "csi-attacher" wrote the finalizer, and pod ops/x-1 runs under service account ops/x, which may update gadgets.x.io`}},
-		"SidecarNone":  {"a driver that nobody installed", "x.io/attached", evidence{driver: "efs.csi.test"}, []string{gadgets, attacher, driver}, nil, Options{}, "", verdict{Absent, true, "csi-attacher of CSI driver efs.csi.test", "", "CSI driver efs.csi.test is not installed: no CSIDriver, no node where it is registered, and no ready csi-attacher that names it"}},
+		"Image":          {"the catalog names what it runs", "x.io/image", evidence{}, []string{gadgets, pod}, nil, Options{}, "", verdict{Alive, true, "agent of X", "", "1 ready pod of image x-agent"}},
+		"ImageDown":      {"anybody may run that image, and scale it down", "x.io/image", evidence{}, []string{gadgets, scaled}, nil, Options{}, "", verdict{Down, true, "agent of X", "a workload of that name, which anybody may make", "Deployment ops/x-operator is scaled to zero"}},
+		"ImageGone":      {"it usually runs elsewhere", "x.io/image", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Unknown, false, "agent of X", "", "it usually runs outside the cluster, which the cluster does not show"}},
+		"Sidecar":        {"a sidecar that names the driver", "x.io/attached", evidence{driver: "ebs.csi.test"}, []string{gadgets, attacher, driver}, nil, Options{}, "", verdict{Alive, true, "attacher", "", "pod ops/csi-1 with a ready csi-attacher names driver ebs.csi.test"}},
+		"SidecarLone":    {"the only sidecar is that of the only driver", "x.io/attached", evidence{driver: "efs.csi.test"}, []string{gadgets, with(attacher, "ebs.csi.test", "csi"), with(driver, "ebs", "efs")}, nil, Options{}, "", verdict{Alive, true, "attacher", "", "driver efs.csi.test is installed, and pod ops/csi-1 has a ready csi-attacher"}},
+		"SidecarDown":    {"another controller wrote the finalizer, and the driver's sidecar does not run", "x.io/attached", evidence{driver: "ebs.csi.test", managers: []string{"x-agent"}}, []string{gadgets, itsAccount, controls, boundAll, up, pod, driver}, nil, Options{}, "", verdict{Unknown, false, "attacher", "", "service accounts ops/x may update gadgets.x.io: whether one of them removes the finalizer, the cluster does not tell"}},
+		"SidecarOther":   {"near miss: the sidecar itself wrote it, from an image of another name", "x.io/attached", evidence{driver: "ebs.csi.test", managers: []string{"csi-attacher"}}, []string{gadgets, itsAccount, controls, boundAll, up, with(pod, "name: manager", "name: csi-attacher"), driver}, nil, Options{}, "", verdict{Alive, true, "attacher", "", `field manager "csi-attacher" wrote the finalizer, and pod ops/x-1 runs under service account ops/x, which may update gadgets.x.io`}},
+		"SidecarNone":    {"a driver that nobody installed", "x.io/attached", evidence{driver: "efs.csi.test"}, []string{gadgets, attacher, driver}, nil, Options{}, "", verdict{Absent, true, "csi-attacher of CSI driver efs.csi.test", "", "CSI driver efs.csi.test is not installed: no CSIDriver, no node where it is registered, and no ready csi-attacher that names it"}},
+		"SidecarGoes":    {"it is ready, and goes with its namespace", "x.io/attached", evidence{driver: "ebs.csi.test"}, []string{gadgets, attaches, attacher, driver, opsGoes}, nil, Options{}, "", verdict{Down, false, "attacher", "", "Deployment ops/x-operator goes with its namespace, which is being deleted"}},
+		"SidecarEnds":    {"it is ready, and on its way out", "x.io/attached", evidence{driver: "ebs.csi.test"}, []string{gadgets, with(attaches, "replicas: 1", "replicas: 0"), with(attacher, "name: csi-1,", "name: csi-1, deletionTimestamp: '2026-01-01T00:00:00Z',"), driver}, nil, Options{}, "", verdict{Down, true, "attacher", "", "Deployment ops/x-operator is scaled to zero"}},
+		"SidecarCrashes": {"it crashes again and again", "x.io/attached", evidence{driver: "ebs.csi.test"}, []string{gadgets, with(attaches, "readyReplicas: 1", "readyReplicas: 0"), with(attacher, "phase: Running,", "phase: Running, containerStatuses: [{name: a, restartCount: 5, state: {waiting: {reason: CrashLoopBackOff}}}],"), driver}, nil, Options{}, "", verdict{Down, true, "attacher", "", "Deployment ops/x-operator has no ready pod: pod ops/csi-1 is in CrashLoopBackOff"}},
+		"SidecarUpAgain": {"it is ready for a moment, and crashes again and again", "x.io/attached", evidence{driver: "ebs.csi.test"}, []string{gadgets, attaches, with(attacher, "phase: Running,", "phase: Running, containerStatuses: [{name: a, restartCount: 5, state: {running: {startedAt: '2026-01-01T00:00:00Z'}}}],"), driver}, nil, Options{}, "", verdict{Unknown, false, "attacher", "", "Deployment ops/x-operator has 1 ready pod; pod ops/csi-1 is ready at the moment, and crashes again and again"}},
 
 		"Manager":       {"who wrote it runs, and may update it", "", evidence{managers: []string{"x-agent"}}, []string{gadgets, itsAccount, writes, boundAll, pod}, nil, Options{}, "", verdict{Alive, true, "", "", `field manager "x-agent" wrote the finalizer, and pod ops/x-1 runs under service account ops/x, which may update gadgets.x.io`}},
 		"ManagerCommon": {"near miss: many containers have the name that it goes by", "", evidence{managers: []string{"manager"}}, []string{gadgets, itsAccount, writes, boundAll, pod}, nil, Options{}, "", verdict{Unknown, false, "", "", "service accounts ops/x may update gadgets.x.io: whether one of them removes the finalizer, the cluster does not tell"}},
@@ -223,20 +248,11 @@ func TestVerdicts(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			p, _ := partWith(t, tc.options, tc.objects...)
-			if tc.hidden != "" {
-				p.options.Sight.Hide(facts.Resource{GroupVersionResource: schema.ParseGroupResource(tc.hidden).WithVersion("v1")}, facts.UnseenForbidden, "no")
-			}
-			var memory learned.Memory
-			for _, o := range tc.seen {
-				memory.Add(o)
-			}
-			p.SetLearned(memory)
 			finalizer := tc.finalizer
 			if finalizer == "" {
 				finalizer = "x.io/own"
 			}
-			j := p.judge(p.verdictKey(finalizer, "gadgets.x.io", "demo", tc.object), tc.object)
+			j := judged(t, tc.options, tc.objects, tc.seen, finalizer, tc.object, tc.hidden)
 			got := verdict{j.state, j.certain, j.owner, j.hearsay, strings.Join(j.evidence, "; ")}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
