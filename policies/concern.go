@@ -185,6 +185,8 @@ func (s subject) named(word string) string {
 		return s.name
 	case "$UID":
 		return s.uid
+	case "$CLUSTER":
+		return "" // the namespace of what is in none, which METADATA could not write
 	}
 	return word
 }

@@ -98,17 +98,55 @@ func (p *Part) look(resource string, target types.NamespacedName, namespace stri
 	return there, held, known
 }
 
-// Unknown are the things that objects of a namespace need, of which it is not known whether
-// they are there, in order. It only reads.
+// Unknown are the things that objects of a namespace need, or that those need for which
+// these wait, wherever they are: of which it is not known whether they are there, in order.
+// It only reads.
 func (p *Part) Unknown(namespace string) (found []Thing) {
+	noted := map[object]bool{}
+	note := func(resource string, target types.NamespacedName) (there bool) {
+		there, _, known := p.options.World.There(resource, target)
+		if id := (object{resource, target}); !known && !noted[id] {
+			noted[id], found = true, append(found, Thing{resource, target})
+		}
+		return there
+	}
 	for _, id := range p.needs[namespace] {
-		if _, _, known := p.options.World.There(id.resource, id.NamespacedName); !known {
-			found = append(found, Thing{id.resource, id.NamespacedName})
+		note(id.resource, id.NamespacedName)
+	}
+	for _, id := range p.awaitedFrom(namespace) {
+		looks := 0
+		for _, n := range p.records[id].needs {
+			p.walk(n, id.Namespace, func(resource string, target types.NamespacedName, _ string, _ bool) bool {
+				looks++
+				return looks <= maxNamed && note(resource, target)
+			})
 		}
 	}
 	slices.SortFunc(found, func(a, b Thing) int {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.String(), b.String()))
 	})
+	return found
+}
+
+// awaitedFrom are the objects that owners of objects in a namespace delete first, and wait
+// for.
+func (p *Part) awaitedFrom(namespace string) (found []object) {
+	for _, waiting := range p.awaiting {
+		for id := range waiting {
+			if id.Namespace != namespace {
+				continue
+			}
+			r := p.records[id]
+			for _, w := range r.waits {
+				for _, rule := range w.rules {
+					if !rule.Deletes {
+						continue
+					}
+					found = slices.AppendSeq(found, maps.Keys(p.users(rule, id, r)))
+				}
+			}
+		}
+	}
 	return found
 }
 

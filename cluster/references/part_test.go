@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -84,6 +85,50 @@ func TestManyNames(t *testing.T) {
 	}
 	if got := len(p.needed); got != maxNamed {
 		t.Errorf("%d things are looked after, want %d", got, maxNamed)
+	}
+}
+
+// unread is a World in which nobody knows of the objects of a resource.
+type unread string
+
+func (u unread) There(resource string, _ types.NamespacedName) (there, held, known bool) {
+	return false, false, resource != string(u)
+}
+
+// TestUnknown holds that what is asked for is what objects of a namespace need, and what
+// those need for which they wait.
+func TestUnknown(t *testing.T) {
+	c, err := catalog.Parse([]byte(`
+- {finalizer: x.io/need, resources: [contents.x.io], owner: x, component: in-cluster, source: x, needs: [{resource: secrets, path: spec.secret, namespacePath: spec.in, without: hangs, source: x}]}
+- {finalizer: x.io/wait, resources: [snaps.x.io], owner: x, component: in-cluster, source: x, waitsFor: [{resource: contents.x.io, path: spec.snap, namespacePath: spec.of, deletes: true, source: x}]}
+- {finalizer: x.io/use, resources: [snaps.x.io], owner: x, component: in-cluster, source: x, waitsFor: [{resource: contents.x.io, path: spec.snap, namespacePath: spec.of, source: x}]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		reason, finalizer, namespace string
+		world                        World
+		want                         []Thing
+	}{
+		{"it waits for the content", "x.io/wait", "a", unread("secrets"), []Thing{{"secrets", types.NamespacedName{Namespace: "ops", Name: "token"}}}},
+		{"near miss: it is known not to be there", "x.io/wait", "a", nowhere{}, nil},
+		{"near miss: nothing waits in that namespace", "x.io/wait", "b", unread("secrets"), nil},
+		{"near miss: who uses it does not go", "x.io/use", "a", unread("secrets"), nil},
+	} {
+		p := New(facts.Document{}, Options{Catalog: c, MaxNames: 5, World: tc.world})
+		p.Follow(map[string]bool{"snaps.x.io": true, "contents.x.io": false, "secrets": true})
+		put := func(resource, namespace, name, finalizer string, spec map[string]any) {
+			p.Keep(resource, types.NamespacedName{Namespace: namespace, Name: name}, &unstructured.Unstructured{Object: map[string]any{
+				"metadata": map[string]any{"namespace": namespace, "name": name, "finalizers": []any{finalizer}}, "spec": spec,
+			}})
+		}
+		put("snaps.x.io", "a", "s", tc.finalizer, nil)
+		put("contents.x.io", "", "c", "x.io/need", map[string]any{"snap": "s", "of": "a", "secret": "token", "in": "ops"})
+		p.Settle(func() {})
+		if diff := cmp.Diff(tc.want, p.Unknown(tc.namespace)); diff != "" {
+			t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+		}
 	}
 }
 

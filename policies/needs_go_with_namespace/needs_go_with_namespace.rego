@@ -22,7 +22,10 @@
 #   severity: high
 #   triggers: [delete]
 #   resources: [namespaces]
-#   needs: [data.cluster.needs.$NAMESPACE, data.cluster.removers.$NAMESPACE.rights]
+#   needs:
+#     - data.cluster.needs.$NAMESPACE
+#     - data.cluster.needed.$NAMESPACE.*.*.$CLUSTER
+#     - data.cluster.removers.$NAMESPACE.rights
 #   remedy: >-
 #     Delete the objects with the finalizers first, and wait until they are gone: then
 #     delete the namespace. If it is Terminating already, the thing that is missing
@@ -34,14 +37,16 @@
 #       or keep the objects in a folder, or a release, of their own, which is deleted first.
 #   limits: >-
 #     What an owner reads is known of the kinds in the catalog. Whether it gets it in
-#     time is a race: the finding says "may". Objects elsewhere that need something in
-#     this namespace. Rights from another authorizer than RBAC, and from a RoleBinding to
+#     time is a race: the finding says "may", as of an object without a namespace that is
+#     not deleted yet. Objects in other namespaces that need something in this one. Rights
+#     from another authorizer than RBAC, and from a RoleBinding to
 #     admin, edit or cluster-admin.
 package termguard.needs_go_with_namespace
 
 import data.termguard.lib.finalizers
 import data.termguard.lib.owners
 import data.termguard.lib.request
+import data.termguard.lib.steps
 import data.termguard.lib.wording
 
 warn contains {
@@ -69,6 +74,32 @@ warn contains {
 	count(working) > 0
 	some thing, states in things
 	group := states.goes
+}
+
+# What an object without a namespace needs: it may be deleted with what is in here, as a
+# VolumeSnapshotContent is with its VolumeSnapshot, or hang whenever it is deleted.
+warn contains {
+	"msg": sprintf("%s %s finalizer %s: %s needs %s %s to clear it, which goes with the namespace", [
+		wording.counted(group.count, resource), wording.plural(group.count, "has", "have"), finalizer, owners.its(working[0]),
+		thing, needed,
+	]),
+	"objects": array.concat(
+		[{"resource": resource, "namespace": "", "name": name} | some name in group.names],
+		[{"resource": thing, "namespace": request.name, "name": needed}],
+	),
+	"evidence": array.concat(
+		[sprintf("no finalizer keeps %s %s", [thing, needed])],
+		object.get(working[0], "evidence", []),
+	),
+	"steps": [steps.mend(sprintf("Keep the namespace until the %s are gone, or name another", [resource]), [])],
+} if {
+	request.deletes_namespace
+	some thing, things in data.cluster.needed[request.name]
+	some needed, holders in things
+	some finalizer, resources in holders[""]
+	some resource, group in resources
+	working := owners.at_work("", finalizer, resource)
+	count(working) > 0
 }
 
 warn contains {

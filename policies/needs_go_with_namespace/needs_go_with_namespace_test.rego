@@ -91,3 +91,30 @@ by_rights(ownership) := object.union(
 	object.remove(facts(ownership, {}), ["needs"]),
 	{"removers": {"demo": {"rights": {"x.io/need": {"gadgets.x.io": {"": true}}}}}},
 )
+
+# What an object without a namespace needs.
+for_all(ownership, holder) := {
+	"finalized": {"": {"x.io/need": {"contents.x.io": {"": {"count": 1, "names": ["c"], "at": [0], "ownership": ownership}}}}},
+	"needed": {"demo": {"secrets": {"creds": {holder: {"x.io/need": {"contents.x.io": {"count": 1, "names": ["c"]}}}}}}},
+}
+
+test_without_namespace if {
+	ask(delete_namespace, for_all(alive, "")) == {{
+		"msg": concat("", [
+			"1 contents.x.io has finalizer x.io/need: its owner, gadgeteer, needs secrets creds to clear it, ",
+			"which goes with the namespace",
+		]),
+		"objects": [
+			{"resource": "contents.x.io", "namespace": "", "name": "c"},
+			{"resource": "secrets", "namespace": "demo", "name": "creds"},
+		],
+		"evidence": ["no finalizer keeps secrets creds", "Deployment ops/gadgeteer has ready pods"],
+		"steps": [{"kind": "mend", "do": "Keep the namespace until the contents.x.io are gone, or name another"}],
+	}}
+}
+
+test_without_namespace_near_misses if {
+	ask(delete_namespace, for_all(object.union(alive, {"state": "down"}), "")) == nothing
+	ask(delete_namespace, for_all(alive, "other")) == nothing
+	ask(object.union(delete_namespace, {"request": {"name": "other"}}), for_all(alive, "")) == nothing
+}

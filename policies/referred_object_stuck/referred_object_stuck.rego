@@ -5,12 +5,15 @@
 #   Cluster of Cluster API waits for its infrastructure, a Machine for its bootstrap
 #   configuration, a VolumeSnapshot for its content, a composite resource of Crossplane for
 #   the resources that it is made of. If nobody removes the finalizer of such an object, or
-#   it has been Terminating for ten minutes already, the owner runs and waits.
+#   it has been Terminating for ten minutes already, or its owner lacks what it needs, the
+#   owner runs and waits.
 # related_resources:
 #   - ref: https://github.com/kubernetes-sigs/cluster-api/issues/4685
 #     description: A Cluster that waits for its infrastructure.
 #   - ref: https://github.com/kubernetes-csi/external-snapshotter/issues/894
 #     description: A VolumeSnapshot that waits for its content.
+#   - ref: https://github.com/project-codeflare/appwrapper/blob/main/site/_pages/appwrapper.v1beta2.md
+#     description: An AppWrapper, whose status lists what it is made of.
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
 # custom:
@@ -32,7 +35,8 @@
 #     verdict "will hang", where nobody removes the finalizer of that. Of others, an object may
 #     be waited for if it lies in the same namespace, if the spec refers to it, in
 #     a field that ends in Ref or Refs and holds a kind and a name, at most two levels down,
-#     and if it is owned by an object of the same kind. Whether the owner waits is then not
+#     and if it is owned by an object of the same kind; or if a list in the status, of which
+#     64 entries are read, names its kind and its name. Whether the owner waits is then not
 #     known, so the verdict is "may hang". Of many objects with the same finalizer, not all
 #     are known by name. A snapshot does not hold the spec.
 package termguard.referred_object_stuck
@@ -98,6 +102,12 @@ related(_, held) if {
 	sprintf("%s.%s", [input.request.kind.kind, input.request.kind.group]) in split(trim_prefix(part, "owners="), ",")
 }
 
+# One that the status lists is said to be the object's own, and lies beside it.
+related(wait, held) if {
+	wait.listed
+	held.namespace == request.namespace
+}
+
 # waits are those that wait for another, [RESOURCE, NAME], while their owner runs: what the
 # object refers to.
 waits contains {
@@ -108,6 +118,21 @@ waits contains {
 	some of, definition in data.cluster.crds
 	some name, places in referred[definition.kind]
 	some field in places
+}
+
+# What the status lists, as an AppWrapper does what it has made.
+waits contains {
+	"target": request.target, "owner": own[0], "how": "may wait for",
+	"what": [of, entry.name], "where": sprintf(" (status.%s)", [field]), "listed": true,
+} if {
+	count(own) > 0
+	some field, list in input.request.oldObject.status
+	is_array(list)
+	some entry in array.slice(list, 0, 64)
+	object.get(entry, "namespace", request.namespace) == request.namespace
+	some of, definition in data.cluster.crds
+	definition.kind == entry.kind
+	endswith(of, group_of(entry))
 }
 
 # What the owner of one of its finalizers deletes first.
@@ -151,6 +176,12 @@ waits contains {
 	some name in group.names
 }
 
+# group_of is how the name of a resource ends, of the API group that an entry names: in any
+# way where it names none.
+group_of(entry) := sprintf(".%s", [split(entry.apiVersion, "/")[0]]) if entry.apiVersion
+
+group_of(entry) := "" if not entry.apiVersion
+
 # own are the owners of the object's own finalizers, which run.
 own := [ownership |
 	request.deleting
@@ -178,6 +209,26 @@ stuck contains {
 	some name in group.names
 	[of, name] in wanted
 	why := reason(group, ns, name)
+}
+
+# One whose owner lacks what it needs stays, too, as a VolumeSnapshotContent without the
+# Secret that it names.
+stuck contains {
+	"resource": of, "namespace": ns, "name": name, "signature": signature,
+	"finalizer": finalizer, "ownership": group.ownership, "why": sprintf("its owner needs %s %s, which does not exist", [thing, lack]),
+} if {
+	wanted := {wait.what | some wait in waits}
+	some ns in places
+	some finalizer, resources in data.cluster.needs[ns]
+	some of, things in resources
+	some signature, group in data.cluster.finalized[ns][finalizer][of]
+	group.ownership.state == "alive"
+	some thing, states in things
+	some state in {"hangs", "may"}
+	some name in states[state].names
+	[of, name] in wanted
+	name in group.names
+	lack := states[state].needed.names[0]
 }
 
 # reason is why the finalizer of an object stays.

@@ -74,6 +74,29 @@ test_near_misses if {
 	}
 }
 
+# What the status lists need not be owned by the kind that waits.
+listing(list) := object.union(cluster({}, {}), {"request": {"oldObject": {"status": {"parts": list}}}})
+
+test_listed if {
+	every entry in [reference, object.union(reference, {"apiVersion": "y.io/v1", "namespace": "demo"})] {
+		ask(listing([{"kind": "Other"}, "x", entry]), absent) == {finding("status.parts")}
+	}
+	some found in ask(listing([{"kind": "Infra", "name": "of-another"}]), absent)
+	contains(found.msg, "may wait for infras.y.io of-another (status.parts)")
+}
+
+test_listed_near_misses if {
+	every list in [
+		[], {"i": reference}, [{"kind": "Infra", "name": "j"}], [{"kind": "Other", "name": "i"}], ["i"],
+		[object.union(reference, {"apiVersion": "z.io/v1"})], [object.union(reference, {"namespace": "other"})],
+		array.concat([{"kind": "Infra", "name": "j"} | some _ in numbers.range(1, 64)], [reference]),
+	] {
+		ask(listing(list), absent) == set()
+	}
+}
+
+test_listed_removed if ask(listing([reference]), object.union(absent, {"state": "alive"})) == set()
+
 # One without a namespace is not beside it, whatever owns it.
 test_not_beside if {
 	owned := {"count": 1, "names": ["i"], "at": [0], "ownership": absent}
@@ -219,6 +242,37 @@ test_awaited if {
 		ask_awaited(question, working, object.union(absent, {"certainty": "will"})) == {"deny": {awaited}, "warn": set()}
 		ask_awaited(question, working, working) == nothing
 	}
+}
+
+# Whose owner runs, and lacks something.
+ask_lacking(question, states, of_content) := got if {
+	got := {"deny": policy.deny, "warn": policy.warn} with input as question
+		with data.cluster as {
+			"awaited": {"demo": {"snapshots.s.io": {"it": {"s.io/f": {"contents.s.io": {"count": 1, "names": ["c"]}}}}}},
+			"finalized": {"": {"s.io/c": {"contents.s.io": {"": {
+				"count": 1, "names": ["c"], "at": [0], "ownership": of_content,
+			}}}}},
+			"needs": {"": {"s.io/c": {"contents.s.io": {"secrets": states}}}},
+		}
+}
+
+lack(name) := {"count": 1, "names": [name], "needed": {"count": 1, "names": ["ops/token"]}}
+
+test_awaited_lacks if {
+	every state in ["hangs", "may"] {
+		got := ask_lacking(snapshot, {state: lack("c")}, working)
+		got.deny == set()
+		{finding.msg | some finding in got.warn} == {concat("", [
+			"its owner, S, waits for contents.s.io c, ",
+			"which stays: its owner needs secrets ops/token, which does not exist",
+		])}
+	}
+}
+
+test_awaited_lacks_near_misses if {
+	ask_lacking(snapshot, {"completes": lack("c")}, working) == nothing
+	ask_lacking(snapshot, {"hangs": lack("b")}, working) == nothing
+	ask_lacking(snapshot, {}, working) == nothing
 }
 
 test_awaited_by_nobody if {
