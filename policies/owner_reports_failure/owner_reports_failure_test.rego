@@ -132,14 +132,13 @@ test_never_ready_near_misses if {
 
 # Of two owners, who is known is not blamed for what counts of the other alone.
 test_two_owners if {
-	of_two := object.union(request([object.union(failed, {"lastTransitionTime": "2026-11-21T11:59:00Z"})]), {"oldObject": {
-		"metadata": {"finalizers": ["a", "b"]},
-	}})
-	got := found with input as {"request": of_two, "ownership": {"a": alive, "b": object.union(guessed, {"owner": "some operator"})}}
+	for_a_minute := object.union(failed, {"lastTransitionTime": "2026-11-21T11:59:00Z"})
+	held_twice := {"oldObject": {"metadata": {"finalizers": ["a", "b"]}}}
+	owned := {"a": alive, "b": object.union(guessed, {"owner": "some operator"})}
+	got := found with input as {"request": object.union(request([for_a_minute]), held_twice), "ownership": owned}
 		with data.cluster as facts
-	{finding.msg | some finding in got} == {concat("", [
-		"its owner, some operator, has reported for 60 s that it fails: Synced is False (ReconcileError)",
-	])}
+	messages := {finding.msg | some finding in got}
+	messages == {"its owner, some operator, has reported for 60 s that it fails: Synced is False (ReconcileError)"}
 }
 
 # Who does not run is another policy's finding.

@@ -246,12 +246,11 @@ test_awaited if {
 
 # Whose owner runs, and lacks something.
 ask_lacking(question, states, of_content) := got if {
+	group := {"count": 1, "names": ["c"], "at": [0], "ownership": of_content}
 	got := {"deny": policy.deny, "warn": policy.warn} with input as question
 		with data.cluster as {
 			"awaited": {"demo": {"snapshots.s.io": {"it": {"s.io/f": {"contents.s.io": {"count": 1, "names": ["c"]}}}}}},
-			"finalized": {"": {"s.io/c": {"contents.s.io": {"": {
-				"count": 1, "names": ["c"], "at": [0], "ownership": of_content,
-			}}}}},
+			"finalized": {"": {"s.io/c": {"contents.s.io": {"": group}}}},
 			"needs": {"": {"s.io/c": {"contents.s.io": {"secrets": states}}}},
 		}
 }
