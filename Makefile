@@ -51,7 +51,7 @@ demo: ## Play the main cases on a real control plane on this machine
 lab: build components ## Bring up a cluster to play on, with termguard in it, until Ctrl-C
 	cd test && go run ./cmd/lab termguard
 
-test: unit races rego e2e ## All tests: Go, Rego, scenarios on a real control plane and on a real node
+test: unit races rego e2e test-node ## All tests: Go, Rego, scenarios on a real control plane and on a real node
 
 unit: ## Go tests of the product that make races does not run
 	go test -run '$(ALONE)|$(PARTLY)' ./policies $(RACES) # the longest first, so that no core is left waiting
@@ -65,8 +65,7 @@ rego: ## Rego tests with coverage, strict type check
 	$(OPA) check --strict --schema policies/schema policies
 	$(OPA) test --coverage --threshold 100 $(REGO_TESTS) >/dev/null
 
-e2e: e2e-scenarios ## Scenarios on a real control plane and on real nodes
-	@$(MAKE) --no-print-directory -j 2 e2e-others test-node # they wait, more than they work
+e2e: e2e-scenarios e2e-others ## Scenarios on a real control plane
 
 e2e-scenarios: build components software # the hostile first, for whom a busy machine is no excuse
 	cd test && $(ONCE_MORE) --format standard-quiet --packages './hostile ./scenario' -- $(FLAGS) -short -p 1

@@ -84,7 +84,9 @@ warn contains {
 
 # conditions are those of the object itself.
 conditions := [with_created(condition) |
+	is_array(input.request.oldObject.status.conditions)
 	some condition in array.slice(input.request.oldObject.status.conditions, 0, 32)
+	is_object(condition)
 ]
 
 # alive are the owners of the finalizers that somebody is expected to remove. What

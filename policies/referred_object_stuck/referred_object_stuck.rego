@@ -129,6 +129,8 @@ waits contains {
 	some field, list in input.request.oldObject.status
 	is_array(list)
 	some entry in array.slice(list, 0, 64)
+	is_object(entry) # conditions are, the access modes of a claim are not
+	is_string(object.get(entry, "apiVersion", ""))
 	object.get(entry, "namespace", request.namespace) == request.namespace
 	some of, definition in data.cluster.crds
 	definition.kind == entry.kind

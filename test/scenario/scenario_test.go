@@ -19,9 +19,9 @@ import (
 var crowded sync.WaitGroup
 
 // TestScenarios plays every scenario on a real control plane: termguard is
-// asked, the delete is done, and reality is watched. Scenarios run side by side in two
-// clusters, of which one is watched while the other is set up; those that break something
-// for all of it run one by one in four others. REPEAT=N plays those N times, one after another, of which the order could
+// asked, the delete is done, and reality is watched. Scenarios run side by side
+// in one cluster; those that break something for all of it run one by one in four
+// others. REPEAT=N plays those N times, one after another, of which the order could
 // decide in which a namespace is emptied, and leaves out the rest. With DELETE=fresh,
 // termguard delete is what deletes, of those whose plan needs nobody; with DELETE=stuck,
 // kubectl delete was tried before. With DELETE=beside, all are tried with termguard delete
@@ -142,8 +142,8 @@ func TestScenarios(t *testing.T) {
 		t.Cleanup(ready) // where no cluster starts
 		t.Cleanup(quiet)
 		t.Parallel()
-		sides := []*Guarded{guard(t), guard(t)}
-		waves, n, size := []*wave{{guard: sides[0]}}, 0, waveSize
+		g := guard(t)
+		waves, n, size := []*wave{{}}, 0, waveSize
 		if by == Beside {
 			size /= 4 // each run lists all that the cluster holds, twice
 		}
@@ -151,7 +151,7 @@ func TestScenarios(t *testing.T) {
 			if !s.Exclusive && len(s.Live.Programs) == 0 {
 				t.Run(s.Name, func(t *testing.T) {
 					if n++; n > size {
-						waves, n = append(waves, waves[len(waves)-1].next(sides[len(waves)%len(sides)])), 1
+						waves, n = append(waves, &wave{before: waves[len(waves)-1]}), 1
 					}
 					w := waves[len(waves)-1]
 					w.settingUp.Add(1)
@@ -160,8 +160,10 @@ func TestScenarios(t *testing.T) {
 					t.Parallel()
 					done := sync.OnceFunc(w.settingUp.Done)
 					t.Cleanup(done)
-					w.await()
-					play(t, w.guard, s, func() { done(); w.settingUp.Wait() })
+					if w.before != nil {
+						w.before.playing.Wait()
+					}
+					play(t, g, s, func() { done(); w.settingUp.Wait() })
 				})
 			}
 		}
@@ -203,24 +205,8 @@ func TestScenarios(t *testing.T) {
 const waveSize = 40
 
 type wave struct {
-	guard              *Guarded
-	before             *wave // in the other cluster
+	before             *wave
 	settingUp, playing sync.WaitGroup
-}
-
-// next is the wave after it, in the other cluster.
-func (w *wave) next(guard *Guarded) *wave { return &wave{guard: guard, before: w} }
-
-// await waits until the wave before is set up, and the one before that, in the same cluster,
-// is over.
-func (w *wave) await() {
-	if w.before == nil {
-		return
-	}
-	w.before.settingUp.Wait()
-	if same := w.before.before; same != nil {
-		same.playing.Wait()
-	}
 }
 
 // component is published software of which a cluster has one.
