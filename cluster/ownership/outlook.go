@@ -89,7 +89,7 @@ func outlookOf(namespace string, template corev1.PodTemplateSpec) string {
 	var found []string
 	for _, name := range told {
 		switch name = strings.TrimSpace(name); {
-		case name == "*" || strings.ContainsAny(name, "$*"):
+		case strings.ContainsAny(name, "$*"):
 			return "" // all, or what only the container knows
 		case name != "":
 			found = append(found, name)

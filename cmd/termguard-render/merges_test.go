@@ -13,6 +13,81 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/openapi"
 )
 
+// reduced is what merges holds of a document: the way from each kind to each list that is
+// merged. What is no scalar on that way keeps its name: what stands under it is not looked up
+// by a kind of its own.
+func reduced(whole spec.Definitions) ([]byte, error) {
+	leads := map[string]bool{} // definitions with a list that is merged
+	name := func(s spec.Schema) string {
+		if tokens := s.Ref.GetPointer().DecodedTokens(); len(tokens) == 2 {
+			return tokens[1]
+		}
+		return ""
+	}
+	var reaches func(s spec.Schema) bool
+	reaches = func(s spec.Schema) bool {
+		if _, merged := s.Extensions[extensions[0]]; merged && !isScalar(s) || leads[name(s)] {
+			return true
+		}
+		for _, p := range s.Properties {
+			if reaches(p) {
+				return true
+			}
+		}
+		return s.Items != nil && reaches(*s.Items.Schema) || s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil && reaches(*s.AdditionalProperties.Schema)
+	}
+	for more := true; more; {
+		more = false
+		for of, s := range whole {
+			if !leads[of] && reaches(s) {
+				leads[of], more = true, true
+			}
+		}
+	}
+	var reduce func(s spec.Schema) spec.Schema
+	reduce = func(s spec.Schema) (to spec.Schema) {
+		if !reaches(s) {
+			return to
+		}
+		to.Ref = s.Ref
+		for _, key := range extensions {
+			if value, found := s.Extensions[key]; found {
+				to.AddExtension(key, value)
+			}
+		}
+		for field, p := range s.Properties {
+			if !isScalar(p) {
+				to.SetProperty(field, reduce(p))
+			}
+		}
+		if s.Items != nil && reaches(*s.Items.Schema) {
+			item := reduce(*s.Items.Schema)
+			to.Items = &spec.SchemaOrArray{Schema: &item}
+		}
+		if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+			value := reduce(*s.AdditionalProperties.Schema)
+			to.AdditionalProperties = &spec.SchemaOrBool{Schema: &value}
+		}
+		return to
+	}
+	kept := spec.Definitions{}
+	for of, s := range whole {
+		_, kind := s.Extensions["x-kubernetes-group-version-kind"]
+		if leads[of] || kind {
+			d := reduce(s)
+			if kind {
+				d.AddExtension("x-kubernetes-group-version-kind", s.Extensions["x-kubernetes-group-version-kind"])
+			}
+			kept[of] = d
+		}
+	}
+	return json.Marshal(map[string]any{"definitions": kept})
+}
+
+func isScalar(s spec.Schema) bool {
+	return len(s.Type) == 1 && s.Type[0] != "object" && s.Type[0] != "array"
+}
+
 // whole is the document that kustomize brings.
 func whole(t *testing.T) spec.Definitions {
 	t.Helper()
