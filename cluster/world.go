@@ -180,7 +180,7 @@ func NewWorld(options Options) *World {
 	w.nodes = nodes.New(doc, nodes.Options{Manifests: options.manifests, MaxNames: options.MaxNames, Dropped: w.dropped, Dependents: w.dependents})
 	w.budgets = budgets.New(doc, budgets.Options{Manifests: options.manifests, MaxNames: options.MaxNames, Sight: w.sight})
 	w.ownership = ownership.New(doc, ownership.Options{
-		Catalog: options.Catalog, Owners: options.Owners, Trusts: options.Trusts, Manifests: options.manifests, MaxNames: options.MaxNames, Now: options.Now,
+		Catalog: options.Catalog, Owners: options.Owners, Trusts: options.Trusts, Manifests: options.manifests, MaxNames: options.MaxNames, Now: w.now,
 		Sight: w.sight, Dependents: w.dependents, Touched: w.refusals.Touch,
 	})
 	w.references = references.New(doc, references.Options{Catalog: options.Catalog, Manifests: options.manifests, MaxNames: options.MaxNames, World: named{w}})

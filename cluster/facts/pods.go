@@ -27,12 +27,14 @@ const oftenCrashed = 3
 
 // Failing is the proof that a pod will not become ready by itself.
 func Failing(pod *corev1.Pod) string {
-	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		waiting := c.State.Waiting
-		if waiting == nil || !stuckReasons[waiting.Reason] || waiting.Reason == "CrashLoopBackOff" && c.RestartCount < oftenCrashed {
-			continue
+	for i, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if waiting := c.State.Waiting; waiting != nil && stuckReasons[waiting.Reason] && (waiting.Reason != "CrashLoopBackOff" || c.RestartCount >= oftenCrashed) {
+			return waiting.Reason
 		}
-		return waiting.Reason
+		done := i < len(pod.Status.InitContainerStatuses) && c.State.Terminated != nil && c.State.Terminated.ExitCode == 0
+		if c.RestartCount >= oftenCrashed && !done && crashed(c.State.Terminated) && crashed(c.LastTerminationState.Terminated) {
+			return "CrashLoopBackOff" // the kubelet says so once it looks again, up to 10 s later
+		}
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -57,13 +59,19 @@ func Ready(pod *corev1.Pod) bool {
 // (k8s.io/kubernetes, pkg/kubelet/kubelet.go: twice MaxContainerBackOff).
 const SteadyAfter = 10 * time.Minute
 
+// crashed tells whether a run of a container has ended so soon that the kubelet waits
+// longer each time before it starts it again.
+func crashed(run *corev1.ContainerStateTerminated) bool {
+	return run != nil && run.FinishedAt.Sub(run.StartedAt.Time) <= SteadyAfter
+}
+
 // Crashed is when the containers of a pod that crash again and again were last started, in
 // Unix time; 0 of one that does not, or waits for its next try (Failing). How the run before
 // ended may be forgotten; that there were as many is not.
 func Crashed(pod *corev1.Pod) (last int64) {
 	for _, c := range pod.Status.ContainerStatuses {
 		before := c.LastTerminationState.Terminated
-		steady := before != nil && before.FinishedAt.Sub(before.StartedAt.Time) > SteadyAfter
+		steady := before != nil && !crashed(before)
 		if c.RestartCount >= oftenCrashed && c.State.Running != nil && !steady {
 			last = max(last, c.State.Running.StartedAt.Unix())
 		}
