@@ -97,7 +97,7 @@ func (p *Part) consult(key verdictKey, e evidence) judgement {
 	q.live, q.idle = p.mayControl(key.resource, key.namespace)
 	q.made = p.madeWith(q)
 	surmised, _ := p.first(surmises, q) // the last one always answers
-	surmised = p.withOutlook(q.namespace, surmised)
+	surmised = p.withCrashes(p.withOutlook(q.namespace, surmised))
 	if q.stranger != "" && surmised.state != Alive {
 		surmised.certain, surmised.evidence = false, append(surmised.evidence, q.stranger)
 		if surmised.state == Absent {

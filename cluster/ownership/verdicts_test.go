@@ -155,6 +155,8 @@ func TestVerdicts(t *testing.T) {
 		Hearsay  string
 		Evidence string
 	}
+	ofKnown := seen(x, time.Hour, false)
+	ofKnown.Finalizer = "x.io/known"
 	cases := map[string]struct {
 		reason    string
 		finalizer string // "" for x.io/own, which the catalog does not know
@@ -197,6 +199,8 @@ func TestVerdicts(t *testing.T) {
 		"Outlook":         {"it is told to watch others", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, watching(up, "WATCH_NAMESPACE", "prod, test"), pod}, nil, Options{}, "", verdict{Unknown, false, "operator of X", "", "Deployment ops/x-operator has 1 ready pod; Deployment ops/x-operator is told to watch prod, test, not demo"}},
 		"OutlookHere":     {"near miss: this one, too", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, watching(up, "WATCH_NAMESPACE", "demo,prod"), pod}, nil, Options{}, "", verdict{Alive, true, "operator of X", "", "Deployment ops/x-operator has 1 ready pod"}},
 		"OutlookSeen":     {"near miss: it was seen to do it, whatever it is told", "", evidence{}, []string{gadgets, itsAccount, writes, boundAll, watching(up, "WATCH_NAMESPACE", "prod"), pod}, []learned.Owner{seen(x, time.Hour, false)}, Options{}, "", verdict{Alive, true, "controller under service account ops/x", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and pod ops/x-1 is ready under it"}},
+		"SeenCrashes":     {"it crashes again and again, and its Deployment counts it as ready a while longer", "x.io/known", evidence{}, []string{gadgets, itsAccount, controls, boundAll, up, with(pod, "phase: Running,", "phase: Running, containerStatuses: [{name: a, restartCount: 5, state: {waiting: {reason: CrashLoopBackOff}}}],")}, []learned.Owner{ofKnown}, Options{}, "", verdict{Down, true, "operator of X", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31; Deployment ops/x-operator has no ready pod: pod ops/x-1 is in CrashLoopBackOff"}},
+		"SeenCrashesOnce": {"near miss: once is not again and again", "x.io/known", evidence{}, []string{gadgets, itsAccount, controls, boundAll, up, with(pod, "phase: Running,", "phase: Running, containerStatuses: [{name: a, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}}],")}, []learned.Owner{ofKnown}, Options{}, "", verdict{Down, false, "operator of X", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31; Deployment ops/x-operator has no ready pod at the moment"}},
 		"OutlookSecond":   {"near miss: a second one, of a newer version, watches it", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, watching(up, "WATCH_NAMESPACE", "prod"), with(with(watching(up, "WATCH_NAMESPACE", "demo"), "namespace: ops", "namespace: ops2"), "image: x-agent", "image: x-agent:v2"), with(boundAll, "metadata: {name: x}", "metadata: {name: x2}"), pod}, nil, Options{}, "", verdict{Alive, true, "operator of X", "", "Deployment ops2/x-operator has 1 ready pod"}},
 		"OutlookByRights": {"it alone controls the kind, elsewhere", "", evidence{}, []string{gadgets, itsAccount, controls, boundAll, watching(up, "WATCH_NAMESPACE", "prod"), pod}, nil, Options{}, "", verdict{Unknown, false, "controller under service account ops/x", "", "service account ops/x may update gadgets.x.io and its status, and pod ops/x-1 is ready under it; Deployment ops/x-operator is told to watch prod, not demo"}},
 
