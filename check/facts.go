@@ -104,7 +104,7 @@ func (s *Subject) untold(f cluster.Facts) (unseen []string) {
 	resource := s.Type.GroupResource()
 	what := bodies[resource.String()]
 	switch {
-	case !slices.Contains(cluster.BuiltinGroups(), s.Type.Group) && child(s.Object, "metadata")["finalizers"] != nil:
+	case !slices.Contains(cluster.BuiltinGroups(), s.Type.Group) && child(s.Object, "metadata")["finalizers"] != nil && !f.Bodied(s.Namespace, resource.String(), s.Name):
 		what = "what its status says"
 	case resource == pods && f.Pod(s.Namespace, s.Name).Undriven:
 		what = "whether its containers have ended"
@@ -139,6 +139,7 @@ func (s *Subject) describe(f cluster.Facts) error {
 	if recorded && !hidden && !f.Describe(resource, s.Object) {
 		return missingError(fmt.Sprintf("the snapshot has no %s%s", s, nearest.Hint(s.Name, f.Names(resource, s.Namespace))))
 	}
+	f.Embody(resource, s.Object)
 	return s.finalize(f, recorded || hidden)
 }
 

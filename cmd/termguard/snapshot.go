@@ -28,7 +28,8 @@ func newSnapshot() *cobra.Command {
 		Short: "Write the facts about a cluster as JSON, for later questions, tests and bug reports",
 		Long: `Write the facts about a cluster as JSON, for later questions, tests and bug reports.
 
-What may not be read is named, and is unseen in what is written.
+What may not be read is named, and is unseen in what is written. Of custom resources with finalizers, the first few of each
+kind in each namespace, it holds the status conditions, and which objects they name: nothing else of their specs.
 
 Exit codes: 0 written, 1 written and empty, as nothing may be read, 2 error.`,
 		Args: cobra.NoArgs,
@@ -51,6 +52,9 @@ Exit codes: 0 written, 1 written and empty, as nothing may be read, 2 error.`,
 			}
 			world, err := cluster.Collect(c.Context(), rest, target.look(options), namespace, log)
 			p.clear()
+			if err == nil {
+				err = world.ReadBodies(c.Context(), rest, log)
+			}
 			if err != nil {
 				return err
 			}

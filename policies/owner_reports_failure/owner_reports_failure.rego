@@ -26,11 +26,12 @@
 #   limits: >-
 #     Conditions of custom resources, whose type ends in a word that most controllers use:
 #     of those that are deleted themselves, and of the first 50 in a namespace that check
-#     is asked about. The webhook and snapshots know no conditions of what is in a
-#     namespace. A controller may fail to reconcile and still clean up: the finding says
-#     "may". A failure counts after ten minutes. Where only its rights or a lease speak for
-#     the owner, it counts after 30 seconds, and after two minutes so does an object that
-#     has not been ready since it was created, as one does that takes long to make.
+#     is asked about. A snapshot has those of the first few of each kind; the webhook knows
+#     none of what is in a namespace. A controller may fail to reconcile and still clean
+#     up: the finding says "may". A failure counts after ten minutes. Where only its rights
+#     or a lease speak for the owner, it counts after 30 seconds, and after two minutes so
+#     does an object that has not been ready since it was created, as one does that takes
+#     long to make.
 package termguard.owner_reports_failure
 
 import data.termguard.lib.owners

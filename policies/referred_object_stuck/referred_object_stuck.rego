@@ -38,7 +38,7 @@
 #     and if it is owned by an object of the same kind; or if a list in the status, of which
 #     64 entries are read, names its kind and its name. Whether the owner waits is then not
 #     known, so the verdict is "may hang". Of many objects with the same finalizer, not all
-#     are known by name. A snapshot does not hold the spec.
+#     are known by name.
 package termguard.referred_object_stuck
 
 import data.termguard.lib.finalizers
