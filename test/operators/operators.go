@@ -77,8 +77,8 @@ type Trap struct {
 	Leaves string `json:"leaves,omitempty"`
 }
 
-// called is what its rows call what is deleted.
-func (Trap) called(what string) string {
+// called is what rows call what is deleted.
+func called(what string) string {
 	return strings.NewReplacer("$NS", "NAME", "$KIND", "KIND", "$kind", "kind").Replace(what)
 }
 
@@ -197,14 +197,21 @@ func (o *Operator) situations() []situation {
 		{name: "uninstalled", short: true, do: o.Uninstall, stops: true, deletions: all},
 	}
 	for _, right := range o.Rights {
-		found = append(found, situation{name: "without " + strings.Fields(right)[0] + " of its own", deletes: right, deletions: objects})
+		found = append(found, situation{name: "without its " + named(right), deletes: right, deletions: objects})
 	}
 	for _, t := range o.Targets {
 		for _, need := range t.Needs {
-			found = append(found, situation{name: "without " + strings.Fields(need)[0] + " that it needs", deletes: need, of: t.Name, deletions: objects})
+			found = append(found, situation{name: "without " + named(need) + " that it needs", deletes: need, of: t.Name, deletions: objects})
 		}
 	}
 	return found
+}
+
+// named is an object that is named as for kubectl, in rows: by type and name, since two
+// rights may be of one type.
+func named(object string) string {
+	object, _, _ = strings.Cut(object, " -n ")
+	return called(object)
 }
 
 // own gives a row's own name to what holds $NS, and a kind of that name to $KIND.

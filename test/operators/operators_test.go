@@ -106,14 +106,18 @@ func TestLoad(t *testing.T) {
 		for _, s := range o.situations() {
 			for _, target := range o.Targets {
 				for what := range s.deletions(target) {
-					seen[(Row{Situation: s.name, Deleted: what}).Name()] = true
+					name := (Row{Situation: s.name, Deleted: what}).Name()
+					if seen[name] && (s.of == "" || s.of == target.Name) {
+						t.Errorf("%s: two rows are called %q", o.Name, name)
+					}
+					seen[name] = true
 				}
 			}
-			seen[(Row{Situation: runs, Deleted: s.deletes}).Name()] = true
+			seen[(Row{Situation: runs, Deleted: called(s.deletes)}).Name()] = true
 		}
 		for _, trap := range o.Traps {
-			seen[(Row{Situation: trap.Name, Deleted: trap.called(trap.Delete)}).Name()] = true
-			seen[(Row{Situation: trap.Name + ", after it", Deleted: trap.called(trap.Leaves)}).Name()] = true
+			seen[(Row{Situation: trap.Name, Deleted: called(trap.Delete)}).Name()] = true
+			seen[(Row{Situation: trap.Name + ", after it", Deleted: called(trap.Leaves)}).Name()] = true
 		}
 		for row := range o.Wrong {
 			if !seen[row] {
@@ -131,6 +135,28 @@ func TestLoad(t *testing.T) {
 		if !strings.Contains(strings.Join(strings.Fields(string(pinned)), " "), module+" "+version+" ") {
 			t.Errorf("%s: about says %s of %s, which is not what is built", o.Name, version, module)
 		}
+	}
+}
+
+// TestRowsDiffer: two rights of one type are two rows, each with results of its own.
+func TestRowsDiffer(t *testing.T) {
+	o := Operator{
+		Programs: []scenario.Program{{Deployment: "home/it"}},
+		Targets:  []Target{{Name: "a Widget", Object: "widgets.x.io it -n $NS", Needs: []string{"secret one -n $NS", "secret $NS -n home"}}},
+		Rights:   []string{"clusterrolebinding one", "clusterrolebinding two", "rolebinding one -n home"},
+	}
+	var got []string
+	for _, s := range o.situations() {
+		if strings.HasPrefix(s.name, "without ") {
+			got = append(got, s.name)
+		}
+	}
+	want := []string{
+		"without its namespace", "without its clusterrolebinding one", "without its clusterrolebinding two", "without its rolebinding one",
+		"without secret one that it needs", "without secret NAME that it needs",
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
 	}
 }
 

@@ -128,7 +128,7 @@ func (p *play) situation(ctx context.Context, s situation) error {
 	}
 	var first *asked
 	if cause != "" {
-		first = &asked{Row: Row{Situation: runs, Deleted: s.deletes}, delete: cause}
+		first = &asked{Row: Row{Situation: runs, Deleted: called(s.deletes)}, delete: cause}
 		if err := p.ask(ctx, first); err != nil {
 			return err
 		}
@@ -241,7 +241,7 @@ func (p *play) trap(ctx context.Context, t Trap) error {
 			return err
 		}
 	}
-	first := &asked{Row: Row{Situation: t.Name, Deleted: t.called(t.Delete), Source: t.Source}, delete: own(t.Delete, name)}
+	first := &asked{Row: Row{Situation: t.Name, Deleted: called(t.Delete), Source: t.Source}, delete: own(t.Delete, name)}
 	if err := p.ask(ctx, first); err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (p *play) trap(ctx context.Context, t Trap) error {
 		return err
 	}
 	if t.Leaves != "" && first.gone {
-		next := &asked{Row: Row{Situation: t.Name + ", after it", Deleted: t.called(t.Leaves), Source: t.Source}, delete: own(t.Leaves, name)}
+		next := &asked{Row: Row{Situation: t.Name + ", after it", Deleted: called(t.Leaves), Source: t.Source}, delete: own(t.Leaves, name)}
 		if err := p.ask(ctx, next); err != nil {
 			return err
 		}
