@@ -28,6 +28,7 @@ func TestLeases(t *testing.T) {
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: SA}, roleRef: {kind: ClusterRole, name: SA}, subjects: [{kind: ServiceAccount, name: SA, namespace: ops}]}
 `)
 	const going = "\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: ops, deletionTimestamp: '2001-09-09T01:46:00Z'}}\n"
+	declared := strings.Replace(gadget, "name: it,", "name: it, annotations: {termguard.dev/finalizer-owner: Deployment/ops/one},", 1)
 	tests := map[string]struct {
 		reason, cluster  string
 		lists            lists
@@ -59,9 +60,21 @@ func TestLeases(t *testing.T) {
 		"of a pod without rights":          {"anybody may name a lease so, and renew it", gadget + as("one", anAccount, running), lists{{held(group, "one-1_1", -2*seconds)}}, Absent, "may", "no controller"},
 		"catalog and permissions differ":   {"known workloads outweigh a lease: see the permissions' own pod", gadget + as("one", anAccount, controls, running), lists{{held(group, "laptop_1", -300*seconds)}}, Alive, "will", "service account ops/one may update"},
 		"held by a pod that is not ready": {
-			"it renews its lease: no proof that it stays down",
-			strings.Replace(gadget, "name: it,", "name: it, annotations: {termguard.dev/finalizer-owner: Deployment/ops/one},", 1) + as("one", anAccount, notReady, bad("p", waiting("CrashLoopBackOff"))),
+			"another of its containers renews its lease: no proof that it stays down",
+			declared + as("one", anAccount, notReady, bad("p", strings.Replace(waiting("CrashLoopBackOff"), "[", "[{name: d, state: {running: {}}}, ", 1))),
 			lists{{held("any", "p_1", -2*seconds)}},
+			Down, "may", "pod ops/p renews lease ops/any",
+		},
+		"left behind by a pod that crashes": {
+			"none of its containers runs: it held the lease until it crashed",
+			declared + as("one", anAccount, notReady, bad("p", waiting("CrashLoopBackOff"))),
+			lists{{held("any", "p_1", -2*seconds)}},
+			Down, "will", "pod ops/p is in CrashLoopBackOff",
+		},
+		"renewed by a pod that crashes": {
+			"near miss: the lease was seen to be renewed, whatever the kubelet says",
+			declared + as("one", anAccount, notReady, bad("p", waiting("CrashLoopBackOff"))),
+			lists{{held("any", "p_1", -2*seconds)}, {held("any", "p_1", 13*seconds)}},
 			Down, "may", "pod ops/p renews lease ops/any",
 		},
 	}

@@ -55,6 +55,12 @@ func Ready(pod *corev1.Pod) bool {
 	}) && !slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated != nil || c.State.Waiting != nil })
 }
 
+// Stopped tells whether none of a pod's containers runs, of which its kubelet tells.
+func Stopped(pod *corev1.Pod) bool {
+	all := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+	return len(all) > 0 && !slices.ContainsFunc(all, func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
+}
+
 // SteadyAfter is how long a container runs until a kubelet no longer counts its crashes
 // (k8s.io/kubernetes, pkg/kubelet/kubelet.go: twice MaxContainerBackOff).
 const SteadyAfter = 10 * time.Minute

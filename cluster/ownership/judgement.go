@@ -183,8 +183,8 @@ func (p *Part) whyDown(wl workload) (proof string, sure bool) {
 		key, r := types.NamespacedName{Namespace: a.namespace, Name: pod.name}, pod.Value
 		switch {
 		case r.goes:
-		case p.leading(key) != "":
-			return "has no ready pod, but " + p.leading(key), false
+		case p.leading(key, r.stopped) != "":
+			return "has no ready pod, but " + p.leading(key, r.stopped), false
 		case r.failing == "":
 			return "has no ready pod at the moment", false
 		case proof == "":

@@ -163,11 +163,12 @@ func (p *Part) outside(l lease) bool {
 	return l.alone >= 2 && p.options.Now().Sub(l.observed) <= l.duration+LeaseInterval && p.stranger(l)
 }
 
-// leading tells which fresh lease a pod holds; "" if it holds none.
-func (p *Part) leading(pod types.NamespacedName) string {
+// leading tells which fresh lease a pod holds; "" if it holds none. Of one of which no
+// container runs, a lease is what it left behind, unless that was seen to be renewed.
+func (p *Part) leading(pod types.NamespacedName, stopped bool) string {
 	for _, key := range slices.Sorted(maps.Keys(p.leases)) {
 		l := p.leases[key]
-		if holder, _, _ := strings.Cut(l.holder, "_"); l.namespace == pod.Namespace && holder == pod.Name && p.fresh(l) {
+		if holder, _, _ := strings.Cut(l.holder, "_"); l.namespace == pod.Namespace && holder == pod.Name && p.fresh(l) && (l.moved || !stopped) {
 			return fmt.Sprintf("pod %s renews lease %s", pod, l)
 		}
 	}

@@ -184,6 +184,7 @@ type running struct {
 	names   string // what else a field manager may call it: containers, commands, a line each
 	failing string // proof that it will not become ready by itself, "" where there is none
 	ready   bool
+	stopped bool  // none of its containers runs
 	goes    bool  // it is being deleted
 	crashed int64 // of one that crashes again and again, when it started the last time, in Unix time
 }
@@ -237,6 +238,7 @@ func (p *Part) KeepPod(pod *corev1.Pod) bool {
 		account: accountOf(pod.Namespace, pod.Spec), images: strings.Join(images, "\n"), names: strings.Join(names, "\n"),
 		failing: facts.Failing(pod),
 		ready:   facts.Ready(pod),
+		stopped: facts.Stopped(pod),
 		goes:    pod.DeletionTimestamp != nil,
 		crashed: facts.Crashed(pod),
 	}
