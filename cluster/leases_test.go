@@ -99,3 +99,58 @@ func TestLeases(t *testing.T) {
 		})
 	}
 }
+
+// TestLeaseOfAPodThatWent: whoever has seen a pod hold a lease knows, once that pod is gone,
+// that the lease is what it left behind.
+func TestLeaseOfAPodThatWent(t *testing.T) {
+	second := time.Second
+	held := func(at time.Duration) []coordinationv1.Lease {
+		renewed, holder, duration := metav1.NewMicroTime(time.Unix(1e9, 0).Add(at)), "one-1_1", int32(15)
+		return []coordinationv1.Lease{{ObjectMeta: metav1.ObjectMeta{Namespace: "ops", Name: "a1b2c3d4.x.io"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &renewed, LeaseDurationSeconds: &duration}}}
+	}
+	pods := Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Namespaced: true}
+	deployments := Resource{GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, Namespaced: true}
+	tests := map[string]struct {
+		reason           string
+		seen             bool            // while it was a pod
+		after            []time.Duration // when it was renewed, as each list shows after it went
+		state, certainty string
+	}{
+		"seen":                {"it was a pod, and is gone", true, []time.Duration{-2 * second}, Down, "will"},
+		"seen, renewed once":  {"between the last list and its end", true, []time.Duration{5 * second}, Down, "will"},
+		"not seen":            {"near miss: it may run outside of the cluster", false, []time.Duration{-2 * second}, Down, "may"},
+		"seen, still renewed": {"near miss: it was forced off, and runs where nobody sees it", true, []time.Duration{5 * second, 20 * second, 35 * second}, Alive, "will"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			now := time.Unix(1e9, 0)
+			all := objects(t, gadget+as("one", anAccount, controls, running))
+			w, err := FromObjects(Options{Now: func() time.Time { return now }}, all)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.seen {
+				w.SetLeases(held(-2 * second))
+			}
+			for _, o := range all {
+				for kind, res := range map[string]Resource{"Pod": pods, "Deployment": deployments} {
+					if o.GetKind() != kind {
+						continue
+					}
+					if err := w.Remove(res, o); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for _, at := range tc.after {
+				now = now.Add(15 * second)
+				w.SetLeases(held(at))
+			}
+			w.Settle()
+			got, _ := w.Ownership(all[1], schema.GroupResource{Group: "x.io", Resource: "gadgets"}, nil)["x.io/cleanup"].(map[string]any)
+			if got["state"] != tc.state || got["certainty"] != tc.certainty {
+				t.Errorf("%s: got %s (%s), want %s (%s): %v", tc.reason, got["state"], got["certainty"], tc.state, tc.certainty, got["evidence"])
+			}
+		})
+	}
+}

@@ -39,6 +39,7 @@ type lease struct {
 	observed                time.Time // when this renewal was seen first, by our clock
 	moved                   bool      // it was seen to be renewed
 	alone                   int       // how often since its holder was a pod
+	here                    bool      // its holder was seen as a pod
 }
 
 func (l lease) String() string { return l.namespace + "/" + l.name }
@@ -68,18 +69,18 @@ func (p *Part) SetLeases(list []coordinationv1.Lease) {
 		}
 		if known, again := p.leases[l.String()]; again {
 			l.moved = known.moved || !known.renewed.Equal(l.renewed)
-			l.alone = known.alone
+			l.alone, l.here = known.alone, known.here
 			if known.renewed.Equal(l.renewed) {
 				l.observed = known.observed
 			} else {
 				l.alone++
 			}
 			if known.holder != l.holder {
-				l.alone = 0
+				l.alone, l.here = 0, false
 			}
 		}
 		if _, pod := p.holder(l); pod != nil {
-			l.alone = 0
+			l.alone, l.here = 0, true
 		}
 		leases[l.String()] = l
 	}
@@ -143,9 +144,13 @@ func (p *Part) holder(l lease) (key types.NamespacedName, pod *runningPod) {
 	return key, nil
 }
 
-// stranger tells whether the holder of a lease is no pod, nor was one: of a pod that is
-// gone, the workload may still be there, whose name its own began with.
+// stranger tells whether the holder of a lease is no pod, nor was one: it was seen, or of a pod
+// that is gone, the workload may still be there, whose name its own began with. One that goes on
+// renewing its lease is a stranger whatever it was: a pod that was forced off may still run.
 func (p *Part) stranger(l lease) bool {
+	if l.here && l.alone < 2 {
+		return false
+	}
 	name, _, _ := strings.Cut(l.holder, "_")
 	for _, wl := range p.workloads {
 		if strings.HasPrefix(name, wl.name+"-") {
