@@ -187,3 +187,56 @@ func TestReferenceErrors(t *testing.T) {
 		})
 	}
 }
+
+// TestFluxNeeds: who acts as an account needs it only to delete something, which each
+// condition decides.
+func TestFluxNeeds(t *testing.T) {
+	const ks, hr = "kustomizations.kustomize.toolkit.fluxcd.io", "helmreleases.helm.toolkit.fluxcd.io"
+	const applied = "status: {inventory: {entries: [{id: a_b__ConfigMap}]}}"
+	tests := map[string]struct {
+		reason, resource, object string
+		want                     bool
+	}{
+		"prunes":                 {"it deletes what it applied", ks, "spec: {prune: true}\n" + applied, true},
+		"mirrors":                {"the default, said", ks, "spec: {prune: true, deletionPolicy: MirrorPrune}\n" + applied, true},
+		"mirrors no pruning":     {"it leaves all", ks, "spec: {prune: false, deletionPolicy: MirrorPrune}\n" + applied, false},
+		"deletes":                {"whatever prune says", ks, "spec: {prune: false, deletionPolicy: Delete}\n" + applied, true},
+		"waits":                  {"whatever prune says", ks, "spec: {prune: false, deletionPolicy: WaitForTermination}\n" + applied, true},
+		"orphans":                {"whatever prune says", ks, "spec: {prune: true, deletionPolicy: Orphan}\n" + applied, false},
+		"suspended":              {"it is let go", ks, "spec: {prune: true, suspend: true}\n" + applied, false},
+		"suspended, deletes":     {"it is let go", ks, "spec: {deletionPolicy: Delete, suspend: true}\n" + applied, false},
+		"applied nothing":        {"there is nothing to delete", ks, "spec: {prune: true}\nstatus: {inventory: {entries: []}}", false},
+		"deletes nothing":        {"there is nothing to delete", ks, "spec: {deletionPolicy: Delete}", false},
+		"old":                    {"a snapshot was its inventory", ks, "spec: {prune: true}\nstatus: {snapshot: {checksum: a}}", true},
+		"old, does not prune":    {"it leaves all", ks, "spec: {prune: false}\nstatus: {snapshot: {checksum: a}}", false},
+		"old, suspended":         {"it is let go", ks, "spec: {prune: true, suspend: true}\nstatus: {snapshot: {checksum: a}}", false},
+		"release":                {"it is uninstalled", hr, "status: {storageNamespace: a}", true},
+		"release, suspended":     {"it is let go", hr, "spec: {suspend: true}\nstatus: {storageNamespace: a}", false},
+		"not released":           {"nothing was installed", hr, "status: {storageNamespace: ''}", false},
+		"old release":            {"it tells a revision", hr, "status: {lastReleaseRevision: 1}", true},
+		"old release, suspended": {"it is let go", hr, "spec: {suspend: true}\nstatus: {lastReleaseRevision: 1}", false},
+		"never released":         {"nothing was installed", hr, "status: {lastReleaseRevision: 0}", false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			e, _ := Default().Lookup("finalizers.fluxcd.io", tc.resource)
+			o := object(t, tc.object)
+			spec, _ := o["spec"].(map[string]any)
+			if spec == nil {
+				spec = map[string]any{}
+				o["spec"] = spec
+			}
+			spec["serviceAccountName"], spec["kubeConfig"] = "it", map[string]any{"secretRef": map[string]any{"name": "it"}}
+			for resource, old := range map[string]bool{"serviceaccounts": true, "secrets": false} {
+				got := false
+				for _, n := range e.NeedsOf(tc.resource) {
+					got = got || n.Resource == resource && len(n.Names(o)) > 0
+				}
+				// Releases that are that old are known for what they do without the account alone.
+				if want := tc.want && (old || !strings.HasPrefix(name, "old")); got != want {
+					t.Errorf("%s: needs its %s: %t, want %t", tc.reason, resource, got, want)
+				}
+			}
+		})
+	}
+}
