@@ -164,7 +164,7 @@ func (f *scanning) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if found.Failing(f.failOn) {
 		return errFound
 	}
-	if found.Total().Asked == 0 && len(found.Unseen) > 0 && found.Interrupted == "" && len(f.only) == 0 && f.selector == "" {
+	if found.Blind(options.Only, selector != nil) {
 		return errNothing
 	}
 	return nil
