@@ -45,6 +45,8 @@ type bodied struct {
 // of the first few of those that the facts name, what policies read of objects themselves.
 // What cannot be read is left out, and is unknown to whoever asks about it.
 func (w *World) ReadBodies(ctx context.Context, config *rest.Config, log *slog.Logger) error {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 100, 200 // as NewLive
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("connect to read objects: %w", err)
