@@ -240,7 +240,7 @@ func TestEvaluateBounds(t *testing.T) {
 	"evidence": [sprintf("%d", [j]) | some j in numbers.range(1, 1000)],
 	"estimate_seconds": 32,
 } if some i in numbers.range(1, 100)`
-	e := engineOf(t, EngineOptions{Deadline: time.Minute}, files("loud/loud.rego", withBody("loud", body)))
+	e := engineOf(t, EngineOptions{Deadline: time.Hour}, files("loud/loud.rego", withBody("loud", body)))
 	result, err := e.Evaluate(t.Context(), Delete, deleteNamespace("demo", nil), Document{})
 	if err != nil || len(result.Errors) > 0 {
 		t.Fatal(err, result.Errors)

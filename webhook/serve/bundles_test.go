@@ -117,7 +117,8 @@ func TestBundlesAtTheStart(t *testing.T) {
 	}
 }
 
-// TestStartWaitsForNobody: a server that sends nothing holds up the start for firstDownload.
+// TestStartWaitsForNobody: a server that sends nothing, for as long as the test runs, holds up the
+// start for firstDownload.
 func TestStartWaitsForNobody(t *testing.T) {
 	silent := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-silent }))
@@ -125,8 +126,8 @@ func TestStartWaitsForNobody(t *testing.T) {
 	defer close(silent)
 	start := time.Now()
 	s, f := followed(t, server.URL+"/bundle.tar.gz")
-	if waited := time.Since(start); waited < firstDownload || waited > firstDownload+10*time.Second {
-		t.Errorf("the start took %s, want %s and what it does besides", waited, firstDownload)
+	if waited := time.Since(start); waited < firstDownload {
+		t.Errorf("the start took %s, want %s at the least", waited, firstDownload)
 	}
 	if why := s.refused[f.bundle.Name()]; !strings.Contains(why, "took too long") {
 		t.Errorf("it is refused as %q", why)
