@@ -205,15 +205,19 @@ func (t *Types) builtin(k cluster.Kind) {
 	t.add(k.GroupVersion(), api, true)
 }
 
-// define adds the type of a definition.
+// define adds the type of a definition, in each version that it serves: any of them may be
+// named, as in a cluster.
 func (t *Types) define(f cluster.Facts, name string) {
-	d, gr, version := f.Definition(name), schema.ParseGroupResource(name), ""
-	if served := len(d.Served); served > 0 {
-		version = d.Served[served-1]
-	}
+	d, gr := f.Definition(name), schema.ParseGroupResource(name)
 	singular := cmp.Or(d.Singular, strings.ToLower(d.Kind))
 	api := metav1.APIResource{Name: gr.Resource, Kind: d.Kind, SingularName: singular, ShortNames: d.Short, Namespaced: d.Namespaced}
-	t.add(gr.WithVersion(version).GroupVersion(), api, true)
+	served := d.Served
+	if len(served) == 0 {
+		served = []string{""}
+	}
+	for _, version := range served {
+		t.add(gr.WithVersion(version).GroupVersion(), api, true) // the last is preferred
+	}
 }
 
 func child(m map[string]any, key string) map[string]any {

@@ -16,7 +16,7 @@ import (
 // TestSnapshotNames asks a snapshot for types by all names that the cluster knows them by.
 func TestSnapshotNames(t *testing.T) {
 	definition := &unstructured.Unstructured{}
-	text, err := yaml.YAMLToJSON([]byte("{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: gateways.x.io}, spec: {group: x.io, scope: Namespaced, names: {kind: Gateway, plural: gateways, singular: gw, shortNames: [gwy]}, versions: [{name: v1, served: true, storage: true}]}}"))
+	text, err := yaml.YAMLToJSON([]byte("{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: gateways.x.io}, spec: {group: x.io, scope: Namespaced, names: {kind: Gateway, plural: gateways, singular: gw, shortNames: [gwy]}, versions: [{name: v1beta1, served: true}, {name: v1, served: true, storage: true}, {name: v2, served: false}]}}"))
 	if err == nil {
 		err = definition.UnmarshalJSON(text)
 	}
@@ -37,11 +37,14 @@ func TestSnapshotNames(t *testing.T) {
 	}
 	for _, name := range []string{
 		"clusterrolebinding", "ClusterRole", "role", "rolebindings", "validatingwebhookconfiguration", "mutatingwebhookconfiguration", "sc", "pdb", "hpa", "endpointslice",
-		"resourcequota", "quota", "limits", "volumeattachment", "resourceclaim", "servicecidr", "lease", "pc", "gateway", "gateways", "gateways.x.io", "gw", "gwy",
+		"resourcequota", "quota", "limits", "volumeattachment", "resourceclaim", "servicecidr", "lease", "pc", "gateway", "gateways", "gateways.x.io", "gateways.v1beta1.x.io", "gateways.v1.x.io", "gw", "gwy",
 	} {
 		if _, err := FromFacts(read, Name{Type: name, Namespace: "a", Name: "x"}); err == nil || !strings.Contains(err.Error(), "the snapshot has no") {
 			t.Errorf("type %s: %v", name, err)
 		}
+	}
+	if _, err := FromFacts(read, Name{Type: "gateways.v2.x.io", Namespace: "a", Name: "x"}); err == nil || !strings.Contains(err.Error(), "there is no type") {
+		t.Errorf("a version that is not served: %v", err)
 	}
 }
 
