@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
@@ -44,7 +46,7 @@ func (p *Program) contain(ctx context.Context, pod *corev1.Pod, container corev1
 	if err != nil {
 		return nil, nil, err
 	}
-	root := filepath.Join(p.lab.dir, p.name+".root")
+	root := p.root()
 	if err := os.MkdirAll(filepath.Join(root, "tmp"), 0o777); err != nil {
 		return nil, nil, err
 	}
@@ -56,25 +58,15 @@ func (p *Program) contain(ctx context.Context, pod *corev1.Pod, container corev1
 	if err != nil {
 		return nil, nil, err
 	}
-	mounted := contents{serviceAccountDir: {"token": []byte(config.BearerToken), "ca.crt": config.CAData, "namespace": []byte(p.Namespace)}}
-	for _, mount := range container.VolumeMounts {
-		i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
-		if i < 0 || mount.MountPath == serviceAccountDir {
-			continue
-		}
-		files, err := p.volume(ctx, client, pod.Spec.Volumes[i])
-		if err != nil {
-			return nil, nil, fmt.Errorf("volume %s: %w", mount.Name, err)
-		}
-		if mount.SubPath != "" {
-			mounted[filepath.Dir(mount.MountPath)] = map[string][]byte{filepath.Base(mount.MountPath): files[mount.SubPath]}
-			continue
-		}
-		mounted[mount.MountPath] = files
-	}
-	if err := mounted.write(root); err != nil {
+	mounted, err := p.mounts(ctx, client, pod, container)
+	if err != nil {
 		return nil, nil, err
 	}
+	token := contents{serviceAccountDir: {"token": []byte(config.BearerToken), "ca.crt": config.CAData, "namespace": []byte(p.Namespace)}}
+	if err := errors.Join(token.write(root, nil), mounted.write(root, nil)); err != nil {
+		return nil, nil, err
+	}
+	p.mounted, p.looked = mounted, time.Now()
 	environment, err := p.environment(ctx, client, pod, container)
 	if err != nil {
 		return nil, nil, err
@@ -100,15 +92,63 @@ func (p *Program) contain(ctx context.Context, pod *corev1.Pod, container corev1
 	})
 }
 
+// root is the folder that a contained program takes for the root of all.
+func (p *Program) root() string { return filepath.Join(p.lab.dir, p.name+".root") }
+
+// mounts are the files of what the container mounts, without its token.
+func (p *Program) mounts(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, container corev1.Container) (contents, error) {
+	mounted := contents{}
+	for _, mount := range container.VolumeMounts {
+		i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
+		if i < 0 || mount.MountPath == serviceAccountDir {
+			continue
+		}
+		files, err := p.volume(ctx, client, pod.Spec.Volumes[i])
+		if err != nil {
+			return nil, fmt.Errorf("volume %s: %w", mount.Name, err)
+		}
+		if mount.SubPath != "" {
+			mounted[filepath.Dir(mount.MountPath)] = map[string][]byte{filepath.Base(mount.MountPath): files[mount.SubPath]}
+			continue
+		}
+		mounted[mount.MountPath] = files
+	}
+	return mounted, nil
+}
+
+// remount has the files of a container that runs follow what it mounts, as a kubelet
+// would: programs that make a certificate of their own wait for it to appear.
+func (p *Program) remount(ctx context.Context, pod *corev1.Pod, container corev1.Container) error {
+	if time.Since(p.looked) < time.Second {
+		return nil
+	}
+	p.looked = time.Now()
+	client, err := p.lab.Client()
+	if err != nil {
+		return err
+	}
+	mounted, err := p.mounts(ctx, client, pod, container)
+	if err != nil {
+		return err
+	}
+	before := p.mounted
+	p.mounted = mounted
+	return mounted.write(p.root(), before)
+}
+
 // contents are files by folder and name.
 type contents map[string]map[string][]byte
 
-func (c contents) write(root string) error {
+// write leaves alone what is as before: programs watch their files.
+func (c contents) write(root string, before contents) error {
 	for dir, files := range c {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			return err
 		}
 		for name, data := range files {
+			if was, ok := before[dir][name]; ok && bytes.Equal(was, data) {
+				continue
+			}
 			if err := os.WriteFile(filepath.Join(root, dir, name), data, 0o644); err != nil {
 				return err
 			}

@@ -1,6 +1,10 @@
 package lab
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
 
 // TestExpand: references to the environment are as the kubelet has them.
 func TestExpand(t *testing.T) {
@@ -13,6 +17,28 @@ func TestExpand(t *testing.T) {
 	} {
 		if got := expand(text, environment); got != want {
 			t.Errorf("expand(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestFilesFollow: what is mounted in a running container follows what it comes from, and
+// a file that is as before is not written again.
+func TestFilesFollow(t *testing.T) {
+	root := t.TempDir()
+	before := contents{"/certs": {"same": []byte("1"), "other": []byte("1")}}
+	if err := before.write(root, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(root, "certs", "same")); err != nil { // it shows whether it is written
+		t.Fatal(err)
+	}
+	now := contents{"/certs": {"same": []byte("1"), "other": []byte("2"), "new": []byte("1")}}
+	if err := now.write(root, before); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"same": "", "other": "2", "new": "1"} {
+		if got, _ := os.ReadFile(filepath.Join(root, "certs", name)); string(got) != want {
+			t.Errorf("%s holds %q, want %q", name, got, want)
 		}
 	}
 }

@@ -74,6 +74,15 @@ var software = map[string]module{
 		files: []published{{"github.com/fluxcd/source-controller", []string{
 			"config/default/*.yaml", "config/crd/*.yaml", "config/crd/bases/*.yaml", "config/rbac/*.yaml", "config/manager/*.yaml"}}},
 	},
+	"kueue": {
+		version:  "v0.15.0",
+		long:     true,
+		programs: []program{{"kueue", "sigs.k8s.io/kueue/cmd/kueue"}},
+		files: []published{{"sigs.k8s.io/kueue", []string{
+			"config/default/*.yaml", "config/components/crd/*.yaml", "config/components/crd/bases/*.yaml", "config/components/crd/patches/*.yaml",
+			"config/components/rbac/*.yaml", "config/components/manager/*.yaml", "config/components/internalcert/*.yaml",
+			"config/components/visibility/*.yaml", "config/components/webhook/*.yaml"}}},
+	},
 	"cluster-api-control-plane": {
 		version:  "v1.13.3",
 		long:     true,
@@ -217,7 +226,10 @@ type Program struct {
 	mu      sync.Mutex
 	broken  bool
 	process *Process
-	inside  thread // that started it, where it is contained
+	inside  thread             // that started it, where it is contained
+	mounted contents           // what is mounted there
+	looked  time.Time          // when that was last compared
+	unlink  context.CancelFunc // ends that its Service is forwarded to it, nil where it is not
 	cancel  context.CancelFunc
 	done    chan struct{} // closed once it runs no more
 }
@@ -293,16 +305,10 @@ func (l *Lab) Run(ctx context.Context, r Running) (*Program, error) {
 		return p.process != nil, err
 	})
 	if err != nil {
+		p.stop()
 		return nil, err
 	}
 	ctx, p.cancel = context.WithCancel(ctx)
-	if r.Contained && r.Service != "" {
-		if err := p.forward(ctx); err != nil {
-			p.cancel()
-			p.stop()
-			return nil, err
-		}
-	}
 	l.mu.Lock()
 	if l.programs == nil {
 		l.programs = map[string]*Program{}
@@ -366,6 +372,10 @@ func (p *Program) end() {
 		close(p.inside)
 		p.inside = nil
 	}
+	if p.unlink != nil {
+		p.unlink()
+		p.unlink = nil
+	}
 }
 
 // Break has the program crash whenever it starts, or no more.
@@ -397,13 +407,20 @@ func (p *Program) sync(ctx context.Context) error {
 		p.end()
 	case pod != nil && p.process == nil && !p.broken:
 		return p.start(ctx, pod)
+	case pod != nil && p.process != nil && p.contained:
+		return errors.Join(p.link(ctx), p.remount(ctx, pod, p.container(pod)))
 	}
 	return nil
 }
 
+// container is that of the pod which the program is.
+func (p *Program) container(pod *corev1.Pod) corev1.Container {
+	return pod.Spec.Containers[max(0, slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == filepath.Base(p.binary) }))]
+}
+
 // start runs the process for a pod; mu is held.
 func (p *Program) start(ctx context.Context, pod *corev1.Pod) (err error) {
-	container := pod.Spec.Containers[max(0, slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == filepath.Base(p.binary) }))]
+	container := p.container(pod)
 	if p.contained {
 		var cmd *exec.Cmd
 		if cmd, p.inside, err = p.contain(ctx, pod, container); err != nil {
@@ -428,6 +445,21 @@ func (p *Program) start(ctx context.Context, pod *corev1.Pod) (err error) {
 	p.lab.keep(p.process)
 	fmt.Fprintf(p.lab.options.Progress, "lab: %s of Deployment %s/%s runs, process %d, with the rights of service account %s\n",
 		filepath.Base(p.binary), p.Namespace, p.Deployment, p.process.PID(), pod.Spec.ServiceAccountName)
+	return p.link(ctx)
+}
+
+// link forwards its Service to a contained program for as long as it runs, anew each time: a
+// Service that was deleted comes back with another address. mu is held.
+func (p *Program) link(ctx context.Context) error {
+	if !p.contained || p.service == "" || p.unlink != nil {
+		return nil
+	}
+	forwarding, end := context.WithCancel(context.WithoutCancel(ctx))
+	if err := p.forward(forwarding); err != nil {
+		end()
+		return err
+	}
+	p.unlink = end
 	return nil
 }
 
