@@ -8,15 +8,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/termguard/termguard/cluster/facts"
 )
@@ -35,74 +30,49 @@ const (
 	bodiesWithin = time.Minute
 )
 
-// bodied is an object of which policies may read more than its metadata.
-type bodied struct {
-	conditioned
-	namespace string
-}
-
 // ReadBodies reads of the custom resources whose finalizers wait for an owner that is alive,
 // of the first few of those that the facts name, what policies read of objects themselves.
 // What cannot be read is left out, and is unknown to whoever asks about it.
 func (w *World) ReadBodies(ctx context.Context, config *rest.Config, log *slog.Logger) error {
-	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = 100, 200 // as NewLive
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("connect to read objects: %w", err)
-	}
 	ctx, cancel := context.WithTimeout(ctx, bodiesWithin)
 	defer cancel()
-	w.TakeBodies(func(resource Resource, namespace, name string) *unstructured.Unstructured {
-		object, err := client.Resource(resource.GroupVersionResource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			log.Debug("an object is not known", "resource", resource.String(), "namespace", namespace, "name", name, "error", err)
-			return nil
-		}
-		return object
-	})
+	read, err := reader(ctx, config, log)
+	if err != nil {
+		return err
+	}
+	w.keepBodies(read)
 	return nil
 }
 
 // TakeBodies is ReadBodies for whoever reads the objects, several at once; nil for one that
 // could not be read.
 func (w *World) TakeBodies(read func(resource Resource, namespace, name string) *unstructured.Unstructured) {
-	var mu sync.Mutex
+	w.keepBodies(func(o conditioned) *unstructured.Unstructured {
+		return read(Resource{GroupVersionResource: o.GroupVersionResource, Namespaced: o.namespace != ""}, o.namespace, o.name)
+	})
+}
+
+func (w *World) keepBodies(read func(conditioned) *unstructured.Unstructured) {
 	found := facts.Document{"bodies": map[string]any{}, "conditions": map[string]any{}}
-	var reading errgroup.Group
-	reading.SetLimit(conditionsAtOnce)
-	for _, o := range w.bodied() {
-		reading.Go(func() error {
-			object := read(Resource{GroupVersionResource: o.GroupVersionResource, Namespaced: o.namespace != ""}, o.namespace, o.name)
-			if object == nil {
-				return nil
-			}
-			body := w.bodyOf(object, o.GroupResource().String())
-			mu.Lock()
-			defer mu.Unlock()
-			found.Put(conditionsOf(object), "conditions", o.namespace, o.GroupResource().String(), o.name)
-			if body != nil {
-				found.Put(body, "bodies", o.namespace, o.GroupResource().String(), o.name)
-			}
-			return nil
-		})
-	}
-	_ = reading.Wait() // what cannot be read is no error
+	readAll(w.bodied(), read, func(o conditioned, object *unstructured.Unstructured) {
+		found.Put(conditionsOf(object), "conditions", o.namespace, o.resource(), o.name)
+		if body := w.bodyOf(object, o.resource()); body != nil {
+			found.Put(body, "bodies", o.namespace, o.resource(), o.name)
+		}
+	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	maps.Copy(w.doc, found)
 }
 
 // bodied are the objects that matter, as many as are read.
-func (w *World) bodied() (found []bodied) {
+func (w *World) bodied() (found []conditioned) {
 	var namespaces []string
 	w.Read(func(f Facts) { namespaces = f.Holding() })
 	for _, namespace := range namespaces {
-		for _, o := range w.conditioned(namespace) {
-			if len(found) == maxBodies {
-				return found
-			}
-			found = append(found, bodied{o, namespace})
+		found = append(found, w.conditioned(namespace)...)
+		if len(found) >= maxBodies {
+			return found[:maxBodies]
 		}
 	}
 	return found

@@ -35,7 +35,46 @@ const (
 // conditioned is an object whose conditions matter.
 type conditioned struct {
 	schema.GroupVersionResource
-	name string
+	namespace, name string
+}
+
+func (o conditioned) resource() string { return o.GroupResource().String() }
+
+// reader reads objects from the API server; nil for one that could not be read.
+func reader(ctx context.Context, config *rest.Config, log *slog.Logger) (func(conditioned) *unstructured.Unstructured, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 100, 200 // as NewLive
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to read objects: %w", err)
+	}
+	return func(o conditioned) *unstructured.Unstructured {
+		object, err := client.Resource(o.GroupVersionResource).Namespace(o.namespace).Get(ctx, o.name, metav1.GetOptions{})
+		if err != nil {
+			log.Debug("what an object says is not known", "resource", o.resource(), "namespace", o.namespace, "name", o.name, "error", err)
+			return nil
+		}
+		return object
+	}, nil
+}
+
+// readAll reads objects, several at once, and has those that could be read kept, one after
+// the other.
+func readAll(objects []conditioned, read func(conditioned) *unstructured.Unstructured, keep func(conditioned, *unstructured.Unstructured)) {
+	var mu sync.Mutex
+	var reading errgroup.Group
+	reading.SetLimit(conditionsAtOnce)
+	for _, o := range objects {
+		reading.Go(func() error {
+			if object := read(o); object != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				keep(o, object)
+			}
+			return nil
+		})
+	}
+	_ = reading.Wait() // what cannot be read is no error
 }
 
 // ReadConditions reads the status conditions of the custom resources in a namespace
@@ -46,20 +85,13 @@ func (w *World) ReadConditions(ctx context.Context, config *rest.Config, namespa
 	if len(objects) == 0 {
 		return nil
 	}
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("connect to read conditions: %w", err)
-	}
 	ctx, cancel := context.WithTimeout(ctx, conditionsWithin)
 	defer cancel()
-	w.keepConditions(namespace, objects, func(o conditioned) *unstructured.Unstructured {
-		object, err := client.Resource(o.GroupVersionResource).Namespace(namespace).Get(ctx, o.name, metav1.GetOptions{})
-		if err != nil {
-			log.Debug("the conditions of an object are not known", "resource", o.GroupResource().String(), "namespace", namespace, "name", o.name, "error", err)
-			return nil
-		}
-		return object
-	})
+	read, err := reader(ctx, config, log)
+	if err != nil {
+		return err
+	}
+	w.keepConditions(namespace, objects, read)
 	return nil
 }
 
@@ -67,30 +99,17 @@ func (w *World) ReadConditions(ctx context.Context, config *rest.Config, namespa
 // "plural.group", of the namespace; nil for one that could not be read.
 func (w *World) TakeConditions(namespace string, read func(resource, name string) *unstructured.Unstructured) {
 	if objects := w.conditioned(namespace); len(objects) > 0 {
-		w.keepConditions(namespace, objects, func(o conditioned) *unstructured.Unstructured { return read(o.GroupResource().String(), o.name) })
+		w.keepConditions(namespace, objects, func(o conditioned) *unstructured.Unstructured { return read(o.resource(), o.name) })
 	}
 }
 
 // keepConditions keeps the conditions of the first few objects of a namespace, as far as
 // they can be read.
 func (w *World) keepConditions(namespace string, objects []conditioned, read func(conditioned) *unstructured.Unstructured) {
-	var mu sync.Mutex
 	found := facts.Document{}
-	var reading errgroup.Group
-	reading.SetLimit(conditionsAtOnce)
-	for _, o := range objects[:min(len(objects), maxConditioned)] {
-		reading.Go(func() error {
-			object := read(o)
-			if object == nil {
-				return nil
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			found.Put(conditionsOf(object), o.GroupResource().String(), o.name)
-			return nil
-		})
-	}
-	_ = reading.Wait() // what cannot be read is no error
+	readAll(objects[:min(len(objects), maxConditioned)], read, func(o conditioned, object *unstructured.Unstructured) {
+		found.Put(conditionsOf(object), o.resource(), o.name)
+	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.doc.Put(map[string]any(found), "conditions", namespace)
@@ -122,7 +141,7 @@ func (w *World) conditioned(namespace string) (found []conditioned) {
 				if served := f.Definition(resource).Served; len(served) > 0 {
 					version = served[0]
 				}
-				found, more = append(found, conditioned{schema.ParseGroupResource(resource).WithVersion(version), list[nth]}), true
+				found, more = append(found, conditioned{schema.ParseGroupResource(resource).WithVersion(version), namespace, list[nth]}), true
 			}
 		}
 	}
