@@ -30,8 +30,6 @@ const (
 	maxWhole = 10_000
 	// pageSize bounds the objects of one page of a list.
 	pageSize = 500
-	// helmReleases is what releases are called among what could not be asked about.
-	helmReleases = "Helm releases"
 	// maxLost bounds the releases of which it is told why they could not be read.
 	maxLost = 5
 )
@@ -90,7 +88,8 @@ func (p *Place) lose(world *cluster.World, lost []error) {
 	world.Read(func(f cluster.Facts) {
 		for _, u := range f.Unseen() {
 			if u.Resource == "secrets" && u.Reason != "elsewhere" {
-				p.unseen = append(p.unseen, helmReleases+": their records are Secrets, which could not be listed: "+u.Reason)
+				p.unlisted = append(p.unlisted, Releases)
+				p.unseen = append(p.unseen, "Helm releases: their records are Secrets, which could not be listed: "+u.Reason)
 			}
 		}
 	})

@@ -21,6 +21,7 @@ type Place struct {
 	World    *cluster.World
 	subjects []asked
 	unseen   []string
+	unlisted []Kind          // of which some could not be listed
 	leftOut  map[Kind]string // what cannot be asked about here at all, and why
 	// interrupted tells that not all of it was read.
 	interrupted bool
@@ -45,6 +46,9 @@ func (p *Place) Subjects() iter.Seq2[Kind, check.Subject] {
 
 // Unseen is what could not be asked about, each with the reason.
 func (p *Place) Unseen() []string { return slices.Clone(p.unseen) }
+
+// Unlisted tells whether some of a kind could not be listed, and so were not asked about.
+func (p *Place) Unlisted(kind Kind) bool { return slices.Contains(p.unlisted, kind) }
 
 // asked is an object that is asked about, made as it is needed: a cluster has many.
 type asked struct {
@@ -202,6 +206,10 @@ func (p *Place) hidden(f cluster.Facts) {
 		case "version":
 			lacks = append(lacks, u.Resource)
 			continue
+		}
+		_, group, _ := strings.Cut(u.Resource, ".")
+		if kind, known := kindOf(u.Resource, group, true); known {
+			p.unlisted = append(p.unlisted, kind)
 		}
 		if u.Namespace != "" {
 			text += " in namespace " + u.Namespace

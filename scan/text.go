@@ -3,7 +3,6 @@ package scan
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -222,26 +221,6 @@ func (m Mended) of(which string) string {
 		text += fmt.Sprintf(", %d perhaps", m.Unknown)
 	}
 	return text
-}
-
-// Blind tells whether nothing was asked about where something may have been: what would have
-// been, of the kinds only (nil for all) and in namespaces that were selected, could not be listed.
-func (s *Scan) Blind(only []Kind, selected bool) bool {
-	if s.Total().Asked > 0 || s.Interrupted != "" {
-		return false
-	}
-	return slices.ContainsFunc(s.Unseen, func(unseen string) bool {
-		resource, _, _ := strings.Cut(unseen, ":")
-		if selected && resource == "namespaces" || len(only) == 0 && !selected {
-			return true
-		}
-		if resource == helmReleases {
-			return slices.Contains(only, Releases)
-		}
-		_, group, _ := strings.Cut(resource, ".")
-		kind, known := kindOf(resource, group, true)
-		return known && slices.Contains(only, kind)
-	})
 }
 
 // Failing tells whether something is as bad as asked for: by verdict, or new since the

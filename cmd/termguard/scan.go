@@ -164,10 +164,25 @@ func (f *scanning) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if found.Failing(f.failOn) {
 		return errFound
 	}
-	if found.Blind(options.Only, selector != nil) {
+	if blind(found, places, options.Only, selector != nil) {
 		return errNothing
 	}
 	return nil
+}
+
+// blind tells whether nothing was asked about where something may have been: what would have
+// been, of the kinds only (nil for all) and in namespaces that were selected, could not be listed.
+func blind(found *scan.Scan, places []*scan.Place, only []scan.Kind, selected bool) bool {
+	if found.Total().Asked > 0 || found.Interrupted != "" {
+		return false
+	}
+	if len(only) == 0 && !selected {
+		return len(found.Unseen) > 0
+	}
+	if selected {
+		only = append(slices.Clone(only), scan.Namespaces)
+	}
+	return slices.ContainsFunc(places, func(p *scan.Place) bool { return slices.ContainsFunc(only, p.Unlisted) })
 }
 
 // errNothing tells who may read nothing that a clean answer is none.
