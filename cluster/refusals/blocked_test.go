@@ -290,6 +290,8 @@ func TestDenied(t *testing.T) {
 		"Fails":              {"it fails closed on what has no new object", []string{reads("object.data.a == 'b'"), inForce}, nil, []string{whole}, nil},
 		"FailsOpen":          {"near miss: it fails open", []string{with(reads("object.data.a == 'b'"), "spec: {", "spec: {failurePolicy: Ignore, "), inForce}, nil, nil, nil},
 		"OfTheObject":        {"it depends on the object, which nobody has read", []string{reads("oldObject.data.a != 'b'"), inForce}, nil, []string{"DELETE configmaps ×2 may denied"}, nil},
+		"AmongOthers":        {"whatever is asked of it", []string{reads("oldObject in ['a']"), inForce}, nil, []string{"DELETE configmaps ×2 may denied"}, nil},
+		"EitherWay":          {"near miss: it comes to the same, whatever the object", []string{reads("request.operation == 'DELETE' || oldObject == null"), inForce}, nil, nil, nil},
 		"ByVariable":         {"by way of a variable, too", []string{with(reads("variables.a != 'b'"), "spec: {", "spec: {variables: [{name: a, expression: oldObject.data.a}], "), inForce}, nil, []string{"DELETE configmaps ×2 may denied"}, nil},
 		"ByVariables":        {"and by one of a variable", []string{with(reads("variables.b != 'b'"), "spec: {", "spec: {variables: [{name: a, expression: oldObject.data.a}, {name: b, expression: variables.a}], "), inForce}, nil, []string{"DELETE configmaps ×2 may denied"}, nil},
 		"OfTheCaller":        {"who deletes is known", []string{reads("request.userInfo.username != 'system:serviceaccount:kube-system:namespace-controller'"), inForce}, nil, []string{whole}, nil},

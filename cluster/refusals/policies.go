@@ -1,17 +1,12 @@
 package refusals
 
 import (
-	"context"
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 
 	celgo "github.com/google/cel-go/cel"
-	celtypes "github.com/google/cel-go/common/types"
-	admissionapi "k8s.io/api/admission/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -21,8 +16,6 @@ import (
 	admissioncel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
-	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	"github.com/termguard/termguard/cluster/facts"
@@ -69,48 +62,6 @@ type scope struct {
 	nothing             bool // a selector that cannot be parsed
 }
 
-// expressions are evaluated together; reads tells of each what it looks at
-// beyond what is known of a request.
-type expressions struct {
-	evaluate func(context.Context, *admission.VersionedAttributes, *admissionapi.AdmissionRequest, admissioncel.OptionalVariableBindings, *corev1.Namespace) ([]admissioncel.EvaluationResult, error)
-	reads    []reads
-}
-
-// reads tells what an expression looks at: the new object, which a DELETE has
-// not; the old one, or what else tells which object it is; the namespace, or what
-// changes of it when it is deleted; the parameters; the options of the request; what else
-// nobody knows of one that is still to come; who calls. anonymous tells that it comes to a result for a
-// caller without a name, too, who has no such fields; defaults, that it asks for fields
-// that the API server may have filled in.
-type reads struct {
-	object, beyond, old, namespace, fate, params, options, other, user, absence, anonymous, defaults bool
-}
-
-var (
-	readsObject = regexp.MustCompile(`\bobject\b`)
-	// readsLabels is what the template of a pod tells of it.
-	readsLabels    = regexp.MustCompile(`\bobject\s*\.\s*metadata\s*\.\s*(labels|namespace)\b`)
-	readsOld       = regexp.MustCompile(`\boldObject\b|\brequest\s*\.\s*(name|kind|requestKind|object)\b`)
-	readsNamespace = regexp.MustCompile(`\bnamespaceObject\b`)
-	readsFate      = regexp.MustCompile(`\bnamespaceObject\s*\.\s*(\??\s*status|metadata\s*\.\s*(\??\s*(deletion|resourceVersion|generation|managedFields)))|\bnamespaceObject\s*($|[^.\s])`)
-	readsParams    = regexp.MustCompile(`\bparams\b`)
-	readsOptions   = regexp.MustCompile(`\brequest\s*\.\s*options\b`)
-	readsOther     = regexp.MustCompile(`\bauthorizer\b|\brequest\s*\.\s*(uid|dryRun)\b`)
-	readsUser      = regexp.MustCompile(`\buserInfo\b`)
-	readsRequest   = regexp.MustCompile(`\brequest\s*\.\s*(name|kind|requestKind|options|object|oldObject|uid|dryRun)\b`)
-	// readsAbsence is what makes sense of an object that is not there, and so
-	// may come to a result that another object would not.
-	readsAbsence = regexp.MustCompile(`\bnull\b|\.\?|\[\?|\btype\(|\bdyn\(|\?\.|\bhas\(\s*(object|oldObject|params|namespaceObject)\s*\.\s*\w+\s*\)`)
-	// readsAnonymous is what makes sense of a caller without a name.
-	readsAnonymous = regexp.MustCompile(`\bhas\(\s*request\b|\.\s*\?|\[\s*\?|\?\.|\btype\(|\bdyn\(|\buserInfo\s*($|[^.\s])`)
-	// readsThere is whether there is an object, which the operation tells.
-	readsThere = regexp.MustCompile(`\b(object|oldObject)\s*[!=]=\s*null\b`)
-	// readsMetadata is what nobody but its author writes of an object, as a rule.
-	readsMetadata = regexp.MustCompile(`\b(object|oldObject)\s*\.\s*\??metadata(\s*\.\s*\??(name|namespace|labels|annotations|finalizers|ownerReferences|deletionTimestamp)\b(\s*\.\s*\??\w+|\s*\[\s*\??\s*('[^']*'|"[^"]*")\s*\])?)?`)
-	readsDefaults = regexp.MustCompile(`\bnull\b|\.\s*\?|\[\s*\?|\btype\(|\bdyn\(|\?\.|\bhas\(\s*(§\s*\.|[^§\s])`)
-	readsVariable = regexp.MustCompile(`\bvariables\s*\.\s*(\w+)`)
-)
-
 // variable is one of a policy, as the API server compiles it
 // (policy/validating/interface.go; importing that package brings informers).
 type variable admissionv1.Variable
@@ -134,9 +85,8 @@ func (m *mutation) ReturnTypes() []*celgo.Type { return []*celgo.Type{m.returns}
 // maker makes policies: what they have in common to compile.
 type maker struct {
 	*policy
-	compiler  *admissioncel.CompositedCompiler
-	declared  admissioncel.OptionalVariableDeclarations
-	variables map[string]string
+	compiler *admissioncel.CompositedCompiler
+	declared admissioncel.OptionalVariableDeclarations
 }
 
 // newMaker returns nil where the API server's own environment is of no use, which
@@ -148,17 +98,16 @@ func newMaker(params *admissionv1.ParamKind, fails *admissionv1.FailurePolicyTyp
 	}
 	m := &maker{
 		policy:   &policy{params: params, failsClosed: facts.Or(fails, admissionv1.Fail) == admissionv1.Fail, scope: newScope(constraints)},
-		compiler: compiler, declared: admissioncel.OptionalVariableDeclarations{HasParams: params != nil, HasAuthorizer: true}, variables: map[string]string{},
+		compiler: compiler, declared: admissioncel.OptionalVariableDeclarations{HasParams: params != nil, HasAuthorizer: true},
 	}
 	for _, v := range variables {
 		compiler.CompileAndStoreVariable((*variable)(&v), m.declared, environment.StoredExpressions)
-		m.variables[v.Name] = v.Expression
 	}
 	var accessors []admissioncel.ExpressionAccessor
 	for _, c := range conditions {
 		accessors = append(accessors, (*matchconditions.MatchCondition)(&c))
 	}
-	m.conditions = compileExpressions(compiler, accessors, m.declared, m.variables)
+	m.conditions = m.compile(accessors)
 	return m
 }
 
@@ -171,7 +120,7 @@ func newPolicy(o *admissionv1.ValidatingAdmissionPolicy) *policy {
 	for _, v := range o.Spec.Validations {
 		validations = append(validations, &matchconditions.MatchCondition{Expression: v.Expression})
 	}
-	m.validations = compileExpressions(m.compiler, validations, m.declared, m.variables)
+	m.validations = m.compile(validations)
 	return m.policy
 }
 
@@ -184,34 +133,16 @@ func newMutatingPolicy(o *admissionv1.MutatingAdmissionPolicy) *policy {
 	}
 	m.mutates = true
 	m.declared.HasPatchTypes = true
-	var evaluators []admissioncel.MutatingEvaluator
+	var mutations []admissioncel.ExpressionAccessor
 	for _, each := range o.Spec.Mutations {
-		accessor := &mutation{}
 		switch {
 		case each.ApplyConfiguration != nil:
-			accessor.expression, accessor.returns = each.ApplyConfiguration.Expression, applyConfigurationType
+			mutations = append(mutations, &mutation{each.ApplyConfiguration.Expression, applyConfigurationType})
 		case each.JSONPatch != nil:
-			accessor.expression, accessor.returns = each.JSONPatch.Expression, jsonPatchesType
-		default:
-			continue
+			mutations = append(mutations, &mutation{each.JSONPatch.Expression, jsonPatchesType})
 		}
-		evaluators = append(evaluators, m.compiler.CompileMutatingEvaluator(accessor, m.declared, environment.StoredExpressions))
-		m.validations.reads = append(m.validations.reads, readsOf(accessor.expression, m.variables))
 	}
-	m.validations.evaluate = func(ctx context.Context, versioned *admission.VersionedAttributes, request *admissionapi.AdmissionRequest, inputs admissioncel.OptionalVariableBindings, ns *corev1.Namespace) ([]admissioncel.EvaluationResult, error) {
-		var results []admissioncel.EvaluationResult
-		for _, evaluator := range evaluators {
-			result, _, err := evaluator.ForInput(ctx, versioned, request, inputs, ns, celconfig.RuntimeCELCostBudget)
-			if err != nil {
-				return nil, err
-			}
-			if result.Error == nil {
-				result.EvalResult = celtypes.True
-			}
-			results = append(results, result)
-		}
-		return results, nil
-	}
+	m.validations = m.compile(mutations)
 	return m.policy
 }
 
@@ -221,46 +152,11 @@ var (
 	jsonPatchesType        = celgo.ListType(celgo.ObjectType("JSONPatch"))
 )
 
-func compileExpressions(compiler admissioncel.ConditionCompiler, accessors []admissioncel.ExpressionAccessor, declared admissioncel.OptionalVariableDeclarations, variables map[string]string) expressions {
-	evaluator := compiler.CompileCondition(accessors, declared, environment.StoredExpressions)
-	e := expressions{evaluate: func(ctx context.Context, versioned *admission.VersionedAttributes, request *admissionapi.AdmissionRequest, inputs admissioncel.OptionalVariableBindings, ns *corev1.Namespace) ([]admissioncel.EvaluationResult, error) {
-		results, _, err := evaluator.ForInput(ctx, versioned, request, inputs, ns, celconfig.RuntimeCELCostBudget)
-		return results, err
-	}}
-	for _, accessor := range accessors {
-		e.reads = append(e.reads, readsOf(accessor.GetExpression(), variables))
-	}
+// compile compiles expressions that may read the policy's variables.
+func (m *maker) compile(accessors []admissioncel.ExpressionAccessor) expressions {
+	e := compile(m.compiler, accessors, m.declared)
+	e.composed = m.compiler
 	return e
-}
-
-// readsOf tells what an expression looks at, by way of variables too: they can
-// only refer to those before them.
-func readsOf(expression string, variables map[string]string) reads {
-	all := expression
-	seen := map[string]bool{}
-	for pending := []string{expression}; len(pending) > 0; pending = pending[1:] {
-		for _, found := range readsVariable.FindAllStringSubmatch(pending[0], -1) {
-			if name := found[1]; !seen[name] {
-				seen[name] = true
-				all += "\n" + variables[name]
-				pending = append(pending, variables[name])
-			}
-		}
-	}
-	return reads{
-		object:    readsObject.MatchString(all),
-		beyond:    readsObject.MatchString(readsLabels.ReplaceAllString(all, "§")),
-		old:       readsOld.MatchString(all),
-		namespace: readsNamespace.MatchString(all),
-		fate:      readsFate.MatchString(all),
-		params:    readsParams.MatchString(all),
-		options:   readsOptions.MatchString(all),
-		other:     readsOther.MatchString(all),
-		user:      readsUser.MatchString(all),
-		anonymous: readsAnonymous.MatchString(all),
-		defaults:  readsDefaults.MatchString(readsMetadata.ReplaceAllString(readsThere.ReplaceAllString(all, "§"), "§")),
-		absence:   readsAbsence.MatchString(all) || readsRequest.MatchString(all),
-	}
 }
 
 func newScope(m *admissionv1.MatchResources) scope {
@@ -440,92 +336,6 @@ func (b bound) deniesWith(attributes admission.Attributes, callerKnown bool, par
 		}
 	}
 	return min(sure, denies)
-}
-
-// input is what expressions are evaluated with, as far as it is known.
-type input struct {
-	attributes  admission.Attributes
-	callerKnown bool
-	manifest    bool // the object lacks what the API server fills in
-	param       runtime.Object
-	paramKnown  bool
-	namespace   *corev1.Namespace
-}
-
-// unknown tells whether an expression reads what is not known.
-func (in input) unknown(r reads) bool {
-	blind := in.attributes.GetOldObject() == nil
-	return r.other || r.fate || r.options && in.attributes.GetOperationOptions() == nil || r.old && blind || r.object && blind && in.attributes.GetOperation() != admission.Delete && !in.created() ||
-		r.params && !in.paramKnown || r.namespace && in.namespace == nil
-}
-
-// created tells whether it is an object that a template tells, of which the labels are
-// known.
-func (in input) created() bool {
-	return in.attributes.GetOperation() == admission.Create && in.attributes.GetObject() != nil
-}
-
-// outcome of an expression: err where it is an error.
-type outcome struct {
-	is  verdictOf
-	err error
-}
-
-type verdictOf int
-
-const (
-	isTrue verdictOf = iota
-	isFalse
-	isError
-	depends // on what is not known
-)
-
-// outcomes evaluates with what is known: CEL comes to a result all the same where
-// it does not depend on the rest, as in "request.operation != 'DELETE' || …".
-func (e expressions) outcomes(in input) []outcome {
-	if len(e.reads) == 0 {
-		return nil
-	}
-	outcomes := make([]outcome, len(e.reads))
-	gvr := in.attributes.GetResource()
-	request := admissioncel.CreateAdmissionRequest(in.attributes, metav1.GroupVersionResource{Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource}, metav1.GroupVersionKind(in.attributes.GetKind()))
-	versioned := &admission.VersionedAttributes{
-		Attributes: in.attributes, VersionedKind: in.attributes.GetKind(),
-		VersionedObject: admission.NewLazyObject(in.attributes.GetObject()), VersionedOldObject: admission.NewLazyObject(in.attributes.GetOldObject()),
-	}
-	results, err := e.evaluate(context.Background(), versioned, request, admissioncel.OptionalVariableBindings{VersionedParams: in.param}, in.namespace)
-	if err != nil || len(results) != len(e.reads) {
-		for i := range outcomes {
-			outcomes[i].is = depends
-		}
-		return outcomes
-	}
-	for i, result := range results {
-		var invalid *apiservercel.Error
-		r := e.reads[i]
-		unknown := in.unknown(r)
-		if in.created() && r.object && (r.beyond || result.Error != nil) {
-			outcomes[i].is = depends
-			continue
-		}
-		if in.manifest && in.attributes.GetOldObject() != nil && (r.old || r.object) && (r.defaults || result.Error != nil) {
-			outcomes[i].is = depends
-			continue
-		}
-		switch {
-		case errors.As(result.Error, &invalid) && invalid.Type == apiservercel.ErrorTypeInvalid && result.EvalResult == nil && !unknown && !r.user:
-			outcomes[i] = outcome{isError, result.Error}
-		case r.user && !in.callerKnown && (r.anonymous || result.Error != nil), unknown && r.absence, result.Error != nil && unknown:
-			outcomes[i].is = depends
-		case result.Error != nil:
-			outcomes[i] = outcome{isError, result.Error}
-		case result.EvalResult.Value() == true:
-			outcomes[i].is = isTrue
-		default:
-			outcomes[i].is = isFalse
-		}
-	}
-	return outcomes
 }
 
 // KeepPolicy takes in a ValidatingAdmissionPolicy.

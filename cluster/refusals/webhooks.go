@@ -57,8 +57,8 @@ type Endpoint struct {
 }
 
 // conditions compiles match conditions. What it is made of takes milliseconds.
-var conditions = sync.OnceValue(func() admissioncel.ConditionCompiler {
-	return admissioncel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+var conditions = sync.OnceValue(func() admissioncel.Compiler {
+	return admissioncel.NewCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 })
 
 // callers of the requests that a deletion needs, other than the person's own
@@ -122,7 +122,7 @@ func compileHook(of admissionv1.ValidatingWebhook) (h *hook, err error) {
 		accessors = append(accessors, (*matchconditions.MatchCondition)(&c))
 		h.names = append(h.names, c.Name)
 	}
-	h.conditions = compileExpressions(conditions(), accessors, admissioncel.OptionalVariableDeclarations{HasAuthorizer: true}, nil)
+	h.conditions = compile(conditions(), accessors, admissioncel.OptionalVariableDeclarations{HasAuthorizer: true})
 	return h, nil
 }
 

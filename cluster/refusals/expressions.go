@@ -1,0 +1,262 @@
+package refusals
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	celtypes "github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	admissioncel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/apiserver/pkg/cel/environment"
+)
+
+// expressions are evaluated together, compiled as the API server compiles them
+// (k8s.io/apiserver, pkg/admission/plugin/cel).
+type expressions struct {
+	compiled []admissioncel.CompilationResult
+	composed *admissioncel.CompositedCompiler // holds the variables that they may read; nil for none
+}
+
+func compile(compiler admissioncel.Compiler, accessors []admissioncel.ExpressionAccessor, declared admissioncel.OptionalVariableDeclarations) (e expressions) {
+	for _, accessor := range accessors {
+		e.compiled = append(e.compiled, compiler.CompileCELExpression(accessor, declared, environment.StoredExpressions))
+	}
+	return e
+}
+
+// outcome of an expression: err where it is an error.
+type outcome struct {
+	is  verdictOf
+	err error
+}
+
+type verdictOf int
+
+const (
+	isTrue verdictOf = iota
+	isFalse
+	isError
+	depends // on what is not known
+)
+
+// outcomes evaluates with what is known: CEL comes to a result all the same where
+// it does not depend on the rest, as in "request.operation != 'DELETE' || …".
+func (e expressions) outcomes(in input) []outcome {
+	if len(e.compiled) == 0 {
+		return nil
+	}
+	ctx, cost := context.Background(), func() int64 { return 0 }
+	variables := in.variables()
+	if e.composed != nil {
+		composed := e.composed.CreateContext(ctx)
+		variables[admissioncel.VariableVarName] = composed.Variables(variables)
+		ctx, cost = composed, composed.GetAndResetCost
+	}
+	outcomes := make([]outcome, len(e.compiled))
+	budget := uint64(celconfig.RuntimeCELCostBudget)
+	for i, c := range e.compiled {
+		if c.Error != nil {
+			outcomes[i] = outcome{isError, c.Error}
+			continue
+		}
+		result, details, err := c.Program.ContextEval(ctx, variables)
+		spent := uint64(cost())
+		if details != nil && details.ActualCost() != nil {
+			spent += *details.ActualCost()
+		}
+		if spent > budget { // the API server evaluates no further, and says nothing of those before
+			return slices.Repeat([]outcome{{is: depends}}, len(e.compiled))
+		}
+		budget -= spent
+		switch {
+		case err != nil:
+			outcomes[i] = outcome{isError, fmt.Errorf("expression '%s' resulted in error: %w", c.ExpressionAccessor.GetExpression(), err)}
+		case celtypes.IsUnknown(result):
+			outcomes[i].is = depends
+		case result.Value() == false:
+			outcomes[i].is = isFalse
+		}
+	}
+	return outcomes
+}
+
+// input is what expressions are evaluated with, as far as it is known.
+type input struct {
+	attributes  admission.Attributes
+	callerKnown bool
+	manifest    bool // the object lacks what the API server fills in
+	param       runtime.Object
+	paramKnown  bool
+	namespace   *corev1.Namespace
+}
+
+// variables are those of the API server (k8s.io/apiserver, pkg/admission/plugin/cel/activation.go).
+func (in input) variables() map[string]any {
+	a := in.attributes
+	object, old := hidden, hidden
+	switch {
+	case a.GetOldObject() != nil && in.manifest:
+		object, old = manifest, manifest
+	case a.GetOldObject() != nil:
+		object, old = nil, nil
+	case a.GetOperation() == admission.Create && a.GetObject() != nil:
+		object, old = template, nil
+	case a.GetOperation() == admission.Delete:
+		object = nil
+	}
+	params, namespace := hidden, hidden
+	if in.paramKnown {
+		params = nil
+	}
+	var of runtime.Object // a nil *Namespace is no nil object
+	if in.namespace != nil {
+		of, namespace = in.namespace, remaining
+	}
+	return map[string]any{
+		admissioncel.ObjectVarName:                    object.of(valueOf(a.GetObject())),
+		admissioncel.OldObjectVarName:                 old.of(valueOf(a.GetOldObject())),
+		admissioncel.ParamsVarName:                    params.of(valueOf(in.param)),
+		admissioncel.NamespaceVarName:                 namespace.of(valueOf(of)),
+		admissioncel.RequestVarName:                   in.request(),
+		admissioncel.AuthorizerVarName:                notKnown,
+		admissioncel.RequestResourceAuthorizerVarName: notKnown,
+	}
+}
+
+// request is what is known of it: of which object it is, and who calls, may not be.
+func (in input) request() ref.Val {
+	a := in.attributes
+	gvr, gvk := metav1.GroupVersionResource(a.GetResource()), metav1.GroupVersionKind(a.GetKind())
+	known := &shape{fields: map[string]*shape{"uid": hidden, "dryRun": hidden}}
+	if !in.callerKnown {
+		known.fields["userInfo"] = hidden
+	}
+	if a.GetOperationOptions() == nil {
+		known.fields["options"] = hidden
+	}
+	if a.GetOldObject() == nil {
+		for _, of := range []string{"name", "kind", "requestKind"} {
+			known.fields[of] = hidden
+		}
+	}
+	return known.of(common.SchemalessTypedToVal(admissioncel.CreateAdmissionRequest(a, gvr, gvk)))
+}
+
+func valueOf(object runtime.Object) ref.Val {
+	lazy := admission.NewLazyObject(object)
+	value, err := lazy.CELValue()
+	switch {
+	case err != nil:
+		return celtypes.WrapErr(err)
+	case value == nil:
+		return celtypes.NullValue
+	}
+	return value
+}
+
+// notKnown is what CEL makes of an expression whose result depends on what is not known.
+var notKnown = celtypes.NewUnknown(0, nil)
+
+// shape is what is known of a value, nil where all is.
+type shape struct {
+	lacking bool              // what it lacks may be there all the same, but for the fields
+	fields  map[string]*shape // of a map
+	rest    *shape            // of the other fields, and of what a list holds
+}
+
+var (
+	hidden = &shape{} // of which nothing is known
+	// template is what the template of a pod tells of it.
+	template = &shape{lacking: true, fields: map[string]*shape{"metadata": {lacking: true, fields: map[string]*shape{"labels": nil, "namespace": nil}}}}
+	// defaulted is what the API server may fill in.
+	defaulted = func() *shape {
+		s := &shape{lacking: true}
+		s.rest = s
+		return s
+	}()
+	// manifest is an object as its author wrote it, who alone writes some of its metadata, as a rule.
+	manifest = &shape{lacking: true, rest: defaulted, fields: map[string]*shape{"metadata": {lacking: true, rest: defaulted, fields: map[string]*shape{
+		"name": nil, "namespace": nil, "labels": nil, "annotations": nil, "finalizers": nil, "ownerReferences": nil, "deletionTimestamp": nil}}}}
+	// remaining is what does not change of a namespace when it is deleted.
+	remaining = &shape{fields: map[string]*shape{"status": hidden, "metadata": {fields: map[string]*shape{
+		"deletionTimestamp": hidden, "deletionGracePeriodSeconds": hidden, "resourceVersion": hidden, "generation": hidden, "managedFields": hidden}}}}
+)
+
+// of is a value as far as it is known.
+func (s *shape) of(value ref.Val) ref.Val {
+	switch {
+	case s == nil:
+		return value
+	case s == hidden:
+		return notKnown
+	}
+	switch v := value.(type) {
+	case traits.Mapper:
+		return partial{v, s}
+	case traits.Lister:
+		var items []ref.Val
+		for all := v.Iterator(); all.HasNext() == celtypes.True; {
+			items = append(items, s.rest.of(all.Next()))
+		}
+		return celtypes.NewRefValList(celtypes.DefaultTypeAdapter, items)
+	}
+	return value
+}
+
+func (s *shape) field(name string) *shape {
+	if field, named := s.fields[name]; named {
+		return field
+	}
+	return s.rest
+}
+
+// partial is a map of which not all is known.
+type partial struct {
+	traits.Mapper
+	shape *shape
+}
+
+// Find implements traits.Mapper.
+func (p partial) Find(key ref.Val) (ref.Val, bool) {
+	name, _ := key.Value().(string)
+	field := p.shape.field(name)
+	if field == hidden {
+		return notKnown, true
+	}
+	if value, found := p.Mapper.Find(key); found {
+		return field.of(value), true
+	}
+	if _, named := p.shape.fields[name]; !named && p.shape.lacking {
+		return notKnown, true
+	}
+	return nil, false
+}
+
+// Get implements traits.Indexer.
+func (p partial) Get(key ref.Val) ref.Val {
+	if value, found := p.Find(key); found {
+		return value
+	}
+	return p.Mapper.Get(key)
+}
+
+// Contains implements traits.Container. With "in" one asks for what an author wrote, such as
+// a label: what the API server fills in are fields, for which one asks with has.
+func (p partial) Contains(key ref.Val) ref.Val {
+	if p.shape.rest == defaulted {
+		return p.Mapper.Contains(key)
+	}
+	value, found := p.Find(key)
+	if celtypes.IsUnknown(value) {
+		return value
+	}
+	return celtypes.Bool(found)
+}
