@@ -38,6 +38,7 @@ func (c *fakeCluster) free(path string) {
 
 // TestWatch shows what is being deleted, and ends when it is gone.
 func TestWatch(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		reason  string
 		args    []string
@@ -116,6 +117,7 @@ func TestWatchInterrupted(t *testing.T) {
 
 // TestWatchNoAnswer names the API that never answers, and tells of the rest.
 func TestWatchNoAnswer(t *testing.T) {
+	t.Parallel() // it waits for no answer
 	c := newFakeCluster(t, watchWorld)
 	c.arrived = func(r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/widgets") {
