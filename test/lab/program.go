@@ -53,6 +53,16 @@ var software = map[string]module{
 		sources: []string{filepath.Join("mock-driver", "main.go")},
 		files:   []published{{"github.com/kubernetes-csi/external-attacher/v4", []string{"deploy/kubernetes/*.yaml"}}},
 	},
+	"csi-snapshotter": {
+		version: "v8.7.0",
+		long:    true,
+		programs: []program{
+			{"csi-snapshotter", "github.com/kubernetes-csi/external-snapshotter/v8/cmd/csi-snapshotter"},
+			{"mock-driver", "github.com/termguard/termguard/test/components/external-attacher/mock-driver"},
+		},
+		sources: []string{filepath.Join("..", "external-attacher", "mock-driver", "main.go")},
+		files:   []published{{"github.com/kubernetes-csi/external-snapshotter/v8", []string{"deploy/kubernetes/csi-snapshotter/*.yaml"}}},
+	},
 	"kro": {
 		version:  "v0.9.4",
 		long:     true,

@@ -1,6 +1,6 @@
 // Command mock-driver is a CSI driver that attaches and detaches at once, for the
-// container of that name in the manifests of external-attacher. It refuses to detach
-// the volume "locked".
+// container of that name in the manifests of external-attacher, and deletes snapshots at
+// once, for csi-snapshotter. It refuses to detach the volume "locked".
 package main
 
 import (
@@ -68,8 +68,12 @@ func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, 
 }
 
 func (d *driver) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
-	attaches := &csi.ControllerServiceCapability_RPC{Type: csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME}
-	return &csi.ControllerGetCapabilitiesResponse{Capabilities: []*csi.ControllerServiceCapability{{Type: &csi.ControllerServiceCapability_Rpc{Rpc: attaches}}}}, nil
+	var can []*csi.ControllerServiceCapability
+	for _, what := range []csi.ControllerServiceCapability_RPC_Type{
+		csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME, csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT} {
+		can = append(can, &csi.ControllerServiceCapability{Type: &csi.ControllerServiceCapability_Rpc{Rpc: &csi.ControllerServiceCapability_RPC{Type: what}}})
+	}
+	return &csi.ControllerGetCapabilitiesResponse{Capabilities: can}, nil
 }
 
 func (d *driver) ControllerPublishVolume(context.Context, *csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
@@ -81,4 +85,8 @@ func (d *driver) ControllerUnpublishVolume(_ context.Context, r *csi.ControllerU
 		return nil, status.Error(codes.Internal, "volume is locked by a backup")
 	}
 	return &csi.ControllerUnpublishVolumeResponse{}, nil
+}
+
+func (d *driver) DeleteSnapshot(context.Context, *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
+	return &csi.DeleteSnapshotResponse{}, nil
 }
