@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"maps"
+
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,9 +19,70 @@ type scaled struct {
 	replicas        int64
 }
 
-// disrupt writes into a budget what the disruption controller would of the workloads whose
-// pods it selects (pkg/controller/disruption, getExpectedPodCount). Of those that an
+// fleet are workloads, and what scales them.
+type fleet struct {
+	scaled     []scaled
+	autoscaled map[string]int64 // the fewest pods of what something else scales, by NAMESPACE/NAME, 0 if nobody knows; without a name of anything there
+}
+
+// expects counts the pods that a selector selects in a namespace. Of workloads that an
 // autoscaler scales, it counts the fewest that may be; nothing, where nobody knows.
+func (f fleet) expects(namespace string, selector labels.Selector) (expected int64, autoscaled, selects bool) {
+	for _, w := range f.scaled {
+		if w.namespace != namespace || !selector.Matches(w.labels) {
+			continue
+		}
+		replicas := w.replicas
+		if _, any := f.autoscaled[w.namespace+"/"]; any {
+			return 0, false, true
+		}
+		if least, scales := f.autoscaled[w.namespace+"/"+w.name]; scales {
+			if least == 0 {
+				return 0, false, true
+			}
+			replicas, autoscaled = least, true
+		}
+		expected, selects = expected+replicas, true
+	}
+	return expected, autoscaled, selects
+}
+
+// elsewhere are the workloads of a namespace in other sets. Of one that they have in
+// several sizes, nobody knows how many pods it has.
+func (m *manifests) elsewhere(namespace string) fleet {
+	if known, found := m.others[namespace]; found || m.in == nil {
+		return known
+	}
+	f := fleet{autoscaled: maps.Clone(m.autoscaled)}
+	known := map[string]scaled{}
+	for _, obj := range m.in(namespace) {
+		if isScaler(obj) {
+			target := targetOf(obj, namespace)
+			fewest := least(obj)
+			if other, again := f.autoscaled[target]; again && other != fewest {
+				fewest = 0
+			}
+			f.autoscaled[target] = fewest
+			continue
+		}
+		labels, _, _ := unstructured.NestedStringMap(obj.Object, "spec", "template", "metadata", "labels")
+		w := scaled{namespace, obj.GetName(), labels, replicas(obj)}
+		id := obj.GetKind() + "/" + w.name
+		other, again := known[id]
+		if again && (other.replicas != w.replicas || !maps.Equal(other.labels, w.labels)) {
+			f.autoscaled[namespace+"/"+w.name] = 0
+		}
+		if known[id] = w; !again {
+			f.scaled = append(f.scaled, w)
+		}
+	}
+	m.others[namespace] = f
+	return f
+}
+
+// disrupt writes into a budget what the disruption controller would of the workloads whose
+// pods it selects (pkg/controller/disruption, getExpectedPodCount): those of its set, else
+// those of other sets in its namespace, unless that is where kubectl puts what names none.
 func (m *manifests) disrupt(obj *unstructured.Unstructured) {
 	if m.resources[obj.GroupVersionKind()].String() != "poddisruptionbudgets.policy" {
 		return
@@ -33,22 +96,10 @@ func (m *manifests) disrupt(obj *unstructured.Unstructured) {
 	if err != nil {
 		return
 	}
-	expected, autoscaled := int64(0), false
-	for _, w := range m.scaled {
-		if w.namespace != obj.GetNamespace() || !selector.Matches(w.labels) {
-			continue
-		}
-		replicas := w.replicas
-		if _, any := m.autoscaled[w.namespace+"/"]; any {
-			return
-		}
-		if least, scales := m.autoscaled[w.namespace+"/"+w.name]; scales {
-			if least == 0 {
-				return
-			}
-			replicas, autoscaled = least, true
-		}
-		expected += replicas
+	namespace := obj.GetNamespace()
+	expected, autoscaled, selects := m.expects(namespace, selector)
+	if !selects && namespace != DefaultNamespace {
+		expected, autoscaled, _ = m.elsewhere(namespace).expects(namespace, selector)
 	}
 	if expected == 0 {
 		return
@@ -75,6 +126,25 @@ func (m *manifests) disrupt(obj *unstructured.Unstructured) {
 	set(obj, needed, "status", "desiredHealthy")
 	set(obj, expected, "status", "currentHealthy")
 	set(obj, max(expected-needed, 0), "status", "disruptionsAllowed")
+}
+
+// isScaler tells whether an object scales a workload.
+func isScaler(obj *unstructured.Unstructured) bool {
+	return obj.GetKind() == "HorizontalPodAutoscaler" || obj.GetKind() == "ScaledObject"
+}
+
+// targetOf is what an object in a namespace scales.
+func targetOf(scaler *unstructured.Unstructured, namespace string) string {
+	target, _, _ := unstructured.NestedString(scaler.Object, "spec", "scaleTargetRef", "name")
+	return namespace + "/" + target
+}
+
+// replicas are those that a workload is to have, as the API server defaults them.
+func replicas(workload *unstructured.Unstructured) int64 {
+	if n, set, err := unstructured.NestedInt64(workload.Object, "spec", "replicas"); set && err == nil {
+		return n
+	}
+	return 1
 }
 
 // least is the fewest pods that an autoscaler leaves of what it scales: of a ScaledObject,

@@ -39,6 +39,9 @@ type Set struct {
 	// conditions of webhooks and admission policies, and for what scales workloads. What is not, they may or may not
 	// see. It may be nil.
 	Whole func(*unstructured.Unstructured) *unstructured.Unstructured
+	// Elsewhere are the workloads of a namespace in other sets, and what scales them, for
+	// budgets that select none of this one. It may be nil.
+	Elsewhere func(namespace string) []*unstructured.Unstructured
 }
 
 // FromManifests returns the facts about a cluster to which manifests were
@@ -63,17 +66,16 @@ func FromManifests(options Options, version string, set Set) (*World, error) {
 			unstructured.RemoveNestedField(obj.Object, "metadata", "namespace")
 		}
 	}
-	m := manifests{containers: containersOf(objects), options: options, resources: resourcesOf(objects), namespaces: map[string]bool{}, scopes: scopes, autoscaled: map[string]int64{}, home: cmp.Or(set.Namespace, homeOf(objects))}
+	m := manifests{containers: containersOf(objects), options: options, resources: resourcesOf(objects), namespaces: map[string]bool{}, scopes: scopes, fleet: fleet{autoscaled: map[string]int64{}}, others: map[string]fleet{}, in: set.Elsewhere, home: cmp.Or(set.Namespace, homeOf(objects))}
 	for _, obj := range objects {
 		m.place(obj)
 		m.hooks = m.hooks || strings.HasSuffix(obj.GetKind(), "WebhookConfiguration")
-		if kind := obj.GetKind(); kind == "HorizontalPodAutoscaler" || kind == "ScaledObject" {
+		if isScaler(obj) {
 			scaler := obj
 			if set.Whole != nil {
 				scaler = set.Whole(obj)
 			}
-			target, _, _ := unstructured.NestedString(scaler.Object, "spec", "scaleTargetRef", "name")
-			m.autoscaled[cmp.Or(obj.GetNamespace(), m.home)+"/"+target] = least(scaler)
+			m.autoscaled[targetOf(scaler, cmp.Or(obj.GetNamespace(), m.home))] = least(scaler)
 		}
 	}
 	all := slices.Clone(objects)
@@ -137,8 +139,9 @@ type manifests struct {
 	namespaces map[string]bool // that something is in; true if the set has it
 	scopes     map[schema.GroupKind]string
 	pods       []*unstructured.Unstructured
-	scaled     []scaled
-	autoscaled map[string]int64 // the fewest pods of what something else scales, by NAMESPACE/NAME, 0 if nobody knows; without a name of anything there
+	fleet
+	others     map[string]fleet                                    // of other sets, by namespace
+	in         func(namespace string) []*unstructured.Unstructured // Set.Elsewhere
 	containers []container
 	hooks      bool   // there are webhooks, which see what the cluster makes by itself
 	home       string // namespace of what names none
@@ -301,11 +304,7 @@ func (m *manifests) run(obj *unstructured.Unstructured, res string) []*unstructu
 	}
 	m.pods = append(m.pods, pod)
 	if res != "daemonsets.apps" {
-		replicas := int64(1)
-		if n, set, err := unstructured.NestedInt64(obj.Object, "spec", "replicas"); set && err == nil {
-			replicas = n
-		}
-		m.scaled = append(m.scaled, scaled{obj.GetNamespace(), obj.GetName(), pod.GetLabels(), replicas})
+		m.scaled = append(m.scaled, scaled{obj.GetNamespace(), obj.GetName(), pod.GetLabels(), replicas(obj)})
 	}
 	made := []*unstructured.Unstructured{pod}
 	if m.hooks && res == "deployments.apps" {

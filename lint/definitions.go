@@ -23,9 +23,43 @@ import (
 // nothing is known of the kind.
 type defined map[string]map[string]*unstructured.Unstructured // by group and kind
 
-// readDefinitions reads the definitions in all files once more, without the schemas, on all
-// processors: whoever needs one waits for it.
+// readDefinitions reads the definitions in all files.
 func (r *run) readDefinitions(ctx context.Context) defined {
+	found := defined{}
+	for _, value := range r.reread(ctx, definitionKind) {
+		found.take(value)
+	}
+	return found
+}
+
+// readWorkloads reads what budgets count, and what scales it, in all files, by namespace:
+// of each, what tells how many pods there are.
+func (r *run) readWorkloads(ctx context.Context) map[string][]*unstructured.Unstructured {
+	found := map[string][]*unstructured.Unstructured{}
+	for _, kind := range []string{"Deployment", "StatefulSet", "HorizontalPodAutoscaler", "ScaledObject"} {
+		for _, value := range r.reread(ctx, kind) {
+			full := unstructured.Unstructured{Object: value}
+			if !wellFormed(value) || full.GetNamespace() == "" {
+				continue
+			}
+			spec, _ := value["spec"].(map[string]any)
+			template, _ := spec["template"].(map[string]any)
+			kept := &unstructured.Unstructured{Object: map[string]any{
+				"kind": kind, "metadata": map[string]any{"name": full.GetName()},
+				"spec": map[string]any{
+					"replicas": spec["replicas"], "minReplicas": spec["minReplicas"], "scaleTargetRef": spec["scaleTargetRef"],
+					"template": map[string]any{"metadata": template["metadata"]},
+				},
+			}}
+			found[full.GetNamespace()] = append(found[full.GetNamespace()], kept)
+		}
+	}
+	return found
+}
+
+// reread reads the metadata and spec of the objects of a kind in all files once more,
+// without the schemas, on all processors: whoever needs them waits for it.
+func (r *run) reread(ctx context.Context, kind string) (found []map[string]any) {
 	var files []*source.File
 	for _, i := range r.sets {
 		if !i.quoted {
@@ -39,41 +73,35 @@ func (r *run) readDefinitions(ctx context.Context) defined {
 		wait.Go(func() {
 			buffer := make([]byte, 32<<10)
 			for n := next.Add(1) - 1; n < int64(len(files)) && ctx.Err() == nil; n = next.Add(1) - 1 {
-				_ = guarded(func() error { in[n] = definitionsIn(files[n], buffer); return nil }) // who reads its objects tells
+				_ = guarded(func() error { in[n] = ofKind(kind, files[n], buffer); return nil }) // who reads its objects tells
 			}
 		})
 	}
 	wait.Wait()
-	found := defined{}
-	for _, values := range in {
-		for _, value := range values {
-			found.take(value)
-		}
-	}
-	return found
+	return slices.Concat(in...)
 }
 
 const definitionKind = "CustomResourceDefinition"
 
-// definitionsIn are the definitions in a file. What cannot be read is none: who reads its
+// ofKind are the objects of a kind in a file. What cannot be read is none: who reads its
 // objects tells.
-func definitionsIn(file *source.File, buffer []byte) (found []map[string]any) {
+func ofKind(kind string, file *source.File, buffer []byte) (found []map[string]any) {
 	// Most files hold none, and are read without splitting them.
 	if file.Path != "" {
 		in, err := os.Open(file.Path)
 		if err != nil {
 			return nil
 		}
-		holds := holds(in, definitionKind, buffer)
+		holds := holds(in, kind, buffer)
 		in.Close()
 		if !holds {
 			return nil
 		}
 	}
 	again := &source.File{Name: file.Name, Path: file.Path, Content: file.Content}
-	for c := range again.ReadHolding(definitionKind) {
+	for c := range again.ReadHolding(kind) {
 		for _, o := range c.Objects {
-			if o.Kind != definitionKind {
+			if o.Kind != kind {
 				continue
 			}
 			if value, err := o.Value("metadata", "spec"); err == nil {

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/lint/source"
@@ -135,6 +137,7 @@ func (r *run) work(ctx context.Context) error {
 		return engine.Policies()
 	})
 	r.definitions = sync.OnceValue(func() defined { return r.readDefinitions(ctx) })
+	r.workloads = sync.OnceValue(func() map[string][]*unstructured.Unstructured { return r.readWorkloads(ctx) })
 	if err := r.each(ctx); err != nil {
 		return err
 	}
@@ -174,6 +177,7 @@ type run struct {
 
 	kustomized  map[string]kustomized // folders with a kustomization that can be read, by path
 	definitions func() defined
+	workloads   func() map[string][]*unstructured.Unstructured // by namespace
 
 	mu      sync.Mutex
 	waiting []*set // for policies to compile

@@ -367,3 +367,20 @@ webhooks:
 		t.Errorf("got %q, want one of low severity, as that of deletes is", lines(r))
 	}
 }
+
+// TestTwoReleases counts for the budget of a chart no workload of another one: both are
+// rendered for a namespace of the same name.
+func TestTwoReleases(t *testing.T) {
+	withRenderer(t)
+	const budget = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web, namespace: {{ .Release.Namespace }}}\nspec: {minAvailable: 1, selector: {matchLabels: {app: web}}}\n"
+	const web = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: {{ .Release.Namespace }}}\nspec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: web}]}}}\n"
+	for of, want := range map[string]int{"a": 1, "b": 0} {
+		r := run(t, lint.Options{Dir: write(t, map[string]string{
+			"a/Chart.yaml": "apiVersion: v2\nname: a\nversion: 1.0.0\n", "a/templates/budget.yaml": budget,
+			"b/Chart.yaml": "apiVersion: v2\nname: b\nversion: 1.0.0\n", of + "/templates/web.yaml": web,
+		}), Paths: []string{"."}, Render: true})
+		if len(r.Findings) != want {
+			t.Errorf("with the workload in chart %s: got %q, want %d findings", of, lines(r), want)
+		}
+	}
+}

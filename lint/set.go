@@ -82,6 +82,9 @@ func (s *set) prepare(ctx context.Context) error {
 	if s.build != nil {
 		manifests.Namespace = s.build.namespace
 	}
+	if s.build == nil || len(s.build.reads) > 0 { // a chart has workloads of its own, in a namespace that we name
+		manifests.Elsewhere = func(namespace string) []*unstructured.Unstructured { return s.run.workloads()[namespace] }
+	}
 	world, err := cluster.FromManifests(cluster.Options{Owners: s.run.options.Owners, Catalog: s.run.options.Catalog}, s.run.options.KubernetesVersion, manifests)
 	if err != nil {
 		return err
