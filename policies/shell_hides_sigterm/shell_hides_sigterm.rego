@@ -7,7 +7,9 @@
 #   grace period and ends with KILL. A shell always waits for loops and pipelines itself.
 #   bash and busybox exec the last simple command of a script by themselves; dash (sh on
 #   Debian and Ubuntu) does not. The policy reports that only if the image tells which
-#   shell it has. sleep and tail do not end on TERM as PID 1 either, and are told of.
+#   shell it has. sleep, tail and the web server of python do not end on TERM as PID 1
+#   either, nor do programs for python and node that the command itself holds and that set
+#   no handler; all of these are told of.
 # related_resources:
 #   - ref: https://man7.org/linux/man-pages/man7/pid_namespaces.7.html
 #     description: Signals without a handler do not reach PID 1 of a namespace.
@@ -20,16 +22,18 @@
 #   triggers: [apply]
 #   resources: [pods, deployments.apps, statefulsets.apps, daemonsets.apps, replicasets.apps, replicationcontrollers]
 #   needs:
-#     - input.request.object.spec.**.containers.*.command.* with sh or busybox or sleep or tail
-#     - input.request.object.spec.**.containers.*.args.* with sh or busybox or sleep or tail
+#     - input.request.object.spec.**.containers.*.command.* with sh or busybox or sleep or tail or python or node
+#     - input.request.object.spec.**.containers.*.args.* with sh or busybox or sleep or tail or python or node
 #   remedy: >-
 #     Write exec before the last command of the script, so that the program becomes PID 1
 #     and gets TERM. A script that only waits or loops needs a trap, which a shell runs
-#     during a wait: trap exit TERM; sleep infinity & wait. A program that cannot run as
-#     PID 1 needs an init such as tini, or shareProcessNamespace: true.
+#     during a wait: trap exit TERM; sleep infinity & wait. A program for python or node
+#     needs a handler: signal.signal(signal.SIGTERM, ...), process.on("SIGTERM", ...). One
+#     that cannot run as PID 1 needs an init such as tini, or shareProcessNamespace: true.
 #   limits: >-
-#     Scripts in images and ConfigMaps, those with here-documents, and the entry point of
-#     an image before the shell. Containers that finish by themselves are left out.
+#     Scripts and programs in images and ConfigMaps, those with here-documents, handlers
+#     that a library sets, and the entry point of an image before the shell. Containers
+#     that finish by themselves are left out.
 package termguard.shell_hides_sigterm
 
 import data.termguard.lib.grace
@@ -93,6 +97,26 @@ starts(container) := {"as": split(text, " ")[0], "how": sprintf("it is PID 1: %s
 	text := concat(" ", words(container))
 	idle(text) != ""
 }
+
+# So is a program that the command itself holds.
+starts(container) := {"as": interpreter, "how": how, "why": why} if {
+	started := words(container)
+	some interpreter, option in {"python": `^-[a-zA-Z]*c$`, "node": `^(-e|--eval)$`}
+	regex.match(sprintf(`^(\S*/)?%s[0-9.]*$`, [interpreter]), started[0])
+	some i in [1, 2, 3]
+	regex.match(option, started[i])
+	every before in array.slice(started, 1, i) {
+		regex.match(`^-[a-zA-Z]+$`, before)
+	}
+	regex.match(goes_on[interpreter], started[i + 1])
+	not regex.match(`SIGTERM|\bbreak\b|exit\(|SystemExit`, started[i + 1])
+	how := sprintf("it is PID 1: %s", [shortened(concat(" ", started))])
+	why := sprintf("%s does not end on TERM as PID 1 either, and the program sets no handler", [interpreter])
+}
+
+# goes_on tells, by interpreter, that a program runs until somebody stops it (measured with
+# python 3.11 and node).
+goes_on := {"python": `(?m)^while\s+(True|1)\s*:|\.serve_forever\(`, "node": `\bsetInterval\(|\.listen\(`}
 
 # keywords are those that a command follows: elsewhere exec is an argument, as of docker.
 keywords := "if|then|elif|else|while|until|do|time|command|builtin"
@@ -201,6 +225,10 @@ idle(last) := sprintf("%s does not end on TERM as PID 1 either", [split(last, " 
 	every seconds in [to_number(trim(n, " s")) | some n in regex.find_n(` [0-9]+s?$`, last, 1)] {
 		seconds > period
 	}
+}
+
+idle(last) := "the web server of python does not end on TERM as PID 1 either" if {
+	regex.match(`^(\S*/)?python[0-9.]* (-[a-zA-Z]+ )*-m (http\.server|SimpleHTTPServer)\b`, last)
 }
 
 default own(_, _, _) := ""

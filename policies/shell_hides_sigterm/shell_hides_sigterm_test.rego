@@ -89,6 +89,52 @@ test_idle_itself if {
 	found(["sh", "-c", "trap 'exit' TERM; exec sleep infinity"]) == set()
 }
 
+test_web_server if {
+	served := "the web server of python does not end on TERM as PID 1 either"
+	in_image("", "cd /www && python3 -m http.server 80") == {served}
+	found(["python", "-m", "uvicorn", "http.server"]) == set()
+	every command in [["python", "-m", "SimpleHTTPServer"], ["/usr/bin/python3.12", "-u", "-m", "http.server", "8"]] {
+		some one in found(command)
+		one.evidence[1] == served
+	}
+}
+
+# A program in the command runs until TERM, and handles it or not.
+test_program if {
+	work := "import time\nwhile True:\n  work()\n  time.sleep(5)"
+	found(["python3", "-u", "-c", work]) == {{
+		"msg": "TERM does not end container web of pods/web, which starts as python: stopping may take the whole 30 s",
+		"objects": [{"resource": "pods", "namespace": "demo", "name": "web"}],
+		"evidence": [
+			"it is PID 1: python3 -u -c import time while True: work() time.sleep(5)",
+			"python does not end on TERM as PID 1 either, and the program sets no handler",
+		],
+		"field": "spec.containers[0].command",
+	}}
+	every command in [
+		["/usr/local/bin/python3.12", "-uc", "while 1: work()"],
+		["python", "-c", "with TCPServer(at, Handler) as s:\n  s.serve_forever()"],
+		["node", "-e", "setInterval(work, 1000)"],
+		["node", "--eval", "require('http').createServer(answer).listen(80)"],
+	] {
+		count(found(command)) == 1
+	}
+	every command in [
+		["python", "-c", concat("\n", ["signal.signal(signal.SIGTERM, end)", work])],
+		["python", "-c", "while True:\n  if done(): break"],
+		["python", "-c", "while True:\n  if done(): sys.exit(0)"],
+		["python", "-c", "def work():\n  while True: pass"],
+		["python", "-W", "ignore", "-c", "while True: work()"], # it is not read that far
+		["python", "main.py", "-c", "while True: work()"],
+		["python", "-c"],
+		["node", "-e", "process.on('SIGTERM', end); setInterval(work, 1000)"],
+		["node", "-e", "console.log(1)"],
+		["ruby", "-e", "while true do work end"], # which ends on TERM
+	] {
+		found(command) == set()
+	}
+}
+
 # What a hook does, other than wait, may end it.
 test_hook if {
 	every hook, found in {
