@@ -26,40 +26,42 @@ type defined map[string]map[string]*unstructured.Unstructured // by group and ki
 // readDefinitions reads the definitions in all files.
 func (r *run) readDefinitions(ctx context.Context) defined {
 	found := defined{}
-	for _, value := range r.reread(ctx, definitionKind) {
+	for _, value := range r.reread(ctx, definitionKind, definitionKind) {
 		found.take(value)
 	}
 	return found
 }
 
-// readWorkloads reads what budgets count, and what scales it, in all files, by namespace:
-// of each, what tells how many pods there are.
-func (r *run) readWorkloads(ctx context.Context) map[string][]*unstructured.Unstructured {
-	found := map[string][]*unstructured.Unstructured{}
-	for _, kind := range []string{"Deployment", "StatefulSet", "HorizontalPodAutoscaler", "ScaledObject"} {
-		for _, value := range r.reread(ctx, kind) {
-			full := unstructured.Unstructured{Object: value}
-			if !wellFormed(value) || full.GetNamespace() == "" {
-				continue
-			}
-			spec, _ := value["spec"].(map[string]any)
-			template, _ := spec["template"].(map[string]any)
-			kept := &unstructured.Unstructured{Object: map[string]any{
-				"kind": kind, "metadata": map[string]any{"name": full.GetName()},
-				"spec": map[string]any{
-					"replicas": spec["replicas"], "minReplicas": spec["minReplicas"], "scaleTargetRef": spec["scaleTargetRef"],
-					"template": map[string]any{"metadata": template["metadata"]},
-				},
-			}}
-			found[full.GetNamespace()] = append(found[full.GetNamespace()], kept)
+// workloads are what budgets count in a namespace, and what scales it, in all files: of
+// each, what tells how many pods there are. They are read once for each namespace.
+func (r *run) workloads(ctx context.Context, namespace string) []*unstructured.Unstructured {
+	read, _ := r.counted.LoadOrStore(namespace, sync.OnceValue(func() []*unstructured.Unstructured { return r.readWorkloads(ctx, namespace) }))
+	return read.(func() []*unstructured.Unstructured)()
+}
+
+func (r *run) readWorkloads(ctx context.Context, namespace string) (found []*unstructured.Unstructured) {
+	for _, value := range r.reread(ctx, namespace, "Deployment", "StatefulSet", "HorizontalPodAutoscaler", "ScaledObject") {
+		full := unstructured.Unstructured{Object: value}
+		if !wellFormed(value) || full.GetNamespace() != namespace {
+			continue
 		}
+		spec, _ := value["spec"].(map[string]any)
+		template, _ := spec["template"].(map[string]any)
+		found = append(found, &unstructured.Unstructured{Object: map[string]any{
+			"kind": full.GetKind(), "metadata": map[string]any{"name": full.GetName()},
+			"spec": map[string]any{
+				"replicas": spec["replicas"], "minReplicas": spec["minReplicas"], "scaleTargetRef": spec["scaleTargetRef"],
+				"template": map[string]any{"metadata": template["metadata"]},
+			},
+		}})
 	}
 	return found
 }
 
-// reread reads the metadata and spec of the objects of a kind in all files once more,
-// without the schemas, on all processors: whoever needs them waits for it.
-func (r *run) reread(ctx context.Context, kind string) (found []map[string]any) {
+// reread reads the kind, metadata and spec of the objects of some kinds once more, without
+// the schemas, from all documents that hold a word, on all processors: whoever needs them
+// waits for it.
+func (r *run) reread(ctx context.Context, word string, kinds ...string) []map[string]any {
 	var files []*source.File
 	for _, i := range r.sets {
 		if !i.quoted {
@@ -73,7 +75,7 @@ func (r *run) reread(ctx context.Context, kind string) (found []map[string]any) 
 		wait.Go(func() {
 			buffer := make([]byte, 32<<10)
 			for n := next.Add(1) - 1; n < int64(len(files)) && ctx.Err() == nil; n = next.Add(1) - 1 {
-				_ = guarded(func() error { in[n] = ofKind(kind, files[n], buffer); return nil }) // who reads its objects tells
+				_ = guarded(func() error { in[n] = ofKinds(kinds, word, files[n], buffer); return nil }) // who reads its objects tells
 			}
 		})
 	}
@@ -83,28 +85,28 @@ func (r *run) reread(ctx context.Context, kind string) (found []map[string]any) 
 
 const definitionKind = "CustomResourceDefinition"
 
-// ofKind are the objects of a kind in a file. What cannot be read is none: who reads its
-// objects tells.
-func ofKind(kind string, file *source.File, buffer []byte) (found []map[string]any) {
+// ofKinds are the objects of some kinds in the documents of a file that hold a word. What
+// cannot be read is none: who reads its objects tells.
+func ofKinds(kinds []string, word string, file *source.File, buffer []byte) (found []map[string]any) {
 	// Most files hold none, and are read without splitting them.
 	if file.Path != "" {
 		in, err := os.Open(file.Path)
 		if err != nil {
 			return nil
 		}
-		holds := holds(in, kind, buffer)
+		holds := holds(in, word, buffer)
 		in.Close()
 		if !holds {
 			return nil
 		}
 	}
 	again := &source.File{Name: file.Name, Path: file.Path, Content: file.Content}
-	for c := range again.ReadHolding(kind) {
+	for c := range again.ReadHolding(word) {
 		for _, o := range c.Objects {
-			if o.Kind != kind {
+			if !slices.Contains(kinds, o.Kind) {
 				continue
 			}
-			if value, err := o.Value("metadata", "spec"); err == nil {
+			if value, err := o.Value("kind", "metadata", "spec"); err == nil {
 				found = append(found, value)
 			}
 		}

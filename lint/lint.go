@@ -17,8 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/lint/source"
@@ -137,7 +135,6 @@ func (r *run) work(ctx context.Context) error {
 		return engine.Policies()
 	})
 	r.definitions = sync.OnceValue(func() defined { return r.readDefinitions(ctx) })
-	r.workloads = sync.OnceValue(func() map[string][]*unstructured.Unstructured { return r.readWorkloads(ctx) })
 	if err := r.each(ctx); err != nil {
 		return err
 	}
@@ -177,7 +174,7 @@ type run struct {
 
 	kustomized  map[string]kustomized // folders with a kustomization that can be read, by path
 	definitions func() defined
-	workloads   func() map[string][]*unstructured.Unstructured // by namespace
+	counted     sync.Map // workloads that budgets count, by namespace
 
 	mu      sync.Mutex
 	waiting []*set // for policies to compile

@@ -83,7 +83,7 @@ func (s *set) prepare(ctx context.Context) error {
 		manifests.Namespace = s.build.namespace
 	}
 	if s.build == nil || len(s.build.reads) > 0 { // a chart has workloads of its own, in a namespace that we name
-		manifests.Elsewhere = func(namespace string) []*unstructured.Unstructured { return s.run.workloads()[namespace] }
+		manifests.Elsewhere = func(namespace string) []*unstructured.Unstructured { return s.run.workloads(ctx, namespace) }
 	}
 	world, err := cluster.FromManifests(cluster.Options{Owners: s.run.options.Owners, Catalog: s.run.options.Catalog}, s.run.options.KubernetesVersion, manifests)
 	if err != nil {
