@@ -93,6 +93,13 @@ var software = map[string]module{
 			"config/components/rbac/*.yaml", "config/components/manager/*.yaml", "config/components/internalcert/*.yaml",
 			"config/components/visibility/*.yaml", "config/components/webhook/*.yaml"}}},
 	},
+	"flux-kustomize-controller": {
+		version:  "v1.9.6",
+		long:     true,
+		programs: []program{{"kustomize-controller", "github.com/fluxcd/kustomize-controller"}},
+		files: []published{{"github.com/fluxcd/kustomize-controller", []string{
+			"config/default/namespace.yaml", "config/crd/*.yaml", "config/crd/bases/*.yaml", "config/rbac/*.yaml", "config/manager/*.yaml"}}},
+	},
 	"cluster-api-control-plane": {
 		version:  "v1.13.3",
 		long:     true,
