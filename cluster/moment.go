@@ -219,9 +219,18 @@ func (w *World) verdicts(obj metav1.Object, res schema.GroupResource, specFinali
 		if w.snapshot {
 			missing = references.Recorded(w.doc, finalizer, res.String(), obj)
 		}
+		unallowed := w.references.Unallowed(finalizer, res.String(), obj)
+		if w.snapshot {
+			unallowed = references.RecordedRights(w.doc, finalizer, res.String(), obj)
+		}
 		if len(missing) > 0 {
 			verdict = maps.Clone(verdict) // which others share
 			verdict["missing"] = missing
+			verdicts[finalizer] = verdict
+		}
+		if len(unallowed) > 0 {
+			verdict = maps.Clone(verdict)
+			verdict["unallowed"] = unallowed
 			verdicts[finalizer] = verdict
 		}
 	}

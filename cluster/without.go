@@ -155,7 +155,7 @@ func (t *Without) withoutFinalizers(doc map[string]any) {
 	for _, name := range []string{"finalizers", "terminating"} {
 		maps.DeleteFunc(t.section(doc, name), one)
 	}
-	for _, name := range []string{"finalized", "spread", "needs"} {
+	for _, name := range []string{"finalized", "spread", "needs", "unallowed"} {
 		t.below(doc, name, func(byFinalizer map[string]any) { maps.DeleteFunc(byFinalizer, one) })
 	}
 	owners := t.section(doc, "owners")

@@ -286,6 +286,7 @@ func (w *World) settle(yield func()) {
 	w.refusals.Settle(contents{w}, yield)
 	w.nodes.Settle(yield)
 	w.ownership.Settle(yield)
+	w.references.Regrant(w.ownership.Acts())
 	w.references.Settle(yield)
 	done = true
 }
@@ -343,6 +344,44 @@ func (n named) There(resource string, key types.NamespacedName) (there, held, kn
 		return false, false, (within || asked && err == nil) && !n.w.options.manifests
 	}
 	return true, n.w.ownership.Holds(resource, key), true
+}
+
+// Undefined tells whether nothing serves a kind, for want of a definition. One of a group of
+// which other kinds are followed, and none is defined, another API server may serve.
+func (n named) Undefined(kind schema.GroupKind) bool {
+	if n.w.options.manifests || n.w.ownership.Resource(kind) != "" || slices.Contains(facts.BuiltinGroups(), kind.Group) {
+		return false
+	}
+	if _, hidden := n.w.sight.Hidden(references.Definitions); hidden {
+		return false
+	}
+	for resource, r := range n.w.inventory.resources {
+		if r.Group == kind.Group && !n.w.ownership.Defined(resource) {
+			return false
+		}
+	}
+	return true
+}
+
+// Lets tells whether RBAC lets the owner of a finalizer do something, as a service account,
+// "namespace/name", or as itself where that is "".
+func (n named) Lets(finalizer, resource string, deed catalog.Deed, account string) (lets, known bool, only []references.Thing) {
+	on, actors := n.w.ownership.Resource(deed.Kind), []string{account}
+	if account == "" {
+		actors = n.w.ownership.Actors(finalizer, resource)
+	}
+	known = on != "" && len(actors) > 0
+	for _, actor := range actors {
+		may, sure, by := n.w.ownership.Lets(actor, deed.Verb, on, deed.Namespace)
+		lets, known = lets || may, known && sure
+		for _, r := range by {
+			only = append(only, references.Thing{Resource: r.Resource, NamespacedName: types.NamespacedName{Namespace: r.Namespace, Name: r.Name}})
+		}
+	}
+	if len(actors) > 1 {
+		only = nil // without the right of one, another may have it
+	}
+	return lets, known, only
 }
 
 // recorded is the verdict that a snapshot holds, which knows no more than its

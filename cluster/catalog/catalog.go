@@ -88,6 +88,8 @@ type Entry struct {
 	WaitsFor []Referrer `json:"waitsFor,omitempty"`
 	// Obstacles are known to keep the finalizer although the owner runs.
 	Obstacles []Obstacle `json:"obstacles,omitempty"`
+	// Acts are what the owner does with other objects first.
+	Acts []Act `json:"acts,omitempty"`
 	// Drains tells that the owner evicts the pods of a node first.
 	Drains *Drain `json:"drains,omitempty"`
 	Note   string `json:"note,omitempty"`
@@ -379,6 +381,11 @@ func (e *Entry) check() error {
 			return fmt.Errorf("obstacle %q: %w", e.Obstacles[i].ID, err)
 		}
 	}
+	for i := range e.Acts {
+		if err := e.Acts[i].check(); err != nil {
+			return fmt.Errorf("acts %d: %w", i+1, err)
+		}
+	}
 	for i := range e.Needs {
 		if err := e.Needs[i].check(e.On, 1); err != nil {
 			return fmt.Errorf("needs %d: %w", i+1, err)
@@ -480,7 +487,7 @@ func (c *Catalog) ReferringOn(resource string) []*Entry {
 func (c *Catalog) Referring() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		for i, entries := 0, c.entries(); i < len(entries); i++ {
-			if e := &entries[i]; len(e.Needs)+len(e.WaitsFor)+len(e.Obstacles) > 0 && !yield(e) {
+			if e := &entries[i]; len(e.Needs)+len(e.WaitsFor)+len(e.Obstacles)+len(e.Acts) > 0 && !yield(e) {
 				return
 			}
 		}

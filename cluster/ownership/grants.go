@@ -70,6 +70,7 @@ func (p *Part) KeepClusterRole(o *rbacv1.ClusterRole) bool {
 func (p *Part) ForgetRole(key types.NamespacedName) {
 	delete(p.roles, key.Namespace+"/"+key.Name)
 	delete(p.reads, key.Namespace+"/"+key.Name)
+	delete(p.powers, key.Namespace+"/"+key.Name)
 	p.grantsDirty = true
 }
 
@@ -95,7 +96,11 @@ func (p *Part) keepRole(name string, labels map[string]string, rules []rbacv1.Po
 	builtin := builtinRoles[name] || labels["kubernetes.io/bootstrapping"] == "rbac-defaults"
 	var grants []grant
 	delete(p.reads, name)
+	delete(p.powers, name)
 	for _, rule := range rules {
+		if powers := acting(rule); len(powers) > 0 {
+			p.powers[name] = append(p.powers[name], powers...)
+		}
 		if !builtin {
 			p.reads[name] = append(p.reads[name], readable(rule)...)
 		}

@@ -296,6 +296,7 @@ func (p *Part) unjudge(b *bucket) {
 // pieces of work: others may change the facts in it.
 func (p *Part) Settle(yield func()) {
 	if p.grantsDirty {
+		p.acts++
 		p.grantsDirty = false
 		p.dirty = true
 		p.regrant(yield)

@@ -68,6 +68,7 @@ func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool 
 	p.definitions[o.Name] = d
 	p.kinds[strings.ToLower(d.kind)] = o.Name
 	p.defining[o.Spec.Group]++
+	p.acts++
 	return true
 }
 
@@ -80,6 +81,7 @@ func (p *Part) Define(name string) {
 // ForgetDefinition undoes KeepDefinition.
 func (p *Part) ForgetDefinition(key types.NamespacedName) {
 	p.dirty = true
+	p.acts++
 	d, known := p.definitions[key.Name]
 	if !known {
 		return

@@ -86,7 +86,11 @@ func (p *Part) onlyGrants(namespace, name, res, in string) []remover {
 	if p.hidesGrants() {
 		return nil // another may be there
 	}
-	roles, bindings := p.rightsOf(namespace+"/"+name, res, in)
+	return sole(p.rightsOf(namespace+"/"+name, res, in))
+}
+
+// sole are the role and the binding, given by key, each where there is no other.
+func sole(roles, bindings map[string]bool) []remover {
 	var only []remover
 	for kind, keys := range map[string]map[string]bool{"role": roles, "rolebinding": bindings} {
 		for key := range keys {

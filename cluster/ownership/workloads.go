@@ -85,6 +85,9 @@ func (p *Part) keepWorkload(kind string, m *metav1.ObjectMeta, template corev1.P
 	}
 	before, known := p.workloads[key]
 	p.workloads[key] = now
+	if !known || !slices.Equal(before.images, now.images) || before.account != now.account {
+		p.acts++
+	}
 	if !known || !slices.Equal(before.images, now.images) {
 		p.matches.note(key, now)
 	}
@@ -99,6 +102,7 @@ func (p *Part) forgetWorkload(kind, name string) {
 	key := kind + "/" + name
 	p.grantsDirty = p.grantsDirty || p.workloads[key].outlook != ""
 	delete(p.workloads, key)
+	p.acts++
 	p.matches.forget(key)
 	p.dirty = true
 }

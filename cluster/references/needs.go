@@ -35,15 +35,13 @@ func (p *Part) settleNeeds(namespace string) {
 	}
 	delete(p.needs, namespace)
 	p.doc.Prune("needs", namespace)
+	p.doc.Prune("unallowed", namespace)
 
 	type key struct{ finalizer, resource, needed, state string }
 	type needy struct{ objects, needed map[string]bool }
 	found := map[key]*needy{}
-	type serving struct {
-		object
-		finalizer, resource string
-	}
 	served := map[serving]map[string]bool{}
+	barred := map[barring]map[string]bool{}
 	for id := range p.carriers[namespace] {
 		looks := 0
 		for _, n := range p.records[id].needs {
@@ -68,6 +66,24 @@ func (p *Part) settleNeeds(namespace string) {
 				return there
 			})
 		}
+	}
+	for id := range p.carriers[namespace] {
+		p.settleDeeds(id, served, barred)
+		for _, d := range p.undefined(id, p.records[id].deeds) {
+			k := key{d.finalizer, id.resource, Definitions, hangs}
+			if found[k] == nil {
+				found[k] = &needy{map[string]bool{}, map[string]bool{}}
+			}
+			found[k].objects[id.Name] = true
+			found[k].needed[kindOf(d)] = true
+		}
+	}
+	for b, names := range barred {
+		g := group(names, p.options.MaxNames)
+		if b.as != "" {
+			g["as"] = b.as
+		}
+		p.doc.Put(g, "unallowed", namespace, b.finalizer, b.resource, b.without, b.what)
 	}
 	for k, g := range found {
 		p.doc.Put(map[string]any{
@@ -241,7 +257,7 @@ func (p *Part) Missing(finalizer, resource string, obj metav1.Object) []any {
 			})
 		}
 	}
-	return found
+	return append(found, p.missingKinds(finalizer, resource, u, rules)...)
 }
 
 // Recorded is Missing of an object that the facts name, as far as they tell it:

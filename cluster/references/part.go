@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/termguard/termguard/cluster/catalog"
@@ -28,6 +29,13 @@ type World interface {
 	// There tells whether an object is there, and whether it holds finalizers.
 	// known is false where the facts do not show it.
 	There(resource string, key types.NamespacedName) (there, held, known bool)
+	// Undefined tells whether nothing serves a kind, for want of a definition.
+	Undefined(kind schema.GroupKind) bool
+	// Lets tells whether the owner of a finalizer on a resource has the right to do
+	// something, as a service account, "namespace/name", or as itself where that is "";
+	// and what it has it by, each where there is nothing else. known is false where the
+	// facts do not show it.
+	Lets(finalizer, resource string, deed catalog.Deed, account string) (lets, known bool, only []Thing)
 }
 
 // Options of a Part. All are needed.
@@ -66,6 +74,7 @@ type reference struct {
 // record is what is kept of one object.
 type record struct {
 	needs   []need          // of its finalizers
+	deeds   []deed          // of the owners of its finalizers
 	below   []need          // of those that name it
 	refers  []reference     // that keep finalizers of others
 	waits   []wait          // finalizers that stay while others refer to it
@@ -107,11 +116,12 @@ type Part struct {
 	dirtyNeeds map[string]bool // namespaces
 	dirtyUses  map[object]bool
 	allDirty   bool
+	rights     int // as Regrant was told
 }
 
 // New returns a Part that has seen nothing and writes into doc.
 func New(doc facts.Document, options Options) *Part {
-	for _, section := range []string{"needs", "needed", "inUse", "awaited", "referrers"} {
+	for _, section := range []string{"needs", "needed", "unallowed", "inUse", "awaited", "referrers"} {
 		doc[section] = map[string]any{}
 	}
 	return &Part{
@@ -225,6 +235,9 @@ func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object) *
 		for _, n := range rules.needs {
 			now.needs = appendNeeds(now.needs, finalizer, n, whole())
 		}
+		for _, a := range rules.acts {
+			now.deeds = appendDeeds(now.deeds, finalizer, a, whole())
+		}
 		found := wait{finalizer: finalizer}
 		for _, w := range rules.waits {
 			if len(w.If) > 0 && !w.Applies(whole()) {
@@ -253,7 +266,7 @@ func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object) *
 	if b, is := obj.(*rbacv1.RoleBinding); is && p.plan.impersonates {
 		now.account = accountsOf(b)
 	}
-	if len(now.needs)+len(now.below)+len(now.refers)+len(now.waits)+len(now.account) == 0 {
+	if len(now.needs)+len(now.deeds)+len(now.below)+len(now.refers)+len(now.waits)+len(now.account) == 0 {
 		return nil
 	}
 	return &now
@@ -328,7 +341,7 @@ func accountsOf(b *rbacv1.RoleBinding) map[string]bool {
 
 func (p *Part) add(id object, r *record) {
 	p.records[id] = r
-	if len(r.needs) > 0 {
+	if len(r.needs)+len(r.deeds) > 0 {
 		put(p.carriers, id.Namespace, id)
 	}
 	if len(r.waits) > 0 {
@@ -354,7 +367,7 @@ func (p *Part) drop(id object) {
 		return
 	}
 	delete(p.records, id)
-	if len(r.needs) > 0 {
+	if len(r.needs)+len(r.deeds) > 0 {
 		take(p.carriers, id.Namespace, id)
 	}
 	if len(r.waits) > 0 {
@@ -371,7 +384,7 @@ func (p *Part) drop(id object) {
 
 // changed notes what follows from a record that came or went.
 func (p *Part) changed(id object, r *record) {
-	if len(r.needs)+len(r.account) > 0 {
+	if len(r.needs)+len(r.deeds)+len(r.account) > 0 {
 		p.dirtyNeeds[id.Namespace] = true
 	}
 	if len(r.waits) > 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/termguard/termguard/cluster/catalog"
@@ -19,6 +20,12 @@ type nowhere struct{}
 
 func (nowhere) There(string, types.NamespacedName) (there, held, known bool) {
 	return false, false, true
+}
+
+func (nowhere) Undefined(schema.GroupKind) bool { return false }
+
+func (nowhere) Lets(string, string, catalog.Deed, string) (lets, known bool, only []Thing) {
+	return false, false, nil
 }
 
 func part(t *testing.T) *Part {
@@ -90,6 +97,12 @@ func TestManyNames(t *testing.T) {
 
 // unread is a World in which nobody knows of the objects of a resource.
 type unread string
+
+func (unread) Undefined(schema.GroupKind) bool { return false }
+
+func (unread) Lets(string, string, catalog.Deed, string) (lets, known bool, only []Thing) {
+	return false, false, nil
+}
 
 func (u unread) There(resource string, _ types.NamespacedName) (there, held, known bool) {
 	return false, false, resource != string(u)

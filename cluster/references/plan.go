@@ -16,6 +16,7 @@ type rule struct {
 // rules are those of one finalizer on one resource.
 type rules struct {
 	needs []*catalog.Need
+	acts  []*catalog.Act
 	waits []*rule
 	lacks map[string]bool // resources of needs without which some releases of the owner fail
 }
@@ -121,6 +122,13 @@ func (p *plan) take(e *catalog.Entry, resource string) {
 			p.need(&n)
 		}
 	}
+	for i := range e.Acts {
+		if listed {
+			found.acts = append(found.acts, &e.Acts[i])
+			p.role(resource).carries = true
+			p.role("serviceaccounts").named = true
+		}
+	}
 	for _, o := range e.ObstaclesOf(resource) {
 		if listed && len(o.When) > 0 {
 			p.role(resource).carries = true
@@ -142,7 +150,7 @@ func (p *plan) take(e *catalog.Entry, resource string) {
 		by := p.role(w.Resource)
 		by.refers = append(by.refers, r)
 	}
-	if len(found.needs)+len(found.waits) > 0 {
+	if len(found.needs)+len(found.waits)+len(found.acts) > 0 {
 		kept := found
 		p.byEntry[[2]string{e.Key(), resource}] = &kept
 	}

@@ -4,30 +4,39 @@
 #   The software that removes a finalizer often reads something first: a Secret with
 #   credentials, a kubeconfig, the project or the class that the object names. If that
 #   does not exist, the owner runs and cannot finish: it tries again for ever, or gives
-#   up, as it is made. Whoever deletes such a thing while objects need it leads there:
+#   up, as it is made. So it does if it must delete other objects first, as itself or as
+#   a service account that the object names, and no role lets it. Whoever deletes such a
+#   thing, or the only role or binding that lets it, while objects need it leads there:
 #   they cannot be deleted afterwards.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
 #   - ref: https://github.com/crossplane-contrib/provider-kubernetes/issues/20
 #     description: An Object whose target cluster and Secret are gone.
+#   - ref: https://fluxcd.io/flux/components/kustomize/kustomizations/#role-based-access-control
+#     description: Kustomizations that prune as a service account of a tenant.
 # custom:
 #   id: missing-reference
 #   severity: high
 #   triggers: [delete]
 #   needs:
 #     - input.ownership.*.missing
+#     - input.ownership.*.unallowed
 #     - data.cluster.needed.$NAMESPACE
 #     - data.cluster.needs.$NAMESPACE for namespaces
 #     - data.cluster.needs for customresourcedefinitions.apiextensions.k8s.io
+#     - data.cluster.unallowed.$NAMESPACE for namespaces
+#     - data.cluster.unallowed for customresourcedefinitions.apiextensions.k8s.io
 #   remedy: >-
-#     Make again what the object names, or have it name what exists; wait until the owner
+#     Make again what the object names, or have it name what exists, or give the owner the
+#     right that it lacks; wait until the owner
 #     reports that all is well, then delete. Last, clean up by hand what the finalizer
 #     protects, and remove the finalizer.
 #   limits: >-
 #     What an owner reads is known of the kinds in the catalog. Whether what is there is
 #     of any use: a Secret may hold the wrong key. The webhook is shown no deletions of
-#     Secrets and ConfigMaps: check tells of those that are needed.
+#     Secrets and ConfigMaps: check tells of those that are needed. A rule that lets do
+#     something with some objects only counts as one for all.
 package termguard.missing_reference
 
 import data.termguard.lib.finalizers
@@ -40,9 +49,17 @@ deny contains own(i, finalizer, "hangs") if some i, finalizer in lacking.hangs
 
 deny contains content(found, "hangs") if some found in contents.hangs
 
+deny contains own_right(i, finalizer, "hangs") if some i, finalizer in barred.hangs
+
+deny contains right_of(found, "hangs") if some found in rights.hangs
+
 warn contains own(i, finalizer, "may") if some i, finalizer in lacking.may
 
 warn contains content(found, "may") if some found in contents.may
+
+warn contains own_right(i, finalizer, "may") if some i, finalizer in barred.may
+
+warn contains right_of(found, "may") if some found in rights.may
 
 # The target itself is what others need.
 warn contains {
@@ -99,6 +116,84 @@ own(i, finalizer, without) := {
 	ownership := input.ownership[finalizer]
 	missing := [thing | some thing in ownership.missing; outcome(thing.without, ownership) == without]
 }
+
+# barred are the finalizers of the object whose owner runs and may not do what it must, by
+# what becomes of them and by their place.
+barred[act.without][i] := finalizer if {
+	request.deleting
+	some i, finalizer in input.request.oldObject.metadata.finalizers
+	ownership := input.ownership[finalizer]
+	ownership.state == "alive"
+	some act in ownership.unallowed
+}
+
+own_right(i, finalizer, without) := {
+	"msg": sprintf(
+		"finalizer %s in metadata.finalizers %s removed: %s must %s, and no role lets it",
+		[finalizer, stays[without], owners.its(ownership), listed(acts)],
+	),
+	"objects": [request.target],
+	"evidence": array.concat(
+		[sprintf("no role lets it %s", [act]) | some act in array.slice(acts, 0, few)],
+		object.get(ownership, "evidence", []),
+	),
+	"field": sprintf("metadata.finalizers[%d]", [i]),
+	"steps": [
+		steps.mend(give, []),
+		steps.force(by_hand(finalizer, ownership), finalizers.taking_own_out({[i, finalizer]})),
+	],
+} if {
+	ownership := input.ownership[finalizer]
+	acts := [act.what | some act in ownership.unallowed; act.without == without]
+}
+
+# rights are the objects that go with the target and whose owners run and may not do what
+# they must, by what becomes of them.
+rights[without] contains {
+	"namespace": ns, "finalizer": finalizer, "resource": of,
+	"what": what, "group": group, "owner": working[0],
+} if {
+	some [ns, finalizer, of] in held_back
+	working := owners.at_work(ns, finalizer, of)
+	count(working) > 0
+	some without, acts in data.cluster.unallowed[ns][finalizer][of]
+	some what, group in acts
+	not goes_too(group)
+}
+
+# goes_too is true where the account that the owner would act as goes with the namespace:
+# without it, the owner lets the finalizer go.
+goes_too(group) if {
+	request.deletes_namespace
+	group.as
+}
+
+held_back contains [request.name, finalizer, of] if {
+	request.deletes_namespace
+	some finalizer, resources in data.cluster.unallowed[request.name]
+	some of, _ in resources
+}
+
+held_back contains [ns, finalizer, request.name] if {
+	request.deletes_definition
+	some ns, finalizers_there in data.cluster.unallowed
+	some finalizer, resources in finalizers_there
+	resources[request.name]
+}
+
+right_of(found, without) := {
+	"msg": sprintf("%s %s finalizer %s, %s removed: %s must %s, and no role lets it", [
+		wording.counted(found.group.count, found.resource), wording.plural(found.group.count, "has", "have"),
+		found.finalizer, certainty[without], owners.its(found.owner), found.what,
+	]),
+	"objects": [{"resource": found.resource, "namespace": found.namespace, "name": name} | some name in found.group.names],
+	"evidence": array.concat([sprintf("no role lets it %s", [found.what])], object.get(found.owner, "evidence", [])),
+	"steps": [steps.mend(give, []), steps.force(by_hand(found.finalizer, found.owner), [])],
+}
+
+give := "Give it that right by a role and a binding, and the deletion finishes by itself"
+
+stays := {"hangs": "is not", "may": "may not be"}
 
 # few bounds the things that are named.
 few := 5

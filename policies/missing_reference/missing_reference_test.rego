@@ -174,3 +174,72 @@ test_needed_near_misses if {
 		ask(object.union(delete_secret, {"request": changed}), needed("demo", alive)) == nothing
 	}
 }
+
+# What it may not do.
+
+may_not(acts) := {
+	"request": delete_gadget([]).request,
+	"ownership": {"x.io/need": object.union(alive, {"unallowed": acts})},
+}
+
+give := {"kind": "mend", "do": "Give it that right by a role and a binding, and the deletion finishes by itself"}
+
+test_right if {
+	got := ask(may_not([{"what": "get Bolt", "without": "hangs"}, {"what": "get Nut", "without": "may"}]), {})
+	{finding.msg | some finding in got.warn} == {concat("", [
+		"finalizer x.io/need in metadata.finalizers may not be removed: ",
+		"its owner, gadgeteer, must get Nut, and no role lets it",
+	])}
+	got.deny == {{
+		"msg": concat("", [
+			"finalizer x.io/need in metadata.finalizers is not removed: ",
+			"its owner, gadgeteer, must get Bolt, and no role lets it",
+		]),
+		"objects": [{"resource": "gadgets.x.io", "namespace": "demo", "name": "g"}],
+		"evidence": ["no role lets it get Bolt", "it runs"],
+		"field": "metadata.finalizers[0]",
+		"steps": [
+			give,
+			{"kind": "force", "do": by_hand, "action": data.termguard.lib.finalizers.taking_out(["gadgets.x.io/g"], "demo", [[0, "x.io/need"]])},
+		],
+	}}
+}
+
+test_right_near_misses if {
+	asked := may_not([{"what": "get Bolt", "without": "hangs"}])
+	ask(object.union(asked, {"request": {"operation": "UPDATE"}}), {}) == nothing
+	every state in ["down", "absent", "unknown", "unasked"] {
+		ask(object.union(asked, {"ownership": {"x.io/need": {"state": state}}}), {}) == nothing
+	}
+}
+
+barred(ownership, acts) := {
+	"finalized": facts(ownership, {}).finalized,
+	"unallowed": {"demo": {"x.io/need": {"gadgets.x.io": acts}}},
+}
+
+test_rights_of_contents if {
+	every asked in [delete_namespace, delete_definition] {
+		got := ask(asked, barred(alive, {"hangs": {"get Bolt": group(["g"], [])}, "may": {"delete Bolt": group(["g", "h"], [])}}))
+		got.deny == {{
+			"msg": concat("", [
+				"1 gadgets.x.io has finalizer x.io/need, which is not removed: ",
+				"its owner, gadgeteer, must get Bolt, and no role lets it",
+			]),
+			"objects": [{"resource": "gadgets.x.io", "namespace": "demo", "name": "g"}],
+			"evidence": ["no role lets it get Bolt", "it runs"],
+			"steps": [give, {"kind": "force", "do": by_hand}],
+		}}
+		{finding.msg | some finding in got.warn} == {concat("", [
+			"2 gadgets.x.io have finalizer x.io/need, which may not be removed: ",
+			"its owner, gadgeteer, must delete Bolt, and no role lets it",
+		])}
+	}
+}
+
+test_rights_of_contents_near_misses if {
+	other := {"hangs": {"get Bolt as service account demo/it": object.union(group(["g"], []), {"as": "it"})}}
+	ask(delete_namespace, barred(alive, other)) == nothing
+	count(ask(delete_definition, barred(alive, other)).deny) == 1
+	ask(delete_namespace, barred(object.union(alive, {"state": "down"}), {"hangs": {"get Bolt": group(["g"], [])}})) == nothing
+}

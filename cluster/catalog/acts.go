@@ -1,0 +1,102 @@
+package catalog
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Act is what the owner of a finalizer does with other objects before it takes the
+// finalizer off: it needs the right to.
+type Act struct {
+	// Verbs are what it does, each with what becomes of the finalizer where RBAC does not
+	// let it: Hangs or May.
+	Verbs map[string]string `json:"verbs"`
+	// Path leads to texts that name the objects, and Names is how: a regular expression
+	// with groups namespace, group and kind.
+	Path  string `json:"path"`
+	Names string `json:"names"`
+	// As leads to the name of the ServiceAccount, in the object's namespace, that it acts
+	// as: where nothing stands there, or without it, it acts as itself.
+	As string `json:"as,omitempty"`
+	// When are conditions on the object without which it does nothing.
+	When []Condition `json:"when,omitempty"`
+	// Source is the file or the thread that shows it.
+	Source string `json:"source"`
+
+	path, as []string
+	names    *regexp.Regexp
+}
+
+// ActVerbs are those of which the facts know who may, beside those that change an object.
+var ActVerbs = []string{"delete", "get", "impersonate"}
+
+// Deed is an act on all objects of a kind in a namespace, "" for those without one.
+type Deed struct {
+	Verb, Without string
+	Kind          schema.GroupKind
+	Namespace     string
+	// As is the name of a ServiceAccount in the object's namespace, "" for the owner's own.
+	As string
+}
+
+// On are the deeds that an object asks for, each once, in order: of those on the same
+// things, what surely hangs comes first.
+func (a *Act) On(object map[string]any) []Deed {
+	if !hold(a.When, object, nil) {
+		return nil
+	}
+	found := map[Deed]bool{}
+	as := text(object, a.as)
+	each(object, a.path, nil, func(at any, _ []any) {
+		id, _ := at.(string)
+		parts := a.names.FindStringSubmatch(id)
+		if parts == nil {
+			return
+		}
+		part := func(name string) string { return parts[a.names.SubexpIndex(name)] }
+		for verb, without := range a.Verbs {
+			found[Deed{verb, without, schema.GroupKind{Group: part("group"), Kind: part("kind")}, part("namespace"), as}] = true
+		}
+	})
+	return slices.SortedFunc(maps.Keys(found), func(a, b Deed) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind.String(), b.Kind.String()), cmp.Compare(a.Without, b.Without), cmp.Compare(a.Verb, b.Verb))
+	})
+}
+
+func (a *Act) check() (err error) {
+	if len(a.Verbs) == 0 || a.Path == "" || a.Source == "" {
+		return errors.New("verbs, a path and a source are needed")
+	}
+	for verb, without := range a.Verbs {
+		if !slices.Contains(ActVerbs, verb) || without != Hangs && without != May {
+			return fmt.Errorf("verbs: %q: %q: one of %s, and hangs or may, are needed", verb, without, strings.Join(ActVerbs, ", "))
+		}
+	}
+	if a.path, err = parsePath(a.Path); err != nil {
+		return err
+	}
+	if a.as, err = parsePath(a.As); err != nil {
+		return fmt.Errorf("as: %w", err)
+	}
+	if a.names, err = regexp.Compile("^(?:" + a.Names + ")$"); err != nil {
+		return fmt.Errorf("names: %w", err)
+	}
+	for _, group := range []string{"namespace", "group", "kind"} {
+		if a.names.SubexpIndex(group) < 0 {
+			return fmt.Errorf("names: %q has no group %q", a.Names, group)
+		}
+	}
+	for i := range a.When {
+		if err := a.When[i].check("", nil); err != nil {
+			return fmt.Errorf("when: %w", err)
+		}
+	}
+	return nil
+}

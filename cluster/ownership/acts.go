@@ -1,0 +1,102 @@
+package ownership
+
+import (
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// acting are the grants of a rule to do with other objects what owners of finalizers do. A
+// rule for some names counts as one for all: it is not asked which.
+func acting(rule rbacv1.PolicyRule) []grant {
+	verbs := catalog.ActVerbs
+	if !slices.Contains(rule.Verbs, "*") {
+		verbs = slices.DeleteFunc(slices.Clone(rule.Verbs), func(v string) bool { return !slices.Contains(catalog.ActVerbs, v) })
+	}
+	if len(verbs) == 0 {
+		return nil
+	}
+	var found []grant
+	for _, group := range rule.APIGroups {
+		for _, res := range rule.Resources {
+			if !strings.Contains(res, "/") {
+				found = append(found, grant{resource: schema.GroupResource{Group: group, Resource: res}.String(), verbs: verbs})
+			}
+		}
+	}
+	return found
+}
+
+// Right is a role or binding that gives rights: its resource, as "plural.group", and where
+// it lies.
+type Right struct{ Resource, Namespace, Name string }
+
+// Acts counts how often what Actors, Resource and Lets tell may have changed.
+func (p *Part) Acts() int { return p.acts }
+
+// Actors are the service accounts, as "namespace/name", of the workloads that the catalog
+// knows to remove a finalizer from a resource. It only reads.
+func (p *Part) Actors(finalizer, resource string) []string {
+	entry, known := p.options.Catalog.Lookup(finalizer, resource)
+	if !known {
+		return nil
+	}
+	var found []string
+	for _, wl := range p.matching(entry) {
+		found = append(found, wl.account)
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// Resource is the one of a kind, as "plural.group", "" where it is not known. It only reads.
+func (p *Part) Resource(kind schema.GroupKind) string {
+	if defined := p.kinds[strings.ToLower(kind.String())]; defined != "" {
+		return defined
+	}
+	for _, k := range facts.Builtin() {
+		if k.Group == kind.Group && k.Kind == kind.Kind && !k.Past {
+			return k.GroupResource().String()
+		}
+	}
+	return ""
+}
+
+// Defined tells whether a resource is a custom one. It only reads.
+func (p *Part) Defined(resource string) bool {
+	_, defined := p.definitions[resource]
+	return defined
+}
+
+// Lets tells whether RBAC lets a service account, as "namespace/name", do something with
+// all objects of a resource in a namespace, "" for those without one; and which role and
+// binding it does so by, each where there is no other. known is false where something else
+// may let it. It only reads.
+func (p *Part) Lets(account, verb, resource, namespace string) (lets, known bool, only []Right) {
+	_, inForce := p.roles["/cluster-admin"]
+	if p.options.Manifests || p.hidesGrants() || !inForce && len(p.bound[account]) == 0 {
+		return false, false, nil
+	}
+	roles, bindings := map[string]bool{}, map[string]bool{}
+	for _, subject := range subjectsOf(account) {
+		for _, key := range p.bound[subject] {
+			b := p.bindings[key]
+			if b.scope != "" && b.scope != namespace {
+				continue
+			}
+			if slices.ContainsFunc(p.powers[b.role], func(g grant) bool { return g.covers(resource) && slices.Contains(g.verbs, verb) }) {
+				roles[b.role], bindings[key] = true, true
+			}
+		}
+	}
+	for _, r := range sole(roles, bindings) {
+		kind, name, _ := strings.Cut(r.what, "/")
+		only = append(only, Right{kind, r.namespace, name})
+	}
+	return len(bindings) > 0, true, only
+}

@@ -1,0 +1,207 @@
+package references
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// deed is what the owner of a finalizer does with other objects first.
+type deed struct {
+	finalizer string
+	catalog.Deed
+}
+
+// serving is a thing that the owner of a finalizer on a resource needs.
+type serving struct {
+	object
+	finalizer, resource string
+}
+
+// barring is what the owner of a finalizer on a resource may not do, in words, what
+// becomes of the finalizer, and the service account beside the object that it acts as.
+type barring struct{ finalizer, resource, without, what, as string }
+
+func appendDeeds(found []deed, finalizer string, a *catalog.Act, fields map[string]any) []deed {
+	for _, d := range a.On(fields) {
+		if len(found) == maxNamed {
+			return found
+		}
+		found = append(found, deed{finalizer, d})
+	}
+	return found
+}
+
+// impersonate is the verb of the right to act as another.
+const impersonate = "impersonate"
+
+// Regrant notes how often it may have changed who may do what.
+func (p *Part) Regrant(times int) {
+	if times == p.rights {
+		return
+	}
+	p.rights = times
+	for namespace, carriers := range p.carriers {
+		for id := range carriers {
+			if len(p.records[id].deeds) > 0 {
+				p.dirtyNeeds[namespace] = true
+			}
+		}
+	}
+}
+
+// settleDeeds adds what the owners of the finalizers of an object may not do, and the roles
+// and bindings by which alone they may.
+func (p *Part) settleDeeds(id object, served map[serving]map[string]bool, barred map[barring]map[string]bool) {
+	note := func(d deed, account string, lets bool, only []Thing) {
+		if !lets {
+			put(barred, barring{d.finalizer, id.resource, d.Without, phrase(d.Deed, account), d.As}, id.Name)
+		}
+		for _, by := range only {
+			p.look(by.Resource, by.NamespacedName, id.Namespace) // so that it is taken out again
+			put(served, serving{object{by.Resource, by.NamespacedName}, d.finalizer, id.resource}, id.Name)
+		}
+	}
+	p.deeds(id, p.records[id].deeds, func(account types.NamespacedName) (there, known bool) {
+		there, _, known = p.look("serviceaccounts", account, id.Namespace)
+		return there, known
+	}, note)
+}
+
+// deeds visits what is known of the rights to do something for an object, each with the
+// service account as which it is done, "" for the owner's own.
+func (p *Part) deeds(id object, deeds []deed, isThere func(types.NamespacedName) (there, known bool), visit func(d deed, account string, lets bool, only []Thing)) {
+	var lacked deed
+	ask := func(d deed, account string) {
+		lets, known, only := p.options.World.Lets(d.finalizer, id.resource, d.Deed, account)
+		if !known || !lets && alike(d, lacked) {
+			return // one of them is enough
+		}
+		if !lets {
+			lacked = d
+		}
+		visit(d, account, lets, only)
+	}
+	for _, d := range deeds {
+		if d.As == "" {
+			ask(d, "")
+			continue
+		}
+		account := types.NamespacedName{Namespace: id.Namespace, Name: d.As}
+		if there, known := isThere(account); !there || !known {
+			continue // it does nothing as somebody who is not there
+		}
+		ask(d, account.String())
+		ask(deed{d.finalizer, catalog.Deed{Verb: impersonate, Without: catalog.May, Kind: schema.GroupKind{Kind: "ServiceAccount"}, Namespace: id.Namespace, As: d.As}}, "")
+	}
+}
+
+// Definitions is the resource of definitions.
+const Definitions = "customresourcedefinitions.apiextensions.k8s.io"
+
+// undefined are deeds for an object on kinds that nothing serves, one of each: the owner
+// tries for ever to find out what they are called.
+func (p *Part) undefined(id object, deeds []deed) (found []deed) {
+	for _, d := range deeds {
+		if d.As != "" {
+			if there, _, known := p.options.World.There("serviceaccounts", types.NamespacedName{Namespace: id.Namespace, Name: d.As}); !there || !known {
+				continue // it does nothing as somebody who is not there
+			}
+		}
+		if p.options.World.Undefined(d.Kind) && !slices.ContainsFunc(found, func(of deed) bool { return of.Kind == d.Kind && of.finalizer == d.finalizer }) {
+			found = append(found, d)
+		}
+	}
+	return found
+}
+
+// kindOf names the definition that is not there.
+func kindOf(d deed) string { return "of " + d.Kind.String() }
+
+func (p *Part) missingKinds(finalizer, resource string, u *unstructured.Unstructured, rules *rules) (found []any) {
+	for _, d := range p.undefined(idOf(resource, u), deedsOf(finalizer, u, rules)) {
+		found = append(found, map[string]any{"resource": Definitions, "namespace": "", "name": kindOf(d), "without": hangs})
+	}
+	return found
+}
+
+func idOf(resource string, u *unstructured.Unstructured) object {
+	return object{resource, types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}}
+}
+
+func deedsOf(finalizer string, u *unstructured.Unstructured, rules *rules) (deeds []deed) {
+	for _, a := range rules.acts {
+		deeds = appendDeeds(deeds, finalizer, a, u.Object)
+	}
+	return deeds
+}
+
+// alike tells whether two deeds differ in what is done only.
+func alike(a, b deed) bool {
+	a.Verb, a.Without = b.Verb, b.Without
+	return a == b
+}
+
+// phrase says what is done, and as whom.
+func phrase(d catalog.Deed, account string) string {
+	what := fmt.Sprintf("%s %s", d.Verb, d.Kind)
+	if d.Namespace != "" {
+		what += " in namespace " + d.Namespace
+	}
+	if account != "" {
+		what += " as service account " + account
+	}
+	return what
+}
+
+// Unallowed is what the owner of a finalizer must do to clear it off an object, and may
+// not: each with what becomes of the finalizer. It only reads.
+func (p *Part) Unallowed(finalizer, resource string, obj metav1.Object) []any {
+	u, whole := obj.(*unstructured.Unstructured)
+	if !whole || p.options.Manifests {
+		return nil
+	}
+	found := map[barring]bool{}
+	p.deeds(idOf(resource, u), deedsOf(finalizer, u, p.plan.lookUp(finalizer, resource)), func(account types.NamespacedName) (there, known bool) {
+		there, _, known = p.options.World.There("serviceaccounts", account)
+		return there, known
+	}, func(d deed, account string, lets bool, _ []Thing) {
+		if !lets {
+			found[barring{without: d.Without, what: phrase(d.Deed, account)}] = true
+		}
+	})
+	return inOrder(found)
+}
+
+// RecordedRights is Unallowed of an object that the facts name.
+func RecordedRights(doc facts.Document, finalizer, resource string, obj metav1.Object) []any {
+	found := map[barring]bool{}
+	byOutcome, _ := facts.Lookup(doc, "unallowed", obj.GetNamespace(), finalizer, resource).(map[string]any)
+	for without, all := range byOutcome {
+		all, _ := all.(map[string]any)
+		for what := range all {
+			names, _ := facts.Lookup(all, what, "names").([]any)
+			if slices.Contains(names, any(obj.GetName())) {
+				found[barring{without: without, what: what}] = true
+			}
+		}
+	}
+	return inOrder(found)
+}
+
+func inOrder(found map[barring]bool) []any {
+	var list []any
+	for _, b := range slices.SortedFunc(maps.Keys(found), func(a, b barring) int { return cmp.Compare(a.what, b.what) }) {
+		list = append(list, map[string]any{"what": b.what, "without": b.without})
+	}
+	return list
+}
