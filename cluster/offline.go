@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -73,6 +74,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	mapped := resourcesOf(objects)
 	begun := map[Resource][]runtime.Object{}
 	var reports []report.Report
+	var leases []coordinationv1.Lease
 	held := false
 	for _, res := range typed {
 		if !options.manifests { // of which none are known to be all
@@ -114,6 +116,13 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		}
 		if err != nil {
 			return nil, err
+		}
+		if gvk == coordinationv1.SchemeGroupVersion.WithKind("Lease") && !options.manifests { // which no part keeps as an object
+			var lease coordinationv1.Lease
+			if err := decode(obj, &lease); err != nil {
+				return nil, fmt.Errorf("lease %q: %w", obj.GetName(), err)
+			}
+			leases = append(leases, lease)
 		}
 		res := mapped[gvk]
 		begun[res] = append(begun[res], typed)
@@ -171,6 +180,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	for _, r := range reports {
 		w.nodes.KeepReport(r)
 	}
+	w.SetLeases(leases)
 	for name, message := range about.ListErrors {
 		if w.refusals.Converts(name) {
 			w.refusals.SetConversionError(name, message)

@@ -62,7 +62,7 @@ func TestNotAliveAMinuteLater(t *testing.T) {
 		"field managers":              {gadget: strings.Replace(gadget, "name: it,", `name: it, managedFields: [{manager: c, operation: Update, apiVersion: x.io/v1, fieldsType: FieldsV1, fieldsV1: {"f:metadata": {"f:finalizers": {'v:"x.io/cleanup"': {}}}}}],`, 1), rights: controls},
 		"the owner of the definition": {gadget: strings.Replace(gadget, "metadata: {name: gadgets.x.io}", "metadata: {name: gadgets.x.io, "+owner+"}", 1) + packages, rights: controls},
 		"permissions":                 {gadget: gadget, rights: controls},
-		"leases":                      {gadget: gadget, rights: strings.Replace(controls, "apiGroups: [x.io]", "apiGroups: ['*']", 1), lease: true},
+		"leases":                      {gadget: gadget, rights: strings.Replace(controls, "apiGroups: [x.io], resources: [", "apiGroups: ['*'], resources: [leases, ", 1), lease: true},
 	}
 	for source, from := range sources {
 		for state, s := range states {

@@ -53,6 +53,8 @@ type judgement struct {
 	// barred is the service account that should have the right to remove it from
 	// objects of a resource.
 	barred, resource string
+	// lease is the one that it may not renew, as "namespace/name", where that is why.
+	lease string
 }
 
 func (j judgement) facts() map[string]any {
@@ -74,7 +76,11 @@ func (j judgement) facts() map[string]any {
 		found["hearsay"] = j.hearsay
 	}
 	if j.barred != "" {
-		found["barred"] = map[string]any{"account": j.barred, "resource": j.resource}
+		barred := map[string]any{"account": j.barred, "resource": j.resource}
+		if j.lease != "" {
+			barred["lease"] = j.lease
+		}
+		found["barred"] = barred
 	}
 	if len(j.bindings) > 0 {
 		found["bindings"] = facts.List(j.bindings)

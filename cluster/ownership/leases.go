@@ -161,6 +161,23 @@ func (p *Part) stranger(l lease) bool {
 	return pod == nil
 }
 
+// election is the lease by which a workload elects the one of its pods that works: one in its
+// namespace, whose holder is a pod of it, or was named like one.
+func (p *Part) election(wl workload) (found lease, elects bool) {
+	for _, key := range slices.Sorted(maps.Keys(p.leases)) {
+		l := p.leases[key]
+		name, _, _ := strings.Cut(l.holder, "_")
+		suffix, own := strings.CutPrefix(name, wl.name+"-")
+		if l.namespace != wl.namespace || !own || strings.Count(suffix, "-") > 1 {
+			continue // of a Deployment, HASH-SUFFIX
+		}
+		if pod := p.running.At(types.NamespacedName{Namespace: l.namespace, Name: name}); pod == nil || pod.Value.account == wl.account {
+			return l, true
+		}
+	}
+	return lease{}, false
+}
+
 // outside tells whether the holder of a lease runs outside of the cluster: it goes on
 // renewing the lease, and no pod has its name. One renewal proves nothing: the pod may
 // have gone between that and the listing that showed it.

@@ -33,7 +33,7 @@ func (p *Part) keepRemovers(v *verdict, removers []remover) {
 // removersOf are those on whom the removal of a finalizer rests, as far as
 // known: the owners that the workloads that do it go with, their namespace, a
 // workload that does it alone, their service account, the role and binding that
-// alone give it the right to, and all bindings of the objects' namespace together. It rests
+// alone give it the right to, or to renew the lease by which it elects who does, and all bindings of the objects' namespace together. It rests
 // on an owner that does not work at the moment, too: without it, it never will again.
 func (p *Part) removersOf(v *verdict) []remover {
 	workloads := v.judgement.workloads
@@ -74,6 +74,13 @@ func (p *Part) removersOf(v *verdict) []remover {
 		account := accounts[0]
 		removers = append(removers, remover{namespace, "serviceaccounts/" + account})
 		removers = append(removers, p.onlyGrants(namespace, account, v.key.resource, v.key.namespace)...)
+		if _, elects := p.election(workloads[0]); elects && len(workloads) == 1 {
+			for _, r := range p.onlyGrants(namespace, account, leases, namespace) {
+				if !slices.Contains(removers, r) {
+					removers = append(removers, r)
+				}
+			}
+		}
 	}
 	return removers
 }

@@ -110,6 +110,9 @@ func (p *Part) withRights(key verdictKey, j judgement) judgement {
 	if len(all) == 0 {
 		return p.bar(key, j, accounts)
 	}
+	if j = p.withElections(j); j.state != Alive {
+		return j
+	}
 	// Where they all go with that namespace themselves, that is told of them.
 	if slices.ContainsFunc(j.workloads, func(wl workload) bool { return wl.namespace != key.namespace }) {
 		j.bindings = p.goingWith(key.namespace, all)
@@ -162,6 +165,29 @@ func (p *Part) bar(key verdictKey, j judgement, accounts []string) judgement {
 	}
 	j.barred, j.resource = barred, key.resource
 	return j.is(Barred, certain, "service account %s %sno role lets it update or patch %s%s", barred, reads, key.resource, where)
+}
+
+// leases are what controllers elect a leader by (k8s.io/client-go, tools/leaderelection).
+const leases = "leases.coordination.k8s.io"
+
+// withElections says that an owner that is up does nothing, where no role lets it renew the
+// lease by which it elects who works: it waits, and is ready. It is not sure of that: a
+// lease stays when a release elects nobody any more.
+func (p *Part) withElections(j judgement) judgement {
+	var lost lease
+	var account string
+	for _, wl := range j.workloads {
+		l, elects := p.election(wl)
+		if !elects || !p.ruled(wl.account) {
+			return j
+		}
+		if _, bindings := p.rightsOf(wl.account, leases, l.namespace); len(bindings) > 0 || p.readBy(wl.account, l.namespace)[everything] {
+			return j
+		}
+		lost, account = l, wl.account
+	}
+	j.barred, j.resource, j.lease = account, leases, lost.String()
+	return j.is(Barred, false, "no role lets service account %s update leases in namespace %s, and by lease %s it elects who works", account, lost.namespace, lost)
 }
 
 // certain tells whether the catalog knows that what runs here is the owner.

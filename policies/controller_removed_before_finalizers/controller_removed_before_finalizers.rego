@@ -5,12 +5,13 @@
 #   that finalizer are still there. In a namespace that holds both an operator and its
 #   custom resources, pods are deleted first (since Kubernetes 1.33), so the operator is
 #   gone when the rest is deleted. The operator's Deployment, its service account, its
-#   namespace, and the role or binding that alone lets it update such objects are deleted
-#   at once, but the objects cannot be deleted afterwards. So is what owns the Deployment,
-#   such as a Kafka cluster, a ClusterServiceVersion or a Crossplane Provider: the garbage
-#   collector deletes the Deployment after it, unless dependents are orphaned, and before
-#   it in the foreground. The same holds of a controller that crashes or is scaled to zero:
-#   without these, it never works again.
+#   namespace, and the role or binding that alone lets it update such objects, or renew the
+#   lease by which it elects who works, are deleted at once, but the objects cannot be
+#   deleted afterwards. So is what owns the Deployment, such as a Kafka cluster, a
+#   ClusterServiceVersion or a Crossplane Provider: the garbage collector deletes the
+#   Deployment after it, unless dependents are orphaned, and before it in the foreground. The
+#   same holds of a controller that crashes or is scaled to zero: without these, it never
+#   works again.
 # related_resources:
 #   - ref: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5080-ordered-namespace-deletion
 #     description: Pods go first since 1.33.
@@ -59,14 +60,15 @@
 #     the finalizer: anything that nobody cleaned up stays behind.
 #   limits: >-
 #     Roles and bindings that are deleted with their namespace, roles that are only
-#     aggregated into the controller's role, and rights from another authorizer than RBAC.
-#     In manifests, see operator-in-same-set. A controller that runs outside the cluster,
-#     or in several namespaces. A Deployment with several owners, of which one goes. A
-#     Deployment, role or binding that is deleted to be created again: the deletions that
-#     wait for it then continue. Of custom resources that have no finalizers, the webhook is
-#     shown only the deletion of Kafka clusters, ClusterServiceVersions and packages of
-#     Crossplane, and of others in the foreground: check tells of all. Of two Kafka clusters,
-#     the operator of either counts as remover of the topics of both.
+#     aggregated into the controller's role, and rights from another authorizer than RBAC. A
+#     lease in another namespace than its controller. In manifests, see
+#     operator-in-same-set. A controller that runs outside the cluster, or in several
+#     namespaces. A Deployment with several owners, of which one goes. A Deployment, role or
+#     binding that is deleted to be created again: the deletions that wait for it then
+#     continue. Of custom resources that have no finalizers, the webhook is shown only the
+#     deletion of Kafka clusters, ClusterServiceVersions and packages of Crossplane, and of
+#     others in the foreground: check tells of all. Of two Kafka clusters, the operator of
+#     either counts as remover of the topics of both.
 package termguard.controller_removed_before_finalizers
 
 import data.termguard.lib.finalizers
@@ -203,12 +205,12 @@ kind := sprintf("%s.%s", [input.request.kind.kind, input.request.kind.group]) if
 # needed is what goes, in words.
 default needed := "its controller"
 
-needed := "the only right to remove it" if endswith(request.resource, ".rbac.authorization.k8s.io")
+needed := "a right that its controller needs" if endswith(request.resource, ".rbac.authorization.k8s.io")
 
 # idle is the same of a controller that does not work.
 default idle := "its controller"
 
-idle := "the only right of its controller" if endswith(request.resource, ".rbac.authorization.k8s.io")
+idle := "a right of its controller" if endswith(request.resource, ".rbac.authorization.k8s.io")
 
 # within are the objects in the namespace that hold them. Of a controller that does not work
 # orphaned-finalizer tells.

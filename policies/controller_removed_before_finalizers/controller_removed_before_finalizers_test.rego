@@ -132,7 +132,7 @@ test_right_of_one_not_working if {
 		with data.cluster.finalizers as {"x.io/f": {"widgets.x.io": {"": object.union(owned("may"), {"state": "down"})}}}
 	msg := concat("", [
 		"widgets.x.io in 2 namespaces have finalizer x.io/f, ",
-		"and this deletes the only right of its controller, which does not work now",
+		"and this deletes a right of its controller, which does not work now",
 	])
 	{found.msg | some found in got} == {msg}
 }
@@ -160,7 +160,7 @@ test_set if {
 }
 
 test_rights if {
-	msg := "widgets.x.io in 2 namespaces have finalizer x.io/f, and this deletes the only right to remove it: delete those first"
+	msg := "widgets.x.io in 2 namespaces have finalizer x.io/f, and this deletes a right that its controller needs: delete those first"
 	every resource, namespace in {"clusterroles": "", "clusterrolebindings": "", "roles": "ops", "rolebindings": "ops"} {
 		full := sprintf("%s.rbac.authorization.k8s.io", [resource])
 		got := found with input as delete("rbac.authorization.k8s.io", resource, namespace, "op")

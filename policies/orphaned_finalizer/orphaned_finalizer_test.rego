@@ -391,6 +391,29 @@ test_barred if {
 	startswith(finding.steps[2].do, "If it must not have that right, clean up what the finalizer protects")
 }
 
+# An owner that runs and has no right to be elected.
+test_barred_from_its_lease if {
+	barred := kiali({
+		"state": "barred", "certainty": "may", "evidence": ["no role lets it"],
+		"barred": {"account": "ops/kiali", "resource": "leases.coordination.k8s.io", "lease": "ops/kiali"},
+	})
+	some finding in policy.warn with input as delete_kiali(barred)
+	finding.msg == concat("", [
+		"finalizer kiali.io/finalizer in metadata.finalizers is not removed: ",
+		"its owner, Kiali operator, may not renew its lease, and waits to be elected",
+	])
+	[step.command | some step in array.slice(finding.steps, 0, 2)] == [
+		[
+			"kubectl", "create", "role", "renew-leases", "-n", "ops",
+			"--verb=get,create,update,patch", "--resource=leases.coordination.k8s.io",
+		],
+		[
+			"kubectl", "create", "rolebinding", "renew-leases", "-n", "ops",
+			"--role=renew-leases", "--serviceaccount=ops:kiali",
+		],
+	]
+}
+
 # Where it is sure that the owner has none.
 test_surely_barred if {
 	barred := kiali({

@@ -146,8 +146,22 @@ bringing_back(ownership) := [
 		sprintf("--serviceaccount=%s", [replace(ownership.barred.account, "/", ":")]),
 	]),
 ] if {
+	not ownership.barred.lease
 	resource := ownership.barred.resource
 	role := sprintf("update-%s", [resource])
+}
+
+bringing_back(ownership) := [
+	steps.mend(sprintf("Make a role that may renew leases in namespace %s", [namespace]), [
+		"kubectl", "create", "role", "renew-leases", "-n", namespace,
+		"--verb=get,create,update,patch", sprintf("--resource=%s", [ownership.barred.resource]),
+	]),
+	steps.mend(sprintf("Give it to service account %s, and the deletion finishes by itself", [ownership.barred.account]), [
+		"kubectl", "create", "rolebinding", "renew-leases", "-n", namespace, "--role=renew-leases",
+		sprintf("--serviceaccount=%s", [replace(ownership.barred.account, "/", ":")]),
+	]),
+] if {
+	[namespace, _] := split(ownership.barred.lease, "/")
 }
 
 bringing_back(ownership) := as_told(ownership, [steps.mend(

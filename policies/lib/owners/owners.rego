@@ -61,7 +61,14 @@ reason(ownership) := "its controller is unknown" if {
 
 reason(ownership) := sprintf("%s is told to watch other namespaces", [its(ownership)]) if ownership.watches
 
-reason(ownership) := sprintf("%s has no right to remove it", [its(ownership)]) if ownership.state == "barred"
+reason(ownership) := sprintf("%s has no right to remove it", [its(ownership)]) if {
+	ownership.state == "barred"
+	not ownership.barred.lease
+}
+
+reason(ownership) := sprintf("%s may not renew its lease, and waits to be elected", [its(ownership)]) if {
+	ownership.barred.lease
+}
 
 # cleared is what the owner does before it removes the finalizer, in brackets.
 cleared(ownership) := sprintf(" (%s)", [ownership.clears]) if object.get(ownership, "clears", "") != ""
