@@ -32,6 +32,9 @@ const (
 	hangsAfter      = 25 * time.Second
 )
 
+// settles is how long a right may hold that was taken: the API server watches roles and bindings.
+const settles = 3 * time.Second
+
 // play is an operator in a lab.
 type play struct {
 	*scenario.Guarded
@@ -141,6 +144,11 @@ func (p *play) situation(ctx context.Context, s situation) error {
 		}
 		if err := p.awaitRefused(ctx, token); err != nil {
 			return err
+		}
+		if strings.HasPrefix(cause, "role") { // who may renew its lease no more goes on until that has passed
+			if err := p.awaitLeases(ctx, time.Now().Add(settles)); err != nil {
+				return err
+			}
 		}
 		first.Really = Leaves
 	}
@@ -343,7 +351,13 @@ func (p *play) bringAbout(ctx context.Context, s situation) error {
 	if err != nil || !s.stops {
 		return err
 	}
-	stopped := time.Now()
+	return p.awaitLeases(ctx, time.Now())
+}
+
+// awaitLeases waits until all leases in the operator's namespace have passed, but for those
+// that are renewed after a time.
+func (p *play) awaitLeases(ctx context.Context, since time.Time) error {
+	namespace, _ := p.deployment()
 	client, err := p.Client()
 	if err != nil {
 		return err
@@ -356,7 +370,7 @@ func (p *play) bringAbout(ctx context.Context, s situation) error {
 		return !slices.ContainsFunc(leases.Items, func(lease coordinationv1.Lease) bool {
 			spec := lease.Spec
 			return spec.RenewTime != nil && spec.LeaseDurationSeconds != nil && spec.HolderIdentity != nil && *spec.HolderIdentity != "" &&
-				spec.RenewTime.Before(&metav1.MicroTime{Time: stopped}) && // otherwise it is of others in the namespace
+				spec.RenewTime.Before(&metav1.MicroTime{Time: since}) && // otherwise it is of others in the namespace
 				time.Since(spec.RenewTime.Time) < time.Duration(*spec.LeaseDurationSeconds)*time.Second
 		}), nil
 	})
