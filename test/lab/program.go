@@ -100,6 +100,14 @@ var software = map[string]module{
 		files: []published{{"github.com/fluxcd/kustomize-controller", []string{
 			"config/default/namespace.yaml", "config/crd/*.yaml", "config/crd/bases/*.yaml", "config/rbac/*.yaml", "config/manager/*.yaml"}}},
 	},
+	"keda": {
+		version:  "v2.18.1",
+		long:     true,
+		programs: []program{{"keda", "github.com/kedacore/keda/v2/cmd/operator"}},
+		files: []published{{"github.com/kedacore/keda/v2", []string{
+			"config/crd/*.yaml", "config/crd/bases/*.yaml", "config/crd/patches/*.yaml", "config/general/*.yaml",
+			"config/rbac/*.yaml", "config/manager/*.yaml", "config/service_account/*.yaml"}}},
+	},
 	"cluster-api-control-plane": {
 		version:  "v1.13.3",
 		long:     true,
