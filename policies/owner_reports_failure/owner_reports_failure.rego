@@ -84,7 +84,7 @@ warn contains {
 }
 
 # conditions are those of the object itself.
-conditions := [with_created(condition) |
+conditions := [with_created(texts(condition)) |
 	is_array(input.request.oldObject.status.conditions)
 	some condition in array.slice(input.request.oldObject.status.conditions, 0, 32)
 	is_object(condition)
@@ -154,6 +154,10 @@ reported(condition) := sprintf("has reported for %s %s: %s is %s (%s)", [
 	condition.type, condition.status, clean(condition.reason, 40),
 ])
 
+# texts are the fields of a condition that are texts: of custom resources nothing holds that
+# they are.
+texts(condition) := {key: text | some key, text in condition; is_string(text)}
+
 # with_created is a condition as the facts have those of what is in a namespace: with when
 # its object was created, where that is known.
 with_created(condition) := object.union(condition, {"created": created}) if {
@@ -175,8 +179,13 @@ reason(condition) := "no reason given" if {
 	object.get(condition, "message", "") == ""
 }
 
-# changed is since when a condition has its status, or at least was not written again.
-changed(condition) := object.get(condition, "lastTransitionTime", object.get(condition, "lastUpdateTime", ""))
+# changed is since when a condition has its status, or at least was not written again; some
+# do not say, or not in a way that can be read.
+changed(condition) := [text |
+	some key in ["lastTransitionTime", "lastUpdateTime"]
+	text := condition[key]
+	times.readable(text)
+][0]
 
 # bad is true of a condition whose type and status say that something is wrong: Ready
 # and RouteTablesReady are False, Stalled and ProvisionFailed are True.
