@@ -31,6 +31,7 @@ func TestElections(t *testing.T) {
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: all}, roleRef: {kind: ClusterRole, name: all}, subjects: [{kind: ServiceAccount, name: one, namespace: ops}]}
 `
 	)
+	scales := strings.NewReplacer("name: all", "name: scales", `resources: ["*"]`, `resources: ["*/scale"]`).Replace(cluster)
 	may := func(verb, in string) string { return strings.NewReplacer("VERB", verb, "IN", in).Replace(elects) }
 	held := func(by string) string { return strings.Replace(lease, "one-1_", by+"_", 1) }
 	operator := gadget + as("one", anAccount, controls, running)
@@ -47,6 +48,7 @@ func TestElections(t *testing.T) {
 		"elsewhere":          {"its lease is not there", operator + lease + may("update", "a"), Barred, nil},
 		"everything":         {"a cluster-admin may", operator + lease + cluster, Alive, nil},
 		"two roles":          {"either may go", operator + lease + cluster + may("update", "ops"), Alive, nil},
+		"scales":             {"which renews nothing", operator + lease + scales, Barred, nil},
 		"no lease":           {"it elects nobody", operator + may("update", "ops"), Alive, nil},
 		"another's":          {"it elects nobody", operator + held("two-1"), Alive, nil},
 		"a longer name":      {"that of another Deployment's pod", operator + held("one-more-6d5f-x2x"), Alive, nil},

@@ -23,8 +23,8 @@ func (p *Part) rightsOf(account, res, in string) (roles, bindings map[string]boo
 			for _, g := range p.roles[b.role] {
 				// Of a custom resource, no subresource takes metadata
 				// (k8s.io/apiextensions-apiserver, pkg/registry/customresource/status_strategy.go);
-				// of others, some do.
-				if !g.covers(res) || custom && g.subresource != "" {
+				// of others, some do, but a Scale has metadata of its own.
+				if !g.covers(res) || g.subresource == "scale" || custom && g.subresource != "" {
 					continue
 				}
 				// A namespace where just wide grants hold has no verdict of its own.
