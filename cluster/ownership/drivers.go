@@ -88,13 +88,43 @@ func (p *Part) judgeSidecar(j judgement, image, driver string) (_ judgement, dec
 	case installed[driver]:
 		return j, false // its sidecars may run outside the cluster
 	}
-	for _, input := range []string{"pods", "csidrivers.storage.k8s.io", "csinodes.storage.k8s.io"} {
-		if reason, hidden := p.options.Sight.Hidden(input); hidden {
-			return j.is(Unknown, false, "%s (%s) cannot be seen", input, reason), true
-		}
+	if hidden := p.driversHidden(); hidden != "" {
+		return j.is(Unknown, false, "%s cannot be seen", hidden), true
 	}
 	j.owner = fmt.Sprintf("%s of CSI driver %s", image, driver)
 	return j.is(Absent, true, "CSI driver %s is not installed: no CSIDriver, no node where it is registered, and no ready %s that names it", driver, image), true
+}
+
+// servesOthers tells whether the sidecars under a service account are those of other drivers:
+// what they were seen to do tells nothing of this one's objects.
+func (p *Part) servesOthers(account, driver string) bool {
+	installed := p.installedDrivers()
+	some := installed[driver] || p.driversHidden() != ""
+	found := false
+	for _, s := range p.sidecars {
+		if s.account != account {
+			continue
+		}
+		named := false
+		for other := range installed {
+			named = named || s.names(other)
+		}
+		if s.names(driver) || some && !named {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+// driversHidden says what of the drivers and their sidecars cannot be seen, "" if all can.
+func (p *Part) driversHidden() string {
+	for _, input := range []string{"pods", "csidrivers.storage.k8s.io", "csinodes.storage.k8s.io"} {
+		if reason, hidden := p.options.Sight.Hidden(input); hidden {
+			return fmt.Sprintf("%s (%s)", input, reason)
+		}
+	}
+	return ""
 }
 
 // names tells whether a pod says the name of a driver, or the same with dashes

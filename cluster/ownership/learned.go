@@ -27,8 +27,9 @@ type witness struct {
 	sure bool
 }
 
-// witness asks about everybody who was seen to remove a finalizer.
-func (p *Part) witness(key verdictKey) witness {
+// witness asks about everybody who was seen to remove a finalizer: of CSI sidecars, those that
+// may serve the driver in question, "" if that does not matter.
+func (p *Part) witness(key verdictKey, driver string) witness {
 	all := witness{sure: true}
 	now := p.options.Now()
 	for _, o := range p.Learned(key.finalizer, key.resource, key.namespace) {
@@ -36,6 +37,7 @@ func (p *Part) witness(key verdictKey) witness {
 		name := o.Account()
 		a := p.accounts[name]
 		switch {
+		case name != "" && driver != "" && p.servesOthers(name, driver):
 		case name != "" && a != nil && p.readyPod(a) != "":
 			owner := "controller under service account " + name
 			why := p.unable(o, a, key)

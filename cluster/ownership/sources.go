@@ -177,7 +177,11 @@ func (p *Part) askKubernetes(q *question) (judgement, bool) {
 
 // askSeen asks whether somebody who was seen to remove it is up.
 func (p *Part) askSeen(q *question) (judgement, bool) {
-	q.seen = p.witness(q.verdictKey)
+	driver := ""
+	if q.sidecar {
+		driver = q.object.driver
+	}
+	q.seen = p.witness(q.verdictKey, driver)
 	if q.seen.alive == "" {
 		return q.base, false
 	}
@@ -186,10 +190,14 @@ func (p *Part) askSeen(q *question) (judgement, bool) {
 	return j.is(Alive, true, "%s", q.seen.alive), true
 }
 
-// askWorkloads asks whether a workload that the catalog names is ready.
+// askWorkloads asks whether a workload that the catalog names is ready: of CSI sidecars, one
+// that may serve the driver in question.
 func (p *Part) askWorkloads(q *question) (judgement, bool) {
-	j := q.base
-	if wl, found := p.firstUp(q.matched, q.namespace); found {
+	j, matched := q.base, q.matched
+	if q.sidecar {
+		matched = slices.DeleteFunc(slices.Clone(matched), func(wl workload) bool { return p.servesOthers(wl.account, q.object.driver) })
+	}
+	if wl, found := p.firstUp(matched, q.namespace); found {
 		j.workloads = []workload{wl}
 		return j.is(Alive, true, "%s", p.runs(wl)), true
 	}
