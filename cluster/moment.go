@@ -215,24 +215,25 @@ func (w *World) verdicts(obj metav1.Object, res schema.GroupResource, specFinali
 	verdicts := w.ownership.Ownership(obj, res, specFinalizers, recorded)
 	for finalizer, verdict := range verdicts {
 		verdict, _ := verdict.(map[string]any)
-		missing := w.references.Missing(finalizer, res.String(), obj)
+		var missing, unallowed []any
 		if w.snapshot {
 			missing = references.Recorded(w.doc, finalizer, res.String(), obj)
-		}
-		unallowed := w.references.Unallowed(finalizer, res.String(), obj)
-		if w.snapshot {
 			unallowed = references.RecordedRights(w.doc, finalizer, res.String(), obj)
+		} else {
+			missing = w.references.Missing(finalizer, res.String(), obj)
+			unallowed = w.references.Unallowed(finalizer, res.String(), obj)
 		}
+		if len(missing)+len(unallowed) == 0 {
+			continue
+		}
+		verdict = maps.Clone(verdict) // which others share
 		if len(missing) > 0 {
-			verdict = maps.Clone(verdict) // which others share
 			verdict["missing"] = missing
-			verdicts[finalizer] = verdict
 		}
 		if len(unallowed) > 0 {
-			verdict = maps.Clone(verdict)
 			verdict["unallowed"] = unallowed
-			verdicts[finalizer] = verdict
 		}
+		verdicts[finalizer] = verdict
 	}
 	return verdicts
 }

@@ -40,6 +40,12 @@ func (p *Part) settleNeeds(namespace string) {
 	type key struct{ finalizer, resource, needed, state string }
 	type needy struct{ objects, needed map[string]bool }
 	found := map[key]*needy{}
+	lack := func(k key, object, needed string) {
+		if found[k] == nil {
+			found[k] = &needy{map[string]bool{}, map[string]bool{}}
+		}
+		found[k].objects[object], found[k].needed[needed] = true, true
+	}
 	served := map[serving]map[string]bool{}
 	barred := map[barring]map[string]bool{}
 	for id := range p.carriers[namespace] {
@@ -57,25 +63,13 @@ func (p *Part) settleNeeds(namespace string) {
 				if state == "" || without == catalog.Completes && !p.plan.rulesFor(n.finalizer, id.resource).lacks[resource] {
 					return there
 				}
-				k := key{n.finalizer, id.resource, resource, state}
-				if found[k] == nil {
-					found[k] = &needy{map[string]bool{}, map[string]bool{}}
-				}
-				found[k].objects[id.Name] = true
-				found[k].needed[nameIn(namespace, target)] = true
+				lack(key{n.finalizer, id.resource, resource, state}, id.Name, nameIn(namespace, target))
 				return there
 			})
 		}
-	}
-	for id := range p.carriers[namespace] {
 		p.settleDeeds(id, served, barred)
 		for _, d := range p.undefined(id, p.records[id].deeds) {
-			k := key{d.finalizer, id.resource, Definitions, hangs}
-			if found[k] == nil {
-				found[k] = &needy{map[string]bool{}, map[string]bool{}}
-			}
-			found[k].objects[id.Name] = true
-			found[k].needed[kindOf(d)] = true
+			lack(key{d.finalizer, id.resource, Definitions, hangs}, id.Name, kindOf(d))
 		}
 	}
 	for b, names := range barred {
