@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 )
 
@@ -23,7 +24,7 @@ import (
 // the one of that name is not there, the error is the API server's. It asks within this process:
 // kubectl takes a tenth of a second of a core for it.
 func (l *Lab) Objects(ctx context.Context, words ...string) ([]unstructured.Unstructured, error) {
-	of, name, selector, err := l.named(words)
+	of, name, selector, err := l.named(l.config, words)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func (l *Lab) Gone(ctx context.Context, limit time.Duration, words ...string) (b
 }
 
 func (l *Lab) gone(ctx context.Context, words []string) (bool, error) {
-	of, name, _, err := l.named(words)
+	of, name, _, err := l.named(l.config, words)
 	if err == nil && name == "" {
 		err = fmt.Errorf("%v: want TYPE NAME", words)
 	}
@@ -84,8 +85,23 @@ func (l *Lab) gone(ctx context.Context, words []string) (bool, error) {
 	}
 }
 
+// Delete deletes what kubectl delete would for TYPE NAME [-n NAMESPACE], and has warnings of the
+// API server handled. Like Objects, it asks within this process.
+func (l *Lab) Delete(ctx context.Context, options metav1.DeleteOptions, warnings rest.WarningHandler, words ...string) error {
+	config := l.Config()
+	config.WarningHandler = warnings
+	of, name, _, err := l.named(config, words)
+	if err == nil && name == "" {
+		err = fmt.Errorf("%v: want TYPE NAME", words)
+	}
+	if err != nil {
+		return err
+	}
+	return of.Delete(ctx, name, options)
+}
+
 // named reads the words that kubectl get takes.
-func (l *Lab) named(words []string) (of dynamic.ResourceInterface, name, selector string, err error) {
+func (l *Lab) named(config *rest.Config, words []string) (of dynamic.ResourceInterface, name, selector string, err error) {
 	namespace := metav1.NamespaceDefault
 	var plain []string
 	for i := 0; i < len(words); i++ {
@@ -132,7 +148,7 @@ func (l *Lab) named(words []string) (of dynamic.ResourceInterface, name, selecto
 	if err != nil {
 		return nil, "", "", err
 	}
-	client, err := dynamic.NewForConfig(l.config)
+	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, "", "", err
 	}

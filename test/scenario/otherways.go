@@ -2,7 +2,11 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"net"
+	"slices"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,12 +42,28 @@ func (s Scenario) named() (names []check.Name, options map[string]any, err error
 	return names, options, nil
 }
 
-// otherWays asks about the deletion as check and scan do over a snapshot, where they know of an
-// object no more than that tells. It tells what is wrong: an answer that is not fair, or does not
-// name what holds the object, or two that differ.
-func otherWays(ctx context.Context, o Outcome, world *cluster.World) (wrong []string, err error) {
-	s := o.Scenario
-	if s.Delete == "" || s.Asks != "" {
+// answer is what is said of the deletion by one way of asking.
+type answer struct {
+	way    string
+	report check.Report
+	world  *cluster.World
+	like   string // the way whose answer it must not differ from; "" where there is none
+}
+
+// The ways to ask: the webhook's question is that of the review, over a snapshot.
+const (
+	asWebhook     = "the webhook"
+	checkLive     = "check"
+	scanLive      = "scan"
+	checkSnapshot = "check over a snapshot"
+	scanSnapshot  = "scan of a snapshot"
+)
+
+// otherWays asks about the deletion as check and scan do, of the cluster as it is and over a
+// snapshot, where they know of an object no more than that tells. Of the cluster they share
+// one reading: dozens of scenarios ask at once.
+func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]any, world *cluster.World) (answers []answer, err error) {
+	if s.Delete == "" || s.Asks != "" || s.departs() {
 		return nil, nil
 	}
 	names, options, err := s.named()
@@ -54,52 +74,118 @@ func otherWays(ctx context.Context, o Outcome, world *cluster.World) (wrong []st
 	if err != nil {
 		return nil, err
 	}
-	subject, err := check.FromFacts(world, names[0])
+	result, err := engine.Evaluate(ctx, policies.Delete, input, world)
 	if err != nil {
-		return []string{fmt.Sprintf("check over a snapshot: %v", err)}, nil
+		return nil, fmt.Errorf("%s: %w", asWebhook, err)
 	}
-	checked, err := check.Ask(ctx, engine, world, subject, options)
-	if err != nil {
-		return nil, fmt.Errorf("check over a snapshot: %w", err)
+	answers = []answer{{asWebhook, check.Report{Verdict: result.Verdict(), Findings: result.Findings}, world, ""}}
+	ask := func(way, like string, world *cluster.World, subject check.Subject) error {
+		report, err := check.Ask(ctx, engine, world, subject, options)
+		if err != nil {
+			return fmt.Errorf("%s: %w", way, err)
+		}
+		answers = append(answers, answer{way, report, world, like})
+		return nil
 	}
-	if checked.Verdict != policies.Unknown { // which claims nothing
-		wrong = o.over("check", checked)
+	within := func(place *scan.Place, way, like string, subject check.Subject) error {
+		for kind, at := range place.Subjects() {
+			if kind != scan.Nodes && at.String() == subject.String() { // of a node it asks about the drain
+				return ask(way, like, place.World, at)
+			}
+		}
+		return nil
 	}
-	var within []string // all of a cluster takes long to go through for each scenario
+
+	subjects, missing, err := check.Read(ctx, g.Config(), names)
+	if err != nil || len(missing) > 0 {
+		return nil, fmt.Errorf("%s: %w", checkLive, errors.Join(append(missing, err)...))
+	}
+	subject := subjects[0]
+	var place *scan.Place
+	var report check.Report
+	// While another scenario's definition comes or goes, its objects cannot be listed, and no
+	// answer is sure.
+	err = g.Await(ctx, s.patience(), "a sure answer of check", func(ctx context.Context) (bool, error) {
+		place, err = g.places.next(func() (*scan.Place, error) {
+			reads := cluster.Options{Dial: new(net.Dialer).DialContext}
+			return scan.FromCluster(context.WithoutCancel(ctx), g.Config(), reads, "", nil, []scan.Kind{}, slog.New(slog.DiscardHandler))
+		})
+		if err != nil {
+			return false, err
+		}
+		report, err = check.Ask(ctx, engine, place.World, subject, options)
+		return report.Verdict != policies.Unknown, err
+	})
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("%s: %w", checkLive, err)
+	}
+	answers = append(answers, answer{checkLive, report, place.World, asWebhook})
+	if err := within(place, scanLive, checkLive, subject); err != nil {
+		return nil, err
+	}
+
+	if subject, err = check.FromFacts(world, names[0]); err != nil {
+		return nil, fmt.Errorf("%s: %w", checkSnapshot, err)
+	}
+	if err := ask(checkSnapshot, "", world, subject); err != nil {
+		return nil, err
+	}
+	var namespaces []string // all of a cluster takes long to go through for each scenario
 	switch {
 	case subject.Type.Namespaced:
-		within = []string{subject.Namespace}
+		namespaces = []string{subject.Namespace}
 	case subject.Type.GroupResource() == question.Namespaces:
-		within = []string{subject.Name}
+		namespaces = []string{subject.Name}
 	}
-	place, err := scan.FromFacts(world, within...)
-	if err != nil {
-		return nil, fmt.Errorf("scan of a snapshot: %w", err)
+	if place, err = scan.FromFacts(world, namespaces...); err != nil {
+		return nil, fmt.Errorf("%s: %w", scanSnapshot, err)
 	}
-	for kind, at := range place.Subjects() {
-		if kind == scan.Nodes || at.String() != subject.String() { // of a node it asks about the drain
-			continue
-		}
-		scanned, err := check.Ask(ctx, engine, world, at, options)
-		if err != nil {
-			return nil, fmt.Errorf("scan of a snapshot: %w", err)
-		}
-		if diff := cmp.Diff(checked.Findings, scanned.Findings); diff != "" || checked.Verdict != scanned.Verdict {
-			wrong = append(wrong, fmt.Sprintf("over a snapshot, check says %s and scan %s: -check +scan\n%s", checked.Verdict, scanned.Verdict, diff))
-		}
-	}
-	return wrong, nil
+	return answers, within(place, scanSnapshot, checkSnapshot, subject)
 }
 
-// over is what is wrong about an answer by another way than the webhook.
-func (o Outcome) over(way string, report check.Report) (wrong []string) {
-	o.Predicted, o.Warnings, o.Wrong = string(report.Verdict), nil, nil
-	for _, f := range report.Findings {
-		o.Warnings = append(o.Warnings, f.Message)
-	}
-	o.judge()
-	for _, text := range o.Wrong {
-		wrong = append(wrong, fmt.Sprintf("%s over a snapshot: %s; it says %s, %q; unseen: %q", way, text, o.Predicted, o.Warnings, report.Unseen))
+// others is what is wrong about the answers by other ways: one that is not fair, or does not
+// name what holds the object, or two that differ.
+func (o *Outcome) others(answers []answer) (wrong []string) {
+	said := map[string]answer{}
+	for _, a := range answers {
+		said[a.way] = a
+		if like, is := said[a.like]; is {
+			if diff := like.differs(a); diff != "" {
+				wrong = append(wrong, fmt.Sprintf("%s says %s, and %s %s: -%[1]s +%[3]s\n%s", a.like, like.report.Verdict, a.way, a.report.Verdict, diff))
+			}
+		}
+		if a.way == asWebhook || a.report.Verdict == policies.Unknown && (a.way == checkSnapshot || a.way == scanSnapshot) {
+			continue // switchOff judges the one, and the others claim nothing
+		}
+		way := *o
+		way.Predicted, way.Warnings, way.Wrong = string(a.report.Verdict), nil, nil
+		for _, f := range a.report.Findings {
+			way.Warnings = append(way.Warnings, f.Message)
+		}
+		way.judge()
+		for _, text := range way.Wrong {
+			wrong = append(wrong, fmt.Sprintf("%s: %s; it says %s, %q; unseen: %q", a.way, text, way.Predicted, way.Warnings, a.report.Unseen))
+		}
 	}
 	return wrong
+}
+
+// differs is how another answer does: of one world in any word, of another moment in the
+// verdict, or in which policies find something and how sure they are.
+func (a answer) differs(other answer) string {
+	if diff := cmp.Diff(a.gist(), other.gist()); diff != "" || a.world != other.world {
+		return diff
+	}
+	return cmp.Diff(a.report.Findings, other.report.Findings)
+}
+
+func (a answer) gist() []string {
+	gist := []string{string(a.report.Verdict)}
+	for _, f := range a.report.Findings {
+		if f.Severity != policies.Info {
+			gist = append(gist, f.Policy+": "+string(f.Certainty))
+		}
+	}
+	slices.Sort(gist)
+	return slices.Compact(gist)
 }
