@@ -394,6 +394,7 @@ func (e *Engine) eval(ctx context.Context, limit time.Duration, query rego.Prepa
 			answers, err = nil, panicked(r)
 		}
 	}()
+	limit = max(0, limit) // the time may be over already
 	end := clock{ctx, time.Now().Add(limit)}
 	options := []rego.EvalOption{
 		rego.EvalParsedInput(input),

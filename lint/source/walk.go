@@ -50,10 +50,10 @@ func IsKustomization(name string) bool { return slices.Contains(kustomizations, 
 var ignored = []string{".git", ".hg", ".svn", ".terraform", "node_modules", "vendor"}
 
 // Tests write manifests down that nobody deploys: fixtures, golden files, and what
-// kuttl and chainsaw apply and compare with (kuttl.dev, docs/testing/steps.md;
-// kyverno.github.io/chainsaw).
+// kuttl, chainsaw and kyverno test apply and compare with (kuttl.dev, docs/testing/steps.md;
+// kyverno.github.io/chainsaw; kyverno.io/docs/testing-policies).
 var (
-	testFolder = regexp.MustCompile(`^(tests|expected|test[-_]?(data|files)|(integration|system|acceptance|e2e)[-_]?tests?|tests?[-_]e2e|(__)?fixtures?(__)?|goldens?|__snapshots__|.*_tests?|\.?(kuttl|chainsaw)([-_]tests?)?)$`)
+	testFolder = regexp.MustCompile(`^(tests|expected|test[-_]?(data|files)|(integration|system|acceptance|e2e)[-_]?tests?|tests?[-_]e2e|(__)?fixtures?(__)?|goldens?|__snapshots__|.*_tests?|\.?(kuttl|chainsaw|kyverno)[-_]tests?|\.?(kuttl|chainsaw))$`)
 	// stage is also called what is deployed before production: beside others it is that.
 	stage       = regexp.MustCompile(`^(e2e|acceptance)$`)
 	environment = regexp.MustCompile(`^(dev(elopment)?|stag(e|ing)|prod(uction)?|live)$`)

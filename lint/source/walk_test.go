@@ -14,7 +14,7 @@ func TestWalkTests(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{
 		"deploy.yaml", "assert.yaml", "app.golden.yaml", "policy_test.yaml", "latest.yaml",
-		"case/00-assert.yaml", "case/00-install.yaml", "case/below/crd.yaml", "each/chainsaw-test.yaml", "each/pod.yaml", ".chainsaw-test/pod.yaml",
+		"case/00-assert.yaml", "case/00-install.yaml", "case/below/crd.yaml", "each/chainsaw-test.yaml", "each/pod.yaml", ".chainsaw-test/pod.yaml", ".kyverno-test/pod.yaml",
 		"pkg/testdata/a.yaml", "pkg/testdata/deep/b.yaml", "pkg/test_files/invalid.yaml", "pkg/fixtures/c.json", "render_test/d.yaml", "test/e.yaml", "integrationtests/f.yaml",
 		"test/e2e/g.yaml", "test/integration/h.yaml", "integration/i.yaml", "acceptance/j.yaml", "tests/cli/k.yaml", "expected/l.yaml", "src/test/resources/m.yaml",
 		"clusters/acceptance/n.yaml", "clusters/production/o.yaml", "clusters/test/p.yaml",
@@ -35,8 +35,8 @@ func TestWalkTests(t *testing.T) {
 		want           []string
 		left           int
 	}{
-		"All":       {"Tests are left out; acceptance beside production is where things run, and so is test, but beside a program.", ".", false, []string{"assert.yaml", "deploy.yaml", "latest.yaml", "below/crd.yaml", "acceptance/n.yaml", "production/o.yaml", "test/p.yaml", "prod/r.yaml", "test/s.yaml", "integration/i.yaml", "test/e.yaml"}, 20},
-		"Included":  {"They are asked for.", ".", true, []string{"app.golden.yaml", "assert.yaml", "deploy.yaml", "latest.yaml", "policy_test.yaml", ".chainsaw-test/pod.yaml", "acceptance/j.yaml", "case/00-assert.yaml", "case/00-install.yaml", "below/crd.yaml", "acceptance/n.yaml", "production/o.yaml", "test/p.yaml", "each/chainsaw-test.yaml", "each/pod.yaml", "prod/r.yaml", "test/s.yaml", "expected/l.yaml", "integration/i.yaml", "integrationtests/f.yaml", "fixtures/c.json", "test_files/invalid.yaml", "testdata/a.yaml", "deep/b.yaml", "test/q.yaml", "render_test/d.yaml", "resources/m.yaml", "test/e.yaml", "e2e/g.yaml", "integration/h.yaml", "cli/k.yaml"}, 0},
+		"All":       {"Tests are left out; acceptance beside production is where things run, and so is test, but beside a program.", ".", false, []string{"assert.yaml", "deploy.yaml", "latest.yaml", "below/crd.yaml", "acceptance/n.yaml", "production/o.yaml", "test/p.yaml", "prod/r.yaml", "test/s.yaml", "integration/i.yaml", "test/e.yaml"}, 21},
+		"Included":  {"They are asked for.", ".", true, []string{"app.golden.yaml", "assert.yaml", "deploy.yaml", "latest.yaml", "policy_test.yaml", ".chainsaw-test/pod.yaml", ".kyverno-test/pod.yaml", "acceptance/j.yaml", "case/00-assert.yaml", "case/00-install.yaml", "below/crd.yaml", "acceptance/n.yaml", "production/o.yaml", "test/p.yaml", "each/chainsaw-test.yaml", "each/pod.yaml", "prod/r.yaml", "test/s.yaml", "expected/l.yaml", "integration/i.yaml", "integrationtests/f.yaml", "fixtures/c.json", "test_files/invalid.yaml", "testdata/a.yaml", "deep/b.yaml", "test/q.yaml", "render_test/d.yaml", "resources/m.yaml", "test/e.yaml", "e2e/g.yaml", "integration/h.yaml", "cli/k.yaml"}, 0},
 		"Named":     {"A folder of fixtures that is named is read.", "pkg/testdata", false, []string{"testdata/a.yaml", "deep/b.yaml"}, 0},
 		"NamedCase": {"Of a test that is named, what it applies.", "case", false, []string{"case/00-install.yaml", "below/crd.yaml"}, 1},
 		"Vendor":    {"What others wrote is read where it is named.", "vendor", false, []string{"a/vendored.yaml"}, 0},
