@@ -94,3 +94,54 @@ spec: {attacher: disk.csi.example.com, nodeName: n1, source: {persistentVolumeNa
 		})
 	}
 }
+
+// TestVolumeObstacles: of a volume, which is watched whole, the facts hold the same of what
+// stops its owner as who is shown it.
+func TestVolumeObstacles(t *testing.T) {
+	const around = `
+---
+{apiVersion: storage.k8s.io/v1, kind: CSIDriver, metadata: {name: disk.csi.example.com}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: disk, namespace: kube-system}
+spec: {nodeName: n1, serviceAccountName: disk, containers: [{name: p, image: "registry.k8s.io/sig-storage/csi-provisioner:v6.4.0"}]}
+status: {phase: Running, conditions: [{type: Ready, status: "True"}]}
+`
+	for _, tc := range []struct {
+		reason, policy, phase string
+		want                  bool
+	}{
+		{"it was never released, so that nobody deletes it", "Delete", "Available", true},
+		{"its claim has gone", "Delete", "Released", false},
+		{"the finalizer of what is retained is taken off at once", "Retain", "Available", false},
+	} {
+		text := `
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: pv1, uid: u, finalizers: [external-provisioner.volume.kubernetes.io/finalizer]}
+spec: {persistentVolumeReclaimPolicy: ` + tc.policy + `, csi: {driver: disk.csi.example.com, volumeHandle: h}}
+status: {phase: ` + tc.phase + `}` + around
+		w := world(t, text)
+		obj, resource := objects(t, text)[0], schema.GroupResource{Resource: "persistentvolumes"}
+		finalizer := obj.GetFinalizers()[0]
+		buckets, _ := at(w, "finalized", "", finalizer, resource.String()).(map[string]any)
+		if len(buckets) != 1 {
+			t.Fatalf("%s: want one bucket, got %v", tc.reason, buckets)
+		}
+		asked, _ := w.Ownership(obj, resource, nil)[finalizer].(map[string]any)
+		for signature, b := range buckets {
+			inventory := b.(map[string]any)["ownership"].(map[string]any)
+			for where, got := range map[string]map[string]any{"facts": inventory, "asked": asked} {
+				found := false
+				obstacles, _ := got["obstacles"].([]any)
+				for _, o := range obstacles {
+					found = found || o.(map[string]any)["id"] == "provisioner-ignores-unreleased"
+				}
+				if found != tc.want {
+					t.Errorf("%s: %s (%s): an obstacle %t, want %t: %v", tc.reason, where, signature, found, tc.want, got)
+				}
+			}
+		}
+	}
+}

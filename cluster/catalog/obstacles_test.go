@@ -23,6 +23,7 @@ var released = map[string][2]string{
 	"kong-forgets-secrets":                {"2.0.0-alpha.2", "2.0.0"},
 	"korifi-route-without-domain":         {"v0.7.1", "v0.8.0"},
 	"kueue-forgets-queue":                 {"v0.17.1", "v0.17.2"},
+	"provisioner-forgets-snapshot":        {"v6.2.0", "v6.3.0"},
 	"provisioner-must-patch":              {"v5.1.0", "v4.0.1"},
 	"tekton-webhook-refuses-finalizers":   {"v1.3.1", "v1.0.1"},
 }

@@ -11,8 +11,10 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/cluster/facts"
 )
 
@@ -90,9 +92,10 @@ func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []tol
 		if !known || len(entry.CreatesWhen)+len(entry.Obstacles) == 0 {
 			continue
 		}
-		content := contentOf(m)
+		obstacles := entry.ObstaclesOf(resource)
+		content := contentOf(m, len(entry.CreatesWhen) > 0 || slices.ContainsFunc(obstacles, func(f catalog.Obstacle) bool { return len(f.When) > 0 }))
 		e.spared = len(entry.CreatesWhen) > 0 && !entry.CreatesFor(content)
-		for _, f := range entry.ObstaclesOf(resource) {
+		for _, f := range obstacles {
 			if !f.Shows(content) {
 				e.spares = append(slices.Clip(e.spares), f.ID)
 			}
@@ -101,10 +104,16 @@ func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []tol
 	return found
 }
 
-// contentOf is what is known of an object: all, or labels and annotations.
-func contentOf(m metav1.Object) map[string]any {
+// contentOf is what is known of an object: all of one that is watched whole, as far as
+// somebody asks for it, or labels and annotations.
+func contentOf(m metav1.Object, asked bool) map[string]any {
 	if u, whole := m.(*unstructured.Unstructured); whole {
 		return u.Object
+	}
+	if _, part := m.(*metav1.PartialObjectMetadata); !part && asked {
+		if whole, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m); err == nil {
+			return whole
+		}
 	}
 	of := func(texts map[string]string) map[string]any {
 		found := map[string]any{}
