@@ -38,6 +38,11 @@ type question struct {
 	base judgement
 }
 
+// ofSidecars tells whether the catalog names CSI sidecars, and nobody else.
+func (q *question) ofSidecars() bool {
+	return q.named && !slices.ContainsFunc(q.entry.Workloads, func(w catalog.Workload) bool { return !isSidecar(w.Image) })
+}
+
 // source is somebody who may know who removes a finalizer: it answers, or passes.
 type source struct {
 	name string
@@ -86,7 +91,7 @@ func (p *Part) consult(key verdictKey, e evidence) judgement {
 		custom: custom, named: catalogued && len(entry.Workloads) > 0, foreign: catalogued && entry.Foreign(key.resource),
 		base: judgement{owner: entry.Owner, clears: entry.Clears, creates: entry.Creates, drains: entry.Drains},
 	}
-	q.sidecar = e.driver != "" && !p.options.Manifests && q.named && !slices.ContainsFunc(entry.Workloads, func(w catalog.Workload) bool { return !isSidecar(w.Image) })
+	q.sidecar = e.driver != "" && !p.options.Manifests && q.ofSidecars()
 	if e.spared {
 		q.base.creates = ""
 	}
@@ -227,7 +232,8 @@ func (p *Part) runs(wl workload) string {
 }
 
 // askImages asks whether an image that the catalog names is ready, whatever it
-// runs in: of CSI sidecars, one that serves the driver in question.
+// runs in: of CSI sidecars, one that serves the driver in question, or, where the object
+// is of none, any.
 func (p *Part) askImages(q *question) (judgement, bool) {
 	j := q.base
 	for _, known := range q.entry.Workloads {
@@ -244,6 +250,9 @@ func (p *Part) askImages(q *question) (judgement, bool) {
 			}
 			return j.is(Alive, true, "%d ready %s of image %s", n, pods(n), known.Image), true
 		}
+	}
+	if q.object.driver == "" && q.ofSidecars() && !p.options.Manifests && len(p.installedDrivers()) == 0 && p.driversHidden() == "" {
+		return j.is(Absent, true, "no CSI driver is installed: no CSIDriver, no node where one is registered, and no ready %s", q.entry.Workloads[0].Image), true
 	}
 	return j, false
 }
