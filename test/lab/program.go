@@ -461,7 +461,10 @@ func (p *Program) start(ctx context.Context, pod *corev1.Pod) (err error) {
 		if kubeconfig, err = p.lab.WriteKubeconfig(p.name, config); err != nil {
 			return err
 		}
-		p.process, err = p.lab.start(p.name, p.binary, slices.Concat(container.Args, replace(p.args, "$KUBECONFIG", kubeconfig))...)
+		cmd := exec.Command(p.binary, slices.Concat(container.Args, replace(p.args, "$KUBECONFIG", kubeconfig))...)
+		// The lab's own is the administrator's, and some take it before what they are told.
+		cmd.Env = []string{"KUBECONFIG=" + kubeconfig}
+		p.process, err = p.lab.startOn(spawn, p.name, cmd, 0)
 	}
 	if err != nil {
 		return err
