@@ -63,6 +63,16 @@ var software = map[string]module{
 		sources: []string{filepath.Join("..", "external-attacher", "mock-driver", "main.go")},
 		files:   []published{{"github.com/kubernetes-csi/external-snapshotter/v8", []string{"deploy/kubernetes/csi-snapshotter/*.yaml"}}},
 	},
+	"external-provisioner": {
+		version: "v6.4.0",
+		long:    true,
+		programs: []program{
+			{"csi-provisioner", "github.com/kubernetes-csi/external-provisioner/v6/cmd/csi-provisioner"},
+			{"mock-driver", "github.com/termguard/termguard/test/components/external-attacher/mock-driver"},
+		},
+		sources: []string{filepath.Join("..", "external-attacher", "mock-driver", "main.go")},
+		files:   []published{{"github.com/kubernetes-csi/external-provisioner/v6", []string{"deploy/kubernetes/*.yaml"}}},
+	},
 	"kro": {
 		version:  "v0.9.4",
 		long:     true,

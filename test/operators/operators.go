@@ -61,6 +61,9 @@ type Target struct {
 	Manifests string `json:"manifests"`
 	// Ready are commands as Do of a scenario, until it is in use.
 	Ready []string `json:"ready,omitempty"`
+	// Then are commands that follow once the operator is as the situation has it: where
+	// what it looks after goes by itself as soon as it could be deleted.
+	Then []string `json:"then,omitempty"`
 }
 
 // Trap is a row of its own.

@@ -109,7 +109,7 @@ func Play(ctx context.Context, g *scenario.Guarded, o Operator, short bool, prog
 // situation plays one with all targets at once.
 func (p *play) situation(ctx context.Context, s situation) error {
 	var rows []*asked
-	var names []string
+	var names, then []string
 	cause := s.deletes
 	for _, t := range p.Targets {
 		if s.of != "" && s.of != t.Name {
@@ -122,6 +122,9 @@ func (p *play) situation(ctx context.Context, s situation) error {
 				return fmt.Errorf("%s: %w", t.Name, err)
 			}
 			names = append(names, name)
+			for _, command := range t.Then {
+				then = append(then, own(command, name))
+			}
 			rows = append(rows, &asked{Row: Row{Situation: s.name, Deleted: what}, delete: own(deletions[what], name)})
 			cause = own(cause, name)
 		}
@@ -154,6 +157,11 @@ func (p *play) situation(ctx context.Context, s situation) error {
 	}
 	if err := p.bringAbout(ctx, s); err != nil {
 		return err
+	}
+	for _, command := range then {
+		if err := p.Do(ctx, command); err != nil {
+			return err
+		}
 	}
 	if err := p.ask(ctx, rows...); err != nil {
 		return err

@@ -1,6 +1,7 @@
 // Command mock-driver is a CSI driver that attaches and detaches at once, for the
-// container of that name in the manifests of external-attacher, and deletes snapshots at
-// once, for csi-snapshotter. It refuses to detach the volume "locked".
+// container of that name in the manifests of external-attacher, deletes snapshots at
+// once, for csi-snapshotter, and makes, clones and deletes volumes at once, for
+// external-provisioner. It refuses to detach the volume "locked".
 package main
 
 import (
@@ -70,7 +71,8 @@ func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, 
 func (d *driver) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
 	var can []*csi.ControllerServiceCapability
 	for _, what := range []csi.ControllerServiceCapability_RPC_Type{
-		csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME, csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT} {
+		csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME, csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME, csi.ControllerServiceCapability_RPC_CLONE_VOLUME} {
 		can = append(can, &csi.ControllerServiceCapability{Type: &csi.ControllerServiceCapability_Rpc{Rpc: &csi.ControllerServiceCapability_RPC{Type: what}}})
 	}
 	return &csi.ControllerGetCapabilitiesResponse{Capabilities: can}, nil
@@ -89,4 +91,14 @@ func (d *driver) ControllerUnpublishVolume(_ context.Context, r *csi.ControllerU
 
 func (d *driver) DeleteSnapshot(context.Context, *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
 	return &csi.DeleteSnapshotResponse{}, nil
+}
+
+func (d *driver) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+	return &csi.CreateVolumeResponse{Volume: &csi.Volume{
+		VolumeId: r.Name, CapacityBytes: r.CapacityRange.GetRequiredBytes(), ContentSource: r.VolumeContentSource,
+	}}, nil
+}
+
+func (d *driver) DeleteVolume(context.Context, *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
+	return &csi.DeleteVolumeResponse{}, nil
 }
