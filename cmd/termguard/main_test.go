@@ -15,11 +15,20 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/termguard/termguard/internal/nogc"
 	"github.com/termguard/termguard/internal/race"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"termguard": main, "kubectl-termguard": main})
+	testscript.Main(tests{m}, map[string]func(){"termguard": main, "kubectl-termguard": main})
+}
+
+// tests run as long as the programs do that end this themselves.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int {
+	nogc.End()
+	return t.M.Run()
 }
 
 // TestScript runs testdata/script/*.txtar; UPDATE_GOLDEN=1 writes the files

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/termguard/termguard/internal/nogc"
 	"github.com/termguard/termguard/internal/startup"
 )
 
@@ -20,9 +21,7 @@ import (
 // large document or set, or a snapshot, may need more than that: then the heap may grow by
 // largeGC percent of what is in use, and the pages go that only the start needed.
 type heap struct {
-	gc      int
 	limit   int64
-	rate    int          // of memory profiles, which nobody takes of a run
 	most    atomic.Int64 // bytes; 0 is without bound
 	unbind  func()
 	leave   sync.Once
@@ -35,8 +34,9 @@ const (
 )
 
 func (h *heap) start() {
-	h.gc, h.limit, h.unbind = debug.SetGCPercent(-1), debug.SetMemoryLimit(usual), func() {}
-	h.rate, runtime.MemProfileRate = runtime.MemProfileRate, 0
+	debug.SetGCPercent(-1)
+	h.limit, h.unbind = debug.SetMemoryLimit(usual), func() {}
+	runtime.MemProfileRate = 0 // nobody takes a memory profile of a run
 	h.watch()
 }
 
@@ -80,6 +80,5 @@ func (h *heap) stop() {
 	h.follows.Store(true)
 	h.unbind()
 	debug.SetMemoryLimit(h.limit)
-	debug.SetGCPercent(h.gc)
-	runtime.MemProfileRate = h.rate
+	nogc.End()
 }
