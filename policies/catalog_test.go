@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/internal/race"
@@ -34,8 +36,11 @@ func TestCatalogIsNeeded(t *testing.T) {
 	if race.Detector {
 		t.Skip("one goroutine: make unit runs it without the race detector")
 	}
-	text, err := os.ReadFile("../cluster/catalog/finalizers.json")
+	text, err := os.ReadFile("../cluster/catalog/finalizers.yaml")
 	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err = yaml.YAMLToJSON(text); err != nil {
 		t.Fatal(err)
 	}
 	engine := newEngine(t)

@@ -85,7 +85,7 @@ func (a *Act) check() (err error) {
 	if a.as, err = parsePath(a.As); err != nil {
 		return fmt.Errorf("as: %w", err)
 	}
-	if a.names, err = regexp.Compile("^(?:" + a.Names + ")$"); err != nil {
+	if a.names, err = whole(a.Names); err != nil {
 		return fmt.Errorf("names: %w", err)
 	}
 	for _, group := range []string{"namespace", "group", "kind"} {

@@ -11,8 +11,6 @@ package catalog
 
 import (
 	"cmp"
-	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -25,12 +23,6 @@ import (
 	"github.com/blang/semver/v4"
 	"sigs.k8s.io/yaml"
 )
-
-// shipped is finalizers.yaml as JSON, which takes a tenth of the time to read.
-// TestShipped holds it to that, and writes it.
-//
-//go:embed finalizers.json
-var shipped []byte
 
 // Components in which whatever removes a finalizer runs.
 const (
@@ -252,20 +244,17 @@ func (c *Catalog) entries() []Entry {
 	return c.read()
 }
 
-// Default is the catalog that ships in the binary. It is read when it is first
-// asked, which most of what is linted never gives a reason for.
+// Default is the catalog that ships in the binary: finalizers.yaml as it was read and
+// checked, of which the linker makes data that no start has to read.
 func Default() *Catalog { return fromBinary }
 
 var fromBinary = &Catalog{read: sync.OnceValue(func() []Entry {
-	var entries []Entry
-	err := json.Unmarshal(shipped, &entries)
-	if err == nil {
-		err = check(entries)
+	for i := range shipped {
+		if err := shipped[i].compile(); err != nil {
+			panic("the catalog in the binary is broken, which a test excludes: " + err.Error())
+		}
 	}
-	if err != nil {
-		panic("the catalog in the binary is broken, which a test excludes: " + err.Error())
-	}
-	return entries
+	return shipped
 })}
 
 // Parse reads a catalog in YAML. It refuses fields that it does not know, and
@@ -401,15 +390,35 @@ func (e *Entry) check() error {
 			return fmt.Errorf("workload %s: %w", strings.TrimSpace(w.Kind+" "+w.Name), err)
 		}
 	}
+	return e.compile()
+}
+
+// compile prepares what is no data: regular expressions and ranges of versions.
+func (e *Entry) compile() (err error) {
 	if e.Regex != "" {
-		re, err := regexp.Compile("^(?:" + e.Regex + ")$")
-		if err != nil {
+		if e.regex, err = whole(e.Regex); err != nil {
 			return fmt.Errorf("regex: %w", err)
 		}
-		e.regex = re
+	}
+	for i := range e.Obstacles {
+		if o := &e.Obstacles[i]; o.Affected != "" {
+			if o.affects, err = semver.ParseRange(o.Affected); err != nil {
+				return fmt.Errorf("obstacle %q: affected %q: %w", o.ID, o.Affected, err)
+			}
+		}
+	}
+	for i := range e.Acts {
+		if a := &e.Acts[i]; a.names == nil {
+			if a.names, err = whole(a.Names); err != nil {
+				return fmt.Errorf("acts %d: names: %w", i+1, err)
+			}
+		}
 	}
 	return nil
 }
+
+// whole is a regular expression that matches whole texts.
+func whole(pattern string) (*regexp.Regexp, error) { return regexp.Compile("^(?:" + pattern + ")$") }
 
 func (w Workload) check() error {
 	switch {

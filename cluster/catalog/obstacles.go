@@ -51,7 +51,7 @@ type Right struct {
 // verbs are those of which the facts know who may.
 var verbs = []string{"patch", "update"}
 
-func (o *Obstacle) check(on []string) (err error) {
+func (o *Obstacle) check(on []string) error {
 	for _, of := range o.Of {
 		if !slices.Contains(on, "*") && !slices.ContainsFunc(on, func(resource string) bool { return covers(of, resource) }) {
 			return fmt.Errorf("of: %q is none of the resources of the entry", of)
@@ -72,11 +72,6 @@ func (o *Obstacle) check(on []string) (err error) {
 	for i := range o.When {
 		if err := o.When[i].check("", nil); err != nil {
 			return fmt.Errorf("when: %w", err)
-		}
-	}
-	if o.Affected != "" {
-		if o.affects, err = semver.ParseRange(o.Affected); err != nil {
-			return fmt.Errorf("affected %q: %w", o.Affected, err)
 		}
 	}
 	return nil
