@@ -17,9 +17,10 @@ import (
 //
 // Most of what a run allocates is a document that is done with a moment later. Of
 // sets of usual size little is in use at a time: the heap is collected only when it
-// comes to usual bytes, which with the pages of the program are less than 100 MiB. A
-// large document or set, or a snapshot, may need more than that: then the heap may grow by
-// largeGC percent of what is in use, and the pages go that only the start needed.
+// comes to early bytes, and from then on to usual bytes, as the pages go that only the start
+// needed. With those of the program that is less than 100 MiB. A large document or set, or
+// a snapshot, may need more than that: then the heap may grow by largeGC percent of what is
+// in use.
 type heap struct {
 	limit   int64
 	most    atomic.Int64 // bytes; 0 is without bound
@@ -29,13 +30,14 @@ type heap struct {
 }
 
 const (
-	usual   = 52 << 20
+	early   = 52 << 20
+	usual   = 64 << 20
 	largeGC = 60
 )
 
 func (h *heap) start() {
 	debug.SetGCPercent(-1)
-	h.limit, h.unbind = debug.SetMemoryLimit(usual), func() {}
+	h.limit, h.unbind = debug.SetMemoryLimit(early), func() {}
 	runtime.MemProfileRate = 0 // nobody takes a memory profile of a run
 	h.watch()
 }
@@ -51,7 +53,17 @@ func (h *heap) watch() {
 		h.large()
 		return
 	}
-	runtime.AddCleanup(&collected{h}, (*heap).watch, h)
+	runtime.AddCleanup(&collected{h}, (*heap).settle, h)
+}
+
+// settle lets the heap have what the pages took that only the start needed.
+func (h *heap) settle() {
+	h.leave.Do(func() {
+		if startup.LeavePages() == nil && !h.follows.Load() {
+			debug.SetMemoryLimit(usual)
+		}
+	})
+	h.watch()
 }
 
 // collected is garbage, whose cleanup runs once that is collected. It holds a pointer, as
@@ -67,17 +79,18 @@ func (h *heap) bound(limit uint64) {
 // large lets the heap follow what is in use.
 func (h *heap) large() {
 	h.follows.Store(true)
+	h.leave.Do(func() { _ = startup.LeavePages() }) // with them it takes more memory, and works
 	limit := int64(math.MaxInt64)
 	if most := h.most.Load(); most > 0 {
 		limit = most / 4 * 3 // so that it collects before it ends
 	}
 	debug.SetMemoryLimit(limit)
 	debug.SetGCPercent(largeGC)
-	h.leave.Do(func() { _ = startup.LeavePages() }) // with them it takes more memory, and works
 }
 
 func (h *heap) stop() {
 	h.follows.Store(true)
+	h.leave.Do(func() {}) // which is over then
 	h.unbind()
 	debug.SetMemoryLimit(h.limit)
 	nogc.End()
