@@ -119,7 +119,9 @@ func startRenderer(ctx context.Context, program string) (*renderer, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, program, "serve")
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // a template sees no secrets of ours
+	// A template sees no secrets of ours. Most kustomizations take less than 20 MB in all: to
+	// collect that, from the start on, takes a fifth as long as to render them.
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GOGC=400"}
 	cmd.WaitDelay = time.Second
 	in, err := cmd.StdinPipe()
 	var out io.ReadCloser

@@ -18,7 +18,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -69,9 +68,6 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	if err := boundMemory(); err != nil {
 		return err
 	}
-	// Most kustomizations take less than 20 MB in all: to collect that takes a fifth as long as
-	// to render them. boundMemory holds what takes more.
-	debug.SetGCPercent(400)
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	r := request{Kind: args[0]}
