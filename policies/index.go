@@ -1,39 +1,27 @@
 package policies
 
 import (
-	_ "embed"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// index is what the METADATA of the policies in the binary says: to parse all of
-// them takes longer than many a run asks them. TestIndex holds it to them, and
-// writes it.
-//
-//go:embed index.json
-var index []byte
-
-// indexed is a policy in the index.
+// indexed is a policy in the index, which is what the METADATA of the policies in the
+// binary says: to parse all of them takes longer than many a run asks them. TestIndex
+// holds it to them, and writes it.
 type indexed struct {
 	Policy
-	Rules []string `json:"rules"` // deny, warn
+	Rules []string // deny, warn
 }
 
 // fromIndex are the policies in the binary, of which those that are asked are
 // parsed and compiled then. The index is not current where a folder has been
 // added or removed since it was written.
 func fromIndex() (set *Set, current bool) {
-	var all []indexed
-	if err := json.Unmarshal(index, &all); err != nil {
-		panic(fmt.Sprintf("policies/index.json: %v", err)) // TestIndex reads it
-	}
 	set = &Set{rules: map[string][]string{}, compile: compileEmbedded}
 	var folders []string
-	for _, p := range all {
+	for _, p := range index {
 		set.policies = append(set.policies, p.Policy)
 		set.rules[p.ID] = p.Rules
 		folders = append(folders, p.Folder)

@@ -1,13 +1,13 @@
 package policies
 
 import (
-	"bytes"
-	"encoding/json"
 	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/termguard/termguard/internal/literal"
 )
 
 // TestIndex holds the index to what the policies say when they are parsed.
@@ -21,21 +21,23 @@ func TestIndex(t *testing.T) {
 	for _, p := range set.policies {
 		all = append(all, indexed{p, set.rules[p.ID]})
 	}
-	var want bytes.Buffer
-	encoder := json.NewEncoder(&want)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(all); err != nil {
+	const generated = "indexed.go"
+	want, err := literal.File("policies", "index", "by TestIndex from the policies' METADATA", all)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile("index.json", want.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(generated, want, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	if diff := cmp.Diff(want.String(), string(index)); diff != "" {
-		t.Fatalf("index.json is out of date (UPDATE_GOLDEN=1 go test ./policies writes it): -want, +got:\n%s", diff)
+	is, err := os.ReadFile(generated)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(is)); diff != "" {
+		t.Fatalf("%s is out of date (UPDATE_GOLDEN=1 go test ./policies writes it): -want, +got:\n%s", generated, diff)
 	}
 	got, current := fromIndex()
 	if !current {
@@ -55,8 +57,8 @@ func TestNewFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func(was []byte) { index = was }(index)
-	index = []byte("[]")
+	defer func(was []indexed) { index = was }(index)
+	index = nil
 	got, err := Load(Embedded())
 	if err != nil {
 		t.Fatal(err)

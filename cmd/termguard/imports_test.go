@@ -55,6 +55,7 @@ var layers = map[string][]string{
 	"deploy":              {},
 	"internal/download":   {"policies"},
 	"internal/junit":      {},
+	"internal/literal":    {},
 	"internal/nearest":    {},
 	"internal/nogc":       {},
 	"internal/race":       {},
