@@ -153,14 +153,14 @@ func TestRoles(t *testing.T) {
 	}
 	c := catalog.Default()
 	p := New(facts.Document{}, Options{Catalog: c, MaxNames: 5, World: nowhere{}})
-	p.Follow(map[string]bool{"secrets": true, "configmaps": true, "persistentvolumeclaims": true})
+	p.Follow(map[string]bool{"secrets": true, "configmaps": true})
 	for _, resource := range []string{"secrets", "configmaps", "persistentvolumeclaims"} {
 		if p.ReadsWhole(resource) || p.Names(resource) {
 			t.Errorf("%s are read, and nothing needs them", resource)
 		}
 	}
 	before := p.Role("secrets")
-	p.Follow(map[string]bool{"challenges.acme.cert-manager.io": true, "volumeattributesclasses.storage.k8s.io": false, "resourcegroups.resources.azure.com": true})
+	p.Follow(map[string]bool{"challenges.acme.cert-manager.io": true, "persistentvolumeclaims": true, "volumeattributesclasses.storage.k8s.io": false, "resourcegroups.resources.azure.com": true})
 	for resource, want := range map[string][2]bool{ // whole, by name
 		"secrets": {false, true}, "configmaps": {false, false}, "persistentvolumeclaims": {true, false},
 		"challenges.acme.cert-manager.io": {true, false}, "volumeattributesclasses.storage.k8s.io": {false, false},
