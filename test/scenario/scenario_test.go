@@ -11,6 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/test/lab"
 )
 
@@ -241,6 +244,46 @@ func TestScoring(t *testing.T) {
 			o.judge()
 			if len(o.Wrong) != tc.wrong {
 				t.Errorf("%s\nwant %d things wrong, got %q", tc.reason, tc.wrong, o.Wrong)
+			}
+		})
+	}
+}
+
+// TestOtherWays: an answer by another way than the webhook is found wrong where it is not
+// fair, or not the same.
+func TestOtherWays(t *testing.T) {
+	found := func(certainty policies.Certainty, message string) check.Report {
+		verdict := policies.Verdict(Hangs)
+		if certainty != policies.Will {
+			verdict = AtRisk
+		}
+		return check.Report{Verdict: verdict, Findings: []policies.Finding{{Policy: "p", Certainty: certainty, Message: message}}}
+	}
+	hang := found(policies.Will, "x.io/f since 3 s")
+	snapshot := &cluster.World{}
+	webhook := answer{way: asWebhook, report: hang}
+	tests := map[string]struct {
+		reason  string
+		answers []answer
+		wrong   int
+	}{
+		"same":           {"a moment later, the words may differ", []answer{webhook, {checkLive, found(policies.Will, "x.io/f since 4 s"), nil, asWebhook}}, 0},
+		"less sure":      {"it is not fair, and not the same", []answer{webhook, {checkLive, found(policies.May, "x.io/f"), snapshot, asWebhook}}, 2},
+		"all clear":      {"that is unfair, a miss, names nothing, and differs", []answer{webhook, {scanLive, check.Report{Verdict: Completes}, snapshot, asWebhook}}, 4},
+		"unknown":        {"what sees the whole cluster has to know, and to name it", []answer{webhook, {checkLive, check.Report{Verdict: Unknown}, snapshot, asWebhook}}, 3},
+		"not told":       {"a snapshot may lack what it takes", []answer{{checkSnapshot, check.Report{Verdict: Unknown}, snapshot, ""}}, 0},
+		"in other words": {"of one world, scan says what check says to the word", []answer{{checkSnapshot, hang, snapshot, ""}, {scanSnapshot, found(policies.Will, "x.io/f since 4 s"), snapshot, checkSnapshot}}, 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := Outcome{Scenario: Scenario{Expect: []string{Hangs}, Reality: Hangs, Blocker: "x.io/f"}, Real: Hangs}
+			for i := range tc.answers {
+				if tc.answers[i].world == nil {
+					tc.answers[i].world = new(cluster.World)
+				}
+			}
+			if wrong := o.others(tc.answers); len(wrong) != tc.wrong {
+				t.Errorf("%s\nwant %d things wrong, got %q", tc.reason, tc.wrong, wrong)
 			}
 		})
 	}
