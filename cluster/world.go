@@ -171,10 +171,15 @@ type World struct {
 	asked map[references.Thing]error
 }
 
+// sections is how many the document has at least: lint makes one for each few files, and a map
+// that grows takes as much again.
+const sections = 57
+
 // NewWorld returns a World that has seen nothing.
 func NewWorld(options Options) *World {
 	options.setDefaults()
-	doc := facts.Document{"apiVersion": apiVersion, "kind": "Facts", "version": map[string]any{}}
+	doc := make(facts.Document, sections)
+	doc["apiVersion"], doc["kind"], doc["version"] = apiVersion, "Facts", map[string]any{}
 	w := &World{options: options, doc: doc, inventory: newInventory(doc), sight: facts.NewSight(doc), dependents: dependents.New(doc, options.MaxNames)}
 	w.refusals = refusals.New(doc, refusals.Options{Manifests: options.manifests, Now: w.now, Owner: options.controller, Dropped: w.dropped})
 	w.nodes = nodes.New(doc, nodes.Options{Manifests: options.manifests, MaxNames: options.MaxNames, Dropped: w.dropped, Dependents: w.dependents})

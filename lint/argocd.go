@@ -223,10 +223,5 @@ func dependsOnArgo(file string) bool {
 
 // says tells whether a file holds a word.
 func says(file, word string) bool {
-	f, err := os.Open(file)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	return holds(f, word, make([]byte, 32<<10))
+	return (&source.File{Path: file}).Holds(make([]byte, 32<<10), word)[0]
 }

@@ -1,10 +1,7 @@
 package lint
 
 import (
-	"bytes"
 	"context"
-	"io"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -26,7 +23,7 @@ type defined map[string]map[string]*unstructured.Unstructured // by group and ki
 // readDefinitions reads the definitions in all files.
 func (r *run) readDefinitions(ctx context.Context) defined {
 	found := defined{}
-	for _, value := range r.reread(ctx, definitionKind, definitionKind) {
+	for _, value := range r.reread(ctx, r.holders().definitions, definitionKind, definitionKind) {
 		found.take(value)
 	}
 	return found
@@ -40,7 +37,7 @@ func (r *run) workloads(ctx context.Context, namespace string) []*unstructured.U
 }
 
 func (r *run) readWorkloads(ctx context.Context, namespace string) (found []*unstructured.Unstructured) {
-	for _, value := range r.reread(ctx, namespace, "Deployment", "StatefulSet", "HorizontalPodAutoscaler", "ScaledObject") {
+	for _, value := range r.reread(ctx, r.holders().scaled, namespace, scaledKinds...) {
 		full := unstructured.Unstructured{Object: value}
 		if !wellFormed(value) || full.GetNamespace() != namespace {
 			continue
@@ -58,48 +55,67 @@ func (r *run) readWorkloads(ctx context.Context, namespace string) (found []*uns
 	return found
 }
 
-// reread reads the kind, metadata and spec of the objects of some kinds once more, without
-// the schemas, from all documents that hold a word, on all processors: whoever needs them
-// waits for it.
-func (r *run) reread(ctx context.Context, word string, kinds ...string) []map[string]any {
+const definitionKind = "CustomResourceDefinition"
+
+// scaledKinds tell how many pods there are.
+var scaledKinds = []string{"Deployment", "StatefulSet", "HorizontalPodAutoscaler", "ScaledObject"}
+
+// holders are the files that hold what is read once more: all of them are looked through
+// only once, without splitting them, and most hold none.
+type holders struct{ definitions, scaled []*source.File }
+
+func (r *run) findHolders(ctx context.Context) (found holders) {
 	var files []*source.File
 	for _, i := range r.sets {
 		if !i.quoted {
 			files = append(files, i.all()...)
 		}
 	}
+	words := append([]string{definitionKind}, scaledKinds...)
+	holding := make([][]bool, len(files))
+	concurrently(ctx, len(files), func(n int, buffer []byte) { holding[n] = files[n].Holds(buffer, words...) })
+	for n, words := range holding {
+		if len(words) > 0 && words[0] {
+			found.definitions = append(found.definitions, files[n])
+		}
+		if len(words) > 0 && slices.Contains(words[1:], true) {
+			found.scaled = append(found.scaled, files[n])
+		}
+	}
+	return found
+}
+
+// reread reads the kind, metadata and spec of the objects of some kinds once more, without
+// the schemas, from the documents of files that hold a word.
+func (r *run) reread(ctx context.Context, files []*source.File, word string, kinds ...string) []map[string]any {
 	in := make([][]map[string]any, len(files))
+	concurrently(ctx, len(files), func(n int, buffer []byte) {
+		if files[n].Holds(buffer, word)[0] {
+			in[n] = ofKinds(kinds, word, files[n])
+		}
+	})
+	return slices.Concat(in...)
+}
+
+// concurrently calls work for each number below count on all processors, with a buffer: who
+// needs what comes of it waits. What panics comes to nothing: who asks about the file tells.
+func concurrently(ctx context.Context, count int, work func(n int, buffer []byte)) {
 	var next atomic.Int64
 	var wait sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wait.Go(func() {
 			buffer := make([]byte, 32<<10)
-			for n := next.Add(1) - 1; n < int64(len(files)) && ctx.Err() == nil; n = next.Add(1) - 1 {
-				_ = guarded(func() error { in[n] = ofKinds(kinds, word, files[n], buffer); return nil }) // who reads its objects tells
+			for n := int(next.Add(1) - 1); n < count && ctx.Err() == nil; n = int(next.Add(1) - 1) {
+				_ = guarded(func() error { work(n, buffer); return nil })
 			}
 		})
 	}
 	wait.Wait()
-	return slices.Concat(in...)
 }
-
-const definitionKind = "CustomResourceDefinition"
 
 // ofKinds are the objects of some kinds in the documents of a file that hold a word. What
 // cannot be read is none: who reads its objects tells.
-func ofKinds(kinds []string, word string, file *source.File, buffer []byte) (found []map[string]any) {
-	// Most files hold none, and are read without splitting them.
-	if file.Path != "" {
-		in, err := os.Open(file.Path)
-		if err != nil {
-			return nil
-		}
-		holds := holds(in, word, buffer)
-		in.Close()
-		if !holds {
-			return nil
-		}
-	}
+func ofKinds(kinds []string, word string, file *source.File) (found []map[string]any) {
 	again := &source.File{Name: file.Name, Path: file.Path, Content: file.Content}
 	for c := range again.ReadHolding(word) {
 		for _, o := range c.Objects {
@@ -115,22 +131,6 @@ func ofKinds(kinds []string, word string, file *source.File, buffer []byte) (fou
 		}
 	}
 	return found
-}
-
-// holds tells whether a text holds a word, which most do not.
-func holds(in io.Reader, word string, buffer []byte) bool {
-	kept := 0
-	for {
-		n, err := in.Read(buffer[kept:])
-		text := buffer[:kept+n]
-		if bytes.Contains(text, []byte(word)) {
-			return true
-		}
-		if err != nil {
-			return false
-		}
-		kept = copy(buffer, text[max(0, len(text)-len(word)+1):])
-	}
 }
 
 func (d defined) take(value map[string]any) {

@@ -134,6 +134,7 @@ func (r *run) work(ctx context.Context) error {
 		engine, _ := r.engine() // who asks has seen the error
 		return engine.Policies()
 	})
+	r.holders = sync.OnceValue(func() holders { return r.findHolders(ctx) })
 	r.definitions = sync.OnceValue(func() defined { return r.readDefinitions(ctx) })
 	if err := r.each(ctx); err != nil {
 		return err
@@ -173,6 +174,7 @@ type run struct {
 	kept    int                     // bytes of what was rendered
 
 	kustomized  map[string]kustomized // folders with a kustomization that can be read, by path
+	holders     func() holders
 	definitions func() defined
 	counted     sync.Map // workloads that budgets count, by namespace
 

@@ -235,10 +235,10 @@ func (r *Request) asSent() map[string]any {
 	}
 	kind := kindOf(r.Kind)
 	resource := resourceOf(r.Resource)
-	r.sent = map[string]any{
-		"uid": string(r.UID), "kind": kind, "resource": resource, "operation": string(r.Operation), "userInfo": userOf(r.UserInfo),
-		"object": orNull(r.New()), "oldObject": orNull(r.Old()), "options": orNull(r.With()),
-	}
+	r.sent = make(map[string]any, 14) // which is what most have
+	r.sent["uid"], r.sent["kind"], r.sent["resource"], r.sent["operation"] = string(r.UID), kind, resource, string(r.Operation)
+	r.sent["object"], r.sent["oldObject"], r.sent["options"] = orNull(r.New()), orNull(r.Old()), orNull(r.With())
+	r.sent["userInfo"] = userOf(r.UserInfo)
 	if r.RequestKind != nil {
 		r.sent["requestKind"] = kind
 		if *r.RequestKind != r.Kind {

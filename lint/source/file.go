@@ -66,6 +66,31 @@ type Contents struct {
 	Snippet bool
 }
 
+// Holds tells which words the text of a file holds, without splitting it, through a buffer.
+// What cannot be read holds none, and nothing holds a word that is longer than the buffer.
+func (f *File) Holds(buffer []byte, words ...string) []bool {
+	held := make([]bool, len(words))
+	in, err := f.open()
+	if err != nil {
+		return held
+	}
+	defer in.Close()
+	longest := 0
+	for _, word := range words {
+		longest = max(longest, len(word))
+	}
+	for kept := 0; err == nil && slices.Contains(held, false) && kept < len(buffer); {
+		var n int
+		n, err = in.Read(buffer[kept:])
+		text := buffer[:kept+n]
+		for i, word := range words {
+			held[i] = held[i] || bytes.Contains(text, []byte(word))
+		}
+		kept = copy(buffer, text[max(0, len(text)-longest+1):])
+	}
+	return held
+}
+
 // Read yields the contents of each document of a file that holds anything. What
 // is wrong with one document hides no other.
 func (f *File) Read() iter.Seq[Contents] { return f.ReadHolding("") }

@@ -430,3 +430,19 @@ func TestSettingsOfTools(t *testing.T) {
 		})
 	}
 }
+
+// TestHolds finds words wherever the text is cut by the buffer, and ends with a word that no
+// buffer holds.
+func TestHolds(t *testing.T) {
+	text := strings.Repeat("kind: Deployment\n", 9) + "kind: StatefulSet"
+	file := &source.File{Content: []byte(text)}
+	for size := range len(text) + 1 {
+		want := []bool{size >= len("StatefulSet"), size >= len("Deployment"), false}
+		if diff := cmp.Diff(want, file.Holds(make([]byte, size), "StatefulSet", "Deployment", "DaemonSet")); diff != "" && size > len("StatefulSet") {
+			t.Errorf("with a buffer of %d bytes: -want +got\n%s", size, diff)
+		}
+	}
+	if got := file.Holds(make([]byte, 8), text); got[0] {
+		t.Error("a buffer of 8 bytes holds no text of 170")
+	}
+}
