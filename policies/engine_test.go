@@ -334,6 +334,7 @@ func TestUnseen(t *testing.T) {
 		obj{"resource": "clusterroles.rbac.authorization.k8s.io", "namespaced": false, "reason": "error"},
 		obj{"resource": "storageclasses.storage.k8s.io", "namespaced": false, "reason": "error"},
 		obj{"resource": "deployments.apps", "namespaced": true, "reason": "elsewhere"},
+		obj{"resource": "secrets", "namespaced": true, "reason": "elsewhere"},
 		obj{"resource": "mutatingwebhookconfigurations.admissionregistration.k8s.io", "namespaced": false, "reason": "forbidden"},
 		obj{"resource": "validatingadmissionpolicies.admissionregistration.k8s.io", "namespaced": false, "reason": "error"},
 	}}
@@ -349,7 +350,7 @@ func TestUnseen(t *testing.T) {
 		"Definition": {"its instances go with it, and its status is written", obj{"request": obj{"resource": obj{"group": "apiextensions.k8s.io", "resource": "customresourcedefinitions"}, "oldObject": obj{"metadata": obj{"name": "kialis.kiali.io"}}}},
 			[]string{"kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
 		"OwnKind":         {"the kind itself, and what may refuse the request", request("kiali.io", "kialis"), []string{"kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden"}},
-		"SeenHere":        {"what is seen in the namespace of the object is seen", obj{"request": obj{"namespace": "demo", "resource": obj{"group": "apps", "resource": "deployments"}}}, []string{"mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden"}},
+		"SeenHere":        {"what is seen in the namespace of the object is seen, but what a controller may guard in others is not", obj{"request": obj{"namespace": "demo", "resource": obj{"group": "apps", "resource": "deployments"}}}, []string{"kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden"}},
 		"GrantEverywhere": {"whoever loses it may have work in any namespace", request("rbac.authorization.k8s.io", "clusterrolebindings"), []string{"kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden"}},
 		"OtherKind":       {"only what may refuse the request is hidden", request("", "configmaps"), []string{"mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden"}},
 		"Pod":             {"a pod needs its node", request("", "pods"), []string{"mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "nodes: syncing"}},

@@ -12,8 +12,7 @@ const (
 	instances  = "$INSTANCES"  // of the definition under review
 	referrers  = "$REFERRERS"  // whatever may refer to the object under review
 	finalizers = "$FINALIZERS" // an object that has some
-	// What rights hide in other namespaces than the one in question; of what is in no
-	// namespace, in all.
+	// What rights hide in other namespaces than the one in question, or in all.
 	elsewhere = "$ELSEWHERE"
 )
 
@@ -103,7 +102,7 @@ func (r Reliance) includes(s subject, h hidden) bool {
 		case referrers:
 			return h.refers
 		case elsewhere:
-			return h.elsewhere || h.forbidden && s.namespace == "" && s.resource != "namespaces"
+			return h.elsewhere || h.forbidden
 		}
 		return kind == h.resource
 	})

@@ -45,6 +45,7 @@
 #         - resourceclaims.resource.k8s.io
 #         - roles.rbac.authorization.k8s.io
 #         - rolebindings.rbac.authorization.k8s.io
+#         - secrets # which termguard can be installed without
 #       for:
 #         - namespaces
 #         - deployments.apps
@@ -68,7 +69,8 @@
 #     continue. Of custom resources that have no finalizers, the webhook is shown only the
 #     deletion of Kafka clusters, ClusterServiceVersions and packages of Crossplane, and of
 #     others in the foreground: check tells of all. Of two Kafka clusters, the operator of
-#     either counts as remover of the topics of both.
+#     either counts as remover of the topics of both. Secrets with finalizers, where Secrets
+#     may not be listed.
 package termguard.controller_removed_before_finalizers
 
 import data.termguard.lib.finalizers
