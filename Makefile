@@ -12,7 +12,7 @@ ONCE_MORE = $(GOTESTSUM) --rerun-fails=1 --rerun-fails-max-failures=10 --rerun-f
 # The packages that start goroutines. TestRaces holds that these are all.
 RACES := ./certs ./check ./cluster ./cmd/termguard ./lint ./lint/runner ./policies ./probe ./scan ./teardown ./watch ./webhook ./webhook/serve
 # What takes long in them, and is run by one goroutine, or by those that other tests start as well: make unit runs it.
-ALONE := TestIncremental|TestManyOverlays|TestManyReferrers|TestEventFlood|AreBounded$$|TestFromUnstructured|TestParity|TestPlansOfFixtures|TestClassesOfPolicies|TestDrainIsLinear|TestFixtures|TestOff$$|TestLazy$$|TestBrief$$|TestNeeds|TestApart$$|TestLoad$$|TestFastPath|TestOneFolder|TestLongInput|TestLean|TestImports|TestDocs|TestRaces
+ALONE := TestFewerRights|TestIncremental|TestManyOverlays|TestManyReferrers|TestEventFlood|AreBounded$$|TestFromUnstructured|TestParity|TestPlansOfFixtures|TestClassesOfPolicies|TestDrainIsLinear|TestFixtures|TestOff$$|TestLazy$$|TestBrief$$|TestNeeds|TestApart$$|TestLoad$$|TestFastPath|TestOneFolder|TestLongInput|TestLean|TestImports|TestDocs|TestRaces
 # What does a part of its cases under the race detector: make unit runs it whole. TestRaces holds that these are all.
 PARTLY := TestCatalogIsNeeded|TestDeleteEndsAtOnce|TestEvidenceOfSteps|TestHeldByBodies|TestLiveParity|TestSaysWhatCheckSays|TestScript$$|TestShapes|TestTenThousandOverlays
 OBJECTS ?= 10000

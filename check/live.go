@@ -80,6 +80,9 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 	}
 	for i, s := range subjects {
 		subjects[i].Unseen = append(s.Unseen, world.Unread(namespace)...)
+		if s.Type.GroupResource() == definitions {
+			subjects[i].Unseen = append(subjects[i].Unseen, world.UnreadOf(s.Name)...)
+		}
 		if s.Type.GroupResource() != namespaces {
 			continue
 		}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,7 +60,10 @@ func Collect(ctx context.Context, config *rest.Config, options Options, namespac
 	listing.Go(func() { world.Recall(ctx, core, HomeNamespace, log) })
 	listing.Go(func() { world.readProbes(ctx, core, log) })
 	listing.Go(func() {
-		if err := world.readLeases(ctx, l.leases); err != nil {
+		err := world.readLeases(ctx, l.leases)
+		if apierrors.IsForbidden(err) {
+			world.SetUnseen(Resource{GroupVersionResource: coordinationv1.SchemeGroupVersion.WithResource("leases"), Namespaced: true}, facts.UnseenElsewhere, err.Error())
+		} else if err != nil {
 			log.Debug("leases are no evidence of who is up", "error", err)
 		}
 	})
@@ -221,17 +226,33 @@ func (w *World) answered(wanted []askedFor, answers []error) {
 	w.references.Resight()
 }
 
-// Unread are the things that objects of a namespace need in others, and of which it is not
-// known whether they are there.
+// Unread are the things that objects of a namespace need, of which it is not known whether
+// they are there.
 func (w *World) Unread(namespace string) (unread []string) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	for _, thing := range w.references.Unknown(namespace) {
-		if err := w.asked[thing]; err != nil {
+		reason, hidden := w.sight.Hidden(thing.Resource)
+		switch err := w.asked[thing]; {
+		case err != nil:
 			unread = append(unread, fmt.Sprintf("%s %s: %s", thing.Resource, thing.NamespacedName, facts.Shorten(err.Error(), facts.MaxText)))
-		} else if thing.Namespace != namespace && len(w.asked) >= maxAsked {
+		case thing.Namespace != namespace && len(w.asked) >= maxAsked:
 			unread = append(unread, fmt.Sprintf("%s %s: more than %d things in other namespaces are needed", thing.Resource, thing.NamespacedName, maxAsked))
+		case hidden && reason != facts.UnseenElsewhere:
+			unread = append(unread, thing.Resource+": "+reason)
 		}
 	}
-	return unread
+	return slices.Compact(unread)
+}
+
+// UnreadOf are the kinds of which the objects of one kind need some, and which cannot be seen.
+func (w *World) UnreadOf(resource string) (unread []string) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, thing := range w.references.UnknownOf(resource) {
+		if reason, hidden := w.sight.Hidden(thing.Resource); hidden {
+			unread = append(unread, thing.Resource+": "+reason)
+		}
+	}
+	return slices.Compact(unread)
 }

@@ -156,6 +156,7 @@ func TestStress(t *testing.T) {
 			w.answered(w.toAsk("a"), make([]error, maxAsked)) // as Collect does
 			w.Unread("a")
 		},
+		"World.UnreadOf": func(int) { w.UnreadOf("widgets.x.io") },
 		"World.UpdatesEverywhere": func(int) {
 			w.UpdatesEverywhere(operatorUser, []string{"system:serviceaccounts"}, widgets.GroupResource())
 		},

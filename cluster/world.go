@@ -181,7 +181,7 @@ func NewWorld(options Options) *World {
 	doc := make(facts.Document, sections)
 	doc["apiVersion"], doc["kind"], doc["version"] = apiVersion, "Facts", map[string]any{}
 	w := &World{options: options, doc: doc, inventory: newInventory(doc), sight: facts.NewSight(doc), dependents: dependents.New(doc, options.MaxNames)}
-	w.refusals = refusals.New(doc, refusals.Options{Manifests: options.manifests, Now: w.now, Owner: options.controller, Dropped: w.dropped})
+	w.refusals = refusals.New(doc, refusals.Options{Manifests: options.manifests, Now: w.now, Owner: options.controller, Sight: w.sight, Dropped: w.dropped})
 	w.nodes = nodes.New(doc, nodes.Options{Manifests: options.manifests, MaxNames: options.MaxNames, Dropped: w.dropped, Dependents: w.dependents})
 	w.budgets = budgets.New(doc, budgets.Options{Manifests: options.manifests, MaxNames: options.MaxNames, Sight: w.sight})
 	w.ownership = ownership.New(doc, ownership.Options{
@@ -489,6 +489,7 @@ func (w *World) setWithin(namespace string) {
 
 // resight notes that what can be seen has changed.
 func (w *World) resight() {
+	w.refusals.Resight()
 	w.ownership.Resight()
 	w.references.Resight()
 }

@@ -39,6 +39,13 @@ func subjectOf(input map[string]any) subject {
 	return s
 }
 
+// custom tells whether its kind is not one of Kubernetes itself, whose groups are under
+// k8s.io, or have no dot.
+func (s subject) custom() bool {
+	_, group, _ := strings.Cut(s.resource, ".")
+	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
+}
+
 func child(m map[string]any, key string) map[string]any {
 	c, _ := m[key].(map[string]any)
 	return c

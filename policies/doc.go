@@ -62,4 +62,6 @@ var spoken = map[string]string{
 	content:    "everything in the namespace",
 	instances:  "the instances of the definition",
 	finalizers: "objects with finalizers",
+	elsewhere:  "what rights hide in other namespaces",
+	custom:     "custom resources",
 }

@@ -268,7 +268,7 @@ func unknownKinds(value any, path []string) (found []violation) {
 
 // naming are the keys of METADATA that list resources, each with what else
 // may stand there.
-var naming = map[string][]string{"resources": {evictions}, "except": nil, "kinds": {content, instances, referrers, elsewhere}, "for": {finalizers}}
+var naming = map[string][]string{"resources": {evictions}, "except": nil, "kinds": {content, instances, referrers, elsewhere}, "for": {finalizers, custom}}
 
 // LineOf is the line, in its document, of the key that path leads to; of the
 // last that exists on the way, otherwise.

@@ -152,7 +152,7 @@ type Reliance struct {
 	Except []string `json:"except,omitempty"`
 	// For are the resources that the policy is asked about when it relies on the
 	// kinds; all that it is asked about, if empty. $FINALIZERS stands for every
-	// object with finalizers.
+	// object with finalizers, $CUSTOM for one of a kind that is not one of Kubernetes.
 	For []string `json:"for,omitempty"`
 }
 

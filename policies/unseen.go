@@ -12,6 +12,7 @@ const (
 	instances  = "$INSTANCES"  // of the definition under review
 	referrers  = "$REFERRERS"  // whatever may refer to the object under review
 	finalizers = "$FINALIZERS" // an object that has some
+	custom     = "$CUSTOM"     // an object of a kind that somebody defined
 	// What rights hide in other namespaces than the one in question, or in all.
 	elsewhere = "$ELSEWHERE"
 )
@@ -86,7 +87,7 @@ func (r Reliance) applies(p *Policy, s subject) bool {
 	if len(r.For) == 0 {
 		return p.about(s)
 	}
-	return slices.Contains(r.For, s.resource) || s.finalizers && slices.Contains(r.For, finalizers)
+	return slices.Contains(r.For, s.resource) || s.finalizers && slices.Contains(r.For, finalizers) || s.custom() && slices.Contains(r.For, custom)
 }
 
 func (r Reliance) includes(s subject, h hidden) bool {

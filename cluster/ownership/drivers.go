@@ -119,7 +119,7 @@ func (p *Part) servesOthers(account, driver string) bool {
 
 // driversHidden says what of the drivers and their sidecars cannot be seen, "" if all can.
 func (p *Part) driversHidden() string {
-	for _, input := range []string{"pods", "csidrivers.storage.k8s.io", "csinodes.storage.k8s.io"} {
+	for _, input := range []string{"pods", "deployments.apps", "statefulsets.apps", "daemonsets.apps", "csidrivers.storage.k8s.io", "csinodes.storage.k8s.io"} {
 		if reason, hidden := p.options.Sight.Hidden(input); hidden {
 			return fmt.Sprintf("%s (%s)", input, reason)
 		}

@@ -111,26 +111,58 @@ func (p *Part) look(resource string, target types.NamespacedName, namespace stri
 // Unknown are the things that objects of a namespace need, or that those need for which
 // these wait, wherever they are: of which it is not known whether they are there, in order.
 // It only reads.
-func (p *Part) Unknown(namespace string) (found []Thing) {
-	noted := map[object]bool{}
-	note := func(resource string, target types.NamespacedName) (there bool) {
-		there, _, known := p.options.World.There(resource, target)
-		if id := (object{resource, target}); !known && !noted[id] {
-			noted[id], found = true, append(found, Thing{resource, target})
-		}
-		return there
-	}
+func (p *Part) Unknown(namespace string) []Thing {
+	u := unknowns{part: p, noted: map[object]bool{}}
 	for _, id := range p.needs[namespace] {
-		note(id.resource, id.NamespacedName)
+		u.note(id.resource, id.NamespacedName)
 	}
 	for _, id := range p.awaitedFrom(namespace) {
-		looks := 0
-		for _, n := range p.records[id].needs {
-			p.walk(n, id.Namespace, func(resource string, target types.NamespacedName, _ string, _ bool) bool {
-				looks++
-				return looks <= maxNamed && note(resource, target)
-			})
+		u.of(id)
+	}
+	return u.things()
+}
+
+// UnknownOf are those that the objects of one kind need, in any namespace. It only reads.
+func (p *Part) UnknownOf(resource string) []Thing {
+	u := unknowns{part: p, noted: map[object]bool{}}
+	for _, carriers := range p.carriers {
+		for id := range carriers {
+			if id.resource == resource {
+				u.of(id)
+			}
 		}
+	}
+	return u.things()
+}
+
+// unknowns gathers things of which it is not known whether they are there.
+type unknowns struct {
+	part  *Part
+	noted map[object]bool
+}
+
+func (u unknowns) note(resource string, target types.NamespacedName) (there bool) {
+	there, _, known := u.part.options.World.There(resource, target)
+	if !known {
+		u.noted[object{resource, target}] = true
+	}
+	return there
+}
+
+// of notes what an object needs.
+func (u unknowns) of(id object) {
+	looks := 0
+	for _, n := range u.part.records[id].needs {
+		u.part.walk(n, id.Namespace, func(resource string, target types.NamespacedName, _ string, _ bool) bool {
+			looks++
+			return looks <= maxNamed && u.note(resource, target)
+		})
+	}
+}
+
+func (u unknowns) things() (found []Thing) {
+	for id := range u.noted {
+		found = append(found, Thing{id.resource, id.NamespacedName})
 	}
 	slices.SortFunc(found, func(a, b Thing) int {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.String(), b.String()))

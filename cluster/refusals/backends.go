@@ -84,11 +84,36 @@ func (p *Part) refreshBackend(name string) {
 			b.facts["workloads"] = workloads
 		}
 	}
+	if state == down && p.hides(facts.NamespaceOf(name)) {
+		state, reason = unknown, "rights hide whether Service "+name+" has ready endpoints"
+	}
 	if b.state != state || b.reason != reason {
 		p.conversionsDirty = true
 	}
 	p.touched[facts.NamespaceOf(name)] = true // its pods may be those of a webhook
 	b.set(state, reason)
+}
+
+// Resight notes that what can be seen has changed.
+func (p *Part) Resight() {
+	before := p.hidden
+	for i, resource := range []string{"services", "endpointslices.discovery.k8s.io"} {
+		if p.hidden[i], _ = p.options.Sight.Hidden(resource); p.hidden[i] != facts.UnseenForbidden && p.hidden[i] != facts.UnseenElsewhere {
+			p.hidden[i] = "" // what was seen before counts
+		}
+	}
+	if p.hidden != before {
+		for name := range p.backends {
+			p.refreshBackend(name)
+		}
+	}
+}
+
+// hides tells whether rights hide the Services of a namespace, or their endpoints.
+func (p *Part) hides(namespace string) bool {
+	return slices.ContainsFunc(p.hidden[:], func(reason string) bool {
+		return reason == facts.UnseenForbidden || reason == facts.UnseenElsewhere && namespace != p.reading.within
+	})
 }
 
 // behind are the workloads whose pods a Service selects, each as resource and

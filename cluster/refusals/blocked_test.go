@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -185,7 +186,11 @@ func TestBlocked(t *testing.T) {
 // facts of a namespace change with it.
 func TestBlockedFrom(t *testing.T) {
 	mutating := with(hookOf, "Validating", "Mutating")
-	p, doc := partWith(t, Options{}, demo, mutating)
+	sight := facts.NewSight(facts.Document{})
+	p, doc := partWith(t, Options{Sight: sight}, demo, mutating)
+	p.AskForObjects("demo")
+	services, slices := facts.Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("services"), Namespaced: true}, facts.Resource{GroupVersionResource: discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), Namespaced: true}
+	see := func(do func()) func() error { return func() error { do(); p.Resight(); return nil } }
 	for _, step := range []struct {
 		reason string
 		do     func() error
@@ -194,6 +199,10 @@ func TestBlockedFrom(t *testing.T) {
 		{"there is nothing to call", func() error { return nil }, 5},
 		{"somebody answers", func() error { return keep(p, serviceW, ready) }, 0},
 		{"he does not any more", func() error { p.ForgetEndpointSlice(types.NamespacedName{Namespace: "ops", Name: "w-1"}); return nil }, 5},
+		{"whether he does, rights hide", see(func() { sight.Hide(slices, facts.UnseenForbidden, "") }), 0},
+		{"they show it", see(func() { sight.Show(slices) }), 5},
+		{"they hide it in other namespaces than the one in question", see(func() { sight.Hide(services, facts.UnseenElsewhere, "") }), 0},
+		{"near miss: it cannot be listed again, but was seen", see(func() { sight.Hide(services, facts.UnseenError, "") }), 5},
 		{"the namespace has other labels than the webhook wants", func() error {
 			return keep(p, with(mutating, "rules:", "namespaceSelector: {matchLabels: {team: b}}, rules:"))
 		}, 0},

@@ -23,6 +23,8 @@ type Options struct {
 	// Owner is the service account of kube-system that removes a finalizer of Kubernetes
 	// itself, "" for any other.
 	Owner func(finalizer string) string
+	// Sight tells what rights hide.
+	Sight *facts.Sight
 	// Dropped is told of events that are kept no longer, for want of space.
 	Dropped func(event types.NamespacedName)
 }
@@ -77,7 +79,8 @@ type Part struct {
 	touched, changed             map[string]bool
 	hooksDirty, conversionsDirty bool
 
-	podsAmong bool // pods are deleted among the rest, in no order
+	hidden    [2]string // why rights hide Services, and their endpoints
+	podsAmong bool      // pods are deleted among the rest, in no order
 }
 
 // New returns a Part that has seen nothing and writes into doc.

@@ -21,6 +21,9 @@
 #     - data.cluster.apiservices.*.service.namespace is $NAMESPACE for namespaces
 #     - data.cluster.apiservices.*.service.name is $NAME for services
 #     - data.cluster.apiservices.*.backend.workloads.*.name is $NAME
+#   relies_on:
+#     - kinds: [apiservices.apiregistration.k8s.io]
+#       for: [services, deployments.apps, statefulsets.apps, daemonsets.apps]
 #   remedy: >-
 #     Delete the APIService first. That removes no data, and the rest of its software goes
 #     with the namespace. If it is too late, delete the APIService then, and every waiting

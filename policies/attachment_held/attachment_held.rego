@@ -43,13 +43,19 @@ import data.termguard.lib.finalizers
 import data.termguard.lib.request
 import data.termguard.lib.steps
 
-deny contains own if data.cluster.attachments[attachment].why == "lost"
+deny contains own if {
+	data.cluster.attachments[attachment].why == "lost"
+	seen
+}
 
-deny contains volume(data.cluster.attachmentsOf[released].lost)
+deny contains volume(data.cluster.attachmentsOf[released].lost) if seen
 
 warn contains own if data.cluster.attachments[attachment].why == "fails"
 
 warn contains volume(data.cluster.attachmentsOf[released].fails)
+
+# seen is true where it can be told that no CSINode names a driver.
+seen if not "csinodes.storage.k8s.io" in {hidden.resource | some hidden in data.cluster.unseen}
 
 attachment := request.name if {
 	request.deleting

@@ -32,28 +32,25 @@
 #   needs: [data.cluster.removers.$NAMESPACE]
 #   relies_on:
 #     - kinds: [$ELSEWHERE]
-#       except: # what is read whole wherever it may be, and operators seldom guard
+#       except: # what operators seldom guard, and does not tell who runs, and may do what
 #         - events
-#         - pods
 #         - services
-#         - serviceaccounts
-#         - deployments.apps
-#         - statefulsets.apps
-#         - daemonsets.apps
 #         - endpointslices.discovery.k8s.io
 #         - poddisruptionbudgets.policy
 #         - resourceclaims.resource.k8s.io
-#         - roles.rbac.authorization.k8s.io
-#         - rolebindings.rbac.authorization.k8s.io
-#         - secrets # which termguard can be installed without
+#         - secrets # termguard can be installed without
 #       for:
 #         - namespaces
 #         - deployments.apps
 #         - statefulsets.apps
 #         - daemonsets.apps
 #         - serviceaccounts
+#         - roles.rbac.authorization.k8s.io
+#         - rolebindings.rbac.authorization.k8s.io
 #         - clusterroles.rbac.authorization.k8s.io
 #         - clusterrolebindings.rbac.authorization.k8s.io
+#         - customresourcedefinitions.apiextensions.k8s.io
+#         - $CUSTOM
 #   remedy: >-
 #     Delete the objects with the finalizer first, wait until they are gone, and then
 #     delete the controller. If it is too late, install the controller again, and the

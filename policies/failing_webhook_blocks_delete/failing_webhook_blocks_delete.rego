@@ -26,6 +26,8 @@
 #     - kinds:
 #         - validatingwebhookconfigurations.admissionregistration.k8s.io
 #         - mutatingwebhookconfigurations.admissionregistration.k8s.io
+#         - services # which they call
+#         - endpointslices.discovery.k8s.io
 #       for: [namespaces, customresourcedefinitions.apiextensions.k8s.io, $FINALIZERS]
 #   remedy: >-
 #     Bring back the Service behind the webhook, or make caBundle and certificate match,

@@ -27,6 +27,10 @@
 #     - data.cluster.needs for customresourcedefinitions.apiextensions.k8s.io
 #     - data.cluster.unallowed.$NAMESPACE for namespaces
 #     - data.cluster.unallowed for customresourcedefinitions.apiextensions.k8s.io
+#   relies_on:
+#     - kinds: [$ELSEWHERE] # what needs it, and whether that is handled
+#       except: [secrets]
+#       for: [secrets, configmaps]
 #   remedy: >-
 #     Make again what the object names, or have it name what exists, or give the owner the
 #     right that it lacks; wait until the owner

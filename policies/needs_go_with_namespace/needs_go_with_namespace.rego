@@ -26,6 +26,9 @@
 #     - data.cluster.needs.$NAMESPACE
 #     - data.cluster.needed.$NAMESPACE.*.*.$CLUSTER
 #     - data.cluster.removers.$NAMESPACE.rights
+#   relies_on:
+#     - kinds: [$ELSEWHERE]
+#       except: [secrets] # which are told of one by one
 #   remedy: >-
 #     Delete the objects with the finalizers first, and wait until they are gone: then
 #     delete the namespace. If it is Terminating already, the thing that is missing

@@ -38,6 +38,9 @@
 #         - rolebindings.rbac.authorization.k8s.io
 #         - clusterrolebindings.rbac.authorization.k8s.io
 #       for: [$FINALIZERS]
+#     - kinds: [$ELSEWHERE] # who removes them, and what for, may be any kind
+#       except: [secrets] # which are told of one by one
+#       for: [$FINALIZERS]
 #   remedy: >-
 #     Bring back the software that removes the finalizer, and the deletion finishes by
 #     itself. If it is gone for good, clean up what the finalizer protects, then remove

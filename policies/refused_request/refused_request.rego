@@ -21,6 +21,10 @@
 #     - kinds:
 #         - validatingwebhookconfigurations.admissionregistration.k8s.io
 #         - mutatingwebhookconfigurations.admissionregistration.k8s.io
+#         - services # which they call
+#         - endpointslices.discovery.k8s.io
+#         - validatingadmissionpolicies.admissionregistration.k8s.io
+#         - validatingadmissionpolicybindings.admissionregistration.k8s.io
 #   remedy: >-
 #     Bring back the Service behind the webhook, or do as the policy asks, and make the
 #     request again. If the software is gone for good, delete its configuration.

@@ -441,7 +441,10 @@ func (p *Program) sync(ctx context.Context) error {
 	case pod == nil && p.process != nil:
 		p.end()
 	case pod != nil && p.process == nil && !p.broken:
-		return p.start(ctx, pod)
+		if err := p.start(ctx, pod); !apierrors.IsNotFound(err) {
+			return err
+		}
+		// Without its service account, or what it mounts, a kubelet starts no container either, and tries again.
 	case pod != nil && p.process != nil && p.contained:
 		return errors.Join(p.link(ctx), p.remount(ctx, pod, p.container(pod)))
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/cluster/ownership"
 	"github.com/termguard/termguard/test/lab"
 	"github.com/termguard/termguard/test/scenario"
 )
@@ -132,10 +133,15 @@ func (p *play) situation(ctx context.Context, s situation) error {
 	if len(rows) == 0 {
 		return nil
 	}
+	if s.stops {
+		if err := p.ask(ctx, lag, rows...); err != nil { // the webhook has seen it run for a while, as where people live
+			return err
+		}
+	}
 	var first *asked
 	if cause != "" {
 		first = &asked{Row: Row{Situation: runs, Deleted: called(s.deletes)}, delete: cause}
-		if err := p.ask(ctx, first); err != nil {
+		if err := p.ask(ctx, lag, first); err != nil {
 			return err
 		}
 		token, err := p.token(ctx, cause)
@@ -163,7 +169,11 @@ func (p *play) situation(ctx context.Context, s situation) error {
 			return err
 		}
 	}
-	if err := p.ask(ctx, rows...); err != nil {
+	patience := lag
+	if s.stops {
+		patience = outlived
+	}
+	if err := p.ask(ctx, patience, rows...); err != nil {
 		return err
 	}
 	if err := p.delete(ctx, rows...); err != nil {
@@ -258,7 +268,7 @@ func (p *play) trap(ctx context.Context, t Trap) error {
 		}
 	}
 	first := &asked{Row: Row{Situation: t.Name, Deleted: called(t.Delete), Source: t.Source}, delete: own(t.Delete, name)}
-	if err := p.ask(ctx, first); err != nil {
+	if err := p.ask(ctx, lag, first); err != nil {
 		return err
 	}
 	if err := p.delete(ctx, first); err != nil {
@@ -266,7 +276,7 @@ func (p *play) trap(ctx context.Context, t Trap) error {
 	}
 	if t.Leaves != "" && first.gone {
 		next := &asked{Row: Row{Situation: t.Name + ", after it", Deleted: called(t.Leaves), Source: t.Source}, delete: own(t.Leaves, name)}
-		if err := p.ask(ctx, next); err != nil {
+		if err := p.ask(ctx, lag, next); err != nil {
 			return err
 		}
 		if err := p.delete(ctx, next); err != nil {
@@ -384,11 +394,19 @@ func (p *play) awaitLeases(ctx context.Context, since time.Time) error {
 	})
 }
 
-// ask asks about deletions, each way, until termguard says the same of all of them twice:
-// its facts follow the cluster with a lag.
-func (p *play) ask(ctx context.Context, rows ...*asked) error {
-	before := map[string]string{}
-	return p.Await(ctx, 2*time.Minute, "answers that stay", func(ctx context.Context) (bool, error) {
+const (
+	// lag is how far the webhook's facts may be behind: it lists leases every so often.
+	lag = ownership.LeaseInterval + 5*time.Second
+	// outlived is how long the webhook may take for the lease of an operator that stopped.
+	outlived = 90 * time.Second
+)
+
+// ask asks about deletions, each way, until termguard says the same of all of them twice.
+// For so long it may yet be surer: where it is not sure of some, or the webhook says
+// something else than check.
+func (p *play) ask(ctx context.Context, patience time.Duration, rows ...*asked) error {
+	began, before := time.Now(), map[string]string{}
+	return p.Await(ctx, 3*time.Minute, "answers that stay", func(ctx context.Context) (bool, error) {
 		snapshot, err := p.Snapshot(ctx, scenario.Scenario{})
 		if err != nil {
 			return false, err
@@ -416,7 +434,10 @@ func (p *play) ask(ctx context.Context, rows ...*asked) error {
 		}
 		same := maps.Equal(before, now)
 		before = now
-		return same, nil
+		unsure := slices.ContainsFunc(rows, func(a *asked) bool {
+			return a.Webhook != scenario.Hangs && a.Webhook != scenario.Completes || a.Webhook != a.Check
+		})
+		return same && (!unsure || time.Since(began) > patience), nil
 	})
 }
 

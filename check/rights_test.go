@@ -1,0 +1,101 @@
+package check
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
+)
+
+// TestFewerRights asks about the fixtures as somebody whose rights hide one of the kinds in
+// them, in all namespaces or in others than the one in question: whoever sees less is never
+// told more. What hangs, or may, is not said to complete, and what completes not to hang.
+func TestFewerRights(t *testing.T) {
+	engine := newEngine(t)
+	asked := 0
+	for d := range samples(t) {
+		short, _ := filepath.Rel("../policies", d.file)
+		ask := func(hides func(path string) bool) (Report, bool) {
+			config, can := served(t, d.all)
+			if !can {
+				return Report{}, false
+			}
+			config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+				return roundTrip(func(r *http.Request) (*http.Response, error) {
+					if !hides(r.URL.Path) {
+						return next.RoundTrip(r)
+					}
+					w := httptest.NewRecorder()
+					w.WriteHeader(http.StatusForbidden)
+					return w.Result(), nil
+				})
+			})
+			s, world, err := FromCluster(t.Context(), config, cluster.Options{}, d.name, slog.New(slog.DiscardHandler))
+			if err != nil {
+				return Report{}, false
+			}
+			s.User = authenticationv1.UserInfo{}
+			report, err := Ask(t.Context(), engine, world, s, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return report, true
+		}
+		whole, can := ask(func(string) bool { return false })
+		if !can {
+			continue
+		}
+		kinds := map[string]bool{} // whether they are in namespaces
+		for gvk, res := range cluster.Resources(d.all) {
+			if !strings.HasPrefix(gvk.GroupVersion().String(), "termguard.dev/") {
+				kinds[res.GroupVersionResource.Resource] = res.Namespaced
+			}
+		}
+		in := "/namespaces/" + d.subject.Namespace + "/"
+		if d.subject.Namespace == "" {
+			in = "/namespaces/" + d.name.Name + "/"
+		}
+		for kind, namespaced := range kinds {
+			lists := func(path string) bool { return strings.HasSuffix(path, "/"+kind) }
+			for where, hides := range map[string]func(string) bool{
+				"in all namespaces": lists,
+				"in others":         func(path string) bool { return lists(path) && !strings.Contains(path, in) },
+			} {
+				if where == "in others" && !namespaced {
+					continue
+				}
+				part, can := ask(hides)
+				if !can {
+					continue
+				}
+				asked++
+				if saysMore(whole.Verdict, part.Verdict) {
+					t.Errorf("%s, without the right to list %s %s: %s, and with it %s", short, kind, where, part.Verdict, whole.Verdict)
+				}
+			}
+		}
+	}
+	if asked < 500 {
+		t.Errorf("it was asked %d times: that is too few to mean anything", asked)
+	}
+}
+
+// saysMore tells whether a verdict says what another, of all there is, does not.
+func saysMore(of, verdict policies.Verdict) bool {
+	sure := []policies.Verdict{policies.Hangs, policies.Refused}
+	switch verdict {
+	case policies.Completes:
+		return of != policies.Completes
+	case policies.Hangs, policies.Refused:
+		return !slices.Contains(sure, of)
+	}
+	return false
+}
