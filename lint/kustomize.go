@@ -146,11 +146,14 @@ func (r *run) tops() (found []*source.Directory) {
 		if reached[folder] {
 			continue
 		}
-		if reach(folder); k.component && len(of[folder]) == 0 || plain(folder, map[string]bool{}) {
+		if reach(folder); k.component && len(of[folder]) == 0 {
 			continue
 		}
 		if needs := far(folder, map[string]bool{}); needs != "" {
 			r.found.notes.far = append(r.found.notes.far, k.directory.Name)
+			continue
+		}
+		if plain(folder, map[string]bool{}) {
 			continue
 		}
 		found = append(found, k.directory)
