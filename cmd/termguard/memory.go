@@ -38,7 +38,7 @@ const (
 func (h *heap) start() {
 	debug.SetGCPercent(-1)
 	h.limit, h.unbind = debug.SetMemoryLimit(early), func() {}
-	runtime.MemProfileRate = 0 // nobody takes a memory profile of a run
+	nogc.Unsampled() // nobody takes a memory profile of a run
 	h.watch()
 }
 

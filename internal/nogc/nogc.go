@@ -10,14 +10,26 @@ package nogc
 import (
 	"runtime"
 	"runtime/debug"
+	"sync"
 )
 
 var percent, rate = debug.SetGCPercent(-1), runtime.MemProfileRate
 
 func init() { runtime.MemProfileRate = 0 }
 
+var mu sync.Mutex // tests run commands side by side
+
 // End has garbage collected as GOGC says, and samples taken.
 func End() {
+	mu.Lock()
+	defer mu.Unlock()
 	debug.SetGCPercent(percent)
 	runtime.MemProfileRate = rate
+}
+
+// Unsampled has no samples taken until End.
+func Unsampled() {
+	mu.Lock()
+	defer mu.Unlock()
+	runtime.MemProfileRate = 0
 }
