@@ -6,9 +6,9 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 E2E_TIMEOUT ?= 40m
 FLAGS := -count=1 -parallel 64 -timeout $(E2E_TIMEOUT)
 E2E := go test $(FLAGS)
-# Scenarios measure seconds, on machines that do other work as well: up to ten that are red in a
+# Scenarios measure seconds, on machines that do other work as well: up to twenty that are red in a
 # run play once more, alone, and bin/again-* tells which they were.
-ONCE_MORE = $(GOTESTSUM) --rerun-fails=1 --rerun-fails-max-failures=10 --rerun-fails-report $(CURDIR)/bin/again-$@
+ONCE_MORE = $(GOTESTSUM) --rerun-fails=1 --rerun-fails-max-failures=20 --rerun-fails-report $(CURDIR)/bin/again-$@
 # The packages that start goroutines. TestRaces holds that these are all.
 RACES := ./certs ./check ./cluster ./cmd/termguard ./lint ./lint/runner ./policies ./probe ./scan ./teardown ./watch ./webhook ./webhook/serve
 # What takes long in them, and is run by one goroutine, or by those that other tests start as well: make unit runs it.
