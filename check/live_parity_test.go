@@ -97,18 +97,11 @@ func TestNeededElsewhere(t *testing.T) {
 	} {
 		config, _ := served(t, tc.objects)
 		var asked []string
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-			return roundTrip(func(r *http.Request) (*http.Response, error) {
-				if strings.HasSuffix(r.URL.Path, "/secrets") {
-					asked = append(asked, r.URL.Path+"?"+r.URL.Query().Get("fieldSelector"))
-				}
-				if !tc.refused || !strings.Contains(r.URL.Path, "/namespaces/elsewhere/") {
-					return next.RoundTrip(r)
-				}
-				w := httptest.NewRecorder()
-				w.WriteHeader(http.StatusForbidden)
-				return w.Result(), nil
-			})
+		forbid(config, func(r *http.Request) bool {
+			if strings.HasSuffix(r.URL.Path, "/secrets") {
+				asked = append(asked, r.URL.Path+"?"+r.URL.Query().Get("fieldSelector"))
+			}
+			return tc.refused && strings.Contains(r.URL.Path, "/namespaces/elsewhere/")
 		})
 		s, world, err := FromCluster(t.Context(), config, cluster.Options{}, name, slog.New(slog.DiscardHandler))
 		if err != nil {
@@ -127,6 +120,20 @@ func TestNeededElsewhere(t *testing.T) {
 			t.Errorf("%s: Secrets that were read: -want, +got:\n%s", reason, diff)
 		}
 	}
+}
+
+// forbid has the API server refuse what is hidden.
+func forbid(config *rest.Config, hides func(*http.Request) bool) {
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if !hides(r) {
+				return next.RoundTrip(r)
+			}
+			w := httptest.NewRecorder()
+			w.WriteHeader(http.StatusForbidden)
+			return w.Result(), nil
+		})
+	})
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)

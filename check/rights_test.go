@@ -3,7 +3,6 @@ package check
 import (
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,16 +27,7 @@ func TestFewerRights(t *testing.T) {
 			if !can {
 				return Report{}, false
 			}
-			config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-				return roundTrip(func(r *http.Request) (*http.Response, error) {
-					if !hides(r.URL.Path) {
-						return next.RoundTrip(r)
-					}
-					w := httptest.NewRecorder()
-					w.WriteHeader(http.StatusForbidden)
-					return w.Result(), nil
-				})
-			})
+			forbid(config, func(r *http.Request) bool { return hides(r.URL.Path) })
 			s, world, err := FromCluster(t.Context(), config, cluster.Options{}, d.name, slog.New(slog.DiscardHandler))
 			if err != nil {
 				return Report{}, false
