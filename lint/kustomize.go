@@ -79,14 +79,16 @@ func (k kustomization) far() string {
 }
 
 // plain tells whether a kustomization says no more than what it is made of, so that its
-// files hold what will be applied.
+// files hold what will be applied. One with an absolute path is refused by kustomize, which
+// tells why.
 func (k kustomization) plain() bool {
 	for key := range k.Rest {
 		if !slices.Contains([]string{"metadata", "sortOptions", "buildMetadata"}, key) {
 			return false
 		}
 	}
-	return k.Namespace == "" && len(k.Components)+len(k.Generators)+len(k.Transformers)+len(k.Patches)+len(k.PatchesStrategicMerge)+len(k.PatchesJSON6902) == 0
+	return k.Namespace == "" && len(k.Components)+len(k.Generators)+len(k.Transformers)+len(k.Patches)+len(k.PatchesStrategicMerge)+len(k.PatchesJSON6902) == 0 &&
+		!slices.ContainsFunc(slices.Concat(k.Resources, k.Bases), filepath.IsAbs)
 }
 
 // tops are the kustomizations that are to be rendered: those that are part of no other,
