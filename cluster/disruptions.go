@@ -147,17 +147,20 @@ func replicas(workload *unstructured.Unstructured) int64 {
 	return 1
 }
 
-// least is the fewest pods that an autoscaler leaves of what it scales: of a ScaledObject,
-// which may scale to none, nobody knows.
+// least is the fewest pods that an autoscaler leaves of what it scales, 0 where nobody knows,
+// or where a ScaledObject scales to none. KEDA makes an autoscaler that keeps its
+// minReplicaCount (apis/keda/v1alpha1/scaledobject_types.go, GetHPAMinReplicas).
 func least(scaler *unstructured.Unstructured) int64 {
-	if scaler.GetKind() != "HorizontalPodAutoscaler" {
+	field, otherwise := "minReplicaCount", int64(0)
+	if scaler.GetKind() == "HorizontalPodAutoscaler" {
+		field, otherwise = "minReplicas", 1 // as the API server defaults it
+	}
+	n, set, err := unstructured.NestedInt64(scaler.Object, "spec", field)
+	switch {
+	case err != nil:
 		return 0
+	case !set:
+		return otherwise
 	}
-	if n, set, err := unstructured.NestedInt64(scaler.Object, "spec", "minReplicas"); set {
-		if err != nil {
-			return 0
-		}
-		return n
-	}
-	return 1 // as the API server defaults it
+	return n
 }

@@ -105,3 +105,26 @@ func TestArgoDeploysItself(t *testing.T) {
 		})
 	}
 }
+
+// TestArgoInTheTopFolder: a repository begins at its root, however the run was started.
+func TestArgoInTheTopFolder(t *testing.T) {
+	base := t.TempDir()
+	dir := filepath.Join(base, "repo")
+	for name, text := range map[string]string{
+		".git/HEAD": "", "app.yaml": selfManaged,
+		"platform/argocd/kustomization.yaml": "resources: [https://raw.githubusercontent.com/argoproj/argo-cd/v3.1.0/manifests/install.yaml]\n",
+	} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, o := range []lint.Options{{Dir: dir, Paths: []string{"."}}, {Dir: base, Paths: []string{"repo"}}, {Dir: base, Paths: []string{"repo/app.yaml"}}, {Dir: base, Paths: []string{dir}}} {
+		if found := run(t, o).Findings; len(found) != 1 || found[0].Policy != "known-obstacle" {
+			t.Errorf("lint %s in %s: got %v, want one finding", o.Paths[0], o.Dir, found)
+		}
+	}
+}

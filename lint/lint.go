@@ -392,7 +392,11 @@ func (r *run) tree(full string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if root := tree.Root(filepath.Dir(full)); root != "" {
+	from := filepath.Dir(full)
+	if info, err := os.Lstat(full); err == nil && info.IsDir() { // no link
+		from = full
+	}
+	if root := tree.Root(from); root != "" {
 		return root, tree.Inside(root, full)
 	}
 	if dir, err := filepath.Abs(r.options.Dir); err == nil && tree.Inside(dir, full) == nil {

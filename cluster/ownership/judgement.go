@@ -38,7 +38,9 @@ type judgement struct {
 	unsure    bool // what becomes of it without what it needs
 	// watches are the namespaces that the owner is told to watch, where this one is not among
 	// them.
-	watches  []string
+	watches []string
+	// maker is what the definition of the objects was made from, where that is gone.
+	maker    string
 	evidence []string
 	// workloads are those that run what removes the finalizer, as far as known, or would.
 	workloads []workload
@@ -96,6 +98,9 @@ func (j judgement) facts() map[string]any {
 	}
 	if len(j.watches) > 0 {
 		found["watches"] = facts.List(j.watches)
+	}
+	if j.maker != "" {
+		found["maker"] = j.maker
 	}
 	if len(j.obstacles) > 0 {
 		found["obstacles"] = obstacleFacts(j.obstacles)

@@ -180,10 +180,12 @@ func (p *Part) withMakers(key verdictKey, j judgement) judgement {
 		switch {
 		case p.makers[m.resource][m.name]:
 		case m.resource == "":
+			j.maker = m.what
 			return j.is(Unknown, false, "%s, which the definition of %s was made from, has gone with its kind: whether anybody still handles %s, the cluster does not tell", m.what, key.resource, key.resource)
 		case hidden:
 			return j.is(Unknown, false, "the definition of %s was made from %s, and %s (%s) cannot be seen", key.resource, m.what, m.resource, reason)
 		case len(p.makers[m.resource]) < maxMakers:
+			j.maker = m.what
 			return j.is(Unknown, false, "%s, which the definition of %s was made from, is gone: whether anybody still handles %s, the cluster does not tell", m.what, key.resource, key.resource)
 		}
 	}

@@ -20,7 +20,7 @@
 #     Let the budget allow one disruption (maxUnavailable 1), or let the workload run one
 #     replica more than the budget keeps. Without either, take the budget away.
 #   limits: >-
-#     In manifests, workloads that the set does not hold, those that a ScaledObject scales,
+#     In manifests, workloads that the set does not hold, those that KEDA scales to none,
 #     and pods that neither a Deployment nor a StatefulSet runs. Who means to hold up each
 #     drain, to be asked first.
 package termguard.budget_never_allows

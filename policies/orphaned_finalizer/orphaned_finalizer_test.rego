@@ -61,6 +61,9 @@ own_kiali(reason, evidence, who, clears) := {
 
 kiali_is(reason) := own_kiali(reason, ["no Deployment kiali-operator"], "Kiali operator", kiali_cleared)
 
+# mended is a finding whose first step is another one.
+mended(finding, step) := json.patch(finding, [{"op": "replace", "path": "/steps/0/do", "value": step}])
+
 nobody_is(reason) := own_kiali(reason, [], "the controller that removes the finalizer", "")
 
 test_absent if {
@@ -85,7 +88,18 @@ test_unknown if {
 
 test_watches_elsewhere if {
 	got := found with input as delete_kiali(kiali({"state": "unknown", "certainty": "may", "watches": ["prod"]}))
-	got == {"deny": set(), "warn": {kiali_is("its owner, Kiali operator, is told to watch other namespaces")}}
+	got == {"deny": set(), "warn": {mended(
+		kiali_is("its owner, Kiali operator, is told to watch other namespaces"),
+		"Have Kiali operator watch this namespace, too, and the deletion finishes by itself",
+	)}}
+}
+
+test_maker_gone if {
+	got := found with input as delete_kiali(kiali({"state": "unknown", "certainty": "may", "maker": "Mesh.kiali.io/one"}))
+	got == {"deny": set(), "warn": {mended(
+		kiali_is("Mesh.kiali.io/one, which its definition was made from, is gone"),
+		"Make Mesh.kiali.io/one again, as it was, and the deletion finishes by itself",
+	)}}
 }
 
 test_nobody_known_and_absent if {

@@ -31,9 +31,9 @@
 #     needs a handler: signal.signal(signal.SIGTERM, ...), process.on("SIGTERM", ...). One
 #     that cannot run as PID 1 needs an init such as tini, or shareProcessNamespace: true.
 #   limits: >-
-#     Scripts and programs in images and ConfigMaps, those with here-documents, handlers
-#     that a library sets, and the entry point of an image before the shell. Containers
-#     that finish by themselves are left out.
+#     Scripts and programs in images and ConfigMaps, those with more than 16 here-documents,
+#     handlers that a library sets, and the entry point of an image before the shell.
+#     Containers that finish by themselves are left out.
 package termguard.shell_hides_sigterm
 
 import data.termguard.lib.grace
@@ -80,16 +80,16 @@ waits(hook) if {
 starts(container) := {"as": "a shell", "how": how, "why": why} if {
 	started := script(container)
 	how := sprintf("%s -c, without exec or trap: %s", [started.shell, shortened(started.text)])
-	not regex.match(sprintf(`(^|[;&|(){!\n]|\b(%s)\s)\s*(\w+=\S*\s+)*(exec|trap)\s|^\s*exit\b|<<`, [keywords]), started.text)
-	why := reasons(sh(started.shell, image(container)), started.text)[0]
+	not regex.match(sprintf(`(^|[;&|(){!\n]|\b(%s)\s)\s*(\w+=\S*\s+)*(exec|trap)\s|^\s*exit\b|<<`, [keywords]), started.runs)
+	why := reasons(sh(started.shell, image(container)), started.runs)[0]
 }
 
 # What idles is told alike whether or not a shell has become it.
 starts(container) := {"as": split(last, " ")[0], "how": sprintf("it is PID 1: %s", [shortened(last)]), "why": idle(last)} if {
 	started := script(container)
-	not regex.match(`\btrap\s|<<`, started.text)
-	last := trim_prefix(tail(started.text), "exec ")
-	last != tail(started.text)
+	not regex.match(`\btrap\s|<<`, started.runs)
+	last := trim_prefix(tail(started.runs), "exec ")
+	last != tail(started.runs)
 	idle(last) != ""
 }
 
@@ -137,7 +137,7 @@ words(container) := template.starts(container) if {
 bare := `^([^/]+/)*(alpine|busybox|debian|ubuntu|fedora|centos|rockylinux|almalinux|amazonlinux|ubi[0-9]+(-minimal)?)(:|@|$)`
 
 # script is the shell that a container starts as, and what it runs.
-script(container) := {"shell": shell, "text": after[0]} if {
+script(container) := {"shell": shell, "text": after[0], "runs": without_documents(after[0])} if {
 	started := words(container)
 	shell := regex.find_n(`[^/]*$`, started[0], 1)[0]
 	shell in {"sh", "bash", "ash", "dash", "busybox"}
@@ -150,6 +150,43 @@ script(container) := {"shell": shell, "text": after[0]} if {
 	# Options may follow -c too: sh -c -- SCRIPT.
 	after := [word | some j, word in started; j > i; not regex.match(sprintf(`^(-[a-z]+|--|%s)$`, [settings]), word)]
 }
+
+# without_documents is a script without the text of its here-documents. Of one that does
+# not end, or of many, it keeps the mark.
+without_documents(text) := concat("\n", [kept |
+	some i, line in lines
+	every document in documents {
+		not between(i, document)
+	}
+	kept := regex.replace(line, here, substitute(i, documents))
+]) if {
+	lines := split(text, "\n")
+	opened := [[i, found[0][1]] |
+		some i, line in lines
+		contains(line, "<<")
+		found := regex.find_all_string_submatch_n(here, line, 2)
+		count(found) == 1
+	]
+	count(opened) <= 16
+	documents := [[i, end] |
+		some [i, mark] in opened
+		end := min({j | some j, line in lines; j > i; trim(line, " \t") == mark})
+	]
+} else := text
+
+# here is where a here-document begins.
+here := `(?:^|\b|\s)<<-?\s*['"\\]?(\w+)['"]?`
+
+between(line, document) if {
+	line > document[0]
+	line <= document[1]
+}
+
+# substitute is what stands for the beginning of a here-document that ends: another input.
+substitute(line, documents) := " <_" if {
+	some document in documents
+	line == document[0]
+} else := "$0"
 
 # settings are those that follow -o.
 settings := "allexport|errexit|errtrace|nounset|pipefail|verbose|xtrace"
@@ -178,8 +215,9 @@ sh(shell, _) := "busybox" if shell in {"ash", "busybox"}
 sh(shell, _) := shell if shell in {"bash", "dash"}
 
 # reasons are why a shell stays PID 1, the best first.
-reasons(shell, text) := [reason | some reason in [loop(text, last), pipe(last), idle(last), own(shell, text, last)]; reason != ""] if {
+reasons(shell, text) := [reason | some reason in [loop(text, last), function_loop(text, last), pipe(last), idle(last), own(shell, text, last)]; reason != ""] if {
 	last := tail(text)
+	not contains(last, "<_") # what reads a here-document is over soon
 }
 
 # tail is the last command of a script, without what is quoted or a comment.
@@ -201,6 +239,19 @@ loop(_, last) := "a shell waits for what is in the background itself" if regex.m
 loop(text, last) := "a shell runs a loop itself" if {
 	regex.match(`^done\b`, last)
 	regex.match(`\bwhile\b|\buntil +(false|\[ +0 +\])|\bfor +\(\(`, text)
+}
+
+default function_loop(_, _) := ""
+
+# So it does in a function that the script ends with.
+function_loop(text, last) := loop(body, tail(body)) if {
+	name := split(last, " ")[0]
+	regex.match(`^\w+$`, name)
+	found := regex.find_all_string_submatch_n(
+		sprintf(`(?s)(?:^|[;\n])\s*(?:function\s+)?%s\s*(?:\(\))?\s*\{(.*?)(?:;|\n)\s*\}\s*(?:[;\n]|$)`, [name]),
+		text, 1,
+	)
+	body := found[0][1]
 }
 
 default pipe(_) := ""

@@ -48,6 +48,31 @@ test_shell if {
 	found(["dash", "-c", "server"]) == {finding("dash", "server", dash, "command")}
 }
 
+endless := "while true; do\n  work\ndone"
+
+test_here_documents if {
+	every started in ["cat > a <<END\nexec x\nEND\nENDLESS", "cat > a <<-'E'\n\ttrap x\n\tE\ncat <<\"F\" > b\n'\nF\nENDLESS"] {
+		in_image("", replace(started, "ENDLESS", endless)) == {loop}
+	}
+	in_image("", "cat > f <<E\nwhile\ndone\nE\nwork | log") == {pipe}
+
+	# One that does not end, that ends the script, two of one line, many, and a string.
+	every started in ["cat > a <<END\nx\nENDLESS", "echo a\ncat <<END\nx\nEND", "a <<E; b <<F\nE\nF\nENDLESS", "work <<< 1\nENDLESS"] {
+		found(["dash", "-c", replace(started, "ENDLESS", endless)]) == set()
+	}
+	many := concat("", ["a <<E\nE\n" | some _ in numbers.range(1, 17)])
+	found(["dash", "-c", concat("", [many, endless])]) == set()
+}
+
+test_function if {
+	every started in ["f() {\n  ENDLESS\n}\nf", "a\nfunction f {\n  b\n  ENDLESS; }\nprepare\nf # at last\n", "f () { ENDLESS; }; f"] {
+		in_image("", replace(started, "ENDLESS", endless)) == {loop}
+	}
+	every started in ["f() {\n  ENDLESS\n}\ng", "f() {\n  exec server\n  ENDLESS\n}\nf", "f() {\n  ENDLESS\n  exit\n}\nf", "f() {\n  work\n}\nf"] {
+		in_image("", replace(started, "ENDLESS", endless)) == set()
+	}
+}
+
 # Programs have arguments called exec, too.
 test_exec if {
 	every started in [
@@ -202,7 +227,6 @@ test_tail if {
 		"echo ready | tail -n 1",
 		"server # | log",
 		"server \\\n --flag",
-		"cat > f <<E\nwhile\ndone\nE\nwork | log",
 		"# nothing",
 		"echo 'ready; sleep infinity", # the shell ends at once: no quote closes this one
 		"echo \"ready; sleep infinity",

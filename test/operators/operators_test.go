@@ -179,6 +179,8 @@ func TestJudge(t *testing.T) {
 		{"a false alarm", row("hangs", "completes", "completes", "completes"), nil, []string{"runs: it: webhook: false alarm"}},
 		{"what completes and leaves a hang is no all-clear", row("at-risk", "completes", "at-risk", Leaves), nil, []string{"runs: it: check: miss"}},
 		{"nor does it hang", row("at-risk", "hangs", "at-risk", Leaves), nil, []string{"runs: it: check: false alarm"}},
+		{"nobody asked the webhook", row(Unasked, "at-risk", "at-risk", Leaves), nil, nil},
+		{"nobody asked the webhook, which excuses no other", row(Unasked, "completes", "at-risk", Leaves), nil, []string{"runs: it: check: miss"}},
 		{"no answer", row("hangs", "hangs", Failed, "hangs"), nil, []string{"runs: it: snapshot: no answer"}},
 		{"known to be wrong", row("completes", "completes", "completes", "hangs"), listed, nil},
 		{"known to be wrong, and right", row("hangs", "at-risk", "hangs", "hangs"), listed, []string{"runs: it: it is right now: take it off the list of wrong rows"}},

@@ -52,7 +52,16 @@ type asked struct {
 	Row
 	delete string // as for kubectl
 	said   string // in full
+	left   bool   // out of what the API server asks the webhook about, as check says
 	gone   bool
+}
+
+// hear takes what kubectl printed for the webhook's answer.
+func (a *asked) hear(stderr string) {
+	warnings := scenario.Warnings(stderr)
+	if a.Webhook = scenario.Verdict(warnings); a.left && len(warnings) == 0 {
+		a.Webhook = Unasked
+	}
 }
 
 func verdict(report check.Report, err error) string {
@@ -422,8 +431,9 @@ func (p *play) ask(ctx context.Context, patience time.Duration, rows ...*asked) 
 			if err != nil || r.Code != 0 {
 				return false, fmt.Errorf("delete %s: %w: %s", a.delete, err, r.Stderr)
 			}
-			a.Webhook = scenario.Verdict(scenario.Warnings(r.Stderr))
 			live, liveErr := p.Check(ctx, object...)
+			a.left = live.Guard != nil && live.Guard.Answer == check.Unasked
+			a.hear(r.Stderr)
 			kept, keptErr := p.CheckSnapshot(ctx, file, object...)
 			if ctx.Err() != nil {
 				return false, ctx.Err()
@@ -435,7 +445,7 @@ func (p *play) ask(ctx context.Context, patience time.Duration, rows ...*asked) 
 		same := maps.Equal(before, now)
 		before = now
 		unsure := slices.ContainsFunc(rows, func(a *asked) bool {
-			return a.Webhook != scenario.Hangs && a.Webhook != scenario.Completes || a.Webhook != a.Check
+			return a.Webhook != scenario.Hangs && a.Webhook != scenario.Completes && a.Webhook != Unasked || a.Webhook != a.Check && a.Webhook != Unasked
 		})
 		return same && (!unsure || time.Since(began) > patience), nil
 	})
@@ -449,7 +459,7 @@ func (p *play) delete(ctx context.Context, rows ...*asked) error {
 		if err != nil || r.Code != 0 {
 			return fmt.Errorf("delete %s: %w: %s", a.delete, err, r.Stderr)
 		}
-		a.Webhook = scenario.Verdict(scenario.Warnings(r.Stderr))
+		a.hear(r.Stderr)
 	}
 	began := time.Now()
 	for _, a := range rows {

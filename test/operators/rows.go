@@ -17,6 +17,9 @@ import (
 // Failed stands for a verdict where there was an error in its place.
 const Failed = "error"
 
+// Unasked stands for the webhook's silence where the API server does not ask it.
+const Unasked = "not asked"
+
 // Leaves is the reality of a deletion that completes, after which others hang.
 const Leaves = "leaves a hang"
 
@@ -40,7 +43,8 @@ func (r Row) Name() string { return r.Situation + ": " + r.Deleted }
 
 // answers are what termguard said, in the order of the columns.
 func (r Row) answers() []answer {
-	return []answer{{"webhook", r.Webhook, r.Really}, {"check", r.Check, r.Really}, {"snapshot", r.Snapshot, r.Really}}
+	said := []answer{{"webhook", r.Webhook, r.Really}, {"check", r.Check, r.Really}, {"snapshot", r.Snapshot, r.Really}}
+	return slices.DeleteFunc(said, func(a answer) bool { return a.verdict == Unasked })
 }
 
 type answer struct{ who, verdict, really string }
@@ -211,7 +215,8 @@ deletion: by the API server, by §termguard check§ over the live cluster, and o
 
 OPERATOR says what had become of the operator. What "leaves a hang" is gone at once, but the operator's objects then hang.
 To say "completes" of what hangs or leaves a hang is wrong (a miss), and so is "hangs" of what completes (a false alarm):
-those rows say so on the right, and why stands below the table.
+those rows say so on the right, and why stands below the table. Where the API server does not ask the webhook, as
+§termguard check§ says of it, there is no answer to count: docs/limits.md tells of what.
 
 %d operators, %d deletions: %s.
 

@@ -69,7 +69,7 @@ func PatientGuard(ctx context.Context, options lab.Options) (*Guarded, error) {
 
 func guard(ctx context.Context, options lab.Options, patient bool) (*Guarded, error) {
 	if patient {
-		options.Prepare = PresentToTermguard
+		options.Prepare, options.Thrifty = PresentToTermguard, true
 	}
 	l, err := lab.Start(ctx, options)
 	if err != nil {

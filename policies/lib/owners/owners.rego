@@ -51,15 +51,19 @@ reason(ownership) := sprintf("whether its owner, %s, is running is unknown", [na
 	ownership.state == "unknown"
 	name(ownership) != ""
 	not ownership.watches
+	not ownership.maker
 }
 
 reason(ownership) := "its controller is unknown" if {
 	ownership.state == "unknown"
 	name(ownership) == ""
 	not ownership.watches
+	not ownership.maker
 }
 
 reason(ownership) := sprintf("%s is told to watch other namespaces", [its(ownership)]) if ownership.watches
+
+reason(ownership) := sprintf("%s, which its definition was made from, is gone", [ownership.maker]) if ownership.maker
 
 reason(ownership) := sprintf("%s has no right to remove it", [its(ownership)]) if {
 	ownership.state == "barred"
