@@ -51,7 +51,10 @@ demo: ## Play the main cases on a real control plane on this machine
 lab: build components ## Bring up a cluster to play on, with termguard in it, until Ctrl-C
 	cd test && go run ./cmd/lab termguard
 
-test: unit races rego e2e test-node ## All tests: Go, Rego, scenarios on a real control plane and on a real node
+# Scenarios measure seconds, so they have the machine to themselves. The other suites wait for
+# most of their time, which the tests of one process fill.
+test: e2e-scenarios ## All tests: scenarios on a real control plane, then those of other suites and a real node beside Go and Rego
+	@nice -n 19 $(MAKE) --no-print-directory unit races rego & $(MAKE) --no-print-directory e2e-others test-node; status=$$?; wait $$! && exit $$status
 
 unit: ## Go tests of the product that make races does not run
 	go test -run '$(ALONE)|$(PARTLY)' ./policies $(RACES) # the longest first, so that no core is left waiting

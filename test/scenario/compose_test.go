@@ -15,7 +15,7 @@ import (
 
 // TestComposed explores worlds that nobody wrote down, a batch at a time. Each run
 // explores new ones, by a seed that it prints and COMPOSE_SEED repeats, for as long as
-// COMPOSE_FOR says. With -short it is two batches of always the same worlds: what breaks
+// COMPOSE_FOR says. With -short it is one batch of always the same worlds: what breaks
 // one is then the change at hand, and not a world that nobody has seen before. What goes
 // wrong is shrunk if COMPOSE_SHRINK is set, and printed.
 func TestComposed(t *testing.T) {
@@ -23,7 +23,7 @@ func TestComposed(t *testing.T) {
 	crowded.Wait()
 	// What hangs in one world is retried for ever: a new lab, now and then, keeps
 	// that from slowing down the rest.
-	const batch, size, batchesPerLab, short = 16, 5, 8, 2
+	const batch, size, batchesPerLab, short = 16, 5, 8, 1
 	lasting, seed := 10*time.Minute, uint64(time.Now().UnixNano())
 	if testing.Short() {
 		seed = 1
