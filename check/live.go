@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -83,10 +84,13 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 		if s.Type.GroupResource() == definitions {
 			subjects[i].Unseen = append(subjects[i].Unseen, world.UnreadOf(s.Name)...)
 		}
-		if s.Type.GroupResource() != namespaces {
-			continue
+		switch {
+		case s.Type.GroupResource() == namespaces:
+			err = world.ReadConditions(ctx, config, s.Name, log)
+		case !slices.Contains(cluster.BuiltinGroups(), s.Type.Group) && child(s.Object, "metadata")["finalizers"] != nil:
+			err = world.ReadWarningsOf(ctx, config, s.Type.GroupResource(), s.Namespace, s.Name, s.UID(), log)
 		}
-		if err := world.ReadConditions(ctx, config, s.Name, log); err != nil {
+		if err != nil {
 			return nil, nil, nil, err
 		}
 	}

@@ -40,6 +40,9 @@ func (w *World) ReadBodies(ctx context.Context, config *rest.Config, log *slog.L
 	if err != nil {
 		return err
 	}
+	if err := w.ReadWarnings(ctx, config, "", log); err != nil {
+		return err
+	}
 	w.keepBodies(read)
 	return nil
 }
@@ -55,7 +58,7 @@ func (w *World) TakeBodies(read func(resource Resource, namespace, name string) 
 func (w *World) keepBodies(read func(conditioned) *unstructured.Unstructured) {
 	found := facts.Document{"bodies": map[string]any{}, "conditions": map[string]any{}}
 	readAll(w.bodied(), read, func(o conditioned, object *unstructured.Unstructured) {
-		found.Put(conditionsOf(object), "conditions", o.namespace, o.resource(), o.name)
+		found.Put(w.conditionsOf(o, object), "conditions", o.namespace, o.resource(), o.name)
 		if body := w.bodyOf(object, o.resource()); body != nil {
 			found.Put(body, "bodies", o.namespace, o.resource(), o.name)
 		}

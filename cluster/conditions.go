@@ -79,7 +79,7 @@ func readAll(objects []conditioned, read func(conditioned) *unstructured.Unstruc
 
 // ReadConditions reads the status conditions of the custom resources in a namespace
 // whose finalizers wait for an owner that is alive, of the first few of those that the
-// facts name. What cannot be read is left out.
+// facts name, and what Events say that fails about them. What cannot be read is left out.
 func (w *World) ReadConditions(ctx context.Context, config *rest.Config, namespace string, log *slog.Logger) error {
 	objects := w.conditioned(namespace)
 	if len(objects) == 0 {
@@ -91,11 +91,14 @@ func (w *World) ReadConditions(ctx context.Context, config *rest.Config, namespa
 	if err != nil {
 		return err
 	}
+	if err := w.ReadWarnings(ctx, config, namespace, log); err != nil {
+		return err
+	}
 	w.keepConditions(namespace, objects, read)
 	return nil
 }
 
-// TakeConditions is ReadConditions for who has read the objects already: by
+// TakeConditions is ReadConditions for who has read the objects and the Events already: by
 // "plural.group", of the namespace; nil for one that could not be read.
 func (w *World) TakeConditions(namespace string, read func(resource, name string) *unstructured.Unstructured) {
 	if objects := w.conditioned(namespace); len(objects) > 0 {
@@ -108,7 +111,7 @@ func (w *World) TakeConditions(namespace string, read func(resource, name string
 func (w *World) keepConditions(namespace string, objects []conditioned, read func(conditioned) *unstructured.Unstructured) {
 	found := facts.Document{}
 	readAll(objects[:min(len(objects), maxConditioned)], read, func(o conditioned, object *unstructured.Unstructured) {
-		found.Put(conditionsOf(object), o.resource(), o.name)
+		found.Put(w.conditionsOf(o, object), o.resource(), o.name)
 	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,6 +149,13 @@ func (w *World) conditioned(namespace string) (found []conditioned) {
 		}
 	}
 	return found
+}
+
+// conditionsOf are the status conditions of an object, and what Events warn of about it.
+func (w *World) conditionsOf(o conditioned, object *unstructured.Unstructured) []any {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return append(conditionsOf(object), w.told(o.resource(), o.namespace, object.GetUID())...)
 }
 
 // conditionsOf are the status conditions of an object, bounded, each with when the object

@@ -72,7 +72,7 @@ func TestReadConditions(t *testing.T) {
 	}
 
 	found := read(several("a", "b", "c") + operator)
-	if diff := cmp.Diff([]string{"/apis/x.io/v1/namespaces/a/gadgets/a", "/apis/x.io/v1/namespaces/a/gadgets/b", "/apis/x.io/v1/namespaces/a/gadgets/c"}, asked); diff != "" {
+	if diff := cmp.Diff([]string{"/api/v1/namespaces/a/events", "/apis/x.io/v1/namespaces/a/gadgets/a", "/apis/x.io/v1/namespaces/a/gadgets/b", "/apis/x.io/v1/namespaces/a/gadgets/c"}, asked); diff != "" {
 		t.Errorf("asked: -want +got\n%s", diff)
 	}
 	if len(found) != 2 || found["b"] != nil || len(found["c"].([]any)) != 0 {

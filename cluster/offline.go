@@ -10,6 +10,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -203,16 +204,28 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	}
 	if namespace := about.ConditionsOf; namespace != "" {
 		found := facts.Document{}
+		w.warnings = warningsIn(eventsAmong(objects))
 		for _, o := range w.conditioned(namespace) {
 			for _, obj := range objects {
 				if mapped[obj.GroupVersionKind()].GroupResource() == o.GroupResource() && obj.GetNamespace() == namespace && obj.GetName() == o.name {
-					found.Put(conditionsOf(obj), o.GroupResource().String(), o.name)
+					found.Put(w.conditionsOf(o, obj), o.resource(), o.name)
 				}
 			}
 		}
 		w.doc.Put(map[string]any(found), "conditions", namespace)
 	}
 	return w, nil
+}
+
+// eventsAmong are the Events among objects that warn of something.
+func eventsAmong(objects []*unstructured.Unstructured) (found []corev1.Event) {
+	for _, obj := range objects {
+		var e corev1.Event
+		if obj.GetKind() == "Event" && decode(obj, &e) == nil && e.Type == corev1.EventTypeWarning {
+			found = append(found, e)
+		}
+	}
+	return found
 }
 
 // together is the part of the facts that tells which objects are deleted together:

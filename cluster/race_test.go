@@ -214,6 +214,14 @@ func TestStress(t *testing.T) {
 			nobody := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
 			must(w.ReadConditions(t.Context(), &rest.Config{Dial: nobody}, "a", slog.New(slog.DiscardHandler)))
 		},
+		"World.ReadWarnings": func(int) {
+			nobody := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
+			must(w.ReadWarnings(t.Context(), &rest.Config{Dial: nobody}, "a", slog.New(slog.DiscardHandler)))
+		},
+		"World.ReadWarningsOf": func(int) {
+			nobody := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
+			must(w.ReadWarningsOf(t.Context(), &rest.Config{Dial: nobody}, widgets.GroupResource(), "a", "x", "u", slog.New(slog.DiscardHandler)))
+		},
 		"tryCertificates": func(int) {
 			w.tryCertificates(t.Context(), func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed })
 		},

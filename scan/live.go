@@ -67,6 +67,9 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 	}
 	within := found.within(namespace, selector)
 	world.Read(p.hidden)
+	if err := world.ReadWarnings(ctx, config, namespace, log); err != nil {
+		return nil, err
+	}
 	p.conditions(whole)
 	found.ask(p, served, user, within, whole)
 	if ctx.Err() == nil && (only == nil || slices.Contains(only, Releases)) {

@@ -17,6 +17,17 @@ func TimesSeen(e *corev1.Event) int {
 	return max(n, 1)
 }
 
+// FirstSeen is when an event was seen for the first time.
+func FirstSeen(e *corev1.Event) time.Time {
+	first := LastSeen(e)
+	for _, at := range []time.Time{e.CreationTimestamp.Time, e.FirstTimestamp.Time, e.EventTime.Time} {
+		if !at.IsZero() && at.Before(first) {
+			first = at
+		}
+	}
+	return first
+}
+
 // LastSeen is when an event was seen for the last time.
 func LastSeen(e *corev1.Event) time.Time {
 	last := []time.Time{e.CreationTimestamp.Time, e.FirstTimestamp.Time, e.LastTimestamp.Time, e.EventTime.Time}

@@ -221,7 +221,8 @@ func (r Reader) Embody(resource string, object map[string]any) {
 			whole.Put(under(bound, "value"), strings.Split(text(bound, "at"), ".")...)
 		}
 	}
-	if conditions := list(walk(r.doc, "conditions", namespace, resource), name); len(conditions) > 0 {
+	events := func(condition any) bool { return walk(condition, "last") != nil } // are no part of the object
+	if conditions := slices.DeleteFunc(slices.Clone(list(walk(r.doc, "conditions", namespace, resource), name)), events); len(conditions) > 0 {
 		whole.Put(conditions, "status", "conditions")
 	}
 }

@@ -100,3 +100,29 @@ func (p *Part) Lets(account, verb, resource, namespace string) (lets, known bool
 	}
 	return len(bindings) > 0, true, only
 }
+
+// Candid tells whether all who may write Events in a namespace, by a right that they hold
+// there alone, may also update the objects of a resource: what they say about one is then no
+// more than they could do to it. It only reads.
+func (p *Part) Candid(resource, namespace string) bool {
+	if p.options.Manifests || p.hidesGrants() {
+		return false
+	}
+	for _, b := range p.bindings {
+		if b.scope != namespace || !p.scribes[b.role] {
+			continue
+		}
+		if !slices.ContainsFunc(p.roles[b.role], func(g grant) bool { return g.subresource == "" && g.covers(resource) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// writesEvents tells whether a rule lets write Events, of either group.
+func writesEvents(rule rbacv1.PolicyRule) bool {
+	among := func(list []string, any ...string) bool {
+		return slices.ContainsFunc(list, func(item string) bool { return item == "*" || slices.Contains(any, item) })
+	}
+	return among(rule.Verbs, "create", "update", "patch") && among(rule.APIGroups, "", "events.k8s.io") && among(rule.Resources, "events")
+}

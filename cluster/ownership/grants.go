@@ -71,6 +71,7 @@ func (p *Part) ForgetRole(key types.NamespacedName) {
 	delete(p.roles, key.Namespace+"/"+key.Name)
 	delete(p.reads, key.Namespace+"/"+key.Name)
 	delete(p.powers, key.Namespace+"/"+key.Name)
+	delete(p.scribes, key.Namespace+"/"+key.Name)
 	p.grantsDirty = true
 }
 
@@ -97,7 +98,11 @@ func (p *Part) keepRole(name string, labels map[string]string, rules []rbacv1.Po
 	var grants []grant
 	delete(p.reads, name)
 	delete(p.powers, name)
+	delete(p.scribes, name)
 	for _, rule := range rules {
+		if writesEvents(rule) {
+			p.scribes[name] = true
+		}
 		if powers := acting(rule); len(powers) > 0 {
 			p.powers[name] = append(p.powers[name], powers...)
 		}

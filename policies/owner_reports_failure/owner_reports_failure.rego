@@ -1,9 +1,9 @@
 # METADATA
 # title: Owner of a finalizer that reports a failure
 # description: >-
-#   The software that removes a finalizer runs, and the object's own status says
-#   that it has been failing for a while: wrong credentials, a backend that does not
-#   answer, a reference that does not exist. What keeps it from reconciling the
+#   The software that removes a finalizer runs, and the object's own status, or Events
+#   about it, say that it has been failing for a while: wrong credentials, a backend that
+#   does not answer, a reference that does not exist. What keeps it from reconciling the
 #   object usually keeps it from cleaning up, too, and the object stays Terminating.
 # related_resources:
 #   - ref: https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md#typical-status-properties
@@ -18,6 +18,7 @@
 #   triggers: [delete]
 #   needs:
 #     - input.ownership and input.request.oldObject.status.conditions
+#     - data.cluster.conditions.$NAMESPACE.*.$NAME
 #     - data.cluster.conditions.$NAMESPACE for namespaces
 #   remedy: >-
 #     Fix what the condition names, wait until the condition is good again, then
@@ -27,11 +28,12 @@
 #     Conditions of custom resources, whose type ends in a word that most controllers use:
 #     of those that are deleted themselves, and of the first 50 in a namespace that check
 #     is asked about. A snapshot has those of the first few of each kind; the webhook knows
-#     none of what is in a namespace. A controller may fail to reconcile and still clean
-#     up: the finding says "may". A failure counts after ten minutes. Where only its rights
-#     or a lease speak for the owner, it counts after 30 seconds, and after two minutes so
-#     does an object that has not been ready since it was created, as one does that takes
-#     long to make.
+#     none of what is in a namespace, and no Events. Events count that warn of the object
+#     for that long, where all who may write Events in that namespace alone may update the
+#     object, too. A controller may fail to reconcile and still clean up: the finding says
+#     "may". A failure counts after ten minutes. Where only its rights or a lease speak for
+#     the owner, it counts after 30 seconds, and after two minutes so does an object that
+#     has not been ready since it was created, as one does that takes long to make.
 package termguard.owner_reports_failure
 
 import data.termguard.lib.owners
@@ -44,8 +46,8 @@ warn contains {
 	"msg": sprintf("its owner, %s, %s", [who, reported(worst)]),
 	"objects": [request.target],
 	"evidence": [told(condition) | some condition in failing],
-	"field": "status.conditions",
-	"steps": [steps.mend(sprintf("Fix what the condition %s names; delete when it is good again", [worst.type]), [])],
+	"field": field(worst),
+	"steps": [steps.mend(sprintf("Fix what %s; delete when %s", [names(worst), mended(worst)]), [])],
 } if {
 	who := sort([named(ownership) | some ownership in alive; count(failures(conditions, ownership)) > 0])[0]
 	failing := [condition |
@@ -65,7 +67,7 @@ warn contains {
 	"objects": [{"resource": of, "namespace": request.name, "name": name} | some name in names],
 	"evidence": [sprintf("of %s, %s", [name, told(failing[name][0])]) | some name in array.slice(names, 0, 5)],
 	"steps": [steps.mend(
-		sprintf("Fix what the condition %s of the %s names; delete when it is good again", [worst.type, of]),
+		sprintf("Fix what %s; delete when %s", [names_of(worst, of), mended(worst)]),
 		[],
 	)],
 } if {
@@ -83,12 +85,23 @@ warn contains {
 	worst := failing[names[0]][0]
 }
 
-# conditions are those of the object itself.
-conditions := [with_created(texts(condition)) |
-	is_array(input.request.oldObject.status.conditions)
-	some condition in array.slice(input.request.oldObject.status.conditions, 0, 32)
-	is_object(condition)
-]
+# field is where that shows in the object: Events are no part of it.
+field(condition) := "status.conditions" if not condition.last
+
+field(condition) := "metadata.finalizers" if condition.last
+
+# conditions are those of the object itself, and what Events say about it.
+conditions := array.concat(
+	[with_created(texts(condition)) |
+		is_array(input.request.oldObject.status.conditions)
+		some condition in array.slice(input.request.oldObject.status.conditions, 0, 32)
+		is_object(condition)
+	],
+	[event |
+		some event in data.cluster.conditions[object.get(input.request, "namespace", "")][request.resource][request.name]
+		event.last
+	],
+)
 
 # alive are the owners of the finalizers that somebody is expected to remove. What
 # built-in kinds say in their conditions is not about their finalizers.
@@ -126,6 +139,13 @@ counts(condition, ownership) := "that it is not ready, since it was created" if 
 	times.since(condition.lastTransitionTime) > 120
 }
 
+# A controller writes an Event each time that it fails, and none when it does not any more.
+counts(condition, ownership) := "that it fails" if {
+	regex.match(failure, condition.reason)
+	times.since(condition.lastTransitionTime) - times.since(condition.last) > patience(ownership)
+	times.since(condition.last) < 1800
+}
+
 # fails is true of a condition that tells of an error.
 fails(condition) if {
 	bad(condition)
@@ -148,11 +168,27 @@ patience(ownership) := 30 if ownership.circumstantial
 
 patience(ownership) := 600 if not ownership.circumstantial
 
-# reported is what the owner says in a condition.
+# reported is what the owner says in a condition, or in Events.
 reported(condition) := sprintf("has reported for %s %s: %s is %s (%s)", [
 	times.duration(times.since(condition.lastTransitionTime)), condition.how,
 	condition.type, condition.status, clean(condition.reason, 40),
-])
+]) if not condition.last
+
+reported(condition) := sprintf("has reported for %s in Events %s: %s", [
+	times.duration(times.since(condition.lastTransitionTime)), condition.how, clean(condition.reason, 40),
+]) if condition.last
+
+names(condition) := sprintf("the condition %s names", [condition.type]) if not condition.last
+
+names(condition) := "its Events tell of" if condition.last
+
+names_of(condition, of) := sprintf("the condition %s of the %s names", [condition.type, of]) if not condition.last
+
+names_of(condition, of) := sprintf("the Events of the %s tell of", [of]) if condition.last
+
+mended(condition) := "it is good again" if not condition.last
+
+mended(condition) := "there are no new ones" if condition.last
 
 # texts are the fields of a condition that are texts: of custom resources nothing holds that
 # they are.
@@ -208,7 +244,12 @@ failure := `(?i)error|fail|invalid|denied|forbidden|unauthori[sz]ed|auth|credent
 told(condition) := sprintf("%s is %s since %s: %s: %s", [
 	condition.type, condition.status, condition.lastTransitionTime,
 	clean(condition.reason, 80), clean(object.get(condition, "message", ""), 300),
-])
+]) if not condition.last
+
+told(condition) := sprintf("Event from %s to %s: %s: %s", [
+	condition.lastTransitionTime, condition.last,
+	clean(condition.reason, 80), clean(object.get(condition, "message", ""), 300),
+]) if condition.last
 
 # clean is text of others in one line, and no longer than that.
 clean(text, limit) := substring(regex.replace(text, `[[:cntrl:]\s]+`, " "), 0, limit)

@@ -41,6 +41,42 @@ finding(who) := {
 
 test_fails if ask([failed], alive) == {finding("provider-aws")}
 
+event := {
+	"type": "Event", "status": "Warning", "reason": "CleanupFailed", "message": "no such host",
+	"lastTransitionTime": "2026-11-21T11:00:00Z", "last": "2026-11-21T11:50:00Z",
+}
+
+ask_with(event, ownership) := got if {
+	got := found with input as {"request": request([]), "ownership": {"example.com/cleanup": ownership}}
+		with data.cluster as object.union(facts, {"conditions": {"demo": {"buckets.s3.example.com": {"logs": [event]}}}})
+}
+
+test_events if {
+	ask_with(event, alive) == {{
+		"msg": "its owner, provider-aws, has reported for 60 minutes in Events that it fails: CleanupFailed",
+		"objects": [{"resource": "buckets.s3.example.com", "namespace": "demo", "name": "logs"}],
+		"evidence": ["Event from 2026-11-21T11:00:00Z to 2026-11-21T11:50:00Z: CleanupFailed: no such host"],
+		"field": "metadata.finalizers",
+		"steps": [{"kind": "mend", "do": "Fix what its Events tell of; delete when there are no new ones"}],
+	}}
+	every change in [{"reason": "Pulling"}, {"last": "2026-11-21T11:05:00Z"}, {"lastTransitionTime": "2026-11-21T11:45:00Z"}] {
+		ask_with(object.union(event, change), alive) == nothing
+	}
+	count(ask_with(object.union(event, {"lastTransitionTime": "2026-11-21T11:49:00Z"}), object.union(alive, {"circumstantial": true}))) == 1
+}
+
+test_events_in_a_namespace if {
+	got := found with input.request as {
+		"operation": "DELETE", "resource": {"group": "", "resource": "namespaces"}, "name": "demo",
+		"oldObject": {"metadata": {"name": "demo"}},
+	}
+		with data.cluster as object.union(facts, {
+			"conditions": {"demo": {"buckets.s3.example.com": {"logs": [event]}}},
+			"finalized": {"demo": {"example.com/cleanup": {"buckets.s3.example.com": {"": {"names": ["logs"], "count": 1, "ownership": alive}}}}},
+		})
+	{finding.steps[0].do | some finding in got} == {"Fix what the Events of the buckets.s3.example.com tell of; delete when there are no new ones"}
+}
+
 test_owner_without_a_name if {
 	ask([failed], object.remove(alive, ["owner"])) == {finding("which is unknown by name")}
 }

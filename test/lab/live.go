@@ -26,6 +26,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/retry"
 )
 
@@ -95,6 +99,44 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 		}
 	})
 	return nil
+}
+
+// Tell writes Events of a reason about the objects of a resource every few seconds, as a
+// controller does that fails, with the rights of a service account, until ctx ends. It
+// returns when it has done so for a while.
+func (l *Lab) Tell(ctx context.Context, namespace, account, reason string, gvr schema.GroupVersionResource) error {
+	config, err := l.ServiceAccountConfig(ctx, namespace, account)
+	if err != nil {
+		return err
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	recorder := broadcaster.NewRecorder(clientscheme.Scheme, corev1.EventSource{Component: account})
+	go every(ctx, 5*time.Second, func() {
+		list, err := objects.Resource(gvr).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return // the next round tries again
+		}
+		for i := range list.Items {
+			recorder.Event(&list.Items[i], corev1.EventTypeWarning, reason, "the backend refuses the credentials")
+		}
+	})
+	admin, err := l.Client()
+	if err != nil {
+		return err
+	}
+	return l.Await(ctx, 3*time.Minute, "Events that repeat", func(ctx context.Context) (bool, error) {
+		list, err := admin.CoreV1().Events("").List(ctx, metav1.ListOptions{FieldSelector: "reason=" + reason + ",source=" + account})
+		return err == nil && slices.ContainsFunc(list.Items, func(e corev1.Event) bool { return e.Count > 8 }), nil
+	})
 }
 
 // Cleaning is what a controller does for an object before it removes its finalizer,

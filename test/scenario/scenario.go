@@ -227,6 +227,8 @@ type Controller struct {
 	Drains string `json:"drains,omitempty"`
 	// Reads are the Secrets that it must read before, in the object's namespace.
 	Reads []string `json:"reads,omitempty"`
+	// Tells is the reason of the Events that it writes about each object, as one that fails.
+	Tells string `json:"tells,omitempty"`
 	// Needs are objects without a namespace that must be there, by where the object
 	// names them.
 	Needs []Reference `json:"needs,omitempty"`
@@ -931,6 +933,11 @@ func (g *Guarded) operate(ctx context.Context, live Live, stage Stage) error {
 		}
 		if err := g.Controller(running, namespace, account, c.Finalizer, *gvr, cleaning...); err != nil {
 			return err
+		}
+		if c.Tells != "" {
+			if err := g.Tell(running, namespace, account, c.Tells, *gvr); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -1,0 +1,89 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// TestReadWarnings takes what Events say for what the owner of an object reports, where
+// nobody could write them who may not update it.
+func TestReadWarnings(t *testing.T) {
+	event := func(uid, reason, first, last, message string) map[string]any {
+		return map[string]any{
+			"metadata": map[string]any{"name": uid + reason + first, "namespace": "a"}, "involvedObject": map[string]any{"uid": uid},
+			"type": "Warning", "reason": reason, "message": message, "firstTimestamp": first, "lastTimestamp": last,
+		}
+	}
+	items := []any{
+		event("u", "SyncFailed", "2026-01-01T00:10:00Z", "2026-01-01T00:20:00Z", "later"),
+		event("u", "SyncFailed", "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z", "before"),
+		event("another", "SyncFailed", "2026-01-01T00:00:00Z", "2026-01-01T00:20:00Z", "of another"),
+	}
+	for i := range 20 {
+		items = append(items, event("u", fmt.Sprintf("X%02d", i), "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", strings.Repeat("é", 1<<20)))
+	}
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path+" "+r.URL.Query().Get("fieldSelector"))
+		if strings.Contains(r.URL.Path, "/default/") {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(map[string]any{"apiVersion": "v1", "kind": "EventList", "items": items}); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	const scribe = `---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: r, namespace: %s}, rules: [{apiGroups: [%s], resources: [events], verbs: [create]}%s]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: r, namespace: %[1]s}, roleRef: {kind: Role, name: r}, subjects: [{kind: User, name: tenant}]}
+`
+	const updates = ", {apiGroups: [x.io], resources: [gadgets], verbs: [patch]}"
+	for name, tc := range map[string]struct {
+		rights    string
+		namespace string
+		told      int
+	}{
+		"Owner":     {"", "a", maxReasons},
+		"Tenant":    {fmt.Sprintf(scribe, "a", `""`, ""), "a", 0},
+		"NewGroup":  {fmt.Sprintf(scribe, "a", "events.k8s.io", ""), "a", 0},
+		"MayUpdate": {fmt.Sprintf(scribe, "a", `""`, updates), "a", maxReasons},
+		"Elsewhere": {fmt.Sprintf(scribe, "b", `""`, ""), "a", maxReasons},
+		"Forbidden": {"", "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked = nil
+			w, err := FromObjects(Options{MaxNames: 500}, objects(t, gadget+as("one", anAccount, controls, running)+tc.rights))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.ReadWarningsOf(t.Context(), &rest.Config{Host: server.URL}, schema.GroupResource{Group: "x.io", Resource: "gadgets"}, tc.namespace, "it", "u", slog.New(slog.DiscardHandler)); err != nil {
+				t.Fatal(err)
+			}
+			told, _ := at(w, "conditions", tc.namespace, "gadgets.x.io", "it").([]any)
+			if len(told) != tc.told || len(asked) != 1 || !strings.HasSuffix(asked[0], "events type=Warning,involvedObject.uid=u") {
+				t.Fatalf("%d told, asked %q", len(told), asked)
+			}
+			want := map[string]any{"type": "Event", "status": "Warning", "reason": "SyncFailed", "message": "later", "lastTransitionTime": "2026-01-01T00:00:00Z", "last": "2026-01-01T00:20:00Z"}
+			if tc.told > 0 {
+				if diff := cmp.Diff(want, told[0]); diff != "" {
+					t.Errorf("-want +got\n%s", diff)
+				}
+				if message := told[1].(map[string]any)["message"].(string); len(message) > 2<<10 {
+					t.Errorf("a message of %d bytes was kept", len(message))
+				}
+			}
+		})
+	}
+}
