@@ -172,19 +172,30 @@ patience(ownership) := 600 if not ownership.circumstantial
 reported(condition) := sprintf("has reported for %s %s: %s is %s (%s)", [
 	times.duration(times.since(condition.lastTransitionTime)), condition.how,
 	condition.type, condition.status, clean(condition.reason, 40),
-]) if not condition.last
+]) if {
+	not condition.last
+}
 
 reported(condition) := sprintf("has reported for %s in Events %s: %s", [
-	times.duration(times.since(condition.lastTransitionTime)), condition.how, clean(condition.reason, 40),
-]) if condition.last
+	times.duration(times.since(condition.lastTransitionTime)), condition.how,
+	clean(condition.reason, 40),
+]) if {
+	condition.last
+}
 
-names(condition) := sprintf("the condition %s names", [condition.type]) if not condition.last
+names(condition) := sprintf("the condition %s names", [condition.type]) if {
+	not condition.last
+}
 
 names(condition) := "its Events tell of" if condition.last
 
-names_of(condition, of) := sprintf("the condition %s of the %s names", [condition.type, of]) if not condition.last
+names_of(condition, of) := sprintf("the condition %s of the %s names", [condition.type, of]) if {
+	not condition.last
+}
 
-names_of(condition, of) := sprintf("the Events of the %s tell of", [of]) if condition.last
+names_of(condition, of) := sprintf("the Events of the %s tell of", [of]) if {
+	condition.last
+}
 
 mended(condition) := "it is good again" if not condition.last
 
@@ -244,12 +255,16 @@ failure := `(?i)error|fail|invalid|denied|forbidden|unauthori[sz]ed|auth|credent
 told(condition) := sprintf("%s is %s since %s: %s: %s", [
 	condition.type, condition.status, condition.lastTransitionTime,
 	clean(condition.reason, 80), clean(object.get(condition, "message", ""), 300),
-]) if not condition.last
+]) if {
+	not condition.last
+}
 
 told(condition) := sprintf("Event from %s to %s: %s: %s", [
 	condition.lastTransitionTime, condition.last,
 	clean(condition.reason, 80), clean(object.get(condition, "message", ""), 300),
-]) if condition.last
+]) if {
+	condition.last
+}
 
 # clean is text of others in one line, and no longer than that.
 clean(text, limit) := substring(regex.replace(text, `[[:cntrl:]\s]+`, " "), 0, limit)

@@ -62,7 +62,9 @@ test_events if {
 	every change in [{"reason": "Pulling"}, {"last": "2026-11-21T11:05:00Z"}, {"lastTransitionTime": "2026-11-21T11:45:00Z"}] {
 		ask_with(object.union(event, change), alive) == nothing
 	}
-	count(ask_with(object.union(event, {"lastTransitionTime": "2026-11-21T11:49:00Z"}), object.union(alive, {"circumstantial": true}))) == 1
+	by_rights := object.union(alive, {"circumstantial": true})
+	lately := object.union(event, {"lastTransitionTime": "2026-11-21T11:49:00Z"})
+	ask_with(lately, by_rights) != nothing
 }
 
 test_events_in_a_namespace if {
@@ -74,7 +76,8 @@ test_events_in_a_namespace if {
 			"conditions": {"demo": {"buckets.s3.example.com": {"logs": [event]}}},
 			"finalized": {"demo": {"example.com/cleanup": {"buckets.s3.example.com": {"": {"names": ["logs"], "count": 1, "ownership": alive}}}}},
 		})
-	{finding.steps[0].do | some finding in got} == {"Fix what the Events of the buckets.s3.example.com tell of; delete when there are no new ones"}
+	told := "Fix what the Events of the buckets.s3.example.com tell of; delete when there are no new ones"
+	{finding.steps[0].do | some finding in got} == {told}
 }
 
 test_owner_without_a_name if {

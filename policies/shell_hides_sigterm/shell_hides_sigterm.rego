@@ -215,7 +215,10 @@ sh(shell, _) := "busybox" if shell in {"ash", "busybox"}
 sh(shell, _) := shell if shell in {"bash", "dash"}
 
 # reasons are why a shell stays PID 1, the best first.
-reasons(shell, text) := [reason | some reason in [loop(text, last), function_loop(text, last), pipe(last), idle(last), own(shell, text, last)]; reason != ""] if {
+reasons(shell, text) := [reason |
+	some reason in [loop(text, last), function_loop(text, last), pipe(last), idle(last), own(shell, text, last)]
+	reason != ""
+] if {
 	last := tail(text)
 	not contains(last, "<_") # what reads a here-document is over soon
 }

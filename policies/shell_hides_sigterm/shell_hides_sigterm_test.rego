@@ -54,7 +54,6 @@ test_here_documents if {
 	every started in ["cat > a <<END\nexec x\nEND\nENDLESS", "cat > a <<-'E'\n\ttrap x\n\tE\ncat <<\"F\" > b\n'\nF\nENDLESS"] {
 		in_image("", replace(started, "ENDLESS", endless)) == {loop}
 	}
-	in_image("", "cat > f <<E\nwhile\ndone\nE\nwork | log") == {pipe}
 
 	# One that does not end, that ends the script, two of one line, many, and a string.
 	every started in ["cat > a <<END\nx\nENDLESS", "echo a\ncat <<END\nx\nEND", "a <<E; b <<F\nE\nF\nENDLESS", "work <<< 1\nENDLESS"] {
@@ -64,11 +63,16 @@ test_here_documents if {
 	found(["dash", "-c", concat("", [many, endless])]) == set()
 }
 
+test_text_of_a_here_document if in_image("", "cat > f <<E\nwhile\ndone\nE\nwork | log") == {pipe}
+
 test_function if {
 	every started in ["f() {\n  ENDLESS\n}\nf", "a\nfunction f {\n  b\n  ENDLESS; }\nprepare\nf # at last\n", "f () { ENDLESS; }; f"] {
 		in_image("", replace(started, "ENDLESS", endless)) == {loop}
 	}
-	every started in ["f() {\n  ENDLESS\n}\ng", "f() {\n  exec server\n  ENDLESS\n}\nf", "f() {\n  ENDLESS\n  exit\n}\nf", "f() {\n  work\n}\nf"] {
+	every started in [
+		"f() {\n  ENDLESS\n}\ng", "f() {\n  exec server\n  ENDLESS\n}\nf",
+		"f() {\n  ENDLESS\n  exit\n}\nf", "f() {\n  work\n}\nf",
+	] {
 		in_image("", replace(started, "ENDLESS", endless)) == set()
 	}
 }

@@ -138,9 +138,19 @@ bringing_back(ownership) := [steps.mend(sprintf("Bring back %s, and the deletion
 	not ownership.maker
 }
 
-bringing_back(ownership) := [steps.mend(sprintf("Have %s watch this namespace, too, and the deletion finishes by itself", [owner_or(ownership)]), [])] if ownership.watches
+bringing_back(ownership) := [steps.mend(
+	sprintf("Have %s watch this namespace, too, and the deletion finishes by itself", [owner_or(ownership)]),
+	[],
+)] if {
+	ownership.watches
+}
 
-bringing_back(ownership) := [steps.mend(sprintf("Make %s again, as it was, and the deletion finishes by itself", [ownership.maker]), [])] if ownership.maker
+bringing_back(ownership) := [steps.mend(
+	sprintf("Make %s again, as it was, and the deletion finishes by itself", [ownership.maker]),
+	[],
+)] if {
+	ownership.maker
+}
 
 bringing_back(ownership) := [
 	steps.mend(sprintf("Make a role that may update and patch %s", [resource]), [
