@@ -133,7 +133,7 @@ func TestReadBodies(t *testing.T) {
 	if err := w.ReadBodies(t.Context(), &rest.Config{Host: server.URL}, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"/apis/x.io/v1/namespaces/a/gadgets/it"}, asked); diff != "" {
+	if diff := cmp.Diff([]string{"/api/v1/events", "/apis/x.io/v1/namespaces/a/gadgets/it"}, asked); diff != "" {
 		t.Errorf("asked: -want +got\n%s", diff)
 	}
 	if at(w, "bodies", "a", "gadgets.x.io", "it", "names") == nil {

@@ -94,6 +94,11 @@ func TestStress(t *testing.T) {
 		w.Begin(res)
 		w.End(res)
 	}
+	briefly := func() context.Context { // client-go tries again for seconds where nobody answers
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		t.Cleanup(cancel)
+		return ctx
+	}
 	must := func(err error) {
 		if err != nil {
 			t.Error(err)
@@ -193,7 +198,7 @@ func TestStress(t *testing.T) {
 		},
 		"World.ReadBodies": func(int) {
 			nobody := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
-			must(w.ReadBodies(t.Context(), &rest.Config{Dial: nobody}, slog.New(slog.DiscardHandler)))
+			must(w.ReadBodies(briefly(), &rest.Config{Dial: nobody}, slog.New(slog.DiscardHandler)))
 		},
 		"World.Reached": func(int) { _ = w.Reached(t.Context()) },
 		"World.Carries": func(int) {
@@ -212,15 +217,15 @@ func TestStress(t *testing.T) {
 		},
 		"World.ReadConditions": func(int) {
 			nobody := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
-			must(w.ReadConditions(t.Context(), &rest.Config{Dial: nobody}, "a", slog.New(slog.DiscardHandler)))
+			must(w.ReadConditions(briefly(), &rest.Config{Dial: nobody}, "a", slog.New(slog.DiscardHandler)))
 		},
 		"World.ReadWarnings": func(int) {
 			nobody := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
-			must(w.ReadWarnings(t.Context(), &rest.Config{Dial: nobody}, "a", slog.New(slog.DiscardHandler)))
+			must(w.ReadWarnings(briefly(), &rest.Config{Dial: nobody}, "a", slog.New(slog.DiscardHandler)))
 		},
 		"World.ReadWarningsOf": func(int) {
 			nobody := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
-			must(w.ReadWarningsOf(t.Context(), &rest.Config{Dial: nobody}, widgets.GroupResource(), "a", "x", "u", slog.New(slog.DiscardHandler)))
+			must(w.ReadWarningsOf(briefly(), &rest.Config{Dial: nobody}, widgets.GroupResource(), "a", "x", "u", slog.New(slog.DiscardHandler)))
 		},
 		"tryCertificates": func(int) {
 			w.tryCertificates(t.Context(), func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed })

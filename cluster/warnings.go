@@ -24,6 +24,13 @@ import (
 // kept of those about one object: anybody may write them by the thousand.
 const maxWarnings, maxReasons = 5000, 8
 
+// subject is what an Event is about, by the namespace that the Event is in. The API server
+// holds that to be the object's own by name; its UID is whatever the writer says.
+type subject struct {
+	namespace string
+	uid       types.UID
+}
+
 // warning is what Events of one reason say about an object.
 type warning struct {
 	message     string
@@ -38,8 +45,7 @@ func (w *World) ReadWarnings(ctx context.Context, config *rest.Config, namespace
 
 // ReadWarningsOf reads what Events about one object warn of.
 func (w *World) ReadWarningsOf(ctx context.Context, config *rest.Config, resource schema.GroupResource, namespace, name, uid string, log *slog.Logger) error {
-	// Those about an object in no namespace are there (client-go, tools/record/event.go).
-	if err := w.readWarnings(ctx, config, cmp.Or(namespace, metav1.NamespaceDefault), ",involvedObject.uid="+uid, log); err != nil {
+	if err := w.readWarnings(ctx, config, eventsOf(namespace), ",involvedObject.uid="+uid, log); err != nil {
 		return err
 	}
 	w.mu.Lock()
@@ -49,6 +55,10 @@ func (w *World) ReadWarningsOf(ctx context.Context, config *rest.Config, resourc
 	}
 	return nil
 }
+
+// eventsOf is where Events about objects of a namespace are, "" for those in none (client-go,
+// tools/record/event.go).
+func eventsOf(namespace string) string { return cmp.Or(namespace, metav1.NamespaceDefault) }
 
 func (w *World) readWarnings(ctx context.Context, config *rest.Config, namespace, selector string, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, conditionsWithin)
@@ -69,14 +79,15 @@ func (w *World) readWarnings(ctx context.Context, config *rest.Config, namespace
 }
 
 // warningsIn are what Events warn of, by object and reason.
-func warningsIn(events []corev1.Event) map[types.UID]map[string]warning {
-	found := map[types.UID]map[string]warning{}
+func warningsIn(events []corev1.Event) map[subject]map[string]warning {
+	found := map[subject]map[string]warning{}
 	for i := range events {
 		e := &events[i]
-		of, reason := found[e.InvolvedObject.UID], facts.Shorten(e.Reason, facts.MaxText)
+		about := subject{e.Namespace, e.InvolvedObject.UID}
+		of, reason := found[about], facts.Shorten(e.Reason, facts.MaxText)
 		if of == nil {
 			of = map[string]warning{}
-			found[e.InvolvedObject.UID] = of
+			found[about] = of
 		}
 		said, again := of[reason]
 		if !again && len(of) == maxReasons {
@@ -97,8 +108,9 @@ func warningsIn(events []corev1.Event) map[types.UID]map[string]warning {
 // told are warnings about an object in the form of conditions: none where somebody may write
 // them who may not do more to the object. The caller holds w.mu.
 func (w *World) told(resource, namespace string, uid types.UID) (told []any) {
-	of := w.warnings[uid]
-	if len(of) == 0 || !w.ownership.Candid(resource, cmp.Or(namespace, metav1.NamespaceDefault)) {
+	in := eventsOf(namespace)
+	of := w.warnings[subject{in, uid}]
+	if len(of) == 0 || !w.ownership.Candid(resource, in) {
 		return nil
 	}
 	for _, reason := range slices.Sorted(maps.Keys(of)) {

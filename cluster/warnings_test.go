@@ -17,9 +17,10 @@ import (
 // TestReadWarnings takes what Events say for what the owner of an object reports, where
 // nobody could write them who may not update it.
 func TestReadWarnings(t *testing.T) {
+	in := "a"
 	event := func(uid, reason, first, last, message string) map[string]any {
 		return map[string]any{
-			"metadata": map[string]any{"name": uid + reason + first, "namespace": "a"}, "involvedObject": map[string]any{"uid": uid},
+			"metadata": map[string]any{"name": uid + reason + first, "namespace": in}, "involvedObject": map[string]any{"uid": uid},
 			"type": "Warning", "reason": reason, "message": message, "firstTimestamp": first, "lastTimestamp": last,
 		}
 	}
@@ -28,6 +29,10 @@ func TestReadWarnings(t *testing.T) {
 		event("u", "SyncFailed", "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z", "before"),
 		event("another", "SyncFailed", "2026-01-01T00:00:00Z", "2026-01-01T00:20:00Z", "of another"),
 	}
+	// A tenant of b may write there what it likes, also about what is in a.
+	in = "b"
+	items = append(items, event("u", "AFailure", "2026-01-01T00:00:00Z", "2026-01-01T00:20:00Z", "forged"))
+	in = "a"
 	for i := range 20 {
 		items = append(items, event("u", fmt.Sprintf("X%02d", i), "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", strings.Repeat("é", 1<<20)))
 	}

@@ -158,7 +158,7 @@ type World struct {
 
 	sight      *facts.Sight
 	dependents *dependents.Part
-	warnings   map[types.UID]map[string]warning // what Events say, once they were read
+	warnings   map[subject]map[string]warning // what Events say, once they were read
 	ownership  *ownership.Part
 	refusals   *refusals.Part
 	nodes      *nodes.Part
