@@ -56,13 +56,14 @@ lab: build components ## Bring up a cluster to play on, with termguard in it, un
 test: e2e-scenarios ## All tests: scenarios on a real control plane, then those of other suites and a real node beside Go and Rego
 	@nice -n 19 $(MAKE) --no-print-directory unit races rego & $(MAKE) --no-print-directory e2e-others test-node; status=$$?; wait $$! && exit $$status
 
+# Half an hour for a package: make test runs them at the lowest priority.
 unit: ## Go tests of the product that make races does not run
-	go test -run '$(ALONE)|$(PARTLY)' ./policies $(RACES) # the longest first, so that no core is left waiting
-	go test $(filter-out $(RACES),$(patsubst $(shell go list -m)/%,./%,$(shell go list ./...)))
-	cd cmd/termguard-render && go test ./...
+	go test -timeout 30m -run '$(ALONE)|$(PARTLY)' ./policies $(RACES) # the longest first, so that no core is left waiting
+	go test -timeout 30m $(filter-out $(RACES),$(patsubst $(shell go list -m)/%,./%,$(shell go list ./...)))
+	cd cmd/termguard-render && go test -timeout 30m ./...
 
 races: ## Go tests of what starts goroutines, under the race detector (which needs a C compiler)
-	CGO_ENABLED=1 go test -race -skip '$(ALONE)' $(RACES)
+	CGO_ENABLED=1 go test -race -timeout 30m -skip '$(ALONE)' $(RACES)
 
 rego: ## Rego tests with coverage, strict type check
 	$(OPA) check --strict --schema policies/schema policies
