@@ -202,8 +202,8 @@ mended(condition) := "it is good again" if not condition.last
 mended(condition) := "there are no new ones" if condition.last
 
 # texts are the fields of a condition that are texts: of custom resources nothing holds that
-# they are.
-texts(condition) := {key: text | some key, text in condition; is_string(text)}
+# they are. What is told of Events is none of them.
+texts(condition) := {key: text | some key, text in condition; is_string(text); key != "last"}
 
 # with_created is a condition as the facts have those of what is in a namespace: with when
 # its object was created, where that is known.

@@ -80,6 +80,9 @@ test_events_in_a_namespace if {
 	{finding.steps[0].do | some finding in got} == {told}
 }
 
+# A status may hold any field.
+test_status_is_no_event if ask([object.union(failed, {"last": "never"})], alive) == {finding("provider-aws")}
+
 test_owner_without_a_name if {
 	ask([failed], object.remove(alive, ["owner"])) == {finding("which is unknown by name")}
 }
