@@ -104,7 +104,7 @@ func (s *Subject) untold(f cluster.Facts) (unseen []string) {
 	resource := s.Type.GroupResource()
 	what := bodies[resource.String()]
 	switch {
-	case !slices.Contains(cluster.BuiltinGroups(), s.Type.Group) && child(s.Object, "metadata")["finalizers"] != nil && !f.Bodied(s.Namespace, resource.String(), s.Name):
+	case s.guarded() && !f.Bodied(s.Namespace, resource.String(), s.Name):
 		what = "what its status says"
 	case resource == pods && f.Pod(s.Namespace, s.Name).Undriven:
 		what = "whether its containers have ended"

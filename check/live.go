@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -87,7 +86,7 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 		switch {
 		case s.Type.GroupResource() == namespaces:
 			err = world.ReadConditions(ctx, config, s.Name, log)
-		case !slices.Contains(cluster.BuiltinGroups(), s.Type.Group) && child(s.Object, "metadata")["finalizers"] != nil:
+		case s.guarded():
 			err = world.ReadWarningsOf(ctx, config, s.Type.GroupResource(), s.Namespace, s.Name, s.UID(), log)
 		}
 		if err != nil {

@@ -119,6 +119,11 @@ func (s Subject) UID() string {
 	return uid
 }
 
+// guarded tells whether it is a custom resource with finalizers.
+func (s Subject) guarded() bool {
+	return !slices.Contains(cluster.BuiltinGroups(), s.Type.Group) && child(s.Object, "metadata")["finalizers"] != nil
+}
+
 // Terminating tells whether it is being deleted already.
 func (s Subject) Terminating() bool {
 	return child(s.Object, "metadata")["deletionTimestamp"] != nil

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -116,7 +115,7 @@ func (w *World) told(resource, namespace string, uid types.UID) (told []any) {
 	for _, reason := range slices.Sorted(maps.Keys(of)) {
 		said := of[reason]
 		told = append(told, map[string]any{
-			"type": "Event", "status": corev1.EventTypeWarning, "reason": reason, "message": strings.ToValidUTF8(said.message, ""),
+			"type": "Event", "status": corev1.EventTypeWarning, "reason": reason, "message": said.message,
 			"lastTransitionTime": said.first.UTC().Format(time.RFC3339), "last": said.last.UTC().Format(time.RFC3339),
 		})
 	}

@@ -56,8 +56,8 @@ type Options struct {
 	// Prepare, where it is set, puts what such flags name into the lab's folder, and
 	// returns the flags.
 	Prepare func(dir string) ([]string, error)
-	// Thrifty has the control plane collect garbage a quarter as often, for a third of its
-	// processor time: it then takes a GB. What measures it leaves that out.
+	// Thrifty has the control plane collect garbage a quarter as often, for up to a GB of
+	// memory. What measures it leaves that out.
 	Thrifty bool
 }
 

@@ -445,7 +445,7 @@ func (p *play) ask(ctx context.Context, patience time.Duration, rows ...*asked) 
 		same := maps.Equal(before, now)
 		before = now
 		unsure := slices.ContainsFunc(rows, func(a *asked) bool {
-			return a.Webhook != scenario.Hangs && a.Webhook != scenario.Completes && a.Webhook != Unasked || a.Webhook != a.Check && a.Webhook != Unasked
+			return a.Webhook != Unasked && (a.Webhook != scenario.Hangs && a.Webhook != scenario.Completes || a.Webhook != a.Check)
 		})
 		return same && (!unsure || time.Since(began) > patience), nil
 	})
