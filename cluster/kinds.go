@@ -61,7 +61,10 @@ var table = []kind{
 		by(budgeting, (*budgets.Part).KeepPod, (*budgets.Part).ForgetPod),
 	}},
 	{watched(policyv1.SchemeGroupVersion, "poddisruptionbudgets"), []keeper{by(budgeting, (*budgets.Part).KeepBudget, (*budgets.Part).ForgetBudget)}},
-	{watched(corev1.SchemeGroupVersion, "services"), []keeper{by(refusing, (*refusals.Part).KeepService, (*refusals.Part).ForgetService)}},
+	{watched(corev1.SchemeGroupVersion, "services"), []keeper{
+		by(refusing, (*refusals.Part).KeepService, (*refusals.Part).ForgetService),
+		by(onNodes, (*nodes.Part).KeepService, (*nodes.Part).ForgetService),
+	}},
 	{watched(corev1.SchemeGroupVersion, "serviceaccounts"), []keeper{by(owning, (*ownership.Part).KeepServiceAccount, (*ownership.Part).ForgetServiceAccount)}},
 	{watched(appsv1.SchemeGroupVersion, "deployments"), []keeper{
 		by(refusing, (*refusals.Part).KeepDeployment, (*refusals.Part).ForgetDeployment),

@@ -158,7 +158,7 @@ func (p *Part) listUndriven(key types.NamespacedName, o *pod) {
 		}
 		path := []string{"undriven", key.Namespace, node, driver, how}
 		p.groups.Add(key.Name, path...)
-		u.lacks = append(u.lacks, path)
+		u.in = append(u.in, path)
 		u.undriven = append(u.undriven, map[string]any{"driver": driver, "how": how})
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 // storage is what is kept to tell that.
 type storage struct {
-	volumes map[string]volume                        // bound PersistentVolumes of CSI drivers, by name
+	volumes map[string]volume                        // bound PersistentVolumes of CSI drivers and of NFS servers, by name
 	claims  map[string]map[string]bool               // names of PersistentVolumes, by "namespace/claim"
 	nodes   map[string][]string                      // drivers registered on a node; nil entry: no CSINode seen
 	users   map[string]map[types.NamespacedName]*pod // pods that have something mounted, by node
@@ -29,7 +29,8 @@ type storage struct {
 }
 
 type volume struct {
-	driver string
+	driver string // "" of NFS
+	server string // the address that it names, "" for none
 	claim  string // "namespace/name"
 }
 
@@ -37,8 +38,11 @@ type volume struct {
 type use struct {
 	claims  []string   // names in the pod's namespace
 	drivers []string   // of its inline volumes
+	servers []string   // addresses that its inline volumes name
 	devices []string   // ResourceClaims, by their names in the pod's namespace
-	lacks   [][]string // groups of pods that lack a driver that it is in
+	in      [][]string // groups of pods that it is in, by what it lacks and who serves it
+	// addresses are those that its volumes name, of any kind.
+	addresses []string
 	// missing are CSI drivers, and undriven DRA drivers, that its node lacks, as the
 	// facts have them.
 	missing  []string
@@ -59,13 +63,17 @@ func (p *Part) KeepCSIDriver(o *storagev1.CSIDriver) bool {
 // ForgetCSIDriver undoes KeepCSIDriver.
 func (p *Part) ForgetCSIDriver(key types.NamespacedName) { p.doc.Prune("csidrivers", key.Name) }
 
-// KeepVolume takes in which driver serves a PersistentVolume, and for which claim.
+// KeepVolume takes in which driver and which server serve a PersistentVolume, and for
+// which claim.
 func (p *Part) KeepVolume(pv *corev1.PersistentVolume) bool {
 	p.ForgetVolume(types.NamespacedName{Name: pv.Name})
-	if pv.Spec.CSI == nil || pv.Spec.ClaimRef == nil || pv.Status.Phase != corev1.VolumeBound {
+	if pv.Spec.CSI == nil && pv.Spec.NFS == nil || pv.Spec.ClaimRef == nil || pv.Status.Phase != corev1.VolumeBound {
 		return true // a released volume still names a claim, which may be another by now
 	}
-	v := volume{driver: pv.Spec.CSI.Driver, claim: pv.Spec.ClaimRef.Namespace + "/" + pv.Spec.ClaimRef.Name}
+	v := volume{server: serverOf(pv), claim: pv.Spec.ClaimRef.Namespace + "/" + pv.Spec.ClaimRef.Name}
+	if pv.Spec.CSI != nil {
+		v.driver = pv.Spec.CSI.Driver
+	}
 	p.storage.volumes[pv.Name] = v
 	if p.storage.claims[v.claim] == nil {
 		p.storage.claims[v.claim] = map[string]bool{}
@@ -124,13 +132,16 @@ func usesOf(o *corev1.Pod) *use {
 		switch {
 		case v.CSI != nil:
 			u.drivers = append(u.drivers, v.CSI.Driver)
+			u.servers = append(u.servers, v.CSI.VolumeAttributes[serverAttribute])
+		case v.NFS != nil:
+			u.servers = append(u.servers, v.NFS.Server)
 		case v.PersistentVolumeClaim != nil:
 			u.claims = append(u.claims, v.PersistentVolumeClaim.ClaimName)
 		case v.Ephemeral != nil:
 			u.claims = append(u.claims, o.Name+"-"+v.Name)
 		}
 	}
-	if len(u.claims)+len(u.drivers)+len(u.devices) == 0 {
+	if len(u.claims)+len(u.drivers)+len(u.servers)+len(u.devices) == 0 {
 		return nil
 	}
 	return &u
@@ -183,13 +194,14 @@ func (p *Part) unmount(key types.NamespacedName, gone *pod) {
 	}
 }
 
-// list puts a pod among those whose node lacks a driver.
+// list puts a pod among those whose node lacks a driver, and those that a Service serves.
 func (p *Part) list(key types.NamespacedName, o *pod) {
 	if o.uses() == nil {
 		return
 	}
 	p.listDriverless(key, o)
 	p.listUndriven(key, o)
+	p.listServed(key, o)
 }
 
 // listDriverless puts a pod among those whose CSI driver is not registered on their node.
@@ -208,6 +220,7 @@ func (p *Part) listDriverless(key types.NamespacedName, o *pod) {
 			needed[p.storage.volumes[name].driver] = true
 		}
 	}
+	delete(needed, "") // NFS, which the kubelet unmounts itself
 	for _, driver := range slices.Sorted(maps.Keys(needed)) {
 		if slices.Contains(registered, driver) {
 			continue
@@ -215,7 +228,7 @@ func (p *Part) listDriverless(key types.NamespacedName, o *pod) {
 		u.missing = append(u.missing, driver)
 		path := []string{"driverless", key.Namespace, o.on.name, driver}
 		p.groups.Add(key.Name, path...)
-		u.lacks = append(u.lacks, path)
+		u.in = append(u.in, path)
 	}
 }
 
@@ -225,10 +238,11 @@ func (p *Part) unlist(key types.NamespacedName, o *pod) {
 	if u == nil {
 		return
 	}
-	for _, path := range u.lacks {
+	for _, path := range u.in {
 		p.groups.Remove(key.Name, path...)
 	}
-	u.lacks, u.missing, u.undriven = nil, nil, nil
+	p.unlistServed(key, u)
+	u.in, u.missing, u.undriven = nil, nil, nil
 }
 
 // remount looks anew at the pods that use a claim.

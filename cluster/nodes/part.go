@@ -39,6 +39,7 @@ type Part struct {
 	kubeletEvents kubeletEvents
 	storage       storage
 	devices       devices
+	servers       servers
 
 	stops        []Stop // pods that are gone
 	leaving      map[leavingGroup]map[types.NamespacedName]leaving
@@ -51,7 +52,7 @@ type Part struct {
 func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{
 		"nodes", "notReady", "daemonsets", "csidrivers", "storage",
-		"leaving", "kubeletEvents", "hazards", "csinodes", "driverless", "buggy", "registrars", "gone", "stops",
+		"leaving", "kubeletEvents", "hazards", "csinodes", "driverless", "served", "buggy", "registrars", "gone", "stops",
 		"attachments", "attachmentsOf", "undriven", "plugins", "networks", "wired",
 		"probes", "nodeProblems",
 	} {
@@ -60,7 +61,7 @@ func New(doc facts.Document, options Options) *Part {
 	p := &Part{
 		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames), strings: facts.Strings{},
 		alike: facts.NewShared[alike](), spaces: map[string]*space{}, hosts: map[string]*host{},
-		nodes: map[string]bool{}, stranded: map[*pod]bool{}, kubeletEvents: newKubeletEvents(), storage: newStorage(), devices: newDevices(),
+		nodes: map[string]bool{}, stranded: map[*pod]bool{}, kubeletEvents: newKubeletEvents(), storage: newStorage(), devices: newDevices(), servers: newServers(),
 		leaving: map[leavingGroup]map[types.NamespacedName]leaving{}, leavingDirty: map[leavingGroup]bool{}, waitingDirty: map[string]bool{},
 	}
 	p.sections()

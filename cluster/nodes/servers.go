@@ -1,0 +1,155 @@
+package nodes
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// This file keeps which Services serve the volumes of pods: a kubelet waits for ever
+// when it unmounts NFS whose server is gone
+// (https://github.com/kubernetes/kubernetes/issues/72048).
+
+// serverAttribute is where the CSI driver for NFS keeps the address of the server
+// (https://github.com/kubernetes-csi/csi-driver-nfs/blob/v4.11.0/docs/driver-parameters.md).
+const serverAttribute = "server"
+
+// servers tells which Service is meant by an address: by an IP, or by the
+// "namespace/name" that a DNS name spells.
+type servers struct {
+	services map[types.NamespacedName][]string        // cluster IPs of those that lead to something in the cluster
+	byIP     map[string]types.NamespacedName          // the same the other way round
+	users    map[string]map[types.NamespacedName]*pod // pods that have something mounted, by address
+}
+
+func newServers() servers {
+	return servers{services: map[types.NamespacedName][]string{}, byIP: map[string]types.NamespacedName{}, users: map[string]map[types.NamespacedName]*pod{}}
+}
+
+// KeepService takes in the addresses of a Service.
+func (p *Part) KeepService(o *corev1.Service) bool {
+	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
+	headless := o.Spec.ClusterIP == corev1.ClusterIPNone
+	if o.Spec.Type == corev1.ServiceTypeExternalName || headless && len(o.Spec.Selector) == 0 {
+		p.ForgetService(key) // its name means what stays when it goes
+		return true
+	}
+	var ips []string
+	if !headless {
+		ips = slices.Concat([]string{o.Spec.ClusterIP}, o.Spec.ClusterIPs)
+	}
+	if before, known := p.servers.services[key]; known && slices.Equal(before, ips) {
+		return true
+	}
+	p.ForgetService(key)
+	p.servers.services[key] = ips
+	for _, ip := range ips {
+		p.servers.byIP[ip] = key
+	}
+	p.reserve(key, ips)
+	return true
+}
+
+// ForgetService undoes KeepService.
+func (p *Part) ForgetService(key types.NamespacedName) {
+	ips, known := p.servers.services[key]
+	if !known {
+		return
+	}
+	delete(p.servers.services, key)
+	for _, ip := range ips {
+		delete(p.servers.byIP, ip)
+	}
+	p.reserve(key, ips)
+}
+
+// reserve looks anew at the pods whose volumes name a Service.
+func (p *Part) reserve(service types.NamespacedName, ips []string) {
+	for _, address := range append([]string{service.String()}, ips...) {
+		for key, o := range maps.Clone(p.servers.users[address]) {
+			p.unlist(key, o)
+			p.list(key, o)
+		}
+	}
+}
+
+// listServed puts a pod among those whose volumes a Service serves.
+func (p *Part) listServed(key types.NamespacedName, o *pod) {
+	u := o.uses()
+	named := map[string]bool{}
+	for _, server := range u.servers {
+		named[addressOf(server)] = true
+	}
+	for _, claim := range u.claims {
+		for name := range p.storage.claims[key.Namespace+"/"+claim] {
+			named[addressOf(p.storage.volumes[name].server)] = true
+		}
+	}
+	delete(named, "")
+	u.addresses = slices.Sorted(maps.Keys(named))
+	for _, address := range u.addresses {
+		if p.servers.users[address] == nil {
+			p.servers.users[address] = map[types.NamespacedName]*pod{}
+		}
+		p.servers.users[address][key] = o
+		service, known := p.servers.byIP[address]
+		if namespace, name, isName := strings.Cut(address, "/"); isName {
+			service = types.NamespacedName{Namespace: namespace, Name: name}
+			_, known = p.servers.services[service]
+		}
+		if !known {
+			continue
+		}
+		path := []string{"served", service.Namespace, service.Name, key.Namespace}
+		p.groups.Add(key.Name, path...)
+		u.in = append(u.in, path)
+	}
+}
+
+// unlistServed undoes listServed, but for the groups.
+func (p *Part) unlistServed(key types.NamespacedName, u *use) {
+	for _, address := range u.addresses {
+		if delete(p.servers.users[address], key); len(p.servers.users[address]) == 0 {
+			delete(p.servers.users, address)
+		}
+	}
+	u.addresses = nil
+}
+
+// addressOf is an IP, or "namespace/name" of the Service that a DNS name may mean
+// (https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/); "" for
+// what is neither.
+func addressOf(server string) string {
+	if ip, err := netip.ParseAddr(strings.Trim(server, "[]")); err == nil {
+		return ip.String()
+	}
+	labels := strings.Split(strings.ToLower(strings.TrimSuffix(server, ".")), ".")
+	at := slices.Index(labels, "svc")
+	if at < 0 && len(labels) == 2 {
+		at = 2
+	}
+	if at < 2 {
+		return ""
+	}
+	return labels[at-1] + "/" + labels[at-2]
+}
+
+// serverOf is the address that a PersistentVolume names, "" where there is none, or
+// where its client gives up after a while.
+func serverOf(pv *corev1.PersistentVolume) string {
+	soft := slices.ContainsFunc(pv.Spec.MountOptions, func(option string) bool {
+		return slices.ContainsFunc(strings.Split(option, ","), func(o string) bool { return o == "soft" || o == "softerr" })
+	})
+	switch {
+	case soft:
+		return ""
+	case pv.Spec.NFS != nil:
+		return pv.Spec.NFS.Server
+	default:
+		return pv.Spec.CSI.VolumeAttributes[serverAttribute]
+	}
+}

@@ -1,0 +1,113 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// TestServed holds who is served by a Service by what a volume names as its server.
+func TestServed(t *testing.T) {
+	const service = "{apiVersion: v1, kind: Service, metadata: {name: nfs, namespace: files}, spec: {selector: {a: b}, clusterIP: 10.0.0.7, clusterIPs: [10.0.0.7, 'fd00::7']}}\n---\n"
+	pod := func(volume string) string {
+		return "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: demo}, spec: {nodeName: n1, volumes: [{name: v, " + volume + "}]}, status: {phase: Running}}\n---\n"
+	}
+	inline := func(server string) string { return pod("nfs: {path: /, server: '" + server + "'}") }
+	claim := func(spec string) string {
+		return pod("persistentVolumeClaim: {claimName: c}") +
+			"{apiVersion: v1, kind: PersistentVolume, metadata: {name: pv}, spec: {claimRef: {namespace: demo, name: c}, " + spec + "}, status: {phase: Bound}}\n---\n"
+	}
+	tests := map[string]struct {
+		reason, cluster string
+		served          bool
+	}{
+		"name of a Service":           {"as DNS has it", service + inline("nfs.files.svc.cluster.local"), true},
+		"another domain":              {"a cluster may have any", service + inline("NFS.files.svc.example.org."), true},
+		"name without svc":            {"a resolver's search list completes it", service + inline("nfs.files"), true},
+		"name of a pod of it":         {"of a headless Service, it goes with that", service + inline("nfs-0.nfs.files.svc"), true},
+		"address":                     {"most name it, as a node does not ask the cluster's DNS", service + inline("10.0.0.7"), true},
+		"the other address":           {"a Service may have two", service + inline("[fd00:0::7]"), true},
+		"volume":                      {"it names the server for the claim", service + claim("nfs: {path: /, server: 10.0.0.7}"), true},
+		"volume of the CSI driver":    {"the kubelet asks that, which waits in its place", service + claim("csi: {driver: nfs.csi.k8s.io, volumeHandle: h, volumeAttributes: {server: nfs.files.svc}}"), true},
+		"inline volume of the driver": {"the same", service + pod("csi: {driver: nfs.csi.k8s.io, volumeAttributes: {server: nfs.files.svc}}"), true},
+		"headless":                    {"its name means its pods", "{apiVersion: v1, kind: Service, metadata: {name: nfs, namespace: files}, spec: {selector: {a: b}, clusterIP: None}}\n---\n" + inline("nfs.files.svc"), true},
+
+		"soft":                      {"the client gives up", service + claim("mountOptions: ['ro,soft'], nfs: {path: /, server: 10.0.0.7}"), false},
+		"another address":           {"a server elsewhere", service + inline("10.0.0.8"), false},
+		"another Service":           {"it is not there", service + inline("nfs.other.svc"), false},
+		"a host":                    {"names of one label mean what the node knows", service + inline("nfs"), false},
+		"a host that is called svc": {"no Service and no namespace are before it", service + inline("files.svc"), false},
+		"name for what is outside":  {"that stays", "{apiVersion: v1, kind: Service, metadata: {name: nfs, namespace: files}, spec: {type: ExternalName, externalName: nas}}\n---\n" + inline("nfs.files.svc"), false},
+		"without pods":              {"its addresses were written by hand, and lead elsewhere", "{apiVersion: v1, kind: Service, metadata: {name: nfs, namespace: files}, spec: {clusterIP: None}}\n---\n" + inline("nfs.files.svc"), false},
+		"none":                      {"an attribute that is missing is no address", service + pod("csi: {driver: x}"), false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := at(world(t, tc.cluster), "served", "files", "nfs", "demo", "count")
+			if want := map[bool]any{true: 1, false: nil}[tc.served]; got != want {
+				t.Errorf("%s\ngot %v, want %v", tc.reason, got, want)
+			}
+		})
+	}
+}
+
+// TestServedInAnyOrder holds that it does not matter what arrives first, and that what goes
+// leaves nothing behind.
+func TestServedInAnyOrder(t *testing.T) {
+	service := func(ip string) *corev1.Service {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "nfs", Namespace: "files"}, Spec: corev1.ServiceSpec{ClusterIP: ip}}
+	}
+	volume := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
+		Spec: corev1.PersistentVolumeSpec{
+			ClaimRef:               &corev1.ObjectReference{Namespace: "demo", Name: "c"},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "10.0.0.7"}},
+		},
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "demo"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		Spec: corev1.PodSpec{NodeName: "n1", Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"},
+		}}}},
+	}
+	all := map[string]runtime.Object{"services": service("10.0.0.7"), "persistentvolumes": volume, "pods": pod}
+	for _, order := range [][]string{
+		{"services", "persistentvolumes", "pods"}, {"services", "pods", "persistentvolumes"}, {"persistentvolumes", "services", "pods"},
+		{"persistentvolumes", "pods", "services"}, {"pods", "services", "persistentvolumes"}, {"pods", "persistentvolumes", "services"},
+	} {
+		t.Run(strings.Join(order, " "), func(t *testing.T) {
+			w := NewWorld(Options{})
+			for kind := range all {
+				w.Begin(kinds[kind].Resource)
+				w.End(kinds[kind].Resource)
+			}
+			served := func(after string, want any) {
+				t.Helper()
+				if got := at(w, "served", "files", "nfs", "demo", "count"); got != want {
+					t.Errorf("%s: got %v, want %v", after, got, want)
+				}
+			}
+			for _, kind := range order {
+				served("before all are there", nil)
+				apply(t, w, kinds[kind].Resource, all[kind], true)
+			}
+			served("all are there", 1)
+			for _, kind := range order {
+				remove(t, w, kinds[kind].Resource, all[kind])
+				served(kind+" are gone", nil)
+				if got := at(w, "served", "files"); got != nil {
+					t.Errorf("%s are gone: %v stays", kind, got)
+				}
+				apply(t, w, kinds[kind].Resource, all[kind], true)
+				served(kind+" are back", 1)
+			}
+			apply(t, w, kinds["services"].Resource, service("10.0.0.8"), false)
+			served("its address is another", nil)
+			apply(t, w, kinds["services"].Resource, service("10.0.0.7"), false)
+			served("its address is the old one again", 1)
+		})
+	}
+}

@@ -1,0 +1,57 @@
+package termguard.volume_server_removed_test
+
+import data.termguard.volume_server_removed as policy
+
+delete_of(resource, name, ns) := {"request": {
+	"operation": "DELETE",
+	"resource": {"group": "", "version": "v1", "resource": resource},
+	"name": name,
+	"namespace": ns,
+}}
+
+served := {"files": {
+	"nfs": {"files": {"count": 1, "names": ["own"]}, "demo": {"count": 3, "names": ["a", "b"]}},
+	"other": {"demo": {"count": 1, "names": ["c"]}},
+}}
+
+test_namespace if {
+	found := policy.warn with input as delete_of("namespaces", "files", "files") with data.cluster as {"served": served}
+	{finding.msg | some finding in found} == {
+		concat("", [
+			"1 pod in namespace files has a volume mounted from Service files/nfs, which goes with the namespace: ",
+			"once that is gone, it may stay Terminating",
+		]),
+		concat("", [
+			"3 pods in namespace demo have a volume mounted from Service files/nfs, which goes with the namespace: ",
+			"once that is gone, they may stay Terminating, whenever they are deleted",
+		]),
+		concat("", [
+			"1 pod in namespace demo has a volume mounted from Service files/other, which goes with the namespace: ",
+			"once that is gone, it may stay Terminating, whenever it is deleted",
+		]),
+	}
+}
+
+test_service if {
+	found := policy.warn with input as delete_of("services", "other", "files") with data.cluster as {"served": served}
+	found == {{
+		"msg": concat("", [
+			"1 pod in namespace demo has a volume mounted from Service files/other: ",
+			"once that is gone, it may stay Terminating, whenever it is deleted",
+		]),
+		"objects": [
+			{"resource": "services", "namespace": "files", "name": "other"},
+			{"resource": "pods", "namespace": "demo", "name": "c"},
+		],
+		"evidence": ["Service files/other is the server of a volume, and a kubelet waits for it to unmount that"],
+		"steps": [{
+			"kind": "mend",
+			"do": "Stop what runs the pods that mount from it, in namespace demo, and wait until they are gone",
+		}],
+	}}
+}
+
+test_service_of_the_same_name_elsewhere if {
+	found := policy.warn with input as delete_of("services", "nfs", "demo") with data.cluster as {"served": served}
+	found == set()
+}
