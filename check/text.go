@@ -376,7 +376,11 @@ func (r Report) meaning() string {
 	case policies.Hangs:
 		return "hangs: " + cmp.Or(r.holds().Message, "its "+what+" will not finish by itself")
 	case policies.AtRisk:
-		return "at-risk: " + cmp.Or(r.cause(policies.May, false).Message, "its "+what+" may not finish, or may take long") + within
+		f := r.cause(policies.May, false)
+		if f.EstimateSeconds == nil {
+			within = "" // it may take for ever
+		}
+		return "at-risk: " + cmp.Or(f.Message, "its "+what+" may not finish, or may take long") + within
 	case policies.Completes:
 		if len(r.WaitsFor) > 0 {
 			return "completes if " + condition(r.WaitsFor) + within
