@@ -69,7 +69,10 @@ test_unknown if {
 		with data.cluster.finalizers as held({"": owned("unknown", "may")}).finalizers
 		with data.cluster.spread as held({"": owned("unknown", "may")}).spread
 		with data.cluster.finalized as held({"": owned("unknown", "may")}).finalized
-	got == {"deny": set(), "warn": {finding("not known", ["unknown"], ["kialis.kiali.io/it"])}}
+	got == {"deny": set(), "warn": {json.patch(finding("not known", ["unknown"], ["kialis.kiali.io/it"]), [{
+		"op": "replace", "path": "/steps/0/do",
+		"value": "Find out whether Kiali operator is running, and start it if not",
+	}])}}
 }
 
 test_one_finding_for_each_class if {

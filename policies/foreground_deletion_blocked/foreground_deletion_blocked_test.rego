@@ -64,7 +64,10 @@ test_finalizer_of_somebody_unknown if {
 	got := found with input as in_foreground
 		with data.cluster.owners as owners
 		with data.cluster.finalizers as finalizers({"state": "unknown", "certainty": "may"})
-	got == {"deny": set(), "warn": {guarded("its controller is unknown", [], "the controller that removes the finalizer")}}
+	got == {"deny": set(), "warn": {json.patch(guarded("its controller is unknown", [], ""), [{
+		"op": "replace", "path": "/steps/0/do",
+		"value": "Find out whether the controller that removes the finalizer is running, and start it if not",
+	}])}}
 }
 
 test_finalizer_whose_owner_runs if {

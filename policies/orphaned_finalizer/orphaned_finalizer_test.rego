@@ -64,6 +64,8 @@ kiali_is(reason) := own_kiali(reason, ["no Deployment kiali-operator"], "Kiali o
 # mended is a finding whose first step is another one.
 mended(finding, step) := json.patch(finding, [{"op": "replace", "path": "/steps/0/do", "value": step}])
 
+find_out(who) := sprintf("Find out whether %s is running, and start it if not", [who])
+
 nobody_is(reason) := own_kiali(reason, [], "the controller that removes the finalizer", "")
 
 test_absent if {
@@ -83,7 +85,10 @@ test_absent_perhaps if {
 
 test_unknown if {
 	got := found with input as delete_kiali(kiali({"state": "unknown", "certainty": "may"}))
-	got == {"deny": set(), "warn": {kiali_is("whether its owner, Kiali operator, is running is unknown")}}
+	got == {"deny": set(), "warn": {mended(
+		kiali_is("whether its owner, Kiali operator, is running is unknown"),
+		find_out("Kiali operator"),
+	)}}
 }
 
 test_watches_elsewhere if {
@@ -114,7 +119,10 @@ test_nobody_known_and_down if {
 
 test_nobody_known_and_unknown if {
 	got := found with input as delete_kiali(nobody({"state": "unknown"}))
-	got == {"deny": set(), "warn": {nobody_is("its controller is unknown")}}
+	got == {"deny": set(), "warn": {mended(
+		nobody_is("its controller is unknown"),
+		find_out("the controller that removes the finalizer"),
+	)}}
 }
 
 test_alive if {
@@ -208,7 +216,10 @@ test_content if {
 		})
 	got == {
 		"deny": {content(2, "have", 0, ["kiali", "kiali-b"], "its owner, Kiali operator, is not installed")},
-		"warn": {content(1, "has", 2, ["kiali-c"], "whether its owner, Kiali operator, is running is unknown")},
+		"warn": {mended(
+			content(1, "has", 2, ["kiali-c"], "whether its owner, Kiali operator, is running is unknown"),
+			find_out("Kiali operator"),
+		)},
 	}
 }
 

@@ -132,8 +132,17 @@ first(resource) := sprintf("Delete the %s first; go on when they are gone", [res
 
 # bringing_back are the steps that restore the owner of a finalizer.
 bringing_back(ownership) := [steps.mend(sprintf("Bring back %s, and the deletion finishes by itself", [owner_or(ownership)]), [])] if {
+	ownership.state != "unknown"
 	not ownership.idle
 	not ownership.barred
+}
+
+# Of whom nobody knows whether it runs.
+bringing_back(ownership) := [steps.mend(
+	sprintf("Find out whether %s is running, and start it if not", [owner_or(ownership)]),
+	[],
+)] if {
+	ownership.state == "unknown"
 	not ownership.watches
 	not ownership.maker
 }
