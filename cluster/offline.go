@@ -38,6 +38,8 @@ type aside struct {
 	Groups []string `json:"groups"`
 	// Set tells that all objects are deleted together, as by kubectl delete -f.
 	Set bool `json:"set"`
+	// SetWithout are the resources, as plural.group, whose objects are not among them.
+	SetWithout []string `json:"setWithout"`
 	// SetOrder tells that another command deletes them, in the order that they stand in.
 	SetOrder map[string]any `json:"setOrder"`
 	// Stale names APIServices whose group cannot be discovered.
@@ -140,7 +142,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		w.at = about.Now
 	}
 	if about.Set || about.SetOrder != nil {
-		w.doc["set"] = together(objects, about.SetOrder != nil)
+		w.doc["set"] = together(objects, about.SetOrder != nil, about.SetWithout)
 	}
 	if about.SetOrder != nil {
 		w.doc["setOrder"] = about.SetOrder
@@ -230,7 +232,7 @@ func eventsAmong(objects []*unstructured.Unstructured) (found []corev1.Event) {
 
 // together is the part of the facts that tells which objects are deleted together:
 // one after the other, or all at once.
-func together(objects []*unstructured.Unstructured, ordered bool) map[string]any {
+func together(objects []*unstructured.Unstructured, ordered bool, without []string) map[string]any {
 	set := facts.Document{}
 	mapped := resourcesOf(objects)
 	place := 0
@@ -238,7 +240,7 @@ func together(objects []*unstructured.Unstructured, ordered bool) map[string]any
 		if ordered {
 			place = i
 		}
-		if gvk := obj.GroupVersionKind(); gvk.GroupVersion().String() != apiVersion {
+		if gvk := obj.GroupVersionKind(); gvk.GroupVersion().String() != apiVersion && !slices.Contains(without, mapped[gvk].String()) {
 			set.Put(place, mapped[gvk].String(), obj.GetNamespace(), obj.GetName())
 		}
 	}

@@ -103,6 +103,9 @@ func told(w *World, section string) []string {
 			if n, _ := node["leaving"].(int); n > 0 {
 				line += fmt.Sprintf(" leaving=%d", n)
 			}
+			if owned, _ := node["owned"].([]any); len(owned) > 0 {
+				line += fmt.Sprintf(" owned=%v", owned)
+			}
 			if mutual, _ := node["mutual"].([]any); len(mutual) > 0 {
 				line += fmt.Sprintf(" mutual=%v", mutual)
 			}
@@ -250,17 +253,19 @@ func TestInUse(t *testing.T) {
 		docs   []string
 		want   []string
 	}{
-		"names it":      {"one of its namespace", []string{maker, gadgetIn("a", "g", "maker: m")}, []string{"a makers.x.io m x.io/wait gadgets.x.io inside: 1 [g]"}},
-		"two paths":     {"each counts once", []string{maker, "{apiVersion: x.io/v1, kind: Gadget, metadata: {name: g, namespace: a}, spec: {maker: m}, status: {maker: m}}"}, []string{"a makers.x.io m x.io/wait gadgets.x.io inside: 1 [g]"}},
-		"done":          {"the condition does not hold", []string{maker, gadgetIn("a", "g", "maker: m, done: true")}, nil},
-		"leaves":        {"it is being deleted", []string{maker, "{apiVersion: x.io/v1, kind: Gadget, metadata: {name: g, namespace: a, deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: [y.io/f]}, spec: {maker: m}}"}, []string{"a makers.x.io m x.io/wait gadgets.x.io inside: 1 [g] leaving=1"}},
-		"other":         {"another of that name", []string{maker, gadgetIn("b", "g", "maker: m")}, nil},
-		"not held":      {"nothing waits", []string{makerIn("a", "m", ""), gadgetIn("a", "g", "maker: m")}, nil},
-		"if":            {"it waits for those only if it is bound", []string{"{apiVersion: x.io/v1, kind: Maker, metadata: {name: m, namespace: a, finalizers: [x.io/wait]}, status: {bound: b}}", gadgetIn("a", "g", "lender: m")}, []string{"a makers.x.io m x.io/wait gadgets.x.io inside: 1 [g]"}},
-		"if not":        {"it is not bound", []string{maker, gadgetIn("a", "g", "lender: m")}, nil},
-		"by being":      {"whatever it names", []string{maker, "{apiVersion: x.io/v1, kind: Pool, metadata: {name: p, namespace: a}}", "{apiVersion: x.io/v1, kind: Pool, metadata: {name: q, namespace: b}}"}, []string{"a makers.x.io m x.io/wait pools.x.io inside: 1 [p]"}},
-		"itself":        {"nobody waits for itself", []string{makerIn("a", "m", "after: m", "x.io/wait")}, nil},
-		"wait for both": {"each for the other", []string{makerIn("a", "m", "after: o", "x.io/wait"), makerIn("a", "o", "after: m", "x.io/wait")}, []string{"a makers.x.io m x.io/wait makers.x.io inside: 1 [o] mutual=[o]", "a makers.x.io o x.io/wait makers.x.io inside: 1 [m] mutual=[m]"}},
+		"names it":             {"one of its namespace", []string{maker, gadgetIn("a", "g", "maker: m")}, []string{"a makers.x.io m x.io/wait gadgets.x.io inside: 1 [g]"}},
+		"two paths":            {"each counts once", []string{maker, "{apiVersion: x.io/v1, kind: Gadget, metadata: {name: g, namespace: a}, spec: {maker: m}, status: {maker: m}}"}, []string{"a makers.x.io m x.io/wait gadgets.x.io inside: 1 [g]"}},
+		"done":                 {"the condition does not hold", []string{maker, gadgetIn("a", "g", "maker: m, done: true")}, nil},
+		"leaves":               {"it is being deleted", []string{maker, "{apiVersion: x.io/v1, kind: Gadget, metadata: {name: g, namespace: a, deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: [y.io/f]}, spec: {maker: m}}"}, []string{"a makers.x.io m x.io/wait gadgets.x.io inside: 1 [g] leaving=1"}},
+		"made for another":     {"its controller makes it again, or rests on it", []string{maker, "{apiVersion: x.io/v1, kind: Gadget, metadata: {name: g, namespace: a, ownerReferences: [{apiVersion: y.io/v1, kind: Box, name: b, uid: u, controller: true}]}, spec: {maker: m}}"}, []string{"a makers.x.io m x.io/wait gadgets.x.io inside: 1 [g] owned=[g]"}},
+		"made, and left alone": {"near miss: who owns it controls nothing of it", []string{maker, "{apiVersion: x.io/v1, kind: Gadget, metadata: {name: g, namespace: a, ownerReferences: [{apiVersion: y.io/v1, kind: Box, name: b, uid: u}]}, spec: {maker: m}}"}, []string{"a makers.x.io m x.io/wait gadgets.x.io inside: 1 [g]"}},
+		"other":                {"another of that name", []string{maker, gadgetIn("b", "g", "maker: m")}, nil},
+		"not held":             {"nothing waits", []string{makerIn("a", "m", ""), gadgetIn("a", "g", "maker: m")}, nil},
+		"if":                   {"it waits for those only if it is bound", []string{"{apiVersion: x.io/v1, kind: Maker, metadata: {name: m, namespace: a, finalizers: [x.io/wait]}, status: {bound: b}}", gadgetIn("a", "g", "lender: m")}, []string{"a makers.x.io m x.io/wait gadgets.x.io inside: 1 [g]"}},
+		"if not":               {"it is not bound", []string{maker, gadgetIn("a", "g", "lender: m")}, nil},
+		"by being":             {"whatever it names", []string{maker, "{apiVersion: x.io/v1, kind: Pool, metadata: {name: p, namespace: a}}", "{apiVersion: x.io/v1, kind: Pool, metadata: {name: q, namespace: b}}"}, []string{"a makers.x.io m x.io/wait pools.x.io inside: 1 [p]"}},
+		"itself":               {"nobody waits for itself", []string{makerIn("a", "m", "after: m", "x.io/wait")}, nil},
+		"wait for both":        {"each for the other", []string{makerIn("a", "m", "after: o", "x.io/wait"), makerIn("a", "o", "after: m", "x.io/wait")}, []string{"a makers.x.io m x.io/wait makers.x.io inside: 1 [o] mutual=[o]", "a makers.x.io o x.io/wait makers.x.io inside: 1 [m] mutual=[m]"}},
 		"address": {"in its range, and in no other's", []string{
 			"{apiVersion: x.io/v1, kind: Range, metadata: {name: r, finalizers: [x.io/range]}, spec: {cidrs: [10.0.0.0/8, 7, nonsense]}}",
 			"{apiVersion: x.io/v1, kind: Range, metadata: {name: s, finalizers: [x.io/range]}, spec: {cidrs: [10.1.0.0/16]}}",

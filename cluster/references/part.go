@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -80,6 +81,7 @@ type record struct {
 	waits   []wait          // finalizers that stay while others refer to it
 	ranges  []string        // of addresses that count as references
 	leaving bool            // it is being deleted
+	owned   bool            // it refers to others because its controller does
 	account map[string]bool // of a role binding: the service accounts, "namespace/name"
 }
 
@@ -258,6 +260,8 @@ func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object) *
 	}
 	if len(r.refers) > 0 && mayRefer(obj) {
 		now.leaving = m.GetDeletionTimestamp() != nil
+		_, group, _ := strings.Cut(id.resource, ".")
+		now.owned = metav1.GetControllerOfNoCopy(m) != nil && !slices.Contains(facts.BuiltinGroups(), group)
 		for _, rule := range r.refers {
 			now.refers = append(now.refers, p.references(rule, id, whole())...)
 			now.refers = now.refers[:min(maxNamed, len(now.refers))]

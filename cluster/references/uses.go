@@ -65,12 +65,15 @@ func (r *rule) told() bool {
 
 // use is who refers to an object, of one resource, as the document has it.
 func (p *Part) use(id object, by map[object]bool, told bool) map[string]any {
-	names, mutual, leaving := map[string]bool{}, map[string]bool{}, 0
+	names, mutual, owned, leaving := map[string]bool{}, map[string]bool{}, map[string]bool{}, 0
 	for user := range by {
 		name := nameIn(id.Namespace, user.NamespacedName)
 		names[name] = true
 		if p.records[user].leaving {
 			leaving++
+		}
+		if p.records[user].owned {
+			owned[name] = true
 		}
 		if p.keeps(id, user) {
 			mutual[name] = true
@@ -80,6 +83,10 @@ func (p *Part) use(id object, by map[object]bool, told bool) map[string]any {
 	use["leaving"], use["mutual"] = leaving, first(mutual, p.options.MaxNames)
 	if told {
 		use["told"] = true
+	}
+	named, _ := use["names"].([]any)
+	if named = slices.DeleteFunc(slices.Clone(named), func(name any) bool { return !owned[name.(string)] }); len(named) > 0 {
+		use["owned"] = named
 	}
 	return use
 }

@@ -295,6 +295,9 @@ func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engi
 		if err == nil && f.dryRun {
 			err = f.sendDryRuns(ctx, subjects[0], &report)
 		}
+		if err == nil {
+			err = report.Foresee(ctx, engine, world)
+		}
 		return report, report.Verdict, err
 	}
 	var set check.Set
@@ -302,6 +305,9 @@ func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engi
 		set, err = check.DrainAll(ctx, engine, world, subjects, missing)
 	} else {
 		set, err = check.AskAll(ctx, engine, world, together, subjects, missing, options)
+	}
+	if err == nil {
+		err = set.Foresee(ctx, engine, world)
 	}
 	return set, set.Verdict, err
 }

@@ -237,6 +237,9 @@ func (d *deleting) look(ctx context.Context, names []check.Name, together check.
 	}
 	if len(together.Names) == 1 {
 		report, err := check.Ask(ctx, d.engine, world, subjects[0], d.options)
+		if err == nil {
+			err = report.Foresee(ctx, d.engine, world)
+		}
 		if err != nil {
 			return v, err
 		}
@@ -244,6 +247,9 @@ func (d *deleting) look(ctx context.Context, names []check.Name, together check.
 		v.unseen, findings = report.Unseen, report.Findings
 	} else {
 		set, err := check.AskAll(ctx, d.engine, world, together, subjects, missing, d.options)
+		if err == nil {
+			err = set.Foresee(ctx, d.engine, world)
+		}
 		if err != nil {
 			return v, err
 		}

@@ -192,17 +192,27 @@ objects(ns, users) := [{"resource": group.resource, "namespace": where, "name": 
 ]
 
 # deletions are the steps that delete those that refer, each in its namespace.
-deletions(ns, users) := array.concat(
+deletions(ns, users) := array.flatten([
 	[step |
 		some group in users
 		group.resource != addresses
-		some where in {spot | some name in group.names; spot := place(ns, name)[0]}
-		names := [called | some name in group.names; [at, called] := place(ns, name); at == where]
+		some where in {spot | some name in alone(group); spot := place(ns, name)[0]}
+		names := [called | some name in alone(group); [at, called] := place(ns, name); at == where]
 		some batch in steps.batches(group.resource, names)
 		some step in as_told([group], [steps.remove(
 			sprintf("Delete the %s that refer to it, or have them refer to another: then it goes by itself", [group.resource]),
 			steps.deleted(batch, where),
 		)])
+	],
+	[steps.remove(
+		sprintf(
+			"Delete what the %s were made for, as the owner references of %s say, or have it refer to another: they go along",
+			[group.resource, concat(", ", group.owned)],
+		),
+		[],
+	) |
+		some group in users
+		group.owned
 	],
 	[steps.mend(
 		sprintf("Delete the Services that have these addresses, or recreate them with other addresses: %s", [concat(", ", group.names)]),
@@ -211,7 +221,10 @@ deletions(ns, users) := array.concat(
 		some group in users
 		group.resource == addresses
 	],
-)
+])
+
+# alone are those that refer on their own account.
+alone(group) := [name | some name in group.names; not name in object.get(group, "owned", [])]
 
 # as_told marks a step where it rests on what a tenant can write.
 as_told(users, list) := steps.hearsay("the status of those that refer", list) if told(users)

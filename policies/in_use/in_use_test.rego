@@ -121,6 +121,25 @@ test_told if {
 	[step.hearsay | some step in finding.steps] == ["the status of those that refer"]
 }
 
+# What was made for another is not deleted alone.
+test_owned if {
+	got := ask(delete_namespace, facts({"outside": object.union(users(["team/h", "team/i"], 0), {"owned": ["team/h"]})}))
+	some finding in got.deny
+	finding.steps == [
+		{
+			"kind": "remove", "action": {"verb": "delete", "objects": ["gadgets.x.io/i"], "namespace": "team"},
+			"do": "Delete the gadgets.x.io that refer to it, or have them refer to another: then it goes by itself",
+		},
+		{
+			"kind": "remove",
+			"do": concat(" ", [
+				"Delete what the gadgets.x.io were made for, as the owner references of team/h say,",
+				"or have it refer to another: they go along",
+			]),
+		},
+	]
+}
+
 # Those of the namespace go along.
 test_content_inside if {
 	ask(delete_namespace, facts({"inside": users(["g"], 0)})) == nothing

@@ -20,7 +20,9 @@
 #   id: operator-in-same-set
 #   severity: medium
 #   triggers: [delete]
-#   needs: [data.cluster.set and input.ownership.*.state is alive]
+#   needs:
+#     - data.cluster.set and input.ownership.*.state is alive
+#     - data.cluster.set and data.cluster.spread.$NAME for customresourcedefinitions.apiextensions.k8s.io
 #   remedy: >-
 #     Delete the custom resources first, and wait until they are gone; then delete the
 #     rest. Keep them in a directory, or a release, of their own. If it is too late, bring
@@ -51,13 +53,20 @@ warn contains finding(workload, finalizers) if {
 finding(workload, finalizers) := {
 	"msg": message(workload, finalizers),
 	"objects": [request.target, workload],
-	"evidence": sort({fact | some finalizer in finalizers; some fact in input.ownership[finalizer].evidence}),
+	"evidence": sort({fact | some finalizer in finalizers; some owner in clearing[finalizer]; some fact in owner.evidence}),
 	"manifest": told,
-	"steps": [steps.mend(
-		sprintf("Delete %s first; go on when it is gone", [request.word]),
-		steps.deleted([request.word], request.namespace),
-	)],
+	"steps": first,
 }
+
+first := [steps.mend(
+	sprintf("Delete %s first; go on when it is gone", [request.word]),
+	steps.deleted([request.word], request.namespace),
+)] if {
+	not request.deletes_definition
+}
+
+# The instances go with their definition, but who runs the command may not have meant them.
+first := [steps.mend(sprintf("Delete the %s first; go on when they are gone", [request.name]), [])] if request.deletes_definition
 
 message(workload, finalizers) := sprintf(
 	"%s deletes %s together with %s, which removes %s",
@@ -88,14 +97,31 @@ told := {
 	endswith(request.resource, ".toolkit.fluxcd.io")
 }
 
-# removes are the workloads that go with the set, each with the finalizers of the
-# object that it removes. One that goes when the object is gone is none of them.
+# removes are the workloads that go with the set, each with the finalizers that it
+# removes of the object. One that goes when the object is gone is none of them.
 removes[workload] contains finalizer if {
+	some finalizer, owners in clearing
+	some owner in owners
+	some workload in owner.workloads
+	goes(workload)
+}
+
+# clearing are those that run and remove a finalizer of the object.
+clearing[finalizer] contains owner if {
 	request.deleting
 	some finalizer in input.request.oldObject.metadata.finalizers
-	input.ownership[finalizer].state == "alive"
-	some workload in input.ownership[finalizer].workloads
-	goes(workload)
+	owner := input.ownership[finalizer]
+	owner.state == "alive"
+}
+
+# Of a definition they are those of its instances, unless these are in the set themselves.
+clearing[finalizer] contains owner if {
+	request.deletes_definition
+	not data.cluster.set[request.name]
+	some finalizer, signatures in data.cluster.spread[request.name]
+	some signature, _ in signatures
+	owner := data.cluster.finalizers[finalizer][request.name][signature]
+	owner.state == "alive"
 }
 
 goes(workload) if {
@@ -112,8 +138,9 @@ goes(workload) if {
 certain(finalizers) if {
 	waits
 	some finalizer in finalizers
-	input.ownership[finalizer].certainty == "will"
-	every workload in input.ownership[finalizer].workloads {
+	some owner in clearing[finalizer]
+	owner.certainty == "will"
+	every workload in owner.workloads {
 		place(workload) < place(request.target)
 	}
 }
@@ -123,12 +150,18 @@ waits if data.cluster.setOrder.waits
 # place is when an object of the set is deleted.
 place(of) := data.cluster.set[of.resource][of.namespace][of.name]
 
-several(finalizers) := finalizer if {
+several(finalizers) := concat("", [finalizer, of_whom]) if {
 	count(finalizers) == 1
 	some finalizer in finalizers
 }
 
-several(finalizers) := sprintf("%d finalizers of it", [count(finalizers)]) if count(finalizers) > 1
+several(finalizers) := sprintf("%d finalizers%s", [count(finalizers), object.get({"": " of it"}, of_whom, of_whom)]) if {
+	count(finalizers) > 1
+}
+
+default of_whom := ""
+
+of_whom := " of its instances" if request.deletes_definition
 
 # called is a workload as people call it.
 called(workload) := sprintf("%s %s/%s", [trim_suffix(workload.resource, "s.apps"), workload.namespace, workload.name])

@@ -128,3 +128,45 @@ test_waiting_and_unsure if {
 		count(unsure.warn) == 1
 	}
 }
+
+definitions := "customresourcedefinitions.apiextensions.k8s.io"
+
+delete_definition := {"request": {
+	"operation": "DELETE",
+	"resource": {"group": "apiextensions.k8s.io", "version": "v1", "resource": "customresourcedefinitions"},
+	"name": "kialis.kiali.io",
+}}
+
+of_definition(facts) := got if {
+	got := policy.warn with input as delete_definition with data.cluster as facts
+}
+
+instances(state, signatures, together) := {
+	"spread": {"kialis.kiali.io": {"kiali.io/a": signatures, "kiali.io/b": signatures}},
+	"finalizers": {finalizer: {"kialis.kiali.io": {"s": object.union(alive, {"state": state})}} |
+		some finalizer in ["kiali.io/a", "kiali.io/b"]
+	},
+	"set": together,
+}
+
+release := {"deployments.apps": {"kiali": {"kiali-operator": 0}}, definitions: {"": {"kialis.kiali.io": 1}}}
+
+test_definition if {
+	of_definition(instances("alive", {"s": {"demo": 1}}, release)) == {{
+		"msg": concat("", [
+			"kubectl delete -f deletes deployment kiali/kiali-operator, which removes 2 finalizers of its instances, ",
+			"before customresourcedefinitions.apiextensions.k8s.io/kialis.kiali.io",
+		]),
+		"objects": [{"resource": definitions, "namespace": "", "name": "kialis.kiali.io"}, operator],
+		"evidence": ["it runs"],
+		"manifest": {},
+		"steps": [{"kind": "mend", "do": "Delete the kialis.kiali.io first; go on when they are gone"}],
+	}}
+}
+
+test_definition_of_nothing_that_waits if {
+	of_definition(instances("down", {"s": {"demo": 1}}, release)) == set()
+	of_definition(instances("alive", {}, release)) == set()
+	of_definition(instances("alive", {"s": {"demo": 1}}, object.remove(release, ["deployments.apps"]))) == set()
+	of_definition(instances("alive", {"s": {"demo": 1}}, object.union(release, bundle))) == set()
+}

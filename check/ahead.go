@@ -1,0 +1,122 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
+)
+
+// maxForeseen bounds the objects that the steps of one plan delete and that are asked about.
+const maxForeseen = 50
+
+// ahead is what has to be done before a step: by its command, the steps that the deletion of
+// what it deletes waits for.
+type ahead map[string][]Step
+
+// Foresee asks about each object that the plan deletes as if somebody deleted it alone: a step
+// that hangs is no way out. What such an object waits for becomes a step before.
+func (r *Report) Foresee(ctx context.Context, engine Evaluator, world *cluster.World) error {
+	before, err := foresee(ctx, engine, world, r.Plan, deletionOf(r.Target).Command())
+	r.Plan = before.weave(r.Plan)
+	return err
+}
+
+// Foresee does so for objects that are deleted together.
+func (s *Set) Foresee(ctx context.Context, engine Evaluator, world *cluster.World) error {
+	before, err := foresee(ctx, engine, world, s.Plan, "")
+	s.Plan = before.weave(s.Plan)
+	return err
+}
+
+// foresee tells of a plan what has to come before its steps. own is the deletion that all of
+// it is for.
+func foresee(ctx context.Context, engine Evaluator, world *cluster.World, plan []Step, own string) (ahead, error) {
+	before, left := ahead{}, maxForeseen
+	for queue := slices.Clone(plan); len(queue) > 0; queue = queue[1:] {
+		step := queue[0]
+		if _, known := before[step.Command]; known || step.Kind == Delete || !deletes(step.Step) {
+			continue
+		}
+		before[step.Command] = nil
+		for _, name := range objectsIn(step.Action) {
+			if left--; left < 0 {
+				return before, nil
+			}
+			found, err := blockers(ctx, engine, world, name)
+			if err != nil {
+				return nil, err
+			}
+			for _, s := range found {
+				if s.Command != "" && s.Command == own {
+					continue
+				}
+				s.Advice = cmp.Or(step.Advice, s.Advice)
+				before[step.Command] = append(before[step.Command], s)
+				queue = append(queue, s)
+			}
+		}
+	}
+	return before, nil
+}
+
+// deletes tells whether a step is a deletion that waits for what its object waits for.
+func deletes(s policies.Step) bool {
+	return s.Action != nil && s.Action.Verb == policies.VerbDelete && !s.Action.Force
+}
+
+// blockers are what the deletion of an object certainly waits for, as steps: what mends, and
+// what has to be deleted first.
+func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name Name) (steps []Step, err error) {
+	var s Subject
+	world.Read(func(f cluster.Facts) { s, err = Described(f, name.Type, name.Namespace, name.Name) })
+	if err != nil {
+		return nil, nil // it is gone, and so nothing waits for it
+	}
+	report, err := evaluate(ctx, engine, world, nil, s, s.Deletion(nil))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range causes(report.Findings) {
+		if f.Certainty != policies.Will || !blocks(f) {
+			continue
+		}
+		for _, step := range stepsOf(f) {
+			if step.Kind != policies.Mend && step.Command != "" && !deletes(step) {
+				continue // which gives something up in place of waiting
+			}
+			first, size := utf8.DecodeRuneInString(step.Do)
+			step.Do = "For " + shown(report.Target, "") + ": " + string(unicode.ToLower(first)) + step.Do[size:]
+			steps = append(steps, Step{Step: step, Why: f.Message, Advice: advice(f, step, true)})
+		}
+	}
+	return steps, nil
+}
+
+// weave puts what has to be done before a step before it.
+func (a ahead) weave(plan []Step) []Step {
+	woven, placed := []Step{}, map[string]bool{}
+	var place func(Step)
+	place = func(step Step) {
+		key := cmp.Or(step.Command, step.Do)
+		if placed[key] {
+			return
+		}
+		placed[key] = true
+		for _, s := range a[step.Command] {
+			if own := slices.IndexFunc(plan, func(t Step) bool { return t.Command != "" && t.Command == s.Command }); own >= 0 {
+				s = plan[own]
+			}
+			place(s)
+		}
+		woven = append(woven, step)
+	}
+	for _, step := range plan {
+		place(step)
+	}
+	return woven
+}
