@@ -115,7 +115,7 @@ const (
 // slowest tells of the first fixture that a policy takes too long about, "" for none.
 func slowest(ctx context.Context, set *policies.Set, p policies.Policy) (string, error) {
 	steps := &policytest.Steps{Most: mostSteps}
-	engine, err := only(ctx, set, p.ID, policies.EngineOptions{Deadline: evaluation, Lazy: true, Tracer: steps})
+	engine, err := only(ctx, set, p.ID, policies.EngineOptions{Deadline: 5 * time.Minute, Lazy: true, Tracer: steps}) // steps end it, on any machine
 	if err != nil {
 		return "", err
 	}

@@ -76,7 +76,7 @@ func (f Fixture) Costs(ctx context.Context, engine *policies.Engine, steps *Step
 			return fmt.Sprintf("%s, %s, takes more than %d steps", f.File, size, steps.Most), nil
 		case err != nil:
 			return "", err
-		case len(result.Errors) > 0 && strings.Contains(result.Errors[0].Error(), "cancel"):
+		case len(result.Errors) > 0 && strings.Contains(result.Errors[0].Error(), "took longer"):
 			return fmt.Sprintf("%s, %s, runs out of time", f.File, size), nil
 		}
 	}
