@@ -53,7 +53,7 @@ func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{
 		"nodes", "notReady", "daemonsets", "csidrivers", "storage",
 		"leaving", "kubeletEvents", "hazards", "csinodes", "driverless", "served", "buggy", "registrars", "gone", "stops",
-		"attachments", "attachmentsOf", "undriven", "plugins", "networks", "wired",
+		"attachments", "attachmentsOf", "undriven", "plugins", "networks", "networkAccounts", "wired",
 		"probes", "nodeProblems",
 	} {
 		doc[section] = map[string]any{}

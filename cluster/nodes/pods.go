@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"iter"
 	"maps"
 	"slices"
@@ -447,7 +448,9 @@ func groupsOf(o *corev1.Pod) [][]string {
 		paths = append(paths, []string{"plugins", o.Spec.NodeName, o.Namespace})
 	}
 	if name, ok := network(o); ok {
-		paths = append(paths, []string{"networks", o.Namespace, name, o.Spec.NodeName})
+		paths = append(paths,
+			[]string{"networks", o.Namespace, name, o.Spec.NodeName},
+			[]string{"networkAccounts", o.Namespace, cmp.Or(o.Spec.ServiceAccountName, "default"), name})
 	}
 	// Even a finished pod holds its claims, if a node ran it
 	// (pkg/controller/volume/pvcprotection/pvc_protection_controller.go).

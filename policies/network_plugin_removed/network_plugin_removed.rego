@@ -3,9 +3,9 @@
 # description: >-
 #   A node tears the network of a pod down through the CNI plugin that set it up. A
 #   DaemonSet usually installs that plugin, which often asks it, or uses its credentials,
-#   for each pod that goes. Once the DaemonSet is deleted, the plugin may fail: the
-#   containers end, the sandbox stays, and so does the pod. Pods in the network of their
-#   node are not concerned.
+#   for each pod that goes. Once the DaemonSet or its service account is deleted, the plugin
+#   may fail: the containers end, the sandbox stays, and so does the pod. Pods in the
+#   network of their node are not concerned.
 # related_resources:
 #   - ref: https://github.com/containernetworking/cni/blob/main/SPEC.md#del-remove-container-from-network-or-un-apply-modifications
 #     description: What a plugin is to do with DEL, which should not fail.
@@ -15,7 +15,7 @@
 #   id: network-plugin-removed
 #   severity: high
 #   triggers: [delete]
-#   resources: [namespaces, pods, daemonsets.apps]
+#   resources: [namespaces, pods, daemonsets.apps, serviceaccounts]
 #   needs: [data.cluster.networks.$NAMESPACE, data.cluster.kubeletEvents]
 #   remedy: >-
 #     Keep the network plugin until the pods that it connected are gone, or drain and
@@ -28,8 +28,9 @@
 #       after the pods that it connects.
 #   limits: >-
 #     Which DaemonSet is the network plugin is known by the directories of the node that
-#     its pods see (cni/bin, cni/net.d). Whether a plugin fails without it depends on the
-#     plugin. A plugin that the node itself brings along.
+#     its pods see (cni/bin, cni/net.d), and a service account by its pods, or by the word
+#     cni in its name beside it. Whether a plugin fails without it depends on the plugin. A
+#     plugin that the node itself brings along.
 package termguard.network_plugin_removed
 
 import data.termguard.lib.events
@@ -51,8 +52,11 @@ warn contains failing(node, held, "may stay") if {
 
 warn contains {
 	"msg": sprintf(
-		"DaemonSet %s/%s set up the network of %d %s on %d %s, and without it they may stay Terminating",
-		[ns, name, total, wording.plural(total, "pod", "pods"), count(on), wording.plural(count(on), "node", "nodes")],
+		"DaemonSet %s/%s set up the network of %d %s on %d %s, and without %s they may stay Terminating",
+		[
+			ns, name, total, wording.plural(total, "pod", "pods"), count(on), wording.plural(count(on), "node", "nodes"),
+			lost,
+		],
 	),
 	"objects": array.concat(
 		[{"resource": "daemonsets.apps", "namespace": ns, "name": name}],
@@ -85,6 +89,24 @@ going[request.name][name] := nodes if {
 	request.deletes_namespace
 	some name, nodes in data.cluster.networks[request.name]
 }
+
+# Its tokens are worth nothing once the account is gone.
+going[request.namespace][name] := nodes if {
+	request.deleting
+	request.resource == "serviceaccounts"
+	some name, nodes in data.cluster.networks[request.namespace]
+	acts(name)
+}
+
+# acts is true of a DaemonSet that acts as the account, or makes tokens of it for its
+# plugin, as that of Calico does of calico-cni-plugin.
+acts(name) if data.cluster.networkAccounts[request.namespace][request.name][name]
+
+acts(_) if contains(request.name, "cni")
+
+default lost := "it"
+
+lost := "its service account" if request.resource == "serviceaccounts"
 
 # troubled are the nodes that could not tear the network of a pod down.
 troubled[node] := held if {

@@ -28,6 +28,7 @@ delete_pod(own_network) := {"request": {
 
 installed := {
 	"networks": {"cni": {"net": {"n1": {"count": 1, "names": ["net-1"]}, "n2": {"count": 1, "names": ["net-2"]}}}},
+	"networkAccounts": {"cni": {"agent": {"net": {"count": 2, "names": ["net-1", "net-2"]}}}},
 	"wired": {"n1": 2, "n3": 7},
 	"kubeletEvents": {},
 }
@@ -46,6 +47,19 @@ test_daemonset if {
 		got := found with input as request with data.cluster as installed
 		got == {"deny": set(), "warn": {expected}}
 	}
+}
+
+test_service_account if {
+	every account in ["agent", "calico-cni-plugin"] {
+		got := found with input as delete("serviceaccounts", "", account) with data.cluster as installed
+		{finding.msg | some finding in got.warn} == {concat(" ", [
+			"DaemonSet cni/net set up the network of 2 pods on 1 node,",
+			"and without its service account they may stay Terminating",
+		])}
+		got.deny == set()
+	}
+	other := found with input as delete("serviceaccounts", "", "metrics") with data.cluster as installed
+	other == nothing
 }
 
 test_nothing_connected if {

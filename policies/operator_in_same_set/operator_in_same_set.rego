@@ -150,18 +150,24 @@ waits if data.cluster.setOrder.waits
 # place is when an object of the set is deleted.
 place(of) := data.cluster.set[of.resource][of.namespace][of.name]
 
-several(finalizers) := concat("", [finalizer, of_whom]) if {
+several(finalizers) := sprintf("%s of its instances", [named(finalizers)]) if request.deletes_definition
+
+several(finalizers) := named(finalizers) if {
+	not request.deletes_definition
+	count(finalizers) == 1
+}
+
+several(finalizers) := sprintf("%s of it", [named(finalizers)]) if {
+	not request.deletes_definition
+	count(finalizers) > 1
+}
+
+named(finalizers) := finalizer if {
 	count(finalizers) == 1
 	some finalizer in finalizers
 }
 
-several(finalizers) := sprintf("%d finalizers%s", [count(finalizers), object.get({"": " of it"}, of_whom, of_whom)]) if {
-	count(finalizers) > 1
-}
-
-default of_whom := ""
-
-of_whom := " of its instances" if request.deletes_definition
+named(finalizers) := sprintf("%d finalizers", [count(finalizers)]) if count(finalizers) > 1
 
 # called is a workload as people call it.
 called(workload) := sprintf("%s %s/%s", [trim_suffix(workload.resource, "s.apps"), workload.namespace, workload.name])
