@@ -108,6 +108,14 @@ func TestServedInAnyOrder(t *testing.T) {
 			served("its address is another", nil)
 			apply(t, w, kinds["services"].Resource, service("10.0.0.7"), false)
 			served("its address is the old one again", 1)
+			heir := service("10.0.0.7") // the news of its start may come before that of the other's end
+			heir.Name = "heir"
+			apply(t, w, kinds["services"].Resource, heir, true)
+			remove(t, w, kinds["services"].Resource, all["services"])
+			served("another has its address", nil)
+			if got := at(w, "served", "files", "heir", "demo", "count"); got != 1 {
+				t.Errorf("another has its address: got %v, want 1", got)
+			}
 		})
 	}
 }

@@ -62,7 +62,9 @@ func (p *Part) ForgetService(key types.NamespacedName) {
 	}
 	delete(p.servers.services, key)
 	for _, ip := range ips {
-		delete(p.servers.byIP, ip)
+		if p.servers.byIP[ip] == key { // and not another's by now
+			delete(p.servers.byIP, ip)
+		}
 	}
 	p.reserve(key, ips)
 }
