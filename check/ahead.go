@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
@@ -39,7 +37,7 @@ func foresee(ctx context.Context, engine Evaluator, world *cluster.World, plan [
 	before, left := ahead{}, maxForeseen
 	for queue := slices.Clone(plan); len(queue) > 0; queue = queue[1:] {
 		step := queue[0]
-		if _, known := before[step.Command]; known || step.Kind == Delete || !deletes(step.Step) {
+		if _, known := before[step.Command]; known || !deletes(step.Step) {
 			continue
 		}
 		before[step.Command] = nil
@@ -89,8 +87,7 @@ func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name 
 			if step.Kind != policies.Mend && step.Command != "" && !deletes(step) {
 				continue // which gives something up in place of waiting
 			}
-			first, size := utf8.DecodeRuneInString(step.Do)
-			step.Do = "For " + shown(report.Target, "") + ": " + string(unicode.ToLower(first)) + step.Do[size:]
+			step.Do = "For " + shown(report.Target, "") + ": " + lowered(step.Do)
 			steps = append(steps, Step{Step: step, Why: f.Message, Advice: advice(f, step, true)})
 		}
 	}

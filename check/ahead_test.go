@@ -10,10 +10,8 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// TestForesee holds plans to steps that are ways out: what an object that a step deletes
-// waits for comes before that step.
-func TestForesee(t *testing.T) {
-	const store = `
+// heldStore is a store that its operator, which runs, has a finalizer on.
+const heldStore = `
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: external-secrets, namespace: external-secrets}
@@ -24,6 +22,10 @@ apiVersion: external-secrets.io/v1
 kind: ClusterSecretStore
 metadata: {name: vault, finalizers: [secretstore.externalsecrets.io/finalizer]}
 `
+
+// TestForesee holds plans to steps that are ways out: what an object that a step deletes
+// waits for comes before that step.
+func TestForesee(t *testing.T) {
 	push := func(metadata, policy string) string {
 		return "---\napiVersion: external-secrets.io/v1alpha1\nkind: PushSecret\nmetadata: {name: push, namespace: demo" + metadata +
 			"}\nspec: {deletionPolicy: " + policy + ", secretStoreRefs: [{kind: ClusterSecretStore, name: vault}]}\n"
@@ -33,15 +35,16 @@ metadata: {name: vault, finalizers: [secretstore.externalsecrets.io/finalizer]}
 		push1    = "kubectl delete pushsecrets.external-secrets.io/push -n demo"
 		operator = "kubectl delete deployments.apps/external-secrets -n external-secrets"
 	)
+	engine := newEngine(t)
 	for name, tc := range map[string]struct {
 		reason, cluster string
 		want            []string
 	}{
-		"waits for nobody":                          {"the store goes at once", store, []string{vault, operator}},
-		"waits for one that the plan does not name": {"it has no finalizer, and is not the operator's to clear", store + push("", "Delete"), []string{push1, vault, operator}},
-		"waits for one that comes later":            {"it is the operator's as well, and the store waits for it", store + push(", finalizers: [pushsecret.externalsecrets.io/finalizer]", "Delete"), []string{push1, vault, operator}},
-		"near miss: it takes nothing back":          {"the store does not wait for that", store + push("", "None"), []string{vault, operator}},
-		"waits for one that was made for another":   {"what to delete first is for a person to find", store + push(", ownerReferences: [{apiVersion: x.io/v1, kind: App, name: a, uid: u, controller: true}]", "Delete"), []string{"For clustersecretstores.external-secrets.io/vault: delete what the pushsecrets.external-secrets.io were made for, as the owner references of demo/push say, or have it refer to another: they go along", vault, operator}},
+		"waits for nobody":                          {"the store goes at once", heldStore, []string{vault, operator}},
+		"waits for one that the plan does not name": {"it has no finalizer, and is not the operator's to clear", heldStore + push("", "Delete"), []string{push1, vault, operator}},
+		"waits for one that comes later":            {"it is the operator's as well, and the store waits for it", heldStore + push(", finalizers: [pushsecret.externalsecrets.io/finalizer]", "Delete"), []string{push1, vault, operator}},
+		"near miss: it takes nothing back":          {"the store does not wait for that", heldStore + push("", "None"), []string{vault, operator}},
+		"waits for one that was made for another":   {"what to delete first is for a person to find", heldStore + push(", ownerReferences: [{apiVersion: x.io/v1, kind: App, name: a, uid: u, controller: true}]", "Delete"), []string{"For clustersecretstores.external-secrets.io/vault: delete what the pushsecrets.external-secrets.io were made for, as the owner references of demo/push say, or have it refer to another: they go along", vault, operator}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			world := worldFrom(t, tc.cluster)
@@ -49,15 +52,15 @@ metadata: {name: vault, finalizers: [secretstore.externalsecrets.io/finalizer]}
 			if err != nil {
 				t.Fatal(err)
 			}
-			report, err := Ask(t.Context(), newEngine(t), world, s, nil)
+			report, err := Ask(t.Context(), engine, world, s, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			together, err := AskAll(t.Context(), newEngine(t), world, Together{Command: operator}, []Subject{s}, nil, nil)
+			together, err := AskAll(t.Context(), engine, world, Together{Command: operator}, []Subject{s}, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(report.Foresee(t.Context(), newEngine(t), world), together.Foresee(t.Context(), newEngine(t), world)); err != nil {
+			if err := errors.Join(report.Foresee(t.Context(), engine, world), together.Foresee(t.Context(), engine, world)); err != nil {
 				t.Fatal(err)
 			}
 			for who, plan := range map[string][]Step{"alone": report.Plan, "in a set": together.Plan} {
@@ -80,7 +83,7 @@ metadata: {name: vault, finalizers: [secretstore.externalsecrets.io/finalizer]}
 // TestDefinitionWithItsOperator holds that a definition does not complete by an operator that
 // the same command deletes.
 func TestDefinitionWithItsOperator(t *testing.T) {
-	const cluster = `
+	const definition = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: clustersecretstores.external-secrets.io}
@@ -89,32 +92,22 @@ spec:
   scope: Cluster
   names: {kind: ClusterSecretStore, plural: clustersecretstores}
   versions: [{name: v1, served: true, storage: true}]
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: external-secrets, namespace: external-secrets}
-spec: {replicas: 1, selector: {matchLabels: {app: c}}, template: {metadata: {labels: {app: c}}, spec: {containers: [{name: c, image: "ghcr.io/external-secrets/external-secrets:v2.9.0"}]}}}
-status: {replicas: 1, readyReplicas: 1}
----
-apiVersion: external-secrets.io/v1
-kind: ClusterSecretStore
-metadata: {name: vault, finalizers: [secretstore.externalsecrets.io/finalizer]}
-`
-	world := worldFrom(t, cluster)
-	definition := Name{Type: "customresourcedefinitions.apiextensions.k8s.io", Name: "clustersecretstores.external-secrets.io"}
+---`
+	world, engine := worldFrom(t, definition+heldStore), newEngine(t)
+	crd := Name{Type: "customresourcedefinitions.apiextensions.k8s.io", Name: "clustersecretstores.external-secrets.io"}
 	operator := Name{Type: "deployments.apps", Namespace: "external-secrets", Name: "external-secrets", Place: 1}
 	for reason, tc := range map[string]struct {
 		names []Name
 		want  policies.Verdict
 	}{
-		"nobody is left to remove the finalizer of its instance": {[]Name{definition, operator}, policies.AtRisk},
-		"near miss: the operator stays":                          {[]Name{definition}, policies.Completes},
+		"nobody is left to remove the finalizer of its instance": {[]Name{crd, operator}, policies.AtRisk},
+		"near miss: the operator stays":                          {[]Name{crd}, policies.Completes},
 	} {
 		subjects, _, err := AllFromFacts(world, tc.names)
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, err := AskAll(t.Context(), newEngine(t), world, Together{}, subjects, nil, nil)
+		set, err := AskAll(t.Context(), engine, world, Together{}, subjects, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -157,13 +157,18 @@ func writePlan(out *strings.Builder, plan []Step, l limits) (long string) {
 // maxRun bounds a command in the first line; longer ones stand in the plan only.
 const maxRun = 120
 
+// lowered is a sentence as it goes on behind a colon.
+func lowered(sentence string) string {
+	first, size := utf8.DecodeRuneInString(sentence)
+	return string(unicode.ToLower(first)) + sentence[size:]
+}
+
 // next is what to do first, and of how many things that hold it.
 func next(plan []Step) string {
 	if len(plan) == 0 {
 		return ""
 	}
-	first, size := utf8.DecodeRuneInString(plan[0].Do)
-	do := string(unicode.ToLower(first)) + plan[0].Do[size:]
+	do := lowered(plan[0].Do)
 	switch certain, all := causesOf(plan); {
 	case certain > 1:
 		return fmt.Sprintf("; %d things hold it; first: %s", certain, do)

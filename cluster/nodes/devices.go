@@ -167,8 +167,7 @@ func (p *Part) listUndriven(key types.NamespacedName, o *pod) {
 func (p *Part) reprepare(claim types.NamespacedName) {
 	for key := range p.devices.users[claim] {
 		o := p.pod(key)
-		p.unlist(key, o)
-		p.list(key, o)
+		p.relist(key, o)
 	}
 }
 

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -215,10 +216,8 @@ func (p *Part) listDriverless(key types.NamespacedName, o *pod) {
 	for _, driver := range u.drivers {
 		needed[driver] = true
 	}
-	for _, claim := range u.claims {
-		for name := range p.storage.claims[key.Namespace+"/"+claim] {
-			needed[p.storage.volumes[name].driver] = true
-		}
+	for v := range p.volumesOf(key, u) {
+		needed[v.driver] = true
 	}
 	delete(needed, "") // NFS, which the kubelet unmounts itself
 	for _, driver := range slices.Sorted(maps.Keys(needed)) {
@@ -245,6 +244,25 @@ func (p *Part) unlist(key types.NamespacedName, o *pod) {
 	u.in, u.missing, u.undriven = nil, nil, nil
 }
 
+// relist puts a pod where it belongs now.
+func (p *Part) relist(key types.NamespacedName, o *pod) {
+	p.unlist(key, o)
+	p.list(key, o)
+}
+
+// volumesOf are the PersistentVolumes that a pod has mounted.
+func (p *Part) volumesOf(key types.NamespacedName, u *use) iter.Seq[volume] {
+	return func(yield func(volume) bool) {
+		for _, claim := range u.claims {
+			for name := range p.storage.claims[key.Namespace+"/"+claim] {
+				if !yield(p.storage.volumes[name]) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // remount looks anew at the pods that use a claim.
 func (p *Part) remount(claim string) {
 	namespace, name, _ := strings.Cut(claim, "/")
@@ -255,16 +273,14 @@ func (p *Part) remount(claim string) {
 	for _, user := range users.Members() {
 		key := types.NamespacedName{Namespace: namespace, Name: user}
 		o := p.pod(key)
-		p.unlist(key, o)
-		p.list(key, o)
+		p.relist(key, o)
 	}
 }
 
 // remountNode looks anew at the pods of a node, and at what is attached to it.
 func (p *Part) remountNode(node string) {
 	for key, o := range p.storage.users[node] {
-		p.unlist(key, o)
-		p.list(key, o)
+		p.relist(key, o)
 	}
 	for name := range p.storage.attached[node] {
 		p.judgeAttachment(name)

@@ -73,8 +73,7 @@ func (p *Part) ForgetService(key types.NamespacedName) {
 func (p *Part) reserve(service types.NamespacedName, ips []string) {
 	for _, address := range append([]string{service.String()}, ips...) {
 		for key, o := range maps.Clone(p.servers.users[address]) {
-			p.unlist(key, o)
-			p.list(key, o)
+			p.relist(key, o)
 		}
 	}
 }
@@ -86,10 +85,8 @@ func (p *Part) listServed(key types.NamespacedName, o *pod) {
 	for _, server := range u.servers {
 		named[addressOf(server)] = true
 	}
-	for _, claim := range u.claims {
-		for name := range p.storage.claims[key.Namespace+"/"+claim] {
-			named[addressOf(p.storage.volumes[name].server)] = true
-		}
+	for v := range p.volumesOf(key, u) {
+		named[addressOf(v.server)] = true
 	}
 	delete(named, "")
 	u.addresses = slices.Sorted(maps.Keys(named))

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -260,8 +259,7 @@ func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object) *
 	}
 	if len(r.refers) > 0 && mayRefer(obj) {
 		now.leaving = m.GetDeletionTimestamp() != nil
-		_, group, _ := strings.Cut(id.resource, ".")
-		now.owned = metav1.GetControllerOfNoCopy(m) != nil && !slices.Contains(facts.BuiltinGroups(), group)
+		now.owned = metav1.GetControllerOfNoCopy(m) != nil && custom(id.resource)
 		for _, rule := range r.refers {
 			now.refers = append(now.refers, p.references(rule, id, whole())...)
 			now.refers = now.refers[:min(maxNamed, len(now.refers))]

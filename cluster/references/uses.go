@@ -59,8 +59,13 @@ func only(set map[object]bool, namespace string, inside bool) map[object]bool {
 // told is true of a reference in the status of a custom resource, which whoever has rights
 // to its kind may write, while the owner of the kind is who should.
 func (r *rule) told() bool {
-	_, group, _ := strings.Cut(r.Resource, ".")
-	return strings.HasPrefix(r.Path, "status.") && !slices.Contains(facts.BuiltinGroups(), group)
+	return strings.HasPrefix(r.Path, "status.") && custom(r.Resource)
+}
+
+// custom is true of a resource that Kubernetes itself does not serve.
+func custom(resource string) bool {
+	_, group, _ := strings.Cut(resource, ".")
+	return !slices.Contains(facts.BuiltinGroups(), group)
 }
 
 // use is who refers to an object, of one resource, as the document has it.

@@ -37,6 +37,7 @@
 #     of the two is faster.
 package termguard.operator_in_same_set
 
+import data.termguard.lib.finalizers as lib_finalizers
 import data.termguard.lib.request
 import data.termguard.lib.steps
 
@@ -66,7 +67,7 @@ first := [steps.mend(
 }
 
 # The instances go with their definition, but who runs the command may not have meant them.
-first := [steps.mend(sprintf("Delete the %s first; go on when they are gone", [request.name]), [])] if request.deletes_definition
+first := [steps.mend(lib_finalizers.first(request.name), [])] if request.deletes_definition
 
 message(workload, finalizers) := sprintf(
 	"%s deletes %s together with %s, which removes %s",
