@@ -52,10 +52,7 @@ warn contains {
 		pods.named(object.union(held, {"namespace": namespace})),
 	),
 	"evidence": [sprintf("Service %s/%s is the server of a volume, and a kubelet waits for it to unmount that", [home, service])],
-	"steps": [steps.mend(
-		sprintf("Stop what runs the pods that mount from it, in namespace %s, and wait until they are gone", [namespace]),
-		[],
-	)],
+	"steps": [steps.mend(way_out(service, namespace), [])],
 } if {
 	some service in removed
 	some namespace, held in data.cluster.served[home][service]
@@ -82,3 +79,12 @@ later(namespace, held) := "" if {
 	request.deletes_namespace
 	namespace == home
 } else := sprintf(", whenever %s deleted", [wording.plural(held.count, "it is", "they are")])
+
+# way_out of pods that are stopped already, since their namespace is Terminating, is another.
+way_out(service, namespace) := concat("", [
+	sprintf("Bring what is behind Service %s/%s back, at the same address, or unmount its volumes ", [home, service]),
+	"on the nodes of the pods that are left, with umount -f -l: the kubelet does the rest",
+]) if {
+	namespace == home
+	input.request.oldObject.metadata.deletionTimestamp
+} else := sprintf("Stop what runs the pods that mount from it, in namespace %s, and wait until they are gone", [namespace])

@@ -51,6 +51,21 @@ test_service if {
 	}}
 }
 
+test_of_pods_that_are_stopped if {
+	terminating := object.union(
+		delete_of("namespaces", "files", "files"),
+		{"request": {"oldObject": {"metadata": {"deletionTimestamp": "2026-11-21T08:00:00Z"}}}},
+	)
+	found := policy.warn with input as terminating with data.cluster as {"served": served}
+	{[finding.objects[1].namespace, step.do] | some finding in found; some step in finding.steps} == {
+		["files", concat("", [
+			"Bring what is behind Service files/nfs back, at the same address, or unmount its volumes ",
+			"on the nodes of the pods that are left, with umount -f -l: the kubelet does the rest",
+		])],
+		["demo", "Stop what runs the pods that mount from it, in namespace demo, and wait until they are gone"],
+	}
+}
+
 test_service_of_the_same_name_elsewhere if {
 	found := policy.warn with input as delete_of("services", "nfs", "demo") with data.cluster as {"served": served}
 	found == set()

@@ -124,6 +124,16 @@ var containerdModule = module{
 	about: "containerd " + ContainerdVersion + " from Go modules: once, 1 to 3 minutes on two cores",
 }
 
+// nfsServer is a server of NFS in user space, of which pods can mount on a node whose kernel
+// has a client.
+var nfsServer = module{
+	name: "nfs-server", version: "v0.0.4",
+	programs: []program{{"nfs-server", "."}},
+	sources:  []string{"main.go"},
+	flags:    []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w"},
+	about:    "a server of NFS from Go modules: once, some seconds",
+}
+
 // conformance is Kubernetes' own end-to-end tests, and what they need beyond the lab.
 var conformance = module{
 	name: "conformance", version: newest.version,
@@ -157,6 +167,11 @@ func BuildNode(ctx context.Context, progress io.Writer) (runtime, node string, e
 // BuildExtension does as Build for an extension API server (sample-apiserver).
 func BuildExtension(ctx context.Context, progress io.Writer) (string, error) {
 	return extension.make(ctx, progress)
+}
+
+// BuildNFSServer does as Build for a server of NFS (nfs-server).
+func BuildNFSServer(ctx context.Context, progress io.Writer) (string, error) {
+	return nfsServer.make(ctx, progress)
 }
 
 // BuildConformance does as Build for Kubernetes' own end-to-end tests (e2e.test) and the

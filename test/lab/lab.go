@@ -30,6 +30,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -75,6 +76,7 @@ type Lab struct {
 	etcd, server, manager *Process
 	processes             []*Process // the others that run, in the order they started
 	programs              map[string]*Program
+	kernels               atomic.Int64 // nodes with a kernel of their own, so far
 
 	config     *rest.Config
 	kubeconfig string
@@ -154,8 +156,8 @@ func claimNetwork() (string, net.Listener, error) {
 	return "", nil, errors.New("all of 127.96.0.0/16 to 127.249.0.0/16 are in use: stop other labs first")
 }
 
-// watchdog removes the lab's folder, and the cgroups of its real nodes, once this
-// process closes the pipe or dies. Then the lab's processes are being killed too,
+// watchdog removes the lab's folder, and the cgroups and network cards of its real nodes,
+// once this process closes the pipe or dies. Then the lab's processes are being killed too,
 // and may still write; frozen ones must thaw before they can die.
 func watchdog(dir string) (io.Closer, error) {
 	const script = `cat >/dev/null
@@ -168,6 +170,7 @@ for i in 1 2 3 4 5 6 7 8 9 10; do
 		find "$c" -name cgroup.freeze -exec sh -c 'echo 0 >"$0"' {} \;
 		find "$c" -depth -type d -exec rmdir {} +
 	done 2>/dev/null
+	for card in "$1"/*.card; do card=${card##*/}; ip link del "${card%.card}"; done 2>/dev/null
 	rm -rf -- "$1" 2>/dev/null && [ -z "$left" ] && exit
 	sleep 0.5
 done`

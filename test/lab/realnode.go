@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -46,6 +47,7 @@ type RealNode struct {
 
 	lab    *Lab
 	inside thread
+	jobs   *atomic.Int64 // so far, of a node with a kernel of its own; nil of others
 	// Folders of containerd's programs, and of the kubelet's.
 	runtime, kubelet string
 	init             *Process
@@ -334,6 +336,10 @@ func (n *RealNode) StartDRADriver(name string) (*Process, error) {
 }
 
 func (n *RealNode) start(name string, cmd *exec.Cmd) (*Process, error) {
+	if n.jobs != nil {
+		_, err := n.job(cmd)
+		return nil, err
+	}
 	p, err := n.lab.startOn(n.inside, name, cmd, 0)
 	if err != nil {
 		return nil, err
@@ -350,6 +356,9 @@ func (n *RealNode) PID() int { return n.init.PID() }
 // Run runs a program in the node's namespaces and returns what it printed.
 func (n *RealNode) Run(ctx context.Context, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
+	if n.jobs != nil {
+		return n.runJob(ctx, cmd)
+	}
 	cmd.Env = n.lab.environment()
 	cmd.Dir = n.Dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -35,8 +35,9 @@ import (
 )
 
 // Scenario is one file: this document first, then the objects to create. "$NS"
-// stands for a namespace, "$NODE" for a node, "$IMAGE" for the lab's image, and
-// "$ON" for what every pod has: its node, the host's network and no token.
+// stands for a namespace, "$NODE" for a node, "$IMAGE" for the lab's image, "$NETWORK"
+// for three numbers of an address (lab.NodeNetwork), and "$ON" for what every pod has:
+// its node, the host's network and no token.
 type Scenario struct {
 	// Name is the file's name.
 	Name string `json:"-"`
@@ -45,6 +46,9 @@ type Scenario struct {
 	About string `json:"about"`
 	// Own says that the scenario breaks its node, and so needs one of its own.
 	Own bool `json:"own,omitempty"`
+	// Kernel says that the scenario needs a kernel with a client of NFS, and so has a node
+	// with one of its own.
+	Kernel bool `json:"kernel,omitempty"`
 	// Alone says that the scenario is so much work that nothing else runs beside it.
 	Alone bool `json:"alone,omitempty"`
 	// Shape is what the pod is called in the table of estimates; "" keeps the
@@ -79,7 +83,8 @@ type Scenario struct {
 	Unforeseen string `json:"unforeseen,omitempty"`
 	// Reality is hangs or completes.
 	Reality string `json:"reality"`
-	// Within bounds a deletion that completes. Defaults to 60 s.
+	// Within bounds a deletion that completes, 60 s if it is not set; what hangs is watched
+	// for at least as long, where it is.
 	Within scenario.Duration `json:"within,omitempty"`
 	// Diagnosis are regular expressions, each for what check says of the object
 	// that hangs: "POLICY: MESSAGE [EVIDENCE; ...]", or "plan: STEP". A hang needs one.
@@ -147,7 +152,7 @@ func parse(name, namespace, text string) (Scenario, error) {
 	if err := yaml.UnmarshalStrict([]byte(head), &s); err != nil {
 		return s, err
 	}
-	if s.Within.Duration == 0 {
+	if s.Within.Duration == 0 && s.Reality == scenario.Completes {
 		s.Within.Duration = time.Minute
 	}
 	switch {
@@ -286,7 +291,7 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 	}
 	limit := p.Within.Duration
 	if p.Reality == scenario.Hangs {
-		limit = p.grace + hangsAfter
+		limit = max(limit, p.grace+hangsAfter)
 	}
 	gone, err := p.gone(ctx, limit)
 	if err != nil {
@@ -395,7 +400,7 @@ func (p *player) setUp(ctx context.Context) error {
 	if err := p.do(ctx, p.First); err != nil {
 		return err
 	}
-	objects := "{apiVersion: v1, kind: Namespace, metadata: {name: " + p.namespace + "}}\n---\n" + strings.ReplaceAll(p.Objects, "$NODE", p.node.Name)
+	objects := "{apiVersion: v1, kind: Namespace, metadata: {name: " + p.namespace + "}}\n---\n" + strings.NewReplacer("$NODE", p.node.Name, "$NETWORK", p.NodeNetwork()).Replace(p.Objects)
 	if err := p.AwaitApplied(ctx, 30*time.Second, objects); err != nil {
 		return err
 	}

@@ -75,14 +75,17 @@ func TestScenarios(t *testing.T) {
 	play := func(t *testing.T, s Scenario, ready func()) {
 		t.Helper()
 		start := shared[s.Reality]
-		if s.Own {
+		switch {
+		case s.Kernel:
+			start = func() (*lab.RealNode, error) { return startKernelNode(t, g, s.Name) }
+		case s.Own:
 			start = func() (*lab.RealNode, error) { return g.StartRealNode(t.Context(), s.Name) }
 		}
 		node, err := start()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Own {
+		if s.Own || s.Kernel {
 			t.Cleanup(func() {
 				if err := node.Stop(); err != nil {
 					t.Error(err)
@@ -164,6 +167,24 @@ func TestScenarios(t *testing.T) {
 			t.Run(s.Name, func(t *testing.T) { play(t, s, func() {}) })
 		}
 	}
+}
+
+// startKernelNode starts a node whose kernel has a client of NFS, and which has the image of
+// a server.
+func startKernelNode(t *testing.T, g *scenario.Guarded, name string) (*lab.RealNode, error) {
+	t.Helper()
+	if needs := lab.KernelNodeNeeds(); needs != "" {
+		t.Skip("a node with a kernel of its own needs " + needs)
+	}
+	programs, err := lab.BuildNFSServer(t.Context(), t.Output())
+	if err != nil {
+		return nil, err
+	}
+	node, err := g.StartKernelNode(t.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	return node, node.ImportProgram(t.Context(), "lab.local/nfs-server:1", filepath.Join(programs, "nfs-server"))
 }
 
 // nodesAtOnce is how many nodes that a scenario has for itself run at once. The kernel bounds

@@ -1,0 +1,215 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/termguard/termguard/internal/shell"
+)
+
+// KernelNodeNeeds says what keeps this machine from running a node with a kernel of its
+// own, "" if nothing does.
+func KernelNodeNeeds() string {
+	missing := strings.Split(RealNodeNeeds(), ", ")
+	for _, program := range []struct{ name, pkg string }{
+		{"linux.uml", "user-mode-linux"}, {"modprobe", "kmod"}, {"mount.nfs", "nfs-common"}, {"ip", "iproute2"},
+	} {
+		if _, err := exec.LookPath(program.name); err != nil {
+			missing = append(missing, fmt.Sprintf("%s (Debian: %s)", program.name, program.pkg))
+		}
+	}
+	for _, file := range []string{"/dev/net/tun", "/usr/lib/uml/modules"} {
+		if _, err := os.Stat(file); err != nil {
+			missing = append(missing, file)
+		}
+	}
+	return strings.TrimPrefix(strings.Join(missing, ", "), ", ")
+}
+
+// kernelInit is the first process of a node with a kernel of its own. It sees the files
+// of this machine, and may write none but those of the node; of the addresses of the
+// lab, those of NodeNetwork are its own, and the others lie behind its network card.
+// Then it runs what RealNode.Run asks for, each beside the others.
+const kernelInit = `#!/bin/sh
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+mount --make-rshared /
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+for d in /run /var/lib /var/log; do mount -t tmpfs -o mode=755 tmpfs "$d"; done
+mount -t hostfs -o DIR none DIR
+for disk in kubelet containerd; do mount -t tmpfs tmpfs DIR/$disk; done
+
+at=/sys/fs/cgroup
+for part in $(echo CGROUP | tr / ' ') ''; do
+	for c in $(cat $at/cgroup.controllers); do echo +$c >$at/cgroup.subtree_control; done
+	at=$at/$part
+	mkdir -p $at
+done
+
+mkdir -p /run/modules/lib
+ln -s /usr/lib/uml/modules /run/modules/lib/modules
+modprobe -d /run/modules -a overlay nfsv3 || exit
+
+ip link set lo up
+ip addr del 127.0.0.1/8 dev lo
+ip addr add 127.0.0.1/32 dev lo
+ip route add local NETWORK.254.0/24 dev lo
+ip addr add GUEST/30 dev eth0
+ip link set eth0 up
+for i in all eth0; do echo 1 >/proc/sys/net/ipv4/conf/$i/route_localnet; done
+ip route add NETWORK.0.0/16 via HOST
+ip route add default via HOST # by which the kubelet finds its address
+
+# The kubelet does not start where it finds no clock speed (cAdvisor, utils/sysfs).
+(cat /proc/cpuinfo; echo "cpu MHz : 1000.000") >/run/cpuinfo
+mount --bind /run/cpuinfo /proc/cpuinfo
+
+touch DIR/up
+while :; do
+	for job in DIR/jobs/*.sh; do
+		[ -e "$job" ] || continue
+		job=${job%.sh}
+		mv "$job.sh" "$job"
+		(sh "$job" >"$job.out" 2>&1 </dev/null; echo $? >"$job.code~"; mv "$job.code~" "$job.code") &
+	done
+	sleep 0.1
+done
+`
+
+// StartKernelNode starts a real node with a kernel of its own, User Mode Linux, for what
+// the kernel of this machine may be without: a client of NFS. Its kubelet and its
+// containerd are out of reach of signals. It takes about half a minute.
+func (l *Lab) StartKernelNode(ctx context.Context, name string) (*RealNode, error) {
+	if needs := KernelNodeNeeds(); needs != "" {
+		return nil, fmt.Errorf("a node with a kernel of its own needs %s", needs)
+	}
+	programs, node, err := BuildNode(ctx, l.options.Progress)
+	if err != nil {
+		return nil, err
+	}
+	n := &RealNode{Name: name, Dir: filepath.Join(l.dir, name), lab: l, runtime: programs, kubelet: node, jobs: new(atomic.Int64)}
+	for _, dir := range []string{"", "jobs", "kubelet", "containerd"} {
+		if err := os.Mkdir(filepath.Join(n.Dir, dir), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	// Of 198.18.0.0/16, which is for tests (RFC 2544), each node of each lab has four addresses.
+	number, count := strings.TrimPrefix(l.network, "127."), int(l.kernels.Add(1))
+	address := func(last int) string { return fmt.Sprintf("198.18.%s.%d", number, 4*count+last) }
+	card := fmt.Sprintf("tg%s-%d", number, count)
+	fill := strings.NewReplacer("DIR", n.Dir, "CGROUP", n.cgroup(), "NETWORK", l.network, "HOST", address(1), "GUEST", address(2))
+	first := filepath.Join(n.Dir, "init.sh")
+	if err := os.WriteFile(first, []byte(fill.Replace(kernelInit)), 0o755); err != nil {
+		return nil, err
+	}
+	if err := l.plug(card, address(1)+"/30"); err != nil {
+		return nil, fmt.Errorf("make a network card for node %s: %w", name, err)
+	}
+	// Its processes are of a PID namespace of their own, so that all go with the first.
+	kernel := shell.Join([]string{"linux.uml", "mem=1G", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "init=" + first,
+		"con=null", "con0=null,fd:1", "umid=" + name, "quiet", "eth0=tuntap," + card})
+	cmd := exec.Command("sh", "-ec", "mount --make-rprivate /; mount -t proc proc /proc; exec "+kernel)
+	if n.init, err = l.startOn(spawn, "init-"+name, cmd, syscall.CLONE_NEWNS|syscall.CLONE_NEWPID); err != nil {
+		return nil, err
+	}
+	l.keep(n.init)
+	if err := l.Await(ctx, time.Minute, "the kernel of node "+name, func(context.Context) (bool, error) {
+		_, err := os.Stat(filepath.Join(n.Dir, "up"))
+		return err == nil, nil
+	}); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, n.init.Log())
+	}
+	if err := n.configure(); err != nil {
+		return nil, fmt.Errorf("configure node %s: %w", name, err)
+	}
+	// A kubelet that is slow to register gives up publishing its CSINode.
+	if err := l.Apply(ctx, "{apiVersion: v1, kind: Node, metadata: {name: "+name+"}}"); err != nil {
+		return nil, err
+	}
+	if err := n.StartContainerd(ctx); err != nil {
+		return nil, err
+	}
+	if err := n.importBusybox(ctx); err != nil {
+		return nil, err
+	}
+	if err := n.StartKubelet(ctx); err != nil {
+		return nil, err
+	}
+	return n, n.AwaitReady(ctx, corev1.ConditionTrue)
+}
+
+// NodeNetwork is the first three numbers of addresses on which pods of a kernel node may
+// listen, and only its pods reach: a Service of such an address needs no kube-proxy.
+func (l *Lab) NodeNetwork() string { return l.network + ".254" }
+
+// plug makes a network card of this machine with an address, which may carry loopback
+// addresses. The watchdog takes it away.
+func (l *Lab) plug(card, address string) error {
+	if _, err := l.write(card+".card", nil); err != nil {
+		return err
+	}
+	if err := ip("tuntap", "add", "dev", card, "mode", "tap"); err != nil {
+		return err
+	}
+	return errors.Join(
+		ip("addr", "add", address, "dev", card), ip("link", "set", card, "up"),
+		os.WriteFile("/proc/sys/net/ipv4/conf/"+card+"/route_localnet", []byte("1"), 0))
+}
+
+func ip(args ...string) error {
+	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// job has the node's first process run a command, in the background. Its output comes to
+// lie in the file that is returned, with the ending out, and then its exit code, with the
+// ending code.
+func (n *RealNode) job(cmd *exec.Cmd) (string, error) {
+	words := slices.Concat([]string{"exec", "env", "-i"}, n.lab.environment(), cmd.Env, cmd.Args)
+	job := filepath.Join(n.Dir, "jobs", strconv.Itoa(int(n.jobs.Add(1))))
+	if err := os.WriteFile(job+".new", []byte("cd "+shell.Quote(n.Dir)+"\n"+shell.Join(words)+"\n"), 0o644); err != nil {
+		return "", err
+	}
+	return job, os.Rename(job+".new", job+".sh")
+}
+
+// runJob runs a command and returns what it printed.
+func (n *RealNode) runJob(ctx context.Context, cmd *exec.Cmd) (string, error) {
+	job, err := n.job(cmd)
+	if err != nil {
+		return "", err
+	}
+	var code []byte
+	for err = os.ErrNotExist; errors.Is(err, os.ErrNotExist); code, err = os.ReadFile(job + ".code") {
+		select {
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case <-n.init.Exited():
+			return "", n.init.failed()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	out, failed := os.ReadFile(job + ".out")
+	if err := errors.Join(err, failed); err != nil {
+		return "", err
+	}
+	if code := strings.TrimSpace(string(code)); code != "0" {
+		return string(out), fmt.Errorf("exit status %s", code)
+	}
+	return string(out), nil
+}
