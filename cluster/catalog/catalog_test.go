@@ -49,27 +49,12 @@ var sourcePattern = regexp.MustCompile(`^github\.com/[-.\w]+/[-.\w]+((@v[.\w]+)?
 // heldPattern is that of the source of an entry: a line of a file at a release or a commit.
 var heldPattern = regexp.MustCompile(`^github\.com/[-.\w]+/[-.\w]+@[-+./\w]+:[-+./\w]+#L[1-9]\d*$`)
 
-// notHeld are the sources that nobody held against a release, and why. Add none.
-var notHeld = map[string]string{
-	"github.com/Azure/azure-service-operator:docs/hugo/content/_index.md": "its repository is too large for a clone; the page shows the finalizer on an object",
-}
-
 // TestSources holds that each entry was read in the source of a project at a version, by
 // file and line: make catalog-sources tells whether that is so.
 func TestSources(t *testing.T) {
-	missing := map[string]bool{}
 	for _, e := range Default().Entries() {
-		switch {
-		case heldPattern.MatchString(e.Source):
-		case notHeld[e.Source] != "":
-			missing[e.Source] = true
-		default:
+		if !heldPattern.MatchString(e.Source) {
 			t.Errorf("%s: source %q is no line of a file at a version, as in github.com/owner/repository@v1.2.3:path#L4: make catalog-sources CLONES=folder WRITE=1 finds it", e.Key(), e.Source)
-		}
-	}
-	for source := range notHeld {
-		if !missing[source] {
-			t.Errorf("no entry has source %q any more: take it out of notHeld", source)
 		}
 	}
 }
