@@ -34,7 +34,7 @@ func TestReadWarnings(t *testing.T) {
 	items = append(items, event("u", "AFailure", "2026-01-01T00:00:00Z", "2026-01-01T00:20:00Z", "forged"))
 	in = "a"
 	for i := range 20 {
-		items = append(items, event("u", fmt.Sprintf("X%02d", i), "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", strings.Repeat("é", 1<<20)))
+		items = append(items, event("u", fmt.Sprintf("X%02d", i), "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", strings.Repeat("é", 4<<10)))
 	}
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
