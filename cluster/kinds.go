@@ -57,6 +57,7 @@ var table = []kind{
 	}},
 	{watched(corev1.SchemeGroupVersion, "pods"), []keeper{
 		by(onNodes, (*nodes.Part).KeepPod, (*nodes.Part).ForgetPod),
+		by(onNodes, (*nodes.Part).KeepServingPod, (*nodes.Part).ForgetServingPod),
 		by(owning, (*ownership.Part).KeepPod, (*ownership.Part).ForgetPod),
 		by(budgeting, (*budgets.Part).KeepPod, (*budgets.Part).ForgetPod),
 	}},

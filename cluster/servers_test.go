@@ -54,6 +54,32 @@ func TestServed(t *testing.T) {
 	}
 }
 
+// TestServedByPods holds which pods serve what names their own addresses.
+func TestServedByPods(t *testing.T) {
+	const client = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: demo}, spec: {nodeName: n1, volumes: [{name: v, nfs: {path: /, server: 10.1.0.7}}]}, status: {phase: Running}}\n---\n"
+	for name, tc := range map[string]struct {
+		reason, spec, status string
+		served               bool
+	}{
+		"port":        {"it says that it serves NFS", "ports: [{containerPort: 2049}]}]", "phase: Running, podIPs: [{ip: 10.1.0.7}]", true},
+		"second":      {"a pod may have two addresses", "ports: [{containerPort: 2049}]}]", "phase: Running, podIPs: [{ip: 'fd00::7'}, {ip: 10.1.0.7}]", true},
+		"no port":     {"what nobody declares is not looked for among all pods", "ports: [{containerPort: 80}]}]", "phase: Running, podIPs: [{ip: 10.1.0.7}]", false},
+		"node's":      {"the address is the node's, which stays", "ports: [{containerPort: 2049}]}], hostNetwork: true", "phase: Running, podIPs: [{ip: 10.1.0.7}]", false},
+		"ended":       {"its address may be another's by now", "ports: [{containerPort: 2049}]}]", "phase: Succeeded, podIPs: [{ip: 10.1.0.7}]", false},
+		"not started": {"it has none yet", "ports: [{containerPort: 2049}]}]", "phase: Pending", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := "{apiVersion: v1, kind: Pod, metadata: {name: nfs-0, namespace: files}, spec: {nodeName: n1, containers: [{name: c, " + tc.spec + "}, status: {" + tc.status + "}}\n---\n"
+			for _, order := range []string{server + client, client + server} {
+				got := at(world(t, order), "servedByPods", "files", "nfs-0", "demo", "count")
+				if want := map[bool]any{true: 1, false: nil}[tc.served]; got != want {
+					t.Errorf("%s\ngot %v, want %v", tc.reason, got, want)
+				}
+			}
+		})
+	}
+}
+
 // TestServedInAnyOrder holds that it does not matter what arrives first, and that what goes
 // leaves nothing behind.
 func TestServedInAnyOrder(t *testing.T) {
@@ -108,6 +134,22 @@ func TestServedInAnyOrder(t *testing.T) {
 			served("its address is another", nil)
 			apply(t, w, kinds["services"].Resource, service("10.0.0.7"), false)
 			served("its address is the old one again", 1)
+			server := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Name: "nfs-0", Namespace: "files"}, Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: "10.0.0.9"}}},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 2049}}}}},
+			}
+			named := volume.DeepCopy()
+			named.Spec.NFS.Server = "10.0.0.9"
+			apply(t, w, kinds["persistentvolumes"].Resource, named, false)
+			apply(t, w, kinds["pods"].Resource, server, true)
+			if got := at(w, "servedByPods", "files", "nfs-0", "demo", "count"); got != 1 {
+				t.Errorf("it names a pod: got %v, want 1", got)
+			}
+			remove(t, w, kinds["pods"].Resource, server)
+			if got := at(w, "servedByPods", "files"); got != nil {
+				t.Errorf("the pod is gone: %v stays", got)
+			}
+			apply(t, w, kinds["persistentvolumes"].Resource, volume, false)
 			heir := service("10.0.0.7") // the news of its start may come before that of the other's end
 			heir.Name = "heir"
 			apply(t, w, kinds["services"].Resource, heir, true)

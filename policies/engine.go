@@ -370,8 +370,12 @@ func (e *Engine) query(ctx context.Context, who []Policy) (rego.PreparedEvalQuer
 	return query, err
 }
 
-// errLate is for a policy that ran out of its time.
-var errLate = errors.New("took longer")
+// errLate is for a policy that ran out of its time, and errUnasked for one whose turn came
+// when the time was over.
+var (
+	errLate    = errors.New("took longer")
+	errUnasked = errors.New("was not asked: others took all of the time")
+)
 
 // clock cancels an evaluation when its time is over, or its context done. OPA looks at it
 // before each expression: a timer and a goroutine that waits for it would wake another
@@ -394,7 +398,9 @@ func (e *Engine) eval(ctx context.Context, limit time.Duration, query rego.Prepa
 			answers, err = nil, panicked(r)
 		}
 	}()
-	limit = max(0, limit) // the time may be over already
+	if limit <= 0 {
+		return nil, errUnasked
+	}
 	end := clock{ctx, time.Now().Add(limit)}
 	options := []rego.EvalOption{
 		rego.EvalParsedInput(input),

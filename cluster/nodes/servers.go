@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// This file keeps which Services serve the volumes of pods: a kubelet waits for ever
+// This file keeps which Services and pods serve the volumes of pods: a kubelet waits for ever
 // when it unmounts NFS whose server is gone
 // (https://github.com/kubernetes/kubernetes/issues/72048).
 
@@ -18,16 +18,30 @@ import (
 // (https://github.com/kubernetes-csi/csi-driver-nfs/blob/v4.11.0/docs/driver-parameters.md).
 const serverAttribute = "server"
 
-// servers tells which Service is meant by an address: by an IP, or by the
-// "namespace/name" that a DNS name spells.
+// serving is the port of NFS (RFC 7530, section 3.1). A pod that declares it is a server whose
+// own address a volume may name.
+const serving = 2049
+
+// server is a Service, or a pod, by the section of the facts that tells of it.
+type server struct {
+	section string
+	types.NamespacedName
+}
+
+func service(key types.NamespacedName) server { return server{"served", key} }
+
+func servingPod(key types.NamespacedName) server { return server{"servedByPods", key} }
+
+// servers tells which server is meant by an address: by an IP, or by the
+// "namespace/name" that a DNS name of a Service spells.
 type servers struct {
-	services map[types.NamespacedName][]string        // cluster IPs of those that lead to something in the cluster
-	byIP     map[string]types.NamespacedName          // the same the other way round
-	users    map[string]map[types.NamespacedName]*pod // pods that have something mounted, by address
+	addresses map[server][]string                      // IPs of those that lead to something in the cluster
+	byIP      map[string]server                        // the same the other way round
+	users     map[string]map[types.NamespacedName]*pod // pods that have something mounted, by address
 }
 
 func newServers() servers {
-	return servers{services: map[types.NamespacedName][]string{}, byIP: map[string]types.NamespacedName{}, users: map[string]map[types.NamespacedName]*pod{}}
+	return servers{addresses: map[server][]string{}, byIP: map[string]server{}, users: map[string]map[types.NamespacedName]*pod{}}
 }
 
 // KeepService takes in the addresses of a Service.
@@ -42,43 +56,71 @@ func (p *Part) KeepService(o *corev1.Service) bool {
 	if !headless {
 		ips = slices.Concat([]string{o.Spec.ClusterIP}, o.Spec.ClusterIPs)
 	}
-	if before, known := p.servers.services[key]; known && slices.Equal(before, ips) {
-		return true
-	}
-	p.ForgetService(key)
-	p.servers.services[key] = ips
-	for _, ip := range ips {
-		p.servers.byIP[ip] = key
-	}
-	p.reserve(key, ips)
+	p.keepServer(service(key), ips)
 	return true
 }
 
 // ForgetService undoes KeepService.
-func (p *Part) ForgetService(key types.NamespacedName) {
-	ips, known := p.servers.services[key]
+func (p *Part) ForgetService(key types.NamespacedName) { p.forgetServer(service(key)) }
+
+// KeepServingPod takes in the addresses of a pod that serves files. One in the network of its
+// node has none of its own.
+func (p *Part) KeepServingPod(o *corev1.Pod) bool {
+	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
+	serves := slices.ContainsFunc(o.Spec.Containers, func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Ports, func(port corev1.ContainerPort) bool { return port.ContainerPort == serving })
+	})
+	if !serves || o.Spec.HostNetwork || o.Status.Phase != corev1.PodRunning {
+		p.ForgetServingPod(key)
+		return true
+	}
+	var ips []string
+	for _, ip := range o.Status.PodIPs {
+		ips = append(ips, ip.IP)
+	}
+	p.keepServer(servingPod(key), ips)
+	return true
+}
+
+// ForgetServingPod undoes KeepServingPod.
+func (p *Part) ForgetServingPod(key types.NamespacedName) { p.forgetServer(servingPod(key)) }
+
+func (p *Part) keepServer(s server, ips []string) {
+	if before, known := p.servers.addresses[s]; known && slices.Equal(before, ips) {
+		return
+	}
+	p.forgetServer(s)
+	p.servers.addresses[s] = ips
+	for _, ip := range ips {
+		p.servers.byIP[ip] = s
+	}
+	p.reserve(s, ips)
+}
+
+func (p *Part) forgetServer(s server) {
+	ips, known := p.servers.addresses[s]
 	if !known {
 		return
 	}
-	delete(p.servers.services, key)
+	delete(p.servers.addresses, s)
 	for _, ip := range ips {
-		if p.servers.byIP[ip] == key { // and not another's by now
+		if p.servers.byIP[ip] == s { // and not another's by now
 			delete(p.servers.byIP, ip)
 		}
 	}
-	p.reserve(key, ips)
+	p.reserve(s, ips)
 }
 
-// reserve looks anew at the pods whose volumes name a Service.
-func (p *Part) reserve(service types.NamespacedName, ips []string) {
-	for _, address := range append([]string{service.String()}, ips...) {
+// reserve looks anew at the pods whose volumes name a server.
+func (p *Part) reserve(s server, ips []string) {
+	for _, address := range append([]string{s.String()}, ips...) {
 		for key, o := range maps.Clone(p.servers.users[address]) {
 			p.relist(key, o)
 		}
 	}
 }
 
-// listServed puts a pod among those whose volumes a Service serves.
+// listServed puts a pod among those whose volumes a server in the cluster serves.
 func (p *Part) listServed(key types.NamespacedName, o *pod) {
 	u := o.uses()
 	named := map[string]bool{}
@@ -95,15 +137,15 @@ func (p *Part) listServed(key types.NamespacedName, o *pod) {
 			p.servers.users[address] = map[types.NamespacedName]*pod{}
 		}
 		p.servers.users[address][key] = o
-		service, known := p.servers.byIP[address]
+		by, known := p.servers.byIP[address]
 		if namespace, name, isName := strings.Cut(address, "/"); isName {
-			service = types.NamespacedName{Namespace: namespace, Name: name}
-			_, known = p.servers.services[service]
+			by = service(types.NamespacedName{Namespace: namespace, Name: name})
+			_, known = p.servers.addresses[by]
 		}
 		if !known {
 			continue
 		}
-		path := []string{"served", service.Namespace, service.Name, key.Namespace}
+		path := []string{by.section, by.Namespace, by.Name, key.Namespace}
 		p.groups.Add(key.Name, path...)
 		u.in = append(u.in, path)
 	}

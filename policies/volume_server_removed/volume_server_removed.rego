@@ -17,7 +17,7 @@
 #   severity: medium
 #   triggers: [delete]
 #   resources: [namespaces, services]
-#   needs: [data.cluster.served.$NAMESPACE]
+#   needs: [data.cluster.served.$NAMESPACE, data.cluster.servedByPods.$NAMESPACE]
 #   relies_on:
 #     - kinds: [persistentvolumes, pods, services]
 #       for: [namespaces, services]
@@ -32,9 +32,9 @@
 #       waiting.
 #   limits: >-
 #     Only the node knows whether it waits, so the finding says "may". Servers are found by
-#     the DNS name or the cluster IP of a Service, in nfs and in the attribute server of a
-#     CSI volume; not by the IP of a pod, nor where the workload behind the Service goes
-#     and the Service stays.
+#     the DNS name or the cluster IP of a Service, in nfs and in the attribute server of a CSI
+#     volume, and in a namespace by the IP of a pod that declares port 2049; not where the
+#     workload behind a Service goes and the Service stays.
 package termguard.volume_server_removed
 
 import data.termguard.lib.pods
@@ -43,32 +43,42 @@ import data.termguard.lib.steps
 import data.termguard.lib.wording
 
 warn contains {
-	"msg": sprintf("%s in namespace %s %s a volume mounted from Service %s/%s%s: once that is gone, %s may stay Terminating%s", [
+	"msg": sprintf("%s in namespace %s %s a volume mounted from %s%s: once that is gone, %s may stay Terminating%s", [
 		wording.counted(held.count, "pods"), namespace, wording.plural(held.count, "has", "have"),
-		home, service, along, pods.they(held), later(namespace, held),
+		called(resource, server), along, pods.they(held), later(namespace, held),
 	]),
 	"objects": array.concat(
-		[{"resource": "services", "namespace": home, "name": service}],
+		[{"resource": resource, "namespace": home, "name": server}],
 		pods.named(object.union(held, {"namespace": namespace})),
 	),
-	"evidence": [sprintf("Service %s/%s is the server of a volume, and a kubelet waits for it to unmount that", [home, service])],
-	"steps": [steps.mend(way_out(service, namespace), [])],
+	"evidence": [sprintf("%s is the server of a volume, and a kubelet waits for it to unmount that", [called(resource, server)])],
+	"steps": [steps.mend(way_out(resource, server, namespace), [])],
 } if {
-	some service in removed
-	some namespace, held in data.cluster.served[home][service]
+	some [resource, server, clients] in removed
+	some namespace, held in clients
 }
 
-# home is where the Services are that go.
+# home is where the servers are that go.
 home := request.name if request.deletes_namespace
 
 else := request.namespace
 
-removed := object.keys(data.cluster.served[home]) if request.deletes_namespace
+removed contains ["services", server, clients] if {
+	request.deletes_namespace
+	some server, clients in data.cluster.served[home]
+}
 
-removed := {request.name} if {
+removed contains ["pods", server, clients] if {
+	request.deletes_namespace
+	some server, clients in data.cluster.servedByPods[home]
+}
+
+removed contains ["services", request.name, data.cluster.served[home][request.name]] if {
 	request.deleting
 	request.resource == "services"
 }
+
+called(resource, server) := sprintf("%s %s/%s", [{"services": "Service", "pods": "pod"}[resource], home, server])
 
 default along := ""
 
@@ -81,10 +91,10 @@ later(namespace, held) := "" if {
 } else := sprintf(", whenever %s deleted", [wording.plural(held.count, "it is", "they are")])
 
 # way_out of pods that are stopped already, since their namespace is Terminating, is another.
-way_out(service, namespace) := concat("", [
-	sprintf("Bring what is behind Service %s/%s back, at the same address, or unmount its volumes ", [home, service]),
-	"on the nodes of the pods that are left, with umount -f -l: the kubelet does the rest",
-]) if {
+way_out(resource, server, namespace) := sprintf(
+	"Unmount the volumes of %s on the nodes of the pods that are left, with umount -f -l: the kubelet does the rest",
+	[called(resource, server)],
+) if {
 	namespace == home
 	input.request.oldObject.metadata.deletionTimestamp
 } else := sprintf("Stop what runs the pods that mount from it, in namespace %s, and wait until they are gone", [namespace])

@@ -58,12 +58,25 @@ test_of_pods_that_are_stopped if {
 	)
 	found := policy.warn with input as terminating with data.cluster as {"served": served}
 	{[finding.objects[1].namespace, step.do] | some finding in found; some step in finding.steps} == {
-		["files", concat("", [
-			"Bring what is behind Service files/nfs back, at the same address, or unmount its volumes ",
-			"on the nodes of the pods that are left, with umount -f -l: the kubelet does the rest",
+		["files", concat(" ", [
+			"Unmount the volumes of Service files/nfs on the nodes of the pods that are left, with umount -f -l:",
+			"the kubelet does the rest",
 		])],
 		["demo", "Stop what runs the pods that mount from it, in namespace demo, and wait until they are gone"],
 	}
+}
+
+served_by_pods := {"files": {"nfs-0": {"demo": {"count": 1, "names": ["a"]}}}}
+
+test_namespace_of_a_pod if {
+	said := concat("", [
+		"1 pod in namespace demo has a volume mounted from pod files/nfs-0, which goes with the namespace: ",
+		"once that is gone, it may stay Terminating, whenever it is deleted",
+	])
+	found := policy.warn with input as delete_of("namespaces", "files", "") with data.cluster as {"servedByPods": served_by_pods}
+	{[finding.msg, finding.objects[0].resource] | some finding in found} == {[said, "pods"]}
+	policy.warn with input as delete_of("services", "nfs-0", "files")
+		with data.cluster as {"servedByPods": served_by_pods} == set()
 }
 
 test_service_of_the_same_name_elsewhere if {
