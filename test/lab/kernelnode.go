@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/termguard/termguard/internal/shell"
 )
 
@@ -132,23 +130,11 @@ func (l *Lab) StartKernelNode(ctx context.Context, name string) (*RealNode, erro
 	}); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, n.init.Log())
 	}
-	if err := n.configure(); err != nil {
-		return nil, fmt.Errorf("configure node %s: %w", name, err)
-	}
 	// A kubelet that is slow to register gives up publishing its CSINode.
 	if err := l.Apply(ctx, "{apiVersion: v1, kind: Node, metadata: {name: "+name+"}}"); err != nil {
 		return nil, err
 	}
-	if err := n.StartContainerd(ctx); err != nil {
-		return nil, err
-	}
-	if err := n.importBusybox(ctx); err != nil {
-		return nil, err
-	}
-	if err := n.StartKubelet(ctx); err != nil {
-		return nil, err
-	}
-	return n, n.AwaitReady(ctx, corev1.ConditionTrue)
+	return n, n.boot(ctx)
 }
 
 // NodeNetwork is the first three numbers of addresses on which pods of a kernel node may

@@ -129,19 +129,24 @@ func (l *Lab) StartRealNode(ctx context.Context, name string) (*RealNode, error)
 	if n.inside, err = enter(n.init.PID()); err != nil {
 		return nil, fmt.Errorf("enter the node's namespaces: %w", err)
 	}
+	return n, n.boot(ctx)
+}
+
+// boot starts what a node runs, and waits until it is ready.
+func (n *RealNode) boot(ctx context.Context) error {
 	if err := n.configure(); err != nil {
-		return nil, fmt.Errorf("configure node %s: %w", name, err)
+		return fmt.Errorf("configure node %s: %w", n.Name, err)
 	}
 	if err := n.StartContainerd(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if err := n.importBusybox(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if err := n.StartKubelet(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	return n, n.AwaitReady(ctx, corev1.ConditionTrue)
+	return n.AwaitReady(ctx, corev1.ConditionTrue)
 }
 
 // enter is a thread in the mount and PID namespaces of a process.

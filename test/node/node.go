@@ -571,6 +571,9 @@ func (p *player) reported(ctx context.Context, wrong func(format string, args ..
 }
 
 func signal(process *lab.Process, name string) error {
+	if process == nil {
+		return fmt.Errorf("no process to %s: on a node with a kernel of its own they are out of reach", name)
+	}
 	switch name {
 	case "stop":
 		return process.Signal(syscall.SIGSTOP)
