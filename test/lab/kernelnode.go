@@ -20,20 +20,9 @@ import (
 // KernelNodeNeeds says what keeps this machine from running a node with a kernel of its
 // own, "" if nothing does.
 func KernelNodeNeeds() string {
-	missing := strings.Split(RealNodeNeeds(), ", ")
-	for _, program := range []struct{ name, pkg string }{
-		{"linux.uml", "user-mode-linux"}, {"modprobe", "kmod"}, {"mount.nfs", "nfs-common"}, {"ip", "iproute2"},
-	} {
-		if _, err := exec.LookPath(program.name); err != nil {
-			missing = append(missing, fmt.Sprintf("%s (Debian: %s)", program.name, program.pkg))
-		}
-	}
-	for _, file := range []string{"/dev/net/tun", "/usr/lib/uml/modules"} {
-		if _, err := os.Stat(file); err != nil {
-			missing = append(missing, file)
-		}
-	}
-	return strings.TrimPrefix(strings.Join(missing, ", "), ", ")
+	return strings.Join(append(realNodeLacks(), lacks(map[string]string{
+		"linux.uml": "user-mode-linux", "modprobe": "kmod", "mount.nfs": "nfs-common", "ip": "iproute2",
+	}, "/dev/net/tun", "/usr/lib/uml/modules")...), ", ")
 }
 
 // kernelInit is the first process of a node with a kernel of its own. It sees the files

@@ -61,22 +61,31 @@ type RealNode struct {
 
 // RealNodeNeeds says what keeps this machine from running a real node, "" if
 // nothing does.
-func RealNodeNeeds() string {
-	var missing []string
+func RealNodeNeeds() string { return strings.Join(realNodeLacks(), ", ") }
+
+func realNodeLacks() (missing []string) {
 	if os.Geteuid() != 0 {
 		missing = append(missing, "to run as root")
 	}
-	for program, pkg := range map[string]string{"runc": "runc", "/bin/busybox": "busybox-static", "mkfs.ext4": "e2fsprogs", "chattr": "e2fsprogs", "mount": "mount"} {
+	return append(missing, lacks(map[string]string{
+		"runc": "runc", "/bin/busybox": "busybox-static", "mkfs.ext4": "e2fsprogs", "chattr": "e2fsprogs", "mount": "mount",
+	}, "/dev/loop-control", "/sys/fs/cgroup")...)
+}
+
+// lacks are those of programs, with the packages of Debian that have them, and of files
+// that are missing here.
+func lacks(programs map[string]string, files ...string) (missing []string) {
+	for program, pkg := range programs {
 		if _, err := exec.LookPath(program); err != nil {
 			missing = append(missing, fmt.Sprintf("%s (Debian: %s)", program, pkg))
 		}
 	}
-	for _, file := range []string{"/dev/loop-control", "/sys/fs/cgroup"} {
+	for _, file := range files {
 		if _, err := os.Stat(file); err != nil {
 			missing = append(missing, file)
 		}
 	}
-	return strings.Join(missing, ", ")
+	return missing
 }
 
 // firstProcess is PID 1 of a node: it makes the mounts and then takes in the
