@@ -25,7 +25,7 @@ STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 GOTESTSUM := go tool -modfile=$(CURDIR)/test/tools/gotestsum/go.mod gotestsum
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo lab test unit races rego e2e e2e-scenarios e2e-others e2e-release e2e-delete e2e-beside operators test-node nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks man clean field-test field-test-page catalog-sources screenshot headlamp
+.PHONY: help build render components software demo lab test unit races rego e2e e2e-scenarios e2e-others e2e-release e2e-delete e2e-beside operators test-node test-nfs nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks man clean field-test field-test-page catalog-sources screenshot headlamp
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,8 +77,8 @@ e2e-scenarios: build components software # the hostile first, for whom a busy ma
 e2e-others: build components software
 	cd test && $(ONCE_MORE) --format standard-quiet --packages "$$(go list ./... | grep -vE '/test/(hostile|node|rotation|scenario)$$' | tr '\n' ' ')" -- $(FLAGS) -short -p 1
 
-nightly: build components software ## What is long and rare, half an hour: the plugin for Headlamp, a release that a real node pulls, fuzzing (TIME=20s each), hostile tenants, certificates and versions that change, upgrades by Helm, worlds that nobody wrote down (COMPOSE_FOR=10m); then hours of all operators of other projects (OPERATORS=none leaves them out)
-	@$(MAKE) --no-print-directory headlamp e2e-release
+nightly: build components software ## What is long and rare, half an hour: the plugin for Headlamp, a release that a real node pulls, NFS on a node with a kernel of its own, fuzzing (TIME=20s each), hostile tenants, certificates and versions that change, upgrades by Helm, worlds that nobody wrote down (COMPOSE_FOR=10m); then hours of all operators of other projects (OPERATORS=none leaves them out)
+	@$(MAKE) --no-print-directory headlamp e2e-release test-nfs
 	./test/fuzz.sh $(or $(TIME),20s)
 	cd test && $(E2E) -v -p 1 -run 'TestTenants|TestEmbedded|TestCertManager|TestVersions|TestChart|TestComposed|TestTeardown' ./hostile ./rotation ./chart ./scenario
 	cd test && OPERATORS=$(or $(OPERATORS),all) go test -v -count=1 -parallel 64 -timeout 8h -run TestOperators ./operators
@@ -96,6 +96,9 @@ operators: build components software ## Play operators of other projects (as roo
 # Verbose, so that what is skipped is said, and why.
 test-node: build components ## Scenarios on a real node: kubelet, containerd, runc (as root; TABLES=FILE writes what was found)
 	cd test && $(ONCE_MORE) --format standard-verbose --packages ./node -- $(FLAGS)
+
+test-nfs: build components ## Scenarios of NFS on a real node with a kernel of its own, User Mode Linux, one by one (as root; 5 minutes)
+	cd test && NFS=1 go test -v -count=1 -parallel 1 -timeout 20m -run TestScenarios/faults/nfs- ./node
 
 e2e-release: build components ## Make a release, publish it to a registry on loopback, and run on a real node what Helm installs from there (as root; minutes)
 	cd test && RELEASE=1 go test -v -count=1 -timeout 20m -run TestRelease ./node
