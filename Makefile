@@ -12,7 +12,7 @@ ONCE_MORE = $(GOTESTSUM) --rerun-fails=1 --rerun-fails-max-failures=20 --rerun-f
 # The packages that start goroutines. TestRaces holds that these are all.
 RACES := ./certs ./check ./cluster ./cmd/termguard ./lint ./lint/runner ./policies ./probe ./scan ./teardown ./watch ./webhook ./webhook/serve
 # What takes long in them, and is run by one goroutine, or by those that other tests start as well: make unit runs it.
-ALONE := TestFewerRights|TestIncremental|TestManyOverlays|TestManyReferrers|TestEventFlood|AreBounded$$|TestFromUnstructured|TestParity|TestPlansOfFixtures|TestClassesOfPolicies|TestDrainIsLinear|TestFixtures|TestOff$$|TestLazy$$|TestBrief$$|TestNeeds|TestApart$$|TestLoad$$|TestFastPath|TestOneFolder|TestLongInput|TestLean|TestImports|TestDocs|TestRaces
+ALONE := TestFewerRights|TestIncremental|TestManyOverlays|TestManyReferrers|TestEventFlood|AreBounded$$|TestFromUnstructured|TestParity|TestPlansOfFixtures|TestClassesOfPolicies|TestDrainIsLinear|TestFixtures|TestOff$$|TestLazy$$|TestBrief$$|TestNeeds|TestApart$$|TestLoad$$|TestFastPath|TestOneFolder|TestLongInput|TestLean|TestImports|TestDocs|TestRaces|TestSurveySaysWhatCheckSays|TestMended$$|TestScanFlags$$|TestScanReleases$$|TestExamples$$|TestScanSince$$|TestPlan$$|TestEvaluateBadPolicies$$|TestCheckFindings$$|TestFindingsOfOurs$$|TestFindingKinds$$|TestReliesOn$$|TestScaffold$$|TestIndex$$|TestReadsObject$$|TestEvaluateBounds$$|TestOwnPolicy$$|TestWayOut$$
 # What does a part of its cases under the race detector: make unit runs it whole. TestRaces holds that these are all.
 PARTLY := TestCatalogIsNeeded|TestDeleteEndsAtOnce|TestEvidenceOfSteps|TestHeldByBodies|TestLiveParity|TestSaysWhatCheckSays|TestScript$$|TestShapes|TestTenThousandOverlays
 OBJECTS ?= 10000
@@ -97,7 +97,7 @@ operators: build components software ## Play operators of other projects (as roo
 test-node: build components ## Scenarios on a real node: kubelet, containerd, runc (as root; TABLES=FILE writes what was found)
 	cd test && $(ONCE_MORE) --format standard-verbose --packages ./node -- $(FLAGS)
 
-test-nfs: build components ## Scenarios of NFS on a real node with a kernel of its own, User Mode Linux, one by one (as root; 5 minutes)
+test-nfs: build components ## Scenarios of NFS on a real node with a kernel of its own, User Mode Linux, one by one (as root; 8 minutes)
 	cd test && NFS=1 go test -v -count=1 -parallel 1 -timeout 20m -run TestScenarios/faults/nfs- ./node
 
 e2e-release: build components ## Make a release, publish it to a registry on loopback, and run on a real node what Helm installs from there (as root; minutes)

@@ -1,14 +1,19 @@
 #!/usr/bin/env bash
-# Runs every fuzz test of the product for a while each, one on each core: fuzz.sh [TIME], 5s unless told.
+# Runs every fuzz test of the product for a while each, packages side by side: fuzz.sh [TIME], 5s unless told.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export FUZZ_TIME=${1:-5s}
-grep -rlE '^func Fuzz' --include='*_test.go' . | grep -v '^./test/' | xargs -n1 dirname | sort -u | while read -r package; do
-	grep -hoE '^func Fuzz[A-Za-z0-9_]+' "$package"/*_test.go | cut -d' ' -f2 | while read -r name; do
-		echo "$package $name"
-	done
-done | xargs -P "$(nproc)" -n 2 bash -c '
-	echo "fuzz $0 $1 for $FUZZ_TIME"
-	said=$(go test "$0" -run "^$" -fuzz "^$1\$" -fuzztime "$FUZZ_TIME" -fuzzminimizetime 1x -parallel 1 2>&1) && exit
-	# Before Go 1.27 the end of the time may be reported as a failure, of no input (golang/go#75804).
-	[ "$(grep -A1 "^--- FAIL: $1 " <<<"$said" | tail -n1)" = "    context deadline exceeded" ] || { echo "$said"; exit 1; }'
+export FUZZ_TIME=${1:-5s} BINARIES
+BINARIES=$(mktemp -d)
+trap 'rm -rf "$BINARIES"' EXIT
+# A binary for each package: go test would link one for each fuzz test.
+grep -rlE '^func Fuzz' --include='*_test.go' . | grep -v '^./test/' | xargs -n1 dirname | sort -u | xargs -P "$(nproc)" -n 1 bash -euo pipefail -c '
+	binary=$BINARIES/${0//\//_}
+	go test -c -fuzz . -o "$binary" "$0"
+	cd "$0"
+	cache=$(go env GOCACHE)/fuzz/$(go list)
+	for name in $(grep -hoE "^func Fuzz[A-Za-z0-9_]+" ./*_test.go | cut -d" " -f2); do
+		echo "fuzz $0 $name for $FUZZ_TIME"
+		said=$("$binary" -test.run "^$" -test.fuzz "^$name\$" -test.fuzztime "$FUZZ_TIME" -test.fuzzminimizetime 1x -test.fuzzcachedir "$cache" -test.parallel 1 2>&1) && continue
+		# Before Go 1.27 the end of the time may be reported as a failure, of no input (golang/go#75804).
+		[ "$(grep -A1 "^--- FAIL: $name " <<<"$said" | tail -n1)" = "    context deadline exceeded" ] || { echo "$said"; exit 1; }
+	done'
