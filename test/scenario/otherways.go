@@ -8,7 +8,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
@@ -106,7 +105,7 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 	var report check.Report
 	// While another scenario's definition comes or goes, its objects cannot be listed, and no
 	// answer is sure; and on a busy machine, to read a crowded cluster takes a minute.
-	err = g.Await(ctx, 3*time.Minute, "a sure answer of check", func(ctx context.Context) (bool, error) {
+	err = g.Await(ctx, readLimit, "a sure answer of check", func(ctx context.Context) (bool, error) {
 		place, err = g.places.next(func() (*scan.Place, error) {
 			reads := cluster.Options{Dial: new(net.Dialer).DialContext}
 			return scan.FromCluster(context.WithoutCancel(ctx), g.Config(), reads, "", nil, []scan.Kind{}, slog.New(slog.DiscardHandler))

@@ -158,7 +158,7 @@ func (g *Guarded) reads(ctx context.Context, args ...string) ([]byte, error) {
 }
 
 // readLimit is how long that may take: dozens of scenarios wait for it.
-const readLimit = 2 * time.Minute
+const readLimit = 3 * time.Minute
 
 // carryOut asks about the object that is Terminating now, and does what the plan
 // says. What it returns is wrong about the answer, or about the plan.
@@ -255,7 +255,7 @@ func (g *Guarded) askOfHung(ctx context.Context, s Scenario) (report check.Repor
 	}
 	if s.HoursLater == 0 {
 		asked, tries := report, 0
-		if err := g.Await(ctx, s.patience(), "scan saying what check says", func(ctx context.Context) (bool, error) {
+		if err := g.Await(ctx, readLimit, "scan saying what check says", func(ctx context.Context) (bool, error) {
 			if tries++; tries > 1 { // what is there may have changed
 				var err error
 				if asked, err = g.Check(ctx, s.target()...); err != nil {
