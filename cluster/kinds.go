@@ -80,7 +80,10 @@ var table = []kind{
 		by(owning, (*ownership.Part).KeepDaemonSet, (*ownership.Part).ForgetDaemonSet),
 		by(onNodes, (*nodes.Part).KeepDaemonSet, (*nodes.Part).ForgetDaemonSet),
 	}},
-	{watched(discoveryv1.SchemeGroupVersion, "endpointslices"), []keeper{by(refusing, (*refusals.Part).KeepEndpointSlice, (*refusals.Part).ForgetEndpointSlice)}},
+	{watched(discoveryv1.SchemeGroupVersion, "endpointslices"), []keeper{
+		by(refusing, (*refusals.Part).KeepEndpointSlice, (*refusals.Part).ForgetEndpointSlice),
+		by(onNodes, (*nodes.Part).KeepEndpointSlice, (*nodes.Part).ForgetEndpointSlice),
+	}},
 	{watched(rbacv1.SchemeGroupVersion, "roles"), []keeper{by(owning, (*ownership.Part).KeepRole, (*ownership.Part).ForgetRole)}},
 	{watched(rbacv1.SchemeGroupVersion, "clusterroles"), []keeper{by(owning, (*ownership.Part).KeepClusterRole, (*ownership.Part).ForgetRole)}},
 	{watched(rbacv1.SchemeGroupVersion, "rolebindings"), []keeper{by(owning, (*ownership.Part).KeepRoleBinding, (*ownership.Part).ForgetBinding)}},

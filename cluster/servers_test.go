@@ -80,6 +80,49 @@ func TestServedByPods(t *testing.T) {
 	}
 }
 
+// TestUnserved holds of which pods the server is down, in any order of arrival.
+func TestUnserved(t *testing.T) {
+	const service = "{apiVersion: v1, kind: Service, metadata: {name: nfs, namespace: files}, spec: {selector: {a: b}, clusterIP: 10.0.0.7}}\n---\n"
+	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: demo}, spec: {nodeName: n1, volumes: [{name: v, nfs: {path: /, server: 10.0.0.7}}]}, status: {phase: Running}}\n---\n"
+	slice := func(name, of, endpoints string) string {
+		return "{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: " + name + ", namespace: files, labels: {kubernetes.io/service-name: " + of + "}}, addressType: IPv4, endpoints: [" + endpoints + "]}\n---\n"
+	}
+	ready, unready := "{addresses: [10.1.0.7], conditions: {ready: true}}", "{addresses: [10.1.0.8], conditions: {ready: false}}"
+	for name, tc := range map[string]struct {
+		reason, slices string
+		down           bool
+	}{
+		"empty":             {"its selector finds no pod", slice("nfs-1", "nfs", ""), true},
+		"not ready":         {"its pods do not start", slice("nfs-1", "nfs", unready), true},
+		"ready":             {"one is enough", slice("nfs-1", "nfs", unready+", "+ready), false},
+		"says nothing":      {"which means ready (EndpointConditions)", slice("nfs-1", "nfs", "{addresses: [10.1.0.7]}"), false},
+		"ready in another":  {"a Service may have many slices", slice("nfs-1", "nfs", "") + slice("nfs-2", "nfs", ready), false},
+		"became ready":      {"the last word counts", slice("nfs-1", "nfs", "") + slice("nfs-1", "nfs", ready), false},
+		"became unready":    {"the last word counts", slice("nfs-1", "nfs", ready) + slice("nfs-1", "nfs", unready), true},
+		"another's":         {"it says nothing of this one", slice("nfs-1", "web", ""), false},
+		"became another's":  {"it says nothing of this one any more", slice("nfs-1", "nfs", "") + slice("nfs-1", "web", ""), false},
+		"none was seen yet": {"nothing is known", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 20 { // kinds are taken in in any order
+				w := world(t, service+pod+tc.slices)
+				got, listed := at(w, "unserved", "demo", "n1", "files/nfs", "count"), at(w, "pods", "demo", "p", "missingServers")
+				if (got == 1) != tc.down || (listed != nil) != tc.down {
+					t.Errorf("%s\ngot %v, and of the pod %v; want that it is down: %t", tc.reason, got, listed, tc.down)
+				}
+			}
+		})
+	}
+	t.Run("of its own name", func(t *testing.T) {
+		server := "{apiVersion: v1, kind: Pod, metadata: {name: nfs, namespace: files}, spec: {nodeName: n1, containers: [{name: c, ports: [{containerPort: 2049}]}]}, status: {phase: Running, podIPs: [{ip: 10.0.0.7}]}}\n---\n"
+		for range 20 {
+			if got := at(world(t, server+pod+slice("nfs-1", "nfs", "")), "unserved"); len(got.(map[string]any)) > 0 {
+				t.Errorf("the server is a pod, whatever a Service of its name has: got %v", got)
+			}
+		}
+	})
+}
+
 // TestServedInAnyOrder holds that it does not matter what arrives first, and that what goes
 // leaves nothing behind.
 func TestServedInAnyOrder(t *testing.T) {

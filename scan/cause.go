@@ -111,6 +111,7 @@ var classes = map[string]Class{
 	"unavailable-apiservice":               Broken,
 	"unreachable-node":                     Broken,
 	"volume-driver-missing":                Broken,
+	"volume-server-down":                   Broken,
 	"volume-server-removed":                Order,
 	"webhook-backend-in-namespace":         Order,
 }

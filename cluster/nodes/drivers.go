@@ -44,10 +44,11 @@ type use struct {
 	in      [][]string // groups of pods that it is in, by what it lacks and who serves it
 	// addresses are those that its volumes name, of any kind.
 	addresses []string
-	// missing are CSI drivers, and undriven DRA drivers, that its node lacks, as the
-	// facts have them.
+	// missing are CSI drivers, and undriven DRA drivers, that its node lacks, and unserved
+	// the Services of its volumes that are down, as the facts have them.
 	missing  []string
 	undriven []any
+	unserved []string
 }
 
 func newStorage() storage {

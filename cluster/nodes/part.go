@@ -52,7 +52,7 @@ type Part struct {
 func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{
 		"nodes", "notReady", "daemonsets", "csidrivers", "storage",
-		"leaving", "kubeletEvents", "hazards", "csinodes", "driverless", "served", "servedByPods", "buggy", "registrars", "gone", "stops",
+		"leaving", "kubeletEvents", "hazards", "csinodes", "driverless", "served", "servedByPods", "unserved", "buggy", "registrars", "gone", "stops",
 		"attachments", "attachmentsOf", "undriven", "plugins", "networks", "networkAccounts", "wired",
 		"probes", "nodeProblems",
 	} {

@@ -284,6 +284,9 @@ func (p *Part) record(o *pod) map[string]any {
 	if uses := o.uses(); uses != nil && len(uses.missing) > 0 {
 		found["missingDrivers"] = facts.List(uses.missing)
 	}
+	if uses := o.uses(); uses != nil && len(uses.unserved) > 0 {
+		found["missingServers"] = facts.List(uses.unserved)
+	}
 	if uses := o.uses(); uses != nil && len(uses.undriven) > 0 {
 		found["missingPlugins"] = slices.Clone(uses.undriven)
 	}

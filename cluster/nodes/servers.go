@@ -7,7 +7,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/facts"
 )
 
 // This file keeps which Services and pods serve the volumes of pods: a kubelet waits for ever
@@ -38,10 +41,29 @@ type servers struct {
 	addresses map[server][]string                      // IPs of those that lead to something in the cluster
 	byIP      map[string]server                        // the same the other way round
 	users     map[string]map[types.NamespacedName]*pod // pods that have something mounted, by address
+	slices    map[types.NamespacedName]endpointSlice   // EndpointSlices
+	endpoints map[types.NamespacedName]endpoints       // by Service
 }
 
+// endpointSlice is one: whose it is, and whether it has a ready endpoint.
+type endpointSlice struct {
+	service types.NamespacedName
+	ready   bool
+}
+
+// endpoints are how many EndpointSlices a Service has, and how many with a ready endpoint.
+type endpoints struct{ slices, ready int }
+
+// down tells of a Service that it has none. Where its selector finds no pod, it has a slice
+// without endpoints (staging/src/k8s.io/endpointslice/reconciler.go, placeholderSlice); where
+// it has no slice at all, nothing is known.
+func (e endpoints) down() bool { return e.slices > 0 && e.ready == 0 }
+
 func newServers() servers {
-	return servers{addresses: map[server][]string{}, byIP: map[string]server{}, users: map[string]map[types.NamespacedName]*pod{}}
+	return servers{
+		addresses: map[server][]string{}, byIP: map[string]server{}, users: map[string]map[types.NamespacedName]*pod{},
+		slices: map[types.NamespacedName]endpointSlice{}, endpoints: map[types.NamespacedName]endpoints{},
+	}
 }
 
 // KeepService takes in the addresses of a Service.
@@ -62,6 +84,28 @@ func (p *Part) KeepService(o *corev1.Service) bool {
 
 // ForgetService undoes KeepService.
 func (p *Part) ForgetService(key types.NamespacedName) { p.forgetServer(service(key)) }
+
+// KeepEndpointSlice takes in whether a Service has a ready endpoint.
+func (p *Part) KeepEndpointSlice(o *discoveryv1.EndpointSlice) bool {
+	kept := endpointSlice{service: types.NamespacedName{Namespace: o.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}}
+	kept.ready = slices.ContainsFunc(o.Endpoints, func(e discoveryv1.Endpoint) bool { return facts.Or(e.Conditions.Ready, true) })
+	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
+	if before, known := p.servers.slices[key]; known && before == kept {
+		return true // as most news of one have it
+	}
+	p.ForgetEndpointSlice(key)
+	p.servers.slices[key] = kept
+	p.countSlice(kept, 1)
+	return true
+}
+
+// ForgetEndpointSlice undoes KeepEndpointSlice.
+func (p *Part) ForgetEndpointSlice(key types.NamespacedName) {
+	if gone, known := p.servers.slices[key]; known {
+		delete(p.servers.slices, key)
+		p.countSlice(gone, -1)
+	}
+}
 
 // KeepServingPod takes in the addresses of a pod that serves files. One in the network of its
 // node has none of its own.
@@ -84,6 +128,22 @@ func (p *Part) KeepServingPod(o *corev1.Pod) bool {
 
 // ForgetServingPod undoes KeepServingPod.
 func (p *Part) ForgetServingPod(key types.NamespacedName) { p.forgetServer(servingPod(key)) }
+
+// countSlice counts an EndpointSlice, by 1 or -1.
+func (p *Part) countSlice(o endpointSlice, by int) {
+	before := p.servers.endpoints[o.service]
+	now := before
+	now.slices += by
+	if o.ready {
+		now.ready += by
+	}
+	if p.servers.endpoints[o.service] = now; now.slices == 0 {
+		delete(p.servers.endpoints, o.service)
+	}
+	if s := service(o.service); now.down() != before.down() {
+		p.reserve(s, p.servers.addresses[s])
+	}
+}
 
 func (p *Part) keepServer(s server, ips []string) {
 	if before, known := p.servers.addresses[s]; known && slices.Equal(before, ips) {
@@ -120,7 +180,8 @@ func (p *Part) reserve(s server, ips []string) {
 	}
 }
 
-// listServed puts a pod among those whose volumes a server in the cluster serves.
+// listServed puts a pod among those whose volumes a server in the cluster serves, and among
+// those whose server is a Service that is down.
 func (p *Part) listServed(key types.NamespacedName, o *pod) {
 	u := o.uses()
 	named := map[string]bool{}
@@ -148,6 +209,13 @@ func (p *Part) listServed(key types.NamespacedName, o *pod) {
 		path := []string{by.section, by.Namespace, by.Name, key.Namespace}
 		p.groups.Add(key.Name, path...)
 		u.in = append(u.in, path)
+		if by == service(by.NamespacedName) && p.servers.endpoints[by.NamespacedName].down() {
+			name := by.NamespacedName.String()
+			u.unserved = append(u.unserved, name)
+			path := []string{"unserved", key.Namespace, o.on.name, name}
+			p.groups.Add(key.Name, path...)
+			u.in = append(u.in, path)
+		}
 	}
 }
 
@@ -158,7 +226,7 @@ func (p *Part) unlistServed(key types.NamespacedName, u *use) {
 			delete(p.servers.users, address)
 		}
 	}
-	u.addresses = nil
+	u.addresses, u.unserved = nil, nil
 }
 
 // addressOf is an IP, or "namespace/name" of the Service that a DNS name may mean
