@@ -6,8 +6,9 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 E2E_TIMEOUT ?= 40m
 FLAGS := -count=1 -parallel 64 -timeout $(E2E_TIMEOUT)
 E2E := go test $(FLAGS)
-# Scenarios measure seconds, on machines that do other work as well: up to twenty that are red in a
-# run play once more, alone, and bin/again-* tells which they were.
+# Scenarios measure seconds, on machines that do other work as well, and Go tests run beside them at
+# the lowest priority: up to twenty that are red in a run play once more, alone, and bin/again-*
+# tells which they were.
 ONCE_MORE = $(GOTESTSUM) --rerun-fails=1 --rerun-fails-max-failures=20 --rerun-fails-report $(CURDIR)/bin/again-$@
 # The packages that start goroutines. TestRaces holds that these are all.
 RACES := ./certs ./check ./cluster ./cmd/termguard ./lint ./lint/runner ./policies ./probe ./scan ./teardown ./watch ./webhook ./webhook/serve
@@ -58,12 +59,12 @@ test: e2e-scenarios ## All tests: scenarios on a real control plane, then those 
 
 # Half an hour for a package: make test runs them at the lowest priority.
 unit: ## Go tests of the product that make races does not run
-	go test -timeout 30m -run '$(ALONE)|$(PARTLY)' ./policies $(RACES) # the longest first, so that no core is left waiting
+	$(ONCE_MORE) --format standard-quiet --packages './policies $(RACES)' -- -timeout 30m -run '$(ALONE)|$(PARTLY)' # the longest first, so that no core is left waiting
 	go test -timeout 30m $(filter-out $(RACES),$(patsubst $(shell go list -m)/%,./%,$(shell go list ./...)))
 	cd cmd/termguard-render && go test -timeout 30m ./...
 
 races: ## Go tests of what starts goroutines, under the race detector (which needs a C compiler)
-	CGO_ENABLED=1 go test -race -timeout 30m -skip '$(ALONE)' $(RACES)
+	CGO_ENABLED=1 $(ONCE_MORE) --format standard-quiet --packages '$(RACES)' -- -race -timeout 30m -skip '$(ALONE)'
 
 rego: ## Rego tests with coverage, strict type check
 	$(OPA) check --strict --schema policies/schema policies
