@@ -7,11 +7,18 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
 // Finished tells whether a pod has ended for good.
 func Finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// AnyReady tells whether an EndpointSlice has a ready endpoint. One that does not say is
+// (k8s.io/api/discovery/v1, EndpointConditions).
+func AnyReady(of *discoveryv1.EndpointSlice) bool {
+	return slices.ContainsFunc(of.Endpoints, func(e discoveryv1.Endpoint) bool { return Or(e.Conditions.Ready, true) })
 }
 
 // stuckReasons are the waiting reasons that do not pass by themselves

@@ -281,13 +281,17 @@ func (p *Part) record(o *pod) map[string]any {
 	if len(o.special.hazards) > 0 {
 		found["hazards"] = facts.List(o.special.hazards)
 	}
-	if uses := o.uses(); uses != nil && len(uses.missing) > 0 {
+	uses := o.special.uses
+	if uses == nil {
+		return found
+	}
+	if len(uses.missing) > 0 {
 		found["missingDrivers"] = facts.List(uses.missing)
 	}
-	if uses := o.uses(); uses != nil && len(uses.unserved) > 0 {
+	if len(uses.unserved) > 0 {
 		found["missingServers"] = facts.List(uses.unserved)
 	}
-	if uses := o.uses(); uses != nil && len(uses.undriven) > 0 {
+	if len(uses.undriven) > 0 {
 		found["missingPlugins"] = slices.Clone(uses.undriven)
 	}
 	return found

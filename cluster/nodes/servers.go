@@ -87,8 +87,7 @@ func (p *Part) ForgetService(key types.NamespacedName) { p.forgetServer(service(
 
 // KeepEndpointSlice takes in whether a Service has a ready endpoint.
 func (p *Part) KeepEndpointSlice(o *discoveryv1.EndpointSlice) bool {
-	kept := endpointSlice{service: types.NamespacedName{Namespace: o.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}}
-	kept.ready = slices.ContainsFunc(o.Endpoints, func(e discoveryv1.Endpoint) bool { return facts.Or(e.Conditions.Ready, true) })
+	kept := endpointSlice{types.NamespacedName{Namespace: o.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}, facts.AnyReady(o)}
 	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 	if before, known := p.servers.slices[key]; known && before == kept {
 		return true // as most news of one have it

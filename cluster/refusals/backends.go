@@ -154,10 +154,7 @@ func (p *Part) ForgetService(key types.NamespacedName) {
 
 // KeepEndpointSlice takes in endpoints of a Service.
 func (p *Part) KeepEndpointSlice(o *discoveryv1.EndpointSlice) bool {
-	s := slice{service: o.Namespace + "/" + o.Labels[discoveryv1.LabelServiceName]}
-	for _, endpoint := range o.Endpoints {
-		s.ready = s.ready || facts.Or(endpoint.Conditions.Ready, true)
-	}
+	s := slice{o.Namespace + "/" + o.Labels[discoveryv1.LabelServiceName], facts.AnyReady(o)}
 	name := o.Namespace + "/" + o.Name
 	if before, found := p.slices[name]; found && before.service != s.service {
 		delete(p.slices, name)
