@@ -43,18 +43,9 @@ func (l *Lab) Objects(ctx context.Context, words ...string) ([]unstructured.Unst
 }
 
 // Gone waits, up to a limit, until the object that kubectl get shows for TYPE NAME
-// [-n NAMESPACE] is gone, and tells whether it is. Another by its name is not it.
+// [-n NAMESPACE] is gone, and tells whether it is. Another by its name is not it. The limit
+// begins after a first look, which takes seconds on a busy machine.
 func (l *Lab) Gone(ctx context.Context, limit time.Duration, words ...string) (bool, error) {
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	gone, err := l.gone(limited, words)
-	if limited.Err() != nil && ctx.Err() == nil {
-		return false, nil
-	}
-	return gone, err
-}
-
-func (l *Lab) gone(ctx context.Context, words []string) (bool, error) {
 	of, name, _, err := l.named(l.config, words)
 	if err == nil && name == "" {
 		err = fmt.Errorf("%v: want TYPE NAME", words)
@@ -62,19 +53,27 @@ func (l *Lab) gone(ctx context.Context, words []string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for first := (*unstructured.Unstructured)(nil); ; {
-		object, err := of.Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err) || err == nil && first != nil && first.GetUID() != object.GetUID():
-			return true, nil
-		case err != nil:
-			return false, err
-		case first == nil:
-			first = object
-		}
-		events, err := of.Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(), ResourceVersion: object.GetResourceVersion()})
+	first, err := of.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err = goes(limited, of, first); limited.Err() != nil && ctx.Err() == nil {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// goes waits until an object is gone.
+func goes(ctx context.Context, of dynamic.ResourceInterface, first *unstructured.Unstructured) error {
+	for object := first; ; {
+		events, err := of.Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", first.GetName()).String(), ResourceVersion: object.GetResourceVersion()})
 		if err != nil {
-			return false, err
+			return err
 		}
 		for event := range events.ResultChan() {
 			if event.Type == watch.Deleted || event.Type == watch.Error { // too old, say: look again
@@ -82,6 +81,13 @@ func (l *Lab) gone(ctx context.Context, words []string) (bool, error) {
 			}
 		}
 		events.Stop()
+		object, err = of.Get(ctx, first.GetName(), metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err) || err == nil && object.GetUID() != first.GetUID():
+			return nil
+		case err != nil:
+			return err
+		}
 	}
 }
 

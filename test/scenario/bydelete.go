@@ -111,7 +111,7 @@ func (g *Guarded) deleteAll(ctx context.Context, o *Outcome) (wrong []string, er
 		}
 	}
 	o.Deleted = &Deleted{Took: time.Since(began)}
-	if gone, err := g.Gone(ctx, s, 10*time.Second); err != nil { // on a busy machine, to look takes seconds
+	if gone, err := g.Gone(ctx, s, time.Second); err != nil {
 		return nil, err
 	} else if !gone {
 		wrong = append(wrong, "termguard delete leaves what it was to delete")
