@@ -9,7 +9,7 @@ E2E := go test $(FLAGS)
 # Scenarios measure seconds, on machines that do other work as well, and Go tests run beside them at
 # the lowest priority: up to twenty that are red in a run play once more, alone, and bin/again-*
 # tells which they were.
-ONCE_MORE = $(GOTESTSUM) --rerun-fails=1 --rerun-fails-max-failures=20 --rerun-fails-report $(CURDIR)/bin/again-$@
+ONCE_MORE = mkdir -p $(CURDIR)/bin && $(GOTESTSUM) --rerun-fails=1 --rerun-fails-max-failures=20 --rerun-fails-report $(CURDIR)/bin/again-$@
 # The packages that start goroutines. TestRaces holds that these are all.
 RACES := ./certs ./check ./cluster ./cmd/termguard ./lint ./lint/runner ./policies ./probe ./scan ./teardown ./watch ./webhook ./webhook/serve
 # What takes long in them, and is run by one goroutine, or by those that other tests start as well: make unit runs it.
@@ -63,8 +63,9 @@ unit: ## Go tests of the product that make races does not run
 	go test -timeout 30m $(filter-out $(RACES),$(patsubst $(shell go list -m)/%,./%,$(shell go list ./...)))
 	cd cmd/termguard-render && go test -timeout 30m ./...
 
+races: export CGO_ENABLED := 1
 races: ## Go tests of what starts goroutines, under the race detector (which needs a C compiler)
-	CGO_ENABLED=1 $(ONCE_MORE) --format standard-quiet --packages '$(RACES)' -- -race -timeout 30m -skip '$(ALONE)'
+	$(ONCE_MORE) --format standard-quiet --packages '$(RACES)' -- -race -timeout 30m -skip '$(ALONE)'
 
 rego: ## Rego tests with coverage, strict type check
 	$(OPA) check --strict --schema policies/schema policies
