@@ -11,6 +11,8 @@ var released = map[string][2]string{
 	"argocd-hook-without-health":          {"v2.11.0", "v2.12.0"},
 	"attacher-ignores-in-tree-volume":     {"v2.1.1", "v2.2.0"},
 	"autoneg-without-backend-service":     {"v1.1.0", "v1.2.0"},
+	"aws-machine-never-bootstrapped":      {"v2.7.1", "v2.8.1"},
+	"aws-machine-without-bootstrap-data":  {"v2.2.4", "v2.3.0"},
 	"chains-drops-no-old-finalizer":       {"v0.27.3", "v0.29.0"},
 	"db-operator-both-at-once":            {"2.28.0", "2.29.0"},
 	"external-secrets-namespace-conflict": {"v0.20.1", "v0.20.4"},
