@@ -345,7 +345,7 @@ func (n named) There(resource string, key types.NamespacedName) (there, held, kn
 		return false, false, false
 	}
 	if r.kept.At(key) == nil {
-		within := n.w.within == "" || n.w.within == key.Namespace || n.w.readsWhole(r.Resource)
+		within := n.w.within == "" || !r.Namespaced || n.w.within == key.Namespace || n.w.readsWhole(r.Resource)
 		err, asked := n.w.asked[references.Thing{Resource: resource, NamespacedName: key}]
 		return false, false, (within || asked && err == nil) && !n.w.options.manifests
 	}
