@@ -109,7 +109,7 @@ func TestFirstScreen(t *testing.T) {
 			[]string{"ns/demo"}, []string{"namespaces/demo: hangs: 300 kialis.kiali.io have finalizer", "order-processing-002 and 297 more", "no workload of it exists", "1. Bring back Kiali", "$ kubectl delete namespaces/demo"}, 700, 300},
 		"Alike": {"one cause of all that are named",
 			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [acme.example.com/cleanup]}}",
-			[]string{"widgets", "-n", "demo"}, []string{"300 objects together: at-risk: ", "nothing that could remove it is running", "299 more like it (-o full has each)", "and 296 more -n demo", "1. Bring back", "2. If it is gone for good", "(its command is long, and stands last)"}, 700, 300},
+			[]string{"widgets", "-n", "demo"}, []string{"300 objects together: at-risk: ", "nothing was found that removes it", "299 more like it (-o full has each)", "and 296 more -n demo", "1. Find out whether", "2. If it is gone for good", "(its command is long, and stands last)"}, 700, 300},
 		"Causes": {"three causes in a namespace",
 			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [fSHARE.example.com/x]}}",
 			[]string{"ns/demo"}, []string{"namespaces/demo: at-risk: ", "f0.example.com/x", "f1.example.com/x", "f2.example.com/x", "and 97 more", "; 3 things may hold it; first: bring back"}, 700, 300},
@@ -118,7 +118,7 @@ func TestFirstScreen(t *testing.T) {
 			[]string{"widgets", "-n", "demo"}, []string{"300 objects together: at-risk: ", "f000.example.com/x", "; 300 things may hold it; first: bring back", "297 objects more, each for a cause of its own"}, 110, 300},
 		"Terminating": {"what is stuck for the same reason is one line, in its columns",
 			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [acme.example.com/cleanup], deletionTimestamp: '2026-01-01T00:00:00Z'}}",
-			[]string{"--terminating", "-A"}, []string{"SINCE  VERDICT  OBJECT", "at-risk  widgets.acme.example.com/order-processing-000 -n demo\n", "nothing that could remove it is running; 299 more", "to see what ends it: termguard check "}, 24, 300},
+			[]string{"--terminating", "-A"}, []string{"SINCE  VERDICT  OBJECT", "at-risk  widgets.acme.example.com/order-processing-000 -n demo\n", "nothing was found that removes it; 299 more", "to see what ends it: termguard check "}, 24, 300},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

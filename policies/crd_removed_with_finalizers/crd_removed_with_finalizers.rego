@@ -82,15 +82,24 @@ held[class][finalizer] := known if {
 }
 
 finding(finalizer, ownership) := {
-	"msg": sprintf("instances have finalizer %s, and its controller is %s", [finalizer, words[ownership.state]]),
+	"msg": sprintf("instances have finalizer %s, and its controller is %s", [finalizer, words(ownership)]),
 	"objects": [request.target],
 	"evidence": object.get(ownership, "evidence", []),
 	"steps": array.concat(finalizers.bringing_back(ownership), finalizers.giving_up(finalizer, request.name, ownership)),
 }
 
-words := {
-	"absent": "not installed",
+words(ownership) := "not found" if {
+	ownership.state == "absent"
+	owners.uncertain(ownership)
+}
+
+words(ownership) := "not installed" if {
+	ownership.state == "absent"
+	owners.certain(ownership)
+}
+
+words(ownership) := {
 	"barred": "without the right to remove it",
 	"down": "not running",
 	"unknown": "not known",
-}
+}[ownership.state]

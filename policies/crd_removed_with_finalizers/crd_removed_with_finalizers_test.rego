@@ -56,6 +56,17 @@ test_absent if {
 	got == {"deny": {finding("not installed", ["absent"], ["kialis.kiali.io/it"])}, "warn": set()}
 }
 
+test_absent_perhaps if {
+	got := found with input as delete_crd
+		with data.cluster.finalizers as held({"": owned("absent", "may")}).finalizers
+		with data.cluster.spread as held({"": owned("absent", "may")}).spread
+		with data.cluster.finalized as held({"": owned("absent", "may")}).finalized
+	got == {"deny": set(), "warn": {json.patch(finding("not found", ["absent"], ["kialis.kiali.io/it"]), [{
+		"op": "replace", "path": "/steps/0/do",
+		"value": "Find out whether Kiali operator is running, and start it if not",
+	}])}}
+}
+
 test_down_for_the_moment if {
 	got := found with input as delete_crd
 		with data.cluster.finalizers as held({"": owned("down", "may")}).finalizers

@@ -80,7 +80,10 @@ test_down if {
 
 test_absent_perhaps if {
 	got := found with input as delete_kiali(kiali({"certainty": "may"}))
-	got == {"deny": set(), "warn": {kiali_is("its owner, Kiali operator, is not installed")}}
+	got == {"deny": set(), "warn": {mended(
+		kiali_is("its owner, Kiali operator, was not found"),
+		find_out("Kiali operator"),
+	)}}
 }
 
 test_unknown if {
@@ -109,7 +112,10 @@ test_maker_gone if {
 
 test_nobody_known_and_absent if {
 	got := found with input as delete_kiali(nobody({"certainty": "may"}))
-	got == {"deny": set(), "warn": {nobody_is("nothing that could remove it is running")}}
+	got == {"deny": set(), "warn": {mended(
+		nobody_is("nothing was found that removes it"),
+		find_out("the controller that removes the finalizer"),
+	)}}
 }
 
 test_nobody_known_and_down if {
@@ -359,7 +365,8 @@ test_evicted if {
 
 test_evicted_and_not_certain if {
 	got := found with input as evict(kiali({"certainty": "may"}))
-	got == {"deny": set(), "warn": {evicted}}
+	perhaps := object.union(evicted, {"msg": replace(evicted.msg, "is not installed", "was not found")})
+	got == {"deny": set(), "warn": {mended(perhaps, find_out("Kiali operator"))}}
 }
 
 test_evicted_and_alive if {

@@ -130,9 +130,16 @@ going_first(_, resource, bucket) := [steps.mend(first(resource), [])] if count(b
 
 first(resource) := sprintf("Delete the %s first; go on when they are gone", [resource])
 
+uncertain_to_run(ownership) if ownership.state == "unknown"
+
+uncertain_to_run(ownership) if {
+	ownership.state == "absent"
+	owners.uncertain(ownership)
+}
+
 # bringing_back are the steps that restore the owner of a finalizer.
 bringing_back(ownership) := [steps.mend(sprintf("Bring back %s, and the deletion finishes by itself", [owner_or(ownership)]), [])] if {
-	ownership.state != "unknown"
+	not uncertain_to_run(ownership)
 	not ownership.idle
 	not ownership.barred
 }
@@ -142,7 +149,7 @@ bringing_back(ownership) := [steps.mend(
 	sprintf("Find out whether %s is running, and start it if not", [owner_or(ownership)]),
 	[],
 )] if {
-	ownership.state == "unknown"
+	uncertain_to_run(ownership)
 	not ownership.watches
 	not ownership.maker
 }

@@ -29,11 +29,26 @@ name(ownership) := object.get(ownership, "owner", "")
 # reason is why a finalizer is not removed.
 reason(ownership) := sprintf("its owner, %s, is not installed", [name(ownership)]) if {
 	ownership.state == "absent"
+	certain(ownership)
 	name(ownership) != ""
 }
 
 reason(ownership) := "nothing that could remove it is running" if {
 	ownership.state == "absent"
+	certain(ownership)
+	name(ownership) == ""
+}
+
+# What may do everything may be its owner, too.
+reason(ownership) := sprintf("its owner, %s, was not found", [name(ownership)]) if {
+	ownership.state == "absent"
+	uncertain(ownership)
+	name(ownership) != ""
+}
+
+reason(ownership) := "nothing was found that removes it" if {
+	ownership.state == "absent"
+	uncertain(ownership)
 	name(ownership) == ""
 }
 
