@@ -193,7 +193,7 @@ func TestOwnershipByStrength(t *testing.T) {
 		"learned, gone": {
 			"nothing is left that may do it: but the catalog does not know it",
 			gadget + seen(one+" 9 1h"),
-			Absent, "may", []string{"no controller runs that has a role for", "that service account is gone"},
+			Absent, "may", []string{"no controller runs with a role for", "that service account is gone"},
 		},
 		"two learned, one of them alive": {
 			"replicas of two kinds share the work",
@@ -228,7 +228,7 @@ func TestOwnershipByStrength(t *testing.T) {
 		"stranger, too rarely": {
 			"a person who forced it twice is not its owner",
 			gadget + seen("alice 2 1h"),
-			Absent, "may", []string{"no controller runs that has a role for"},
+			Absent, "may", []string{"no controller runs with a role for"},
 		},
 		"learned, scaled to zero, pods cannot be seen": {
 			"nobody is called down on half of the evidence",

@@ -516,13 +516,13 @@ func (p *Part) askNobody(q *question) (judgement, bool) {
 	j := q.base
 	switch {
 	case !q.catalogued:
-		return j.is(Absent, false, "the catalog does not know it, and no controller runs that has a role for %s", q.resource), true
+		return j.is(Absent, false, "the catalog does not know it, and no controller runs with a role for %s", q.resource), true
 	case q.entry.Component == "cloud-controller-manager" && len(p.clouds) == 0:
 		return j.is(Absent, true, "no cloud controller runs in the cluster, and no node has a provider ID: there is no cloud provider"), true
 	case q.entry.Component != "in-cluster" && q.seen.gone == "":
 		return j.is(Unknown, false, "it usually runs outside the cluster, which the cluster does not show"), true
 	case len(q.entry.Workloads) == 0:
-		return j.is(Absent, false, "no controller runs that has a role for %s", q.resource), true
+		return j.is(Absent, false, "no controller runs with a role for %s", q.resource), true
 	}
 	if q.entry.Component != "in-cluster" {
 		j.hearsay = byLearning

@@ -63,7 +63,7 @@ test_absent_perhaps if {
 		with data.cluster.finalized as held({"": owned("absent", "may")}).finalized
 	got == {"deny": set(), "warn": {json.patch(finding("not found", ["absent"], ["kialis.kiali.io/it"]), [{
 		"op": "replace", "path": "/steps/0/do",
-		"value": "Find out whether Kiali operator is running, and start it if not",
+		"value": "Find out whether Kiali operator runs, and start it if not",
 	}])}}
 }
 
@@ -82,7 +82,7 @@ test_unknown if {
 		with data.cluster.finalized as held({"": owned("unknown", "may")}).finalized
 	got == {"deny": set(), "warn": {json.patch(finding("not known", ["unknown"], ["kialis.kiali.io/it"]), [{
 		"op": "replace", "path": "/steps/0/do",
-		"value": "Find out whether Kiali operator is running, and start it if not",
+		"value": "Find out whether Kiali operator runs, and start it if not",
 	}])}}
 }
 

@@ -66,7 +66,7 @@ test_finalizer_of_somebody_unknown if {
 		with data.cluster.finalizers as finalizers({"state": "unknown", "certainty": "may"})
 	got == {"deny": set(), "warn": {json.patch(guarded("its controller is unknown", [], ""), [{
 		"op": "replace", "path": "/steps/0/do",
-		"value": "Find out whether the controller that removes the finalizer is running, and start it if not",
+		"value": "Find out whether the controller that removes the finalizer runs, and start it if not",
 	}])}}
 }
 

@@ -64,7 +64,7 @@ kiali_is(reason) := own_kiali(reason, ["no Deployment kiali-operator"], "Kiali o
 # mended is a finding whose first step is another one.
 mended(finding, step) := json.patch(finding, [{"op": "replace", "path": "/steps/0/do", "value": step}])
 
-find_out(who) := sprintf("Find out whether %s is running, and start it if not", [who])
+find_out(who) := sprintf("Find out whether %s runs, and start it if not", [who])
 
 nobody_is(reason) := own_kiali(reason, [], "the controller that removes the finalizer", "")
 

@@ -39,7 +39,7 @@ finding(field) := {
 	],
 	"evidence": ["infras.y.io i has finalizer y.io/f", "nobody"],
 	"steps": [
-		{"kind": "mend", "do": "Find out whether the controller that removes the finalizer is running, and start it if not"},
+		{"kind": "mend", "do": "Find out whether the controller that removes the finalizer runs, and start it if not"},
 		{"kind": "mend", "do": "Ask about infras.y.io/i: what holds it holds this"},
 	],
 }
@@ -240,7 +240,7 @@ awaited := {
 	],
 	"evidence": ["contents.s.io c has finalizer s.io/c", "nobody"],
 	"steps": [
-		{"kind": "mend", "do": "Find out whether the controller that removes the finalizer is running, and start it if not"},
+		{"kind": "mend", "do": "Find out whether the controller that removes the finalizer runs, and start it if not"},
 		{"kind": "mend", "do": "Ask about contents.s.io/c: what holds it holds this"},
 	],
 }

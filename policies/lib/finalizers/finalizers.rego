@@ -146,7 +146,7 @@ bringing_back(ownership) := [steps.mend(sprintf("Bring back %s, and the deletion
 
 # Of whom nobody knows whether it runs.
 bringing_back(ownership) := [steps.mend(
-	sprintf("Find out whether %s is running, and start it if not", [owner_or(ownership)]),
+	sprintf("Find out whether %s runs, and start it if not", [owner_or(ownership)]),
 	[],
 )] if {
 	uncertain_to_run(ownership)
