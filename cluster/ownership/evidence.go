@@ -34,6 +34,9 @@ type evidence struct {
 	spared bool
 	// spares are the obstacles, by id, that do not show with the object.
 	spares []string
+	// paused is what says that a finalizer's owner, which the catalog does not know, is to
+	// leave the object alone.
+	paused string
 	// at is where the finalizer stands in metadata.finalizers, or
 	// facts.Nowhere.
 	// It is no evidence of who removes it: the signature leaves it out.
@@ -71,6 +74,9 @@ func (e evidence) signature() string {
 	if len(e.spares) > 0 {
 		parts = append(parts, "without="+strings.Join(e.spares, ","))
 	}
+	if e.paused != "" {
+		parts = append(parts, "paused="+e.paused)
+	}
 	return strings.Join(parts, " ")
 }
 
@@ -89,6 +95,9 @@ func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []tol
 	for i := range found {
 		e := &found[i]
 		entry, known := p.options.Catalog.Lookup(e.finalizer, resource)
+		if !known {
+			e.paused = pausedBy(m, resource, e.finalizer)
+		}
 		if !known || len(entry.CreatesWhen)+len(entry.Obstacles) == 0 {
 			continue
 		}

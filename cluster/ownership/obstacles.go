@@ -33,6 +33,9 @@ func (p *Part) withObstacles(key verdictKey, e evidence, j judgement) judgement 
 		return j
 	}
 	entry, known := p.options.Catalog.Lookup(key.finalizer, key.resource)
+	if e.paused != "" {
+		j.obstacles = append(j.obstacles, paused(e.paused))
+	}
 	if !known {
 		return j
 	}

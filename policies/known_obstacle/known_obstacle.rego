@@ -3,9 +3,10 @@
 # description: >-
 #   The software that removes a finalizer runs, and something is known that keeps it from
 #   doing so: a fault of the release that runs here, which later ones have not, a right that
-#   this release needs and no role gives it, or a setting of the object, such as protection
-#   against deletion, that none gets past. The catalog lists them, each with the thread
-#   or file that tells of it.
+#   this release needs and no role gives it, or a setting of the object, such as a pause or
+#   protection against deletion, that none gets past. The catalog lists them, each with the
+#   thread or file that tells of it. Of an owner that it does not know, an annotation or label
+#   of its domain that says that the object is paused is taken for such a setting.
 # related_resources:
 #   - ref: https://github.com/kubernetes-sigs/kueue/issues/10759
 #     description: A ClusterQueue that its controller forgot.
@@ -13,6 +14,8 @@
 #     description: A release that needs a right which the last one did not need.
 #   - ref: https://github.com/aws-controllers-k8s/community/issues/2003
 #     description: Deletion protection, known to the cloud only.
+#   - ref: https://github.com/crossplane/crossplane/issues/4839
+#     description: A paused claim, whose namespace hung.
 # custom:
 #   id: known-obstacle
 #   severity: medium
