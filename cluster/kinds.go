@@ -13,6 +13,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -164,6 +165,11 @@ func firstOf(keepers ...keeper) keeper {
 // keep hands an object to all keepers, and tells whether one of them has
 // anything to forget.
 func (k *kind) keep(w *World, obj runtime.Object) (kept bool) {
+	if older, is := obj.(*unstructured.Unstructured); is {
+		if read, err := typedObject(older); err == nil {
+			obj = read
+		}
+	}
 	for _, keeper := range k.keepers {
 		kept = keeper.keep(w, obj) || kept
 	}
@@ -201,6 +207,24 @@ func Reads(c *catalog.Catalog, res Resource) bool {
 		c = catalog.Default()
 	}
 	return references.Reads(c, res.String()) || c.Tells(res.String())
+}
+
+// alike are the older versions of what the reducers read that have what they read at the same
+// paths, the best first: of devices, those of Kubernetes 1.33 and 1.32
+// (k8s.io/api/resource/v1beta2 and v1beta1, types.go).
+var alike = map[string][]string{
+	"resourceclaims.resource.k8s.io": {"v1beta2", "v1beta1"},
+	"resourceslices.resource.k8s.io": {"v1beta2", "v1beta1"},
+}
+
+// readAs is the version in which the reducers read a kind: of one that is alike, theirs.
+func readAs(gvk schema.GroupVersionKind) schema.GroupVersionKind {
+	for _, k := range Builtin() {
+		if k.Kind == gvk.Kind && k.Group == gvk.Group && slices.Contains(alike[k.String()], gvk.Version) {
+			gvk.Version = k.Version
+		}
+	}
+	return gvk
 }
 
 func isTyped(gr schema.GroupResource) bool { return kinds[gr.String()] != nil }

@@ -429,7 +429,10 @@ func wantedResources(lists []*metav1.APIResourceList, preferred map[string]strin
 			case isTyped(res.GroupResource()):
 				if !slices.Contains(typed, res) {
 					older[name] = append(older[name], gv.Version)
-					continue
+					rank := func(version string) int { return slices.Index(alike[name], version) }
+					if at := rank(gv.Version); at < 0 || have && rank(before.Version) < at {
+						continue
+					}
 				}
 			case have && gv.Version != preferred[gv.Group]:
 				before.others = append(before.others, res)
@@ -516,7 +519,7 @@ func (l *Live) source(res Resource, namespace string) source {
 	if !res.Namespaced {
 		namespace = metav1.NamespaceAll
 	}
-	if isTyped(res.GroupResource()) {
+	if slices.Contains(typed, res) {
 		s := typedSource{client: l.rest[res.GroupVersion()], resource: res.Resource, namespace: namespace}
 		if res == eventsResource {
 			s.selector = eventSelector

@@ -393,12 +393,15 @@ func TestWantedResources(t *testing.T) {
 		{GroupVersion: "x.io/v2", APIResources: []metav1.APIResource{api("widgets", all...)}},
 		{GroupVersion: "x.io/v1alpha1", APIResources: []metav1.APIResource{api("gadgets", all...)}},
 		{GroupVersion: "apps/v1beta1", APIResources: []metav1.APIResource{api("deployments", all...)}},
+		{GroupVersion: "resource.k8s.io/v1alpha3", APIResources: []metav1.APIResource{api("resourceclaims", all...)}},
+		{GroupVersion: "resource.k8s.io/v1beta1", APIResources: []metav1.APIResource{api("resourceclaims", all...)}},
+		{GroupVersion: "resource.k8s.io/v1beta2", APIResources: []metav1.APIResource{api("resourceclaims", all...)}},
 	}, map[string]string{"": "v1", "x.io": "v2"})
 	versions := map[string]string{}
 	for name, f := range got {
 		versions[name] = f.Version
 	}
-	want := map[string]string{"pods": "v1", "events": "v1", "configmaps": "v1", "widgets.x.io": "v2", "gadgets.x.io": "v1alpha1"}
+	want := map[string]string{"pods": "v1", "events": "v1", "configmaps": "v1", "widgets.x.io": "v2", "gadgets.x.io": "v1alpha1", "resourceclaims.resource.k8s.io": "v1beta2"}
 	if diff := cmp.Diff(want, versions); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

@@ -250,7 +250,7 @@ func together(objects []*unstructured.Unstructured, ordered bool, without []stri
 // typedObject converts an object of a kind that the facts reduce to its Go
 // type; others stay as they are.
 func typedObject(obj *unstructured.Unstructured) (runtime.Object, error) {
-	typed, err := scheme.New(obj.GroupVersionKind())
+	typed, err := scheme.New(readAs(obj.GroupVersionKind()))
 	if err != nil {
 		return obj, nil //nolint:nilerr // a kind of which only the metadata counts
 	}

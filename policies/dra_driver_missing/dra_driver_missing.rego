@@ -29,7 +29,7 @@
 #     Devices that are not tied to one node. A plugin that has just gone: the kubelet
 #     deletes its ResourceSlices half a minute later. A plugin that is there and fails.
 #     What may not be read: where RBAC hides ResourceSlices, nothing is said.
-#     Clusters that do not serve resource.k8s.io/v1, which came with Kubernetes 1.34.
+#     Clusters before Kubernetes 1.32, which serve devices in other versions.
 package termguard.dra_driver_missing
 
 import data.termguard.lib.nodes

@@ -16,6 +16,7 @@ package lab
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -54,6 +55,9 @@ type Options struct {
 	NodeGrace time.Duration
 	// APIServer are flags for kube-apiserver beyond those that the lab sets.
 	APIServer []string
+	// Authorization are the modes of authorization, Node,RBAC if empty: Node reads
+	// ResourceSlices in v1, and the API server is not ready without them.
+	Authorization string
 	// Prepare, where it is set, puts what such flags name into the lab's folder, and
 	// returns the flags.
 	Prepare func(dir string) ([]string, error)
@@ -297,7 +301,7 @@ func (l *Lab) startAPIServer(ctx context.Context) error {
 		"--advertise-address", "192.0.2.1", "--endpoint-reconciler-type", "none",
 		"--tls-cert-file", file("apiserver.crt"), "--tls-private-key-file", file("apiserver.key"),
 		"--client-ca-file", file("ca.crt"), "--token-auth-file", file("tokens.csv"),
-		"--authorization-mode", "Node,RBAC",
+		"--authorization-mode", cmp.Or(l.options.Authorization, "Node,RBAC"),
 		"--service-account-issuer", "https://kubernetes.default.svc",
 		"--service-account-key-file", file("service-account.key"), "--service-account-signing-key-file", file("service-account.key"),
 		"--service-cluster-ip-range", l.network + ".0.0/16",
