@@ -92,11 +92,15 @@ const maxFinalizers, maxGroups = 64, 128
 // evidenceOf is finalizersOf, with what the catalog makes of the object.
 func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []told {
 	found := finalizersOf(m, spec, p.trusts(resource, m))
+	var pauses map[string]string // most objects have no finalizer, and none is needed
 	for i := range found {
 		e := &found[i]
 		entry, known := p.options.Catalog.Lookup(e.finalizer, resource)
 		if !known {
-			e.paused = pausedBy(m, resource, e.finalizer)
+			if pauses == nil {
+				pauses = pausesOf(m)
+			}
+			e.paused = pausedBy(pauses, resource, e.finalizer)
 		}
 		if !known || len(entry.CreatesWhen)+len(entry.Obstacles) == 0 {
 			continue

@@ -1,9 +1,7 @@
 package ownership
 
 import (
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,24 +16,39 @@ import (
 // (github.com/infinispan/infinispan-operator#2585).
 var pausing = regexp.MustCompile(`(?i)^(reconcil\w*[-_.]?)?paused?([-_.]?reconcil\w*)?$|^(skip|stop|disable|do-not|no)[-_.]?reconcil\w*$`)
 
-// pausedBy is the annotation or label of an object, as "annotation KEY", that tells whoever
-// removes a finalizer that it is paused, "" if none does. Only a key of the domain of the
-// object's API group, or of the finalizer, is meant for that.
-func pausedBy(m metav1.Object, resource, finalizer string) string {
-	_, group, _ := strings.Cut(resource, ".")
-	own, _, _ := strings.Cut(finalizer, "/")
+// pausesOf are the annotations and labels of an object that tell a controller to leave it
+// alone, as "annotation KEY", by the site of the key: of several the first. Who writes an
+// object may give it any number of both, and of finalizers: they are gone through once.
+func pausesOf(m metav1.Object) map[string]string {
+	found := map[string]string{}
 	for _, kept := range []struct {
 		what  string
 		texts map[string]string
 	}{{"annotation", m.GetAnnotations()}, {"label", m.GetLabels()}} {
-		for _, key := range slices.Sorted(maps.Keys(kept.texts)) {
+		for key, text := range kept.texts {
 			domain, name, prefixed := strings.Cut(key, "/")
-			if prefixed && kept.texts[key] == "true" && pausing.MatchString(name) && (site(domain) == site(group) || site(domain) == site(own)) {
-				return kept.what + " " + key
+			if prefixed && text == "true" && pausing.MatchString(name) {
+				found[site(domain)] = first(found[site(domain)], kept.what+" "+key)
 			}
 		}
 	}
-	return ""
+	return found
+}
+
+// pausedBy is which of an object's pauses is meant for whoever removes a finalizer, "" if none
+// is: those of the domain of the object's API group, or of the finalizer.
+func pausedBy(pauses map[string]string, resource, finalizer string) string {
+	_, group, _ := strings.Cut(resource, ".")
+	own, _, _ := strings.Cut(finalizer, "/")
+	return first(pauses[site(group)], pauses[site(own)])
+}
+
+// first is the lesser of two texts that is not "", if one is not.
+func first(a, b string) string {
+	if a == "" || b != "" && b < a {
+		return b
+	}
+	return a
 }
 
 // site is the end of a domain, as far as a project shares it.

@@ -26,7 +26,7 @@ func TestPausedBy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &metav1.ObjectMeta{Annotations: tc.annotations, Labels: tc.labels}
-			if got := pausedBy(m, resource, finalizer); got != tc.want {
+			if got := pausedBy(pausesOf(m), resource, finalizer); got != tc.want {
 				t.Errorf("%s: %q, want %q", tc.reason, got, tc.want)
 			}
 		})

@@ -54,7 +54,6 @@ test_referred if {
 	}
 }
 
-# Whether the owner waits is not known of what is just referred to, however sure the rest is.
 # surely is a finding about an owner that is surely gone.
 surely(perhaps) := object.union(perhaps, {
 	"msg": replace(perhaps.msg, "nothing was found that removes it", "nothing that could remove it is running"),
@@ -64,6 +63,7 @@ surely(perhaps) := object.union(perhaps, {
 	],
 })
 
+# Whether the owner waits is not known of what is just referred to, however sure the rest is.
 test_referred_surely if {
 	sure := object.union(absent, {"certainty": "will"})
 	ask(cluster({"infraRef": reference}, {}), sure) == {surely(finding("spec.infraRef"))}

@@ -130,10 +130,8 @@ going_first(_, resource, bucket) := [steps.mend(first(resource), [])] if count(b
 
 first(resource) := sprintf("Delete the %s first; go on when they are gone", [resource])
 
-uncertain_to_run(ownership) if ownership.state == "unknown"
-
 uncertain_to_run(ownership) if {
-	ownership.state == "absent"
+	ownership.state in {"absent", "unknown"}
 	owners.uncertain(ownership)
 }
 
