@@ -19,10 +19,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/test/lab"
-	"github.com/termguard/termguard/test/scenario"
 )
 
-var deploy = filepath.Join(scenario.Root(), "deploy")
+var deploy = filepath.Join(lab.Root(), "deploy")
 
 var program = lab.HelmPath
 

@@ -27,7 +27,7 @@ func TestEveryValue(t *testing.T) {
 	ctx := t.Context()
 	old := t.TempDir()
 	unpack := exec.CommandContext(ctx, "sh", "-c", "git cat-file -e "+before+" && git archive "+before+" deploy/chart deploy/testdata | tar -x -C "+old)
-	unpack.Dir = scenario.Root()
+	unpack.Dir = lab.Root()
 	if out, err := unpack.CombinedOutput(); err != nil {
 		t.Skipf("commit %s, whose chart is upgraded, is not in this clone (git fetch --unshallow): %v %s", before, err, out)
 	}
@@ -112,7 +112,7 @@ func TestEveryValue(t *testing.T) {
 func (s *site) definitions() {
 	s.t.Helper()
 	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}/deploy/crds", "github.com/cert-manager/cert-manager")
-	list.Dir = scenario.Root()
+	list.Dir = lab.Root()
 	folder, err := list.Output()
 	if err != nil {
 		s.t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/termguard/termguard/test/lab"
-	"github.com/termguard/termguard/test/scenario"
 )
 
 // TestGuide runs the commands of docs/install.md, block by block, as somebody
@@ -16,7 +15,7 @@ import (
 func TestGuide(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	text, err := os.ReadFile(filepath.Join(scenario.Root(), "docs", "install.md"))
+	text, err := os.ReadFile(filepath.Join(lab.Root(), "docs", "install.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +34,7 @@ func TestGuide(t *testing.T) {
 	t.Cleanup(l.Stop)
 	// cert-manager's kinds are enough: here nobody waits for a certificate.
 	crds := exec.Command("go", "list", "-m", "-f", "{{.Dir}}/deploy/crds", "github.com/cert-manager/cert-manager")
-	crds.Dir = scenario.Root()
+	crds.Dir = lab.Root()
 	folder, err := crds.Output()
 	if err != nil {
 		t.Fatal(err)

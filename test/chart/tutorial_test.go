@@ -29,7 +29,7 @@ func TestTutorial(t *testing.T) {
 	ctx := t.Context()
 	var blocks [][]string
 	for _, page := range []string{"getting-started.md", "policies.md"} {
-		text, err := os.ReadFile(filepath.Join(scenario.Root(), "docs", page))
+		text, err := os.ReadFile(filepath.Join(lab.Root(), "docs", page))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,7 +45,7 @@ func headlamp(t *testing.T) (folder, chromium string) {
 func plugin(t *testing.T) string {
 	t.Helper()
 	all := t.TempDir()
-	from, to := filepath.Join(scenario.Root(), "deploy", "headlamp"), filepath.Join(all, "termguard")
+	from, to := filepath.Join(lab.Root(), "deploy", "headlamp"), filepath.Join(all, "termguard")
 	if err := os.Mkdir(to, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -527,11 +526,25 @@ func (l *Lab) KubectlWith(ctx context.Context, stdin string, args ...string) (Re
 	return l.command(ctx, stdin, filepath.Join(l.bin, "kubectl"), args...)
 }
 
+// Root is the folder of the checkout that the current folder is in; "" where it is in none.
+// What was compiled with -trimpath, as the Makefile does, does not know where its source is.
+var Root = sync.OnceValue(func() string {
+	dir, err := os.Getwd()
+	for ; err == nil; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "test", "components")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	return ""
+})
+
 // HelmPath is the path of Helm, built from its Go module.
 var HelmPath = sync.OnceValues(func() (string, error) {
-	_, file, _, _ := runtime.Caller(0)
 	cmd := exec.Command("go", "tool", "-modfile=tools/helm/go.mod", "-n", "helm")
-	cmd.Dir = filepath.Join(filepath.Dir(file), "..")
+	cmd.Dir = filepath.Join(Root(), "test")
 	cmd.Stderr = os.Stderr
 	path, err := cmd.Output()
 	return strings.TrimSpace(string(path)), err

@@ -52,7 +52,7 @@ func TestProbeAsPod(t *testing.T) {
 		}
 		return out
 	}
-	must(l.Helm(ctx, "install", "termguard", filepath.Join(scenario.Root(), "deploy", "chart"), "--namespace", cluster.HomeNamespace, "--create-namespace",
+	must(l.Helm(ctx, "install", "termguard", filepath.Join(lab.Root(), "deploy", "chart"), "--namespace", cluster.HomeNamespace, "--create-namespace",
 		"--set", "probe.enabled=true,probe.nodeCondition=true,probe.every=2s,probe.kubeletDir="+filepath.Join(node.Dir, "kubelet")+",probe.runtimeDir="+filepath.Join(node.Dir, "containerd")))
 	must(l.Kubectl(ctx, "label", "namespace", cluster.HomeNamespace, "--overwrite", "pod-security.kubernetes.io/enforce=privileged"))
 	const daemonSet = "daemonset/termguard-probe"

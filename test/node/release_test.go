@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 
 	"github.com/termguard/termguard/test/lab"
-	"github.com/termguard/termguard/test/scenario"
 )
 
 // TestRelease makes a release, publishes its image and its chart to a registry on loopback,
@@ -29,8 +28,8 @@ func TestRelease(t *testing.T) {
 	ctx, out := t.Context(), t.TempDir()
 	release := func(args ...string) string {
 		t.Helper()
-		cmd := exec.CommandContext(ctx, "go", append([]string{"run", ".", "-root", scenario.Root(), "-out", out, "-version", "v0.0.1", "-platforms", "linux/amd64"}, args...)...)
-		cmd.Dir = filepath.Join(scenario.Root(), "test", "tools", "release")
+		cmd := exec.CommandContext(ctx, "go", append([]string{"run", ".", "-root", lab.Root(), "-out", out, "-version", "v0.0.1", "-platforms", "linux/amd64"}, args...)...)
+		cmd.Dir = filepath.Join(lab.Root(), "test", "tools", "release")
 		cmd.Stderr = os.Stderr
 		said, err := cmd.Output()
 		if err != nil {

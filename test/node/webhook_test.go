@@ -57,7 +57,7 @@ func TestWebhookAsPod(t *testing.T) {
 		}
 		return r.Stdout
 	}
-	base := filepath.Join(scenario.Root(), "deploy", "base")
+	base := filepath.Join(lab.Root(), "deploy", "base")
 	kubectl("apply", "-k", base)
 	image := kubectl("get", "deployment", "termguard", "-n", "termguard-system", "-o", "jsonpath={.spec.template.spec.containers[0].image}")
 	if err := node.ImportProgram(ctx, image, binary); err != nil {

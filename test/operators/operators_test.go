@@ -224,7 +224,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	page(&want, operators, results)
-	file := filepath.Join(scenario.Root(), "docs", "operators.md")
+	file := filepath.Join(lab.Root(), "docs", "operators.md")
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		if err := os.WriteFile(file, want.Bytes(), 0o644); err != nil {
 			t.Fatal(err)

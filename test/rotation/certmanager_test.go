@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/termguard/termguard/test/lab"
-	"github.com/termguard/termguard/test/scenario"
 )
 
 // TestCertManager is cert-manager's own controllers with its CA injector, and two
@@ -91,7 +90,7 @@ func (s *site) certManager() {
 	})
 	// The authority that was termguard's own gives way.
 	s.kubectl("delete", "secret", "termguard-ca", "-n", home, "--ignore-not-found")
-	s.kubectl("apply", "-k", filepath.Join(scenario.Root(), "deploy", "overlays", "cert-manager"))
+	s.kubectl("apply", "-k", filepath.Join(lab.Root(), "deploy", "overlays", "cert-manager"))
 	must(s.BeCalledPatiently(ctx)) // which the manifests know nothing of
 	s.kubectl("wait", "--for=condition=Ready", "certificate", "--all", "-n", home, "--timeout=2m")
 }

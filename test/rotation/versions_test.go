@@ -15,7 +15,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/termguard/termguard/test/scenario"
+	"github.com/termguard/termguard/test/lab"
 )
 
 // earlier is the version to upgrade from, and to go back to: a commit, as long as there
@@ -50,7 +50,7 @@ func TestVersions(t *testing.T) {
 	s.say("one", "")
 
 	var second, third member
-	manifests(scenario.Root())
+	manifests(lab.Root())
 	s.reviewed("this version joins it", func() { second = s.replica(s.binary, 1); s.joins(second) })
 	s.reviewed("the earlier version goes", func() { s.goes(first) })
 	s.reviewed("this version has two replicas", func() { third = s.replica(s.binary, 2); s.joins(third) })
@@ -76,7 +76,7 @@ func (s *site) earlier() (source, binary string) {
 	source = s.t.TempDir()
 	archive := filepath.Join(source, "source.tar")
 	for _, args := range [][]string{
-		{"git", "-C", scenario.Root(), "archive", "-o", archive, earlier},
+		{"git", "-C", lab.Root(), "archive", "-o", archive, earlier},
 		{"tar", "-x", "-f", archive, "-C", source},
 		{"go", "build", "-C", source, "-trimpath", "-ldflags", "-s -w -X main.version=" + earlier[:7], "-o", "termguard", "./cmd/termguard"},
 	} {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"time"
 
@@ -20,18 +19,12 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// Root of the repository.
-func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..")
-}
-
 // Binary is the termguard that the tests run: that of TERMGUARD, or the one
 // that make build leaves.
 func Binary() (string, error) {
 	path := os.Getenv("TERMGUARD")
 	if path == "" {
-		path = filepath.Join(Root(), "bin", "termguard")
+		path = filepath.Join(lab.Root(), "bin", "termguard")
 	}
 	if _, err := os.Stat(path); err != nil {
 		return "", fmt.Errorf("find termguard (run: make build): %w", err)
@@ -120,7 +113,7 @@ func (g *Guarded) ClientCertificate() (tls.Certificate, error) {
 // PresentCertificate has an API server present a certificate to termguard, with the
 // very files that docs/security.md shows, in a folder. It returns the API server's flag.
 func PresentCertificate(by *lab.Authority, name, folder string) (flag string, err error) {
-	page, err := os.ReadFile(filepath.Join(Root(), "docs", "security.md"))
+	page, err := os.ReadFile(filepath.Join(lab.Root(), "docs", "security.md"))
 	if err != nil {
 		return "", err
 	}
@@ -156,7 +149,7 @@ func (g *Guarded) install(ctx context.Context) error {
 	if _, err := g.StartNode(ctx, "steady"); err != nil {
 		return err
 	}
-	r, err := g.Kubectl(ctx, "apply", "-k", filepath.Join(Root(), "deploy", "base"))
+	r, err := g.Kubectl(ctx, "apply", "-k", filepath.Join(lab.Root(), "deploy", "base"))
 	if err != nil || r.Code != 0 {
 		return errors.Join(err, fmt.Errorf("kubectl apply -k deploy/base: %s", r.Stderr))
 	}

@@ -179,7 +179,7 @@ func TestHarmless(t *testing.T) {
 		kubectl(t, "delete namespace while-gone --timeout=60s")
 	})
 	t.Run("uninstalled", func(t *testing.T) {
-		kubectl(t, "delete -k "+Root()+"/deploy/base --ignore-not-found --timeout=60s")
+		kubectl(t, "delete -k "+lab.Root()+"/deploy/base --ignore-not-found --timeout=60s")
 		if left := kubectl(t, "get clusterroles,clusterrolebindings,validatingwebhookconfigurations,flowschemas,prioritylevelconfigurations,namespaces -o name").Stdout; strings.Contains(left, "termguard") {
 			t.Errorf("left behind:\n%s", left)
 		}

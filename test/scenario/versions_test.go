@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/termguard/termguard/test/lab"
 )
 
 // The table of versions stands between these lines of README.md, and in Chinese.
@@ -69,7 +71,7 @@ func TestVersions(t *testing.T) {
 	}
 	for name := range versionsPages {
 		want := versionsTable(t, name, runs)
-		file := filepath.Join(Root(), name)
+		file := filepath.Join(lab.Root(), name)
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -273,7 +273,7 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%.1f s", d.Seconds())
 }
 
-func chart() string { return filepath.Join(scenario.Root(), "deploy", "chart") }
+func chart() string { return filepath.Join(lab.Root(), "deploy", "chart") }
 
 // install installs the chart, or brings it back to the values it ships with but some,
 // and starts termguard unless it runs.

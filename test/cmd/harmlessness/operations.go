@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/test/lab"
-	"github.com/termguard/termguard/test/scenario"
 )
 
 // An operation is a column. "$R" stands for a name that each of its cells has of its own.
@@ -85,7 +84,7 @@ var operations = []operation{
 		name: "helm", about: "`helm uninstall` of a release with a Deployment, a Service, a ServiceAccount and a ConfigMap: three reviews, as a ConfigMap without finalizers holds up nothing.",
 		reviews: 3,
 		prepare: func(ctx context.Context, w *world, name string) error {
-			return w.helm(ctx, "install", "it", filepath.Join(scenario.Root(), "test", "cmd", "harmlessness", "app"), "--namespace", name, "--wait", "--timeout", "90s")
+			return w.helm(ctx, "install", "it", filepath.Join(lab.Root(), "test", "cmd", "harmlessness", "app"), "--namespace", name, "--wait", "--timeout", "90s")
 		},
 		act:  "helm uninstall it --namespace $R",
 		gone: "deployment,replicaset,pod,service -n $R",

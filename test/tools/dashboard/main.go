@@ -26,7 +26,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/termguard/termguard/test/scenario"
+	"github.com/termguard/termguard/test/lab"
 )
 
 const (
@@ -184,7 +184,7 @@ func photograph(ctx context.Context, prometheus string, played window, out strin
 		return err
 	}
 	mux := http.NewServeMux()
-	here := filepath.Join(scenario.Root(), "test", "tools", "dashboard")
+	here := filepath.Join(lab.Root(), "test", "tools", "dashboard")
 	mux.Handle("/", http.FileServer(http.Dir(filepath.Join(here, "dist"))))
 	mux.Handle("/public/build/", http.StripPrefix("/public/build/", http.FileServer(http.Dir(filepath.Join(here, "node_modules", "@grafana", "ui", "dist", "public"))))) // icons
 	mux.Handle("/api/", httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: prometheus}))
@@ -229,7 +229,7 @@ func photograph(ctx context.Context, prometheus string, played window, out strin
 
 // rows of the grid that the dashboard takes.
 func rows() (n int, err error) {
-	text, err := os.ReadFile(filepath.Join(scenario.Root(), "deploy", "chart", "dashboard.json"))
+	text, err := os.ReadFile(filepath.Join(lab.Root(), "deploy", "chart", "dashboard.json"))
 	if err != nil {
 		return 0, err
 	}
