@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/scan"
 	"github.com/termguard/termguard/test/lab"
 )
@@ -406,6 +407,7 @@ type Guarded struct {
 	scans     shared[*scan.Scan]
 	places    shared[*scan.Place]
 	snapshots shared[[]byte]
+	worlds    shared[*cluster.World]
 	// by is how termguard delete is put to the test, if it is: Stuck, Fresh or Beside.
 	by string
 	// standing are the objects that were there before any scenario, where it is Beside.

@@ -23,7 +23,7 @@ var crowded sync.WaitGroup
 
 // TestScenarios plays every scenario on a real control plane: termguard is
 // asked, the delete is done, and reality is watched. Scenarios run side by side
-// in one cluster; those that break something for all of it run one by one in four
+// in two clusters; those that break something for all of it run one by one in four
 // others. REPEAT=N plays those N times, one after another, of which the order could
 // decide in which a namespace is emptied, and leaves out the rest. With DELETE=fresh,
 // termguard delete is what deletes, of those whose plan needs nobody; with DELETE=stuck,
@@ -119,13 +119,15 @@ func TestScenarios(t *testing.T) {
 		}
 		return g
 	}
-	var alone, software []Scenario
+	var alone, together, software []Scenario
 	for _, s := range scenarios {
 		switch {
 		case s.Exclusive:
 			alone = append(alone, s)
 		case len(s.Live.Programs) > 0:
 			software = append(software, s)
+		default:
+			together = append(together, s)
 		}
 	}
 	const labs = 4 // an idle one takes half a GB of memory, and little of a core
@@ -138,20 +140,23 @@ func TestScenarios(t *testing.T) {
 			}
 		})
 	}
-	var others sync.WaitGroup // that are set up side by side
-	t.Run("side by side", func(t *testing.T) {
-		others.Add(1) // not before: -run may leave it out
-		ready := sync.OnceFunc(others.Done)
-		t.Cleanup(ready) // where no cluster starts
-		t.Cleanup(quiet)
-		t.Parallel()
-		g := guard(t)
-		waves, n, size := []*wave{{}}, 0, waveSize
-		if by == Beside {
-			size /= 4 // each run lists all that the cluster holds, twice
-		}
-		for _, s := range scenarios {
-			if !s.Exclusive && len(s.Live.Programs) == 0 {
+	size := waveSize
+	if by == Beside {
+		size /= 4 // each run lists all that the cluster holds, twice
+	}
+	const sides = 2                    // one is set up while the other is watched
+	var others, playing sync.WaitGroup // those that are to be set up, and to be over
+	for side := range slices.Chunk(together, len(together)/sides+1) {
+		t.Run("side by side", func(t *testing.T) {
+			others.Add(1) // not before: -run may leave it out
+			playing.Add(1)
+			t.Cleanup(playing.Done)
+			ready := sync.OnceFunc(others.Done)
+			t.Cleanup(ready) // where no cluster starts
+			t.Parallel()
+			g := guard(t)
+			waves, n := []*wave{{}}, 0
+			for _, s := range side {
 				t.Run(s.Name, func(t *testing.T) {
 					if n++; n > size {
 						waves, n = append(waves, &wave{before: waves[len(waves)-1]}), 1
@@ -169,12 +174,16 @@ func TestScenarios(t *testing.T) {
 					play(t, g, s, func() { done(); w.settingUp.Wait() })
 				})
 			}
-		}
-		go func() {
-			waves[len(waves)-1].settingUp.Wait()
-			ready()
-		}()
-	})
+			go func() {
+				waves[len(waves)-1].settingUp.Wait()
+				ready()
+			}()
+		})
+	}
+	go func() {
+		playing.Wait()
+		quiet()
+	}()
 	// There is one of each program in a cluster, so its scenarios take turns, in two
 	// clusters. They begin when nothing but watching is left of the others.
 	for half := range slices.Chunk(software, len(software)/2+1) {
@@ -205,7 +214,7 @@ func TestScenarios(t *testing.T) {
 
 // A wave of scenarios is played at once: more than so many, on two cores, and
 // what is measured is the machine.
-const waveSize = 40
+const waveSize = 20
 
 type wave struct {
 	before             *wave

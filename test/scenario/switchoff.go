@@ -115,11 +115,7 @@ func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cl
 	if named := schema.ParseGroupResource(s.target()[0]); named.Group != "" {
 		gvr.Resource = named.Resource // no guess makes gateways of Gateway
 	}
-	snapshot, err := g.Snapshot(ctx, s)
-	if err != nil {
-		return nil, nil, err
-	}
-	world, err := cluster.ReadSnapshot(bytes.NewReader(snapshot))
+	world, err := g.world(ctx, s)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -144,4 +140,19 @@ func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cl
 	var input map[string]any
 	world.Ask(request, func(m cluster.Moment) { input = m.Input() })
 	return input, world, nil
+}
+
+// world is a snapshot, read. Scenarios that ask at once share it, but for those that add to it.
+func (g *Guarded) world(ctx context.Context, s Scenario) (*cluster.World, error) {
+	read := func() (*cluster.World, error) {
+		snapshot, err := g.Snapshot(context.WithoutCancel(ctx), s)
+		if err != nil {
+			return nil, err
+		}
+		return cluster.ReadSnapshot(bytes.NewReader(snapshot))
+	}
+	if s.Asks == "check" {
+		return read()
+	}
+	return g.worlds.next(read)
 }
