@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs every fuzz test of the product for a while each, packages side by side: fuzz.sh [TIME], 5s unless told.
+# Runs every fuzz test of the product for a while each, packages side by side: fuzz.sh [TIME], 3s unless told.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export FUZZ_TIME=${1:-5s} BINARIES
+export FUZZ_TIME=${1:-3s} BINARIES
 BINARIES=$(mktemp -d)
 trap 'rm -rf "$BINARIES"' EXIT
 # A binary for each package: go test would link one for each fuzz test.
