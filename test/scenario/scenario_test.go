@@ -17,8 +17,8 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// crowded lasts while scenarios are played side by side: what else takes the
-// machine waits.
+// crowded lasts while scenarios play in clusters that they break: the clusters of what
+// waits take their place.
 var crowded sync.WaitGroup
 
 // TestScenarios plays every scenario on a real control plane: termguard is
@@ -131,8 +131,11 @@ func TestScenarios(t *testing.T) {
 		}
 	}
 	const labs = 4 // an idle one takes half a GB of memory, and little of a core
+	var breaking sync.WaitGroup
 	for first := range labs {
 		t.Run("one by one", func(t *testing.T) {
+			breaking.Add(1) // not before: -run may leave it out
+			t.Cleanup(breaking.Done)
 			t.Parallel()
 			g := guard(t)
 			for i := first; i < len(alone); i += labs {
@@ -140,28 +143,26 @@ func TestScenarios(t *testing.T) {
 			}
 		})
 	}
+	go func() {
+		breaking.Wait()
+		quiet()
+	}()
 	size := waveSize
 	if by == Beside {
 		size /= 4 // each run lists all that the cluster holds, twice
 	}
-	const sides = 2                    // one is set up while the other is watched
-	var others, playing sync.WaitGroup // those that are to be set up, and to be over
+	const sides = 2 // one is set up while the other is watched
 	for side := range slices.Chunk(together, len(together)/sides+1) {
 		t.Run("side by side", func(t *testing.T) {
-			others.Add(1) // not before: -run may leave it out
-			playing.Add(1)
-			t.Cleanup(playing.Done)
-			ready := sync.OnceFunc(others.Done)
-			t.Cleanup(ready) // where no cluster starts
 			t.Parallel()
 			g := guard(t)
-			waves, n := []*wave{{}}, 0
+			w, n := &wave{}, 0
 			for _, s := range side {
 				t.Run(s.Name, func(t *testing.T) {
 					if n++; n > size {
-						waves, n = append(waves, &wave{before: waves[len(waves)-1]}), 1
+						w, n = &wave{before: w}, 1
 					}
-					w := waves[len(waves)-1]
+					w := w
 					w.settingUp.Add(1)
 					w.playing.Add(1)
 					t.Cleanup(w.playing.Done)
@@ -174,22 +175,14 @@ func TestScenarios(t *testing.T) {
 					play(t, g, s, func() { done(); w.settingUp.Wait() })
 				})
 			}
-			go func() {
-				waves[len(waves)-1].settingUp.Wait()
-				ready()
-			}()
 		})
 	}
-	go func() {
-		playing.Wait()
-		quiet()
-	}()
 	// There is one of each program in a cluster, so its scenarios take turns, in two
-	// clusters. They begin when nothing but watching is left of the others.
+	// clusters.
 	for half := range slices.Chunk(software, len(software)/2+1) {
 		t.Run("real software", func(t *testing.T) {
 			t.Parallel()
-			others.Wait()
+			crowded.Wait()
 			g := guard(t)
 			var settingUp sync.WaitGroup
 			components := map[string]*component{}
