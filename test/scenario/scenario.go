@@ -348,8 +348,8 @@ func parse(name, text string) (Scenario, error) {
 		return s, errors.New("of what varies, no sure verdict is fair")
 	case s.Reality != Completes && s.Edit == nil && (s.Remains == "" || s.Blocker == ""):
 		return s, errors.New("a hang needs blocker and remains: what is named, and what is still there")
-	case s.Leaves != nil && (s.Reality != Completes || s.Leaves.Delete == "" || s.Leaves.Reality != Hangs && s.Leaves.Reality != Completes):
-		return s, fmt.Errorf("leaves is for what completes, and needs delete, and reality %s or %s", Hangs, Completes)
+	case s.Leaves != nil && (s.Reality == Hangs || s.Leaves.Delete == "" || s.Leaves.Reality != Hangs && s.Leaves.Reality != Completes):
+		return s, fmt.Errorf("leaves is for what can complete, and needs delete, and reality %s or %s", Hangs, Completes)
 	case s.Reality == Completes && (s.Plan != "" || len(s.Cure) > 0):
 		return s, errors.New("plan and cure are for what hangs")
 	}

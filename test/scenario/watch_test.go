@@ -13,7 +13,6 @@ import (
 // TestWatched deletes a namespace that hangs: termguard watch says of what, and ends when
 // whoever holds it lets go. What nobody watches hangs on.
 func TestWatched(t *testing.T) {
-	t.Parallel()
 	l, err := lab.Start(t.Context(), lab.Options{Progress: t.Output()})
 	if err != nil {
 		t.Fatal(err)
