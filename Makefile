@@ -4,7 +4,7 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 # What was compiled for one checkout is used in another, as go build does not tell the folder apart.
 export GOFLAGS := $(shell go env GOFLAGS 2>/dev/null) -trimpath
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
-# Scenarios start real control planes: the Go tests of test/ run one package at a time.
+# Scenarios start real control planes: the Go tests of test/ run one package at a time, or two.
 E2E_TIMEOUT ?= 40m
 FLAGS := -count=1 -vet=off -parallel 64 -timeout $(E2E_TIMEOUT)
 E2E := go test $(FLAGS)
@@ -77,11 +77,12 @@ rego: ## Rego tests with coverage, strict type check
 
 e2e: e2e-scenarios e2e-others ## Scenarios on a real control plane
 
-e2e-scenarios: build components software # the hostile first, for whom a busy machine is no excuse
-	cd test && $(ONCE_MORE) --format standard-quiet --packages './hostile ./scenario' -- $(FLAGS) -short -p 1
+# What is harmless is tried before any scenario plays, as the hostile are: a busy machine is no excuse for either.
+e2e-scenarios: build components software
+	cd test && $(ONCE_MORE) --format standard-quiet --packages './hostile ./scenario' -- $(FLAGS) -short -p 2
 
 e2e-others: build components software
-	cd test && $(ONCE_MORE) --format standard-quiet --packages "$$(go list ./... | grep -vE '/test/(hostile|node|rotation|scenario)$$' | tr '\n' ' ')" -- $(FLAGS) -short -p 1
+	cd test && $(ONCE_MORE) --format standard-quiet --packages "$$(go list ./... | grep -vE '/test/(hostile|node|rotation|scenario)$$' | tr '\n' ' ')" -- $(FLAGS) -short -p 2
 
 nightly: build components software ## What is long and rare, half an hour: the plugin for Headlamp, a release that a real node pulls, NFS on a node with a kernel of its own, fuzzing (TIME=20s each), hostile tenants, certificates and versions that change, upgrades by Helm, worlds that nobody wrote down (COMPOSE_FOR=10m); then hours of all operators of other projects (OPERATORS=none leaves them out)
 	@$(MAKE) --no-print-directory headlamp e2e-release test-nfs
