@@ -84,10 +84,11 @@ e2e-scenarios: build components software
 e2e-others: build components software
 	cd test && $(ONCE_MORE) --format standard-quiet --packages "$$(go list ./... | grep -vE '/test/(hostile|node|rotation|scenario)$$' | tr '\n' ' ')" -- $(FLAGS) -short -p 2
 
-nightly: build components software ## What is long and rare, half an hour: the plugin for Headlamp, a release that a real node pulls, NFS on a node with a kernel of its own, fuzzing (TIME=20s each), hostile tenants, certificates and versions that change, upgrades by Helm, worlds that nobody wrote down (COMPOSE_FOR=10m); then hours of all operators of other projects (OPERATORS=none leaves them out)
+nightly: build components software ## What is long and rare, half an hour: the plugin for Headlamp, a release that a real node pulls, NFS on a node with a kernel of its own, fuzzing (TIME=20s each), hostile tenants, certificates and versions that change, upgrades by Helm, worlds that nobody wrote down (COMPOSE_FOR=10m), scenarios under the race detector; then hours of all operators of other projects (OPERATORS=none leaves them out)
 	@$(MAKE) --no-print-directory headlamp e2e-release test-nfs
 	./test/fuzz.sh $(or $(TIME),20s)
 	cd test && $(E2E) -v -p 1 -run 'TestTenants|TestEmbedded|TestCertManager|TestVersions|TestChart|TestComposed|TestTeardown' ./hostile ./rotation ./chart ./scenario
+	cd test && CGO_ENABLED=1 $(E2E) -race -short -run 'TestScenarios/(side|real)' ./scenario # which asks about dozens of objects at once
 	cd test && OPERATORS=$(or $(OPERATORS),all) go test -v -count=1 -parallel 64 -timeout 8h -run TestOperators ./operators
 
 e2e-delete: build components software ## Have termguard delete finish the worlds in which kubectl delete hangs (some 10 minutes; MATRIX=FILE writes what came of it)

@@ -297,6 +297,7 @@ func subjectOf(typ check.Type, m metav1.Object, user authenticationv1.UserInfo, 
 		object = map[string]any{"metadata": map[string]any{"name": m.GetName(), "namespace": m.GetNamespace()}}
 		s.Unseen = append(s.Unseen, fmt.Sprintf("%s itself: %v", s, err))
 	}
+	object = maps.Clone(object) // one that arrived whole is read by others at the same time
 	object["apiVersion"], object["kind"] = typ.GroupVersion().String(), typ.Kind
 	s.Object = object
 	return s

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/check"
@@ -351,6 +353,17 @@ func causesOf(item Item, but Cause) []string {
 	}
 	slices.Sort(found)
 	return found
+}
+
+// TestSubjectIsItsOwn: an object that arrived whole is not changed by asking about it, as
+// others are asked about at the same time, and read it.
+func TestSubjectIsItsOwn(t *testing.T) {
+	arrived := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a", "namespace": "demo"}}}
+	typ := check.Type{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "widgets"}, Kind: "Widget", Namespaced: true}
+	subject := subjectOf(typ, arrived, authenticationv1.UserInfo{}, nil, Custom)
+	if len(arrived.Object) != 1 || subject.Object["kind"] != "Widget" || subject.Object["apiVersion"] != "x.io/v1" {
+		t.Errorf("of %v it asks about %v", arrived.Object, subject.Object)
+	}
 }
 
 // TestManyTerminating: of more objects that are Terminating than are asked about, it says how
