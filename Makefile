@@ -56,9 +56,8 @@ lab: build components ## Bring up a cluster to play on, with termguard in it, un
 
 # Scenarios measure seconds, so they have the machine to themselves. The other suites wait for
 # most of their time, which the tests of one process fill.
-test: BESIDE ?= unit races rego
 test: e2e-scenarios ## All tests: scenarios on a real control plane, then those of other suites and a real node beside Go and Rego
-	@nice -n 19 $(MAKE) --no-print-directory $(BESIDE) & $(MAKE) --no-print-directory e2e-others test-node; status=$$?; wait $$! && exit $$status
+	@nice -n 19 $(MAKE) --no-print-directory unit races rego & $(MAKE) --no-print-directory e2e-others test-node; status=$$?; wait $$! && exit $$status
 
 # Half an hour for a package: make test runs them at the lowest priority. They make garbage fast,
 # and hold little; make vet is for all of the code.
@@ -115,9 +114,8 @@ e2e-release: build components ## Make a release, publish it to a registry on loo
 probe-cost: build ## Print what the probe costs a node, and what is left of the work of others beside it, for docs/probe.md (ten minutes; an idle machine)
 	cd test && go run ./cmd/probe-cost && go run ./cmd/probe-cost -beside
 
-check: quick ## Everything that CI runs (that generated files are current is held by the tests that write them)
-	@$(MAKE) --no-print-directory test BESIDE='unit races rego fuzz'
-	@$(MAKE) --no-print-directory demo
+check: quick test ## Everything that CI runs (that generated files are current is held by the tests that write them)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target fuzz demo
 
 quick: fmt vet staticcheck regal dockerfile chart ## The part of check that takes seconds
 
@@ -155,7 +153,7 @@ regal: ## Lint the Rego
 	$(REGAL) lint --config-file .regal/config.yaml policies
 
 fuzz: ## Run each fuzz test for a few seconds (TIME=1m for longer)
-	./test/fuzz.sh $(or $(TIME),3s)
+	nice -n 19 ./test/fuzz.sh $(or $(TIME),3s)
 
 docs golden: ## Write the generated files anew
 	UPDATE_GOLDEN=1 go test ./cluster/catalog ./policies/... ./check/... ./doctor ./lint/... ./cmd/...

@@ -17,8 +17,8 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// crowded lasts while scenarios play in all of the clusters that they break: those of what
-// waits come once the first of these is gone.
+// crowded lasts while scenarios play in clusters that they break: the clusters of what
+// waits take their place.
 var crowded sync.WaitGroup
 
 // TestScenarios plays every scenario on a real control plane: termguard is
@@ -131,11 +131,11 @@ func TestScenarios(t *testing.T) {
 		}
 	}
 	const labs = 4 // an idle one takes half a GB of memory, and little of a core
-	breaking := false
+	var breaking sync.WaitGroup
 	for first := range labs {
 		t.Run("one by one", func(t *testing.T) {
-			breaking = true
-			t.Cleanup(quiet)
+			breaking.Add(1) // not before: -run may leave it out
+			t.Cleanup(breaking.Done)
 			t.Parallel()
 			g := guard(t)
 			for i := first; i < len(alone); i += labs {
@@ -143,9 +143,10 @@ func TestScenarios(t *testing.T) {
 			}
 		})
 	}
-	if !breaking { // -run leaves them out
+	go func() {
+		breaking.Wait()
 		quiet()
-	}
+	}()
 	size := waveSize
 	if by == Beside {
 		size /= 4 // each run lists all that the cluster holds, twice
