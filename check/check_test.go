@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -286,13 +287,13 @@ func TestParseNames(t *testing.T) {
 // Whatever a file that passes for a snapshot holds, asking it does not panic.
 func FuzzFromFacts(f *testing.F) {
 	var snapshot bytes.Buffer
-	if err := worldOf(f, "cluster.yaml").WriteSnapshot(&snapshot); err != nil {
+	if err := snapshots.Write(worldOf(f, "cluster.yaml"), &snapshot); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(snapshot.Bytes(), "ns", "demo")
 	f.Add([]byte(`{"apiVersion":"termguard.dev/v1","kind":"Facts","finalized":{"demo":{"f":{"configmaps":{"":{"names":[1]}}}}},"crds":{"x":1}}`), "cm", "x")
 	f.Fuzz(func(t *testing.T, data []byte, typ, name string) {
-		world, err := cluster.ReadSnapshot(bytes.NewReader(data))
+		world, err := snapshots.Read(bytes.NewReader(data))
 		if err != nil {
 			return
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -39,10 +39,10 @@ func TestForegroundOfSnapshot(t *testing.T) {
 			whole = elsewhere.Replace(whole) + "\n---\n" + "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: demo, uid: other}}\n"
 		}
 		var snapshot bytes.Buffer
-		if err := worldFrom(t, whole).WriteSnapshot(&snapshot); err != nil {
+		if err := snapshots.Write(worldFrom(t, whole), &snapshot); err != nil {
 			t.Fatal(err)
 		}
-		read, err := cluster.ReadSnapshot(&snapshot)
+		read, err := snapshots.Read(&snapshot)
 		if err != nil {
 			t.Fatal(err)
 		}

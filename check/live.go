@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/internal/nearest"
 )
 
@@ -161,8 +162,7 @@ func (t Types) subjects(ctx context.Context, config *rest.Config, user authentic
 // Collect reads the facts of the cluster that serves the types, without asking again what
 // it serves. Where ctx ends, the error comes with what was read by then.
 func (t Types) Collect(ctx context.Context, config *rest.Config, options cluster.Options, namespace string, log *slog.Logger) (*cluster.World, error) {
-	options.Discovered = t.discovered
-	world, err := cluster.Collect(ctx, config, options, namespace, log)
+	world, err := live.Collect(ctx, config, options, t.discovered, namespace, log)
 	if err != nil {
 		return world, fmt.Errorf("read the cluster: %w", explain(err))
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
 )
@@ -51,10 +52,10 @@ func TestParity(t *testing.T) {
 			return nil
 		})
 		var snapshot bytes.Buffer
-		if err := d.world.WriteSnapshot(&snapshot); err != nil {
+		if err := snapshots.Write(d.world, &snapshot); err != nil {
 			t.Fatal(err)
 		}
-		read, err := cluster.ReadSnapshot(&snapshot)
+		read, err := snapshots.Read(&snapshot)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -14,7 +14,7 @@ import (
 func TestSnapshotTellsObjectsApart(t *testing.T) {
 	engine := newEngine(t)
 	var snapshot bytes.Buffer
-	if err := worldFrom(t, `apiVersion: v1
+	if err := snapshots.Write(worldFrom(t, `apiVersion: v1
 kind: ConfigMap
 metadata:
   name: managed
@@ -54,10 +54,10 @@ kind: ClusterRoleBinding
 metadata: {name: kiali, uid: b1}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: kiali}
 subjects: [{kind: ServiceAccount, name: kiali, namespace: ops}]
-`).WriteSnapshot(&snapshot); err != nil {
+`), &snapshot); err != nil {
 		t.Fatal(err)
 	}
-	read, err := cluster.ReadSnapshot(&snapshot)
+	read, err := snapshots.Read(&snapshot)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/policies"
 )
@@ -63,7 +64,7 @@ type Ending struct {
 func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, facts cluster.Options, namespace string, most int, options map[string]any, log *slog.Logger) (Terminating, error) {
 	endings := Endings{Most: most}
 	facts.Arrived = endings.Arrived
-	world, err := cluster.Collect(ctx, config, facts, namespace, log)
+	world, err := live.Collect(ctx, config, facts, nil, namespace, log)
 	if err != nil {
 		return Terminating{}, fmt.Errorf("read the cluster: %w", explain(err))
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/internal/nearest"
 )
 
@@ -31,7 +32,7 @@ type Type struct {
 type Types struct {
 	all        []Type
 	lost       []string // groups that could not be read
-	discovered *cluster.Discovered
+	discovered *live.Discovered
 }
 
 // Served connects to a cluster for its types. Groups that do not answer are left out; the
@@ -41,7 +42,7 @@ func Served(ctx context.Context, config *rest.Config) (Types, error) {
 	if err != nil {
 		return Types{}, fmt.Errorf("connect for discovery: %w", err)
 	}
-	found, err := cluster.Discover(ctx, client)
+	found, err := live.Discover(ctx, client)
 	if err != nil {
 		return Types{}, explain(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -28,10 +29,10 @@ func TestSnapshotNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	var snapshot bytes.Buffer
-	if err := world.WriteSnapshot(&snapshot); err != nil {
+	if err := snapshots.Write(world, &snapshot); err != nil {
 		t.Fatal(err)
 	}
-	read, err := cluster.ReadSnapshot(&snapshot)
+	read, err := snapshots.Read(&snapshot)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func TestSnapshotOfAnotherVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	var whole bytes.Buffer
-	if err := world.WriteSnapshot(&whole); err != nil {
+	if err := snapshots.Write(world, &whole); err != nil {
 		t.Fatal(err)
 	}
 	for section, want := range map[string]policies.Verdict{"": policies.Completes, "budgets": policies.Unknown, "apiservices": policies.Unknown} {
@@ -76,7 +77,7 @@ func TestSnapshotOfAnotherVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		read, err := cluster.ReadSnapshot(bytes.NewReader(text))
+		read, err := snapshots.Read(bytes.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}

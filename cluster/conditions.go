@@ -43,7 +43,7 @@ func (o conditioned) resource() string { return o.GroupResource().String() }
 // reader reads objects from the API server; nil for one that could not be read.
 func reader(ctx context.Context, config *rest.Config, log *slog.Logger) (func(conditioned) *unstructured.Unstructured, error) {
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = 100, 200 // as NewLive
+	config.QPS, config.Burst = 100, 200 // as live.New
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to read objects: %w", err)

@@ -21,3 +21,5 @@ func namespaced(gv schema.GroupVersion, plural string) Resource {
 func cluster(gv schema.GroupVersion, plural string) Resource {
 	return Resource{GroupVersionResource: gv.WithResource(plural)}
 }
+
+var widgets = namespaced(schema.GroupVersion{Group: "x.io", Version: "v1"}, "widgets")

@@ -209,6 +209,17 @@ func Reads(c *catalog.Catalog, res Resource) bool {
 	return references.Reads(c, res.String()) || c.Tells(res.String())
 }
 
+// Whole are the resources that are watched whole, in the versions that are read. They must not
+// be changed.
+func Whole() []Resource { return typed }
+
+// Scheme knows the types of what is watched whole.
+func Scheme() *runtime.Scheme { return scheme }
+
+// Alike are the older versions in which a resource that is watched whole can be read as well,
+// the best first.
+func Alike(res Resource) []string { return alike[res.String()] }
+
 // alike are the older versions of what the reducers read that have what they read at the same
 // paths, the best first: of devices, those of Kubernetes 1.33 and 1.32
 // (k8s.io/api/resource/v1beta2 and v1beta1, types.go).

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"log/slog"
 	"net"
 	"sync"
 	"testing"
@@ -15,9 +14,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/termguard/termguard/internal/background"
 )
@@ -43,64 +39,6 @@ func (p *panics) want(t *testing.T, parts ...string) {
 	if diff := cmp.Diff(parts, p.parts); diff != "" {
 		t.Errorf("panics that were counted: -want +got\n%s", diff)
 	}
-}
-
-// TestPanicInWatch: an object on which a part panics makes its resource unseen, no
-// more; and once the part copes with it, the facts are whole.
-func TestPanicInWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var counted panics
-		ctx := counted.context(t)
-		left := 2
-		kinds[widgets.String()] = &kind{Resource: widgets, keepers: []keeper{{
-			keep: func(_ *World, obj runtime.Object) bool {
-				if m := obj.(metav1.Object); m.GetName() == "poison" && left > 0 {
-					left--
-					panic("boom")
-				}
-				return false
-			},
-			forget: func(*World, types.NamespacedName) {},
-		}}}
-		defer delete(kinds, widgets.String())
-		w := NewWorld(Options{})
-		l := &Live{
-			world: w, log: slog.New(slog.DiscardHandler), lists: make(places, 1), slow: make(places, 1), kick: make(chan struct{}, 1),
-			feeds: map[string]*feed{}, groups: map[string]places{}, listed: true,
-		}
-		f := &feed{Resource: widgets, verbs: sets.New("list", "watch"), source: fakeSource{watch: func(metav1.ListOptions) (watch.Interface, error) {
-			return events(
-				watch.Event{Type: watch.Added, Object: widget("a")}, watch.Event{Type: watch.Added, Object: widget("poison")},
-				watch.Event{Type: watch.Added, Object: widget("b")}, watch.Event{Type: watch.Bookmark, Object: bookmark()},
-			), nil
-		}}}
-		l.feeds[f.String()] = f
-		go l.feed(ctx, f)
-		synctest.Wait()
-		counted.want(t, "watch")
-		if got := unseenReason(w); got != "error" {
-			t.Errorf("a resource whose watch failed is unseen for %v", got)
-		}
-		time.Sleep(time.Minute) // the bubble's own
-		synctest.Wait()
-		counted.want(t, "watch", "watch")
-		if got := unseenReason(w); got != nil {
-			t.Errorf("once it is read, it is unseen for %v", got)
-		}
-		if got := at(w, "counts", "demo", "widgets.x.io"); got != 3 {
-			t.Errorf("%v widgets are counted, want 3", got)
-		}
-		w.Settle()
-		if groups, _ := at(w, "finalized", "demo", "x.io/f", "widgets.x.io").(map[string]any); len(groups) != 1 {
-			t.Errorf("groups of widgets with finalizers: %v", groups)
-		} else {
-			for _, group := range groups {
-				if got := group.(map[string]any)["count"]; got != 3 {
-					t.Errorf("%v widgets with finalizers are counted, want 3", got)
-				}
-			}
-		}
-	})
 }
 
 // TestPanicInSettling: what a panic kept from being settled is settled when the part
@@ -139,7 +77,7 @@ func TestPanicInSettling(t *testing.T) {
 		} {
 			apply(t, w, res, obj, true)
 		}
-		go background.Keep(ctx, "settling", w.keepSettled)
+		go background.Keep(ctx, "settling", w.KeepSettled)
 		time.Sleep(10 * time.Second) // the bubble's own
 		synctest.Wait()
 		counted.want(t, "settling")
@@ -162,6 +100,6 @@ kind: ValidatingWebhookConfiguration
 metadata: {name: it}
 webhooks: [{name: hook.x.io, clientConfig: {service: {namespace: demo, name: hook}}}]
 `)
-	w.tryCertificates(counted.context(t), func(context.Context, string, string) (net.Conn, error) { panic("boom") })
+	w.TryCertificates(counted.context(t), func(context.Context, string, string) (net.Conn, error) { panic("boom") })
 	counted.want(t, "certificates of webhooks")
 }

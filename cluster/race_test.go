@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -26,6 +25,7 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/cluster/learned"
 	"github.com/termguard/termguard/cluster/refusals"
+	"github.com/termguard/termguard/probe/report"
 	"github.com/termguard/termguard/question"
 )
 
@@ -89,7 +89,7 @@ func TestStress(t *testing.T) {
 		NewLearner(w, client.CoreV1(), HomeNamespace, slog.New(slog.DiscardHandler)),
 		NewLearner(w, client.CoreV1(), HomeNamespace, slog.New(slog.DiscardHandler)),
 	}
-	w.follow(everyKind())
+	w.Follow(everyKind())
 	for _, res := range everyKind() {
 		w.Begin(res)
 		w.End(res)
@@ -110,7 +110,7 @@ func TestStress(t *testing.T) {
 		obj := make(t, rng)
 		typed, err := typedObject(obj)
 		must(err)
-		return resourcesOf([]*unstructured.Unstructured{obj})[obj.GroupVersionKind()], obj, typed
+		return Resources([]*unstructured.Unstructured{obj})[obj.GroupVersionKind()], obj, typed
 	}
 	rngs := make(chan *rand.Rand, 64)
 	for seed := range cap(rngs) {
@@ -147,21 +147,17 @@ func TestStress(t *testing.T) {
 			w.Begin(res)
 			w.Drop(res)
 		},
-		"World.SetUnseen":     func(i int) { w.SetUnseen(widgets, facts.UnseenError, fmt.Sprint(i)) },
-		"World.Seen":          func(int) { w.Seen(widgets) },
-		"World.Settle":        func(int) { w.Settle() },
-		"World.SetVersion":    func(i int) { w.SetVersion(fmt.Sprintf("v1.%d.0", 25+i%10)) },
-		"World.SetServed":     func(i int) { w.SetServed(append(BuiltinGroups(), "x.io"), map[string]bool{"v1.x.io": i%2 == 0}) },
-		"World.SetListError":  func(i int) { w.SetListError(widgets, fmt.Sprint(refusals.ConversionFailure, i%2)) },
-		"World.SetLearned":    func(int) { w.SetLearned(learned.Memory{}) },
-		"World.Recall":        func(int) { w.Recall(t.Context(), client.CoreV1(), HomeNamespace, slog.New(slog.DiscardHandler)) },
-		"World.WriteSnapshot": func(int) { must(w.WriteSnapshot(io.Discard)) },
-		"World.RunsPods":      func(int) { w.RunsPods("a/op") },
-		"World.Unread": func(int) {
-			w.answered(w.toAsk("a"), make([]error, maxAsked)) // as Collect does
-			w.Unread("a")
-		},
-		"World.UnreadOf": func(int) { w.UnreadOf("widgets.x.io") },
+		"World.SetUnseen":    func(i int) { w.SetUnseen(widgets, facts.UnseenError, fmt.Sprint(i)) },
+		"World.Seen":         func(int) { w.Seen(widgets) },
+		"World.Settle":       func(int) { w.Settle() },
+		"World.SetVersion":   func(i int) { w.SetVersion(fmt.Sprintf("v1.%d.0", 25+i%10)) },
+		"World.SetServed":    func(i int) { w.SetServed(append(BuiltinGroups(), "x.io"), map[string]bool{"v1.x.io": i%2 == 0}) },
+		"World.SetListError": func(i int) { w.SetListError(widgets, fmt.Sprint(refusals.ConversionFailure, i%2)) },
+		"World.SetLearned":   func(int) { w.SetLearned(learned.Memory{}) },
+		"World.Recall":       func(int) { w.Recall(t.Context(), client.CoreV1(), HomeNamespace, slog.New(slog.DiscardHandler)) },
+		"World.RunsPods":     func(int) { w.RunsPods("a/op") },
+		"World.Unread":       func(int) { w.Unread("a") },
+		"World.UnreadOf":     func(int) { w.UnreadOf("widgets.x.io") },
 		"World.UpdatesEverywhere": func(int) {
 			w.UpdatesEverywhere(operatorUser, []string{"system:serviceaccounts"}, widgets.GroupResource())
 		},
@@ -227,8 +223,27 @@ func TestStress(t *testing.T) {
 			nobody := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
 			must(w.ReadWarningsOf(briefly(), &rest.Config{Dial: nobody}, widgets.GroupResource(), "a", "x", "u", slog.New(slog.DiscardHandler)))
 		},
-		"tryCertificates": func(int) {
-			w.tryCertificates(t.Context(), func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed })
+		"World.Options":        func(int) { w.Options() },
+		"World.Follow":         func(int) { w.Follow(everyKind()) },
+		"World.Role":           func(int) { w.Role(widgets) },
+		"World.Converts":       func(int) { w.Converts(widgets) },
+		"World.Unconverted":    func(int) { w.Unconverted() },
+		"World.SetWithin":      func(int) { w.SetWithin("") },
+		"World.WorksElsewhere": func(int) { w.WorksElsewhere("a") },
+		"World.AskForObjects":  func(int) { w.AskForObjects("") },
+		"World.Lookups":        func(int) { w.Lookups() },
+		"World.TakeIn":         func(int) { w.TakeIn(nil) },
+		"World.Needs":          func(int) { w.Needs("a") },
+		"World.Answered":       func(int) { w.Answered(w.Needs("a"), make([]error, maxAsked)) }, // as live.Collect does
+		"World.KeepReport":     func(i int) { w.KeepReport(report.Report{Node: fmt.Sprint("n", i%3)}) },
+		"World.ForgetReport":   func(i int) { w.ForgetReport(fmt.Sprint("n", i%3)) },
+		"World.KeepSettled": func(int) {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			w.KeepSettled(ctx)
+		},
+		"World.TryCertificates": func(int) {
+			w.TryCertificates(t.Context(), func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed })
 		},
 	}
 	for i, l := range replicas {

@@ -80,13 +80,11 @@ func plainIn(kind, namespace, name string) string {
 
 func refsIn(t testing.TB, manifests bool, docs ...string) *World {
 	t.Helper()
-	make := FromObjects
+	options := Options{Catalog: knowing(t)}
 	if manifests {
-		make = func(o Options, list []*unstructured.Unstructured) (*World, error) {
-			return FromManifests(o, "", Set{Objects: list})
-		}
+		options.Manifests = &Manifests{}
 	}
-	w, err := make(Options{Catalog: knowing(t)}, objects(t, strings.Join(docs, "\n---\n")))
+	w, err := FromObjects(options, objects(t, strings.Join(docs, "\n---\n")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -135,7 +135,7 @@ func TestTryCertificates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.tryCertificates(t.Context(), dial)
+			w.TryCertificates(t.Context(), dial)
 			w.Settle()
 			got := strings.Join(refused(w, "demo"), "\n")
 			if tc.want == "" && got != "" || !strings.HasPrefix(got, tc.want) {
@@ -180,7 +180,7 @@ func TestTryCertificatesAgain(t *testing.T) {
 		for _, step := range steps {
 			time.Sleep(step.after)
 			up = step.up
-			w.tryCertificates(t.Context(), dial)
+			w.TryCertificates(t.Context(), dial)
 			if dialled != step.want {
 				t.Errorf("%s: dialled %d times, want %d", step.reason, dialled, step.want)
 			}
@@ -210,7 +210,7 @@ status: {storedVersions: [v1]}
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.tryCertificates(t.Context(), func(context.Context, string, string) (net.Conn, error) {
+		w.TryCertificates(t.Context(), func(context.Context, string, string) (net.Conn, error) {
 			return net.Dial("tcp", serve(t, right))
 		})
 		w.Settle()

@@ -83,37 +83,52 @@ type Options struct {
 	// Progress is called by Collect for each resource that it is done with, from
 	// several goroutines. Defaults to nothing.
 	Progress func(done, of int)
-	// Discovered is what the cluster serves, where it was asked just before. Defaults to
-	// nil: Collect asks.
-	Discovered *Discovered
 	// Arrived is called for each object as it arrives, from several goroutines: whole, or
 	// its metadata where no more is read. Defaults to nothing.
 	Arrived func(Resource, metav1.Object)
 	// Now tells the time. Defaults to time.Now.
 	Now func() time.Time
 
-	manifests bool // the objects are manifests: what they do not hold is unknown
-	// further and whole are those of a Set.
-	further iter.Seq[*unstructured.Unstructured]
-	whole   func(*unstructured.Unstructured) *unstructured.Unstructured
+	// Manifests is set where the objects are manifests: what they do not hold is unknown.
+	Manifests *Manifests
 }
 
-func (o *Options) furtherContains(matches func(*unstructured.Unstructured) bool) bool {
-	for obj := range o.further {
-		if matches(obj) {
-			return true
-		}
+// Manifests tell what is to be known of a set of manifests beside those at hand.
+type Manifests struct {
+	// Version of the API server, as in gitVersion; "" for any.
+	Version string
+	// Further are more objects of the set, of kinds and in namespaces of which there are some
+	// at hand. It may be nil.
+	Further iter.Seq[*unstructured.Unstructured]
+	// Whole makes an object that is at hand by its metadata only whole. It may be nil.
+	Whole func(*unstructured.Unstructured) *unstructured.Unstructured
+}
+
+// version is the one that is asked about, "" for none.
+func (o *Options) version() string {
+	if o.Manifests == nil {
+		return ""
 	}
-	return false
+	return o.Manifests.Version
+}
+
+// further are those of Manifests.
+func (o *Options) further() iter.Seq[*unstructured.Unstructured] {
+	if o.Manifests == nil || o.Manifests.Further == nil {
+		return func(func(*unstructured.Unstructured) bool) {}
+	}
+	return o.Manifests.Further
+}
+
+// whole is an object, whole.
+func (o *Options) whole(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	if o.Manifests == nil || o.Manifests.Whole == nil {
+		return obj
+	}
+	return o.Manifests.Whole(obj)
 }
 
 func (o *Options) setDefaults() {
-	if o.further == nil {
-		o.further = func(func(*unstructured.Unstructured) bool) {}
-	}
-	if o.whole == nil {
-		o.whole = func(o *unstructured.Unstructured) *unstructured.Unstructured { return o }
-	}
 	if o.Catalog == nil {
 		o.Catalog = catalog.Default()
 	}
@@ -182,17 +197,21 @@ func NewWorld(options Options) *World {
 	doc := make(facts.Document, sections)
 	doc["apiVersion"], doc["kind"], doc["version"] = apiVersion, "Facts", map[string]any{}
 	w := &World{options: options, doc: doc, inventory: newInventory(doc), sight: facts.NewSight(doc), dependents: dependents.New(doc, options.MaxNames)}
-	w.refusals = refusals.New(doc, refusals.Options{Manifests: options.manifests, Now: w.now, Owner: options.controller, Sight: w.sight, Dropped: w.dropped})
-	w.nodes = nodes.New(doc, nodes.Options{Manifests: options.manifests, MaxNames: options.MaxNames, Dropped: w.dropped, Dependents: w.dependents})
-	w.budgets = budgets.New(doc, budgets.Options{Manifests: options.manifests, MaxNames: options.MaxNames, Sight: w.sight})
+	manifests := options.Manifests != nil
+	w.refusals = refusals.New(doc, refusals.Options{Manifests: manifests, Now: w.now, Owner: options.controller, Sight: w.sight, Dropped: w.dropped})
+	w.nodes = nodes.New(doc, nodes.Options{Manifests: manifests, MaxNames: options.MaxNames, Dropped: w.dropped, Dependents: w.dependents})
+	w.budgets = budgets.New(doc, budgets.Options{Manifests: manifests, MaxNames: options.MaxNames, Sight: w.sight})
 	w.ownership = ownership.New(doc, ownership.Options{
-		Catalog: options.Catalog, Owners: options.Owners, Trusts: options.Trusts, Manifests: options.manifests, MaxNames: options.MaxNames, Now: w.now,
+		Catalog: options.Catalog, Owners: options.Owners, Trusts: options.Trusts, Manifests: manifests, MaxNames: options.MaxNames, Now: w.now,
 		Sight: w.sight, Dependents: w.dependents, Touched: w.refusals.Touch,
 	})
-	w.references = references.New(doc, references.Options{Catalog: options.Catalog, Manifests: options.manifests, MaxNames: options.MaxNames, World: named{w}})
+	w.references = references.New(doc, references.Options{Catalog: options.Catalog, Manifests: manifests, MaxNames: options.MaxNames, World: named{w}})
 	w.inventory.touched = w.refusals.Touch
 	return w
 }
+
+// Options are those of the World, with their defaults.
+func (w *World) Options() Options { return w.options }
 
 // Read calls f with the facts, which stand still until f returns. f must not ask the World
 // anything else, which may wait for who waits for f.
@@ -306,8 +325,8 @@ const (
 	settleShare = 0.2
 )
 
-// keepSettled settles again and again until ctx ends.
-func (w *World) keepSettled(ctx context.Context) {
+// KeepSettled settles again and again until ctx ends.
+func (w *World) KeepSettled(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		w.Settle()
@@ -347,7 +366,7 @@ func (n named) There(resource string, key types.NamespacedName) (there, held, kn
 	if r.kept.At(key) == nil {
 		within := n.w.within == "" || !r.Namespaced || n.w.within == key.Namespace || n.w.readsWhole(r.Resource)
 		err, asked := n.w.asked[references.Thing{Resource: resource, NamespacedName: key}]
-		return false, false, (within || asked && err == nil) && !n.w.options.manifests
+		return false, false, (within || asked && err == nil) && n.w.options.Manifests == nil
 	}
 	return true, n.w.ownership.Holds(resource, key), true
 }
@@ -355,7 +374,7 @@ func (n named) There(resource string, key types.NamespacedName) (there, held, kn
 // Undefined tells whether nothing serves a kind, for want of a definition. One of a group of
 // which other kinds are followed, and none is defined, another API server may serve.
 func (n named) Undefined(kind schema.GroupKind) bool {
-	if n.w.options.manifests || n.w.ownership.Resource(kind) != "" || slices.Contains(facts.BuiltinGroups(), kind.Group) {
+	if n.w.options.Manifests != nil || n.w.ownership.Resource(kind) != "" || slices.Contains(facts.BuiltinGroups(), kind.Group) {
 		return false
 	}
 	if _, hidden := n.w.sight.Hidden(references.Definitions); hidden {
@@ -451,9 +470,9 @@ func (w *World) SetServed(groups []string, stale map[string]bool) {
 	w.resight()
 }
 
-// follow records which resources are followed. What more than metadata is read of
+// Follow records which resources are followed. What more than metadata is read of
 // them depends on it.
-func (w *World) follow(resources []Resource) {
+func (w *World) Follow(resources []Resource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	scopes := make(map[string]bool, len(resources))
@@ -463,9 +482,9 @@ func (w *World) follow(resources []Resource) {
 	w.references.Follow(scopes)
 }
 
-// reads tells whether whole objects of a resource are read, and in which role: what
+// Role tells whether whole objects of a resource are read, and in which role: what
 // was read in a lower one must be read again.
-func (w *World) reads(res Resource) (whole bool, role int) {
+func (w *World) Role(res Resource) (whole bool, role int) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.readsWhole(res), w.references.Role(res.String())
@@ -475,14 +494,16 @@ func (w *World) readsWhole(res Resource) bool {
 	return isTyped(res.GroupResource()) || w.references.ReadsWhole(res.String())
 }
 
-// worksElsewhere tells whether what runs in a namespace may have work in others.
-func (w *World) worksElsewhere(namespace string) bool {
+// WorksElsewhere tells whether what runs in a namespace may have work in others.
+func (w *World) WorksElsewhere(namespace string) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.ownership.WorksElsewhere(namespace) || w.refusals.ConvertsFrom(namespace)
 }
 
-func (w *World) setWithin(namespace string) {
+// SetWithin records the only namespace of which objects are read that only count by their
+// metadata, "" for all.
+func (w *World) SetWithin(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.within = namespace

@@ -19,6 +19,8 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/manifests"
+	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/lint/source"
 	"github.com/termguard/termguard/lint/tree"
 	"github.com/termguard/termguard/policies"
@@ -273,7 +275,7 @@ func prepare(ctx context.Context, o Options) func() (*policies.Engine, error) {
 	})
 	go func() {
 		_, _ = load()
-		_, _ = cluster.FromManifests(cluster.Options{Catalog: o.Catalog}, "", cluster.Set{}) // which reads it
+		_, _ = manifests.Apply(cluster.Options{Catalog: o.Catalog}, "", manifests.Set{}) // which reads it
 	}()
 	return load
 }
@@ -288,7 +290,7 @@ func readSnapshot(o Options) func() (*cluster.World, error) {
 			return nil, fmt.Errorf("read snapshot: %w", err)
 		}
 		defer in.Close()
-		world, err := cluster.ReadSnapshot(in)
+		world, err := snapshots.Read(in)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.Snapshot, err)
 		}

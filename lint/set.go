@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/manifests"
 	"github.com/termguard/termguard/lint/source"
 	"github.com/termguard/termguard/policies"
 )
@@ -78,14 +79,14 @@ func (s *set) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	manifests := cluster.Set{Objects: objects, Further: packed(subjects), Whole: s.whole(subjects)}
+	set := manifests.Set{Objects: objects, Further: packed(subjects), Whole: s.whole(subjects)}
 	if s.build != nil {
-		manifests.Namespace = s.build.namespace
+		set.Namespace = s.build.namespace
 	}
 	if s.build == nil || len(s.build.reads) > 0 { // a chart has workloads of its own, in a namespace that we name
-		manifests.Elsewhere = func(namespace string) []*unstructured.Unstructured { return s.run.workloads(ctx, namespace) }
+		set.Elsewhere = func(namespace string) []*unstructured.Unstructured { return s.run.workloads(ctx, namespace) }
 	}
-	world, err := cluster.FromManifests(cluster.Options{Owners: s.run.options.Owners, Catalog: s.run.options.Catalog}, s.run.options.KubernetesVersion, manifests)
+	world, err := manifests.Apply(cluster.Options{Owners: s.run.options.Owners, Catalog: s.run.options.Catalog}, s.run.options.KubernetesVersion, set)
 	if err != nil {
 		return err
 	}

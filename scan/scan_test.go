@@ -20,6 +20,7 @@ import (
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -378,7 +379,7 @@ func TestManyTerminating(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	world, err := cluster.ReadSnapshot(bytes.NewReader(text))
+	world, err := snapshots.Read(bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,6 +29,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
@@ -1034,7 +1035,7 @@ func snapshotOf(t *testing.T, doc map[string]any) *cluster.World {
 	if err != nil {
 		t.Fatal(err)
 	}
-	world, err := cluster.ReadSnapshot(bytes.NewReader(text))
+	world, err := snapshots.Read(bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -43,7 +43,7 @@ func TestOldCluster(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			world, err := cluster.ReadSnapshot(strings.NewReader(strings.NewReplacer("VERSION", tc.version, "BUGS", tc.bugs, "VALUES", tc.values).Replace(snapshot)))
+			world, err := snapshots.Read(strings.NewReader(strings.NewReplacer("VERSION", tc.version, "BUGS", tc.bugs, "VALUES", tc.values).Replace(snapshot)))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -195,7 +195,7 @@ func (p *Part) withMakers(key verdictKey, j judgement) judgement {
 // askMaker asks who controls the kind that a definition was made from: that runs the
 // controllers of what it makes, too, if the finalizer bears the name of its API group. What
 // only installs other software makes definitions as well.
-func (p *Part) askMaker(q *question) (judgement, bool) {
+func (p *Part) askMaker(q *asked) (judgement, bool) {
 	if !q.custom || q.foreign || p.options.Manifests {
 		return q.base, false
 	}
@@ -204,9 +204,9 @@ func (p *Part) askMaker(q *question) (judgement, bool) {
 		if group := groupOf(m.resource); group == "" || m.resource == q.resource || domain != group && !strings.HasSuffix(domain, "."+group) {
 			continue
 		}
-		of := &question{verdictKey: verdictKey{finalizer: q.finalizer, resource: m.resource}, custom: true, base: q.base}
+		of := &asked{verdictKey: verdictKey{finalizer: q.finalizer, resource: m.resource}, custom: true, base: q.base}
 		of.live, of.idle = p.mayControl(m.resource, "")
-		for _, ask := range []func(*Part, *question) (judgement, bool){(*Part).askPermissions, (*Part).askLeases} {
+		for _, ask := range []func(*Part, *asked) (judgement, bool){(*Part).askPermissions, (*Part).askLeases} {
 			j, answered := ask(p, of)
 			if !answered || j.state != Alive || !slices.ContainsFunc(j.workloads, func(wl workload) bool { return p.mayTake(wl.account, q) }) {
 				continue

@@ -39,7 +39,7 @@ func (p *Part) rightsOf(account, res, in string) (roles, bindings map[string]boo
 
 // mayTake tells whether a service account, as "namespace/name", may take finalizers off
 // what a question is about, as far as RBAC shows.
-func (p *Part) mayTake(account string, q *question) bool {
+func (p *Part) mayTake(account string, q *asked) bool {
 	_, bindings := p.rightsOf(account, q.resource, q.namespace)
 	return len(bindings) > 0 || p.options.Manifests || p.hidesGrants()
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/termguard/termguard/cluster/catalog"
 )
 
-// question is what a verdict answers, with what several sources look at.
-type question struct {
+// asked is what a verdict is asked about, with what several sources look at.
+type asked struct {
 	verdictKey
 	object     evidence // what the objects themselves tell
 	entry      catalog.Entry
@@ -39,14 +39,14 @@ type question struct {
 }
 
 // ofSidecars tells whether the catalog names CSI sidecars, and nobody else.
-func (q *question) ofSidecars() bool {
+func (q *asked) ofSidecars() bool {
 	return q.named && !slices.ContainsFunc(q.entry.Workloads, func(w catalog.Workload) bool { return !isSidecar(w.Image) })
 }
 
 // source is somebody who may know who removes a finalizer: it answers, or passes.
 type source struct {
 	name string
-	ask  func(p *Part, q *question) (j judgement, answered bool)
+	ask  func(p *Part, q *asked) (j judgement, answered bool)
 }
 
 // sources are asked in this order, strongest first: the first that answers is
@@ -86,7 +86,7 @@ func (p *Part) judge(key verdictKey, e evidence) judgement {
 func (p *Part) consult(key verdictKey, e evidence) judgement {
 	entry, catalogued := p.options.Catalog.Lookup(key.finalizer, key.resource)
 	_, custom := p.definitions[key.resource]
-	q := &question{
+	q := &asked{
 		verdictKey: key, object: e, entry: entry, catalogued: catalogued,
 		custom: custom, named: catalogued && len(entry.Workloads) > 0, foreign: catalogued && entry.Foreign(key.resource),
 		base: judgement{owner: entry.Owner, clears: entry.Clears, creates: entry.Creates, drains: entry.Drains},
@@ -128,7 +128,7 @@ func (p *Part) mayControl(resource, namespace string) (live, idle []grantee) {
 	return live, idle
 }
 
-func (p *Part) first(sources []source, q *question) (j judgement, answered bool) {
+func (p *Part) first(sources []source, q *asked) (j judgement, answered bool) {
 	for _, s := range sources {
 		if j, answered = s.ask(p, q); answered {
 			return j, true
@@ -139,7 +139,7 @@ func (p *Part) first(sources []source, q *question) (j judgement, answered bool)
 
 // askDeclaration asks the configuration, or the object's annotation:
 // "KIND/NAMESPACE/NAME" or "external".
-func (p *Part) askDeclaration(q *question) (judgement, bool) {
+func (p *Part) askDeclaration(q *asked) (judgement, bool) {
 	j, declared := q.base, cmp.Or(p.options.Owners[q.finalizer], q.object.declared)
 	if declared == "" {
 		return j, false
@@ -173,7 +173,7 @@ func (p *Part) askDeclaration(q *question) (judgement, bool) {
 }
 
 // askKubernetes knows the finalizers that Kubernetes itself removes.
-func (p *Part) askKubernetes(q *question) (judgement, bool) {
+func (p *Part) askKubernetes(q *asked) (judgement, bool) {
 	if !q.catalogued || !builtIn(q.entry) {
 		return q.base, false
 	}
@@ -181,7 +181,7 @@ func (p *Part) askKubernetes(q *question) (judgement, bool) {
 }
 
 // askSeen asks whether somebody who was seen to remove it is up.
-func (p *Part) askSeen(q *question) (judgement, bool) {
+func (p *Part) askSeen(q *asked) (judgement, bool) {
 	driver := ""
 	if q.sidecar {
 		driver = q.object.driver
@@ -197,7 +197,7 @@ func (p *Part) askSeen(q *question) (judgement, bool) {
 
 // askWorkloads asks whether a workload that the catalog names is ready: of CSI sidecars, one
 // that may serve the driver in question.
-func (p *Part) askWorkloads(q *question) (judgement, bool) {
+func (p *Part) askWorkloads(q *asked) (judgement, bool) {
 	j, matched := q.base, q.matched
 	if q.sidecar {
 		matched = slices.DeleteFunc(slices.Clone(matched), func(wl workload) bool { return p.servesOthers(wl.account, q.object.driver) })
@@ -234,7 +234,7 @@ func (p *Part) runs(wl workload) string {
 // askImages asks whether an image that the catalog names is ready, whatever it
 // runs in: of CSI sidecars, one that serves the driver in question, or, where the object
 // is of none, any.
-func (p *Part) askImages(q *question) (judgement, bool) {
+func (p *Part) askImages(q *asked) (judgement, bool) {
 	j := q.base
 	for _, known := range q.entry.Workloads {
 		if q.object.driver != "" && isSidecar(known.Image) && !p.options.Manifests {
@@ -259,7 +259,7 @@ func (p *Part) askImages(q *question) (judgement, bool) {
 
 // askManagers asks whether who wrote the finalizer runs and may update the
 // resource.
-func (p *Part) askManagers(q *question) (judgement, bool) {
+func (p *Part) askManagers(q *asked) (judgement, bool) {
 	j, managers := q.base, q.object.managers
 	if q.sidecar { // by the name of its own image, whatever a distribution calls that
 		managers = slices.DeleteFunc(slices.Clone(managers), func(m string) bool {
@@ -278,7 +278,7 @@ func (p *Part) askManagers(q *question) (judgement, bool) {
 
 // askDefinition asks whether a workload is ready that has the owner of the definition
 // for its own: a package manager made both.
-func (p *Part) askDefinition(q *question) (judgement, bool) {
+func (p *Part) askDefinition(q *asked) (judgement, bool) {
 	j := q.base
 	if wl, found := p.firstUp(q.made, q.namespace); found {
 		j.owner, j.workloads = cmp.Or(j.owner, wl.String()), []workload{wl}
@@ -291,7 +291,7 @@ func (p *Part) askDefinition(q *question) (judgement, bool) {
 // owner, of those that control the resource. There may be others that do: Crossplane
 // gives each provider of a family the rights of all
 // (github.com/crossplane/crossplane:internal/controller/rbac/provider/roles/reconciler.go).
-func (p *Part) madeWith(q *question) []workload {
+func (p *Part) madeWith(q *asked) []workload {
 	made := p.definitions[q.resource].controller
 	if made == "" || q.foreign {
 		return nil
@@ -311,7 +311,7 @@ func (p *Part) madeWith(q *question) []workload {
 
 // askPermissions asks who alone controls a custom resource. Whoever controls the
 // kind clears its own finalizers, not those that another's software has put on it.
-func (p *Part) askPermissions(q *question) (judgement, bool) {
+func (p *Part) askPermissions(q *asked) (judgement, bool) {
 	j := q.base
 	if !q.custom || q.foreign || q.sidecar || len(q.made) > 0 || p.options.Manifests && q.named {
 		return j, false
@@ -332,7 +332,7 @@ func (p *Part) askPermissions(q *question) (judgement, bool) {
 // onlyController is the service account that alone controls the resource, "" if several do
 // or one that is idle does: who is up may be a mere helper of who is not. It is named where a
 // role names the resource.
-func (q *question) onlyController() (account string, named bool) {
+func (q *asked) onlyController() (account string, named bool) {
 	for _, c := range q.live {
 		switch {
 		case !c.controls:
@@ -348,7 +348,7 @@ func (q *question) onlyController() (account string, named bool) {
 // askLeases asks whether the holder of a lease that is named after the API group of a
 // custom resource runs, and may update it. The lease alone proves nothing: it outlives
 // its holder.
-func (p *Part) askLeases(q *question) (judgement, bool) {
+func (p *Part) askLeases(q *asked) (judgement, bool) {
 	j := q.base
 	if !q.custom || q.foreign || len(q.matched)+len(q.made) > 0 {
 		return j, false
@@ -374,7 +374,7 @@ func (p *Part) askLeases(q *question) (judgement, bool) {
 }
 
 // askManifests answers for manifests, in which nothing surely removes it.
-func (p *Part) askManifests(q *question) (judgement, bool) {
+func (p *Part) askManifests(q *asked) (judgement, bool) {
 	j := q.base
 	switch {
 	case !p.options.Manifests:
@@ -393,7 +393,7 @@ func (p *Part) askManifests(q *question) (judgement, bool) {
 }
 
 // askHidden says that nobody can be called absent where not all can be seen.
-func (p *Part) askHidden(q *question) (judgement, bool) {
+func (p *Part) askHidden(q *asked) (judgement, bool) {
 	if blind := p.blind(); blind != "" {
 		return q.base.is(Unknown, false, "%s cannot be seen", blind), true
 	}
@@ -402,7 +402,7 @@ func (p *Part) askHidden(q *question) (judgement, bool) {
 
 // askDown asks why the workloads do not run that the catalog names, or that were made
 // together with the definition.
-func (p *Part) askDown(q *question) (judgement, bool) {
+func (p *Part) askDown(q *asked) (judgement, bool) {
 	known := q.matched
 	if len(known) == 0 {
 		known = q.made
@@ -427,7 +427,7 @@ func (p *Part) askDown(q *question) (judgement, bool) {
 const byBinding = "a role binding of the namespace"
 
 // askCandidates asks whether anybody runs who may update the resource.
-func (p *Part) askCandidates(q *question) (judgement, bool) {
+func (p *Part) askCandidates(q *asked) (judgement, bool) {
 	j := q.base
 	candidates := slices.DeleteFunc(slices.Clone(q.live), func(c grantee) bool { return p.cleansOthers(q, c) })
 	if len(candidates) == 0 || !q.custom && q.catalogued {
@@ -445,7 +445,7 @@ func (p *Part) askCandidates(q *question) (judgement, bool) {
 // reason to doubt that: it may update the resource as all of its group, and all that runs under
 // it is of images that the catalog knows to remove other finalizers, as Cluster API's core is
 // beside a provider that was uninstalled.
-func (p *Part) cleansOthers(q *question, c grantee) bool {
+func (p *Part) cleansOthers(q *asked, c grantee) bool {
 	if !q.named || q.entry.Component != catalog.InCluster || !c.whole {
 		return false
 	}
@@ -470,7 +470,7 @@ func cleanersOf(c *catalog.Catalog) map[string]bool {
 }
 
 // askGroups asks whether the API groups that the owner needs are served.
-func (p *Part) askGroups(q *question) (judgement, bool) {
+func (p *Part) askGroups(q *asked) (judgement, bool) {
 	if q.catalogued && q.entry.CRDGroup != "" && !p.options.Sight.Serves(q.entry.CRDGroup) {
 		return q.base.is(Absent, true, "API group %s, which it needs, is not served", q.entry.CRDGroup), true
 	}
@@ -486,7 +486,7 @@ func (p *Part) askGroups(q *question) (judgement, bool) {
 
 // askIdle asks why nothing runs under the service account that controls a custom
 // resource.
-func (p *Part) askIdle(q *question) (judgement, bool) {
+func (p *Part) askIdle(q *asked) (judgement, bool) {
 	j := q.base
 	if !q.custom || len(q.idle) == 0 {
 		return j, false
@@ -512,7 +512,7 @@ func (p *Part) askIdle(q *question) (judgement, bool) {
 // askNobody says what it means that none of the others knew. Where the owner
 // usually runs outside the cluster, that it was seen in this one tells that here
 // it did not.
-func (p *Part) askNobody(q *question) (judgement, bool) {
+func (p *Part) askNobody(q *asked) (judgement, bool) {
 	j := q.base
 	switch {
 	case !q.catalogued:

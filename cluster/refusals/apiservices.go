@@ -52,10 +52,6 @@ func (p *Part) SetStale(stale map[string]bool) {
 	}
 }
 
-// Stale tells whether an APIService serves a group that our own discovery cannot
-// read. It only reads.
-func (p *Part) Stale(name string) bool { return p.stale[name] }
-
 // SetAPIServiceError records why the objects of a resource that an APIService serves cannot
 // be listed, known yet or not; "" withdraws it. One resource that can be listed is no proof
 // of the others.

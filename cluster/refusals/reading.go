@@ -37,6 +37,19 @@ type Lookup struct {
 	Name, Selector string
 }
 
+// Usable is why the API server cannot use parameters of a kind, if it cannot.
+func (l Lookup) Usable(namespaced, served bool) error {
+	switch {
+	case !served:
+		return ErrNotServed
+	case namespaced && l.Own && l.Namespace == "":
+		return ErrNoNamespace
+	case !namespaced && !l.Own && l.Namespace != "":
+		return ErrClusterScope
+	}
+	return nil
+}
+
 // Found is what a Lookup finds.
 type Found struct {
 	Objects []*unstructured.Unstructured

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/snapshots"
 )
 
 // What pages show below a single "termguard check …" is what it prints of the cluster
@@ -36,7 +37,7 @@ func TestDocsOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	var facts bytes.Buffer
-	if err := world.WriteSnapshot(&facts); err != nil {
+	if err := snapshots.Write(world, &facts); err != nil {
 		t.Fatal(err)
 	}
 	snapshot := filepath.Join(t.TempDir(), "docs.json")

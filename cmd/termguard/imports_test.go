@@ -15,7 +15,7 @@ const module = "github.com/termguard/termguard/"
 // layers is a statement of design: what each folder may import of this module.
 // Do not change it to make a build pass.
 var layers = map[string][]string{
-	"cmd/termguard":       {"probe", "probe/report", "internal/background", "internal/nogc", "internal/printable", "internal/redact", "internal/shell", "internal/startup", "config", "webhook", "webhook/serve", "doctor", "check", "scan", "teardown", "watch", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/catalog", "internal/nearest", "internal/download"},
+	"cmd/termguard":       {"probe", "probe/report", "internal/background", "internal/nogc", "internal/printable", "internal/redact", "internal/shell", "internal/startup", "config", "webhook", "webhook/serve", "doctor", "check", "scan", "teardown", "watch", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/live", "cluster/snapshots", "cluster/catalog", "internal/nearest", "internal/download"},
 	"cmd/termguard-probe": {"probe", "probe/report", "internal/printable", "internal/startup"},
 	"internal/policytest": {"policies", "cluster", "question"},
 	"probe":               {"probe/report", "internal/printable", "internal/shell"},
@@ -23,15 +23,15 @@ var layers = map[string][]string{
 	"doctor":              {"config", "policies", "webhook"},
 	"config":              {"cluster", "cluster/catalog", "internal/nearest"},
 	"webhook":             {"internal/printable", "internal/shell", "config", "policies", "question", "cluster", "cluster/catalog", "internal/nearest"},
-	"webhook/serve":       {"internal/background", "internal/download", "internal/printable", "internal/startup", "config", "webhook", "certs", "policies", "cluster", "check", "scan"},
+	"webhook/serve":       {"internal/background", "internal/download", "internal/printable", "internal/startup", "config", "webhook", "certs", "policies", "cluster", "cluster/live", "check", "scan"},
 	"certs":               {"internal/background"},
-	"check":               {"check/inventory", "check/release", "internal/printable", "internal/shell", "question", "policies", "cluster", "cluster/catalog", "internal/nearest"},
+	"check":               {"check/inventory", "check/release", "internal/printable", "internal/shell", "question", "policies", "cluster", "cluster/live", "cluster/catalog", "internal/nearest"},
 	"scan":                {"check", "policies", "cluster", "internal/junit", "internal/printable"},
 	"teardown":            {"check", "scan", "question", "policies", "cluster", "internal/printable", "internal/shell"},
 	"watch":               {"check", "internal/printable"},
 	"check/release":       {"internal/nearest"},
 	"check/inventory":     {},
-	"lint":                {"question", "lint/source", "lint/tree", "policies", "cluster", "cluster/catalog"},
+	"lint":                {"question", "lint/source", "lint/tree", "policies", "cluster", "cluster/manifests", "cluster/snapshots", "cluster/catalog"},
 	"lint/source":         {"lint/tree"},
 	"lint/tree":           {},
 	"lint/settings":       {"config", "lint/tree", "policies", "internal/nearest"},
@@ -40,9 +40,12 @@ var layers = map[string][]string{
 	"lint/report":         {"internal/junit", "internal/printable", "lint", "lint/triage", "policies"},
 	"question":            {},
 	"policies":            {"internal/nearest", "internal/shell"},
-	// The entrances and the lock; below it judges, who know nothing of each other;
-	// below them the vocabulary.
-	"cluster":             {"internal/background", "question", "probe/report", "cluster/facts", "cluster/budgets", "cluster/dependents", "cluster/nodes", "cluster/ownership", "cluster/references", "cluster/refusals", "cluster/catalog", "cluster/learned"},
+	// How facts arrive; below it the lock and all that is asked of them; below that judges,
+	// who know nothing of each other; below them the vocabulary.
+	"cluster/live":        {"internal/background", "probe/report", "cluster", "cluster/facts", "cluster/ownership", "cluster/refusals"},
+	"cluster/manifests":   {"internal/convert", "cluster", "cluster/budgets", "cluster/catalog", "cluster/refusals"},
+	"cluster/snapshots":   {"cluster"},
+	"cluster":             {"internal/background", "internal/convert", "question", "probe/report", "cluster/facts", "cluster/budgets", "cluster/dependents", "cluster/nodes", "cluster/ownership", "cluster/references", "cluster/refusals", "cluster/catalog", "cluster/learned"},
 	"cluster/ownership":   {"cluster/facts", "cluster/dependents", "cluster/catalog", "cluster/learned"},
 	"cluster/references":  {"cluster/facts", "cluster/catalog"},
 	"cluster/refusals":    {"cluster/facts", "question"},
@@ -53,6 +56,7 @@ var layers = map[string][]string{
 	"cluster/learned":     {},
 	"cluster/catalog":     {},
 	"deploy":              {},
+	"internal/convert":    {},
 	"internal/download":   {"policies"},
 	"internal/junit":      {},
 	"internal/literal":    {},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/internal/shell"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/scan"
@@ -264,7 +265,7 @@ func readSnapshot(path string) (*cluster.World, error) {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
 	defer file.Close()
-	world, err := cluster.ReadSnapshot(file)
+	world, err := snapshots.Read(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

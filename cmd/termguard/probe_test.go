@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/webhook"
 )
@@ -76,7 +76,7 @@ func warnings(t *testing.T, file, uid string) string {
 		t.Fatal(err)
 	}
 	defer facts.Close()
-	world, err := cluster.ReadSnapshot(facts)
+	world, err := snapshots.Read(facts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/live"
+	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/internal/redact"
 	"github.com/termguard/termguard/policies"
 )
@@ -50,7 +52,7 @@ Exit codes: 0 written, 1 written and empty, as nothing may be read, 2 error.`,
 				kinds.Store(int64(of))
 				p.show(done, of)
 			}
-			world, err := cluster.Collect(c.Context(), rest, target.look(options), namespace, log)
+			world, err := live.Collect(c.Context(), rest, target.look(options), nil, namespace, log)
 			p.clear()
 			if err == nil {
 				err = world.ReadBodies(c.Context(), rest, log)
@@ -59,11 +61,11 @@ Exit codes: 0 written, 1 written and empty, as nothing may be read, 2 error.`,
 				return err
 			}
 			if !hidden {
-				err = world.WriteSnapshot(c.OutOrStdout())
+				err = snapshots.Write(world, c.OutOrStdout())
 			} else if schema, wrong := policies.FactsSchema(); wrong != nil {
 				err = wrong
 			} else {
-				err = redact.Write(c.OutOrStdout(), schema, world.WriteSnapshot)
+				err = redact.Write(c.OutOrStdout(), schema, func(out io.Writer) error { return snapshots.Write(world, out) })
 			}
 			if err != nil {
 				return err

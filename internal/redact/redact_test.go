@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -61,7 +62,7 @@ func snapshot(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := world.WriteSnapshot(&out); err != nil {
+	if err := snapshots.Write(world, &out); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
@@ -101,7 +102,7 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("two snapshots can be laid side by side (%v)", err)
 	}
 	// It can be asked as before: names that belong together still do.
-	if _, err := cluster.ReadSnapshot(bytes.NewReader(got)); err != nil {
+	if _, err := snapshots.Read(bytes.NewReader(got)); err != nil {
 		t.Error(err)
 	}
 	var doc struct {

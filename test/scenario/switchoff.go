@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
 )
@@ -149,7 +150,7 @@ func (g *Guarded) world(ctx context.Context, s Scenario) (*cluster.World, error)
 		if err != nil {
 			return nil, err
 		}
-		return cluster.ReadSnapshot(bytes.NewReader(snapshot))
+		return snapshots.Read(bytes.NewReader(snapshot))
 	}
 	if s.Asks == "check" {
 		return read()

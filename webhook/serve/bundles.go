@@ -27,7 +27,7 @@ var errNoneYet = errors.New("it is not downloaded yet")
 type follower struct {
 	bundle *download.Bundle
 	mu     sync.Mutex
-	last   source // what was fetched last, with the error if it now cannot be
+	last   policySource // what was fetched last, with the error if it now cannot be
 	sum    [sha256.Size]byte
 }
 
@@ -38,7 +38,7 @@ func newFollower(bundle *download.Bundle) *follower {
 }
 
 // source is the bundle as rules take it.
-func (f *follower) source() source {
+func (f *follower) source() policySource {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.last

@@ -44,8 +44,8 @@ const (
 	resync    = 10 * time.Minute
 )
 
-// source is a folder, an OPA bundle or a ConfigMap with policies of people's own.
-type source struct {
+// policySource is a folder, an OPA bundle or a ConfigMap with policies of people's own.
+type policySource struct {
 	name   string // the path of a file or folder, or "configmap termguard-system/team-a"
 	files  fstest.MapFS
 	bundle []byte   // that files are to be taken from
@@ -56,8 +56,8 @@ type source struct {
 }
 
 // newSource takes its files as they are now, by path.
-func newSource(name string, files map[string]string, err error) source {
-	s := source{name: name, files: fstest.MapFS{}, err: err}
+func newSource(name string, files map[string]string, err error) policySource {
+	s := policySource{name: name, files: fstest.MapFS{}, err: err}
 	size, sum := 0, sha256.New()
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		size += len(files[path])
@@ -75,15 +75,15 @@ func newSource(name string, files map[string]string, err error) source {
 }
 
 // bundleSource reads an OPA bundle, which is unpacked when it is compiled.
-func bundleSource(file string) source {
+func bundleSource(file string) policySource {
 	archive, err := policies.ReadBundle(file)
-	return source{name: file, bundle: archive, err: err, sum: sha256.Sum256(fmt.Appendf(archive, "%v", err))}
+	return policySource{name: file, bundle: archive, err: err, sum: sha256.Sum256(fmt.Appendf(archive, "%v", err))}
 }
 
 // A reading is what was read of a folder, or of a bundle, and what its files were like then.
 type reading struct {
 	stamp  string
-	source source
+	source policySource
 }
 
 // settles is how long after the last change of a file its time tells of the next one: times
@@ -111,7 +111,7 @@ func stampOf(path string, now time.Time) (stamp string, settled bool) {
 }
 
 // folder is folderSource, which reads nothing again that has not changed.
-func (r *rules) folder(name string) source {
+func (r *rules) folder(name string) policySource {
 	stamp, settled := stampOf(name, time.Now())
 	if last, known := r.readings[name]; known && settled && last.stamp == stamp {
 		return last.source
@@ -122,7 +122,7 @@ func (r *rules) folder(name string) source {
 }
 
 // folderSource reads the policies of a folder: FOLDER/POLICY/*.rego. A file is a bundle.
-func folderSource(folder string) source {
+func folderSource(folder string) policySource {
 	if info, err := os.Stat(folder); err == nil && !info.IsDir() {
 		return bundleSource(folder)
 	}
@@ -156,7 +156,7 @@ func escapeGlob(path string) string {
 
 // configMapSource has the policies of a ConfigMap: key POLICY.rego is
 // POLICY/POLICY.rego.
-func configMapSource(cm *corev1.ConfigMap) source {
+func configMapSource(cm *corev1.ConfigMap) policySource {
 	files := map[string]string{}
 	for key, text := range cm.Data {
 		if folder, rego := strings.CutSuffix(key, ".rego"); rego {
@@ -173,7 +173,7 @@ func configMapSource(cm *corev1.ConfigMap) source {
 }
 
 // compile finds the policies of a source, by itself, or what is wrong with them.
-func (s *source) compile(key *policies.Key) {
+func (s *policySource) compile(key *policies.Key) {
 	if s.bundle != nil && s.err == nil {
 		s.files, s.err = policies.Bundle(s.bundle, key)
 		s.bundle = nil
@@ -195,9 +195,9 @@ func (s *source) compile(key *policies.Key) {
 const noPolicies = "it holds no policies: name the folder that holds a folder for each policy, with POLICY/POLICY.rego in it"
 
 // empty tells whether a folder holds no policies.
-func (s source) empty() bool { return s.err == nil && s.about == nil && len(s.ids) == 0 }
+func (s policySource) empty() bool { return s.err == nil && s.about == nil && len(s.ids) == 0 }
 
-func (s source) fsys() fs.FS { return policies.Named(s.files, s.name) }
+func (s policySource) fsys() fs.FS { return policies.Named(s.files, s.name) }
 
 // rules keep what reviews go by current: policies and configuration are read again
 // when they change. What is wrong with a new one is told, and the last good one
@@ -212,7 +212,7 @@ type rules struct {
 	changed  chan struct{}
 
 	set      *policies.Set                // in force
-	inForce  map[string]source            // by name
+	inForce  map[string]policySource      // by name
 	tried    map[string][sha256.Size]byte // what was looked at last, by name
 	refused  map[string]string            // why, by name
 	readings map[string]reading           // of folders and bundles, by name
@@ -236,7 +236,7 @@ func newRules(options Options, client kubernetes.Interface, events record.EventR
 	factory := promauto.With(registry)
 	r := &rules{
 		options: options, events: events, log: options.Log, changed: make(chan struct{}, 1),
-		inForce: map[string]source{}, tried: map[string][sha256.Size]byte{}, refused: map[string]string{}, readings: map[string]reading{},
+		inForce: map[string]policySource{}, tried: map[string][sha256.Size]byte{}, refused: map[string]string{}, readings: map[string]reading{},
 		reloads: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "termguard_reloads_total",
 			Help: "Times that policies or the configuration were read again, by what became of them (accepted or refused).",
@@ -271,7 +271,7 @@ func newRules(options Options, client kubernetes.Interface, events record.EventR
 // line; a ConfigMap that is wrong is left out, as later, and so is a bundle from elsewhere:
 // a registry that is down, or serves nonsense, keeps nobody from starting.
 func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*policies.Engine, error) {
-	var found []source
+	var found []policySource
 	for _, folder := range r.options.Folders {
 		s := folderSource(folder)
 		if s.compile(r.options.Key); s.err != nil {
@@ -329,7 +329,7 @@ func (r *rules) run(ctx context.Context) {
 
 // gather is what there is now. Until the ConfigMaps are listed, those in force are
 // taken as still there.
-func (r *rules) gather() (found []source) {
+func (r *rules) gather() (found []policySource) {
 	for _, folder := range r.options.Folders {
 		found = append(found, r.folder(folder))
 	}
@@ -431,8 +431,8 @@ func fixed(c config.Config) string {
 // take decides which version of each source is to be in force, and loads them
 // together, unless they are loaded already. A source counts whole, or not at
 // all: its last good version then.
-func (r *rules) take(found []source) (*policies.Set, error) {
-	slices.SortFunc(found, func(a, b source) int { return cmp.Compare(a.name, b.name) })
+func (r *rules) take(found []policySource) (*policies.Set, error) {
+	slices.SortFunc(found, func(a, b policySource) int { return cmp.Compare(a.name, b.name) })
 	binary, err := policies.Load(policies.Embedded())
 	if err != nil {
 		return nil, err
@@ -457,7 +457,7 @@ func (r *rules) take(found []source) (*policies.Set, error) {
 			}
 		}
 	}
-	inForce := map[string]source{}
+	inForce := map[string]policySource{}
 	for _, s := range found {
 		for _, id := range s.ids {
 			if other, taken := owner[id]; taken && other != s.name && s.err == nil {
@@ -492,7 +492,7 @@ func (r *rules) take(found []source) (*policies.Set, error) {
 			delete(r.refused, name)
 		}
 	}
-	same := func(a, b source) bool { return a.sum == b.sum }
+	same := func(a, b policySource) bool { return a.sum == b.sum }
 	if r.set != nil && maps.EqualFunc(inForce, r.inForce, same) {
 		return r.set, nil
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/termguard/termguard/certs"
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/internal/background"
 	"github.com/termguard/termguard/internal/download"
@@ -146,7 +147,7 @@ func Run(ctx context.Context, options Options) error {
 type parts struct {
 	registry    *prometheus.Registry
 	world       *cluster.World
-	live        *cluster.Live
+	live        *live.Cluster
 	synced      atomic.Bool
 	source      *certs.Source
 	broadcaster record.EventBroadcaster
@@ -179,7 +180,7 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 	world := cluster.NewWorld(options.Facts)
 	s.world = world
 	var err error
-	if s.live, err = cluster.NewLive(options.Cluster, world, s.log); err != nil {
+	if s.live, err = live.New(options.Cluster, world, s.log); err != nil {
 		return nil, err
 	}
 	if s.source, err = certificate(options); err != nil {

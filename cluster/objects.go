@@ -1,24 +1,22 @@
 package cluster
 
 import (
-	"encoding/json"
-	"errors"
+	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/internal/convert"
 	"github.com/termguard/termguard/probe/report"
 )
 
@@ -74,13 +72,13 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	w := NewWorld(options)
 	var about aside
 	groups := BuiltinGroups()
-	mapped := resourcesOf(objects)
+	mapped := Resources(objects)
 	begun := map[Resource][]runtime.Object{}
 	var reports []report.Report
 	var leases []coordinationv1.Lease
 	held := false
 	for _, res := range typed {
-		if !options.manifests { // of which none are known to be all
+		if options.Manifests == nil { // of which none are known to be all
 			begun[res] = nil
 		}
 	}
@@ -91,7 +89,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 				return nil, err
 			}
 		}
-		if w.isProbe(obj) && !options.manifests {
+		if w.isProbe(obj) && options.Manifests == nil {
 			r, err := reported(obj)
 			if err != nil {
 				return nil, err
@@ -100,29 +98,29 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		}
 		if gvk.GroupVersion().String() == apiVersion {
 			if gvk.Kind == "Cluster" {
-				if err := decode(obj, &about); err != nil {
+				if err := convert.Decode(obj, &about); err != nil {
 					return nil, fmt.Errorf("document of kind Cluster: %w", err)
 				}
 			}
 			continue
 		}
-		convert := typedObject
-		if options.manifests && !Reduces(mapped[gvk]) {
-			convert = checkedObject
+		read := typedObject
+		if options.Manifests != nil && !Reduces(mapped[gvk]) {
+			read = checkedObject
 		}
-		typed, err := convert(obj)
-		if err != nil && options.manifests {
+		typed, err := read(obj)
+		if err != nil && options.Manifests != nil {
 			continue // the API server would refuse it
 		}
-		if _, isObject := typed.(metav1.Object); !isObject && err == nil && options.manifests {
+		if _, isObject := typed.(metav1.Object); !isObject && err == nil && options.Manifests != nil {
 			continue // as DeleteOptions: a type of the API that is no object
 		}
 		if err != nil {
 			return nil, err
 		}
-		if gvk == coordinationv1.SchemeGroupVersion.WithKind("Lease") && !options.manifests { // which no part keeps as an object
+		if gvk == coordinationv1.SchemeGroupVersion.WithKind("Lease") && options.Manifests == nil { // which no part keeps as an object
 			var lease coordinationv1.Lease
-			if err := decode(obj, &lease); err != nil {
+			if err := convert.Decode(obj, &lease); err != nil {
 				return nil, fmt.Errorf("lease %q: %w", obj.GetName(), err)
 			}
 			leases = append(leases, lease)
@@ -135,8 +133,8 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 			groups = append(groups, group)
 		}
 	}
-	if about.Version != "" {
-		w.SetVersion(about.Version)
+	if version := cmp.Or(w.options.version(), about.Version); version != "" {
+		w.SetVersion(version)
 	}
 	if about.Now != nil {
 		w.at = about.Now
@@ -153,7 +151,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	}
 	w.SetServed(append(groups, about.Groups...), stale)
 	further := map[Resource]map[string]int{} // how many, by namespace
-	for obj := range w.options.further {
+	for obj := range w.options.further() {
 		res := mapped[obj.GroupVersionKind()]
 		if further[res] == nil {
 			further[res] = map[string]int{}
@@ -162,8 +160,8 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	}
 	// Of manifests, who names whom only matters where one of them has a finalizer: what is
 	// not among them is unknown anyway.
-	if !options.manifests || held {
-		w.follow(slices.AppendSeq(slices.Clone(typed), maps.Keys(begun)))
+	if options.Manifests == nil || held {
+		w.Follow(slices.AppendSeq(slices.Clone(typed), maps.Keys(begun)))
 	}
 	for res, list := range begun {
 		if !about.sees(res) {
@@ -194,15 +192,18 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	for _, u := range about.Unseen {
 		w.SetUnseen(Resource{GroupVersionResource: schema.ParseGroupResource(u.Resource).WithVersion(""), Namespaced: u.Namespaced}, u.Reason, u.Message)
 	}
-	if options.manifests {
+	if options.Manifests != nil {
 		w.refusals.AskForObjects("")
 	}
 	w.Settle()
-	for range readRounds { // the objects, after the parameters
+	for range ReadRounds { // the objects, after the parameters
 		if !w.readFrom(objects) {
 			break
 		}
 		w.Settle()
+	}
+	if options.Manifests != nil {
+		w.onlyManifests(objects)
 	}
 	if namespace := about.ConditionsOf; namespace != "" {
 		found := facts.Document{}
@@ -223,7 +224,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 func eventsAmong(objects []*unstructured.Unstructured) (found []corev1.Event) {
 	for _, obj := range objects {
 		var e corev1.Event
-		if obj.GetKind() == "Event" && decode(obj, &e) == nil && e.Type == corev1.EventTypeWarning {
+		if obj.GetKind() == "Event" && convert.Decode(obj, &e) == nil && e.Type == corev1.EventTypeWarning {
 			found = append(found, e)
 		}
 	}
@@ -234,7 +235,7 @@ func eventsAmong(objects []*unstructured.Unstructured) (found []corev1.Event) {
 // one after the other, or all at once.
 func together(objects []*unstructured.Unstructured, ordered bool, without []string) map[string]any {
 	set := facts.Document{}
-	mapped := resourcesOf(objects)
+	mapped := Resources(objects)
 	place := 0
 	for i, obj := range objects {
 		if ordered {
@@ -254,7 +255,7 @@ func typedObject(obj *unstructured.Unstructured) (runtime.Object, error) {
 	if err != nil {
 		return obj, nil //nolint:nilerr // a kind of which only the metadata counts
 	}
-	if err := decode(obj, typed); err != nil {
+	if err := convert.Decode(obj, typed); err != nil {
 		return nil, fmt.Errorf("%s %q: %w", obj.GetKind(), obj.GetName(), err)
 	}
 	return typed, nil
@@ -270,133 +271,18 @@ func checkedObject(obj *unstructured.Unstructured) (runtime.Object, error) {
 	if _, isObject := typed.(metav1.Object); !isObject {
 		return typed, nil
 	}
-	return obj, decode(obj, &metav1.PartialObjectMetadata{})
+	return obj, convert.Decode(obj, &metav1.PartialObjectMetadata{})
 }
 
-// decode converts an object to its Go type. Where that fails it goes through
-// JSON, whose errors name the field, as those of the converter do not.
-func decode(obj *unstructured.Unstructured, into any) error {
-	if err := fromUnstructured(obj.Object, into); err == nil {
-		return nil
+// Counts tells whether all that the facts hold of an object of a set is that
+// there is one more of its kind in its namespace.
+func Counts(obj *unstructured.Unstructured) bool {
+	gvk := obj.GroupVersionKind()
+	if obj.GetNamespace() == "" || ScopeOf(gvk, nil) != apiextensionsv1.NamespaceScoped || Reduces(Resources([]*unstructured.Unstructured{obj})[gvk]) ||
+		gvk.Kind == "ConfigMap" && obj.GetName() == LearnedConfigMap ||
+		len(obj.GetFinalizers()) > 0 || len(obj.GetOwnerReferences()) > 0 || obj.GetDeletionTimestamp() != nil {
+		return false
 	}
-	data, err := json.Marshal(obj.Object)
-	if err != nil {
-		return err
-	}
-	return kjson.UnmarshalCaseSensitivePreserveInts(data, into)
-}
-
-// defined is what the CustomResourceDefinitions among objects say at a path, by
-// the kind that they define.
-func defined(objects []*unstructured.Unstructured, path ...string) map[schema.GroupKind]string {
-	found := map[schema.GroupKind]string{}
-	for _, obj := range objects {
-		if obj.GetKind() != "CustomResourceDefinition" {
-			continue
-		}
-		group, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
-		kind, _, _ := unstructured.NestedString(obj.Object, "spec", "names", "kind")
-		found[schema.GroupKind{Group: group, Kind: kind}], _, _ = unstructured.NestedString(obj.Object, path...)
-	}
-	return found
-}
-
-// resourcesOf maps the kinds of objects to resources: by the
-// CustomResourceDefinitions among them, else by the plural that Kubernetes
-// itself would guess.
-func resourcesOf(objects []*unstructured.Unstructured) map[schema.GroupVersionKind]Resource {
-	plurals := defined(objects, "spec", "names", "plural")
-	mapped := map[schema.GroupVersionKind]Resource{}
-	for _, obj := range objects {
-		gvk := obj.GroupVersionKind()
-		if before, seen := mapped[gvk]; seen && (before.Namespaced || obj.GetNamespace() == "") {
-			continue
-		}
-		gvr, _ := meta.UnsafeGuessKindToResource(gvk)
-		if plural := plurals[gvk.GroupKind()]; plural != "" {
-			gvr.Resource = plural
-		}
-		res := Resource{GroupVersionResource: gvr, Namespaced: obj.GetNamespace() != ""}
-		if i := slices.IndexFunc(typed, func(b Resource) bool { return b.GroupResource() == gvr.GroupResource() }); i >= 0 {
-			res = typed[i]
-		}
-		mapped[gvk] = res
-	}
-	return mapped
-}
-
-// WriteSnapshot writes the facts as JSON.
-func (w *World) WriteSnapshot(out io.Writer) error {
-	var err error
-	w.View(func(doc map[string]any) {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(doc)
-	})
-	if err != nil {
-		return fmt.Errorf("write snapshot: %w", err)
-	}
-	return nil
-}
-
-// ErrNotSnapshot is returned for input that is no facts document of this
-// version.
-var ErrNotSnapshot = errors.New("not a snapshot of termguard.dev/v1 (make one with: termguard snapshot)")
-
-// maxSnapshot bounds a snapshot, in bytes. One of 1,000,000 objects, 1 % of them with
-// finalizers, is smaller by an order of magnitude.
-const maxSnapshot = 1 << 30
-
-// ReadSnapshot returns the facts that WriteSnapshot wrote. They stay as they
-// are: a snapshot takes in no further objects.
-func ReadSnapshot(in io.Reader) (*World, error) { return readSnapshot(in, maxSnapshot) }
-
-func readSnapshot(in io.Reader, limit int64) (*World, error) {
-	var doc map[string]any
-	bounded := &io.LimitedReader{R: in, N: limit + 1}
-	if err := json.NewDecoder(bounded).Decode(&doc); err != nil {
-		if bounded.N <= 0 {
-			return nil, fmt.Errorf("read snapshot: larger than %d MiB: make one of fewer namespaces, with termguard snapshot -n", limit>>20)
-		}
-		return nil, fmt.Errorf("read snapshot: %w: %w", ErrNotSnapshot, err)
-	}
-	if doc["apiVersion"] != apiVersion || doc["kind"] != "Facts" {
-		return nil, fmt.Errorf("read snapshot: %w: it has apiVersion %v, kind %v", ErrNotSnapshot, doc["apiVersion"], doc["kind"])
-	}
-	w := NewWorld(Options{})
-	var missing []any // what is not in it is not known, and not absent
-	for _, key := range slices.Sorted(maps.Keys(w.doc)) {
-		empty := w.doc[key]
-		switch value := doc[key].(type) {
-		case nil:
-			if _, written := doc[key]; !written {
-				missing = append(missing, map[string]any{"resource": key, "namespaced": false, "reason": facts.UnseenVersion, "message": "another version of termguard wrote the snapshot"})
-			}
-			doc[key] = empty
-		default:
-			if section, made := empty.(facts.Section); made {
-				empty = section.All()
-			}
-			if fmt.Sprintf("%T", value) != fmt.Sprintf("%T", empty) {
-				return nil, fmt.Errorf("read snapshot: %w: %q is a %T", ErrNotSnapshot, key, value)
-			}
-		}
-	}
-	unseen, _ := doc["unseen"].([]any)
-	doc["unseen"] = append(unseen, missing...)
-	maps.Copy(w.doc, doc)
-	w.snapshot = true
-	if text, told := doc["now"].(string); told {
-		if at, err := time.Parse(time.RFC3339, text); err == nil {
-			w.at = &at
-		}
-	}
-	// What who judges by the document alone asks of it.
-	for name := range w.doc.Child("crds") {
-		w.ownership.Define(name)
-	}
-	for name := range w.doc.Child("csidrivers") {
-		w.ownership.Install(name)
-	}
-	return w, nil
+	_, err := checkedObject(obj)
+	return err == nil
 }

@@ -1,4 +1,4 @@
-package cluster
+package convert_test
 
 import (
 	"encoding/json"
@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/convert"
 	files "github.com/termguard/termguard/lint/source"
 )
 
@@ -22,7 +24,7 @@ func TestFromUnstructured(t *testing.T) {
 	compared := 0
 	compare := func(where string, gvk schema.GroupVersionKind, document map[string]any) {
 		for _, into := range []func() any{
-			func() any { typed, _ := scheme.New(gvk); return typed },
+			func() any { typed, _ := cluster.Scheme().New(gvk); return typed },
 			func() any { return &metav1.PartialObjectMetadata{} },
 		} {
 			got, want := into(), into()
@@ -30,7 +32,7 @@ func TestFromUnstructured(t *testing.T) {
 				continue
 			}
 			compared++
-			gotErr := fromUnstructured(document, got)
+			gotErr := convert.FromUnstructured(document, got)
 			wantErr := runtime.DefaultUnstructuredConverter.FromUnstructured(document, want)
 			if (gotErr == nil) != (wantErr == nil) {
 				t.Errorf("%s: error %v, the library's: %v", where, gotErr, wantErr)
@@ -39,11 +41,11 @@ func TestFromUnstructured(t *testing.T) {
 			}
 		}
 	}
-	paths, err := filepath.Glob("../policies/*/testdata/*.yaml")
+	paths, err := filepath.Glob("../../policies/*/testdata/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	field, _ := filepath.Glob("../test/field/manifests/*/*.yaml")
+	field, _ := filepath.Glob("../../test/field/manifests/*/*.yaml")
 	if corpus := os.Getenv("TERMGUARD_CORPUS"); corpus != "" {
 		files.Search{Root: corpus, Tests: true, Left: func(int) {}, Problem: func(string, string) {}, Visit: func(d *files.Directory) {
 			for _, f := range d.Files() {
@@ -65,7 +67,7 @@ func TestFromUnstructured(t *testing.T) {
 	if compared < 500 {
 		t.Errorf("%d objects were compared: too few to mean anything", compared)
 	}
-	for gvk, of := range scheme.AllKnownTypes() {
+	for gvk, of := range cluster.Scheme().AllKnownTypes() {
 		if _, is := reflect.New(of).Interface().(metav1.Object); !is {
 			continue
 		}

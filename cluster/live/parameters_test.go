@@ -1,19 +1,21 @@
-package cluster
+package live
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	fakedynamic "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/yaml"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
@@ -32,7 +34,11 @@ func TestReadForPolicies(t *testing.T) {
 		"{apiVersion: v1, kind: Secret, metadata: {name: a, namespace: ops}}",
 		"{apiVersion: y.io/v1, kind: Rule, metadata: {name: r}}",
 	} {
-		known = append(known, objects(t, text)[0])
+		obj := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
+			t.Fatal(err)
+		}
+		known = append(known, obj)
 	}
 	lists := map[schema.GroupVersionResource]string{configs: "ConfigMapList", {Version: "v1", Resource: "secrets"}: "SecretList", {Group: "y.io", Version: "v1", Resource: "rules"}: "RuleList"}
 	served := []*metav1.APIResourceList{
@@ -65,12 +71,12 @@ func TestReadForPolicies(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := &Live{
-				world: NewWorld(Options{}), log: slog.New(slog.DiscardHandler),
+			c := &Cluster{
+				world: cluster.NewWorld(cluster.Options{}), log: slog.New(slog.DiscardHandler),
 				discovery: &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: served}},
 				dynamic:   fakedynamic.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, known...),
 			}
-			answer, err := l.read(t.Context(), tc.lookup, tc.limit)
+			answer, err := c.read(t.Context(), tc.lookup, tc.limit)
 			if !errors.Is(err, errUnread) && tc.unread || err != nil && !tc.unread || !errors.Is(answer.Err, tc.err) {
 				t.Fatalf("%s: got %v and %v", tc.reason, answer.Err, err)
 			}
@@ -82,28 +88,5 @@ func TestReadForPolicies(t *testing.T) {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
 		})
-	}
-}
-
-// TestLookupsAreBounded holds that a policy about many namespaces does not make
-// termguard ask without end.
-func TestLookupsAreBounded(t *testing.T) {
-	text := `
-{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: p}, spec: {paramKind: {apiVersion: v1, kind: Secret}, matchConstraints: {resourceRules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}]}, validations: [{expression: "params.data.x == ''"}]}}
----
-{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: b}, spec: {policyName: p, validationActions: [Deny], paramRef: {name: x, parameterNotFoundAction: Deny}}}
-`
-	for i := range 600 {
-		text += fmt.Sprintf("---\n{apiVersion: v1, kind: Namespace, metadata: {name: n%d}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: it, namespace: n%[1]d}}\n", i)
-	}
-	w := world(t, text)
-	if n := len(w.refusals.Lookups()); n != 500 {
-		t.Errorf("%d lookups, want 500", n)
-	}
-	for _, namespace := range []string{"n0", "n599"} {
-		requests, _ := at(w, "denied", namespace, "validating/p/b").([]any)
-		if len(requests) == 0 || requests[0].(map[string]any)["certainty"] != "may" {
-			t.Errorf("what was not read is not said to be uncertain: %v", requests)
-		}
 	}
 }

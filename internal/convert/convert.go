@@ -1,4 +1,5 @@
-package cluster
+// Package convert reads objects as they come in documents into Go types.
+package convert
 
 import (
 	"encoding/json"
@@ -7,12 +8,28 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kjson "sigs.k8s.io/json"
 )
 
-// fromUnstructured reads a document into a Go type, as runtime.DefaultUnstructuredConverter
+// Decode converts an object to its Go type. Where that fails it goes through
+// JSON, whose errors name the field, as those of the converter do not.
+func Decode(obj *unstructured.Unstructured, into any) error {
+	if err := FromUnstructured(obj.Object, into); err == nil {
+		return nil
+	}
+	data, err := json.Marshal(obj.Object)
+	if err != nil {
+		return err
+	}
+	return kjson.UnmarshalCaseSensitivePreserveInts(data, into)
+}
+
+// FromUnstructured reads a document into a Go type, as runtime.DefaultUnstructuredConverter
 // does. That fills a cache of fields in the square of their number, which was a tenth of
 // what a run over manifests takes. TestFromUnstructured holds them to the same.
-func fromUnstructured(document map[string]any, into any) error {
+func FromUnstructured(document map[string]any, into any) error {
 	return convert(document, reflect.ValueOf(into).Elem())
 }
 

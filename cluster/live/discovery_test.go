@@ -1,4 +1,4 @@
-package cluster
+package live
 
 import (
 	"encoding/json"
@@ -15,6 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	aggregation "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/termguard/termguard/cluster"
 )
 
 // TestDiscoveryOfMany reads the discovery of ten thousand API groups, three of
@@ -53,12 +56,12 @@ func TestDiscoveryOfMany(t *testing.T) {
 	}))
 	defer server.Close()
 
-	world := NewWorld(Options{})
-	l, err := NewLive(&rest.Config{Host: server.URL}, world, slog.New(slog.DiscardHandler))
+	world := cluster.NewWorld(cluster.Options{})
+	c, err := New(&rest.Config{Host: server.URL}, world, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	wanted, lost, err := l.serves(t.Context())
+	wanted, lost, err := c.serves(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +71,11 @@ func TestDiscoveryOfMany(t *testing.T) {
 	if len(wanted) != groups-len(failing) {
 		t.Errorf("%d resources are wanted, want %d", len(wanted), groups-len(failing))
 	}
+	services := whole("apiservices.apiregistration.k8s.io")
+	world.Begin(services)
 	for _, group := range failing {
-		if !world.refusals.Stale("v1." + group) { // which holds every namespace
+		apply(t, world, services, &aggregation.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1." + group}, Spec: aggregation.APIServiceSpec{Service: &aggregation.ServiceReference{}}})
+		if at(world, "apiservices", "v1."+group, "stale") != true { // which holds every namespace
 			t.Errorf("APIService v1.%s is not known to be stale", group)
 		}
 	}
@@ -94,18 +100,21 @@ func TestDiscoveryOfOlderCluster(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	world := NewWorld(Options{})
-	l, err := NewLive(&rest.Config{Host: server.URL}, world, slog.New(slog.DiscardHandler))
+	world := cluster.NewWorld(cluster.Options{})
+	c, err := New(&rest.Config{Host: server.URL}, world, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	policies := schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"}
 	claims := schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaims"}
-	hidden := func(res schema.GroupResource) bool { _, is := world.sight.Hidden(res.String()); return is }
+	hidden := func(res schema.GroupResource) bool {
+		unseen, _ := at(world, "unseen").([]any)
+		return slices.ContainsFunc(unseen, func(u any) bool { return u.(map[string]any)["resource"] == res.String() })
+	}
 	if !hidden(policies) {
 		t.Error("before discovery, nothing is known to be seen")
 	}
-	if _, _, err := l.serves(t.Context()); err != nil {
+	if _, _, err := c.serves(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if hidden(policies) {

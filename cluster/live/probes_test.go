@@ -1,4 +1,4 @@
-package cluster
+package live
 
 import (
 	"log/slog"
@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/probe/report"
 )
 
@@ -42,7 +43,7 @@ func TestProbes(t *testing.T) {
 			"pods": map[string]any{"a": map[string]any{"p": []any{map[string]any{"cause": "busy", "certainty": "will", "evidence": "F", "remedy": "R", "uid": "u"}}}},
 		}}
 	}
-	const name, home = "termguard-probe-n1", HomeNamespace
+	const name, home = "termguard-probe-n1", cluster.HomeNamespace
 	tests := map[string]struct {
 		reason string
 		report *corev1.ConfigMap
@@ -62,12 +63,13 @@ func TestProbes(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			w := NewWorld(Options{})
-			w.readProbes(t.Context(), fake.NewClientset(tc.report).CoreV1(), slog.New(slog.DiscardHandler))
+			w := cluster.NewWorld(cluster.Options{})
+			c := &Cluster{world: w, options: w.Options(), core: fake.NewClientset(tc.report).CoreV1(), log: slog.New(slog.DiscardHandler)}
+			c.readProbes(t.Context())
 			if diff := cmp.Diff(tc.want, at(w, "probes")); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", tc.reason, diff)
 			}
-			w.keepReport(probed(home, "termguard-probe-n1", nothing, time.Time{}), slog.New(slog.DiscardHandler))
+			c.keepReport(probed(home, "termguard-probe-n1", nothing, time.Time{}))
 			if diff := cmp.Diff(map[string]any{}, at(w, "probes")); diff != "" {
 				t.Errorf("once it is mended: -want +got\n%s", diff)
 			}

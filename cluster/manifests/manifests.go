@@ -1,4 +1,6 @@
-package cluster
+// Package manifests plays what a cluster does with manifests that are applied to it, for the
+// facts about a cluster in which they run.
+package manifests
 
 import (
 	"cmp"
@@ -7,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -16,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/budgets"
 	"github.com/termguard/termguard/cluster/catalog"
-	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
@@ -44,98 +45,70 @@ type Set struct {
 	Elsewhere func(namespace string) []*unstructured.Unstructured
 }
 
-// FromManifests returns the facts about a cluster to which manifests were
+// Apply returns the facts about a cluster to which manifests were
 // applied as one set, and in which what they describe runs: workloads have
 // ready pods, Services that select them have endpoints, APIServices with
 // endpoints are available, and custom resources carry the finalizers that the
 // catalog knows of their kind. What the manifests do not hold is unknown. The
 // objects are changed: they take on what the API server and the controllers
 // would write into them.
-func FromManifests(options Options, version string, set Set) (*World, error) {
-	options.manifests, options.further, options.whole = true, set.Further, set.Whole
-	options.setDefaults()
+func Apply(options cluster.Options, version string, set Set) (*cluster.World, error) {
+	if options.Catalog == nil {
+		options.Catalog = catalog.Default()
+	}
+	options.Manifests = &cluster.Manifests{Version: version, Further: set.Further, Whole: set.Whole}
 	objects := set.Objects
-	scopes := defined(objects, "spec", "scope")
+	scopes := cluster.Defined(objects, "spec", "scope")
 	for _, obj := range objects {
 		for _, ours := range []string{refusals.Implied, budgets.Autoscaled} { // which are ours to say
 			unstructured.RemoveNestedField(obj.Object, "metadata", "annotations", ours)
 		}
 		// The API server drops it (k8s.io/apiserver, pkg/registry/rest/meta.go,
 		// EnsureObjectNamespaceMatchesRequestNamespace).
-		if obj.GetNamespace() != "" && scopeOf(obj.GroupVersionKind(), scopes) == apiextensionsv1.ClusterScoped {
+		if obj.GetNamespace() != "" && cluster.ScopeOf(obj.GroupVersionKind(), scopes) == apiextensionsv1.ClusterScoped {
 			unstructured.RemoveNestedField(obj.Object, "metadata", "namespace")
 		}
 	}
-	m := manifests{containers: containersOf(objects), options: options, resources: resourcesOf(objects), namespaces: map[string]bool{}, scopes: scopes, fleet: fleet{autoscaled: map[string]int64{}}, others: map[string]fleet{}, in: set.Elsewhere, home: cmp.Or(set.Namespace, homeOf(objects))}
+	p := player{containers: containersOf(objects), catalog: options.Catalog, resources: cluster.Resources(objects), namespaces: map[string]bool{}, scopes: scopes, fleet: fleet{autoscaled: map[string]int64{}}, others: map[string]fleet{}, in: set.Elsewhere, home: cmp.Or(set.Namespace, homeOf(objects))}
 	for _, obj := range objects {
-		m.place(obj)
-		m.hooks = m.hooks || strings.HasSuffix(obj.GetKind(), "WebhookConfiguration")
+		p.place(obj)
+		p.hooks = p.hooks || strings.HasSuffix(obj.GetKind(), "WebhookConfiguration")
 		if isScaler(obj) {
 			scaler := obj
 			if set.Whole != nil {
 				scaler = set.Whole(obj)
 			}
-			m.autoscaled[targetOf(scaler, cmp.Or(obj.GetNamespace(), m.home))] = least(scaler)
+			p.autoscaled[targetOf(scaler, cmp.Or(obj.GetNamespace(), p.home))] = least(scaler)
 		}
 	}
 	all := slices.Clone(objects)
 	for _, obj := range objects {
-		all = append(all, m.apply(obj)...)
+		all = append(all, p.apply(obj)...)
 	}
 	for _, obj := range objects {
-		all = append(all, m.endpoints(obj)...)
+		all = append(all, p.endpoints(obj)...)
 	}
 	for _, obj := range objects {
-		m.disrupt(obj)
+		p.disrupt(obj)
 	}
-	for _, namespace := range slices.Sorted(maps.Keys(m.namespaces)) {
-		if m.hooks {
+	for _, namespace := range slices.Sorted(maps.Keys(p.namespaces)) {
+		if p.hooks {
 			all = append(all, made("v1", "ConfigMap", namespace, "kube-root-ca.crt", map[string]any{"data": map[string]any{"ca.crt": ""}}), made("v1", "ServiceAccount", namespace, "default", map[string]any{}))
 		}
-		if !m.namespaces[namespace] {
+		if !p.namespaces[namespace] {
 			all = append(all, made("v1", "Namespace", "", namespace, map[string]any{
 				"metadata": map[string]any{"labels": map[string]any{corev1.LabelMetadataName: namespace}, "annotations": map[string]any{refusals.Implied: "true"}},
 				"spec":     map[string]any{"finalizers": []any{"kubernetes"}}, "status": map[string]any{"phase": "Active"},
 			}))
 		}
 	}
-	w, err := FromObjects(options, all)
-	if err != nil {
-		return nil, err
-	}
-	if version != "" {
-		w.SetVersion(version)
-	}
-	w.mu.Lock()
-	resources := sync.OnceValue(func() map[schema.GroupVersionKind]Resource { return resourcesOf(all) })
-	w.refusals.OnlyManifests(func(is func(resource schema.GroupVersionResource, namespace string, labels map[string]string) bool) bool {
-		matches := func(obj *unstructured.Unstructured) bool {
-			return is(resources()[obj.GroupVersionKind()].GroupVersionResource, obj.GetNamespace(), obj.GetLabels())
-		}
-		return slices.ContainsFunc(all, matches) || options.furtherContains(matches)
-	})
-	w.mu.Unlock()
-	w.Settle()
-	return w, nil
+	return cluster.FromObjects(options, all)
 }
 
-// Counts tells whether all that the facts hold of an object of a set is that
-// there is one more of its kind in its namespace.
-func Counts(obj *unstructured.Unstructured) bool {
-	gvk := obj.GroupVersionKind()
-	if obj.GetNamespace() == "" || scopeOf(gvk, nil) != apiextensionsv1.NamespaceScoped || Reduces(resourcesOf([]*unstructured.Unstructured{obj})[gvk]) ||
-		gvk.Kind == "ConfigMap" && obj.GetName() == LearnedConfigMap ||
-		len(obj.GetFinalizers()) > 0 || len(obj.GetOwnerReferences()) > 0 || obj.GetDeletionTimestamp() != nil {
-		return false
-	}
-	_, err := checkedObject(obj)
-	return err == nil
-}
-
-// manifests plays what a cluster does with the objects of a set.
-type manifests struct {
-	options    Options
-	resources  map[schema.GroupVersionKind]Resource
+// player plays what a cluster does with the objects of a set.
+type player struct {
+	catalog    *catalog.Catalog
+	resources  map[schema.GroupVersionKind]cluster.Resource
 	namespaces map[string]bool // that something is in; true if the set has it
 	scopes     map[schema.GroupKind]string
 	pods       []*unstructured.Unstructured
@@ -207,21 +180,21 @@ func calls(obj *unstructured.Unstructured) (services []map[string]any) {
 }
 
 // place puts an object into the namespace that kubectl would.
-func (m *manifests) place(obj *unstructured.Unstructured) {
+func (p *player) place(obj *unstructured.Unstructured) {
 	// Of an object that was exported from a cluster: the API server ignores it.
 	unstructured.RemoveNestedField(obj.Object, "metadata", "deletionTimestamp")
 	unfilled(obj)
 	gvk := obj.GroupVersionKind()
 	if gvk.Kind == "Namespace" && gvk.Group == "" {
-		m.namespaces[obj.GetName()] = true
+		p.namespaces[obj.GetName()] = true
 		return
 	}
-	if obj.GetNamespace() == "" && (m.resources[gvk].Namespaced || scopeOf(gvk, m.scopes) == apiextensionsv1.NamespaceScoped) {
-		obj.SetNamespace(m.home)
+	if obj.GetNamespace() == "" && (p.resources[gvk].Namespaced || cluster.ScopeOf(gvk, p.scopes) == apiextensionsv1.NamespaceScoped) {
+		obj.SetNamespace(p.home)
 	}
 	if ns := obj.GetNamespace(); ns != "" {
-		if _, known := m.namespaces[ns]; !known {
-			m.namespaces[ns] = false
+		if _, known := p.namespaces[ns]; !known {
+			p.namespaces[ns] = false
 		}
 	}
 }
@@ -257,8 +230,8 @@ func unfilled(obj *unstructured.Unstructured) {
 
 // apply writes into an object what the cluster would, and returns the objects
 // that it would make for it.
-func (m *manifests) apply(obj *unstructured.Unstructured) []*unstructured.Unstructured {
-	res := m.resources[obj.GroupVersionKind()].String()
+func (p *player) apply(obj *unstructured.Unstructured) []*unstructured.Unstructured {
+	res := p.resources[obj.GroupVersionKind()].String()
 	switch res {
 	case "namespaces":
 		set(obj, "Active", "status", "phase")
@@ -267,22 +240,22 @@ func (m *manifests) apply(obj *unstructured.Unstructured) []*unstructured.Unstru
 			set(obj, []any{"kubernetes"}, "spec", "finalizers")
 		}
 	case "deployments.apps", "statefulsets.apps", "daemonsets.apps":
-		return m.run(obj, res)
+		return p.run(obj, res)
 	case "nodes":
 		set(obj, []any{map[string]any{"type": "Ready", "status": "True"}}, "status", "conditions")
 	case "pods":
 		runs(obj)
-		m.pods = append(m.pods, obj)
+		p.pods = append(p.pods, obj)
 	case "apiservices.apiregistration.k8s.io":
 		set(obj, []any{map[string]any{"type": "Available", "status": "True", "reason": "Passed", "message": "the manifests are taken to work"}}, "status", "conditions")
 	default:
-		m.finalize(obj, res)
+		p.finalize(obj, res)
 	}
 	return nil
 }
 
 // run gives a workload one ready pod, unless it is scaled to zero.
-func (m *manifests) run(obj *unstructured.Unstructured, res string) []*unstructured.Unstructured {
+func (p *player) run(obj *unstructured.Unstructured, res string) []*unstructured.Unstructured {
 	if replicas, set, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "replicas"); set && (replicas == int64(0) || replicas == float64(0)) {
 		return nil
 	}
@@ -302,12 +275,12 @@ func (m *manifests) run(obj *unstructured.Unstructured, res string) []*unstructu
 	if spec != nil && spec["nodeName"] == nil {
 		spec["nodeName"] = "any" // without one, it would need no time to stop
 	}
-	m.pods = append(m.pods, pod)
+	p.pods = append(p.pods, pod)
 	if res != "daemonsets.apps" {
-		m.scaled = append(m.scaled, scaled{obj.GetNamespace(), obj.GetName(), pod.GetLabels(), replicas(obj)})
+		p.scaled = append(p.scaled, scaled{obj.GetNamespace(), obj.GetName(), pod.GetLabels(), replicas(obj)})
 	}
 	made := []*unstructured.Unstructured{pod}
-	if m.hooks && res == "deployments.apps" {
+	if p.hooks && res == "deployments.apps" {
 		made = append(made, replicaSet(obj, podLabels))
 	}
 	return made
@@ -325,13 +298,13 @@ func runs(pod *unstructured.Unstructured) {
 }
 
 // endpoints gives a Service the endpoints that it would find.
-func (m *manifests) endpoints(obj *unstructured.Unstructured) []*unstructured.Unstructured {
-	if m.resources[obj.GroupVersionKind()].String() != "services" {
+func (p *player) endpoints(obj *unstructured.Unstructured) []*unstructured.Unstructured {
+	if p.resources[obj.GroupVersionKind()].String() != "services" {
 		return nil
 	}
 	wanted, _, _ := unstructured.NestedStringMap(obj.Object, "spec", "selector")
 	selector := labels.SelectorFromSet(wanted)
-	if len(wanted) == 0 || !slices.ContainsFunc(m.pods, func(pod *unstructured.Unstructured) bool {
+	if len(wanted) == 0 || !slices.ContainsFunc(p.pods, func(pod *unstructured.Unstructured) bool {
 		return pod.GetNamespace() == obj.GetNamespace() && selector.Matches(labels.Set(pod.GetLabels()))
 	}) {
 		return nil
@@ -365,14 +338,14 @@ func containersOf(objects []*unstructured.Unstructured) (found []container) {
 }
 
 // sets tells whether one of the containers sets a finalizer.
-func (m *manifests) sets(by catalog.Set) bool {
-	return slices.ContainsFunc(m.containers, func(c container) bool { return by.By(c.image, c.args) })
+func (p *player) sets(by catalog.Set) bool {
+	return slices.ContainsFunc(p.containers, func(c container) bool { return by.By(c.image, c.args) })
 }
 
 // finalize adds to a custom resource the finalizers that its controller will.
-func (m *manifests) finalize(obj *unstructured.Unstructured, res string) {
+func (p *player) finalize(obj *unstructured.Unstructured, res string) {
 	finalizers := obj.GetFinalizers()
-	for _, carried := range m.options.Catalog.Carried(res, obj.GetKind(), m.sets) {
+	for _, carried := range p.catalog.Carried(res, obj.GetKind(), p.sets) {
 		if !slices.Contains(finalizers, carried) {
 			finalizers = append(finalizers, carried)
 		}
@@ -404,23 +377,4 @@ func made(apiVersion, kind, namespace, name string, object map[string]any) *unst
 		obj.SetNamespace(namespace)
 	}
 	return obj
-}
-
-// scopeOf is the scope of a kind, as far as the manifests show it: "" where they
-// do not.
-func scopeOf(gvk schema.GroupVersionKind, scopes map[schema.GroupKind]string) apiextensionsv1.ResourceScope {
-	switch scope, defined := scopes[gvk.GroupKind()]; {
-	case defined:
-		return apiextensionsv1.ResourceScope(scope)
-	case !slices.Contains(facts.BuiltinGroups(), gvk.Group):
-		return ""
-	case !facts.Namespaced(gvk.GroupKind()):
-		return apiextensionsv1.ClusterScoped
-	}
-	return apiextensionsv1.NamespaceScoped
-}
-
-// Resources maps the kinds of objects to resources, as FromManifests does.
-func Resources(objects []*unstructured.Unstructured) map[schema.GroupVersionKind]Resource {
-	return resourcesOf(objects)
 }

@@ -1,4 +1,4 @@
-package cluster
+package manifests
 
 import (
 	"maps"
@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/termguard/termguard/cluster/budgets"
+	"github.com/termguard/termguard/internal/convert"
 )
 
 // scaled are the pods that a workload is to have.
@@ -49,13 +50,13 @@ func (f fleet) expects(namespace string, selector labels.Selector) (expected int
 
 // elsewhere are the workloads of a namespace in other sets. Of one that they have in
 // several sizes, nobody knows how many pods it has.
-func (m *manifests) elsewhere(namespace string) fleet {
-	if known, found := m.others[namespace]; found || m.in == nil {
+func (p *player) elsewhere(namespace string) fleet {
+	if known, found := p.others[namespace]; found || p.in == nil {
 		return known
 	}
-	f := fleet{autoscaled: maps.Clone(m.autoscaled)}
+	f := fleet{autoscaled: maps.Clone(p.autoscaled)}
 	known := map[string]scaled{}
-	for _, obj := range m.in(namespace) {
+	for _, obj := range p.in(namespace) {
 		if isScaler(obj) {
 			target := targetOf(obj, namespace)
 			fewest := least(obj)
@@ -76,20 +77,20 @@ func (m *manifests) elsewhere(namespace string) fleet {
 			f.scaled = append(f.scaled, w)
 		}
 	}
-	m.others[namespace] = f
+	p.others[namespace] = f
 	return f
 }
 
 // disrupt writes into a budget what the disruption controller would of the workloads whose
 // pods it selects (pkg/controller/disruption, getExpectedPodCount): those of its set, else
 // those of other sets in its namespace, unless that is where kubectl puts what names none.
-func (m *manifests) disrupt(obj *unstructured.Unstructured) {
-	if m.resources[obj.GroupVersionKind()].String() != "poddisruptionbudgets.policy" {
+func (p *player) disrupt(obj *unstructured.Unstructured) {
+	if p.resources[obj.GroupVersionKind()].String() != "poddisruptionbudgets.policy" {
 		return
 	}
 	unstructured.RemoveNestedField(obj.Object, "status")
 	var budget policyv1.PodDisruptionBudget
-	if decode(obj, &budget) != nil {
+	if convert.Decode(obj, &budget) != nil {
 		return
 	}
 	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
@@ -97,9 +98,9 @@ func (m *manifests) disrupt(obj *unstructured.Unstructured) {
 		return
 	}
 	namespace := obj.GetNamespace()
-	expected, autoscaled, selects := m.expects(namespace, selector)
+	expected, autoscaled, selects := p.expects(namespace, selector)
 	if !selects && namespace != DefaultNamespace {
-		expected, autoscaled, _ = m.elsewhere(namespace).expects(namespace, selector)
+		expected, autoscaled, _ = p.elsewhere(namespace).expects(namespace, selector)
 	}
 	if expected == 0 {
 		return

@@ -1,10 +1,11 @@
-package cluster
+package live
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,37 +21,38 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/cluster/refusals"
 	"github.com/termguard/termguard/internal/background"
 )
 
-var widgets = Resource{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "widgets"}, Namespaced: true}
+var widgets = cluster.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "widgets"}, Namespaced: true}
 
-// fakeSource answers lists and watches from functions.
-type fakeSource struct {
+// fakeLister answers lists and watches from functions.
+type fakeLister struct {
 	list  func(metav1.ListOptions) (runtime.Object, error)
 	watch func(metav1.ListOptions) (watch.Interface, error)
 }
 
-func (s fakeSource) List(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+func (s fakeLister) List(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	return s.list(o)
 }
 
-func (s fakeSource) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+func (s fakeLister) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	return s.watch(o)
 }
 
-// silentSource accepts requests and answers none; drips tells whether it begins
+// silentLister accepts requests and answers none; drips tells whether it begins
 // to answer watches, and sends an object now and then.
-type silentSource struct{ drips bool }
+type silentLister struct{ drips bool }
 
-func (silentSource) List(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+func (silentLister) List(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-func (s silentSource) Watch(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+func (s silentLister) Watch(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
 	if !s.drips {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -66,6 +68,26 @@ func (s silentSource) Watch(ctx context.Context, _ metav1.ListOptions) (watch.In
 	return w, nil
 }
 
+// at is what the facts hold at a path.
+func at(w *cluster.World, path ...string) (found any) {
+	w.View(func(doc map[string]any) { found = facts.Lookup(doc, path...) })
+	return found
+}
+
+// whole is a resource that is watched whole.
+func whole(name string) cluster.Resource {
+	i := slices.IndexFunc(cluster.Whole(), func(res cluster.Resource) bool { return res.String() == name })
+	return cluster.Whole()[i]
+}
+
+// apply takes in one object.
+func apply(t *testing.T, w *cluster.World, res cluster.Resource, obj runtime.Object) {
+	t.Helper()
+	if err := w.Apply(res, obj, true); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func widget(name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "x.io/v1", "kind": "Widget",
@@ -79,8 +101,8 @@ func bookmark() *unstructured.Unstructured {
 	return b
 }
 
-// events is a watch that has delivered its events and stays open.
-func events(list ...watch.Event) *watch.RaceFreeFakeWatcher {
+// sent is a watch that has delivered its events and stays open.
+func sent(list ...watch.Event) *watch.RaceFreeFakeWatcher {
 	w := watch.NewRaceFreeFake()
 	for _, e := range list {
 		w.Action(e.Type, e.Object)
@@ -88,19 +110,27 @@ func events(list ...watch.Event) *watch.RaceFreeFakeWatcher {
 	return w
 }
 
-// follow runs a feed over src for as long as the test's bubble lasts.
-func follow(t *testing.T, src source, verbs ...string) (*World, *Live) {
-	t.Helper()
-	w := NewWorld(Options{})
-	l := &Live{world: w, log: slog.New(slog.DiscardHandler), lists: make(places, 1), slow: make(places, 1), kick: make(chan struct{}, 1), feeds: map[string]*feed{}, groups: map[string]places{}, listed: true}
-	f := &feed{Resource: widgets, verbs: sets.New(verbs...), source: src}
-	l.feeds[f.String()] = f
-	w.SetUnseen(widgets, facts.UnseenSyncing, "not listed yet")
-	go l.feed(t.Context(), f)
-	return w, l
+// feeding is a Cluster that lists so many resources at once, of which the test makes the feeds.
+func feeding(w *cluster.World, atOnce int) *Cluster {
+	return &Cluster{
+		world: w, log: slog.New(slog.DiscardHandler), lists: make(places, atOnce), slow: make(places, atOnce), kick: make(chan struct{}, 1),
+		feeds: map[string]*feed{}, groups: map[string]places{}, listed: true,
+	}
 }
 
-func unseenReason(w *World) any {
+// follow runs a feed over src for as long as the test's bubble lasts.
+func follow(t *testing.T, src lister, verbs ...string) (*cluster.World, *Cluster) {
+	t.Helper()
+	w := cluster.NewWorld(cluster.Options{})
+	c := feeding(w, 1)
+	f := &feed{Resource: widgets, verbs: sets.New(verbs...), lister: src}
+	c.feeds[f.String()] = f
+	w.SetUnseen(widgets, facts.UnseenSyncing, "not listed yet")
+	go c.feed(t.Context(), f)
+	return w, c
+}
+
+func unseenReason(w *cluster.World) any {
 	list, _ := at(w, "unseen").([]any)
 	for _, u := range list {
 		if u.(map[string]any)["resource"] == widgets.String() {
@@ -116,7 +146,7 @@ func TestFeed(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		verbs  []string
-		source func() source
+		lister func() lister
 		count  any
 		unseen any
 		synced bool
@@ -124,9 +154,9 @@ func TestFeed(t *testing.T) {
 		"initial events": {
 			reason: "objects arrive as a stream, and the bookmark ends the listing",
 			verbs:  []string{"list", "watch"},
-			source: func() source {
-				return fakeSource{watch: func(metav1.ListOptions) (watch.Interface, error) {
-					return events(watch.Event{Type: watch.Added, Object: widget("a")}, watch.Event{Type: watch.Added, Object: widget("b")}, watch.Event{Type: watch.Deleted, Object: widget("a")}, watch.Event{Type: watch.Bookmark, Object: bookmark()}), nil
+			lister: func() lister {
+				return fakeLister{watch: func(metav1.ListOptions) (watch.Interface, error) {
+					return sent(watch.Event{Type: watch.Added, Object: widget("a")}, watch.Event{Type: watch.Added, Object: widget("b")}, watch.Event{Type: watch.Deleted, Object: widget("a")}, watch.Event{Type: watch.Bookmark, Object: bookmark()}), nil
 				}}
 			},
 			count: 1, synced: true,
@@ -134,13 +164,13 @@ func TestFeed(t *testing.T) {
 		"no initial events to be had": {
 			reason: "an API server without KEP-3157 is listed page by page",
 			verbs:  []string{"list", "watch"},
-			source: func() source {
-				return fakeSource{
+			lister: func() lister {
+				return fakeLister{
 					watch: func(o metav1.ListOptions) (watch.Interface, error) {
 						if o.SendInitialEvents != nil {
 							return nil, noWatchList
 						}
-						return events(watch.Event{Type: watch.Added, Object: widget("c")}), nil
+						return sent(watch.Event{Type: watch.Added, Object: widget("c")}), nil
 					},
 					list: func(o metav1.ListOptions) (runtime.Object, error) {
 						list := &unstructured.UnstructuredList{Object: map[string]any{"metadata": map[string]any{"resourceVersion": "5"}}}
@@ -159,14 +189,14 @@ func TestFeed(t *testing.T) {
 		"initial events refused": {
 			reason: "an API server over an older etcd says so in the stream, and is listed page by page",
 			verbs:  []string{"list", "watch"},
-			source: func() source {
-				return fakeSource{
+			lister: func() lister {
+				return fakeLister{
 					watch: func(o metav1.ListOptions) (watch.Interface, error) {
 						if o.SendInitialEvents != nil {
 							refusal := apierrors.NewInternalError(errors.New("RequestWatchProgress is disabled")).Status()
-							return events(watch.Event{Type: watch.Added, Object: widget("gone")}, watch.Event{Type: watch.Error, Object: &refusal}), nil
+							return sent(watch.Event{Type: watch.Added, Object: widget("gone")}, watch.Event{Type: watch.Error, Object: &refusal}), nil
 						}
-						return events(watch.Event{Type: watch.Added, Object: widget("b")}), nil
+						return sent(watch.Event{Type: watch.Added, Object: widget("b")}), nil
 					},
 					list: func(metav1.ListOptions) (runtime.Object, error) {
 						return &unstructured.UnstructuredList{Items: []unstructured.Unstructured{*widget("a")}}, nil
@@ -178,9 +208,9 @@ func TestFeed(t *testing.T) {
 		"no watch": {
 			reason: "what cannot be watched is listed now and then",
 			verbs:  []string{"list"},
-			source: func() source {
+			lister: func() lister {
 				n := 0
-				return fakeSource{list: func(metav1.ListOptions) (runtime.Object, error) {
+				return fakeLister{list: func(metav1.ListOptions) (runtime.Object, error) {
 					n++
 					list := &unstructured.UnstructuredList{Items: []unstructured.Unstructured{*widget("a")}}
 					if n > 1 {
@@ -194,20 +224,20 @@ func TestFeed(t *testing.T) {
 		"forbidden": {
 			reason: "what RBAC hides is unseen, and nobody waits for it",
 			verbs:  []string{"list", "watch"},
-			source: func() source {
-				return fakeSource{watch: func(metav1.ListOptions) (watch.Interface, error) { return nil, forbidden }}
+			lister: func() lister {
+				return fakeLister{watch: func(metav1.ListOptions) (watch.Interface, error) { return nil, forbidden }}
 			},
 			unseen: facts.UnseenForbidden, synced: true,
 		},
 		"API server gone and back": {
 			reason: "after a broken watch the listing is done again, and what vanished meanwhile is swept",
 			verbs:  []string{"list", "watch"},
-			source: func() source {
+			lister: func() lister {
 				n := 0
-				return fakeSource{watch: func(o metav1.ListOptions) (watch.Interface, error) {
+				return fakeLister{watch: func(o metav1.ListOptions) (watch.Interface, error) {
 					switch n++; n {
 					case 1:
-						w := events(watch.Event{Type: watch.Added, Object: widget("a")}, watch.Event{Type: watch.Added, Object: widget("b")}, watch.Event{Type: watch.Bookmark, Object: bookmark()})
+						w := sent(watch.Event{Type: watch.Added, Object: widget("a")}, watch.Event{Type: watch.Added, Object: widget("b")}, watch.Event{Type: watch.Bookmark, Object: bookmark()})
 						time.AfterFunc(time.Second, w.Stop)
 						return w, nil
 					case 2, 3:
@@ -216,7 +246,7 @@ func TestFeed(t *testing.T) {
 					if o.SendInitialEvents == nil {
 						t.Error("resumed although an error came between")
 					}
-					return events(watch.Event{Type: watch.Added, Object: widget("b")}, watch.Event{Type: watch.Bookmark, Object: bookmark()}), nil
+					return sent(watch.Event{Type: watch.Added, Object: widget("b")}, watch.Event{Type: watch.Bookmark, Object: bookmark()}), nil
 				}}
 			},
 			count: 1, synced: true,
@@ -224,14 +254,14 @@ func TestFeed(t *testing.T) {
 		"too old a resource version": {
 			reason: "an expired watch starts over without becoming unseen",
 			verbs:  []string{"list", "watch"},
-			source: func() source {
+			lister: func() lister {
 				n := 0
-				return fakeSource{watch: func(metav1.ListOptions) (watch.Interface, error) {
+				return fakeLister{watch: func(metav1.ListOptions) (watch.Interface, error) {
 					if n++; n == 1 {
 						status := apierrors.NewResourceExpired("too old").Status()
-						return events(watch.Event{Type: watch.Added, Object: widget("a")}, watch.Event{Type: watch.Bookmark, Object: bookmark()}, watch.Event{Type: watch.Error, Object: &status}), nil
+						return sent(watch.Event{Type: watch.Added, Object: widget("a")}, watch.Event{Type: watch.Bookmark, Object: bookmark()}, watch.Event{Type: watch.Error, Object: &status}), nil
 					}
-					return events(watch.Event{Type: watch.Added, Object: widget("b")}, watch.Event{Type: watch.Bookmark, Object: bookmark()}), nil
+					return sent(watch.Event{Type: watch.Added, Object: widget("b")}, watch.Event{Type: watch.Bookmark, Object: bookmark()}), nil
 				}}
 			},
 			count: 1, synced: true,
@@ -239,9 +269,9 @@ func TestFeed(t *testing.T) {
 		"ends before its initial events do": {
 			reason: "half a listing is none",
 			verbs:  []string{"list", "watch"},
-			source: func() source {
-				return fakeSource{watch: func(metav1.ListOptions) (watch.Interface, error) {
-					w := events(watch.Event{Type: watch.Added, Object: widget("a")})
+			lister: func() lister {
+				return fakeLister{watch: func(metav1.ListOptions) (watch.Interface, error) {
+					w := sent(watch.Event{Type: watch.Added, Object: widget("a")})
 					time.AfterFunc(time.Second, w.Stop)
 					return w, nil
 				}}
@@ -252,11 +282,11 @@ func TestFeed(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, l := follow(t, tc.source(), tc.verbs...)
+				w, c := follow(t, tc.lister(), tc.verbs...)
 				time.Sleep(90 * time.Second) // the bubble's own time
 				synctest.Wait()
 				want := []any{tc.count, tc.unseen, tc.synced}
-				got := []any{at(w, "counts", "demo", "widgets.x.io"), unseenReason(w), l.Synced()}
+				got := []any{at(w, "counts", "demo", "widgets.x.io"), unseenReason(w), c.Synced()}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("%s\n-want +got (count, unseen, synced)\n%s", tc.reason, diff)
 				}
@@ -269,23 +299,23 @@ func TestFeed(t *testing.T) {
 // while, and neither it nor a dozen like it keep others from being read.
 func TestSilence(t *testing.T) {
 	for name, tc := range map[string]struct {
-		silent source
+		silent lister
 		verbs  []string
 		within time.Duration
 	}{
-		"watch":         {silentSource{}, []string{"list", "watch"}, 2 * firstSilence},
-		"without watch": {silentSource{}, []string{"list"}, 2 * firstSilence},
-		"drips":         {silentSource{drips: true}, []string{"list", "watch"}, longestListing + longPlace + 2*firstSilence},
+		"watch":         {silentLister{}, []string{"list", "watch"}, 2 * firstSilence},
+		"without watch": {silentLister{}, []string{"list"}, 2 * firstSilence},
+		"drips":         {silentLister{drips: true}, []string{"list", "watch"}, longestListing + longPlace + 2*firstSilence},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := NewWorld(Options{})
-				l := &Live{world: w, log: slog.New(slog.DiscardHandler), lists: make(places, initialLists), slow: make(places, initialLists), kick: make(chan struct{}, 1), feeds: map[string]*feed{}, groups: map[string]places{}, listed: true}
-				start := func(res Resource, src source) {
-					f := &feed{Resource: res, verbs: sets.New(tc.verbs...), source: src}
-					l.feeds[f.String()] = f
+				w := cluster.NewWorld(cluster.Options{})
+				c := feeding(w, initialLists)
+				start := func(res cluster.Resource, src lister) {
+					f := &feed{Resource: res, verbs: sets.New(tc.verbs...), lister: src}
+					c.feeds[f.String()] = f
 					w.SetUnseen(res, facts.UnseenSyncing, "not listed yet")
-					go l.feed(t.Context(), f)
+					go c.feed(t.Context(), f)
 				}
 				for i := range 12 {
 					silent := widgets
@@ -293,9 +323,9 @@ func TestSilence(t *testing.T) {
 					start(silent, tc.silent)
 				}
 				synctest.Wait()
-				start(widgets, fakeSource{
+				start(widgets, fakeLister{
 					watch: func(metav1.ListOptions) (watch.Interface, error) {
-						return events(watch.Event{Type: watch.Added, Object: widget("a")}, watch.Event{Type: watch.Bookmark, Object: bookmark()}), nil
+						return sent(watch.Event{Type: watch.Added, Object: widget("a")}, watch.Event{Type: watch.Bookmark, Object: bookmark()}), nil
 					},
 					list: func(metav1.ListOptions) (runtime.Object, error) {
 						return &unstructured.UnstructuredList{Items: []unstructured.Unstructured{*widget("a")}}, nil
@@ -303,7 +333,7 @@ func TestSilence(t *testing.T) {
 				})
 				time.Sleep(tc.within)
 				synctest.Wait()
-				if !l.Synced() {
+				if !c.Synced() {
 					t.Error("the facts wait for an API that does not answer")
 				}
 				if got := unseenReason(w); got != nil {
@@ -361,12 +391,12 @@ func TestUnanswered(t *testing.T) {
 					listed = true
 					return &unstructured.UnstructuredList{}, nil
 				}}, "list", "watch")
-				definitions := cluster(apiextensionsv1.SchemeGroupVersion, "customresourcedefinitions")
+				definitions := whole("customresourcedefinitions.apiextensions.k8s.io")
 				w.Begin(definitions)
 				apply(t, w, definitions, &apiextensionsv1.CustomResourceDefinition{
 					ObjectMeta: metav1.ObjectMeta{Name: widgets.String()},
 					Spec:       apiextensionsv1.CustomResourceDefinitionSpec{Conversion: &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.ConversionStrategyType(tc.strategy)}},
-				}, true)
+				})
 				w.End(definitions)
 				time.Sleep(2 * againInterval) // the bubble's own time
 				synctest.Wait()

@@ -1,0 +1,53 @@
+package cluster
+
+import (
+	"context"
+	"sync"
+
+	"github.com/termguard/termguard/cluster/refusals"
+	"github.com/termguard/termguard/internal/background"
+)
+
+// dials bounds how many handshakes are under way at once.
+const dials = 4
+
+// TryCertificates shakes hands with the backends of webhooks that are due.
+func (w *World) TryCertificates(ctx context.Context, dial Dial) {
+	var trying sync.WaitGroup
+	places := make(chan struct{}, dials)
+	for e, address := range w.due() {
+		trying.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			_ = background.Try(ctx, "certificates of webhooks", func() error { // it is tried again in any case
+				t := e.Try(ctx, dial, address, w.options.Now())
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.refusals.ShookHands(e, t)
+				return nil
+			})
+		})
+	}
+	trying.Wait()
+}
+
+func (w *World) due() map[refusals.Endpoint]string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.refusals.Due()
+}
+
+// Unconverted are those that nobody may convert to the version that
+// deletions ask for.
+func (w *World) Unconverted() []Resource {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.refusals.Unconverted()
+}
+
+// Converts tells whether a webhook converts the objects of a resource.
+func (w *World) Converts(res Resource) bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.refusals.Converts(res.String())
+}

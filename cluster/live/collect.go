@@ -1,0 +1,194 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/cluster/refusals"
+)
+
+// maxPagesElsewhere bounds how many pages of a kind are read for the sake of what is in
+// other namespaces.
+const maxPagesElsewhere = 40
+
+const (
+	// askedAtOnce is how many things are asked for by their names at the same time, and
+	// askedWithin bounds how long each takes.
+	askedAtOnce = 8
+	askedWithin = 10 * time.Second
+)
+
+var errTooMany = fmt.Errorf("there are more than %d: those in other namespaces are not read", maxPagesElsewhere*pageSize)
+
+// Collect reads a cluster once: the facts as Cluster would keep them, without
+// watching. Of resources that only count by their metadata it reads those in
+// one namespace; all where namespace is "", or where something in it may have work in
+// others, as an operator has. What may not be read in all namespaces it reads in this one.
+// What cannot be read is unseen; an error means that the cluster could not be asked at all,
+// or that ctx ended: then it comes with the facts that were read by then, of which the rest
+// is unseen.
+func Collect(ctx context.Context, config *rest.Config, options cluster.Options, discovered *Discovered, namespace string, log *slog.Logger) (*cluster.World, error) {
+	world := cluster.NewWorld(options)
+	world.AskForObjects(namespace)
+	world.SetWithin(namespace)
+	c, err := New(config, world, log)
+	if err != nil {
+		return nil, err
+	}
+	c.discovered = discovered
+	wanted, lost, err := c.serves(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for group, err := range lost {
+		world.SetUnseen(unknownResources(group), facts.UnseenDiscovery, err.Error())
+	}
+	var listing sync.WaitGroup
+	listing.Go(func() { world.Recall(ctx, c.core, cluster.HomeNamespace, log) })
+	listing.Go(func() { c.readProbes(ctx) })
+	listing.Go(func() {
+		err := readLeases(ctx, c.leases, world)
+		if apierrors.IsForbidden(err) {
+			world.SetUnseen(cluster.Resource{GroupVersionResource: coordinationv1.SchemeGroupVersion.WithResource("leases"), Namespaced: true}, facts.UnseenElsewhere, err.Error())
+		} else if err != nil {
+			log.Debug("leases are no evidence of who is up", "error", err)
+		}
+	})
+	var done atomic.Int32
+	for name, want := range wanted {
+		c.feeds[name] = &feed{Resource: want.Resource, others: want.others}
+	}
+	read := func(f *feed, within string) {
+		f.lister = c.lister(f.Resource, within)
+		if f.Namespaced && within != namespace {
+			f.most = maxPagesElsewhere
+		}
+		listing.Go(func() {
+			leave, err := c.place(ctx, f)
+			if err != nil {
+				return
+			}
+			defer leave()
+			defer func() { c.options.Progress(int(done.Add(1)), len(c.feeds)) }()
+			world.Begin(f.Resource)
+			_, err = c.pages(ctx, f)
+			if err != nil && (apierrors.IsForbidden(err) || errors.Is(err, errTooMany)) && f.Namespaced && within != namespace {
+				elsewhere := err
+				f.lister, f.most = c.lister(f.Resource, namespace), 0
+				world.Begin(f.Resource)
+				if _, err = c.pages(ctx, f); err == nil {
+					world.End(f.Resource)
+					c.setSynced(f)
+					world.SetUnseen(f.Resource, facts.UnseenElsewhere, elsewhere.Error())
+					return
+				}
+			}
+			if refusals.ConversionFails(err) {
+				world.SetListError(f.Resource, err.Error())
+				for _, other := range f.others {
+					world.Begin(f.Resource)
+					f.lister = c.lister(other, namespace)
+					if _, otherErr := c.pages(ctx, f); otherErr == nil {
+						err = nil
+						break
+					}
+				}
+			}
+			switch {
+			case err == nil:
+				world.End(f.Resource)
+				c.setSynced(f)
+			case ctx.Err() == nil:
+				c.unseen(f, err)
+			}
+		})
+	}
+	for _, f := range c.feeds {
+		if whole, _ := world.Role(f.Resource); whole {
+			read(f, metav1.NamespaceAll)
+		}
+	}
+	listing.Wait()
+	// What runs in the namespace shows by now, and what it may do.
+	within := namespace
+	if world.Settle(); namespace != "" && world.WorksElsewhere(namespace) {
+		within = metav1.NamespaceAll
+	}
+	world.SetWithin(within)
+	for _, f := range c.feeds {
+		if whole, _ := world.Role(f.Resource); !whole {
+			read(f, within)
+		}
+	}
+	listing.Wait()
+	if ctx.Err() != nil {
+		for _, f := range c.feeds {
+			if !f.synced {
+				world.SetUnseen(f.Resource, facts.UnseenSyncing, "it was not listed yet when the reading was interrupted")
+			}
+		}
+		world.Settle()
+		return world, ctx.Err()
+	}
+	for _, res := range world.Unconverted() { // a page at a time is read past the API server's cache, which controllers ask
+		if err := readable(ctx, c.lister(res, metav1.NamespaceAll)); refusals.ConversionFails(err) {
+			world.SetListError(res, err.Error())
+		}
+	}
+	if options.Dial != nil {
+		world.TryCertificates(ctx, options.Dial)
+	}
+	world.Settle()
+	c.readNeeded(ctx, namespace)
+	for range cluster.ReadRounds {
+		if !c.readForPolicies(ctx) {
+			break
+		}
+		world.Settle()
+	}
+	return world, ctx.Err()
+}
+
+// readNeeded asks for what objects of a namespace need in others, of the kinds that were
+// read in that one alone. What was found may need more.
+func (c *Cluster) readNeeded(ctx context.Context, namespace string) {
+	for range cluster.ReadRounds {
+		wanted := c.world.Needs(namespace)
+		if len(wanted) == 0 || ctx.Err() != nil {
+			return
+		}
+		answers := make([]error, len(wanted))
+		var asking errgroup.Group
+		asking.SetLimit(askedAtOnce)
+		for i, w := range wanted {
+			asking.Go(func() error {
+				ctx, cancel := context.WithTimeout(ctx, askedWithin)
+				defer cancel()
+				list, err := c.lister(w.Resource, w.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + w.Name, Limit: 1})
+				if err == nil {
+					err = meta.EachListItem(list, func(obj runtime.Object) error { return c.world.Apply(w.Resource, obj, true) })
+				}
+				answers[i] = err
+				return nil
+			})
+		}
+		_ = asking.Wait() // each keeps what became of it
+		c.world.Answered(wanted, answers)
+		c.world.Settle()
+	}
+}

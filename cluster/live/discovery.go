@@ -1,0 +1,139 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/discovery"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// Discovered is what an API server says that it serves.
+type Discovered struct {
+	Groups []*metav1.APIGroup
+	Lists  []*metav1.APIResourceList
+	Failed map[schema.GroupVersion]error // those that do not answer
+}
+
+// Discover asks an API server what it serves. An error is for one that cannot be asked at
+// all.
+func Discover(ctx context.Context, client discovery.DiscoveryInterfaceWithContext) (Discovered, error) {
+	groups, lists, err := discovery.ServerGroupsAndResourcesWithContext(ctx, client)
+	found := Discovered{Groups: groups, Lists: lists}
+	var failed *discovery.ErrGroupDiscoveryFailed
+	switch {
+	case errors.As(err, &failed):
+		found.Failed = failed.Groups
+	case err != nil:
+		return Discovered{}, fmt.Errorf("discover what the cluster serves: %w", err)
+	}
+	return found, nil
+}
+
+// serves tells what the cluster serves: the resources to follow, and the groups
+// that did not answer.
+func (c *Cluster) serves(ctx context.Context) (wanted map[string]feed, lost map[string]error, err error) {
+	found := c.discovered
+	if found == nil {
+		asked, err := Discover(ctx, c.discovery)
+		if err != nil {
+			return nil, nil, err
+		}
+		found = &asked
+	}
+	version, err := c.discovery.ServerVersionWithContext(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	c.world.SetVersion(version.GitVersion)
+
+	stale, lost := map[string]bool{}, map[string]error{}
+	for gv, err := range found.Failed {
+		stale[gv.Version+"."+gv.Group] = true
+		lost[gv.Group] = err
+	}
+	var served []string
+	preferred := map[string]string{}
+	for _, group := range found.Groups {
+		preferred[group.Name] = group.PreferredVersion.Version
+		served = append(served, group.Name)
+	}
+	c.world.SetServed(served, stale)
+	wanted, older := wantedResources(found.Lists, preferred)
+	for _, res := range cluster.Whole() {
+		_, served := wanted[res.String()]
+		switch versions := older[res.String()]; {
+		case served || lost[res.Group] != nil:
+		case len(versions) > 0:
+			c.world.SetUnseen(res, facts.UnseenDiscovery, fmt.Sprintf("the cluster serves it as %s; termguard reads %s", strings.Join(versions, " and "), res.Version))
+		default: // no object of it can exist
+			c.world.Seen(res)
+		}
+	}
+	var followed []cluster.Resource
+	for _, f := range wanted {
+		followed = append(followed, f.Resource)
+	}
+	c.world.Follow(followed)
+	for name, f := range wanted {
+		_, f.role = c.world.Role(f.Resource)
+		wanted[name] = f
+	}
+	return wanted, lost, nil
+}
+
+// unknownResources stands for all resources of a group that cannot be read.
+func unknownResources(group string) cluster.Resource {
+	return cluster.Resource{GroupVersionResource: schema.GroupVersionResource{Group: group, Resource: "*"}, Namespaced: true}
+}
+
+// wantedResources picks what to keep: of each group the preferred version, or
+// the version that the reducers understand, of everything that can be deleted
+// and listed. What the reducers read is in older, with its versions, where the cluster
+// serves it in others than theirs alone.
+func wantedResources(lists []*metav1.APIResourceList, preferred map[string]string) (wanted map[string]feed, older map[string][]string) {
+	wanted, older = map[string]feed{}, map[string][]string{}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, api := range list.APIResources {
+			res := cluster.Resource{GroupVersionResource: gv.WithResource(api.Name), Namespaced: api.Namespaced}
+			verbs := sets.New(api.Verbs...)
+			name := res.String()
+			if strings.Contains(api.Name, "/") || unwatched.Has(name) || !verbs.HasAll("delete", "list") {
+				continue
+			}
+			before, have := wanted[name]
+			switch {
+			case cluster.Reduces(res):
+				if !slices.Contains(cluster.Whole(), res) {
+					older[name] = append(older[name], gv.Version)
+					rank := func(version string) int { return slices.Index(cluster.Alike(res), version) }
+					if at := rank(gv.Version); at < 0 || have && rank(before.Version) < at {
+						continue
+					}
+				}
+			case have && gv.Version != preferred[gv.Group]:
+				before.others = append(before.others, res)
+				wanted[name] = before
+				continue // the preferred version may lack the resource
+			case have:
+				before.others = append(before.others, before.Resource)
+			}
+			wanted[name] = feed{Resource: res, verbs: verbs, others: before.others}
+		}
+	}
+	maps.DeleteFunc(older, func(name string, _ []string) bool { _, is := wanted[name]; return is })
+	return wanted, older
+}

@@ -1,0 +1,392 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/cluster/refusals"
+	"github.com/termguard/termguard/internal/background"
+)
+
+// feed lists and watches one resource for as long as ctx lasts.
+func (c *Cluster) feed(ctx context.Context, f *feed) {
+	backoff := newBackoff()
+	for ctx.Err() == nil {
+		err := background.Try(ctx, "watch", func() error {
+			return c.follow(ctx, f, func() { backoff = newBackoff() })
+		})
+		if apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
+			// The API server's cache stands still: a read past it tells why.
+			if why := readable(ctx, f.lister); refusals.ConversionFails(why) {
+				err = why
+			}
+		}
+		if refusals.ConversionFails(err) {
+			err = c.followOther(ctx, f, err)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+			c.unseen(f, err)
+		}
+		if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+			c.rediscover()
+		}
+		background.Pause(ctx, backoff.Step())
+	}
+}
+
+func newBackoff() *wait.Backoff {
+	return &wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 8, Cap: 30 * time.Second}
+}
+
+// unseen records why a resource cannot be seen. The wait for it is over: what
+// is unseen is part of every answer.
+func (c *Cluster) unseen(f *feed, err error) {
+	reason := facts.UnseenError
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+		reason = facts.UnseenForbidden
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.feeds[f.String()] != f {
+		return // dropped meanwhile: it is not unseen, but gone
+	}
+	c.log.Warn("resource is unseen", "resource", f.String(), "reason", reason, "error", err)
+	c.world.SetUnseen(f.Resource, reason, err.Error())
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) && status.Status().Code >= 500 || refusals.ConversionFails(err) {
+		c.world.SetListError(f.Resource, err.Error())
+	}
+	f.synced = true
+}
+
+func (c *Cluster) setSynced(f *feed) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f.synced = true
+}
+
+// follow lists a resource and follows it until that fails. Objects are reduced
+// one by one as they arrive: a client-go Reflector would hold all of them while
+// it lists. healthy is called once the list is complete.
+func (c *Cluster) follow(ctx context.Context, f *feed, healthy func()) error {
+	if !f.verbs.Has("watch") {
+		return c.poll(ctx, f, healthy)
+	}
+	ctx, cancel := context.WithCancelCause(ctx) // ends the watch that begins with the list
+	defer cancel(nil)
+	version, w, err := c.list(ctx, cancel, f)
+	if err != nil {
+		return err
+	}
+	healthy()
+	for {
+		if w == nil {
+			if w, err = c.watch(ctx, cancel, f, version); err != nil {
+				return err
+			}
+			c.world.Seen(f.Resource) // an error before this one may have hidden it
+		}
+		err := c.drain(ctx, f, w, &version, nil)
+		w.Stop()
+		w = nil
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		background.Pause(ctx, rewatchPause)
+	}
+}
+
+// watch begins to watch what was listed. Before Kubernetes 1.31 the API server leaves
+// that without an answer as long as it cannot fill its cache for want of a conversion
+// (apiserver v0.30, pkg/storage/cacher/ready.go): a read past the cache tells.
+func (c *Cluster) watch(ctx context.Context, cancel context.CancelCauseFunc, f *feed, version string) (watch.Interface, error) {
+	waits, answered := context.WithCancel(ctx)
+	defer answered()
+	lister := f.lister
+	go background.Keep(waits, "watch", func(ctx context.Context) {
+		for ctx.Err() == nil {
+			background.Pause(ctx, againInterval)
+			if !c.world.Converts(f.Resource) {
+				continue
+			}
+			if err := readable(ctx, lister); refusals.ConversionFails(err) {
+				cancel(err)
+				return
+			}
+		}
+	})
+	w, err := lister.Watch(ctx, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true})
+	if err != nil {
+		return nil, cmp.Or(context.Cause(ctx), err)
+	}
+	return w, nil
+}
+
+// errSilent is for a resource whose objects cannot be listed for want of an answer.
+var errSilent = errors.New("its API accepts requests and does not answer them")
+
+func noAnswer(limit time.Duration) error {
+	return fmt.Errorf("%w: nothing came in %s", errSilent, limit)
+}
+
+// silence is why ctx ended, if that is for want of an answer.
+func silence(ctx context.Context) error {
+	if err := context.Cause(ctx); errors.Is(err, errSilent) {
+		return err
+	}
+	return nil
+}
+
+// listing is a list under way.
+type listing struct {
+	done  bool // all its events have come
+	began time.Time
+	limit time.Duration
+	timer *time.Timer // runs out where nothing comes
+}
+
+// progress gives a listing more time: what drips is cut off in the end.
+func (l *listing) progress() {
+	if time.Since(l.began) < longestListing {
+		l.timer.Reset(l.limit)
+	}
+}
+
+// patience is how long a listing may go without an answer.
+func (f *feed) patience() time.Duration {
+	if f.silent {
+		return laterSilence
+	}
+	return firstSilence
+}
+
+// place waits until a resource may be listed. Those that did not answer before
+// take no place from the others.
+func (c *Cluster) place(ctx context.Context, f *feed) (leave func(), err error) {
+	c.mu.Lock()
+	group := c.groups[f.Group]
+	if group == nil {
+		group = make(places, groupLists)
+		c.groups[f.Group] = group
+	}
+	c.mu.Unlock()
+	all := c.lists
+	if f.silent {
+		all = c.slow
+	}
+	if err := group.take(ctx); err != nil {
+		return nil, err
+	}
+	if err := all.take(ctx); err != nil {
+		group.leave()
+		return nil, err
+	}
+	once := sync.OnceFunc(func() { all.leave(); group.leave() })
+	long := time.AfterFunc(longPlace, once)
+	return func() { long.Stop(); once() }, nil
+}
+
+// list takes in all objects of a resource: as a stream of events where the API
+// server offers that (sendInitialEvents, KEP-3157), else page by page. Where no
+// answer comes, it gives up; cancel ends ctx, and with it the watch.
+func (c *Cluster) list(ctx context.Context, cancel context.CancelCauseFunc, f *feed) (version string, w watch.Interface, err error) {
+	leave, err := c.place(ctx, f)
+	if err != nil {
+		return "", nil, err
+	}
+	defer leave()
+	under := &listing{began: time.Now(), limit: f.patience()}
+	under.timer = time.AfterFunc(under.limit, func() { cancel(noAnswer(under.limit)) })
+	defer under.timer.Stop()
+	defer func() {
+		err = cmp.Or(silence(ctx), err)
+		f.silent = errors.Is(err, errSilent)
+	}()
+	c.world.Begin(f.Resource)
+	initial := true
+	w, err = f.lister.Watch(ctx, metav1.ListOptions{
+		SendInitialEvents: &initial, AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+	})
+	if err == nil {
+		if err = c.drain(ctx, f, w, &version, under); err == nil && !under.done {
+			err = fmt.Errorf("watch of %s ended before its initial events did", f)
+		}
+		if err != nil {
+			w.Stop()
+			w = nil
+		}
+	}
+	// Over an etcd that is too old for it, the refusal is the first event (apiserver,
+	// pkg/storage/cacher/cacher.go, RequestWatchProgress).
+	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsInternalError(err) {
+		under.timer.Stop() // each page has its own limit
+		c.world.Begin(f.Resource)
+		version, err = c.pages(ctx, f)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	c.listedAll(f)
+	return version, w, nil
+}
+
+// listedAll closes a listing.
+func (c *Cluster) listedAll(f *feed) {
+	c.world.End(f.Resource)
+	if !f.astray {
+		c.world.SetListError(f.Resource, "")
+	}
+	c.setSynced(f)
+}
+
+// followOther follows a resource that cannot be read for want of a conversion in
+// another version, such as the one that it is stored in, until the version that
+// deletions ask for can be read again. It returns why that failed at first if no
+// other can be read.
+func (c *Cluster) followOther(ctx context.Context, f *feed, failed error) error {
+	right := f.lister
+	defer func() { f.lister, f.astray = right, false }()
+	c.world.SetListError(f.Resource, failed.Error())
+	c.mu.Lock()
+	others := f.others
+	c.mu.Unlock()
+	for _, other := range others {
+		f.lister, f.astray = c.lister(other, metav1.NamespaceAll), true
+		listed := false
+		otherCtx, cancel := context.WithCancel(ctx)
+		go background.Keep(otherCtx, "watch", func(ctx context.Context) {
+			for ctx.Err() == nil {
+				background.Pause(ctx, againInterval)
+				if err := readable(ctx, right); err == nil {
+					cancel()
+					return
+				} else if refusals.ConversionFails(err) {
+					c.world.SetListError(f.Resource, err.Error())
+				}
+			}
+		})
+		_ = c.follow(otherCtx, f, func() { listed = true })
+		cancel()
+		if listed || ctx.Err() != nil {
+			return nil
+		}
+	}
+	return failed
+}
+
+// readable asks whether all objects of a resource can be read, without reading
+// any: a list with a selector is answered from the API server's cache alone
+// (apiserver, pkg/storage/cacher/delegator.go, shouldDelegateListOnNotReadyCache).
+func readable(ctx context.Context, s lister) error {
+	_, err := s.List(ctx, metav1.ListOptions{LabelSelector: "termguard.dev/none", Limit: 1})
+	return err
+}
+
+// pages lists a resource page by page.
+func (c *Cluster) pages(ctx context.Context, f *feed) (version string, err error) {
+	options := metav1.ListOptions{Limit: pageSize}
+	for page := 1; ; page++ {
+		list, err := f.page(ctx, options)
+		if err != nil {
+			return "", err
+		}
+		if err := meta.EachListItem(list, func(obj runtime.Object) error { return c.world.Apply(f.Resource, obj, true) }); err != nil {
+			return "", err
+		}
+		m, err := meta.ListAccessor(list)
+		if err != nil {
+			return "", err
+		}
+		if options.Continue = m.GetContinue(); options.Continue == "" || f.String() == events && page == maxEventPages {
+			return m.GetResourceVersion(), nil
+		}
+		if page == f.most {
+			return "", errTooMany
+		}
+	}
+}
+
+// page reads one page, unless no answer comes.
+func (f *feed) page(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, f.patience(), noAnswer(f.patience()))
+	defer cancel()
+	list, err := f.lister.List(ctx, options)
+	if err != nil {
+		return nil, cmp.Or(silence(ctx), err)
+	}
+	return list, nil
+}
+
+// poll lists a resource that cannot be watched, again and again.
+func (c *Cluster) poll(ctx context.Context, f *feed, healthy func()) error {
+	for ctx.Err() == nil {
+		c.world.Begin(f.Resource)
+		_, err := c.pages(ctx, f)
+		if f.silent = errors.Is(err, errSilent); err != nil {
+			return err
+		}
+		c.listedAll(f)
+		healthy()
+		background.Pause(ctx, pollInterval)
+	}
+	return nil
+}
+
+// drain takes in events until the watch ends or, with a listing given, the initial
+// events do.
+func (c *Cluster) drain(ctx context.Context, f *feed, w watch.Interface, version *string, under *listing) error {
+	for {
+		var event watch.Event
+		var open bool
+		select {
+		case <-ctx.Done():
+			return nil
+		case event, open = <-w.ResultChan():
+			if !open {
+				return nil
+			}
+		}
+		if under != nil {
+			under.progress()
+		}
+		if event.Type == watch.Error {
+			return apierrors.FromObject(event.Object)
+		}
+		m, err := meta.Accessor(event.Object)
+		if err != nil {
+			return fmt.Errorf("watch %s: %w", f, err)
+		}
+		*version = m.GetResourceVersion()
+		switch event.Type {
+		case watch.Added, watch.Modified:
+			err = c.world.Apply(f.Resource, event.Object, event.Type == watch.Added)
+		case watch.Deleted:
+			err = c.world.Remove(f.Resource, event.Object)
+		case watch.Bookmark:
+			if under != nil && m.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
+				under.done = true
+				return nil
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if f.Group == "apiextensions.k8s.io" || f.Group == "apiregistration.k8s.io" {
+			c.rediscover()
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package live
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+
+	"github.com/termguard/termguard/cluster/refusals"
+)
+
+// impatient answers at once where a list fails for want of a conversion. The API
+// server says 429 and asks to try again later, which the client would do ten times
+// (client-go, rest/with_retry.go): minutes, in which nobody knows more.
+type impatient struct{ http.RoundTripper }
+
+// WrappedRoundTripper lets client-go cancel requests; without it, it writes to stderr that it
+// cannot (client-go, transport/transport.go, tryCancelRequest).
+func (t impatient) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
+
+func (t impatient) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := t.RoundTripper.RoundTrip(r)
+	if err != nil || response.StatusCode != http.StatusTooManyRequests {
+		return response, err
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<16)) // a Status
+	if err != nil {
+		response.Body.Close()
+		return nil, err
+	}
+	response.Body.Close()
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	if bytes.Contains(body, []byte(refusals.ConversionFailure)) {
+		response.Header.Del("Retry-After")
+	}
+	return response, nil
+}

@@ -1,0 +1,37 @@
+package live
+
+import (
+	"context"
+	"fmt"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/termguard/termguard/cluster"
+)
+
+const (
+	// nodeLeases are the leases of kubelets, which are left out; leasePages bounds
+	// how many pages of the others are read.
+	nodeLeases = "metadata.namespace!=kube-node-lease"
+	leasePages = 4
+)
+
+// readLeases lists leases into the facts.
+func readLeases(ctx context.Context, client typedcoordinationv1.LeasesGetter, world *cluster.World) error {
+	var all []coordinationv1.Lease
+	options := metav1.ListOptions{FieldSelector: nodeLeases, Limit: pageSize}
+	for range leasePages {
+		list, err := client.Leases(metav1.NamespaceAll).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("list leases: %w", err)
+		}
+		all = append(all, list.Items...)
+		if options.Continue = list.Continue; options.Continue == "" {
+			break
+		}
+	}
+	world.SetLeases(all)
+	return nil
+}

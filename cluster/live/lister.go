@@ -1,0 +1,82 @@
+package live
+
+import (
+	"context"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/cluster"
+)
+
+// lister lists and watches one resource.
+type lister interface {
+	List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
+	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+}
+
+// lister reads a resource, in one namespace where it is namespaced and namespace
+// is not "".
+func (c *Cluster) lister(res cluster.Resource, namespace string) lister {
+	if !res.Namespaced {
+		namespace = metav1.NamespaceAll
+	}
+	if slices.Contains(cluster.Whole(), res) {
+		s := typedLister{client: c.rest[res.GroupVersion()], resource: res.Resource, namespace: namespace}
+		if res.String() == events {
+			s.selector = eventSelector
+		}
+		return s
+	}
+	if whole, _ := c.world.Role(res); whole {
+		return dynamicLister{c.dynamic.Resource(res.GroupVersionResource).Namespace(namespace)}
+	}
+	if res.Namespaced {
+		return metadataLister{c.metadata.Resource(res.GroupVersionResource).Namespace(namespace)}
+	}
+	return metadataLister{c.metadata.Resource(res.GroupVersionResource)}
+}
+
+type typedLister struct {
+	client    rest.Interface
+	resource  string
+	namespace string // "" for all
+	selector  string // of fields
+}
+
+func (s typedLister) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	options.FieldSelector = s.selector
+	return s.client.Get().Namespace(s.namespace).Resource(s.resource).VersionedParams(&options, metav1.ParameterCodec).Do(ctx).Get()
+}
+
+func (s typedLister) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	options.Watch, options.FieldSelector = true, s.selector
+	return s.client.Get().Namespace(s.namespace).Resource(s.resource).VersionedParams(&options, metav1.ParameterCodec).Watch(ctx)
+}
+
+type metadataLister struct{ client metadata.ResourceInterface }
+
+func (s metadataLister) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return s.client.List(ctx, options)
+}
+
+func (s metadataLister) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return s.client.Watch(ctx, options)
+}
+
+// dynamicLister reads whole objects of kinds that the scheme does not know: of
+// those only names are kept (cluster/references).
+type dynamicLister struct{ client dynamic.ResourceInterface }
+
+func (s dynamicLister) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return s.client.List(ctx, options)
+}
+
+func (s dynamicLister) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return s.client.Watch(ctx, options)
+}

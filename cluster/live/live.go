@@ -1,0 +1,327 @@
+// Package live reads the facts about a cluster from its API server: it keeps a World up to
+// date by watching, or fills one by reading once.
+package live
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/cluster/ownership"
+	"github.com/termguard/termguard/internal/background"
+)
+
+const (
+	// discoveryInterval is how often the served groups are read when nothing
+	// hints at a change; kube-aggregator itself looks every 60 s
+	// (kube-aggregator, pkg/apiserver/handler_discovery.go).
+	discoveryInterval = 30 * time.Second
+	// discoveryPause is kept between two discoveries however often something
+	// hints at a change, and discoveryLag after the last hint comes one more:
+	// the discovery document may follow a CustomResourceDefinition late.
+	discoveryPause = 500 * time.Millisecond
+	discoveryLag   = 3 * time.Second
+	// dialPause is kept between two looks at which backends to dial.
+	dialPause = time.Second
+	// rewatchPause is kept between two watches of one resource.
+	rewatchPause = 100 * time.Millisecond
+	// pollInterval is how often a resource without the verb watch is listed.
+	pollInterval = 60 * time.Second
+	// againInterval is how often it is tried whether objects can be converted again.
+	againInterval = 5 * time.Second
+	// initialLists bounds how many resources are listed at the same time, and
+	// groupLists how many of one API group: a group that hangs takes no more.
+	initialLists, groupLists = 10, 3
+	// firstSilence is how long a listing may go without an answer before the
+	// resource counts as unseen, and laterSilence how long when it is tried again,
+	// in the background. The API server itself gives up after 60 s
+	// (apiserver, pkg/server/config.go, RequestTimeout).
+	firstSilence, laterSilence = 10 * time.Second, 70 * time.Second
+	// longestListing bounds a listing of which something comes now and then, and
+	// longPlace how long it keeps others waiting.
+	longestListing, longPlace = 5 * time.Minute, 30 * time.Second
+	// pageSize bounds how many objects one page of a list holds.
+	pageSize = 500
+	// maxEventPages bounds how many pages of events are read.
+	maxEventPages = 20
+)
+
+// events is the resource of what is told, of which some is evidence.
+const events = "events"
+
+// eventSelector leaves out, at the API server, what every pod that comes up
+// tells (pkg/kubelet/events/event.go), and controllers that do their work.
+var eventSelector = func() string {
+	var not []fields.Selector
+	for _, reason := range []string{
+		"Pulled", "Pulling", "Created", "Started", "BackOff", "Unhealthy", "NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID",
+		"Scheduled", "FailedScheduling", "SuccessfulCreate", "SuccessfulDelete", "ScalingReplicaSet", "SuccessfulRescale", "Completed", "SawCompletedJob", "LeaderElection",
+	} {
+		not = append(not, fields.OneTermNotEqualSelector("reason", reason))
+	}
+	return fields.AndSelectors(not...).String()
+}()
+
+// unwatched resources are left out of the inventory, by decision: their objects
+// come and go by the thousand and practically never carry finalizers. See
+// docs/limits.md. Of events, see there, some are read as evidence.
+var unwatched = sets.New("events.events.k8s.io", "leases.coordination.k8s.io")
+
+// Cluster keeps a World up to date with a cluster.
+type Cluster struct {
+	world     *cluster.World
+	options   cluster.Options // of the world
+	discovery discovery.DiscoveryInterfaceWithContext
+	metadata  metadata.Interface
+	dynamic   dynamic.Interface
+	leases    typedcoordinationv1.LeasesGetter
+	core      typedcorev1.CoreV1Interface
+	rest      map[schema.GroupVersion]rest.Interface
+	log       *slog.Logger
+	// discovered is what the cluster serves, where it was asked just before; nil for ask.
+	discovered *Discovered
+
+	lists places        // for the initial lists under way
+	slow  places        // for those of resources that did not answer the first time
+	kick  chan struct{} // asks for discovery
+
+	mu     sync.Mutex
+	feeds  map[string]*feed  // by "plural.group"
+	listed bool              // discovery has answered
+	lost   map[string]error  // groups that could not be read
+	groups map[string]places // for the initial lists of one API group
+}
+
+// places bound how much is done at the same time.
+type places chan struct{}
+
+// take waits for a place.
+func (p places) take(ctx context.Context) error {
+	select {
+	case p <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p places) leave() { <-p }
+
+// feed keeps one resource up to date.
+type feed struct {
+	cluster.Resource
+	verbs  sets.Set[string]
+	lister lister
+	// others read the same objects in versions that deletions do not ask for.
+	others []cluster.Resource
+	role   int  // what it is read for; see World.reads
+	astray bool // lister is one of those
+	silent bool // it did not answer the last time; read by the feed alone
+	most   int  // pages of a listing, 0 for all
+	cancel context.CancelFunc
+	synced bool
+}
+
+// New returns a Cluster that reads the cluster behind config into world, once it is run.
+func New(config *rest.Config, world *cluster.World, log *slog.Logger) (*Cluster, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 100, 200 // the API server's priority and fairness is the limit that counts
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return impatient{rt} })
+	dc, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect for discovery: %w", err)
+	}
+	mc, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect for metadata: %w", err)
+	}
+	dyn, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect for objects: %w", err)
+	}
+	leases, err := typedcoordinationv1.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect for leases: %w", err)
+	}
+	core, err := typedcorev1.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect for ConfigMaps: %w", err)
+	}
+	c := &Cluster{
+		world: world, options: world.Options(), discovery: dc, metadata: mc, dynamic: dyn, leases: leases, core: core, log: log,
+		rest:   map[schema.GroupVersion]rest.Interface{},
+		lists:  make(places, initialLists),
+		slow:   make(places, initialLists),
+		kick:   make(chan struct{}, 1),
+		feeds:  map[string]*feed{},
+		groups: map[string]places{},
+	}
+	codecs := serializer.NewCodecFactory(cluster.Scheme()).WithoutConversion()
+	for _, res := range cluster.Whole() {
+		gv := res.GroupVersion()
+		typed := rest.CopyConfig(config)
+		typed.GroupVersion, typed.NegotiatedSerializer, typed.APIPath = &gv, codecs, "/apis"
+		typed.ContentType = runtime.ContentTypeProtobuf
+		typed.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+		if gv.Group == "" {
+			typed.APIPath = "/api"
+		}
+		if c.rest[gv], err = rest.RESTClientFor(typed); err != nil {
+			return nil, fmt.Errorf("connect for %s: %w", gv, err)
+		}
+	}
+	for _, res := range cluster.Whole() {
+		world.SetUnseen(res, facts.UnseenSyncing, "not listed yet")
+	}
+	return c, nil
+}
+
+// Run keeps the facts up to date until ctx ends.
+func (c *Cluster) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	every := func(part string, interval time.Duration, do func(context.Context)) {
+		running.Go(func() {
+			background.Keep(ctx, part, func(ctx context.Context) { wait.UntilWithContext(ctx, do, interval) })
+		})
+	}
+	running.Go(func() { background.Keep(ctx, "settling", c.world.KeepSettled) })
+	every("leases", ownership.LeaseInterval, func(ctx context.Context) {
+		if err := readLeases(ctx, c.leases, c.world); err != nil && ctx.Err() == nil {
+			c.log.Debug("leases are no evidence of who is up", "error", err)
+		}
+	})
+	running.Go(func() {
+		background.Keep(ctx, "reports of node probes", func(ctx context.Context) { c.followProbes(ctx) })
+	})
+	every("parameters of admission policies", readInterval, func(ctx context.Context) { c.readForPolicies(ctx) })
+	if dial := c.options.Dial; dial != nil {
+		every("certificates of webhooks", dialPause, func(ctx context.Context) { c.world.TryCertificates(ctx, dial) })
+	}
+	ticker := time.NewTicker(discoveryInterval)
+	defer ticker.Stop()
+	retry := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 6, Cap: discoveryInterval}
+	var again <-chan time.Time
+	for {
+		if err := background.Try(ctx, "discovery", func() error { return c.discover(ctx, &running) }); err != nil {
+			c.log.Warn("discovery failed", "error", err)
+			again = time.After(retry.Step())
+		}
+		background.Pause(ctx, discoveryPause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.kick:
+			again = time.After(discoveryLag)
+		case <-ticker.C:
+		case <-again:
+			again = nil
+		}
+	}
+}
+
+// Synced tells whether every resource that can be listed has been.
+func (c *Cluster) Synced() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.listed {
+		return false
+	}
+	for _, f := range c.feeds {
+		if !f.synced {
+			return false
+		}
+	}
+	return true
+}
+
+// WaitForSync waits until Synced, and settles the verdicts.
+func (c *Cluster) WaitForSync(ctx context.Context) error {
+	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) { return c.Synced(), nil })
+	if err != nil {
+		return fmt.Errorf("the facts were not complete in time: %w", err)
+	}
+	c.world.Settle()
+	return nil
+}
+
+// rediscover asks for discovery without waiting for it.
+func (c *Cluster) rediscover() {
+	select {
+	case c.kick <- struct{}{}:
+	default:
+	}
+}
+
+// discover reads what the cluster serves, as the namespace controller does
+// before each pass (pkg/controller/namespace/deletion), and starts and stops
+// feeds accordingly. A group that cannot be read becomes a fact.
+func (c *Cluster) discover(ctx context.Context, running *sync.WaitGroup) error {
+	wanted, lost, err := c.serves(ctx)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listed = true
+	for name, f := range c.feeds {
+		if _, still := wanted[name]; !still && lost[f.Group] == nil {
+			f.cancel()
+			delete(c.feeds, name)
+			c.world.Drop(f.Resource)
+		}
+	}
+	for name, want := range wanted {
+		have := c.feeds[name]
+		if have != nil {
+			if have.Resource == want.Resource && have.role == want.role {
+				have.others = want.others
+				continue
+			}
+			have.cancel() // another version is preferred now, or more is read of it
+		}
+		f := &feed{Resource: want.Resource, verbs: want.verbs, others: want.others, role: want.role, lister: c.lister(want.Resource, metav1.NamespaceAll)}
+		if have == nil || !have.synced { // in another version, the objects are the same
+			c.world.SetUnseen(f.Resource, facts.UnseenSyncing, "not listed yet")
+		}
+		feedCtx, cancel := context.WithCancel(ctx)
+		f.cancel = cancel
+		c.feeds[name] = f
+		running.Go(func() { background.Keep(feedCtx, "watch", func(ctx context.Context) { c.feed(ctx, f) }) })
+	}
+	for group := range c.lost {
+		if lost[group] == nil {
+			c.world.Seen(unknownResources(group)) // it answers again, or is gone
+		}
+	}
+	c.lost = lost
+	for group, err := range lost {
+		known := false
+		for _, f := range c.feeds {
+			known = known || f.Group == group
+		}
+		if !known {
+			c.world.SetUnseen(unknownResources(group), facts.UnseenDiscovery, err.Error())
+		}
+	}
+	return nil
+}

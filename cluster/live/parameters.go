@@ -1,0 +1,91 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/refusals"
+)
+
+// readInterval is how often the parameters of admission policies are read.
+const readInterval = 10 * time.Second
+
+// errUnread is why a lookup is left open.
+var errUnread = errors.New("not read")
+
+// readForPolicies reads what admission policies ask for, and tells whether they
+// ask for anything. What cannot be read is left open.
+func (c *Cluster) readForPolicies(ctx context.Context) bool {
+	lookups := c.world.Lookups()
+	all, left := map[refusals.Lookup]refusals.Found{}, cluster.MaxRead
+	for _, lookup := range lookups {
+		found, err := c.read(ctx, lookup, left)
+		if err != nil {
+			c.log.Debug("what an admission policy reads is not known", "lookup", fmt.Sprint(lookup), "error", err)
+			continue
+		}
+		left -= len(found.Objects)
+		all[lookup] = found
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	c.world.TakeIn(all)
+	return len(lookups) > 0
+}
+
+// read looks up at most limit objects.
+func (c *Cluster) read(ctx context.Context, lookup refusals.Lookup, limit int) (refusals.Found, error) {
+	ctx, cancel := context.WithTimeout(ctx, firstSilence)
+	defer cancel()
+	res := cluster.Resource{GroupVersionResource: lookup.Resource, Namespaced: lookup.Namespace != ""}
+	if !lookup.Kind.Empty() {
+		list, err := c.discovery.ServerResourcesForGroupVersionWithContext(ctx, lookup.Kind.GroupVersion().String())
+		if err != nil && !apierrors.IsNotFound(err) {
+			return refusals.Found{}, fmt.Errorf("discover %s: %w", lookup.Kind.GroupVersion(), err)
+		}
+		served := false
+		if list != nil {
+			for _, api := range list.APIResources {
+				if api.Kind == lookup.Kind.Kind && slices.Contains(api.Verbs, "list") {
+					res, served = cluster.Resource{GroupVersionResource: lookup.Kind.GroupVersion().WithResource(api.Name), Namespaced: api.Namespaced}, true
+				}
+			}
+		}
+		if err := lookup.Usable(res.Namespaced, served); err != nil {
+			return refusals.Found{Err: err}, nil
+		}
+	}
+	if res.GroupResource() == (schema.GroupResource{Resource: "secrets"}) {
+		return refusals.Found{}, fmt.Errorf("%w: what is in secrets is nobody's business", errUnread)
+	}
+	options := metav1.ListOptions{LabelSelector: lookup.Selector, Limit: int64(limit) + 1}
+	if lookup.Name != "" { // by a list: to get objects is no right that termguard has
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, lookup.Name).String()
+	}
+	namespace := ""
+	if res.Namespaced {
+		namespace = lookup.Namespace
+	}
+	list, err := c.dynamic.Resource(res.GroupVersionResource).Namespace(namespace).List(ctx, options)
+	switch {
+	case err != nil:
+		return refusals.Found{}, err
+	case len(list.Items) > limit || list.GetContinue() != "":
+		return refusals.Found{}, fmt.Errorf("%w: more than %d objects", errUnread, cluster.MaxRead)
+	}
+	found := refusals.Found{}
+	for i := range list.Items {
+		found.Objects = append(found.Objects, &list.Items[i])
+	}
+	return found, nil
+}

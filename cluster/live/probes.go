@@ -1,0 +1,79 @@
+package live
+
+import (
+	"context"
+	"path"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/termguard/termguard/probe/report"
+)
+
+// maxReports bounds the reports that are read at once: Kubernetes is made for 5,000 nodes.
+const maxReports = 5000
+
+// Reports of node probes are in termguard's own namespace, where no tenant writes.
+// Whoever may not read them does without.
+
+// readProbes lists them into the facts.
+func (c *Cluster) readProbes(ctx context.Context) {
+	options := metav1.ListOptions{LabelSelector: report.Label, Limit: pageSize}
+	for read := 0; read < maxReports; {
+		list, err := c.core.ConfigMaps(c.options.Home).List(ctx, options)
+		if err != nil {
+			c.log.Debug("what node probes found is not known", "namespace", c.options.Home, "error", err)
+			return
+		}
+		for _, cm := range list.Items {
+			c.keepReport(&cm)
+		}
+		read += len(list.Items)
+		if options.Continue = list.Continue; options.Continue == "" {
+			return
+		}
+	}
+}
+
+// followProbes keeps them up to date until ctx ends.
+func (c *Cluster) followProbes(ctx context.Context) {
+	_, controller := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: cache.NewFilteredListWatchFromClient(c.core.RESTClient(), "configmaps", c.options.Home, func(o *metav1.ListOptions) {
+			o.LabelSelector = report.Label
+		}),
+		ObjectType: &corev1.ConfigMap{},
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc:    c.keepReport,
+			UpdateFunc: func(_, obj any) { c.keepReport(obj) },
+			DeleteFunc: func(obj any) {
+				if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+					c.forgetReport(path.Base(name))
+				}
+			},
+		},
+	})
+	controller.RunWithContext(ctx)
+}
+
+// keepReport takes in the report that a ConfigMap holds. One that makes no sense counts
+// as none.
+func (c *Cluster) keepReport(obj any) {
+	cm, ok := obj.(*corev1.ConfigMap)
+	if !ok {
+		return
+	}
+	r, err := report.Read(cm)
+	if err != nil {
+		c.log.Warn("the report of a node probe is ignored", "error", err)
+		c.forgetReport(cm.Name)
+		return
+	}
+	c.world.KeepReport(r)
+}
+
+func (c *Cluster) forgetReport(configMap string) {
+	if node, ok := report.NodeOf(configMap); ok {
+		c.world.ForgetReport(node)
+	}
+}

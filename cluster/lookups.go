@@ -1,0 +1,137 @@
+package cluster
+
+import (
+	"slices"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/cluster/refusals"
+)
+
+const (
+	// MaxRead bounds the objects that are read for admission policies, as
+	// parameters or as what they would see.
+	MaxRead = 500
+	// ReadRounds bounds how often is read what others ask for when they
+	// know the answers so far: the objects, after the parameters.
+	ReadRounds = 3
+)
+
+// AskForObjects has Lookups tell which objects of a namespace, "" for all, admission policies
+// and webhooks may see.
+func (w *World) AskForObjects(namespace string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refusals.AskForObjects(namespace)
+}
+
+// Lookups are what admission policies ask for.
+func (w *World) Lookups() []refusals.Lookup {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.refusals.Lookups()
+}
+
+// TakeIn takes in what was found for Lookups. One that is not among it is left open.
+func (w *World) TakeIn(found map[refusals.Lookup]refusals.Found) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refusals.TakeIn(found)
+}
+
+// readFrom looks up among objects at hand the parameters of admission policies, and, of
+// manifests, which objects they and webhooks see. Of manifests, what they do not hold may
+// be in the cluster. It tells whether anything is looked up.
+func (w *World) readFrom(all []*unstructured.Unstructured) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	lookups := w.refusals.Lookups()
+	if len(lookups) == 0 {
+		w.refusals.TakeIn(nil)
+		return false
+	}
+	scopes, mapped := Defined(all, "spec", "scope"), Resources(all)
+	looked, left := map[refusals.Lookup]refusals.Found{}, MaxRead
+	for _, lookup := range lookups {
+		if lookup.Kind.Empty() {
+			found, complete := w.seen(lookup, all, mapped, left)
+			if complete {
+				left -= len(found)
+				looked[lookup] = refusals.Found{Objects: found}
+			}
+			continue
+		}
+		scope := ScopeOf(lookup.Kind, scopes)
+		res := Resource{GroupVersionResource: mapped[lookup.Kind].GroupVersionResource, Namespaced: scope == apiextensionsv1.NamespaceScoped}
+		selector, err := labels.Parse(lookup.Selector)
+		if err != nil {
+			continue // cannot happen: it was parsed before
+		}
+		found := refusals.Found{Err: lookup.Usable(res.Namespaced, scope != "")}
+		if found.Err == nil {
+			for _, obj := range all {
+				if obj.GroupVersionKind() == lookup.Kind && (!res.Namespaced || obj.GetNamespace() == lookup.Namespace) &&
+					(lookup.Name == "" || obj.GetName() == lookup.Name) && selector.Matches(labels.Set(obj.GetLabels())) {
+					found.Objects = append(found.Objects, obj)
+				}
+			}
+		}
+		if w.options.Manifests != nil && (found.Err != nil || len(found.Objects) == 0) || slices.Contains(facts.BuiltinGroups(), lookup.Kind.Group) && lookup.Kind.Kind == "Secret" {
+			continue
+		}
+		looked[lookup] = found
+	}
+	w.refusals.TakeIn(looked)
+	return true
+}
+
+// seen are the manifests that a lookup of objects finds, unless there are more than limit.
+func (w *World) seen(lookup refusals.Lookup, all []*unstructured.Unstructured, mapped map[schema.GroupVersionKind]Resource, limit int) (found []*unstructured.Unstructured, complete bool) {
+	wanted := func(obj *unstructured.Unstructured) bool {
+		return mapped[obj.GroupVersionKind()].GroupVersionResource == lookup.Resource && obj.GetNamespace() == lookup.Namespace && (lookup.Name == "" || obj.GetName() == lookup.Name)
+	}
+	for _, obj := range all {
+		if wanted(obj) {
+			found = append(found, w.options.whole(obj))
+		}
+		if len(found) > limit {
+			return nil, false
+		}
+	}
+	for obj := range w.options.further() {
+		if wanted(obj) {
+			found = append(found, obj)
+		}
+		if len(found) > limit {
+			return nil, false
+		}
+	}
+	return found, true
+}
+
+// onlyManifests settles what webhooks see of manifests: they see what matches among them.
+func (w *World) onlyManifests(all []*unstructured.Unstructured) {
+	w.mu.Lock()
+	resources := sync.OnceValue(func() map[schema.GroupVersionKind]Resource { return Resources(all) })
+	w.refusals.OnlyManifests(func(is func(resource schema.GroupVersionResource, namespace string, labels map[string]string) bool) bool {
+		matches := func(obj *unstructured.Unstructured) bool {
+			return is(resources()[obj.GroupVersionKind()].GroupVersionResource, obj.GetNamespace(), obj.GetLabels())
+		}
+		if slices.ContainsFunc(all, matches) {
+			return true
+		}
+		for obj := range w.options.further() {
+			if matches(obj) {
+				return true
+			}
+		}
+		return false
+	})
+	w.mu.Unlock()
+	w.Settle()
+}

@@ -1,0 +1,65 @@
+package cluster
+
+import (
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/cluster/facts"
+)
+
+// Defined is what the CustomResourceDefinitions among objects say at a path, by
+// the kind that they define.
+func Defined(objects []*unstructured.Unstructured, path ...string) map[schema.GroupKind]string {
+	found := map[schema.GroupKind]string{}
+	for _, obj := range objects {
+		if obj.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		group, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
+		kind, _, _ := unstructured.NestedString(obj.Object, "spec", "names", "kind")
+		found[schema.GroupKind{Group: group, Kind: kind}], _, _ = unstructured.NestedString(obj.Object, path...)
+	}
+	return found
+}
+
+// Resources maps the kinds of objects to resources: by the
+// CustomResourceDefinitions among them, else by the plural that Kubernetes
+// itself would guess.
+func Resources(objects []*unstructured.Unstructured) map[schema.GroupVersionKind]Resource {
+	plurals := Defined(objects, "spec", "names", "plural")
+	mapped := map[schema.GroupVersionKind]Resource{}
+	for _, obj := range objects {
+		gvk := obj.GroupVersionKind()
+		if before, seen := mapped[gvk]; seen && (before.Namespaced || obj.GetNamespace() == "") {
+			continue
+		}
+		gvr, _ := meta.UnsafeGuessKindToResource(gvk)
+		if plural := plurals[gvk.GroupKind()]; plural != "" {
+			gvr.Resource = plural
+		}
+		res := Resource{GroupVersionResource: gvr, Namespaced: obj.GetNamespace() != ""}
+		if i := slices.IndexFunc(typed, func(b Resource) bool { return b.GroupResource() == gvr.GroupResource() }); i >= 0 {
+			res = typed[i]
+		}
+		mapped[gvk] = res
+	}
+	return mapped
+}
+
+// ScopeOf is the scope of a kind, as far as the manifests show it: "" where they
+// do not.
+func ScopeOf(gvk schema.GroupVersionKind, scopes map[schema.GroupKind]string) apiextensionsv1.ResourceScope {
+	switch scope, defined := scopes[gvk.GroupKind()]; {
+	case defined:
+		return apiextensionsv1.ResourceScope(scope)
+	case !slices.Contains(facts.BuiltinGroups(), gvk.Group):
+		return ""
+	case !facts.Namespaced(gvk.GroupKind()):
+		return apiextensionsv1.ClusterScoped
+	}
+	return apiextensionsv1.NamespaceScoped
+}

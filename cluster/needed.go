@@ -1,0 +1,78 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/cluster/references"
+)
+
+// maxAsked bounds the things in other namespaces that are asked for by their names: who
+// writes objects may name any number.
+const maxAsked = 64
+
+// Needed is a thing that objects of a namespace need in another.
+type Needed struct {
+	Resource
+	types.NamespacedName
+}
+
+// Needs are those that nobody asked for yet.
+func (w *World) Needs(namespace string) (found []Needed) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, thing := range w.references.Unknown(namespace) {
+		_, asked := w.asked[thing]
+		if r := w.inventory.resources[thing.Resource]; !asked && r != nil && r.named && thing.Namespace != "" && len(w.asked)+len(found) < maxAsked {
+			found = append(found, Needed{r.Resource, thing.NamespacedName})
+		}
+	}
+	return found
+}
+
+// Answered records what became of asking for them.
+func (w *World) Answered(wanted []Needed, answers []error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.asked == nil {
+		w.asked = map[references.Thing]error{}
+	}
+	for i, a := range wanted {
+		w.asked[references.Thing{Resource: a.Resource.String(), NamespacedName: a.NamespacedName}] = answers[i]
+	}
+	w.references.Resight()
+}
+
+// Unread are the things that objects of a namespace need, of which it is not known whether
+// they are there.
+func (w *World) Unread(namespace string) (unread []string) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, thing := range w.references.Unknown(namespace) {
+		reason, hidden := w.sight.Hidden(thing.Resource)
+		switch err := w.asked[thing]; {
+		case err != nil:
+			unread = append(unread, fmt.Sprintf("%s %s: %s", thing.Resource, thing.NamespacedName, facts.Shorten(err.Error(), facts.MaxText)))
+		case thing.Namespace != namespace && len(w.asked) >= maxAsked:
+			unread = append(unread, fmt.Sprintf("%s %s: more than %d things in other namespaces are needed", thing.Resource, thing.NamespacedName, maxAsked))
+		case hidden && reason != facts.UnseenElsewhere:
+			unread = append(unread, thing.Resource+": "+reason)
+		}
+	}
+	return slices.Compact(unread)
+}
+
+// UnreadOf are the kinds of which the objects of one kind need some, and which cannot be seen.
+func (w *World) UnreadOf(resource string) (unread []string) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, thing := range w.references.UnknownOf(resource) {
+		if reason, hidden := w.sight.Hidden(thing.Resource); hidden {
+			unread = append(unread, thing.Resource+": "+reason)
+		}
+	}
+	return slices.Compact(unread)
+}
