@@ -43,6 +43,9 @@ func load(t *testing.T) (scenarios []Scenario) {
 	return scenarios
 }
 
+// crowded is how many pods at once are played in a run that is not short.
+const crowded = 50
+
 // TestScenarios plays every scenario on a real node. They run side by side: those
 // that complete on one node, those that hang on another, and those that break their
 // node have one of their own.
@@ -123,6 +126,9 @@ func TestScenarios(t *testing.T) {
 		for _, s := range scenarios {
 			if s.Shape == "" && !s.Alone {
 				t.Run(s.Name, func(t *testing.T) {
+					if s.Copies > crowded && testing.Short() {
+						t.Skip("so many pods take a node for minutes: make test-node and make nightly play it")
+					}
 					t.Parallel()
 					if s.Own {
 						own <- struct{}{}
