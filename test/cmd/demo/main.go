@@ -112,6 +112,9 @@ func (d *demo) silence(ctx context.Context) error {
 
 func (d *demo) hangs(ctx context.Context) error {
 	say("KIALI, LEFT BEHIND BY ITS OPERATOR: first only asked")
+	if err := d.foreseen(ctx, "namespace istio-system", scenario.Hangs); err != nil {
+		return err
+	}
 	d.kubectl(ctx, "delete namespace istio-system --dry-run=server")
 	if err := d.delete(ctx, "Kiali left behind by its operator", "namespace istio-system", scenario.Hangs); err != nil {
 		return err
@@ -258,6 +261,12 @@ func (d *demo) glance(ctx context.Context) error {
 // delete types a delete, and remembers what was predicted. What completes is
 // waited for; what hangs is looked at in the end.
 func (d *demo) delete(ctx context.Context, title, target, expected string) error {
+	absent := strings.HasPrefix(title, "termguard") // killed, or frozen
+	if !absent {
+		if err := d.foreseen(ctx, target, expected); err != nil {
+			return err
+		}
+	}
 	began := time.Now()
 	r := d.kubectl(ctx, "delete "+target+" --wait=false")
 	if r.Code != 0 {
@@ -266,7 +275,7 @@ func (d *demo) delete(ctx context.Context, title, target, expected string) error
 	a := &act{title: title, target: target, expected: expected, predicted: scenario.Verdict(scenario.Warnings(r.Stderr)), began: began}
 	answered := time.Since(began)
 	d.acts = append(d.acts, a)
-	if strings.HasPrefix(title, "termguard") {
+	if absent {
 		a.predicted = "(nothing)"
 	}
 	if expected != scenario.Completes {
@@ -294,6 +303,19 @@ func (d *demo) note(title, expected string, ok bool, text string) {
 func (d *demo) exists(ctx context.Context, target string, deleting bool) bool {
 	r, err := d.Kubectl(ctx, append([]string{"get", "-o", "jsonpath=x{.metadata.deletionTimestamp}"}, strings.Fields(target)...)...)
 	return err == nil && r.Code == 0 && (r.Stdout != "x") == deleting
+}
+
+// foreseen waits until termguard has seen what was made before: its answer to a dry run is what
+// is expected. Where that does not come, the act is played all the same, and is wrong.
+func (d *demo) foreseen(ctx context.Context, target, expected string) error {
+	err := d.Await(ctx, 40*time.Second, "the verdict "+expected, func(ctx context.Context) (bool, error) {
+		r, err := d.Kubectl(ctx, append([]string{"delete", "--dry-run=server"}, strings.Fields(target)...)...)
+		return r.Code == 0 && scenario.Verdict(scenario.Warnings(r.Stderr)) == expected, err
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil
+	}
+	return err
 }
 
 // settled waits until termguard has seen the newest change: its answer to a dry
