@@ -112,6 +112,7 @@ func (l *Lab) StartKernelNode(ctx context.Context, name string) (*RealNode, erro
 	if n.init, err = l.startOn(spawn, "init-"+name, cmd, syscall.CLONE_NEWNS|syscall.CLONE_NEWPID); err != nil {
 		return nil, err
 	}
+	n.init.onNode = true
 	l.keep(n.init)
 	if err := l.Await(ctx, time.Minute, "the kernel of node "+name, func(context.Context) (bool, error) {
 		_, err := os.Stat(filepath.Join(n.Dir, "up"))

@@ -80,6 +80,7 @@ type Lab struct {
 	processes             []*Process // the others that run, in the order they started
 	programs              map[string]*Program
 	kernels               atomic.Int64 // nodes with a kernel of their own, so far
+	ending                atomic.Bool
 
 	config     *rest.Config
 	kubeconfig string
@@ -444,10 +445,11 @@ func (l *Lab) Forget(p *Process) {
 	l.processes = slices.DeleteFunc(l.processes, func(other *Process) bool { return other == p })
 }
 
-// Stop ends the lab, last started first and the control plane at the end, etcd
-// last of all: an API server that loses etcd first never exits. Nothing is left
-// behind.
+// Stop ends the lab, last started first and the control plane at the end. What runs on a
+// real node ends by itself, as it has mounts to give back; the others are killed, since their
+// folder goes with them. Nothing is left behind.
 func (l *Lab) Stop() {
+	l.ending.Store(true)
 	thaw(filepath.Base(l.dir))
 	l.mu.Lock()
 	programs := l.programs

@@ -23,6 +23,8 @@ type Process struct {
 	// mayEnd is set of what its starter starts again: that it ends is no failure
 	// of the lab.
 	mayEnd bool
+	// onNode is set of what runs on a real node, or is one: it may have mounted something.
+	onNode bool
 }
 
 // thread runs functions one after the other on one thread of its own, which
@@ -115,8 +117,12 @@ func (p *Process) Kill() {
 }
 
 // Stop asks the process to end, waits until it is gone, and kills it where it
-// does not go within 15 s.
+// does not go within 15 s. When the lab ends, it is killed at once.
 func (p *Process) Stop() error {
+	if p.lab.ending.Load() && !p.onNode {
+		p.Kill()
+		return nil
+	}
 	p.lab.Forget(p)
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); errors.Is(err, os.ErrProcessDone) {
 		<-p.done

@@ -128,6 +128,7 @@ func (l *Lab) StartRealNode(ctx context.Context, name string) (*RealNode, error)
 	if n.init, err = l.startOn(spawn, "init-"+name, cmd, syscall.CLONE_NEWNS|syscall.CLONE_NEWPID); err != nil {
 		return nil, err
 	}
+	n.init.onNode = true
 	l.keep(n.init)
 	if err := l.Await(ctx, 30*time.Second, "the file systems of node "+name, func(context.Context) (bool, error) {
 		_, err := os.Stat(filepath.Join(n.Dir, "mounted"))
@@ -360,6 +361,7 @@ func (n *RealNode) start(name string, cmd *exec.Cmd) (*Process, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	p.onNode = true
 	n.started = append(n.started, p)
 	return n.lab.keep(p), nil
 }
