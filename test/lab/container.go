@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
@@ -66,7 +65,7 @@ func (p *Program) contain(ctx context.Context, pod *corev1.Pod, container corev1
 	if err := errors.Join(token.write(root, nil), mounted.write(root, nil)); err != nil {
 		return nil, nil, err
 	}
-	p.mounted, p.looked = mounted, time.Now()
+	p.mounted = mounted
 	environment, err := p.environment(ctx, client, pod, container)
 	if err != nil {
 		return nil, nil, err
@@ -119,10 +118,6 @@ func (p *Program) mounts(ctx context.Context, client kubernetes.Interface, pod *
 // remount has the files of a container that runs follow what it mounts, as a kubelet
 // would: programs that make a certificate of their own wait for it to appear.
 func (p *Program) remount(ctx context.Context, pod *corev1.Pod, container corev1.Container) error {
-	if time.Since(p.looked) < time.Second {
-		return nil
-	}
-	p.looked = time.Now()
 	client, err := p.lab.Client()
 	if err != nil {
 		return err

@@ -34,15 +34,12 @@ func (n *Node) Crash(ctx context.Context, namespace, deployment string) error {
 	}
 	context.AfterFunc(ctx, func() { connection.Close() })
 	runtime := runtimeapi.NewRuntimeServiceClient(connection)
-	pods := func(ctx context.Context) ([]corev1.Pod, error) {
-		list, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(d.Spec.Selector)})
-		if err != nil {
-			return nil, err
-		}
-		return list.Items, nil
+	pods, err := n.lab.informed(ctx, podResource, namespace, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(d.Spec.Selector)}, func() {})
+	if err != nil {
+		return err
 	}
 	go every(ctx, 300*time.Millisecond, func() {
-		found, err := pods(ctx)
+		found, err := typed[corev1.Pod](pods)
 		if err != nil {
 			return // the next round tries again
 		}
@@ -59,8 +56,8 @@ func (n *Node) Crash(ctx context.Context, namespace, deployment string) error {
 			}
 		}
 	})
-	return n.lab.Await(ctx, 3*time.Minute, fmt.Sprintf("Deployment %s/%s to crash again and again", namespace, deployment), func(ctx context.Context) (bool, error) {
-		found, err := pods(ctx)
+	return n.lab.Await(ctx, 3*time.Minute, fmt.Sprintf("Deployment %s/%s to crash again and again", namespace, deployment), func(context.Context) (bool, error) {
+		found, err := typed[corev1.Pod](pods)
 		if err != nil {
 			return false, err
 		}

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -25,12 +26,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/klog/v2"
 )
 
 // Controller removes a finalizer from objects that are being deleted, as the
@@ -65,38 +70,65 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 	if err != nil {
 		return err
 	}
+	// Watched as the administrator: rounds alone have the rights of the service account.
+	changed := newSignal()
+	pods, err := l.informed(ctx, podResource, namespace, metav1.ListOptions{}, changed.raise)
+	if err != nil {
+		return err
+	}
+	watched, err := l.informed(ctx, gvr, "", metav1.ListOptions{}, changed.raise)
+	if err != nil {
+		return err
+	}
+	held := func(o unstructured.Unstructured) bool {
+		return o.GetDeletionTimestamp() != nil && slices.Contains(o.GetFinalizers(), finalizer)
+	}
 	ran := false // a pod under the service account has been seen
-	runs := func() bool {
-		pods, err := admin.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	noted := func() {
+		ran = ran || slices.ContainsFunc(pods.objects(), func(o unstructured.Unstructured) bool {
+			under, _, _ := unstructured.NestedString(o.Object, "spec", "serviceAccountName")
+			return under == account && o.GetDeletionTimestamp() == nil
+		})
+	}
+	runs := func() (bool, error) {
+		list, err := admin.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		for _, pod := range list.Items {
+			if pod.Spec.ServiceAccountName == account && pod.DeletionTimestamp == nil {
+				ran = true
+				return true, nil
+			}
+		}
+		return !ran, nil
+	}
+	pods.await(ctx)
+	go changed.each(ctx, 200*time.Millisecond, func() (done bool) {
+		noted()
+		if !slices.ContainsFunc(watched.objects(), held) {
+			return true
+		}
+		list, err := objects.List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false
 		}
-		for _, pod := range pods.Items {
-			if pod.Spec.ServiceAccountName == account && pod.DeletionTimestamp == nil {
-				ran = true
-				return true
-			}
+		items := slices.DeleteFunc(list.Items, func(o unstructured.Unstructured) bool { return !held(o) })
+		if len(items) == 0 {
+			return true
 		}
-		return !ran
-	}
-	go every(ctx, 200*time.Millisecond, func() {
-		list, err := objects.List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return
+		// In this order, an object that is deleted after the last pod is left alone.
+		if up, err := runs(); err != nil || !up {
+			return err == nil
 		}
-		items := slices.DeleteFunc(list.Items, func(o unstructured.Unstructured) bool {
-			return o.GetDeletionTimestamp() == nil || !slices.Contains(o.GetFinalizers(), finalizer)
-		})
-		// In this order, an object that is deleted after the last pod is left alone. Once a pod has
-		// been seen, whether it runs matters only to an object.
-		if ran && len(items) == 0 || !runs() {
-			return
-		}
+		done = true
 		for _, item := range items {
-			if !slices.ContainsFunc(cleaning, func(clean Cleaning) bool { return clean(ctx, client, item) != nil }) {
-				_ = release(ctx, objects.Namespace(item.GetNamespace()), item.GetName(), finalizer) // the next round tries again
+			if slices.ContainsFunc(cleaning, func(clean Cleaning) bool { return clean(ctx, client, item) != nil }) ||
+				release(ctx, objects.Namespace(item.GetNamespace()), item.GetName(), finalizer) != nil {
+				done = false // the next round tries again
 			}
 		}
+		return done
 	})
 	return nil
 }
@@ -271,6 +303,141 @@ func every(ctx context.Context, interval time.Duration, f func()) {
 	}
 }
 
+// signal says that something changed; several changes may be told as one.
+type signal chan struct{}
+
+func newSignal() signal { return make(signal, 1) }
+
+func (s signal) raise() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+// seldom is how long what waits for changes waits at most. No change is missed: it is for what
+// depends on something that nobody watches.
+const seldom = 5 * time.Second
+
+// each calls f at once and after each change, until ctx ends, but no more often than a pause
+// allows. While f says that it is not done, a pause is all that it waits.
+func (s signal) each(ctx context.Context, pause time.Duration, f func() (done bool)) {
+	for {
+		limit := seldom
+		if !f() {
+			limit = pause
+		}
+		paused, late := time.After(pause), time.After(limit)
+		select {
+		case <-ctx.Done():
+			return
+		case <-paused:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s:
+		case <-late:
+		}
+	}
+}
+
+// The resources that the lab itself watches.
+var (
+	podResource        = corev1.SchemeGroupVersion.WithResource("pods")
+	deploymentResource = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	sliceResource      = discoveryv1.SchemeGroupVersion.WithResource("endpointslices")
+)
+
+// informer knows the objects of a resource by a watch.
+type informer struct {
+	cache.Store
+	changed func()
+	once    sync.Once
+	known   chan struct{} // closed once all objects are
+}
+
+// informed watches the objects of a resource as the administrator, in a namespace or, where that
+// is empty, in all, until ctx ends, and calls changed after each change. A resource that is not
+// served, not yet or no more, is asked for again each second, without a word: definitions come
+// and go. Until then, what was known of it last stays.
+func (l *Lab) informed(ctx context.Context, gvr schema.GroupVersionResource, namespace string, selected metav1.ListOptions, changed func()) (*informer, error) {
+	client, err := dynamic.NewForConfig(l.config)
+	if err != nil {
+		return nil, err
+	}
+	objects := client.Resource(gvr).Namespace(namespace)
+	choose := func(o metav1.ListOptions) metav1.ListOptions {
+		o.LabelSelector, o.FieldSelector = selected.LabelSelector, selected.FieldSelector
+		return o
+	}
+	i := &informer{Store: cache.NewStore(cache.MetaNamespaceKeyFunc), changed: changed, known: make(chan struct{})}
+	reflector := cache.NewReflectorWithOptions(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return objects.List(ctx, choose(o))
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return objects.Watch(ctx, choose(o))
+		},
+	}, &unstructured.Unstructured{}, i, cache.ReflectorOptions{
+		Backoff: &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 10, Cap: time.Second},
+	})
+	go reflector.RunWithContext(klog.NewContext(ctx, klog.Logger{})) // which logs nothing
+	return i, nil
+}
+
+func (i *informer) Add(o any) error {
+	defer i.changed()
+	return i.Store.Add(o)
+}
+
+func (i *informer) Update(o any) error {
+	defer i.changed()
+	return i.Store.Update(o)
+}
+
+func (i *informer) Delete(o any) error {
+	defer i.changed()
+	return i.Store.Delete(o)
+}
+
+// Replace takes in a whole list, as at the beginning.
+func (i *informer) Replace(list []any, version string) error {
+	defer i.changed()
+	defer i.once.Do(func() { close(i.known) })
+	return i.Store.Replace(list, version)
+}
+
+// await waits until all objects are known, up to half a minute: those of a resource that is not
+// served never are.
+func (i *informer) await(ctx context.Context) {
+	select {
+	case <-i.known:
+	case <-ctx.Done():
+	case <-time.After(30 * time.Second):
+	}
+}
+
+// objects are those that are known. They are shared: read them only.
+func (i *informer) objects() (all []unstructured.Unstructured) {
+	for _, o := range i.List() {
+		all = append(all, *o.(*unstructured.Unstructured))
+	}
+	return all
+}
+
+// typed are the objects that are known, as a type.
+func typed[T any](i *informer) ([]T, error) {
+	objects := i.objects()
+	all := make([]T, len(objects))
+	for n, o := range objects {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &all[n]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
 func release(ctx context.Context, objects dynamic.ResourceInterface, name, finalizer string) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		obj, err := objects.Get(ctx, name, metav1.GetOptions{})
@@ -309,16 +476,17 @@ func (l *Lab) ServeEndpoints(ctx context.Context, namespace, service string, han
 	if err != nil {
 		return err
 	}
-	client, err := l.Client()
+	changed := newSignal()
+	watched, err := l.informed(ctx, sliceResource, namespace, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service}, changed.raise)
 	if err != nil {
 		return err
 	}
 	listening := func() bool {
-		slices, err := client.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
+		known, err := typed[discoveryv1.EndpointSlice](watched)
 		if err != nil {
 			return true // it says nothing about the backend
 		}
-		for _, slice := range slices.Items {
+		for _, slice := range known {
 			for _, e := range slice.Endpoints {
 				if c := e.Conditions; c.Ready == nil || *c.Ready || c.Serving != nil && *c.Serving {
 					return true
@@ -350,8 +518,8 @@ func (l *Lab) ServeEndpoints(ctx context.Context, namespace, service string, han
 	if err != nil {
 		return err
 	}
-	go every(ctx, 100*time.Millisecond, func() {
-		_ = update() // the next round tries again
+	go changed.each(ctx, 20*time.Millisecond, func() (done bool) {
+		return update() == nil
 	})
 	return nil
 }

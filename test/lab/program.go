@@ -263,8 +263,9 @@ type Program struct {
 	process *Process
 	inside  thread             // that started it, where it is contained
 	mounted contents           // what is mounted there
-	looked  time.Time          // when that was last compared
 	unlink  context.CancelFunc // ends that its Service is forwarded to it, nil where it is not
+	wanted  bool               // a pod says that it runs
+	changed signal             // something that sync goes by, or the process has ended
 	cancel  context.CancelFunc
 	done    chan struct{} // closed once it runs no more
 }
@@ -299,7 +300,7 @@ func (l *Lab) Run(ctx context.Context, r Running) (*Program, error) {
 	}
 	p := &Program{
 		Namespace: r.Namespace, Deployment: r.Deployment, lab: l, name: r.Namespace + "-" + r.Deployment + "-" + r.Binary,
-		binary: filepath.Join(dir, r.Binary), service: r.Service, contained: r.Contained, done: make(chan struct{}),
+		binary: filepath.Join(dir, r.Binary), service: r.Service, contained: r.Contained, changed: newSignal(), done: make(chan struct{}),
 	}
 	args := r.Args
 	if r.Service != "" {
@@ -344,6 +345,11 @@ func (l *Lab) Run(ctx context.Context, r Running) (*Program, error) {
 		return nil, err
 	}
 	ctx, p.cancel = context.WithCancel(ctx)
+	if err := p.follow(ctx); err != nil {
+		p.cancel()
+		p.stop()
+		return nil, err
+	}
 	l.mu.Lock()
 	if l.programs == nil {
 		l.programs = map[string]*Program{}
@@ -353,8 +359,8 @@ func (l *Lab) Run(ctx context.Context, r Running) (*Program, error) {
 	go func() {
 		defer close(p.done)
 		defer p.cancel()
-		every(ctx, 100*time.Millisecond, func() {
-			_ = p.sync(ctx) // the next round tries again
+		p.changed.each(ctx, 100*time.Millisecond, func() (done bool) {
+			return p.sync(ctx) == nil && !p.waiting()
 		})
 		p.stop()
 	}()
@@ -390,6 +396,26 @@ func (p *Program) Settled(ctx context.Context) (running bool, err error) {
 	return p.process != nil, nil
 }
 
+// follow has changed tell of what sync goes by, until ctx ends.
+func (p *Program) follow(ctx context.Context) error {
+	if err := p.lab.follow(ctx, p.Namespace, p.Deployment, p.changed); err != nil || !p.contained {
+		return err
+	}
+	for _, mounted := range []string{"configmaps", "secrets"} {
+		if _, err := p.lab.informed(ctx, corev1.SchemeGroupVersion.WithResource(mounted), p.Namespace, metav1.ListOptions{}, p.changed.raise); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waiting says whether it should run, and what it needs was not there.
+func (p *Program) waiting() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.wanted && p.process == nil
+}
+
 func (p *Program) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -420,6 +446,7 @@ func (p *Program) Break(broken bool) {
 	if p.broken = broken; broken && p.process != nil {
 		p.end()
 	}
+	p.changed.raise()
 }
 
 // sync starts or stops the process, as the Deployment's pods have it.
@@ -437,10 +464,11 @@ func (p *Program) sync(ctx context.Context) error {
 		default:
 		}
 	}
+	p.wanted = pod != nil && !p.broken
 	switch {
 	case pod == nil && p.process != nil:
 		p.end()
-	case pod != nil && p.process == nil && !p.broken:
+	case p.wanted && p.process == nil:
 		if err := p.start(ctx, pod); !apierrors.IsNotFound(err) {
 			return err
 		}
@@ -484,6 +512,10 @@ func (p *Program) start(ctx context.Context, pod *corev1.Pod) (err error) {
 	}
 	p.process.mayEnd = true
 	p.lab.keep(p.process)
+	go func(started *Process) {
+		<-started.Exited()
+		p.changed.raise()
+	}(p.process)
 	fmt.Fprintf(p.lab.options.Progress, "lab: %s of Deployment %s/%s runs, process %d, with the rights of service account %s\n",
 		filepath.Base(p.binary), p.Namespace, p.Deployment, p.process.PID(), pod.Spec.ServiceAccountName)
 	return p.link(ctx)
@@ -502,6 +534,42 @@ func (p *Program) link(ctx context.Context) error {
 	}
 	p.unlink = end
 	return nil
+}
+
+// follow raises changed whenever a Deployment or a pod beside it has changed, until ctx ends.
+func (l *Lab) follow(ctx context.Context, namespace, deployment string, changed signal) error {
+	_, err := l.informed(ctx, deploymentResource, namespace, metav1.ListOptions{FieldSelector: "metadata.name=" + deployment}, changed.raise)
+	if err != nil {
+		return err
+	}
+	_, err = l.informed(ctx, podResource, namespace, metav1.ListOptions{}, changed.raise)
+	return err
+}
+
+// While waits until a Deployment has a pod by PodOf, and returns a context that ends once it has
+// none any more.
+func (l *Lab) While(ctx context.Context, namespace, deployment string) (context.Context, error) {
+	err := l.Await(ctx, 3*time.Minute, "Deployment "+namespace+"/"+deployment+" to run", func(ctx context.Context) (bool, error) {
+		pod, err := l.PodOf(ctx, namespace, deployment)
+		return pod != nil, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	running, stop := context.WithCancel(ctx)
+	changed := newSignal()
+	if err := l.follow(running, namespace, deployment, changed); err != nil {
+		stop()
+		return nil, err
+	}
+	go changed.each(running, 100*time.Millisecond, func() (done bool) {
+		pod, err := l.PodOf(running, namespace, deployment)
+		if err == nil && pod == nil {
+			stop()
+		}
+		return err == nil
+	})
+	return running, nil
 }
 
 // PodOf is a pod of a Deployment that is ready and whose containers run, nil where there is

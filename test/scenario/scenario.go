@@ -809,27 +809,7 @@ func (g *Guarded) while(ctx context.Context, deployment string) (context.Context
 		return ctx, nil
 	}
 	namespace, name, _ := strings.Cut(deployment, "/")
-	ready := func(ctx context.Context) (bool, error) {
-		pod, err := g.PodOf(ctx, namespace, name)
-		return pod != nil, err
-	}
-	if err := g.Await(ctx, 3*time.Minute, "Deployment "+deployment+" to run", ready); err != nil {
-		return nil, err
-	}
-	running, stop := context.WithCancel(ctx)
-	go func() {
-		defer stop()
-		for ctx.Err() == nil {
-			if up, err := ready(ctx); err == nil && !up {
-				return
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(200 * time.Millisecond):
-			}
-		}
-	}()
-	return running, nil
+	return g.Lab.While(ctx, namespace, name)
 }
 
 // start runs the live parts that start at a stage after the first.
