@@ -52,7 +52,7 @@ func (t *teller) tell(ctx context.Context, r report.Report) error {
 }
 
 // write writes a report into the ConfigMap of its node, and makes it where there is
-// none. The probe is the only writer, so the newest report wins.
+// none. Only probes of the node write it, so the newest report wins.
 func (t *teller) write(ctx context.Context, r report.Report) error {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -62,9 +62,15 @@ func (t *teller) write(ctx context.Context, r report.Report) error {
 		ObjectMeta: metav1.ObjectMeta{Name: report.Prefix + r.Node, Labels: map[string]string{report.Label: "true", "app.kubernetes.io/name": "termguard"}},
 		Data:       map[string]string{report.Key: string(text)},
 	}
-	err = t.client.Put().Namespace(t.namespace).Resource("configmaps").Name(cm.Name).Body(cm).Do(ctx).Error()
+	update := func() error {
+		return t.client.Put().Namespace(t.namespace).Resource("configmaps").Name(cm.Name).Body(cm).Do(ctx).Error()
+	}
+	err = update()
 	if apierrors.IsNotFound(err) {
 		err = t.client.Post().Namespace(t.namespace).Resource("configmaps").Body(cm).Do(ctx).Error()
+	}
+	if apierrors.IsAlreadyExists(err) { // a probe beside this one, as while pods are replaced, was first
+		err = update()
 	}
 	if err != nil {
 		return fmt.Errorf("write ConfigMap %s (the probe needs create and update there): %w", cm.Name, err)

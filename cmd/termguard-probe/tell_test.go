@@ -15,9 +15,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/termguard/termguard/probe/report"
 )
@@ -66,9 +68,10 @@ func served(t *testing.T, objects typedcorev1.CoreV1Interface) *httptest.Server 
 		if err != nil {
 			status = http.StatusForbidden
 			answer = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Message: err.Error()}
-			if apierrors.IsNotFound(err) {
-				status = http.StatusNotFound
-				answer = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}
+			if apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
+				told := err.(apierrors.APIStatus).Status()
+				told.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+				status, answer = int(told.Code), told
 			}
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -111,6 +114,27 @@ func TestWrite(t *testing.T) {
 	teller.namespace = "elsewhere"
 	if err := teller.tell(t.Context(), report.New("n1")); err == nil || !strings.Contains(err.Error(), "needs create and update there") {
 		t.Errorf("where it has no right, it says %v", err)
+	}
+}
+
+// TestWriteBeside: where another probe of the node makes the ConfigMap at the same time, the
+// report is written all the same.
+func TestWriteBeside(t *testing.T) {
+	client := fake.NewClientset()
+	other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: report.Prefix + "n1", Namespace: home}}
+	client.PrependReactor("create", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return false, nil, client.Tracker().Add(other)
+	})
+	objects := client.CoreV1()
+	if err := tellerTo(t, objects).tell(t.Context(), report.New("n1")); err != nil {
+		t.Fatal(err)
+	}
+	cm, err := objects.ConfigMaps(home).Get(t.Context(), report.Prefix+"n1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := report.Read(cm); err != nil || got.Node != "n1" {
+		t.Errorf("the ConfigMap holds the report of %q: %v", got.Node, err)
 	}
 }
 
