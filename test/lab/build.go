@@ -305,16 +305,20 @@ func (m module) names() string {
 	return strings.Join(names, ", ")
 }
 
+// noDWARF has compilers leave out what the linkers are told to drop. It is no flag of a module:
+// how programs come out does not depend on it, and what was built before stays.
+const noDWARF = "-gcflags=all=-dwarf=false"
+
 // build makes the programs in a folder: several by one call, which compiles what they
 // share once and links on all cores.
 func (m module) build(ctx context.Context, source, target string) error {
 	var packages []string
 	names := map[string]string{} // of programs, by what the go command calls them
 	for _, p := range m.programs {
-		command := []string{"build"}
+		command := []string{"build", noDWARF}
 		switch {
 		case strings.HasSuffix(p.name, ".test"):
-			command = []string{"test", "-c", "-vet=off"}
+			command = []string{"test", "-c", "-vet=off", noDWARF}
 		case len(m.programs) > 1:
 			packages = append(packages, p.pkg)
 			names[executable(p.pkg)] = p.name
@@ -328,7 +332,7 @@ func (m module) build(ctx context.Context, source, target string) error {
 		return nil
 	}
 	folder := target + string(filepath.Separator)
-	if err := goCommand(ctx, source, slices.Concat([]string{"build"}, m.flags, []string{"-o", folder}, packages)...); err != nil {
+	if err := goCommand(ctx, source, slices.Concat([]string{"build", noDWARF}, m.flags, []string{"-o", folder}, packages)...); err != nil {
 		return err
 	}
 	for built, name := range names {
@@ -353,8 +357,9 @@ var majorVersion = regexp.MustCompile(`^v[2-9][0-9]*$`)
 func goCommand(ctx context.Context, source string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = source
-	// Without cgo and a workspace, whatever the user's settings are.
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=", "GOARCH=")
+	// Without cgo and a workspace, whatever the user's settings are. A compiler is one short
+	// process for each package: it collects garbage seldom, for a little memory.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=", "GOARCH=", "GOGC=400")
 	// The compilers that it starts die with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
