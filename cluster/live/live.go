@@ -133,7 +133,7 @@ type feed struct {
 	lister lister
 	// others read the same objects in versions that deletions do not ask for.
 	others []cluster.Resource
-	role   int  // what it is read for; see World.reads
+	role   int  // what it is read for; see World.Role
 	astray bool // lister is one of those
 	silent bool // it did not answer the last time; read by the feed alone
 	most   int  // pages of a listing, 0 for all
