@@ -11,8 +11,9 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 E2E_TIMEOUT ?= 40m
 FLAGS := -count=1 -vet=off -parallel 64 -timeout $(E2E_TIMEOUT)
 E2E := go test $(FLAGS)
-# Scenarios measure seconds, on machines that do other work as well, and Go tests run beside them:
-# up to twenty that are red in a run play once more, alone, and bin/again-* tells which they were.
+# Scenarios measure seconds, on machines that do other work as well, and Go tests run beside them at
+# the lowest priority: up to twenty that are red in a run play once more, alone, and bin/again-*
+# tells which they were.
 ONCE_MORE = mkdir -p $(CURDIR)/bin && $(GOTESTSUM) --rerun-fails=1 --rerun-fails-max-failures=20 --rerun-fails-report $(CURDIR)/bin/again-$@
 # The packages that start goroutines. TestRaces holds that these are all.
 RACES := ./certs ./check ./cluster ./cluster/live ./cmd/termguard ./lint ./lint/runner ./policies ./probe ./scan ./teardown ./watch ./webhook ./webhook/serve
@@ -30,7 +31,7 @@ STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 GOTESTSUM := go tool -modfile=$(CURDIR)/test/tools/gotestsum/go.mod gotestsum
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo demo-of-check lab test suites unit unit-of-races unit-of-others races rego e2e-scenarios e2e-release e2e-delete e2e-beside operators test-node test-nfs nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks man clean field-test field-test-page catalog-sources screenshot headlamp
+.PHONY: help build render components software demo demo-of-check lab test unit unit-of-races unit-of-others races rego e2e-scenarios e2e-others e2e-release e2e-delete e2e-beside operators test-node test-nfs nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks man clean field-test field-test-page catalog-sources screenshot headlamp
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,10 +59,10 @@ demo: ## Play the main cases on a real control plane on this machine
 lab: build components ## Bring up a cluster to play on, with termguard in it, until Ctrl-C
 	cd test && go run ./cmd/lab termguard
 
-# Scenarios wait for most of their time, which Go and Rego tests fill at a lower priority: nice 19
-# would leave them none of the seconds that a list may take.
-test: build components software ## All scenarios on a real control plane, and the tests of Go and Rego beside them
-	@nice -n 10 $(MAKE) --no-print-directory unit races rego & $(MAKE) --no-print-directory e2e-scenarios; status=$$?; wait $$! && exit $$status
+# Scenarios measure seconds, so they have the machine to themselves. The other suites wait for
+# most of their time, which the tests of one process fill.
+test: e2e-scenarios ## All tests: scenarios on a real control plane, then those of other suites and a real node beside Go and Rego
+	@nice -n 19 $(MAKE) --no-print-directory unit races rego & $(MAKE) --no-print-directory e2e-others test-node SHORT=-short; status=$$?; wait $$! && exit $$status
 
 # They make garbage fast, and hold little; make vet is for all of the code.
 unit unit-of-races unit-of-others races: export GOGC ?= 400
@@ -86,13 +87,12 @@ rego: ## Rego tests with coverage, strict type check
 e2e-scenarios: build components software
 	cd test && $(ONCE_MORE) --format standard-quiet --packages './hostile ./scenario' -- $(FLAGS) -short -p 2
 
-# Verbose where real nodes are, so that what is skipped is said, and why.
-suites: build components software ## The other suites on real control planes, and scenarios on a real node (as root)
-	cd test && $(ONCE_MORE) --format standard-verbose --packages "./node $$(go list ./... | grep -vE '/test/(hostile|node|rotation|scenario)$$' | tr '\n' ' ')" -- $(FLAGS) -short -p 2
+e2e-others: build components software
+	cd test && $(ONCE_MORE) --format standard-quiet --packages "$$(go list ./... | grep -vE '/test/(hostile|node|rotation|scenario)$$' | tr '\n' ' ')" -- $(FLAGS) -short -p 2
 
 nightly: build components software ## What is long and rare, half an hour: the plugin for Headlamp, a release that a real node pulls, 110 pods on one, NFS on a node with a kernel of its own, fuzzing (TIME=20s each), hostile tenants, certificates and versions that change, upgrades by Helm, worlds that nobody wrote down (COMPOSE_FOR=10m), scenarios under the race detector; then hours of all operators of other projects (OPERATORS=none leaves them out)
 	@$(MAKE) --no-print-directory headlamp e2e-release test-nfs
-	cd test && $(E2E) -v -run TestScenarios/faults/namespace-of-110-pods ./node
+	cd test && $(E2E) -v -run TestScenarios/namespace-of-110-pods ./node
 	./test/fuzz.sh $(or $(TIME),20s)
 	cd test && $(E2E) -v -p 1 -run 'TestTenants|TestEmbedded|TestCertManager|TestVersions|TestChart|TestComposed|TestTeardown' ./hostile ./rotation ./chart ./scenario
 	cd test && CGO_ENABLED=1 $(E2E) -race -short -run 'TestScenarios/(side|real)' ./scenario # which asks about dozens of objects at once
@@ -110,7 +110,7 @@ operators: build components software ## Play operators of other projects (as roo
 
 # Verbose, so that what is skipped is said, and why.
 test-node: build components ## Scenarios on a real node: kubelet, containerd, runc (as root; TABLES=FILE writes what was found)
-	cd test && $(ONCE_MORE) --format standard-verbose --packages ./node -- $(FLAGS)
+	cd test && $(ONCE_MORE) --format standard-verbose --packages ./node -- $(FLAGS) $(SHORT)
 
 test-nfs: build components ## Scenarios of NFS on a real node with a kernel of its own, User Mode Linux, one by one (as root; 8 minutes)
 	cd test && NFS=1 go test -v -count=1 -parallel 1 -timeout 20m -run TestScenarios/faults/nfs- ./node
@@ -121,7 +121,7 @@ e2e-release: build components ## Make a release, publish it to a registry on loo
 probe-cost: build ## Print what the probe costs a node, and what is left of the work of others beside it, for docs/probe.md (ten minutes; an idle machine)
 	cd test && go run ./cmd/probe-cost && go run ./cmd/probe-cost -beside
 
-check: quick test suites ## Everything that CI runs (that generated files are current is held by the tests that write them)
+check: quick test ## Everything that CI runs (that generated files are current is held by the tests that write them)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target fuzz demo-of-check
 
 # Fuzz tests keep both cores busy beside it, so that an act may come late: once more, if one did.

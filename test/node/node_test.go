@@ -77,6 +77,9 @@ func TestScenarios(t *testing.T) {
 	}
 	play := func(t *testing.T, s Scenario, ready func()) {
 		t.Helper()
+		if s.Copies > crowded && testing.Short() {
+			t.Skip("so many pods take a node for minutes: make test-node and make nightly play it")
+		}
 		start := shared[s.Reality]
 		switch {
 		case s.Kernel:
@@ -126,9 +129,6 @@ func TestScenarios(t *testing.T) {
 		for _, s := range scenarios {
 			if s.Shape == "" && !s.Alone {
 				t.Run(s.Name, func(t *testing.T) {
-					if s.Copies > crowded && testing.Short() {
-						t.Skip("so many pods take a node for minutes: make test-node and make nightly play it")
-					}
 					t.Parallel()
 					if s.Own {
 						own <- struct{}{}
