@@ -101,11 +101,11 @@ nightly: build components software ## What is long and rare, half an hour: the p
 e2e-delete: build components software ## Have termguard delete finish the worlds in which kubectl delete hangs (some 10 minutes; MATRIX=FILE writes what came of it)
 	cd test && for how in fresh stuck; do DELETE=$$how MATRIX=$(if $(MATRIX),$(abspath $(MATRIX)).$$how) $(E2E) -run TestScenarios/side ./scenario || exit 1; done
 
-e2e-beside: build components software ## Run termguard delete with each flag in every world, hold it to changing nothing else, and write the counts into docs/delete-security.md (an hour)
-	cd test && DELETE=beside PAGE=$(CURDIR)/docs/delete-security.md $(E2E) -v -timeout 120m -run TestScenarios ./scenario
+e2e-beside: build components software ## Run termguard delete with each flag in every world, hold it to changing nothing else, and write the counts into test/results/delete-security.md (an hour)
+	cd test && DELETE=beside PAGE=$(CURDIR)/test/results/delete-security.md $(E2E) -v -timeout 120m -run TestScenarios ./scenario
 
 # With -v, so that what is skipped is said, and why.
-operators: build components software ## Play operators of other projects (as root; OPERATORS=kro,cert-manager for some), and write docs/operators.md (some 10 minutes for each, and once to build it)
+operators: build components software ## Play operators of other projects (as root; OPERATORS=kro,cert-manager for some), and write test/results/operators.md (some 10 minutes for each, and once to build it)
 	cd test && OPERATORS=$(or $(OPERATORS),all) RESULTS=$(CURDIR)/test/operators/results go test -v -count=1 -parallel 64 -timeout 8h -run TestOperators ./operators; status=$$?; UPDATE_GOLDEN=1 go test -count=1 -run TestPage ./operators && exit $$status
 
 # Verbose, so that what is skipped is said, and why.
@@ -174,17 +174,17 @@ docs golden: ## Write the generated files anew
 generated: docs ## Fail if a generated file is not current
 	@git diff --exit-code -- cluster policies check doctor lint cmd docs deploy || { echo "generated files are not current: run 'make docs' and commit"; exit 1; }
 
-harmlessness: build components ## Play what can go wrong with termguard against what deletes, and write docs/harmlessness.md (as root)
-	cd test && go run ./cmd/harmlessness -out $(CURDIR)/docs/harmlessness.md
+harmlessness: build components ## Play what can go wrong with termguard against what deletes, and write test/results/harmlessness.md (as root)
+	cd test && go run ./cmd/harmlessness -out $(CURDIR)/test/results/harmlessness.md
 
-conformance: build components ## Run Kubernetes' own tests about what deletes with termguard and without, and write docs/conformance.md (an hour; FOCUS=REGEXP)
-	cd test && go run ./cmd/conformance -out $(CURDIR)/docs/conformance.md $(if $(FOCUS),-focus '$(FOCUS)')
+conformance: build components ## Run Kubernetes' own tests about what deletes with termguard and without, and write test/results/conformance.md (an hour; FOCUS=REGEXP)
+	cd test && go run ./cmd/conformance -out $(CURDIR)/test/results/conformance.md $(if $(FOCUS),-focus '$(FOCUS)')
 
 versions: build components software ## Play the scenarios on one version (KUBERNETES=1.30), and write the table in README.md
 	cd test && VERSIONS=$(CURDIR)/test/scenario/versions.json $(E2E) -run TestScenarios ./scenario; UPDATE_GOLDEN=1 go test -count=1 -run TestVersions ./scenario
 
-certificates: build components software ## Change certificates in every way while 1,000 deletes are under way at once, and write docs/certificates.md
-	cd test && DELETES=1000 PAGE=$(CURDIR)/docs/certificates.md go test -v -count=1 -parallel 1 -timeout 60m ./rotation
+certificates: build components software ## Change certificates in every way while 1,000 deletes are under way at once, and write test/results/certificates.md
+	cd test && DELETES=1000 PAGE=$(CURDIR)/test/results/certificates.md go test -v -count=1 -parallel 1 -timeout 60m ./rotation
 
 vulnerabilities: ## Known vulnerabilities in what is shipped (asks vuln.go.dev)
 	go tool -modfile=test/tools/govulncheck/go.mod govulncheck ./...
@@ -196,10 +196,10 @@ report: ## Open the page of a scan in Chromium: use, accessibility, 360 pixels, 
 	cd test/report && npm ci --no-audit --no-fund --loglevel=error
 	cd test && SCREENSHOTS=$(CURDIR)/dist/report go test -count=1 -v ./report
 
-headlamp: ## Check, test and build the plugin for Headlamp (needs npm; HEADLAMP=folder of a built checkout also opens it there, on a lab, and takes docs/headlamp.png)
+headlamp: ## Check, test and build the plugin for Headlamp (needs npm; HEADLAMP=folder of a built checkout also opens it there, on a lab, and takes deploy/headlamp/headlamp.png)
 	@command -v npm >/dev/null || { echo "no npm: apt-get install npm"; exit 1; }
 	cd deploy/headlamp && npm ci --loglevel=error && npm run tsc && npm run lint && CI=1 npm test </dev/null && npm run build
-	$(if $(HEADLAMP),@$(MAKE) --no-print-directory build components && cd test && HEADLAMP=$(abspath $(HEADLAMP)) SCREENSHOT=$(CURDIR)/docs/headlamp.png go test -count=1 -v ./headlamp)
+	$(if $(HEADLAMP),@$(MAKE) --no-print-directory build components && cd test && HEADLAMP=$(abspath $(HEADLAMP)) SCREENSHOT=$(CURDIR)/deploy/headlamp/headlamp.png go test -count=1 -v ./headlamp)
 
 man: ## Write the man pages into dist/man, of what --help prints
 	@mkdir -p dist/man
@@ -215,8 +215,8 @@ bench-scale: build components ## Print what clusters of three sizes cost termgua
 field-test: build render ## Lint a sample of public repositories, and compare with what was judged (CLONES=folder or REMOTE=URL, SEED=1, SAMPLE=20)
 	cd test && go run ./cmd/field-test -termguard $(CURDIR)/bin/termguard $(if $(CLONES),-clones $(abspath $(CLONES))) $(if $(REMOTE),-remote $(REMOTE)) -seed $(or $(SEED),1) -sample $(or $(SAMPLE),20)
 
-field-test-page: ## Write the tables of docs/lint-field-test.md anew
-	cd test && go run ./cmd/field-test -page $(CURDIR)/docs/lint-field-test.md
+field-test-page: ## Write the tables of test/results/lint-field-test.md anew
+	cd test && go run ./cmd/field-test -page $(CURDIR)/test/results/lint-field-test.md
 
 bench-lint: build ## Print lint beside conftest, kube-score and gator (CORPUS=archive or folder of manifests; KUBE_LINTER=binary)
 	cd test && go run ./cmd/bench-lint -termguard $(CURDIR)/bin/termguard $(if $(CORPUS),-corpus $(abspath $(CORPUS))) $(if $(KUBE_LINTER),-kube-linter $(abspath $(KUBE_LINTER)))

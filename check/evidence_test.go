@@ -43,7 +43,7 @@ var restsOn = map[string]evidence{
 }
 
 // TestEvidenceOfSteps finds each policy that has such steps in restsOn, and holds the table
-// of docs/delete-security.md to it, or writes that.
+// of test/results/delete-security.md to it, or writes that.
 func TestEvidenceOfSteps(t *testing.T) {
 	classes := map[string]map[Class]bool{}
 	marked := map[string]bool{}
@@ -86,7 +86,7 @@ func TestEvidenceOfSteps(t *testing.T) {
 			t.Errorf("restsOn has %s, which has no such step in any fixture", p)
 		}
 	}
-	page(t, "../docs/delete-security.md", "evidence", table.String())
+	page(t, "../test/results/delete-security.md", "evidence", table.String())
 }
 
 // tenants are what somebody with the rights of a namespace's administrator writes, so that a

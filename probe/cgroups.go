@@ -61,7 +61,7 @@ const maxOrphans = 10
 // lookAtOrphans finds what the kubelet could not remove of pods that are gone, of which
 // some cgroups are known by UID: it removes the cgroup first, then the directory
 // (pkg/kubelet/kubelet.go, SyncTerminatedPod), and makes the cgroup first, too. They hold
-// no other pod (docs/node.md).
+// no other pod (test/results/node.md).
 func (l *look) lookAtOrphans(cgroups map[string]string) {
 	found := 0
 	note := func(format string, args ...any) {

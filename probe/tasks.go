@@ -122,7 +122,7 @@ func (from listing) tasks(answer []byte, into map[string]task) error {
 var containerID = regexp.MustCompile(`^(?:[a-z-]+-)?([0-9a-f]{64})(?:\.scope)?(?:/|$)`)
 
 // lookAtTasks finds containers of which the runtime says one thing, and the processes of
-// the node another. None of it held a pod that was tried (docs/node.md), and a runtime with
+// the node another. None of it held a pod that was tried (test/results/node.md), and a runtime with
 // virtual machines looks like it: it is noted.
 func (l *look) lookAtTasks(ctx context.Context, answers func(context.Context, string) ([]byte, error)) error {
 	first, err := l.oddTasks(ctx, answers)

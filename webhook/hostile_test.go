@@ -172,9 +172,9 @@ func TestStrangersAreToldNothing(t *testing.T) {
 	}
 }
 
-// TestSecurityPage holds that each test that docs/attacks.md names is there.
+// TestSecurityPage holds that each test that test/results/attacks.md names is there.
 func TestSecurityPage(t *testing.T) {
-	page, err := os.ReadFile("../docs/attacks.md")
+	page, err := os.ReadFile("../test/results/attacks.md")
 	if err != nil {
 		t.Fatal(err)
 	}

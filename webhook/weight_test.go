@@ -70,17 +70,17 @@ func liveHeap() int64 {
 }
 
 // TestHeldByBodies sends the worst bodies, of every size that matters, and
-// measures what is alive while they are decoded and evaluated. docs/attacks.md
+// measures what is alive while they are decoded and evaluated. test/results/attacks.md
 // prints the bounds.
 func TestHeldByBodies(t *testing.T) {
-	docs, err := os.ReadFile("../docs/attacks.md")
+	docs, err := os.ReadFile("../test/results/attacks.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, b := range bodies {
 		t.Run(b.name, func(t *testing.T) {
 			if row := fmt.Sprintf("| %s | %d |", b.name, b.most); !strings.Contains(string(docs), row) {
-				t.Errorf("docs/attacks.md has no row %q", row)
+				t.Errorf("test/results/attacks.md has no row %q", row)
 			}
 			most, at := int64(0), 0
 			sizes := []int{256 << 10, 1 << 20, MaxBody}

@@ -13,7 +13,7 @@ import (
 // What it takes longer for each pod where many of a node stop at once, in ms.
 const (
 	// stopWork is the processor time of kubelet, runtime and their helpers: they measure
-	// 220 to 300 ms a pod of one container (docs/node.md).
+	// 220 to 300 ms a pod of one container (test/results/node.md).
 	stopWork = 250
 	// stopRequests is what the kubelet's four requests for each pod (it reads it and
 	// writes its status, then reads and deletes it: pkg/kubelet/status/status_manager.go)

@@ -222,7 +222,7 @@ var (
 // tests compare with.
 func pages(t *testing.T) (all []string) {
 	t.Helper()
-	for _, pattern := range []string{"*.md", "docs/*.md", "policies/*/README.md", "test/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "policies/*/README.md", "deploy/*/*.md", "test/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join("../..", pattern))
 		if err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ const examplesHead = `# Ten small policies
 <!-- Generated from deploy/policies: run "make docs". -->
 
 For whoever writes rules of their own: ten wishes that people have, each as a policy with the manifests that it is tried on. They
-are in [deploy/policies](../deploy/policies), are in force nowhere until you take them, and lie beside your own:
+are in this folder, are in force nowhere until you take them, and lie beside your own:
 
 ` + "```console" + `
 $ cp -r deploy/policies/no_fridays my-policies/
@@ -24,9 +24,9 @@ $ termguard policy test my-policies
 $ termguard policy eval no-fridays namespace/shop --policies my-policies
 ` + "```" + `
 
-[Policies of your own](policies.md) tells how to write one, and how to put it into force. Names such as
+[Policies of your own](../../docs/policies.md) tells how to write one, and how to put it into force. Names such as
 ` + "`example.com/team`" + ` are yours to change. What can differ from cluster to cluster is read from ` + "`params`" + ` of the
-[configuration](configuration.md), as the descriptions say. A test runs the fixtures of all ten, and another asks
+[configuration](../../docs/configuration.md), as the descriptions say. A test runs the fixtures of all ten, and another asks
 about those of six in a real cluster; the others look at the day, at pods and at nodes.
 
 ## While you write
@@ -84,10 +84,10 @@ func TestExamples(t *testing.T) {
 		if !found {
 			t.Fatalf("%s does not import the request", p.ID)
 		}
-		fmt.Fprintf(&page, "\n## %s\n\n[%s](../deploy/policies/%s/%s.rego): %s\n\n```rego\n%s```\n\nWhat to do: %s What it cannot see: %s\n",
+		fmt.Fprintf(&page, "\n## %s\n\n[%s](%s/%s.rego): %s\n\n```rego\n%s```\n\nWhat to do: %s What it cannot see: %s\n",
 			p.Title, p.ID, p.Folder, p.Folder, flat(p.Description), rules, flat(p.Remedy), flat(p.Limits))
 	}
-	current(t, "docs/policy-examples.md", page.String())
+	current(t, "deploy/policies/README.md", page.String())
 }
 
 // flat is a text in one line.

@@ -153,7 +153,7 @@ slowest := {"seconds": grace.slowest, "pods": data.cluster.podsByGrace[request.n
 stops := grace.stops(pod.spec, period, idle) if period > 0
 
 # removal is what the kubelet needs after that, in seconds: to notice, to unmount
-# the volumes and to remove the cgroup. It measures 0.3 to 2.2 s (docs/node.md).
+# the volumes and to remove the cgroup. It measures 0.3 to 2.2 s (test/results/node.md).
 removal := 1
 
 # passes is what the namespace controller adds, in seconds: it waits 5 s before it

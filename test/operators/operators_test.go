@@ -224,7 +224,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	page(&want, operators, results)
-	file := filepath.Join(lab.Root(), "docs", "operators.md")
+	file := filepath.Join(lab.Root(), "test", "results", "operators.md")
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		if err := os.WriteFile(file, want.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
@@ -235,6 +235,6 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := gocmp.Diff(want.String(), string(got)); diff != "" {
-		t.Errorf("docs/operators.md is not what test/operators/results says (run: UPDATE_GOLDEN=1 go test -run TestPage ./operators): -want, +got:\n%s", diff)
+		t.Errorf("test/results/operators.md is not what test/operators/results says (run: UPDATE_GOLDEN=1 go test -run TestPage ./operators): -want, +got:\n%s", diff)
 	}
 }

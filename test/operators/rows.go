@@ -165,7 +165,7 @@ func table(out io.Writer, rows []Row) {
 	}
 }
 
-// page writes docs/operators.md.
+// page writes test/results/operators.md.
 func page(out io.Writer, operators []Operator, results []Results) {
 	var rows []Row
 	for _, r := range results {

@@ -59,7 +59,7 @@ func (s *site) trustOnly() {
 	}
 }
 
-// forget is the command of docs/certificates.md.
+// forget is the command of test/results/certificates.md.
 const forget = `kubectl get validatingwebhookconfiguration termguard -o json |
   jq --arg ca "$(kubectl get secret termguard-tls -n termguard-system -o jsonpath='{.data.ca\.crt}')" '.webhooks[].clientConfig.caBundle = $ca' |
   kubectl replace -f -`

@@ -514,7 +514,7 @@ func Harms(out io.Writer, outcomes []Outcome) {
 	fmt.Fprintf(out, "\n%s\n", summary(outcomes))
 }
 
-// besidePage writes what came of it into docs/delete-security.md, where PAGE names that file.
+// besidePage writes what came of it into test/results/delete-security.md, where PAGE names that file.
 func besidePage(outcomes []Outcome) error {
 	path := os.Getenv("PAGE")
 	if path == "" {

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// TestFieldCases holds docs/field-cases.md to the policies and scenarios that there
+// TestFieldCases holds test/results/field-cases.md to the policies and scenarios that there
 // are, and its numbers to each other.
 func TestFieldCases(t *testing.T) {
-	page, err := os.ReadFile("../../docs/field-cases.md")
+	page, err := os.ReadFile("../../test/results/field-cases.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 // So much garbage a process may have, within these percents of what is alive (GOGC): of a
 // small cluster, to collect it costs reviews more than it saves; of a large one, as much
-// garbage as is alive would be most of the process (docs/benchmarks.md).
+// garbage as is alive would be most of the process (test/results/benchmarks.md).
 const (
 	garbage             = 32 << 20 // bytes
 	leastGOGC, mostGOGC = 50, 200

@@ -1,6 +1,6 @@
 // Command field-test lints a sample of public repositories, and compares what is
 // found with what was judged of them: test/field holds that as data, from which the
-// tables of docs/lint-field-test.md are made. Charts and kustomizations are rendered where
+// tables of test/results/lint-field-test.md are made. Charts and kustomizations are rendered where
 // they were when their round was judged.
 //
 // Exit codes: 0 what was judged right is found, and nothing that was wrong; 1 not so;

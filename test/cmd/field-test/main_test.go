@@ -16,7 +16,7 @@ const data = "../../field"
 
 // TestPage holds the page to the data; UPDATE_GOLDEN=1 writes it anew.
 func TestPage(t *testing.T) {
-	const file = "../../../docs/lint-field-test.md"
+	const file = "../../../test/results/lint-field-test.md"
 	repositories, err := readRepositories(filepath.Join(data, "repositories.tsv"))
 	if err != nil {
 		t.Fatal(err)
