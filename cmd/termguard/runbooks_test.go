@@ -18,14 +18,14 @@ const runbooksHead = `# You saw this warning. Now what?
 
 <!-- Generated from the METADATA of the policies: run "make docs". -->
 
-Reference for those who saw a warning, or a refusal: what it means, what to do, and where it may be wrong.
+Reference for those who saw a warning or a refusal of termguard: what to do now.
 
 Find the word in brackets, such as ` + "`[orphaned-finalizer]`" + `, below: it names the policy. First, in any case:
 
 1. A warning stops nothing: the delete has begun, and waits. After a refusal nothing has happened.
 2. Run ` + "`termguard check TYPE/NAME -n NAMESPACE`" + `. It prints the evidence, and numbered steps with the commands for this very
    object. It needs nothing but your kubeconfig: [how to get it](install.md#the-command-line-alone).
-3. Without it: do what stands behind **Now** below, in that order.
+3. Without termguard: follow the section of the policy below, in its order.
 4. Force last, and only what is said to be forced. A finalizer that is removed by hand leaves behind what it protected.
 
 ` + "`termguard delete TYPE/NAME`" + ` carries the steps out, and asks before each. In a script, say ` + "`--yes`" + ` and nothing more: what
@@ -38,14 +38,14 @@ const runbooksHeadChinese = `# 看到了这条警告，怎么办？
 
 <!-- Generated from the METADATA of the policies and runbooks.zh-CN.yaml: run "make docs". -->
 
-参考资料，写给看到警告或请求被拒绝的人：它是什么意思，现在做什么，以及它在哪里可能出错。
+参考资料，写给看到 termguard 警告或请求被拒绝的人：现在做什么。
 
 在下面查找方括号里的词，例如 ` + "`[orphaned-finalizer]`" + `：它是策略的名字。无论哪种情况，先做这些：
 
 1. 警告不阻止任何事：删除已经开始，正在等待。请求被拒绝之后，什么也没有发生。
 2. 运行 ` + "`termguard check TYPE/NAME -n NAMESPACE`" + `。它打印依据，以及针对这个对象、带命令的编号步骤。只需要
    kubeconfig：[如何获取](install.md#the-command-line-alone)（英文）。
-3. 没有 termguard 时，按下文“**现在**”一段的顺序操作。
+3. 没有 termguard 时，按下文该策略一节的顺序操作。
 4. 强制放在最后，而且只对文中写明可以强制的对象强制。手工移除 finalizer 会留下它所保护的东西。
 
 ` + "`termguard delete TYPE/NAME`" + ` 执行这些步骤，每一步之前都先询问。在脚本里只写 ` + "`--yes`" + `：凡是要改动别的对象或放弃任何东西的步骤都不会执行，命令以退出码
@@ -54,19 +54,19 @@ const runbooksHeadChinese = `# 看到了这条警告，怎么办？
 `
 
 // runbook is what a page says of a policy. Of is the checksum of the English that was translated.
-type runbook struct{ Of, Title, Description, Remedy, Limits string }
+type runbook struct{ Of, Title, Remedy string }
 
 // checksum tells one English from another.
 func (r runbook) checksum() string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{r.Title, r.Description, r.Remedy, r.Limits}, "\n")))
+	sum := sha256.Sum256([]byte(strings.Join([]string{r.Title, r.Remedy}, "\n")))
 	return hex.EncodeToString(sum[:4])
 }
 
 const (
-	runbookEnglish = "\n## %s\n\n**%s.** %s\n\n**Now:** %s\n\n**It may be wrong where:** %s\n\n[Examples, messages and sources](../policies/%s/README.md)\n"
-	runbookChinese = "\n## %s\n\n**%s。** %s\n\n**现在：** %s\n\n**它在哪里可能出错：** %s\n\n[例子、消息和来源](../policies/%s/README.md)（英文）\n"
+	runbookEnglish = "\n## %s\n\n**%s.** %s\n\n[Why, evidence and limits](../policies/%s/README.md)\n"
+	runbookChinese = "\n## %s\n\n**%s。** %s\n\n[原因、依据和局限](../policies/%s/README.md)（英文）\n"
 	// runbookUntranslated stands where the METADATA has changed since it was translated.
-	runbookUntranslated = "\n## %s\n\n（尚未翻译。）\n\n**%s.** %s\n\n**现在：** %s\n\n**它在哪里可能出错：** %s\n\n[例子、消息和来源](../policies/%s/README.md)（英文）\n"
+	runbookUntranslated = "\n## %s\n\n（尚未翻译。）\n\n**%s.** %s\n\n[原因、依据和局限](../policies/%s/README.md)（英文）\n"
 )
 
 // TestRunbooks holds docs/runbooks.md to the policies: each has its section, in English, and in
@@ -83,8 +83,8 @@ func TestRunbooks(t *testing.T) {
 	page, chinese := runbooksHead, runbooksHeadChinese
 	var waiting []string
 	for _, p := range set.Policies() {
-		r := runbook{Title: flat(p.Title), Description: flat(p.Description), Remedy: flat(p.Remedy), Limits: flat(p.Limits)}
-		page += fmt.Sprintf(runbookEnglish, p.ID, r.Title, r.Description, r.Remedy, r.Limits, p.Folder)
+		r := runbook{Title: flat(p.Title), Remedy: flat(p.Remedy)}
+		page += fmt.Sprintf(runbookEnglish, p.ID, r.Title, r.Remedy, p.Folder)
 		form := runbookChinese
 		if c, known := translations[p.ID]; known && c.Of == r.checksum() {
 			r = c
@@ -92,7 +92,7 @@ func TestRunbooks(t *testing.T) {
 			form = runbookUntranslated
 			waiting = append(waiting, p.ID+", of: \""+r.checksum()+"\"")
 		}
-		chinese += fmt.Sprintf(form, p.ID, r.Title, r.Description, r.Remedy, r.Limits, p.Folder)
+		chinese += fmt.Sprintf(form, p.ID, r.Title, r.Remedy, p.Folder)
 		delete(translations, p.ID)
 	}
 	current(t, "docs/runbooks.md", page)

@@ -14,7 +14,7 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// The table of versions stands between these lines of README.md, and in Chinese.
+// The table of versions stands between these lines of docs/support.md, and in Chinese.
 const (
 	versionsBegin = "<!-- made from test/scenario/versions.json: make versions -->\n"
 	versionsEnd   = "<!-- end -->\n"
@@ -32,8 +32,8 @@ var versionsPages = map[string]struct {
 	head, lacks, and, none, nothing string
 	words                           *strings.Replacer
 }{
-	"README.md":       {"| Kubernetes | scenarios played | as predicted | not as predicted | not played: it does not serve these in v1 |", "%s (%d scenarios)", ", ", "none", "nothing", strings.NewReplacer()},
-	"README.zh-CN.md": {"| Kubernetes | 跑过的场景 | 与预测一致 | 与预测不符 | 没有跑：它不以 v1 提供这些 |", "%s（%d 个场景）", "、", "无", "无", strings.NewReplacer(" and ", "和", " (", "（", ")", "）")},
+	"docs/support.md":       {"| Kubernetes | scenarios played | as predicted | not as predicted | not played: it does not serve these in v1 |", "%s (%d scenarios)", ", ", "none", "nothing", strings.NewReplacer()},
+	"docs/support.zh-CN.md": {"| Kubernetes | 跑过的场景 | 与预测一致 | 与预测不符 | 没有跑：它不以 v1 提供这些 |", "%s（%d 个场景）", "、", "无", "无", strings.NewReplacer(" and ", "和", " (", "（", ")", "）")},
 }
 
 func versionsTable(t *testing.T, page string, runs []*Run) string {
@@ -62,7 +62,7 @@ func versionsTable(t *testing.T, page string, runs []*Run) string {
 	return b.String()
 }
 
-// TestVersions holds the table in README.md, and in Chinese, to what the runs came to.
+// TestVersions holds the table in docs/support.md, and in Chinese, to what the runs came to.
 // UPDATE_GOLDEN=1 writes it.
 func TestVersions(t *testing.T) {
 	runs, err := readRuns(Versions)
