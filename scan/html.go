@@ -62,10 +62,11 @@ func (s *Scan) HTML(w io.Writer) error {
 	p.tag("<h1>What could not be deleted: ", s.Of, "</h1>\n")
 	p.tag("<p class=\"soft\">", "termguard scan, "+s.At, "</p>\n</header>\n<main>\n")
 	p.tag("<p class=\"story\">", s.headline(), "</p>\n")
-	for _, line := range []string{s.Interrupted, s.said((*Scan).promise, s.Mended != nil), s.said((*Scan).changes, s.Since != nil)} {
-		if line != "" {
-			p.tag("<p class=\"story word\">", line, "</p>\n")
-		}
+	if s.Interrupted != "" {
+		p.tag("<p class=\"story word\">", s.Interrupted, "</p>\n")
+	}
+	if s.Mended != nil {
+		p.tag("<p class=\"story word\">", s.promise(), "</p>\n")
 	}
 	p.counts(s)
 	ids := p.causes(s)

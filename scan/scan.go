@@ -68,8 +68,6 @@ type Scan struct {
 	Unseen []string `json:"unseen"`
 	// LeftOut is what was wanted and cannot be asked about here at all.
 	LeftOut []string `json:"leftOut,omitempty"`
-	// Since is what changed since an earlier scan.
-	Since *Changes `json:"since,omitempty"`
 }
 
 // Count is how many objects of a kind were asked about, by verdict.

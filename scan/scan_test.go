@@ -187,21 +187,10 @@ func TestClasses(t *testing.T) {
 func TestGolden(t *testing.T) {
 	live := slices.DeleteFunc(Kinds(), func(k Kind) bool { return k == Releases }) // as if a cluster without releases was asked
 	s := scanned(t, contents(t, "testdata/cluster.yaml"), Options{Of: "testdata/cluster.yaml", Only: live})
-	before := *s
-	before.Causes = before.Causes[1:]
-	before.At = "2026-11-20T08:00:00Z"
-	before.Items = before.Items[2:]
 	for name, write := range map[string]func(*bytes.Buffer) error{
 		"scan.txt":     func(b *bytes.Buffer) error { return s.Text(b, false) },
 		"scan-all.txt": func(b *bytes.Buffer) error { return s.Text(b, true) },
-		"scan.md":      func(b *bytes.Buffer) error { return s.Markdown(b) },
-		"scan.xml":     func(b *bytes.Buffer) error { return s.JUnit(b) },
 		"scan.json":    func(b *bytes.Buffer) error { return indented(b, s) },
-		"scan-since.txt": func(b *bytes.Buffer) error {
-			again := *s
-			again.Compare(&before)
-			return again.Text(b, false)
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer

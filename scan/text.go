@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -36,9 +35,6 @@ func (s *Scan) Text(w io.Writer, long bool) error {
 	}
 	if s.Mended != nil {
 		line("%s", s.promise())
-	}
-	if s.Since != nil {
-		line("%s", s.changes())
 	}
 	all := map[Kind]int{}
 	for _, c := range s.Asked {
@@ -140,23 +136,6 @@ func (s *Scan) promise() string {
 	return fmt.Sprintf("once the %d broken things are fixed, %s", broken, s.Mended.of(" that they hold"))
 }
 
-func (s *Scan) changes() string {
-	c := s.Since
-	at := c.At
-	if t, err := time.Parse(time.RFC3339, c.At); err == nil {
-		at = t.UTC().Format("2006-01-02 15:04 UTC")
-	}
-	worse, better := 0, 0
-	for _, o := range c.Objects {
-		if o.Is == "" || rank(o.Is) < rank(o.Was) {
-			better++
-		} else {
-			worse++
-		}
-	}
-	return fmt.Sprintf("since %s: causes: %d new, %d gone, %d hold more or fewer; objects: %d worse, %d better", at, len(c.New), len(c.Gone), len(c.Changed), worse, better)
-}
-
 // holding is how much a cause holds, of how many there are of each kind.
 func (c Cause) holding(all map[Kind]int) string {
 	verb := "holds"
@@ -223,24 +202,11 @@ func (m Mended) of(which string) string {
 	return text
 }
 
-// Failing tells whether something is as bad as asked for: by verdict, or new since the
-// earlier scan.
+// Failing tells whether something is as bad as asked for.
 func (s *Scan) Failing(on string) bool {
 	certain := func(c Cause) bool { return c.Class == Broken && c.Certainty == policies.Will }
 	switch on {
 	case FailNever:
-		return false
-	case FailNew:
-		if s.Since == nil {
-			return false
-		}
-		for _, c := range s.Since.New {
-			for _, cause := range s.Causes {
-				if cause.ID == c && cause.Class == Broken {
-					return true
-				}
-			}
-		}
 		return false
 	case FailBroken:
 		for _, c := range s.Causes {
@@ -257,11 +223,10 @@ func (s *Scan) Failing(on string) bool {
 // What makes a scan fail, beside verdicts.
 const (
 	FailNever  = "never"
-	FailNew    = "new"    // a broken thing that an earlier scan did not have
 	FailBroken = "broken" // something broken that certainly holds objects
 )
 
 // FailOn are the words that Failing takes.
 func FailOn() []string {
-	return []string{FailBroken, string(policies.Refused), string(policies.Hangs), string(policies.AtRisk), string(policies.Unknown), FailNew, FailNever}
+	return []string{FailBroken, string(policies.Refused), string(policies.Hangs), string(policies.AtRisk), string(policies.Unknown), FailNever}
 }

@@ -63,7 +63,6 @@ type checking struct {
 	release      string
 	snapshot     string
 	allowUnknown bool
-	watch        bool
 	patience     time.Duration // of watching
 
 	// told is what the cluster itself said about how to judge it, and nobody on the command
@@ -105,19 +104,14 @@ is unknown, 2 error.`,
 	flags.BoolVar(&f.drain, "drain", false, "ask whether kubectl drain would finish: whether all pods of the nodes can be evicted, and go")
 	flags.BoolVar(&f.dryRun, "dry-run-deletes", false, "also send dry runs of the deletion, and of the removal of finalizers, with your rights: of the object, or of one of each kind in the namespace; nothing is changed, and webhooks that are up say what they would refuse")
 	flags.BoolVar(&f.terminating, "terminating", false, "ask about everything in the namespace that is being deleted now: like objects are one line, with -o full or wide a line each")
-	flags.StringVarP(&f.output, "output", "o", "text", "text, full (nothing folded), wide (a line each), name (of those that do not complete), json, yaml, jsonpath=TEMPLATE, dot, svg or html")
+	flags.StringVarP(&f.output, "output", "o", "text", "text, full (nothing folded), wide (a line each), name (of those that do not complete), json, yaml, jsonpath=TEMPLATE or dot")
 	flags.BoolVar(&f.helm, "helm", false, "with --filename: they are deleted as by helm uninstall, in its order")
 	flags.StringVar(&f.release, "release", "", "ask about helm uninstall of the release `NAME`, whose record is read from the namespace")
 	flags.StringVar(&f.snapshot, "snapshot", "", "ask this `FILE`, written by termguard snapshot, instead of a cluster")
-	flags.BoolVar(&f.watch, "watch", false, "show what the object, which is being deleted, waits for, until it is gone: as termguard watch")
-	f.addPatience(c)
 	flags.BoolVar(&f.allowUnknown, "allow-unknown", false, "exit with 0 where the verdict is unknown")
 	c.MarkFlagsMutuallyExclusive("drain", "filename", "release", "terminating")
 	for _, other := range []string{"drain", "filename", "release", "terminating", "snapshot"} {
 		c.MarkFlagsMutuallyExclusive("dry-run-deletes", other)
-	}
-	for _, other := range []string{"filename", "kustomize", "selector", "field-selector", "all-namespaces", "drain", "release", "terminating", "snapshot", "dry-run-deletes", "output"} {
-		c.MarkFlagsMutuallyExclusive("watch", other)
 	}
 	c.MarkFlagsMutuallyExclusive("all-namespaces", "namespace")
 	c.MarkFlagsMutuallyExclusive("snapshot", "terminating")
@@ -180,12 +174,6 @@ func (f *checking) run(ctx context.Context, args []string, stdin io.Reader, stdo
 		return fmt.Errorf("%q and --release: name the object, or the release", named)
 	case f.terminating && named != "":
 		return fmt.Errorf("%q and --terminating: name the object, or ask about all", named)
-	case f.watch && len(args) != 1:
-		return errors.New("--watch goes with one TYPE/NAME; for more, see termguard watch --help")
-	case f.patience != 0 && !f.watch:
-		return errors.New("--timeout goes with --watch; the limit of one request is --request-timeout")
-	case f.watch:
-		return f.watched(ctx, args, stdout, stderr)
 	case f.helm && len(f.filenames) != 1:
 		return errors.New("--helm goes with one --filename; for a release that is installed, use --release")
 	}
@@ -258,8 +246,6 @@ type answer interface {
 	Wide(io.Writer) error
 	Blocked(io.Writer) error
 	DOT(io.Writer) error
-	SVG(io.Writer) error
-	HTML(io.Writer) error
 }
 
 // ask finds what is meant and asks about it.
@@ -503,7 +489,7 @@ func reporter(output string) (func(answer, io.Writer) error, error) {
 	if !path {
 		write, known := reporters[output]
 		if !known {
-			return nil, fmt.Errorf("unknown output %q: use text, full, wide, name, json, yaml, jsonpath=TEMPLATE, dot, svg or html", output)
+			return nil, fmt.Errorf("unknown output %q: use text, full, wide, name, json, yaml, jsonpath=TEMPLATE or dot", output)
 		}
 		return write, nil
 	}
@@ -533,8 +519,6 @@ var reporters = map[string]func(answer, io.Writer) error{
 	"text": func(r answer, out io.Writer) error { return styled(r.Text, out) },
 	"full": func(r answer, out io.Writer) error { return styled(r.Full, out) },
 	"dot":  answer.DOT,
-	"svg":  answer.SVG,
-	"html": answer.HTML,
 	"wide": answer.Wide,
 	"name": answer.Blocked,
 	"json": func(r answer, out io.Writer) error { return writeData("json", r, out) },

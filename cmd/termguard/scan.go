@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +27,6 @@ type scanning struct {
 	selector   string
 	only       []string
 	failOn     string
-	since      string
 	whole      bool
 }
 
@@ -50,9 +48,8 @@ then. Interrupted, it tells what it knows so far.
 Exit codes: 0 nothing that --fail-on asks for, 1 found, 2 error.`,
 		Example: `  termguard scan
   termguard scan -n shop -n cart
-  termguard scan --namespaces team=shop -o markdown
-  termguard scan --snapshot facts.json --all
-  termguard scan -o json > monday.json; termguard scan --since monday.json --fail-on new`,
+  termguard scan --namespaces team=shop -o html > scan.html
+  termguard scan --snapshot facts.json --all`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return f.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
@@ -66,10 +63,9 @@ Exit codes: 0 nothing that --fail-on asks for, 1 found, 2 error.`,
 	flags.StringArrayVarP(&f.namespaces, "namespace", "n", nil, "only this namespace, and what is in it; for rights in some namespaces only (may be repeated)")
 	flags.StringVar(&f.selector, "namespaces", "", "only namespaces with these `LABELS`, and what is in them")
 	flags.StringSliceVar(&f.only, "only", nil, "ask only about these: "+join(scan.Kinds()))
-	flags.StringVarP(&f.output, "output", "o", "text", "text, json, yaml, html (a page that needs nothing else), markdown or junit")
+	flags.StringVarP(&f.output, "output", "o", "text", "text, json, yaml or html (a page that needs nothing else)")
 	flags.BoolVar(&f.whole, "all", false, "with -o text: every cause with its evidence and steps, and all that is Terminating")
-	flags.StringVar(&f.failOn, "fail-on", scan.FailBroken, "what makes the exit code 1: broken (it certainly holds something), a `VERDICT` (refused, hangs, at-risk, unknown: this or worse), new (broken, and not in --since), or never")
-	flags.StringVar(&f.since, "since", "", "tell what changed since the scan in `FILE`, written by -o json")
+	flags.StringVar(&f.failOn, "fail-on", scan.FailBroken, "what makes the exit code 1: broken (it certainly holds something), a `VERDICT` (refused, hangs, at-risk, unknown: this or worse), or never")
 	flags.StringVar(&f.snapshot, "snapshot", "", "ask this `FILE`, written by termguard snapshot, instead of a cluster")
 	flags.DurationVar(&f.timeout, "request-timeout", 30*time.Second, "limit of one request to the cluster")
 	c.MarkFlagsMutuallyExclusive("namespace", "namespaces")
@@ -101,7 +97,7 @@ func known(flag, word string, of []string) error {
 	return fmt.Errorf("--%s is %q: want one of %s%s", flag, word, strings.Join(of, ", "), nearest.Hint(word, of))
 }
 
-func outputs() []string { return []string{"text", "json", "yaml", "html", "markdown", "junit"} }
+func outputs() []string { return []string{"text", "json", "yaml", "html"} }
 
 func (f *scanning) run(ctx context.Context, stdout, stderr io.Writer) error {
 	var h heap
@@ -120,15 +116,9 @@ func (f *scanning) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if f.snapshot != "" && slices.Contains(options.Only, scan.Releases) {
 		return errors.New("--only releases: a snapshot does not hold the Secrets where Helm keeps its records: ask the cluster")
 	}
-	if f.failOn == scan.FailNew && f.since == "" {
-		return errors.New("--fail-on new needs an earlier scan: name its file with --since")
-	}
-	before, err := f.before()
-	if err != nil {
-		return err
-	}
 	var selector labels.Selector
 	if f.selector != "" {
+		var err error
 		if selector, err = labels.Parse(f.selector); err != nil {
 			return fmt.Errorf("--namespaces: %w", err)
 		}
@@ -155,9 +145,6 @@ func (f *scanning) run(ctx context.Context, stdout, stderr io.Writer) error {
 	options.Progress = asked.show
 	found := scan.Run(ctx, engine, places, options)
 	asked.clear()
-	if before != nil {
-		found.Compare(before)
-	}
 	if err := f.write(found, stdout); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
@@ -187,23 +174,6 @@ func blind(found *scan.Scan, places []*scan.Place, only []scan.Kind, selected bo
 
 // errNothing tells who may read nothing that a clean answer is none.
 var errNothing = errors.New("nothing could be asked about: ask with rights to list namespaces, or name one in which you have some, with -n")
-
-// before is the earlier scan, nil where none is named.
-func (f *scanning) before() (*scan.Scan, error) {
-	if f.since == "" {
-		return nil, nil
-	}
-	file, err := os.Open(f.since)
-	if err != nil {
-		return nil, fmt.Errorf("read the earlier scan: %w", err)
-	}
-	defer file.Close()
-	before, err := scan.Read(file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.since, err)
-	}
-	return before, nil
-}
 
 // read reads what is asked about, and names it.
 func (f *scanning) read(ctx context.Context, facts cluster.Options, selector labels.Selector, only []scan.Kind, stderr io.Writer) (places []*scan.Place, of string, err error) {
@@ -256,10 +226,6 @@ func (f *scanning) write(s *scan.Scan, out io.Writer) error {
 	switch f.output {
 	case "html":
 		return s.HTML(out)
-	case "markdown":
-		return s.Markdown(out)
-	case "junit":
-		return s.JUnit(out)
 	case "json", "yaml":
 		return writeData(f.output, s, out)
 	}

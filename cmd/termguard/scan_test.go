@@ -80,11 +80,17 @@ func scanOf(t *testing.T, want int, args ...string) *scan.Scan {
 	if code == 2 || want >= 0 && code != want {
 		t.Fatalf("exit code %d, want %d: %s\n%s", code, want, &errs, &out)
 	}
-	s, err := scan.Read(&out)
-	if err != nil {
+	return scanIn(t, out.Bytes())
+}
+
+// scanIn is a scan as -o json writes it.
+func scanIn(t *testing.T, text []byte) *scan.Scan {
+	t.Helper()
+	var s scan.Scan
+	if err := json.Unmarshal(text, &s); err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return &s
 }
 
 // TestScanSaysWhatCheckSays asks both of everything in a cluster.
@@ -171,8 +177,7 @@ func TestScanFlags(t *testing.T) {
 		`--only is "nods": want one of`:       {"--only", "nods"},
 		`--fail-on is "bad"`:                  {"--fail-on", "bad"},
 		`--output is "dot"`:                   {"-o", "dot"},
-		"--fail-on new needs an earlier scan": {"--fail-on", "new"},
-		"read the earlier scan":               {"--since", "nowhere.json"},
+		`--fail-on is "new"`:                  {"--fail-on", "new"},
 		"--namespaces: ":                      {"--namespaces", "a in ("},
 		"[namespace namespaces] were all set": {"-n", "a", "--namespaces", "b"},
 	} {
@@ -180,40 +185,6 @@ func TestScanFlags(t *testing.T) {
 		if code := run(t.Context(), append([]string{"termguard", "scan"}, append(args, cluster...)...), nil, &out, &errs); code != 2 || !strings.Contains(errs.String(), name) {
 			t.Errorf("%v: exit code %d: %s", args, code, &errs)
 		}
-	}
-}
-
-// TestScanSince: what an earlier scan did not have is new, and makes a scan for it fail.
-func TestScanSince(t *testing.T) {
-	c := newFakeCluster(t, scanWorld)
-	file := filepath.Join(t.TempDir(), "before.json")
-	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"termguard", "scan", "-o", "json", "--kubeconfig", c.kubeconfig}, nil, &out, &errs); code != 1 {
-		t.Fatal(code, errs.String())
-	}
-	if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := scanOf(t, 0, "--since", file, "--fail-on", "new", "--kubeconfig", c.kubeconfig)
-	if n := len(s.Since.New) + len(s.Since.Gone) + len(s.Since.Changed) + len(s.Since.Objects); n > 0 {
-		t.Errorf("nothing changed, and it tells %v", s.Since)
-	}
-	c.apply(`
-apiVersion: apiregistration.k8s.io/v1
-kind: APIService
-metadata: {name: v1beta1.metrics.k8s.io, uid: as}
-spec: {group: metrics.k8s.io, version: v1beta1, groupPriorityMinimum: 100, versionPriority: 100, service: {namespace: cart, name: adapter}}
-status:
-  conditions:
-  - {type: Available, status: "False", reason: ServiceNotFound, message: gone, lastTransitionTime: "2026-11-18T08:00:00Z"}
-`)
-	s = scanOf(t, 0, "--since", file, "--fail-on", "new", "--only", "nodes", "--kubeconfig", c.kubeconfig)
-	if len(s.Since.Objects) > 1 { // what was not asked about is no change; the ConfigMap is Terminating
-		t.Errorf("of what was not asked about it tells %v", s.Since.Objects)
-	}
-	s = scanOf(t, 1, "--since", file, "--fail-on", "new", "--kubeconfig", c.kubeconfig)
-	if len(s.Since.New) != 1 || !strings.Contains(s.Since.New[0], "v1beta1.metrics.k8s.io") {
-		t.Errorf("new: %v", s.Since.New)
 	}
 }
 
@@ -291,10 +262,7 @@ func TestScanInterrupted(t *testing.T) {
 			}
 			var out, errs bytes.Buffer
 			code := run(ctx, append([]string{"termguard", "scan", "-o", "json", "--kubeconfig", c.kubeconfig}, tc.args...), nil, &out, &errs)
-			s, err := scan.Read(&out)
-			if err != nil {
-				t.Fatalf("exit code %d: %v: %s", code, err, &errs)
-			}
+			s := scanIn(t, out.Bytes())
 			if code != 1 || s.Interrupted != "not all of the cluster was read: this is not all" || s.Mended != nil {
 				t.Errorf("%s: exit code %d, interrupted: %q, mended: %v", tc.reason, code, s.Interrupted, s.Mended)
 			}

@@ -47,13 +47,9 @@ Exit codes: 0 all is gone, 1 something is left, 2 error.`,
 	f.settings.addPolicies(flags)
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "what is in this namespace, and itself; that of the object, where one is named")
 	flags.DurationVar(&f.timeout, "request-timeout", 30*time.Second, "limit of one request to the cluster")
-	f.addPatience(c)
+	flags.DurationVar(&f.patience, "timeout", 0, "how long to watch (default: until all is gone)")
 	completions(c, &f.target)
 	return c
-}
-
-func (f *checking) addPatience(c *cobra.Command) {
-	c.Flags().DurationVar(&f.patience, "timeout", 0, "how long to watch (default: until all is gone)")
 }
 
 // watched shows what is being deleted until it is gone.

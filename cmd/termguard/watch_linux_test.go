@@ -46,18 +46,14 @@ func TestWatch(t *testing.T) {
 		want    []string
 		without string
 	}{
-		"Namespace":    {"what is in it, and itself", []string{"watch", "-n", "demo"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", ": hangs: ", "namespaces/demo, being", "kialis.kiali.io/a -n demo: gone\n", "namespaces/demo: gone\n", "nothing is being deleted in namespace demo; no other was looked at (all: termguard check --terminating -A)\n"}, "-n other"},
-		"Object":       {"a namespace", []string{"watch", "ns/demo"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: ns/demo\n"}, "-n other"},
-		"Custom":       {"what is in one", []string{"watch", "kiali/a"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: kiali/a\n"}, "namespaces/demo"},
-		"Check":        {"the same", []string{"check", "ns/demo", "--watch"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: ns/demo\n"}, "-n other"},
-		"Cluster":      {"something is left when the time ends", []string{"watch", "--timeout", "30s"}, 1, []string{"kialis.kiali.io/a -n other, being deleted for ", "kialis.kiali.io/a -n demo: gone\n", "to see what ends it: termguard check kialis.kiali.io/a -n other\n"}, "nothing is being deleted"},
-		"NotDeleted":   {"one that nobody deletes", []string{"watch", "ns/other"}, 2, []string{"namespaces/other is not being deleted: termguard check ns/other tells whether that would finish"}, "gone"},
-		"NeverThere":   {"one that has gone before", []string{"watch", "ns/dema"}, 0, []string{`there is no namespaces/dema; did you mean "demo"?`}, "gone"},
-		"NoType":       {"of a type that nobody knows", []string{"watch", "gizmos/a"}, 2, []string{`there is no type "gizmos"`}, "gone"},
-		"NoName":       {"a name is wanted", []string{"watch", "pods"}, 2, []string{`"pods" has no name`}, "gone"},
-		"Two":          {"one at a time", []string{"check", "ns/a", "ns/b", "--watch"}, 2, []string{"--watch goes with one TYPE/NAME"}, "gone"},
-		"TimeoutAlone": {"which has no meaning", []string{"check", "ns/a", "--timeout", "1s"}, 2, []string{"--timeout goes with --watch"}, "gone"},
-		"Output":       {"it has one", []string{"check", "ns/a", "--watch", "-o", "json"}, 2, []string{"[output watch] were all set"}, "gone"},
+		"Namespace":  {"what is in it, and itself", []string{"watch", "-n", "demo"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", ": hangs: ", "namespaces/demo, being", "kialis.kiali.io/a -n demo: gone\n", "namespaces/demo: gone\n", "nothing is being deleted in namespace demo; no other was looked at (all: termguard check --terminating -A)\n"}, "-n other"},
+		"Object":     {"a namespace", []string{"watch", "ns/demo"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: ns/demo\n"}, "-n other"},
+		"Custom":     {"what is in one", []string{"watch", "kiali/a"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: kiali/a\n"}, "namespaces/demo"},
+		"Cluster":    {"something is left when the time ends", []string{"watch", "--timeout", "30s"}, 1, []string{"kialis.kiali.io/a -n other, being deleted for ", "kialis.kiali.io/a -n demo: gone\n", "to see what ends it: termguard check kialis.kiali.io/a -n other\n"}, "nothing is being deleted"},
+		"NotDeleted": {"one that nobody deletes", []string{"watch", "ns/other"}, 2, []string{"namespaces/other is not being deleted: termguard check ns/other tells whether that would finish"}, "gone"},
+		"NeverThere": {"one that has gone before", []string{"watch", "ns/dema"}, 0, []string{`there is no namespaces/dema; did you mean "demo"?`}, "gone"},
+		"NoType":     {"of a type that nobody knows", []string{"watch", "gizmos/a"}, 2, []string{`there is no type "gizmos"`}, "gone"},
+		"NoName":     {"a name is wanted", []string{"watch", "pods"}, 2, []string{`"pods" has no name`}, "gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // each waits for its next look

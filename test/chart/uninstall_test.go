@@ -311,8 +311,8 @@ func (s *site) scanSays(want policies.Verdict) {
 	if err != nil || r.Code != 0 {
 		s.t.Fatalf("scan: %v %d %s", err, r.Code, r.Stderr)
 	}
-	said, err := scan.Read(strings.NewReader(r.Stdout))
-	if err != nil {
+	var said scan.Scan
+	if err := json.Unmarshal([]byte(r.Stdout), &said); err != nil {
 		s.t.Fatal(err)
 	}
 	if total := said.Total(); total.Asked != 1 || said.Verdict != want {

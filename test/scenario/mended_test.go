@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"encoding/json"
 	"os/exec"
 	"slices"
 	"strings"
@@ -129,8 +130,8 @@ func playMended(t *testing.T, l *lab.Lab, round string, worlds map[string][]stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := scan.Read(strings.NewReader(string(out)))
-	if err != nil {
+	var s scan.Scan
+	if err := json.Unmarshal(out, &s); err != nil {
 		t.Fatal(err)
 	}
 	if s.Mended == nil || s.Mended.Asked != len(worlds) || s.Mended.Free != len(worlds) {

@@ -137,7 +137,8 @@ func (g *Guarded) scan(ctx context.Context) (*scan.Scan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return scan.Read(bytes.NewReader(out))
+	var found scan.Scan
+	return &found, json.Unmarshal(out, &found)
 }
 
 // reads is what a command of termguard prints that reads the whole cluster.
