@@ -28,8 +28,8 @@ const (
 // Watch looks at what is being deleted again and again.
 type Watch struct {
 	// Look is one look. An error of check.Gone says that all of it is gone.
-	Look   func(context.Context) (check.Terminating, error)
-	Screen *Screen
+	Look    func(context.Context) (check.Terminating, error)
+	Printer *Printer
 }
 
 // Run watches until nothing is left, or ctx ends, and returns what is left. An error says
@@ -43,9 +43,6 @@ func (w *Watch) Run(ctx context.Context) (left check.Terminating, err error) {
 	looks := make(chan look, 1)
 	due := time.NewTimer(0)
 	defer due.Stop()
-	second := time.NewTicker(time.Second)
-	defer second.Stop()
-	defer w.Screen.Clear()
 	seen, empty := false, 0
 	for {
 		select {
@@ -54,8 +51,6 @@ func (w *Watch) Run(ctx context.Context) (left check.Terminating, err error) {
 				return left, fmt.Errorf("what is left is not known yet: %w", context.Cause(ctx))
 			}
 			return left, nil
-		case <-second.C:
-			w.Screen.Tick()
 		case <-due.C:
 			go func() {
 				began := time.Now()
@@ -71,10 +66,10 @@ func (w *Watch) Run(ctx context.Context) (left check.Terminating, err error) {
 			case now.err != nil && !seen:
 				return left, now.err
 			case now.err != nil:
-				w.Screen.Note(now.err)
+				w.Printer.Fail(now.err)
 			default:
 				seen, left = true, now.Terminating
-				w.Screen.Show(left)
+				w.Printer.Print(left)
 				switch {
 				case len(left.Items) > 0:
 					empty = 0

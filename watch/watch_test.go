@@ -3,8 +3,6 @@ package watch
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -92,7 +90,7 @@ func TestRun(t *testing.T) {
 				ctx, cancel := context.WithTimeoutCause(t.Context(), tc.timeout, errors.New("its time has ended"))
 				defer cancel()
 				looks := sequence{looks: tc.looks, took: tc.took, began: time.Now()}
-				left, err := (&Watch{Look: looks.look, Screen: &Screen{Out: new(strings.Builder)}}).Run(ctx)
+				left, err := (&Watch{Look: looks.look, Printer: &Printer{Out: new(strings.Builder)}}).Run(ctx)
 				cancel()
 				synctest.Wait() // for a look that was under way
 				if diff := cmp.Diff(tc.at, looks.at); diff != "" {
@@ -124,7 +122,7 @@ func TestLines(t *testing.T) {
 		looks := sequence{looks: []func() (check.Terminating, error){
 			answer(first), answer(second), fails(errors.New("no\nanswer")), fails(errors.New("no\nanswer")), answer(many), answer(fewer), answer(unseen), answer(ends()),
 		}}
-		if _, err := (&Watch{Look: looks.look, Screen: &Screen{Out: &out}}).Run(t.Context()); err != nil {
+		if _, err := (&Watch{Look: looks.look, Printer: &Printer{Out: &out}}).Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		const want = `2000-01-01T00:00:00Z pods/a -n shop, being deleted for 60s: hangs: node n does not answer for 5 min
@@ -146,139 +144,14 @@ func TestLines(t *testing.T) {
 	})
 }
 
-// paper is what a terminal shows of what was written to it: the escapes of a Screen, and
-// nothing else.
-func paper(t *testing.T, text string, columns int) (lines []string) {
-	t.Helper()
-	lines = []string{""}
-	row := 0
-	for text != "" {
-		switch {
-		case text[0] == '\n':
-			if row++; row == len(lines) {
-				lines = append(lines, "")
-			}
-			text = text[1:]
-		case strings.HasPrefix(text, restOfLine):
-			text = text[len(restOfLine):]
-		case strings.HasPrefix(text, below):
-			lines = append(lines[:row], "")
-			text = text[len(below):]
-		case text[0] == '\x1b':
-			digits, rest, ok := strings.Cut(text[2:], "F")
-			n, err := strconv.Atoi(digits)
-			if !ok || err != nil || n > row {
-				t.Fatalf("%d rows up from row %d: %q", n, row, text[:10])
-			}
-			row -= n
-			text = rest
-		default:
-			end := strings.IndexAny(text, "\n\x1b")
-			if lines[row] = text[:end]; len([]rune(lines[row])) > columns {
-				t.Errorf("wider than %d columns: %q", columns, lines[row])
-			}
-			text = text[end:]
-		}
-	}
-	return lines
-}
-
-// TestTable shows a table in place, in as many columns and rows as there are.
-func TestTable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out strings.Builder
-		columns, rows := 40, 24
-		s := &Screen{Out: &out, Size: func() (int, int) { return columns, rows }}
-		shows := func(reason, want string) {
-			t.Helper()
-			if diff := cmp.Diff(want, strings.Join(paper(t, out.String(), 60), "\n")); diff != "" {
-				t.Errorf("%s: -want, +got:\n%s", reason, diff)
-			}
-		}
-		s.Tick() // nothing is known yet
-		shows("nothing", "")
-		now := ends("hangs kiali its owner, Kiali operator, is not installed", "completes "+strings.Repeat("漢", 30)+" \x1b]0;title\x07\u202e")
-		now.Items[1].WaitsFor = []check.Wait{{Took: &check.Took{Objects: 5, UsualSeconds: 30}}}
-		now.Unseen = []string{"gizmos.example.com: the server was unable to return a response"}
-		s.Show(now)
-		shows("40 columns", `2 being deleted
-60s  hangs pods/kiali -n shop
-     its owner, Kiali operator, is not …
-60s  completes pods/`+strings.Repeat("漢", 9)+`…
-     usually 30s; `+"\uFFFD]0;title\uFFFD\uFFFD"+`
-not seen: gizmos.example.com: the serve…
-`)
-		time.Sleep(time.Minute)
-		s.Note(errors.New("the cluster did not answer"))
-		columns, rows = 60, 6
-		s.Tick()
-		shows("six rows, and no answer", `2 being deleted (60s ago)
-not read since: the cluster did not answer
-and 2 more
-not seen: gizmos.example.com: the server was unable to retu…
-`)
-		rows = 2
-		s.Tick()
-		shows("two rows", "2 being deleted (60s ago)\n")
-		rows = 24
-		many := ends()
-		for i := range 100 {
-			many.Items = append(many.Items, ends(fmt.Sprintf("hangs p%d x", i)).Items...)
-		}
-		many.Omitted = 49_900
-		s.Show(many)
-		if lines := paper(t, out.String(), 60); len(lines) != 23 || lines[0] != "50000 being deleted" || lines[21] != "and 49990 more" {
-			t.Errorf("of 50,000 it shows %d lines: %q", len(lines), lines)
-		}
-		s.Clear()
-		shows("cleared", "")
-	})
-}
-
-// TestNarrowerTable: a terminal that is made narrower breaks lines anew, or cuts them. Of what
-// stands above its table, a screen erases nothing.
-func TestNarrowerTable(t *testing.T) {
+// TestStyle colours the verdict, and nothing of what others wrote, in characters that the terminal has.
+func TestStyle(t *testing.T) {
 	var out strings.Builder
-	columns := 60
-	s := &Screen{Out: &out, Size: func() (int, int) { return columns, 24 }}
-	s.Show(ends("hangs kiali its owner, Kiali operator, is not installed"))
-	for _, step := range []struct {
-		columns int
-		inPlace bool
-	}{{70, true}, {40, false}, {40, true}} {
-		out.Reset()
-		columns = step.columns
-		s.Show(ends("hangs kiali its owner, Kiali operator, is not installed"))
-		if inPlace := strings.HasPrefix(out.String(), up(3)); inPlace != step.inPlace {
-			t.Errorf("%d columns: in place: %v, want %v: %q", columns, inPlace, step.inPlace, out.String())
-		}
-	}
-}
-
-// TestPaintedTable colours the verdict, and nothing of what others wrote.
-func TestPaintedTable(t *testing.T) {
-	var out strings.Builder
-	s := &Screen{Out: &out, Size: func() (int, int) { return 80, 24 }, Style: check.Style{Color: true}}
-	s.Show(ends("hangs a x"))
-	if !strings.Contains(out.String(), "60s  \x1b[31mhangs\x1b[0m pods/a -n shop") {
-		t.Errorf("%q", out.String())
-	}
-}
-
-// TestASCIITable cuts and draws with what every terminal has, within its columns.
-func TestASCIITable(t *testing.T) {
-	var out strings.Builder
-	s := &Screen{Out: &out, Size: func() (int, int) { return 30, 24 }, Style: check.Style{ASCII: true}}
-	s.Show(ends("hangs a x", "hangs b "+strings.Repeat("y", 40), "hangs c "+strings.Repeat("z", 22)+"…"))
-	want := `3 being deleted
-60s  hangs pods/a -n shop
-     x
-60s  hangs pods/b -n shop
-     ` + strings.Repeat("y", 22) + `...
-60s  hangs pods/c -n shop
-     ` + strings.Repeat("z", 22) + `...
-`
-	if diff := cmp.Diff(want, strings.Join(paper(t, out.String(), 30), "\n")); diff != "" {
-		t.Errorf("-want, +got:\n%s", diff)
+	p := &Printer{Out: &out, Style: check.Style{Color: true, ASCII: true}}
+	now := ends("hangs a x…")
+	now.Items[0].WaitsFor = []check.Wait{{Took: &check.Took{Objects: 5, UsualSeconds: 30}}}
+	p.Print(now)
+	if want := " pods/a -n shop, being deleted for 60s: \x1b[31mhangs\x1b[0m: usually 30s; x...\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("want %q, got %q", want, out.String())
 	}
 }

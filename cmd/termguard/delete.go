@@ -38,7 +38,7 @@ type deleting struct {
 	answers  chan string // what is typed, a line each; closed at its end, nil where nobody is asked
 	out      io.Writer
 	errOut   io.Writer
-	screen   *watch.Screen
+	printer  *watch.Printer
 	done     []string          // what was carried out
 	left     []check.Subject   // what is not gone yet
 	declined map[string]bool   // commands that were not allowed
@@ -113,9 +113,6 @@ const again = time.Second
 
 func (d *deleting) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	err := d.begin(ctx, args, stdin, stdout, stderr)
-	if d.screen != nil {
-		d.screen.Clear()
-	}
 	if err != nil && ctx.Err() != nil {
 		return d.interrupted()
 	}
@@ -136,7 +133,7 @@ func (d *deleting) begin(ctx context.Context, args []string, stdin io.Reader, st
 	case d.output != "text":
 		return fmt.Errorf("unknown output %q: use text or json", d.output)
 	}
-	d.screen = screenOn(d.out)
+	d.printer = printerOn(d.out)
 	if d.fromFiles() && len(args) > 0 {
 		return fmt.Errorf("%q and --filename: name the objects, or the file", strings.Join(args, " "))
 	}
@@ -379,7 +376,7 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 		if err != nil {
 			return err
 		}
-		d.screen.Show(ends)
+		d.printer.Print(ends)
 	}
 }
 
@@ -713,7 +710,6 @@ func (d *deleting) wait(ctx context.Context, long time.Duration) error {
 		if d.left = still; len(still) == 0 || time.Now().After(until) {
 			return nil
 		}
-		d.screen.Tick()
 		if err := background.Pause(ctx, again); err != nil {
 			return err
 		}
@@ -777,7 +773,6 @@ func (d *deleting) interrupted() error {
 // say writes for a person, wrapped as their terminal is wide. An answer is typed behind a
 // question, on the same line.
 func (d *deleting) say(format string, args ...any) {
-	d.screen.Clear()
 	text := styleOf(d.out).Apply(fmt.Sprintf(format, args...))
 	if strings.HasSuffix(format, " ") {
 		text = strings.TrimRight(text, " \n") + " "

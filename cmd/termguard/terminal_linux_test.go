@@ -142,28 +142,6 @@ func (m manifest) Read(p []byte) (int, error) {
 	return m.Reader.Read(p)
 }
 
-// --ascii draws the table of what is being deleted in place, as without it.
-func TestScreenOnTerminals(t *testing.T) {
-	t.Setenv("TERM", "xterm")
-	t.Setenv("LC_ALL", "C.UTF-8")
-	terminal, _ := typing(t)
-	for name, tc := range map[string]struct {
-		out            io.Writer
-		inPlace, ascii bool
-	}{
-		"Terminal": {terminal, true, false},
-		"ASCII":    {asciiOnly{terminal}, true, true},
-		"File":     {asciiOnly{io.Discard}, false, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := screenOn(tc.out)
-			if inPlace := s.Size != nil; inPlace != tc.inPlace || s.Style.ASCII != tc.ascii {
-				t.Errorf("in place: %v, want %v; ASCII: %v, want %v", inPlace, tc.inPlace, s.Style.ASCII, tc.ascii)
-			}
-		})
-	}
-}
-
 // TestCheckOnTerminals: an answer is as wide as the terminal, and drawn with what its locale has.
 func TestCheckOnTerminals(t *testing.T) {
 	c := newFakeCluster(t, stuck("alpha", "beta"))

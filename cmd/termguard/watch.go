@@ -27,7 +27,7 @@ func newWatch() *cobra.Command {
 
 It watches all that is being deleted in the cluster, in a namespace (-n), or an object
 and what goes with it: what is in a namespace, the objects of a definition, dependents.
-On a terminal it shows a table, elsewhere a line for each change. Nothing is changed.
+It writes a line for each change, as kubectl get --watch. Nothing is changed.
 Interrupted, it tells what is left.
 
 Exit codes: 0 all is gone, 1 something is left, 2 error.`,
@@ -75,7 +75,7 @@ func (f *checking) watched(ctx context.Context, args []string, stdout, stderr io
 	}
 	var uid string
 	var gone error
-	w := watch.Watch{Screen: screenOn(stdout), Look: func(ctx context.Context) (check.Terminating, error) {
+	w := watch.Watch{Printer: printerOn(stdout), Look: func(ctx context.Context) (check.Terminating, error) {
 		defer func() { // one who looks on needs no progress
 			clear()
 			facts.Progress = nil
@@ -121,12 +121,7 @@ func (f *checking) watched(ctx context.Context, args []string, stdout, stderr io
 	return nil
 }
 
-// screenOn shows on a stream what is being deleted. A terminal that takes no more than
-// ASCII is a terminal.
-func screenOn(out io.Writer) *watch.Screen {
-	style := styleOf(out)
-	if only, asked := out.(asciiOnly); asked {
-		out = only.Writer
-	}
-	return watch.NewScreen(out, style)
+// printerOn writes on a stream what is being deleted.
+func printerOn(out io.Writer) *watch.Printer {
+	return &watch.Printer{Out: out, Style: styleOf(out)}
 }

@@ -1,0 +1,96 @@
+package watch
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/internal/printable"
+)
+
+// Printer writes a line for each change of what is being deleted.
+type Printer struct {
+	Out   io.Writer
+	Style check.Style
+
+	last   map[string]line
+	more   int    // how many others there were
+	hidden string // what was unseen
+	failed string // why it could not be read
+}
+
+// line is what was written of an object.
+type line struct {
+	item check.Ending
+	says string // without figures: that time passes is no change
+}
+
+// Print writes a line for each object that is new, has gone, or waits for something else.
+func (p *Printer) Print(now check.Terminating) {
+	p.failed = ""
+	lines := map[string]line{}
+	for _, item := range now.Items {
+		key := item.String() + " " + item.Since.UTC().Format(time.RFC3339)
+		says := fmt.Sprintf("%s: %s", item.Verdict, why(item))
+		lines[key] = line{item, withoutFigures(says)}
+		if before, known := p.last[key]; !known {
+			p.say(fmt.Sprintf("%s, being deleted for %s: %s", item, duration.HumanDuration(max(0, time.Since(item.Since.Time))), says))
+		} else if before.says != lines[key].says {
+			p.say(fmt.Sprintf("%s: now %s", item, says))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.last)) {
+		item := p.last[key].item
+		last := len(now.Items) - 1
+		if _, there := lines[key]; there || now.Omitted > 0 && last >= 0 && !item.Since.Before(&now.Items[last].Since) {
+			continue // it may be among those that are not asked about
+		}
+		p.say(item.String() + ": gone")
+	}
+	if p.last = lines; now.Omitted != p.more && now.Omitted > 0 {
+		p.say(fmt.Sprintf("and %d more", now.Omitted))
+	}
+	p.more = now.Omitted
+	if hidden := printable.Line(strings.Join(now.Unseen, ", ")); hidden != p.hidden {
+		p.hidden = hidden
+		p.say("not seen: " + cmp.Or(hidden, "nothing any more"))
+	}
+}
+
+// Fail writes that what is being deleted could not be read, once for each reason.
+func (p *Printer) Fail(err error) {
+	if reason := printable.Line(err.Error()); reason != p.failed {
+		p.failed = reason
+		p.say("not read: " + reason)
+	}
+}
+
+func withoutFigures(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+func (p *Printer) say(line string) {
+	io.WriteString(p.Out, p.Style.Apply(fmt.Sprintf("%s %s\n", time.Now().UTC().Format(time.RFC3339), line)))
+}
+
+// why is how long the deletion usually takes, and what it waits for.
+func why(item check.Ending) string {
+	text := printable.Line(item.Why())
+	if usual := item.Usual(); usual > 0 {
+		text = fmt.Sprintf("usually %s; %s", duration.HumanDuration(usual), text)
+	}
+	return text
+}
