@@ -162,6 +162,7 @@ screenshot: build components ## Play deletions for Prometheus and take docs/dash
 
 regal: ## Lint the Rego
 	$(REGAL) lint --config-file .regal/config.yaml policies
+	$(REGAL) lint deploy/policies # by the settings that people copy
 
 fuzz: ## Run each fuzz test for a few seconds (TIME=1m for longer)
 	nice -n 19 ./test/fuzz.sh $(or $(TIME),3s)

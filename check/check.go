@@ -62,12 +62,6 @@ func (s Subject) Deletion(options map[string]any) *question.Request {
 	return s.target().Delete(options)
 }
 
-// Input is what policies are asked about the deletion of a subject.
-func Input(world *cluster.World, s Subject, options map[string]any) (input map[string]any) {
-	world.Ask(s.Deletion(options), func(m cluster.Moment) { input = m.Input() })
-	return input
-}
-
 // evaluate asks the policies about a request that a subject is the object of: one of a set,
 // or, where that is nil, alone.
 func evaluate(ctx context.Context, engine Evaluator, world *cluster.World, set *question.Set, s Subject, request *question.Request) (report Report, err error) {

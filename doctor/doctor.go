@@ -469,7 +469,7 @@ func (e *examination) policies(ctx context.Context) {
 	}
 	switch {
 	case len(refused) > 0:
-		c.Result, c.Says, c.Also, c.Do = Failed, fmt.Sprintf("%d sources are refused; what was in force before stays", len(refused)), refused, "mend them; termguard policy check FOLDER says the same before they are in the cluster"
+		c.Result, c.Says, c.Also, c.Do = Failed, fmt.Sprintf("%d sources are refused; what was in force before stays", len(refused)), refused, "mend them; termguard policy test FOLDER says the same before they are in the cluster"
 	case len(ignored) > 0:
 		c.Result, c.Says, c.Also, c.Do = Warning, c.Says+"; some are not read", ignored, "move them to namespace "+e.Namespace
 	}

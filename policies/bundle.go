@@ -18,7 +18,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/keys"
 )
 
-// What termguard policy lib writes beside policies.
+// What may stand beside policies, for other tools: the library, and what ties it to the schemas.
 var sharedPath, libraryPath = ast.MustParseRef("data.termguard"), ast.MustParseRef("data.termguard.lib")
 
 // MaxBundle bounds an OPA bundle, and what it unpacks to, in bytes.

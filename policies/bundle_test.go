@@ -34,7 +34,7 @@ func TestBundle(t *testing.T) {
 	}{
 		"Plain":        {"Nobody wants signatures.", bundletest.Archive(t, "", plain), nil, ""},
 		"Signed":       {"By the key that is named.", signed, key, ""},
-		"Library":      {"It was built with what termguard policy lib wrote.", bundletest.Archive(t, "", map[string]string{"/a/a.rego": rule, "/termguard.rego": "package termguard\n", "/lib/request/request.rego": "package termguard.lib.request\n"}), nil, ""},
+		"Library":      {"It was built with the library beside it.", bundletest.Archive(t, "", map[string]string{"/a/a.rego": rule, "/termguard.rego": "package termguard\n", "/lib/request/request.rego": "package termguard.lib.request\n"}), nil, ""},
 		"NoKey":        {"Who signs wants it checked.", signed, nil, "--verification-key"},
 		"NotSigned":    {"Anybody could have made it.", bundletest.Archive(t, "", plain), key, "the bundle is not signed: "},
 		"OtherKey":     {"Somebody else signed it.", signed, secretKey(t, "another"), "not signed with this key: "},

@@ -45,10 +45,6 @@ type EngineOptions struct {
 	// Lazy leaves policies uncompiled until they are asked, for a run that asks few of
 	// them. Requests are best told of with Expect.
 	Lazy bool
-	// Tracer follows every evaluation, and Read is told of each document of
-	// data.cluster and data.params that one reads. Default to nobody.
-	Tracer topdown.QueryTracer
-	Read   func(path string)
 }
 
 func (o *EngineOptions) setDefaults() {
@@ -80,7 +76,7 @@ func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, e
 	if options.Params == nil {
 		options.Params = map[string]any{}
 	}
-	e := &Engine{options: options, store: newStore(options.Params, options.Read), set: set, on: map[Trigger][]candidate{}, expected: map[string]Policy{}}
+	e := &Engine{options: options, store: newStore(options.Params), set: set, on: map[Trigger][]candidate{}, expected: map[string]Policy{}}
 	e.compiled.Store(&map[string]*ast.Compiler{})
 	for id := range options.Off {
 		if !slices.ContainsFunc(set.policies, func(p Policy) bool { return p.ID == id }) {
@@ -402,18 +398,14 @@ func (e *Engine) eval(ctx context.Context, limit time.Duration, query rego.Prepa
 		return nil, errUnasked
 	}
 	end := clock{ctx, time.Now().Add(limit)}
-	options := []rego.EvalOption{
+	results, err := query.Eval(ctx,
 		rego.EvalParsedInput(input),
 		rego.EvalTransaction(txn),
 		rego.EvalExternalCancel(end),
 		// The index over rules walks the whole of x for data.cluster.x[k] ==
 		// "constant", on every evaluation.
 		rego.EvalRuleIndexing(false),
-	}
-	if e.options.Tracer != nil {
-		options = append(options, rego.EvalQueryTracer(e.options.Tracer))
-	}
-	results, err := query.Eval(ctx, options...)
+	)
 	if err != nil {
 		switch {
 		case ctx.Err() != nil:

@@ -273,7 +273,7 @@ func (l *loader) load(fsys fs.FS) {
 		case !entry.IsDir(), strings.HasPrefix(folder, "."), folder == schemaFolder, folder == "testdata":
 		case folder == libFolder:
 			if fsys != Embedded() {
-				l.exported(fsys)
+				l.copied(fsys)
 			}
 		default:
 			l.policy(fsys, folder)
@@ -281,9 +281,9 @@ func (l *loader) load(fsys fs.FS) {
 	}
 }
 
-// exported holds a library beside policies, as ExportLibrary writes it for editors
-// and other tools, to that of the binary, which is the one that counts.
-func (l *loader) exported(fsys fs.FS) {
+// copied holds a library beside policies, which is there for editors and other tools, to
+// that of the binary, which is the one that counts.
+func (l *loader) copied(fsys fs.FS) {
 	err := fs.WalkDir(fsys, libFolder, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(file, ".rego") || isTest(file) {
 			return err
@@ -299,7 +299,7 @@ func (l *loader) exported(fsys fs.FS) {
 		case err != nil:
 			return err
 		case !bytes.Equal(text, ours):
-			l.fail(known, 1, "it differs from the library in this binary, which is the one that counts: export it again (termguard policy lib)")
+			l.fail(known, 1, "it differs from the library in this binary, which is the one that counts: copy the one of this version (termguard version)")
 		}
 		return nil
 	})

@@ -21,7 +21,7 @@ func TestSection(t *testing.T) {
 	sections := map[string]any{"pods": made{"a": made{"web": web}, "empty": made{}}}
 	for _, path := range [][]string{{"pods", "a"}, {"pods", "a", "web"}, {"pods", "a", "web", "phase"}, {"pods", "empty"}, {"pods", "b"}, {"pods", "a", "none"}, {"pods", "a", "web", "phase", "none"}} {
 		read := func(facts map[string]any) (ast.Value, bool) {
-			s := newStore(nil, nil)
+			s := newStore(nil)
 			txn, err := s.view(t.Context(), facts)
 			if err != nil {
 				t.Fatal(err)

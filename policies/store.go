@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/storage"
@@ -18,11 +17,10 @@ import (
 type store struct {
 	storage.Store
 	params map[string]any
-	read   func(path string) // nil for nobody
 }
 
-func newStore(params map[string]any, read func(string)) *store {
-	return &store{Store: inmem.New(), params: params, read: read}
+func newStore(params map[string]any) *store {
+	return &store{Store: inmem.New(), params: params}
 }
 
 // view is a read transaction over facts that stand still.
@@ -60,9 +58,6 @@ func (s *store) Read(ctx context.Context, txn storage.Transaction, path storage.
 	}
 	if _, owned := v.roots[path[0]]; !owned {
 		return s.Store.Read(ctx, v.Transaction, path)
-	}
-	if s.read != nil {
-		s.read("data." + strings.Join(path, "."))
 	}
 	var node any = v.roots
 	for _, key := range path {

@@ -197,8 +197,6 @@ func TestComplete(t *testing.T) {
 		"Output":    {"termguard __complete", "check -o j", []string{"json"}},
 		"Formats":   {"termguard __complete", "lint -o ju", []string{"junit"}},
 		"ID":        {"termguard __complete", "policy explain orphaned", []string{"orphaned-finalizer"}},
-		"EvalID":    {"termguard __complete", "policy eval orphaned", []string{"orphaned-finalizer"}},
-		"EvalOf":    {"termguard __complete", "policy eval orphaned-finalizer widgets/al", []string{"widgets/alpha"}},
 		"Explain":   {"termguard __complete", "lint --explain orphaned", []string{"orphaned-finalizer"}},
 	} {
 		t.Run(name, func(t *testing.T) {

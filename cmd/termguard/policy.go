@@ -24,7 +24,7 @@ func newPolicy() *cobra.Command {
 		RunE:  needsCommand,
 	}
 	c.AddCommand(newPolicyList(), newPolicyExplain(), newPolicyCatalog(),
-		newPolicyNew(), newPolicyTest(), newPolicyCheck(), newPolicyEval(), newPolicyFmt(), newPolicyLib())
+		newPolicyNew(), newPolicyTest())
 	return c
 }
 

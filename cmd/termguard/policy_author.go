@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,17 +8,13 @@ import (
 	"hash/fnv"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/open-policy-agent/opa/v1/format"
 	"github.com/spf13/cobra"
 
 	"github.com/termguard/termguard/internal/policytest"
@@ -61,97 +56,22 @@ func own(folders []string) (*policies.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return set, cmp.Or(holdSome(set, folders), set.CheckFindings())
+	return set, cmp.Or(holdSome(set, folders), set.CheckFindings(), checkIDs(set))
 }
 
-func newPolicyCheck() *cobra.Command {
-	return &cobra.Command{
-		Use:   "check FOLDER...",
-		Short: "Check policies of your own: that they compile, say what they are, and are not slow; and lint them",
-		Long: `Check policies of your own: that they compile beside those of the binary, that their
-METADATA and findings have the right shape, and that the webhook could ask them in time:
-the steps of an evaluation are counted, over each fixture as it is and over one with its
-objects many times over. Where regal is on the PATH, it lints them, too.
-
-Exit codes: 0 nothing is wrong, or only slow, 1 regal found something, 2 error.`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			mine, err := own(args)
-			if err != nil {
-				return err
-			}
-			set, err := (&settingsFlags{policies: args}).load(c.Context()) // beside those of the binary
-			if err != nil {
-				return err
-			}
-			if _, err := policies.NewEngine(c.Context(), set, policies.EngineOptions{}); err != nil {
-				return err
-			}
-			fmt.Fprintf(c.OutOrStdout(), "%d of %d policies are yours, and all compile\n", len(mine.Policies()), len(set.Policies()))
-			for _, p := range mine.Policies() {
-				if examples(os.DirFS(filepath.Dir(filepath.Dir(p.File))), p, "hang") == nil {
-					fmt.Fprintf(c.OutOrStdout(), "note: %s has no testdata/hang_*.yaml: nothing shows that it finds anything\n", p.ID)
-				}
-				slow, err := slowest(c.Context(), mine, p)
-				if err != nil {
-					return err
-				}
-				if slow != "" {
-					fmt.Fprintf(c.OutOrStdout(), "warning: %s is too slow for a webhook: %s; look for loops within loops\n", p.ID, slow)
-				}
-			}
-			return regal(c.Context(), args, c.OutOrStdout())
-		},
-	}
-}
-
-// What an evaluation may take: policies of the binary need less than half of it, and one
-// that compares each object with each needs more.
-const (
-	manyObjects = 200
-	mostSteps   = 250_000
-)
-
-// slowest tells of the first fixture that a policy takes too long about, "" for none.
-func slowest(ctx context.Context, set *policies.Set, p policies.Policy) (string, error) {
-	steps := &policytest.Steps{Most: mostSteps}
-	engine, err := only(ctx, set, p.ID, policies.EngineOptions{Deadline: 5 * time.Minute, Lazy: true, Tracer: steps}) // steps end it, on any machine
-	if err != nil {
-		return "", err
-	}
-	files, _ := filepath.Glob(filepath.Join(filepath.Dir(p.File), "testdata", "*.yaml")) // none where the folder has odd characters
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return "", err
-		}
-		fixture, err := policytest.Parse(file, text)
-		if err != nil {
-			return "", err
-		}
-		if slow, err := fixture.Costs(ctx, engine, steps, manyObjects); slow != "" || err != nil {
-			return slow, err
-		}
-	}
-	return "", nil
-}
-
-// regal lints folders with Regal, which is a program of its own: as a library it would be
-// the largest part of this one. Rules are left out that do not fit policies of termguard.
-func regal(ctx context.Context, folders []string, out io.Writer) error {
-	path, err := exec.LookPath("regal")
-	if err != nil {
-		fmt.Fprintln(out, "note: not linted: regal is not on the PATH (https://www.openpolicyagent.org/projects/regal)")
+// checkIDs is an error where a policy has the id of one in the binary, beside which it
+// would be refused. The folder that the binary was built from has them all.
+func checkIDs(set *policies.Set) error {
+	ours, ids := policies.EmbeddedIDs(), set.IDs()
+	if !slices.ContainsFunc(ours, func(id string) bool { return !slices.Contains(ids, id) }) {
 		return nil
 	}
-	cmd := exec.CommandContext(ctx, path, append([]string{"lint", "--ignore-files=lib/*",
-		"--disable=directory-package-mismatch", "--disable=no-defined-entrypoint", "--disable=unresolved-import", "--disable=unresolved-reference"}, folders...)...)
-	cmd.Stdout, cmd.Stderr = out, out
-	err = cmd.Run()
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		return errFound
+	for _, p := range set.Policies() {
+		if slices.Contains(ours, p.ID) {
+			return fmt.Errorf("%s: policy id %q: %w, in termguard itself; choose another id", p.File, p.ID, policies.ErrExists)
+		}
 	}
-	return err
+	return nil
 }
 
 // examples are the fixtures of a policy of one kind, hang or ok, in the folder
@@ -174,7 +94,9 @@ func newPolicyTest() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "test FOLDER...",
 		Short: "Run the tests in Rego and the fixtures of policies of your own",
-		Long: `Run the tests in Rego and the fixtures of policies of your own.
+		Long: `Run the tests in Rego and the fixtures of policies of your own. Before, they must compile, and
+their METADATA and findings must have the right shape. To format them and lint them, use opa
+fmt and regal lint.
 
 FOLDER holds a folder for each policy: POLICY/POLICY.rego with tests in *_test.rego, and
 manifests in testdata/hang_*.yaml (with a comment # want "REGEXP" on the line that a
@@ -284,6 +206,9 @@ func (f *trying) once(ctx context.Context, folders []string, out io.Writer) erro
 			fmt.Fprintf(out, "%s  %s: %d tests in Rego, %d fixtures, %.0f %% of its lines reached\n", word, p.ID, tests.Passed+len(tests.Failed), fixtures, tests.Coverage)
 			for _, problem := range problems {
 				fmt.Fprintf(out, "      %s\n", problem)
+			}
+			if examples(os.DirFS(folder), p, "hang") == nil {
+				fmt.Fprintln(out, "      no testdata/hang_*.yaml: nothing shows that it finds anything")
 			}
 			if tests.Printed != "" {
 				fmt.Fprintf(out, "%s\n", strings.TrimSuffix(tests.Printed, "\n"))
@@ -400,89 +325,4 @@ func only(ctx context.Context, set *policies.Set, id string, options policies.En
 		options.Off[other] = other != id
 	}
 	return policies.NewEngine(ctx, set, options)
-}
-
-func newPolicyFmt() *cobra.Command {
-	var check bool
-	c := &cobra.Command{
-		Use:   "fmt FOLDER...",
-		Short: "Format the Rego of policies, as opa fmt does",
-		Args:  cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			changed, err := formatAll(args, !check)
-			for _, file := range changed {
-				fmt.Fprintln(c.OutOrStdout(), file)
-			}
-			if err == nil && check && len(changed) > 0 {
-				return errFound
-			}
-			return err
-		},
-	}
-	c.Flags().BoolVar(&check, "check", false, "write nothing: list the files that are not formatted, and exit with 1 if there are some")
-	return c
-}
-
-// formatAll formats the Rego below folders, and returns the files that differ.
-func formatAll(folders []string, write bool) (changed []string, err error) {
-	files := map[string]bool{}
-	for _, folder := range folders {
-		err := filepath.WalkDir(folder, func(file string, entry fs.DirEntry, err error) error {
-			if err == nil && entry.Type().IsRegular() && filepath.Ext(file) == ".rego" {
-				files[file] = true
-			}
-			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("read policies: %w", err)
-		}
-	}
-	if len(files) == 0 {
-		return nil, fmt.Errorf("no Rego in %s", strings.Join(folders, ", "))
-	}
-	var errs []error
-	for _, file := range slices.Sorted(maps.Keys(files)) {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		formatted, err := format.SourceWithOpts(file, text, format.Opts{RegoVersion: ast.RegoV1})
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		if bytes.Equal(text, formatted) {
-			continue
-		}
-		changed = append(changed, file)
-		if write {
-			if err := os.WriteFile(file, formatted, 0o644); err != nil {
-				errs = append(errs, err)
-			}
-		}
-	}
-	return changed, errors.Join(errs...)
-}
-
-func newPolicyLib() *cobra.Command {
-	return &cobra.Command{
-		Use:   "lib FOLDER",
-		Short: "Write the library and the schemas beside your policies, for editors, opa and regal",
-		Long: `Write the library (lib/) and the schemas (schema/) of this binary into FOLDER, beside your
-policies, for editors and other tools. Policies use those in the binary: what is written
-here is for reading, and policy check says when it is out of date. Settings for Regal, and so
-for its language server in editors, are written where there are none (.regal/config.yaml).
-
-  opa check --strict --schema FOLDER/schema FOLDER
-  regal lint FOLDER`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := policies.ExportLibrary(args[0]); err != nil {
-				return err
-			}
-			fmt.Fprintf(c.OutOrStdout(), "wrote lib/ and schema/ into %s\n", args[0])
-			return nil
-		},
-	}
 }
