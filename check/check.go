@@ -31,8 +31,8 @@ type Report struct {
 	Findings []policies.Finding `json:"findings"`
 	// WaitsFor are the finalizers that a live owner has to remove first.
 	WaitsFor []Wait `json:"waitsFor"`
-	// Guard is what termguard's webhook in the cluster would do about it; nil where that was
-	// not looked at, as of a snapshot.
+	// Guard is what termguard's webhook in the cluster says to it; nil where there is none, and
+	// of a snapshot.
 	Guard *Guard `json:"guard,omitempty"`
 	// Omitted counts findings beyond what one policy may say.
 	Omitted int `json:"omitted,omitempty"`

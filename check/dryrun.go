@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -29,8 +30,14 @@ const dryRuns = "dry-run-deletes"
 // that are up answer them, with the rights of whoever asks: what they say to controllers
 // may be something else. What they refuse, or put back, becomes a finding, and so does what
 // termguard's own webhook warns of and this check does not see; what could not be asked is unseen.
-func DryRun(ctx context.Context, config *rest.Config, s Subject, report *Report) error {
+// The guard of the report is what that webhook says to the deletion.
+func DryRun(ctx context.Context, config *rest.Config, s Subject, options map[string]any, report *Report) error {
 	var said warned
+	var dry metav1.DeleteOptions
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(options, &dry); err != nil {
+		return fmt.Errorf("read the options of the deletion: %w", err)
+	}
+	dry.DryRun = []string{metav1.DryRunAll}
 	config = rest.CopyConfig(config)
 	config.WarningHandlerWithContext = &said
 	client, err := objectsOf(config)
@@ -47,14 +54,20 @@ func DryRun(ctx context.Context, config *rest.Config, s Subject, report *Report)
 		report.Unseen = append(report.Unseen, unseen...)
 	}
 	answers := make([]dryRun, len(subjects))
+	err = s.on(client).Delete(ctx, s.Name, dry) // by itself, so that the warnings are about it
+	if report.Guard != nil {
+		report.Guard = heard(err, said.texts)
+	}
+	answers[0].judge(s, deletion, err)
+	answers[0].certain()
 	var asking errgroup.Group
 	asking.SetLimit(reads)
 	for i, s := range subjects {
 		asking.Go(func() error {
-			answers[i] = s.dryRun(ctx, client)
-			if i == 0 {
-				answers[i].certain()
+			if i > 0 {
+				answers[i].judge(s, deletion, s.on(client).Delete(ctx, s.Name, dry))
 			}
+			answers[i].release(ctx, s, client)
 			return ctx.Err()
 		})
 	}
@@ -120,23 +133,24 @@ type dryRun struct {
 	unseen   []string
 }
 
-func (s Subject) dryRun(ctx context.Context, client dynamic.Interface) (d dryRun) {
-	var objects dynamic.ResourceInterface = client.Resource(s.Type.GroupVersionResource)
+// on is where requests about the object go.
+func (s Subject) on(client dynamic.Interface) dynamic.ResourceInterface {
 	if s.Namespace != "" {
-		objects = client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)
+		return client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)
 	}
-	dry := []string{metav1.DryRunAll}
-	d.judge(s, deletion, objects.Delete(ctx, s.Name, metav1.DeleteOptions{DryRun: dry}))
-	before := (&unstructured.Unstructured{Object: s.Object}).GetFinalizers()
-	if len(before) == 0 {
-		return d
+	return client.Resource(s.Type.GroupVersionResource)
+}
+
+// release asks about the removal of the object's finalizers, if it has some.
+func (d *dryRun) release(ctx context.Context, s Subject, client dynamic.Interface) {
+	if len((&unstructured.Unstructured{Object: s.Object}).GetFinalizers()) == 0 {
+		return
 	}
-	after, err := objects.Patch(ctx, s.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{DryRun: dry})
+	after, err := s.on(client).Patch(ctx, s.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 	d.judge(s, "the removal of its finalizers", err)
 	if err == nil && len(after.GetFinalizers()) > 0 {
 		d.find(s, fmt.Sprintf("a dry run of the removal of its finalizers leaves %s: a webhook or a policy puts them back", strings.Join(after.GetFinalizers(), ", ")))
 	}
-	return d
 }
 
 // deletion is what is asked of each object.

@@ -34,15 +34,20 @@ func dryServer(t *testing.T, answers map[string]any) (*rest.Config, func() []str
 			answer = refusal(http.StatusForbidden, metav1.StatusReasonForbidden)
 		}
 		var body struct {
-			DryRun []string `json:"dryRun"`
+			DryRun  []string `json:"dryRun"`
+			Cascade string   `json:"propagationPolicy"`
 		}
 		_ = json.NewDecoder(r.Body).Decode(&body)
 		if r.Method != http.MethodGet {
 			if dry := append(body.DryRun, r.URL.Query()["dryRun"]...); !slices.Equal(dry, []string{"All"}) {
 				t.Errorf("%s %s is no dry run: %q", r.Method, r.URL, dry)
 			}
+			request := r.Method + " " + r.URL.Path
+			if body.Cascade != "" {
+				request += " in " + body.Cascade
+			}
 			mu.Lock()
-			asked[r.Method+" "+r.URL.Path] = true
+			asked[request] = true
 			mu.Unlock()
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -106,7 +111,8 @@ func TestDryRun(t *testing.T) {
 			config, asked := dryServer(t, tt.answers)
 			s := Subject{Type: Type{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}, Name: "demo", Object: inObject{"metadata": inObject{"name": "demo"}}}
 			report := Report{Verdict: policies.Completes}
-			if err := DryRun(t.Context(), config, s, &report); err != nil {
+			background := map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background", "gracePeriodSeconds": int64(1)}
+			if err := DryRun(t.Context(), config, s, background, &report); err != nil {
 				t.Fatal(err)
 			}
 			var found []string
@@ -121,7 +127,7 @@ func TestDryRun(t *testing.T) {
 				t.Errorf("unseen: -want, +got:\n%s", diff)
 			}
 			if strings.Contains(tt.reason, "nothing") {
-				if diff := cmp.Diff([]string{"DELETE " + namespace, "DELETE " + pods + "/p", "PATCH " + pods + "/p"}, asked()); diff != "" {
+				if diff := cmp.Diff([]string{"DELETE " + namespace + " in Background", "DELETE " + pods + "/p in Background", "PATCH " + pods + "/p"}, asked()); diff != "" {
 					t.Errorf("asked: -want, +got:\n%s", diff)
 				}
 			}
@@ -146,11 +152,48 @@ func TestDryRunWarns(t *testing.T) {
 	defer server.Close()
 	s := Subject{Type: Type{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Namespaced: true}, Namespace: "demo", Name: "p", Object: inObject{"metadata": inObject{"name": "p", "namespace": "demo"}}}
 	silent := policies.Finding{Policy: "unreachable-node", Certainty: policies.May, Message: "its node is silent"}
-	report := Report{Verdict: policies.AtRisk, Findings: []policies.Finding{silent}}
-	if err := DryRun(t.Context(), &rest.Config{Host: server.URL}, s, &report); err != nil {
+	report := Report{Verdict: policies.AtRisk, Findings: []policies.Finding{silent}, Guard: &Guard{Answer: Unknown}}
+	if err := DryRun(t.Context(), &rest.Config{Host: server.URL}, s, nil, &report); err != nil {
 		t.Fatal(err)
 	}
 	if len(report.Findings) != 2 || report.Findings[1].Message != "a webhook that answers dry runs warns: "+immutable || report.Findings[1].Certainty != policies.May || report.Verdict != policies.AtRisk {
 		t.Errorf("%s: %+v", report.Verdict, report.Findings)
+	}
+	if report.Guard.Answer != Warns {
+		t.Errorf("the guard: %+v", report.Guard)
+	}
+}
+
+// TestDryRunGuard: the guard says itself what it would do, and where it was not heard, nobody says
+// so in its place.
+func TestDryRunGuard(t *testing.T) {
+	const path = "/api/v1/namespaces/demo/pods/p"
+	ok := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess}
+	s := Subject{Type: Type{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Namespaced: true}, Namespace: "demo", Name: "p", Object: inObject{"metadata": inObject{"name": "p", "namespace": "demo"}}}
+	down := refusal(http.StatusInternalServerError, metav1.StatusReasonInternalError)
+	down.Message = `Internal error occurred: failed calling webhook "delete.termguard.dev": no endpoints available`
+	for name, tt := range map[string]struct {
+		reason string
+		answer metav1.Status
+		guard  *Guard
+		want   *Guard
+	}{
+		"Allows":   {"nobody says anything", ok, &Guard{Answer: Unknown, Why: "x"}, &Guard{Answer: Allows}},
+		"Refuses":  {"it refuses", denied(`admission webhook "delete.termguard.dev" denied the request: termguard: no`), &Guard{Answer: Unknown}, &Guard{Answer: Refuses}},
+		"Down":     {"it cannot be called, and fails closed", down, &Guard{Answer: Unknown}, &Guard{Answer: Refuses}},
+		"Another":  {"another webhook refuses first", denied(`admission webhook "hook.test" denied the request: no`), &Guard{Answer: Unknown}, &Guard{Answer: Unknown, Why: "the dry run of the deletion ended before: forbidden"}},
+		"NoRight":  {"who asks may not delete it", denied(`pods "p" is forbidden: User "u" cannot delete resource "pods"`), &Guard{Answer: Unknown}, &Guard{Answer: Unknown, Why: "the dry run of the deletion ended before: forbidden"}},
+		"NoneHere": {"there is none", ok, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config, _ := dryServer(t, map[string]any{"DELETE " + path: tt.answer})
+			report := Report{Verdict: policies.Completes, Guard: tt.guard}
+			if err := DryRun(t.Context(), config, s, nil, &report); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, report.Guard); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", tt.reason, diff)
+			}
+		})
 	}
 }

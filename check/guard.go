@@ -1,41 +1,75 @@
 package check
 
-import "github.com/termguard/termguard/policies"
+import (
+	"slices"
+	"strings"
 
-// Answer is what termguard's webhook in the cluster, the guard, would do about a deletion.
+	"github.com/termguard/termguard/cluster"
+)
+
+// Answer is what termguard's webhook in the cluster, the guard, says to a deletion.
 type Answer string
 
 // The answers.
 const (
-	Refuses Answer = "refuses" // the API server would refuse the deletion
-	Warns   Answer = "warns"   // it would be let through, with a warning
-	Allows  Answer = "allows"  // it would be let through, without one
-	Unasked Answer = "unasked" // the API server does not ask the guard about it
-	Absent  Answer = "absent"  // there is no guard in the cluster
-	Unknown Answer = "unknown" // what the guard goes by cannot be seen
+	Refuses Answer = "refuses" // the API server refuses the deletion for it
+	Warns   Answer = "warns"   // it is let through, with a warning
+	Allows  Answer = "allows"  // it is let through, without one, or the guard is not asked
+	Unknown Answer = "unknown" // nobody sent a dry run, or nobody answered it
 )
 
-// Guard is what termguard's webhook in the cluster would do about the deletion, as far as
-// that can be read.
+// Guard is what termguard's webhook in the cluster says to a dry run of the deletion.
 type Guard struct {
-	// Answer is refuses, warns, allows, unasked, absent or unknown.
+	// Answer is refuses, warns, allows or unknown.
 	Answer Answer `json:"answer"`
-	// Policies are those that it refuses for, or warns of.
-	Policies []string `json:"policies,omitempty"`
-	// Why it does so, or why that is not known.
+	// Why that is not known.
 	Why string `json:"why,omitempty"`
 }
 
-// line tells people of it, beside a verdict; "" where there is nothing to tell.
-func (g *Guard) line(verdict policies.Verdict) string {
-	if g == nil || g.Answer == Absent || verdict == policies.Completes && g.Answer != Refuses {
+// guardName is the webhook that deletes are sent to, as deploy/ names it.
+const guardName = "delete.termguard.dev"
+
+// GuardOf is the guard before it is asked, nil where the cluster has none, or where its answer
+// has been given: the object is being deleted.
+func GuardOf(world *cluster.World, s Subject) (guard *Guard) {
+	if s.Terminating() {
+		return nil
+	}
+	world.Read(func(f cluster.Facts) {
+		for hook := range f.Webhooks() {
+			if strings.HasPrefix(hook.Key, "validating/") && strings.HasSuffix(hook.Key, "/"+guardName) {
+				guard = &Guard{Answer: Unknown, Why: "--dry-run-deletes asks it, if you may delete the object"}
+			}
+		}
+		if guard == nil && f.Hides("validatingwebhookconfigurations.admissionregistration.k8s.io") {
+			guard = &Guard{Answer: Unknown, Why: "you may not read whether there is one; --dry-run-deletes asks it, if you may delete the object"}
+		}
+	})
+	return guard
+}
+
+// heard is what the guard said to a dry run that ended with err, and with warnings.
+func heard(err error, warnings []string) *Guard {
+	switch {
+	case err != nil && strings.Contains(err.Error(), `webhook "`+guardName+`"`):
+		return &Guard{Answer: Refuses}
+	case err != nil:
+		return &Guard{Answer: Unknown, Why: "the dry run of the deletion ended before: " + reasonOf(err)}
+	case slices.ContainsFunc(warnings, func(text string) bool { return strings.HasPrefix(text, "termguard: ") }):
+		return &Guard{Answer: Warns}
+	}
+	return &Guard{Answer: Allows}
+}
+
+// line tells people of it; "" where there is nothing to tell.
+func (g *Guard) line() string {
+	if g == nil {
 		return ""
 	}
 	line := map[Answer]string{
 		Refuses: "the guard in this cluster would refuse it",
 		Warns:   "the guard in this cluster would warn, and let it through",
 		Allows:  "the guard in this cluster would let it through",
-		Unasked: "the guard in this cluster is not asked about it",
 		Unknown: "what the guard in this cluster would do is not known",
 	}[g.Answer]
 	if g.Why != "" {

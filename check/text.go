@@ -96,7 +96,7 @@ func (r Report) writeTree(out *strings.Builder, l limits) {
 
 // writeGuard writes what the guard in the cluster would do.
 func (r Report) writeGuard(out *strings.Builder) {
-	if line := r.Guard.line(r.Verdict); line != "" {
+	if line := r.Guard.line(); line != "" && (r.Verdict != policies.Completes || r.Guard.Answer != Unknown) {
 		fmt.Fprintf(out, "%s\n", printable.Line(line))
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/cluster/references"
-	"github.com/termguard/termguard/cluster/refusals"
 	"github.com/termguard/termguard/question"
 )
 
@@ -156,12 +155,6 @@ func (m Moment) Refusals() []any {
 		found = append(found, m.below.Refusals()...)
 	}
 	return found
-}
-
-// Call tells what the API server does about a webhook, by its key in the facts, when the
-// request comes; false where there is no such webhook.
-func (m Moment) Call(webhook string) (refusals.Call, bool) {
-	return m.world.refusals.Call(webhook, m.request)
 }
 
 // recordedRefusals are those of a snapshot for the same kind of request.

@@ -3,7 +3,6 @@ package webhook
 import (
 	"strings"
 
-	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/policies"
@@ -53,31 +52,4 @@ func judge(e config.Enforcement, findings []policies.Finding, labels map[string]
 func excuse(t config.Trust, r *question.Request) (reason string, heeded bool) {
 	reason = printable.Line(strings.TrimSpace(r.Annotation(AllowAnnotation)))
 	return reason, trustsObject(t, r) || trustsPerson(t, r)
-}
-
-// Foresight is what would follow from findings about a request that nobody sent yet.
-type Foresight struct {
-	// Refuse is why the request would be refused, and Say what the person would be told.
-	Refuse, Say []policies.Finding
-	// Excuse is the reason for which it would be let through all the same, "" for none.
-	Excuse string
-	// Labels of the namespace that the request is about, as key=value, where it is they that
-	// decide whether something is refused.
-	Labels string
-	// MayRefuse tells whether other findings could refuse it.
-	MayRefuse bool
-}
-
-// Foresee tells what a webhook that goes by a configuration would do about a request.
-func Foresee(c config.Config, r *question.Request, m cluster.Moment, findings []policies.Finding) (f Foresight) {
-	labels := look(r, &Rules{}, m).labels
-	j, without := judge(c.Enforcement, findings, labels), judge(c.Enforcement, findings, nil)
-	f = Foresight{Refuse: j.refuse, Say: j.say, MayRefuse: c.Enforcement.Denies(labels)}
-	if j.differs(without) || f.MayRefuse != c.Enforcement.Denies(nil) {
-		f.Labels = config.EnforceLabels(labels)
-	}
-	if reason, heeded := excuse(c.Trust(), r); len(j.refuse) > 0 && heeded {
-		f.Excuse = reason
-	}
-	return f
 }

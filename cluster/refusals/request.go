@@ -1,14 +1,11 @@
 package refusals
 
 import (
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,7 +13,6 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/question"
 )
 
@@ -85,52 +81,6 @@ func options(request *question.Request) runtime.Object {
 		return &unstructured.Unstructured{Object: with}
 	}
 	return nil
-}
-
-// Call is what the API server does about a webhook when a request comes.
-type Call struct {
-	// Sure tells how surely it calls it: no, may or will.
-	Sure string
-	// Service that it calls, as "namespace/name"; "" for a URL.
-	Service string
-	// Down is why nobody answers there, "" where somebody may.
-	Down string
-	// FailsClosed tells whether the request is refused where nobody answers.
-	FailsClosed bool
-}
-
-// Call tells of a webhook, by its key in the facts, what becomes of a request; false where
-// there is no such webhook. It only reads.
-func (p *Part) Call(key string, request *question.Request) (call Call, found bool) {
-	known, found := p.webhooks[key]
-	if !found {
-		return call, false
-	}
-	var of admissionregistrationv1.ValidatingWebhook
-	if text, err := json.Marshal(known); err != nil || json.Unmarshal(text, &of) != nil {
-		return call, false // cannot happen: that is what it was made from
-	}
-	if service, ok := known["service"].(map[string]any); ok {
-		call.Service = fmt.Sprintf("%v/%v", service["namespace"], service["name"])
-		if b := p.backends[call.Service]; b != nil && b.state == down {
-			call.Down = b.reason
-		}
-	}
-	call.FailsClosed = facts.Or(of.FailurePolicy, admissionregistrationv1.Fail) == admissionregistrationv1.Fail
-	h, err := compileHook(of)
-	if err != nil {
-		return call, false // as in newHook
-	}
-	attributes := attributesOf(request, p.options.Manifests)
-	sure, failing := no, ""
-	if !rules.IsExemptAdmissionConfigurationResource(attributes) {
-		sure, failing = h.seesAs(input{attributes: attributes, callerKnown: request.UserInfo.Username != "", manifest: p.options.Manifests}, p.namespaces[attributes.GetNamespace()].labels)
-	}
-	if failing != "" {
-		sure = may
-	}
-	call.Sure = sure.String()
-	return call, true
 }
 
 // whole is an object if it is known as the API server holds it, or is a manifest.

@@ -68,7 +68,6 @@ type checking struct {
 	// told is what the cluster itself said about how to judge it, and nobody on the command
 	// line did; "" where it said nothing.
 	told string
-	here installed // in the cluster
 }
 
 func newCheck() *cobra.Command {
@@ -274,12 +273,13 @@ func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engi
 		if f.drain {
 			report, err = check.Drain(ctx, engine, world, subjects[0])
 		} else {
-			if report, err = check.Ask(ctx, engine, world, subjects[0], options); err == nil {
-				report.Guard = f.guard(world, subjects[0], options, report)
+			report, err = check.Ask(ctx, engine, world, subjects[0], options)
+			if f.snapshot == "" {
+				report.Guard = check.GuardOf(world, subjects[0])
 			}
 		}
 		if err == nil && f.dryRun {
-			err = f.sendDryRuns(ctx, subjects[0], &report)
+			err = f.sendDryRuns(ctx, subjects[0], options, &report)
 		}
 		if err == nil {
 			err = report.Foresee(ctx, engine, world)
@@ -299,12 +299,12 @@ func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engi
 }
 
 // sendDryRuns asks the API server about what no policy can tell.
-func (f *checking) sendDryRuns(ctx context.Context, s check.Subject, report *check.Report) error {
+func (f *checking) sendDryRuns(ctx context.Context, s check.Subject, options map[string]any, report *check.Report) error {
 	config, err := f.config()
 	if err != nil {
 		return err
 	}
-	return check.DryRun(ctx, config, s, report)
+	return check.DryRun(ctx, config, s, options, report)
 }
 
 // askTerminating asks about what is being deleted now.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 	"testing/fstest"
 	"time"
@@ -14,11 +13,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/policies"
-	"github.com/termguard/termguard/webhook"
 )
 
 // Where deploy/ puts the configuration of the webhook.
@@ -31,12 +28,6 @@ const installedTime = 5 * time.Second
 type installed struct {
 	config   string // its text, "" for none
 	policies []fs.FS
-	// accepted is config as it was read, and unread why it is not known what the webhook goes
-	// by; "" where it is.
-	accepted config.Config
-	unread   string
-	// others are policies that it does not have: those of flags.
-	others []string
 	// notes tell where that came from, or why it is not known.
 	notes []string
 }
@@ -50,11 +41,7 @@ func readInstalled(ctx context.Context, rest *rest.Config) (found installed) {
 		return found
 	}
 	maps, err := client.CoreV1().ConfigMaps(cluster.HomeNamespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		found.unread = fmt.Sprintf("its configuration in namespace %s cannot be read: %v", cluster.HomeNamespace, err)
-	}
 	if apierrors.IsForbidden(err) {
-		found.unread = fmt.Sprintf("you may not read its configuration (get and list configmaps -n %s)", cluster.HomeNamespace)
 		found.notes = []string{fmt.Sprintf("the configuration of the webhook may not be read (get and list configmaps -n %s): if there is one, its answer may differ", cluster.HomeNamespace)}
 	}
 	if err != nil {
@@ -99,10 +86,8 @@ func (i *installed) read(ids []string) config.Config {
 	read, err := config.Read(strings.NewReader(i.config), ids)
 	if err != nil {
 		i.notes = append(i.notes, fmt.Sprintf("it is left out, as it is not accepted: %v", err))
-		i.unread = "its configuration is not accepted, and what it goes by in its place cannot be seen"
 		return config.Config{}
 	}
-	i.accepted = read
 	return read
 }
 
@@ -131,95 +116,5 @@ func (f *checking) rules(ctx context.Context) (*policies.Set, config.Config, []s
 			f.told = fmt.Sprintf("ConfigMap %s/%s", cluster.HomeNamespace, installedConfig)
 		}
 	}
-	for _, p := range set.Policies() {
-		if slices.ContainsFunc(f.settings.policies, func(name string) bool { return comesFrom(p, name) }) {
-			here.others = append(here.others, p.ID)
-		}
-	}
-	f.here = here
 	return set, read, here.notes, err
-}
-
-// guardKey is the webhook that deletes are sent to, as deploy/ names it, among the facts.
-const guardKey, guardKind = "validating/termguard/delete.termguard.dev", "validatingwebhookconfigurations.admissionregistration.k8s.io"
-
-// guard tells what the webhook of the cluster would do about a deletion of which findings
-// tell, as far as that can be read. What it would find and was not seen here is unseen.
-func (f *checking) guard(world *cluster.World, s check.Subject, options map[string]any, report check.Report) (guard *check.Guard) {
-	if f.snapshot != "" || f.settings.config != "" {
-		return nil // the question is another one
-	}
-	request := s.Deletion(options)
-	world.Ask(request, func(m cluster.Moment) {
-		unknown := func(why string) *check.Guard { return &check.Guard{Answer: check.Unknown, Why: why} }
-		call, found := m.Call(guardKey)
-		home, _, _ := strings.Cut(call.Service, "/")
-		within := request.Within()
-		switch {
-		case !found && m.Hides(guardKind):
-			guard = unknown("you may not read its webhook configuration (list " + guardKind + ")")
-		case !found:
-			guard = &check.Guard{Answer: check.Absent}
-		case call.Sure == "no" && s.Terminating():
-			guard = &check.Guard{Answer: check.Unasked, Why: "it is being deleted already"}
-		case call.Sure == "no":
-			guard = &check.Guard{Answer: check.Unasked, Why: "its webhook configuration leaves such a request out"}
-		case call.Sure != "will":
-			guard = unknown("who you are, or what the object is, could not be read, and its webhook configuration depends on it")
-		case call.Down != "" && call.FailsClosed:
-			guard = &check.Guard{Answer: check.Refuses, Why: "nobody answers for it, and its failurePolicy is Fail: " + call.Down}
-		case call.Down != "":
-			guard = &check.Guard{Answer: check.Allows, Why: "nobody answers for it: " + call.Down}
-		case home != cluster.HomeNamespace:
-			guard = unknown(fmt.Sprintf("it runs in namespace %q, and its configuration is read from %s only", home, cluster.HomeNamespace))
-		case f.here.unread != "":
-			guard = unknown(f.here.unread)
-		case within != "" && !m.Exists(within):
-			guard = unknown("you may not read namespace " + within + ", whose labels decide it")
-		default:
-			guard = f.foresee(webhook.Foresee(f.here.accepted, request, m, f.known(report.Findings)), report.Unseen)
-		}
-	})
-	return guard
-}
-
-// known are those findings that the webhook has a policy for, too.
-func (f *checking) known(findings []policies.Finding) []policies.Finding {
-	return slices.DeleteFunc(slices.Clone(findings), func(finding policies.Finding) bool {
-		return slices.Contains(f.here.others, finding.Policy)
-	})
-}
-
-// foresee puts into words what would follow.
-func (f *checking) foresee(seen webhook.Foresight, unseen []string) *check.Guard {
-	by := fmt.Sprintf("ConfigMap %s/%s", cluster.HomeNamespace, installedConfig)
-	if seen.Labels != "" {
-		by = "label " + seen.Labels + " of its namespace"
-	}
-	refuse, say := idsOf(seen.Refuse), idsOf(seen.Say)
-	switch {
-	case seen.Excuse != "":
-		return &check.Guard{Answer: check.Warns, Policies: say, Why: fmt.Sprintf("annotation %s says %q", webhook.AllowAnnotation, seen.Excuse)}
-	case len(refuse) > 0 && f.here.accepted.SelfGrading == config.Demote:
-		return &check.Guard{Answer: check.Refuses, Policies: refuse, Why: fmt.Sprintf("%s is set to deny by %s, unless it was wrong here (selfGrading: demote)", strings.Join(refuse, ", "), by)}
-	case len(refuse) > 0:
-		return &check.Guard{Answer: check.Refuses, Policies: refuse, Why: fmt.Sprintf("%s is set to deny by %s", strings.Join(refuse, ", "), by)}
-	case seen.MayRefuse && len(unseen) > 0:
-		return &check.Guard{Answer: check.Unknown, Why: "policies are set to deny by " + by + ", and it may see what you may not"}
-	case len(say) > 0 && seen.MayRefuse && !slices.ContainsFunc(seen.Say, func(f policies.Finding) bool { return f.Certainty == policies.Will }):
-		return &check.Guard{Answer: check.Warns, Policies: say, Why: "it refuses only what is certain"}
-	case len(say) > 0:
-		return &check.Guard{Answer: check.Warns, Policies: say, Why: seen.Labels}
-	}
-	return &check.Guard{Answer: check.Allows, Why: seen.Labels}
-}
-
-// idsOf are the policies of findings that are more than good to know, each once.
-func idsOf(findings []policies.Finding) (ids []string) {
-	for _, finding := range findings {
-		if finding.Severity != policies.Info && !slices.Contains(ids, finding.Policy) {
-			ids = append(ids, finding.Policy)
-		}
-	}
-	return ids
 }
