@@ -56,7 +56,7 @@ demo: ## Play the main cases on a real control plane on this machine
 	@$(MAKE) --no-print-directory build
 	cd test && go run ./cmd/demo -termguard ../bin/termguard
 
-lab: build components ## Bring up a cluster to play on, with termguard in it, until Ctrl-C
+lab: build ## Bring up a cluster to play on, with termguard in it, until Ctrl-C
 	cd test && go run ./cmd/lab termguard
 
 # Scenarios measure seconds, so they have the machine to themselves. The other suites wait for
