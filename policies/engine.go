@@ -45,6 +45,8 @@ type EngineOptions struct {
 	// Lazy leaves policies uncompiled until they are asked, for a run that asks few of
 	// them. Requests are best told of with Expect.
 	Lazy bool
+	// Tracer follows every evaluation. Defaults to nobody.
+	Tracer topdown.QueryTracer
 }
 
 func (o *EngineOptions) setDefaults() {
@@ -398,14 +400,18 @@ func (e *Engine) eval(ctx context.Context, limit time.Duration, query rego.Prepa
 		return nil, errUnasked
 	}
 	end := clock{ctx, time.Now().Add(limit)}
-	results, err := query.Eval(ctx,
+	options := []rego.EvalOption{
 		rego.EvalParsedInput(input),
 		rego.EvalTransaction(txn),
 		rego.EvalExternalCancel(end),
 		// The index over rules walks the whole of x for data.cluster.x[k] ==
 		// "constant", on every evaluation.
 		rego.EvalRuleIndexing(false),
-	)
+	}
+	if e.options.Tracer != nil {
+		options = append(options, rego.EvalQueryTracer(e.options.Tracer))
+	}
+	results, err := query.Eval(ctx, options...)
 	if err != nil {
 		switch {
 		case ctx.Err() != nil:

@@ -2,6 +2,7 @@ package policies_test
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/storage"
+	"github.com/open-policy-agent/opa/v1/storage/inmem"
+	"github.com/open-policy-agent/opa/v1/tester"
+	"github.com/open-policy-agent/opa/v1/topdown"
 
 	"github.com/termguard/termguard/internal/policytest"
 	"github.com/termguard/termguard/policies"
@@ -100,16 +106,110 @@ func newEngine(t testing.TB, off ...string) *policies.Engine {
 	return engine
 }
 
+// TestFixtures holds policies to the comments of their fixtures, and to what is found in
+// them whole (UPDATE_GOLDEN=1 writes that anew: read the diff). What a policy's own fixtures
+// do not reach of its Rego is a line that no test sees; of the library, its tests count, too.
 func TestFixtures(t *testing.T) {
-	engine := newEngine(t)
-	for _, f := range fixtures(t) {
-		t.Run(f.File, func(t *testing.T) {
-			result := f.evaluate(t, engine)
-			for _, problem := range f.Problems(result.Findings) {
-				t.Error(problem)
+	set, err := policies.LoadEverything()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracer, library := policytest.NewTracer(), testLibrary(t)
+	engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{Deadline: time.Minute, Tracer: both{tracer, library}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := fixtures(t)
+	for _, p := range set.Policies() {
+		t.Run(p.ID, func(t *testing.T) {
+			tracer.Reset()
+			golden := policytest.NewGolden(set)
+			for _, f := range all {
+				if filepath.Dir(filepath.Dir(f.File)) != p.Folder {
+					continue
+				}
+				result := f.evaluate(t, engine)
+				golden.Add(filepath.Base(f.File), result)
+				for _, problem := range f.Problems(result.Findings) {
+					t.Error(problem)
+				}
+			}
+			file := filepath.Join(p.Folder, "testdata", policytest.GoldenFile)
+			if os.Getenv("UPDATE_GOLDEN") != "" {
+				if err := os.WriteFile(file, []byte(golden.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), golden.String()); diff != "" {
+				t.Errorf("%s is not what is found (UPDATE_GOLDEN=1 go test ./policies writes it): -want, +got:\n%s", file, diff)
+			}
+			if _, missed, err := tracer.Covered(os.DirFS("."), "policies", p.Folder); err != nil || len(missed) > 0 {
+				t.Errorf("no fixture reaches %q: %v", missed, err)
 			}
 		})
 	}
+	folders, err := filepath.Glob("lib/*")
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("find the library: %v", err)
+	}
+	for _, folder := range folders {
+		if _, missed, err := library.Covered(os.DirFS("."), "policies", folder); err != nil || len(missed) > 0 {
+			t.Errorf("neither a fixture nor a test of the library reaches %q: %v", missed, err)
+		}
+	}
+}
+
+// both tell two tracers of every event.
+type both struct{ one, other *policytest.Tracer }
+
+func (both) Enabled() bool               { return true }
+func (both) Config() topdown.TraceConfig { return topdown.TraceConfig{} }
+func (b both) TraceEvent(event topdown.Event) {
+	b.one.TraceEvent(event)
+	b.other.TraceEvent(event)
+}
+
+// testLibrary runs the library's tests in Rego, and returns what they reach of it.
+func testLibrary(t *testing.T) *policytest.Tracer {
+	t.Helper()
+	files, err := filepath.Glob("lib/*/*.rego")
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := map[string]*ast.Module{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := path.Join("policies", file)
+		if modules[name], err = ast.ParseModuleWithOpts(name, string(text), ast.ParserOptions{RegoVersion: ast.RegoV1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tracer, store := policytest.NewTracer(), inmem.New()
+	ran := 0
+	err = storage.Txn(t.Context(), store, storage.TransactionParams{}, func(txn storage.Transaction) error {
+		results, err := tester.NewRunner().SetStore(store).SetModules(modules).SetCoverageQueryTracer(tracer).
+			SetTimeout(time.Minute).RunTests(t.Context(), txn)
+		if err != nil {
+			return err
+		}
+		for result := range results {
+			if ran++; !result.Pass() {
+				t.Errorf("%s: %s: %v", result.Location, result.Name, result.Error)
+			}
+		}
+		return nil
+	})
+	if err != nil || ran == 0 {
+		t.Fatalf("%d tests of the library in Rego ran: %v", ran, err)
+	}
+	return tracer
 }
 
 // TestFixturesAreComplete holds every policy to two fixtures of each kind.

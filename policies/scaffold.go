@@ -21,7 +21,7 @@ var ErrExists = errors.New("there is such a policy already")
 
 // Scaffold writes the folder of a new policy below dir, which it makes if it has to,
 // and returns its path: a
-// policy, its tests, its fixtures and its page, all of which pass. The id may be
+// policy, its fixtures with what is found in each, and its page, all of which pass. The id may be
 // spelt with - or _.
 func Scaffold(dir, id string) (string, error) {
 	if !policyID.MatchString(id) {
@@ -83,7 +83,7 @@ func fill(target, folder, id string) error {
 			return err
 		}
 		base := strings.TrimSuffix(filepath.Base(name), ".tmpl")
-		if strings.HasSuffix(base, ".yaml") {
+		if strings.HasSuffix(base, ".yaml") || strings.HasSuffix(base, ".golden") {
 			base = filepath.Join("testdata", base)
 		} else {
 			base = strings.Replace(base, "policy", folder, 1)

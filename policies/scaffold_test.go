@@ -10,11 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/open-policy-agent/opa/v1/cover"
 	"github.com/open-policy-agent/opa/v1/format"
-	"github.com/open-policy-agent/opa/v1/storage"
-	"github.com/open-policy-agent/opa/v1/tester"
 
+	"github.com/termguard/termguard/internal/policytest"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -34,8 +32,13 @@ func TestScaffold(t *testing.T) {
 		t.Fatal(err)
 	}
 	engines := map[bool]*policies.Engine{}
+	tracer, golden := policytest.NewTracer(), policytest.NewGolden(set)
 	for _, off := range []bool{true, false} {
-		engines[off], err = policies.NewEngine(t.Context(), set, policies.EngineOptions{Off: map[string]bool{"some-cause-2": off}, Deadline: time.Minute})
+		options := policies.EngineOptions{Off: map[string]bool{"some-cause-2": off}, Deadline: time.Minute}
+		if !off {
+			options.Tracer = tracer
+		}
+		engines[off], err = policies.NewEngine(t.Context(), set, options)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +55,9 @@ func TestScaffold(t *testing.T) {
 		}
 		kind, _, _ := strings.Cut(filepath.Base(file), "_")
 		kinds[kind]++
-		for _, problem := range f.Problems(f.evaluate(t, engines[false]).Findings) {
+		result := f.evaluate(t, engines[false])
+		golden.Add(filepath.Base(file), result)
+		for _, problem := range f.Problems(result.Findings) {
 			t.Error(problem)
 		}
 		if red := len(f.Problems(f.evaluate(t, engines[true]).Findings)) > 0; red != (kind == "hang") {
@@ -61,6 +66,10 @@ func TestScaffold(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]int{"hang": 2, "ok": 2}, kinds); diff != "" {
 		t.Errorf("fixtures: -want +got\n%s", diff)
+	}
+	found, err := os.ReadFile(filepath.Join(folder, "testdata", policytest.GoldenFile))
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, p := range set.Policies() {
 		if p.ID != "some-cause-2" {
@@ -74,53 +83,20 @@ func TestScaffold(t *testing.T) {
 			t.Errorf("page: -want +got\n%s", diff)
 		}
 	}
-	runRegoTests(t, folder)
-}
-
-// runRegoTests is `opa test --coverage --threshold 100` and `opa fmt --fail` for
-// one folder.
-func runRegoTests(t *testing.T, folder string) {
-	t.Helper()
-	modules, store, err := tester.LoadWithRegoVersion([]string{folder, "lib"}, func(path string, _ os.FileInfo, _ int) bool {
-		return strings.HasSuffix(path, ".yaml")
-	}, ast.RegoV1)
+	if diff := cmp.Diff(golden.String(), string(found)); diff != "" {
+		t.Errorf("testdata/%s: -want +got\n%s", policytest.GoldenFile, diff)
+	}
+	if percent, missed, err := tracer.Covered(os.DirFS(dir), dir, "some_cause_2"); err != nil || percent < 100 {
+		t.Errorf("fixtures reach %v %% of its lines, and not %q: %v", percent, missed, err)
+	}
+	file := filepath.Join(folder, "some_cause_2.rego")
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	coverage := cover.New()
-	ran := 0
-	err = storage.Txn(t.Context(), store, storage.TransactionParams{}, func(txn storage.Transaction) error {
-		results, err := tester.NewRunner().SetStore(store).SetModules(modules).SetCoverageQueryTracer(coverage).
-			Filter("some_cause_2_test").RunTests(t.Context(), txn)
-		if err != nil {
-			return err
-		}
-		for result := range results {
-			if ran++; !result.Pass() {
-				t.Errorf("%s: %v", result.Name, result.Error)
-			}
-		}
-		return nil
-	})
-	if err != nil || ran == 0 {
-		t.Fatalf("%d Rego tests ran: %v", ran, err)
-	}
-	for file, module := range modules {
-		if !strings.HasPrefix(file, folder) {
-			continue
-		}
-		report := coverage.Report(map[string]*ast.Module{file: module})
-		if report.Coverage != 100 {
-			t.Errorf("%s: %v %% of its lines are covered", file, report.Coverage)
-		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		formatted, err := format.SourceWithOpts(file, text, format.Opts{RegoVersion: ast.RegoV1})
-		if diff := cmp.Diff(string(formatted), string(text)); err != nil || diff != "" {
-			t.Errorf("%s is not formatted: %v\n%s", file, err, diff)
-		}
+	formatted, err := format.SourceWithOpts(file, text, format.Opts{RegoVersion: ast.RegoV1})
+	if diff := cmp.Diff(string(formatted), string(text)); err != nil || diff != "" {
+		t.Errorf("%s is not formatted: %v\n%s", file, err, diff)
 	}
 }
 

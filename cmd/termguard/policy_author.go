@@ -25,7 +25,7 @@ func newPolicyNew() *cobra.Command {
 	var in string
 	c := &cobra.Command{
 		Use:     "new ID",
-		Short:   "Write the folder of a new policy, with tests and fixtures, all of which pass",
+		Short:   "Write the folder of a new policy, with fixtures, all of which pass",
 		Example: "  termguard policy new no-fridays --in my-policies",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -34,8 +34,8 @@ func newPolicyNew() *cobra.Command {
 				return err
 			}
 			out := c.OutOrStdout()
-			fmt.Fprintf(out, "made %s: the rule, its tests in Rego, and manifests that it is tried on\n", made)
-			fmt.Fprintf(out, "next: edit %s, and the tests and fixtures beside it, which speak of the rule as it is now; then run: termguard policy test %s\n", filepath.Join(made, filepath.Base(made)+".rego"), in)
+			fmt.Fprintf(out, "made %s: the rule, manifests that it is tried on, and what is found in each\n", made)
+			fmt.Fprintf(out, "next: edit %s and its fixtures in testdata, which speak of the rule as it is now; then run: termguard policy test %s --update\n", filepath.Join(made, filepath.Base(made)+".rego"), in)
 			return nil
 		},
 	}
@@ -87,24 +87,26 @@ type trying struct {
 	threshold float64
 	watch     bool
 	verbose   bool
+	update    bool
 }
 
 func newPolicyTest() *cobra.Command {
 	var f trying
 	c := &cobra.Command{
 		Use:   "test FOLDER...",
-		Short: "Run the tests in Rego and the fixtures of policies of your own",
-		Long: `Run the tests in Rego and the fixtures of policies of your own. Before, they must compile, and
-their METADATA and findings must have the right shape. To format them and lint them, use opa
-fmt and regal lint.
+		Short: "Try policies of your own on their fixtures",
+		Long: `Try policies of your own on their fixtures. Before, they must compile, and their METADATA and
+findings must have the right shape. To format them and lint them, use opa fmt and regal lint.
 
-FOLDER holds a folder for each policy: POLICY/POLICY.rego with tests in *_test.rego, and
-manifests in testdata/hang_*.yaml (with a comment # want "REGEXP" on the line that a
-finding points at) and testdata/ok_*.yaml (of which nothing may be found).
+FOLDER holds a folder for each policy: POLICY/POLICY.rego, and manifests in
+testdata/hang_*.yaml (with a comment # want "REGEXP" on the line that a finding points
+at) and testdata/ok_*.yaml (of which nothing may be found). testdata/findings.golden holds
+the findings whole; --update writes it. Tests in Rego (*_test.rego) are for opa test.
 
 Exit codes: 0 all pass, 1 some fail, 2 error.`,
 		Example: `  termguard policy test my-policies
-  termguard policy test my-policies --run no_fridays --watch`,
+  termguard policy test my-policies --run no_fridays --watch
+  termguard policy test my-policies --update && git diff`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.watch {
@@ -113,10 +115,12 @@ Exit codes: 0 all pass, 1 some fail, 2 error.`,
 			return f.once(c.Context(), args, c.OutOrStdout())
 		},
 	}
-	c.Flags().StringVar(&f.run, "run", "", "only tests \"PACKAGE.test_NAME\" and fixtures \"POLICY/testdata/FILE\" that match this `REGEXP`")
-	c.Flags().Float64Var(&f.threshold, "threshold", 0, "fail if the tests in Rego reach fewer `PERCENT` of a policy's lines")
+	c.Flags().StringVar(&f.run, "run", "", "only fixtures \"POLICY/testdata/FILE\" that match this `REGEXP`")
+	c.Flags().Float64Var(&f.threshold, "threshold", 0, "fail if the fixtures reach fewer `PERCENT` of a policy's lines")
 	c.Flags().BoolVar(&f.watch, "watch", false, "run again whenever a file changes, until interrupted")
-	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "list the lines that no test reaches")
+	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "list the lines that no fixture reaches")
+	c.Flags().BoolVar(&f.update, "update", false, "write testdata/findings.golden anew: read the diff")
+	c.MarkFlagsMutuallyExclusive("run", "update")
 	return c
 }
 
@@ -171,50 +175,48 @@ func (f *trying) once(ctx context.Context, folders []string, out io.Writer) erro
 	if err != nil {
 		return err
 	}
-	engine, err := policies.NewEngine(ctx, set, policies.EngineOptions{Deadline: evaluation})
+	tracer := policytest.NewTracer()
+	engine, err := policies.NewEngine(ctx, set, policies.EngineOptions{Deadline: evaluation, Tracer: tracer})
 	if err != nil {
 		return err
 	}
 	ran, failed := 0, false
 	for _, folder := range folders {
-		rego, err := policytest.Rego(ctx, folder, f.run)
-		if err != nil {
-			return err
-		}
 		for _, p := range set.Policies() {
 			if !comesFrom(p, folder) {
 				continue
 			}
-			tests := rego[p.Folder]
-			if tests == nil {
-				tests = &policytest.RegoTests{}
-			}
-			fixtures, problems := tryFixtures(ctx, engine, os.DirFS(folder), folder, p, wanted)
-			if f.run == "" && tests.Coverage < f.threshold {
-				problems = append(problems, fmt.Sprintf("%s: tests in Rego reach %.0f %% of its lines, want %.0f %%", p.File, tests.Coverage, f.threshold))
-			}
-			problems = append(slices.Clone(tests.Failed), problems...)
-			n := tests.Passed + len(tests.Failed) + fixtures
-			ran += n
-			if n == 0 && f.run != "" {
+			tracer.Reset()
+			golden := policytest.NewGolden(set)
+			fixtures, problems := tryFixtures(ctx, engine, golden, folder, p, wanted)
+			if ran += fixtures; fixtures == 0 && f.run != "" {
 				continue
+			}
+			reached, missed, err := tracer.Covered(os.DirFS(folder), folder, p.Folder)
+			if err != nil {
+				return err
+			}
+			if f.run == "" && fixtures > 0 {
+				if wrong := f.compare(golden, filepath.Join(folder, p.Folder, "testdata", policytest.GoldenFile)); wrong != "" {
+					problems = append(problems, wrong)
+				}
+				if reached < f.threshold {
+					problems = append(problems, fmt.Sprintf("%s: fixtures reach %.0f %% of its lines, want %.0f %%", p.File, reached, f.threshold))
+				}
 			}
 			word := "ok  "
 			if len(problems) > 0 {
 				word, failed = "FAIL", true
 			}
-			fmt.Fprintf(out, "%s  %s: %d tests in Rego, %d fixtures, %.0f %% of its lines reached\n", word, p.ID, tests.Passed+len(tests.Failed), fixtures, tests.Coverage)
+			fmt.Fprintf(out, "%s  %s: %d fixtures, %.0f %% of its lines reached\n", word, p.ID, fixtures, reached)
 			for _, problem := range problems {
 				fmt.Fprintf(out, "      %s\n", problem)
 			}
 			if examples(os.DirFS(folder), p, "hang") == nil {
 				fmt.Fprintln(out, "      no testdata/hang_*.yaml: nothing shows that it finds anything")
 			}
-			if tests.Printed != "" {
-				fmt.Fprintf(out, "%s\n", strings.TrimSuffix(tests.Printed, "\n"))
-			}
 			if f.verbose {
-				for _, line := range tests.NotCovered {
+				for _, line := range missed {
 					fmt.Fprintf(out, "      not reached: %s\n", line)
 				}
 			}
@@ -224,23 +226,46 @@ func (f *trying) once(ctx context.Context, folders []string, out io.Writer) erro
 	case failed:
 		return errFound
 	case ran == 0 && f.run != "":
-		return fmt.Errorf("no test matches --run %q", f.run)
+		return fmt.Errorf("no fixture matches --run %q", f.run)
 	case ran == 0:
-		return errors.New("no tests: write POLICY/POLICY_test.rego or POLICY/testdata/hang_*.yaml, as termguard policy new does")
+		return errors.New("no fixtures: write POLICY/testdata/hang_*.yaml, as termguard policy new does")
 	}
 	return nil
 }
 
+// compare holds findings to a golden file, or writes it, and tells what is wrong. Who has
+// none yet has comments # want.
+func (f *trying) compare(golden *policytest.Golden, file string) string {
+	if f.update {
+		if err := os.WriteFile(file, []byte(golden.String()), 0o644); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	want, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	if err != nil {
+		return err.Error()
+	}
+	if at := golden.Differs(string(want)); at != "" {
+		return filepath.Join(filepath.Dir(file), at) + " (--update writes it)"
+	}
+	return ""
+}
+
 // tryFixtures tries a policy's fixtures, and tells how many there are, and what is
 // wrong.
-func tryFixtures(ctx context.Context, engine *policies.Engine, fsys fs.FS, dir string, p policies.Policy, wanted *regexp.Regexp) (n int, problems []string) {
+func tryFixtures(ctx context.Context, engine *policies.Engine, golden *policytest.Golden, dir string, p policies.Policy, wanted *regexp.Regexp) (n int, problems []string) {
+	fsys := os.DirFS(dir)
 	files, _ := fs.Glob(fsys, p.Folder+"/testdata/*.yaml") // the pattern is good
 	for _, file := range files {
 		if !wanted.MatchString(file) {
 			continue
 		}
 		n++
-		wrong, err := tryFixture(ctx, engine, fsys, dir, file)
+		wrong, err := tryFixture(ctx, engine, golden, fsys, dir, file)
 		if err != nil {
 			wrong = []string{err.Error()}
 		}
@@ -249,11 +274,12 @@ func tryFixtures(ctx context.Context, engine *policies.Engine, fsys fs.FS, dir s
 	return n, problems
 }
 
-func tryFixture(ctx context.Context, engine *policies.Engine, fsys fs.FS, dir, file string) ([]string, error) {
+func tryFixture(ctx context.Context, engine *policies.Engine, golden *policytest.Golden, fsys fs.FS, dir, file string) ([]string, error) {
 	fixture, result, err := evaluateFixture(ctx, engine, fsys, dir, file)
 	if err != nil {
 		return nil, err
 	}
+	golden.Add(filepath.Base(file), result)
 	var problems []string
 	for _, err := range result.Errors {
 		problems = append(problems, fmt.Sprintf("%s: %v", fixture.File, err))

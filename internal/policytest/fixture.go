@@ -1,5 +1,4 @@
-// Package policytest runs what shows that a policy works: its fixtures, and its
-// tests in Rego.
+// Package policytest runs what shows that a policy works: its fixtures.
 package policytest
 
 import (
@@ -68,6 +67,8 @@ type request struct {
 	// of the object, or, with subresource finalize, in its spec. The document
 	// is the object as it was before.
 	Finalizers []string `json:"finalizers"`
+	// Manifests is set where the objects are manifests of no cluster, as lint reads them.
+	Manifests bool `json:"manifests"`
 }
 
 func (r request) trigger() policies.Trigger {
@@ -254,7 +255,19 @@ func (f Fixture) Prepare() (Prepared, error) { return f.PrepareWith(cluster.Opti
 
 // PrepareWith is Prepare with options, but for the time, which is the fixture's.
 func (f Fixture) PrepareWith(options cluster.Options) (Prepared, error) {
-	options.Now = func() time.Time { return time.Unix(0, 0) }
+	now := time.Unix(0, 0)
+	for _, o := range f.Objects() {
+		if told, _, _ := unstructured.NestedString(o.Object, "now"); o.GetKind() == "Cluster" && told != "" {
+			var err error
+			if now, err = time.Parse(time.RFC3339, told); err != nil {
+				return Prepared{}, fmt.Errorf("%s: now: %w", f.File, err)
+			}
+		}
+	}
+	options.Now = func() time.Time { return now }
+	if f.request.Manifests {
+		options.Manifests = &cluster.Manifests{}
+	}
 	world, err := cluster.FromObjects(options, f.Objects())
 	if err != nil {
 		return Prepared{}, fmt.Errorf("%s: %w", f.File, err)

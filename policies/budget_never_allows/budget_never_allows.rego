@@ -65,6 +65,4 @@ reasons contains keeps_all if {
 
 keeps_all := {"field": "spec.minAvailable", "why": "minAvailable is all of its pods"}
 
-default counted := {"expected": 0, "needed": 0}
-
-counted := data.cluster.budgets[request.namespace][request.name]
+counted := object.get(data.cluster.budgets, [request.namespace, request.name], {"expected": 0, "needed": 0})

@@ -149,9 +149,7 @@ patience(finalizer, resource, ns) := measured if {
 } else := unmeasured
 
 # unmeasured is the same where it was not seen how long it takes.
-default unmeasured := 600
-
-unmeasured := data.params["finalizer-already-stuck"].seconds
+unmeasured := object.get(data.params, ["finalizer-already-stuck", "seconds"], 600)
 
 # delivers is an owner that has removed the finalizer from something else since one was
 # overdue: that is its own matter, then.
@@ -188,14 +186,8 @@ warned(finalizer, resource, ownership, others, objects) := {
 	oldest := times.since(others[0].since)
 }
 
-blame(finalizer, ownership) := sprintf("its owner, %s, runs and does not remove finalizer %s", [owners.name(ownership), finalizer]) if {
+blame(finalizer, ownership) := sprintf("%s runs and does not remove finalizer %s", [owners.its(ownership), finalizer]) if {
 	ownership.state == "alive"
-	owners.name(ownership) != ""
-}
-
-blame(finalizer, ownership) := sprintf("its owner runs and does not remove finalizer %s", [finalizer]) if {
-	ownership.state == "alive"
-	owners.name(ownership) == ""
 }
 
 blame(finalizer, ownership) := sprintf("nobody removes finalizer %s", [finalizer]) if ownership.state != "alive"

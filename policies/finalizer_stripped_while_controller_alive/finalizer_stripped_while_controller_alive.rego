@@ -39,7 +39,7 @@ import data.termguard.lib.request
 import data.termguard.lib.steps
 
 warn contains {
-	"msg": sprintf("finalizer %s is removed by hand while %s: what it protects is left behind", [finalizer, runs(ownership)]),
+	"msg": sprintf("finalizer %s is removed by hand while %s runs: what it protects is left behind", [finalizer, owners.its(ownership)]),
 	"objects": [request.target],
 	"evidence": object.get(ownership, "evidence", []),
 	"field": field,
@@ -79,10 +79,4 @@ taken[sprintf("spec.finalizers[%d]", [i])] := finalizer if {
 	not finalizer in object.get(input.request.object, ["spec", "finalizers"], [])
 }
 
-runs(ownership) := sprintf("its owner, %s, runs", [owners.name(ownership)]) if owners.name(ownership) != ""
-
-runs(ownership) := "its owner runs" if owners.name(ownership) == ""
-
-who(ownership) := owners.name(ownership) if owners.name(ownership) != ""
-
-who(ownership) := "its owner" if owners.name(ownership) == ""
+who(ownership) := {true: "its owner", false: owners.name(ownership)}[owners.name(ownership) == ""]

@@ -41,9 +41,7 @@ warn contains {
 	period >= threshold
 }
 
-default threshold := 300
-
-threshold := data.params["long-grace-period"].seconds
+threshold := object.get(data.params, ["long-grace-period", "seconds"], 300)
 
 # period is the grace period that the manifest gives the pods, in seconds.
 period := template.pod_spec.terminationGracePeriodSeconds if is_number(template.pod_spec.terminationGracePeriodSeconds)

@@ -113,9 +113,7 @@ alive contains ownership if {
 	ownership.state == "alive"
 }
 
-named(ownership) := owners.name(ownership) if owners.name(ownership) != ""
-
-named(ownership) := "which is unknown by name" if owners.name(ownership) == ""
+named(ownership) := {true: "which is unknown by name", false: owners.name(ownership)}[owners.name(ownership) == ""]
 
 # failures are the conditions that have said for a while that the owner fails. Who
 # writes a status may write any number of them.

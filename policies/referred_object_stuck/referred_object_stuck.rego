@@ -180,9 +180,7 @@ waits contains {
 
 # group_of is how the name of a resource ends, of the API group that an entry names: in any
 # way where it names none.
-group_of(entry) := sprintf(".%s", [split(entry.apiVersion, "/")[0]]) if entry.apiVersion
-
-group_of(entry) := "" if not entry.apiVersion
+group_of(entry) := concat("", [sprintf(".%s", [split(entry.apiVersion, "/")[0]]) | entry.apiVersion])
 
 # own are the owners of the object's own finalizers, which run.
 own := [ownership |

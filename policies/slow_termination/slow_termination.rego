@@ -141,9 +141,7 @@ again(_) := 0 if not request.deletes_namespace
 
 again(seconds) := max([min([seconds, 60]), floor(slowest.seconds / 2)]) + passes if request.deletes_namespace
 
-default threshold := 60
-
-threshold := data.params["slow-termination"].seconds
+threshold := object.get(data.params, ["slow-termination", "seconds"], 60)
 
 # slowest are the pods of a namespace that take the longest.
 slowest := {"seconds": grace.slowest, "pods": data.cluster.podsByGrace[request.name][format_int(grace.slowest, 10)]}

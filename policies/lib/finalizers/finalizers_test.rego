@@ -17,3 +17,15 @@ test_taking_out if {
 		],
 	}
 }
+
+test_as_told if {
+	finalizers.as_told({"hearsay": "a Lease"}, [{"do": "x"}]) == [{"do": "x", "hearsay": "a Lease"}]
+}
+
+# Not all of many are named.
+test_going_first if {
+	finalizers.going_first("demo", "widgets.x.io", {"names": ["a"], "count": 2}) == [{
+		"kind": "mend",
+		"do": "Delete the widgets.x.io first; go on when they are gone",
+	}]
+}

@@ -127,9 +127,7 @@ dependents contains object.union(group, {
 }
 
 # its is a running owner as the subject of a sentence.
-its(ownership) := sprintf("its owner, %s,", [name(ownership)]) if name(ownership) != ""
-
-its(ownership) := "its owner" if name(ownership) == ""
+its(ownership) := {true: "its owner", false: sprintf("its owner, %s,", [name(ownership)])}[name(ownership) == ""]
 
 # at_work are the owners that run and remove a finalizer of objects in a namespace.
 at_work(ns, finalizer, of) := [bucket.ownership |

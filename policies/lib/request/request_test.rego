@@ -67,3 +67,10 @@ test_orphaning if {
 	not request.orphaning with input as review("DELETE", "apps", "deployments", {"options": {"propagationPolicy": "Background"}})
 	not request.orphaning with input as review("DELETE", "apps", "deployments", {})
 }
+
+test_foreground if {
+	again := {"oldObject": {"metadata": {"finalizers": ["foregroundDeletion"]}}}
+	request.foreground with input as review("DELETE", "apps", "deployments", {"options": {"propagationPolicy": "Foreground"}})
+	request.foreground with input as review("DELETE", "apps", "deployments", again)
+	not request.foreground with input as review("DELETE", "apps", "deployments", {})
+}
