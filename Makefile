@@ -166,7 +166,7 @@ fuzz: ## Run each fuzz test for a few seconds (TIME=1m for longer)
 	nice -n 19 ./test/fuzz.sh $(or $(TIME),3s)
 
 docs golden: ## Write the generated files anew
-	UPDATE_GOLDEN=1 go test ./cluster/catalog ./policies/... ./check/... ./doctor ./lint/... ./cmd/...
+	UPDATE_GOLDEN=1 go test ./policies/... ./check/... ./doctor ./lint/... ./cmd/...
 	UPDATE_GOLDEN=1 go test -count=1 -run TestChartKnowsThePolicies ./deploy
 	cd test && UPDATE_GOLDEN=1 go test -count=1 -run 'TestRenders|TestSchemas' ./chart ./schemas
 
