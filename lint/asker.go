@@ -71,12 +71,9 @@ func (a *asker) prepare(ctx context.Context, sub *subject) error {
 	}
 	large := a.set.loaded > maxLoaded
 	for _, q := range questions {
-		asked, compiled := a.engine.Expect(q.trigger, q.input, q.facts)
-		if !asked {
-			continue
+		if len(a.engine.Asked(q.trigger, q.input, q.facts)) > 0 {
+			a.set.pending = append(a.set.pending, q)
 		}
-		a.set.pending = append(a.set.pending, q)
-		a.set.waits = a.set.waits || !compiled && !large
 	}
 	if large {
 		return a.set.ask(ctx)

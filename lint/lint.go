@@ -181,8 +181,6 @@ type run struct {
 	counted     sync.Map // workloads that budgets count, by namespace
 
 	mu      sync.Mutex
-	waiting []*set // for policies to compile
-	waits   int    // bytes of their text
 	stopped bool
 	done    []func() // removes what the run put aside
 	total            // of the sets that are done with
@@ -481,9 +479,6 @@ func (r *run) each(ctx context.Context) error {
 				}
 				failed = guarded(func() error { return r.lint(ctx, r.set(i)) })
 			}
-			for s := r.waited(); s != nil && failed == nil; s = r.waited() {
-				failed = guarded(func() error { return r.answer(ctx, s) })
-			}
 			if failed != nil {
 				errs <- failed
 			}
@@ -498,8 +493,7 @@ func (r *run) each(ctx context.Context) error {
 	return cmp.Or(<-errs, context.Cause(ctx))
 }
 
-// lint reads a set, and asks about it. Where policies are to be asked that are not
-// compiled, it waits for some more such sets: then few are compiled, and once.
+// lint reads a set, and asks about it.
 func (r *run) lint(ctx context.Context, s *set) error {
 	if err := s.read(ctx); err != nil {
 		return err
@@ -508,39 +502,11 @@ func (r *run) lint(ctx context.Context, s *set) error {
 		if err := s.prepare(ctx); err != nil {
 			return err
 		}
-		ready := []*set{s}
-		if s.waits && !r.options.everything {
-			s.release()
-			ready = r.wait(s)
-		}
-		for _, s := range ready {
-			if err := r.answer(ctx, s); err != nil {
-				return err
-			}
+		if err := r.answer(ctx, s); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// wait has a set wait, and returns all that do once they are enough.
-func (r *run) wait(s *set) (enough []*set) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.waiting = append(r.waiting, s)
-	if r.waits += s.loaded; r.waits > maxLoaded {
-		enough, r.waiting, r.waits = r.waiting, nil, 0
-	}
-	return enough
-}
-
-// waited returns one of the sets that wait, nil where none does.
-func (r *run) waited() (s *set) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.waiting) > 0 {
-		s, r.waiting = r.waiting[0], r.waiting[1:]
-	}
-	return s
 }
 
 // answer asks what there is to ask about a set, and takes in what was found.

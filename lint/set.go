@@ -42,7 +42,6 @@ type set struct {
 
 	asker   *asker
 	pending []asked // questions that concern a policy, and were not asked yet
-	waits   bool    // one that is not compiled
 }
 
 // prepare makes the facts of a set, and finds the questions that concern a policy. A

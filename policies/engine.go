@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -43,7 +41,7 @@ type EngineOptions struct {
 	// Brief leaves the steps out of findings, for who does not show them.
 	Brief bool
 	// Lazy leaves policies uncompiled until they are asked, for a run that asks few of
-	// them. Requests are best told of with Expect.
+	// them.
 	Lazy bool
 	// Tracer follows every evaluation. Defaults to nobody.
 	Tracer topdown.QueryTracer
@@ -64,11 +62,8 @@ type Engine struct {
 	// queries ask some policies at once, by their ids.
 	queries sync.Map
 
-	mu       sync.Mutex                               // held while policies compile
-	compiled atomic.Pointer[map[string]*ast.Compiler] // by id; the maps do not change
-
-	expecting sync.Mutex // taken after mu
-	expected  map[string]Policy
+	mu        sync.Mutex // held while policies compile
+	compilers sync.Map   // of policies, by their ids
 }
 
 // NewEngine prepares the policies of a set. An unknown id in options.Off is an
@@ -78,15 +73,16 @@ func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, e
 	if options.Params == nil {
 		options.Params = map[string]any{}
 	}
-	e := &Engine{options: options, store: newStore(options.Params), set: set, on: map[Trigger][]candidate{}, expected: map[string]Policy{}}
-	e.compiled.Store(&map[string]*ast.Compiler{})
+	e := &Engine{options: options, store: newStore(options.Params), set: set, on: map[Trigger][]candidate{}}
 	for id := range options.Off {
 		if !slices.ContainsFunc(set.policies, func(p Policy) bool { return p.ID == id }) {
 			return nil, fmt.Errorf("turn off policy %q: there is no such policy", id)
 		}
 	}
 	if !options.Lazy {
-		e.expect(e.Policies())
+		if err := e.compile(e.Policies()); err != nil {
+			return nil, err
+		}
 		for _, p := range e.Policies() {
 			if _, err := e.query(ctx, []Policy{p}); err != nil {
 				return nil, fmt.Errorf("prepare policy %s: %w", p.ID, err)
@@ -117,17 +113,18 @@ func (e *Engine) prepare(ctx context.Context, of []Policy) (rego.PreparedEvalQue
 	if err := e.compile(of); err != nil {
 		return rego.PreparedEvalQuery{}, err
 	}
+	compiler := e.compiler(of[0])
 	var members []string
 	for _, p := range of {
 		var sets []string
-		for _, rule := range e.set.rules[p.ID] {
+		for _, rule := range p.sets(compiler) {
 			sets = append(sets, fmt.Sprintf("%q: data.termguard.%s.%s", rule, p.Folder, rule))
 		}
 		members = append(members, fmt.Sprintf("%q: {%s}", p.ID, strings.Join(sets, ", ")))
 	}
 	return rego.New(
 		rego.Query(answer+" = {"+strings.Join(members, ", ")+"}"),
-		rego.Compiler((*e.compiled.Load())[of[0].ID]),
+		rego.Compiler(compiler),
 		rego.Store(e.store),
 		// A built-in function that fails makes its rule undefined, which
 		// would read as "nothing found".
@@ -135,7 +132,14 @@ func (e *Engine) prepare(ctx context.Context, of []Policy) (rego.PreparedEvalQue
 	).PrepareForEval(ctx)
 }
 
-// compile has policies compiled, with those that are expected.
+// compiler is that of a policy, nil as long as it is not compiled.
+func (e *Engine) compiler(of Policy) *ast.Compiler {
+	compiler, _ := e.compilers.Load(of.ID)
+	c, _ := compiler.(*ast.Compiler)
+	return c
+}
+
+// compile compiles those of some policies that are not compiled, together.
 func (e *Engine) compile(of []Policy) error {
 	if len(e.uncompiled(of)) == 0 {
 		return nil
@@ -145,24 +149,20 @@ func (e *Engine) compile(of []Policy) error {
 	if of = e.uncompiled(of); len(of) == 0 {
 		return nil
 	}
-	of = e.take(of)
 	compiler, err := e.set.compile(of, !e.options.Brief)
 	if err != nil {
 		return err
 	}
-	known := maps.Clone(*e.compiled.Load())
 	for _, p := range of {
-		known[p.ID] = compiler
+		e.compilers.Store(p.ID, compiler)
 	}
-	e.compiled.Store(&known)
 	return nil
 }
 
 // uncompiled are those of some policies that are not compiled.
 func (e *Engine) uncompiled(of []Policy) (missing []Policy) {
-	known := *e.compiled.Load()
 	for _, p := range of {
-		if known[p.ID] == nil {
+		if e.compiler(p) == nil {
 			missing = append(missing, p)
 		}
 	}
@@ -174,47 +174,15 @@ func (e *Engine) together(who []Policy) [][]Policy {
 	if e.compile(who) != nil {
 		return [][]Policy{who} // who asks them is told why
 	}
-	known := *e.compiled.Load()
 	var groups [][]Policy
 	for _, p := range who {
-		at := slices.IndexFunc(groups, func(group []Policy) bool { return known[group[0].ID] == known[p.ID] })
+		at := slices.IndexFunc(groups, func(group []Policy) bool { return e.compiler(group[0]) == e.compiler(p) })
 		if at < 0 {
 			at, groups = len(groups), append(groups, nil)
 		}
 		groups[at] = append(groups[at], p)
 	}
 	return groups
-}
-
-// expect adds to the policies that compile with the next ones.
-func (e *Engine) expect(of []Policy) {
-	e.expecting.Lock()
-	defer e.expecting.Unlock()
-	for _, p := range of {
-		e.expected[p.ID] = p
-	}
-}
-
-// take returns policies that are not compiled, with those that are expected and are not.
-func (e *Engine) take(of []Policy) []Policy {
-	e.expect(of)
-	e.expecting.Lock()
-	defer e.expecting.Unlock()
-	of = e.uncompiled(slices.Collect(maps.Values(e.expected)))
-	clear(e.expected)
-	return of
-}
-
-// Expect tells a lazy engine of a request before it is asked, so that the policies for
-// it compile together with those for others. It returns whether any is asked, and
-// whether they are compiled.
-func (e *Engine) Expect(trigger Trigger, input map[string]any, facts Facts) (asked, compiled bool) {
-	who := e.Asked(trigger, input, facts)
-	missing := e.uncompiled(who)
-	if len(missing) > 0 {
-		e.expect(missing)
-	}
-	return len(who) > 0, len(missing) == 0
 }
 
 // Asked are the policies that a request is put to: those of its trigger that it

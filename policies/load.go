@@ -40,9 +40,7 @@ func Named(fsys fs.FS, name string) fs.FS { return named{fsys, name} }
 // Set are policies that compile. It is immutable.
 type Set struct {
 	policies []Policy // sorted by ID
-	rules    map[string][]string
-	// checked is a compiler of all, whose types are known; nil if they came from
-	// the index.
+	// checked is a compiler of all, whose types are known; nil of those in the binary alone.
 	checked *ast.Compiler
 	// compile returns a compiler that holds the rules of some policies, at least,
 	// which build the steps of their findings or not.
@@ -66,13 +64,11 @@ func (s *Set) IDs() []string {
 // Errors name file and line, and are joined where there are several.
 //
 // Those in the binary were checked when it was made (TestEmbedded), and are taken
-// as they are. Where no others are wanted, their index tells all that is known of
-// them without parsing, and they compile when an Engine asks them.
+// as they are. Where no others are wanted, only their METADATA is read, and they are
+// parsed and compiled when an Engine asks them.
 func Load(fsyses ...fs.FS) (*Set, error) {
 	if len(fsyses) == 1 && fsyses[0] == Embedded() {
-		if set, current := fromIndex(); current {
-			return set, nil
-		}
+		return loadEmbedded()
 	}
 	return load(false, fsyses...)
 }
@@ -168,7 +164,7 @@ func withoutSteps(module *ast.Module) *ast.Module {
 
 type loader struct {
 	everything bool
-	indexed    bool                                   // the METADATA is known, and not parsed again
+	described  bool                                   // the METADATA is known, and not parsed again
 	parsed     map[string]func() (*ast.Module, error) // under way, by file name
 
 	set     *Set
@@ -181,7 +177,7 @@ func newLoader(everything bool) *loader {
 	return &loader{
 		everything: everything,
 		parsed:     map[string]func() (*ast.Module, error){},
-		set:        &Set{rules: map[string][]string{}},
+		set:        &Set{},
 		modules:    map[string]*ast.Module{},
 		files:      map[string]string{},
 	}
@@ -215,7 +211,7 @@ func (l *loader) read(fsys fs.FS, file string) (*ast.Module, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read policy: %w", err)
 	}
-	return ast.ParseModuleWithOpts(path.Join(nameOf(fsys), file), string(text), ast.ParserOptions{ProcessAnnotation: !l.indexed, RegoVersion: ast.RegoV1})
+	return ast.ParseModuleWithOpts(path.Join(nameOf(fsys), file), string(text), ast.ParserOptions{ProcessAnnotation: !l.described, RegoVersion: ast.RegoV1})
 }
 
 // shared loads what the binary brings for every policy, whether or not its own
@@ -339,7 +335,7 @@ func (l *loader) policy(fsys fs.FS, folder string) {
 	policy.ReadsObject = policy.Custom && l.readsObject(parsed)
 	l.files[policy.ID] = main
 	l.set.policies = append(l.set.policies, policy)
-	rules := map[string]bool{}
+	finds := false
 	for file, module := range parsed {
 		for _, rule := range module.Rules {
 			name := rule.Head.Ref()[0].Value.String()
@@ -349,16 +345,11 @@ func (l *loader) policy(fsys fs.FS, folder string) {
 			if rule.Head.RuleKind() != ast.MultiValue || len(rule.Head.Ref()) != 1 {
 				l.fail(file, rule.Location.Row, "%s is not a set of findings; write: %s contains finding if { … }", name, name)
 			}
-			rules[name] = true
+			finds = true
 		}
 	}
-	if len(rules) == 0 {
+	if !finds {
 		l.fail(main, module.Package.Location.Row, "the policy finds nothing: it has neither deny nor warn")
-	}
-	for _, name := range []string{"deny", "warn"} {
-		if rules[name] {
-			l.set.rules[policy.ID] = append(l.set.rules[policy.ID], name)
-		}
 	}
 }
 

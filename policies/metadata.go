@@ -28,7 +28,11 @@ func metadata(file string, module *ast.Module, check bool) (Policy, error) {
 		return Policy{}, fmt.Errorf("%s:%d: no METADATA above the package: say what the policy is, as the other policies do", file, module.Package.Location.Row)
 	}
 	first := module.Annotations[at].Location.Row
-	block := yamlBlock(first, module.Comments)
+	return describe(file, first, yamlBlock(first, module.Comments), check)
+}
+
+// describe is what a METADATA block says, which begins below a line of a file.
+func describe(file string, first int, block string, check bool) (Policy, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(block), &document); err != nil || len(document.Content) == 0 {
 		return Policy{}, fmt.Errorf("%s:%d: METADATA is not YAML: %w", file, first, err)

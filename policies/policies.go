@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+
+	"github.com/open-policy-agent/opa/v1/ast"
 )
 
 // Tests are embedded with the rest, for a pattern cannot leave them out: they
@@ -128,6 +130,16 @@ type Policy struct {
 	ReadsObject bool   `json:"-"`
 	Folder      string `json:"folder"`
 	File        string `json:"file"` // with the policy's METADATA
+}
+
+// ref is a rule of the policy.
+func (p *Policy) ref(rule string) ast.Ref {
+	return ast.MustParseRef("data.termguard." + p.Folder + "." + rule)
+}
+
+// sets are the names of those that the policy offers: deny, warn, or both.
+func (p *Policy) sets(compiler *ast.Compiler) []string {
+	return slices.DeleteFunc([]string{"deny", "warn"}, func(rule string) bool { return len(compiler.GetRulesExact(p.ref(rule))) == 0 })
 }
 
 // Manifest is how a finding is told to somebody who wrote a manifest, and can change

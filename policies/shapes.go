@@ -27,12 +27,12 @@ var findingKeys = map[string]types.Type{
 // knows; what that cannot tell fails when it is asked (Result.Errors).
 func (s *Set) CheckFindings() error {
 	var errs []error
+	if s.checked == nil || s.checked.TypeEnv == nil {
+		return nil // those in the binary, which TestEmbedded checks
+	}
 	for _, p := range s.policies {
-		for _, rule := range s.rules[p.ID] {
-			if s.checked == nil || s.checked.TypeEnv == nil {
-				return nil // those in the binary, which TestEmbedded checks
-			}
-			ref := ast.MustParseRef("data.termguard." + p.Folder + "." + rule)
+		for _, rule := range p.sets(s.checked) {
+			ref := p.ref(rule)
 			set, _ := s.checked.TypeEnv.GetByRef(ref).(*types.Set)
 			if set == nil {
 				continue
@@ -43,10 +43,7 @@ func (s *Set) CheckFindings() error {
 			}
 		}
 	}
-	if s.checked != nil {
-		errs = append(errs, misnamed(s.checked.Modules)...)
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, misnamed(s.checked.Modules)...)...)
 }
 
 // misnamed are the findings and steps whose kind is a word that does not exist.

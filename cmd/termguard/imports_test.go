@@ -59,7 +59,6 @@ var layers = map[string][]string{
 	"internal/convert":    {},
 	"internal/download":   {"policies"},
 	"internal/junit":      {},
-	"internal/literal":    {},
 	"internal/nearest":    {},
 	"internal/nogc":       {},
 	"internal/race":       {},

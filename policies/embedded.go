@@ -1,33 +1,35 @@
 package policies
 
 import (
+	"fmt"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// indexed is a policy in the index, which is what the METADATA of the policies in the
-// binary says: to parse all of them takes longer than many a run asks them. TestIndex
-// holds it to them, and writes it.
-type indexed struct {
-	Policy
-	Rules []string // deny, warn
-}
-
-// fromIndex are the policies in the binary, of which those that are asked are
-// parsed and compiled then. The index is not current where a folder has been
-// added or removed since it was written.
-func fromIndex() (set *Set, current bool) {
-	set = &Set{rules: map[string][]string{}, compile: compileEmbedded}
-	var folders []string
-	for _, p := range index {
-		set.policies = append(set.policies, p.Policy)
-		set.rules[p.ID] = p.Rules
-		folders = append(folders, p.Folder)
+// loadEmbedded has the policies in the binary by their METADATA alone: to parse and compile
+// all of them takes longer than many a run asks them.
+func loadEmbedded() (*Set, error) {
+	set := &Set{compile: compileEmbedded}
+	for _, folder := range embeddedFolders() {
+		file := path.Join(folder, folder+".rego")
+		text, err := embedded.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read policy: %w", err)
+		}
+		comment, _, _ := strings.Cut(string(text), "\npackage ")
+		block := strings.ReplaceAll(strings.TrimPrefix(comment, "# METADATA\n"), "\n# ", "\n")
+		p, err := describe(path.Join(nameOf(Embedded()), file), 1, strings.TrimPrefix(block, "# "), false)
+		if err != nil {
+			return nil, err
+		}
+		p.Folder, p.File = folder, path.Join(nameOf(Embedded()), file)
+		set.policies = append(set.policies, p)
 	}
-	slices.Sort(folders)
-	return set, slices.Equal(folders, embeddedFolders())
+	slices.SortFunc(set.policies, func(a, b Policy) int { return strings.Compare(a.ID, b.ID) })
+	return set, nil
 }
 
 // embeddedFolders are those of the policies in the binary, sorted.
@@ -54,7 +56,7 @@ func EmbeddedIDs() []string {
 // compileEmbedded compiles some of the policies in the binary, with what they import.
 func compileEmbedded(of []Policy, steps bool) (*ast.Compiler, error) {
 	l := newLoader(false)
-	l.indexed = true
+	l.described = true
 	for _, p := range of {
 		l.start(Embedded(), p.Folder)
 	}

@@ -1,0 +1,46 @@
+package policies
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// TestDescribed holds what is read of the policies in the binary without parsing them to
+// what they say when they are.
+func TestDescribed(t *testing.T) {
+	want, err := load(true, Embedded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Load(Embedded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.policies, got.policies); diff != "" {
+		t.Errorf("-parsed, +described:\n%s", diff)
+	}
+}
+
+// TestApart holds that a policy uses rules of its own, and of packages of the library
+// that it imports, only: it may be compiled without the others.
+func TestApart(t *testing.T) {
+	set, err := load(true, Embedded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler, err := set.compile(nil, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, module := range compiler.Modules {
+		own := module.Package.Path
+		ast.WalkRefs(module, func(ref ast.Ref) bool {
+			if ref.HasPrefix(own[:2]) && !ref.HasPrefix(own) && !ref.HasPrefix(library) {
+				t.Errorf("%s: %s belongs to another policy: move what both need to the library", file, ref)
+			}
+			return false
+		})
+	}
+}
