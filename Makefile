@@ -16,7 +16,7 @@ E2E := go test $(FLAGS)
 # tells which they were.
 ONCE_MORE = mkdir -p $(CURDIR)/bin && $(GOTESTSUM) --rerun-fails=1 --rerun-fails-max-failures=20 --rerun-fails-report $(CURDIR)/bin/again-$@
 # The packages that start goroutines. TestRaces holds that these are all.
-RACES := ./certs ./check ./cluster ./cluster/live ./cmd/termguard ./lint ./lint/runner ./policies ./probe ./scan ./teardown ./watch ./webhook ./webhook/serve
+RACES := ./certs ./check ./cluster ./cluster/live ./cmd/termguard ./lint ./lint/runner ./policies ./probe ./scan ./watch ./webhook ./webhook/serve
 # What takes long in them, and is run by one goroutine, or by those that other tests start as well: make unit runs it.
 ALONE := TestFewerRights|TestIncremental|TestManyOverlays|TestManyReferrers|TestEventFlood|AreBounded$$|TestParity|TestPlansOfFixtures|TestClassesOfPolicies|TestDrainIsLinear|TestFixtures|TestOff$$|TestLazy$$|TestBrief$$|TestNeeds|TestApart$$|TestLoad$$|TestFastPath|TestOneFolder|TestLongInput|TestLean|TestImports|TestDocs|TestRaces|TestSurveySaysWhatCheckSays|TestMended$$|TestScanFlags$$|TestScanReleases$$|TestExamples$$|TestScanSince$$|TestPlan$$|TestEvaluateBadPolicies$$|TestCheckFindings$$|TestFindingsOfOurs$$|TestFindingKinds$$|TestReliesOn$$|TestScaffold$$|TestDescribed$$|TestReadsObject$$|TestEvaluateBounds$$|TestOwnPolicy$$|TestWayOut$$|TestGuard$$|TestGuardInText$$|TestPoliciesFromElsewhere$$|TestPoliciesOfBundle$$|TestReview$$|TestProbeEvidence$$|TestInstalled$$|TestOneAnswer$$|TestHabits$$|TestHookRelease$$|TestKubeconfig$$|TestCheckOnTerminals$$|TestASCIIFlag$$|TestFactsAreTyped$$|TestMan$$|TestFirstScreen$$
 # What does a part of its cases under the race detector: make unit runs it whole. TestRaces holds that these are all.
@@ -92,7 +92,7 @@ nightly: build components software ## What is long and rare, half an hour: the p
 	@$(MAKE) --no-print-directory headlamp e2e-release test-nfs
 	cd test && $(E2E) -v -run TestScenarios/namespace-of-110-pods ./node
 	./test/fuzz.sh $(or $(TIME),20s)
-	cd test && $(E2E) -v -p 1 -run 'TestTenants|TestEmbedded|TestCertManager|TestVersions|TestChart|TestComposed|TestTeardown' ./hostile ./rotation ./chart ./scenario
+	cd test && $(E2E) -v -p 1 -run 'TestTenants|TestEmbedded|TestCertManager|TestVersions|TestChart|TestComposed' ./hostile ./rotation ./chart ./scenario
 	cd test && CGO_ENABLED=1 $(E2E) -race -short -run 'TestScenarios/(side|real)' ./scenario # which asks about dozens of objects at once
 	cd test && OPERATORS=$(or $(OPERATORS),all) go test -v -count=1 -parallel 64 -timeout 8h -run TestOperators ./operators
 
@@ -205,7 +205,7 @@ man: ## Write the man pages into dist/man, of what --help prints
 	MAN=$(CURDIR)/dist/man go test -count=1 -run '^TestMan$$' ./cmd/termguard
 
 bench: build components ## Print benchmarks: beside a no-op webhook, and by size of the cluster (OBJECTS=10000)
-	go test -run '^$$' -bench . ./policies ./webhook ./check ./scan ./teardown
+	go test -run '^$$' -bench . ./policies ./webhook ./check ./scan
 	cd test && go run ./cmd/bench -objects $(OBJECTS)
 
 bench-scale: build components ## Print what clusters of three sizes cost termguard and their API server (10 minutes)

@@ -59,6 +59,11 @@ type Set struct {
 	Items []Report `json:"items"`
 	// Missing says which objects do not exist: nothing is to be done about them.
 	Missing []string `json:"missing"`
+	// Order is in which order they may be deleted by name: what is in one wave side by side. None
+	// of what another command deletes, which has an order of its own.
+	Order []Wave `json:"order,omitempty"`
+	// Circle is why some are in no wave: each has to be gone before the next.
+	Circle []string `json:"circle,omitempty"`
 	// Plan is that of all together.
 	Plan []Step `json:"plan"`
 	// Unseen is what of the objects could not be told; what an answer about one of them
@@ -91,6 +96,9 @@ func AskAll(ctx context.Context, engine Evaluator, world *cluster.World, togethe
 	set.By, set.Of, set.Notes, set.Unseen = together.By, together.Of, together.Notes, together.Unseen
 	if len(set.Unseen) > 0 && worse(policies.Unknown, set.Verdict) {
 		set.Verdict = policies.Unknown
+	}
+	if together.By == "" && len(items) > 1 {
+		set.Order, set.Circle = order(world, items)
 	}
 	if together.Command != "" && len(set.Plan) > 0 {
 		set.Plan = finish(slices.Concat(together.first, set.Plan), "Then run the command that you asked about", together.Command)

@@ -284,10 +284,39 @@ func (s Set) text(w io.Writer, l limits) error {
 	for _, missing := range s.Missing {
 		fmt.Fprintf(&out, "%s\n", printable.Line(missing))
 	}
+	s.writeOrder(&out, l, len(unseen) > 0)
 	long := writePlan(&out, s.Plan, l)
 	writeUnseen(&out, unseen, user)
 	_, err := io.WriteString(w, out.String()+long)
 	return err
+}
+
+// writeOrder writes in which order the objects may be deleted, each wave in a line.
+func (s Set) writeOrder(out *strings.Builder, l limits, unseen bool) {
+	switch {
+	case len(s.Order) == 0:
+		return
+	case len(s.Order) > 1 || len(s.Circle) > 0:
+		out.WriteString("\nin which order, each line when the one before is gone:\n")
+	case unseen:
+		return // what is hidden may need one
+	default:
+		out.WriteString("\nthey may be deleted side by side\n")
+		return
+	}
+	for i, wave := range s.Order {
+		fmt.Fprintf(out, "%3d. %s\n", i+1, printable.Line(names(wave.Objects, "", l)))
+		for n, why := range wave.Why {
+			if n == l.causes && len(wave.Why)-n > 1 {
+				fmt.Fprintf(out, "     and %d more reasons (%s)\n", len(wave.Why)-n, eachHint)
+				break
+			}
+			fmt.Fprintf(out, "     %s\n", printable.Line(why))
+		}
+	}
+	for _, why := range s.Circle {
+		fmt.Fprintf(out, "  in no order: %s\n", printable.Line(why))
+	}
 }
 
 // alike are objects of which the same is told, but for their names.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
 )
 
 // Wait is a group of objects whose deletion rests on the owner of a finalizer:
@@ -26,6 +27,8 @@ type Wait struct {
 	Evidence []string `json:"evidence"` // that the owner is alive
 	// Took is how long it took with others, nil where that was not seen.
 	Took *Took `json:"took,omitempty"`
+
+	runs []policies.Object // workloads of the owner
 }
 
 // waitsFor lists the finalizers with a live owner that the deletion of s waits
@@ -39,6 +42,9 @@ func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[s
 			return
 		}
 		w.Owner, w.Clears, w.Evidence = owner.Owner, owner.Clears, owner.Evidence
+		for _, workload := range owner.Runs {
+			w.runs = append(w.runs, policies.Object(workload))
+		}
 		k := key{w.Finalizer, w.Resource, w.Namespace, w.Owner}
 		at, again := known[k]
 		if !again {
@@ -48,6 +54,7 @@ func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[s
 		}
 		have := &waits[at]
 		have.Count += w.Count
+		have.runs = append(have.runs, w.runs...)
 		have.Names = slices.Sorted(slices.Values(append(have.Names, w.Names...)))
 		have.Evidence = slices.Compact(slices.Sorted(slices.Values(append(have.Evidence, w.Evidence...))))
 	}

@@ -15,7 +15,6 @@ type Gone struct {
 	APIServices []string            // which answer, then
 	Webhooks    []string            // configurations, as TYPE/NAME
 	Conversions []string            // definitions whose objects are converted, then
-	Definitions []string            // and all of their objects
 	Nodes       map[string][]string // sections that tell of a node, by its name
 }
 
@@ -38,10 +37,7 @@ func (w *World) Without(gone Gone) *Without {
 		for _, name := range gone.Webhooks {
 			t.webhook(doc, name+"/")
 		}
-		for _, name := range gone.Definitions {
-			t.below(doc, "conversionsFrom", func(definitions map[string]any) { delete(definitions, name) })
-		}
-		for _, name := range slices.Concat(gone.Conversions, gone.Definitions) {
+		for _, name := range gone.Conversions {
 			delete(t.section(doc, "unconverted"), name)
 			t.seen(doc, func(resource string) bool { return resource == name })
 		}

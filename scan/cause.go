@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 )
@@ -313,27 +312,6 @@ func (g *grouping) unseen(what []string) *Cause {
 		g.byID[id], g.at = c, append(g.at, id)
 	}
 	return c
-}
-
-// Answer is what check says of a subject.
-type Answer struct {
-	Subject check.Subject
-	Report  check.Report
-}
-
-// CausesOf are what stands in the way of some deletions, those first that hold most.
-func CausesOf(world *cluster.World, answers []Answer) []Cause {
-	g, place := newGrouping(), &Place{World: world}
-	var items []Item
-	for _, one := range answers {
-		kind, known := kindOf(one.Report.Target.Resource, one.Subject.Type.Group, true)
-		if !known {
-			kind = Terminating // the word for others
-		}
-		a := &answer{question: question{asked{kind: kind}, place}, report: one.Report, answered: true, finalizers: finalizersOf(one.Subject.Object)}
-		items = append(items, Item{Kind: kind, Target: one.Report.Target, Verdict: one.Report.Verdict, TerminatingSince: one.Report.TerminatingSince, HeldBy: g.holds(a)})
-	}
-	return g.causes(items)
 }
 
 // causes are all of them, with what they hold.

@@ -250,23 +250,6 @@ func (r Reader) Fronts() iter.Seq2[Object, Object] {
 	}
 }
 
-// Called are what the API server calls for others: the APIServices that a Service backs, and
-// the configurations of webhooks, which come once for each of their webhooks.
-func (r Reader) Called() iter.Seq[Object] {
-	return func(yield func(Object) bool) {
-		for name := range sorted(under(r.doc, "apiservices")) {
-			if !yield(Object{"apiservices.apiregistration.k8s.io", "", name}) {
-				return
-			}
-		}
-		for _, hook := range sorted(under(r.doc, "webhooks")) {
-			if !yield(Object{text(hook, "type") + "webhookconfigurations.admissionregistration.k8s.io", "", text(hook, "configuration")}) {
-				return
-			}
-		}
-	}
-}
-
 // walk follows a path; nil where it leads nowhere.
 func walk(node any, path ...string) any {
 	for _, key := range path {

@@ -84,14 +84,6 @@ func TestDocsScan(t *testing.T) {
 	}
 }
 
-// What docs/plan.md shows is what the golden file of the plan holds.
-func TestDocsPlan(t *testing.T) {
-	want := read(t, "teardown/testdata/plan.txt")
-	if !strings.Contains(read(t, "docs/plan.md"), " --context prod\n"+want+"```") {
-		t.Errorf("docs/plan.md shows something else than this:\n%s", want)
-	}
-}
-
 var elsewhere = regexp.MustCompile(`\]\(([^)\s#][^)\s]*)\)`)
 
 // The Chinese pages say the same as the English ones: the same commands and

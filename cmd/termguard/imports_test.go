@@ -15,7 +15,7 @@ const module = "github.com/termguard/termguard/"
 // layers is a statement of design: what each folder may import of this module.
 // Do not change it to make a build pass.
 var layers = map[string][]string{
-	"cmd/termguard":       {"probe", "probe/report", "internal/background", "internal/nogc", "internal/printable", "internal/redact", "internal/shell", "internal/startup", "config", "webhook", "webhook/serve", "doctor", "check", "scan", "teardown", "watch", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/live", "cluster/snapshots", "cluster/catalog", "internal/nearest", "internal/download"},
+	"cmd/termguard":       {"probe", "probe/report", "internal/background", "internal/nogc", "internal/printable", "internal/redact", "internal/shell", "internal/startup", "config", "webhook", "webhook/serve", "doctor", "check", "scan", "watch", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/live", "cluster/snapshots", "cluster/catalog", "internal/nearest", "internal/download"},
 	"cmd/termguard-probe": {"probe", "probe/report", "internal/printable", "internal/startup"},
 	"internal/policytest": {"policies", "cluster", "question"},
 	"probe":               {"probe/report", "internal/printable", "internal/shell"},
@@ -27,7 +27,6 @@ var layers = map[string][]string{
 	"certs":               {"internal/background"},
 	"check":               {"check/inventory", "check/release", "internal/printable", "internal/shell", "question", "policies", "cluster", "cluster/live", "cluster/catalog", "internal/nearest"},
 	"scan":                {"check", "policies", "cluster", "internal/junit", "internal/printable"},
-	"teardown":            {"check", "scan", "question", "policies", "cluster", "internal/printable", "internal/shell"},
 	"watch":               {"check", "internal/printable"},
 	"check/release":       {"internal/nearest"},
 	"check/inventory":     {},

@@ -88,7 +88,7 @@ func newRoot(name string) *cobra.Command {
 			root.SetErr(struct{ io.Writer }{root.ErrOrStderr()}) // which is no terminal
 		}
 	}
-	root.AddCommand(newCheck(), newScan(), newPlan(), newWatch(), newDelete(), newLint(), newWebhook(), newSnapshot(), newPolicy(), newDoctor(), newProbe(), newVersion())
+	root.AddCommand(newCheck(), newScan(), newWatch(), newDelete(), newLint(), newWebhook(), newSnapshot(), newPolicy(), newDoctor(), newProbe(), newVersion())
 	return root
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -108,4 +109,18 @@ func sayForbidden(stderr io.Writer, world *cluster.World, kinds int) error {
 		return errFound
 	}
 	return nil
+}
+
+// readSnapshot reads the facts that termguard snapshot wrote.
+func readSnapshot(path string) (*cluster.World, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	defer file.Close()
+	world, err := snapshots.Read(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return world, nil
 }

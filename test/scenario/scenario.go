@@ -269,8 +269,8 @@ type API struct {
 func Load(dir string) ([]Scenario, error) {
 	var scenarios []Scenario
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && (d.Name() == "lint" || d.Name() == "teardown") {
-			return fs.SkipDir // sets of manifests, for TestLinted, and the world of TestTeardown
+		if err == nil && d.IsDir() && d.Name() == "lint" {
+			return fs.SkipDir // sets of manifests, for TestLinted
 		}
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".yaml" {
 			return err

@@ -21,7 +21,6 @@ import (
 	"github.com/termguard/termguard/doctor"
 	"github.com/termguard/termguard/lint/report"
 	"github.com/termguard/termguard/scan"
-	"github.com/termguard/termguard/teardown"
 )
 
 const home = "https://github.com/termguard/termguard/docs/schemas/"
@@ -38,7 +37,6 @@ var printed = map[string]struct {
 	"config.json":            {config.Config{}, "docs/configuration.md"},
 	"doctor.json":            {doctor.Report{}, "doctor/testdata/report.json"},
 	"scan.json":              {scan.Scan{}, "scan/testdata/scan.json"},
-	"plan.json":              {teardown.Plan{}, "teardown/testdata/plan.json"},
 	"lint.json":              {report.Document{}, "lint/report/testdata/[ef]*.json"},
 }
 
@@ -88,12 +86,6 @@ func words(of reflect.Type) *jsonschema.Schema {
 		return &jsonschema.Schema{Type: "string", Enum: []any{config.Warn, config.Deny, config.DryRun, config.Off}}
 	case reflect.TypeFor[config.SelfGrading]():
 		return &jsonschema.Schema{Type: "string", Enum: []any{config.Report, config.Demote}}
-	case reflect.TypeFor[teardown.Rank]():
-		schema := &jsonschema.Schema{Type: "string"}
-		for _, word := range teardown.Ranks() {
-			schema.Enum = append(schema.Enum, word)
-		}
-		return schema
 	}
 	return nil
 }

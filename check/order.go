@@ -1,0 +1,142 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
+)
+
+// Wave is what may be deleted side by side, once the waves before it are gone.
+type Wave struct {
+	Objects []policies.Object `json:"objects"`
+	// Why tells of what has to be gone before something of a later wave, and why.
+	Why []string `json:"why,omitempty"`
+}
+
+// edge has one object be gone before another is deleted, by their places in a list.
+type edge struct {
+	first, then int
+	why         string
+}
+
+// order is in which order the objects of some answers may be deleted by name, and which of them
+// wait for each other, so that there is none. An object that nothing waits for stands in the last
+// wave: of what is unknown, it may be what an earlier one needs.
+func order(world *cluster.World, items []Report) (waves []Wave, circle []string) {
+	edges := edgesOf(world, items)
+	behind, level := make([]int, len(items)), make([]int, len(items)) // how many are behind it, and how many waves
+	ahead := make([][]int, len(items))
+	for _, e := range edges {
+		behind[e.first]++
+		ahead[e.then] = append(ahead[e.then], e.first)
+	}
+	var ready, placed []int
+	for i, n := range behind {
+		if n == 0 {
+			ready = append(ready, i)
+		}
+	}
+	for ; len(ready) > 0; ready = ready[1:] {
+		placed = append(placed, ready[0])
+		for _, first := range ahead[ready[0]] {
+			level[first] = max(level[first], level[ready[0]]+1)
+			if behind[first]--; behind[first] == 0 {
+				ready = append(ready, first)
+			}
+		}
+	}
+	last := 0
+	for _, i := range placed {
+		last = max(last, level[i])
+	}
+	if len(placed) > 0 {
+		waves = make([]Wave, last+1)
+	}
+	slices.Sort(placed)
+	for _, i := range placed {
+		w := &waves[last-level[i]]
+		w.Objects = append(w.Objects, items[i].Target)
+	}
+	for _, e := range edges {
+		why := fmt.Sprintf("%s before %s: %s", shown(items[e.first].Target, ""), shown(items[e.then].Target, ""), e.why)
+		if behind[e.first] > 0 {
+			if behind[e.then] > 0 {
+				circle = append(circle, why)
+			}
+			continue
+		}
+		w := &waves[last-level[e.first]]
+		w.Why = append(w.Why, why)
+	}
+	return waves, circle
+}
+
+// edgesOf are what has to be gone before what: what a finalizer is on before who removes it, what
+// a finding wants deleted before what it is about, and what the API server calls before what
+// answers there.
+func edgesOf(world *cluster.World, items []Report) (edges []edge) {
+	at := map[policies.Object]int{}
+	groups := map[string]int{} // by an APIService
+	for i, r := range items {
+		at[r.Target] = i
+		if _, group, _ := strings.Cut(r.Target.Name, "."); r.Target.Resource == "apiservices.apiregistration.k8s.io" {
+			groups[group] = i
+		}
+	}
+	// goes is the object with which one goes: itself, or its namespace.
+	goes := func(o policies.Object) (int, bool) {
+		i, known := at[o]
+		if !known && o.Namespace != "" {
+			i, known = at[policies.Object{Resource: namespaces.Resource, Name: o.Namespace}]
+		}
+		return i, known
+	}
+	known := map[[2]int]bool{}
+	before := func(first, then int, why string) {
+		if pair := [2]int{first, then}; first != then && !known[pair] {
+			known[pair] = true
+			edges = append(edges, edge{first, then, why})
+		}
+	}
+	for i, r := range items {
+		for _, wait := range r.WaitsFor {
+			for _, workload := range wait.runs {
+				if then, named := goes(workload); named {
+					before(i, then, fmt.Sprintf("%s removes %s", wait.owner(), wait.Finalizer))
+				}
+			}
+			if served, named := groups[schema.ParseGroupResource(wait.Resource).Group]; named {
+				before(i, served, "it serves "+wait.Resource)
+			}
+		}
+		for _, f := range r.Findings {
+			for _, step := range stepsOf(f) {
+				if !blocks(f) || step.Kind == policies.Force || !deletes(step) {
+					continue
+				}
+				for _, name := range objectsIn(step.Action) {
+					o := policies.Object{Resource: name.Type, Namespace: name.Namespace, Name: name.Name}
+					if first, named := goes(o); named && items[first].Target.Name != r.Target.Namespace {
+						before(first, i, f.Message)
+					}
+				}
+			}
+		}
+	}
+	world.Read(func(f cluster.Facts) {
+		for front, workload := range f.Fronts() {
+			first, named := at[policies.Object(front)]
+			if then, goesToo := goes(policies.Object(workload)); named && goesToo {
+				before(first, then, "it is served from there")
+			}
+		}
+	})
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.then, b.then)) })
+	return edges
+}

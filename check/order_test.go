@@ -1,0 +1,201 @@
+package check
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
+)
+
+// ordered is the answer about objects of a world, TYPE/NAME or TYPE/NAMESPACE/NAME, deleted
+// together; of each, all is known, as in a cluster.
+func ordered(t *testing.T, world string, named ...string) Set {
+	t.Helper()
+	var objects []*unstructured.Unstructured
+	for _, document := range strings.Split(world, "\n---\n") {
+		object := &unstructured.Unstructured{}
+		asJSON, err := yaml.YAMLToJSON([]byte(document))
+		if err == nil {
+			err = object.UnmarshalJSON(asJSON)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", document, err)
+		}
+		objects = append(objects, object)
+	}
+	w, err := cluster.FromObjects(cluster.Options{MaxNames: 500}, objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []Name
+	for _, name := range named {
+		parts := strings.Split(name, "/")
+		n := Name{Type: parts[0], Name: parts[len(parts)-1]}
+		if len(parts) > 2 {
+			n.Namespace = parts[1]
+		}
+		names = append(names, n)
+	}
+	subjects, missing, err := AllFromFacts(w, names)
+	if err != nil || len(missing) > 0 {
+		t.Fatal(err, missing)
+	}
+	for i, s := range subjects {
+		subjects[i].Unseen = nil
+		for _, object := range objects {
+			if object.GetKind() == s.Type.Kind && object.GetName() == s.Name && object.GetNamespace() == s.Namespace {
+				subjects[i].Object = object.Object
+			}
+		}
+	}
+	set, err := AskAll(t.Context(), newEngine(t), w, Together{}, subjects, missing, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// wavesIn are the names of objects, a line for each wave.
+func wavesIn(set Set) (lines []string) {
+	for _, wave := range set.Order {
+		lines = append(lines, names(wave.Objects, "", whole))
+	}
+	return lines
+}
+
+// TestOrder holds each reason for which one object goes before another: in the world as it is,
+// and not in one that differs by one fact.
+func TestOrder(t *testing.T) {
+	text, err := os.ReadFile("testdata/operators.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	world := strings.Replace(string(text), ", external-provisioner.volume.kubernetes.io/finalizer", "", 1)
+	for name, tc := range map[string]struct {
+		named   []string
+		want    []string
+		why     string
+		was, is string   // what differs in the near miss
+		then    []string // its order
+	}{
+		"the remover of a finalizer": {
+			[]string{"namespaces/kiali-operator", "kialis.kiali.io/shop/kiali"}, []string{"kialis.kiali.io/kiali -n shop", "namespaces/kiali-operator"}, "removes kiali.io/finalizer",
+			"namespace: shop, finalizers: [kiali.io/finalizer]", "namespace: shop", []string{"namespaces/kiali-operator, kialis.kiali.io/kiali -n shop"},
+		},
+		"with its namespace": {
+			[]string{"deployments.apps/kiali-operator/kiali-operator", "namespaces/shop", "configmaps/gadgets/settings"}, []string{"namespaces/shop", "deployments.apps/kiali-operator -n kiali-operator, configmaps/settings -n gadgets"}, "and this deletes its controller: delete those first",
+			"namespace: shop, finalizers: [kiali.io/finalizer]", "namespace: shop", []string{"deployments.apps/kiali-operator -n kiali-operator, namespaces/shop, configmaps/settings -n gadgets"},
+		},
+		"of a definition's objects": {
+			[]string{"customresourcedefinitions.apiextensions.k8s.io/kialis.kiali.io", "namespaces/kiali-operator"}, []string{"customresourcedefinitions.apiextensions.k8s.io/kialis.kiali.io", "namespaces/kiali-operator"}, "removes kiali.io/finalizer",
+			"namespace: shop, finalizers: [kiali.io/finalizer]", "namespace: shop", []string{"customresourcedefinitions.apiextensions.k8s.io/kialis.kiali.io, namespaces/kiali-operator"},
+		},
+		"an APIService and its backend": {
+			[]string{"namespaces/monitoring", "apiservices.apiregistration.k8s.io/v1beta1.metrics.k8s.io"}, []string{"apiservices.apiregistration.k8s.io/v1beta1.metrics.k8s.io", "namespaces/monitoring"}, "served from namespace monitoring",
+			"service: {namespace: monitoring, name: adapter}", "service: {namespace: kube-system, name: adapter}", []string{"namespaces/monitoring, apiservices.apiregistration.k8s.io/v1beta1.metrics.k8s.io"},
+		},
+		"a webhook and its backend": {
+			[]string{"deployments.apps/gadgets/op", "validatingwebhookconfigurations.admissionregistration.k8s.io/guard"}, []string{"validatingwebhookconfigurations.admissionregistration.k8s.io/guard", "deployments.apps/op -n gadgets"}, "served from there",
+			"service: {namespace: gadgets, name: guard}", "url: 'https://192.0.2.9/'", []string{"deployments.apps/op -n gadgets, validatingwebhookconfigurations.admissionregistration.k8s.io/guard"},
+		},
+		"a webhook that fails": {
+			[]string{"gadgets.alive.test/shop/one", "validatingwebhookconfigurations.admissionregistration.k8s.io/dead"}, []string{"validatingwebhookconfigurations.admissionregistration.k8s.io/dead", "gadgets.alive.test/one -n shop"}, "it sees DELETE",
+			"resources: [gadgets]}], failurePolicy: Fail", "resources: [gadgets]}], failurePolicy: Ignore", []string{"gadgets.alive.test/one -n shop, validatingwebhookconfigurations.admissionregistration.k8s.io/dead"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := ordered(t, world, tc.named...)
+			var text bytes.Buffer
+			if err := set.Text(&text); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, wavesIn(set)); diff != "" || !strings.Contains(text.String(), tc.why) {
+				t.Errorf("for %q: -want, +got:\n%s\n%s", tc.why, diff, &text)
+			}
+			if n := strings.Count(world, tc.was); n != 1 {
+				t.Fatalf("%q stands in the world %d times", tc.was, n)
+			}
+			if diff := cmp.Diff(tc.then, wavesIn(ordered(t, strings.Replace(world, tc.was, tc.is, 1), tc.named...))); diff != "" {
+				t.Errorf("with %q: -want, +got:\n%s", tc.is, diff)
+			}
+		})
+	}
+}
+
+// answersOf are answers about objects, with the edges between them: each has to be gone before
+// those whose deletion it is a step of.
+func answersOf(n int, edges [][2]int) (items []Report) {
+	for i := range n {
+		items = append(items, Report{Target: policies.Object{Resource: "configmaps", Namespace: "x", Name: fmt.Sprint(i)}})
+	}
+	for _, e := range edges {
+		items[e[1]].Findings = append(items[e[1]].Findings, policies.Finding{
+			Message: "why", Severity: policies.High, Steps: []policies.Step{{Kind: policies.Mend, Action: &policies.Action{Verb: policies.VerbDelete, Objects: []string{fmt.Sprintf("configmaps/%d", e[0])}, Namespace: "x"}}},
+		})
+	}
+	return items
+}
+
+// TestOrderCircle: what waits for itself is in no wave, and is told; the rest has its place.
+func TestOrderCircle(t *testing.T) {
+	world := worldOf(t, "cluster.yaml")
+	waves, circle := order(world, answersOf(4, [][2]int{{0, 1}, {1, 0}, {2, 3}}))
+	if diff := cmp.Diff([]string{"configmaps/2 -n x", "configmaps/3 -n x"}, wavesIn(Set{Order: waves})); diff != "" {
+		t.Errorf("waves: -want, +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"configmaps/0 -n x before configmaps/1 -n x: why", "configmaps/1 -n x before configmaps/0 -n x: why"}, circle); diff != "" {
+		t.Errorf("circle: -want, +got:\n%s", diff)
+	}
+	if waves, circle := order(world, answersOf(2, [][2]int{{0, 1}, {1, 0}})); len(waves) > 0 || len(circle) != 2 {
+		t.Errorf("all wait for each other: %v, %v", waves, circle)
+	}
+	var text bytes.Buffer
+	if err := (Set{Order: waves, Circle: circle}).Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), "  in no order: configmaps/0 -n x before configmaps/1 -n x: why\n") {
+		t.Errorf("it does not tell of the circle:\n%s", &text)
+	}
+}
+
+// TestOrderRandom: each object has one place, after all that has to be gone before it.
+func TestOrderRandom(t *testing.T) {
+	world := worldOf(t, "cluster.yaml")
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 53))
+		n := 1 + random.IntN(12)
+		var edges [][2]int
+		for range random.IntN(2 * n) {
+			if a, b := random.IntN(n), random.IntN(n); a < b {
+				edges = append(edges, [2]int{a, b})
+			}
+		}
+		waves, circle := order(world, answersOf(n, edges))
+		place := map[string]int{}
+		for w, wave := range waves {
+			for _, o := range wave.Objects {
+				if _, twice := place[o.Name]; twice {
+					t.Errorf("seed %d: %v is in the order twice", seed, o)
+				}
+				place[o.Name] = w
+			}
+		}
+		if len(place) != n || len(circle) > 0 {
+			t.Errorf("seed %d: %d of %d have a place; circle %q", seed, len(place), n, circle)
+		}
+		for _, e := range edges {
+			if place[fmt.Sprint(e[0])] >= place[fmt.Sprint(e[1])] {
+				t.Errorf("seed %d: %d goes in wave %d, and %d in %d", seed, e[0], place[fmt.Sprint(e[0])], e[1], place[fmt.Sprint(e[1])])
+			}
+		}
+	}
+}
