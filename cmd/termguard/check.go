@@ -74,7 +74,7 @@ func newCheck() *cobra.Command {
 	var f checking
 	c := &cobra.Command{
 		Use:   "check TYPE/NAME... | TYPE -l LABELS | TYPE -n NAMESPACE | -f FILE [--helm] | -k FOLDER | --release NAME | --drain node/NAME... | --terminating [-A]",
-		Short: "Tell whether deleting an object would finish, what blocks it, and the safe way out",
+		Short: "Tell whether deleting an object would finish, and the way out",
 		Long: `Tell whether deleting an object would finish, what blocks it, and the safe way out.
 
 Nothing is deleted, and nothing needs to be installed in the cluster. What may

@@ -60,7 +60,7 @@ func (f *deleting) command() *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:   "delete TYPE/NAME... | TYPE -l LABELS | TYPE --all | -f FILE",
-		Short: "Delete objects so that the deletion finishes: ask, show the plan, and carry it out step by step",
+		Short: "Delete objects so that it finishes: ask, and go step by step",
 		Long: `Delete objects so that the deletion finishes: ask, show the plan, and carry it out step by step.
 
 A plan is advice. Each step that termguard can carry out has a class:

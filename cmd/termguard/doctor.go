@@ -21,7 +21,7 @@ func newDoctor() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Tell whether the webhook works in a cluster, and what to do where it does not",
+		Short: "Tell whether the webhook works, and what to do where it does not",
 		Long: `Tell whether the webhook works in a cluster, and what to do where it does not.
 
 Nothing is changed. Beside what it reads, it sends one dry run, which the webhook answers

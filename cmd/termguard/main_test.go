@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"runtime"
 	"strconv"
 	"strings"
@@ -93,6 +94,10 @@ func TestHelp(t *testing.T) {
 		if c.Short == "" || !regexp.MustCompile(`(?m)^  `+c.Name()+` +`+regexp.QuoteMeta(c.Short)).MatchString(out.String()) {
 			t.Errorf("help does not tell what %s does", c.Name())
 		}
+	}
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	if tooLong := func(line string) bool { return len(line) > 80 }; len(lines) > 24 || slices.ContainsFunc(lines, tooLong) {
+		t.Errorf("help is no screen of 24 lines and 80 columns, but %d lines:\n%s", len(lines), &out)
 	}
 	if strings.Contains(out.String(), "kubectl") {
 		t.Errorf("help of the program by its own name speaks of kubectl:\n%s", &out)

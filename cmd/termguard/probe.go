@@ -22,7 +22,7 @@ func newProbe() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "probe",
-		Short: "Look at this node for what keeps pods from going and the API does not show",
+		Short: "Look at this node for what keeps pods from going",
 		Long: `Look at this node for what keeps pods from going and the API does not show: files that
 nobody can remove, mounts in volumes, processes that cannot be killed, a container runtime
 that does not answer, file systems that are full or read-only.

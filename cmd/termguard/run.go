@@ -76,7 +76,7 @@ func newRoot(name string) *cobra.Command {
 	})
 	var quiet, ascii bool
 	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "tell nothing about what is going on while you wait")
-	root.PersistentFlags().BoolVar(&ascii, "ascii", false, "draw with ASCII only, as on a terminal whose locale or TERM has no more")
+	root.PersistentFlags().BoolVar(&ascii, "ascii", false, "draw with ASCII only, as where the locale has no more")
 	root.PersistentPreRun = func(c *cobra.Command, _ []string) {
 		if name := c.Name(); name != "lint" && name != "scan" { // which start a heap of their own
 			nogc.End()
@@ -88,6 +88,11 @@ func newRoot(name string) *cobra.Command {
 			root.SetErr(struct{ io.Writer }{root.ErrOrStderr()}) // which is no terminal
 		}
 	}
+	root.CompletionOptions.HiddenDefaultCmd = true // --help is one screen
+	root.SetHelpCommand(&cobra.Command{Hidden: true})
+	root.InitDefaultHelpFlag()
+	root.InitDefaultVersionFlag()
+	root.Flags().Lookup("help").Hidden, root.Flags().Lookup("version").Hidden = true, true
 	root.AddCommand(newCheck(), newScan(), newWatch(), newDelete(), newLint(), newWebhook(), newSnapshot(), newPolicy(), newDoctor(), newProbe(), newVersion())
 	return root
 }

@@ -36,7 +36,7 @@ func newScan() *cobra.Command {
 	f := scanning{checking: checking{cascade: "background", grace: -1, brief: true}}
 	c := &cobra.Command{
 		Use:   "scan",
-		Short: "Tell what in a cluster could not be deleted now, by cause, and what is Terminating",
+		Short: "Tell what in a cluster could not be deleted now, by cause",
 		Long: `Tell what in a cluster could not be deleted now, by cause, and what is Terminating.
 
 It asks of every namespace, CustomResourceDefinition, node (as a drain), Helm release,

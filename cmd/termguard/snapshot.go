@@ -28,7 +28,7 @@ func newSnapshot() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "snapshot",
-		Short: "Write the facts about a cluster as JSON, for later questions, tests and bug reports",
+		Short: "Write the facts about a cluster as JSON, for later questions",
 		Long: `Write the facts about a cluster as JSON, for later questions, tests and bug reports.
 
 What may not be read is named, and is unseen in what is written. Of custom resources with finalizers, the first few of each

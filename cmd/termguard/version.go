@@ -16,7 +16,7 @@ var version, commit = "", ""
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Show the version, the commit it was built of, and the digest of its policies",
+		Short: "Show the version, its commit, and the digest of its policies",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			set, err := policies.Load(policies.Embedded())

@@ -22,7 +22,7 @@ func newWatch() *cobra.Command {
 	f := checking{cascade: "background", grace: -1}
 	c := &cobra.Command{
 		Use:   "watch [TYPE/NAME]",
-		Short: "Show what is being deleted and what it waits for, until it is gone",
+		Short: "Show what is being deleted and what it waits for",
 		Long: `Show what is being deleted and what it waits for, until it is gone.
 
 It watches all that is being deleted in the cluster, in a namespace (-n), or an object
