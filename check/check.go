@@ -83,6 +83,9 @@ func reportOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject
 	if s.Stub != "" {
 		result = result.OfStub(s.Stub)
 	}
+	if s.User.Username == "" {
+		result = result.OfNobody()
+	}
 	result.Unseen = slices.Concat(s.Unseen, s.unowned(m.Facts, request), result.Unseen)
 	for _, err := range result.Errors {
 		result.Unseen = append(result.Unseen, err.Error())

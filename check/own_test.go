@@ -22,30 +22,7 @@ func TestOwnPolicy(t *testing.T) {
 		"Other":   {`input.request.name == "other"`, policies.Completes},
 	} {
 		t.Run(name, func(t *testing.T) {
-			own := fstest.MapFS{"own/own.rego": {Data: []byte(strings.ReplaceAll(`# METADATA
-# title: A rule
-# description: What happens.
-# related_resources:
-#   - ref: https://example.com
-# custom:
-#   id: own
-#   severity: medium
-#   triggers: [delete]
-#   needs: [input.request.oldObject.metadata.name]
-#   remedy: Do it.
-#   limits: None.
-package termguard.own
-
-deny contains {"kind": "forbidden", "msg": "no"} if { RULE }
-`, "RULE", tc.rule))}}
-			set, err := policies.Load(policies.Embedded(), own)
-			if err != nil {
-				t.Fatal(err)
-			}
-			engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{Deadline: time.Minute, Lazy: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			engine := engineWith(t, tc.rule)
 			world := worldOf(t, "cluster.yaml")
 			subject, err := FromFacts(world, Name{"ns", "plain", "", 0, ""})
 			if err != nil {
@@ -63,4 +40,75 @@ deny contains {"kind": "forbidden", "msg": "no"} if { RULE }
 			}
 		})
 	}
+}
+
+// TestOwnPolicyOfWhoAsks asks rules of one's own that read who asks: where that could not be
+// found out, what they find, or do not, is not known.
+func TestOwnPolicyOfWhoAsks(t *testing.T) {
+	for name, tc := range map[string]struct {
+		rule, user string
+		want       policies.Verdict
+	}{
+		"Nobody":   {`input.request.userInfo.username == "jane"`, "", policies.Unknown},
+		"NotThey":  {`not "sre" in object.get(input.request.userInfo, "groups", [])`, "", policies.Unknown},
+		"APerson":  {`request.person`, "", policies.Unknown},
+		"Jane":     {`input.request.userInfo.username == "jane"`, "jane", policies.Refused},
+		"John":     {`input.request.userInfo.username == "jane"`, "john", policies.Completes},
+		"NotRead":  {`input.request.oldObject.metadata.labels.keep == "yes"`, "", policies.Completes},
+		"Whatever": {`some key, _ in input.request; key == "never"`, "", policies.Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			engine := engineWith(t, tc.rule)
+			world := worldOf(t, "cluster.yaml")
+			subject, err := FromFacts(world, Name{"ns", "plain", "", 0, ""})
+			if err != nil {
+				t.Fatal(err)
+			}
+			subject.Stub, subject.User.Username = "", tc.user
+			report, err := Ask(t.Context(), engine, world, subject, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if report.Verdict != tc.want {
+				t.Errorf("verdict %s, want %s: %q %+v", report.Verdict, tc.want, report.Unseen, report.Findings)
+			}
+			if unseen := strings.Join(report.Unseen, "\n"); (tc.want == policies.Unknown) != strings.Contains(unseen, "policy own: not asked: it reads who asks") {
+				t.Errorf("unseen: %s", unseen)
+			}
+		})
+	}
+}
+
+// engineWith asks a rule of one's own beside those in the binary.
+func engineWith(t *testing.T, rule string) *policies.Engine {
+	t.Helper()
+	own := fstest.MapFS{"own/own.rego": {Data: []byte(strings.ReplaceAll(`# METADATA
+# title: A rule
+# description: What happens.
+# related_resources:
+#   - ref: https://example.com
+# custom:
+#   id: own
+#   severity: medium
+#   triggers: [delete]
+#   needs: [input.request.oldObject.metadata.name]
+#   remedy: Do it.
+#   limits: None.
+package termguard.own
+
+import data.termguard.lib.request
+
+deny contains {"kind": "forbidden", "msg": "no"} if { RULE }
+
+named := request.name
+`, "RULE", rule))}}
+	set, err := policies.Load(policies.Embedded(), own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{Deadline: time.Minute, Lazy: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine
 }

@@ -171,6 +171,8 @@ func (a *asker) evaluate(ctx context.Context, q asked) error {
 	if err != nil {
 		return fmt.Errorf("ask the policies about %s %s: %w", sub.Kind, sub.Name, err)
 	}
+	a.set.notes.strangers = append(a.set.notes.strangers, result.UserReaders...)
+	result = result.OfNobody() // no manifest tells who would ask
 	for _, err := range result.Errors {
 		a.set.problem(sub.Object, err.Error())
 	}

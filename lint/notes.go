@@ -16,6 +16,7 @@ type notes struct {
 	far            []string       // kustomizations that need what is elsewhere
 	unbuilt        []unbuilt      // what the renderer refused
 	unasked        map[string]int // owners of finalizers that only a cluster knows, and how many objects wait for them
+	strangers      []string       // policies of one's own that read who asks
 	snippets       []string       // documents that are no YAML, and no manifests
 	past           map[string]int // objects by API versions that are not served
 	incomplete     []string       // webhook configurations without rules
@@ -31,6 +32,7 @@ func (n *notes) add(m notes) {
 	n.unbuilt = append(n.unbuilt, m.unbuilt...)
 	n.incomplete = append(n.incomplete, m.incomplete...)
 	n.patched = append(n.patched, m.patched...)
+	n.strangers = append(n.strangers, m.strangers...)
 	n.snippets = append(n.snippets, m.snippets...)
 	for owner, count := range m.unasked {
 		n.ask(owner, count)
@@ -129,6 +131,9 @@ func (n *notes) list() []string {
 	}
 	if len(n.past) > 0 {
 		list = append(list, n.outdated())
+	}
+	if len(n.strangers) > 0 {
+		list = append(list, fmt.Sprintf("not asked, as no manifest tells who would delete, which they read: %s: termguard check --policies asks as you", few(n.strangers)))
 	}
 	if len(n.unasked) > 0 {
 		objects := 0

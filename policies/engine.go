@@ -256,8 +256,14 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 		}
 		result.Unseen = about.unseen(on, doc)
 		for i := range on {
-			if on[i].ReadsObject && about.mayConcern(&on[i], documents{input, doc, e.options.Params}) {
+			if !on[i].ReadsObject && !on[i].ReadsUser || !about.mayConcern(&on[i], documents{input, doc, e.options.Params}) {
+				continue
+			}
+			if on[i].ReadsObject {
 				result.Readers = append(result.Readers, on[i].ID)
+			}
+			if on[i].ReadsUser {
+				result.UserReaders = append(result.UserReaders, on[i].ID)
 			}
 		}
 		if about.eviction {

@@ -332,7 +332,9 @@ func (l *loader) policy(fsys fs.FS, folder string) {
 		l.fail(main, module.Package.Location.Row, "policy %q is already defined in %s; rename one", policy.ID, other)
 		return
 	}
-	policy.ReadsObject = policy.Custom && l.readsObject(parsed)
+	if policy.Custom {
+		policy.ReadsObject, policy.ReadsUser = l.reads(parsed)
+	}
 	l.files[policy.ID] = main
 	l.set.policies = append(l.set.policies, policy)
 	finds := false

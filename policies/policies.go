@@ -125,9 +125,10 @@ type Policy struct {
 	Manifest Manifest `json:"manifest,omitzero"`
 	// Custom is set for one that is not in the binary: whoever wrote it only advises.
 	Custom bool `json:"-"`
-	// ReadsObject is set for a custom one that may read more of the object, or of who asks,
-	// than a snapshot holds.
+	// ReadsObject is set for a custom one that may read more of the object than a snapshot
+	// holds, and ReadsUser for one that may read who asks.
 	ReadsObject bool   `json:"-"`
+	ReadsUser   bool   `json:"-"`
 	Folder      string `json:"folder"`
 	File        string `json:"file"` // with the policy's METADATA
 }
@@ -273,23 +274,34 @@ type Result struct {
 	// the facts, each with the reason: "kialis.kiali.io: forbidden".
 	Unseen []string
 	// Readers are the custom policies that may concern the request, and read more of its
-	// object than a snapshot holds, by ID.
-	Readers []string
+	// object than a snapshot holds, by ID; UserReaders those that read who asks.
+	Readers, UserReaders []string
 }
 
 // OfStub is the result where no more of the object was known than a snapshot holds: what
 // Readers found, or did not, says nothing, and is left out. where is what held no more, as
 // in "a snapshot".
 func (r Result) OfStub(where string) Result {
-	reader := func(id string) bool { return slices.Contains(r.Readers, id) }
-	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return reader(f.Policy) })
+	return r.without(r.Readers, fmt.Sprintf("it reads the object, of which %s holds the name and the finalizers, no labels, annotations or spec: ask in the cluster", where))
+}
+
+// OfNobody is the result where it is not known who asks: what UserReaders found, or did
+// not, says nothing, and is left out.
+func (r Result) OfNobody() Result {
+	return r.without(r.UserReaders, "it reads who asks, which is not known here: ask in the cluster, as whoever would delete")
+}
+
+// without is the result but for what some policies said, with why they count as not asked.
+func (r Result) without(ids []string, why string) Result {
+	of := func(id string) bool { return slices.Contains(ids, id) }
+	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return of(f.Policy) })
 	r.Errors = slices.DeleteFunc(slices.Clone(r.Errors), func(err error) bool {
-		var of PolicyError
-		return errors.As(err, &of) && reader(of.Policy)
+		var failed PolicyError
+		return errors.As(err, &failed) && of(failed.Policy)
 	})
 	r.Unseen = slices.Clone(r.Unseen)
-	for _, id := range r.Readers {
-		r.Unseen = append(r.Unseen, fmt.Sprintf("policy %s: not asked: it reads the object, of which %s holds the name and the finalizers, no labels, annotations or spec: ask in the cluster", id, where))
+	for _, id := range ids {
+		r.Unseen = append(r.Unseen, fmt.Sprintf("policy %s: not asked: %s", id, why))
 	}
 	return r
 }

@@ -16,10 +16,10 @@ var told = []string{
 	"request.oldObject.metadata.finalizers", "request.oldObject.metadata.name", "request.oldObject.metadata.namespace",
 }
 
-// readsObject tells whether a policy of these modules reads more of the input than what is
-// told, by rules of its own or of the library. When in doubt it does, as where the input is
-// handed on as a whole.
-func (l *loader) readsObject(of map[string]*ast.Module) bool {
+// reads tells whether a policy of these modules reads more of the object than what is told,
+// and whether it reads who asks, by rules of its own or of the library. When in doubt it
+// does, as where the input is handed on as a whole.
+func (l *loader) reads(of map[string]*ast.Module) (object, user bool) {
 	var next []*ast.Rule
 	for _, module := range of {
 		next = append(next, module.Rules...)
@@ -32,15 +32,16 @@ func (l *loader) readsObject(of map[string]*ast.Module) bool {
 			continue
 		}
 		seen[rule] = true
-		reads, names := inputOf(rule)
-		if reads {
-			return true
+		paths, names := inputOf(rule)
+		for _, path := range paths {
+			object = object || !isTold(path) && !below(userInfo, path)
+			user = user || below(userInfo, path) || below(path, userInfo)
 		}
 		for _, name := range names {
 			next = append(next, l.named(name)...)
 		}
 	}
-	return false
+	return object, user
 }
 
 // named are the rules that a reference reaches.
@@ -61,9 +62,9 @@ func (l *loader) named(ref ast.Ref) (rules []*ast.Rule) {
 	return rules
 }
 
-// inputOf tells whether a rule reads more of the input than what is told, and which others
-// it may name: a variable may be one of its package, too.
-func inputOf(rule *ast.Rule) (reads bool, names []ast.Ref) {
+// inputOf are the paths of the input that a rule reads, and the rules that it may name: a
+// variable may be one of its package, too.
+func inputOf(rule *ast.Rule) (paths []string, names []ast.Ref) {
 	imported := map[ast.Var]ast.Ref{}
 	for _, i := range rule.Module.Imports {
 		imported[i.Name()], _ = i.Path.Value.(ast.Ref)
@@ -76,7 +77,7 @@ func inputOf(rule *ast.Rule) (reads bool, names []ast.Ref) {
 		}
 		switch {
 		case ref[0].Equal(ast.InputRootDocument):
-			reads = reads || !isTold(ref[1:])
+			paths = append(paths, pathOf(ref[1:]))
 		case ref[0].Equal(ast.DefaultRootDocument):
 			names = append(names, ref.ConstantPrefix())
 		default:
@@ -127,21 +128,32 @@ func inputOf(rule *ast.Rule) (reads bool, names []ast.Ref) {
 		return false
 	})
 	visitor.Walk(rule)
-	return reads, names
+	return paths, names
 }
 
-// isTold tells whether a path of the input leads to what is told, or below it.
-func isTold(path []*ast.Term) bool {
-	text := ""
-	for _, term := range path {
+// userInfo is where the input tells who asks.
+const userInfo = "request.userInfo"
+
+// pathOf is the constant part of a path of the input, "" for all of it.
+func pathOf(terms []*ast.Term) string {
+	var words []string
+	for _, term := range terms {
 		word, constant := term.Value.(ast.String)
 		if !constant {
 			break
 		}
-		text += "." + string(word)
+		words = append(words, string(word))
 	}
-	return slices.ContainsFunc(told, func(known string) bool { return strings.HasPrefix(text+".", "."+known+".") })
+	return strings.Join(words, ".")
 }
+
+// isTold tells whether a path of the input leads to what is told, or below it.
+func isTold(path string) bool {
+	return slices.ContainsFunc(told, func(known string) bool { return below(known, path) })
+}
+
+// below tells whether a path leads to where another does, or below it.
+func below(top, path string) bool { return top == "" || strings.HasPrefix(path+".", top+".") }
 
 // mayConcern tells whether the policy may have something to say of a request, whatever
 // else of its object there is than what is known.

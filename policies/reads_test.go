@@ -7,28 +7,30 @@ import (
 	"testing/fstest"
 )
 
-// TestReadsObject tells policies that need the object apart from those that a snapshot is
-// enough for.
+// TestReadsObject tells policies that need the object, or who asks, apart from those that a
+// snapshot is enough for.
 func TestReadsObject(t *testing.T) {
 	for name, tc := range map[string]struct {
 		imports, body string
-		want          bool
+		object, user  bool
 	}{
-		"labels":                 {"", `input.request.oldObject.metadata.labels["a"] == "b"`, true},
-		"annotations, not there": {"", `not input.request.oldObject.metadata.annotations`, true},
-		"spec by object.get":     {"", `object.get(input.request.oldObject, ["spec", "replicas"], 1) > 0`, true},
-		"a path that varies":     {"", `some path in ["spec", "status"]; input.request.oldObject[path]`, true},
-		"the object as a whole":  {"", `object := input.request.oldObject; count(object) > 0`, true},
-		"the input as a whole":   {"", `walk(input, [_, "b"])`, true},
-		"by another rule":        {"", `helps`, true},
-		"by an import":           {"import input.request.oldObject.spec", `spec.replicas == 1`, true},
-		"who asks":               {"", `input.request.userInfo.username == "a"`, true},
-		"by the library":         {"import data.termguard.lib.request", `request.person`, true},
-		"its name":               {"", `input.request.name == "b"`, false},
-		"its finalizers":         {"", `"b" in input.request.oldObject.metadata.finalizers`, false},
-		"name by object.get":     {"", `object.get(input.request, "name", "") == "b"`, false},
-		"the library's own":      {"import data.termguard.lib.request", `request.deleting; request.name == "b"`, false},
-		"the time":               {"", `data.cluster.now == "b"`, false},
+		"labels":                 {"", `input.request.oldObject.metadata.labels["a"] == "b"`, true, false},
+		"annotations, not there": {"", `not input.request.oldObject.metadata.annotations`, true, false},
+		"spec by object.get":     {"", `object.get(input.request.oldObject, ["spec", "replicas"], 1) > 0`, true, false},
+		"a path that varies":     {"", `some path in ["spec", "status"]; input.request.oldObject[path]`, true, false},
+		"the object as a whole":  {"", `object := input.request.oldObject; count(object) > 0`, true, false},
+		"the input as a whole":   {"", `walk(input, [_, "b"])`, true, true},
+		"by another rule":        {"", `helps`, true, false},
+		"by an import":           {"import input.request.oldObject.spec", `spec.replicas == 1`, true, false},
+		"who asks":               {"", `input.request.userInfo.username == "a"`, false, true},
+		"by the library":         {"import data.termguard.lib.request", `request.person`, false, true},
+		"its name":               {"", `input.request.name == "b"`, false, false},
+		"its finalizers":         {"", `"b" in input.request.oldObject.metadata.finalizers`, false, false},
+		"name by object.get":     {"", `object.get(input.request, "name", "") == "b"`, false, false},
+		"the library's own":      {"import data.termguard.lib.request", `request.deleting; request.name == "b"`, false, false},
+		"the request as a whole": {"", `some key, _ in input.request; key == "b"`, true, true},
+		"who asks, and labels":   {"", `input.request.userInfo.uid == input.request.oldObject.metadata.labels.uid`, true, true},
+		"the time":               {"", `data.cluster.now == "b"`, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.NewReplacer("IMPORTS", tc.imports, "BODY", tc.body).Replace(`# METADATA
@@ -58,8 +60,8 @@ helps if input.request.oldObject.spec.x == 1
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := set.policies[0].ReadsObject; got != tc.want {
-				t.Errorf("ReadsObject: %v, want %v", got, tc.want)
+			if p := set.policies[0]; p.ReadsObject != tc.object || p.ReadsUser != tc.user {
+				t.Errorf("reads the object: %v, want %v; who asks: %v, want %v", p.ReadsObject, tc.object, p.ReadsUser, tc.user)
 			}
 		})
 	}
