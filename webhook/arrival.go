@@ -50,8 +50,6 @@ func hookOf(h *Handler) *admission.Webhook {
 // review of more than 7 MiB, and answers a body that it cannot read with 200 and no uid.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 	at := &arrival{started: time.Now()}
-	ctx, span := h.begin(httpRequest)
-	defer span.End()
 	// The API server waits no longer, and what comes later holds memory.
 	http.NewResponseController(w).SetReadDeadline(at.started.Add(patience)) // without one, the server's own limit holds
 	at.load = h.weights.load(httpRequest.ContentLength)
@@ -78,9 +76,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 		h.turnAway(w, http.StatusServiceUnavailable, busy, err)
 		return
 	}
-	decoding := h.step(ctx, "decode")
 	review, err := decode(body)
-	decoding.End()
 	switch {
 	case errors.Is(err, errTooLarge):
 		h.turnAway(w, http.StatusRequestEntityTooLarge, tooLarge, err)
@@ -89,7 +85,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 		h.turnAway(w, http.StatusBadRequest, notReview, err)
 		return
 	}
-	response := h.hook.Handle(context.WithValue(ctx, arrivalKey{}, at), review.request)
+	response := h.hook.Handle(context.WithValue(httpRequest.Context(), arrivalKey{}, at), review.request)
 	w.Header().Set("Content-Type", "application/json")
 	err = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: review.apiVersion, Kind: "AdmissionReview"},

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -86,8 +85,6 @@ type Options struct {
 	Home   string
 	// Registry takes the metrics. Defaults to one of its own.
 	Registry prometheus.Registerer
-	// Tracer starts a span for each review. Defaults to none.
-	Tracer trace.Tracer
 	// Log defaults to slog.Default().
 	Log *slog.Logger
 }
@@ -187,8 +184,6 @@ func (h *Handler) Handle(ctx context.Context, sent admission.Request) (response 
 	if on = r.Trigger(); !expected[on] {
 		on = question.OnOther
 	}
-	var c considered
-	defer func() { h.tell(ctx, r, on, how, len(c.result.Findings)) }()
 	switch {
 	case err != nil:
 		return h.allowUnchecked(r.UID, malformed, err)
@@ -204,9 +199,7 @@ func (h *Handler) Handle(ctx context.Context, sent admission.Request) (response 
 	// the server: neither is a reason to leave a person without an answer.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), at.started.Add(h.options.Deadline))
 	defer cancel()
-	asking := h.step(ctx, "ask policies")
-	c = h.consider(ctx, r, at.load)
-	asking.End()
+	c := h.consider(ctx, r, at.load)
 	if c.err != nil {
 		return h.allowUnchecked(r.UID, c.reason, c.err)
 	}

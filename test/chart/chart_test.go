@@ -121,7 +121,6 @@ func TestRefusals(t *testing.T) {
 		{"a network policy that lets nobody in", "networkPolicy.enabled=true", []string{"networkPolicy.from is empty", "every delete would go unchecked"}},
 		{"a path where a certificate is wanted", "clientAuthentication.ca=ca.crt", []string{"'/clientAuthentication/ca'", "'ca.crt' does not match pattern"}},
 		{"a name that nobody vouches for", "clientAuthentication.commonNames={kube-apiserver}", []string{"clientAuthentication.commonNames is set, and clientAuthentication.ca is not"}},
-		{"a collector without a protocol", "traces.endpoint=collector:4318", []string{"'/traces/endpoint'", "'collector:4318' does not match pattern"}},
 		{"reports of what nobody looks for", "survey.reports=openreports.io", []string{"survey.reports needs survey.enabled"}},
 		{"reports in a group that has none", "survey.enabled=true,survey.reports=example.com", []string{"'/survey/reports'"}},
 		{"a limit beyond what the API server waits", "deadline=2m", []string{"'/deadline'", "'2m' does not match pattern"}},

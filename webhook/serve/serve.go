@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
@@ -104,7 +103,6 @@ func Run(ctx context.Context, options Options) error {
 		return err
 	}
 	defer s.broadcaster.Shutdown()
-	defer s.flush()
 	// What reviews need outlives ctx: the server drains after its end.
 	behind, stop := context.WithCancel(background.With(context.WithoutCancel(ctx), s.panicked))
 	var running sync.WaitGroup
@@ -157,7 +155,6 @@ type parts struct {
 	handler     *webhook.Handler
 	survey      *survey                  // nil where none is wanted
 	elect       func(context.Context)    // who writes reports; nil where none are wanted
-	traces      *sdktrace.TracerProvider // nil where no collector is named
 	panics      *prometheus.CounterVec
 	log         *slog.Logger
 }
@@ -220,9 +217,6 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 		s.learner.Alarm(alarm.Policy, alarm.Place)
 		events.PolicyWrong(namespace, alarm.Policy, wrong(alarm.Policy))
 	}, s.log)
-	if s.traces, err = traces(ctx, options.Version, s.log); err != nil {
-		return nil, err
-	}
 	trust := options.Config.Trust()
 	replica, _ := os.Hostname() // without, it has no name
 	s.handler = webhook.NewHandler(webhook.Options{
@@ -249,7 +243,6 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 			return status
 		},
 		Registry: s.registry,
-		Tracer:   s.tracer(),
 		Log:      s.log,
 	})
 	s.handler.Use(s.rules.with(engine))
