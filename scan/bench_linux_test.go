@@ -1,17 +1,14 @@
 package scan
 
 import (
-	"context"
 	"fmt"
 	"runtime"
-	"slices"
 	"syscall"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
 )
 
@@ -92,32 +89,6 @@ func BenchmarkScan(b *testing.B) {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		b.ReportMetric(float64(m.HeapAlloc)/(1<<20), "MiB-heap")
-	}
-}
-
-// BenchmarkSurvey asks about a large world as a webhook does, without its rests: with those a
-// round takes twenty times as long as it works.
-func BenchmarkSurvey(b *testing.B) {
-	world := largeWorld(b, cluster.Options{})
-	engine := newEngine(b)
-	for b.Loop() {
-		cpu, last := processor(b), time.Now()
-		var asked []time.Duration
-		survey := Survey{World: world, Engine: func() check.Evaluator { return engine }, Rest: func(context.Context) error {
-			asked = append(asked, time.Since(last))
-			last = time.Now()
-			return nil
-		}}
-		tally, err := survey.Round(b.Context())
-		if err != nil {
-			b.Fatal(err)
-		}
-		slices.Sort(asked)
-		b.ReportMetric(processor(b)-cpu, "s-of-processor")
-		b.ReportMetric(float64(len(asked)), "looks")
-		b.ReportMetric(float64(asked[len(asked)/2].Microseconds()), "us-median")
-		b.ReportMetric(float64(asked[len(asked)*99/100].Microseconds()), "us-p99")
-		b.ReportMetric(float64(tally.Undeletable[By{"unavailable-apiservice", Namespaces}]), "held")
 	}
 }
 

@@ -163,12 +163,6 @@ type Rules struct {
 // with the ones that they began with.
 func (h *Handler) Use(rules Rules) { h.rules.Store(&rules) }
 
-// Evaluator is what reviews ask now.
-func (h *Handler) Evaluator() Evaluator { return h.rules.Load().Evaluator }
-
-// Busy tells whether policies are being asked, for reviews.
-func (h *Handler) Busy() bool { return len(h.slots) > 0 }
-
 // Handle answers one review, whatever happens: controller-runtime would turn an error or
 // a panic into a refusal, which no failurePolicy undoes.
 func (h *Handler) Handle(ctx context.Context, sent admission.Request) (response admission.Response) {

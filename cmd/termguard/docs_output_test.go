@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -81,6 +82,30 @@ func TestDocsScan(t *testing.T) {
 	want := strings.ReplaceAll(read(t, "scan/testdata/scan.txt"), "testdata/cluster.yaml: ", "prod: ")
 	if !strings.Contains(read(t, "docs/scan.md"), "$ termguard scan --context prod\n"+want+"```") {
 		t.Errorf("docs/scan.md shows something else than this:\n%s", want)
+	}
+}
+
+// The CronJob of docs/scan.md is one, runs the image that is installed, and its arguments are
+// those of a command.
+func TestDocsCronJob(t *testing.T) {
+	_, text, _ := strings.Cut(read(t, "docs/scan.md"), "```yaml\napiVersion: batch/v1\n")
+	text, _, _ = strings.Cut(text, "```")
+	var job batchv1.CronJob
+	if err := yaml.UnmarshalStrict([]byte(text), &job); err != nil {
+		t.Fatal(err)
+	}
+	pod := job.Spec.JobTemplate.Spec.Template.Spec
+	container := pod.Containers[0]
+	if installed := read(t, "deploy/install.yaml"); !strings.Contains(installed, "image: "+container.Image+"\n") || !strings.Contains(installed, "serviceAccountName: "+pod.ServiceAccountName+"\n") {
+		t.Errorf("it runs %s as %s, which deploy/install.yaml does not", container.Image, pod.ServiceAccountName)
+	}
+	root := newRoot("termguard")
+	command, rest, err := root.Find(container.Args)
+	if err != nil || command == root {
+		t.Fatalf("%q is no command: %v", container.Args, err)
+	}
+	if err := command.ParseFlags(rest); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -31,12 +31,6 @@ func newWebhook() *cobra.Command {
 			if len(o.ClientNames) > 0 && o.ClientCAFile == "" {
 				return errors.New("--client-cn needs --client-ca-file, the authority that the names are believed of")
 			}
-			if o.SurveyReports != "" && !o.Survey {
-				return errors.New("--survey-reports needs --survey, which finds what they tell")
-			}
-			if err := serve.CheckReportGroup(o.SurveyReports); err != nil {
-				return fmt.Errorf("--survey-reports: %w", err)
-			}
 			if o.Folders, o.Bundles, err = settings.split(); err != nil {
 				return err
 			}
@@ -90,8 +84,6 @@ func newWebhook() *cobra.Command {
 	flags.DurationVar(&o.Deadline, "deadline", 300*time.Millisecond, "limit of one review; what takes longer is allowed")
 	flags.DurationVar(&o.Drain, "drain", 5*time.Second, "how long reviews are still answered after readiness turned off")
 	flags.BoolVar(&o.ShowObjectNames, "show-object-names", false, "show names of other objects in the namespace of a request to whoever makes it")
-	flags.BoolVar(&o.Survey, "survey", false, "tell in metrics, anew every minute, what could not be deleted now and what is Terminating; it takes a twentieth of a core, and none while reviews are under way")
-	flags.StringVar(&o.SurveyReports, "survey-reports", "", "write what --survey finds into reports of this API `GROUP`, wgpolicyk8s.io or openreports.io, from one replica at a time (default: none)")
 	flags.BoolVar(&o.Profile, "pprof", false, "serve /debug/pprof/ on the health port")
 	flags.TextVar(&logLevel, "log-level", slog.LevelInfo, "DEBUG, INFO, WARN or ERROR")
 	c.MarkFlagsRequiredTogether("tls-cert-file", "tls-key-file")

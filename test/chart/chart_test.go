@@ -121,8 +121,6 @@ func TestRefusals(t *testing.T) {
 		{"a network policy that lets nobody in", "networkPolicy.enabled=true", []string{"networkPolicy.from is empty", "every delete would go unchecked"}},
 		{"a path where a certificate is wanted", "clientAuthentication.ca=ca.crt", []string{"'/clientAuthentication/ca'", "'ca.crt' does not match pattern"}},
 		{"a name that nobody vouches for", "clientAuthentication.commonNames={kube-apiserver}", []string{"clientAuthentication.commonNames is set, and clientAuthentication.ca is not"}},
-		{"reports of what nobody looks for", "survey.reports=openreports.io", []string{"survey.reports needs survey.enabled"}},
-		{"reports in a group that has none", "survey.enabled=true,survey.reports=example.com", []string{"'/survey/reports'"}},
 		{"a limit beyond what the API server waits", "deadline=2m", []string{"'/deadline'", "'2m' does not match pattern"}},
 		{"a bundle that is nowhere in the pod", "policyFiles={bundle.tar.gz}", []string{"'/policyFiles/0'", "'bundle.tar.gz' does not match pattern"}},
 		{"a bundle of nobody knows what scheme", "policyBundles={s3://bucket/bundle.tar.gz}", []string{"'/policyBundles/0'", "does not match pattern"}},

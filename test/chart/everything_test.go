@@ -16,7 +16,7 @@ import (
 )
 
 // before is a commit whose chart users may have: it stands for the release before, until there
-// is one. It lacks the values survey, probe.nodeCondition, policyBundles and bundlePullSecret.
+// is one. It lacks the values probe.nodeCondition, policyBundles and bundlePullSecret.
 const before = "df955a4"
 
 // TestEveryValue installs an older chart with every value that it has set, asks it, and

@@ -25,7 +25,6 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/termguard/termguard/certs"
-	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/config"
@@ -33,7 +32,6 @@ import (
 	"github.com/termguard/termguard/internal/download"
 	"github.com/termguard/termguard/internal/startup"
 	"github.com/termguard/termguard/policies"
-	"github.com/termguard/termguard/scan"
 	"github.com/termguard/termguard/webhook"
 )
 
@@ -71,11 +69,6 @@ type Options struct {
 	Deadline time.Duration
 	// ShowObjectNames is as in webhook.Options.
 	ShowObjectNames bool
-	// Survey tells in metrics what could not be deleted now, and what is Terminating.
-	Survey bool
-	// SurveyReports is the API group of reports about what could not be deleted now, one of
-	// ReportGroups; "" for none. It needs Survey.
-	SurveyReports string
 	// Listen, HealthListen, Drain and Profile are as in webhook.Server.
 	Listen, HealthListen string
 	Drain                time.Duration
@@ -110,12 +103,6 @@ func Run(ctx context.Context, options Options) error {
 		stop()
 		running.Wait()
 	}()
-	if s.survey != nil {
-		running.Go(func() { background.Keep(behind, "survey", s.surveys) })
-	}
-	if s.elect != nil {
-		running.Go(func() { background.Keep(behind, "reports", s.elect) })
-	}
 	for part, run := range map[string]func(context.Context){
 		"facts": s.live.Run, "rules": s.rules.run, "bundles": s.rules.follow, "policies": s.rules.informer.RunWithContext, "certificate": s.source.Run, "readiness": s.awaitFacts, "learning": s.learner.Run, "grading": s.grader.Run,
 	} {
@@ -153,8 +140,6 @@ type parts struct {
 	rules       *rules
 	grader      *webhook.Grader
 	handler     *webhook.Handler
-	survey      *survey                  // nil where none is wanted
-	elect       func(context.Context)    // who writes reports; nil where none are wanted
 	panics      *prometheus.CounterVec
 	log         *slog.Logger
 }
@@ -247,25 +232,7 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 	})
 	s.handler.Use(s.rules.with(engine))
 	s.rules.use = s.handler.Use
-	if options.Survey {
-		s.survey = newSurvey(s.registry, func(ctx context.Context, rest func(context.Context) error) (scan.Tally, error) {
-			all := scan.Survey{World: world, Engine: func() check.Evaluator { return s.handler.Evaluator() }, Rest: rest}
-			return all.Round(ctx)
-		}, s.handler.Busy, s.log)
-		if options.SurveyReports != "" {
-			if s.survey.reports, s.elect, err = newReports(options.Cluster, options.SurveyReports, namespace, replica, s.log); err != nil {
-				return nil, err
-			}
-		}
-	}
 	return s, nil
-}
-
-// surveys begins when the facts are complete.
-func (s *parts) surveys(ctx context.Context) {
-	if s.live.WaitForSync(ctx) == nil {
-		s.survey.run(ctx)
-	}
 }
 
 // unseen names what the facts do not show, and why.

@@ -12,7 +12,6 @@ import { SectionBox, StatusLabel } from '@kinvolk/headlamp-plugin/lib/CommonComp
 import { Box, Button, CircularProgress, Dialog, DialogContent, Typography } from '@mui/material';
 import { useEffect, useState } from 'react';
 import { Answer, Api, ask, holding, printable, Subject, verdictOf } from './deletion';
-import { Reported, reportsOn } from './reports';
 
 type KubeObject = DetailsViewSectionProps['resource'];
 
@@ -54,22 +53,18 @@ const title = 'If deleted now';
 
 interface Known {
   answer: Answer | null; // null while it is asked
-  reports: Reported[];
   again: () => void;
 }
 
 /** useKnown asks once for each object that is shown, and when somebody says so. */
 function useKnown(resource: KubeObject): Known {
   const [answer, setAnswer] = useState<Answer | null>(null);
-  const [reports, setReports] = useState<Reported[]>([]);
   const [turn, setTurn] = useState(0);
   const subject = subjectOf(resource);
   useEffect(() => {
     let shown = true;
     const api = apiOf(resource);
     setAnswer(null);
-    setReports([]);
-    reportsOn(api, subject).then(r => shown && setReports(r));
     ask(api, subject)
       .catch((err): Answer => ({ kind: 'not-asked', message: printable(String(err)) }))
       .then(a => shown && setAnswer(a));
@@ -79,7 +74,7 @@ function useKnown(resource: KubeObject): Known {
     // Whatever else changes of the object, it is not asked about again by itself.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [subject.uid, subject.deletionTimestamp, turn]);
-  return { answer, reports, again: () => setTurn(turn + 1) };
+  return { answer, again: () => setTurn(turn + 1) };
 }
 
 function Lines({ lines }: { lines: string[] }) {
@@ -92,29 +87,13 @@ function Lines({ lines }: { lines: string[] }) {
   );
 }
 
-/** Told is what is known, of reports while the API server is still asked. */
+/** Told is what is known. */
 function Told({ resource, known }: { resource: KubeObject; known: Known }) {
-  const { answer, reports, again } = known;
-  return (
-    <>
-      {reports.map(r => (
-        <Box key={r.from} py={1} sx={{ overflowWrap: 'anywhere' }}>
-          <Typography>{`As of ${r.asOf}, from the report ${r.from}:`}</Typography>
-          <Lines lines={r.lines} />
-          {r.stale && (
-            <Typography>
-              That is more than a day old. termguard writes a report anew only when what it says
-              changes: it may still be true, or nobody writes it any more.
-            </Typography>
-          )}
-        </Box>
-      ))}
-      {answer ? (
-        <Answered resource={resource} answer={answer} again={again} />
-      ) : (
-        <CircularProgress size={20} aria-label="Asking the API server" />
-      )}
-    </>
+  const { answer, again } = known;
+  return answer ? (
+    <Answered resource={resource} answer={answer} again={again} />
+  ) : (
+    <CircularProgress size={20} aria-label="Asking the API server" />
   );
 }
 
