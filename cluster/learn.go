@@ -140,29 +140,6 @@ func (l *Learner) Saw(r Removal) {
 	}
 }
 
-// Alarm takes note of a policy that said "will hang" of a deletion that then
-// completed by itself: in a namespace, or nowhere ("") where that proves
-// nothing. It never blocks.
-func (l *Learner) Alarm(policy, namespace string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.world.options.Now()
-	a := learned.Alarm{Policy: policy, Count: 1, First: now, Last: now}
-	if namespace != "" {
-		a.Namespaces = []string{namespace}
-	}
-	l.news.AddAlarm(a)
-	l.publish()
-}
-
-// Wrong tells whether a policy was proven wrong within the last 30 days, in more
-// than one namespace, on all replicas together.
-func (l *Learner) Wrong(policy string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.known.Wrong(policy, l.news)
-}
-
 // Run learns until ctx ends; what is not written by then it still writes.
 func (l *Learner) Run(ctx context.Context) {
 	confirm := time.NewTicker(confirmInterval)

@@ -250,8 +250,6 @@ func TestStress(t *testing.T) {
 		calls[fmt.Sprint(i, "Learner.Saw")] = func(n int) {
 			l.Saw(Removal{Resource: widgets.GroupResource(), Namespace: "a", Name: "x", UID: types.UID(fmt.Sprint(n)), Finalizers: []string{"x.io/f"}, User: operatorUser})
 		}
-		calls[fmt.Sprint(i, "Learner.Alarm")] = func(n int) { l.Alarm(fmt.Sprint("policy-", n%3), fmt.Sprint("ns-", n%4)) }
-		calls[fmt.Sprint(i, "Learner.Wrong")] = func(n int) { l.Wrong(fmt.Sprint("policy-", n%3)) }
 		// Run waits for its tickers; what it does in between, and its end:
 		calls[fmt.Sprint(i, "Learner.Run")] = func(int) {
 			l.confirm()

@@ -32,8 +32,6 @@ type Config struct {
 	Enforcement Enforcement `json:"enforcement,omitempty"`
 	// TrustAnnotations says whose annotations count. Defaults to everybody's.
 	TrustAnnotations *Trust `json:"trustAnnotations,omitempty"`
-	// SelfGrading says what follows when a policy was wrong. Defaults to report.
-	SelfGrading SelfGrading `json:"selfGrading,omitempty"`
 	Shared
 }
 
@@ -48,19 +46,6 @@ type Shared struct {
 	// (cluster/catalog/finalizers.yaml).
 	Catalog []any `json:"catalog,omitempty"`
 }
-
-// SelfGrading is what follows when a policy said "will hang" of deletions that
-// completed by themselves. A metric, an Event and what is learned tell of it in
-// any case.
-type SelfGrading string
-
-// The ways to take a false alarm.
-const (
-	Report SelfGrading = "report" // an operator decides
-	// Demote makes the policy warn where it is set to deny, once it was wrong
-	// in more than one namespace, and as far as can be seen nobody staged it.
-	Demote SelfGrading = "demote"
-)
 
 // noPolicy is for a configuration that names a policy that is not loaded.
 type noPolicy struct{ where, id, hint string }
@@ -159,9 +144,6 @@ func (c Config) check(policyIDs []string) error {
 	}
 	if err := c.Trust().check(); err != nil {
 		errs = append(errs, err)
-	}
-	if s := c.SelfGrading; s != "" && s != Report && s != Demote {
-		errs = append(errs, fmt.Errorf("selfGrading: %q is not report or demote", s))
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Enforcement.Policies)) {
 		known("enforcement.policies", id)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,7 +21,6 @@ type considered struct {
 	labels      map[string]string // of the namespace that the request is about
 	terminating bool              // that namespace is being deleted
 	partial     bool              // of the object, only the metadata was read
-	declared    bool              // what is said rests on what people wrote on objects
 	known       bool              // the facts know the object, not only the review
 	// undeclared is what the policies would say if the object under review, and
 	// those in its namespace, did not declare who removes their finalizers; nil
@@ -32,9 +29,6 @@ type considered struct {
 	// inside says that objects in the namespace declare who removes their
 	// finalizers, where nothing is refused: what that changes was not looked at.
 	inside bool
-	// holds says that the request is about a namespace in which objects have
-	// finalizers.
-	holds bool
 
 	reason failure
 	err    error // none of the above is known
@@ -161,29 +155,14 @@ func (h *Handler) ask(ctx context.Context, r *question.Request, rules *Rules, m 
 		return considered{reason: evaluation, err: err}
 	}
 	c.result = result
-	c.declared = declared(r, result.Findings)
 	return c
-}
-
-// declared tells whether what is found may rest on an annotation: of the object
-// itself, or, as evidence of ownership says, of those that it takes along.
-func declared(r *question.Request, findings []policies.Finding) bool {
-	if r.Annotation(cluster.OwnerAnnotation) != "" {
-		return true
-	}
-	for _, f := range findings {
-		if slices.ContainsFunc(f.Evidence, func(e string) bool { return strings.Contains(e, "declared") }) {
-			return true
-		}
-	}
-	return false
 }
 
 // look reads from the facts what the request does not carry.
 func look(r *question.Request, rules *Rules, m cluster.Moment) *looked {
 	l := &looked{considered: considered{rules: rules, known: m.Knows()}, moment: m, input: m.Input()}
 	if r.GroupResource() == question.Namespaces {
-		l.labels, l.holds = (&unstructured.Unstructured{Object: r.Old()}).GetLabels(), m.Holds(r.Within())
+		l.labels = (&unstructured.Unstructured{Object: r.Old()}).GetLabels()
 		return l
 	}
 	namespace := m.Namespace(r.Within())

@@ -35,7 +35,7 @@ type answer struct {
 
 // decide turns what the policies say into the answer.
 func (h *Handler) decide(r *question.Request, c considered) *answer {
-	a := &answer{judgement: h.judge(c, c.result.Findings, c.labels), how: allowed, audit: map[string]string{}, omitted: c.result.Omitted, names: h.options.ShowObjectNames}
+	a := &answer{judgement: judge(c.rules.Enforcement, c.result.Findings, c.labels), how: allowed, audit: map[string]string{}, omitted: c.result.Omitted, names: h.options.ShowObjectNames}
 	switch {
 	case len(a.say) > 0:
 		a.how = warned
@@ -50,13 +50,6 @@ func (h *Handler) decide(r *question.Request, c considered) *answer {
 		h.refuse(a, r, c)
 	}
 	return a
-}
-
-// judge weighs findings. A policy that is known to be wrong here refuses nothing.
-func (h *Handler) judge(c considered, findings []policies.Finding, labels map[string]string) judgement {
-	j := judge(c.rules.Enforcement, findings, labels)
-	j.refuse = slices.DeleteFunc(j.refuse, func(f policies.Finding) bool { return h.options.Wrong(f.Policy) })
-	return j
 }
 
 // incomplete tells of what was not checked, and why. The API server evicts whatever it is
@@ -101,7 +94,7 @@ func (h *Handler) written(a *answer, r *question.Request, c considered) {
 		}
 	}
 	if labels := config.EnforceLabels(c.labels); labels != "" {
-		changed(h.judge(c, c.result.Findings, nil), "enforce-label", "label "+labels+" of its namespace")
+		changed(judge(c.rules.Enforcement, c.result.Findings, nil), "enforce-label", "label "+labels+" of its namespace")
 	}
 	by := "annotation " + cluster.OwnerAnnotation
 	if declares := r.Annotation(cluster.OwnerAnnotation); declares != "" {
@@ -111,7 +104,7 @@ func (h *Handler) written(a *answer, r *question.Request, c considered) {
 	}
 	switch {
 	case c.undeclared != nil:
-		changed(h.judge(c, c.undeclared.Findings, c.labels), "declared-owner", by)
+		changed(judge(c.rules.Enforcement, c.undeclared.Findings, c.labels), "declared-owner", by)
 	case c.inside:
 		a.audit["declared-owner"] = by
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -72,35 +71,13 @@ type deletion struct {
 	at, due         time.Time
 	helped          bool // somebody took a finalizer off by hand
 	seen            bool // by termguard itself: a review alone proves nothing
-	staged          bool // what is said or what happens may be the work of those whose object it is
-	// held are its finalizers that nobody was seen to take off yet: another
-	// replica may have seen who did.
-	held map[string]bool
 }
-
-// place is where a tenant would have to be at home to stage what becomes of a
-// deletion: a namespace, or nowhere in one.
-func (d *deletion) place() string {
-	switch {
-	case d.resource.GroupResource() == question.Namespaces:
-		return d.name
-	case d.namespace == "":
-		return "(no namespace)"
-	default:
-		return d.namespace
-	}
-}
-
-// proves tells whether the way that a deletion went can be no work of those whose
-// object it is.
-func (d *deletion) proves() bool { return !d.staged && len(d.held) == 0 }
 
 // Grader compares what was said of deletions with what became of them. It is
 // safe for concurrent use.
 type Grader struct {
 	objects  metadata.Interface
 	facts    Shower
-	wrong    func(FalseAlarm)
 	outcomes *prometheus.CounterVec
 	log      *slog.Logger
 	now      func() time.Time
@@ -111,25 +88,16 @@ type Grader struct {
 	waiting map[types.UID]*deletion
 }
 
-// FalseAlarm is a policy that said "will hang" of a deletion that then completed
-// by itself.
-type FalseAlarm struct {
-	Policy string
-	// Place is the namespace where it happened. It is "" where the alarm
-	// proves nothing, since those whose object it was may have staged it.
-	Place string
-}
-
 // Shower tells whether the watch shows an object with just the finalizers that a review
 // tells of. *cluster.World is one.
 type Shower interface {
 	Shows(resource schema.GroupResource, key types.NamespacedName, uid types.UID, finalizers []string) bool
 }
 
-// NewGrader returns a Grader. It calls wrong with each false alarm.
-func NewGrader(objects metadata.Interface, facts Shower, registry prometheus.Registerer, wrong func(FalseAlarm), log *slog.Logger) *Grader {
+// NewGrader returns a Grader.
+func NewGrader(objects metadata.Interface, facts Shower, registry prometheus.Registerer, log *slog.Logger) *Grader {
 	return &Grader{
-		objects: objects, facts: facts, wrong: wrong, log: log, now: time.Now, news: make(chan struct{}, 1),
+		objects: objects, facts: facts, log: log, now: time.Now, news: make(chan struct{}, 1),
 		outcomes: promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
 			Name: "termguard_outcomes_total",
 			Help: "Deletions that were let through, by what a policy said of them (\"none\" where none found anything) and what became of them.",
@@ -138,10 +106,10 @@ func NewGrader(objects metadata.Interface, facts Shower, registry prometheus.Reg
 	}
 }
 
-// Said takes note of what is said of a deletion that is let through, and how. What was
+// Said takes note of what is said of a deletion that is let through. What was
 // said of finalizers that the watch does not show is nobody's prediction: anybody may
 // have made the review up. It never blocks for long.
-func (g *Grader) Said(r *question.Request, c considered, how decision) {
+func (g *Grader) Said(r *question.Request, c considered) {
 	if r.Trigger() != question.OnDelete || r.Dry() {
 		return
 	}
@@ -152,8 +120,7 @@ func (g *Grader) Said(r *question.Request, c considered, how decision) {
 	}
 	key := r.Key()
 	spec := slices.DeleteFunc(r.SpecFinalizers(r.Old()), func(f string) bool { return f == "kubernetes" }) // which the namespace controller takes off, last
-	finalizers := slices.Concat(old.GetFinalizers(), spec)
-	if !g.facts.Shows(r.GroupResource(), key, uid, finalizers) {
+	if !g.facts.Shows(r.GroupResource(), key, uid, slices.Concat(old.GetFinalizers(), spec)) {
 		return
 	}
 	said := map[string]policies.Verdict{}
@@ -169,11 +136,6 @@ func (g *Grader) Said(r *question.Request, c considered, how decision) {
 	d := &deletion{
 		resource:  schema.GroupVersionResource(r.Resource),
 		namespace: key.Namespace, name: key.Name, uid: uid, said: said, at: now, due: now.Add(byItself),
-		staged: how == brokeGlass || c.declared || c.holds, // nobody counts who took what off in a namespace
-		held:   map[string]bool{},
-	}
-	for _, finalizer := range finalizers {
-		d.held[finalizer] = true
 	}
 	if d.said[silent] == "" {
 		d.due = now // to see that it is there at all
@@ -198,26 +160,17 @@ func (g *Grader) Said(r *question.Request, c considered, how decision) {
 	}
 }
 
-// Removed takes note of finalizers that are taken off. What goes after somebody
-// took them off by hand does not go by itself; and an account of the object's
-// own namespace, or one that is no service account, may act for those whose
-// object it is.
+// Removed takes note of finalizers that are taken off: what goes after somebody took them
+// off by hand does not go by itself.
 func (g *Grader) Removed(r cluster.Removal) {
-	account, isAccount := strings.CutPrefix(r.User, "system:serviceaccount:")
+	if !r.ByHand() {
+		return
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for uid, d := range g.waiting {
 		inside := d.resource.GroupResource() == question.Namespaces && d.name == r.Namespace
-		if uid != r.UID && !inside {
-			continue
-		}
-		d.helped = d.helped || r.ByHand()
-		d.staged = d.staged || !isAccount || strings.HasPrefix(account, r.Namespace+":")
-		if uid == r.UID {
-			for _, finalizer := range r.Finalizers {
-				delete(d.held, finalizer)
-			}
-		}
+		d.helped = d.helped || uid == r.UID || inside
 	}
 }
 
@@ -298,12 +251,7 @@ func (g *Grader) count(d *deletion, real outcome, helped bool) {
 		}
 		g.outcomes.WithLabelValues(policy, string(said), string(became)).Inc()
 		if said == policies.Hangs && became == completed {
-			g.log.Warn("a policy was wrong: it said that a deletion would hang, which completed by itself", "policy", policy, "resource", d.resource.GroupResource().String(), "namespace", d.namespace, "name", d.name, "proves", d.proves())
-			alarm := FalseAlarm{Policy: policy}
-			if d.proves() {
-				alarm.Place = d.place()
-			}
-			g.wrong(alarm)
+			g.log.Warn("a policy was wrong: it said that a deletion would hang, which completed by itself", "policy", policy, "resource", d.resource.GroupResource().String(), "namespace", d.namespace, "name", d.name)
 		}
 	}
 }

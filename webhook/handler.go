@@ -76,9 +76,6 @@ type Options struct {
 	Learner Learner
 	// Grader is told what is said of deletions. Defaults to nobody.
 	Grader *Grader
-	// Wrong tells whether a policy is known to raise false alarms on this
-	// cluster: then it refuses nothing, and warns instead. Defaults to never.
-	Wrong func(policy string) bool
 	// Status is what this replica says of itself to those who may edit objects in
 	// Home, the namespace that it runs in. Defaults to nothing.
 	Status func() Status
@@ -104,9 +101,6 @@ func (o *Options) setDefaults() {
 	}
 	if o.Learner == nil {
 		o.Learner = unteachable{}
-	}
-	if o.Wrong == nil {
-		o.Wrong = func(string) bool { return false }
 	}
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
@@ -200,7 +194,7 @@ func (h *Handler) Handle(ctx context.Context, sent admission.Request) (response 
 	c.partial = at.partial
 	answer := h.decide(r, c)
 	if how = answer.how; how != denied {
-		h.follow(r, c, how)
+		h.follow(r, c)
 	}
 	return answer.response(r)
 }
@@ -221,7 +215,7 @@ func triggerOf(r *question.Request) policies.Trigger {
 
 // follow has what is let through followed: to learn from it, and to see whether
 // what was said of it comes true.
-func (h *Handler) follow(r *question.Request, c considered, how decision) {
+func (h *Handler) follow(r *question.Request, c considered) {
 	removal, removes := removalOf(r)
 	if removes {
 		h.options.Learner.Saw(removal)
@@ -229,7 +223,7 @@ func (h *Handler) follow(r *question.Request, c considered, how decision) {
 	if h.options.Grader == nil {
 		return
 	}
-	if h.options.Grader.Said(r, c, how); removes {
+	if h.options.Grader.Said(r, c); removes {
 		h.options.Grader.Removed(removal)
 	}
 }

@@ -253,19 +253,6 @@ func TestAnswers(t *testing.T) {
 				Namespace: "demo", Name: "kiali", User: "anna\uFFFD", Policies: []string{"p", "q"}, Why: "it waits",
 			}},
 		},
-		"DenyIsNotForPoliciesThatWereWrong": {
-			reason: "A policy that raised a false alarm on this cluster warns.",
-			options: Options{
-				Evaluator: finds(hang("p", "it waits")), Enforcement: config.Enforcement{Default: config.Deny},
-				Wrong: func(policy string) bool { return policy == "p" },
-			},
-			request: deleteNamespace,
-			want: admissionv1.AdmissionResponse{
-				UID: "u1", Allowed: true,
-				Warnings:         []string{"termguard: will hang: it waits [p]", check},
-				AuditAnnotations: map[string]string{"decision": "warn", "policies": "p=will"},
-			},
-		},
 		"DenyIsNotForMaybe": {
 			reason:  "What only may hang is never refused.",
 			options: Options{Evaluator: finds(maybe("p", "who knows")), Enforcement: config.Enforcement{Default: config.Deny}},

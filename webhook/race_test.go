@@ -25,7 +25,7 @@ func TestReviewsTogether(t *testing.T) {
 	world := kialis(t, 10, 1)
 	client := fake.NewClientset()
 	learner := cluster.NewLearner(world, client.CoreV1(), cluster.HomeNamespace, quiet)
-	h := NewHandler(Options{Log: quiet, Evaluator: realEngine(t), Facts: world, Learner: learner, Wrong: learner.Wrong})
+	h := NewHandler(Options{Log: quiet, Evaluator: realEngine(t), Facts: world, Learner: learner})
 	widgets := cluster.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "widgets"}, Namespaced: true}
 	world.Begin(widgets)
 	world.End(widgets)
@@ -69,7 +69,6 @@ func TestReviewsTogether(t *testing.T) {
 	each(func(int) { world.Settle() })
 	each(func(i int) {
 		world.SetServed(cluster.BuiltinGroups(), map[string]bool{"v1.x.io": i%2 == 0})
-		learner.Alarm(fmt.Sprint("policy-", i), "demo")
 	})
 	close(start)
 	running.Wait()

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/record"
 
-	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/internal/printable"
 )
 
@@ -80,16 +79,4 @@ func (e Events) Decided(d Decision) {
 	}
 	e.Recorder.Event(about, corev1.EventTypeWarning, reason, cut(printable.Line(fmt.Sprintf("%s/%s: %s by policy %s: %s",
 		d.Resource, d.Name, what, strings.Join(d.Policies, ", "), d.Why)), 1000))
-}
-
-// PolicyWrong makes an Event about the ConfigMap that keeps what was learned: a
-// policy raised a false alarm. demoted tells that it refuses nothing for it.
-func (e Events) PolicyWrong(namespace, policy string, demoted bool) {
-	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: cluster.LearnedConfigMap}
-	follows := "Where it is set to deny, it still refuses."
-	if demoted {
-		follows = "Where it is set to deny it only warns, until its line in falseAlarms is removed or is 30 days old."
-	}
-	e.Recorder.Eventf(about, corev1.EventTypeWarning, "PolicyWrong",
-		"Policy %s said that a deletion would hang, which completed by itself. %s", policy, follows)
 }

@@ -59,12 +59,6 @@ type Holding struct {
 // Owner is who removes the finalizer.
 func (h Holding) Owner() Verdict { return verdictOf(h.owner) }
 
-// Holds tells whether objects in a namespace carry finalizers.
-func (r Reader) Holds(namespace string) bool {
-	held, _ := walk(r.doc, "finalized", namespace).(map[string]any)
-	return len(held) > 0
-}
-
 // Holding are the namespaces that hold objects with finalizers; "" is none.
 func (r Reader) Holding() []string { return keys(under(r.doc, "finalized")) }
 

@@ -1,6 +1,5 @@
-// Package learned is the memory of who was seen to remove which finalizer, and
-// of which policies were wrong on this cluster: what it holds, what it trusts,
-// how replicas merge theirs, and how it is written down. It asks nobody
+// Package learned is the memory of who was seen to remove which finalizer: what
+// it holds, what it trusts, how replicas merge theirs, and how it is written down. It asks nobody
 // anything.
 package learned
 
@@ -32,7 +31,6 @@ const (
 	MaxSize = 512 << 10
 
 	maxObjects = 1000 // more are not counted
-	maxAlarms  = 200
 	maxString  = 512
 	// maxAhead is how far the clock of another replica may be ahead.
 	maxAhead = time.Hour
@@ -88,21 +86,6 @@ func (o Owner) Trusted() bool {
 	return o.Account() != "" || o.Objects >= strangerObjects && o.Last.Sub(o.First) >= strangerTime
 }
 
-// Alarm is a policy that said "will hang" of deletions that then completed by
-// themselves.
-type Alarm struct {
-	Policy string `json:"policy"`
-	Count  int    `json:"count"`
-	// Namespaces are those where it was proven, maxPlaces at most: where nobody
-	// whose object it was can have staged it.
-	Namespaces []string  `json:"namespaces,omitempty"`
-	First      time.Time `json:"first"`
-	Last       time.Time `json:"last"`
-}
-
-// maxPlaces bounds the namespaces of an alarm; proven are enough to count.
-const maxPlaces, proven = 5, 2
-
 type key struct {
 	finalizer, resource, identity, namespace string
 	everywhere                               bool
@@ -116,7 +99,6 @@ func (o Owner) key() key {
 // not safe for concurrent use.
 type Memory struct {
 	owners map[key]Owner
-	alarms map[string]Alarm
 	stops  map[stopKey]Stop
 }
 
@@ -137,30 +119,10 @@ func (m *Memory) Add(o Owner) {
 	m.owners[o.key()] = o
 }
 
-// AddAlarm takes in a false alarm, or several.
-func (m *Memory) AddAlarm(a Alarm) {
-	if m.alarms == nil {
-		m.alarms = map[string]Alarm{}
-	}
-	if before, known := m.alarms[a.Policy]; known {
-		a.Count += before.Count
-		a.First, a.Last = earliest(before.First, a.First), latest(before.Last, a.Last)
-		a.Namespaces = slices.Concat(before.Namespaces, a.Namespaces)
-	}
-	a.Count = min(a.Count, maxObjects)
-	slices.Sort(a.Namespaces)
-	a.Namespaces = slices.Compact(a.Namespaces)
-	a.Namespaces = a.Namespaces[:min(maxPlaces, len(a.Namespaces))]
-	m.alarms[a.Policy] = a
-}
-
 // Merge takes in what was learned elsewhere since both had the same memory.
 func (m *Memory) Merge(news Memory) {
 	for _, o := range news.owners {
 		m.Add(o)
-	}
-	for _, a := range news.alarms {
-		m.AddAlarm(a)
 	}
 	for _, s := range news.stops {
 		m.AddStop(s)
@@ -169,11 +131,11 @@ func (m *Memory) Merge(news Memory) {
 
 // Clone returns a copy.
 func (m *Memory) Clone() Memory {
-	return Memory{owners: maps.Clone(m.owners), alarms: maps.Clone(m.alarms), stops: maps.Clone(m.stops)}
+	return Memory{owners: maps.Clone(m.owners), stops: maps.Clone(m.stops)}
 }
 
 // Empty tells whether nothing is remembered.
-func (m *Memory) Empty() bool { return len(m.owners)+len(m.alarms)+len(m.stops) == 0 }
+func (m *Memory) Empty() bool { return len(m.owners)+len(m.stops) == 0 }
 
 // Knows tells whether news change nothing that a verdict rests on: what it
 // holds is remembered already, trusted, and seen within the last hour.
@@ -184,7 +146,7 @@ func (m *Memory) Knows(news Memory) bool {
 			return false
 		}
 	}
-	return len(news.alarms) == 0 && m.knowsStops(news)
+	return m.knowsStops(news)
 }
 
 // Lesson is a finalizer on a resource in a namespace.
@@ -214,19 +176,6 @@ func (m *Memory) Owners(finalizer, resource, namespace string) []Owner {
 	return found
 }
 
-// Alarms are the policies that were wrong, by name.
-func (m *Memory) Alarms() []Alarm {
-	return slices.SortedFunc(maps.Values(m.alarms), func(a, b Alarm) int { return cmp.Compare(a.Policy, b.Policy) })
-}
-
-// Wrong tells whether a policy was proven wrong in more than one namespace, with
-// what is not merged yet.
-func (m *Memory) Wrong(policy string, news Memory) bool {
-	places := slices.Concat(m.alarms[policy].Namespaces, news.alarms[policy].Namespaces)
-	slices.Sort(places)
-	return len(slices.Compact(places)) >= proven
-}
-
 // Prune forgets what was not seen for long, and what is beyond the bounds.
 func (m *Memory) Prune(now time.Time) {
 	maps.DeleteFunc(m.owners, func(_ key, o Owner) bool { return now.Sub(o.Last) > Forget })
@@ -234,7 +183,6 @@ func (m *Memory) Prune(now time.Time) {
 		o.Took = o.Took.since(now.Add(-Forget))
 		m.owners[k] = o
 	}
-	maps.DeleteFunc(m.alarms, func(_ string, a Alarm) bool { return now.Sub(a.Last) > Forget })
 	identities, taught := map[[3]string]int{}, map[string]int{}
 	kept := 0
 	for _, o := range m.all() {
@@ -248,12 +196,6 @@ func (m *Memory) Prune(now time.Time) {
 		if !o.Everywhere {
 			taught[o.teacher()]++
 		}
-	}
-	for len(m.alarms) > maxAlarms {
-		oldest := slices.MinFunc(slices.Collect(maps.Values(m.alarms)), func(a, b Alarm) int {
-			return cmp.Or(a.Last.Compare(b.Last), cmp.Compare(a.Policy, b.Policy))
-		})
-		delete(m.alarms, oldest.Policy)
 	}
 	m.pruneStops(now)
 }
@@ -294,7 +236,6 @@ func newestFirst(a, b Owner) int {
 type document struct {
 	APIVersion string            `json:"apiVersion"`
 	Owners     []json.RawMessage `json:"owners"`
-	Alarms     []json.RawMessage `json:"falseAlarms,omitempty"`
 	Stops      []json.RawMessage `json:"stops,omitempty"`
 }
 
@@ -324,11 +265,7 @@ func (m *Memory) Encode() []byte {
 	}
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "{\"apiVersion\": %q", apiVersion)
-	var owners, alarms, stops []any
-	for _, a := range m.Alarms() {
-		a.First, a.Last = second(a.First), second(a.Last)
-		alarms = append(alarms, a)
-	}
+	var owners, stops []any
 	for _, o := range m.all() {
 		o.First, o.Last = second(o.First), second(o.Last)
 		o.Took = o.Took.inSeconds()
@@ -338,7 +275,6 @@ func (m *Memory) Encode() []byte {
 		s.Took, s.Last = s.Took.inSeconds(), second(s.Last)
 		stops = append(stops, s)
 	}
-	lines(&out, "falseAlarms", alarms)
 	lines(&out, "owners", owners)
 	if len(stops) > 0 {
 		lines(&out, "stops", stops)
@@ -395,21 +331,6 @@ func Decode(text []byte, now time.Time) (m Memory, wrong error, err error) {
 		}
 		m.Add(o)
 	}
-	for i, raw := range doc.Alarms {
-		var a Alarm
-		err := decode(raw, &a)
-		if err == nil {
-			err = a.check(now)
-		}
-		if _, twice := m.alarms[a.Policy]; err == nil && twice {
-			err = errors.New("it stands there twice")
-		}
-		if err != nil {
-			complain("falseAlarms", i, err)
-			continue
-		}
-		m.AddAlarm(a)
-	}
 	for i, raw := range doc.Stops {
 		var s Stop
 		err := decode(raw, &s)
@@ -458,21 +379,6 @@ func (o Owner) check(now time.Time) error {
 		return err
 	}
 	return seen(o.Objects, o.First, o.Last, now)
-}
-
-func (a Alarm) check(now time.Time) error {
-	if err := plain(a.Policy); err != nil {
-		return fmt.Errorf("policy: %w", err)
-	}
-	if len(a.Namespaces) > maxPlaces {
-		return fmt.Errorf("%d namespaces; want %d at most", len(a.Namespaces), maxPlaces)
-	}
-	for _, namespace := range a.Namespaces {
-		if err := plain(namespace); err != nil {
-			return fmt.Errorf("namespace: %w", err)
-		}
-	}
-	return seen(a.Count, a.First, a.Last, now)
 }
 
 func seen(count int, first, last, now time.Time) error {

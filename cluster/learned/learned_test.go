@@ -45,10 +45,8 @@ func TestMergeOfReplicas(t *testing.T) {
 	var base, one, other Memory
 	base.Add(owner(operator, 1, noon, noon))
 	one.Add(owner(operator, 2, noon.Add(time.Hour), noon.Add(2*time.Hour)))
-	one.AddAlarm(Alarm{"slow", 1, []string{"b"}, noon, noon})
 	other.Add(owner(operator, 1, noon.Add(-time.Hour), noon.Add(-time.Hour)))
 	other.Add(owner("alice", 1, noon, noon))
-	other.AddAlarm(Alarm{"slow", 1, []string{"a"}, noon.Add(time.Minute), noon.Add(time.Minute)})
 
 	a, b := base.Clone(), base.Clone()
 	a.Merge(one)
@@ -61,9 +59,6 @@ func TestMergeOfReplicas(t *testing.T) {
 	want := []Owner{owner(operator, 4, noon.Add(-time.Hour), noon.Add(2*time.Hour))}
 	if diff := cmp.Diff(want, a.Owners("x.io/f", "widgets.x.io", "")); diff != "" {
 		t.Errorf("owners: -want +got\n%s", diff)
-	}
-	if diff := cmp.Diff([]Alarm{{"slow", 2, []string{"a", "b"}, noon, noon.Add(time.Minute)}}, a.Alarms()); diff != "" {
-		t.Errorf("alarms: -want +got\n%s", diff)
 	}
 	if base.Owners("x.io/f", "widgets.x.io", "")[0].Objects != 1 {
 		t.Error("a clone shares what it was cloned from")
@@ -212,35 +207,11 @@ func TestEncodeFitsConfigMap(t *testing.T) {
 	}
 }
 
-// One namespace proves nothing, however often; what proves nothing adds nothing.
-func TestWrong(t *testing.T) {
-	var m, other Memory
-	for _, step := range []struct {
-		namespaces []string
-		want       bool
-	}{{nil, false}, {[]string{"a"}, false}, {[]string{"a"}, false}, {nil, false}, {[]string{"b"}, true}, {[]string{"c", "d", "e", "f", "g"}, true}} {
-		m.AddAlarm(Alarm{"slow", 1, step.namespaces, noon, noon})
-		if got := m.Wrong("slow", other); got != step.want {
-			t.Errorf("after one in %q: wrong is %v", step.namespaces, got)
-		}
-	}
-	if n := len(m.Alarms()[0].Namespaces); n != maxPlaces {
-		t.Errorf("%d namespaces are kept, want %d", n, maxPlaces)
-	}
-	m, other = Memory{}, Memory{}
-	m.AddAlarm(Alarm{"slow", 1, []string{"a"}, noon, noon})
-	other.AddAlarm(Alarm{"slow", 1, []string{"b"}, noon, noon})
-	if !m.Wrong("slow", other) || other.Wrong("quick", m) {
-		t.Error("what two replicas saw counts together, and for one policy")
-	}
-}
-
 func FuzzDecode(f *testing.F) {
 	var m Memory
 	m.Add(owner(operator, 3, noon, noon))
-	m.AddAlarm(Alarm{"slow", 2, []string{"a"}, noon, noon})
 	f.Add(m.Encode())
-	f.Add([]byte(`{"apiVersion":"termguard.dev/v1","owners":[null,{},[],"x",{"finalizer":1}],"falseAlarms":[{}]}`))
+	f.Add([]byte(`{"apiVersion":"termguard.dev/v1","owners":[null,{},[],"x",{"finalizer":1}],"stops":[{}]}`))
 	f.Add([]byte(`{"apiVersion":"termguard.dev/v1","owners":null}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		m, _, err := Decode(text, noon)

@@ -84,8 +84,6 @@ func words(of reflect.Type) *jsonschema.Schema {
 	switch of {
 	case reflect.TypeFor[config.Mode]():
 		return &jsonschema.Schema{Type: "string", Enum: []any{config.Warn, config.Deny, config.DryRun, config.Off}}
-	case reflect.TypeFor[config.SelfGrading]():
-		return &jsonschema.Schema{Type: "string", Enum: []any{config.Report, config.Demote}}
 	}
 	return nil
 }

@@ -222,9 +222,6 @@ type rules struct {
 	file      [sha256.Size]byte
 	taken     [sha256.Size]byte              // the file that is in force
 	status    atomic.Pointer[webhook.Status] // what of it these rules know
-	// demotes tells whether policies that were wrong are demoted: where that is configured,
-	// and only the API server can send reviews.
-	demotes atomic.Bool
 
 	reloads *prometheus.CounterVec
 	sources *prometheus.GaugeVec
@@ -307,7 +304,6 @@ func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*polici
 	}
 	r.file, _ = r.fileSum()
 	r.took()
-	r.demotes.Store(r.read.SelfGrading == config.Demote && r.options.ClientCAFile != "")
 	r.count()
 	return r.engine(context.WithoutCancel(ctx), set)
 }
@@ -386,7 +382,6 @@ func (r *rules) look(ctx context.Context) {
 		r.reloads.WithLabelValues("refused").Inc()
 		return
 	}
-	r.demotes.Store(r.read.SelfGrading == config.Demote && r.options.ClientCAFile != "")
 	r.use(r.with(engine))
 	r.log.Info("read policies and configuration again", "policies", len(set.Policies()), "refused", len(r.refused))
 }
@@ -585,9 +580,6 @@ func (r *rules) count() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.refused)) {
 		status.Refused = append(status.Refused, name+": "+r.refused[name])
-	}
-	if r.read.SelfGrading == config.Demote && r.options.ClientCAFile == "" {
-		status.Refused = append(status.Refused, configuration+": selfGrading: demote has no effect while anybody may send reviews: set --client-ca-file")
 	}
 	r.status.Store(&status)
 }

@@ -201,10 +201,10 @@ func TestRulesFollow(t *testing.T) {
 	}
 	s.write(filepath.Join(s.folder, "c_rule", "c_rule.rego"), policyNamed("c-rule", "four"))
 	s.says("four", "three", "two")
-	s.write(s.file, "apiVersion: termguard.dev/v1\nkind: Config\nenforcement: {policies: {c-rule: \"off\"}}\nselfGrading: demote\n")
+	s.write(s.file, "apiVersion: termguard.dev/v1\nkind: Config\nenforcement: {policies: {c-rule: \"off\"}}\n")
 	s.says("three", "two")
-	if !s.demotes.Load() || len(s.status.Load().Refused) > 0 {
-		t.Errorf("the new selfGrading is not in force: %q", s.status.Load().Refused)
+	if refused := s.status.Load().Refused; len(refused) > 0 {
+		t.Errorf("refused: %q", refused)
 	}
 	if err := s.client.CoreV1().ConfigMaps("termguard-system").Delete(t.Context(), "team-a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -339,19 +339,6 @@ func TestConfigurationAppears(t *testing.T) {
 		if denies := s.now.Enforcement.Default == config.Deny; denies != (text != "") || len(s.refused) > 0 || (fingerprint() == "") != (text == "") {
 			t.Errorf("file %q: enforcement %+v, refused %q, fingerprint %q", text, s.now.Enforcement, s.refused, fingerprint())
 		}
-	}
-}
-
-// TestNobodyIsDemoted: while anybody may send reviews, a policy is never demoted, and the
-// status says so.
-func TestNobodyIsDemoted(t *testing.T) {
-	s := newSite(t)
-	s.options.ClientCAFile = ""
-	s.write(s.file, "apiVersion: termguard.dev/v1\nkind: Config\nselfGrading: demote\n")
-	s.look(t.Context())
-	want := []string{s.folder + ": " + noPolicies, "configuration: selfGrading: demote has no effect while anybody may send reviews: set --client-ca-file"}
-	if diff := cmp.Diff(want, s.status.Load().Refused); diff != "" || s.demotes.Load() {
-		t.Errorf("demotes: %v; -want, +got of what is not in force:\n%s", s.demotes.Load(), diff)
 	}
 }
 

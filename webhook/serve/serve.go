@@ -188,20 +188,13 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 	namespace := options.Certs.Namespace
 	s.learner = cluster.NewLearner(world, core.CoreV1(), namespace, s.log)
 	// Where no certificate is asked for, anybody may make reviews up: they teach nobody
-	// who removes what, and a false alarm proves nothing.
+	// who removes what.
 	authentic := options.ClientCAFile != ""
 	var pupil webhook.Learner
 	if authentic {
 		pupil = s.learner
 	}
-	wrong := func(policy string) bool { return s.rules.demotes.Load() && s.learner.Wrong(policy) }
-	s.grader = webhook.NewGrader(objects, world, s.registry, func(alarm webhook.FalseAlarm) {
-		if !authentic {
-			alarm.Place = ""
-		}
-		s.learner.Alarm(alarm.Policy, alarm.Place)
-		events.PolicyWrong(namespace, alarm.Policy, wrong(alarm.Policy))
-	}, s.log)
+	s.grader = webhook.NewGrader(objects, world, s.registry, s.log)
 	trust := options.Config.Trust()
 	replica, _ := os.Hostname() // without, it has no name
 	s.handler = webhook.NewHandler(webhook.Options{
@@ -213,7 +206,6 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 		Recorder:        events,
 		Learner:         pupil,
 		Grader:          s.grader,
-		Wrong:           wrong,
 		Home:            namespace,
 		Status: func() webhook.Status {
 			status := *s.rules.status.Load()
