@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"strings"
@@ -51,45 +50,27 @@ func ReadKey(file, algorithm string) (*Key, error) {
 	return bundle.NewVerificationConfig(map[string]*keys.Config{keyID: key}, keyID, "", nil), nil
 }
 
-// Open has the policies below a folder, or those in an OPA bundle, for Load. Errors name
-// their files by path.
-func Open(name string, key *Key) (fs.FS, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if info.IsDir() {
-		return Dir(name), nil
-	}
-	archive, err := ReadBundle(name)
-	if err != nil {
-		return nil, err
-	}
-	files, err := Bundle(archive, key)
-	if err != nil {
-		return nil, fmt.Errorf("bundle %s: %w", name, err)
-	}
-	return Named(files, name), nil
-}
-
-// ReadBundle reads a file of at most MaxBundle bytes.
-func ReadBundle(name string) ([]byte, error) {
+// ReadBundle has the policies in an OPA bundle, for Load.
+func ReadBundle(name string, key *Key) (fstest.MapFS, error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
 	archive, err := io.ReadAll(io.LimitReader(file, MaxBundle+1))
-	if err == nil && len(archive) > MaxBundle {
-		err = fmt.Errorf("%s is larger than %d bytes", name, MaxBundle)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(archive) > MaxBundle:
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, MaxBundle)
 	}
-	return archive, err
+	return readBundle(archive, key)
 }
 
-// Bundle unpacks an OPA bundle (https://www.openpolicyagent.org/docs/management-bundles):
+// readBundle unpacks an OPA bundle (https://www.openpolicyagent.org/docs/management-bundles):
 // FOLDER/FILE.rego, wherever it lies in there, is FILE.rego of the policy in FOLDER. Its
 // data is not read.
-func Bundle(archive []byte, key *Key) (fstest.MapFS, error) {
+func readBundle(archive []byte, key *Key) (fstest.MapFS, error) {
 	// The reader bounds each file, but not all of them together.
 	unzipped, err := gzip.NewReader(bytes.NewReader(archive))
 	if err != nil {

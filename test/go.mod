@@ -30,13 +30,10 @@ require (
 	github.com/buger/jsonparser v1.1.2 // indirect
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
 	github.com/fsnotify/fsnotify v1.10.1 // indirect
-	github.com/opencontainers/go-digest v1.0.0 // indirect
-	github.com/opencontainers/image-spec v1.1.1 // indirect
 	github.com/pb33f/ordered-map/v2 v2.3.1 // indirect
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
 	go.yaml.in/yaml/v4 v4.0.0 // indirect
 	gomodules.xyz/jsonpatch/v2 v2.5.0 // indirect
-	oras.land/oras-go/v2 v2.6.2 // indirect
 )
 
 require (

@@ -59,15 +59,10 @@ func (f *clusterFlags) completeNamespace(c *cobra.Command, _ []string, begun str
 	return beginning(names, begun), noFiles
 }
 
-// completeID completes the ids of policies that are on this machine: a key that is pressed
-// downloads nothing.
+// completeID completes the ids of policies.
 func (f *settingsFlags) completeID(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	here, _, err := f.split()
+	set, err := f.load()
 	if err != nil || len(args) > 0 {
-		return nil, noFiles
-	}
-	set, err := f.loadFrom(context.Background(), here)
-	if err != nil {
 		return nil, noFiles
 	}
 	return beginning(set.IDs(), begun), noFiles

@@ -15,7 +15,7 @@ const module = "github.com/termguard/termguard/"
 // layers is a statement of design: what each folder may import of this module.
 // Do not change it to make a build pass.
 var layers = map[string][]string{
-	"cmd/termguard":       {"probe", "probe/report", "internal/background", "internal/nogc", "internal/printable", "internal/redact", "internal/shell", "internal/startup", "config", "webhook", "webhook/serve", "doctor", "check", "scan", "watch", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/live", "cluster/snapshots", "cluster/catalog", "internal/nearest", "internal/download"},
+	"cmd/termguard":       {"probe", "probe/report", "internal/background", "internal/nogc", "internal/printable", "internal/redact", "internal/shell", "internal/startup", "config", "webhook", "webhook/serve", "doctor", "check", "scan", "watch", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/live", "cluster/snapshots", "cluster/catalog", "internal/nearest"},
 	"cmd/termguard-probe": {"probe", "probe/report", "internal/printable", "internal/startup"},
 	"internal/policytest": {"policies", "cluster", "question"},
 	"probe":               {"probe/report", "internal/printable", "internal/shell"},
@@ -23,7 +23,7 @@ var layers = map[string][]string{
 	"doctor":              {"config", "policies", "webhook"},
 	"config":              {"cluster", "cluster/catalog", "internal/nearest"},
 	"webhook":             {"internal/printable", "internal/shell", "config", "policies", "question", "cluster", "cluster/catalog", "internal/nearest"},
-	"webhook/serve":       {"internal/background", "internal/download", "internal/printable", "internal/startup", "config", "webhook", "certs", "policies", "cluster", "cluster/live", "check", "scan"},
+	"webhook/serve":       {"internal/background", "internal/startup", "config", "webhook", "certs", "policies", "cluster", "cluster/live"},
 	"certs":               {"internal/background"},
 	"check":               {"check/inventory", "check/release", "internal/printable", "internal/shell", "question", "policies", "cluster", "cluster/live", "cluster/catalog", "internal/nearest"},
 	"scan":                {"check", "policies", "cluster", "internal/junit", "internal/printable"},
@@ -56,7 +56,6 @@ var layers = map[string][]string{
 	"cluster/catalog":     {},
 	"deploy":              {},
 	"internal/convert":    {},
-	"internal/download":   {"policies"},
 	"internal/junit":      {},
 	"internal/nearest":    {},
 	"internal/nogc":       {},

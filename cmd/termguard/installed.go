@@ -100,10 +100,10 @@ func (f *checking) rules(ctx context.Context) (*policies.Set, config.Config, []s
 			here = readInstalled(ctx, rest)
 		}
 	}
-	set, err := f.settings.load(ctx, here.policies...)
+	set, err := f.settings.load(here.policies...)
 	if err != nil && len(here.policies) > 0 {
 		here.notes = append(here.notes, fmt.Sprintf("the policies of the cluster do not go with those here: %v", err))
-		set, err = f.settings.load(ctx)
+		set, err = f.settings.load()
 	}
 	if err != nil {
 		return nil, config.Config{}, nil, err

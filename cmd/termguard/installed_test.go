@@ -54,7 +54,7 @@ func TestInstalled(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			found := readInstalled(t.Context(), &rest.Config{Host: server.URL})
-			set, err := new(settingsFlags).load(t.Context(), found.policies...)
+			set, err := new(settingsFlags).load(found.policies...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -35,8 +35,7 @@ func newLint() *cobra.Command {
 
 A PATH is a file, a folder, or - for standard input. Each object is asked about:
 if it is deleted later, if its namespace is, if kubectl delete -f runs on all of
-it, and if it is applied. No network connection is opened, unless --policies
-names a bundle from elsewhere.
+it, and if it is applied. No network connection is opened.
 
 ` + settings.FileName + ` is looked for beside the first PATH and upwards, as far as the root
 of the repository. Flags come before what it says.
@@ -89,7 +88,7 @@ func (f *linting) run(c *cobra.Command, paths []string) error {
 	h.start()
 	defer h.stop()
 	f.Paths, f.Version = paths, versionOf()
-	f.Policies, f.Load = f.policies.policies, func(names []string) (*policies.Set, error) { return f.policies.loadFrom(c.Context(), names) }
+	f.Policies, f.Load = f.policies.policies, func(names []string) (*policies.Set, error) { return f.policies.loadFrom(names) }
 	f.Stdin, f.Stdout, f.Stderr = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 	f.Color = colored(f.Stdout)
 	f.Progress = func() func() { return newProgress(f.Stderr, "reading manifests and asking the policies").clear }
@@ -113,7 +112,7 @@ func colored(out io.Writer) bool {
 }
 
 func (f *linting) explainPolicy(ctx context.Context, out io.Writer) error {
-	set, err := f.policies.load(ctx)
+	set, err := f.policies.load()
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func newPolicyList() *cobra.Command {
 		Short: "List the policies",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			set, err := settings.load(c.Context())
+			set, err := settings.load()
 			if err != nil {
 				return err
 			}
@@ -78,7 +78,7 @@ func newPolicyExplain() *cobra.Command {
 		Short: "Explain a policy",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			set, err := settings.load(c.Context())
+			set, err := settings.load()
 			if err != nil {
 				return err
 			}
@@ -115,7 +115,7 @@ func newPolicyCatalog() *cobra.Command {
 			"With WORDs only those whose finalizer, resources or owner hold each of them. The catalog explains and\n" +
 			"hints: it never outweighs what the cluster itself shows.",
 		RunE: func(c *cobra.Command, args []string) error {
-			options, err := settings.facts(c.Context())
+			options, err := settings.facts()
 			if err != nil {
 				return err
 			}

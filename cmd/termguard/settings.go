@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/config"
-	"github.com/termguard/termguard/internal/download"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -22,9 +20,7 @@ import (
 type settingsFlags struct {
 	config         string
 	policies       []string
-	key, algorithm string // of bundles
-	download       download.Options
-	downloaded     map[string][]byte // bundles from elsewhere, by name: a command asks once
+	key, algorithm string // of bundles, of which there are none where algorithm is ""
 	// optional has the defaults hold as long as config is missing.
 	optional bool
 }
@@ -34,27 +30,30 @@ func (f *settingsFlags) addConfig(flags *pflag.FlagSet) {
 }
 
 func (f *settingsFlags) addPolicies(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.policies, "policies", nil, "`FOLDER` with policies beyond those in the binary, one in each of its folders, or an OPA bundle: a file, https://… or oci://REGISTRY/REPOSITORY:TAG (may be repeated)")
+	flags.StringArrayVar(&f.policies, "policies", nil, "`FOLDER` with policies beyond those in the binary, one in each of its folders (may be repeated)")
+}
+
+// addBundles is addPolicies, with OPA bundles.
+func (f *settingsFlags) addBundles(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.policies, "policies", nil, "`FOLDER` with policies beyond those in the binary, one in each of its folders, or the file of an OPA bundle (may be repeated)")
 	flags.StringVar(&f.key, "verification-key", "", "`FILE` with the public key, or the secret, that bundles must be signed with (default: they must not be signed)")
 	flags.StringVar(&f.algorithm, "signing-alg", "RS256", "algorithm of the signatures, as opa sign names it")
-	flags.StringVar(&f.download.Credentials, "registry-config", "", "`FILE` with credentials for bundles from elsewhere, as docker login writes it (default: none)")
-	flags.StringArrayVar(&f.download.PlainHTTP, "plain-http", nil, "`HOST:PORT` that bundles may come from without TLS, as loopback (may be repeated)")
 }
 
 // load returns the policies, in the binary and where the flags say.
-func (f *settingsFlags) load(ctx context.Context, others ...fs.FS) (*policies.Set, error) {
-	return f.loadFrom(ctx, f.policies, others...)
+func (f *settingsFlags) load(others ...fs.FS) (*policies.Set, error) {
+	return f.loadFrom(f.policies, others...)
 }
 
 // loadFrom loads folders and bundles, and others.
-func (f *settingsFlags) loadFrom(ctx context.Context, names []string, others ...fs.FS) (*policies.Set, error) {
+func (f *settingsFlags) loadFrom(names []string, others ...fs.FS) (*policies.Set, error) {
 	key, err := f.readKey()
 	if err != nil {
 		return nil, err
 	}
 	from := []fs.FS{policies.Embedded()}
 	for _, name := range names {
-		fsys, err := f.open(ctx, name, key)
+		fsys, err := f.open(name, key)
 		if err != nil {
 			return nil, fmt.Errorf("read policies: %w", err)
 		}
@@ -67,55 +66,22 @@ func (f *settingsFlags) loadFrom(ctx context.Context, names []string, others ...
 	return set, err
 }
 
-// open has the policies in a folder or a bundle, which it downloads if it is elsewhere.
-func (f *settingsFlags) open(ctx context.Context, name string, key *policies.Key) (fs.FS, error) {
-	if !download.Is(name) {
-		return policies.Open(name, key)
-	}
-	bundle, err := f.elsewhere(name)
-	if err != nil {
+// open has the policies in a folder, or in a bundle where those are taken.
+func (f *settingsFlags) open(name string, key *policies.Key) (fs.FS, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
 		return nil, err
+	case info.IsDir():
+		return policies.Dir(name), nil
+	case f.algorithm == "":
+		return nil, fmt.Errorf("%s is a file: name a folder with policies; a bundle is for termguard webhook, and unpacked by tar -xzf", name)
 	}
-	archive, asked := f.downloaded[name]
-	if !asked {
-		if archive, err = bundle.Fetch(ctx); err != nil {
-			return nil, fmt.Errorf("bundle %s: %w", name, err)
-		}
-		if f.downloaded == nil {
-			f.downloaded = map[string][]byte{}
-		}
-		f.downloaded[name] = archive
-	}
-	files, err := policies.Bundle(archive, key)
+	files, err := policies.ReadBundle(name, key)
 	if err != nil {
 		return nil, fmt.Errorf("bundle %s: %w", name, err)
 	}
 	return policies.Named(files, name), nil
-}
-
-// elsewhere is a bundle to be downloaded. What comes over a network must be signed.
-func (f *settingsFlags) elsewhere(name string) (*download.Bundle, error) {
-	bundle, err := download.New(name, f.download)
-	if err == nil && f.key == "" {
-		err = fmt.Errorf("%s comes over a network, so it must be signed: name the key by --verification-key", name)
-	}
-	return bundle, err
-}
-
-// split has the folders and bundles of this machine, and the bundles from elsewhere.
-func (f *settingsFlags) split() (here []string, elsewhere []*download.Bundle, err error) {
-	for _, name := range f.policies {
-		if !download.Is(name) {
-			here = append(here, name)
-			continue
-		}
-		bundle, err := f.elsewhere(name)
-		if err != nil {
-			return nil, nil, err
-		}
-		elsewhere = append(elsewhere, bundle)
-	}
-	return here, elsewhere, nil
 }
 
 // holdSome is an error where a place that was named holds no policy: it may be a folder too
@@ -185,8 +151,8 @@ func (f *settingsFlags) read(ids []string) (config.Config, error) {
 }
 
 // facts are the options of facts that the configuration gives.
-func (f *settingsFlags) facts(ctx context.Context) (cluster.Options, error) {
-	set, err := f.load(ctx)
+func (f *settingsFlags) facts() (cluster.Options, error) {
+	set, err := f.load()
 	if err != nil {
 		return cluster.Options{}, err
 	}

@@ -37,7 +37,7 @@ kind in each namespace, it holds the status conditions, and which objects they n
 Exit codes: 0 written, 1 written and empty, as nothing may be read, 2 error.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			options, err := settings.facts(c.Context())
+			options, err := settings.facts()
 			if err != nil {
 				return err
 			}

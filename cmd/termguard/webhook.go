@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -31,13 +30,8 @@ func newWebhook() *cobra.Command {
 			if len(o.ClientNames) > 0 && o.ClientCAFile == "" {
 				return errors.New("--client-cn needs --client-ca-file, the authority that the names are believed of")
 			}
-			if o.Folders, o.Bundles, err = settings.split(); err != nil {
-				return err
-			}
-			if o.BundlePoll < time.Second {
-				return fmt.Errorf("--bundle-poll=%s: want a second at least", o.BundlePoll)
-			}
-			set, err := settings.loadFrom(c.Context(), o.Folders)
+			o.Folders = settings.policies
+			set, err := settings.load()
 			if err != nil {
 				return err
 			}
@@ -66,8 +60,7 @@ func newWebhook() *cobra.Command {
 	target.add(flags)
 	target.addDial(flags, true)
 	flags.StringVar(&settings.config, "config", "", "configuration `FILE`, kind Config, read again when it changes; while its folder has no such file, the defaults hold (default: none)")
-	settings.addPolicies(flags)
-	flags.DurationVar(&o.BundlePoll, "bundle-poll", time.Minute, "how often bundles from elsewhere are asked for anew")
+	settings.addBundles(flags)
 	flags.StringVar(&o.Listen, "listen", ":9443", "`HOST:PORT` for the API server")
 	flags.StringVar(&o.HealthListen, "health-listen", ":8081", "`HOST:PORT` for /healthz, /readyz and /metrics, without TLS")
 	flags.StringVar(&o.CertificateFile, "tls-cert-file", "", "serve this certificate, which others renew, instead of one by an authority of termguard's own")

@@ -1,14 +1,18 @@
 package chart
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/termguard/termguard/internal/bundletest"
 	"github.com/termguard/termguard/test/lab"
@@ -16,7 +20,7 @@ import (
 )
 
 // before is a commit whose chart users may have: it stands for the release before, until there
-// is one. It lacks the values probe.nodeCondition, policyBundles and bundlePullSecret.
+// is one. It lacks the value probe.nodeCondition.
 const before = "df955a4"
 
 // TestEveryValue installs an older chart with every value that it has set, asks it, and
@@ -32,17 +36,13 @@ func TestEveryValue(t *testing.T) {
 		t.Skipf("commit %s, whose chart is upgraded, is not in this clone (git fetch --unshallow): %v %s", before, err, out)
 	}
 	const secret = "correct horse battery staple"
-	registry := bundletest.NewRegistry(t)
-	if _, err := registry.Push(ctx, "team/policies:1", bundleOf(t, secret, "keep-namespace", "example.com/keep", "is kept"), ""); err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	bundle := filepath.Join(dir, "bundle.tar.gz")
 	// What full.values.yaml has for those who only render it, so that it runs.
-	overrides := func(elsewhere string) string {
+	overrides := func() string {
 		file := filepath.Join(t.TempDir(), "values.yaml")
-		text := fmt.Sprintf("policyFiles: [%s]\n%sverificationKey: %s\nextraArgs: [--signing-alg=HS256, --deadline=900ms]\nextraPolicies:\n  team_finalizer: |\n    %s",
-			bundle, elsewhere, bundletest.KeyFile(t, secret), strings.ReplaceAll(ruleOf("team-finalizer", "example.com/team", "has a team"), "\n", "\n    "))
+		text := fmt.Sprintf("policyFiles: [%s]\nverificationKey: %s\nextraArgs: [--signing-alg=HS256, --deadline=900ms]\nextraPolicies:\n  team_finalizer: |\n    %s",
+			bundle, bundletest.KeyFile(t, secret), strings.ReplaceAll(ruleOf("team-finalizer", "example.com/team", "has a team"), "\n", "\n    "))
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,6 @@ func TestEveryValue(t *testing.T) {
 	certificate, key, err := by.Issue("termguard", nil, []string{"termguard." + home + ".svc"})
 	for name, content := range map[string][]byte{
 		"tls.crt": certificate, "tls.key": key, "bundle.tar.gz": bundleOf(t, secret, "ask-first", "example.com/ask", "is asked about first"),
-		"config.json": []byte(`{"auths": {}}`),
 	} {
 		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
@@ -72,7 +71,7 @@ func TestEveryValue(t *testing.T) {
 	mounted := append(s.ClientArgs(), "--tls-cert-file="+filepath.Join(dir, "tls.crt"), "--tls-key-file="+filepath.Join(dir, "tls.key"))
 	s.definitions()
 	s.kubectl("create", "namespace", "stuck")
-	s.kubectl("label", "namespace", "stuck", "example.com/keep=", "example.com/ask=", "example.com/team=")
+	s.kubectl("label", "namespace", "stuck", "example.com/ask=", "example.com/team=")
 	says := func(sentences ...string) func(lab.Result) bool {
 		return func(r lab.Result) bool {
 			for _, sentence := range sentences {
@@ -85,7 +84,7 @@ func TestEveryValue(t *testing.T) {
 	}
 
 	s.helm("install", "termguard", filepath.Join(old, "deploy", "chart"), "--namespace", home, "--create-namespace",
-		"--values", filepath.Join(old, "deploy", "testdata", "full.values.yaml"), "--values", overrides(""))
+		"--values", filepath.Join(old, "deploy", "testdata", "full.values.yaml"), "--values", overrides())
 	s.inject(by)
 	s.args = mounted
 	s.start()
@@ -93,13 +92,12 @@ func TestEveryValue(t *testing.T) {
 	trusted := s.trusted()
 
 	s.helm("upgrade", "termguard", chart(), "--namespace", home,
-		"--values", filepath.Join(deploy, "testdata", "full.values.yaml"), "--values", overrides("policyBundles: ['oci://"+registry.Host+"/team/policies:1']\n"))
+		"--values", filepath.Join(deploy, "testdata", "full.values.yaml"), "--values", overrides())
 	if got := s.trusted(); got != trusted {
 		t.Error("the upgrade took the certificate authority from the webhook configuration, or changed it")
 	}
-	s.args = append(mounted, "--registry-config="+filepath.Join(dir, "config.json"))
 	s.restart()
-	s.awaitAnswer("refuses what the bundle from elsewhere forbids, too", says("is kept [keep-namespace]", "is asked about first [ask-first]", "has a team [team-finalizer]"))
+	s.awaitAnswer("refuses the same after the upgrade", says("is asked about first [ask-first]", "has a team [team-finalizer]"))
 	s.awaitReady("[+]facts ok")
 
 	s.helm("uninstall", "termguard", "--namespace", home)
@@ -145,4 +143,56 @@ func (s *site) inject(by *lab.Authority) {
 		patch = append(patch, fmt.Sprintf(`{"op": "add", "path": "/webhooks/%d/clientConfig/caBundle", "value": %q}`, i, base64.StdEncoding.EncodeToString(by.PEM())))
 	}
 	s.kubectl("patch", "validatingwebhookconfiguration", "termguard", "--type=json", "-p", "["+strings.Join(patch, ",")+"]")
+}
+
+// awaitReady waits for readyz to say a line, and to answer that it is ready.
+func (s *site) awaitReady(line string) {
+	s.t.Helper()
+	address, err := s.ClusterIP(s.t.Context(), home, "termguard")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	said := ""
+	if err := s.Await(s.t.Context(), 60*time.Second, "readyz to say "+line, func(ctx context.Context) (bool, error) {
+		response, err := http.Get("http://" + address + ":8081/readyz?verbose")
+		if err != nil {
+			return false, nil
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		said = string(body)
+		return response.StatusCode == http.StatusOK && strings.Contains(said, line), err
+	}); err != nil {
+		s.t.Fatalf("%v\nlast: %s", err, said)
+	}
+}
+
+// bundleOf is a signed bundle with a policy that forbids to delete namespaces with a label.
+func bundleOf(t *testing.T, secret, id, label, says string) []byte {
+	t.Helper()
+	name := strings.ReplaceAll(id, "-", "_")
+	return bundletest.Archive(t, secret, map[string]string{"/" + name + "/" + name + ".rego": ruleOf(id, label, says)})
+}
+
+// ruleOf is that policy.
+func ruleOf(id, label, says string) string {
+	return `# METADATA
+# title: Namespace with a label
+# description: A rule of our own.
+# related_resources:
+#   - ref: https://example.com
+# custom:
+#   id: ` + id + `
+#   severity: low
+#   triggers: [delete]
+#   resources: [namespaces]
+#   remedy: Ask.
+#   limits: None.
+package termguard.` + strings.ReplaceAll(id, "-", "_") + `
+
+deny contains {"msg": sprintf("namespace %s ` + says + `", [input.request.name]), "kind": "forbidden"} if {
+	input.request.operation == "DELETE"
+	"` + label + `" in object.keys(input.request.oldObject.metadata.labels)
+}
+`
 }

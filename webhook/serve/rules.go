@@ -46,13 +46,12 @@ const (
 
 // policySource is a folder, an OPA bundle or a ConfigMap with policies of people's own.
 type policySource struct {
-	name   string // the path of a file or folder, or "configmap termguard-system/team-a"
-	files  fstest.MapFS
-	bundle []byte   // that files are to be taken from
-	ids    []string // of its policies, once compiled
-	err    error    // it cannot be read, or is not in force
-	sum    [sha256.Size]byte
-	about  *corev1.ConfigMap // nil for a folder or bundle
+	name  string // the path of a file or folder, or "configmap termguard-system/team-a"
+	files fstest.MapFS
+	ids   []string // of its policies, once compiled
+	err   error    // it cannot be read, or is not in force
+	sum   [sha256.Size]byte
+	about *corev1.ConfigMap // nil for a folder or bundle
 }
 
 // newSource takes its files as they are now, by path.
@@ -72,12 +71,6 @@ func newSource(name string, files map[string]string, err error) policySource {
 	}
 	s.sum = [sha256.Size]byte(sum.Sum(nil))
 	return s
-}
-
-// bundleSource reads an OPA bundle, which is unpacked when it is compiled.
-func bundleSource(file string) policySource {
-	archive, err := policies.ReadBundle(file)
-	return policySource{name: file, bundle: archive, err: err, sum: sha256.Sum256(fmt.Appendf(archive, "%v", err))}
 }
 
 // A reading is what was read of a folder, or of a bundle, and what its files were like then.
@@ -116,15 +109,20 @@ func (r *rules) folder(name string) policySource {
 	if last, known := r.readings[name]; known && settled && last.stamp == stamp {
 		return last.source
 	}
-	s := folderSource(name)
+	s := folderSource(name, r.options.Key)
 	r.readings[name] = reading{stamp, s}
 	return s
 }
 
-// folderSource reads the policies of a folder: FOLDER/POLICY/*.rego. A file is a bundle.
-func folderSource(folder string) policySource {
+// folderSource reads the policies of a folder: FOLDER/POLICY/*.rego. A file is an OPA bundle.
+func folderSource(folder string, key *policies.Key) policySource {
 	if info, err := os.Stat(folder); err == nil && !info.IsDir() {
-		return bundleSource(folder)
+		unpacked, err := policies.ReadBundle(folder, key)
+		files := map[string]string{}
+		for path, file := range unpacked {
+			files[path] = string(file.Data)
+		}
+		return newSource(folder, files, err)
 	}
 	if _, err := os.ReadDir(folder); err != nil {
 		return newSource(folder, nil, err)
@@ -173,11 +171,7 @@ func configMapSource(cm *corev1.ConfigMap) policySource {
 }
 
 // compile finds the policies of a source, by itself, or what is wrong with them.
-func (s *policySource) compile(key *policies.Key) {
-	if s.bundle != nil && s.err == nil {
-		s.files, s.err = policies.Bundle(s.bundle, key)
-		s.bundle = nil
-	}
+func (s *policySource) compile() {
 	if s.err != nil {
 		return
 	}
@@ -217,11 +211,10 @@ type rules struct {
 	refused  map[string]string            // why, by name
 	readings map[string]reading           // of folders and bundles, by name
 
-	followers []*follower   // of bundles elsewhere
-	read      config.Config // in force
-	file      [sha256.Size]byte
-	taken     [sha256.Size]byte              // the file that is in force
-	status    atomic.Pointer[webhook.Status] // what of it these rules know
+	read   config.Config // in force
+	file   [sha256.Size]byte
+	taken  [sha256.Size]byte              // the file that is in force
+	status atomic.Pointer[webhook.Status] // what of it these rules know
 
 	reloads *prometheus.CounterVec
 	sources *prometheus.GaugeVec
@@ -246,9 +239,6 @@ func newRules(options Options, client kubernetes.Interface, events record.EventR
 	for _, result := range []string{"accepted", "refused"} {
 		r.reloads.WithLabelValues(result)
 	}
-	for _, bundle := range options.Bundles {
-		r.followers = append(r.followers, newFollower(bundle))
-	}
 	r.informer = informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(options.Certs.Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = config.PolicyLabel })).Core().V1().ConfigMaps().Informer()
 	kick := func() {
@@ -265,20 +255,15 @@ func newRules(options Options, client kubernetes.Interface, events record.EventR
 }
 
 // start loads what is there. An error is for what an operator wrote on the command
-// line; a ConfigMap that is wrong is left out, as later, and so is a bundle from elsewhere:
-// a registry that is down, or serves nonsense, keeps nobody from starting.
+// line; a ConfigMap that is wrong is left out, as later.
 func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*policies.Engine, error) {
 	var found []policySource
 	for _, folder := range r.options.Folders {
-		s := folderSource(folder)
-		if s.compile(r.options.Key); s.err != nil {
+		s := folderSource(folder, r.options.Key)
+		if s.compile(); s.err != nil {
 			return nil, fmt.Errorf("%s: %w", s.name, s.err)
 		}
 		found = append(found, s)
-	}
-	r.fetchAll(ctx)
-	for _, f := range r.followers {
-		found = append(found, f.source())
 	}
 	ctx, cancel := context.WithTimeout(ctx, firstList)
 	defer cancel()
@@ -328,9 +313,6 @@ func (r *rules) run(ctx context.Context) {
 func (r *rules) gather() (found []policySource) {
 	for _, folder := range r.options.Folders {
 		found = append(found, r.folder(folder))
-	}
-	for _, f := range r.followers {
-		found = append(found, f.source())
 	}
 	if !r.informer.HasSynced() {
 		for _, name := range slices.Sorted(maps.Keys(r.inForce)) {
@@ -443,7 +425,7 @@ func (r *rules) take(found []policySource) (*policies.Set, error) {
 		if s.sum == last.sum {
 			*s = last
 		} else {
-			s.compile(r.options.Key)
+			s.compile()
 		}
 		// Who had a policy keeps it from others, unless it gives it up.
 		for _, id := range last.ids {

@@ -29,7 +29,6 @@ import (
 	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/internal/background"
-	"github.com/termguard/termguard/internal/download"
 	"github.com/termguard/termguard/internal/startup"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/webhook"
@@ -44,10 +43,6 @@ type Options struct {
 	// PolicyLabel in the namespace of Certs.
 	Folders []string
 	Key     *policies.Key
-	// Bundles are elsewhere. Key must have signed each of them, and so must not be nil where
-	// there are any. They are asked for anew every BundlePoll.
-	Bundles    []*download.Bundle
-	BundlePoll time.Duration
 	// ReadConfig reads the configuration again, and checks it against the ids of
 	// the policies. ConfigFile is the file whose changes it is for, which may be
 	// missing for now; "" for none.
@@ -104,7 +99,7 @@ func Run(ctx context.Context, options Options) error {
 		running.Wait()
 	}()
 	for part, run := range map[string]func(context.Context){
-		"facts": s.live.Run, "rules": s.rules.run, "bundles": s.rules.follow, "policies": s.rules.informer.RunWithContext, "certificate": s.source.Run, "readiness": s.awaitFacts, "learning": s.learner.Run, "grading": s.grader.Run,
+		"facts": s.live.Run, "rules": s.rules.run, "policies": s.rules.informer.RunWithContext, "certificate": s.source.Run, "readiness": s.awaitFacts, "learning": s.learner.Run, "grading": s.grader.Run,
 	} {
 		running.Go(func() { background.Keep(behind, part, run) })
 	}
