@@ -164,7 +164,7 @@ func (h *Handler) record(r *question.Request, c considered, why []policies.Findi
 	resource, key := r.GroupResource(), r.Key()
 	user := cut(printable.Line(r.UserInfo.Username), maxLogged)
 	about := []any{"uid", shown(r.UID), "user", user, "on", string(r.Trigger()), "resource", cut(resource.String(), maxLogged), "namespace", cut(key.Namespace, maxLogged),
-		"name", cut(key.Name, maxLogged), "policies", ids, "known", c.known}
+		"name", cut(key.Name, maxLogged), "policies", ids, "known", c.known, "authentic", h.options.Authentic}
 	if by == "" {
 		h.options.Log.Info("refused", append(about, "why", why[0].Message)...)
 	} else {

@@ -68,6 +68,9 @@ type Options struct {
 	// request is about to whoever may make that request. Defaults to kind,
 	// count and finalizer only.
 	ShowObjectNames bool
+	// Authentic says that only the API server can ask, as Server.VerifyConnection has it. Where
+	// anybody can, a review may be made up: nothing is recorded or learned on the word of one.
+	Authentic bool
 	// Recorder tells the world of what was refused, and of what was let through
 	// only for what people wrote. Defaults to nobody.
 	Recorder Recorder
@@ -96,10 +99,10 @@ func (o *Options) setDefaults() {
 	if o.Trust == nil {
 		o.Trust = &config.Everybody
 	}
-	if o.Recorder == nil {
+	if o.Recorder == nil || !o.Authentic {
 		o.Recorder = discard{}
 	}
-	if o.Learner == nil {
+	if o.Learner == nil || !o.Authentic {
 		o.Learner = unteachable{}
 	}
 	if o.Registry == nil {

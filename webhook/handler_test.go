@@ -578,7 +578,7 @@ func TestAnswers(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			events := &recorder{}
-			tc.options.Recorder = events
+			tc.options.Recorder, tc.options.Authentic = events, true
 			client, url := serve(t, tc.options)
 			status, got := post(t, client, url, body(t, v1, tc.request))
 			if status != http.StatusOK {
@@ -614,7 +614,7 @@ func TestRefusalIsLogged(t *testing.T) {
 	delete(line, "time")
 	want := map[string]any{
 		"level": "INFO", "msg": "refused", "uid": "u2", "user": true, "on": "delete", "resource": "kialis.kiali.io", "namespace": "demo", "name": "kiali",
-		"policies": []any{"p"}, "known": false, "why": "it waits",
+		"policies": []any{"p"}, "known": false, "authentic": false, "why": "it waits",
 	}
 	if diff := cmp.Diff(want, line); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)

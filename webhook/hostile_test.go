@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -16,6 +17,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/config"
 )
 
 // dial opens a connection to the port for reviews, with or without TLS.
@@ -169,6 +173,57 @@ func TestStrangersAreToldNothing(t *testing.T) {
 	}
 	if len(handled) > 0 {
 		t.Error("a stranger's review was looked at")
+	}
+}
+
+// removals keeps what a Learner is told.
+type removals struct{ seen []cluster.Removal }
+
+func (r *removals) Saw(one cluster.Removal) { r.seen = append(r.seen, one) }
+
+// TestForgedReviews posts what the API server never sent about an object that is there, with an
+// annotation, a user and a removal that are made up. The answer is all that it comes to, but
+// where a certificate says who asks.
+func TestForgedReviews(t *testing.T) {
+	const kiali = `{"name":"kiali","namespace":"demo","finalizers":["kiali.io/finalizer"]`
+	going := kiali + `,"deletionTimestamp":"2026-01-01T00:00:00Z"}`
+	forged := func(request string) string {
+		return with(request, `"uid":"u2"`, `"uid":"u2","userInfo":{"username":"made up"}`)
+	}
+	labelled := worldOf(map[string]any{config.EnforceLabel: "warn"})
+	for name, tc := range map[string]struct {
+		reason, request string
+		facts           Facts
+		events, learned int // where reviews are authentic
+	}{
+		"Refused":     {"somebody wanted it gone", forged(deleteKiali(kiali + `}`)), worldOf(nil), 1, 0},
+		"BreakGlass":  {"an annotation says why", forged(deleteKiali(kiali + `,"annotations":{"termguard.dev/allow-hang":"made up"}}`)), worldOf(nil), 1, 0},
+		"Declared":    {"an annotation says who removes the finalizer", forged(deleteKiali(kiali + `,"annotations":{"termguard.dev/finalizer-owner":"external"}}`)), worldOf(nil), 1, 0},
+		"LooserLabel": {"the label of its namespace lets it go", forged(deleteKiali(kiali + `}`)), labelled, 1, 0},
+		"Removal":     {"somebody removes the finalizer", forged(with(deleteKiali(going), `"operation":"DELETE"`, `"operation":"UPDATE","object":{"metadata":{"name":"kiali","namespace":"demo","deletionTimestamp":"2026-01-01T00:00:00Z"}}`)), labelled, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, authentic := range []bool{false, true} {
+				events, learner, log := &recorder{}, &removals{}, &bytes.Buffer{}
+				client, url := serve(t, Options{
+					Evaluator: realEngine(t), Facts: tc.facts, Authentic: authentic, Recorder: events, Learner: learner, Deadline: time.Minute,
+					Enforcement: config.Enforcement{Default: config.Deny}, Log: slog.New(slog.NewTextHandler(log, nil)),
+				})
+				if status, got := post(t, client, url, body(t, v1, tc.request)); status != http.StatusOK || got.Response.AuditAnnotations["error"] != "" {
+					t.Fatalf("%s: %d %+v", tc.reason, status, got)
+				}
+				wantEvents, wantLearned := tc.events, tc.learned
+				if !authentic {
+					wantEvents, wantLearned = 0, 0
+				}
+				if len(events.got) != wantEvents || len(learner.seen) != wantLearned {
+					t.Errorf("%s, authentic %v: Events %+v, learned %+v; want %d and %d", tc.reason, authentic, events.got, learner.seen, wantEvents, wantLearned)
+				}
+				if tc.events > 0 && !strings.Contains(log.String(), fmt.Sprintf("authentic=%v", authentic)) {
+					t.Errorf("%s, authentic %v: the log does not say so: %s", tc.reason, authentic, log)
+				}
+			}
+		})
 	}
 }
 

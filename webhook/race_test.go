@@ -25,7 +25,7 @@ func TestReviewsTogether(t *testing.T) {
 	world := kialis(t, 10, 1)
 	client := fake.NewClientset()
 	learner := cluster.NewLearner(world, client.CoreV1(), cluster.HomeNamespace, quiet)
-	h := NewHandler(Options{Log: quiet, Evaluator: realEngine(t), Facts: world, Learner: learner})
+	h := NewHandler(Options{Log: quiet, Evaluator: realEngine(t), Facts: world, Authentic: true, Learner: learner})
 	widgets := cluster.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "widgets"}, Namespaced: true}
 	world.Begin(widgets)
 	world.End(widgets)

@@ -58,7 +58,7 @@ func TestDeclarations(t *testing.T) {
 				inFacts = `{"namespace":"demo","name":"another"}`
 			}
 			client, url := serve(t, Options{
-				Evaluator: engine, Facts: world(t, inFacts), Recorder: events, Trust: tc.trust, Deadline: time.Minute,
+				Evaluator: engine, Facts: world(t, inFacts), Authentic: true, Recorder: events, Trust: tc.trust, Deadline: time.Minute,
 				Enforcement: config.Enforcement{Default: config.Deny},
 			})
 			_, got := post(t, client, url, body(t, v1, deleteKiali(object)))
@@ -107,7 +107,7 @@ func TestDeclarationsInside(t *testing.T) {
 			}
 			events := &recorder{}
 			client, url := serve(t, Options{
-				Evaluator: engine, Facts: world, Recorder: events, Deadline: time.Minute,
+				Evaluator: engine, Facts: world, Authentic: true, Recorder: events, Deadline: time.Minute,
 				Enforcement: config.Enforcement{Default: tc.mode},
 			})
 			_, got := post(t, client, url, body(t, v1, with(deleteNamespace, `{"name":"demo"}`, `{"name":"demo","uid":"u"}`)))

@@ -174,7 +174,6 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 	s.broadcaster = record.NewBroadcasterWithCorrelatorOptions(webhook.EventLimits())
 	s.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: core.CoreV1().Events("")})
 	recorder := s.broadcaster.NewRecorder(clientscheme.Scheme, corev1.EventSource{Component: "termguard"})
-	events := webhook.Events{Recorder: recorder}
 	s.rules = newRules(options, core, recorder, s.registry)
 	engine, err := s.rules.start(ctx, core)
 	if err != nil {
@@ -182,13 +181,6 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 	}
 	namespace := options.Certs.Namespace
 	s.learner = cluster.NewLearner(world, core.CoreV1(), namespace, s.log)
-	// Where no certificate is asked for, anybody may make reviews up: they teach nobody
-	// who removes what.
-	authentic := options.ClientCAFile != ""
-	var pupil webhook.Learner
-	if authentic {
-		pupil = s.learner
-	}
 	s.grader = webhook.NewGrader(objects, world, s.registry, s.log)
 	trust := options.Config.Trust()
 	replica, _ := os.Hostname() // without, it has no name
@@ -198,8 +190,9 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 		Synced:          s.synced.Load,
 		Deadline:        options.Deadline,
 		ShowObjectNames: options.ShowObjectNames,
-		Recorder:        events,
-		Learner:         pupil,
+		Authentic:       options.ClientCAFile != "",
+		Recorder:        webhook.Events{Recorder: recorder},
+		Learner:         s.learner,
 		Grader:          s.grader,
 		Home:            namespace,
 		Status: func() webhook.Status {
