@@ -36,17 +36,6 @@ func TestLessons(t *testing.T) {
 		}
 		return r
 	}
-	await := func(what, args, text string) {
-		t.Helper()
-		var last lab.Result
-		err := g.Await(ctx, 2*time.Minute, what, func(ctx context.Context) (bool, error) {
-			last, err = g.Kubectl(ctx, Words(args)...)
-			return strings.Contains(last.Stdout+last.Stderr, text), err
-		})
-		if err != nil {
-			t.Fatalf("%v\nlast: %s%s", err, last.Stdout, last.Stderr)
-		}
-	}
 	awaitVerdict := func(namespace string, want ...string) {
 		t.Helper()
 		var said []string

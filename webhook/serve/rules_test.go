@@ -415,7 +415,7 @@ func TestRulesStart(t *testing.T) {
 	}
 }
 
-// TestFolderIsReadOnce reads a folder, and a bundle, again only when its files have changed.
+// TestFolderIsReadOnce reads a folder again only when its files have changed.
 func TestFolderIsReadOnce(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "a_rule", "a_rule.rego")
@@ -434,24 +434,22 @@ func TestFolderIsReadOnce(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{folder, file} { // any file is taken for a bundle
-		r := &rules{readings: map[string]reading{}}
-		write("one", old)
-		first := r.folder(name).sum
-		write("two", old) // as nobody writes: the size and the time of before
-		if r.folder(name).sum != first {
-			t.Errorf("%s: it was read again, though nothing tells of a change", name)
-		}
-		write("two", old.Add(time.Minute))
-		second := r.folder(name).sum
-		if second == first {
-			t.Errorf("%s: a new time was not noticed", name)
-		}
-		write("six", time.Now())
-		if third := r.folder(name).sum; third == second {
-			t.Errorf("%s: a change just now was not noticed", name)
-		} else if write("ten", time.Now()); r.folder(name).sum == third {
-			t.Errorf("%s: a second change within the same moment was not noticed", name)
-		}
+	r := &rules{readings: map[string]reading{}}
+	write("one", old)
+	first := r.folder(folder).sum
+	write("two", old) // as nobody writes: the size and the time of before
+	if r.folder(folder).sum != first {
+		t.Error("it was read again, though nothing tells of a change")
+	}
+	write("two", old.Add(time.Minute))
+	second := r.folder(folder).sum
+	if second == first {
+		t.Error("a new time was not noticed")
+	}
+	write("six", time.Now())
+	if third := r.folder(folder).sum; third == second {
+		t.Error("a change just now was not noticed")
+	} else if write("ten", time.Now()); r.folder(folder).sum == third {
+		t.Error("a second change within the same moment was not noticed")
 	}
 }
