@@ -44,9 +44,6 @@ func (p *Place) Subjects() iter.Seq2[Kind, check.Subject] {
 	}
 }
 
-// Unseen is what could not be asked about, each with the reason.
-func (p *Place) Unseen() []string { return slices.Clone(p.unseen) }
-
 // Unlisted tells whether some of a kind could not be listed, and so were not asked about.
 func (p *Place) Unlisted(kind Kind) bool { return slices.Contains(p.unlisted, kind) }
 

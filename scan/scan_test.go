@@ -376,7 +376,7 @@ func TestManyTerminating(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(place.subjects); n != maxTerminating || !slices.Contains(place.Unseen(), "100 more objects that are Terminating: the first 5000 were asked about") {
-		t.Errorf("%d are asked about, and it says %q", n, place.Unseen())
+	if n := len(place.subjects); n != maxTerminating || !slices.Contains(place.unseen, "100 more objects that are Terminating: the first 5000 were asked about") {
+		t.Errorf("%d are asked about, and it says %q", n, place.unseen)
 	}
 }

@@ -28,9 +28,6 @@ type Namespace struct {
 	Terminating bool
 }
 
-// Exists tells whether the facts hold a namespace.
-func (r Reader) Exists(namespace string) bool { return walk(r.doc, "namespaces", namespace) != nil }
-
 // Namespace tells of a namespace; the zero value is one of which nothing is known.
 func (r Reader) Namespace(name string) Namespace {
 	record := walk(r.doc, "namespaces", name)
