@@ -59,7 +59,7 @@ that could not be read, wrong usage, or an internal error.`,
 	flags := c.Flags()
 	flags.StringVar(&f.Config, "config", "", "configuration `FILE`, kind LintConfig (default: "+settings.FileName+" beside the first PATH and upwards)")
 	f.policies.addPolicies(flags)
-	flags.StringArrayVarP(&f.Outputs, "output", "o", []string{"text"}, "`FORMAT[=FILE]`: text, json, sarif, junit, github, markdown or review (may be repeated)")
+	flags.StringArrayVarP(&f.Outputs, "output", "o", []string{"text"}, "`FORMAT[=FILE]`: text, json, sarif, junit or github (may be repeated)")
 	flags.StringArrayVar(&f.Exclude, "exclude", nil, "`PATTERN`, as in .gitignore, of what folders are searched without (may be repeated)")
 	flags.BoolVar(&f.IncludeTests, "include-tests", false, "ask about what only tests read, too: testdata, the test folder of a program, fixtures, golden files, cases of kuttl and chainsaw, copies of objects out of a cluster")
 	flags.StringVar(&f.FailOn, "fail-on", "", "least `SEVERITY` that makes the exit code 1: high, medium, low, info or never (default: low)")

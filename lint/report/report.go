@@ -45,19 +45,17 @@ type Format func(Report, io.Writer) error
 // Formats by name. Text is made by Text, for it depends on the terminal.
 func Formats() map[string]Format {
 	return map[string]Format{
-		"text":     Text{}.Write,
-		"json":     writeJSON,
-		"sarif":    writeSARIF,
-		"junit":    writeJUnit,
-		"github":   writeGitHub,
-		"markdown": writeMarkdown,
-		"review":   writeReview,
+		"text":   Text{}.Write,
+		"json":   writeJSON,
+		"sarif":  writeSARIF,
+		"junit":  writeJUnit,
+		"github": writeGitHub,
 	}
 }
 
 // Names are those of Formats, the ordinary one first.
 func Names() []string {
-	return []string{"text", "json", "sarif", "junit", "github", "markdown", "review"}
+	return []string{"text", "json", "sarif", "junit", "github"}
 }
 
 // Summary is the run in one line.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -88,7 +87,7 @@ func empty() Report {
 // TestGolden holds each format to a file; UPDATE_GOLDEN=1 writes them anew.
 func TestGolden(t *testing.T) {
 	formats := map[string]Format{"color.txt": Text{Color: true}.Write}
-	for name, extension := range map[string]string{"text": "txt", "json": "json", "sarif": "sarif", "junit": "xml", "github": "github", "markdown": "md", "review": "review"} {
+	for name, extension := range map[string]string{"text": "txt", "json": "json", "sarif": "sarif", "junit": "xml", "github": "github"} {
 		formats[extension] = Formats()[name]
 	}
 	for extension, format := range formats {
@@ -188,30 +187,6 @@ func TestURI(t *testing.T) {
 	}
 }
 
-// Whatever stands in a manifest, it is text in a cell of the table, and long tables
-// end below what GitHub takes.
-func TestMarkdownEscapes(t *testing.T) {
-	r := full()
-	r.Findings = slices.Repeat(r.Findings[:1], 20_000)
-	r.Findings[0].Message = "a\n| b | <img src=x> [c](https://d) `e` @f"
-	r.Findings[0].Place.File = strings.Repeat("|", 4000)
-	var out bytes.Buffer
-	if err := writeMarkdown(r, &out); err != nil {
-		t.Fatal(err)
-	}
-	if out.Len() > 1<<20 {
-		t.Errorf("%d bytes, and GitHub takes 1 MiB", out.Len())
-	}
-	for line := range strings.Lines(out.String()) {
-		if !strings.HasPrefix(line, "|") {
-			continue
-		}
-		if bare := escaped.ReplaceAllString(line, ""); strings.Count(bare, "|") != 5 || strings.ContainsAny(bare, "<[`@") {
-			t.Errorf("not four cells of text: %.300s", line)
-		}
-	}
-}
-
 // TestSARIFLinks: what manifests hold becomes no link in what a viewer shows.
 func TestSARIFLinks(t *testing.T) {
 	const hostile, want = `a\b [here](https://evil.example) [0]`, `a\\b \[here\](https://evil.example) \[0\]`
@@ -229,8 +204,6 @@ func TestSARIFLinks(t *testing.T) {
 		t.Errorf("%d of a message, a problem and a note are escaped:\n%s", got, out.String())
 	}
 }
-
-var escaped = regexp.MustCompile(`\\.`)
 
 // Whatever stands in a manifest, a line of the output is one command, and no
 // other than ours.
