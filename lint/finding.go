@@ -72,5 +72,4 @@ type Result struct {
 	Objects   int      `json:"objects"`
 	Skipped   int      `json:"skipped"` // documents that are no Kubernetes objects
 	Tests     int      `json:"tests"`   // files and objects left out, for only tests read them
-	Orders    []Order  `json:"-"`       // one for each set, with Options.Orders
 }

@@ -69,8 +69,6 @@ type Options struct {
 	Owners map[string]string
 	// Catalog of known finalizers. Defaults to the one in the binary.
 	Catalog *catalog.Catalog
-	// Orders tells in which order the objects of each set can be deleted.
-	Orders bool
 	// Large, if not nil, is called when a run turns out to need more memory than
 	// one over sets of usual size: a large set, or a snapshot. It may be called
 	// several times, also at once.
@@ -214,7 +212,7 @@ func (s *set) tell() {
 	s.run.mu.Lock()
 	defer s.run.mu.Unlock()
 	t := s.total
-	t.notes.unasked, t.notes.past = maps.Clone(t.notes.unasked), maps.Clone(t.notes.past)
+	t.notes.unasked = maps.Clone(t.notes.unasked)
 	s.run.told[s] = t
 }
 
@@ -242,7 +240,6 @@ type total struct {
 	files, documents, objects, skipped int
 	tests                              int // files and objects that only tests read
 	notes                              notes
-	orders                             []Order
 }
 
 func (t *total) add(u total) {
@@ -255,7 +252,6 @@ func (t *total) add(u total) {
 	t.skipped += u.skipped
 	t.tests += u.tests
 	t.notes.add(u.notes)
-	t.orders = append(t.orders, u.orders...)
 }
 
 // prepare loads the policies, and has the catalog read, while files are searched for.
@@ -548,9 +544,7 @@ func (r *run) result() *Result {
 		return cmp.Or(a.compare(b.Place), cmp.Compare(a.Message, b.Message))
 	})
 	slices.SortFunc(r.marks, func(a, b Mark) int { return a.compare(b.Place) })
-	slices.SortFunc(r.orders, func(a, b Order) int { return cmp.Compare(a.Folder, b.Folder) })
 	return &Result{
-		Orders:   r.orders,
 		Findings: append([]Finding{}, r.findings...), Problems: append([]Problem{}, r.problems...), Marks: r.marks,
 		Notes: r.notes.list(), Files: r.files, Documents: r.documents, Objects: r.objects, Skipped: r.skipped, Tests: r.tests,
 	}

@@ -18,7 +18,6 @@ type notes struct {
 	unasked        map[string]int // owners of finalizers that only a cluster knows, and how many objects wait for them
 	strangers      []string       // policies of one's own that read who asks
 	snippets       []string       // documents that are no YAML, and no manifests
-	past           map[string]int // objects by API versions that are not served
 	incomplete     []string       // webhook configurations without rules
 	patched        []string       // those of which a kustomization changes what they see
 }
@@ -36,12 +35,6 @@ func (n *notes) add(m notes) {
 	n.snippets = append(n.snippets, m.snippets...)
 	for owner, count := range m.unasked {
 		n.ask(owner, count)
-	}
-	for version, count := range m.past {
-		if n.past == nil {
-			n.past = map[string]int{}
-		}
-		n.past[version] += count
 	}
 }
 
@@ -128,9 +121,6 @@ func (n *notes) list() []string {
 			said = counted(len(n.snippets), "document") + " cannot be read as YAML, and do not look like manifests"
 		}
 		list = append(list, said+": "+few(n.snippets))
-	}
-	if len(n.past) > 0 {
-		list = append(list, n.outdated())
 	}
 	if len(n.strangers) > 0 {
 		list = append(list, fmt.Sprintf("not asked, as no manifest tells who would delete, which they read: %s: termguard check --policies asks as you", few(n.strangers)))

@@ -90,7 +90,7 @@ func (s *set) take(file *source.File, c source.Contents) {
 		if o.Hook("pre-delete") {
 			s.cleanup = append(s.cleanup, o)
 		}
-		if since := s.notes.outdate(o.APIVersion, o.Kind, s.run.options.KubernetesVersion); since != "" {
+		if since := unserved(o.APIVersion, o.Kind, s.run.options.KubernetesVersion); since != "" {
 			if s.past == nil {
 				s.past = map[*source.Object]string{}
 			}

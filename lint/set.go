@@ -106,9 +106,6 @@ func (s *set) prepare(ctx context.Context) error {
 			sub.trim()
 		}
 	}
-	if s.run.options.Orders && len(subjects) > 0 {
-		s.orders = append(s.orders, a.order(subjects))
-	}
 	subjects = append(subjects, a.implied(subjects)...)
 	for _, sub := range subjects {
 		if err := ctx.Err(); err != nil {

@@ -1,11 +1,6 @@
 package lint
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-
 	"github.com/blang/semver/v4"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -111,34 +106,17 @@ func definition(value map[string]any) {
 // gone is the oldest release that people still run: what it does not serve, nobody can apply.
 var gone = semver.MustParse("1.25.0")
 
-// outdate notes an object of a version that the cluster serves no longer. It returns since
-// which release that is so, "" where some cluster may serve it.
-func (n *notes) outdate(apiVersion, kind, cluster string) (since string) {
+// unserved is the release since which an object cannot be applied, "" where some cluster may
+// serve its version.
+func unserved(apiVersion, kind, cluster string) string {
 	p, old := versions[apiVersion+" "+kind]
 	if !old {
 		return ""
 	}
 	release := semver.MustParse(p.since + ".0")
 	v, err := semver.ParseTolerant(cluster)
-	if err == nil && v.LT(release) {
-		return ""
+	if err == nil && v.GTE(release) || err != nil && release.LTE(gone) {
+		return p.since
 	}
-	if err == nil || release.LTE(gone) {
-		since = p.since
-	}
-	if n.past == nil {
-		n.past = map[string]int{}
-	}
-	n.past[apiVersion+" (since "+p.since+")"]++
-	return since
-}
-
-// outdated says how many objects there are, and of which versions.
-func (n *notes) outdated() string {
-	objects := 0
-	for _, count := range n.past {
-		objects += count
-	}
-	all := slices.Sorted(maps.Keys(n.past))
-	return fmt.Sprintf("%s read as what took the place of an API version that Kubernetes serves no longer, and nobody can apply: %s", counted(objects, "object"), strings.Join(all, ", "))
+	return ""
 }

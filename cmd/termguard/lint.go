@@ -47,7 +47,6 @@ that could not be read, wrong usage, or an internal error.`,
   termguard lint deploy/ -o text -o sarif=termguard.sarif
   termguard lint . --baseline known.json --write-baseline
   termguard lint . --changed-since origin/main
-  helm template --include-crds . | termguard lint - --fix-order=list
   termguard lint --explain orphaned-finalizer`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.explain != "" {
@@ -71,14 +70,11 @@ that could not be read, wrong usage, or an internal error.`,
 	flags.BoolVar(&f.Render, "render", true, "read charts and kustomizations as they will be applied, with termguard-render, where that is beside termguard or in PATH")
 	flags.StringArrayVar(&f.Values, "values", nil, "`FILE` of values for the charts that are rendered (may be repeated)")
 	flags.BoolVar(&f.NoRepoPolicies, "no-repo-policies", false, "do not load the policies that the configuration in the repository names: who writes a pull request writes them, too")
-	flags.StringVar(&f.FixOrder, "fix-order", "", "print, instead of findings, the order in which the objects can be deleted without a hang: `FORM` is list (commands), argocd (sync waves) or helm (a hook)")
 	flags.DurationVar(&f.Timeout, "timeout", 10*time.Minute, "stop after this time, and report what was found until then; 0 for never")
 	flags.StringVar(&f.explain, "explain", "", "explain the policy with this `ID`, and do nothing else")
 	completions(c, nil, runner.Formats()...)
 	_ = c.RegisterFlagCompletionFunc("explain", f.policies.completeID) // the flag is there
 	c.MarkFlagsMutuallyExclusive("write-baseline", "changed-since")
-	c.MarkFlagsMutuallyExclusive("fix-order", "write-baseline")
-	c.MarkFlagsMutuallyExclusive("fix-order", "changed-since")
 	return c
 }
 

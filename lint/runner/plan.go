@@ -68,7 +68,7 @@ func (r *runner) plan(ctx context.Context) error {
 	r.options = lint.Options{
 		Paths: r.Paths, Stdin: r.Stdin, Dir: r.dir, Exclude: r.Exclude, IncludeTests: r.IncludeTests, Render: r.Render, Values: r.Values,
 		Snapshot: r.Snapshot, KubernetesVersion: version,
-		Orders: r.FixOrder != "", Large: r.Large, Params: r.settings.Params, Off: r.off, Owners: facts.Owners, Catalog: facts.Catalog,
+		Large: r.Large, Params: r.settings.Params, Off: r.off, Owners: facts.Owners, Catalog: facts.Catalog,
 	}
 	if r.settings.File != "" {
 		r.options.Exclude = append(settings.Rebase(r.settings.Exclude, r.patterns(), r.dir), r.Exclude...)

@@ -52,9 +52,6 @@ type Options struct {
 	// Render has charts and kustomizations rendered, charts with the files Values.
 	Render bool
 	Values []string
-	// FixOrder prints, instead of findings, in which order the objects can be deleted:
-	// as a list, argocd or helm; "" does not.
-	FixOrder string
 	// Timeout bounds the run; 0 is without end.
 	Timeout time.Duration
 	// Version of termguard.
@@ -104,10 +101,6 @@ const foreignMemory = 2 << 30
 // then is reported all the same.
 func Run(ctx context.Context, options Options) error {
 	r := &runner{Options: options}
-	write, known := orders[r.FixOrder]
-	if r.FixOrder != "" && !known {
-		return fmt.Errorf("--fix-order is %q: want list, argocd or helm", r.FixOrder)
-	}
 	if r.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("--timeout of %v has passed", r.Timeout))
@@ -130,9 +123,6 @@ func Run(ctx context.Context, options Options) error {
 		return fmt.Errorf("%w; name files or folders that hold manifests, or - for standard input", err)
 	case err != nil:
 		return err
-	}
-	if write != nil && !stopped {
-		return r.printOrders(write, result)
 	}
 	set, loadErr := r.load(ctx)
 	switch {

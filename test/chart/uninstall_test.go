@@ -8,18 +8,15 @@ import (
 	"go/parser"
 	"go/token"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -114,81 +111,11 @@ func TestUninstall(t *testing.T) {
 	}
 	s.helm("uninstall", "op", "-n", "op")
 	stop()
-	s.inOrder()
 	s.refuses()
 }
 
 // operatorChart has an operator, and an object that it looks after.
 var operatorChart = filepath.Join("testdata", "operator")
-
-// inOrder carries out what lint --fix-order prints for the chart: as commands, and as a hook
-// of helm uninstall. Nothing hangs in either.
-func (s *site) inOrder() {
-	s.t.Helper()
-	manifests, stderr, err := helm(s.t.Context(), s.t, s.environment, "template", "op", operatorChart, "--include-crds")
-	if err != nil {
-		s.t.Fatalf("helm template: %v %s", err, stderr)
-	}
-	printed := func(form string) string {
-		cmd := exec.CommandContext(s.t.Context(), s.binary, "lint", "-", "--fix-order="+form)
-		cmd.Stdin = strings.NewReader(manifests)
-		out, err := cmd.Output()
-		if err != nil {
-			s.t.Fatalf("lint --fix-order=%s: %v", form, err)
-		}
-		return string(out)
-	}
-	stop := s.operator(operatorChart, "gadget=true", "")
-	s.shell("kubectl config set-context --current --namespace=op\n" + printed("list"))
-	stop()
-	left := s.kubectl("get", "deployments,serviceaccounts", "-n", "op", "-o", "name") +
-		s.kubectl("get", "customresourcedefinition", "gadgets.inset.test", "--ignore-not-found", "-o", "name") // which goes after its objects
-	if left != "serviceaccount/default\n" {
-		s.t.Errorf("in the order of the commands, not all goes: %s", left)
-	}
-	s.kubectl("delete", "secrets", "-n", "op", "-l", "owner=helm") // the definition is gone, too, without which Helm refuses
-
-	hooked := filepath.Join(s.t.TempDir(), "operator")
-	if err := os.CopyFS(hooked, os.DirFS(operatorChart)); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(hooked, "templates", "delete-first.yaml"), []byte(printed("helm")), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
-	stop = s.operator(hooked, "gadget=true,kubectlImage=kubectl", "")
-	var ran sync.WaitGroup
-	ran.Go(func() { s.runJob("op", "op-delete-first") })
-	s.helm("uninstall", "op", "-n", "op", "--timeout", "2m")
-	ran.Wait()
-	stop()
-	s.gone("op", "it")
-	if left = s.kubectl("get", "jobs,deployments,serviceaccounts", "-n", "op", "-o", "name"); left != "serviceaccount/default\n" {
-		s.t.Errorf("after the hook, not all goes: %s", left)
-	}
-}
-
-// runJob does what a node would with the pod of a Job: it runs its command, with the rights
-// of its ServiceAccount.
-func (s *site) runJob(namespace, name string) {
-	var pod corev1.Pod
-	err := s.Await(s.t.Context(), 60*time.Second, "the pod of the Job", func(ctx context.Context) (bool, error) {
-		list, err := s.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "job-name=" + name})
-		if err != nil || len(list.Items) == 0 {
-			return false, err
-		}
-		pod = list.Items[0]
-		return true, nil
-	})
-	if err != nil {
-		s.t.Error(err)
-		return
-	}
-	command := pod.Spec.Containers[0].Command // sh -ec LINES
-	s.shell("token=$(kubectl create token " + pod.Spec.ServiceAccountName + " -n " + namespace + ")\n" +
-		"kubectl config set-credentials job --token=$token\n" +
-		"kubectl config set-context --current --user=job --namespace=" + namespace + "\n" + command[len(command)-1])
-	s.kubectl("patch", "pod", pod.Name, "-n", namespace, "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Succeeded"}}`)
-}
 
 // shell runs lines of shell with a configuration of kubectl that they may change.
 func (s *site) shell(lines string) {
