@@ -18,7 +18,7 @@ ONCE_MORE = mkdir -p $(CURDIR)/bin && $(GOTESTSUM) --rerun-fails=1 --rerun-fails
 # The packages that start goroutines. TestRaces holds that these are all.
 RACES := ./certs ./check ./cluster ./cluster/live ./cmd/termguard ./lint ./lint/runner ./policies ./probe ./scan ./watch ./webhook ./webhook/serve
 # What takes long in them, and is run by one goroutine, or by those that other tests start as well: make unit runs it.
-ALONE := TestFewerRights|TestIncremental|TestManyOverlays|TestManyReferrers|TestEventFlood|AreBounded$$|TestParity|TestPlansOfFixtures|TestClassesOfPolicies|TestDrainIsLinear|TestFixtures|TestOff$$|TestLazy$$|TestBrief$$|TestNeeds|TestApart$$|TestLoad$$|TestFastPath|TestOneFolder|TestLongInput|TestLean|TestImports|TestDocs|TestRaces|TestMended$$|TestScanFlags$$|TestScanReleases$$|TestExamples$$|TestPlan$$|TestEvaluateBadPolicies$$|TestCheckFindings$$|TestFindingsOfOurs$$|TestFindingKinds$$|TestReliesOn$$|TestScaffold$$|TestDescribed$$|TestReadsObject$$|TestEvaluateBounds$$|TestOwnPolicy$$|TestWayOut$$|TestGuard$$|TestPoliciesOfBundle$$|TestReview$$|TestProbeEvidence$$|TestInstalled$$|TestOneAnswer$$|TestHabits$$|TestHookRelease$$|TestKubeconfig$$|TestCheckOnTerminals$$|TestASCIIFlag$$|TestFactsAreTyped$$|TestMan$$|TestFirstScreen$$
+ALONE := TestFewerRights|TestIncremental|TestManyOverlays|TestManyReferrers|TestEventFlood|AreBounded$$|TestParity|TestPlansOfFixtures|TestClassesOfPolicies|TestDrainIsLinear|TestFixtures|TestOff$$|TestLazy$$|TestBrief$$|TestNeeds|TestApart$$|TestLoad$$|TestFastPath|TestOneFolder|TestLongInput|TestLean|TestImports|TestDocs|TestRaces|TestMended$$|TestScanFlags$$|TestScanReleases$$|TestExamples$$|TestPlan$$|TestEvaluateBadPolicies$$|TestCheckFindings$$|TestFindingsOfOurs$$|TestFindingKinds$$|TestReliesOn$$|TestScaffold$$|TestDescribed$$|TestReadsObject$$|TestEvaluateBounds$$|TestOwnPolicy$$|TestWayOut$$|TestGuard$$|TestPoliciesOfBundle$$|TestProbeEvidence$$|TestInstalled$$|TestOneAnswer$$|TestHabits$$|TestHookRelease$$|TestKubeconfig$$|TestCheckOnTerminals$$|TestASCIIFlag$$|TestFactsAreTyped$$|TestMan$$|TestFirstScreen$$
 # What does a part of its cases under the race detector: make unit runs it whole. TestRaces holds that these are all.
 PARTLY := TestCatalogIsNeeded|TestDeleteEndsAtOnce|TestEvidenceOfSteps|TestHeldByBodies|TestLiveParity|TestSaysWhatCheckSays|TestScript$$|TestShapes|TestTenThousandOverlays
 OBJECTS ?= 10000
@@ -30,18 +30,20 @@ STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 GOTESTSUM := go tool -modfile=$(CURDIR)/test/tools/gotestsum/go.mod gotestsum
 
 .DEFAULT_GOAL := help
-.PHONY: help build render components software demo demo-of-check lab test unit unit-of-races unit-of-others races rego e2e-scenarios e2e-others e2e-release e2e-delete e2e-beside operators test-node test-nfs nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks man clean field-test field-test-page catalog-sources screenshot headlamp
+.PHONY: help build programs render components software demo demo-of-check lab test unit unit-of-races unit-of-others races rego e2e-scenarios e2e-others e2e-release e2e-delete e2e-beside operators test-node test-nfs nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks man clean field-test field-test-page catalog-sources screenshot headlamp
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # What they compile, they compile once, and a compiler lives for seconds: it collects garbage seldom.
-build demo: export GOGC ?= 400
-build: ## Build termguard and termguard-probe into bin/
+programs demo: export GOGC ?= 400
+build: programs render ## Build termguard, termguard-probe and termguard-render into bin/ (minutes at first)
+
+programs: # what is not rendered needs no more
 	@mkdir -p bin
 	go build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/termguard ./cmd/termguard-probe
 
-render: ## Build bin/termguard-render, which lint --render runs (minutes at first)
+render: ## Build bin/termguard-render, which lint and check -k run (minutes at first)
 	cd cmd/termguard-render && go build -ldflags "-s -w" -o ../../bin/termguard-render .
 
 components: ## Build the Kubernetes components that tests run (5 to 10 minutes once, then cached)
@@ -52,10 +54,10 @@ software: ## Build the software of other projects that scenarios run (5 to 15 mi
 
 demo: ## Play the main cases on a real control plane on this machine
 	@echo "demo: building termguard and the control plane that it plays on: 5 to 7 minutes on two cores at first, then seconds"
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory programs
 	cd test && go run ./cmd/demo -termguard ../bin/termguard
 
-lab: build ## Bring up a cluster to play on, with termguard in it, until Ctrl-C
+lab: programs ## Bring up a cluster to play on, with termguard in it, until Ctrl-C
 	cd test && go run ./cmd/lab termguard
 
 # Scenarios measure seconds, so they have the machine to themselves. The other suites wait for
@@ -82,13 +84,13 @@ rego: ## Strict type check of the Rego (fixtures, their findings and what they r
 	$(OPA) check --strict --schema policies/schema policies
 
 # What is harmless is tried before any scenario plays, as the hostile are: a busy machine is no excuse for either.
-e2e-scenarios: build components software
+e2e-scenarios: programs components software
 	cd test && $(ONCE_MORE) --format standard-quiet --packages './hostile ./scenario' -- $(FLAGS) -short -p 2
 
-e2e-others: build components software
+e2e-others: programs components software
 	cd test && $(ONCE_MORE) --format standard-quiet --packages "$$(go list ./... | grep -vE '/test/(hostile|node|rotation|scenario)$$' | tr '\n' ' ')" -- $(FLAGS) -short -p 2
 
-nightly: build components software ## What is long and rare, half an hour: the plugin for Headlamp, a release that a real node pulls, 110 pods on one, NFS on a node with a kernel of its own, fuzzing (TIME=20s each), hostile tenants, certificates and versions that change, upgrades by Helm, worlds that nobody wrote down (COMPOSE_FOR=10m), scenarios under the race detector; then hours of all operators of other projects (OPERATORS=none leaves them out)
+nightly: programs components software ## What is long and rare, half an hour: the plugin for Headlamp, a release that a real node pulls, 110 pods on one, NFS on a node with a kernel of its own, fuzzing (TIME=20s each), hostile tenants, certificates and versions that change, upgrades by Helm, worlds that nobody wrote down (COMPOSE_FOR=10m), scenarios under the race detector; then hours of all operators of other projects (OPERATORS=none leaves them out)
 	@$(MAKE) --no-print-directory headlamp e2e-release test-nfs
 	cd test && $(E2E) -v -run TestScenarios/namespace-of-110-pods ./node
 	./test/fuzz.sh $(or $(TIME),20s)
@@ -96,27 +98,27 @@ nightly: build components software ## What is long and rare, half an hour: the p
 	cd test && CGO_ENABLED=1 $(E2E) -race -short -run 'TestScenarios/(side|real)' ./scenario # which asks about dozens of objects at once
 	cd test && OPERATORS=$(or $(OPERATORS),all) go test -v -count=1 -parallel 64 -timeout 8h -run TestOperators ./operators
 
-e2e-delete: build components software ## Have termguard delete finish the worlds in which kubectl delete hangs (some 10 minutes; MATRIX=FILE writes what came of it)
+e2e-delete: programs components software ## Have termguard delete finish the worlds in which kubectl delete hangs (some 10 minutes; MATRIX=FILE writes what came of it)
 	cd test && for how in fresh stuck; do DELETE=$$how MATRIX=$(if $(MATRIX),$(abspath $(MATRIX)).$$how) $(E2E) -run TestScenarios/side ./scenario || exit 1; done
 
-e2e-beside: build components software ## Run termguard delete with each flag in every world, hold it to changing nothing else, and write the counts into test/results/delete-security.md (an hour)
+e2e-beside: programs components software ## Run termguard delete with each flag in every world, hold it to changing nothing else, and write the counts into test/results/delete-security.md (an hour)
 	cd test && DELETE=beside PAGE=$(CURDIR)/test/results/delete-security.md $(E2E) -v -timeout 120m -run TestScenarios ./scenario
 
 # With -v, so that what is skipped is said, and why.
-operators: build components software ## Play operators of other projects (as root; OPERATORS=kro,cert-manager for some), and write test/results/operators.md (some 10 minutes for each, and once to build it)
+operators: programs components software ## Play operators of other projects (as root; OPERATORS=kro,cert-manager for some), and write test/results/operators.md (some 10 minutes for each, and once to build it)
 	cd test && OPERATORS=$(or $(OPERATORS),all) RESULTS=$(CURDIR)/test/operators/results go test -v -count=1 -parallel 64 -timeout 8h -run TestOperators ./operators; status=$$?; UPDATE_GOLDEN=1 go test -count=1 -run TestPage ./operators && exit $$status
 
 # Verbose, so that what is skipped is said, and why.
-test-node: build components ## Scenarios on a real node: kubelet, containerd, runc (as root; TABLES=FILE writes what was found)
+test-node: programs components ## Scenarios on a real node: kubelet, containerd, runc (as root; TABLES=FILE writes what was found)
 	cd test && $(ONCE_MORE) --format standard-verbose --packages ./node -- $(FLAGS) $(SHORT)
 
-test-nfs: build components ## Scenarios of NFS on a real node with a kernel of its own, User Mode Linux, one by one (as root; 8 minutes)
+test-nfs: programs components ## Scenarios of NFS on a real node with a kernel of its own, User Mode Linux, one by one (as root; 8 minutes)
 	cd test && NFS=1 go test -v -count=1 -parallel 1 -timeout 20m -run TestScenarios/faults/nfs- ./node
 
-e2e-release: build components ## Make a release, publish it to a registry on loopback, and run on a real node what Helm installs from there (as root; minutes)
+e2e-release: programs components ## Make a release, publish it to a registry on loopback, and run on a real node what Helm installs from there (as root; minutes)
 	cd test && RELEASE=1 go test -v -count=1 -timeout 20m -run TestRelease ./node
 
-probe-cost: build ## Print what the probe costs a node, and what is left of the work of others beside it, for docs/probe.md (ten minutes; an idle machine)
+probe-cost: programs ## Print what the probe costs a node, and what is left of the work of others beside it, for docs/probe.md (ten minutes; an idle machine)
 	cd test && go run ./cmd/probe-cost && go run ./cmd/probe-cost -beside
 
 check: quick test ## Everything that CI runs (that generated files are current is held by the tests that write them)
@@ -152,7 +154,7 @@ chart: ## Lint the Helm chart, and try values that it must refuse
 monitoring: ## Play when alerts fire, and what the dashboard shows of what a lab said (compiles Prometheus at first)
 	cd test/tools/monitoring && go vet . && go test .
 
-screenshot: build components ## Play deletions for Prometheus and take docs/dashboard.png, drawn by Grafana's libraries (needs npm and Chromium; 20 minutes; DATA=folder keeps what was scraped, and shows it again)
+screenshot: programs components ## Play deletions for Prometheus and take docs/dashboard.png, drawn by Grafana's libraries (needs npm and Chromium; 20 minutes; DATA=folder keeps what was scraped, and shows it again)
 	@for needed in npm chromium; do command -v $$needed >/dev/null || { echo "make screenshot needs $$needed (Debian: apt-get install npm chromium)"; exit 1; }; done
 	cd test/tools/dashboard && npm ci && npm run build
 	cd test/tools/monitoring && go build -tags remove_all_sd -o ../../../bin/prometheus github.com/prometheus/prometheus/cmd/prometheus
@@ -173,16 +175,16 @@ docs golden: ## Write the generated files anew
 generated: docs ## Fail if a generated file is not current
 	@git diff --exit-code -- cluster policies check doctor lint cmd docs deploy || { echo "generated files are not current: run 'make docs' and commit"; exit 1; }
 
-harmlessness: build components ## Play what can go wrong with termguard against what deletes, and write test/results/harmlessness.md (as root)
+harmlessness: programs components ## Play what can go wrong with termguard against what deletes, and write test/results/harmlessness.md (as root)
 	cd test && go run ./cmd/harmlessness -out $(CURDIR)/test/results/harmlessness.md
 
-conformance: build components ## Run Kubernetes' own tests about what deletes with termguard and without, and write test/results/conformance.md (an hour; FOCUS=REGEXP)
+conformance: programs components ## Run Kubernetes' own tests about what deletes with termguard and without, and write test/results/conformance.md (an hour; FOCUS=REGEXP)
 	cd test && go run ./cmd/conformance -out $(CURDIR)/test/results/conformance.md $(if $(FOCUS),-focus '$(FOCUS)')
 
-versions: build components software ## Play the scenarios on one version (KUBERNETES=1.30), and write the table in README.md
+versions: programs components software ## Play the scenarios on one version (KUBERNETES=1.30), and write the table in README.md
 	cd test && VERSIONS=$(CURDIR)/test/scenario/versions.json $(E2E) -run TestScenarios ./scenario; UPDATE_GOLDEN=1 go test -count=1 -run TestVersions ./scenario
 
-certificates: build components software ## Change certificates in every way while 1,000 deletes are under way at once, and write test/results/certificates.md
+certificates: programs components software ## Change certificates in every way while 1,000 deletes are under way at once, and write test/results/certificates.md
 	cd test && DELETES=1000 PAGE=$(CURDIR)/test/results/certificates.md go test -v -count=1 -parallel 1 -timeout 60m ./rotation
 
 vulnerabilities: ## Known vulnerabilities in what is shipped (asks vuln.go.dev)
@@ -198,26 +200,26 @@ report: ## Open the page of a scan in Chromium: use, accessibility, 360 pixels, 
 headlamp: ## Check, test and build the plugin for Headlamp (needs npm; HEADLAMP=folder of a built checkout also opens it there, on a lab, and takes deploy/headlamp/headlamp.png)
 	@command -v npm >/dev/null || { echo "no npm: apt-get install npm"; exit 1; }
 	cd deploy/headlamp && npm ci --loglevel=error && npm run tsc && npm run lint && CI=1 npm test </dev/null && npm run build
-	$(if $(HEADLAMP),@$(MAKE) --no-print-directory build components && cd test && HEADLAMP=$(abspath $(HEADLAMP)) SCREENSHOT=$(CURDIR)/deploy/headlamp/headlamp.png go test -count=1 -v ./headlamp)
+	$(if $(HEADLAMP),@$(MAKE) --no-print-directory programs components && cd test && HEADLAMP=$(abspath $(HEADLAMP)) SCREENSHOT=$(CURDIR)/deploy/headlamp/headlamp.png go test -count=1 -v ./headlamp)
 
 man: ## Write the man pages into dist/man, of what --help prints
 	@mkdir -p dist/man
 	MAN=$(CURDIR)/dist/man go test -count=1 -run '^TestMan$$' ./cmd/termguard
 
-bench: build components ## Print benchmarks: beside a no-op webhook, and by size of the cluster (OBJECTS=10000)
+bench: programs components ## Print benchmarks: beside a no-op webhook, and by size of the cluster (OBJECTS=10000)
 	go test -run '^$$' -bench . ./policies ./webhook ./check ./scan
 	cd test && go run ./cmd/bench -objects $(OBJECTS)
 
-bench-scale: build components ## Print what clusters of three sizes cost termguard and their API server (10 minutes)
+bench-scale: programs components ## Print what clusters of three sizes cost termguard and their API server (10 minutes)
 	cd test && go run ./cmd/bench -scale
 
-field-test: build render ## Lint a sample of public repositories, and compare with what was judged (CLONES=folder or REMOTE=URL, SEED=1, SAMPLE=20)
+field-test: build ## Lint a sample of public repositories, and compare with what was judged (CLONES=folder or REMOTE=URL, SEED=1, SAMPLE=20)
 	cd test && go run ./cmd/field-test -termguard $(CURDIR)/bin/termguard $(if $(CLONES),-clones $(abspath $(CLONES))) $(if $(REMOTE),-remote $(REMOTE)) -seed $(or $(SEED),1) -sample $(or $(SAMPLE),20)
 
 field-test-page: ## Write the tables of test/results/lint-field-test.md anew
 	cd test && go run ./cmd/field-test -page $(CURDIR)/test/results/lint-field-test.md
 
-bench-lint: build ## Print lint beside conftest, kube-score and gator (CORPUS=archive or folder of manifests; KUBE_LINTER=binary)
+bench-lint: programs ## Print lint beside conftest, kube-score and gator (CORPUS=archive or folder of manifests; KUBE_LINTER=binary)
 	cd test && go run ./cmd/bench-lint -termguard $(CURDIR)/bin/termguard $(if $(CORPUS),-corpus $(abspath $(CORPUS))) $(if $(KUBE_LINTER),-kube-linter $(abspath $(KUBE_LINTER)))
 
 gatekeeper: ## Ask Gatekeeper's engine about worlds in which namespaces hang (compiles gator at first)

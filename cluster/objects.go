@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/termguard/termguard/cluster/facts"
-	"github.com/termguard/termguard/internal/convert"
 	"github.com/termguard/termguard/probe/report"
 )
 
@@ -98,7 +99,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		}
 		if gvk.GroupVersion().String() == apiVersion {
 			if gvk.Kind == "Cluster" {
-				if err := convert.Decode(obj, &about); err != nil {
+				if err := Decode(obj, &about); err != nil {
 					return nil, fmt.Errorf("document of kind Cluster: %w", err)
 				}
 			}
@@ -120,7 +121,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		}
 		if gvk == coordinationv1.SchemeGroupVersion.WithKind("Lease") && options.Manifests == nil { // which no part keeps as an object
 			var lease coordinationv1.Lease
-			if err := convert.Decode(obj, &lease); err != nil {
+			if err := Decode(obj, &lease); err != nil {
 				return nil, fmt.Errorf("lease %q: %w", obj.GetName(), err)
 			}
 			leases = append(leases, lease)
@@ -224,7 +225,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 func eventsAmong(objects []*unstructured.Unstructured) (found []corev1.Event) {
 	for _, obj := range objects {
 		var e corev1.Event
-		if obj.GetKind() == "Event" && convert.Decode(obj, &e) == nil && e.Type == corev1.EventTypeWarning {
+		if obj.GetKind() == "Event" && Decode(obj, &e) == nil && e.Type == corev1.EventTypeWarning {
 			found = append(found, e)
 		}
 	}
@@ -248,6 +249,19 @@ func together(objects []*unstructured.Unstructured, ordered bool, without []stri
 	return set
 }
 
+// Decode converts an object to its Go type. Where that fails it goes through JSON, whose
+// errors name the field, as those of the converter do not.
+func Decode(obj *unstructured.Unstructured, into any) error {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, into); err == nil {
+		return nil
+	}
+	data, err := json.Marshal(obj.Object)
+	if err != nil {
+		return err
+	}
+	return kjson.UnmarshalCaseSensitivePreserveInts(data, into)
+}
+
 // typedObject converts an object of a kind that the facts reduce to its Go
 // type; others stay as they are.
 func typedObject(obj *unstructured.Unstructured) (runtime.Object, error) {
@@ -255,7 +269,7 @@ func typedObject(obj *unstructured.Unstructured) (runtime.Object, error) {
 	if err != nil {
 		return obj, nil //nolint:nilerr // a kind of which only the metadata counts
 	}
-	if err := convert.Decode(obj, typed); err != nil {
+	if err := Decode(obj, typed); err != nil {
 		return nil, fmt.Errorf("%s %q: %w", obj.GetKind(), obj.GetName(), err)
 	}
 	return typed, nil
@@ -271,7 +285,7 @@ func checkedObject(obj *unstructured.Unstructured) (runtime.Object, error) {
 	if _, isObject := typed.(metav1.Object); !isObject {
 		return typed, nil
 	}
-	return obj, convert.Decode(obj, &metav1.PartialObjectMetadata{})
+	return obj, Decode(obj, &metav1.PartialObjectMetadata{})
 }
 
 // Counts tells whether all that the facts hold of an object of a set is that

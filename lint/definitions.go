@@ -106,7 +106,7 @@ func concurrently(ctx context.Context, count int, work func(n int, buffer []byte
 		wait.Go(func() {
 			buffer := make([]byte, 32<<10)
 			for n := int(next.Add(1) - 1); n < count && ctx.Err() == nil; n = int(next.Add(1) - 1) {
-				_ = guarded(func() error { work(n, buffer); return nil })
+				_ = Guarded(func() error { work(n, buffer); return nil })
 			}
 		})
 	}

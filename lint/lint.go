@@ -69,10 +69,6 @@ type Options struct {
 	Owners map[string]string
 	// Catalog of known finalizers. Defaults to the one in the binary.
 	Catalog *catalog.Catalog
-	// Large, if not nil, is called when a run turns out to need more memory than
-	// one over sets of usual size: a large set, or a snapshot. It may be called
-	// several times, also at once.
-	Large func()
 
 	// everything asks every question about every object at once and builds every
 	// node, as tests do to hold what is left out to finding the same.
@@ -82,8 +78,8 @@ type Options struct {
 // ErrNothing is returned where there is nothing to lint.
 var ErrNothing = errors.New("nothing to lint")
 
-// evaluation bounds one evaluation of the policies: a linter can wait, and a
-// busy machine is no reason to find nothing.
+// evaluation bounds the processor time of one evaluation of the policies: a linter can wait,
+// and a busy machine is no reason to find nothing.
 const evaluation = 10 * time.Second
 
 // Run reads manifests and asks the policies about them. What cannot be read is
@@ -107,14 +103,15 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	defer r.stop()
 	ended := make(chan error, 1)
-	go func() { ended <- guarded(func() error { return r.work(ctx) }) }()
+	go func() { ended <- Guarded(func() error { return r.work(ctx) }) }()
 	select {
 	case err := <-ended:
 		if ctx.Err() == nil {
-			if err != nil {
+			if err != nil && !errors.Is(err, ErrPanic) {
 				return nil, err
 			}
-			return r.result(), nil
+			r.stop()
+			return r.result(), err
 		}
 	case <-ctx.Done():
 	}
@@ -126,9 +123,6 @@ func (r *run) work(ctx context.Context) error {
 	r.engine = prepare(ctx, r.options)
 	if err := r.inputs(ctx); err != nil {
 		return err
-	}
-	if r.options.Snapshot != "" {
-		r.large()
 	}
 	r.asks = sync.OnceValue(func() []policies.Policy {
 		engine, _ := r.engine() // who asks has seen the error
@@ -142,8 +136,10 @@ func (r *run) work(ctx context.Context) error {
 	if _, err := r.engine(); err != nil { // where nothing asked for it
 		return err
 	}
-	if n := r.notes; r.total.files == 0 && len(r.options.Values) == 0 && len(n.unbuilt)+len(n.far) > 0 {
-		return nil // a note tells what stands there, and why nothing is asked about it
+	if n := r.notes; r.objects == 0 && r.only == nil && len(n.unbuilt)+len(n.far)+len(n.charts)+len(n.kustomizations) > 0 {
+		at := Place{File: filepath.ToSlash(r.options.Paths[0]), Line: 1, Column: 1}
+		r.problems = append(r.problems, Problem{at, "nothing was read: no object is here that needs no rendering, and the notes tell why nothing was rendered"})
+		return nil
 	}
 	if r.total.files == 0 {
 		reasons := append([]string{fmt.Sprintf("no .yaml, .yml or .json files in %s", strings.Join(r.options.Paths, ", "))}, r.notes.list()...)
@@ -226,12 +222,6 @@ func (r *run) settle(t total, s *set) {
 	}
 }
 
-func (r *run) large() {
-	if r.options.Large != nil {
-		r.options.Large()
-	}
-}
-
 // total is what the sets of a run add up to.
 type total struct {
 	findings                           []Finding
@@ -265,11 +255,14 @@ func prepare(ctx context.Context, o Options) func() (*policies.Engine, error) {
 		if err != nil {
 			return nil, fmt.Errorf("load policies: %w", err)
 		}
-		return policies.NewEngine(ctx, set, policies.EngineOptions{Params: o.Params, Off: o.Off, Deadline: evaluation, Lazy: true})
+		return policies.NewEngine(ctx, set, policies.EngineOptions{Params: o.Params, Off: o.Off, Deadline: evaluation, Now: processorTime, Lazy: true})
 	})
 	go func() {
-		_, _ = load()
-		_, _ = manifests.Apply(cluster.Options{Catalog: o.Catalog}, "", manifests.Set{}) // which reads it
+		_ = Guarded(func() error { // who needs them is told
+			_, _ = load()
+			_, _ = manifests.Apply(cluster.Options{Catalog: o.Catalog}, "", manifests.Set{}) // which reads it
+			return nil
+		})
 	}()
 	return load
 }
@@ -371,7 +364,7 @@ func (r *run) search(s source.Search, name, full string) error {
 	var failed error
 	go func() {
 		defer close(found)
-		failed = guarded(func() error { s.Walk(name, full, relative(r.options.Dir, full)); return nil })
+		failed = Guarded(func() error { s.Walk(name, full, relative(r.options.Dir, full)); return nil })
 	}()
 	for take := range found {
 		take()
@@ -473,7 +466,7 @@ func (r *run) each(ctx context.Context) error {
 				if failed != nil || ctx.Err() != nil {
 					continue
 				}
-				failed = guarded(func() error { return r.lint(ctx, r.set(i)) })
+				failed = r.survive(i.all(), func() error { return r.lint(ctx, r.set(i)) })
 			}
 			if failed != nil {
 				errs <- failed
@@ -515,11 +508,27 @@ func (r *run) answer(ctx context.Context, s *set) error {
 	return nil
 }
 
-// guarded turns a panic into an error.
-func guarded(work func() error) (err error) {
+// ErrPanic is a defect of lint itself, which must not cost what else was found.
+var ErrPanic = errors.New("termguard failed, which is a defect of its own: please report it")
+
+// Guarded turns a panic into an error.
+func Guarded(work func() error) (err error) {
 	defer func() {
 		if failed := recover(); failed != nil {
-			err = fmt.Errorf("panic: %v\n%s", failed, debug.Stack())
+			err = panicked(failed)
+		}
+	}()
+	return work()
+}
+
+func panicked(failed any) error { return fmt.Errorf("%w: %v\n%s", ErrPanic, failed, debug.Stack()) }
+
+// survive is Guarded for the work on some files: that it panics is a problem with them.
+func (r *run) survive(files []*source.File, work func() error) error {
+	defer func() {
+		if failed := recover(); failed != nil {
+			at := Place{File: files[0].Name, Line: 1, Column: 1}
+			r.settle(total{files: len(files), problems: []Problem{{Place: at, Message: panicked(failed).Error()}}}, nil)
 		}
 	}()
 	return work()

@@ -40,7 +40,6 @@ func (s *set) release() {
 func (s *set) make(objects []*source.Object) {
 	_, err := s.run.engine()
 	if err == nil && s.made == nil {
-		s.run.large()
 		s.made = map[*source.Object]*subject{}
 	}
 	for _, o := range objects {

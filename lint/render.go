@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,8 +28,8 @@ const Renderer = "termguard-render"
 
 // What rendering may take: one chart or kustomization, all of a run, and the bytes of one.
 const (
-	renderTime  = 30 * time.Second
-	rendersTime = 3 * time.Minute
+	renderTime  = 15 * time.Second
+	rendersTime = time.Minute
 	maxRendered = 64 << 20
 )
 
@@ -70,8 +71,6 @@ const perRenderer = 8
 // called with what became of each, one at a time. A process that fails, or takes too long,
 // is replaced: it takes no other request with it.
 func renderAll(ctx context.Context, program string, requests []request, done func(i int, a answer, err error)) {
-	ctx, cancel := context.WithTimeoutCause(ctx, rendersTime, fmt.Errorf("all of them together take more than %v", rendersTime))
-	defer cancel()
 	next := make(chan int)
 	var wait sync.WaitGroup
 	var one sync.Mutex
@@ -177,6 +176,9 @@ type build struct {
 	reads     []string        // the files that a kustomization is made of
 	known     map[string]file // files that were found, by their paths without links
 	namespace string          // of objects that name none, "" where kubectl puts them
+
+	given, values []string // values of a chart: those of the run, and those to try if it refuses these
+	refused       error    // why it refuses them
 }
 
 // file is one that was found, by the name that findings call it.
@@ -203,7 +205,11 @@ func (r *run) render(ctx context.Context) error {
 		if q.Dir, err = filepath.Abs(d.Path); err != nil {
 			return err
 		}
-		requests, of = append(requests, q), append(of, &build{directory: d, file: file})
+		b := &build{directory: d, file: file, given: q.Values}
+		if q.Kind == "chart" {
+			b.values = valuesBeside(q.Root, q.Dir)
+		}
+		requests, of = append(requests, q), append(of, b)
 		return nil
 	}
 	for _, d := range r.tops() {
@@ -242,29 +248,61 @@ func (r *run) render(ctx context.Context) error {
 		return nil
 	}
 	known := r.knownFiles()
+	limited, cancel := context.WithTimeoutCause(ctx, rendersTime, fmt.Errorf("all of them together take more than %v", rendersTime))
+	defer cancel()
 	var failed error
-	renderAll(ctx, program, requests, func(i int, a answer, err error) {
-		if err == nil && a.Error != "" {
-			err = errors.New(strings.ReplaceAll(a.Error, requests[i].Root+string(filepath.Separator), ""))
-		}
-		b := of[i]
-		if err != nil {
-			r.found.notes.unbuilt = append(r.found.notes.unbuilt, unbuilt{b.directory.Name, err.Error()})
-			return
-		}
-		b.known, b.reads, b.namespace = known, a.Files, a.Namespace
-		file, err := r.keep(b, a.Text)
-		if err != nil {
-			failed = err
-			return
-		}
-		r.builds[file] = b
-		r.sets = append(r.sets, &input{files: []*source.File{file}})
-		for _, name := range a.Files {
-			r.covered[name] = true
-		}
-	})
+	for len(requests) > 0 && failed == nil {
+		var again []request
+		var ofAgain []*build
+		renderAll(limited, program, requests, func(i int, a answer, err error) {
+			b := of[i]
+			if err == nil && a.Error != "" {
+				err = errors.New(strings.ReplaceAll(a.Error, requests[i].Root+string(filepath.Separator), ""))
+				b.refused = cmp.Or(b.refused, err)
+				if len(b.values) > 0 {
+					q := requests[i]
+					q.Values = append(slices.Clone(b.given), b.values[0])
+					b.values = b.values[1:]
+					again, ofAgain = append(again, q), append(ofAgain, b)
+					return
+				}
+			}
+			if err != nil {
+				r.found.notes.unbuilt = append(r.found.notes.unbuilt, unbuilt{b.directory.Name, cmp.Or(b.refused, err).Error()})
+				return
+			}
+			b.known, b.reads, b.namespace = known, a.Files, a.Namespace
+			file, err := r.keep(b, a.Text)
+			if err != nil {
+				failed = err
+				return
+			}
+			r.builds[file] = b
+			r.sets = append(r.sets, &input{files: []*source.File{file}})
+			for _, name := range a.Files {
+				r.covered[name] = true
+			}
+		})
+		requests, of = again, ofAgain
+	}
 	return cmp.Or(failed, context.Cause(ctx))
+}
+
+// maxTries bounds the values that a chart is tried with.
+const maxTries = 4
+
+// valuesBeside are files of values that lie in a chart: those that chart-testing installs it
+// with (github.com/helm/chart-testing, ci/*-values.yaml), and of its environments.
+func valuesBeside(root, dir string) (found []string) {
+	for _, pattern := range []string{"ci/*-values.yaml", "values-*.yaml", "values/*.yaml"} {
+		files, _ := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern))) // of a folder that was read
+		for _, file := range files {
+			if len(found) < maxTries && tree.Inside(root, file) == nil {
+				found = append(found, file)
+			}
+		}
+	}
+	return found
 }
 
 // maxKept bounds what is rendered and kept in memory, in bytes; what is beyond is kept in

@@ -38,6 +38,9 @@ type EngineOptions struct {
 	// are asked after them, and have a quarter of it, which they share in the same way.
 	// Defaults to 200 ms: less than the 300 ms that the webhook gives itself.
 	Deadline time.Duration
+	// Now tells the time of Deadline, which must not run faster than the clock: a run that
+	// can wait counts the processor time that it gets. Defaults to time.Now.
+	Now func() time.Time
 	// Brief leaves the steps out of findings, for who does not show them.
 	Brief bool
 	// Lazy leaves policies uncompiled until they are asked, for a run that asks few of
@@ -50,6 +53,9 @@ type EngineOptions struct {
 func (o *EngineOptions) setDefaults() {
 	if o.Deadline <= 0 {
 		o.Deadline = 200 * time.Millisecond
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 }
 
@@ -223,7 +229,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 	if !known {
 		return Result{}, fmt.Errorf("unknown trigger %q: use one of %v", trigger, Triggers())
 	}
-	until := time.Now().Add(e.options.Deadline)
+	until := e.options.Now().Add(e.options.Deadline)
 	facts.View(func(doc map[string]any) {
 		if err = ctx.Err(); err != nil {
 			return
@@ -231,7 +237,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 		about := subjectOf(input)
 		who := about.concerned(on, documents{input, doc, e.options.Params})
 		if len(who) > 0 {
-			if !time.Now().Before(until) {
+			if !e.options.Now().Before(until) {
 				err = context.DeadlineExceeded // the time went into the wait for the facts
 				return
 			}
@@ -247,7 +253,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			}
 			// However slow these are, they cost the others nothing, and whoever asks
 			// little; so none has to be set aside, which somebody could bring about.
-			if end := time.Now().Add(e.options.Deadline / customShare); end.Before(until) {
+			if end := e.options.Now().Add(e.options.Deadline / customShare); end.Before(until) {
 				until = end
 			}
 			for _, some := range e.together(custom) {
@@ -302,14 +308,14 @@ func (e *Engine) ask(ctx context.Context, until time.Time, who []Policy, input a
 	var answers map[string]any
 	query, err := e.query(ctx, who)
 	if err == nil {
-		answers, err = e.eval(ctx, time.Until(until)/2, query, input, txn)
+		answers, err = e.eval(ctx, until.Sub(e.options.Now())/2, query, input, txn)
 	}
 	for i, p := range who {
 		sets, failed := answers[p.ID], err
 		if err != nil {
 			var alone map[string]any
 			if query, failed = e.query(ctx, []Policy{p}); failed == nil {
-				alone, failed = e.eval(ctx, time.Until(until)/time.Duration(len(who)-i), query, input, txn)
+				alone, failed = e.eval(ctx, until.Sub(e.options.Now())/time.Duration(len(who)-i), query, input, txn)
 			}
 			sets = alone[p.ID]
 		}
@@ -353,15 +359,19 @@ var (
 // before each expression: a timer and a goroutine that waits for it would wake another
 // thread for every evaluation.
 type clock struct {
-	ctx   context.Context
-	until time.Time
+	ctx      context.Context
+	earliest time.Time // by the clock, which is cheaper to read
+	until    time.Time // by now
+	now      func() time.Time
 }
 
 // Cancel does nothing: nobody but the clock ends an evaluation.
 func (clock) Cancel() {}
 
 // Cancelled tells whether the evaluation is to end.
-func (c clock) Cancelled() bool { return c.ctx.Err() != nil || time.Now().After(c.until) }
+func (c clock) Cancelled() bool {
+	return c.ctx.Err() != nil || time.Now().After(c.earliest) && c.now().After(c.until)
+}
 
 // eval runs one query and returns the sets of each policy, by its id.
 func (e *Engine) eval(ctx context.Context, limit time.Duration, query rego.PreparedEvalQuery, input ast.Value, txn *view) (answers map[string]any, err error) {
@@ -373,7 +383,7 @@ func (e *Engine) eval(ctx context.Context, limit time.Duration, query rego.Prepa
 	if limit <= 0 {
 		return nil, errUnasked
 	}
-	end := clock{ctx, time.Now().Add(limit)}
+	end := clock{ctx, time.Now().Add(limit), e.options.Now().Add(limit), e.options.Now}
 	options := []rego.EvalOption{
 		rego.EvalParsedInput(input),
 		rego.EvalTransaction(txn),

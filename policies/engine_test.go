@@ -200,6 +200,23 @@ func TestSlowCustomPolicies(t *testing.T) {
 	}
 }
 
+// TestEvaluateProcessorTime: where processor time counts, a machine that gives none, however
+// long, ends no evaluation.
+func TestEvaluateProcessorTime(t *testing.T) {
+	busy := func() time.Time { return time.Time{} }
+	for name, now := range map[string]func() time.Time{"by the clock": nil, "by what it gets": busy} {
+		e := engineOf(t, EngineOptions{Deadline: time.Minute}, files("good/good.rego", withBody("good", good)))
+		e.options.Deadline = time.Microsecond
+		if now != nil {
+			e.options.Now = now
+		}
+		result, err := e.Evaluate(t.Context(), Delete, deleteNamespace("demo", nil), Document{})
+		if late := err != nil || len(result.Errors) > 0; late != (now == nil) {
+			t.Errorf("%s: late is %t: %v, %v", name, late, err, result.Errors)
+		}
+	}
+}
+
 // TestEvaluateDeadline holds that a policy that never ends costs a bounded time
 // and silences no other.
 func TestEvaluateDeadline(t *testing.T) {

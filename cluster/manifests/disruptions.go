@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/budgets"
-	"github.com/termguard/termguard/internal/convert"
 )
 
 // scaled are the pods that a workload is to have.
@@ -90,7 +90,7 @@ func (p *player) disrupt(obj *unstructured.Unstructured) {
 	}
 	unstructured.RemoveNestedField(obj.Object, "status")
 	var budget policyv1.PodDisruptionBudget
-	if convert.Decode(obj, &budget) != nil {
+	if cluster.Decode(obj, &budget) != nil {
 		return
 	}
 	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)

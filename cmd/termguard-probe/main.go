@@ -5,7 +5,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +20,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/termguard/termguard/internal/printable"
-	"github.com/termguard/termguard/internal/startup"
 	"github.com/termguard/termguard/probe"
 	"github.com/termguard/termguard/probe/report"
 )
@@ -104,7 +102,8 @@ func again(ctx context.Context, options probe.Options, t teller, kubeconfig stri
 		if err == nil {
 			err = t.tell(ctx, r)
 		}
-		return cmp.Or(err, leave())
+		debug.FreeOSMemory() // which nothing needs until the next look
+		return err
 	}, complain)
 }
 
@@ -132,10 +131,4 @@ func configOf(kubeconfig string) (*rest.Config, error) {
 		return rest.InClusterConfig()
 	}
 	return clientcmd.BuildConfigFromFlags("", kubeconfig)
-}
-
-// leave gives back the memory that nothing needs until the next look.
-func leave() error {
-	debug.FreeOSMemory()
-	return startup.LeavePages()
 }

@@ -78,17 +78,16 @@ that could not be read, wrong usage, or an internal error.`,
 	return c
 }
 
-// run lints. How garbage is collected holds for the whole process: it is put back.
+// run lints. A bound of memory holds for the whole process: it is taken back.
 func (f *linting) run(c *cobra.Command, paths []string) error {
-	var h heap
-	h.start()
-	defer h.stop()
+	unbind := func() {}
+	defer func() { unbind() }()
+	f.Bound = func(limit uint64) { unbind = boundMemory(limit) }
 	f.Paths, f.Version = paths, versionOf()
 	f.Policies, f.Load = f.policies.policies, func(names []string) (*policies.Set, error) { return f.policies.loadFrom(names) }
 	f.Stdin, f.Stdout, f.Stderr = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 	f.Color = colored(f.Stdout)
 	f.Progress = func() func() { return newProgress(f.Stderr, "reading manifests and asking the policies").clear }
-	f.Large, f.Bound = h.large, h.bound
 	err := runner.Run(c.Context(), f.Options)
 	if errors.Is(err, runner.ErrFound) {
 		return errFound

@@ -8,28 +8,19 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/termguard/termguard/internal/nogc"
 	"github.com/termguard/termguard/internal/race"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(tests{m}, map[string]func(){"termguard": main, "kubectl-termguard": main})
-}
-
-// tests run as long as the programs do that end this themselves.
-type tests struct{ *testing.M }
-
-func (t tests) Run() int {
-	nogc.End()
-	return t.M.Run()
+	testscript.Main(m, map[string]func(){"termguard": main, "kubectl-termguard": main})
 }
 
 // TestScript runs testdata/script/*.txtar; UPDATE_GOLDEN=1 writes the files

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/termguard/termguard/internal/nearest"
-	"github.com/termguard/termguard/internal/nogc"
 	"github.com/termguard/termguard/internal/printable"
 )
 
@@ -77,10 +76,7 @@ func newRoot(name string) *cobra.Command {
 	var quiet, ascii bool
 	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "tell nothing about what is going on while you wait")
 	root.PersistentFlags().BoolVar(&ascii, "ascii", false, "draw with ASCII only, as where the locale has no more")
-	root.PersistentPreRun = func(c *cobra.Command, _ []string) {
-		if name := c.Name(); name != "lint" && name != "scan" { // which start a heap of their own
-			nogc.End()
-		}
+	root.PersistentPreRun = func(*cobra.Command, []string) {
 		if ascii {
 			root.SetOut(asciiOnly{root.OutOrStdout()})
 		}

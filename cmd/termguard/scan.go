@@ -100,9 +100,6 @@ func known(flag, word string, of []string) error {
 func outputs() []string { return []string{"text", "json", "yaml", "html"} }
 
 func (f *scanning) run(ctx context.Context, stdout, stderr io.Writer) error {
-	var h heap
-	h.start()
-	defer h.stop()
 	options := scan.Options{}
 	if err := errors.Join(known("output", f.output, outputs()), known("fail-on", f.failOn, scan.FailOn())); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/termguard/termguard/lint"
 	"github.com/termguard/termguard/lint/report"
 	"github.com/termguard/termguard/lint/settings"
 )
@@ -58,13 +59,13 @@ func (r *runner) report(found report.Report) error {
 				text = true
 				write = report.Text{Color: r.Color}.Write
 			}
-			if err := write(found, r.Stdout); err != nil {
+			if err := lint.Guarded(func() error { return write(found, r.Stdout) }); err != nil {
 				errs = append(errs, fmt.Errorf("write the report: %w", err))
 			}
 			continue
 		}
 		var b bytes.Buffer
-		if err := write(found, &b); err != nil {
+		if err := lint.Guarded(func() error { return write(found, &b) }); err != nil {
 			errs = append(errs, fmt.Errorf("write the report as %s: %w", o.format, err))
 			continue
 		}

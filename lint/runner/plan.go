@@ -68,7 +68,7 @@ func (r *runner) plan(ctx context.Context) error {
 	r.options = lint.Options{
 		Paths: r.Paths, Stdin: r.Stdin, Dir: r.dir, Exclude: r.Exclude, IncludeTests: r.IncludeTests, Render: r.Render, Values: r.Values,
 		Snapshot: r.Snapshot, KubernetesVersion: version,
-		Large: r.Large, Params: r.settings.Params, Off: r.off, Owners: facts.Owners, Catalog: facts.Catalog,
+		Params: r.settings.Params, Off: r.off, Owners: facts.Owners, Catalog: facts.Catalog,
 	}
 	if r.settings.File != "" {
 		r.options.Exclude = append(settings.Rebase(r.settings.Exclude, r.patterns(), r.dir), r.Exclude...)
@@ -166,7 +166,7 @@ func soon[T any](work func() (T, error)) func(context.Context) (T, error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		value, err = work()
+		err = lint.Guarded(func() (err error) { value, err = work(); return err })
 	}()
 	return func(ctx context.Context) (T, error) {
 		select {

@@ -63,9 +63,8 @@ type Options struct {
 	Color bool
 	// Progress tells whoever waits that work goes on, until done is called; nil for nobody.
 	Progress func() (done func())
-	// Large, if not nil, is called when a run needs more memory than usual; Bound,
-	// when it is to have no more than some bytes. Both concern the whole process.
-	Large func()
+	// Bound, if not nil, is called when the whole process is to have no more memory
+	// than some bytes.
 	Bound func(bytes uint64)
 }
 
@@ -135,26 +134,36 @@ func Run(ctx context.Context, options Options) error {
 	if flags := r.withoutThem(result.Problems); flags != "" {
 		result.Notes = append(result.Notes, fmt.Sprintf("what is broken on purpose, as tests have it, can be left out: %s, or exclude in %s", flags, settings.FileName))
 	}
-	kept, suppressed := triage.Suppress(result, triage.Options{
-		Policies: set.Policies(), Off: r.off, Ignore: r.settings.Ignore, File: r.shown(r.settings.File), Partial: r.changed != nil, Asked: r.asked,
-		Stopped: stopped, Rel: func(file string) string { return r.relative(r.patterns(), file) },
-	})
 	fromRoot := func(file string) string { return r.relative(r.root(), file) }
-	prints := lint.Fingerprints(kept, fromRoot)
+	report := report.Report{
+		Findings: result.Findings, Fingerprints: make([]string, len(result.Findings)), Problems: result.Problems, Notes: result.Notes,
+		Files: result.Files, Documents: result.Documents, Objects: result.Objects, Skipped: result.Skipped, Tests: result.Tests,
+		Policies: append(set.Policies(), triage.Policies()...), Version: r.Version, Rel: fromRoot,
+	}
+	var baseline triage.Baseline
+	gone := 0
+	if failed := lint.Guarded(func() error {
+		kept, suppressed := triage.Suppress(result, triage.Options{
+			Policies: set.Policies(), Off: r.off, Ignore: r.settings.Ignore, File: r.shown(r.settings.File), Partial: r.changed != nil, Asked: r.asked,
+			Stopped: stopped, Rel: func(file string) string { return r.relative(r.patterns(), file) },
+		})
+		prints := lint.Fingerprints(kept, fromRoot)
+		baseline = triage.NewBaseline(kept, prints, fromRoot)
+		var known int
+		kept, prints, known, gone = r.known.Compare(kept, prints)
+		kept, prints = triage.Bundle(kept, prints)
+		report.Findings, report.Fingerprints, report.Suppressed, report.Known = kept, prints, suppressed, known
+		return nil
+	}); failed != nil { // what was found is reported as it is
+		err, stopped = failed, true
+		report.Notes = append(report.Notes, err.Error())
+	}
 	if r.WriteBaseline {
 		if stopped {
 			return fmt.Errorf("the baseline was not written: %w", err)
 		}
-		return r.write(triage.NewBaseline(kept, prints, fromRoot), result)
+		return r.write(baseline, result)
 	}
-	report := report.Report{
-		Suppressed: suppressed, Problems: result.Problems, Notes: result.Notes,
-		Files: result.Files, Documents: result.Documents, Objects: result.Objects, Skipped: result.Skipped, Tests: result.Tests,
-		Policies: append(set.Policies(), triage.Policies()...), Version: r.Version, Rel: fromRoot,
-	}
-	var gone int
-	report.Findings, report.Fingerprints, report.Known, gone = r.known.Compare(kept, prints)
-	report.Findings, report.Fingerprints = triage.Bundle(report.Findings, report.Fingerprints)
 	if gone > 0 && r.changed == nil && len(result.Problems) == 0 && !stopped {
 		report.Notes = append(report.Notes, fmt.Sprintf("%d of the findings in the baseline %s are gone: write it anew with --write-baseline", gone, r.Baseline))
 	}

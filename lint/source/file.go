@@ -150,14 +150,7 @@ func reason(err error) string {
 // contents parses a document.
 func (f *File) contents(d document) (c Contents) {
 	t := &Text{File: f, bytes: d.text, line: d.line, offset: d.offset, size: d.size, cuts: d.cuts, source: d.source, wide: d.wide}
-	root, slabs, err := parse(d.text)
-	defer func() {
-		if len(c.Objects) == 0 {
-			recycle(slabs)
-			return
-		}
-		t.slabs = slabs
-	}()
+	root, err := parse(d.text)
 	if err != nil && len(d.cuts) > 0 && d.size <= maxDocument { // what was cut out may be why
 		if whole, readErr := f.whole(d); readErr == nil {
 			return f.contents(whole)
@@ -262,8 +255,7 @@ func (t *Text) Release() {
 	for _, o := range t.objects {
 		o.node = nil
 	}
-	recycle(t.slabs)
-	t.bytes, t.index, t.slabs = nil, nil, nil
+	t.bytes, t.index = nil, nil
 }
 
 // Size is about how many bytes of text Release would free.
@@ -296,7 +288,7 @@ func (o *Object) Load() error {
 		t.objects[i].node = other.node
 	}
 	if len(again) > 0 {
-		t.bytes, t.cuts, t.slabs = again[0].bytes, again[0].cuts, again[0].slabs
+		t.bytes, t.cuts = again[0].bytes, again[0].cuts
 	}
 	return nil
 }

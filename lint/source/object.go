@@ -33,7 +33,6 @@ type Text struct {
 	source  string
 	wide    encoding.Encoding // of the file, nil for UTF-8
 	objects []*Object         // in it, in their order
-	slabs   []*slab           // that hold their nodes
 
 	index   *index // made when it is first needed
 	looked  int    // nodes that were looked at by way of merges

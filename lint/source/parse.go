@@ -21,22 +21,18 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return e.message }
 
-// parse returns the root of a document, and the slabs that hold its nodes; nil for one
-// that holds nothing.
-func parse(text []byte) (root *yaml.Node, slabs []*slab, err error) {
+// parse returns the root of a document; nil for one that holds nothing.
+func parse(text []byte) (root *yaml.Node, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			root, slabs, err = nil, nil, &syntaxError{line: 1, message: fmt.Sprintf("the YAML parser failed: %v", r)}
+			root, err = nil, &syntaxError{line: 1, message: fmt.Sprintf("the YAML parser failed: %v", r)}
 		}
 	}()
 	if first := bytes.TrimLeft(text, " \t\r\n"); len(first) > 0 && (first[0] == '{' || first[0] == '[') {
 		if root, err := parseJSON(text); err == nil {
-			return root, nil, nil
+			return root, nil
 		}
 		// YAML in flow style, or broken: its parser knows the place.
-	}
-	if root, slabs, ok := parseBlock(text); ok {
-		return root, slabs, nil
 	}
 	var document yaml.Node
 	err = yaml.Unmarshal(text, &document)
@@ -50,12 +46,12 @@ func parse(text []byte) (root *yaml.Node, slabs []*slab, err error) {
 		err = yaml.Unmarshal(text, &document)
 	}
 	if err != nil {
-		return nil, nil, explain(err, text)
+		return nil, explain(err, text)
 	}
 	if len(document.Content) == 0 {
-		return nil, nil, nil
+		return nil, nil
 	}
-	return document.Content[0], nil, nil
+	return document.Content[0], nil
 }
 
 // maxComments bounds how many comments without a space before them a document may

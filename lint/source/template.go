@@ -30,6 +30,6 @@ func template(text []byte) bool {
 	if !placeholder.Match(text) {
 		return false
 	}
-	_, _, err := parse(fallback.ReplaceAll(placeholder.ReplaceAll(alone.ReplaceAll(text, nil), []byte("x")), nil))
+	_, err := parse(fallback.ReplaceAll(placeholder.ReplaceAll(alone.ReplaceAll(text, nil), []byte("x")), nil))
 	return err == nil
 }

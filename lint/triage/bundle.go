@@ -35,15 +35,16 @@ func Bundle(findings []lint.Finding, prints []string) ([]lint.Finding, []string)
 			more[at] = append(more[at], fmt.Sprintf("%s:%d", f.Place.File, f.Place.Line))
 			continue
 		}
-		first[c] = len(kept)
 		if f.Manifest.Once && len(f.Objects) > 1 {
-			c := cause{policy: f.Policy, severity: f.Severity, object: f.Objects[1]}
-			if at, again := first[c]; again {
+			one := cause{policy: f.Policy, severity: f.Severity, object: f.Objects[1]}
+			if at, again := first[one]; again {
+				first[c] = at // copies of it are of that cause, too
 				more[at] = append(more[at], fmt.Sprintf("%s:%d", f.Place.File, f.Place.Line))
 				continue
 			}
-			first[c] = len(kept)
+			first[one] = len(kept)
 		}
+		first[c] = len(kept)
 		kept, keptPrints = append(kept, f), append(keptPrints, prints[i])
 	}
 	for at, places := range more {

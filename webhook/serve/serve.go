@@ -29,7 +29,6 @@ import (
 	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/internal/background"
-	"github.com/termguard/termguard/internal/startup"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/webhook"
 )
@@ -85,7 +84,6 @@ func Run(ctx context.Context, options Options) error {
 		}
 		verify = clients.VerifyConnection
 	}
-	boundGarbage(false)
 	s, err := prepare(ctx, options)
 	if err != nil {
 		return err
@@ -241,10 +239,6 @@ func (s *parts) awaitFacts(ctx context.Context) {
 		return // ctx has ended
 	}
 	s.synced.Store(true)
-	boundGarbage(true)
-	if err := startup.LeavePages(); err != nil {
-		s.log.Debug("pages of the binary that only the start needed stay resident", "error", err)
-	}
 	s.log.Info("the facts are complete")
 }
 

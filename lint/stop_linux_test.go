@@ -6,7 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,20 +19,25 @@ func TestStopped(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"a.yaml": "apiVersion: v1\nkind: \"b\n",
-		"b.yaml": strings.Repeat("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n", 10_000),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+	slow := filepath.Join(dir, "b.yaml")
+	if err := syscall.Mkfifo(slow, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	why := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	release := make(chan struct{})
-	defer close(release)
-	r, err := lint.Run(ctx, lint.Options{Dir: dir, Paths: []string{"."}, Large: func() {
+	opened := make(chan *os.File, 1)
+	go func() {
+		out, _ := os.OpenFile(slow, os.O_WRONLY, 0) // waits for its reader, which is done with the other file
 		cancel(why)
-		<-release // as a parser that does not look at the clock
-	}})
+		opened <- out
+	}()
+	r, err := lint.Run(ctx, lint.Options{Dir: dir, Paths: []string{"a.yaml", "b.yaml"}})
+	defer func() { (<-opened).Close() }()
 	if !errors.Is(err, why) {
 		t.Fatalf("error %v, want %v", err, why)
 	}
