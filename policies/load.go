@@ -116,7 +116,7 @@ func (l *loader) compile(checks, steps bool) (*ast.Compiler, error) {
 	// What only steps use is unused without them.
 	compiler := ast.NewCompiler().WithCapabilities(Capabilities()).WithStrict(steps)
 	if checks {
-		schemas, err := schemaSet()
+		schemas, err := schemaSet(func(schema any) any { return schema })
 		if err != nil {
 			return nil, err
 		}
@@ -136,6 +136,9 @@ func (l *loader) compile(checks, steps bool) (*ast.Compiler, error) {
 		}
 	} else if checks {
 		l.references(compiler)
+		if err := l.checkFields(); err != nil {
+			l.errs = append(l.errs, err)
+		}
 	}
 	return compiler, errors.Join(l.errs...)
 }
@@ -432,15 +435,15 @@ func nameOf(fsys fs.FS) string {
 	return ""
 }
 
-// schemaSet are the shapes that the type checker holds policies to.
-func schemaSet() (*ast.SchemaSet, error) {
+// schemaSet are the shapes that the type checker holds policies to, made of the schemas.
+func schemaSet(shape func(schema any) any) (*ast.SchemaSet, error) {
 	set := ast.NewSchemaSet()
 	for _, name := range []string{"input.schema", "cluster.schema"} {
 		var schema any
 		if err := readSchema(name, &schema); err != nil {
 			return nil, err
 		}
-		set.Put(ast.SchemaRootRef.Append(ast.StringTerm(name)), schema)
+		set.Put(ast.SchemaRootRef.Append(ast.StringTerm(name)), shape(schema))
 	}
 	return set, nil
 }

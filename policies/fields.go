@@ -1,0 +1,104 @@
+package policies
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// checkFields refuses what reads a field that no request and no facts have. OPA makes types
+// of properties of a schema, and takes what additionalProperties says for anything at all:
+// below a name, as in data.cluster.nodes[name].redy, every field would be there. So it is
+// asked once more, with schemas in which a map is an object with a property that stands for
+// every key, and with the keys that the modules themselves write.
+func (l *loader) checkFields() error {
+	modules := maps.Clone(l.modules)
+	maps.DeleteFunc(modules, func(file string, module *ast.Module) bool {
+		shared := module.Package.Path.HasPrefix(library) || library.HasPrefix(module.Package.Path)
+		return !l.everything && !shared && strings.HasPrefix(file, nameOf(Embedded())+"/")
+	})
+	keys := map[string][]string{} // of maps, by what stands for every key of them
+	for {
+		schemas, err := schemaSet(func(schema any) any { return withKeys(schema, "", keys) })
+		if err != nil {
+			return err
+		}
+		compiler := ast.NewCompiler().WithCapabilities(Capabilities()).WithSchemas(schemas).WithUseTypeCheckAnnotations(true).SetErrorLimit(0)
+		compiler.Compile(modules)
+		var errs []error
+		written := false
+		for _, err := range compiler.Errors {
+			switch detail := err.Details.(type) {
+			case *ast.RefErrInvalidDetail:
+				key, every := anyKey(detail)
+				if every == "" {
+					errs = append(errs, err)
+				} else if !slices.Contains(keys[every], key) {
+					keys[every], written = append(keys[every], key), true
+				}
+			case *ast.RefErrUnsupportedDetail:
+				errs = append(errs, err)
+			}
+		}
+		if len(errs) > 0 || !written {
+			return errors.Join(errs...)
+		}
+	}
+}
+
+// wildcard begins the name of the property that stands for every key of a map.
+const wildcard = "*"
+
+// anyKey is the key that was not found, and what stands for every key in its place, "" where
+// nothing does.
+func anyKey(detail *ast.RefErrInvalidDetail) (key, every string) {
+	word, _ := detail.Ref[detail.Pos].Value.(ast.String)
+	for _, value := range detail.OneOf {
+		if name, _ := value.(ast.String); strings.HasPrefix(string(name), wildcard) {
+			return string(word), string(name)
+		}
+	}
+	return "", ""
+}
+
+// withKeys is a schema, which stands at a path, with maps as objects of the keys that are
+// written, and one that stands for every key.
+func withKeys(schema any, path string, keys map[string][]string) any {
+	node, is := schema.(map[string]any)
+	if !is {
+		return schema
+	}
+	node = maps.Clone(node)
+	for _, word := range []string{"properties", "definitions"} {
+		if of := child(node, word); of != nil {
+			of = maps.Clone(of)
+			for name, below := range of {
+				of[name] = withKeys(below, path+"."+name, keys)
+			}
+			node[word] = of
+		}
+	}
+	if items, has := node["items"]; has {
+		node["items"] = withKeys(items, path+"[]", keys)
+	}
+	below := child(node, "additionalProperties")
+	if below == nil { // it has no other fields, or any: OPA takes it for that
+		return node
+	}
+	below, _ = withKeys(below, path+"."+wildcard, keys).(map[string]any)
+	delete(node, "additionalProperties")
+	properties := maps.Clone(child(node, "properties"))
+	if properties == nil {
+		properties = map[string]any{}
+	}
+	for _, key := range append([]string{wildcard + path}, keys[wildcard+path]...) {
+		if _, has := properties[key]; !has {
+			properties[key] = below
+		}
+	}
+	node["properties"] = properties
+	return node
+}
