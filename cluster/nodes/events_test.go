@@ -136,6 +136,24 @@ func TestHazards(t *testing.T) {
 			reason: "chattr -i is the cure",
 			spec:   "{volumes: [{name: v, emptyDir: {}}], containers: [{name: c, args: ['chattr -i /v/f'], securityContext: {privileged: true}, volumeMounts: [{name: v, mountPath: /v}]}]}",
 		},
+		"chattr of a directory of the node": {
+			reason: "a hostPath is not removed",
+			spec:   "{volumes: [{name: v, emptyDir: {}}, {name: h, hostPath: {path: /etc}}], containers: [{name: c, command: [sh, -c, 'chattr +i /host/etc/resolv.conf; date >/v/done'], securityContext: {privileged: true}, volumeMounts: [{name: v, mountPath: /v}, {name: h, mountPath: /host/etc}]}]}",
+		},
+		"chattr of a mount below it": {
+			reason: "what is mounted last holds the path",
+			spec:   "{volumes: [{name: v, emptyDir: {}}, {name: h, hostPath: {path: /etc}}], containers: [{name: c, args: ['chattr +i /v/etc/a'], securityContext: {privileged: true}, volumeMounts: [{name: v, mountPath: /v}, {name: h, mountPath: /v/etc}]}]}",
+		},
+		"chattr of one of several": {
+			reason: "one of them is in it",
+			spec:   "{volumes: [{name: v, emptyDir: {}}], containers: [{name: c, args: ['chattr +i /etc/a /v/a && true'], securityContext: {privileged: true}, volumeMounts: [{name: v, mountPath: /v}]}]}",
+			want:   "immutable",
+		},
+		"chattr of what only the shell knows": {
+			reason: "it may be in it",
+			spec:   "{volumes: [{name: v, emptyDir: {}}], containers: [{name: c, args: ['chattr +i $FILE'], securityContext: {privileged: true}, volumeMounts: [{name: v, mountPath: /v}]}]}",
+			want:   "immutable",
+		},
 		"mounts that reach the node": {
 			reason: "Bidirectional propagation into a directory that the kubelet removes",
 			spec:   "{volumes: [{name: v, emptyDir: {}}], containers: [{name: c, volumeMounts: [{name: v, mountPath: /v, mountPropagation: Bidirectional}]}]}",

@@ -64,7 +64,7 @@ func hazards(pod *corev1.Pod) []string {
 			if !scratch[m.Name] {
 				continue
 			}
-			if mayFreezeFiles(c) && freezesFiles.MatchString(strings.Join(slices.Concat(c.Command, c.Args), " ")) {
+			if mayFreezeFiles(c) && freezes(c, m) {
 				found[hazardImmutable] = true
 			}
 			if facts.Or(m.MountPropagation, corev1.MountPropagationNone) == corev1.MountPropagationBidirectional {
@@ -75,8 +75,41 @@ func hazards(pod *corev1.Pod) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// freezesFiles matches a command that sets the attributes immutable or append-only.
-var freezesFiles = regexp.MustCompile(`\bchattr\s+(-[A-Za-z]+\s+)*\+[A-Za-z]*[ia]`)
+// freezesFiles matches a command that sets the attributes immutable or append-only, and the
+// files behind it.
+var freezesFiles = regexp.MustCompile(`\bchattr\s+((?:-[A-Za-z]+\s+)*)\+[A-Za-z]*[ia]\w*([^;&|\n]*)`)
+
+// freezes tells whether the command of a container may set them on a file in a mount. A path
+// that only the shell or the working directory tells may lie in any.
+func freezes(c corev1.Container, in corev1.VolumeMount) bool {
+	for _, found := range freezesFiles.FindAllStringSubmatch(strings.Join(slices.Concat(c.Command, c.Args), " "), -1) {
+		files := strings.Fields(found[2])
+		if len(files) == 0 || slices.ContainsFunc(files, func(file string) bool {
+			file = strings.Trim(file, `"'`)
+			if at := strings.IndexAny(file, "$`*?["); at >= 0 {
+				file = file[:at]
+			}
+			if !path.IsAbs(file) {
+				return true
+			}
+			file = path.Clean(file)
+			if strings.Contains(found[1], "R") && below(in.MountPath, file) {
+				return true
+			}
+			return below(file, in.MountPath) && !slices.ContainsFunc(c.VolumeMounts, func(other corev1.VolumeMount) bool {
+				return other.MountPath != in.MountPath && below(other.MountPath, in.MountPath) && below(file, other.MountPath)
+			})
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// below tells whether a path is a directory, or lies in it.
+func below(file, directory string) bool {
+	return strings.HasPrefix(path.Clean(file)+"/", strings.TrimSuffix(path.Clean(directory), "/")+"/")
+}
 
 // mayFreezeFiles tells whether a container has CAP_LINUX_IMMUTABLE, without
 // which the kernel refuses that.

@@ -141,15 +141,19 @@ script(container) := {"shell": shell, "text": after[0], "runs": without_document
 	started := words(container)
 	shell := regex.find_n(`[^/]*$`, started[0], 1)[0]
 	shell in {"sh", "bash", "ash", "dash", "busybox"}
-	some i in [1, 2, 3, 4, 5]
-	regex.match(`^-[a-z]*c$`, started[i])
-	every option in array.slice(started, 1, i) {
-		regex.match(sprintf(`^(-[a-z]+|sh|ash|%s)$`, [settings]), option)
+	i := min({i | some i, word in started; i > 0; regex.match(`^-[a-z]*c$`, word)})
+	every j, _ in array.slice(started, 1, i) {
+		is_option(started, j + 1)
 	}
 
 	# Options may follow -c too: sh -c -- SCRIPT.
 	after := [word | some j, word in started; j > i; not regex.match(sprintf(`^(-[a-z]+|--|%s)$`, [settings]), word)]
 }
+
+# is_option tells a word before -c from a file that the shell would read.
+is_option(started, j) if regex.match(`^(-[a-z]+|[-+][a-zA-Z]*[oO]|\+[a-z]+|--[a-z-]+|sh|ash)$`, started[j])
+
+is_option(started, j) if regex.match(`^[-+][a-zA-Z]*[oO]$|^--(rcfile|init-file)$`, started[j - 1]) # of several words
 
 # without_documents is a script without the text of its here-documents. Of one that does
 # not end, or of many, it keeps the mark.
