@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
@@ -67,6 +68,11 @@ func deletes(s policies.Step) bool {
 	return s.Action != nil && s.Action.Verb == policies.VerbDelete && !s.Action.Force
 }
 
+// volumes tells whether a step names a volume or a claim.
+func volumes(s policies.Step) bool {
+	return s.Action != nil && slices.ContainsFunc(s.Action.Objects, func(o string) bool { return strings.HasPrefix(o, "persistentvolume") })
+}
+
 // blockers are what the deletion of an object certainly waits for, as steps: what mends, and
 // what has to be deleted first.
 func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name Name) (steps []Step, err error) {
@@ -86,6 +92,9 @@ func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name 
 		for _, step := range stepsOf(f) {
 			if step.Kind != policies.Mend && step.Command != "" && !deletes(step) {
 				continue // which gives something up in place of waiting
+			}
+			if volumes(step) {
+				continue // which are no target of the plan, whatever its step deletes
 			}
 			step.Do = "For " + shown(report.Target, "") + ": " + lowered(step.Do)
 			steps = append(steps, Step{Step: step, Why: f.Message, Advice: advice(f, step, true)})

@@ -1,10 +1,8 @@
 package check
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -41,7 +39,7 @@ var Classes = []Meaning{
 	{ClassRestore, "scales up a workload outside the targets; nothing is deleted", "nothing; the workload runs until somebody scales it down", "`--allow restore`", false},
 	{ClassForeign, "deletes an object outside the targets", "that object, and what Kubernetes deletes with it", "`--allow foreign=TYPE/NAMESPACE/NAME`", true},
 	{ClassStrip, "takes a finalizer off an object, wherever that is", "what the finalizer protects stays behind, if nobody cleaned it up", "`--allow strip`; outside of the targets and of what goes with a definition, `--allow strip=TYPE/NAMESPACE/NAME`", false},
-	{ClassForce, "deletes or changes a Node, APIService, webhook configuration, admission policy, definition or PodDisruptionBudget outside the targets, finalizes a namespace, deletes with grace period 0, or strips a finalizer although its owner runs", "what others in the cluster rely on: the step names it", "`--allow force=TYPE/NAME`", true},
+	{ClassForce, "deletes or changes a Node, APIService, webhook configuration, admission policy, definition or PodDisruptionBudget outside the targets, finalizes a namespace, or deletes with grace period 0", "what others in the cluster rely on: the step names it", "`--allow force=TYPE/NAME`", true},
 }
 
 // MeaningOf is the row of a class.
@@ -89,7 +87,7 @@ var rules = []struct {
 	holds func(deed) bool
 }{
 	{ClassForce, func(d deed) bool { return d.Kind == policies.Force || d.Action.Forces() }},
-	{ClassStrip, func(d deed) bool { return stripsOnly(d.Action) }},
+	{ClassStrip, func(d deed) bool { return len(d.Strips()) > 0 }},
 	{ClassWait, func(d deed) bool { return d.Action.Verb == policies.VerbDelete && d.leaving }},
 	{ClassOwn, func(d deed) bool { return d.own }},
 	{ClassForce, func(d deed) bool { return slices.Contains(grave, d.resource) }},
@@ -112,45 +110,6 @@ func (d deed) class() (Class, error) {
 // is done to anybody's.
 func (d deed) named(c Class) bool { return MeaningOf(c).ByName || c == ClassStrip && !d.goes }
 
-// stripsOnly tells whether an action is a patch that takes finalizers out of metadata, and
-// changes nothing else.
-func stripsOnly(a *policies.Action) bool {
-	if a.Verb != policies.VerbPatch || a.Type != "json" {
-		return false
-	}
-	var changes []struct{ Op, Path string }
-	if err := json.Unmarshal(a.Patch, &changes); err != nil || len(changes) == 0 {
-		return false
-	}
-	return !slices.ContainsFunc(changes, func(c struct{ Op, Path string }) bool {
-		return c.Op != "test" && (c.Op != "remove" || !strings.HasPrefix(c.Path, "/metadata/finalizers"))
-	})
-}
-
-// Strips are the finalizers that a step takes off its objects, if it does nothing else.
-func (s Step) Strips() (finalizers []string) {
-	switch {
-	case s.Action == nil:
-	case s.Action.Verb == policies.VerbFinalize:
-		return s.Action.Finalizers
-	case stripsOnly(s.Action):
-		var changes []struct {
-			Op    string
-			Value any
-		}
-		if err := json.Unmarshal(s.Action.Patch, &changes); err != nil {
-			return nil
-		}
-		for _, c := range changes {
-			if name, ok := c.Value.(string); ok && c.Op == "test" && !slices.Contains(finalizers, name) {
-				finalizers = append(finalizers, name)
-			}
-		}
-		slices.Sort(finalizers)
-	}
-	return finalizers
-}
-
 // advice tells why a step is left to a person, "" where its finding licenses it: one of a
 // policy in the binary that is certain. hangs tells that the deletion certainly does, for
 // whatever cause.
@@ -158,7 +117,7 @@ func advice(f policies.Finding, s policies.Step, hangs bool) string {
 	switch {
 	case f.Custom:
 		return "policy " + f.Policy + " is not one of termguard's own"
-	case f.Certainty != policies.Will && len(Step{Step: s}.Strips()) > 0:
+	case f.Certainty != policies.Will && len(s.Strips()) > 0:
 		return "something that it does not know, or does not see, may still remove the finalizer; it removes one only where it is certain that nobody else will"
 	case f.Certainty != policies.Will && hangs:
 		return "the deletion hangs, but it is not certain that this is why"

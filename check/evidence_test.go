@@ -18,7 +18,6 @@ type evidence struct{ of, by string }
 // itself what the deletion waits for, and the person names it.
 var restsOn = map[string]evidence{
 	"admission-policy-blocks-delete":       {"an admission policy, its binding and its parameters, evaluated as the API server does", "administrators; parameters by who may write their kind"},
-	"attachment-held":                      {"a VolumeAttachment, its Node, and whether the attacher runs", "Kubernetes and administrators"},
 	"busy-mount":                           {"Events of kubelets", "**anybody: marked**"},
 	"controller-removed-before-finalizers": {"that objects hold a finalizer, whose owner goes with the target, before them", "who made the objects, of which each is named"},
 	"crd-removed-with-finalizers":          {"the owner of a finalizer, as below", "as below"},

@@ -13,7 +13,7 @@ import (
 var waiting = regexp.MustCompile(`(?i)\bwait\b`)
 
 // byHand are the commands that are left to a person.
-var byHand = regexp.MustCompile(`^kubectl (describe|create clusterrole|create clusterrolebinding) `)
+var byHand = regexp.MustCompile(`^kubectl (describe|taint nodes|create clusterrole|create clusterrolebinding) `)
 
 // TestPlansOfFixtures holds the plan for what each fixture deletes to what a plan is:
 // nobody waits for what hangs, what mends comes before what gives up and that before what

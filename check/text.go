@@ -375,11 +375,8 @@ func (s Set) next() string {
 // Why is the worst verdict, whose it is, and why.
 func (s Set) Why() string {
 	line := string(s.Verdict)
-	if s.Verdict == policies.Completes {
-		return line
-	}
 	for _, r := range s.Items {
-		if r.Verdict == s.Verdict {
+		if r.Verdict == s.Verdict && (r.Verdict != policies.Completes || slices.Contains(r.policies(), staying)) {
 			_, why, _ := strings.Cut(r.meaning(), ": ")
 			line += ": " + shown(r.Target, "") + ": " + why
 			break
@@ -416,14 +413,21 @@ func (r Report) meaning() string {
 		}
 		return "at-risk: " + cmp.Or(f.Message, "its "+what+" may not finish, or may take long") + within
 	case policies.Completes:
-		if len(r.WaitsFor) > 0 {
-			return "completes if " + condition(r.WaitsFor) + within
+		behind := ""
+		if at := slices.IndexFunc(r.Findings, func(f policies.Finding) bool { return f.Policy == staying }); at >= 0 {
+			what, behind = what+" itself", "; "+r.Findings[at].Message
 		}
-		return "completes: nothing stands in the way of its " + what + within
+		if len(r.WaitsFor) > 0 {
+			return "completes if " + condition(r.WaitsFor) + within + behind
+		}
+		return "completes: nothing stands in the way of its " + what + within + behind
 	default:
 		return "unknown: nothing was found, but not all that matters could be seen"
 	}
 }
+
+// staying is the policy that tells what stays when its owner is gone.
+const staying = "dependents-stay"
 
 // cause is the finding that the verdict rests on: the first of such certainty, and of
 // those that refuse the request, if they do.

@@ -14,6 +14,7 @@ type subject struct {
 	name, uid  string // of the object itself
 	finalizers bool   // it has some, or their owners are known
 	eviction   bool
+	leaving    bool // it is being deleted already, and a deletion is asked about
 }
 
 func subjectOf(input map[string]any) subject {
@@ -35,6 +36,7 @@ func subjectOf(input map[string]any) subject {
 	s.uid, _ = metadata["uid"].(string)
 	finalizers, _ := metadata["finalizers"].([]any)
 	s.finalizers = len(finalizers) > 0 || len(child(input, "ownership")) > 0
+	s.leaving = request["operation"] == "DELETE" && metadata["deletionTimestamp"] != nil
 	s.eviction = request["operation"] == "CREATE" && request["subResource"] == "eviction"
 	return s
 }

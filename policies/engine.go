@@ -246,10 +246,11 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 				return
 			}
 			defer e.store.Abort(ctx, txn)
+			about := bounds{about, input, doc}
 			input := ast.LazyObject(input)
 			own, custom := split(who)
 			for _, some := range e.together(own) {
-				e.ask(ctx, until, some, input, txn, &result)
+				e.ask(ctx, until, some, input, txn, about, &result)
 			}
 			// However slow these are, they cost the others nothing, and whoever asks
 			// little; so none has to be set aside, which somebody could bring about.
@@ -257,7 +258,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 				until = end
 			}
 			for _, some := range e.together(custom) {
-				e.ask(ctx, until, some, input, txn, &result)
+				e.ask(ctx, until, some, input, txn, about, &result)
 			}
 		}
 		result.Unseen = about.unseen(on, doc)
@@ -271,6 +272,10 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			if on[i].ReadsUser {
 				result.UserReaders = append(result.UserReaders, on[i].ID)
 			}
+		}
+		if about.leaving {
+			// It was not refused: that cannot happen any more.
+			result.Findings = slices.DeleteFunc(result.Findings, func(f Finding) bool { return f.Kind != KindHang })
 		}
 		if about.eviction {
 			// Whatever is said of an eviction, the API server goes on to delete the
@@ -304,7 +309,7 @@ func split(who []Policy) (own, custom []Policy) {
 
 // ask asks policies of one compiler in one query, which shares what they have in common, and
 // each by itself if that fails.
-func (e *Engine) ask(ctx context.Context, until time.Time, who []Policy, input ast.Value, txn *view, result *Result) {
+func (e *Engine) ask(ctx context.Context, until time.Time, who []Policy, input ast.Value, txn *view, b bounds, result *Result) {
 	var answers map[string]any
 	query, err := e.query(ctx, who)
 	if err == nil {
@@ -323,7 +328,7 @@ func (e *Engine) ask(ctx context.Context, until time.Time, who []Policy, input a
 			result.Errors = append(result.Errors, PolicyError{p.ID, p.Custom, failed})
 			continue
 		}
-		found, omitted, errs := decode(p, sets)
+		found, omitted, errs := decode(p, sets, b)
 		result.Findings = append(result.Findings, found...)
 		result.Omitted += omitted
 		result.Errors = append(result.Errors, errs...)

@@ -35,7 +35,7 @@ var ErrMalformed = errors.New("malformed")
 
 // decode turns the sets of a policy into findings. A member that is malformed
 // is an error and takes no other with it.
-func decode(p Policy, sets any) (found []Finding, omitted int, errs []error) {
+func decode(p Policy, sets any, b bounds) (found []Finding, omitted int, errs []error) {
 	m, _ := sets.(map[string]any)
 	for _, rule := range []string{"deny", "warn"} {
 		members, _ := m[rule].([]any)
@@ -44,7 +44,7 @@ func decode(p Policy, sets any) (found []Finding, omitted int, errs []error) {
 				omitted++
 				continue
 			}
-			f, err := decodeFinding(p, member)
+			f, err := decodeFinding(p, member, b)
 			if err != nil {
 				errs = append(errs, PolicyError{p.ID, p.Custom, fmt.Errorf("%w member of %s: %w", ErrMalformed, rule, err)})
 				if len(errs) == MaxFindings {
@@ -62,7 +62,7 @@ func decode(p Policy, sets any) (found []Finding, omitted int, errs []error) {
 	return found, omitted, errs
 }
 
-func decodeFinding(p Policy, member any) (Finding, error) {
+func decodeFinding(p Policy, member any, b bounds) (Finding, error) {
 	f := Finding{Policy: p.ID, Title: p.Title, Severity: p.Severity, Objects: []Object{}, Evidence: []string{}, Remedy: p.Remedy, Manifest: p.Manifest, Custom: p.Custom}
 	m, ok := member.(map[string]any)
 	if !ok {
@@ -115,6 +115,7 @@ func decodeFinding(p Policy, member any) (Finding, error) {
 	case misformatted.MatchString(f.Message):
 		return f, fmt.Errorf("msg %q: the verbs and arguments of sprintf differ", f.Message)
 	}
+	b.keep(&f)
 	if _, own := m["remedy"]; !own && len(f.Steps) > 0 {
 		f.Remedy = prose(f.Steps)
 	}

@@ -83,6 +83,7 @@ var classes = map[string]Class{
 	"conversion-backend-in-namespace":      Order,
 	"crd-removed-with-finalizers":          Broken,
 	"daemonset-node-affinity":              Broken,
+	"dependents-stay":                      Order,
 	"dra-driver-missing":                   Broken,
 	"eviction-blocked":                     Rule,
 	"failing-conversion-webhook":           Broken,

@@ -32,7 +32,6 @@
 #     second delete.
 package termguard.already_terminating
 
-import data.termguard.lib.finalizers
 import data.termguard.lib.grace
 import data.termguard.lib.request
 import data.termguard.lib.steps
@@ -79,6 +78,15 @@ deny contains {
 	),
 } if {
 	overdue
+	not stranded
+}
+
+# stranded is true of a pod whose node does not answer: unreachable-node tells that, and
+# nobody knows what its containers do.
+stranded if {
+	node := data.cluster.notReady[pod.spec.nodeName]
+	node.ready == "Unknown"
+	not node.outOfService
 }
 
 # Its content's finalizers may be on their way; a failure may be one of a moment.
@@ -117,10 +125,7 @@ warn contains {
 	"objects": [request.target],
 	"evidence": object.get(ownership, "evidence", []),
 	"field": field,
-	"steps": [
-		steps.mend("Look at the log of what removes the finalizer, and at the events of the object", []),
-		steps.force(sprintf("Remove %s although its owner runs: %s", [finalizer, finalizers.left_behind]), taking_out(field, finalizer)),
-	],
+	"steps": [steps.mend("Look at the log of what removes the finalizer, and at the events of the object", [])],
 } if {
 	overdue
 	some field, finalizer in held
@@ -292,12 +297,3 @@ uid := object.get(pod.metadata, "uid", "UID")
 default stage := "its containers still run"
 
 stage := "its containers have ended, but its node has not cleaned up after them" if all_ended
-
-# taking_out takes out a finalizer whose owner runs, after those whose owner does not.
-taking_out(field, _) := [] if startswith(field, "spec.")
-
-taking_out(field, finalizer) := finalizers.taking_own_out(finalizers.shifted(standing, gone)) if {
-	startswith(field, "metadata.")
-	standing := {[i, held] | some i, held in input.request.oldObject.metadata.finalizers; held == finalizer}
-	gone := {pair | some pairs in finalizers.own; some pair in pairs}
-}

@@ -24,9 +24,8 @@
 #       for: [persistentvolumes]
 #   remedy: >-
 #     Fix what the error names, at the driver or at the storage behind it: the attacher
-#     tries again, and the rest follows. Last, detach the volume by hand where it is
-#     attached, and remove the finalizer of the attachment: a volume that is still attached
-#     and is used elsewhere may lose data.
+#     tries again, and the rest follows. Or detach the volume by hand at the storage: the
+#     attacher then finds that done.
 #   manifest:
 #     remedy: >-
 #       Take the VolumeAttachment out of the manifests: the attach-detach controller makes
@@ -39,7 +38,6 @@
 #     is only still attached by in-use.
 package termguard.attachment_held
 
-import data.termguard.lib.finalizers
 import data.termguard.lib.request
 import data.termguard.lib.steps
 
@@ -80,18 +78,10 @@ own := {
 		[{"resource": "persistentvolumes", "namespace": "", "name": known.volume} | known.volume != ""],
 	),
 	"evidence": evidence(attachment, known),
-	"steps": array.concat([mended(known)], by_hand),
+	"steps": [mended(known)],
 } if {
 	known := data.cluster.attachments[attachment]
 }
-
-by_hand := [steps.force(
-	"Detach the volume by hand at the storage, then remove the finalizer: one that is still attached may lose data",
-	finalizers.taking_own_out({[i, finalizer]}),
-) |
-	some i, finalizer in input.request.oldObject.metadata.finalizers
-	startswith(finalizer, "external-attacher/")
-]
 
 # volume is told of the attachments of one that is deleted.
 volume(held) := {
@@ -101,13 +91,7 @@ volume(held) := {
 		[{"resource": "volumeattachments.storage.k8s.io", "namespace": "", "name": name} | some name in held.names],
 	),
 	"evidence": evidence(held.names[0], known),
-	"steps": [mended(known), steps.force(
-		concat(" ", [
-			"Detach the volume by hand at the storage, then remove the finalizer of its attachment:",
-			"one that is still attached may lose data",
-		]),
-		[],
-	)],
+	"steps": [mended(known)],
 } if {
 	known := data.cluster.attachments[held.names[0]]
 }
@@ -142,7 +126,13 @@ mended(known) := steps.mend(
 }
 
 mended(known) := steps.mend(
-	sprintf("Fix what the error names, at CSI driver %s or at the storage behind it: its attacher tries again", [known.driver]),
+	sprintf(
+		concat(" ", [
+			"Fix what the error names, at CSI driver %s or at the storage behind it, or detach the volume there by hand:",
+			"its attacher tries again",
+		]),
+		[known.driver],
+	),
 	[],
 ) if {
 	known.why == "fails"

@@ -79,14 +79,14 @@ deny contains finding(msg, bucket.ownership, plan) if {
 	some [finalizer, resource, bucket] in within
 	certain(resource, bucket)
 	msg := sprintf("%s here have finalizer %s, and its controller is deleted first, with the pods", [resource, finalizer])
-	plan := finalizers.going_first(request.name, resource, bucket)
+	plan := within_first(resource, bucket)
 }
 
 warn contains finding(msg, bucket.ownership, plan) if {
 	some [finalizer, resource, bucket] in within
 	not certain(resource, bucket)
 	msg := sprintf("%s here have finalizer %s, and its controller may be deleted first", [resource, finalizer])
-	plan := finalizers.going_first(request.name, resource, bucket)
+	plan := within_first(resource, bucket)
 }
 
 warn contains finding(msg, ownership, plan) if {
@@ -94,8 +94,8 @@ warn contains finding(msg, ownership, plan) if {
 	ownership := data.cluster.finalizers[finalizer][resource][signature]
 	elsewhere(resource, finalizer, signature) > 0
 	ownership.state == "alive"
-	msg := sprintf("%s: delete those first", [left(resource, finalizer, signature, needed)])
-	plan := first(finalizer, resource, signature)
+	msg := sprintf("%s%s", [left(resource, finalizer, signature, needed), advice(resource)])
+	plan := before(finalizer, resource, signature)
 }
 
 # A controller that does not work now never will again.
@@ -133,6 +133,59 @@ left(resource, finalizer, signature, what) := sprintf(
 	"%s in %d %s have finalizer %s, and this deletes %s",
 	[resource, elsewhere(resource, finalizer, signature), places(resource, finalizer, signature), finalizer, what],
 )
+
+# within_first are the steps that delete content of the namespace while its controller runs.
+within_first(resource, bucket) := finalizers.going_first(request.name, resource, bucket) if not made(resource)
+
+within_first(resource, _) := [step |
+	some [finalizer, of, signature] in customs
+	some step in finalizers.going_first(request.name, of, data.cluster.finalized[request.name][finalizer][of][signature])
+] if {
+	made(resource)
+}
+
+# before are the steps for what is elsewhere. Data is deleted for no controller's sake.
+before(finalizer, resource, signature) := first(finalizer, resource, signature) if {
+	not spared(resource)
+}
+
+before(_, resource, _) := [step |
+	some [finalizer, of, signature] in customs
+	some step in first(finalizer, of, signature)
+] if {
+	made(resource)
+}
+
+before(finalizer, resource, _) := [steps.mend(
+	sprintf("Keep it for as long as there are %s with finalizer %s: without it, these stay", [resource, finalizer]),
+	[],
+)] if {
+	not made(resource)
+	resource in data_kinds
+}
+
+data_kinds := {"persistentvolumeclaims", "persistentvolumes"}
+
+advice(resource) := ": delete those first" if not spared(resource)
+
+advice(resource) := "" if spared(resource)
+
+# spared is true of what nobody deletes for the sake of a controller.
+spared(resource) if made(resource)
+
+spared(resource) if resource in data_kinds
+
+# made is true of what the controller makes for its custom resources: it deletes that with
+# them, or keeps it, as they say.
+made(resource) if {
+	not data.cluster.crds[resource]
+	count(customs) > 0
+}
+
+customs contains [finalizer, resource, signature] if {
+	some [finalizer, resource, signature] in removed
+	data.cluster.crds[resource]
+}
 
 # first are the steps that delete what is elsewhere: by name, where there are few.
 first(finalizer, resource, signature) := [step |

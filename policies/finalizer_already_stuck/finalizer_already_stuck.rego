@@ -26,8 +26,8 @@
 #       for: [customresourcedefinitions.apiextensions.k8s.io]
 #   remedy: >-
 #     See why the objects that are Terminating do not go: their events, their conditions,
-#     and the log of the software that removes the finalizer tell. Mend that first. To take
-#     the finalizer out by hand is the last resort: what it protects stays behind.
+#     and the log of the software that removes the finalizer tell. Mend that: as long as its
+#     owner runs, the finalizer protects what is not cleaned up yet.
 #   limits: >-
 #     Finalizers that Kubernetes itself removes, and pods that their kubelet has not
 #     finished with: other policies tell of them. Software that takes longer than an hour
@@ -202,7 +202,9 @@ look(ownership) := steps.mend(
 	[],
 )
 
-# by_hand are the steps that take the finalizer out of objects.
+# by_hand are the steps that take the finalizer out of objects, where no owner runs.
+by_hand(group, _) := [] if group.ownership.state == "alive"
+
 by_hand(group, late) := [steps.force(
 	sprintf("Remove %s by hand: %s", [group.finalizer, finalizers.left_behind]),
 	finalizers.taking_out(objects, ns, [[at, group.finalizer]]),
@@ -210,4 +212,6 @@ by_hand(group, late) := [steps.force(
 	some ns in {o.namespace | some o in late}
 	some at in {o.at | some o in late; o.at >= 0}
 	some objects in steps.batches(group.resource, [o.name | some o in late; o.namespace == ns; o.at == at])
-]
+] if {
+	group.ownership.state != "alive"
+}

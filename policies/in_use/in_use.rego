@@ -22,14 +22,12 @@
 #       for: [$FINALIZERS]
 #   remedy: >-
 #     Delete those that refer to the object first, or have them refer to another: then it
-#     goes by itself. Last, remove the finalizer by hand: those that refer to it are then
-#     left without it.
+#     goes by itself. What holds data, have refer to another.
 #   limits: >-
 #     Which finalizers wait for whom is known of the kinds in the catalog. Whether those
 #     that refer can be deleted themselves: ask about them, too.
 package termguard.in_use
 
-import data.termguard.lib.finalizers
 import data.termguard.lib.owners
 import data.termguard.lib.request
 import data.termguard.lib.steps
@@ -136,10 +134,7 @@ own(i, finalizer, users) := {
 	"objects": array.concat([request.target], objects(request.namespace, users)),
 	"evidence": object.get(input.ownership[finalizer], "evidence", []),
 	"field": sprintf("metadata.finalizers[%d]", [i]),
-	"steps": array.concat(deletions(request.namespace, users), as_told(users, [steps.force(
-		sprintf("Remove finalizer %s: those that refer to the object are then left without it", [finalizer]),
-		finalizers.taking_own_out({[i, finalizer]}),
-	)])),
+	"steps": deletions(request.namespace, users),
 } if {
 	count(users) > 0
 }
@@ -169,7 +164,7 @@ deadlock(found, users) := {
 		[{"resource": users.resource, "namespace": request.name, "name": name} | some name in users.mutual],
 	),
 	"evidence": object.get(found.owner, "evidence", []),
-	"steps": [steps.mend("Before the deletion, take the reference to the other out of one of them", [])],
+	"steps": [steps.mend(sprintf("Take the reference to the other out of one of them%s", [request.ahead(", before the deletion")]), [])],
 }
 
 refer(users) := sprintf("%d %s", [n, wording.plural(n, "object refers", "objects refer")]) if {
@@ -192,10 +187,15 @@ objects(ns, users) := [{"resource": group.resource, "namespace": where, "name": 
 ]
 
 # deletions are the steps that delete those that refer, each in its namespace.
+deletions(_, users) := [steps.mend("See what holds those that refer to it: they are being deleted already", [])] if {
+	count(users) > 0
+	leave(users)
+}
+
 deletions(ns, users) := array.flatten([
 	[step |
 		some group in users
-		group.resource != addresses
+		not group.resource in {addresses, "persistentvolumeclaims", "persistentvolumes"}
 		some where in {spot | some name in alone(group); spot := place(ns, name)[0]}
 		names := [called | some name in alone(group); [at, called] := place(ns, name); at == where]
 		some batch in steps.batches(group.resource, names)
@@ -215,13 +215,22 @@ deletions(ns, users) := array.flatten([
 		group.owned
 	],
 	[steps.mend(
+		sprintf("Have the %s that the finding names refer to another, or keep this: deleted, their data would go with them", [group.resource]),
+		[],
+	) |
+		some group in users
+		group.resource in {"persistentvolumeclaims", "persistentvolumes"}
+	],
+	[steps.mend(
 		sprintf("Delete the Services that have these addresses, or recreate them with other addresses: %s", [concat(", ", group.names)]),
 		[],
 	) |
 		some group in users
 		group.resource == addresses
 	],
-])
+]) if {
+	not leave(users)
+}
 
 # alone are those that refer on their own account.
 alone(group) := [name | some name in group.names; not name in object.get(group, "owned", [])]

@@ -93,4 +93,4 @@ evidence(obstacle) := [sprintf("%s (affected: %s)", [obstacle.source, obstacle.a
 
 evidence(obstacle) := [obstacle.source] if obstacle.affected == ""
 
-mending(obstacle) := [steps.mend(sprintf("%s, then delete", [obstacle.mend]), [])]
+mending(obstacle) := [steps.mend(sprintf("%s%s", [obstacle.mend, request.ahead(", then delete")]), [])]

@@ -249,10 +249,12 @@ content(found, without) := {
 		[sprintf("there is no %s %s", [found.thing, name]) | some name in found.group.needed.names],
 		object.get(found.owner, "evidence", []),
 	),
-	"steps": [
-		steps.mend("Recreate what is missing, as it was, before the deletion: later, nothing can be created there", []),
-		steps.force(by_hand(found.finalizer, found.owner), []),
-	],
+	"steps": array.concat(
+		[steps.mend("Recreate what is missing, as it was, before the deletion: later, nothing can be created there", []) |
+			not request.leaving
+		],
+		[steps.force(by_hand(found.finalizer, found.owner), [])],
+	),
 }
 
 things(found) := sprintf("%s %s", [found.thing, found.group.needed.names[0]]) if found.group.needed.count == 1

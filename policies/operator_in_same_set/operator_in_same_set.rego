@@ -64,6 +64,12 @@ first := [steps.mend(
 	steps.deleted([request.word], request.namespace),
 )] if {
 	not request.deletes_definition
+	not request.leaving
+}
+
+first := [steps.mend(sprintf("Leave the rest until %s is gone", [request.word]), [])] if {
+	not request.deletes_definition
+	request.leaving
 }
 
 # The instances go with their definition, but who runs the command may not have meant them.

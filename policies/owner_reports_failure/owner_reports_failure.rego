@@ -47,7 +47,7 @@ warn contains {
 	"objects": [request.target],
 	"evidence": [told(condition) | some condition in failing],
 	"field": field(worst),
-	"steps": [steps.mend(sprintf("Fix what %s; delete when %s", [names(worst), mended(worst)]), [])],
+	"steps": [steps.mend(sprintf("Fix what %s%s", [names(worst), later(worst)]), [])],
 } if {
 	who := sort([named(ownership) | some ownership in alive; count(failures(conditions, ownership)) > 0])[0]
 	failing := [condition |
@@ -67,7 +67,7 @@ warn contains {
 	"objects": [{"resource": of, "namespace": request.name, "name": name} | some name in names],
 	"evidence": [sprintf("of %s, %s", [name, told(failing[name][0])]) | some name in array.slice(names, 0, 5)],
 	"steps": [steps.mend(
-		sprintf("Fix what %s; delete when %s", [names_of(worst, of), mended(worst)]),
+		sprintf("Fix what %s%s", [names_of(worst, of), later(worst)]),
 		[],
 	)],
 } if {
@@ -194,6 +194,8 @@ names_of(condition, of) := sprintf("the condition %s of the %s names", [conditio
 names_of(condition, of) := sprintf("the Events of the %s tell of", [of]) if {
 	condition.last
 }
+
+later(condition) := request.ahead(sprintf("; delete when %s", [mended(condition)]))
 
 mended(condition) := "it is good again" if not condition.last
 

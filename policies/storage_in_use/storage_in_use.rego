@@ -18,9 +18,8 @@
 #   needs: [data.cluster.storage.claims.$NAMESPACE.$NAME, input.request.oldObject.status.phase for persistentvolumes]
 #   remedy: >-
 #     Delete what uses the storage first: the pods of a claim, through the workload that
-#     makes them (finished pods, too), then the claim, then the volume. Last, remove the
-#     finalizer by hand: the object is then deleted under a running program, which may
-#     lose data that it has not written yet.
+#     makes them (finished pods, too). A volume goes by its reclaim policy when its claim is
+#     deleted: then its data may go, too.
 #   manifest:
 #     severity: none
 #   limits: >-
@@ -28,7 +27,7 @@
 #     dynamic volume can be removed from its storage.
 package termguard.storage_in_use
 
-import data.termguard.lib.finalizers
+import data.termguard.lib.nodes
 import data.termguard.lib.request
 import data.termguard.lib.steps
 import data.termguard.lib.wording
@@ -47,21 +46,15 @@ deny contains {
 	),
 	"evidence": ["status.phase Bound, finalizer kubernetes.io/pv-protection"],
 	"field": "status.phase",
-	"steps": [
-		steps.remove("Delete the pods that use its claim, then the claim: the volume then goes by itself", claim_deleted),
-		unprotect(i, "kubernetes.io/pv-protection", "the claim is then Lost, and its pods are without their data"),
-	],
+	"steps": [steps.mend(
+		"Leave it to its claim, which the finding names: when that is deleted, the volume goes by its reclaim policy, with its data or without",
+		[],
+	)],
 } if {
 	request.deleting
 	request.resource == "persistentvolumes"
 	input.request.oldObject.status.phase == "Bound"
-	some i, "kubernetes.io/pv-protection" in input.request.oldObject.metadata.finalizers
-}
-
-default claim_deleted := []
-
-claim_deleted := steps.deletion([sprintf("persistentvolumeclaims/%s", [claim.name])], claim.namespace) if {
-	claim := input.request.oldObject.spec.claimRef
+	"kubernetes.io/pv-protection" in input.request.oldObject.metadata.finalizers
 }
 
 # Its pods are being deleted: the claim follows if that ends.
@@ -82,7 +75,7 @@ default leaving := false
 leaving if {
 	count(users.names) == users.count
 	every name in users.names {
-		object.get(data.cluster.pods[request.namespace][name], "deletionTimestamp", "") != ""
+		terminating(name)
 	}
 }
 
@@ -98,25 +91,38 @@ claim_finding := {
 	"evidence": [sprintf("pod %s is %s%s", [name, pod.phase, note]) |
 		some name in users.names
 		pod := data.cluster.pods[request.namespace][name]
-		note := object.get(notes, pod.phase, "")
+		note := noted(pod)
 	],
-	"steps": array.concat(
-		[steps.remove(
-			"Delete the pods that use it, best by way of the workload that makes them: the claim then goes by itself",
-			steps.deletion(objects, request.namespace),
-		) |
-			some objects in steps.batches("pods", users.names)
-		],
-		[unprotect(i, "kubernetes.io/pvc-protection", "the claim then goes under its pods, which may lose data") |
-			some i, "kubernetes.io/pvc-protection" in input.request.oldObject.metadata.finalizers
-		],
-	),
+	"steps": array.flatten([going_on, [steps.remove(
+		"Delete the pods that use it, best by way of the workload that makes them: the claim then goes by itself",
+		steps.deletion(objects, request.namespace),
+	) |
+		some objects in steps.batches("pods", [name | some name in users.names; not terminating(name)])
+	]]),
 }
 
-unprotect(i, finalizer, price) := steps.force(
-	sprintf("Remove finalizer %s: %s", [finalizer, price]),
-	finalizers.taking_own_out({[i, finalizer]}),
-)
+# going_on are the steps for pods that are Terminating already.
+going_on := array.flatten([array.concat(
+	[step |
+		some node in {data.cluster.pods[request.namespace][name].node | some name in users.names; terminating(name)}
+		nodes.stopped(data.cluster.notReady[node])
+		names := [name | some name in users.names; terminating(name); data.cluster.pods[request.namespace][name].node == node]
+		some step in steps.pods_off(node, request.namespace, names)
+	],
+	[steps.mend(sprintf("See what holds pod %[1]s, which is Terminating: kubectl termguard check pods/%[1]s -n %[2]s", [name, request.namespace]), []) |
+		some name in users.names
+		terminating(name)
+		not on_stopped(name)
+	],
+)])
+
+on_stopped(name) if nodes.stopped(data.cluster.notReady[data.cluster.pods[request.namespace][name].node])
+
+terminating(name) if object.get(data.cluster.pods[request.namespace][name], "deletionTimestamp", "") != ""
+
+noted(pod) := sprintf(", as node %s last said, which does not answer", [pod.node]) if {
+	nodes.stopped(data.cluster.notReady[pod.node])
+} else := object.get(notes, pod.phase, "")
 
 notes := {
 	"Succeeded": ": it holds the claim until it is deleted",

@@ -22,10 +22,10 @@
 #   relies_on:
 #     - kinds: [nodes]
 #   remedy: >-
-#     Bring back the node, and the deletion finishes by itself. If the machine is off for
-#     good, delete the Node, or taint it
-#     node.kubernetes.io/out-of-service=nodeshutdown:NoExecute: its pods are then removed
-#     within a minute or two. Last, kubectl delete pod --force --grace-period=0 removes
+#     Bring back the node, and the deletion finishes by itself. If the machine is off, taint
+#     it node.kubernetes.io/out-of-service=nodeshutdown:NoExecute: its pods are then removed,
+#     and their volumes detached, within a minute or two. If it is off for good, delete the
+#     Node. Last, kubectl delete pod --force --grace-period=0 removes
 #     only the object: containers on a machine that still runs keep running, next to their
 #     replacement.
 #   limits: >-

@@ -111,13 +111,18 @@ fifth := below(fourth)
 below(uids) := {uid | some owner in uids; some uid, _ in data.cluster.owners[owner].dependents}
 
 # dependents are those with finalizers, for which a deletion in the foreground waits.
-dependents contains object.union(group, {
+dependents contains held if {
+	request.foreground
+	some held in owned
+}
+
+# owned are what it owns that has finalizers.
+owned contains object.union(group, {
 	"resource": of,
 	"namespace": ns,
 	"finalizer": finalizer,
 	"ownership": ownership,
 }) if {
-	request.foreground
 	some uid in chain
 	some ns, finalizers in data.cluster.owners[uid].finalized
 	some finalizer, resources in finalizers

@@ -31,6 +31,14 @@ deleting if {
 	object.get(input.request, "subResource", "") == ""
 }
 
+# leaving is true of a target that is being deleted already.
+leaving if input.request.oldObject.metadata.deletionTimestamp
+
+# ahead is what a sentence says of the deletion to come, "" where it has begun.
+ahead(text) := text if not leaving
+
+ahead(_) := "" if leaving
+
 # deletes_namespace is true for the request to delete a namespace.
 deletes_namespace if {
 	deleting

@@ -48,12 +48,15 @@ pods_off(node, ns, names) := array.concat(
 		remove(
 			sprintf(
 				concat(" ", [
-					"If the machine of %s is off for good, delete its Node",
-					"(or taint it node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, to keep it):",
-					"its pods are then collected within a minute or two",
+					"If the machine of node %s is off, taint the node out of service: its pods are removed, and their",
+					"volumes detached, within a minute or two; take the taint off when it is back",
 				]),
 				[node],
 			),
+			["kubectl", "taint", "nodes", node, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"],
+		),
+		remove(
+			sprintf("If the machine of node %s is off for good, delete the Node: its pods are then collected within a minute or two", [node]),
 			deletion([sprintf("nodes/%s", [node])], ""),
 		),
 	],

@@ -1,0 +1,124 @@
+package policies
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// volumes is how a command names what holds data. What is deleted of them takes the data
+// along, where the owner of a finalizer might have kept it.
+var volumes = regexp.MustCompile(`(?i)\b(?:pvc?|persistentvolumes?|persistentvolumeclaims?)[/ ]`)
+
+// bounds are of what one request deletes, and tell what no step may do, whichever policy asks
+// for it: every step goes through here.
+type bounds struct {
+	about   subject
+	input   map[string]any
+	cluster map[string]any
+}
+
+// keep leaves out of a finding the steps that are out of bounds: that name a volume or a claim
+// which is not deleted in any case, take off a finalizer whose owner works, or delete again,
+// which does nothing.
+func (b bounds) keep(f *Finding) {
+	for i, s := range f.Steps {
+		if s.Action != nil && s.Action.Verb == VerbDelete && !s.Action.Forces() {
+			again := *s.Action
+			again.Objects = slices.DeleteFunc(slices.Clone(again.Objects), func(object string) bool {
+				resource, name, _ := strings.Cut(object, "/")
+				return b.leaves(resource, again.Namespace, name)
+			})
+			f.Steps[i].Action, f.Steps[i].Command = &again, again.Command()
+		}
+	}
+	f.Steps = slices.DeleteFunc(f.Steps, func(s Step) bool {
+		if s.Action == nil {
+			return volumes.MatchString(s.Command)
+		}
+		if len(s.Action.Objects) == 0 {
+			return true
+		}
+		return slices.ContainsFunc(s.Action.Objects, func(object string) bool {
+			resource, name, _ := strings.Cut(object, "/")
+			return volumes.MatchString(object) && !b.goes(resource, s.Action.Namespace, name) ||
+				slices.ContainsFunc(s.Strips(), func(finalizer string) bool {
+					return b.works(resource, s.Action.Namespace, name, finalizer)
+				})
+		})
+	})
+}
+
+// goes reports whether an object is a target, or in a namespace that is one.
+func (b bounds) goes(resource, namespace, name string) bool {
+	of := under(b.cluster, "set")
+	return resource == b.about.resource && name == b.about.name && namespace == b.about.namespace ||
+		b.about.resource == "namespaces" && namespace == b.about.name ||
+		under(under(under(of, resource), namespace), name) != nil ||
+		namespace != "" && under(under(under(of, "namespaces"), ""), namespace) != nil
+}
+
+// leaves reports whether an object is being deleted already.
+func (b bounds) leaves(resource, namespace, name string) bool {
+	if resource == b.about.resource && name == b.about.name {
+		return b.about.leaving
+	}
+	if resource == "pods" {
+		since, _ := under(under(under(b.cluster["pods"], namespace), name), "deletionTimestamp").(string)
+		return since != ""
+	}
+	return anyOf(b.cluster["terminating"], func(resources any) bool {
+		return anyOf(under(under(resources, resource), "objects"), func(o any) bool {
+			in, _ := under(o, "namespace").(string)
+			return in == namespace && under(o, "name") == name
+		})
+	})
+}
+
+// works reports whether the owner of a finalizer of an object runs, and nothing is known that
+// certainly keeps it from its work.
+func (b bounds) works(resource, namespace, name, finalizer string) bool {
+	if resource == b.about.resource && name == b.about.name {
+		return atWork(under(b.input["ownership"], finalizer))
+	}
+	holding := under(under(under(b.cluster["finalized"], namespace), finalizer), resource)
+	return anyOf(holding, func(group any) bool {
+		names, _ := whole(under(group, "names")).([]any)
+		return slices.Contains(names, any(name)) && atWork(under(group, "ownership"))
+	})
+}
+
+func atWork(owner any) bool {
+	lacks := func(thing any) bool { return under(thing, "without") == "hangs" }
+	return under(owner, "state") == "alive" && !anyOf(under(owner, "missing"), lacks) && !anyOf(under(owner, "unallowed"), lacks)
+}
+
+// Strips are the finalizers that a step takes off its objects, if it does nothing else.
+func (s Step) Strips() (finalizers []string) {
+	a := s.Action
+	switch {
+	case a == nil:
+		return nil
+	case a.Verb == VerbFinalize:
+		return a.Finalizers
+	}
+	var changes []struct {
+		Op, Path string
+		Value    any
+	}
+	if a.Verb != VerbPatch || a.Type != "json" || json.Unmarshal(a.Patch, &changes) != nil {
+		return nil
+	}
+	for _, c := range changes {
+		name, _ := c.Value.(string)
+		switch {
+		case !strings.HasPrefix(c.Path, "/metadata/finalizers") || c.Op != "test" && c.Op != "remove":
+			return nil
+		case c.Op == "test" && !slices.Contains(finalizers, name):
+			finalizers = append(finalizers, name)
+		}
+	}
+	slices.Sort(finalizers)
+	return finalizers
+}
