@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -103,14 +104,14 @@ func (s *set) self(o *source.Object, value map[string]any) bool {
 			return chart == "argo-cd" && strings.Contains(repository, "argo")
 		}
 		folder, _ := from["path"].(string)
-		return s.installsArgo(o, folder)
+		return s.installsArgo(o, folder, namespace)
 	})
 }
 
 // installsArgo tells whether a folder of the repository that an object is in installs Argo
 // CD. Whether the Application means this repository cannot be told, and matters little where
 // there is such a folder: but every repository has a root.
-func (s *set) installsArgo(o *source.Object, folder string) bool {
+func (s *set) installsArgo(o *source.Object, folder, namespace string) bool {
 	beside := s.folder
 	if o.File != nil && o.File.Path != "" && s.build == nil {
 		beside = filepath.Dir(o.File.Path)
@@ -122,16 +123,20 @@ func (s *set) installsArgo(o *source.Object, folder string) bool {
 	if err != nil {
 		return false
 	}
-	found, kept := installsArgo(root, filepath.Join(root, filepath.FromSlash(folder)), maxDepth)
+	found, kept := installsArgo(root, filepath.Join(root, filepath.FromSlash(folder)), namespace, maxDepth)
 	return found && !kept
 }
 
 // maxDepth bounds how many kustomizations are followed, one below the other.
 const maxDepth = 4
 
-// installsArgo tells whether a folder installs Argo CD, and whether anything in it says
-// that Argo CD is to leave an object alone.
-func installsArgo(root, folder string, depth int) (found, kept bool) {
+// remoteArgo is a remote base that is Argo CD by its name: that of argocd-autopilot, or a
+// folder of any repository.
+var remoteArgo = regexp.MustCompile(`argocd-autopilot/+manifests\b|(^[^/?]+(/[^/?]+){2}/|//)([^?]*/)?argo-?cd/?(\?|$)`)
+
+// installsArgo tells whether a folder installs Argo CD, or holds its namespace, and whether
+// anything in it says that Argo CD is to leave an object alone.
+func installsArgo(root, folder, namespace string, depth int) (found, kept bool) {
 	if tree.Inside(root, folder) != nil {
 		return false, false
 	}
@@ -156,7 +161,7 @@ func installsArgo(root, folder string, depth int) (found, kept bool) {
 		d.Manifests = append(d.Manifests, name)
 	}
 	if d.Kustomization == "" {
-		return found || slices.ContainsFunc(d.Manifests, func(name string) bool { return holdsController(filepath.Join(folder, name)) }), kept
+		return found || slices.ContainsFunc(d.Manifests, func(name string) bool { return holdsController(filepath.Join(folder, name), namespace) }), kept
 	}
 	k, err := readKustomization(d)
 	if err != nil {
@@ -170,32 +175,35 @@ func installsArgo(root, folder string, depth int) (found, kept bool) {
 	}
 	for _, name := range slices.Concat(k.Resources, k.Bases) {
 		if isFar(name) {
-			found = found || strings.Contains(name, "argoproj/argo-cd") && strings.Contains(name, "manifests") && !strings.Contains(name, "manifests/crds")
+			found = found || strings.Contains(name, "argoproj/argo-cd") && strings.Contains(name, "manifests") && !strings.Contains(name, "manifests/crds") ||
+				remoteArgo.MatchString(strings.TrimPrefix(name, "https://"))
 			continue
 		}
 		path := filepath.Join(folder, filepath.FromSlash(name))
 		if info, err := os.Stat(path); err != nil {
 			continue
 		} else if !info.IsDir() {
-			found = found || tree.Inside(root, path) == nil && holdsController(path)
+			found = found || tree.Inside(root, path) == nil && holdsController(path, namespace)
 		} else if depth > 0 {
-			below, spared := installsArgo(root, path, depth-1)
+			below, spared := installsArgo(root, path, namespace, depth-1)
 			found, kept = found || below, kept || spared
 		}
 	}
 	return found, kept
 }
 
-// holdsController tells whether a file holds Argo CD's controller.
-func holdsController(file string) bool {
-	if !says(file, argoController) {
+// holdsController tells whether a file holds Argo CD's controller, or the namespace that it
+// is in.
+func holdsController(file, namespace string) bool {
+	if held := (&source.File{Path: file}).Holds(make([]byte, 32<<10), argoController, "Namespace"); !held[0] && !held[1] {
 		return false
 	}
 	f := &source.File{Name: file, Path: file}
 	found := false
 	for c := range f.Read() {
 		for _, o := range c.Objects {
-			found = found || o.Name == argoController && slices.Contains([]string{"StatefulSet", "Deployment"}, o.Kind)
+			found = found || o.Name == argoController && slices.Contains([]string{"StatefulSet", "Deployment"}, o.Kind) ||
+				o.Kind == "Namespace" && o.Name == namespace
 		}
 		if len(c.Objects) > 0 {
 			c.Objects[0].Release()

@@ -54,6 +54,12 @@ func TestArgoDeploysItself(t *testing.T) {
 		"Foreground":    {"The finalizer says how to delete.", change("argocd.argoproj.io\n", "argocd.argoproj.io/foreground\n"), installed, true},
 		"InCluster":     {"The destination has a name.", change("server: https://kubernetes.default.svc", "name: in-cluster"), installed, true},
 
+		"Autopilot":    {"A remote base says by its name what it is.", selfManaged, map[string]string{"platform/argocd/kustomization.yaml": "resources: ['https://github.com/argoproj-labs/argocd-autopilot/manifests/base?ref=v0.4.20']\n"}, true},
+		"RemoteBase":   {"So does one of somebody else.", selfManaged, map[string]string{"platform/argocd/kustomization.yaml": "resources: ['https://git.example.com/infra//bases/argo-cd?ref=main']\n"}, true},
+		"OwnNamespace": {"With its namespace, Argo CD goes.", selfManaged, map[string]string{"platform/argocd/ns.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: argocd}\n"}, true},
+
+		"RemoteApps":        {"A repository is called so, and the base in it is another.", selfManaged, map[string]string{"platform/argocd/kustomization.yaml": "resources: ['https://git.example.com/argocd//apps/web?ref=main']\n"}, false},
+		"OtherNamespace":    {"Another namespace is not that of Argo CD.", selfManaged, map[string]string{"platform/argocd/ns.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: argocd-apps}\n"}, false},
 		"NoFinalizer":       {"Argo CD deletes nothing with it.", change("  finalizers:\n  - resources-finalizer.argocd.argoproj.io\n", ""), installed, false},
 		"AnotherCluster":    {"The controller of this one stays.", change("server: https://kubernetes.default.svc", "server: https://spoke.example.com"), installed, false},
 		"AnotherByName":     {"So it does.", change("server: https://kubernetes.default.svc", "name: spoke"), installed, false},

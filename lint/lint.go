@@ -164,7 +164,7 @@ type run struct {
 	sets  []*input
 	found total // of finding the files
 
-	charts  []*source.Directory     // that were found
+	charts  []*source.Directory     // folders with a Chart.yaml
 	builds  map[*source.File]*build // what was rendered
 	covered map[string]bool         // files that it is made of, by their paths without links
 	kept    int                     // bytes of what was rendered
@@ -406,7 +406,7 @@ func (r *run) directory(d *source.Directory) {
 			r.found.notes.unbuilt = append(r.found.notes.unbuilt, unbuilt{d.Name, "it cannot be read: " + err.Error()})
 		}
 	}
-	if d.Chart && d.Templates > 0 {
+	if d.Chart {
 		r.charts = append(r.charts, d)
 	}
 	r.sets = append(r.sets, &input{directories: []*source.Directory{d}})

@@ -217,7 +217,7 @@ func (r *run) render(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, d := range r.charts {
+	for _, d := range r.topCharts() {
 		q := request{Kind: "chart"}
 		for _, file := range r.options.Values {
 			full, err := filepath.Abs(absolute(r.options.Dir, file))
@@ -286,6 +286,30 @@ func (r *run) render(ctx context.Context) error {
 		requests, of = again, ofAgain
 	}
 	return cmp.Or(failed, context.Cause(ctx))
+}
+
+// topCharts are the charts that are part of no other in the folder of which they lie: those
+// of charts/ are rendered with it, as its conditions and values say.
+func (r *run) topCharts() (found []*source.Directory) {
+	charts, renders := map[string]*source.Directory{}, map[string]bool{}
+	for _, d := range r.charts {
+		charts[d.Path] = d
+	}
+	top := func(folder string) string {
+		for filepath.Base(filepath.Dir(folder)) == "charts" && charts[filepath.Dir(filepath.Dir(folder))] != nil {
+			folder = filepath.Dir(filepath.Dir(folder))
+		}
+		return folder
+	}
+	for _, d := range r.charts {
+		renders[top(d.Path)] = renders[top(d.Path)] || d.Templates > 0
+	}
+	for _, d := range r.charts {
+		if top(d.Path) == d.Path && renders[d.Path] {
+			found = append(found, d)
+		}
+	}
+	return found
 }
 
 // maxTries bounds the values that a chart is tried with.
