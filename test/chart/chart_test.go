@@ -186,7 +186,8 @@ func TestValues(t *testing.T) {
 	if !strings.Contains(all, "kind: Deployment") {
 		t.Fatalf("not rendered: %s", all)
 	}
-	alone := map[string]any{"createConfig": false, "createNamespace": true, "podDisruptionBudget": map[string]any{"enabled": false}, "image": map[string]any{"tag": "v9"}} // what else is set makes these, or they others, of no effect
+	alone := map[string]any{"createConfig": false, "createNamespace": true, "podDisruptionBudget": map[string]any{"enabled": false}, "image": map[string]any{"tag": "v9"},
+		"certificates": map[string]any{"secretName": "serving", "caBundle": "-----BEGIN CERTIFICATE-----"}} // what else is set makes these, or they others, of no effect
 	for _, path := range leaves(schema) {
 		if path[0] == "global" || path[0] == "otherPolicies" {
 			continue // for charts that this one is a part of; what TestRefusals tries
