@@ -334,6 +334,7 @@ func TestDocsLinks(t *testing.T) {
 // first of all.
 func TestDocsPages(t *testing.T) {
 	const most = 2000 // words
+	all := 0
 	linked := map[string]bool{}
 	for _, page := range pages(t) {
 		for _, l := range link.FindAllStringSubmatch(fenced.ReplaceAllString(read(t, page), ""), -1) {
@@ -349,6 +350,7 @@ func TestDocsPages(t *testing.T) {
 			continue
 		}
 		text := read(t, page)
+		all += len(strings.Fields(text))
 		opens := opening.FindStringSubmatch(text)
 		switch words := len(strings.Fields(text)); {
 		case opens == nil:
@@ -360,7 +362,13 @@ func TestDocsPages(t *testing.T) {
 			t.Errorf("no page links to %s", page)
 		}
 	}
+	if all > 30_000 {
+		t.Errorf("docs/ has %d words, want 30,000 at most: results of tests belong into test/results", all)
+	}
 	for page, heading := range map[string]string{"README.md": "Stuck now?", "README.zh-CN.md": "现在就卡住了？"} {
+		if lines := strings.Count(read(t, page), "\n"); lines > 150 {
+			t.Errorf("%s has %d lines, want 150 at most", page, lines)
+		}
 		_, first, _ := strings.Cut(read(t, page), "\n## ")
 		block := fenced.FindStringSubmatch(first)
 		if !strings.HasPrefix(first, heading+"\n") || block == nil || !strings.HasPrefix(block[2], "$ termguard check ") || strings.Count(block[2], "\n") < 10 {
