@@ -60,6 +60,8 @@ type Mended struct {
 	Asked   int `json:"asked"`
 	Free    int `json:"free"`
 	Unknown int `json:"unknown,omitempty"`
+	// With are the causes that have to be mended with it, where it alone frees nothing.
+	With []string `json:"with,omitempty"`
 	// StillHeld are the first few of the others.
 	StillHeld []string `json:"stillHeld,omitempty"`
 }

@@ -139,7 +139,7 @@ func (p page) causes(s *Scan) map[string]int {
 		p.bar(class, c.Holds, most)
 		p.raw("</summary>\n")
 		if c.Mended != nil {
-			p.tag("<p>", "Once fixed, "+c.Mended.String()+".", "</p>\n")
+			p.tag("<p>", s.once(c)+".", "</p>\n")
 		}
 		if len(c.Names) > 0 {
 			p.raw("<ul class=\"tree\"><li>")
@@ -195,7 +195,7 @@ func (p page) terminating(s *Scan) {
 	if len(s.Terminating) == 0 {
 		return
 	}
-	p.raw("<section aria-labelledby=\"h-now\"><h2 id=\"h-now\">Terminating now</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-labelledby=\"h-now\"><table>\n<thead><tr><th scope=\"col\">for</th><th scope=\"col\">object</th><th scope=\"col\">why</th></tr></thead>\n<tbody>\n")
+	p.raw("<section aria-labelledby=\"h-now\"><h2 id=\"h-now\">Terminating now</h2>\n<div class=\"scroll wide\" tabindex=\"0\" role=\"group\" aria-labelledby=\"h-now\"><table>\n<thead><tr><th scope=\"col\">for</th><th scope=\"col\">object</th><th scope=\"col\">why</th></tr></thead>\n<tbody>\n")
 	oldest := int(since(s.Terminating[0].Since, s.At).Seconds())
 	for i, e := range s.Terminating {
 		if i == maxTimeline {

@@ -51,6 +51,17 @@ func (s *Scan) mend(ctx context.Context, engine check.Evaluator, answers []answe
 		}
 		budget -= len(held[c.ID])
 		c.Mended = again(ctx, engine, answers, held[c.ID], options, c)
+		others := s.beside(c, broken)
+		if c.Mended == nil || c.Mended.Free > 0 || len(others) == 0 || len(held[c.ID]) > budget {
+			continue
+		}
+		budget -= len(held[c.ID])
+		if m := again(ctx, engine, answers, held[c.ID], options, append(others, c)...); m != nil && m.Free > 0 {
+			c.Mended = m
+			for _, other := range others {
+				m.With = append(m.With, other.ID)
+			}
+		}
 	}
 	switch {
 	case len(broken) == 1:
@@ -58,6 +69,34 @@ func (s *Scan) mend(ctx context.Context, engine check.Evaluator, answers []answe
 	case len(broken) > 1 && len(together) <= budget:
 		s.Mended = again(ctx, engine, answers, slices.Sorted(maps.Keys(together)), options, broken...)
 	}
+}
+
+// beside are the other causes, of some, that hold what a cause holds: those of most of it.
+func (s *Scan) beside(c *Cause, some []*Cause) (others []*Cause) {
+	counts, sets := map[string]int{}, map[string][]*Cause{}
+	best := ""
+	for _, item := range s.Items {
+		var with []*Cause
+		key, held := "", false
+		for _, other := range some {
+			if !slices.ContainsFunc(item.HeldBy, func(h Hold) bool { return h.Cause == other.ID }) {
+				continue
+			}
+			if other == c {
+				held = true
+				continue
+			}
+			key, with = key+other.ID+" ", append(with, other)
+		}
+		if !held {
+			continue
+		}
+		sets[key] = with
+		if counts[key]++; counts[key] > counts[best] {
+			best = key
+		}
+	}
+	return sets[best]
 }
 
 // again asks some questions again, without causes. It is nil where that was interrupted.

@@ -202,6 +202,26 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestTogether fixes what frees nothing alone with what holds the same.
+func TestTogether(t *testing.T) {
+	const api = "\n---\n{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.%[1]s.test}, spec: {group: %[1]s.test, version: v1, service: {namespace: default, name: %[1]s}}, status: {conditions: [{type: Available, status: 'False', reason: ServiceNotFound, message: gone}]}}"
+	text := "{apiVersion: v1, kind: Namespace, metadata: {name: shop}, spec: {finalizers: [kubernetes]}}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: cart}, spec: {finalizers: [kubernetes]}}"
+	s := scanned(t, text+fmt.Sprintf(api, "a")+fmt.Sprintf(api, "b"), Options{Only: []Kind{Namespaces}})
+	var out bytes.Buffer
+	if err := s.Text(&out, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"once broken 1 and 2 are fixed together, 2 of 2 that they hold could be deleted",
+		"may hold all 2 namespaces; once fixed together with broken 2, 2 of 2 could be deleted",
+		"may hold all 2 namespaces; once fixed together with broken 1, 2 of 2 could be deleted",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it does not say %q:\n%s", want, out.String())
+		}
+	}
+}
+
 func indented(b *bytes.Buffer, value any) error {
 	encoder := json.NewEncoder(b)
 	encoder.SetEscapeHTML(false)

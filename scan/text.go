@@ -3,6 +3,8 @@ package scan
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -49,7 +51,7 @@ func (s *Scan) Text(w io.Writer, long bool) error {
 		}
 		switch {
 		case long || c.Class == Broken && n < shownCauses:
-			c.text(line, n+1, all, long)
+			s.text(c, line, n+1, all, long)
 		case n < shownRest:
 			line("%s: %s: %s", headings[c.Class], c.Title, c.holding(all))
 		}
@@ -124,16 +126,45 @@ func (s *Scan) headline() string {
 
 // promise is what comes of fixing all that is broken.
 func (s *Scan) promise() string {
-	broken := 0
+	var broken []string
 	for _, c := range s.Causes {
 		if c.Class == Broken && removable(&c) {
-			broken++
+			broken = append(broken, c.ID)
 		}
 	}
-	if broken == 1 {
-		return "once the broken thing is fixed, " + s.Mended.of(" that it holds")
+	if len(broken) == 1 {
+		return fmt.Sprintf("once %s is fixed, %s", s.numbers(broken), s.Mended.of(" that it holds"))
 	}
-	return fmt.Sprintf("once the %d broken things are fixed, %s", broken, s.Mended.of(" that they hold"))
+	return fmt.Sprintf("once %s are fixed together, %s", s.numbers(broken), s.Mended.of(" that they hold"))
+}
+
+// numbers name broken causes as they are told: those come first.
+func (s *Scan) numbers(ids []string) string {
+	var numbers []string
+	for i, c := range s.Causes {
+		if slices.Contains(ids, c.ID) {
+			numbers = append(numbers, strconv.Itoa(i+1))
+		}
+	}
+	last := len(numbers) - 1
+	switch {
+	case last < 1:
+		return "broken " + strings.Join(numbers, "")
+	case last > 2 && numbers[last] == strconv.Itoa(last+1): // all from 1 on
+		return "broken 1 to " + numbers[last]
+	}
+	return "broken " + strings.Join(numbers[:last], ", ") + " and " + numbers[last]
+}
+
+// once is what comes of fixing a cause, alone or with those without which that frees nothing.
+func (s *Scan) once(c Cause) string {
+	switch {
+	case len(c.Mended.With) > 0:
+		return "once fixed together with " + s.numbers(c.Mended.With) + ", " + c.Mended.String()
+	case c.Mended.Free == 0 && c.Mended.Unknown == 0:
+		return "fixed alone, this frees none: other causes hold the same"
+	}
+	return "once fixed, " + c.Mended.String()
 }
 
 // holding is how much a cause holds, of how many there are of each kind.
@@ -160,11 +191,11 @@ func (c Cause) holding(all map[Kind]int) string {
 }
 
 // text writes the cause: what it holds, what is free when it is mended, and how.
-func (c Cause) text(line func(string, ...any), n int, all map[Kind]int, long bool) {
+func (s *Scan) text(c Cause, line func(string, ...any), n int, all map[Kind]int, long bool) {
 	line("%s %d: %s", headings[c.Class], n, c.Title)
 	holding := c.holding(all)
 	if c.Mended != nil {
-		holding += "; once fixed, " + c.Mended.String()
+		holding += "; " + s.once(c)
 	}
 	line("  %s", holding)
 	if long || c.Holds <= shownNames {
