@@ -22,6 +22,13 @@ import (
 // itself: check over a snapshot cannot see it, and the handler can.
 var partial = map[string]string{
 	"daemonset_node_affinity/testdata/hang_delete.yaml": "the affinity of a DaemonSet",
+	"attachment_held/testdata/ok_bound_volume.yaml":     "the phase of a volume",
+	"in_use/testdata/ok_bound.yaml":                     "the phase of a volume",
+	"orphaned_finalizer/testdata/hang_many.yaml":        "all of many finalizers",
+	"refused_request/testdata/hang_condition.yaml":      "the conditions of a webhook",
+	"refused_request/testdata/hang_untrusted.yaml":      "the rules of a webhook",
+	"slow_termination/testdata/ok_mirror.yaml":          "that a pod mirrors a static one",
+	"storage_in_use/testdata/hang_bound_to_nobody.yaml": "the phase of a volume",
 	"refused_request/testdata/hang_own_delete.yaml":     "the rules of a webhook",
 	"refused_request/testdata/hang_policy.yaml":         "the expressions of a policy",
 	"refused_request/testdata/hang_selected.yaml":       "the selector of a webhook",
@@ -42,6 +49,7 @@ var partial = map[string]string{
 // TestParity asks about what the fixtures of the policies delete: check tells over a
 // snapshot what the handler does, but for partial.
 func TestParity(t *testing.T) {
+	race.Skip(t)
 	engine := newEngine(t)
 	compared := 0
 	for d := range samples(t) {

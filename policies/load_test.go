@@ -9,6 +9,8 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/termguard/termguard/internal/race"
 )
 
 // policyText is a policy that loads, of the folder too_many_pods.
@@ -42,6 +44,7 @@ func files(pairs ...string) fstest.MapFS {
 }
 
 func TestLoad(t *testing.T) {
+	race.Skip(t)
 	const file = "too_many_pods/too_many_pods.rego"
 	edit := func(old, replacement string) string {
 		if !strings.Contains(policyText, old) {

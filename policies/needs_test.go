@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -15,6 +16,7 @@ import (
 // silent where it should speak, or is asked where it need not be. Of a parameter, the
 // same holds of a policy that has it.
 func TestNeedsAreNeeded(t *testing.T) {
+	race.Skip(t)
 	set, err := policies.Load(policies.Embedded())
 	if err != nil {
 		t.Fatal(err)

@@ -5,11 +5,14 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/termguard/termguard/internal/race"
 )
 
 // TestReadsObject tells policies that need the object, or who asks, apart from those that a
 // snapshot is enough for.
 func TestReadsObject(t *testing.T) {
+	race.Skip(t)
 	for name, tc := range map[string]struct {
 		imports, body string
 		object, user  bool

@@ -13,12 +13,14 @@ import (
 	"github.com/open-policy-agent/opa/v1/format"
 
 	"github.com/termguard/termguard/internal/policytest"
+	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
 )
 
 // TestScaffold holds that a new policy passes at once what every policy is held
 // to.
 func TestScaffold(t *testing.T) {
+	race.Skip(t)
 	dir := t.TempDir()
 	folder, err := policies.Scaffold(dir, "some_cause-2")
 	if err != nil {

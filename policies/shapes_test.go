@@ -4,9 +4,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/termguard/termguard/internal/race"
 )
 
 func TestCheckFindings(t *testing.T) {
+	race.Skip(t)
 	cases := map[string]struct{ reason, body, want string }{
 		"Good":       {"every key that there is", `deny contains {"msg": "x", "kind": "forbidden", "objects": [{"resource": "pods"}], "evidence": ["y"], "field": "z", "estimate_seconds": 1, "remedy": "r", "steps": [{"kind": "mend", "do": "x"}], "manifest": {"severity": "low"}}`, ""},
 		"Unknowable": {"what depends on facts of any shape is left to the evaluation", `deny contains input.request.oldObject.metadata.annotations`, ""},
@@ -38,6 +41,7 @@ func TestCheckFindings(t *testing.T) {
 
 // TestFindingsOfOurs holds the policies in the binary to it.
 func TestFindingsOfOurs(t *testing.T) {
+	race.Skip(t)
 	set, err := load(true, Embedded())
 	if err != nil {
 		t.Fatal(err)
@@ -48,6 +52,7 @@ func TestFindingsOfOurs(t *testing.T) {
 }
 
 func TestFindingKinds(t *testing.T) {
+	race.Skip(t)
 	cases := map[string]struct {
 		reason, body, says string
 		verdict            Verdict
