@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -92,6 +93,7 @@ func (c *counted) Evaluate(ctx context.Context, trigger policies.Trigger, input 
 // Twice as many nodes, with twice as many pods and budgets, are twice the work: each node
 // and each pod is asked about once.
 func TestDrainIsLinear(t *testing.T) {
+	race.Skip(t)
 	engine := newEngine(t)
 	work := func(nodes int) float64 {
 		world, subjects := crowded(t, nodes)

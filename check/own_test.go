@@ -6,12 +6,14 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
 )
 
 // TestOwnPolicy asks a snapshot about rules of one's own: one that reads the labels is not
 // known, whether it looks for one or for want of one, and one that reads the name is.
 func TestOwnPolicy(t *testing.T) {
+	race.Skip(t)
 	for name, tc := range map[string]struct {
 		rule string
 		want policies.Verdict

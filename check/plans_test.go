@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -20,6 +21,7 @@ var byHand = regexp.MustCompile(`^kubectl (describe|taint nodes|create clusterro
 // forces, no step comes twice, the deletion is last, termguard delete carries out every
 // command but those for a person, and the whole answer fits 60 columns.
 func TestPlansOfFixtures(t *testing.T) {
+	race.Skip(t)
 	engine := newEngine(t)
 	order := map[policies.StepKind]int{policies.Mend: 0, policies.Remove: 1, policies.Force: 2, Delete: 3}
 	plans := 0

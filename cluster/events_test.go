@@ -12,6 +12,7 @@ import (
 
 	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/cluster/nodes"
+	"github.com/termguard/termguard/internal/race"
 )
 
 // failureEvent is the i-th event of a flood.
@@ -28,6 +29,7 @@ func failureEvent(i int, node string) *corev1.Event {
 // TestEventFlood holds that of 10,000 events the newest few of each node stay,
 // that they do not count as content, and that nothing is left when they go.
 func TestEventFlood(t *testing.T) {
+	race.Skip(t)
 	const events = 10_000
 	for name, onNodes := range map[string]int{"one node": 1, "many nodes": 1000} {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/internal/race"
 )
 
 // TestRemovers tells on what the removal of the finalizer of gadgets rests,
@@ -319,6 +320,7 @@ func TestRemoversOfOwners(t *testing.T) {
 // TestRemoversAreBounded tells that a chain of owners is followed only so far, and
 // of many objects of one kind only so many owners are kept.
 func TestRemoversAreBounded(t *testing.T) {
+	race.Skip(t)
 	definition := `
 ---
 {apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: clusters.y.io}, spec: {group: y.io, scope: Namespaced, names: {kind: Cluster, plural: clusters}, versions: [{name: v1, served: true, storage: true}]}}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/lint"
 )
 
@@ -80,6 +81,7 @@ func oneFolder(t testing.TB, files int) string {
 // TestOneFolder lints a folder of very many files: what each costs does not grow with
 // their number. BenchmarkOneFolder does it with 100,000.
 func TestOneFolder(t *testing.T) {
+	race.Skip(t)
 	allocated := func(files int) uint64 {
 		dir := oneFolder(t, files)
 		var before, after runtime.MemStats

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/lint/source"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
@@ -27,6 +28,7 @@ import (
 // lint and as the handler does, over the same facts: the findings are the same,
 // and they stand on the lines that the fixture names.
 func TestParity(t *testing.T) {
+	race.Skip(t)
 	set, err := policies.Load(policies.Embedded())
 	if err != nil {
 		t.Fatal(err)
@@ -155,6 +157,7 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 // TestFastPath holds what is left out to finding the same: every question about
 // every object, and every node built, on all fixtures and manifests at hand.
 func TestFastPath(t *testing.T) {
+	race.Skip(t)
 	paths := []string{"../policies", "../deploy", "../test/scenario/testdata", "testdata"}
 	if corpus := os.Getenv("TERMGUARD_CORPUS"); corpus != "" {
 		paths = append(paths, corpus)

@@ -262,6 +262,7 @@ func TestChangedKustomization(t *testing.T) {
 // TestManyOverlays tells once what hundreds of overlays apply, of which the text is more than
 // is kept in memory.
 func TestManyOverlays(t *testing.T) {
+	race.Skip(t)
 	withRenderer(t)
 	const n = 300
 	files := map[string]string{"base/kustomization.yaml": "resources: [pod.yaml]\n", "base/pod.yaml": fmt.Sprintf(slow, "a") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: " + strings.Repeat("x", 100<<10) + "}\n"}

@@ -7,12 +7,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/lint"
 )
 
 // TestLongInput reads more from standard input than is kept in memory, and
 // leaves nothing behind.
 func TestLongInput(t *testing.T) {
+	race.Skip(t)
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	t.Setenv("TMP", dir) // on Windows

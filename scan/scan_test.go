@@ -21,6 +21,7 @@ import (
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/snapshots"
+	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -245,6 +246,7 @@ func golden(t testing.TB, name string, got []byte) {
 
 // TestFirstScreen holds the story of an ordinary cluster to 24 lines of 100 columns.
 func TestFirstScreen(t *testing.T) {
+	race.Skip(t)
 	s := scanned(t, contents(t, "testdata/cluster.yaml"), Options{Of: "prod"})
 	var out strings.Builder
 	if err := s.Text(&out, false); err != nil {
@@ -285,6 +287,7 @@ func TestInterrupted(t *testing.T) {
 // TestMended takes each cause out of the facts of all fixtures that can be taken out: what
 // it held is then held by it no longer, and by everything else as before.
 func TestMended(t *testing.T) {
+	race.Skip(t)
 	files, err := filepath.Glob("../policies/*/testdata/hang_*.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/termguard/termguard/internal/race"
 )
 
 // The script of the GitHub Action hands on what people write, as it is, and
@@ -221,6 +223,7 @@ func hooks(t *testing.T) (hooks []hook) {
 // TestHookRelease runs the hook in a clone as pre-commit makes it: the program is that of the
 // release that was checked out, or is built.
 func TestHookRelease(t *testing.T) {
+	race.Skip(t)
 	from := t.TempDir()
 	git := func(dir string, args ...string) {
 		t.Helper()

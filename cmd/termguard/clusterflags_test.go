@@ -11,11 +11,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/termguard/termguard/internal/race"
 )
 
 // TestKubeconfig reaches a cluster in the ways that kubectl knows: each kubeconfig has the
 // server be asked as it says.
 func TestKubeconfig(t *testing.T) {
+	race.Skip(t)
 	const world = "{apiVersion: v1, kind: ConfigMap, metadata: {name: plain, namespace: team}}"
 	folder := t.TempDir()
 	file := func(name, text string, mode os.FileMode) string {

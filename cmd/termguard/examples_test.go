@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/termguard/termguard/internal/race"
 )
 
 const examplesFolder = "../../deploy/policies"
@@ -54,6 +56,7 @@ does ` + "`opa check`" + `. A policy uses the library in the binary; ` + "`termg
 
 // Each example passes its fixtures, in which it finds something and nothing, and is on its page.
 func TestExamples(t *testing.T) {
+	race.Skip(t)
 	set, err := own([]string{examplesFolder})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/termguard/termguard/internal/race"
 )
 
 // document are the folders that hold the facts as maps: who writes them, who hands them to
@@ -19,6 +21,7 @@ var document = []string{"cluster", "policies", "question"}
 // removes finalizers and what refuses requests, through readers (facts.Reader): it never gets
 // the document, to take it apart as maps, and no function there takes one.
 func TestFactsAreTyped(t *testing.T) {
+	race.Skip(t)
 	const root = "../.."
 	read := 0
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

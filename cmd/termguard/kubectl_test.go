@@ -15,10 +15,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/internal/race"
 )
 
 // TestHabits holds check to the flags that people know from kubectl.
 func TestHabits(t *testing.T) {
+	race.Skip(t)
 	const more = `---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: web, namespace: demo, labels: {app: web}}}
 ---
@@ -96,6 +98,7 @@ func TestHabits(t *testing.T) {
 // TestFirstScreen: of 300 objects, the first 24 lines of 80 columns tell the verdict, the cause
 // and what to do first, and -o full has each of them.
 func TestFirstScreen(t *testing.T) {
+	race.Skip(t)
 	for name, tc := range map[string]struct {
 		reason string
 		object string // NUMBER and SHARE, one of three, stand for themselves
@@ -245,6 +248,7 @@ func TestFlagsComplete(t *testing.T) {
 // TestOneAnswer asks about one world with check, and with check over its snapshot: the
 // verdict is the same word, or unknown, and says what was not seen.
 func TestOneAnswer(t *testing.T) {
+	race.Skip(t)
 	const aggregated = `
 {apiVersion: v1, kind: Namespace, metadata: {name: demo}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}
 ---

@@ -119,6 +119,7 @@ func TestDrawsBoxes(t *testing.T) {
 
 // --ascii holds wherever output goes.
 func TestASCIIFlag(t *testing.T) {
+	race.Skip(t)
 	c := newFakeCluster(t, stuck("a", "b"))
 	said := map[string]string{}
 	for _, flag := range []string{"--ascii=false", "--ascii"} {

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
+
+	"github.com/termguard/termguard/internal/race"
 )
 
 // unsaid is what of a page is no letter or digit of it: fonts, escapes, signs and spaces.
@@ -19,6 +21,7 @@ var unsaid = regexp.MustCompile(`\\f[A-Z]|\\\(\w\w|\\\[\w+\]|\n\.[A-Z]+\b|[^\pL\
 // TestMan makes a man page of each command, of what its --help prints, and holds that all of it
 // is there. MAN=FOLDER keeps them.
 func TestMan(t *testing.T) {
+	race.Skip(t)
 	folder := cmp.Or(os.Getenv("MAN"), t.TempDir())
 	root := newRoot("termguard")
 	root.DisableAutoGenTag = true

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/scan"
 )
 
@@ -132,6 +133,7 @@ func TestScanSaysWhatCheckSays(t *testing.T) {
 
 // TestScanFlags holds what is asked about, and which exit code tells what.
 func TestScanFlags(t *testing.T) {
+	race.Skip(t)
 	c := newFakeCluster(t, scanWorld)
 	cluster := []string{"--kubeconfig", c.kubeconfig}
 	cases := map[string]struct {
@@ -298,6 +300,7 @@ func stored(t *testing.T, name, namespace string, version int, status, manifest 
 // TestScanReleases: of a Helm release it says what check --release says, with the objects
 // that hold it; of one that cannot be read it says so.
 func TestScanReleases(t *testing.T) {
+	race.Skip(t)
 	const kiali, plain = "{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: kiali}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}\n", "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}\n"
 	c := newFakeCluster(t, scanWorld+"---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: shop}}"+
 		stored(t, "kiali", "shop", 1, "superseded", plain)+stored(t, "kiali", "shop", 2, "deployed", kiali)+

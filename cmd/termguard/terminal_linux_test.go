@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/termguard/termguard/internal/race"
 	typist "github.com/termguard/termguard/internal/typing"
 )
 
@@ -144,6 +145,7 @@ func (m manifest) Read(p []byte) (int, error) {
 
 // TestCheckOnTerminals: an answer is as wide as the terminal, and drawn with what its locale has.
 func TestCheckOnTerminals(t *testing.T) {
+	race.Skip(t)
 	c := newFakeCluster(t, stuck("alpha", "beta"))
 	for name, tc := range map[string]struct {
 		locale  string

@@ -1,8 +1,8 @@
 //go:build !race
 
-// Package race lets tests that one goroutine runs do a part of their cases under
-// the race detector, which has nothing to see there and takes ten times as long.
-// make unit runs them whole, without it: they are listed as PARTLY in the Makefile.
+// Package race lets tests that one goroutine runs do nothing, or a part of their cases,
+// under the race detector, which has nothing to see there and takes ten times as long.
+// make test and make check run them whole, without it.
 package race
 
 // Detector tells whether the race detector watches.
