@@ -25,6 +25,7 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/cluster/learned"
 	"github.com/termguard/termguard/cluster/refusals"
+	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/probe/report"
 	"github.com/termguard/termguard/question"
 )
@@ -271,3 +272,5 @@ func TestStress(t *testing.T) {
 	atOnce(rounds, all...)
 	w.Settle()
 }
+
+func TestMain(m *testing.M) { race.Main(m, "TestStress") }

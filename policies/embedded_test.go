@@ -5,11 +5,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/termguard/termguard/internal/race"
 )
 
 // TestDescribed holds what is read of the policies in the binary without parsing them to
 // what they say when they are.
 func TestDescribed(t *testing.T) {
+	race.Skip(t)
 	want, err := load(true, Embedded())
 	if err != nil {
 		t.Fatal(err)
@@ -26,6 +29,7 @@ func TestDescribed(t *testing.T) {
 // TestApart holds that a policy uses rules of its own, and of packages of the library
 // that it imports, only: it may be compiled without the others.
 func TestApart(t *testing.T) {
+	race.Skip(t)
 	set, err := load(true, Embedded())
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/race"
 )
 
 // TestReviewsTogether answers reviews about finalizers that were not judged
@@ -73,3 +74,5 @@ func TestReviewsTogether(t *testing.T) {
 	close(start)
 	running.Wait()
 }
+
+func TestMain(m *testing.M) { race.Main(m, "TestReviewsTogether") }

@@ -28,7 +28,6 @@ func TestRaces(t *testing.T) {
 		t.Fatal("the Makefile has no line RACES := PACKAGES")
 	}
 	raced := strings.Fields(string(listed[1]))
-	t.Run("Once", func(t *testing.T) { runOnce(t, string(makefile), raced) })
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{.Dir}} {{join .GoFiles " "}}`, module+"...").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -55,82 +54,39 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// runOnce holds that no test is left out by running each once: those of packages that
-// start goroutines run in make races alone, but for ALONE, and for PARTLY, which do a part
-// of their cases there. make unit runs these two whole.
-func runOnce(t *testing.T, makefile string, raced []string) {
-	t.Helper()
-	whole := map[string]*regexp.Regexp{} // by alternative of the lists
-	for _, list := range []string{"ALONE", "PARTLY"} {
-		listed := regexp.MustCompile(`(?m)^` + list + ` := (.*)$`).FindStringSubmatch(makefile)
-		if listed == nil {
-			t.Fatalf("the Makefile has no line %s := TEST|TEST", list)
+// TestTiers holds that what make test and make check leave out, make nightly runs: packages of
+// test/ that it alone runs, and those with tests that ask lab.Nightly.
+func TestTiers(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string][]string{}
+	for _, list := range []string{"RARE", "MORE"} {
+		line := regexp.MustCompile(`(?m)^` + list + ` := (.*)$`).FindSubmatch(makefile)
+		if line == nil {
+			t.Fatalf("the Makefile has no line %s := PACKAGES", list)
 		}
-		for _, alternative := range strings.Split(strings.ReplaceAll(listed[1], "$$", "$"), "|") {
-			whole[alternative] = regexp.MustCompile(alternative)
+		listed[list] = strings.Fields(string(line[1]))
+	}
+	nightly := append(listed["RARE"], listed["MORE"]...)
+	for _, pkg := range nightly {
+		if tests, err := filepath.Glob(filepath.Join("../../test", pkg, "*_test.go")); err != nil || len(tests) == 0 {
+			t.Errorf("the Makefile names %s, which has no tests: %v", pkg, err)
 		}
 	}
-	met := map[string]bool{}
-	for _, pkg := range raced {
-		files, err := filepath.Glob(filepath.Join("../..", pkg, "*_test.go"))
+	files, err := filepath.Glob("../../test/*/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("find tests: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		calls, partly := map[string][]string{}, map[string]bool{} // by the name of a function
-		for _, file := range files {
-			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, d := range parsed.Decls {
-				f, is := d.(*ast.FuncDecl)
-				if !is {
-					continue
-				}
-				calls[f.Name.Name] = nil
-				ast.Inspect(f, func(n ast.Node) bool {
-					switch n := n.(type) {
-					case *ast.SelectorExpr:
-						x, is := n.X.(*ast.Ident)
-						partly[f.Name.Name] = partly[f.Name.Name] || is && x.Name == "race" && n.Sel.Name == "Detector"
-					case *ast.CallExpr:
-						switch called := n.Fun.(type) {
-						case *ast.Ident:
-							calls[f.Name.Name] = append(calls[f.Name.Name], called.Name)
-						case *ast.SelectorExpr:
-							calls[f.Name.Name] = append(calls[f.Name.Name], called.Sel.Name)
-						}
-					}
-					return true
-				})
-			}
-		}
-		for grown := true; grown; {
-			grown = false
-			for name, called := range calls {
-				if !partly[name] && slices.ContainsFunc(called, func(other string) bool { return partly[other] }) {
-					partly[name], grown = true, true
-				}
-			}
-		}
-		for name := range calls {
-			if !strings.HasPrefix(name, "Test") {
-				continue
-			}
-			listed := false
-			for alternative, matches := range whole {
-				if matches.MatchString(name) {
-					listed, met[alternative] = true, true
-				}
-			}
-			if partly[name] && !listed {
-				t.Errorf("%s: %s asks race.Detector, and so does a part of its cases in make races: add it to PARTLY in the Makefile", pkg, name)
-			}
-		}
-	}
-	for alternative := range whole {
-		if !met[alternative] {
-			t.Errorf("ALONE and PARTLY in the Makefile: %q is no test of RACES", alternative)
+		pkg := "./" + filepath.Base(filepath.Dir(file))
+		if strings.Contains(string(text), "lab.Nightly()") && !slices.Contains(nightly, pkg) {
+			t.Errorf("%s asks lab.Nightly, and make nightly does not run %s: add it to MORE in the Makefile", file, pkg)
 		}
 	}
 }

@@ -27,6 +27,7 @@ const before = "5033c2f"
 // upgrades to the chart as it is, with every value set. The test stands in for a node, which
 // mounts files, and for cert-manager, which issues and fills in the authority.
 func TestEveryValue(t *testing.T) {
+	lab.Long(t)
 	t.Parallel()
 	ctx := t.Context()
 	old := t.TempDir()

@@ -32,6 +32,7 @@ var apart = []string{"no_fridays", "change_freeze", "last_postgres_replica", "on
 // TestExamples puts the policies of deploy/policies into force and asks about the deletions of
 // their fixtures, among real objects: the webhook says what the fixtures want, and nothing else.
 func TestExamples(t *testing.T) {
+	lab.Long(t)
 	t.Parallel()
 	ctx := t.Context()
 	folder := filepath.Join(deploy, "policies")

@@ -15,6 +15,7 @@ import (
 // TestGuardAnswers holds what termguard check says of the guard in the cluster to what it answers
 // kubectl, with the same rights.
 func TestGuardAnswers(t *testing.T) {
+	lab.Long(t)
 	t.Parallel()
 	ctx := t.Context()
 	binary, err := scenario.Binary()

@@ -13,6 +13,7 @@ import (
 // TestGuide runs the commands of docs/install.md, block by block, as somebody
 // does who follows it from its start to its end.
 func TestGuide(t *testing.T) {
+	lab.Long(t)
 	t.Parallel()
 	ctx := t.Context()
 	text, err := os.ReadFile(filepath.Join(lab.Root(), "docs", "install.md"))

@@ -20,6 +20,7 @@ import (
 // admission policy of the chart: its rights alone would let it write all of termguard's
 // ConfigMaps.
 func TestProbeWritesItsOwn(t *testing.T) {
+	lab.Long(t)
 	t.Parallel()
 	l, err := lab.Start(t.Context(), lab.Options{Progress: t.Output()})
 	if err != nil {

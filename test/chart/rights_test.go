@@ -35,6 +35,7 @@ rules:
 // grants, and reads the API server's audit log: nothing is denied, and nothing is
 // granted that is not used.
 func TestRights(t *testing.T) {
+	lab.Long(t)
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		reason string

@@ -25,6 +25,7 @@ var said = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$(?:\n\n^```text\n(.*?)^```
 // block by block, against a cluster that termguard guards, and holds their output to
 // the pages.
 func TestTutorial(t *testing.T) {
+	lab.Long(t)
 	t.Parallel()
 	ctx := t.Context()
 	var blocks [][]string

@@ -57,6 +57,7 @@ func operated(t *testing.T) (s *site, path string) {
 // does: an object that is in the release with its operator, and one elsewhere, hang; in
 // the order that is told, all goes; without objects, nothing stands in the way.
 func TestUninstall(t *testing.T) {
+	lab.Long(t)
 	t.Parallel()
 	ctx := t.Context()
 	s, path := operated(t)
@@ -280,6 +281,7 @@ func (s *site) isGone(namespace, name string) func(context.Context) (bool, error
 
 // TestUninstallOrder holds the order in check/release to that of the Helm that is pinned.
 func TestUninstallOrder(t *testing.T) {
+	lab.Long(t)
 	list := exec.CommandContext(t.Context(), "go", "list", "-m", "-modfile=tools/helm/go.mod", "-f", "{{.Dir}}", "helm.sh/helm/v4")
 	list.Dir = ".."
 	dir, err := list.Output()

@@ -25,7 +25,7 @@ const home = "termguard-system"
 // control plane, as docs/install.md says, while objects are deleted all the time:
 // each delete goes through, and nothing is left behind.
 func TestChart(t *testing.T) {
-	if testing.Short() {
+	if !lab.Nightly() {
 		t.Skip("upgrades take minutes: make nightly plays them")
 	}
 	t.Parallel()

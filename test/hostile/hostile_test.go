@@ -142,7 +142,7 @@ func TestTenants(t *testing.T) {
 	}
 
 	limit := mischiefFor
-	if testing.Short() {
+	if !lab.Nightly() {
 		limit = mischiefForShort
 	}
 	if text := os.Getenv("HOSTILE_FOR"); text != "" {

@@ -77,8 +77,8 @@ func TestScenarios(t *testing.T) {
 	}
 	play := func(t *testing.T, s Scenario, ready func()) {
 		t.Helper()
-		if s.Copies > crowded && testing.Short() {
-			t.Skip("so many pods take a node for minutes: make test-node and make nightly play it")
+		if s.Copies > crowded && !lab.Nightly() {
+			t.Skip("so many pods take a node for minutes: make nightly plays it")
 		}
 		start := shared[s.Reality]
 		switch {

@@ -28,6 +28,7 @@ var representative = []string{
 // TestBeside runs termguard delete --yes in worlds of every kind, with each flag, and against
 // what was seen to harm others: what nobody named, or allowed, is as it was, byte for byte.
 func TestBeside(t *testing.T) {
+	lab.Long(t)
 	t.Parallel()
 	g, err := PatientGuard(t.Context(), lab.Options{Progress: t.Output()})
 	if err != nil {

@@ -19,13 +19,14 @@ import (
 // one is then the change at hand, and not a world that nobody has seen before. What goes
 // wrong is shrunk if COMPOSE_SHRINK is set, and printed.
 func TestComposed(t *testing.T) {
+	lab.Long(t)
 	t.Parallel()
 	crowded.Wait()
 	// What hangs in one world is retried for ever: a new lab, now and then, keeps
 	// that from slowing down the rest.
 	const batch, size, batchesPerLab, short = 16, 5, 8, 1
 	lasting, seed := 10*time.Minute, uint64(time.Now().UnixNano())
-	if testing.Short() {
+	if !lab.Nightly() {
 		seed = 1
 	}
 	if text := os.Getenv("COMPOSE_FOR"); text != "" {
@@ -50,7 +51,7 @@ func TestComposed(t *testing.T) {
 	})
 	tally := map[string]int{}
 	over := func(n int, began time.Time) bool {
-		if testing.Short() {
+		if !lab.Nightly() {
 			return n == short
 		}
 		return time.Since(began) >= lasting

@@ -11,6 +11,7 @@ import (
 // TestOlderDevices: of a cluster that serves claims and slices of devices as Kubernetes 1.32
 // did, and not in v1, check says the same.
 func TestOlderDevices(t *testing.T) {
+	lab.Long(t)
 	t.Parallel()
 	l, err := lab.Start(t.Context(), lab.Options{Progress: t.Output(), Authorization: "RBAC", APIServer: []string{
 		"--runtime-config=resource.k8s.io/v1=false,resource.k8s.io/v1beta2=false,resource.k8s.io/v1beta1=true",

@@ -19,6 +19,7 @@ import (
 // deletes meanwhile: no delete is refused, none waits longer than a second, and
 // the answers come back.
 func TestHarmless(t *testing.T) {
+	lab.Long(t)
 	g, err := Guard(t.Context(), lab.Options{Progress: t.Output()})
 	if err != nil {
 		t.Fatal(err)

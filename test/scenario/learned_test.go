@@ -21,6 +21,7 @@ import (
 // known after a restart, and a policy that raised a false alarm, which a metric tells, still
 // refuses.
 func TestLessons(t *testing.T) {
+	lab.Long(t)
 	t.Parallel()
 	g, err := PatientGuard(t.Context(), lab.Options{Progress: t.Output()})
 	if err != nil {

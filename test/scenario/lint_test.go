@@ -62,6 +62,7 @@ func readLinted(t *testing.T, file string) linted {
 // TestLinted applies and deletes what lint was asked about: what it finds does
 // hang, and what differs in one fact does not.
 func TestLinted(t *testing.T) {
+	lab.Long(t)
 	t.Parallel()
 	files, err := filepath.Glob("testdata/lint/*.yaml")
 	if err != nil || len(files) == 0 {

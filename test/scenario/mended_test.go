@@ -74,6 +74,7 @@ func causeOf(c scan.Cause) string {
 // TestMended plays what a scan says of each broken thing: what would be free if it were
 // mended goes then, and what something else holds, too, stays until that is mended.
 func TestMended(t *testing.T) {
+	lab.Long(t)
 	t.Parallel()
 	l, err := lab.Start(t.Context(), lab.Options{Progress: t.Output()})
 	if err != nil {

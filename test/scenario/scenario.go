@@ -95,6 +95,8 @@ type Scenario struct {
 	ByDelete bool `json:"byDelete,omitempty"`
 	// After are kubectl commands that undo what an exclusive scenario broke.
 	After []string `json:"after,omitempty"`
+	// Quick ones are those that make test plays: one for each family of causes.
+	Quick bool `json:"quick,omitempty"`
 	// Exclusive scenarios break something for the whole cluster and run one by one.
 	Exclusive bool `json:"exclusive,omitempty"`
 	// Since is the first version of Kubernetes, as "1.34", that serves what it is about.
@@ -338,6 +340,8 @@ func parse(name, text string) (Scenario, error) {
 		return s, errors.New("about, expect, and one of delete, evict and edit are needed")
 	case s.Asks != "" && s.Asks != "check" || s.Asks != "" && s.Delete == "":
 		return s, fmt.Errorf("asks is %q: want check, of a delete", s.Asks)
+	case s.Quick && (s.Exclusive || len(s.Live.Programs) > 0):
+		return s, errors.New("a quick scenario breaks nothing for others, and needs no software")
 	case s.HoursLater != 0 && s.Asks == "":
 		return s, errors.New("hoursLater needs asks: check")
 	case s.Edit != nil && (s.Remains == "" || s.Reality != Leaks && s.Reality != Completes):
@@ -591,8 +595,8 @@ func (o *Outcome) judge() {
 	}
 }
 
-// late is what is wrong about the estimate: that there is none, or that it took
-// longer.
+// late is what is wrong about the estimate: that there is none, or, in make nightly, that
+// it took longer, which a busy machine has it do.
 func (o *Outcome) late() []string {
 	switch {
 	case !o.Scenario.Estimated || o.Real != Completes:
@@ -601,6 +605,9 @@ func (o *Outcome) late() []string {
 		return []string{"check does not say how long it takes"}
 	}
 	limit := float64(*o.Estimate)
+	if !lab.Nightly() {
+		return nil
+	}
 	if took := o.Took.Seconds(); took > limit+max(2, limit/5) {
 		return []string{fmt.Sprintf("it took %.1f s, where check says at most %d s", took, *o.Estimate)}
 	}
@@ -675,7 +682,7 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 		return err
 	}
 	for _, args := range s.Wait {
-		if r, err := g.Kubectl(ctx, append([]string{"wait", "--timeout=3m"}, strings.Fields(args)...)...); err != nil || r.Code != 0 {
+		if r, err := g.Kubectl(ctx, append([]string{"wait", "--timeout=5m"}, strings.Fields(args)...)...); err != nil || r.Code != 0 {
 			return fmt.Errorf("kubectl wait %s: %w: %s", args, err, r.Stderr)
 		}
 	}
@@ -711,7 +718,7 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 // Do runs a kubectl command; one that ends in " => TEXT" until it prints that.
 func (g *Guarded) Do(ctx context.Context, command string) error {
 	if command, text, awaited := strings.Cut(command, " => "); awaited {
-		return g.Await(ctx, 90*time.Second, "kubectl "+command+" to say "+text, func(ctx context.Context) (bool, error) {
+		return g.Await(ctx, 5*time.Minute, "kubectl "+command+" to say "+text, func(ctx context.Context) (bool, error) {
 			r, err := g.Kubectl(ctx, Words(command)...)
 			return strings.Contains(r.Stdout+r.Stderr, text), err
 		})
@@ -925,13 +932,10 @@ func (g *Guarded) operate(ctx context.Context, live Live, stage Stage) error {
 	return nil
 }
 
-// patience is how long a fair verdict may be in coming: where it is that an
-// object has been Terminating for too long, that is a minute.
+// patience is how long a fair verdict may be in coming: the facts follow with a lag, and an
+// object may first have to be Terminating for too long.
 func (s Scenario) patience() time.Duration {
-	if s.Asks == "check" {
-		return 100 * time.Second
-	}
-	return 40 * time.Second
+	return 3 * time.Minute // a busy machine is no unfair verdict
 }
 
 // ask deletes, evicts or edits, or does so as a dry run, and takes down what termguard

@@ -23,7 +23,7 @@ var crowded sync.WaitGroup
 
 // TestScenarios plays every scenario on a real control plane: termguard is
 // asked, the delete is done, and reality is watched. Scenarios run side by side
-// in two clusters; those that break something for all of it run one by one in four
+// in two clusters (-short: the quick ones, in one); those that break something for all of it run one by one in four
 // others. REPEAT=N plays those N times, one after another, of which the order could
 // decide in which a namespace is emptied, and leaves out the rest. With DELETE=fresh,
 // termguard delete is what deletes, of those whose plan needs nobody; with DELETE=stuck,
@@ -37,6 +37,9 @@ func TestScenarios(t *testing.T) {
 	scenarios, err := Load("testdata")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if testing.Short() {
+		scenarios = slices.DeleteFunc(scenarios, func(s Scenario) bool { return !s.Quick })
 	}
 	repeat := 1
 	if text := os.Getenv("REPEAT"); text != "" {
@@ -132,7 +135,7 @@ func TestScenarios(t *testing.T) {
 	}
 	const labs = 4 // an idle one takes half a GB of memory, and little of a core
 	var breaking sync.WaitGroup
-	for first := range labs {
+	for first := range min(labs, len(alone)) {
 		t.Run("one by one", func(t *testing.T) {
 			breaking.Add(1) // not before: -run may leave it out
 			t.Cleanup(breaking.Done)
@@ -151,7 +154,10 @@ func TestScenarios(t *testing.T) {
 	if by == Beside {
 		size /= 4 // each run lists all that the cluster holds, twice
 	}
-	const sides = 2 // one is set up while the other is watched
+	sides := 2 // one is set up while the other is watched
+	if testing.Short() {
+		sides = 1
+	}
 	for side := range slices.Chunk(together, len(together)/sides+1) {
 		t.Run("side by side", func(t *testing.T) {
 			t.Parallel()

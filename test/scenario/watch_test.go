@@ -13,6 +13,7 @@ import (
 // TestWatched deletes a namespace that hangs: termguard watch says of what, and ends when
 // whoever holds it lets go. What nobody watches hangs on.
 func TestWatched(t *testing.T) {
+	lab.Long(t)
 	l, err := lab.Start(t.Context(), lab.Options{Progress: t.Output()})
 	if err != nil {
 		t.Fatal(err)
