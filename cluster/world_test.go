@@ -247,6 +247,9 @@ func TestIncrementalGrants(t *testing.T) {
 }
 
 func incremental(t *testing.T, seeds uint64, random func(*testing.T, *rand.Rand) *unstructured.Unstructured) {
+	if testing.Short() {
+		seeds /= 5
+	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))

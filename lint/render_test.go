@@ -262,6 +262,9 @@ func TestChangedKustomization(t *testing.T) {
 // TestManyOverlays tells once what hundreds of overlays apply, of which the text is more than
 // is kept in memory.
 func TestManyOverlays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long: make check runs it")
+	}
 	race.Skip(t)
 	withRenderer(t)
 	const n = 300
@@ -282,6 +285,9 @@ func TestManyOverlays(t *testing.T) {
 // for the renderer makes of it what they would become: that kustomize takes 2 ms for each is
 // no matter of lint.
 func TestTenThousandOverlays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long: make check runs it")
+	}
 	if race.Detector {
 		t.Skip("the race detector takes ten times as long, and TestManyOverlays has hundreds")
 	}

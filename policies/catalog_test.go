@@ -33,6 +33,9 @@ var readElsewhere = map[string]string{
 // TestCatalogIsNeeded empties each field of the catalog, one at a time in all entries,
 // and wants a fixture to go wrong, or the catalog to refuse it.
 func TestCatalogIsNeeded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long: make check runs it")
+	}
 	if race.Detector {
 		t.Skip("one goroutine: make unit runs it without the race detector")
 	}

@@ -247,6 +247,9 @@ func TestFixturesAreComplete(t *testing.T) {
 // TestOff holds that a policy that is off takes away what it finds and nothing
 // else: all fixtures of its own, and one in ten of each other policy's.
 func TestOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long: make check runs it")
+	}
 	race.Skip(t)
 	set, err := policies.Load(policies.Embedded())
 	if err != nil {
@@ -280,6 +283,9 @@ func TestOff(t *testing.T) {
 // TestLazy holds policies that compile when they are asked, some at a time, to
 // finding what all of them find that were checked and compiled together.
 func TestLazy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long: make check runs it")
+	}
 	race.Skip(t)
 	everything, err := policies.LoadEverything()
 	if err != nil {
@@ -318,6 +324,9 @@ func TestLazy(t *testing.T) {
 
 // TestBrief holds findings without steps to those with them, in everything else.
 func TestBrief(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long: make check runs it")
+	}
 	race.Skip(t)
 	for name, load := range map[string]func() (*policies.Set, error){
 		"indexed": func() (*policies.Set, error) { return policies.Load(policies.Embedded()) },
@@ -362,6 +371,9 @@ func TestBrief(t *testing.T) {
 // TestNeedsHideNothing: where a policy is not asked, for want of what it needs, it would
 // have found nothing.
 func TestNeedsHideNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long: make check runs it")
+	}
 	race.Skip(t)
 	set, err := policies.Load(policies.Embedded())
 	if err != nil {
