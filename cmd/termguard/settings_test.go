@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/termguard/termguard/internal/bundletest"
+	"github.com/termguard/termguard/internal/race"
 )
 
 // TestPoliciesOfBundle holds that --policies of the webhook takes a bundle that is signed by the
 // key, as it takes a folder, and that --policies of other commands takes folders only.
 func TestPoliciesOfBundle(t *testing.T) {
+	race.Skip(t)
 	rule, err := os.ReadFile("../../policies/busy_mount/busy_mount.rego")
 	if err != nil {
 		t.Fatal(err)
