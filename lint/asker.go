@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -64,7 +65,7 @@ func (a *asker) prepare(ctx context.Context, sub *subject) error {
 		// With what works for them in the same set, they go together. One that deploys what
 		// works for it, takes that along.
 		questions = slices.DeleteFunc(questions, func(q asked) bool {
-			return !(q.Question == DeleteSet && owned(q.owners) || q.Question == DeleteObject && sub.self)
+			return !(q.Question == DeleteSet && owned(q.owners) || q.Question == DeleteObject && sub.self || q.Question == ApplyObject && a.set.misnamed(sub.Object))
 		})
 	} else if a.set.run.asked(sub.File) {
 		a.note(questions[0].owners)
@@ -113,6 +114,7 @@ func (a *asker) questions(sub *subject) []asked {
 		// What has an owner is written down as its owner made it, and applied by nobody else.
 		if len(sub.object.GetOwnerReferences()) == 0 {
 			creation := sub.target().Create()
+			owners := a.unguessed(sub, owners)
 			all = append(all, asked{ApplyObject, sub, policies.Apply, creation.Input(owners, m.About(creation).Refusals()), owners, a.facts})
 		}
 		input := deletion.Input(owners, m.Refusals())
@@ -122,6 +124,22 @@ func (a *asker) questions(sub *subject) []asked {
 		}
 	})
 	return all
+}
+
+// unguessed are verdicts without the owner that only the domain of a finalizer speaks for, where
+// the finalizer is nearly one of the catalog's: it is misspelt.
+func (a *asker) unguessed(sub *subject, owners cluster.Verdicts) cluster.Verdicts {
+	for finalizer, verdict := range owners.All() {
+		entry, is := owners[finalizer].(map[string]any)
+		if !is || verdict.State != cluster.Unasked || verdict.Owner == "" || a.set.nearFinalizer(sub.Object, finalizer) == "" {
+			continue
+		}
+		entry = maps.Clone(entry)
+		delete(entry, "owner")
+		owners = maps.Clone(owners)
+		owners[finalizer] = entry
+	}
+	return owners
 }
 
 // cleaned tells whether a hook of Helm's deletes an object before the rest goes, what works

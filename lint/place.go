@@ -93,6 +93,9 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 		field = ""
 	}
 	f = told(f)
+	if meant := a.set.meant(sub.Object, f); meant != "" {
+		f.Evidence = append(slices.Clone(f.Evidence), meant)
+	}
 	if f.Severity == policies.None {
 		return
 	}

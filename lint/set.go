@@ -47,7 +47,7 @@ type set struct {
 // prepare makes the facts of a set, and finds the questions that concern a policy. A
 // large set asks them at once.
 func (s *set) prepare(ctx context.Context) error {
-	if !slices.ContainsFunc(s.objects, s.interesting) && !slices.ContainsFunc(s.objects, s.deploysItself) {
+	if !slices.ContainsFunc(s.objects, s.interesting) && !slices.ContainsFunc(s.objects, s.deploysItself) && !slices.ContainsFunc(s.objects, s.misnamed) {
 		return nil
 	}
 	engine, err := s.run.engine()

@@ -1,14 +1,20 @@
 package lint
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/internal/nearest"
 	"github.com/termguard/termguard/lint/source"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
@@ -26,6 +32,65 @@ func quiet(o *source.Object) bool {
 	group, _ := path.Split(o.APIVersion)
 	group = strings.TrimSuffix(group, "/")
 	return group == "argoproj.io" && slices.Contains([]string{"Application", "ApplicationSet", "AppProject"}, o.Kind) || strings.HasSuffix(group, "toolkit.fluxcd.io")
+}
+
+// nearFinalizer hints at the finalizer of the catalog that may be meant by one that it does not
+// know on a kind; "" where none is near.
+func (s *set) nearFinalizer(o *source.Object, finalizer string) string {
+	gvk := schema.FromAPIVersionAndKind(o.APIVersion, o.Kind)
+	plural, _ := meta.UnsafeGuessKindToResource(gvk)
+	resource := plural.GroupResource().String()
+	known := cmp.Or(s.run.options.Catalog, catalog.Default())
+	if _, found := known.Lookup(finalizer, resource); found {
+		return ""
+	}
+	var names []string
+	for _, e := range known.Entries() {
+		if e.Finalizer == "" || !slices.Contains(e.On, resource) {
+			continue
+		}
+		if strings.HasPrefix(finalizer, e.Finalizer+"/") {
+			return "" // a form of it
+		}
+		if ownName(e.Finalizer) == ownName(finalizer) || nearest.Misspelt(finalizer, []string{e.Finalizer}) {
+			names = append(names, e.Finalizer)
+		}
+	}
+	if hint := nearest.Hint(finalizer, names); hint != "" {
+		return "the catalog knows no such finalizer on " + resource + hint
+	}
+	return ""
+}
+
+// ownName is that of a finalizer without the domain.
+func ownName(finalizer string) string {
+	if _, name, found := strings.Cut(finalizer, "/"); found {
+		return name
+	}
+	name, _, _ := strings.Cut(finalizer, ".")
+	return name
+}
+
+// misnamed tells whether an object of which the controller is elsewhere has a finalizer that
+// is nearly one of the catalog's.
+func (s *set) misnamed(o *source.Object) bool {
+	if !quiet(o) || s.load(o) != nil {
+		return false
+	}
+	return slices.ContainsFunc(o.Finalizers(), func(name string) bool { return s.nearFinalizer(o, name) != "" })
+}
+
+// meant is what a finding about a finalizer that nobody knows is told with.
+func (s *set) meant(o *source.Object, f policies.Finding) string {
+	if f.Policy != "unowned-finalizer" || s.load(o) != nil {
+		return ""
+	}
+	for i, name := range o.Finalizers() {
+		if f.Field == fmt.Sprintf("metadata.finalizers[%d]", i) {
+			return s.nearFinalizer(o, name)
+		}
+	}
+	return ""
 }
 
 // subject is an object that questions are asked about.

@@ -32,7 +32,7 @@ var layers = map[string][]string{
 	"watch":               {"check", "internal/printable"},
 	"check/release":       {"internal/nearest"},
 	"check/inventory":     {},
-	"lint":                {"question", "lint/source", "lint/tree", "policies", "cluster", "cluster/manifests", "cluster/snapshots", "cluster/catalog"},
+	"lint":                {"internal/nearest", "question", "lint/source", "lint/tree", "policies", "cluster", "cluster/manifests", "cluster/snapshots", "cluster/catalog"},
 	"lint/source":         {"lint/tree"},
 	"lint/tree":           {},
 	"lint/settings":       {"config", "lint/tree", "policies", "internal/nearest"},
