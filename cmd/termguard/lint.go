@@ -62,6 +62,7 @@ that could not be read, wrong usage, or an internal error.`,
 	flags.StringArrayVar(&f.Exclude, "exclude", nil, "`PATTERN`, as in .gitignore, of what folders are searched without (may be repeated)")
 	flags.BoolVar(&f.IncludeTests, "include-tests", false, "ask about what only tests read, too: testdata, the test folder of a program, fixtures, golden files, cases of kuttl and chainsaw, copies of objects out of a cluster")
 	flags.StringVar(&f.FailOn, "fail-on", "", "least `SEVERITY` that makes the exit code 1: high, medium, low, info or never (default: low)")
+	flags.StringSliceVar(&f.Only, "only", nil, "ask only the policies with these `ID`s, separated by commas")
 	flags.StringVar(&f.Snapshot, "snapshot", "", "facts of the cluster that the manifests are for: a `FILE` written by termguard snapshot")
 	flags.StringVar(&f.KubernetesVersion, "kubernetes-version", "", "`VERSION` of the API server that the manifests are for (default: that of the snapshot)")
 	flags.StringVar(&f.Baseline, "baseline", "", "leave out the findings that this `FILE` knows")
@@ -73,7 +74,9 @@ that could not be read, wrong usage, or an internal error.`,
 	flags.DurationVar(&f.Timeout, "timeout", 10*time.Minute, "stop after this time, and report what was found until then; 0 for never")
 	flags.StringVar(&f.explain, "explain", "", "explain the policy with this `ID`, and do nothing else")
 	completions(c, nil, runner.Formats()...)
-	_ = c.RegisterFlagCompletionFunc("explain", f.policies.completeID) // the flag is there
+	for _, flag := range []string{"explain", "only"} {
+		_ = c.RegisterFlagCompletionFunc(flag, f.policies.completeID) // the flag is there
+	}
 	c.MarkFlagsMutuallyExclusive("write-baseline", "changed-since")
 	return c
 }

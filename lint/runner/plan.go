@@ -13,6 +13,7 @@ import (
 
 	"github.com/blang/semver/v4"
 
+	"github.com/termguard/termguard/internal/nearest"
 	"github.com/termguard/termguard/lint"
 	"github.com/termguard/termguard/lint/report"
 	"github.com/termguard/termguard/lint/settings"
@@ -130,7 +131,7 @@ func (r *runner) readSettings(ctx context.Context) error {
 	}
 	folders := slices.Concat(s.Policies, r.Policies)
 	r.load = soon(func() (*policies.Set, error) { return r.Load(folders) }) // while files are read
-	if s.NamesPolicies() {
+	if s.NamesPolicies() || len(r.Only) > 0 {
 		set, err := r.load(ctx)
 		if err != nil {
 			return err
@@ -139,6 +140,16 @@ func (r *runner) readSettings(ctx context.Context) error {
 			return err
 		}
 		r.off = s.Enforcement.Off(set.IDs())
+		for _, id := range r.Only {
+			if !slices.Contains(set.IDs(), id) {
+				return fmt.Errorf("--only: there is no policy %q%s (see: termguard policy list)", id, nearest.Hint(id, set.IDs()))
+			}
+		}
+		for _, id := range set.IDs() {
+			if len(r.Only) > 0 && !slices.Contains(r.Only, id) {
+				r.off[id] = true
+			}
+		}
 	}
 	s.File = file
 	for _, value := range []struct {

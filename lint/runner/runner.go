@@ -38,6 +38,8 @@ type Options struct {
 	Exclude []string
 	// FailOn is the least severity that is ErrFound, or settings.Never.
 	FailOn string
+	// Only are the ids of the policies that are asked; none means all.
+	Only []string
 	// Snapshot is a file with the facts of a cluster, and KubernetesVersion that of
 	// the API server that the manifests are for.
 	Snapshot, KubernetesVersion string
@@ -142,6 +144,11 @@ func Run(ctx context.Context, options Options) error {
 	}
 	var baseline triage.Baseline
 	gone := 0
+	for i, f := range result.Findings {
+		if severity, set := r.settings.Severity[f.Policy]; set {
+			result.Findings[i].Severity = severity
+		}
+	}
 	if failed := lint.Guarded(func() error {
 		kept, suppressed := triage.Suppress(result, triage.Options{
 			Policies: set.Policies(), Off: r.off, Ignore: r.settings.Ignore, File: r.shown(r.settings.File), Partial: r.changed != nil, Asked: r.asked,

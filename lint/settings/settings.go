@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -43,6 +44,8 @@ type Settings struct {
 	Policies []string
 	// Exclude are patterns as in .gitignore.
 	Exclude []string
+	// Severity is another one of what a policy finds, by its id.
+	Severity map[string]policies.Severity
 	// FailOn is the least severity that fails a run, or Never.
 	FailOn string
 	// KubernetesVersion of the API servers that the manifests are for.
@@ -61,12 +64,16 @@ type Settings struct {
 	uses []use
 }
 
-// Ignore is a wish not to hear of a policy in some files.
+// Ignore is a wish not to hear of a policy in some files, or of some objects.
 type Ignore struct {
 	Policy string
 	// Paths are patterns as doublestar has them, relative to the folder of the
 	// configuration. None means all files.
-	Paths  []string
+	Paths []string
+	// Resources (plural.group), Namespaces and Names are patterns as path.Match has them of
+	// the object that a finding is about; none means any.
+	Resources, Namespaces, Names []string
+
 	Reason string
 	// Until is the last day on which it holds; zero without end.
 	Until time.Time
@@ -220,6 +227,7 @@ func (s *Settings) read(r *reader, root *yaml.Node, lines []string) {
 		"kind":              text(&kind, "kind"),
 		"policies":          texts(&s.Policies, "policies"),
 		"exclude":           texts(&s.Exclude, "exclude"),
+		"severity":          func(n *yaml.Node) { s.readSeverity(r, n) },
 		"failOn":            func(n *yaml.Node) { s.FailOn = oneOf(r, n, "failOn", FailOn()) },
 		"kubernetesVersion": text(&s.KubernetesVersion, "kubernetesVersion"),
 		"snapshot":          text(&s.Snapshot, "snapshot"),
@@ -277,6 +285,14 @@ func (s *Settings) readEnforcement(r *reader, n *yaml.Node) {
 	})
 }
 
+func (s *Settings) readSeverity(r *reader, n *yaml.Node) {
+	s.Severity = map[string]policies.Severity{}
+	r.entries(n, "severity", func(id, severity *yaml.Node) {
+		s.mention(id, "severity")
+		s.Severity[id.Value] = policies.Severity(oneOf(r, severity, "severity."+id.Value, FailOn()[:4]))
+	})
+}
+
 func (s *Settings) readOwners(r *reader, n *yaml.Node) {
 	s.FinalizerOwners = map[string]string{}
 	r.entries(n, "finalizerOwners", func(finalizer, owner *yaml.Node) {
@@ -310,6 +326,16 @@ func (s *Settings) readIgnore(r *reader, n *yaml.Node, lines []string) {
 		ignore.Source = strings.TrimRight(strings.TrimPrefix(lines[n.Line-1], "\ufeff"), "\r")
 	}
 	before := len(r.errs)
+	patterns := func(into *[]string, where string) func(*yaml.Node) {
+		return func(n *yaml.Node) {
+			*into = r.texts(n, where)
+			for _, pattern := range *into {
+				if _, err := path.Match(pattern, ""); err != nil {
+					r.errorf(n, "%s: %q is no pattern: %v", where, pattern, err)
+				}
+			}
+		}
+	}
 	r.object(n, "ignore", map[string]func(*yaml.Node){
 		"policy": func(n *yaml.Node) {
 			if ignore.Policy = r.text(n, "ignore.policy"); ignore.Policy != "" {
@@ -328,7 +354,10 @@ func (s *Settings) readIgnore(r *reader, n *yaml.Node, lines []string) {
 				ignore.Paths = append(ignore.Paths, pattern)
 			})
 		},
-		"reason": func(n *yaml.Node) { ignore.Reason = r.text(n, "ignore.reason") },
+		"resources":  patterns(&ignore.Resources, "ignore.resources"),
+		"namespaces": patterns(&ignore.Namespaces, "ignore.namespaces"),
+		"names":      patterns(&ignore.Names, "ignore.names"),
+		"reason":     func(n *yaml.Node) { ignore.Reason = r.text(n, "ignore.reason") },
 		"until": func(n *yaml.Node) {
 			value := r.text(n, "ignore.until")
 			if value == "" {
@@ -367,8 +396,19 @@ func (s *Settings) Check(ids []string) error {
 	return r.err()
 }
 
-// Matches tells whether an entry is about a file. rel is its name relative to the
-// folder of the configuration.
-func (i Ignore) Matches(rel string) bool {
+// Matches tells whether an entry is about a file and one of some objects. rel is the name of
+// the file relative to the folder of the configuration.
+func (i Ignore) Matches(rel string, objects ...policies.Object) bool {
+	fits := func(patterns []string, value string) bool {
+		return len(patterns) == 0 || slices.ContainsFunc(patterns, func(pattern string) bool {
+			matched, _ := path.Match(pattern, value) // it was checked
+			return matched
+		})
+	}
+	if len(i.Resources)+len(i.Namespaces)+len(i.Names) > 0 && !slices.ContainsFunc(objects, func(o policies.Object) bool {
+		return fits(i.Resources, o.Resource) && fits(i.Namespaces, o.Namespace) && fits(i.Names, o.Name)
+	}) {
+		return false
+	}
 	return len(i.Paths) == 0 || slices.ContainsFunc(i.Paths, func(pattern string) bool { return matchPattern(pattern, rel) })
 }

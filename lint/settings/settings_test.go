@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/termguard/termguard/config"
+	"github.com/termguard/termguard/policies"
 )
 
 var ids = []string{"orphaned-finalizer", "slow-termination"}
@@ -33,6 +34,7 @@ var documents = map[string]struct {
 		text: head + `policies: [rules]
 exclude: [vendor/, "*.tmpl.yaml"]
 failOn: medium
+severity: {slow-termination: high}
 kubernetesVersion: 1.30
 snapshot: facts.json
 baseline: known.json
@@ -44,10 +46,11 @@ ignore:
   paths: [legacy/**, "a/{b,c}.yaml"]
   reason: the cluster is wiped as a whole
   until: 2026-12-31
-- {policy: slow-termination, reason: batch jobs}
+- {policy: slow-termination, resources: ["*.batch"], namespaces: [night], names: [n-*], reason: batch jobs}
 `,
 		want: Settings{
 			Policies: []string{"rules"}, Exclude: []string{"vendor/", "*.tmpl.yaml"}, FailOn: "medium",
+			Severity:          map[string]policies.Severity{"slow-termination": policies.High},
 			KubernetesVersion: "1.30", Snapshot: "facts.json", Baseline: "known.json",
 			Enforcement: config.Enforcement{Default: "warn", Policies: map[string]config.Mode{"slow-termination": "off"}},
 			Shared: config.Shared{
@@ -57,9 +60,12 @@ ignore:
 			Ignore: []Ignore{
 				{
 					Policy: "orphaned-finalizer", Paths: []string{"legacy/**", "a/{b,c}.yaml"}, Reason: "the cluster is wiped as a whole",
-					Until: time.Date(2026, 12, 31, 0, 0, 0, 0, time.UTC), Line: 13, Column: 3, Source: "- policy: orphaned-finalizer",
+					Until: time.Date(2026, 12, 31, 0, 0, 0, 0, time.UTC), Line: 14, Column: 3, Source: "- policy: orphaned-finalizer",
 				},
-				{Policy: "slow-termination", Reason: "batch jobs", Line: 17, Column: 3, Source: "- {policy: slow-termination, reason: batch jobs}"},
+				{
+					Policy: "slow-termination", Resources: []string{"*.batch"}, Namespaces: []string{"night"}, Names: []string{"n-*"}, Reason: "batch jobs",
+					Line: 18, Column: 3, Source: `- {policy: slow-termination, resources: ["*.batch"], namespaces: [night], names: [n-*], reason: batch jobs}`,
+				},
 			},
 		},
 	},
@@ -95,7 +101,7 @@ ignore:
 	"AbsolutePath": {reason: "It would match nothing.", text: head + "ignore: [{policy: slow-termination, reason: x, paths: [/etc]}]\n", err: `f:3:56: ignore.paths: "/etc": want a path relative to the folder of the configuration`},
 	"OutsidePath":  {reason: "It would match nothing.", text: head + "ignore: [{policy: slow-termination, reason: x, paths: [../a]}]\n", err: `f:3:56: ignore.paths: "../a": want a path below the folder of the configuration`},
 	"Bracket":      {reason: "It would match nothing.", text: head + "ignore: [{policy: slow-termination, reason: x, paths: ['a[']}]\n", err: `f:3:56: ignore.paths: "a[" is no pattern: a bracket or brace is not closed`, schema: true},
-	"Several":      {reason: "All that is wrong at once, in its order.", text: head + "failOn: x\nzzz: 1\n", err: `f:3:9: failOn: "x" is not high, medium, low, info or never` + "\n" + `f:4:1: unknown key "zzz"; there are apiVersion, baseline, catalog, enforcement, exclude, failOn, finalizerOwners, ignore, kind, kubernetesVersion, params, policies, snapshot`},
+	"Several":      {reason: "All that is wrong at once, in its order.", text: head + "failOn: x\nzzz: 1\n", err: `f:3:9: failOn: "x" is not high, medium, low, info or never` + "\n" + `f:4:1: unknown key "zzz"; there are apiVersion, baseline, catalog, enforcement, exclude, failOn, finalizerOwners, ignore, kind, kubernetesVersion, params, policies, severity, snapshot`},
 }
 
 func TestRead(t *testing.T) {
@@ -280,6 +286,17 @@ func TestMatches(t *testing.T) {
 		"DoubleStar": {"Two stars do not.", []string{"**/*.yaml"}, "a/b/c.yaml", true},
 		"Braces":     {"Either.", []string{"{a,b}/*.yaml"}, "b/c.yaml", true},
 		"Second":     {"One of several.", []string{"x", "a"}, "a/b.yaml", true},
+	}
+	job := policies.Object{Resource: "jobs.batch", Namespace: "night", Name: "n-1"}
+	for want, i := range map[bool][]Ignore{
+		true:  {{Resources: []string{"jobs.batch"}}, {Resources: []string{"pods", "*.batch"}, Namespaces: []string{"night"}, Names: []string{"n-*"}}, {Names: []string{"n-?"}}},
+		false: {{Resources: []string{"jobs"}}, {Resources: []string{"*.batch"}, Namespaces: []string{"day"}}, {Names: []string{"n"}}, {Paths: []string{"b"}, Names: []string{"*"}}},
+	} {
+		for _, i := range i {
+			if i.Matches("a/b.yaml", policies.Object{Resource: "namespaces", Name: "night"}, job) != want {
+				t.Errorf("%+v: want %t of %v", i, want, job)
+			}
+		}
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

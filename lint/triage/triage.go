@@ -107,7 +107,7 @@ func Suppress(result *lint.Result, o Options) (kept []lint.Finding, suppressed [
 		wishes = append(wishes, &wish{
 			policy: i.Policy, reason: i.Reason, until: i.Until, global: true,
 			place:   lint.Place{File: o.File, Line: i.Line, Column: i.Column, Source: i.Source},
-			matches: func(f lint.Finding) bool { return i.Matches(o.Rel(f.Place.File)) },
+			matches: func(f lint.Finding) bool { return i.Matches(o.Rel(f.Place.File), f.Target, f.Object) },
 		})
 	}
 	wishes = slices.DeleteFunc(wishes, func(w *wish) bool {
