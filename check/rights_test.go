@@ -19,6 +19,9 @@ import (
 // them, in all namespaces or in others than the one in question: whoever sees less is never
 // told more. What hangs, or may, is not said to complete, and what completes not to hang.
 func TestFewerRights(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long: make check runs it")
+	}
 	race.Skip(t)
 	engine := newEngine(t)
 	asked := 0

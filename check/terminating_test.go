@@ -177,6 +177,9 @@ func TestTerminatingOf(t *testing.T) {
 // TestManyTerminating asks about so many of 50,000, and counts the others; one that cannot be
 // read, and one that was made anew, take no other with them.
 func TestManyTerminating(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long: make check runs it")
+	}
 	var all []any
 	answers := map[string]any{"/api/v1/namespaces": list("Namespace"), "/api/v1/services": list("Service")}
 	for i := range 50_000 {

@@ -99,6 +99,9 @@ func withBody(id, body string) string {
 const good = `deny contains {"msg": "still here"}` + "\n"
 
 func TestEvaluateBadPolicies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long: make check runs it")
+	}
 	race.Skip(t)
 	cases := map[string]struct {
 		reason string

@@ -457,6 +457,9 @@ func TestBounds(t *testing.T) {
 // TestManyFiles: a directory with many files is read in pieces, and no further than to the
 // bound, which is said. What a million costs is in docs/probe.md.
 func TestManyFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long: make check runs it")
+	}
 	const files = 20_000
 	volume := pods + uidA + "/volumes/kubernetes.io~empty-dir/v"
 	root := calm(tree{volume: "/"}).make(t)

@@ -133,6 +133,9 @@ func TestLeanProbe(t *testing.T) {
 
 // TestLean holds that start-up and size do not grow by an import unnoticed.
 func TestLean(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long: make check runs it")
+	}
 	race.Skip(t)
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+"cmd/termguard").Output()
 	if err != nil {
