@@ -33,3 +33,30 @@ func TestStrangeFinalizer(t *testing.T) {
 		}
 	}
 }
+
+// TestKnownByImage: an operator beside its objects is known by its image, whatever it is called.
+func TestKnownByImage(t *testing.T) {
+	const release = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: vpn, namespace: vpn}
+spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: "IMAGE"}]}}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: connectors.tailscale.com}
+spec: {group: tailscale.com, scope: Cluster, names: {kind: Connector, plural: connectors}, versions: [{name: v1alpha1, served: true, storage: true}]}
+---
+apiVersion: tailscale.com/v1alpha1
+kind: Connector
+metadata: {name: routes}
+`
+	for image, want := range map[string]bool{"tailscale/k8s-operator:v1.90.0": true, "tailscale/tailscale:v1.90.0": false} {
+		found := false
+		for _, f := range run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(strings.Replace(release, "IMAGE", image, 1))}).Findings {
+			found = found || f.Policy == "operator-in-same-set"
+		}
+		if found != want {
+			t.Errorf("%s: operator-in-same-set is told: %t", image, found)
+		}
+	}
+}
