@@ -22,6 +22,9 @@ type Step struct {
 	// Advice tells why the step is for a person to carry out, whatever it does; "" where
 	// termguard delete may.
 	Advice string `json:"-"`
+	// Cause is the one thing to blame, where that is an object of which several findings tell:
+	// a webhook, an API.
+	Cause string `json:"-"`
 	// Symptom tells that the finding only says what the API server says of a deletion
 	// that hangs.
 	Symptom bool `json:"-"`
@@ -47,8 +50,8 @@ func plan(lists ...[]policies.Finding) []Step {
 				if s.Kind != kind {
 					continue
 				}
-				add := Step{Step: s, Why: f.Message, Certainty: f.Certainty, Advice: advice(f, s, hangs), Symptom: f.Policy == symptom}
-				known := func(t Step) bool { return t.Command == s.Command && (t.Do == s.Do || s.Command != "") }
+				add := Step{Step: s, Why: f.Message, Certainty: f.Certainty, Advice: advice(f, s, hangs), Cause: culprit(f), Symptom: f.Policy == symptom}
+				known := func(t Step) bool { return t.Command == s.Command && (act(t.Do) == act(s.Do) || s.Command != "") }
 				if at := slices.IndexFunc(steps, known); at < 0 {
 					steps = append(steps, add)
 				} else if steps[at].Advice != "" && add.Advice == "" {
@@ -67,19 +70,51 @@ func plan(lists ...[]policies.Finding) []Step {
 
 // promise is what a step says of the whole deletion, which holds only where it is about
 // all that holds it.
-var promise = regexp.MustCompile(`(, and the deletion|, and it|: what waits then|: what it holds then|: then it) finishes by itself$`)
+var promise = regexp.MustCompile(`(?:, then delete again|(?:, and the deletion|, and it|: what waits then|: what it holds then|: then it) finishes by itself)$`)
+
+// act is what a step does, without what comes of it.
+func act(do string) string { return promise.ReplaceAllString(do, "") }
+
+// culprits are the resources of which one object is the cause of whatever is said of it.
+var culprits = regexp.MustCompile(`^(?:apiservices|(?:validating|mutating)webhookconfigurations)(?:\.|$)`)
+
+// culprit is the object that a finding blames, "" where it blames none of those.
+func culprit(f policies.Finding) string {
+	at := slices.IndexFunc(f.Objects, func(o policies.Object) bool { return culprits.MatchString(o.Resource) })
+	if at < 0 {
+		return ""
+	}
+	return shown(f.Objects[at], "")
+}
+
+// byCause is a plan as it is told: the ways out of one cause stand together, the safest first.
+func byCause(plan []Step) (told []Step) {
+	for i, s := range plan {
+		same := func(t Step) bool { return s.Why != "" && cmp.Or(t.Cause, t.Why) == cmp.Or(s.Cause, s.Why) }
+		if slices.ContainsFunc(plan[:i], same) {
+			continue
+		}
+		told = append(told, s)
+		for _, t := range plan[i+1:] {
+			if same(t) {
+				told = append(told, t)
+			}
+		}
+	}
+	return told
+}
 
 // causesOf counts what holds a deletion, of what a plan is about: what certainly does, and
 // that with what may. What the API server says of it is none.
 func causesOf(plan []Step) (certain, all int) {
 	causes := map[string]policies.Certainty{}
 	for _, s := range plan {
-		if s.Symptom || s.Certainty == "" || causes[s.Why] != "" {
-			continue
+		if key := cmp.Or(s.Cause, s.Why); !s.Symptom && s.Certainty != "" && causes[key] != policies.Will {
+			causes[key] = s.Certainty
 		}
-		causes[s.Why] = s.Certainty
-		all++
-		if s.Certainty == policies.Will {
+	}
+	for _, certainty := range causes {
+		if all++; certainty == policies.Will {
 			certain++
 		}
 	}

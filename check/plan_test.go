@@ -117,3 +117,42 @@ func TestCauses(t *testing.T) {
 		}
 	}
 }
+
+// TestByCause tells what one webhook and one API hold as two causes, each with its ways out
+// below it, whatever several policies say of them.
+func TestByCause(t *testing.T) {
+	finding := func(policy, message, resource, service string, more ...policies.Step) policies.Finding {
+		return policies.Finding{
+			Policy: policy, Message: message, Severity: policies.High, Certainty: policies.Will,
+			Objects: []policies.Object{{Resource: "namespaces", Name: "shop"}, {Resource: resource, Name: "it"}},
+			Steps:   append([]policies.Step{{Kind: policies.Mend, Do: "Bring back Service " + service}}, more...),
+		}
+	}
+	const hook, api = "validatingwebhookconfigurations.admissionregistration.k8s.io", "apiservices.apiregistration.k8s.io"
+	drop := policies.Step{Kind: policies.Remove, Do: "Delete the configuration", Command: "kubectl delete it"}
+	refused := finding("refused-request", "it is refused", hook, "sec/guard", drop)
+	refused.Steps[0].Do += ", then delete again"
+	content := finding("failing-webhook-blocks-delete", "content is refused", hook, "sec/guard", drop)
+	down := finding("unavailable-apiservice", "an API is down", api, "mon/adapter", policies.Step{Kind: policies.Remove, Do: "Delete the APIService", Command: "kubectl delete api"})
+	down.Steps[0].Do += ": what it holds then finishes by itself"
+	all := plan([]policies.Finding{refused, down, content})
+	if got := next(all); got != "; 2 things hold it; first: bring back Service sec/guard" {
+		t.Errorf("the first line ends %q", got)
+	}
+	var out strings.Builder
+	writePlan(&out, all, folded)
+	const want = `
+what to do:
+  1. Bring back Service sec/guard
+     because: it is refused
+  2. Delete the configuration
+     $ kubectl delete it
+  3. Bring back Service mon/adapter
+     because: an API is down
+  4. Delete the APIService
+     $ kubectl delete api
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}

@@ -120,6 +120,7 @@ func writePlan(out *strings.Builder, plan []Step, l limits) (long string) {
 		return ""
 	}
 	out.WriteString("\nwhat to do:\n")
+	plan = byCause(plan)
 	told := map[string]bool{"": true}
 	for _, step := range plan {
 		told[step.Why] = true

@@ -79,7 +79,7 @@ finding(key, cause, calls, outcome) := {
 	"steps": refusals.by_cause(cause, [
 		steps.mend(mending(hook, cause), []),
 		steps.remove(
-			"If its software is gone for good, delete the webhook configuration",
+			sprintf("If the software of webhook configuration %s is gone for good, delete the configuration", [hook.configuration]),
 			steps.deletion([sprintf("%s/%s", [resource, hook.configuration])], ""),
 		),
 		steps.force(

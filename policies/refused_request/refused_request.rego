@@ -66,7 +66,7 @@ finding(refusal) := {
 	"steps": refusals.by_cause(refusal.cause, [
 		steps.mend(mending(hook, refusal.cause), []),
 		steps.remove(
-			"If its software is gone for good, delete the webhook configuration",
+			sprintf("If the software of webhook configuration %s is gone for good, delete the configuration", [hook.configuration]),
 			steps.deletion([sprintf("%s/%s", [resource, hook.configuration])], ""),
 		),
 	]),

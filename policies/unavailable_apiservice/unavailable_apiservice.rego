@@ -100,7 +100,7 @@ finding(name, service, msg) := {
 			[],
 		),
 		steps.remove(
-			"If its software is gone for good, delete the APIService, which removes no data (clearing spec.finalizers would leave orphans)",
+			sprintf("If the software behind %s is gone for good, delete the APIService, which removes no data (clearing spec.finalizers would leave orphans)", [name]),
 			steps.deletion([sprintf("apiservices.apiregistration.k8s.io/%s", [name])], ""),
 		),
 	],
