@@ -271,7 +271,7 @@ func TestParseNames(t *testing.T) {
 		{"a type and several names", []string{"ns", "a", "b"}, []Name{{Type: "ns", Name: "a"}, {Type: "ns", Name: "b"}}, ""},
 		{"several types", []string{"po,svc", "x"}, []Name{{Type: "po", Name: "x"}, {Type: "svc", Name: "x"}}, ""},
 		{"no name", []string{"ns"}, nil, `"ns" has no name`},
-		{"a namespace", []string{"istio-system"}, nil, `say where: -n NAMESPACE or -A; if it is a namespace: namespaces/istio-system`},
+		{"a namespace", []string{"istio-system"}, nil, `delete takes --all; if it is a namespace: namespaces/istio-system`},
 		{"an empty name", []string{"ns/"}, nil, `"ns/" is no object`},
 		{"an empty type", []string{"/demo"}, nil, `"/demo" is no object`},
 		{"a name with a slash", []string{"ns/a/b"}, nil, `"ns/a/b" is no object`},

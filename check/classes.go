@@ -17,6 +17,7 @@ type Class string
 const (
 	ClassWait    Class = "wait"
 	ClassOwn     Class = "own"
+	ClassRisk    Class = "risk"
 	ClassRestore Class = "restore"
 	ClassForeign Class = "foreign"
 	ClassStrip   Class = "strip"
@@ -36,6 +37,7 @@ type Meaning struct {
 var Classes = []Meaning{
 	{ClassWait, "deletes what is Terminating already, which changes nothing", "nothing", "`--yes`", false},
 	{ClassOwn, "deletes or changes a target, or what is in a namespace that is a target", "what you asked to delete", "`--yes`", false},
+	{ClassRisk, "deletes a target although that may hang, and before what the plan wants done first", "what that step would have kept: a deletion cannot be taken back", "`--allow risk`", false},
 	{ClassRestore, "scales up a workload outside the targets; nothing is deleted", "nothing; the workload runs until somebody scales it down", "`--allow restore`", false},
 	{ClassForeign, "deletes an object outside the targets", "that object, and what Kubernetes deletes with it", "`--allow foreign=TYPE/NAMESPACE/NAME`", true},
 	{ClassStrip, "takes a finalizer off an object, wherever that is", "what the finalizer protects stays behind, if nobody cleaned it up", "`--allow strip`; outside of the targets and of what goes with a definition, `--allow strip=TYPE/NAMESPACE/NAME`", false},

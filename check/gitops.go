@@ -86,7 +86,7 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (Togethe
 		return Together{}, false, nil // nothing goes with it
 	}
 	together.Of, together.Types = s.String(), &types
-	together.Command = fmt.Sprintf("kubectl delete %s/%s -n %s", s.Type.GroupResource(), s.Name, s.Namespace)
+	together.Command = deletionOf(s.id()).Command()
 	together.close(name)
 	return together, true, nil
 }

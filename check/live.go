@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -185,11 +186,19 @@ func Selected(ctx context.Context, config *rest.Config, types []string, namespac
 		return together, fmt.Errorf("connect: %w", err)
 	}
 	together.Types = &known
+	var all []Type
 	for _, name := range types {
-		typ, err := known.Find(name)
+		found, err := known.findAll(name)
 		if err != nil {
 			return together, err
 		}
+		for _, typ := range found {
+			if !slices.ContainsFunc(all, func(t Type) bool { return t.GroupResource() == typ.GroupResource() }) {
+				all = append(all, typ)
+			}
+		}
+	}
+	for _, typ := range all {
 		options := metav1.ListOptions{LabelSelector: labels, FieldSelector: fields, Limit: maxSelected + 1}
 		var objects metadata.ResourceInterface = client.Resource(typ.GroupVersionResource)
 		if typ.Namespaced {

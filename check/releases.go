@@ -17,6 +17,7 @@ import (
 
 	"github.com/termguard/termguard/check/release"
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/shell"
 )
 
 // maxReleased bounds the objects of releases that are read and kept, some 10 KiB each.
@@ -104,7 +105,7 @@ func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types
 			continue
 		}
 		if objects += len(one.together.Names); objects > maxReleased {
-			lost = append(lost, fmt.Errorf("release %s -n %s: the releases before it have %d objects: ask termguard check --release %s -n %s", one.Name, one.Namespace, objects-len(one.together.Names), one.Name, one.Namespace))
+			lost = append(lost, fmt.Errorf("release %s -n %s: the releases before it have %d objects: ask %s", one.Name, one.Namespace, objects-len(one.together.Names), shell.Join([]string{"termguard", "check", "--release", one.Name, "-n", one.Namespace})))
 			objects -= len(one.together.Names)
 			continue
 		}

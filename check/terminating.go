@@ -321,9 +321,9 @@ func (t Terminating) text(w io.Writer, l limits) error {
 		if len(t.Items) > 1 {
 			out.WriteString("OBJECT, as in termguard check ")
 		}
-		fmt.Fprintln(&out, t.Items[0])
+		fmt.Fprintln(&out, typed(t.Items[0].Target))
 	}
-	writeUnseen(&out, unseen, user)
+	writeUnseen(&out, unseen, user, l)
 	_, err := io.WriteString(w, out.String())
 	return err
 }

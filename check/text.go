@@ -3,7 +3,6 @@ package check
 import (
 	"cmp"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"math"
 	"slices"
@@ -82,7 +81,7 @@ func (r Report) text(w io.Writer, l limits) error {
 	}
 	r.writeTree(&out, l)
 	long := writePlan(&out, r.Plan, l)
-	writeUnseen(&out, r.Unseen, r.user)
+	writeUnseen(&out, r.Unseen, r.user, l)
 	_, err := io.WriteString(w, out.String()+long)
 	return err
 }
@@ -183,30 +182,18 @@ func next(plan []Step) string {
 	return "; next: " + do
 }
 
-// writeUnseen writes what was not seen, and how user gets the right to see it.
-func writeUnseen(out *strings.Builder, unseen []string, user string) {
+// writeUnseen writes what was not seen, a line for each reason.
+func writeUnseen(out *strings.Builder, unseen []string, user string, l limits) {
 	if len(unseen) == 0 {
 		return
 	}
 	out.WriteString("\nnot seen:\n")
-	for _, line := range byReason(unseen) {
+	for _, line := range byReason(unseen, l) {
 		fmt.Fprintf(out, "  %s\n", printable.Line(line))
 	}
-	if may := forbidden(unseen); len(may) > 0 {
-		resources := strings.Join(may, ",")
-		role := roleFor(user, resources)
-		out.WriteString("to see it, have an administrator run:\n")
-		fmt.Fprintf(out, "     $ kubectl create clusterrole %s --verb=get,list --resource=%s\n", role, printable.Line(resources))
-		fmt.Fprintf(out, "     $ kubectl create clusterrolebinding %s --clusterrole=%s --user=%s\n", role, role, printable.Line(shell.Quote(cmp.Or(user, "YOUR-USER"))))
+	if len(forbidden(unseen)) > 0 {
+		fmt.Fprintf(out, "  to see it, ask an administrator for the verbs get and list of these for %s\n", printable.Line(cmp.Or(user, "your user")))
 	}
-}
-
-// roleFor names the role that gives a user the right to see resources: a name for each such
-// right, for two that are asked for on two days must not collide.
-func roleFor(user, resources string) string {
-	sum := fnv.New32a()
-	fmt.Fprintf(sum, "%s\n%s", user, resources)
-	return fmt.Sprintf("termguard-check-%08x", sum.Sum32())
 }
 
 // forbidden are the resources that were not seen for want of a right.
@@ -287,7 +274,7 @@ func (s Set) text(w io.Writer, l limits) error {
 	}
 	s.writeOrder(&out, l, len(unseen) > 0)
 	long := writePlan(&out, s.Plan, l)
-	writeUnseen(&out, unseen, user)
+	writeUnseen(&out, unseen, user, l)
 	_, err := io.WriteString(w, out.String()+long)
 	return err
 }
@@ -561,21 +548,27 @@ func more(beyond int) string {
 
 // byReason gathers what is unseen for the same reason, "RESOURCE: REASON", in
 // one line for each.
-func byReason(unseen []string) []string {
+func byReason(unseen []string, l limits) []string {
 	var lines []string
-	at := map[string]int{}
+	at, of := map[string]int{}, map[string][]string{}
 	for _, item := range unseen {
 		resource, reason, ok := strings.Cut(item, ": ")
-		known, again := at[reason]
-		switch {
-		case !ok || strings.Contains(resource, " "): // a sentence
+		if !ok || strings.Contains(resource, " ") { // a sentence
 			lines = append(lines, item)
-		case again:
-			lines[known] += ", " + resource
-		default:
-			at[reason] = len(lines)
-			lines = append(lines, reason+": "+resource)
+			continue
 		}
+		if of[reason] == nil {
+			at[reason] = len(lines)
+			lines = append(lines, "")
+		}
+		of[reason] = append(of[reason], resource)
+	}
+	for reason, all := range of {
+		line := reason + ": " + strings.Join(all, ", ")
+		if beyond := len(all) - l.names; beyond > 2 {
+			line = fmt.Sprintf("%s: %s and %d more (%s)", reason, strings.Join(all[:l.names], ", "), beyond, eachHint)
+		}
+		lines[at[reason]] = line
 	}
 	return lines
 }
@@ -586,6 +579,15 @@ func (r Report) home() string {
 		return r.Target.Name
 	}
 	return r.Target.Namespace
+}
+
+// typed is an object as a shell takes it for kubectl, or for termguard.
+func typed(o policies.Object) string {
+	words := []string{o.Resource + "/" + o.Name}
+	if o.Namespace != "" {
+		words = append(words, "-n", o.Namespace)
+	}
+	return printable.Line(shell.Join(words))
 }
 
 // shown is an object as kubectl takes it.

@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -75,31 +76,35 @@ func TestFirstLine(t *testing.T) {
 	}
 }
 
-// The command for a right names who asked, and no two rights share a role.
-func TestRights(t *testing.T) {
-	commands := func(user string, unseen ...string) string {
-		var out strings.Builder
-		writeUnseen(&out, unseen, user)
-		return out.String()
+// TestUnseen: what is not seen for one reason is one line, which full unfolds; who asked is named,
+// and no command is printed that grants a right.
+func TestUnseen(t *testing.T) {
+	var many []string
+	for i := range 34 {
+		many = append(many, fmt.Sprintf("kind%02d: forbidden", i))
 	}
-	jane := commands("jane@example.com", "secrets: forbidden")
-	for reason, tc := range map[string]struct{ got, want string }{
-		"it fills in who asked":            {jane, " --user=jane@example.com\n"},
-		"a service account is a user, too": {commands("system:serviceaccount:ci:deploy", "secrets: forbidden"), " --user=system:serviceaccount:ci:deploy\n"},
-		"a name cannot run commands":       {commands("o'hara; reboot", "secrets: forbidden"), ` --user='o'\''hara; reboot'` + "\n"},
-		"where nobody knows, a blank":      {commands("", "secrets: forbidden"), " --user=YOUR-USER\n"},
+	for want, tc := range map[string]struct {
+		unseen []string
+		user   string
+		limits limits
+	}{
+		"  forbidden: kind00, kind01, kind02 and 31 more (-o full has each)\n  to see it, ask an administrator for the verbs get and list of these for jane@example.com\n": {many, "jane@example.com", folded},
+		", kind32, kind33\n": {many, "jane@example.com", whole},
+		"  forbidden: secrets, pods, nodes, a, b\n  to see it, ask an administrator for the verbs get and list of these for your user\n": {[]string{"secrets: forbidden", "pods: forbidden", "nodes: forbidden", "a: forbidden", "b: forbidden"}, "", folded},
 	} {
-		if !strings.Contains(tc.got, tc.want) {
-			t.Errorf("%s: got %s", reason, tc.got)
+		var out strings.Builder
+		writeUnseen(&out, tc.unseen, tc.user, tc.limits)
+		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "kubectl") {
+			t.Errorf("want %q: %s", want, &out)
 		}
 	}
-	role := func(text string) string { return strings.Fields(text[strings.Index(text, "clusterrole "):])[1] }
-	if again := commands("jane@example.com", "secrets: forbidden"); again != jane {
-		t.Errorf("the same right has two roles: %s%s", jane, again)
-	}
-	for _, other := range []string{commands("jane@example.com", "pods: forbidden"), commands("joe", "secrets: forbidden")} {
-		if role(other) == role(jane) {
-			t.Errorf("two rights share a role: %s%s", jane, other)
-		}
+}
+
+// TestTyped: an object's name, which may hold anything, is a word to a shell.
+func TestTyped(t *testing.T) {
+	all := Terminating{Items: []Ending{{Report: Report{Verdict: policies.Hangs, Target: policies.Object{Resource: "roles.rbac.authorization.k8s.io", Namespace: "demo", Name: "a;touch x"}}}}}
+	var out strings.Builder
+	if err := all.Text(&out); err != nil || !strings.Contains(out.String(), "termguard check 'roles.rbac.authorization.k8s.io/a;touch x' -n demo\n") {
+		t.Errorf("%v: %s", err, &out)
 	}
 }

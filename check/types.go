@@ -26,6 +26,7 @@ type Type struct {
 	short    []string
 	versions []string
 	verbs    []string // nil where nobody knows
+	groups   []string // of types, as all
 }
 
 // Types are those that a cluster serves, in its order.
@@ -72,7 +73,7 @@ func Served(ctx context.Context, config *rest.Config) (Types, error) {
 func (t *Types) add(gv schema.GroupVersion, api metav1.APIResource, preferred bool) {
 	add := Type{
 		GroupVersionResource: gv.WithResource(api.Name), Kind: api.Kind, Namespaced: api.Namespaced,
-		singular: api.SingularName, short: api.ShortNames, verbs: api.Verbs,
+		singular: api.SingularName, short: api.ShortNames, verbs: api.Verbs, groups: api.Categories,
 	}
 	at := slices.IndexFunc(t.all, func(have Type) bool { return have.GroupResource() == add.GroupResource() })
 	if at < 0 {
@@ -86,6 +87,20 @@ func (t *Types) add(gv schema.GroupVersion, api metav1.APIResource, preferred bo
 	} else {
 		t.all[at].versions = add.versions
 	}
+}
+
+// findAll returns the types that name stands for: several, where it is a category such as all.
+func (t Types) findAll(name string) (found []Type, err error) {
+	for _, typ := range t.all {
+		if slices.Contains(typ.groups, strings.ToLower(name)) && typ.deletable() == nil {
+			found = append(found, typ)
+		}
+	}
+	if len(found) > 0 {
+		return found, nil
+	}
+	typ, err := t.Find(name)
+	return []Type{typ}, err
 }
 
 // Find returns the type that name stands for, as kubectl takes it: plural,

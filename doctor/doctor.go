@@ -136,6 +136,9 @@ func Examine(ctx context.Context, cluster *rest.Config, options Options) (Report
 		return e.report, fmt.Errorf("ask the API server for its version: %w", err)
 	}
 	e.apiServer(served.GitVersion)
+	if e.absent(ctx) {
+		return e.report, nil
+	}
 	for _, look := range []func(context.Context){e.installed, e.reachable, e.replicas, e.certificate, e.facts, e.policies, e.configuration, e.labels, e.unasked} {
 		look(ctx)
 		if err := ctx.Err(); err != nil {
@@ -170,6 +173,19 @@ func (e *examination) apiServer(gitVersion string) {
 		c.Result, c.Says, c.Do = Failed, fmt.Sprintf("%s is older than %s", gitVersion, oldest), "upgrade the cluster"
 	}
 	e.say(c)
+}
+
+// absent reports whether neither the webhook nor the workload is there, which is all there is to say.
+func (e *examination) absent(ctx context.Context) bool {
+	_, err := e.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, e.Configuration, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		return false
+	}
+	if _, err = e.client.AppsV1().Deployments(e.Namespace).Get(ctx, "termguard", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		return false
+	}
+	e.report.Checks = []Check{{Name: "installed", Result: Failed, Says: fmt.Sprintf("termguard is not installed in this cluster: there is no ValidatingWebhookConfiguration %s and no Deployment termguard in namespace %s; docs/install.md tells how, and check, scan and delete need nothing installed", e.Configuration, e.Namespace)}}
+	return true
 }
 
 // hookNames are the webhooks of the configuration, by deploy/.

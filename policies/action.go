@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -82,6 +83,18 @@ func (a *Action) valid() error {
 	return nil
 }
 
+// dnsName is what resources and namespaces are called (RFC 1123).
+var dnsName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
+
+// sound reports whether an API server may have objects of these names: a snapshot of a stranger
+// has any, and a shell, kubectl or the path of a request takes some for something else.
+func (a *Action) sound() bool {
+	return (a.Namespace == "" || dnsName.MatchString(a.Namespace)) && !slices.ContainsFunc(a.Objects, func(object string) bool {
+		resource, name, _ := strings.Cut(object, "/")
+		return !dnsName.MatchString(resource) || strings.ContainsAny(name, "/%") || name == "." || name == ".." || a.Verb == VerbFinalize && !dnsName.MatchString(name)
+	})
+}
+
 // Forces tells whether it removes an object without what would end it.
 func (a *Action) Forces() bool {
 	return a.Verb == VerbFinalize || a.Force || a.GraceSeconds != nil && *a.GraceSeconds == 0
@@ -104,7 +117,7 @@ func (a *Action) Command() string {
 
 // CommandOver is a line that does it to objects of several namespaces, NAMESPACE/NAME each.
 func (a *Action) CommandOver(resource string, places []string) string {
-	return "for at in " + shell.Join(places) + "; do kubectl " + string(a.Verb) + " " + resource + `/"${at#*/}" -n "${at%%/*}" ` + shell.Join(a.options()) + "; done"
+	return "for at in " + shell.Join(places) + "; do kubectl " + string(a.Verb) + " " + shell.Quote(resource) + `/"${at#*/}" -n "${at%%/*}" ` + shell.Join(a.options()) + "; done"
 }
 
 func (a *Action) options() (words []string) {

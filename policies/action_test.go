@@ -2,6 +2,8 @@ package policies
 
 import (
 	"encoding/json"
+	"maps"
+	"strings"
 	"testing"
 )
 
@@ -22,5 +24,42 @@ func TestCommand(t *testing.T) {
 		if got := a.Command(); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
+	}
+}
+
+// TestCommandOfStrangers: what a snapshot calls a resource, a namespace or an object is a word of
+// a printed command, and never more. What no API server has by such a name is no command at all.
+func TestCommandOfStrangers(t *testing.T) {
+	patch := map[string]any{"verb": "patch", "type": "json", "patch": []any{map[string]any{"op": "remove", "path": "/metadata/finalizers"}}}
+	finalize := map[string]any{"verb": "finalize", "finalizers": []any{"x"}}
+	for _, tc := range []struct {
+		how       map[string]any
+		object    string
+		namespace string
+		kept      bool
+	}{
+		{patch, "kialis.kiali.io/system:a;touch x", "demo", true}, // as roles are called
+		{patch, "kialis.kiali.io;touch x;/a", "demo", false},
+		{patch, "--as=admin/a", "demo", false},
+		{patch, "kialis.kiali.io/a", "demo;touch x", false},
+		{patch, "kialis.kiali.io/a/b", "demo", false},
+		{patch, "kialis.kiali.io/..", "demo", false},
+		{finalize, "namespaces/demo", "", true},
+		{finalize, "namespaces/..%2f..", "", false},
+		{finalize, "namespaces/a;touch x", "", false},
+	} {
+		action := maps.Clone(tc.how)
+		action["objects"] = []any{tc.object}
+		if tc.namespace != "" {
+			action["namespace"] = tc.namespace
+		}
+		s, err := step(map[string]any{"kind": "remove", "do": "Clean up", "action": action})
+		if kept := s.Command != "" && s.Action != nil; err != nil || kept != tc.kept || s.Do != "Clean up" {
+			t.Errorf("%s -n %s: kept: %v, want %v: %+v, %v", tc.object, tc.namespace, kept, tc.kept, s, err)
+		}
+	}
+	a := Action{Verb: VerbPatch, Type: "json", Patch: json.RawMessage(`[]`)}
+	if got := a.CommandOver("kialis;touch x;", []string{"demo/a;touch x"}); !strings.Contains(got, `kubectl patch 'kialis;touch x;'/"${at#*/}"`) || !strings.HasPrefix(got, "for at in 'demo/a;touch x'; do") {
+		t.Error(got)
 	}
 }

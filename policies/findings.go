@@ -181,8 +181,8 @@ func step(value any) (Step, error) {
 		if s.Action.Forces() && s.Action.Verb == VerbDelete && s.Kind != Force {
 			return s, fmt.Errorf("kind %q: an action that forces is of kind force", s.Kind)
 		}
-		if s.Command = s.Action.Command(); utf8.RuneCountInString(s.Command) > maxText {
-			s.Command, s.Action = "", nil // nobody reads it, or copies it whole
+		if s.Command = s.Action.Command(); !s.Action.sound() || utf8.RuneCountInString(s.Command) > maxText { // nobody reads it, or copies it whole
+			s.Command, s.Action = "", nil
 		}
 	case s.Command != m["command"]:
 		s.Command = "" // half of a command is worse than none

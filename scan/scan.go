@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -399,6 +400,15 @@ func (s *Scan) Total() (total Count) {
 		total.Completes += c.Completes
 	}
 	return total
+}
+
+// Blocked writes the names of the objects whose deletion does not complete, as check does.
+func (s *Scan) Blocked(w io.Writer) error {
+	var blocked check.Set
+	for _, item := range s.Items {
+		blocked.Items = append(blocked.Items, check.Report{Target: item.Target, Verdict: item.Verdict})
+	}
+	return blocked.Blocked(w)
 }
 
 // order puts first what a person should see first.

@@ -20,12 +20,15 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/jsonpath"
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/internal/shell"
 	"github.com/termguard/termguard/lint"
 	"github.com/termguard/termguard/policies"
 )
@@ -156,11 +159,33 @@ func (f *checking) valid(c *cobra.Command) error {
 	if c.Flags().Changed("grace-period") && f.grace < 0 {
 		return fmt.Errorf("--grace-period is %d: want seconds, 0 or more", f.grace)
 	}
+	if err := f.selective(c); err != nil {
+		return err
+	}
 	switch other := f.terminating || f.drain || f.release != "" || f.fromFiles(); {
 	case f.selects() && f.snapshot != "":
 		return errors.New("objects are selected in a cluster: name those of a snapshot")
 	case f.selects() && other:
 		return errors.New("--selector, --field-selector and --all-namespaces go with a TYPE: termguard check pods -l app=web")
+	}
+	return nil
+}
+
+// selective is an error for a selector that selects everything, as where a script's variable is
+// empty.
+func (f *checking) selective(c *cobra.Command) error {
+	byLabels, err := labels.Parse(f.labels)
+	if err != nil {
+		return fmt.Errorf("--selector %q: %w", f.labels, err)
+	}
+	byFields, err := fields.ParseSelector(f.fields)
+	if err != nil {
+		return fmt.Errorf("--field-selector %q: %w", f.fields, err)
+	}
+	for name, empty := range map[string]bool{"selector": byLabels.Empty(), "field-selector": byFields.Empty()} {
+		if flag := c.Flags().Lookup(name); flag.Changed && empty {
+			return fmt.Errorf("--%s %q selects everything: say what to select, or leave it out", name, flag.Value)
+		}
 	}
 	return nil
 }
@@ -372,10 +397,11 @@ func (f *checking) meant(ctx context.Context, args []string, stdin io.Reader) (t
 		together.Names[i].Namespace = namespace
 	}
 	if len(together.Names) > 1 {
-		together.Command = "kubectl delete " + strings.Join(args, " ")
+		words := append([]string{"kubectl", "delete"}, args...)
 		if f.namespace != "" {
-			together.Command += " -n " + f.namespace
+			words = append(words, "-n", f.namespace)
 		}
+		together.Command = shell.Join(words)
 	}
 	if f.drain || f.dryRun || f.snapshot != "" || len(together.Names) != 1 {
 		return together, nil
@@ -393,19 +419,20 @@ func (f *checking) meant(ctx context.Context, args []string, stdin io.Reader) (t
 // inFiles are the objects that files name.
 func (f *checking) inFiles(ctx context.Context, namespace string, stdin io.Reader) (together check.Together, err error) {
 	files := check.Files{Paths: f.filenames, Recursive: f.recursive, Stdin: stdin, Rendered: map[string]io.Reader{}}
-	together.Command = "kubectl delete"
+	words := []string{"kubectl", "delete"}
 	for _, folder := range f.kustomize {
 		if files.Rendered[folder], err = rendered(ctx, folder); err != nil {
 			return together, err
 		}
-		together.Command += " -k " + folder
+		words = append(words, "-k", folder)
 	}
 	for _, file := range f.filenames {
-		together.Command += " -f " + file
+		words = append(words, "-f", file)
 	}
 	if f.recursive {
-		together.Command += " -R"
+		words = append(words, "-R")
 	}
+	together.Command = shell.Join(words)
 	together.Names, err = check.Names(files, namespace)
 	return together, err
 }
@@ -506,10 +533,11 @@ func reporter(output string) (func(answer, io.Writer) error, error) {
 		if err := json.Unmarshal(text, &values); err != nil {
 			return err
 		}
-		if err := parsed.Execute(out, values); err != nil {
+		var found strings.Builder
+		if err := parsed.Execute(&found, values); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(out)
+		_, err = fmt.Fprintln(out, printable.But(found.String(), "\n\t"))
 		return err
 	}, nil
 }

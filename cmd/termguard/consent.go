@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,10 +40,10 @@ func readConsents(values []string) (c consents, err error) {
 		at := slices.IndexFunc(check.Classes, func(m check.Meaning) bool { return string(m.Class) == class })
 		switch {
 		case at < 0:
-			return c, fmt.Errorf("--allow %s: there is no class %q: want restore, strip, strip=TYPE/NAMESPACE/NAME, foreign=TYPE/NAMESPACE/NAME or force=TYPE/NAME", value, class)
+			return c, fmt.Errorf("--allow %s: there is no class %q: want risk, restore, strip, strip=TYPE/NAMESPACE/NAME, foreign=TYPE/NAMESPACE/NAME or force=TYPE/NAME", value, class)
 		case at <= slices.IndexFunc(check.Classes, func(m check.Meaning) bool { return m.Class == check.ClassOwn }):
 			return c, fmt.Errorf("--allow %s: --yes answers for that", value)
-		case named && check.Class(class) == check.ClassRestore:
+		case named && (check.Class(class) == check.ClassRisk || check.Class(class) == check.ClassRestore):
 			return c, fmt.Errorf("--allow %s: %s names no object", value, class)
 		case !named && check.Classes[at].ByName:
 			return c, fmt.Errorf("--allow %s: name the object, as in --allow %s=nodes/worker-5 or --allow %s=pods/shop/web-0", value, class, class)
@@ -149,27 +150,21 @@ func (d *deleting) allowed(ctx context.Context, q question) (yes, answered bool,
 		d.open = append(d.open, q)
 		return false, false, nil
 	}
-	if q.Class != check.ClassOwn && q.Class != check.ClassWait {
-		d.say("  class %s: %s\n  lost: %s\n", q.Class, check.MeaningOf(q.Class).Does, q.Lost)
-		if q.Why != "" {
-			d.say("  why: %s (%s)\n", printable.Line(q.Why), certainly(q.Certainty))
+	flush(d.answers)
+	d.say("\n%s?\n  risked: %s\n%s", printable.Line(q.ask()), printable.Line(q.risk()), q.commands())
+	d.say("[y/N] ")
+	typed := make(chan string, 1) // closed where the input ends
+	go func() {
+		defer close(typed)
+		if line, err := bufio.NewReader(d.answers).ReadString('\n'); err == nil {
+			typed <- line
 		}
-		for _, o := range q.Objects[:min(len(q.Objects), 10)] {
-			d.say("  touches %s (%s)\n", printable.Line(o.Object), printable.Line(o.Whose))
-		}
-		if more := len(q.Objects) - 10; more > 0 {
-			d.say("  and %d more\n", more)
-		}
-	}
-	if len(q.strips) > 0 {
-		d.say("  \"y\" only removes the finalizer: it cleans nothing up\n")
-	}
-	d.say("%s? [y/N] ", printable.Line(q.ask()))
+	}()
 	select {
 	case <-ctx.Done():
 		d.say("\n")
 		return false, true, ctx.Err()
-	case line, more := <-d.answers:
+	case line, more := <-typed:
 		if !more {
 			d.say("\n")
 			return false, true, errors.New("the input ended without an answer: nothing more was done (scripts answer by --yes and --allow)")
@@ -183,6 +178,27 @@ func (d *deleting) allowed(ctx context.Context, q question) (yes, answered bool,
 		}
 		return false, true, nil
 	}
+}
+
+// risk is what a yes costs, and whose objects it touches, in one line.
+func (q question) risk() string {
+	if q.Class == check.ClassOwn || q.Class == check.ClassWait {
+		return q.Lost
+	}
+	var objects []string
+	for _, o := range q.Objects {
+		objects = append(objects, o.Object+" ("+o.Whose+")")
+	}
+	return q.Lost + "; it touches " + firstOf(objects)
+}
+
+// commands are what would be done, a line each.
+func (q question) commands() string {
+	var lines strings.Builder
+	for _, command := range q.Commands {
+		lines.WriteString("  $ " + printable.Line(command) + "\n")
+	}
+	return lines.String()
 }
 
 // ask is the question as it stands in front of the answer. What a step that removes a finalizer
@@ -200,13 +216,6 @@ func (q question) ask() string {
 		noun = "finalizers "
 	}
 	return "Remove " + noun + firstOf(q.strips) + " from " + firstOf(objects)
-}
-
-func certainly(c policies.Certainty) string {
-	if c == policies.Will {
-		return "certain"
-	}
-	return "possible"
 }
 
 // flagged tells whether the flags answer a question: for each object.
@@ -236,7 +245,7 @@ func (d *deleting) write(out io.Writer) error {
 	for _, s := range d.left {
 		left = append(left, s.String())
 	}
-	yoursLeft := []yours{}
+	yoursLeft := append([]yours{}, d.skipped...)
 	if len(left) > 0 {
 		yoursLeft = d.yours()
 	}

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -35,7 +35,7 @@ type deleting struct {
 	options  map[string]any
 	hands    *check.Hands
 	consents consents
-	answers  chan string // what is typed, a line each; closed at its end, nil where nobody is asked
+	answers  *os.File // the terminal at which somebody answers, nil where nobody is asked
 	out      io.Writer
 	errOut   io.Writer
 	printer  *watch.Printer
@@ -45,6 +45,7 @@ type deleting struct {
 	advised  map[string]string // why commands are left to a person
 	moot     bool              // a step of the plan finds nothing to do any more
 	open     []question        // what nobody was there to answer
+	skipped  []yours           // what the plan had to be done before the deletion, and was not
 	last     view
 }
 
@@ -88,7 +89,7 @@ Exit codes: 0 all is gone, 1 something is left, or would be, 2 error, or interru
 	flags := c.Flags()
 	f.addShared(flags)
 	flags.BoolVarP(&f.yes, "yes", "y", false, "ask nothing about the objects that you name, and what is in the namespaces that you name")
-	flags.StringArrayVar(&f.allow, "allow", nil, "also allow steps of this `CLASS`: restore, strip, strip=TYPE/NAMESPACE/NAME of what is outside, foreign=TYPE/NAMESPACE/NAME, force=TYPE/NAME (may be repeated)")
+	flags.StringArrayVar(&f.allow, "allow", nil, "also allow steps of this `CLASS`: risk, restore, strip, strip=TYPE/NAMESPACE/NAME of what is outside, foreign=TYPE/NAMESPACE/NAME, force=TYPE/NAME (may be repeated)")
 	flags.BoolVar(&f.all, "all", false, "all objects of TYPE in the namespace")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "have the API server check each step, and change nothing")
 	flags.StringVarP(&f.output, "output", "o", "text", "text, or json: what was done and left, and the questions that are open; the text then goes to stderr")
@@ -164,8 +165,7 @@ func (d *deleting) begin(ctx context.Context, args []string, stdin io.Reader, st
 	}
 	d.hands.DryRun = d.dryRun
 	if terminal(stdin) && !d.dryRun {
-		d.answers = make(chan string)
-		go d.listen(stdin)
+		d.answers, _ = stdin.(*os.File)
 	}
 	return d.carry(ctx, names, together)
 }
@@ -197,6 +197,7 @@ type view struct {
 	missing  []error
 	unseen   []string // what the answer depends on and could not be seen
 	first    []string // commands of steps about what refuses the deletion at once
+	before   string   // what is to be done first, where the deletion may hang and nobody does that
 	// ends asks about all that is being deleted with the targets.
 	ends func(context.Context) (check.Terminating, error)
 }
@@ -225,7 +226,7 @@ func (d *deleting) look(ctx context.Context, names []check.Name, together check.
 		return endings.Ask(ctx, config, d.engine, world, v.subjects, d.options)
 	}
 	v.deleted = true
-	var findings []policies.Finding
+	var items []check.Report
 	for _, s := range subjects {
 		if together.Of == "" || slices.ContainsFunc(names, func(n check.Name) bool { return s.Is(n) }) {
 			v.subjects = append(v.subjects, s)
@@ -241,7 +242,7 @@ func (d *deleting) look(ctx context.Context, names []check.Name, together check.
 			return v, err
 		}
 		v.report, v.verdict, v.plan, v.why, v.symptoms = report, report.Verdict, report.Plan, report.Why(), report.Symptoms()
-		v.unseen, findings = report.Unseen, report.Findings
+		items = []check.Report{report}
 	} else {
 		set, err := check.AskAll(ctx, d.engine, world, together, subjects, missing, d.options)
 		if err == nil {
@@ -251,20 +252,22 @@ func (d *deleting) look(ctx context.Context, names []check.Name, together check.
 			return v, err
 		}
 		v.report, v.verdict, v.plan, v.why, v.symptoms = set, set.Verdict, set.Plan, set.Why(), set.Symptoms()
-		v.unseen = set.Unseen
-		for _, r := range set.Items {
-			v.unseen, findings = append(v.unseen, r.Unseen...), append(findings, r.Findings...)
+		v.unseen, items = set.Unseen, set.Items
+	}
+	for _, r := range items {
+		v.unseen = append(v.unseen, unexplained(r.Unseen, r.Findings)...)
+		for _, f := range r.Findings {
+			switch hang := f.Kind == policies.KindHang; {
+			case hang && f.Severity != policies.Info && f.EstimateSeconds == nil && v.verdict == policies.AtRisk && r.TerminatingSince == "" && len(v.plan) > 0:
+				v.before = v.plan[0].Do
+			case !hang && f.Certainty == policies.Will:
+				for _, s := range f.Steps {
+					v.first = append(v.first, s.Command)
+				}
+			}
 		}
 	}
 	v.plan = slices.DeleteFunc(slices.Clone(v.plan), func(s check.Step) bool { return s.Kind == check.Delete }) // the report keeps its own
-	for _, f := range findings {
-		if f.Kind == policies.KindHang || f.Certainty != policies.Will {
-			continue
-		}
-		for _, s := range f.Steps {
-			v.first = append(v.first, s.Command)
-		}
-	}
 	for i := range v.plan {
 		switch {
 		case len(v.unseen) > 0:
@@ -276,6 +279,22 @@ func (d *deleting) look(ctx context.Context, names []check.Name, together check.
 		}
 	}
 	return v, d.hands.Note(ctx, v.plan)
+}
+
+// unexplained are what is unseen but for what a finding that is certain tells of: resources of an
+// APIService that does not answer, or of a definition whose objects cannot be converted.
+func unexplained(unseen []string, findings []policies.Finding) []string {
+	return slices.DeleteFunc(slices.Clone(unseen), func(item string) bool {
+		resource, _, _ := strings.Cut(item, ": ")
+		_, group, _ := strings.Cut(resource, ".")
+		return slices.ContainsFunc(findings, func(f policies.Finding) bool {
+			return f.Certainty == policies.Will && f.Kind == policies.KindHang && slices.ContainsFunc(f.Objects, func(o policies.Object) bool {
+				_, served, _ := strings.Cut(o.Name, ".")
+				return o.Resource == "apiservices.apiregistration.k8s.io" && group != "" && served == group ||
+					o.Resource == "customresourcedefinitions.apiextensions.k8s.io" && o.Name == resource
+			})
+		})
+	})
 }
 
 // carry asks, carries out what is allowed, deletes, and waits.
@@ -444,9 +463,8 @@ func (d *deleting) due(ctx context.Context, targets []check.Subject) (due []chec
 // it looks again: who has answered has answered that question, and no other.
 func (d *deleting) step(ctx context.Context, due []check.Deed, targets []check.Subject, look func() error) error {
 	asked := questionOf(due)
-	d.say("\n%s\n", printable.Line(asked.Do))
-	for _, command := range asked.Commands {
-		d.say("  $ %s\n", printable.Line(command))
+	if d.answers == nil || d.flagged(asked) { // else the question says it
+		d.say("\n%s\n%s", printable.Line(asked.Do), asked.commands())
 	}
 	yes, answered, err := d.allowed(ctx, asked)
 	if err != nil {
@@ -569,6 +587,11 @@ func (d *deleting) effect(ctx context.Context, due []check.Deed, look func() err
 // errChanged tells that the answer is another than the one that was shown.
 var errChanged = errors.New("the answer has changed")
 
+// risks are what may become of a deletion, by the verdict.
+var risks = map[policies.Verdict]string{
+	policies.Hangs: "it hangs", policies.Refused: "it is refused", policies.AtRisk: "it may hang", policies.Unknown: "whether it hangs is unknown",
+}
+
 // delete deletes the targets, if nothing is known to hold them, or whoever is asked wants it.
 func (d *deleting) delete(ctx context.Context, targets []check.Subject, look func() error) error {
 	now := d.last
@@ -578,9 +601,6 @@ func (d *deleting) delete(ctx context.Context, targets []check.Subject, look fun
 		if d.answers == nil || d.yes {
 			return d.ended()
 		}
-		d.rest()
-	} else if now.verdict != policies.Completes {
-		d.say("\n%s\n", printable.Line(now.why))
 	}
 	var due []check.Deed
 	for _, s := range targets {
@@ -590,15 +610,23 @@ func (d *deleting) delete(ctx context.Context, targets []check.Subject, look fun
 		}
 		due = append(due, deletion)
 	}
+	if now.before != "" {
+		for i := range due {
+			due[i].Class, due[i].Objects[0].Class = check.ClassRisk, check.ClassRisk
+		}
+	}
 	asked := questionOf(due)
 	for _, deletion := range due {
 		asked.Class = check.Worse(asked.Class, deletion.Class)
 	}
-	asked.Lost, asked.Do = check.MeaningOf(asked.Class).Lost, "delete "+listed(targets)
-	if hangs {
+	asked.Lost, asked.Do = check.MeaningOf(asked.Class).Lost, "Delete "+listed(targets)
+	if risk := risks[now.verdict]; risk != "" {
+		asked.Lost = risk + strings.TrimPrefix(now.why, string(now.verdict))
+	}
+	if hangs || now.before != "" {
 		asked.Do += " all the same"
 	}
-	d.say("\n")
+	asked.Why = now.before
 	yes, answered, err := d.allowed(ctx, asked)
 	if err != nil {
 		return err
@@ -615,6 +643,12 @@ func (d *deleting) delete(ctx context.Context, targets []check.Subject, look fun
 			d.say("  the answer has changed meanwhile: nothing was deleted\n")
 			return errChanged
 		}
+	}
+	if now.verdict != policies.Completes {
+		d.skipped = d.yours()
+	}
+	for _, s := range d.skipped {
+		d.say("  skipped: %s\n", printable.Line(s.Do))
 	}
 	for _, deletion := range due {
 		if deletion.Class == check.ClassWait {
@@ -752,14 +786,6 @@ func (d *deleting) rehearse(ctx context.Context, plan []check.Step, targets []ch
 		return errFound
 	}
 	return nil
-}
-
-// listen reads what is typed.
-func (d *deleting) listen(stdin io.Reader) {
-	defer close(d.answers)
-	for lines := bufio.NewScanner(stdin); lines.Scan(); {
-		d.answers <- lines.Text()
-	}
 }
 
 // interrupted tells what was done until then, and what is left. It asks nobody: it ends at once.

@@ -57,6 +57,9 @@ func (o *output) Write(p []byte) (int, error) {
 
 func deleted(ctx context.Context, c *fakeCluster, stdin io.Reader, args ...string) (code int, out *output, errs string) {
 	out = &output{}
+	if who, asked := stdin.(*person); asked {
+		stdin, out.on = who.File, who.reads
+	}
 	var stderr bytes.Buffer
 	code = run(ctx, append([]string{"termguard", "delete", "--kubeconfig", c.kubeconfig}, args...), stdin, out, &stderr)
 	return code, out, stderr.String()
@@ -238,7 +241,7 @@ func TestDeleteMany(t *testing.T) {
 		names = append(names, fmt.Sprintf("w%03d", i))
 	}
 	c := newFakeCluster(t, orphaned(names...))
-	code, out, errs := deleted(t.Context(), c, typed(t, "y\ny\n"), "ns/demo")
+	code, out, errs := deleted(t.Context(), c, answering(t, "y", "y"), "ns/demo")
 	said := out.text.String()
 	if code != 0 || c.has(demo) {
 		t.Fatalf("exit code %d: %.3000s%s", code, said, errs)
@@ -274,8 +277,8 @@ func TestDeleteForce(t *testing.T) {
 		gone   []string
 		code   int
 	}{
-		"Yes":      {"a yes that is typed counts, for the question that was asked", func(t *testing.T) io.Reader { return typed(t, "n\ny\n") }, nil, []string{pod}, 1},
-		"No":       {"a no does, too", func(t *testing.T) io.Reader { return typed(t, "n\nn\n") }, nil, nil, 1},
+		"Yes":      {"a yes that is typed counts, for the question that was asked", func(t *testing.T) io.Reader { return answering(t, "n", "y") }, nil, []string{pod}, 1},
+		"No":       {"a no does, too", func(t *testing.T) io.Reader { return answering(t, "n", "n") }, nil, nil, 1},
 		"Piped":    {"what comes through a pipe answers nothing", func(*testing.T) io.Reader { return strings.NewReader("y\ny\ny\n") }, nil, nil, 3},
 		"Named":    {"a flag that names it allows it", nil, []string{"--allow=force=po/demo/web"}, []string{pod}, 3},
 		"Other":    {"one that names another does not", nil, []string{"--allow=force=pods/demo/other", "--allow=force=pods/other/web", "--allow=foreign=nodes/dead"}, nil, 3},
@@ -376,11 +379,11 @@ func TestDeleteUnknownOwner(t *testing.T) {
 // nor no as a no, which it says.
 func TestDeleteQuestion(t *testing.T) {
 	c := newFakeCluster(t, orphaned("a"))
-	code, out, errs := deleted(t.Context(), c, typed(t, "maybe\nn\n"), "ns/demo")
+	code, out, errs := deleted(t.Context(), c, answering(t, "maybe", "n"), "ns/demo")
 	said := out.text.String()
 	for _, want := range []string{
-		"\"y\" only removes the finalizer: it cleans nothing up\n",
-		"Remove finalizer kiali.io/finalizer from kialis.kiali.io/a -n demo? [y/N] ",
+		"\n\nRemove finalizer kiali.io/finalizer from kialis.kiali.io/a -n demo?\n  risked: what the finalizer protects stays behind, if nobody cleaned it up; it touches kialis.kiali.io/a -n demo (whose it is, its metadata does not tell)\n  $ kubectl patch kialis.kiali.io/a -n demo ",
+		"\n[y/N] ",
 		"\"maybe\" is neither yes nor no: taken as no\n",
 		"  declined: If it is gone for good",
 	} {
@@ -390,5 +393,73 @@ func TestDeleteQuestion(t *testing.T) {
 	}
 	if !c.has("/apis/kiali.io/v1alpha1/namespaces/demo/kialis/a") || strings.Contains(said, `"n" is neither`) {
 		t.Errorf("%s", said)
+	}
+}
+
+// TestDeleteTypedAhead: what was typed before a question was shown is no answer to it.
+func TestDeleteTypedAhead(t *testing.T) {
+	c := newFakeCluster(t, orphaned("a", "b"))
+	code, out, errs := deleted(t.Context(), c, answering(t).typesAhead(t, "y\ny\ny\ny\n"), "ns/demo", "--timeout=1ms")
+	if asked := strings.Count(out.text.String(), "[y/N] "); code != exitFound || asked < 2 {
+		t.Errorf("exit code %d, asked %d times: %s%s", code, asked, &out.text, errs)
+	}
+	if !c.has(demo) || strings.Contains(string(marshalled(t, c.objects[heldA])), `"finalizers":[]`) || c.objects[heldA] == nil {
+		t.Errorf("something was done: %s", &out.text)
+	}
+}
+
+// TestDeleteSkipsNothingUnsaid asks before a deletion that a step should come before, which it
+// leaves to a person, --yes or not; and tells of the step where it goes ahead.
+func TestDeleteSkipsNothingUnsaid(t *testing.T) {
+	const binding = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/acme-operator"
+	ask := func(c *fakeCluster, flags ...string) (code int, told struct {
+		Verdict, Why string
+		Done         []string
+		Questions    []question
+		Yours        []yours
+	}) {
+		code, out, errs := deleted(t.Context(), c, nil, append([]string{"clusterrolebinding/acme-operator", "--yes", "-o", "json", "--timeout=1ms"}, flags...)...)
+		if err := json.Unmarshal(out.text.Bytes(), &told); err != nil {
+			t.Fatalf("%v: %s%s", err, &out.text, errs)
+		}
+		return code, told
+	}
+	c := newFakeCluster(t, orphaned()+rbac)
+	code, told := ask(c)
+	if code != exitAsked || !c.has(binding) || len(told.Questions) != 1 || len(told.Yours) == 0 || told.Verdict != "at-risk" {
+		t.Fatalf("exit code %d: %+v", code, told)
+	}
+	q := told.Questions[0]
+	if !strings.Contains(q.Do, "all the same") || len(q.Allow) != 1 || q.Why != told.Yours[0].Do {
+		t.Errorf("the question is %+v", q)
+	}
+	if code, told = ask(c, strings.Fields(q.Allow[0])...); code != 0 || c.has(binding) || len(told.Yours) == 0 {
+		t.Errorf("exit code %d: %+v", code, told)
+	}
+}
+
+// TestDeleteBrokenAPI asks all that a plan needs where an API is broken: what a finding explains
+// is not unseen.
+func TestDeleteBrokenAPI(t *testing.T) {
+	c := newFakeCluster(t, orphaned("a")+`
+---
+{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1beta1.gone.example.com}, spec: {group: gone.example.com, version: v1beta1, groupPriorityMinimum: 100, versionPriority: 100, service: {namespace: gone, name: gone}}, status: {conditions: [{type: Available, status: "False", reason: ServiceNotFound}]}}
+`)
+	c.broken = "gone.example.com/v1beta1"
+	code, out, errs := deleted(t.Context(), c, nil, "ns/demo", "--yes", "-o", "json", "--timeout=1ms")
+	var told struct{ Questions []question }
+	if err := json.Unmarshal(out.text.Bytes(), &told); err != nil || code != exitAsked {
+		t.Fatalf("exit code %d, %v: %s%s", code, err, &out.text, errs)
+	}
+	var allow []string
+	for _, q := range told.Questions {
+		allow = append(allow, q.Allow...)
+	}
+	if want := []string{"--allow strip", "--allow force=apiservices.apiregistration.k8s.io/v1beta1.gone.example.com"}; !slices.Equal(slices.Sorted(slices.Values(allow)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("asked for %q, want %q: %s", allow, want, errs)
+	}
+	c.broken, c.hidden = "", []string{"secrets"} // which nothing explains
+	if code, out, errs = deleted(t.Context(), c, nil, "ns/demo", "--yes", "--timeout=1ms"); code != exitFound || !strings.Contains(out.text.String(), "not all that matters can be seen") {
+		t.Errorf("exit code %d: %s%s", code, &out.text, errs)
 	}
 }

@@ -64,6 +64,10 @@ func writeReport(out io.Writer, report doctor.Report) error {
 	write := func(mark, name, text string) {
 		fmt.Fprintf(out, "%-8s %-14s %s\n", mark, name, printable.Line(text))
 	}
+	if len(report.Checks) == 1 { // it is not installed
+		_, err := fmt.Fprintln(out, printable.Line(report.Checks[0].Says))
+		return err
+	}
 	failed := 0
 	for _, c := range report.Checks {
 		if c.Result == doctor.Failed {

@@ -69,6 +69,7 @@ type fakeCluster struct {
 	uids     int
 	requests []string // that change something, or list with a selector; each with who asks
 	failing  string   // the plural of what cannot be listed
+	broken   string   // a group and version whose API server does not answer
 	hidden   []string // plurals of what may not be read
 	unlisted []string // resources that may be read by name, and not listed
 	user     string   // who asks, "" where the cluster does not tell
@@ -191,6 +192,9 @@ func (c *fakeCluster) answer(r *http.Request, body []byte) (int, any) {
 			return 201, map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "status": map[string]any{"userInfo": map[string]any{"username": c.user, "groups": []string{"system:authenticated"}}}}
 		}
 	}
+	if c.broken != "" && path == root(c.broken) {
+		return failure(503, "ServiceUnavailable", "the backend of "+c.broken+" is broken")
+	}
 	if resources := c.resources(path); resources != nil {
 		return 200, resources
 	}
@@ -241,6 +245,9 @@ func (c *fakeCluster) groups() any {
 
 func (c *fakeCluster) versions() []string {
 	found := map[string]bool{}
+	if c.broken != "" {
+		found[c.broken] = true
+	}
 	for _, fields := range c.kinds {
 		found[fields[0]] = true
 	}
@@ -259,6 +266,9 @@ func (c *fakeCluster) resources(path string) any {
 		resource := map[string]any{
 			"name": fields[1], "singularName": strings.ToLower(fields[2]), "kind": fields[2], "namespaced": !slices.Contains(fields, "cluster"),
 			"verbs": []string{"get", "list", "watch", "patch", "delete"},
+		}
+		if fields[0] == "apps/v1" || slices.Contains([]string{"pods", "services"}, fields[1]) {
+			resource["categories"] = []string{"all"}
 		}
 		if fields[3] != "-" {
 			resource["shortNames"] = fields[3:4]

@@ -105,7 +105,7 @@ data:
 		"Hidden": {
 			"a finalizer was stripped whose owner was merely not to be seen", orphaned("a"),
 			[]string{"kialis/a", "-n", "demo"}, []string{"deployments", "pods"}, all,
-			[]string{demo + "/kialis/a", "/apis/kiali.io/v1alpha1/namespaces/demo/kialis/a"}, "", 1,
+			nil, "to allow it: --allow risk", exitAsked,
 		},
 		"HiddenElsewhere": {
 			"a certain finding licensed a step, although the answer was of a part", orphaned("a"),
@@ -149,6 +149,18 @@ data:
 		},
 		"EverythingHere": {
 			"-n beside -A deleted everywhere", orphaned(), []string{"cm", "-A", "--all", "-n", "demo"}, nil, all, nil, "", exitFailed,
+		},
+		"Blank": {
+			"an empty selector selected everything", orphaned(), []string{"cm", "-A", "-l", " "}, nil, all, nil, "selects everything", exitFailed,
+		},
+		"BlankFields": {
+			"so did one of fields", orphaned(), []string{"cm", "-A", "--field-selector", ","}, nil, all, nil, "selects everything", exitFailed,
+		},
+		"EmptyHere": {
+			"as where a script's variable is empty", orphaned(), []string{"cm", "-n", "demo", "-l", ""}, nil, all, nil, "selects everything", exitFailed,
+		},
+		"TypeHere": {
+			"a type in a namespace is not all of it", orphaned(), []string{"cm", "-n", "demo"}, nil, all, nil, "for all of a type, check takes -n NAMESPACE or -A, and delete takes --all", exitFailed,
 		},
 		"TypeAlone": {
 			"no name, no selector and no --all is an error, as in kubectl", orphaned(), []string{"cm"}, nil, all, nil, "", exitFailed,
@@ -243,8 +255,8 @@ func TestDeleteAnswersWhatWasAsked(t *testing.T) {
 // TestDeleteSaysItHangs tells once more that it will hang, after a remedy was declined.
 func TestDeleteSaysItHangs(t *testing.T) {
 	c := newFakeCluster(t, orphaned("a"))
-	code, out, errs := deleted(t.Context(), c, typed(t, "n\nn\n"), "ns/demo", "--timeout=1ms")
-	if said := out.text.String(); code != 1 || !strings.Contains(said, "not deleted: ") || !strings.Contains(said, "delete namespaces/demo all the same? [y/N]") {
+	code, out, errs := deleted(t.Context(), c, answering(t, "n", "n"), "ns/demo", "--timeout=1ms")
+	if said := out.text.String(); code != 1 || !strings.Contains(said, "not deleted: ") || !strings.Contains(said, "\nDelete namespaces/demo all the same?\n  risked: it hangs: ") {
 		t.Errorf("exit code %d: %s%s", code, said, errs)
 	}
 }

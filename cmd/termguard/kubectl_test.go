@@ -3,13 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -55,10 +58,10 @@ func TestHabits(t *testing.T) {
 		"Labels":           {[]string{"configmaps", "-l", "app=web", "-o", "wide"}, 0, []string{"configmaps/web -n demo  completes"}, []string{"plain", "-n other"}, "GET /api/v1/namespaces/demo/configmaps?labelSelector=app%3Dweb&limit=1001&timeout=30s"},
 		"Everywhere":       {[]string{"cm", "-l", "app=web", "-A", "-o", "wide"}, 0, []string{"configmaps/web -n demo ", "configmaps/web -n other "}, []string{"plain"}, "GET /api/v1/configmaps?labelSelector=app%3Dweb&limit=1001&timeout=30s"},
 		"TypeInNamespace":  {[]string{"cm", "-n", "demo", "-o", "wide"}, 0, []string{"configmaps/web -n demo ", "configmaps/plain -n demo "}, []string{"-n other"}, ""},
-		"TypeAlone":        {[]string{"cm"}, 2, []string{`"cm" has no name: want TYPE/NAME, as in namespaces/demo; or for all of a type, say where: -n NAMESPACE or -A`}, nil, ""},
+		"TypeAlone":        {[]string{"cm"}, 2, []string{`"cm" has no name: want TYPE/NAME, as in namespaces/demo; for all of a type, check takes -n NAMESPACE or -A, and delete takes --all`}, nil, ""},
 		"Fields":           {[]string{"cm", "--field-selector", "metadata.name=plain", "-o", "wide"}, 0, []string{"configmaps/plain -n demo"}, []string{"/web"}, "GET /api/v1/namespaces/demo/configmaps?fieldSelector=metadata.name%3Dplain&limit=1001&timeout=30s"},
 		"NoneSelected":     {[]string{"cm", "-l", "app=db"}, 2, []string{"no cm is selected"}, nil, ""},
-		"BadSelector":      {[]string{"cm", "-l", "app in web"}, 2, []string{"list configmaps: "}, nil, ""},
+		"BadSelector":      {[]string{"cm", "-l", "app in web"}, 2, []string{"--selector \"app in web\": "}, nil, ""},
 		"Name":             {[]string{"ns/demo", "cm/plain", "-o", "name"}, 1, []string{"namespaces/demo\n"}, []string{"configmaps"}, ""},
 		"JSONPath":         {[]string{"ns/demo", "-o", "jsonpath={.verdict}"}, 1, []string{"at-risk"}, []string{"namespaces"}, ""},
 		"As":               {[]string{"cm/plain", "--as", "jane", "--as-group", "devs"}, 0, nil, nil, "GET /api/v1/namespaces/demo/configmaps/plain?timeout=30s jane"},
@@ -298,5 +301,103 @@ func TestOneAnswer(t *testing.T) {
 				t.Errorf("%s: check --snapshot says %q, want %q", tc.reason, got, tc.cached)
 			}
 		})
+	}
+}
+
+// TestHabitsElsewhere holds other commands to them, and to what a person sees first.
+func TestHabitsElsewhere(t *testing.T) {
+	c := newFakeCluster(t, orphaned("a")+`
+---
+{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: demo, labels: {app: web}}, spec: {containers: [{name: c, image: c}]}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: web, namespace: demo, labels: {app: web}}, spec: {}}
+`)
+	for args, tc := range map[string]struct {
+		code  int
+		says  []string
+		never string
+	}{
+		"check all -n demo -o wide":      {0, []string{"pods/web -n demo ", "services/web -n demo "}, "configmaps"},
+		"check all -l app=web -o wide":   {0, []string{"pods/web -n demo ", "services/web -n demo "}, "configmaps"},
+		"check cm,all -n demo -o wide":   {0, []string{"pods/web -n demo ", "configmaps/plain -n demo "}, "kialis"},
+		"check cm -l  -A":                {2, []string{`--selector "" selects everything`}, ""},
+		"check cm --field-selector , -A": {2, []string{`--field-selector "," selects everything`}, ""},
+		"scan --namespaces ,":            {2, []string{"--namespaces"}, ""},
+		"scan -A --fail-on never":        {0, []string{"kiali.io/finalizer"}, ""},
+		"scan -A -n demo":                {2, []string{"all-namespaces namespace"}, ""},
+		"scan -o name":                   {1, []string{"namespaces/demo\n", "kialis.kiali.io/a\n"}, "web"},
+		"version -o json":                {0, []string{`"version": "`, `"policies": "sha256:`}, "termguard version"},
+		"version -o xml":                 {2, []string{`unknown output "xml"`}, ""},
+		"doctor":                         {1, []string{"termguard is not installed in this cluster: "}, "\n."},
+	} {
+		words := strings.Split(args, " ")
+		if words[0] != "version" {
+			words = append(words, "--kubeconfig", c.kubeconfig)
+		}
+		var out, errs bytes.Buffer
+		code := run(t.Context(), append([]string{"termguard"}, words...), nil, &out, &errs)
+		said := out.String() + errs.String()
+		for _, want := range tc.says {
+			if !strings.Contains(said, want) {
+				t.Errorf("%s: want %q: %s", args, want, said)
+			}
+		}
+		if code != tc.code || tc.never != "" && regexp.MustCompile(tc.never).MatchString(out.String()) {
+			t.Errorf("%s: exit code %d, want %d and never %q: %s", args, code, tc.code, tc.never, said)
+		}
+	}
+}
+
+// TestOddOutput: no output has a terminal obey what somebody wrote.
+func TestOddOutput(t *testing.T) {
+	const name = "a\x1b[31m\u202e\u009b"
+	c := newFakeCluster(t, strings.ReplaceAll(orphaned("plain"), "name: plain, namespace: demo, finalizers", `name: "a\u001b[31m\u202e\u009b", namespace: demo, finalizers`))
+	for _, output := range []string{"jsonpath={.findings[*].objects[*].name}", "jsonpath={.findings}", "json", "yaml", "text", "full", "wide"} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), []string{"termguard", "check", "ns/demo", "-o", output, "--kubeconfig", c.kubeconfig}, nil, &out, &errs); code != 1 {
+			t.Errorf("%s: exit code %d: %s", output, code, &errs)
+		}
+		if at := strings.IndexFunc(out.String(), func(r rune) bool { return r != '\n' && unicode.In(r, unicode.Cc, unicode.Cf) }); at >= 0 {
+			t.Errorf("%s: a terminal obeys %q", output, out.String()[at:min(out.Len(), at+20)])
+		}
+		var told struct {
+			Findings []struct{ Objects []struct{ Name string } }
+		}
+		if output != "json" {
+			continue
+		}
+		if err := json.Unmarshal(out.Bytes(), &told); err != nil || told.Findings[0].Objects[0].Name != name {
+			t.Errorf("json: %v: %q", err, told.Findings)
+		}
+	}
+}
+
+// TestOptions: help of a command tells its own flags; those of the cluster, which kubectl has, too,
+// are told once, by termguard options.
+func TestOptions(t *testing.T) {
+	said := func(args ...string) string {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), append([]string{"termguard"}, args...), nil, &out, &errs); code != 0 {
+			t.Errorf("%s: exit code %d: %s", args, code, &errs)
+		}
+		return out.String()
+	}
+	shared := []string{"--kubeconfig ", "--context ", "--as-uid ", "--insecure-skip-tls-verify", "--request-timeout ", "--quiet", "--ascii"}
+	options := said("options")
+	for _, flag := range shared {
+		if !strings.Contains(options, flag) {
+			t.Errorf("termguard options does not tell %s:\n%s", flag, options)
+		}
+	}
+	for _, command := range []string{"check", "delete", "scan", "watch", "snapshot", "doctor"} {
+		help := said(command, "--help")
+		for _, flag := range shared {
+			if strings.Contains(help, flag) {
+				t.Errorf("%s --help tells %s", command, flag)
+			}
+		}
+		if !strings.HasSuffix(help, "\nUse \"termguard options\" for the flags that commands share: which cluster, and as whom.\n") || !strings.Contains(help, "--output") && command != "watch" && command != "snapshot" {
+			t.Errorf("%s --help: %s", command, help)
+		}
 	}
 }

@@ -281,7 +281,7 @@ func TestDeleteHostileNames(t *testing.T) {
 			path := "/apis/kiali.io/v1alpha1/namespaces/demo/kialis/" + name
 			c.objects[path] = object
 			c.mu.Unlock()
-			for what, stdin := range map[string]func() io.Reader{"asked": func() io.Reader { return typed(t, "n\nn\n") }, "unasked": func() io.Reader { return nil }} {
+			for what, stdin := range map[string]func() io.Reader{"asked": func() io.Reader { return answering(t, "n", "n") }, "unasked": func() io.Reader { return nil }} {
 				_, out, errs := deleted(t.Context(), c, stdin(), "ns/demo")
 				said := out.text.String() + errs
 				if at := strings.IndexFunc(said, func(r rune) bool { return r != '\n' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }); at >= 0 {

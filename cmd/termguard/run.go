@@ -89,7 +89,8 @@ func newRoot(name string) *cobra.Command {
 	root.InitDefaultHelpFlag()
 	root.InitDefaultVersionFlag()
 	root.Flags().Lookup("help").Hidden, root.Flags().Lookup("version").Hidden = true, true
-	root.AddCommand(newCheck(), newScan(), newWatch(), newDelete(), newLint(), newWebhook(), newSnapshot(), newPolicy(), newDoctor(), newProbe(), newVersion())
+	root.AddCommand(newCheck(), newScan(), newWatch(), newDelete(), newLint(), newWebhook(), newSnapshot(), newPolicy(), newDoctor(), newProbe(), newVersion(), newOptions())
+	shareOptions(root)
 	return root
 }
 

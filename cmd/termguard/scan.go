@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/internal/nearest"
+	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/scan"
 )
 
@@ -61,14 +63,15 @@ Exit codes: 0 nothing that --fail-on asks for, 1 found, 2 error.`,
 	f.settings.addConfig(flags)
 	f.settings.addPolicies(flags)
 	flags.StringArrayVarP(&f.namespaces, "namespace", "n", nil, "only this namespace, and what is in it; for rights in some namespaces only (may be repeated)")
+	flags.BoolVarP(&f.everywhere, "all-namespaces", "A", false, "all namespaces, as without it")
 	flags.StringVar(&f.selector, "namespaces", "", "only namespaces with these `LABELS`, and what is in them")
 	flags.StringSliceVar(&f.only, "only", nil, "ask only about these: "+join(scan.Kinds()))
-	flags.StringVarP(&f.output, "output", "o", "text", "text, json, yaml or html (a page that needs nothing else)")
+	flags.StringVarP(&f.output, "output", "o", "text", "text, name (of those that do not complete), json, yaml or html (a page that needs nothing else)")
 	flags.BoolVar(&f.whole, "all", false, "with -o text: every cause with its evidence and steps, and all that is Terminating")
 	flags.StringVar(&f.failOn, "fail-on", scan.FailBroken, "what makes the exit code 1: broken (it certainly holds something), a `VERDICT` (refused, hangs, at-risk, unknown: this or worse), or never")
 	flags.StringVar(&f.snapshot, "snapshot", "", "ask this `FILE`, written by termguard snapshot, instead of a cluster")
 	flags.DurationVar(&f.timeout, "request-timeout", 30*time.Second, "limit of one request to the cluster")
-	c.MarkFlagsMutuallyExclusive("namespace", "namespaces")
+	c.MarkFlagsMutuallyExclusive("namespace", "namespaces", "all-namespaces")
 	// A snapshot does not hold the labels that --namespaces selects by.
 	for _, other := range []string{"namespaces", "context", "kubeconfig"} {
 		c.MarkFlagsMutuallyExclusive("snapshot", other)
@@ -97,7 +100,7 @@ func known(flag, word string, of []string) error {
 	return fmt.Errorf("--%s is %q: want one of %s%s", flag, word, strings.Join(of, ", "), nearest.Hint(word, of))
 }
 
-func outputs() []string { return []string{"text", "json", "yaml", "html"} }
+func outputs() []string { return []string{"text", "name", "json", "yaml", "html"} }
 
 func (f *scanning) run(ctx context.Context, stdout, stderr io.Writer) error {
 	options := scan.Options{}
@@ -116,8 +119,11 @@ func (f *scanning) run(ctx context.Context, stdout, stderr io.Writer) error {
 	var selector labels.Selector
 	if f.selector != "" {
 		var err error
-		if selector, err = labels.Parse(f.selector); err != nil {
-			return fmt.Errorf("--namespaces: %w", err)
+		if selector, err = labels.Parse(f.selector); err == nil && selector.Empty() {
+			err = errors.New("it selects everything")
+		}
+		if err != nil {
+			return fmt.Errorf("--namespaces %q: %w", f.selector, err)
 		}
 	}
 	engine, facts, deletion, err := f.prepare(ctx, stderr)
@@ -225,6 +231,8 @@ func (f *scanning) write(s *scan.Scan, out io.Writer) error {
 		return s.HTML(out)
 	case "json", "yaml":
 		return writeData(f.output, s, out)
+	case "name":
+		return s.Blocked(out)
 	}
 	var text strings.Builder
 	if err := s.Text(&text, f.whole); err != nil {
@@ -237,15 +245,23 @@ func (f *scanning) write(s *scan.Scan, out io.Writer) error {
 // writeData writes what scripts read, as json or yaml.
 func writeData(form string, value any, out io.Writer) error {
 	if form == "yaml" {
-		text, err := yaml.Marshal(value)
+		text, err := json.Marshal(value)
+		if err == nil {
+			text, err = yaml.JSONToYAML([]byte(printable.JSON(string(text))))
+		}
 		if err != nil {
 			return err
 		}
-		_, err = out.Write(text)
+		_, err = io.WriteString(out, printable.But(string(text), "\n"))
 		return err
 	}
-	encoder := json.NewEncoder(out)
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, printable.JSON(text.String()))
+	return err
 }

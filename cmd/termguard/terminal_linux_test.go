@@ -32,14 +32,39 @@ func typing(t *testing.T) (terminal, keys *os.File) {
 	return terminal, keys
 }
 
-// typed is a terminal at which some lines were typed.
-func typed(t *testing.T, lines string) *os.File {
+// person is somebody at a terminal, who answers each question once it is shown, and types some
+// lines ahead before the first.
+type person struct {
+	*os.File
+	keys    *os.File
+	answers []string
+	asked   int
+}
+
+func answering(t *testing.T, answers ...string) *person {
 	t.Helper()
 	terminal, keys := typing(t)
-	if _, err := keys.WriteString(lines); err != nil {
+	return &person{terminal, keys, answers, 0}
+}
+
+// typesAhead types lines before anything is asked.
+func (p *person) typesAhead(t *testing.T, lines string) *person {
+	t.Helper()
+	if _, err := p.keys.WriteString(lines); err != nil {
 		t.Fatal(err)
 	}
-	return terminal
+	return p
+}
+
+// reads answers the questions in what was said until now; what there is no answer for, by no.
+func (p *person) reads(said string) {
+	for ; p.asked < strings.Count(said, "[y/N] "); p.asked++ {
+		answer := "n"
+		if p.asked < len(p.answers) {
+			answer = p.answers[p.asked]
+		}
+		fmt.Fprintln(p.keys, answer)
+	}
 }
 
 // Of two terminals one takes lines that change, and one does not.
@@ -180,8 +205,8 @@ func TestDeleteOnTerminals(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	t.Setenv("LC_ALL", "C.UTF-8")
 	c := newFakeCluster(t, orphaned("a", "b"))
-	text, errs := onTerminal(t, 50, typed(t, strings.Repeat("n\n", 10)), "delete", "ns/demo", "--kubeconfig", c.kubeconfig)
-	if !strings.Contains(text, "  lost: ") || !strings.Contains(text, "? [y/N] ") {
+	text, errs := onTerminal(t, 50, answering(t), "delete", "ns/demo", "--kubeconfig", c.kubeconfig)
+	if !strings.Contains(text, "  risked: ") || !strings.Contains(text, "\n[y/N] ") {
 		t.Errorf("nothing was asked: %s%s", text, errs)
 	}
 }
@@ -193,9 +218,22 @@ func onTerminal(t *testing.T, columns uint16, stdin io.Reader, args ...string) (
 	if err := unix.IoctlSetWinsize(int(keys.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
 		t.Fatal(err)
 	}
+	who, asked := stdin.(*person)
+	if asked {
+		stdin = who.File
+	}
 	said := make(chan string)
 	go func() {
-		text, _ := io.ReadAll(keys) // ends with EIO when nobody has the terminal any more
+		var text []byte
+		for buffer := make([]byte, 4096); ; {
+			n, err := keys.Read(buffer)
+			if text = append(text, buffer[:n]...); asked {
+				who.reads(string(text))
+			}
+			if err != nil { // EIO when nobody has the terminal any more
+				break
+			}
+		}
 		said <- string(text)
 	}()
 	var stderr bytes.Buffer
@@ -267,7 +305,7 @@ func TestLongTextOnTerminals(t *testing.T) {
 		"short": {orphaned("a"), 1},
 	} {
 		c := newFakeCluster(t, tc.world)
-		text, errs := onTerminal(t, 200, typed(t, ""), "check", "ns/demo", "--kubeconfig", c.kubeconfig)
+		text, errs := onTerminal(t, 200, answering(t), "check", "ns/demo", "--kubeconfig", c.kubeconfig)
 		lines := strings.Split(strings.TrimSpace(text), "\r\n")
 		if got := strings.Count(text, "namespaces/demo: hangs: "); got != tc.want || tc.want == 2 && !slices.Contains(lines[len(lines)-4:], lines[0]) {
 			t.Errorf("%s: the answer is told %d times, want %d: %s%s", reason, got, tc.want, text, errs)

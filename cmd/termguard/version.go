@@ -14,7 +14,8 @@ import (
 var version, commit = "", ""
 
 func newVersion() *cobra.Command {
-	return &cobra.Command{
+	var output string
+	c := &cobra.Command{
 		Use:   "version",
 		Short: "Show the version, its commit, and the digest of its policies",
 		Args:  cobra.NoArgs,
@@ -23,12 +24,21 @@ func newVersion() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			switch output {
+			case "text":
+			case "json":
+				return writeData(output, map[string]any{"version": versionOf(), "commit": commitOf(), "policies": policies.Digest()}, c.OutOrStdout())
+			default:
+				return fmt.Errorf("unknown output %q: use text or json", output)
+			}
 			fmt.Fprintf(c.OutOrStdout(), "termguard version %s\n", build())
 			fmt.Fprintf(c.OutOrStdout(), "commit %s\n", commitOf())
 			fmt.Fprintf(c.OutOrStdout(), "policies %s (%d)\n", policies.Digest(), len(set.IDs()))
 			return nil
 		},
 	}
+	c.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return c
 }
 
 // build is the version, and what it was built by and for.

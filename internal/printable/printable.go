@@ -3,8 +3,10 @@
 package printable
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -29,6 +31,26 @@ func But(text, kept string) string {
 		}
 		return r
 	}, text)
+}
+
+// JSON is a text in JSON in which such characters, which stand in strings only, are escaped.
+func JSON(text string) string {
+	if Line(text) == text {
+		return text
+	}
+	var out strings.Builder
+	for _, r := range text {
+		switch {
+		case !odd(r) || r == '\n':
+			out.WriteRune(r)
+		case r > 0xFFFF:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		}
+	}
+	return out.String()
 }
 
 // odd are control characters, format characters (bidirectional ones among them),
