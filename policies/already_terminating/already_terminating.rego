@@ -89,6 +89,22 @@ stranded if {
 	not node.outOfService
 }
 
+# What the conditions name went after the last pass that ended: they tell no cause any more.
+warn contains {
+	"msg": sprintf("Terminating for %s: what its conditions name is gone, and the namespace controller has not looked again yet", [elapsed]),
+	"objects": [request.target],
+	"evidence": [sprintf("%s: %s", [condition.reason, condition.message]) | some condition in stale],
+	"steps": [steps.mend(
+		"Look again in a minute or two; if it is still there, see whether kube-controller-manager runs",
+		[],
+	)],
+} if {
+	overdue
+	count(bad) == 0
+	count(stale) > 0
+	count(held) == 0
+}
+
 # Its content's finalizers may be on their way; a failure may be one of a moment.
 warn contains condition_finding(name, condition) if {
 	overdue
@@ -113,7 +129,7 @@ warn contains {
 } if {
 	overdue
 	request.deletes_namespace
-	count(bad) == 0
+	count(told) == 0
 	pods_left == 0
 	count(held) == 0
 }
@@ -146,13 +162,86 @@ slowest := grace.slowest
 
 elapsed := times.duration(waited)
 
-# bad are the conditions of the namespace that tell of something wrong.
-bad[name] := condition if {
+# told are the conditions of the namespace that tell of something wrong.
+told[name] := condition if {
 	request.deletes_namespace
 	waited >= 0
 	some name, condition in data.cluster.namespaces[request.name].conditions
 	condition.status == "True"
 	name in object.keys(meanings)
+}
+
+# bad are those of them that may still hold.
+bad[name] := condition if {
+	some name, condition in told
+	not stale[name]
+}
+
+# stale are those that name something, of which nothing is left. Pods go first, before
+# anything is looked at again.
+stale[name] := condition if {
+	pods_left == 0
+	some name, condition in told
+	names := named[name]
+	count(names) > 0
+	every thing in names {
+		gone(name, thing)
+	}
+}
+
+# named is what the conditions are about, as the namespace controller writes it
+# (pkg/controller/namespace/deletion/status_condition_utils.go).
+named.NamespaceContentRemaining := matches(`(\S+) has \d+ resource instances`, "NamespaceContentRemaining")
+
+named.NamespaceFinalizersRemaining := matches(`(\S+) in \d+ resource instances`, "NamespaceFinalizersRemaining")
+
+named.NamespaceDeletionDiscoveryFailure := matches(`([a-z0-9.-]+/v[a-z0-9]+):`, "NamespaceDeletionDiscoveryFailure")
+
+named.NamespaceDeletionContentFailure := matches(`failed calling webhook "([^"]+)"`, "NamespaceDeletionContentFailure")
+
+matches(pattern, name) := {match[1] | some match in regex.find_all_string_submatch_n(pattern, told[name].message, -1)}
+
+# gone is true of a resource of which the namespace holds nothing; events are not counted.
+gone("NamespaceContentRemaining", written) if {
+	resource := trim_suffix(written, ".")
+	not resource in {"events", "events.events.k8s.io", "leases.coordination.k8s.io"}
+	not hidden(resource)
+	object.get(data.cluster.counts, [request.name, resource], 0) == 0
+}
+
+gone("NamespaceFinalizersRemaining", finalizer) if {
+	not blind
+	not data.cluster.finalized[request.name][finalizer]
+}
+
+gone("NamespaceDeletionDiscoveryFailure", written) if {
+	[group, version] := split(written, "/")
+	not hidden(sprintf("*.%s", [group]))
+	not ailing(sprintf("%s.%s", [version, group]))
+}
+
+# A webhook that is there may refuse still.
+gone("NamespaceDeletionContentFailure", webhook) if {
+	every key, _ in object.get(data.cluster, "webhooks", {}) {
+		not endswith(key, sprintf("/%s", [webhook]))
+	}
+}
+
+hidden(resource) if {
+	some unseen in data.cluster.unseen
+	unseen.resource in {resource, sprintf("*.%s", [concat(".", array.slice(split(resource, "."), 1, 99))])}
+}
+
+# blind is true if something that may lie in the namespace cannot be seen.
+blind if {
+	some unseen in data.cluster.unseen
+	unseen.namespaced
+}
+
+# ailing is true of an APIService that is not healthy in every respect.
+ailing(name) if {
+	service := data.cluster.apiservices[name]
+	[service.available, service.stale, service.listError] != ["True", false, ""]
 }
 
 meanings := {
