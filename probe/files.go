@@ -42,6 +42,7 @@ type walk struct {
 	*look
 	id    string
 	limit *rate.Limiter
+	left  int // files that may be looked at
 	found int
 	blind bool // a file system does not tell
 }
@@ -59,8 +60,10 @@ func (l *look) lookAtFiles(ctx context.Context, limit *rate.Limiter) {
 	}
 	defer pods.Close()
 	blind := 0
-	for _, id := range l.uids() {
-		w := walk{look: l, id: id, limit: limit}
+	ids := l.uids()
+	for i, id := range ids {
+		// One pod with many files takes nothing from the others but what they leave.
+		w := walk{look: l, id: id, limit: limit, left: (l.MaxFiles - l.report.Files) / (len(ids) - i)}
 		for _, kind := range removed {
 			err := w.into(ctx, pods, path.Join(id, "volumes", kind), path.Join(l.Kubelet, "pods", id, "volumes", kind), 0)
 			if errors.Is(err, errEnough) {
@@ -109,13 +112,11 @@ func (w *walk) into(ctx context.Context, parent *os.File, name, shown string, de
 
 // file looks at one entry of a directory, and into it.
 func (w *walk) file(ctx context.Context, dir *os.File, name, shown string, depth int) error {
-	if w.report.Files == w.MaxFiles {
-		w.report.Miss("files in volumes: %d were looked at, and there are more", w.MaxFiles)
-		w.report.Files++ // it is said once
-	}
-	if w.report.Files > w.MaxFiles {
+	if w.left == 0 {
+		w.report.Miss("files in volumes of pod %s: not all were looked at, as there are more than its share of %d", w.id, w.MaxFiles)
 		return errEnough
 	}
+	w.left--
 	w.report.Files++
 	a, err := w.attributes(dir, name)
 	if err != nil {

@@ -411,7 +411,7 @@ func TestBounds(t *testing.T) {
 		node         tree
 		options      Options
 	}{
-		"many files":          {"a million are not read in one look", "files in volumes: 20 were looked at, and there are more", files, Options{MaxFiles: 20}},
+		"many files":          {"a million are not read in one look", "files in volumes of pod " + uidA + ": not all were looked at, as there are more than its share of 20", files, Options{MaxFiles: 20}},
 		"deep":                {"each level holds a directory open", "it is too deep", tree{deep: "/"}, Options{}},
 		"no mounts":           {"a mount namespace that may not be read", "mounts: ", nil, Options{}},
 		"silent file system":  {"a goroutine waits for it, the look does not", "free space of /var/lib/containerd: no answer within 5s", nil, Options{space: func(string) (space, error) { time.Sleep(10 * time.Second); return space{}, nil }}},
@@ -454,6 +454,21 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestShares: a pod with many files leaves the files of others to be looked at.
+func TestShares(t *testing.T) {
+	uidB := strings.Replace(uidA, uidA[:1], "f", 1)
+	files := tree{pods + uidB + "/volumes/kubernetes.io~empty-dir/v/held": ""}
+	for i := range 50 {
+		files[fmt.Sprintf("%s%s/volumes/kubernetes.io~empty-dir/v/%02d", pods, uidA, i)] = ""
+	}
+	got, err := Look(t.Context(), Options{Root: calm(files).make(t), space: byFile, answers: well, MaxFiles: 20, attributes: func(_ *os.File, name string) (attributes, error) {
+		return attributes{known: true, immutable: name == "held", dir: name == "v"}, nil
+	}})
+	if err != nil || !slices.ContainsFunc(got.Findings, func(f report.Finding) bool { return strings.Contains(f.Evidence, "/held is immutable") }) {
+		t.Errorf("%v: %+v", err, got)
+	}
+}
+
 // TestManyFiles: a directory with many files is read in pieces, and no further than to the
 // bound, which is said. What a million costs is in docs/probe.md.
 func TestManyFiles(t *testing.T) {
@@ -484,7 +499,7 @@ func TestManyFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := fmt.Sprintf("files in volumes: %d were looked at, and there are more", files/2); !slices.Contains(got.Unseen, want) || looked != files/2 {
+	if want := fmt.Sprintf("files in volumes of pod %s: not all were looked at, as there are more than its share of %d", uidA, files/2); !slices.Contains(got.Unseen, want) || looked != files/2 {
 		t.Errorf("looked at %d files of %d, and did not see %q", looked, files, got.Unseen)
 	}
 	if most > before+256<<10 { // their names alone would be more

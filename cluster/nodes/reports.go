@@ -7,8 +7,8 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// KeepReport takes in what a node probe found. What found nothing leaves nothing, so that
-// policies are asked about pods of the other nodes only.
+// KeepReport takes in what a node probe found, and could not look at. What found nothing and saw
+// all leaves nothing, so that policies are asked about pods of the other nodes only.
 func (p *Part) KeepReport(r report.Report) {
 	p.ForgetReport(r.Node)
 	all, byPod := []any{}, map[string]any{}
@@ -26,8 +26,12 @@ func (p *Part) KeepReport(r report.Report) {
 		of, _ := in[f.Pod.Name].([]any)
 		in[f.Pod.Name] = append(of, found)
 	}
-	if len(all)+len(byPod) > 0 {
-		p.doc.Child("probes")[r.Node] = map[string]any{"at": r.Time.UTC().Format(time.RFC3339), "all": all, "pods": byPod}
+	if len(all)+len(byPod)+len(r.Unseen) > 0 {
+		unseen := []any{}
+		for _, missed := range r.Unseen {
+			unseen = append(unseen, missed)
+		}
+		p.doc.Child("probes")[r.Node] = map[string]any{"at": r.Time.UTC().Format(time.RFC3339), "all": all, "pods": byPod, "unseen": unseen}
 	}
 }
 

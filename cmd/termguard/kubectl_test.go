@@ -396,7 +396,7 @@ func TestOptions(t *testing.T) {
 				t.Errorf("%s --help tells %s", command, flag)
 			}
 		}
-		if !strings.HasSuffix(help, "\nUse \"termguard options\" for the flags that commands share: which cluster, and as whom.\n") || !strings.Contains(help, "--output") && command != "watch" && command != "snapshot" {
+		if !strings.HasSuffix(help, "\nUse \"termguard options\" for flags that commands share (which cluster, as whom).\n") || !strings.Contains(help, "--output") && command != "watch" && command != "snapshot" {
 			t.Errorf("%s --help: %s", command, help)
 		}
 	}

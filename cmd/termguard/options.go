@@ -43,6 +43,6 @@ func shareOptions(root *cobra.Command) {
 			f.Hidden = true
 		})
 		help(c, args)
-		fmt.Fprintf(c.OutOrStdout(), "\nUse \"%s options\" for the flags that commands share: which cluster, and as whom.\n", root.CommandPath())
+		fmt.Fprintf(c.OutOrStdout(), "\nUse \"%s options\" for flags that commands share (which cluster, as whom).\n", root.CommandPath())
 	})
 }

@@ -180,7 +180,7 @@ func TestScanFlags(t *testing.T) {
 		`--fail-on is "bad"`:                  {"--fail-on", "bad"},
 		`--output is "dot"`:                   {"-o", "dot"},
 		`--fail-on is "new"`:                  {"--fail-on", "new"},
-		"--namespaces: ":                      {"--namespaces", "a in ("},
+		`--namespaces "a in (": `:             {"--namespaces", "a in ("},
 		"[namespace namespaces] were all set": {"-n", "a", "--namespaces", "b"},
 	} {
 		var out, errs bytes.Buffer

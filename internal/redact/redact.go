@@ -28,12 +28,18 @@ const (
 	wordOf     = "word"       // of Kubernetes, of a program or of a definition: stays
 	textOf     = "text"       // for people: names that are known by other fields are replaced in it
 	expression = "expression" // in CEL: what it quotes is replaced
+	keyOf      = "key"        // of Kubernetes: stays; of others: replaced
 )
 
 var (
-	word = regexp.MustCompile(`[A-Za-z0-9][A-Za-z0-9.-]*`)
+	word = regexp.MustCompile(`[A-Za-z0-9][A-Za-z0-9._-]*`)
+	// own is a key of Kubernetes itself.
+	own = regexp.MustCompile(`^([a-z0-9.-]+\.)?(kubernetes|k8s)\.io/`)
+	// file is a path, and folder what of one says nothing of a cluster.
+	file   = regexp.MustCompile(`(/[^\s/'":,]+){2,}`)
+	folder = regexp.MustCompile(`^(var|lib|run|proc|sys|fs|cgroup|etc|mnt|tmp|kubelet|containerd|pods|volumes|mount|kubernetes\.io~[a-z-]+|\d+)?$`)
 	// object is an object as evidence names it: "Deployment ops/web", "Deployment/ops/web".
-	object = regexp.MustCompile(`(?:Deployment|StatefulSet|DaemonSet|pod|account|Service|lease|Node|node)[ /]([a-z0-9][a-z0-9.-]*)(?:/([a-z0-9][a-z0-9.-]*))?`)
+	object = regexp.MustCompile(`(?:Deployment|StatefulSet|DaemonSet|pod|account|Service|lease|Node|node)[ /]([a-z0-9][a-z0-9.-]*)(?:/([a-z0-9][a-z0-9.-]*))?|held by ([^\s,]+)`)
 	// quoted is a string in CEL.
 	quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
 	// operations are what CEL may quote of Kubernetes itself.
@@ -147,6 +153,10 @@ func (r *redactor) string(text string, what any) string {
 	switch what {
 	case wordOf:
 		return text
+	case keyOf:
+		if own.MatchString(text) {
+			return text
+		}
 	case textOf:
 		return r.text(text)
 	case expression:
@@ -183,6 +193,13 @@ func (r *redactor) text(text string) string {
 		for _, found := range object.FindAllStringSubmatch(text, -1) {
 			for _, name := range found[1:] {
 				r.name(name)
+			}
+		}
+		for _, path := range file.FindAllString(text, -1) {
+			for _, part := range strings.Split(path, "/") {
+				if !folder.MatchString(part) {
+					r.name(part)
+				}
 			}
 		}
 		return text

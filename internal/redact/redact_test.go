@@ -131,6 +131,30 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
+// TestWritten: what people wrote goes, too: who holds a lease, why something may hang, what a policy
+// says, paths of files, and keys of taints that are not of Kubernetes.
+func TestWritten(t *testing.T) {
+	schema, err := policies.FactsSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Snapshot([]byte(`{
+		"probes": {"m": {"at": "", "all": [], "unseen": ["files in /var/lib/kubelet/pods/1/volumes/kubernetes.io~empty-dir/salaries: no"], "pods": {"a": {"b": [{"cause": "immutable", "certainty": "will", "evidence": "/var/lib/kubelet/pods/1/volumes/kubernetes.io~empty-dir/data/salaries_2026.db is immutable (lsattr): nobody can remove it", "remedy": "chattr -i '/var/lib/kubelet/pods/1/volumes/kubernetes.io~empty-dir/data/salaries_2026.db'"}]}}}},
+		"nodes": {"m": {"taints": ["salaries.example.com/only", "node.kubernetes.io/unreachable"]}},
+		"namespaces": {"n": {"annotations": {"termguard.dev/allow-hang": "Jane owns the salaries"}}},
+		"finalized": {"n": {"x.io/f": {"pods": {"s": {"count": 1, "names": [], "ownership": {"state": "unknown", "certainty": "may", "evidence": ["lease ops/op, named after API group x.io, is held by salaries-7d9_1234, which is no pod here"]}}}}}},
+		"admissionpolicies": {"validating/p": {"validations": ["salaries stay"]}}
+	}`), schema, []byte("one"))
+	if err != nil || strings.Contains(string(got), "salaries") || strings.Contains(string(got), "Jane") {
+		t.Errorf("%v: %s", err, got)
+	}
+	for _, stays := range []string{"node.kubernetes.io/unreachable", "/var/lib/kubelet/pods/", "is immutable (lsattr): nobody can remove it", "chattr -i", "which is no pod"} {
+		if !strings.Contains(string(got), stays) {
+			t.Errorf("%q is gone: %s", stays, got)
+		}
+	}
+}
+
 // filler makes a document with something in every field of a schema: names with mark in
 // them, words with word.
 type filler struct {
@@ -146,6 +170,8 @@ func (f *filler) one(what any) string {
 		return name
 	case "word":
 		return stays
+	case "key":
+		return name
 	case "text":
 		return "DaemonSet mark-0/" + name + " waits for mark-elsewhere"
 	case "expression":

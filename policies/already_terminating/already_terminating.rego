@@ -182,24 +182,21 @@ bad[name] := condition if {
 stale[name] := condition if {
 	pods_left == 0
 	some name, condition in told
-	names := named[name]
+	names := {match[1] | some match in regex.find_all_string_submatch_n(patterns[name], condition.message, -1)}
 	count(names) > 0
 	every thing in names {
 		gone(name, thing)
 	}
 }
 
-# named is what the conditions are about, as the namespace controller writes it
+# patterns find what the conditions are about, as the namespace controller writes it
 # (pkg/controller/namespace/deletion/status_condition_utils.go).
-named.NamespaceContentRemaining := matches(`(\S+) has \d+ resource instances`, "NamespaceContentRemaining")
-
-named.NamespaceFinalizersRemaining := matches(`(\S+) in \d+ resource instances`, "NamespaceFinalizersRemaining")
-
-named.NamespaceDeletionDiscoveryFailure := matches(`([a-z0-9.-]+/v[a-z0-9]+):`, "NamespaceDeletionDiscoveryFailure")
-
-named.NamespaceDeletionContentFailure := matches(`failed calling webhook "([^"]+)"`, "NamespaceDeletionContentFailure")
-
-matches(pattern, name) := {match[1] | some match in regex.find_all_string_submatch_n(pattern, told[name].message, -1)}
+patterns := {
+	"NamespaceContentRemaining": `(\S+) has \d+ resource instances`,
+	"NamespaceFinalizersRemaining": `(\S+) in \d+ resource instances`,
+	"NamespaceDeletionDiscoveryFailure": `([a-z0-9.-]+/v[a-z0-9]+):`,
+	"NamespaceDeletionContentFailure": `failed calling webhook "([^"]+)"`,
+}
 
 # gone is true of a resource of which the namespace holds nothing; events are not counted.
 gone("NamespaceContentRemaining", written) if {
@@ -209,9 +206,9 @@ gone("NamespaceContentRemaining", written) if {
 	object.get(data.cluster.counts, [request.name, resource], 0) == 0
 }
 
-gone("NamespaceFinalizersRemaining", finalizer) if {
+gone("NamespaceFinalizersRemaining", written) if {
 	not blind
-	not data.cluster.finalized[request.name][finalizer]
+	not data.cluster.finalized[request.name][written]
 }
 
 gone("NamespaceDeletionDiscoveryFailure", written) if {
@@ -221,9 +218,9 @@ gone("NamespaceDeletionDiscoveryFailure", written) if {
 }
 
 # A webhook that is there may refuse still.
-gone("NamespaceDeletionContentFailure", webhook) if {
+gone("NamespaceDeletionContentFailure", written) if {
 	every key, _ in object.get(data.cluster, "webhooks", {}) {
-		not endswith(key, sprintf("/%s", [webhook]))
+		not endswith(key, sprintf("/%s", [written]))
 	}
 }
 
