@@ -1,12 +1,9 @@
 package probe
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/termguard/termguard/probe/report"
@@ -16,14 +13,13 @@ import (
 const maxCgroups = 20_000
 
 // lookAtCgroups finds frozen cgroups of pods: freezer.state of version 1, where a
-// frozen process cannot be killed, and cgroup.freeze of version 2, where it can. And it
-// finds what is left of pods that are gone.
+// frozen process cannot be killed, and cgroup.freeze of version 2, where it can.
 func (l *look) lookAtCgroups() {
 	root, frozen := "sys/fs/cgroup/freezer", l.frozen1
 	if _, err := fs.Stat(l.node, "sys/fs/cgroup/cgroup.controllers"); err == nil {
 		root, frozen = "sys/fs/cgroup", l.frozen2
 	}
-	seen, of := 0, map[string]string{}
+	seen := 0
 	err := fs.WalkDir(l.node, root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			if name == root {
@@ -39,69 +35,13 @@ func (l *look) lookAtCgroups() {
 			return fs.SkipAll
 		}
 		if id, rest, ok := podOf(name); ok {
-			if of[id] == "" {
-				of[id] = name
-			}
 			frozen(id, rest, name)
 		}
 		return nil
 	})
 	if err != nil {
 		l.report.Miss("cgroups: %v", err)
-		return
 	}
-	if seen <= maxCgroups {
-		l.lookAtOrphans(of)
-	}
-}
-
-// maxOrphans bounds what is noted of pods that are gone.
-const maxOrphans = 10
-
-// lookAtOrphans finds what the kubelet could not remove of pods that are gone, of which
-// some cgroups are known by UID: it removes the cgroup first, then the directory
-// (pkg/kubelet/kubelet.go, SyncTerminatedPod), and makes the cgroup first, too. They hold
-// no other pod (test/results/node.md).
-func (l *look) lookAtOrphans(cgroups map[string]string) {
-	found := 0
-	note := func(format string, args ...any) {
-		if found++; found <= maxOrphans {
-			l.report.Add(report.Finding{Cause: report.Stuck, Certainty: report.Note, Evidence: fmt.Sprintf(format, args...)})
-		}
-	}
-	roots := map[string]bool{} // of this kubelet
-	for id, cgroup := range cgroups {
-		if _, here := l.pods[id]; here {
-			roots[rootOf(cgroup)] = true
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(cgroups)) {
-		if !roots[rootOf(cgroups[id])] {
-			continue
-		}
-		if _, err := fs.Stat(l.node, inside(path.Join(l.Kubelet, "pods", id))); !errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		inIt := "no process is in it"
-		if first, _, _ := strings.Cut(strings.TrimSpace(l.value(cgroups[id], "cgroup.procs")), "\n"); first != "" {
-			inIt = "process " + first + " is in it"
-		}
-		note("cgroup /%s is left of a pod that is gone; %s", cgroups[id], inIt)
-	}
-	for _, id := range l.uids() {
-		if l.pods[id].Name == "" && cgroups[id] == "" && len(cgroups) > 0 {
-			note("directory %s is left of a pod that is gone: it has neither logs nor a cgroup", path.Join(l.Kubelet, "pods", id))
-		}
-	}
-	if found > maxOrphans {
-		l.report.Miss("%d more cgroups and directories of pods that are gone", found-maxOrphans)
-	}
-}
-
-// rootOf is a cgroup's path as far as that of all pods, kubepods or kubepods.slice.
-func rootOf(cgroup string) string {
-	above, _, _ := strings.Cut(cgroup, "/kubepods")
-	return above
 }
 
 // frozen1 is about a cgroup of version 1. What is frozen by one above it is told of

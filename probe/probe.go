@@ -46,7 +46,7 @@ type Options struct {
 
 	attributes func(dir *os.File, name string) (attributes, error)
 	space      func(path string) (space, error)
-	answers    func(ctx context.Context, method string) ([]byte, error)
+	answers    func(ctx context.Context, method string) error
 }
 
 func (o Options) setDefaults() Options {
