@@ -21,7 +21,7 @@ var ErrExists = errors.New("there is such a policy already")
 
 // Scaffold writes the folder of a new policy below dir, which it makes if it has to,
 // and returns its path: a
-// policy, its fixtures with what is found in each, and its page, all of which pass. The id may be
+// policy, and its fixtures with what is found in each, all of which pass. The id may be
 // spelt with - or _.
 func Scaffold(dir, id string) (string, error) {
 	if !policyID.MatchString(id) {
@@ -53,11 +53,7 @@ func Scaffold(dir, id string) (string, error) {
 	if err := fill(filepath.Join(aside, folder), folder, id); err != nil {
 		return "", fmt.Errorf("scaffold policy: %w", err)
 	}
-	set, err := Load(Dir(aside))
-	if err != nil {
-		return "", fmt.Errorf("scaffold policy: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(aside, folder, "README.md"), Doc(set.policies[0]), 0o644); err != nil {
+	if _, err := Load(Dir(aside)); err != nil {
 		return "", fmt.Errorf("scaffold policy: %w", err)
 	}
 	if err := os.Rename(filepath.Join(aside, folder), target); err != nil {

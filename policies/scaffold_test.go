@@ -73,18 +73,6 @@ func TestScaffold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range set.Policies() {
-		if p.ID != "some-cause-2" {
-			continue
-		}
-		page, err := os.ReadFile(filepath.Join(folder, "README.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(policies.Doc(p)), string(page)); diff != "" {
-			t.Errorf("page: -want +got\n%s", diff)
-		}
-	}
 	if diff := cmp.Diff(golden.String(), string(found)); diff != "" {
 		t.Errorf("testdata/%s: -want +got\n%s", policytest.GoldenFile, diff)
 	}

@@ -262,9 +262,6 @@ func renderKustomization(root, dir string) (text string, read []string, err erro
 	if err != nil {
 		return "", nil, err
 	}
-	if err := readMerges(); err != nil {
-		return "", nil, err
-	}
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(traced{files, top}, dir)
 	if err != nil {
 		if *files.refused != nil {

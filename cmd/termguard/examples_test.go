@@ -31,10 +31,6 @@ $ termguard check namespace/shop --policies my-policies
 [configuration](../../docs/configuration.md), as the descriptions say. A test runs the fixtures of all ten, and another asks
 about those of six in a real cluster; the others look at the day, at pods and at nodes.
 
-## While you write
-
-` + "`termguard policy test my-policies --watch`" + ` runs the tests again whenever a file changes.
-
 ## In an editor
 
 [Regal](https://www.openpolicyagent.org/projects/regal) has a language server: mistakes as you type, what built-in

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"io/fs"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -85,7 +83,6 @@ func examples(fsys fs.FS, p policies.Policy, kind string) []string {
 type trying struct {
 	run       string
 	threshold float64
-	watch     bool
 	verbose   bool
 	update    bool
 }
@@ -105,68 +102,23 @@ the findings whole; --update writes it. Tests in Rego (*_test.rego) are for opa 
 
 Exit codes: 0 all pass, 1 some fail, 2 error.`,
 		Example: `  termguard policy test my-policies
-  termguard policy test my-policies --run no_fridays --watch
+  termguard policy test my-policies --run no_fridays
   termguard policy test my-policies --update && git diff`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if f.watch {
-				return f.again(c.Context(), args, c.OutOrStdout())
-			}
-			return f.once(c.Context(), args, c.OutOrStdout())
+			return f.try(c.Context(), args, c.OutOrStdout())
 		},
 	}
 	c.Flags().StringVar(&f.run, "run", "", "only fixtures \"POLICY/testdata/FILE\" that match this `REGEXP`")
 	c.Flags().Float64Var(&f.threshold, "threshold", 0, "fail if the fixtures reach fewer `PERCENT` of a policy's lines")
-	c.Flags().BoolVar(&f.watch, "watch", false, "run again whenever a file changes, until interrupted")
 	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "list the lines that no fixture reaches")
 	c.Flags().BoolVar(&f.update, "update", false, "write testdata/findings.golden anew: read the diff")
 	c.MarkFlagsMutuallyExclusive("run", "update")
 	return c
 }
 
-// watchEvery is how often files are looked at.
-const watchEvery = 300 * time.Millisecond
-
-// again runs the tests, and again after each change, until ctx ends.
-func (f *trying) again(ctx context.Context, folders []string, out io.Writer) error {
-	ticker := time.NewTicker(watchEvery)
-	defer ticker.Stop()
-	var last uint64
-	for {
-		if now := fingerprint(folders); now != last {
-			last = now
-			if err := f.once(ctx, folders, out); err != nil && !errors.Is(err, errFound) {
-				fmt.Fprintf(out, "%v\n", err)
-			}
-			fmt.Fprintln(out, "waiting for a change (Ctrl-C ends)")
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-	}
-}
-
-// fingerprint changes with the names, sizes and times of files.
-func fingerprint(folders []string) uint64 {
-	sum := fnv.New64a()
-	for _, folder := range folders {
-		_ = filepath.WalkDir(folder, func(file string, entry fs.DirEntry, err error) error { // what cannot be read is told by once
-			if err != nil {
-				return nil
-			}
-			if info, err := entry.Info(); err == nil && !entry.IsDir() {
-				fmt.Fprintln(sum, file, info.Size(), info.ModTime().UnixNano())
-			}
-			return nil
-		})
-	}
-	return sum.Sum64() | 1 // never that of nothing
-}
-
-// once runs all tests.
-func (f *trying) once(ctx context.Context, folders []string, out io.Writer) error {
+// try runs all tests.
+func (f *trying) try(ctx context.Context, folders []string, out io.Writer) error {
 	wanted, err := regexp.Compile(f.run)
 	if err != nil {
 		return fmt.Errorf("--run: %w", err)

@@ -61,10 +61,3 @@ func odd(r rune) bool {
 	}
 	return r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co)
 }
-
-// literal escapes what Markdown takes for more than itself, links and names of
-// people among it (https://spec.commonmark.org/0.31.2/#backslash-escapes).
-var literal = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", `\<`, ">", `\>`, "|", `\|`, "&", `\&`, "~", `\~`, "!", `\!`, ":", `\:`, "#", `\#`, "@", `\@`, "www.", `www\.`, "$", `\$`)
-
-// Markdown is a line of text in which nothing means more to Markdown than itself.
-func Markdown(text string) string { return literal.Replace(Line(text)) }
