@@ -331,6 +331,9 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 			return fmt.Errorf("%s may not be read: without its UID it is not deleted, as another of its name might be", s)
 		}
 	}
+	if err := d.along(ctx, targets); err != nil {
+		return err
+	}
 	if d.dryRun {
 		return d.rehearse(ctx, d.last.plan, targets)
 	}
@@ -397,6 +400,26 @@ func (d *deleting) carry(ctx context.Context, names []check.Name, together check
 		}
 		d.printer.Print(ends)
 	}
+}
+
+// along says what becomes of the volumes behind what is deleted.
+func (d *deleting) along(ctx context.Context, targets []check.Subject) error {
+	if !slices.ContainsFunc(targets, func(s check.Subject) bool {
+		return slices.Contains([]string{"namespaces", "persistentvolumeclaims"}, s.Type.Resource)
+	}) {
+		return nil
+	}
+	lines, err := d.hands.Along(ctx, targets)
+	if err != nil && ctx.Err() == nil {
+		lines, err = append(lines, "not seen, of what becomes of volumes: "+err.Error()), nil
+	}
+	for _, line := range lines[:min(len(lines), 10)] {
+		d.say("  %s\n", printable.Line(line))
+	}
+	if more := len(lines) - 10; more > 0 {
+		d.say("  and %d more volumes\n", more)
+	}
+	return err
 }
 
 // still says what is left, and why.
