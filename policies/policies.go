@@ -46,15 +46,6 @@ func Digest() string {
 	return fmt.Sprintf("sha256:%x", sum.Sum(nil))
 }
 
-// A page's example: manifests in which a policy finds something.
-//
-//go:embed */testdata/hang_*.yaml
-var hangs embed.FS
-
-// Examples are the manifests that the policies in the binary find something in:
-// FOLDER/testdata/hang_*.yaml.
-func Examples() fs.FS { return hangs }
-
 // Trigger is on what policies are asked: question.Trigger in fewer words, as METADATA has it.
 type Trigger string
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -87,7 +86,7 @@ func newPolicyExplain() *cobra.Command {
 				return err
 			}
 			explain(c.OutOrStdout(), p)
-			return explainExample(c.Context(), c.OutOrStdout(), set, p, settings.policies)
+			return nil
 		},
 		ValidArgsFunction: settings.completeID,
 	}
@@ -137,8 +136,8 @@ func newPolicyCatalog() *cobra.Command {
 		},
 	}
 	settings.addConfig(c.Flags())
-	c.Flags().StringVarP(&output, "output", "o", "text", "text, wide (also on what, what the owner needs, and what it runs as) or json")
-	completions(c, nil, "text", "wide", "json")
+	c.Flags().StringVarP(&output, "output", "o", "text", "text, or json: also on what, what the owner needs, and what it runs as")
+	completions(c, nil, "text", "json")
 	return c
 }
 
@@ -159,33 +158,13 @@ func writeCatalog(out io.Writer, entries []catalog.Entry, output string) error {
 		}
 		line("FINALIZER", "REMOVED BY")
 		for i, e := range entries {
-			if i == 0 || e.Key() != entries[i-1].Key() || e.Owner != entries[i-1].Owner { // else it differs in what wide has
+			if i == 0 || e.Key() != entries[i-1].Key() || e.Owner != entries[i-1].Owner { // else it differs in what JSON has
 				line(e.Key(), e.Owner)
 			}
 		}
 		return nil
-	case "wide":
-		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "FINALIZER\tON\tREMOVED BY\tNEEDS\tRUNS AS")
-		for _, e := range entries {
-			var runs []string
-			for _, w := range e.Workloads {
-				runs = append(runs, strings.TrimSpace(w.Kind+" "+cmp.Or(w.Name, "with image "+w.Image)))
-			}
-			var needs []string
-			for _, n := range e.Needs {
-				needs = append(needs, n.Resource)
-			}
-			for _, r := range e.WaitsFor {
-				needs = append(needs, "no "+r.Resource)
-			}
-			slices.Sort(needs)
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", e.Key(), strings.Join(e.On, ","), e.Owner,
-				strings.Join(slices.Compact(needs), ","), cmp.Or(strings.Join(runs, ", "), e.Component))
-		}
-		return table.Flush()
 	}
-	return fmt.Errorf("unknown output %q: use text, wide or json", output)
+	return fmt.Errorf("unknown output %q: use text or json", output)
 }
 
 // cut is a text of at most so many characters.

@@ -91,14 +91,7 @@ func holdSome(set *policies.Set, names []string) error {
 		if slices.ContainsFunc(set.Policies(), func(p policies.Policy) bool { return comesFrom(p, name) }) {
 			continue
 		}
-		hint := ""
-		for _, near := range append([]string{filepath.Join(name, "..")}, foldersOf(name)...) {
-			if near, err := policies.Load(policies.Dir(near)); err == nil && len(near.Policies()) > 0 {
-				hint = fmt.Sprintf("; did you mean %q?", filepath.Dir(filepath.Dir(near.Policies()[0].File)))
-				break
-			}
-		}
-		return fmt.Errorf("no policy in %s: name the folder that holds a folder for each policy, with POLICY/POLICY.rego in it%s", name, hint)
+		return fmt.Errorf("no policy in %s: name the folder that holds a folder for each policy, with POLICY/POLICY.rego in it", name)
 	}
 	return nil
 }
@@ -106,18 +99,6 @@ func holdSome(set *policies.Set, names []string) error {
 // comesFrom tells whether a policy comes from a folder or bundle.
 func comesFrom(p policies.Policy, name string) bool {
 	return filepath.Dir(filepath.Dir(p.File)) == filepath.Clean(name)
-}
-
-// foldersOf are the folders in a folder, at most as many as anybody keeps policies in.
-func foldersOf(name string) (folders []string) {
-	const most = 20
-	entries, _ := os.ReadDir(name) // a bundle has none
-	for _, entry := range entries {
-		if entry.IsDir() && len(folders) < most {
-			folders = append(folders, filepath.Join(name, entry.Name()))
-		}
-	}
-	return folders
 }
 
 // readKey is that of bundles, nil where none is named.
