@@ -37,7 +37,7 @@ var layers = map[string][]string{
 	"lint/tree":           {},
 	"lint/settings":       {"config", "lint/tree", "policies", "internal/nearest"},
 	"lint/triage":         {"lint", "lint/settings", "lint/tree", "policies", "internal/nearest"},
-	"lint/runner":         {"internal/shell", "lint", "lint/report", "lint/settings", "lint/tree", "lint/triage", "policies"},
+	"lint/runner":         {"internal/nearest", "internal/shell", "lint", "lint/report", "lint/settings", "lint/tree", "lint/triage", "policies"},
 	"lint/report":         {"internal/junit", "internal/printable", "lint", "lint/triage", "policies"},
 	"question":            {},
 	"policies":            {"internal/nearest", "internal/shell"},

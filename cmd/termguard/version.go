@@ -38,6 +38,7 @@ func newVersion() *cobra.Command {
 		},
 	}
 	c.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	completions(c, nil, "text", "json")
 	return c
 }
 
