@@ -356,3 +356,9 @@ func TestFromFactsTerminating(t *testing.T) {
 		}
 	}
 }
+
+// FromFacts is AllFromFacts of one object.
+func FromFacts(world *cluster.World, name Name) (s Subject, err error) {
+	world.Read(func(f cluster.Facts) { s, err = fromFacts(f, typesOf(f), name) })
+	return s, err
+}

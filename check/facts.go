@@ -16,14 +16,8 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// FromFacts finds an object in facts that were read before, as in a snapshot.
-// They hold no whole objects: the subject is as much of it as they tell.
-func FromFacts(world *cluster.World, name Name) (s Subject, err error) {
-	world.Read(func(f cluster.Facts) { s, err = fromFacts(f, typesOf(f), name) })
-	return s, err
-}
-
-// AllFromFacts finds several objects, as AllFromCluster does.
+// AllFromFacts finds objects in facts that were read before, as in a snapshot. They hold no
+// whole objects: a subject is as much of it as they tell.
 func AllFromFacts(world *cluster.World, names []Name) (subjects []Subject, missing []error, err error) {
 	world.Read(func(f cluster.Facts) { subjects, missing, err = allFromFacts(f, names) })
 	return subjects, missing, err

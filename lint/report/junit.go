@@ -1,18 +1,17 @@
 package report
 
 import (
+	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/termguard/termguard/internal/junit"
 )
 
 // writeJUnit writes a test case that failed for each finding, one with an error
 // for each input that could not be read, and one that passed if there is
 // neither: CI systems take a report without cases for a broken one.
 func writeJUnit(r Report, out io.Writer) error {
-	s := junit.Suite{Name: "termguard lint"}
+	s := suite{Name: "termguard lint"}
 	for _, f := range r.Findings {
 		lines := []string{where(f.Place)}
 		if moment := when(f); moment != "" {
@@ -24,21 +23,69 @@ func writeJUnit(r Report, out io.Writer) error {
 		if f.Remedy != "" {
 			lines = append(lines, "way out: "+f.Remedy)
 		}
-		s.Cases = append(s.Cases, junit.Case{
+		s.Cases = append(s.Cases, testCase{
 			Class: r.path(f.Place.File), Name: fmt.Sprintf("%s at %d:%d", f.Policy, f.Place.Line, f.Place.Column),
 			File: r.path(f.Place.File), Line: f.Place.Line,
-			Failure: &junit.Detail{Message: visibleLines(says(f)), Type: string(f.Severity), Text: visibleLines(strings.Join(lines, "\n"))},
+			Failure: &detail{Message: visibleLines(says(f)), Type: string(f.Severity), Text: visibleLines(strings.Join(lines, "\n"))},
 		})
 	}
 	for _, p := range r.Problems {
-		s.Cases = append(s.Cases, junit.Case{
+		s.Cases = append(s.Cases, testCase{
 			Class: r.path(p.File), Name: "is sound", File: r.path(p.File), Line: p.Line,
-			Error: &junit.Detail{Message: visibleLines(p.Message), Type: "input", Text: visibleLines(where(p.Place) + ": " + p.Message)},
+			Error: &detail{Message: visibleLines(p.Message), Type: "input", Text: visibleLines(where(p.Place) + ": " + p.Message)},
 		})
 	}
 	if len(s.Cases) == 0 {
-		s.Cases = []junit.Case{{Class: "termguard", Name: "no findings"}}
+		s.Cases = []testCase{{Class: "termguard", Name: "no findings"}}
 	}
 	s.Out = visibleLines(strings.Join(append(append([]string{}, r.Notes...), r.Summary()), "\n"))
-	return junit.Write(out, s)
+	s.Tests, s.Failures, s.Errors = len(s.Cases), len(r.Findings), len(r.Problems)
+	if _, err := io.WriteString(out, xml.Header); err != nil {
+		return err
+	}
+	encoder := xml.NewEncoder(out)
+	encoder.Indent("", "  ")
+	if err := encoder.Encode(suites{Name: s.Name, Tests: s.Tests, Failures: s.Failures, Errors: s.Errors, Suites: []suite{s}}); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, "\n")
+	return err
+}
+
+// suites is JUnit's XML as CI systems read it; there is no standard:
+// https://github.com/testmoapp/junitxml
+type suites struct {
+	XMLName  xml.Name `xml:"testsuites"`
+	Name     string   `xml:"name,attr"`
+	Tests    int      `xml:"tests,attr"`
+	Failures int      `xml:"failures,attr"`
+	Errors   int      `xml:"errors,attr"`
+	Suites   []suite  `xml:"testsuite"`
+}
+
+// suite is all of it. CI systems take one without cases for a broken one.
+type suite struct {
+	Name     string     `xml:"name,attr"`
+	Tests    int        `xml:"tests,attr"`
+	Failures int        `xml:"failures,attr"`
+	Errors   int        `xml:"errors,attr"`
+	Cases    []testCase `xml:"testcase"`
+	Out      string     `xml:"system-out,omitempty"`
+}
+
+// testCase is a test case, which passed if it has neither a failure nor an error.
+type testCase struct {
+	Class   string  `xml:"classname,attr"`
+	Name    string  `xml:"name,attr"`
+	File    string  `xml:"file,attr,omitempty"`
+	Line    int     `xml:"line,attr,omitempty"`
+	Failure *detail `xml:"failure"`
+	Error   *detail `xml:"error"`
+}
+
+// detail is why a case did not pass.
+type detail struct {
+	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr"`
+	Text    string `xml:",chardata"`
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/termguard/termguard/internal/junit"
 	"github.com/termguard/termguard/lint"
 	"github.com/termguard/termguard/lint/triage"
 	"github.com/termguard/termguard/policies"
@@ -237,7 +236,7 @@ func TestJUnitCounts(t *testing.T) {
 	if err := writeJUnit(full(), &out); err != nil {
 		t.Fatal(err)
 	}
-	var got junit.Report
+	var got suites
 	if err := xml.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +315,7 @@ func FuzzFormats(f *testing.F) {
 					t.Errorf("%s is not JSON", name)
 				}
 			case "junit":
-				if err := xml.Unmarshal(out.Bytes(), new(junit.Report)); err != nil {
+				if err := xml.Unmarshal(out.Bytes(), new(suites)); err != nil {
 					t.Errorf("junit: %v", err)
 				}
 			case "text":
