@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,10 +86,9 @@ func TestLinks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			tc.make(root)
-			var out bytes.Buffer
-			err := run([]string{tc.kind, "--root", root, filepath.Join(root, tc.dir)}, nil, &out)
-			if (err != nil) != tc.fails || strings.Contains(out.String(), secret) {
-				t.Errorf("%s: error %v, want one: %t; printed:\n%s", tc.reason, err, tc.fails, &out)
+			text, err := rendered(t, request{Kind: tc.kind, Root: root, Dir: filepath.Join(root, tc.dir)})
+			if (err != nil) != tc.fails || strings.Contains(text, secret) {
+				t.Errorf("%s: error %v, want one: %t; printed:\n%s", tc.reason, err, tc.fails, text)
 			}
 		})
 	}

@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -34,13 +33,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const usage = `usage: termguard-render chart [--root DIR] [--values FILE]... DIR
-       termguard-render kustomization [--root DIR] DIR
-       termguard-render serve
+const usage = `usage: termguard-render serve
 
-Links that lead out of the root (default: DIR) are an error. serve reads requests
-from standard input, as {"kind": "chart", "root": DIR, "dir": DIR, "values": [FILE]},
-and answers each with {"text": OBJECTS, "files": [FILE], "namespace": NAME} or {"error": TEXT}`
+It reads requests from standard input, as {"kind": "chart", "root": DIR, "dir": DIR, "values": [FILE]}
+or {"kind": "kustomization", "root": DIR, "dir": DIR}, and answers each with
+{"text": OBJECTS, "files": [FILE], "namespace": NAME} or {"error": TEXT}. Links that lead out
+of the root (default: dir) are an error.`
 
 func main() {
 	log.SetOutput(io.Discard) // the libraries', which repeats what errors tell
@@ -62,31 +60,13 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	if err := os.Setenv("PATH", ""); err != nil { // kustomize would look for git
 		return err
 	}
-	if len(args) == 0 {
+	if len(args) != 1 || args[0] != "serve" {
 		return errors.New(usage)
 	}
 	if err := boundMemory(); err != nil {
 		return err
 	}
-	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	r := request{Kind: args[0]}
-	flags.Func("values", "", func(file string) error { r.Values = append(r.Values, file); return nil })
-	flags.StringVar(&r.Root, "root", "", "")
-	err := flags.Parse(args[1:])
-	switch {
-	case err == nil && r.Kind == "serve" && flags.NArg() == 0:
-		return serve(in, out)
-	case err != nil || flags.NArg() != 1:
-		return errors.New(usage)
-	}
-	r.Dir = flags.Arg(0)
-	text, _, err := r.render()
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(out, text)
-	return err
+	return serve(in, out)
 }
 
 // request is what is to be rendered. Root is what links may not lead out of; it defaults
@@ -156,7 +136,7 @@ func (r request) render() (text string, files []string, err error) {
 	case "kustomization":
 		return renderKustomization(r.Root, r.Dir)
 	default:
-		err = errors.New(usage)
+		err = fmt.Errorf("kind %q: want chart or kustomization", r.Kind)
 	}
 	return text, nil, err
 }

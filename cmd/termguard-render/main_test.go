@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -198,28 +199,61 @@ func TestRun(t *testing.T) {
 		"a circle":                      {"kustomization cycle", nil, nil, "cycle"},
 		"a missing file":                {"kustomization absent", nil, nil, "absent.yaml"},
 		"a chart in a kustomization":    {"kustomization inflates", nil, nil, "enable-helm"},
-		"nothing":                       {"", nil, nil, "usage"},
-		"something else":                {"plan web", nil, nil, "usage"},
+		"something else":                {"plan web", nil, nil, "want chart or kustomization"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("PATH", os.Getenv("PATH"))
-			var out strings.Builder
-			err := run(strings.Fields(tc.args), strings.NewReader(""), &out)
+			words := strings.Fields(tc.args)
+			r := request{Kind: words[0], Dir: words[len(words)-1]}
+			for i, word := range words {
+				switch word {
+				case "--values":
+					r.Values = append(r.Values, words[i+1])
+				case "--root":
+					r.Root = words[i+1]
+				}
+			}
+			out, err := rendered(t, r)
 			if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 				t.Fatalf("want an error with %q, got %v", tc.err, err)
 			}
 			for _, want := range tc.want {
-				if !strings.Contains(out.String(), want) {
-					t.Errorf("%q is missing in:\n%s", want, out.String())
+				if !strings.Contains(out, want) {
+					t.Errorf("%q is missing in:\n%s", want, out)
 				}
 			}
 			for _, not := range tc.wantNot {
-				if strings.Contains(out.String(), not) {
-					t.Errorf("%q is in:\n%s", not, out.String())
+				if strings.Contains(out, not) {
+					t.Errorf("%q is in:\n%s", not, out)
 				}
 			}
 		})
+	}
+}
+
+// rendered is what serve answers to one request.
+func rendered(t *testing.T, r request) (string, error) {
+	t.Helper()
+	asked, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	var given answer
+	if err := errors.Join(run([]string{"serve"}, strings.NewReader(string(asked)), &out), json.Unmarshal([]byte(out.String()), &given)); err != nil {
+		t.Fatal(err)
+	}
+	if given.Error != "" {
+		return "", errors.New(given.Error)
+	}
+	return given.Text, nil
+}
+
+// TestUsage tells what it reads.
+func TestUsage(t *testing.T) {
+	if err := run(nil, nil, nil); err == nil || !strings.Contains(err.Error(), "usage") {
+		t.Errorf("got %v", err)
 	}
 }
 
