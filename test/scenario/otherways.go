@@ -124,9 +124,11 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 		return nil, err
 	}
 
-	if subject, err = check.FromFacts(world, names[0]); err != nil {
-		return nil, fmt.Errorf("%s: %w", checkSnapshot, err)
+	subjects, missing, err = check.AllFromFacts(world, names[:1])
+	if err != nil || len(missing) > 0 {
+		return nil, fmt.Errorf("%s: %w", checkSnapshot, errors.Join(append(missing, err)...))
 	}
+	subject = subjects[0]
 	if err := ask(checkSnapshot, "", world, subject); err != nil {
 		return nil, err
 	}
