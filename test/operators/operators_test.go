@@ -2,7 +2,6 @@ package operators
 
 import (
 	"bytes"
-	"cmp"
 	"os"
 	"path/filepath"
 	"regexp"

@@ -52,7 +52,7 @@ type asked struct {
 	Row
 	delete string // as for kubectl
 	said   string // in full
-	left   bool   // out of what the API server asks the webhook about, as check says
+	left   bool   // out of what the API server asks the webhook about
 	gone   bool
 }
 
@@ -410,6 +410,18 @@ const (
 	outlived = 90 * time.Second
 )
 
+// leftOut reports whether the API server does not ask the webhook about a deletion: the object is
+// being deleted, or is a custom resource without finalizers (worth-asking in deploy/chart).
+func (p *play) leftOut(ctx context.Context, object []string) (bool, error) {
+	r, err := p.Kubectl(ctx, append([]string{"get", "-o", "jsonpath={.apiVersion} {.metadata.deletionTimestamp} {.metadata.finalizers}"}, object...)...)
+	if err != nil || r.Code != 0 {
+		return false, fmt.Errorf("get %s: %w: %s", object, err, r.Stderr)
+	}
+	said := strings.SplitN(r.Stdout, " ", 3)
+	builtIn := !strings.Contains(said[0], ".") || strings.Contains(said[0], ".k8s.io/")
+	return said[1] != "" || !builtIn && said[2] == "", nil
+}
+
 // ask asks about deletions, each way, until termguard says the same of all of them twice.
 // For so long it may yet be surer: where it is not sure of some, or the webhook says
 // something else than check.
@@ -432,7 +444,9 @@ func (p *play) ask(ctx context.Context, patience time.Duration, rows ...*asked) 
 				return false, fmt.Errorf("delete %s: %w: %s", a.delete, err, r.Stderr)
 			}
 			live, liveErr := p.Check(ctx, object...)
-			a.left = live.Guard != nil && live.Guard.Answer == check.Unasked
+			if a.left, err = p.leftOut(ctx, object); err != nil {
+				return false, err
+			}
 			a.hear(r.Stderr)
 			kept, keptErr := p.CheckSnapshot(ctx, file, object...)
 			if ctx.Err() != nil {

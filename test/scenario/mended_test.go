@@ -138,16 +138,27 @@ func playMended(t *testing.T, l *lab.Lab, round string, worlds map[string][]stri
 	if s.Mended == nil || s.Mended.Asked != len(worlds) || s.Mended.Free != len(worlds) {
 		t.Errorf("with all mended, it says %+v, want all %d", s.Mended, len(worlds))
 	}
-	// What it says would be free with each mended, and what of that is held by another.
+	names := map[string]string{} // of causes, by id
+	for _, c := range s.Causes {
+		names[c.ID] = causeOf(c)
+	}
+	// What it says would be free with each mended, with others where it frees nothing alone, and
+	// what of that is held by another.
 	told := map[string]bool{}
 	for _, c := range s.Causes {
 		cause := causeOf(c)
 		told[cause] = true
+		mended := []string{cause}
+		if c.Mended != nil {
+			for _, id := range c.Mended.With {
+				mended = append(mended, names[id])
+			}
+		}
 		var alone, still []string
 		for name, causes := range worlds {
 			switch {
 			case !slices.Contains(causes, cause):
-			case len(causes) == 1:
+			case !slices.ContainsFunc(causes, func(c string) bool { return !slices.Contains(mended, c) }):
 				alone = append(alone, name)
 			default:
 				still = append(still, "namespaces/"+name)
