@@ -61,10 +61,11 @@ func TestSaysWhatCheckSays(t *testing.T) {
 		types := cluster.Resources(objects)
 		h := NewHandler(Options{Log: quiet, Evaluator: engine, Facts: world, Deadline: time.Minute})
 		for _, object := range objects {
-			subject, err := check.FromFacts(world, check.Name{Type: types[object.GroupVersionKind()].String(), Namespace: object.GetNamespace(), Name: object.GetName()})
-			if err != nil || object.GetDeletionTimestamp() != nil {
+			subjects, _, err := check.AllFromFacts(world, []check.Name{{Type: types[object.GroupVersionKind()].String(), Namespace: object.GetNamespace(), Name: object.GetName()}})
+			if err != nil || len(subjects) != 1 || object.GetDeletionTimestamp() != nil {
 				continue // check needs the cluster; and a second deletion never comes to a webhook
 			}
+			subject := subjects[0]
 			subject.Object, subject.Unseen = object.Object, nil
 			want, err := check.Ask(t.Context(), engine, world, subject, options)
 			if err != nil {

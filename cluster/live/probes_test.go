@@ -32,7 +32,7 @@ func probed(namespace, name, text string, written time.Time) *corev1.ConfigMap {
 func TestProbes(t *testing.T) {
 	const (
 		head    = `{"apiVersion": "termguard.dev/v1", "kind": "Probe", "node": "n1", "time": "2026-11-21T08:00:00Z", "findings": [`
-		full    = head + `{"cause": "full", "certainty": "may", "evidence": "E", "remedy": ""}, {"cause": "busy", "certainty": "will", "evidence": "F", "remedy": "R", "pod": {"namespace": "a", "name": "p", "uid": "u"}}]}`
+		full    = head + `{"cause": "full", "certainty": "may", "evidence": "E", "remedy": ""}, {"cause": "busy", "certainty": "will", "evidence": "F", "remedy": "R", "pod": {"namespace": "a", "name": "p", "uid": "u"}}], "unseen": ["files of pod a/p"]}`
 		note    = head + `{"cause": "busy", "certainty": "note", "evidence": "E"}]}`
 		nothing = head + `]}`
 	)
@@ -41,6 +41,7 @@ func TestProbes(t *testing.T) {
 			"at":   at,
 			"all":  []any{map[string]any{"cause": "full", "certainty": "may", "evidence": "E", "remedy": ""}},
 			"pods": map[string]any{"a": map[string]any{"p": []any{map[string]any{"cause": "busy", "certainty": "will", "evidence": "F", "remedy": "R", "uid": "u"}}}},
+			"unseen": []any{"files of pod a/p"},
 		}}
 	}
 	const name, home = "termguard-probe-n1", cluster.HomeNamespace
