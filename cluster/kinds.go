@@ -21,11 +21,9 @@ import (
 	aggregation "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/termguard/termguard/cluster/budgets"
-	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/cluster/nodes"
 	"github.com/termguard/termguard/cluster/ownership"
-	"github.com/termguard/termguard/cluster/references"
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
@@ -196,18 +194,6 @@ var kinds, typed = func() (map[string]*kind, []Resource) {
 // Reduces tells whether the facts hold more of the objects of a resource than
 // their metadata.
 func Reduces(res Resource) bool { return isTyped(res.GroupResource()) }
-
-// Reads tells the same of a set of manifests, with what the catalog knows of
-// custom resources that name others, or tell their owner what to do.
-func Reads(c *catalog.Catalog, res Resource) bool {
-	if Reduces(res) || slices.Contains(facts.BuiltinGroups(), res.Group) {
-		return Reduces(res)
-	}
-	if c == nil {
-		c = catalog.Default()
-	}
-	return references.Reads(c, res.String()) || c.Tells(res.String())
-}
 
 // Whole are the resources that are watched whole, in the versions that are read. They must not
 // be changed.

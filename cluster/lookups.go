@@ -97,14 +97,6 @@ func (w *World) seen(lookup refusals.Lookup, all []*unstructured.Unstructured, m
 	}
 	for _, obj := range all {
 		if wanted(obj) {
-			found = append(found, w.options.whole(obj))
-		}
-		if len(found) > limit {
-			return nil, false
-		}
-	}
-	for obj := range w.options.further() {
-		if wanted(obj) {
 			found = append(found, obj)
 		}
 		if len(found) > limit {
@@ -119,18 +111,9 @@ func (w *World) onlyManifests(all []*unstructured.Unstructured) {
 	w.mu.Lock()
 	resources := sync.OnceValue(func() map[schema.GroupVersionKind]Resource { return Resources(all) })
 	w.refusals.OnlyManifests(func(is func(resource schema.GroupVersionResource, namespace string, labels map[string]string) bool) bool {
-		matches := func(obj *unstructured.Unstructured) bool {
+		return slices.ContainsFunc(all, func(obj *unstructured.Unstructured) bool {
 			return is(resources()[obj.GroupVersionKind()].GroupVersionResource, obj.GetNamespace(), obj.GetLabels())
-		}
-		if slices.ContainsFunc(all, matches) {
-			return true
-		}
-		for obj := range w.options.further() {
-			if matches(obj) {
-				return true
-			}
-		}
-		return false
+		})
 	})
 	w.mu.Unlock()
 	w.Settle()

@@ -10,7 +10,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -151,14 +150,6 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		stale[name] = true
 	}
 	w.SetServed(append(groups, about.Groups...), stale)
-	further := map[Resource]map[string]int{} // how many, by namespace
-	for obj := range w.options.further() {
-		res := mapped[obj.GroupVersionKind()]
-		if further[res] == nil {
-			further[res] = map[string]int{}
-		}
-		further[res][obj.GetNamespace()]++
-	}
 	// Of manifests, who names whom only matters where one of them has a finalizer: what is
 	// not among them is unknown anyway.
 	if options.Manifests == nil || held {
@@ -173,9 +164,6 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 			if err := w.Apply(res, obj, true); err != nil {
 				return nil, err
 			}
-		}
-		for namespace, n := range further[res] {
-			w.inventory.count(w.inventory.resources[res.String()], namespace, n)
 		}
 		w.End(res)
 	}
@@ -286,17 +274,4 @@ func checkedObject(obj *unstructured.Unstructured) (runtime.Object, error) {
 		return typed, nil
 	}
 	return obj, Decode(obj, &metav1.PartialObjectMetadata{})
-}
-
-// Counts tells whether all that the facts hold of an object of a set is that
-// there is one more of its kind in its namespace.
-func Counts(obj *unstructured.Unstructured) bool {
-	gvk := obj.GroupVersionKind()
-	if obj.GetNamespace() == "" || ScopeOf(gvk, nil) != apiextensionsv1.NamespaceScoped || Reduces(Resources([]*unstructured.Unstructured{obj})[gvk]) ||
-		gvk.Kind == "ConfigMap" && obj.GetName() == LearnedConfigMap ||
-		len(obj.GetFinalizers()) > 0 || len(obj.GetOwnerReferences()) > 0 || obj.GetDeletionTimestamp() != nil {
-		return false
-	}
-	_, err := checkedObject(obj)
-	return err == nil
 }

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -97,11 +95,6 @@ type Options struct {
 type Manifests struct {
 	// Version of the API server, as in gitVersion; "" for any.
 	Version string
-	// Further are more objects of the set, of kinds and in namespaces of which there are some
-	// at hand. It may be nil.
-	Further iter.Seq[*unstructured.Unstructured]
-	// Whole makes an object that is at hand by its metadata only whole. It may be nil.
-	Whole func(*unstructured.Unstructured) *unstructured.Unstructured
 }
 
 // version is the one that is asked about, "" for none.
@@ -110,22 +103,6 @@ func (o *Options) version() string {
 		return ""
 	}
 	return o.Manifests.Version
-}
-
-// further are those of Manifests.
-func (o *Options) further() iter.Seq[*unstructured.Unstructured] {
-	if o.Manifests == nil || o.Manifests.Further == nil {
-		return func(func(*unstructured.Unstructured) bool) {}
-	}
-	return o.Manifests.Further
-}
-
-// whole is an object, whole.
-func (o *Options) whole(obj *unstructured.Unstructured) *unstructured.Unstructured {
-	if o.Manifests == nil || o.Manifests.Whole == nil {
-		return obj
-	}
-	return o.Manifests.Whole(obj)
 }
 
 func (o *Options) setDefaults() {

@@ -16,7 +16,7 @@ type identity struct{ group, kind, namespace, name string }
 // resources, or the same namespace and something in it. The one of the most objects stays
 // with the other files of the folder; each of the others is a set of its own.
 func (s *set) apart() []*set {
-	if s.build != nil || s.folder == "" || s.made != nil || len(s.files) < 2 {
+	if s.build != nil || s.folder == "" || len(s.files) < 2 {
 		return []*set{s}
 	}
 	leader := map[*source.File]*source.File{}

@@ -33,11 +33,11 @@ const keeps = "Delete=false"
 // is the controller, which then runs.
 func (s *set) selves(subjects []*subject) (controllers []*unstructured.Unstructured) {
 	for _, sub := range subjects {
-		if sub.object == nil || !s.self(sub.Object, sub.object.Object) {
+		if !s.self(sub.Object, sub.object.Object) {
 			continue
 		}
 		sub.self = true
-		sub.deploys()
+		sub.object.Object["status"] = map[string]any{"resources": []any{map[string]any{"group": "apps", "kind": "StatefulSet", "name": argoController}}}
 		labels := map[string]any{"app.kubernetes.io/name": argoController}
 		controllers = append(controllers, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "apps/v1", "kind": "StatefulSet",
@@ -51,15 +51,10 @@ func (s *set) selves(subjects []*subject) (controllers []*unstructured.Unstructu
 	return controllers
 }
 
-// deploys gives an Application the status that it has once it has deployed Argo CD.
-func (sub *subject) deploys() {
-	sub.object.Object["status"] = map[string]any{"resources": []any{map[string]any{"group": "apps", "kind": "StatefulSet", "name": argoController}}}
-}
-
 // deploysItself tells whether an object is such an Application, before anything else is
 // read of its set: what Applications deploy is elsewhere, as a rule.
 func (s *set) deploysItself(o *source.Object) bool {
-	if o.Kind != "Application" || !quiet(o) || s.load(o) != nil || !slices.ContainsFunc(o.Finalizers(), deletes) {
+	if o.Kind != "Application" || !quiet(o) || !slices.ContainsFunc(o.Finalizers(), deletes) {
 		return false
 	}
 	value, err := o.Value("metadata", "spec")
@@ -204,9 +199,6 @@ func holdsController(file, namespace string) bool {
 		for _, o := range c.Objects {
 			found = found || o.Name == argoController && slices.Contains([]string{"StatefulSet", "Deployment"}, o.Kind) ||
 				o.Kind == "Namespace" && o.Name == namespace
-		}
-		if len(c.Objects) > 0 {
-			c.Objects[0].Release()
 		}
 	}
 	return found

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
@@ -25,7 +26,11 @@ func (a *asker) implied(subjects []*subject) []*subject {
 		if id.Name == "" || a.index[id] != nil || question.Immortal(id.Name) {
 			continue
 		}
-		made := &subject{Object: sub.Object, id: id, resource: &namespaces, implied: true}
+		made := &subject{Object: sub.Object, id: id, resource: &namespaces, implied: true, object: &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Namespace",
+			"metadata": map[string]any{"name": id.Name, "labels": map[string]any{"kubernetes.io/metadata.name": id.Name}},
+			"spec":     map[string]any{"finalizers": []any{"kubernetes"}}, "status": map[string]any{"phase": "Active"},
+		}}}
 		a.index[id] = made
 		found = append(found, made)
 	}
@@ -44,22 +49,11 @@ type asker struct {
 	hooks  string       // what hooks of Helm's do before all of it is deleted, in lower case
 }
 
-// prepare finds the questions about a subject that concern a policy.
-func (a *asker) prepare(ctx context.Context, sub *subject) error {
-	if quiet(sub.Object) && (sub.object == nil || len(sub.object.GetFinalizers()) == 0) {
+// ask asks the questions about a subject that concern a policy.
+func (a *asker) ask(ctx context.Context, sub *subject) error {
+	if quiet(sub.Object) && len(sub.object.GetFinalizers()) == 0 {
 		return nil
 	}
-	if sub.trimmed {
-		if err := a.set.complete(sub); err != nil {
-			a.set.problem(sub.Object, err.Error())
-			return nil
-		}
-		defer sub.trim()
-	}
-	if sub.self {
-		sub.deploys()
-	}
-	defer sub.unpack()()
 	questions := a.questions(sub)
 	if quiet(sub.Object) {
 		// With what works for them in the same set, they go together. One that deploys what
@@ -70,14 +64,13 @@ func (a *asker) prepare(ctx context.Context, sub *subject) error {
 	} else if a.set.run.asked(sub.File) {
 		a.note(questions[0].owners)
 	}
-	large := a.set.loaded > maxLoaded
 	for _, q := range questions {
-		if len(a.engine.Asked(q.trigger, q.input, q.facts)) > 0 {
-			a.set.pending = append(a.set.pending, q)
+		if len(a.engine.Asked(q.trigger, q.input, q.facts)) == 0 {
+			continue
 		}
-	}
-	if large {
-		return a.set.ask(ctx)
+		if err := a.evaluate(ctx, q); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -147,9 +140,6 @@ func (a *asker) unguessed(sub *subject, owners cluster.Verdicts) cluster.Verdict
 func (a *asker) cleaned(sub *subject) bool {
 	if a.hooks == "" {
 		for _, o := range a.set.cleanup {
-			if a.set.load(o) != nil {
-				continue // which is told where it is asked about
-			}
 			if value, err := o.Value(); err == nil {
 				text, _ := json.Marshal(value)
 				a.hooks += strings.ToLower(string(text))

@@ -126,9 +126,6 @@ func ofKinds(kinds []string, word string, file *source.File) (found []map[string
 				found = append(found, value)
 			}
 		}
-		if len(c.Objects) > 0 {
-			c.Objects[0].Release() // which is all of the document
-		}
 	}
 	return found
 }

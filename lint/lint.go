@@ -124,10 +124,6 @@ func (r *run) work(ctx context.Context) error {
 	if err := r.inputs(ctx); err != nil {
 		return err
 	}
-	r.asks = sync.OnceValue(func() []policies.Policy {
-		engine, _ := r.engine() // who asks has seen the error
-		return engine.Policies()
-	})
 	r.holders = sync.OnceValue(func() holders { return r.findHolders(ctx) })
 	r.definitions = sync.OnceValue(func() defined { return r.readDefinitions(ctx) })
 	if err := r.each(ctx); err != nil {
@@ -156,9 +152,6 @@ type run struct {
 	options  Options
 	engine   func() (*policies.Engine, error)
 	snapshot func() (*cluster.World, error)
-
-	kinds sync.Map // of objects that were read, by schema.GroupVersionKind
-	asks  func() []policies.Policy
 
 	only  map[string]bool // nil where all files are asked about
 	sets  []*input
@@ -488,23 +481,11 @@ func (r *run) lint(ctx context.Context, s *set) error {
 		return err
 	}
 	for _, s := range s.apart() {
-		if err := s.prepare(ctx); err != nil {
+		if err := s.answer(ctx); err != nil {
 			return err
 		}
-		if err := r.answer(ctx, s); err != nil {
-			return err
-		}
+		r.settle(s.total, s)
 	}
-	return nil
-}
-
-// answer asks what there is to ask about a set, and takes in what was found.
-func (r *run) answer(ctx context.Context, s *set) error {
-	if err := s.answer(ctx); err != nil {
-		return err
-	}
-	s.release()
-	r.settle(s.total, s)
 	return nil
 }
 

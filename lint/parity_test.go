@@ -3,13 +3,11 @@ package lint
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -133,7 +131,7 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 	}
 	var linted []policies.Finding
 	lines := map[int]bool{}
-	for _, f := range s.place() {
+	for _, f := range s.findings {
 		linted = append(linted, f.Finding)
 		if f.Policy == p.ID {
 			lines[f.Place.Line] = true
@@ -185,84 +183,5 @@ func TestFastPath(t *testing.T) {
 	}
 	if diff := cmp.Diff(slow, fast); diff != "" {
 		t.Errorf("-slow, +fast:\n%s", diff)
-	}
-}
-
-// TestPacked holds the objects of a large set that are kept packed, and counted,
-// to finding the same, too.
-func TestPacked(t *testing.T) {
-	var text strings.Builder
-	filler := strings.Repeat("    some.key: some value\n", 20)
-	for i := range 1000 {
-		fmt.Fprintf(&text, "---\napiVersion: v1\nkind: %s\nmetadata:\n  name: a%d\n  namespace: guard%d\n", []string{"ConfigMap", "Secret"}[i%2], i, i%3)
-		switch i % 50 {
-		case 0:
-			text.WriteString("  finalizers: [example.com/guard]\n")
-		case 4:
-			text.WriteString("  finalizers: [kiali.io/finalizer]\n")
-		case 1:
-			text.WriteString("  annotations: {termguard.dev/ignore: failing-webhook-blocks-delete -- it is known}\n")
-		case 2:
-			text.WriteString("  labels: {guarded: please}\n")
-		case 3:
-			text.WriteString("  ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: a, uid: u, blockOwnerDeletion: true}]\n")
-		}
-		text.WriteString("data:\n  a: |\n" + filler)
-	}
-	text.WriteString(`---
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: kiali-operator, namespace: kiali}
-spec:
-  replicas: 0
-  selector: {matchLabels: {app: kiali}}
-  template:
-    metadata: {labels: {app: kiali}}
-    spec: {containers: [{name: o, image: quay.io/kiali/kiali-operator}]}
----
-apiVersion: v1
-kind: Service
-metadata: {name: guard, namespace: guard1}
-spec: {selector: {app: guard}}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: guard, namespace: guard1}
-spec:
-  replicas: 1
-  selector: {matchLabels: {app: guard}}
-  template:
-    metadata: {labels: {app: guard}}
-    spec: {containers: [{name: o, image: guard}]}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingWebhookConfiguration
-metadata: {name: guard}
-webhooks:
-- name: guard.example.com
-  admissionReviewVersions: [v1]
-  sideEffects: None
-  clientConfig: {service: {namespace: guard1, name: guard}}
-  rules: [{operations: [DELETE], apiGroups: [''], apiVersions: ['*'], resources: [configmaps]}]
-- name: labeled.example.com
-  admissionReviewVersions: [v1]
-  sideEffects: None
-  objectSelector: {matchLabels: {guarded: please}}
-  clientConfig: {service: {namespace: guard1, name: guard}}
-  rules: [{operations: [DELETE], apiGroups: [''], apiVersions: ['*'], resources: [configmaps]}]
-`)
-	results := map[bool]*Result{}
-	for _, everything := range []bool{false, true} {
-		r, err := Run(t.Context(), Options{Paths: []string{"-"}, Stdin: strings.NewReader(text.String()), everything: everything})
-		if err != nil {
-			t.Fatal(err)
-		}
-		results[everything] = r
-	}
-	if len(results[true].Findings) < 20 {
-		t.Errorf("%d findings: too few to mean anything", len(results[true].Findings))
-	}
-	if diff := cmp.Diff(results[true], results[false]); diff != "" {
-		t.Errorf("-everything, +packed:\n%s", diff)
 	}
 }

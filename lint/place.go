@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/termguard/termguard/lint/source"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -110,11 +109,15 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 	if !a.set.run.asked(sub.File) && !a.set.run.asked(at.File) {
 		return // neither what goes nor what it leaves behind is in a file that is asked about
 	}
-	a.set.unplaced = append(a.set.unplaced, unplaced{len(a.set.findings), at, sub, field})
-	a.set.findings = append(a.set.findings, Finding{
-		Finding: f, Question: question, Target: sub.id, Object: at.id,
-		Place: placed(at.File, source.Position{Line: at.From, Column: 1}, at.Source()),
-	})
+	p, _ := at.Find(field)
+	placed := Finding{Finding: f, Question: question, Target: sub.id, Object: at.id, Place: placed(at.File, p, at.Source()), Value: p.Value}
+	if b := a.set.build; b != nil && len(b.reads) > 0 {
+		placed.Kustomization = b.directory.Name
+		if place, err := b.origin(at.Object, field, p.Value); err == nil {
+			placed.Place = place
+		}
+	}
+	a.set.findings = append(a.set.findings, placed)
 }
 
 // scattered tells whether other objects of a finding are in other files, which nothing but a
@@ -144,40 +147,4 @@ func told(f policies.Finding) policies.Finding {
 		f.Remedy, f.Steps = f.Manifest.Remedy, nil
 	}
 	return f
-}
-
-// unplaced is a finding of which no more than the object is known that it stands
-// at, for want of the text.
-type unplaced struct {
-	finding int
-	at, sub *subject // sub was asked about
-	field   string
-}
-
-// place returns the findings in their places, which are found document by
-// document.
-func (s *set) place() []Finding {
-	findings := slices.Clone(s.findings) // what was told stays as it is
-	slices.SortStableFunc(s.unplaced, func(a, b unplaced) int {
-		return cmp.Or(cmp.Compare(a.at.File.Name, b.at.File.Name), cmp.Compare(a.at.Line(), b.at.Line()))
-	})
-	for _, u := range s.unplaced {
-		at := u.at
-		if s.load(at.Object) != nil {
-			if at = u.sub; s.load(at.Object) != nil {
-				continue
-			}
-		}
-		p, _ := at.Find(u.field)
-		f := &findings[u.finding]
-		f.Object, f.Place, f.Value = at.id, placed(at.File, p, at.Source()), p.Value
-		if s.build != nil && len(s.build.reads) > 0 {
-			f.Kustomization = s.build.directory.Name
-			if place, err := s.build.origin(at.Object, u.field, p.Value); err == nil {
-				f.Place = place
-			}
-		}
-	}
-	s.unplaced = nil
-	return findings
 }

@@ -10,9 +10,16 @@ import (
 	"github.com/termguard/termguard/lint/source"
 )
 
+// maxSet bounds the text of a set, in bytes: all of it is held until it is asked about, with
+// up to fifty times as much for what is parsed of it.
+const maxSet = 32 << 20
+
 // read reads the files.
 func (s *set) read(ctx context.Context) error {
 	for _, file := range s.files {
+		if s.large {
+			break
+		}
 		s.readFile(ctx, file)
 		if err := ctx.Err(); err != nil {
 			return err
@@ -38,7 +45,7 @@ func (s *set) readFile(ctx context.Context, file *source.File) {
 	for c := range file.Read() {
 		s.take(file, c)
 		s.tell()
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || s.large {
 			return
 		}
 	}
@@ -102,8 +109,9 @@ func (s *set) take(file *source.File, c source.Contents) {
 	if len(c.Objects) == 0 {
 		return
 	}
-	if s.loaded += c.Objects[0].Size(); s.loaded > maxLoaded {
-		s.make(c.Objects)
+	if s.held += c.Objects[0].Size(); s.held > maxSet {
+		s.large = true
+		s.problem(c.Objects[0], fmt.Sprintf("more than %d MiB of manifests that are one set, and what follows is not read: lint parts of it one by one", maxSet>>20))
 	}
 }
 
@@ -121,10 +129,6 @@ func placed(file *source.File, p source.Position, rendered string) Place {
 }
 
 func (s *set) problem(o *source.Object, message string) {
-	if err := s.load(o); err != nil {
-		s.problems = append(s.problems, Problem{Place: placed(o.File, source.Position{Line: o.From, Column: 1}, o.Source()), Message: message})
-		return
-	}
 	p, _ := o.Find("")
 	s.problems = append(s.problems, Problem{Place: placed(o.File, p, o.Source()), Message: message})
 }

@@ -31,22 +31,15 @@ type set struct {
 	quoted bool
 	total
 
-	objects  []*source.Object
-	cleanup  []*source.Object            // those that Helm runs before it deletes the others
-	past     map[*source.Object]string   // since when nobody can apply them, as no server knows their API version
-	made     map[*source.Object]*subject // of what was released again at once
-	loaded   int                         // bytes of text that are held, or would be
-	held     *source.Text                // the document that is, of a large set
-	unplaced []unplaced                  // findings whose place is to be found
-	plain    map[plain]bool              // of which there is an object that is not packed
-
-	asker   *asker
-	pending []asked // questions that concern a policy, and were not asked yet
+	objects []*source.Object
+	cleanup []*source.Object          // those that Helm runs before it deletes the others
+	past    map[*source.Object]string // since when nobody can apply them, as no server knows their API version
+	held    int                       // bytes of text
+	large   bool                      // more than maxSet: what follows is not read
 }
 
-// prepare makes the facts of a set, and finds the questions that concern a policy. A
-// large set asks them at once.
-func (s *set) prepare(ctx context.Context) error {
+// answer makes the facts of a set, asks about its objects, and places what was found.
+func (s *set) answer(ctx context.Context) error {
 	if !slices.ContainsFunc(s.objects, s.interesting) && !slices.ContainsFunc(s.objects, s.deploysItself) && !slices.ContainsFunc(s.objects, s.misnamed) {
 		return nil
 	}
@@ -60,15 +53,8 @@ func (s *set) prepare(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		sub, made := s.made[o]
-		if !made {
-			sub = s.subject(o)
-		}
-		if sub == nil {
-			continue
-		}
-		subjects = append(subjects, sub)
-		if sub.object != nil {
+		if sub := s.subject(o); sub != nil {
+			subjects = append(subjects, sub)
 			objects = append(objects, sub.object)
 		}
 	}
@@ -78,7 +64,7 @@ func (s *set) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	set := manifests.Set{Objects: objects, Further: packed(subjects), Whole: s.whole(subjects)}
+	set := manifests.Set{Objects: objects}
 	if s.build != nil {
 		set.Namespace = s.build.namespace
 	}
@@ -93,52 +79,22 @@ func (s *set) prepare(ctx context.Context) error {
 	for kind, resource := range cluster.Resources(objects) {
 		resources[kind] = &resource
 	}
-	s.asker = &asker{set: s, engine: engine, facts: cluster.NewLayers(world, snapshot), index: map[policies.Object]*subject{}}
-	a := s.asker
+	a := &asker{set: s, engine: engine, facts: cluster.NewLayers(world, snapshot), index: map[policies.Object]*subject{}}
 	for _, sub := range subjects {
 		sub.resource = resources[schema.FromAPIVersionAndKind(sub.APIVersion, sub.Kind)]
-		sub.id = policies.Object{Resource: sub.resource.String(), Namespace: sub.Namespace, Name: sub.Name}
-		if sub.object != nil {
-			sub.id.Namespace, sub.id.Name = sub.object.GetNamespace(), sub.object.GetName()
-		}
+		sub.id = policies.Object{Resource: sub.resource.String(), Namespace: sub.object.GetNamespace(), Name: sub.object.GetName()}
 		a.index[sub.id] = sub
-		if s.loaded > maxLoaded {
-			sub.trim()
-		}
 	}
 	subjects = append(subjects, a.implied(subjects)...)
 	for _, sub := range subjects {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := a.prepare(ctx, sub); err != nil {
+		if err := a.ask(ctx, sub); err != nil {
 			return err
 		}
 		s.tell()
 	}
-	return nil
-}
-
-// answer asks what is pending, and places what was found.
-func (s *set) answer(ctx context.Context) error {
-	if s.asker == nil {
-		return nil
-	}
-	if err := s.ask(ctx); err != nil {
-		return err
-	}
-	s.findings = bundled(distinct(s.place()))
-	return nil
-}
-
-func (s *set) ask(ctx context.Context) error {
-	for _, q := range s.pending {
-		err := s.asker.evaluate(ctx, q)
-		s.tell()
-		if err != nil {
-			return err
-		}
-	}
-	s.pending = nil
+	s.findings = bundled(distinct(s.findings))
 	return nil
 }

@@ -11,6 +11,25 @@ import (
 	"github.com/termguard/termguard/lint"
 )
 
+// TestLargeSet reads a set up to 32 MiB of text, and says that it reads no more.
+func TestLargeSet(t *testing.T) {
+	race.Skip(t)
+	big := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  a: '" + strings.Repeat("x", 15<<20) + "'\n---\n"
+	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {terminationGracePeriodSeconds: 900}\n---\n"
+	cases := map[string]struct{ text, want string }{
+		"up to it": {big + big + pod, "-:16:39 apply may long-grace-period: a delete may wait up to 900 s for pods/a: the grace period is 900 s"},
+		"beyond":   {big + big + big + pod, "-:15:18 problem: more than 32 MiB of manifests that are one set, and what follows is not read: lint parts of it one by one"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(tc.text)})
+			if diff := cmp.Diff([]string{tc.want}, lines(r)); diff != "" {
+				t.Errorf("-want, +got:\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestLongInput reads more from standard input than is kept in memory, and
 // leaves nothing behind.
 func TestLongInput(t *testing.T) {

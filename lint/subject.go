@@ -74,15 +74,12 @@ func ownName(finalizer string) string {
 // misnamed tells whether an object of which the controller is elsewhere has a finalizer that
 // is nearly one of the catalog's.
 func (s *set) misnamed(o *source.Object) bool {
-	if !quiet(o) || s.load(o) != nil {
-		return false
-	}
-	return slices.ContainsFunc(o.Finalizers(), func(name string) bool { return s.nearFinalizer(o, name) != "" })
+	return quiet(o) && slices.ContainsFunc(o.Finalizers(), func(name string) bool { return s.nearFinalizer(o, name) != "" })
 }
 
 // meant is what a finding about a finalizer that nobody knows is told with.
 func (s *set) meant(o *source.Object, f policies.Finding) string {
-	if f.Policy != "unowned-finalizer" || s.load(o) != nil {
+	if f.Policy != "unowned-finalizer" {
 		return ""
 	}
 	for i, name := range o.Finalizers() {
@@ -97,56 +94,22 @@ func (s *set) meant(o *source.Object, f policies.Finding) string {
 type subject struct {
 	*source.Object
 	id       policies.Object
-	object   *unstructured.Unstructured // as it would be in the cluster; nil where packed, and where implied
-	packed   []byte                     // the metadata of object, in JSON
+	object   *unstructured.Unstructured // as it would be in the cluster
 	resource *cluster.Resource
 	implied  bool // the manifests name it, and do not hold it
-	whole    bool // more than its metadata is read
-	trimmed  bool // and is to be read again
 	self     bool // an Application that deploys the Argo CD that manages it
 }
 
-// kind is what is read of the objects of a kind.
-type kind struct {
-	whole   bool // more than the metadata, by policies or for the facts
-	reduced bool // the facts hold more than the metadata
-}
-
-// kind of an object.
-func (r *run) kind(about *unstructured.Unstructured) kind {
-	gvk := about.GroupVersionKind()
-	if known, found := r.kinds.Load(gvk); found {
-		return known.(kind)
-	}
-	res := cluster.Resources([]*unstructured.Unstructured{about})[gvk]
-	k := kind{whole: r.options.everything || cluster.Reads(r.options.Catalog, res), reduced: cluster.Reduces(res)}
-	for _, p := range r.asks() {
-		k.whole = k.whole || slices.Contains(p.Resources, res.String()) || len(p.Resources) == 0 && len(p.Needs) == 0
-	}
-	r.kinds.Store(gvk, k)
-	return k
-}
-
-// subject reads an object, as much of it as is asked for; nil if it is none.
+// subject reads an object; nil if it is none.
 func (s *set) subject(o *source.Object) *subject {
-	if err := s.load(o); err != nil {
-		s.problem(o, err.Error())
-		return nil
-	}
-	about := &unstructured.Unstructured{Object: map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind}}
-	if about.GroupVersionKind().Group == "termguard.dev" {
+	if schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).Group == "termguard.dev" {
 		return nil // documents of ours, as in fixtures
 	}
 	if s.patched && strings.HasSuffix(o.Kind, "WebhookConfiguration") {
 		s.notes.patched = append(s.notes.patched, o.Name)
 		return nil
 	}
-	keys := []string{"apiVersion", "kind", "metadata"}
-	read := s.run.kind(about)
-	if read.whole {
-		keys = nil
-	}
-	value, err := s.value(o, keys...)
+	value, err := s.value(o)
 	switch {
 	case errors.Is(err, source.ErrTemplate):
 		s.template(o.File)
@@ -158,21 +121,17 @@ func (s *set) subject(o *source.Object) *subject {
 	if !wellFormed(value) {
 		return nil
 	}
-	if read.whole && !read.reduced {
+	u := &unstructured.Unstructured{Object: value}
+	if !cluster.Reduces(cluster.Resources([]*unstructured.Unstructured{u})[u.GroupVersionKind()]) {
 		delete(value, "status") // which says what was, in some cluster
 	}
-	u := &unstructured.Unstructured{Object: value}
 	if s.leftover(o, u) {
 		return nil
 	}
 	if incomplete(u) {
 		s.notes.incomplete = append(s.notes.incomplete, u.GetName())
 	}
-	sub := &subject{Object: o, object: u, whole: read.whole}
-	if s.made != nil && !read.whole && cluster.Counts(u) && u.GetName() == o.Name && u.GetNamespace() == o.Namespace {
-		s.pack(sub)
-	}
-	return sub
+	return &subject{Object: o, object: u}
 }
 
 // leftover tells whether an object is a patch that the kustomization beside it does not
@@ -188,10 +147,9 @@ func (s *set) leftover(o *source.Object, u *unstructured.Unstructured) bool {
 	return !selects
 }
 
-// value is what an object holds under keys of it, or whole, in the namespace that it
-// gets.
-func (s *set) value(o *source.Object, keys ...string) (map[string]any, error) {
-	value, err := o.Value(keys...)
+// value is what an object holds, in the namespace that it gets.
+func (s *set) value(o *source.Object) (map[string]any, error) {
+	value, err := o.Value()
 	if err != nil {
 		return value, err
 	}

@@ -506,14 +506,6 @@ func (c *Catalog) Referring() iter.Seq[*Entry] {
 	}
 }
 
-// Tells is true for a resource whose objects tell, outside of their metadata, whether the
-// owner of their finalizers must create something (Entry.CreatesWhen).
-func (c *Catalog) Tells(resource string) bool {
-	return slices.ContainsFunc(c.entries(), func(e Entry) bool {
-		return len(e.CreatesWhen) > 0 && slices.Contains(e.On, resource)
-	})
-}
-
 // Lookup finds the entry for a finalizer on a resource (plural.group): exact
 // before the longest prefix or suffix, those before a regular expression. Of
 // entries that match equally well, one that lists the resource wins over one

@@ -5,7 +5,6 @@ package manifests
 import (
 	"cmp"
 	"encoding/base64"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -29,17 +28,9 @@ const DefaultNamespace = corev1.NamespaceDefault
 // Set is the objects of manifests that are applied together.
 type Set struct {
 	Objects []*unstructured.Unstructured
-	// Further are more objects of the set, of kinds and in namespaces of which there
-	// are some among Objects, and of which Counts told that they need not be kept:
-	// they are made anew each time. It may be nil.
-	Further iter.Seq[*unstructured.Unstructured]
 	// Namespace is that of objects that name none, as a release of a chart has one. Without
 	// it, it is where kubectl puts them.
 	Namespace string
-	// Whole makes one of Objects that is there by its metadata only whole, for the
-	// conditions of webhooks and admission policies, and for what scales workloads. What is not, they may or may not
-	// see. It may be nil.
-	Whole func(*unstructured.Unstructured) *unstructured.Unstructured
 	// Elsewhere are the workloads of a namespace in other sets, and what scales them, for
 	// budgets that select none of this one. It may be nil.
 	Elsewhere func(namespace string) []*unstructured.Unstructured
@@ -56,7 +47,7 @@ func Apply(options cluster.Options, version string, set Set) (*cluster.World, er
 	if options.Catalog == nil {
 		options.Catalog = catalog.Default()
 	}
-	options.Manifests = &cluster.Manifests{Version: version, Further: set.Further, Whole: set.Whole}
+	options.Manifests = &cluster.Manifests{Version: version}
 	objects := set.Objects
 	scopes := cluster.Defined(objects, "spec", "scope")
 	for _, obj := range objects {
@@ -74,11 +65,7 @@ func Apply(options cluster.Options, version string, set Set) (*cluster.World, er
 		p.place(obj)
 		p.hooks = p.hooks || strings.HasSuffix(obj.GetKind(), "WebhookConfiguration")
 		if isScaler(obj) {
-			scaler := obj
-			if set.Whole != nil {
-				scaler = set.Whole(obj)
-			}
-			p.autoscaled[targetOf(scaler, cmp.Or(obj.GetNamespace(), p.home))] = least(scaler)
+			p.autoscaled[targetOf(obj, cmp.Or(obj.GetNamespace(), p.home))] = least(obj)
 		}
 	}
 	all := slices.Clone(objects)

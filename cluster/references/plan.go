@@ -209,29 +209,6 @@ func (p *plan) lookUp(finalizer, resource string) *rules {
 	return &rules{}
 }
 
-// Reads tells whether objects of a resource tell what the owners of finalizers
-// need, their own or those of others that name them.
-func Reads(c *catalog.Catalog, resource string) bool {
-	p := newPlan(c)
-	p.follow(map[string]bool{resource: true})
-	if r := p.roles[resource]; r != nil && r.carries {
-		return true
-	}
-	for e := range c.Referring() {
-		if leads(e.Needs, resource) {
-			return true
-		}
-	}
-	return false
-}
-
-// leads tells whether something is read from a resource on the way to others.
-func leads(needs []catalog.Need, resource string) bool {
-	return slices.ContainsFunc(needs, func(n catalog.Need) bool {
-		return len(n.Needs) > 0 && (n.Resource == resource || leads(n.Needs, resource))
-	})
-}
-
 // namespaced tells whether objects of a resource are in namespaces: of those that
 // are not followed, only that of the core group is known, without its three that are
 // always followed.

@@ -5,7 +5,6 @@ package source
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"os"
@@ -149,7 +148,7 @@ func reason(err error) string {
 
 // contents parses a document.
 func (f *File) contents(d document) (c Contents) {
-	t := &Text{File: f, bytes: d.text, line: d.line, offset: d.offset, size: d.size, cuts: d.cuts, source: d.source, wide: d.wide}
+	t := &Text{File: f, bytes: d.text, line: d.line, cuts: d.cuts, source: d.source}
 	root, err := parse(d.text)
 	if err != nil && len(d.cuts) > 0 && d.size <= maxDocument { // what was cut out may be why
 		if whole, readErr := f.whole(d); readErr == nil {
@@ -175,7 +174,6 @@ func (f *File) contents(d document) (c Contents) {
 		return c
 	}
 	c.Objects, c.Plain = objects(t, root)
-	t.objects = c.Objects
 	if t.bomb {
 		return Contents{Plain: 1, Problems: []Problem{{t.position(root.Line, root.Column, 1), errBomb.Error()}}}
 	}
@@ -246,52 +244,8 @@ func (f *File) whole(d document) (document, error) {
 	return d, nil
 }
 
-// Release forgets the text of a document and what was parsed of it; Load of an
-// object in it reads it again.
-func (t *Text) Release() {
-	if t.bytes == nil {
-		return
-	}
-	for _, o := range t.objects {
-		o.node = nil
-	}
-	t.bytes, t.index = nil, nil
-}
-
-// Size is about how many bytes of text Release would free.
+// Size is how many bytes of text the document is kept in.
 func (t *Text) Size() int { return len(t.bytes) }
-
-// Load undoes Release, for all objects of the document.
-func (o *Object) Load() error {
-	if o.node != nil {
-		return nil
-	}
-	t := o.Text
-	d, err := t.File.whole(document{offset: t.offset, line: t.line, size: t.size, source: t.source, wide: t.wide})
-	if err != nil {
-		return fmt.Errorf("read %s again: %w", t.File.Name, err)
-	}
-	if !t.File.Whole {
-		s := newSplitter(bytes.NewReader(d.text), false)
-		if cut, err := s.next(); err == nil {
-			d.text, d.cuts = bytes.Clone(cut.text), cut.cuts
-		}
-		s.close()
-	}
-	again := t.File.contents(d).Objects
-	if !slices.EqualFunc(t.objects, again, func(a, b *Object) bool {
-		return a.From == b.From && a.Name == b.Name && a.Kind == b.Kind
-	}) {
-		return fmt.Errorf("%s changed while it was read", t.File.Name)
-	}
-	for i, other := range again {
-		t.objects[i].node = other.node
-	}
-	if len(again) > 0 {
-		t.bytes, t.cuts = again[0].bytes, again[0].cuts
-	}
-	return nil
-}
 
 // Source is the file of which a comment says that the object was rendered from
 // it, "" if none does.

@@ -10,7 +10,6 @@ import (
 	"unique"
 
 	"go.yaml.in/yaml/v4"
-	"golang.org/x/text/encoding"
 )
 
 // Position is a place in a file.
@@ -24,15 +23,11 @@ type Position struct {
 
 // Text is the text of a document, and where it stands in its file.
 type Text struct {
-	File    *File
-	bytes   []byte
-	line    int
-	offset  int64
-	size    int64
-	cuts    []cut
-	source  string
-	wide    encoding.Encoding // of the file, nil for UTF-8
-	objects []*Object         // in it, in their order
+	File   *File
+	bytes  []byte
+	line   int
+	cuts   []cut
+	source string
 
 	index   *index // made when it is first needed
 	looked  int    // nodes that were looked at by way of merges

@@ -242,33 +242,6 @@ func TestReadHolding(t *testing.T) {
 	}
 }
 
-func TestLoad(t *testing.T) {
-	text := fmt.Sprintf(cm, "ä𝄞") + "---\n" + crd + "---\r\n" + fmt.Sprintf(cm, "b")
-	for _, text := range []string{"\ufeff" + text, inUTF16(t, unicode.LittleEndian, text), inUTF16(t, unicode.BigEndian, text)} {
-		path := filepath.Join(t.TempDir(), "f.yaml")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		file, objects := &source.File{Name: path, Path: path}, 0
-		for c := range file.Read() {
-			for _, o := range c.Objects {
-				objects++
-				before, _ := o.Find("metadata.name")
-				o.Release()
-				if err := o.Load(); err != nil {
-					t.Fatal(err)
-				}
-				if after, _ := o.Find("metadata.name"); after != before {
-					t.Errorf("%s: at %+v, and after Load at %+v", o.Name, before, after)
-				}
-			}
-		}
-		if objects != 3 {
-			t.Errorf("%d objects in %q, want 3", objects, text[:2])
-		}
-	}
-}
-
 func TestWalk(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.yaml", "b.yml", "c.json", "d.txt", ".git/x.yaml", "sub/e.yaml", "skip/f.yaml", "sub/skip.yaml", "chart/Chart.yaml", "chart/values.yaml", "chart/templates/t.yaml", "chart/crds/crd.yaml", "k/kustomization.yaml", "k/l.yaml"} {
