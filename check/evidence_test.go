@@ -32,7 +32,7 @@ var restsOn = map[string]evidence{
 	"network-plugin-removed":               {"Events of kubelets", "**anybody: marked**"},
 	"node-already-stuck":                   {"pods that are long past their deadline; **Events of kubelets are marked**", "Kubernetes; **Events by anybody**"},
 	"operator-in-same-set":                 {"the order in which what was named is deleted", "who asks"},
-	"orphaned-finalizer":                   {"the owner of a finalizer: cluster-wide rights, workloads of the catalog, API groups that are served. **A declaration, a RoleBinding, an owner reference, a workload in place of one outside of the cluster, and what was learned are marked**", "administrators; **the rest by anybody**"},
+	"orphaned-finalizer":                   {"the owner of a finalizer: cluster-wide rights, workloads of the catalog that have these or lie where it says, API groups that are served. **A declaration, a RoleBinding, an owner reference, and what was learned are marked**", "administrators; **the rest by anybody**"},
 	"refused-request":                      {"as failing-webhook-blocks-delete", "as there"},
 	"storage-in-use":                       {"pods that use a claim, and the claim of a volume", "who made them, of which each is named"},
 	"unavailable-apiservice":               {"an APIService, its condition, and that it was asked and did not answer", "administrators and Kubernetes"},
@@ -117,7 +117,11 @@ var tenants = map[string]struct{ reason, world, resource, namespace string }{
 `, "widgets", "tenant",
 	},
 	"Workload": {
-		"a workload with the name of a cloud's controller makes that look scaled down", `
+		"a workload with the name of a cloud's controller, and a right in this namespace, makes that look scaled down", `
+{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: it, namespace: shop}, rules: [{apiGroups: [""], resources: [services, services/status], verbs: [patch]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: it, namespace: shop}, roleRef: {kind: Role, name: it}, subjects: [{kind: ServiceAccount, name: default, namespace: tenant}]}
+---
 {apiVersion: v1, kind: Node, metadata: {name: worker}, spec: {providerID: "aws:///x"}, status: {conditions: [{type: Ready, status: "True"}]}}
 ---
 {apiVersion: apps/v1, kind: Deployment, metadata: {name: aws-cloud-controller-manager, namespace: tenant}, spec: {replicas: 0, selector: {matchLabels: {app: x}}, template: {metadata: {labels: {app: x}}, spec: {containers: [{name: c, image: registry.k8s.io/provider-aws/cloud-controller-manager}]}}}}

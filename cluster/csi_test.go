@@ -27,7 +27,7 @@ spec: {attacher: disk.csi.example.com, nodeName: n1, source: {persistentVolumeNa
 	provisioner := func(name, args string) string {
 		return "\n---\n{apiVersion: v1, kind: Pod, metadata: {name: " + name + ", namespace: kube-system}, spec: {nodeName: n1, serviceAccountName: " + name +
 			", containers: [{name: p, image: 'registry.k8s.io/sig-storage/csi-provisioner:v5', args: [" + args + "]}, {name: a, image: csi-attacher}]}," +
-			" status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}}"
+			" status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}}" + strings.ReplaceAll(sidecarsMay, "SA", name)
 	}
 	type test struct{ reason, cluster, state, certainty, evidence string }
 	tests := map[string]test{
@@ -95,6 +95,15 @@ spec: {attacher: disk.csi.example.com, nodeName: n1, source: {persistentVolumeNa
 	}
 }
 
+// sidecarsMay is what lets the sidecars under a service account remove their finalizers
+// (github.com/kubernetes-csi/external-provisioner:deploy/kubernetes/rbac.yaml, and of the attacher).
+const sidecarsMay = `
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: SA}, rules: [{apiGroups: ["", storage.k8s.io], resources: [persistentvolumes, volumeattachments], verbs: [patch]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: SA}, roleRef: {kind: ClusterRole, name: SA}, subjects: [{kind: ServiceAccount, name: SA, namespace: kube-system}]}
+`
+
 // TestVolumeObstacles: of a volume, which is watched whole, the facts hold the same of what
 // stops its owner as who is shown it.
 func TestVolumeObstacles(t *testing.T) {
@@ -106,8 +115,7 @@ apiVersion: v1
 kind: Pod
 metadata: {name: disk, namespace: kube-system}
 spec: {nodeName: n1, serviceAccountName: disk, containers: [{name: p, image: "registry.k8s.io/sig-storage/csi-provisioner:v6.4.0"}]}
-status: {phase: Running, conditions: [{type: Ready, status: "True"}]}
-`
+status: {phase: Running, conditions: [{type: Ready, status: "True"}]}`
 	for _, tc := range []struct {
 		reason, policy, phase string
 		want                  bool
@@ -121,7 +129,7 @@ apiVersion: v1
 kind: PersistentVolume
 metadata: {name: pv1, uid: u, finalizers: [external-provisioner.volume.kubernetes.io/finalizer]}
 spec: {persistentVolumeReclaimPolicy: ` + tc.policy + `, csi: {driver: disk.csi.example.com, volumeHandle: h}}
-status: {phase: ` + tc.phase + `}` + around
+status: {phase: ` + tc.phase + `}` + around + strings.ReplaceAll(sidecarsMay, "SA", "disk")
 		w := world(t, text)
 		obj, resource := objects(t, text)[0], schema.GroupResource{Resource: "persistentvolumes"}
 		finalizer := obj.GetFinalizers()[0]

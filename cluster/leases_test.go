@@ -57,7 +57,7 @@ func TestLeases(t *testing.T) {
 		"of a pod that goes":               {"it has no time left", gadget + strings.Replace(admin, "{name: one-1,", "{name: one-1, deletionTimestamp: '2001-09-09T01:46:00Z',", 1), lists{{held(group, "one-1_1", -2*seconds)}}, Absent, "may", "no controller"},
 		"of a pod whose namespace goes":    {"nor has this", gadget + admin + going, lists{{held(group, "one-1_1", -2*seconds)}}, Absent, "may", "no controller"},
 		"of a pod that crashes":            {"between two tries it holds the lease, too", gadget + strings.Replace(admin, `conditions: [{type: Ready, status: "True"}]`, waiting("CrashLoopBackOff"), 1), lists{{held(group, "one-1_1", -2*seconds)}}, Absent, "may", "no controller"},
-		"of a pod without rights":          {"anybody may name a lease so, and renew it", gadget + as("one", anAccount, running), lists{{held(group, "one-1_1", -2*seconds)}}, Absent, "may", "no controller"},
+		"of a pod without rights":          {"anybody may name a lease so, and renew it", gadget + as("one", anAccount, running) + authorizes, lists{{held(group, "one-1_1", -2*seconds)}}, Absent, "may", "no controller"},
 		"catalog and permissions differ":   {"known workloads outweigh a lease: see the permissions' own pod", gadget + as("one", anAccount, controls, running), lists{{held(group, "laptop_1", -300*seconds)}}, Alive, "will", "service account ops/one may update"},
 		"held by a pod that is not ready": {
 			"another of its containers renews its lease: no proof that it stays down",

@@ -20,6 +20,11 @@ const (
 ---
 {apiVersion: x.io/v1, kind: Gadget, metadata: {name: it, namespace: a, finalizers: [x.io/cleanup]}}
 `
+	// authorizes shows that RBAC does.
+	authorizes = `
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: cluster-admin, labels: {kubernetes.io/bootstrapping: rbac-defaults}}, rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]}
+`
 	anAccount = `
 ---
 {apiVersion: v1, kind: ServiceAccount, metadata: {name: SA, namespace: ops}}

@@ -365,12 +365,12 @@ func (n named) Undefined(kind schema.GroupKind) bool {
 	return true
 }
 
-// Lets tells whether RBAC lets the owner of a finalizer do something, as a service account,
+// Lets tells whether RBAC lets the owner of a finalizer, of objects in a namespace, do something, as a service account,
 // "namespace/name", or as itself where that is "".
-func (n named) Lets(finalizer, resource string, deed catalog.Deed, account string) (lets, known bool, only []references.Thing) {
+func (n named) Lets(finalizer, resource, namespace string, deed catalog.Deed, account string) (lets, known bool, only []references.Thing) {
 	on, actors := n.w.ownership.Resource(deed.Kind), []string{account}
 	if account == "" {
-		actors = n.w.ownership.Actors(finalizer, resource)
+		actors = n.w.ownership.Actors(finalizer, resource, namespace)
 	}
 	known = on != "" && len(actors) > 0
 	for _, actor := range actors {

@@ -40,18 +40,9 @@ type Right struct{ Resource, Namespace, Name string }
 func (p *Part) Acts() int { return p.acts }
 
 // Actors are the service accounts, as "namespace/name", of the workloads that the catalog
-// knows to remove a finalizer from a resource. It only reads.
-func (p *Part) Actors(finalizer, resource string) []string {
-	entry, known := p.options.Catalog.Lookup(finalizer, resource)
-	if !known {
-		return nil
-	}
-	var found []string
-	for _, wl := range p.matching(entry) {
-		found = append(found, wl.account)
-	}
-	slices.Sort(found)
-	return slices.Compact(found)
+// knows to remove a finalizer from a resource in a namespace. It only reads.
+func (p *Part) Actors(finalizer, resource, namespace string) []string {
+	return accountsFor(p.question(verdictKey{finalizer: finalizer, resource: resource, namespace: namespace}, evidence{}), judgement{})
 }
 
 // Resource is the one of a kind, as "plural.group", "" where it is not known. It only reads.
@@ -82,18 +73,9 @@ func (p *Part) Lets(account, verb, resource, namespace string) (lets, known bool
 	if p.options.Manifests || p.hidesGrants() || !inForce && len(p.bound[account]) == 0 {
 		return false, false, nil
 	}
-	roles, bindings := map[string]bool{}, map[string]bool{}
-	for _, subject := range subjectsOf(account) {
-		for _, key := range p.bound[subject] {
-			b := p.bindings[key]
-			if b.scope != "" && b.scope != namespace {
-				continue
-			}
-			if slices.ContainsFunc(p.powers[b.role], func(g grant) bool { return g.covers(resource) && slices.Contains(g.verbs, verb) }) {
-				roles[b.role], bindings[key] = true, true
-			}
-		}
-	}
+	roles, bindings := collected(p.granting(subjectsOf(account), namespace, func(role string) bool {
+		return slices.ContainsFunc(p.powers[role], func(g grant) bool { return g.covers(resource) && slices.Contains(g.verbs, verb) })
+	}))
 	for _, r := range sole(roles, bindings) {
 		kind, name, _ := strings.Cut(r.what, "/")
 		only = append(only, Right{kind, r.namespace, name})
@@ -105,24 +87,30 @@ func (p *Part) Lets(account, verb, resource, namespace string) (lets, known bool
 // there alone, may also update the objects of a resource: what they say about one is then no
 // more than they could do to it. It only reads.
 func (p *Part) Candid(resource, namespace string) bool {
-	if p.options.Manifests || p.hidesGrants() {
-		return false
-	}
-	for _, b := range p.bindings {
-		if b.scope != namespace || !p.scribes[b.role] {
-			continue
-		}
-		if !slices.ContainsFunc(p.roles[b.role], func(g grant) bool { return g.subresource == "" && g.covers(resource) }) {
-			return false
-		}
-	}
-	return true
+	return p.onlyWriters("events", namespace, verdictKey{resource: resource, namespace: namespace})
 }
 
-// writesEvents tells whether a rule lets write Events, of either group.
-func writesEvents(rule rbacv1.PolicyRule) bool {
+// telling are the resources that tell of others, with their API groups: anybody may write them
+// who has a right in one namespace.
+var telling = map[string][]string{"events": {"", "events.k8s.io"}, "leases": {"coordination.k8s.io"}}
+
+// tells are those of telling that a rule lets write.
+func tells(rule rbacv1.PolicyRule) (found []string) {
 	among := func(list []string, any ...string) bool {
 		return slices.ContainsFunc(list, func(item string) bool { return item == "*" || slices.Contains(any, item) })
 	}
-	return among(rule.Verbs, "create", "update", "patch") && among(rule.APIGroups, "", "events.k8s.io") && among(rule.Resources, "events")
+	for resource, groups := range telling {
+		if among(rule.Verbs, "create", "update", "patch") && among(rule.APIGroups, groups...) && among(rule.Resources, resource) {
+			found = append(found, resource)
+		}
+	}
+	return found
+}
+
+// onlyWriters reports whether all who may write what tells of others in a namespace, by a right
+// that they hold there alone, may take finalizers off objects.
+func (p *Part) onlyWriters(resource, namespace string, key verdictKey) bool {
+	return !p.options.Manifests && !p.hidesGrants() && !slices.ContainsFunc(p.writers[resource+"/"+namespace], func(subject string) bool {
+		return !p.mayTake(subjectsOf(subject), key)
+	})
 }

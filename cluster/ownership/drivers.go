@@ -50,13 +50,14 @@ func (p *Part) keepSidecar(key types.NamespacedName, pod *corev1.Pod, r running,
 
 // judgeSidecar judges whether a sidecar of an image serves a driver; decided is
 // false where the rest of the evidence has to tell.
-func (p *Part) judgeSidecar(j judgement, image, driver string) (_ judgement, decided bool) {
+func (p *Part) judgeSidecar(q *asked, image string) (_ judgement, decided bool) {
+	j, driver := q.base, q.object.driver
 	installed := p.installedDrivers()
 	var silent []types.NamespacedName // sidecars that name no driver
 	unnamed := maps.Clone(installed)  // drivers that no sidecar names
 	for _, key := range slices.SortedFunc(maps.Keys(p.sidecars), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }) {
 		s := p.sidecars[key]
-		if !slices.Contains(s.images, image) || p.leaving[key.Namespace] {
+		if !slices.Contains(s.images, image) || p.leaving[key.Namespace] || !p.admits(q, s.account) {
 			continue
 		}
 		if s.names(driver) {
@@ -85,7 +86,7 @@ func (p *Part) judgeSidecar(j judgement, image, driver string) (_ judgement, dec
 	case installed[driver] && len(silent) > 0:
 		return j.is(Unknown, false, "%d drivers are installed, and %d %s that name none: whether one serves %s, the cluster does not tell",
 			len(unnamed), len(accounts), image, driver), true
-	case installed[driver]:
+	case installed[driver] || q.unread != "":
 		return j, false // its sidecars may run outside the cluster
 	}
 	if hidden := p.driversHidden(); hidden != "" {
@@ -119,7 +120,7 @@ func (p *Part) servesOthers(account, driver string) bool {
 
 // driversHidden says what of the drivers and their sidecars cannot be seen, "" if all can.
 func (p *Part) driversHidden() string {
-	for _, input := range []string{"pods", "deployments.apps", "statefulsets.apps", "daemonsets.apps", "csidrivers.storage.k8s.io", "csinodes.storage.k8s.io"} {
+	for _, input := range []string{"pods", "deployments.apps", "statefulsets.apps", "daemonsets.apps", "csidrivers.storage.k8s.io", "csinodes.storage.k8s.io", "clusterroles" + rbacGroup, "clusterrolebindings" + rbacGroup} {
 		if reason, hidden := p.options.Sight.Hidden(input); hidden {
 			return fmt.Sprintf("%s (%s)", input, reason)
 		}

@@ -69,9 +69,8 @@ func (p *Part) KeepClusterRole(o *rbacv1.ClusterRole) bool {
 // ForgetRole undoes KeepRole and KeepClusterRole.
 func (p *Part) ForgetRole(key types.NamespacedName) {
 	delete(p.roles, key.Namespace+"/"+key.Name)
-	delete(p.reads, key.Namespace+"/"+key.Name)
 	delete(p.powers, key.Namespace+"/"+key.Name)
-	delete(p.scribes, key.Namespace+"/"+key.Name)
+	delete(p.tells, key.Namespace+"/"+key.Name)
 	p.grantsDirty = true
 }
 
@@ -96,18 +95,14 @@ func (p *Part) keepRole(name string, labels map[string]string, rules []rbacv1.Po
 	p.grantsDirty = true
 	builtin := builtinRoles[name] || labels["kubernetes.io/bootstrapping"] == "rbac-defaults"
 	var grants []grant
-	delete(p.reads, name)
 	delete(p.powers, name)
-	delete(p.scribes, name)
+	delete(p.tells, name)
 	for _, rule := range rules {
-		if writesEvents(rule) {
-			p.scribes[name] = true
+		if told := tells(rule); len(told) > 0 {
+			p.tells[name] = append(p.tells[name], told...)
 		}
 		if powers := acting(rule); len(powers) > 0 {
 			p.powers[name] = append(p.powers[name], powers...)
-		}
-		if !builtin {
-			p.reads[name] = append(p.reads[name], readable(rule)...)
 		}
 		verbs := writing(rule.Verbs)
 		if len(verbs) == 0 {
@@ -140,29 +135,6 @@ func writing(verbs []string) []string {
 	return slices.DeleteFunc(slices.Clone(verbs), func(v string) bool { return v != "update" && v != "patch" })
 }
 
-// everything is what a role may read that lets act as others: what these may, it
-// may, too.
-const everything = "*"
-
-// readable are the resources, as "plural.group", that a rule lets read by name.
-func readable(rule rbacv1.PolicyRule) []string {
-	if slices.Contains(rule.Verbs, "impersonate") {
-		return []string{everything}
-	}
-	if !slices.ContainsFunc(rule.Verbs, func(v string) bool { return v == "get" || v == "list" || v == "watch" }) {
-		return nil
-	}
-	var found []string
-	for _, group := range rule.APIGroups {
-		for _, res := range rule.Resources {
-			if group != "*" {
-				found = append(found, schema.GroupResource{Group: group, Resource: res}.String())
-			}
-		}
-	}
-	return found
-}
-
 func (p *Part) keepBinding(namespace, name string, ref rbacv1.RoleRef, subjects []rbacv1.Subject) bool {
 	b := binding{role: "/" + ref.Name, scope: namespace}
 	if ref.Kind == "Role" {
@@ -192,13 +164,20 @@ func (p *Part) indexGrants(yield func()) {
 	type holder struct{ account, scope string }
 	type rights struct{ main, controls bool }
 	index := map[string]map[holder]rights{}
-	bound := map[string][]string{}
+	bound, writers, apart := map[string][]string{}, map[string][]string{}, map[string]bool{}
 	for name, b := range p.bindings {
 		yield()
-		for _, subject := range slices.Concat(b.accounts, b.groups, b.users) {
+		subjects := slices.Concat(b.accounts, b.groups, b.users)
+		for _, subject := range subjects {
 			bound[subject] = append(bound[subject], name)
 		}
+		for _, told := range p.tells[b.role] {
+			if b.scope != "" {
+				writers[told+"/"+b.scope] = append(writers[told+"/"+b.scope], subjects...)
+			}
+		}
 		for _, g := range p.roles[b.role] {
+			apart[b.scope] = apart[b.scope] || g.wide && len(b.accounts) > 0 || slices.ContainsFunc(b.groups, ofAccounts)
 			if g.wide {
 				continue
 			}
@@ -235,7 +214,7 @@ func (p *Part) indexGrants(yield func()) {
 			narrow[wl.account] = true
 		}
 	}
-	p.bound, p.grantees, p.narrow = bound, grantees, narrow
+	p.bound, p.writers, p.apart, p.grantees, p.narrow = bound, writers, apart, grantees, narrow
 }
 
 // mayUpdate are the service accounts that hold a grant of their own to update a
@@ -255,16 +234,15 @@ func (p *Part) mayUpdate(res, namespace string) []grantee {
 // scope is the namespace where it matters to who may update a resource there, or watches
 // it, or who was seen to remove a finalizer there, else "".
 func (p *Part) scope(finalizer, res, namespace string) string {
-	if p.local[learned.Lesson{Finalizer: finalizer, Resource: res, Namespace: namespace}] {
-		return namespace
-	}
+	matters := p.local[learned.Lesson{Finalizer: finalizer, Resource: res, Namespace: namespace}] || p.apart[namespace]
 	for _, covering := range covering(res) {
 		of := p.grantees[covering]
-		if len(of[namespace]) > 0 || len(p.narrow) > 0 && slices.ContainsFunc(of[""], func(g grantee) bool { return p.narrow[g.account] }) {
-			return namespace
-		}
+		matters = matters || len(of[namespace]) > 0 || len(p.narrow) > 0 && slices.ContainsFunc(of[""], func(g grantee) bool { return p.narrow[g.account] })
 	}
-	return ""
+	if !matters || p.builtIn(verdictKey{finalizer: finalizer, resource: res}) {
+		return ""
+	}
+	return namespace
 }
 
 // covering are the keys of grantees under which those of a resource are.
@@ -280,16 +258,10 @@ func asUser(name string) string { return "user " + name }
 // UpdatesEverywhere tells whether a user, or one of its groups, may update a
 // resource in all namespaces. It only reads.
 func (p *Part) UpdatesEverywhere(user string, groups []string, resource string) bool {
-	subject := cmp.Or(learned.Account(user), asUser(user))
-	for _, subject := range append([]string{subject}, groups...) {
-		for _, name := range p.bound[subject] {
-			b := p.bindings[name]
-			if b.scope == "" && slices.ContainsFunc(p.roles[b.role], func(g grant) bool { return g.subresource == "" && g.covers(resource) }) {
-				return true
-			}
-		}
-	}
-	return false
+	subjects := append([]string{cmp.Or(learned.Account(user), asUser(user))}, groups...)
+	return some(p.granting(subjects, "", func(role string) bool {
+		return slices.ContainsFunc(p.roles[role], func(g grant) bool { return g.subresource == "" && g.covers(resource) })
+	}))
 }
 
 func plural(res string) string {

@@ -55,6 +55,9 @@ type judgement struct {
 	// barred is the service account that should have the right to remove it from
 	// objects of a resource.
 	barred, resource string
+	// namesake is set where nothing but a name or an image says that it is the owner's: anybody
+	// may have made it who may create workloads in its namespace.
+	namesake bool
 	// lease is the one that it may not renew, as "namespace/name", where that is why.
 	lease string
 }
@@ -81,6 +84,9 @@ func (j judgement) facts() map[string]any {
 		barred := map[string]any{"account": j.barred, "resource": j.resource}
 		if j.lease != "" {
 			barred["lease"] = j.lease
+		}
+		if j.namesake {
+			barred["namesake"] = true
 		}
 		found["barred"] = barred
 	}

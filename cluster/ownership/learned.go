@@ -29,10 +29,10 @@ type witness struct {
 
 // witness asks about everybody who was seen to remove a finalizer: of CSI sidecars, those that
 // may serve the driver in question, "" if that does not matter.
-func (p *Part) witness(key verdictKey, driver string) witness {
+func (p *Part) witness(q *asked, driver string) witness {
 	all := witness{sure: true}
 	now := p.options.Now()
-	for _, o := range p.Learned(key.finalizer, key.resource, key.namespace) {
+	for _, o := range p.Learned(q.finalizer, q.resource, q.namespace) {
 		did := fmt.Sprintf("%s was seen to remove it from %d %s, last on %s", who(o), o.Objects, objectsWord(o.Objects), date(o.Last))
 		name := o.Account()
 		a := p.accounts[name]
@@ -40,13 +40,13 @@ func (p *Part) witness(key verdictKey, driver string) witness {
 		case name != "" && driver != "" && p.servesOthers(name, driver):
 		case name != "" && a != nil && p.readyPod(a) != "":
 			owner := "controller under service account " + name
-			why := p.unable(o, a, key)
+			why := p.unable(o, a, q.verdictKey)
 			if why == "" {
 				all.barred, all.account, all.owner = "", name, owner
 				all.alive = fmt.Sprintf("%s, and pod %s is ready under it", did, p.readyPod(a))
 				return all
 			}
-			all.sure = all.sure && p.vouched(o)
+			all.sure = all.sure && p.vouched(o, q)
 			if all.barred == "" {
 				all.account, all.owner, all.barred = name, owner, did+", and "+why
 			}
@@ -59,7 +59,7 @@ func (p *Part) witness(key verdictKey, driver string) witness {
 				all.outside = did + ", from outside the cluster: whether it still runs, the cluster does not tell"
 			}
 		case a != nil && a.exists:
-			all.sure = all.sure && p.vouched(o)
+			all.sure = all.sure && p.vouched(o, q)
 			j := p.idle(name)
 			j.evidence = slices.Insert(j.evidence, 0, did)
 			j.owner = "controller under service account " + name
@@ -79,16 +79,17 @@ func (p *Part) witness(key verdictKey, driver string) witness {
 // vouched tells whether an account that was seen to remove a finalizer, and does not any
 // more, is surely its owner: administrators gave it the right everywhere and a workload,
 // none of which another runs as well, as after a move to another account.
-func (p *Part) vouched(o learned.Owner) bool {
+func (p *Part) vouched(o learned.Owner, q *asked) bool {
 	account, works := o.Account(), false
 	for _, wl := range p.workloads {
 		if wl.account != account {
 			continue
 		}
 		works = true
-		if slices.ContainsFunc(p.workloadsWhere(func(other workload) bool { return other.account != account }), func(other workload) bool {
-			return slices.ContainsFunc(other.images, func(image string) bool { return slices.Contains(wl.images, image) })
-		}) {
+		if len(p.workloadsWhere(func(other workload) bool {
+			shares := slices.ContainsFunc(other.images, func(image string) bool { return slices.Contains(wl.images, image) })
+			return other.account != account && shares && p.admits(q, other.account)
+		})) > 0 {
 			return false
 		}
 	}
@@ -102,7 +103,7 @@ func (p *Part) unable(o learned.Owner, a *account, key verdictKey) string {
 	if _, hidden := p.options.Sight.Hidden("serviceaccounts"); !a.exists && !hidden {
 		return "that service account is gone, so the tokens of its pods are refused"
 	}
-	if _, bindings := p.rightsOf(o.Account(), key.resource, key.namespace); o.Everywhere && len(bindings) == 0 && !p.hidesGrants() {
+	if o.Everywhere && !p.mayTake(subjectsOf(o.Account()), key) && !p.hidesGrants() {
 		return "no role lets it update " + key.resource + " any more"
 	}
 	return ""
@@ -132,7 +133,8 @@ const byLearning = "what was learned from requests"
 // seen, or where administrators vouch for it and nothing else is known. Who is outside
 // the cluster is never called absent, and who is gone proves nothing, as its successor may
 // have another name, unless nobody is left who may do it.
-func (p *Part) weigh(key verdictKey, seen witness, j, surmised judgement) judgement {
+func (p *Part) weigh(q *asked, surmised judgement) judgement {
+	seen, j := q.seen, q.base
 	blind := p.blind() != ""
 	switch {
 	case seen.barred != "" && (surmised.state != Alive || p.actsAs(surmised, seen.account)):
@@ -163,8 +165,8 @@ func (p *Part) weigh(key verdictKey, seen witness, j, surmised judgement) judgem
 		return surmised.is(Unknown, false, "%s", seen.outside)
 	case seen.gone != "" && surmised.state == Absent:
 		surmised.evidence = append(surmised.evidence, seen.gone)
-		if seen.sure && !p.anyMay(key) {
-			surmised = surmised.is(Absent, true, "nothing runs here that may update %s", key.resource)
+		if seen.sure && !p.anyMay(q.verdictKey) {
+			surmised = surmised.is(Absent, true, "nothing runs here that may update %s", q.resource)
 		}
 	}
 	return surmised

@@ -27,8 +27,10 @@ const (
 	// a lease that was seen once: after that its renewals are seen, as leader
 	// election itself does it (client-go, tools/leaderelection).
 	leaseSkew = 2 * time.Minute
-	// leaseDuration is that of a lease that names none.
-	leaseDuration = 15 * time.Second
+	// leaseDuration is that of a lease that names none, and maxDuration the longest that counts:
+	// OpenShift elects by 270 s on a single node
+	// (github.com/openshift/library-go:pkg/config/leaderelection/leaderelection.go).
+	leaseDuration, maxDuration = 15 * time.Second, 5 * time.Minute
 )
 
 // lease is who holds one, and since when that is known.
@@ -61,7 +63,7 @@ func (p *Part) SetLeases(list []coordinationv1.Lease) {
 		l := lease{
 			namespace: o.Namespace, name: o.Name, holder: facts.Or(o.Spec.HolderIdentity, ""),
 			renewed:  facts.Or(o.Spec.RenewTime, metav1.MicroTime{}).Time,
-			duration: max(time.Duration(facts.Or(o.Spec.LeaseDurationSeconds, 0))*time.Second, leaseDuration),
+			duration: min(max(time.Duration(facts.Or(o.Spec.LeaseDurationSeconds, 0))*time.Second, leaseDuration), maxDuration),
 			observed: now,
 		}
 		if l.holder == "" || l.renewed.IsZero() {
@@ -142,6 +144,13 @@ func (p *Part) holder(l lease) (key types.NamespacedName, pod *runningPod) {
 		}
 	}
 	return key, nil
+}
+
+// counts reports whether a lease is evidence: of a pod beside it that is, in a namespace that
+// the catalog names, or one that only those can have written who may take the finalizer off.
+func (p *Part) counts(l lease, holds string, pod *runningPod, q *asked) bool {
+	return q.names(l.namespace) || pod != nil && holds == l.namespace && p.admits(q, pod.Value.account) ||
+		p.onlyWriters("leases", l.namespace, q.verdictKey)
 }
 
 // stranger tells whether the holder of a lease is no pod, nor was one: it was seen, or of a pod

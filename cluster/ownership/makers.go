@@ -168,25 +168,25 @@ func (p *Part) ForgetMaker(resource string, key types.NamespacedName) {
 
 // withMakers says that it is not sure of an owner that runs that it handles a kind any
 // more whose definition has lost its maker.
-func (p *Part) withMakers(key verdictKey, j judgement) judgement {
+func (p *Part) withMakers(q *asked, j judgement) judgement {
 	if j.state != Alive || j.hearsay != "" || p.options.Manifests {
 		return j
 	}
-	if entry, known := p.options.Catalog.Lookup(key.finalizer, key.resource); known && (builtIn(entry) || entry.Foreign(key.resource)) {
+	if q.catalogued && builtIn(q.entry) || q.foreign {
 		return j
 	}
-	for _, m := range p.makersOf(key.resource) {
+	for _, m := range p.makersOf(q.resource) {
 		reason, hidden := p.options.Sight.Hidden(m.resource)
 		switch {
 		case p.makers[m.resource][m.name]:
 		case m.resource == "":
 			j.maker = m.what
-			return j.is(Unknown, false, "%s, which the definition of %s was made from, has gone with its kind: whether anybody still handles %s, the cluster does not tell", m.what, key.resource, key.resource)
+			return j.is(Unknown, false, "%s, which the definition of %s was made from, has gone with its kind: whether anybody still handles %s, the cluster does not tell", m.what, q.resource, q.resource)
 		case hidden:
-			return j.is(Unknown, false, "the definition of %s was made from %s, and %s (%s) cannot be seen", key.resource, m.what, m.resource, reason)
+			return j.is(Unknown, false, "the definition of %s was made from %s, and %s (%s) cannot be seen", q.resource, m.what, m.resource, reason)
 		case len(p.makers[m.resource]) < maxMakers:
 			j.maker = m.what
-			return j.is(Unknown, false, "%s, which the definition of %s was made from, is gone: whether anybody still handles %s, the cluster does not tell", m.what, key.resource, key.resource)
+			return j.is(Unknown, false, "%s, which the definition of %s was made from, is gone: whether anybody still handles %s, the cluster does not tell", m.what, q.resource, q.resource)
 		}
 	}
 	return j
@@ -208,7 +208,7 @@ func (p *Part) askMaker(q *asked) (judgement, bool) {
 		of.live, of.idle = p.mayControl(m.resource, "")
 		for _, ask := range []func(*Part, *asked) (judgement, bool){(*Part).askPermissions, (*Part).askLeases} {
 			j, answered := ask(p, of)
-			if !answered || j.state != Alive || !slices.ContainsFunc(j.workloads, func(wl workload) bool { return p.mayTake(wl.account, q) }) {
+			if !answered || j.state != Alive || !slices.ContainsFunc(j.workloads, func(wl workload) bool { return p.mayTake(subjectsOf(wl.account), q.verdictKey) }) {
 				continue
 			}
 			j.evidence = append(j.evidence, "the definition of "+q.resource+" was made from "+m.what)

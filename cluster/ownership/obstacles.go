@@ -28,23 +28,22 @@ func (p *Part) releasesOf(spec corev1.PodSpec) []string {
 }
 
 // withObstacles adds to a judgement what is known to stop the owner, as it runs here.
-func (p *Part) withObstacles(key verdictKey, e evidence, j judgement) judgement {
+func (p *Part) withObstacles(q *asked, j judgement) judgement {
 	if j.state != Alive {
 		return j
 	}
-	entry, known := p.options.Catalog.Lookup(key.finalizer, key.resource)
-	if e.paused != "" {
-		j.obstacles = append(j.obstacles, paused(e.paused))
+	if q.object.paused != "" {
+		j.obstacles = append(j.obstacles, paused(q.object.paused))
 	}
-	if !known {
+	if !q.catalogued {
 		return j
 	}
-	j.unsure = entry.Sure != nil && !p.sure(*entry.Sure, j, entry)
-	for _, f := range entry.ObstaclesOf(key.resource) {
-		if slices.Contains(e.spares, f.ID) {
+	j.unsure = q.entry.Sure != nil && !p.sure(*q.entry.Sure, q, j)
+	for _, f := range q.entry.ObstaclesOf(q.resource) {
+		if slices.Contains(q.object.spares, f.ID) {
 			continue
 		}
-		if release := p.releaseWith(f, j, entry); release != "" || f.Affected == "" {
+		if release := p.releaseWith(f, q, j); release != "" || f.Affected == "" {
 			j.obstacles = append(j.obstacles, obstacle{f, release})
 		}
 	}
@@ -53,14 +52,14 @@ func (p *Part) withObstacles(key verdictKey, e evidence, j judgement) judgement 
 
 // releaseWith is the release that has a known fault, "" if none that runs does: one of
 // the owner, if that is whose fault it is, or else any.
-func (p *Part) releaseWith(f catalog.Obstacle, j judgement, entry catalog.Entry) string {
+func (p *Part) releaseWith(f catalog.Obstacle, q *asked, j judgement) string {
 	if f.Image == "" {
 		if f.In(p.version) {
 			return "Kubernetes " + p.version
 		}
 		return ""
 	}
-	for _, wl := range p.runningImage(f.Image, j, entry) {
+	for _, wl := range p.runningImage(f.Image, q, j) {
 		for _, ref := range wl.releases {
 			if facts.ImageName(ref) == f.Image && f.In(catalog.Tag(ref)) && (f.Right == nil || p.lacks(wl.account, *f.Right)) {
 				return f.Image + ":" + catalog.Tag(ref)
@@ -70,21 +69,22 @@ func (p *Part) releaseWith(f catalog.Obstacle, j judgement, entry catalog.Entry)
 	return ""
 }
 
-// runningImage are the workloads that run an image: those of the owner, or else any.
-func (p *Part) runningImage(image string, j judgement, entry catalog.Entry) []workload {
+// runningImage are the workloads that run an image: those of the owner, or else any that are
+// evidence.
+func (p *Part) runningImage(image string, q *asked, j judgement) []workload {
 	runs := func(wl workload) bool {
 		return slices.ContainsFunc(wl.releases, func(ref string) bool { return facts.ImageName(ref) == image })
 	}
-	where := slices.DeleteFunc(slices.Concat(j.workloads, p.matching(entry)), func(wl workload) bool { return !runs(wl) })
+	where := slices.DeleteFunc(slices.Concat(j.workloads, q.matched), func(wl workload) bool { return !runs(wl) })
 	if len(where) == 0 {
-		where = p.workloadsWhere(runs)
+		where = p.workloadsWhere(func(wl workload) bool { return runs(wl) && p.admits(q, wl.account) })
 	}
 	return where
 }
 
 // sure tells whether all that runs of the software is a release that a set describes.
-func (p *Part) sure(of catalog.Set, j judgement, entry catalog.Entry) bool {
-	where := p.runningImage(of.Image, j, entry)
+func (p *Part) sure(of catalog.Set, q *asked, j judgement) bool {
+	where := p.runningImage(of.Image, q, j)
 	for _, wl := range where {
 		for _, ref := range wl.releases {
 			if facts.ImageName(ref) == of.Image && !of.By(ref, nil) {
@@ -98,19 +98,11 @@ func (p *Part) sure(of catalog.Set, j judgement, entry catalog.Entry) bool {
 // lacks tells whether it is sure that RBAC gives a service account, as
 // "namespace/name", no such right everywhere.
 func (p *Part) lacks(account string, right catalog.Right) bool {
-	if p.options.Manifests || p.hidesGrants() {
-		return false
-	}
-	granted := false
-	for _, subject := range subjectsOf(account) {
-		for _, key := range p.bound[subject] {
-			b := p.bindings[key]
-			granted = granted || b.scope == "" && slices.ContainsFunc(p.roles[b.role], func(g grant) bool {
-				return g.subresource == "" && g.covers(right.Resource) && slices.Contains(g.verbs, right.Verb)
-			})
-		}
-	}
-	return !granted
+	return !p.options.Manifests && !p.hidesGrants() && !some(p.granting(subjectsOf(account), "", func(role string) bool {
+		return slices.ContainsFunc(p.roles[role], func(g grant) bool {
+			return g.subresource == "" && g.covers(right.Resource) && slices.Contains(g.verbs, right.Verb)
+		})
+	}))
 }
 
 func obstacleFacts(obstacles []obstacle) []any {

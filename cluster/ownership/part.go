@@ -68,7 +68,7 @@ type Part struct {
 	links       map[string]links    // to owners, by "plural.group"
 	ownerOf     map[types.UID]owner // the same
 	matches     matches
-	readyImages map[string]map[string]int     // ready pods by image name and namespace
+	readyImages map[string]map[string]int     // ready pods by image name and service account
 	crashing    map[types.NamespacedName]bool // pods that crash again and again
 	leaving     map[string]bool               // namespaces that are being deleted
 	accounts    map[string]*account           // service accounts, by "namespace/name"
@@ -76,9 +76,10 @@ type Part struct {
 	alike       facts.Shared[running]
 	sidecars    map[types.NamespacedName]sidecar
 	roles       map[string][]grant  // by "namespace/name", "" for cluster roles
-	reads       map[string][]string // by the same, as readable has it
 	powers      map[string][]grant  // by the same: what owners do with other objects
-	scribes     map[string]bool     // those that let write Events
+	tells       map[string][]string // by the same: what tells of others, and they let write
+	writers     map[string][]string // subjects that may write that, by "what/namespace", in that namespace alone
+	apart       map[string]bool     // namespaces in which bindings give service accounts what grantees do not show
 	bindings    map[string]binding  // by "namespace/name", "" for cluster role bindings
 	// grantees are those who may update a resource, by "plural.group" and the
 	// namespace in which they may, "" for everywhere.
@@ -114,7 +115,7 @@ func New(doc facts.Document, options Options) *Part {
 		ending: map[kindHeld]map[*bucket]bool{}, endingDirty: map[*bucket]bool{},
 		workloads: map[string]workload{}, links: map[string]links{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]map[string]int{}, crashing: map[types.NamespacedName]bool{}, leaving: map[string]bool{},
 		accounts: map[string]*account{}, running: facts.Directories[runningPod]{}, alike: facts.NewShared[running](), sidecars: map[types.NamespacedName]sidecar{},
-		roles: map[string][]grant{}, reads: map[string][]string{}, powers: map[string][]grant{}, scribes: map[string]bool{}, bindings: map[string]binding{}, grantees: map[string]map[string][]grantee{}, bound: map[string][]string{},
+		roles: map[string][]grant{}, powers: map[string][]grant{}, tells: map[string][]string{}, bindings: map[string]binding{}, grantees: map[string]map[string][]grantee{}, bound: map[string][]string{},
 		clouds: map[string]bool{}, drivers: map[string]bool{}, registered: map[string][]string{}, definitions: map[string]definition{}, kinds: map[string]string{}, defining: map[string]int{}, makers: map[string]map[string]bool{},
 		leases: map[string]lease{}, affected: options.Catalog.Affected(),
 		cleaners: sync.OnceValue(func() map[string]bool { return cleanersOf(options.Catalog) }),

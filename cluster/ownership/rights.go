@@ -1,53 +1,106 @@
 package ownership
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/facts"
 )
 
+// admits reports whether what runs under a service account is evidence of who removes a
+// finalizer: where RBAC lets that account take it off the objects, or the catalog names its
+// namespace. Anybody may give what runs in his own namespace any name and any image.
+func (p *Part) admits(q *asked, account string) bool {
+	if p.options.Manifests || q.names(facts.NamespaceOf(account)) || p.mayTake(subjectsOf(account), q.verdictKey) || p.impersonates(account, q.namespace) {
+		return true
+	}
+	if _, inForce := p.roles["/cluster-admin"]; !inForce && len(p.bound[account]) == 0 { // as in ruled
+		q.unread = account
+	}
+	return false
+}
+
+// names reports whether the catalog names a namespace as one of the owner's.
+func (q *asked) names(namespace string) bool {
+	return slices.ContainsFunc(q.entry.Workloads, func(w catalog.Workload) bool { return w.Namespace == namespace })
+}
+
+// mayTake reports whether RBAC lets one of the subjects of bindings take finalizers off objects.
+func (p *Part) mayTake(subjects []string, key verdictKey) bool {
+	return some(p.granting(subjects, key.namespace, p.taking(key.resource)))
+}
+
 // rightsOf are the roles and bindings, by key, that give a service account, as
-// "namespace/name", the right to take finalizers off a resource: in one namespace,
-// or, where that is "", in those of which verdictKey says that they do not matter.
+// "namespace/name", the right to take finalizers off a resource: in one namespace, or,
+// where that is "", in all.
 func (p *Part) rightsOf(account, res, in string) (roles, bindings map[string]bool) {
+	return collected(p.granting(subjectsOf(account), in, p.taking(res)))
+}
+
+// taking are the roles that let take finalizers off a resource.
+func (p *Part) taking(res string) func(role string) bool {
 	_, custom := p.definitions[res]
-	roles, bindings = map[string]bool{}, map[string]bool{}
-	for _, subject := range subjectsOf(account) {
-		for _, key := range p.bound[subject] {
-			b := p.bindings[key]
-			for _, g := range p.roles[b.role] {
-				// Of a custom resource, no subresource takes metadata
-				// (k8s.io/apiextensions-apiserver, pkg/registry/customresource/status_strategy.go);
-				// of others, some do, but a Scale has metadata of its own.
-				if !g.covers(res) || g.subresource == "scale" || custom && g.subresource != "" {
-					continue
-				}
-				// A namespace where just wide grants hold has no verdict of its own.
-				if b.scope == "" || b.scope == in || in == "" && g.wide {
-					roles[b.role], bindings[key] = true, true
+	// Of a custom resource, no subresource takes metadata
+	// (k8s.io/apiextensions-apiserver, pkg/registry/customresource/status_strategy.go);
+	// of others, some do, but a Scale has metadata of its own.
+	return func(role string) bool {
+		return slices.ContainsFunc(p.roles[role], func(g grant) bool {
+			return g.covers(res) && g.subresource != "scale" && (!custom || g.subresource == "")
+		})
+	}
+}
+
+// granting are the roles that are asked for, and the bindings that give them to subjects, by
+// key: in one namespace, or, where that is "", in all.
+func (p *Part) granting(subjects []string, in string, asked func(role string) bool) iter.Seq2[string, string] {
+	return func(yield func(role, binding string) bool) {
+		for _, subject := range subjects {
+			for _, key := range p.bound[subject] {
+				if b := p.bindings[key]; (b.scope == "" || b.scope == in) && asked(b.role) && !yield(b.role, key) {
+					return
 				}
 			}
 		}
 	}
+}
+
+// some reports whether a role is granted.
+func some(granted iter.Seq2[string, string]) bool {
+	for range granted {
+		return true
+	}
+	return false
+}
+
+func collected(granted iter.Seq2[string, string]) (roles, bindings map[string]bool) {
+	roles, bindings = map[string]bool{}, map[string]bool{}
+	for role, binding := range granted {
+		roles[role], bindings[binding] = true, true
+	}
 	return roles, bindings
 }
 
-// mayTake tells whether a service account, as "namespace/name", may take finalizers off
-// what a question is about, as far as RBAC shows.
-func (p *Part) mayTake(account string, q *asked) bool {
-	_, bindings := p.rightsOf(account, q.resource, q.namespace)
-	return len(bindings) > 0 || p.options.Manifests || p.hidesGrants()
+// accountGroups begins the names of the groups that service accounts alone are in; everybody is
+// in the other.
+const accountGroups, everybody = "system:serviceaccounts", "system:authenticated"
+
+// subjectsOf are what bindings may name to give a service account rights, or another subject.
+func subjectsOf(subject string) []string {
+	namespace, _, account := strings.Cut(subject, "/")
+	if !account || strings.ContainsAny(namespace, " :") {
+		return []string{subject, everybody}
+	}
+	return []string{subject, accountGroups, accountGroups + ":" + namespace, everybody}
 }
 
-// subjectsOf are what bindings may name to give a service account rights.
-func subjectsOf(account string) []string {
-	namespace, _, _ := strings.Cut(account, "/")
-	return []string{account, "system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}
+// ofAccounts reports whether service accounts are in a group.
+func ofAccounts(group string) bool {
+	return group == everybody || group == accountGroups || strings.HasPrefix(group, accountGroups+":")
 }
 
 // WorksElsewhere tells whether the service account of a workload in a namespace may write
@@ -78,7 +131,7 @@ func (p *Part) anyMay(key verdictKey) bool {
 		wanted[wl.account] = wanted[wl.account] || wl.wanted > 0
 	}
 	for name, a := range p.accounts {
-		if _, bindings := p.rightsOf(name, key.resource, key.namespace); len(bindings) > 0 && (wanted[name] || !a.pods.Empty()) {
+		if (wanted[name] || !a.pods.Empty()) && p.mayTake(subjectsOf(name), key) {
 			return true
 		}
 	}
@@ -94,41 +147,37 @@ func (p *Part) hidesGrants() bool {
 }
 
 // withRights adds to a judgement what RBAC lets those do who remove the finalizer.
-func (p *Part) withRights(key verdictKey, j judgement) judgement {
+func (p *Part) withRights(q *asked, j judgement) judgement {
 	if p.options.Manifests || j.state != Alive || len(j.workloads) == 0 || p.hidesGrants() {
 		return j
 	}
-	accounts := p.accountsFor(key, j)
+	accounts := accountsFor(q, j)
 	if !slices.ContainsFunc(accounts, func(account string) bool { return !p.goneAccount(account) }) {
-		return j.is(Barred, p.certain(key, j), "service account %s is gone, so the tokens of its pods are refused", accounts[0])
+		return j.is(Barred, q.certain(j), "service account %s is gone, so the tokens of its pods are refused", accounts[0])
 	}
 	all := map[string]bool{}
 	for _, account := range accounts {
-		_, bindings := p.rightsOf(account, key.resource, key.namespace)
+		_, bindings := p.rightsOf(account, q.resource, q.namespace)
 		maps.Copy(all, bindings)
 	}
 	if len(all) == 0 {
-		return p.bar(key, j, accounts)
+		return p.bar(q, j, accounts)
 	}
 	if j = p.withElections(j); j.state != Alive {
 		return j
 	}
 	// Where they all go with that namespace themselves, that is told of them.
-	if slices.ContainsFunc(j.workloads, func(wl workload) bool { return wl.namespace != key.namespace }) {
-		j.bindings = p.goingWith(key.namespace, all)
+	if slices.ContainsFunc(j.workloads, func(wl workload) bool { return wl.namespace != q.namespace }) {
+		j.bindings = p.goingWith(q.namespace, all)
 	}
 	return j
 }
 
 // accountsFor are the service accounts, as "namespace/name", of all workloads that
 // may be the ones that remove a finalizer.
-func (p *Part) accountsFor(key verdictKey, j judgement) []string {
-	workloads := j.workloads
-	if entry, known := p.options.Catalog.Lookup(key.finalizer, key.resource); known {
-		workloads = slices.Concat(workloads, p.matching(entry))
-	}
+func accountsFor(q *asked, j judgement) []string {
 	var found []string
-	for _, wl := range workloads {
+	for _, wl := range slices.Concat(j.workloads, q.matched) {
 		found = append(found, wl.account)
 	}
 	slices.Sort(found)
@@ -139,32 +188,31 @@ func (p *Part) accountsFor(key verdictKey, j judgement) []string {
 // those may do who could be it, gives none of them the right, and nobody else runs who has
 // it. It is sure of one that the catalog knows to run in the cluster, and that has a
 // binding of its own.
-func (p *Part) bar(key verdictKey, j judgement, accounts []string) judgement {
-	if slices.ContainsFunc(p.mayUpdate(key.resource, key.namespace), func(g grantee) bool {
+func (p *Part) bar(q *asked, j judgement, accounts []string) judgement {
+	if slices.ContainsFunc(p.mayUpdate(q.resource, q.namespace), func(g grantee) bool {
 		a := p.accounts[g.account]
 		return a != nil && p.readyPod(a) != ""
 	}) {
 		return j
 	}
-	_, group, _ := strings.Cut(key.resource, ".")
-	certain := p.certain(key, j)
-	barred, reads := j.workloads[0].account, ""
+	certain := q.certain(j)
 	for _, account := range accounts {
-		read := p.readBy(account, key.namespace)
-		if read[everything] || !p.ruled(account) {
+		if p.impersonates(account, q.namespace) || !p.ruled(account) {
 			return j // it may well have its rights from elsewhere
 		}
 		certain = certain && len(p.bound[account]) > 0
-		if read[key.resource] || read[schema.GroupResource{Group: group, Resource: "*"}.String()] {
-			barred, reads = account, "may read "+key.resource+", and "
-		}
 	}
+	return lacking(q, j, j.workloads[0].account, certain)
+}
+
+// lacking says of a judgement that a service account lacks the right.
+func lacking(q *asked, j judgement, account string, certain bool) judgement {
 	where := ""
-	if key.namespace != "" {
-		where = " in namespace " + key.namespace
+	if q.namespace != "" {
+		where = " in namespace " + q.namespace
 	}
-	j.barred, j.resource = barred, key.resource
-	return j.is(Barred, certain, "service account %s %sno role lets it update or patch %s%s", barred, reads, key.resource, where)
+	j.barred, j.resource = account, q.resource
+	return j.is(Barred, certain, "no role lets service account %s update or patch %s%s", account, q.resource, where)
 }
 
 // leases are what controllers elect a leader by (k8s.io/client-go, tools/leaderelection).
@@ -181,7 +229,7 @@ func (p *Part) withElections(j judgement) judgement {
 		if !elects || !p.ruled(wl.account) {
 			return j
 		}
-		if _, bindings := p.rightsOf(wl.account, leases, l.namespace); len(bindings) > 0 || p.readBy(wl.account, l.namespace)[everything] {
+		if p.mayTake(subjectsOf(wl.account), verdictKey{resource: leases, namespace: l.namespace}) || p.impersonates(wl.account, l.namespace) {
 			return j
 		}
 		lost, account = l, wl.account
@@ -191,9 +239,8 @@ func (p *Part) withElections(j judgement) judgement {
 }
 
 // certain tells whether the catalog knows that what runs here is the owner.
-func (p *Part) certain(key verdictKey, j judgement) bool {
-	entry, known := p.options.Catalog.Lookup(key.finalizer, key.resource)
-	return known && entry.Component == catalog.InCluster && j.hearsay == ""
+func (q *asked) certain(j judgement) bool {
+	return q.catalogued && q.entry.Component == catalog.InCluster && j.hearsay == ""
 }
 
 // goneAccount tells whether a service account is surely gone: its namespace has another,
@@ -217,18 +264,14 @@ func (p *Part) ruled(account string) bool {
 	return len(p.bound[account]) > 0 || inForce && !strings.HasSuffix(account, "/default")
 }
 
-// readBy are the resources that RBAC lets a service account read, everywhere or in
-// a namespace.
-func (p *Part) readBy(account, in string) map[string]bool {
-	found := map[string]bool{}
-	for _, key := range p.bound[account] {
-		if b := p.bindings[key]; b.scope == "" || b.scope == in {
-			for _, res := range p.reads[b.role] {
-				found[res] = true
-			}
-		}
-	}
-	return found
+// impersonates reports whether RBAC lets a service account act as others, everywhere or in a
+// namespace: what these may, it may, too.
+func (p *Part) impersonates(account, in string) bool {
+	return some(p.granting(subjectsOf(account), in, func(role string) bool {
+		return !builtinRoles[role] && slices.ContainsFunc(p.powers[role], func(g grant) bool {
+			return (g.covers("serviceaccounts") || g.covers("users")) && slices.Contains(g.verbs, "impersonate")
+		})
+	}))
 }
 
 // goingWith are the names of bindings, given by key, if all of them go with a

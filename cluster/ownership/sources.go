@@ -29,6 +29,11 @@ type asked struct {
 	seen    witness
 	matched []workload // that the catalog entry means
 	made    []workload // together with the definition
+	// namesakes look like matched, and are no evidence.
+	namesakes []workload
+	// unread is a service account that would be evidence if it had its rights from another
+	// authorizer than RBAC, as it may.
+	unread string
 	// stranger is said of a lease whose holder is no pod, "" if there is none.
 	stranger string
 	// live are the service accounts that may update the resource and run, idle
@@ -79,11 +84,12 @@ var (
 
 // judge tells who removes a finalizer, from what is known now. It only reads.
 func (p *Part) judge(key verdictKey, e evidence) judgement {
-	return p.withObstacles(key, e, p.withRights(key, p.withMakers(key, p.withCrashes(p.consult(key, e)))))
+	q := p.question(key, e)
+	return p.withObstacles(q, p.withRights(q, p.withMakers(q, p.withCrashes(p.consult(q)))))
 }
 
-// consult asks the sources.
-func (p *Part) consult(key verdictKey, e evidence) judgement {
+// question is what the sources are asked.
+func (p *Part) question(key verdictKey, e evidence) *asked {
 	entry, catalogued := p.options.Catalog.Lookup(key.finalizer, key.resource)
 	_, custom := p.definitions[key.resource]
 	q := &asked{
@@ -95,11 +101,16 @@ func (p *Part) consult(key verdictKey, e evidence) judgement {
 	if e.spared {
 		q.base.creates = ""
 	}
+	q.matched, q.namesakes = p.matching(q)
+	return q
+}
+
+// consult asks the sources.
+func (p *Part) consult(q *asked) judgement {
 	if j, answered := p.first(sources, q); answered {
 		return j
 	}
-	q.matched = p.matching(entry)
-	q.live, q.idle = p.mayControl(key.resource, key.namespace)
+	q.live, q.idle = p.mayControl(q.resource, q.namespace)
 	q.made = p.madeWith(q)
 	surmised, _ := p.first(surmises, q) // the last one always answers
 	surmised = p.withCrashes(p.withOutlook(q.namespace, surmised))
@@ -109,7 +120,7 @@ func (p *Part) consult(key verdictKey, e evidence) judgement {
 			surmised.state = Unknown
 		}
 	}
-	return p.weigh(key, q.seen, q.base, surmised)
+	return p.weigh(q, surmised)
 }
 
 // mayControl are the service accounts that may update a resource and run, and those that
@@ -186,7 +197,7 @@ func (p *Part) askSeen(q *asked) (judgement, bool) {
 	if q.sidecar {
 		driver = q.object.driver
 	}
-	q.seen = p.witness(q.verdictKey, driver)
+	q.seen = p.witness(q, driver)
 	if q.seen.alive == "" {
 		return q.base, false
 	}
@@ -238,20 +249,20 @@ func (p *Part) askImages(q *asked) (judgement, bool) {
 	j := q.base
 	for _, known := range q.entry.Workloads {
 		if q.object.driver != "" && isSidecar(known.Image) && !p.options.Manifests {
-			if j, decided := p.judgeSidecar(j, known.Image, q.object.driver); decided {
+			if j, decided := p.judgeSidecar(q, known.Image); decided {
 				return j, true
 			}
 			continue
 		}
-		if n := p.readyImage(known.Image); known.Image != "" && n > 0 {
-			j.workloads = p.workloadsWhere(func(wl workload) bool { return slices.Contains(wl.images, known.Image) })
+		if n := p.readyImage(q, known.Image); known.Image != "" && n > 0 {
+			j.workloads = p.workloadsWhere(func(wl workload) bool { return slices.Contains(wl.images, known.Image) && p.admits(q, wl.account) })
 			if p.options.Manifests {
 				return j.is(Alive, true, "the manifests run image %s", known.Image), true
 			}
 			return j.is(Alive, true, "%d ready %s of image %s", n, pods(n), known.Image), true
 		}
 	}
-	if q.object.driver == "" && q.ofSidecars() && !p.options.Manifests && len(p.installedDrivers()) == 0 && p.driversHidden() == "" {
+	if q.object.driver == "" && q.unread == "" && q.ofSidecars() && !p.options.Manifests && len(p.installedDrivers()) == 0 && p.driversHidden() == "" {
 		return j.is(Absent, true, "no CSI driver is installed: no CSIDriver, no node where one is registered, and no ready %s", q.entry.Workloads[0].Image), true
 	}
 	return j, false
@@ -357,13 +368,14 @@ func (p *Part) askLeases(q *asked) (judgement, bool) {
 	for _, l := range p.named(group) {
 		key, pod := p.holder(l)
 		switch {
+		case !p.counts(l, key.Namespace, pod, q):
 		case p.outside(l):
 			j.circumstantial = true
 			j.owner = cmp.Or(j.owner, "holder of lease "+l.String())
 			return j.is(Alive, true, "lease %s, named after API group %s, is held by %s, which renews it from outside of the cluster", l, group, l.holder), true
 		case pod == nil && p.stranger(l):
 			q.stranger = fmt.Sprintf("lease %s, named after API group %s, is held by %s, which is no pod here: whether it still runs, the cluster does not tell", l, group, l.holder)
-		case pod != nil && p.serves(key.Namespace, pod.Value) && p.mayTake(pod.Value.account, q):
+		case pod != nil && p.serves(key.Namespace, pod.Value) && p.admits(q, pod.Value.account):
 			j.circumstantial = true
 			j.owner = cmp.Or(j.owner, "holder of lease "+l.String())
 			j.workloads = p.workloadsUnder(pod.Value.account)
@@ -397,6 +409,9 @@ func (p *Part) askHidden(q *asked) (judgement, bool) {
 	if blind := p.blind(); blind != "" {
 		return q.base.is(Unknown, false, "%s cannot be seen", blind), true
 	}
+	if q.unread != "" {
+		return q.base.is(Unknown, false, "whether service account %s may update %s, RBAC does not tell", q.unread, q.resource), true
+	}
 	return q.base, false
 }
 
@@ -412,14 +427,17 @@ func (p *Part) askDown(q *asked) (judgement, bool) {
 	}
 	j := q.base
 	j.owner = cmp.Or(j.owner, known[0].String())
-	switch byCluster := func(c grantee) bool { return c.scope == "" && c.account == known[0].account }; {
-	case len(q.matched) > 0 && q.entry.Component != "in-cluster":
-		// Without the workload, it would run outside the cluster.
-		j.hearsay = "a workload of that name, which anybody may make"
-	case len(q.matched) == 0 && !slices.ContainsFunc(slices.Concat(q.live, q.idle), byCluster):
+	everywhere := q.verdictKey
+	everywhere.namespace = ""
+	if account := known[0].account; !q.names(known[0].namespace) && !p.mayTake(subjectsOf(account), everywhere) {
 		j.hearsay = byBinding
 	}
-	return p.judgeDown(j, known), true
+	j = p.judgeDown(j, known)
+	others := slices.DeleteFunc(p.candidates(q), func(c grantee) bool { return slices.Contains(accountsFor(q, j), c.account) })
+	if j.certain && len(q.matched) > 0 && len(others) > 0 {
+		return j.is(Down, false, "%s may update %s, too: it may be the owner by another name", accounts(others), q.resource), true
+	}
+	return j, true
 }
 
 // byBinding is a right that holds in one namespace: its administrator may give his own
@@ -428,9 +446,8 @@ const byBinding = "a role binding of the namespace"
 
 // askCandidates asks whether anybody runs who may update the resource.
 func (p *Part) askCandidates(q *asked) (judgement, bool) {
-	j := q.base
-	candidates := slices.DeleteFunc(slices.Clone(q.live), func(c grantee) bool { return p.cleansOthers(q, c) })
-	if len(candidates) == 0 || !q.custom && q.catalogued {
+	j, candidates := q.base, p.candidates(q)
+	if len(candidates) == 0 {
 		return j, false
 	}
 	j.circumstantial = true
@@ -439,6 +456,15 @@ func (p *Part) askCandidates(q *asked) (judgement, bool) {
 		j.workloads = p.workloadsUnder(account)
 	}
 	return j.is(Unknown, false, "%s may update %s: whether one of them removes the finalizer, the cluster does not tell", accounts(candidates), q.resource), true
+}
+
+// candidates are those who run, and may update the resource: of a kind of Kubernetes itself,
+// which many may, none beside an owner that the catalog knows.
+func (p *Part) candidates(q *asked) []grantee {
+	if !q.custom && q.catalogued {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(q.live), func(c grantee) bool { return p.cleansOthers(q, c) })
 }
 
 // cleansOthers tells whether a candidate for a finalizer whose owner the catalog names is no
@@ -513,19 +539,34 @@ func (p *Part) askIdle(q *asked) (judgement, bool) {
 // usually runs outside the cluster, that it was seen in this one tells that here
 // it did not.
 func (p *Part) askNobody(q *asked) (judgement, bool) {
+	j := p.nobody(q)
+	if j.state != Absent || len(q.namesakes) == 0 {
+		return j, true
+	}
+	like := q.namesakes[0]
+	j.namesake, j.evidence = true, []string{p.runs(like)}
+	if !p.up(like) {
+		proof, _ := p.whyDown(like)
+		j.evidence = []string{like.String() + " " + proof}
+	}
+	return lacking(q, j, like.account, j.certain), true
+}
+
+// nobody is askNobody, whatever looks like the owner.
+func (p *Part) nobody(q *asked) judgement {
 	j := q.base
 	switch {
 	case !q.catalogued:
-		return j.is(Absent, false, "the catalog does not know it, and no controller runs with a role for %s", q.resource), true
+		return j.is(Absent, false, "the catalog does not know it, and no controller runs with a role for %s", q.resource)
 	case q.entry.Component == "cloud-controller-manager" && len(p.clouds) == 0:
-		return j.is(Absent, true, "no cloud controller runs in the cluster, and no node has a provider ID: there is no cloud provider"), true
+		return j.is(Absent, true, "no cloud controller runs in the cluster, and no node has a provider ID: there is no cloud provider")
 	case q.entry.Component != "in-cluster" && q.seen.gone == "":
-		return j.is(Unknown, false, "it usually runs outside the cluster, which the cluster does not show"), true
+		return j.is(Unknown, false, "it usually runs outside the cluster, which the cluster does not show")
 	case len(q.entry.Workloads) == 0:
-		return j.is(Absent, false, "no controller runs with a role for %s", q.resource), true
+		return j.is(Absent, false, "no controller runs with a role for %s", q.resource)
 	}
 	if q.entry.Component != "in-cluster" {
 		j.hearsay = byLearning
 	}
-	return j.is(Absent, true, "no workload of it exists: looked for %s", wanted(q.entry)), true
+	return j.is(Absent, true, "no workload of it exists: looked for %s", wanted(q.entry))
 }

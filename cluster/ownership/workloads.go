@@ -162,13 +162,17 @@ func (m *match) note(key string, wl workload) {
 	}
 }
 
-// matching returns the workloads that a catalog entry means, in order.
-func (p *Part) matching(entry catalog.Entry) []workload {
-	var found []workload
-	for _, key := range p.matches.of(entry, p.workloads) {
-		found = append(found, p.workloads[key])
+// matching returns the workloads that the catalog means, in order: those that are evidence of
+// who removes a finalizer, and those that only look so.
+func (p *Part) matching(q *asked) (admitted, namesakes []workload) {
+	for _, key := range p.matches.of(q.entry, p.workloads) {
+		if wl := p.workloads[key]; p.admits(q, wl.account) {
+			admitted = append(admitted, wl)
+		} else {
+			namesakes = append(namesakes, wl)
+		}
 	}
-	return found
+	return admitted, namesakes
 }
 
 // runningPod is what ownership reads of a pod. There are many: what all of one
@@ -262,7 +266,7 @@ func (p *Part) KeepPod(pod *corev1.Pod) bool {
 			if p.readyImages[image] == nil {
 				p.readyImages[image] = map[string]int{}
 			}
-			p.readyImages[image][key.Namespace]++
+			p.readyImages[image][now.account]++
 		}
 	}
 	p.dirty = true
@@ -288,8 +292,8 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 			if in == nil {
 				continue // a pod without containers, as of a manifest that lacks them
 			}
-			if in[key.Namespace]--; in[key.Namespace] <= 0 {
-				delete(in, key.Namespace)
+			if in[of.account]--; in[of.account] <= 0 {
+				delete(in, of.account)
 			}
 			if len(in) == 0 {
 				delete(p.readyImages, image)
@@ -303,10 +307,10 @@ func (p *Part) serves(namespace string, r running) bool {
 	return r.ready && !r.goes && !p.leaving[namespace]
 }
 
-// readyImage counts the pods with an image that serve.
-func (p *Part) readyImage(image string) (n int) {
-	for namespace, ready := range p.readyImages[image] {
-		if !p.leaving[namespace] {
+// readyImage counts the pods with an image that serve, and are evidence.
+func (p *Part) readyImage(q *asked, image string) (n int) {
+	for account, ready := range p.readyImages[image] {
+		if !p.leaving[facts.NamespaceOf(account)] && p.admits(q, account) {
 			n += ready
 		}
 	}

@@ -82,7 +82,7 @@ func (p *Part) settleDeeds(id object, served map[serving]map[string]bool, barred
 func (p *Part) deeds(id object, deeds []deed, isThere func(types.NamespacedName) (there, known bool), visit func(d deed, account string, lets bool, only []Thing)) {
 	var lacked deed
 	ask := func(d deed, account string) {
-		lets, known, only := p.options.World.Lets(d.finalizer, id.resource, d.Deed, account)
+		lets, known, only := p.options.World.Lets(d.finalizer, id.resource, id.Namespace, d.Deed, account)
 		if !known || !lets && alike(d, lacked) {
 			return // one of them is enough
 		}

@@ -35,7 +35,7 @@ type World interface {
 	// something, as a service account, "namespace/name", or as itself where that is "";
 	// and what it has it by, each where there is nothing else. known is false where the
 	// facts do not show it.
-	Lets(finalizer, resource string, deed catalog.Deed, account string) (lets, known bool, only []Thing)
+	Lets(finalizer, resource, namespace string, deed catalog.Deed, account string) (lets, known bool, only []Thing)
 }
 
 // Options of a Part. All are needed.

@@ -24,7 +24,7 @@ func (nowhere) There(string, types.NamespacedName) (there, held, known bool) {
 
 func (nowhere) Undefined(schema.GroupKind) bool { return false }
 
-func (nowhere) Lets(string, string, catalog.Deed, string) (lets, known bool, only []Thing) {
+func (nowhere) Lets(string, string, string, catalog.Deed, string) (lets, known bool, only []Thing) {
 	return false, false, nil
 }
 
@@ -100,7 +100,7 @@ type unread string
 
 func (unread) Undefined(schema.GroupKind) bool { return false }
 
-func (unread) Lets(string, string, catalog.Deed, string) (lets, known bool, only []Thing) {
+func (unread) Lets(string, string, string, catalog.Deed, string) (lets, known bool, only []Thing) {
 	return false, false, nil
 }
 

@@ -386,7 +386,7 @@ status:
 ---
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: kiali-operator, namespace: ops, uid: d1}
+metadata: {name: kiali-operator, namespace: kiali-operator, uid: d1}
 spec: {replicas: 1, template: {spec: {containers: [{name: c, image: quay.io/kiali/kiali-operator:v2}]}}}
 status: {readyReplicas: 1}
 `)

@@ -166,31 +166,26 @@ bringing_back(ownership) := [steps.mend(
 	ownership.maker
 }
 
-bringing_back(ownership) := [
-	steps.mend(sprintf("Make a role that may update and patch %s", [resource]), [
-		"kubectl", "create", "clusterrole", role,
-		"--verb=update,patch", sprintf("--resource=%s", [resource]),
-	]),
-	steps.mend(sprintf("Give it to service account %s, and the deletion finishes by itself", [ownership.barred.account]), [
-		"kubectl", "create", "clusterrolebinding", role, sprintf("--clusterrole=%s", [role]),
-		sprintf("--serviceaccount=%s", [replace(ownership.barred.account, "/", ":")]),
-	]),
-] if {
+# Whoever may create workloads in a namespace may have made what is up there under the name of
+# an owner: no command that grants a right is printed.
+bringing_back(ownership) := [steps.mend(
+	sprintf(
+		"%s update and patch %s, %s, and the deletion finishes by itself",
+		[let(ownership), ownership.barred.resource, if_owner(ownership)],
+	),
+	[],
+)] if {
 	not ownership.barred.lease
-	resource := ownership.barred.resource
-	role := sprintf("update-%s", [resource])
+	ownership.barred
 }
 
-bringing_back(ownership) := [
-	steps.mend(sprintf("Make a role that may renew leases in namespace %s", [namespace]), [
-		"kubectl", "create", "role", "renew-leases", "-n", namespace,
-		"--verb=get,create,update,patch", sprintf("--resource=%s", [ownership.barred.resource]),
-	]),
-	steps.mend(sprintf("Give it to service account %s, and the deletion finishes by itself", [ownership.barred.account]), [
-		"kubectl", "create", "rolebinding", "renew-leases", "-n", namespace, "--role=renew-leases",
-		sprintf("--serviceaccount=%s", [replace(ownership.barred.account, "/", ":")]),
-	]),
-] if {
+bringing_back(ownership) := [steps.mend(
+	sprintf(
+		"%s get, create, update and patch leases in namespace %s, %s, and the deletion finishes by itself",
+		[let(ownership), namespace, if_owner(ownership)],
+	),
+	[],
+)] if {
 	[namespace, _] := split(ownership.barred.lease, "/")
 }
 
@@ -207,6 +202,17 @@ bringing_back(ownership) := as_told(ownership, [steps.mend(
 	}
 ]) if {
 	ownership.idle
+}
+
+let(ownership) := sprintf("Let service account %s of namespace %s", [name, namespace]) if {
+	[namespace, name] := split(ownership.barred.account, "/")
+}
+
+if_owner(ownership) := sprintf(
+	"if it is that of %s (whoever may create workloads in namespace %s may have made it)",
+	[owner_or(ownership), namespace],
+) if {
+	[namespace, _] := split(ownership.barred.account, "/")
 }
 
 owner_or(ownership) := owners.name(ownership) if owners.name(ownership) != ""

@@ -83,6 +83,11 @@ reason(ownership) := sprintf("%s, which its definition was made from, is gone", 
 reason(ownership) := sprintf("%s has no right to remove it", [its(ownership)]) if {
 	ownership.state == "barred"
 	not ownership.barred.lease
+	not ownership.barred.namesake
+}
+
+reason(ownership) := sprintf("what looks like %s has no right to remove it", [its(ownership)]) if {
+	ownership.barred.namesake
 }
 
 reason(ownership) := sprintf("%s may not renew its lease, and waits to be elected", [its(ownership)]) if {
