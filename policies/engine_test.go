@@ -197,6 +197,9 @@ func TestSlowCustomPolicies(t *testing.T) {
 		t.Fatalf("whole: %v, %+v", result.Whole(), result)
 	}
 	for _, err := range result.Errors {
+		if errors.Is(err, errUnasked) { // a busy machine took the share of both
+			continue
+		}
 		var of PolicyError
 		_, after, _ := strings.Cut(err.Error(), errLate.Error()+" than ")
 		took, wrong := time.ParseDuration(after)
