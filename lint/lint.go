@@ -140,7 +140,7 @@ func (r *run) work(ctx context.Context) error {
 	if r.total.files == 0 {
 		reasons := append([]string{fmt.Sprintf("no .yaml, .yml or .json files in %s", strings.Join(r.options.Paths, ", "))}, r.notes.list()...)
 		if r.tests > 0 {
-			reasons = append(reasons, counted(r.tests, "file")+" of tests left out: see --include-tests")
+			reasons = append(reasons, Counted(r.tests, "file")+" of tests left out: see --include-tests")
 		}
 		return fmt.Errorf("%w: %s", ErrNothing, strings.Join(reasons, "; "))
 	}
@@ -160,7 +160,7 @@ type run struct {
 	charts  []*source.Directory     // folders with a Chart.yaml
 	builds  map[*source.File]*build // what was rendered
 	covered map[string]bool         // files that it is made of, by their paths without links
-	kept    int                     // bytes of what was rendered
+	held    int                     // bytes of what was rendered
 
 	kustomized  map[string]kustomized // folders with a kustomization that can be read, by path
 	holders     func() holders
@@ -169,8 +169,7 @@ type run struct {
 
 	mu      sync.Mutex
 	stopped bool
-	done    []func() // removes what the run put aside
-	total            // of the sets that are done with
+	total   // of the sets that are done with
 	told    map[*set]total
 }
 
@@ -179,21 +178,6 @@ func (r *run) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopped = true
-	for _, done := range r.done {
-		done()
-	}
-	r.done = nil
-}
-
-// later has something done when the run ends.
-func (r *run) later(done func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.stopped {
-		done()
-		return
-	}
-	r.done = append(r.done, done)
 }
 
 // tell notes what a set has found so far, in case that the run is ended.
@@ -285,6 +269,9 @@ func absolute(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
+// maxHeld bounds standard input, and all that is rendered, in bytes: it is held in memory.
+const maxHeld = 256 << 20
+
 // inputs finds the sets of files: what is applied, and deleted, together. Files
 // that are given one by one are a set; so are those directly in a directory, as
 // for kubectl delete -f DIR.
@@ -301,14 +288,16 @@ func (r *run) inputs(ctx context.Context) error {
 			if r.options.Stdin == nil {
 				return errors.New("standard input was asked for, and there is none")
 			}
-			file, err := spool(r.options.Stdin, maxSpooled, r.later)
-			if err != nil {
+			text, err := io.ReadAll(io.LimitReader(r.options.Stdin, maxHeld+1))
+			switch {
+			case err != nil:
 				return fmt.Errorf("read standard input: %w", err)
-			}
-			if file.Path == "" && len(bytes.TrimSpace(file.Content)) == 0 {
+			case len(text) > maxHeld:
+				return fmt.Errorf("standard input has more than %d MiB: name files or folders", maxHeld>>20)
+			case len(bytes.TrimSpace(text)) == 0:
 				return errors.New("standard input is empty: see whether what should write to it has failed")
 			}
-			given.files = append(given.files, file)
+			given.files = append(given.files, &source.File{Name: "-", Content: text})
 			continue
 		}
 		full := absolute(r.options.Dir, path)
@@ -324,10 +313,13 @@ func (r *run) inputs(ctx context.Context) error {
 			given.files = append(given.files, &source.File{Name: name, Path: full})
 			continue
 		}
-		search := source.Search{Root: root, Exclude: exclude, Tests: r.options.IncludeTests}
-		if err := r.search(search, cleaned(name), full); err != nil {
-			return err
+		search := source.Search{
+			Root: root, Exclude: exclude, Tests: r.options.IncludeTests, Visit: r.directory, Left: func(files int) { r.found.tests += files },
+			Problem: func(file, message string) {
+				r.found.problems = append(r.found.problems, Problem{Place: Place{File: file, Line: 1, Column: 1}, Message: message})
+			},
 		}
+		search.Walk(cleaned(name), full, relative(r.options.Dir, full))
 	}
 	if err := r.render(ctx); err != nil {
 		return err
@@ -341,28 +333,6 @@ func (r *run) inputs(ctx context.Context) error {
 		return i.size() == 0 || r.only != nil && !i.quoted && !slices.ContainsFunc(i.all(), r.asked)
 	})
 	return nil
-}
-
-// search takes in what is below a folder that was given, as it is found: to read a
-// kustomization takes longer than to find it.
-func (r *run) search(s source.Search, name, full string) error {
-	found := make(chan func(), 64)
-	s.Visit = func(d *source.Directory) { found <- func() { r.directory(d) } }
-	s.Problem = func(file, message string) {
-		found <- func() {
-			r.found.problems = append(r.found.problems, Problem{Place: Place{File: file, Line: 1, Column: 1}, Message: message})
-		}
-	}
-	s.Left = func(files int) { found <- func() { r.found.tests += files } }
-	var failed error
-	go func() {
-		defer close(found)
-		failed = Guarded(func() error { s.Walk(name, full, relative(r.options.Dir, full)); return nil })
-	}()
-	for take := range found {
-		take()
-	}
-	return failed
 }
 
 // tree is what links below a path may not leave: the repository that it is in, or
@@ -421,28 +391,6 @@ func relative(dir, full string) string {
 		return filepath.ToSlash(rel)
 	}
 	return filepath.ToSlash(abs)
-}
-
-// maxSpooled bounds the part of standard input that is kept in memory.
-const maxSpooled = 1 << 20
-
-// spool keeps what is read more than once: what has more than so many bytes, in a
-// temporary file, which later is told how to remove.
-func spool(in io.Reader, limit int64, later func(func())) (*source.File, error) {
-	content, err := io.ReadAll(io.LimitReader(in, limit))
-	if err != nil || int64(len(content)) < limit {
-		return &source.File{Name: "-", Content: content}, err
-	}
-	out, err := os.CreateTemp("", "termguard-")
-	if err != nil {
-		return nil, err
-	}
-	later(func() { os.Remove(out.Name()) })
-	_, err = io.Copy(out, io.MultiReader(bytes.NewReader(content), in))
-	if err := errors.Join(err, out.Close()); err != nil {
-		return nil, err
-	}
-	return &source.File{Name: "-", Path: out.Name()}, nil
 }
 
 // each works through the sets, as many at a time as there are processors. Of the later

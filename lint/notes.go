@@ -83,17 +83,17 @@ func (n *notes) list() []string {
 	list := []string{}
 	if len(n.charts) > 0 {
 		charts := slices.Sorted(slices.Values(n.charts))
-		list = append(list, fmt.Sprintf("the templates of %s were skipped: helm template %s | termguard lint -", counted(len(charts), "Helm chart"), charts[0]))
+		list = append(list, fmt.Sprintf("the templates of %s were skipped: helm template %s | termguard lint -", Counted(len(charts), "Helm chart"), charts[0]))
 	}
 	if len(n.kustomizations) > 0 {
 		dirs := slices.Sorted(slices.Values(n.kustomizations))
-		list = append(list, fmt.Sprintf("%s read as the files stand, without patches: kubectl kustomize %s | termguard lint -", counted(len(dirs), "kustomization"), dirs[0]))
+		list = append(list, fmt.Sprintf("%s read as the files stand, without patches: kubectl kustomize %s | termguard lint -", Counted(len(dirs), "kustomization"), dirs[0]))
 	}
 	if n.unrendered != "" {
 		list = append(list, "nothing is rendered, as "+n.unrendered)
 	}
 	if len(n.far) > 0 {
-		list = append(list, fmt.Sprintf("%s (%s) read as the files stand, without patches: the rest of what is needed is elsewhere, and nothing is fetched", counted(len(n.far), "kustomization"), few(n.far)))
+		list = append(list, fmt.Sprintf("%s (%s) read as the files stand, without patches: the rest of what is needed is elsewhere, and nothing is fetched", Counted(len(n.far), "kustomization"), few(n.far)))
 	}
 	if len(n.unbuilt) > 0 {
 		var each []string
@@ -107,18 +107,18 @@ func (n *notes) list() []string {
 		list = append(list, said+": "+few(each))
 	}
 	if len(n.templates) > 0 {
-		list = append(list, fmt.Sprintf("%s skipped (%s): render first, as in helm template CHART | termguard lint -", counted(len(n.templates), "template"), few(n.templates)))
+		list = append(list, fmt.Sprintf("%s skipped (%s): render first, as in helm template CHART | termguard lint -", Counted(len(n.templates), "template"), few(n.templates)))
 	}
 	if len(n.incomplete) > 0 {
-		list = append(list, fmt.Sprintf("what %s (%s) would see is unknown: the rules are filled in at run time", counted(len(n.incomplete), "webhook configuration"), few(n.incomplete)))
+		list = append(list, fmt.Sprintf("what %s (%s) would see is unknown: the rules are filled in at run time", Counted(len(n.incomplete), "webhook configuration"), few(n.incomplete)))
 	}
 	if patched := slices.Compact(slices.Sorted(slices.Values(n.patched))); len(patched) > 0 {
-		list = append(list, fmt.Sprintf("what %s (%s) would see is unknown: a kustomization patches the rules, and was not rendered", counted(len(patched), "webhook configuration"), few(patched)))
+		list = append(list, fmt.Sprintf("what %s (%s) would see is unknown: a kustomization patches the rules, and was not rendered", Counted(len(patched), "webhook configuration"), few(patched)))
 	}
 	if len(n.snippets) > 0 {
 		said := "1 document cannot be read as YAML, and does not look like a manifest"
 		if len(n.snippets) > 1 {
-			said = counted(len(n.snippets), "document") + " cannot be read as YAML, and do not look like manifests"
+			said = Counted(len(n.snippets), "document") + " cannot be read as YAML, and do not look like manifests"
 		}
 		list = append(list, said+": "+few(n.snippets))
 	}
@@ -130,12 +130,13 @@ func (n *notes) list() []string {
 		for _, count := range n.unasked {
 			objects += count
 		}
-		list = append(list, fmt.Sprintf("only a cluster tells whether the owners of the finalizers of %s run (%s): add --snapshot", counted(objects, "object"), few(slices.Collect(maps.Keys(n.unasked)))))
+		list = append(list, fmt.Sprintf("only a cluster tells whether the owners of the finalizers of %s run (%s): add --snapshot", Counted(objects, "object"), few(slices.Collect(maps.Keys(n.unasked)))))
 	}
 	return list
 }
 
-func counted(n int, noun string) string {
+// Counted is so many of something, as in "2 files".
+func Counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

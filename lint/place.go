@@ -30,7 +30,7 @@ func bundled(findings []Finding) []Finding {
 	}
 	for k, n := range more {
 		f := &kept[first[k]]
-		f.Evidence = append(slices.Clone(f.Evidence), fmt.Sprintf("the same is true of %s of this set", counted(n, "more object")))
+		f.Evidence = append(slices.Clone(f.Evidence), fmt.Sprintf("the same is true of %s of this set", Counted(n, "more object")))
 	}
 	return kept
 }

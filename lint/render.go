@@ -250,8 +250,7 @@ func (r *run) render(ctx context.Context) error {
 	known := r.knownFiles()
 	limited, cancel := context.WithTimeoutCause(ctx, rendersTime, fmt.Errorf("all of them together take more than %v", rendersTime))
 	defer cancel()
-	var failed error
-	for len(requests) > 0 && failed == nil {
+	for len(requests) > 0 {
 		var again []request
 		var ofAgain []*build
 		renderAll(limited, program, requests, func(i int, a answer, err error) {
@@ -267,16 +266,15 @@ func (r *run) render(ctx context.Context) error {
 					return
 				}
 			}
+			if r.held += len(a.Text); err == nil && r.held > maxHeld {
+				err = fmt.Errorf("all of them together have more than %d MiB", maxHeld>>20)
+			}
 			if err != nil {
 				r.found.notes.unbuilt = append(r.found.notes.unbuilt, unbuilt{b.directory.Name, cmp.Or(b.refused, err).Error()})
 				return
 			}
 			b.known, b.reads, b.namespace = known, a.Files, a.Namespace
-			file, err := r.keep(b, a.Text)
-			if err != nil {
-				failed = err
-				return
-			}
+			file := &source.File{Name: path.Join(b.directory.Name, b.file), Rendered: b.directory.Path, Content: []byte(a.Text)}
 			r.builds[file] = b
 			r.sets = append(r.sets, &input{files: []*source.File{file}})
 			for _, name := range a.Files {
@@ -285,7 +283,7 @@ func (r *run) render(ctx context.Context) error {
 		})
 		requests, of = again, ofAgain
 	}
-	return cmp.Or(failed, context.Cause(ctx))
+	return context.Cause(ctx)
 }
 
 // topCharts are the charts that are part of no other in the folder of which they lie: those
@@ -327,24 +325,6 @@ func valuesBeside(root, dir string) (found []string) {
 		}
 	}
 	return found
-}
-
-// maxKept bounds what is rendered and kept in memory, in bytes; what is beyond is kept in
-// temporary files.
-const maxKept = 4 << 20
-
-func (r *run) keep(b *build, text string) (*source.File, error) {
-	file := &source.File{Name: path.Join(b.directory.Name, b.file), Rendered: b.directory.Path}
-	if r.kept += len(text); r.kept <= maxKept {
-		file.Content = []byte(text)
-		return file, nil
-	}
-	spooled, err := spool(strings.NewReader(text), 0, r.later)
-	if err != nil {
-		return nil, fmt.Errorf("keep what was rendered: %w", err)
-	}
-	file.Path = spooled.Path
-	return file, nil
 }
 
 // knownFiles are the files of folders that were found.

@@ -259,8 +259,7 @@ func TestChangedKustomization(t *testing.T) {
 	}
 }
 
-// TestManyOverlays tells once what hundreds of overlays apply, of which the text is more than
-// is kept in memory.
+// TestManyOverlays tells once what hundreds of overlays apply.
 func TestManyOverlays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long: make check runs it")

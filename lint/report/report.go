@@ -70,10 +70,10 @@ func (r Report) Summary() string {
 				counts = append(counts, fmt.Sprintf("%d %s", n, severity))
 			}
 		}
-		parts = append(parts, fmt.Sprintf("%s: %s", plural(len(r.Findings), "finding"), strings.Join(counts, ", ")))
+		parts = append(parts, fmt.Sprintf("%s: %s", lint.Counted(len(r.Findings), "finding"), strings.Join(counts, ", ")))
 	}
 	if n := len(r.Problems); n > 0 {
-		parts = append(parts, plural(n, "problem")+" with the input")
+		parts = append(parts, lint.Counted(n, "problem")+" with the input")
 	}
 	if n := len(r.Suppressed); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d ignored", n))
@@ -81,9 +81,9 @@ func (r Report) Summary() string {
 	if r.Known > 0 {
 		parts = append(parts, fmt.Sprintf("%d in the baseline", r.Known))
 	}
-	looked := fmt.Sprintf("%s in %s", plural(r.Objects, "object"), plural(r.Files, "file"))
+	looked := fmt.Sprintf("%s in %s", lint.Counted(r.Objects, "object"), lint.Counted(r.Files, "file"))
 	if r.Skipped > 0 {
-		looked += fmt.Sprintf(", %s without any", plural(r.Skipped, "document"))
+		looked += fmt.Sprintf(", %s without any", lint.Counted(r.Skipped, "document"))
 	}
 	if r.Tests > 0 {
 		looked += fmt.Sprintf(", %d of tests left out: see --include-tests", r.Tests)
@@ -99,13 +99,6 @@ func (r Report) count(severity policies.Severity) int {
 		}
 	}
 	return n
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // Fails tells whether a finding has at least the severity failOn. "never" has

@@ -236,7 +236,7 @@ func (r *runner) write(b triage.Baseline, result *lint.Result) error {
 		for _, problem := range result.Problems {
 			fmt.Fprintln(r.Stderr, report.Problem(problem))
 		}
-		return fmt.Errorf("the baseline was not written: %s with the input, which may hide findings", counted(len(result.Problems), "problem"))
+		return fmt.Errorf("the baseline was not written: %s with the input, which may hide findings", lint.Counted(len(result.Problems), "problem"))
 	}
 	var text bytes.Buffer
 	if err := b.Write(&text); err != nil {
@@ -245,7 +245,7 @@ func (r *runner) write(b triage.Baseline, result *lint.Result) error {
 	if err := os.WriteFile(r.Baseline, text.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("write baseline: %w", err)
 	}
-	fmt.Fprintf(r.Stderr, "termguard: wrote %s to %s\n", counted(len(b.Findings), "finding"), r.Baseline)
+	fmt.Fprintf(r.Stderr, "termguard: wrote %s to %s\n", lint.Counted(len(b.Findings), "finding"), r.Baseline)
 	return nil
 }
 

@@ -187,19 +187,12 @@ func Run(ctx context.Context, options Options) error {
 // verdict is how a run ends that could do its work.
 func verdict(r report.Report, failOn string) error {
 	if n := len(r.Problems); n > 0 {
-		return fmt.Errorf("%s with the input: more may be wrong than was found", counted(n, "problem"))
+		return fmt.Errorf("%s with the input: more may be wrong than was found", lint.Counted(n, "problem"))
 	}
 	if slices.ContainsFunc(r.Findings, func(found lint.Finding) bool { return report.Fails(found, failOn) }) {
 		return ErrFound
 	}
 	return nil
-}
-
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // exitCode of a run that ended so.

@@ -33,19 +33,12 @@ type File struct {
 	Whole bool
 }
 
-func (f *File) open() (interface {
-	io.ReadCloser
-	io.ReaderAt
-}, error) {
+func (f *File) open() (io.ReadCloser, error) {
 	if f.Path == "" {
-		return content{bytes.NewReader(f.Content)}, nil
+		return io.NopCloser(bytes.NewReader(f.Content)), nil
 	}
 	return os.Open(f.Path)
 }
-
-type content struct{ *bytes.Reader }
-
-func (content) Close() error { return nil }
 
 // Problem is what cannot be read, or only in part.
 type Problem struct {
@@ -104,7 +97,6 @@ func (f *File) ReadHolding(word string) iter.Seq[Contents] {
 		}
 		defer in.Close()
 		s := newSplitter(in, f.Whole)
-		defer s.close()
 		objects := false // before
 		for {
 			d, err := s.next()
@@ -126,7 +118,14 @@ func (f *File) ReadHolding(word string) iter.Seq[Contents] {
 				continue
 			}
 			d.text = bytes.Clone(d.text)
-			c := f.contents(d)
+			root, err := parse(d.text)
+			if err != nil && len(d.cuts) > 0 { // what was cut out may be why: it, and what follows, is read whole
+				if whole, readErr := f.whole(d.line); readErr == nil {
+					d, s.whole = whole, true
+					root, err = parse(d.text)
+				}
+			}
+			c := f.contents(d, root, err)
 			objects = objects || len(c.Objects) > 0
 			c.Snippet = c.Snippet && !objects // else it was to be one more
 			if !yield(c) {
@@ -146,15 +145,9 @@ func reason(err error) string {
 	return "cannot be read: " + err.Error()
 }
 
-// contents parses a document.
-func (f *File) contents(d document) (c Contents) {
+// contents are those of a document that was parsed, or could not be.
+func (f *File) contents(d document, root *yaml.Node, err error) (c Contents) {
 	t := &Text{File: f, bytes: d.text, line: d.line, cuts: d.cuts, source: d.source}
-	root, err := parse(d.text)
-	if err != nil && len(d.cuts) > 0 && d.size <= maxDocument { // what was cut out may be why
-		if whole, readErr := f.whole(d); readErr == nil {
-			return f.contents(whole)
-		}
-	}
 	if err != nil {
 		var syntax *syntaxError
 		switch {
@@ -224,24 +217,21 @@ func hasTemplateKey(node *yaml.Node, depth int) bool {
 	return false
 }
 
-// whole reads a document again, with what was cut out of it.
-func (f *File) whole(d document) (document, error) {
+// whole reads the document again that starts in a line, with what was cut out of it.
+func (f *File) whole(line int) (document, error) {
 	in, err := f.open()
 	if err != nil {
 		return document{}, err
 	}
 	defer in.Close()
-	text := make([]byte, d.size)
-	if _, err := in.ReadAt(text, d.offset); err != nil {
-		return document{}, err
-	}
-	if d.wide != nil {
-		if text, err = d.wide.NewDecoder().Bytes(text); err != nil {
-			return document{}, err
+	s := newSplitter(in, true)
+	for {
+		d, err := s.next()
+		if d.line == line || err != nil && !errors.Is(err, errLarge) {
+			d.text = bytes.Clone(d.text)
+			return d, err
 		}
 	}
-	d.text, d.cuts = bytes.TrimPrefix(text, byteOrderMark), nil
-	return d, nil
 }
 
 // Size is how many bytes of text the document is kept in.

@@ -30,7 +30,6 @@ func TestLarge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := io.MultiReader(io.LimitReader(&endless{text: []byte(text)}, size), strings.NewReader("\n---\nkind: Pod\n"))
 			s := newSplitter(in, false)
-			defer s.close()
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			if d, err := s.next(); !errors.Is(err, errLarge) || d.line != 1 {
@@ -45,9 +44,6 @@ func TestLarge(t *testing.T) {
 			d, err := s.next()
 			if err != nil || string(d.text) != "---\nkind: Pod\n" {
 				t.Fatalf("%q, error %v", d.text, err)
-			}
-			if d.offset < size || d.offset > size+16 {
-				t.Errorf("it is at %d, want some %d", d.offset, size)
 			}
 		})
 	}

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-	"unique"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -520,7 +519,7 @@ func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object
 		return nil, 1
 	}
 	o := &Object{Text: t, node: root}
-	o.APIVersion, o.Kind = interned(t.text(root, "apiVersion")), interned(t.text(root, "kind"))
+	o.APIVersion, o.Kind = t.text(root, "apiVersion"), t.text(root, "kind")
 	if o.APIVersion == "" || o.Kind == "" || strings.Count(o.APIVersion, "/") > 1 {
 		return nil, 1 // as what is encrypted whole
 	}
@@ -537,17 +536,13 @@ func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object
 	if metadata == nil || metadata.Kind != yaml.MappingNode && metadata.Kind != yaml.AliasNode {
 		return nil, 1 // as a kustomization or a kubeconfig
 	}
-	// The name must not hold on to the text of the document.
-	o.Name, o.Namespace = strings.Clone(t.text(metadata, "name")), interned(t.text(metadata, "namespace"))
+	o.Name, o.Namespace = t.text(metadata, "name"), t.text(metadata, "namespace")
 	if o.Name == "" {
-		o.Name = strings.Clone(t.text(metadata, "generateName"))
+		o.Name = t.text(metadata, "generateName")
 	}
 	o.From, o.To = t.fileLine(from), t.fileLine(last)
 	return []*Object{o}, 0
 }
-
-// interned is a text that many objects share.
-func interned(text string) string { return unique.Make(text).Value() }
 
 func eachItem(list *yaml.Node, last int, visit func(node *yaml.Node, from, to int)) {
 	for i, item := range list.Content {

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
-	"unicode/utf16"
 
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/unicode"
@@ -17,15 +15,11 @@ import (
 
 // document is the text of one YAML document, or of all that a JSON file holds.
 type document struct {
-	text   []byte
-	offset int64 // of text, in the file
-	line   int   // of text's first line, in the file, from 1
-	size   int64 // of what stands in the file for it
-	cuts   []cut
+	text []byte
+	line int // of text's first line, in the file, from 1
+	cuts []cut
 	// source is what a comment "# Source: FILE" says, as Helm writes it.
 	source string
-	// wide is what the file is in, nil for UTF-8.
-	wide encoding.Encoding
 }
 
 // cut is a subtree that was left out of a document's text.
@@ -61,29 +55,17 @@ type splitter struct {
 	// the bytes of real manifests and which no policy reads.
 	whole bool
 
-	line   int   // of the next one
-	offset int64 // of the next line
+	line   int // of the next one
 	buffer []byte
-	held   []byte            // a line that belongs to the next document
-	wide   encoding.Encoding // of the file, nil for UTF-8
+	held   []byte // a line that belongs to the next document
 }
 
-// splitters are used again: a buffer for each file would be most of what a run
-// allocates.
-var splitters = sync.Pool{New: func() any { return &splitter{in: bufio.NewReaderSize(nil, 64<<10)} }}
-
-// maxKept bounds the buffer that a splitter keeps for the next file, in bytes.
-const maxKept = 256 << 10
-
-// newSplitter splits what in holds; close it when done.
+// newSplitter splits what in holds.
 func newSplitter(in io.Reader, whole bool) *splitter {
-	s := splitters.Get().(*splitter)
-	s.in.Reset(in)
-	*s = splitter{in: s.in, whole: whole, line: 1, buffer: s.buffer[:0]}
+	s := &splitter{in: bufio.NewReader(in), whole: whole, line: 1}
 	if mark, _ := s.in.Peek(2); wide[string(mark)] != nil {
-		s.wide, s.offset = wide[string(mark)], int64(len(mark))
 		_, _ = s.in.Discard(len(mark)) // it is buffered
-		s.in = bufio.NewReaderSize(transform.NewReader(s.in, s.wide.NewDecoder()), 64<<10)
+		s.in = bufio.NewReader(transform.NewReader(s.in, wide[string(mark)].NewDecoder()))
 	}
 	return s
 }
@@ -94,27 +76,6 @@ func newSplitter(in io.Reader, whole bool) *splitter {
 var wide = map[string]encoding.Encoding{
 	"\xff\xfe": unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM),
 	"\xfe\xff": unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM),
-}
-
-// size is how many bytes of the file a text is.
-func (s *splitter) size(text []byte) int64 {
-	if s.wide == nil {
-		return int64(len(text))
-	}
-	units := 0
-	for _, r := range string(text) {
-		units += utf16.RuneLen(r)
-	}
-	return int64(2 * units)
-}
-
-func (s *splitter) close() {
-	s.in.Reset(nil)
-	if cap(s.buffer) > maxKept {
-		s.buffer = nil
-	}
-	s.held = nil
-	splitters.Put(s)
 }
 
 // next returns the next document that holds anything; io.EOF behind the last.
@@ -132,7 +93,7 @@ func (s *splitter) next() (document, error) {
 // comments in it.
 func (s *splitter) document() (d document, content bool, err error) {
 	s.buffer = s.buffer[:0]
-	d.line, d.offset, d.wide = s.line, s.offset, s.wide
+	d.line = s.line
 	var definition bool // it is a CustomResourceDefinition
 	skip := -1          // indentation of what is being left out
 	ended, large := false, false
@@ -142,7 +103,7 @@ func (s *splitter) document() (d document, content bool, err error) {
 		}
 	}()
 	for !ended {
-		line, start, err := s.read()
+		line, err := s.read()
 		if err != nil && (!errors.Is(err, io.EOF) || len(s.buffer) == 0 && len(line) == 0) {
 			return d, false, err
 		}
@@ -151,9 +112,10 @@ func (s *splitter) document() (d document, content bool, err error) {
 		}
 		switch {
 		case marker(line, documentStart):
-			if start > d.offset {
-				s.unread(line, start)
-				d.text, d.size = s.buffer, start-d.offset
+			if s.line-1 > d.line { // it is not the first one
+				s.held = bytes.Clone(line)
+				s.line--
+				d.text = s.buffer
 				return d, content, nil
 			}
 			content = content || len(trim(line[3:])) > 0
@@ -191,13 +153,13 @@ func (s *splitter) document() (d document, content bool, err error) {
 			s.buffer = append(s.buffer, line...)
 		}
 	}
-	d.text, d.size = s.buffer, s.offset-d.offset
+	d.text = s.buffer
 	return d, content, nil
 }
 
-// read returns the next line with its end, and where it starts. One that is longer
-// than a document may be is cut short behind that.
-func (s *splitter) read() (line []byte, start int64, err error) {
+// read returns the next line with its end. One that is longer than a document may be is cut
+// short behind that.
+func (s *splitter) read() (line []byte, err error) {
 	if s.held != nil {
 		line, s.held = s.held, nil
 	} else {
@@ -208,32 +170,22 @@ func (s *splitter) read() (line []byte, start int64, err error) {
 				line, err = s.in.ReadSlice('\n')
 				if len(long) <= maxDocument {
 					long = append(long, line...)
-				} else {
-					s.offset += s.size(line)
 				}
 			}
 			line = long
 		}
 		if bytes.IndexByte(line, 0) >= 0 {
-			if s.offset == 0 && bytes.HasPrefix(line, sealed) {
-				return nil, s.offset, errSealed
+			if s.line == 1 && bytes.HasPrefix(line, sealed) {
+				return nil, errSealed
 			}
-			return nil, s.offset, errBinary
+			return nil, errBinary
 		}
 	}
-	start = s.offset
-	if start == 0 && bytes.HasPrefix(line, byteOrderMark) {
-		line, start = line[len(byteOrderMark):], int64(len(byteOrderMark))
-		s.offset = start
+	if s.line == 1 {
+		line = bytes.TrimPrefix(line, byteOrderMark)
 	}
-	s.offset += s.size(line)
 	s.line++
-	return line, start, err
-}
-
-func (s *splitter) unread(line []byte, start int64) {
-	s.held, s.offset = bytes.Clone(line), start
-	s.line--
+	return line, err
 }
 
 // marker tells whether a line is "---" or "...", alone or before white space.
