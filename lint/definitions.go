@@ -2,11 +2,9 @@ package lint
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -65,52 +63,36 @@ var scaledKinds = []string{"Deployment", "StatefulSet", "HorizontalPodAutoscaler
 type holders struct{ definitions, scaled []*source.File }
 
 func (r *run) findHolders(ctx context.Context) (found holders) {
-	var files []*source.File
-	for _, i := range r.sets {
-		if !i.quoted {
-			files = append(files, i.all()...)
-		}
-	}
 	words := append([]string{definitionKind}, scaledKinds...)
-	holding := make([][]bool, len(files))
-	concurrently(ctx, len(files), func(n int, buffer []byte) { holding[n] = files[n].Holds(buffer, words...) })
-	for n, words := range holding {
-		if len(words) > 0 && words[0] {
-			found.definitions = append(found.definitions, files[n])
+	buffer := make([]byte, 32<<10)
+	for _, i := range r.sets {
+		if i.quoted || ctx.Err() != nil {
+			continue
 		}
-		if len(words) > 0 && slices.Contains(words[1:], true) {
-			found.scaled = append(found.scaled, files[n])
+		for _, file := range i.all() {
+			held := file.Holds(buffer, words...)
+			if held[0] {
+				found.definitions = append(found.definitions, file)
+			}
+			if slices.Contains(held[1:], true) {
+				found.scaled = append(found.scaled, file)
+			}
 		}
 	}
 	return found
 }
 
 // reread reads the kind, metadata and spec of the objects of some kinds once more, without
-// the schemas, from the documents of files that hold a word.
-func (r *run) reread(ctx context.Context, files []*source.File, word string, kinds ...string) []map[string]any {
-	in := make([][]map[string]any, len(files))
-	concurrently(ctx, len(files), func(n int, buffer []byte) {
-		if files[n].Holds(buffer, word)[0] {
-			in[n] = ofKinds(kinds, word, files[n])
+// the schemas, from the documents of files that hold a word. What panics comes to nothing:
+// who asks about the file tells.
+func (r *run) reread(ctx context.Context, files []*source.File, word string, kinds ...string) (found []map[string]any) {
+	buffer := make([]byte, 32<<10)
+	for _, file := range files {
+		if ctx.Err() == nil && file.Holds(buffer, word)[0] {
+			_ = Guarded(func() error { found = append(found, ofKinds(kinds, word, file)...); return nil })
 		}
-	})
-	return slices.Concat(in...)
-}
-
-// concurrently calls work for each number below count on all processors, with a buffer: who
-// needs what comes of it waits. What panics comes to nothing: who asks about the file tells.
-func concurrently(ctx context.Context, count int, work func(n int, buffer []byte)) {
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wait.Go(func() {
-			buffer := make([]byte, 32<<10)
-			for n := int(next.Add(1) - 1); n < count && ctx.Err() == nil; n = int(next.Add(1) - 1) {
-				_ = Guarded(func() error { work(n, buffer); return nil })
-			}
-		})
 	}
-	wait.Wait()
+	return found
 }
 
 // ofKinds are the objects of some kinds in the documents of a file that hold a word. What

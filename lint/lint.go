@@ -19,7 +19,6 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/catalog"
-	"github.com/termguard/termguard/cluster/manifests"
 	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/lint/source"
 	"github.com/termguard/termguard/lint/tree"
@@ -221,7 +220,7 @@ func (t *total) add(u total) {
 	t.notes.add(u.notes)
 }
 
-// prepare loads the policies, and has the catalog read, while files are searched for.
+// prepare loads the policies while files are searched for.
 func prepare(ctx context.Context, o Options) func() (*policies.Engine, error) {
 	load := sync.OnceValues(func() (*policies.Engine, error) {
 		from := o.Policies
@@ -234,13 +233,7 @@ func prepare(ctx context.Context, o Options) func() (*policies.Engine, error) {
 		}
 		return policies.NewEngine(ctx, set, policies.EngineOptions{Params: o.Params, Off: o.Off, Deadline: evaluation, Now: processorTime, Lazy: true})
 	})
-	go func() {
-		_ = Guarded(func() error { // who needs them is told
-			_, _ = load()
-			_, _ = manifests.Apply(cluster.Options{Catalog: o.Catalog}, "", manifests.Set{}) // which reads it
-			return nil
-		})
-	}()
+	go func() { _ = Guarded(func() error { _, _ = load(); return nil }) }() // who needs them is told
 	return load
 }
 
@@ -319,7 +312,7 @@ func (r *run) inputs(ctx context.Context) error {
 				r.found.problems = append(r.found.problems, Problem{Place: Place{File: file, Line: 1, Column: 1}, Message: message})
 			},
 		}
-		search.Walk(cleaned(name), full, relative(r.options.Dir, full))
+		search.Walk(filepath.ToSlash(filepath.Clean(name)), full, relative(r.options.Dir, full))
 	}
 	if err := r.render(ctx); err != nil {
 		return err
@@ -375,8 +368,6 @@ func (r *run) directory(d *source.Directory) {
 	r.sets = append(r.sets, &input{directories: []*source.Directory{d}})
 }
 
-func cleaned(name string) string { return filepath.ToSlash(filepath.Clean(name)) }
-
 // relative is where a path stands below the working directory, for patterns.
 func relative(dir, full string) string {
 	base, err := filepath.Abs(dir)
@@ -393,10 +384,8 @@ func relative(dir, full string) string {
 	return filepath.ToSlash(abs)
 }
 
-// each works through the sets, as many at a time as there are processors. Of the later
-// half, those of the most files are first: one that is left for the end, all wait for.
+// each works through the sets, as many at a time as there are processors.
 func (r *run) each(ctx context.Context) error {
-	slices.SortStableFunc(r.sets[len(r.sets)/2:], func(a, b *input) int { return cmp.Compare(b.size(), a.size()) })
 	work := make(chan *input)
 	errs := make(chan error, runtime.GOMAXPROCS(0))
 	var wait sync.WaitGroup

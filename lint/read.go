@@ -17,7 +17,7 @@ const maxSet = 32 << 20
 // read reads the files.
 func (s *set) read(ctx context.Context) error {
 	for _, file := range s.files {
-		if s.large {
+		if s.held > maxSet {
 			break
 		}
 		s.readFile(ctx, file)
@@ -45,7 +45,7 @@ func (s *set) readFile(ctx context.Context, file *source.File) {
 	for c := range file.Read() {
 		s.take(file, c)
 		s.tell()
-		if ctx.Err() != nil || s.large {
+		if ctx.Err() != nil || s.held > maxSet {
 			return
 		}
 	}
@@ -110,7 +110,6 @@ func (s *set) take(file *source.File, c source.Contents) {
 		return
 	}
 	if s.held += c.Objects[0].Size(); s.held > maxSet {
-		s.large = true
 		s.problem(c.Objects[0], fmt.Sprintf("more than %d MiB of manifests that are one set, and what follows is not read: lint parts of it one by one", maxSet>>20))
 	}
 }

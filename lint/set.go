@@ -34,8 +34,7 @@ type set struct {
 	objects []*source.Object
 	cleanup []*source.Object          // those that Helm runs before it deletes the others
 	past    map[*source.Object]string // since when nobody can apply them, as no server knows their API version
-	held    int                       // bytes of text
-	large   bool                      // more than maxSet: what follows is not read
+	held    int                       // bytes of text: of more than maxSet, what follows is not read
 }
 
 // answer makes the facts of a set, asks about its objects, and places what was found.

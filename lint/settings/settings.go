@@ -4,6 +4,7 @@ package settings
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -241,15 +242,8 @@ func (s *Settings) read(r *reader, root *yaml.Node, lines []string) {
 		},
 	})
 	if (apiVersion != "termguard.dev/v1" || kind != "LintConfig") && len(r.errs) == known {
-		r.errorf(root, "want %s; got apiVersion: %s and kind: %s", header, orNone(apiVersion), orNone(kind))
+		r.errorf(root, "want %s; got apiVersion: %s and kind: %s", header, cmp.Or(apiVersion, "(none)"), cmp.Or(kind, "(none)"))
 	}
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "(none)"
-	}
-	return s
 }
 
 func oneOf(r *reader, n *yaml.Node, where string, values []string) string {

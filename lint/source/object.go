@@ -34,9 +34,6 @@ type Text struct {
 	bomb    bool   // and they were too many
 }
 
-// Line of the file on which the document starts.
-func (t *Text) Line() int { return t.line }
-
 // maxLine bounds a line, in bytes, of which positions tell the text: each would
 // hold all of it, and a file without line breaks may hold any number of objects.
 const maxLine = 64 << 10

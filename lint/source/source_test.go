@@ -242,6 +242,22 @@ func TestReadHolding(t *testing.T) {
 	}
 }
 
+// TestCutBreaks reads documents whole that what is cut out of them breaks, and what follows.
+func TestCutBreaks(t *testing.T) {
+	broken := crd + "  more: *later\n"
+	broken = strings.Replace(broken, "openAPIV3Schema:\n", "openAPIV3Schema:\n        example: &later {a: b}\n", 1)
+	objects := 0
+	for c := range (&source.File{Name: "f.yaml", Content: []byte(broken + "---\n" + broken + "---\n" + fmt.Sprintf(cm, "a"))}).Read() {
+		objects += len(c.Objects)
+		for _, p := range c.Problems {
+			t.Errorf("line %d: %s", p.Line, p.Message)
+		}
+	}
+	if objects != 3 {
+		t.Errorf("%d objects, want 3", objects)
+	}
+}
+
 func TestWalk(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.yaml", "b.yml", "c.json", "d.txt", ".git/x.yaml", "sub/e.yaml", "skip/f.yaml", "sub/skip.yaml", "chart/Chart.yaml", "chart/values.yaml", "chart/templates/t.yaml", "chart/crds/crd.yaml", "k/kustomization.yaml", "k/l.yaml"} {
