@@ -38,9 +38,9 @@ func TestProbes(t *testing.T) {
 	)
 	kept := func(at string) map[string]any {
 		return map[string]any{"n1": map[string]any{
-			"at":   at,
-			"all":  []any{map[string]any{"cause": "full", "certainty": "may", "evidence": "E", "remedy": ""}},
-			"pods": map[string]any{"a": map[string]any{"p": []any{map[string]any{"cause": "busy", "certainty": "will", "evidence": "F", "remedy": "R", "uid": "u"}}}},
+			"at":     at,
+			"all":    []any{map[string]any{"cause": "full", "certainty": "may", "evidence": "E", "remedy": ""}},
+			"pods":   map[string]any{"a": map[string]any{"p": []any{map[string]any{"cause": "busy", "certainty": "will", "evidence": "F", "remedy": "R", "uid": "u"}}}},
 			"unseen": []any{"files of pod a/p"},
 		}}
 	}
