@@ -38,7 +38,7 @@ const usage = `usage: termguard-render serve
 It reads requests from standard input, as {"kind": "chart", "root": DIR, "dir": DIR, "values": [FILE]}
 or {"kind": "kustomization", "root": DIR, "dir": DIR}, and answers each with
 {"text": OBJECTS, "files": [FILE], "namespace": NAME} or {"error": TEXT}. Links that lead out
-of the root (default: dir) are an error.`
+of the root (default: dir) are an error`
 
 func main() {
 	log.SetOutput(io.Discard) // the libraries', which repeats what errors tell

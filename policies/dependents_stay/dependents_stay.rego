@@ -44,9 +44,7 @@ warn contains {
 }
 
 warn contains {
-	"msg": sprintf("%s Terminating: finalizer %s: %s", [
-		owned(held.count, held.resource), held.finalizer, owners.reason(held.ownership),
-	]),
+	"msg": sprintf("%s Terminating: finalizer %s: %s", [owned(held.count, held.resource), held.finalizer, owners.reason(held.ownership)]),
 	"objects": [{"resource": held.resource, "namespace": held.namespace, "name": name} | some name in held.names],
 	"evidence": object.get(held.ownership, "evidence", []),
 	"steps": ask(held.resource, held.namespace, held.names),

@@ -164,7 +164,7 @@ namespace_steps(name, crd) := array.flatten([restore(crd), unserve(name, crd), s
 )])
 
 definition_steps(name, crd) := [restore(crd), steps.remove(
-	sprintf("If the software of %s is gone for good, set the conversion to None: the instances go in any case, so that none is harmed", [name]),
+	sprintf("If the software of %s is gone for good, set the conversion to None: the instances go in any case, unharmed", [name]),
 	unconvert(name),
 )]
 
@@ -177,7 +177,7 @@ converter(crd) := "the conversion webhook" if not crd.service
 # unserve lets deletions go through the version that everything is stored in.
 unserve(name, crd) := [steps.remove(
 	sprintf(
-		"If the conversion webhook is gone for good, stop serving %s of %s: deletions then go through %s, in which all are stored (nothing is lost)",
+		"If the conversion webhook is gone for good, stop serving %s of %s: deletions then go through %s, the stored version (nothing is lost)",
 		[crd.version, name, stored],
 	),
 	{"verb": "patch", "objects": [sprintf("customresourcedefinitions/%s", [name])], "type": "json", "patch": [

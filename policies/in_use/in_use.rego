@@ -193,17 +193,7 @@ deletions(_, users) := [steps.mend("See what holds those that refer to it: they 
 }
 
 deletions(ns, users) := array.flatten([
-	[step |
-		some group in users
-		not group.resource in {addresses, "persistentvolumeclaims", "persistentvolumes"}
-		some where in {spot | some name in alone(group); spot := place(ns, name)[0]}
-		names := [called | some name in alone(group); [at, called] := place(ns, name); at == where]
-		some batch in steps.batches(group.resource, names)
-		some step in as_told([group], [steps.remove(
-			sprintf("Delete the %s that refer to it, or have them refer to another: then it goes by itself", [group.resource]),
-			steps.deleted(batch, where),
-		)])
-	],
+	[step | some group in users; some step in removals(ns, group)],
 	[steps.remove(
 		sprintf(
 			"Delete what the %s were made for, as the owner references of %s say, or have it refer to another: they go along",
@@ -219,7 +209,7 @@ deletions(ns, users) := array.flatten([
 		[],
 	) |
 		some group in users
-		group.resource in {"persistentvolumeclaims", "persistentvolumes"}
+		group.resource in volumes
 	],
 	[steps.mend(
 		sprintf("Delete the Services that have these addresses, or recreate them with other addresses: %s", [concat(", ", group.names)]),
@@ -231,6 +221,20 @@ deletions(ns, users) := array.flatten([
 ]) if {
 	not leave(users)
 }
+
+volumes := {"persistentvolumeclaims", "persistentvolumes"}
+
+# removals delete the referrers of a group, in batches of one namespace.
+removals(ns, group) := [step |
+	not group.resource in (volumes | {addresses})
+	some where in {spot | some name in alone(group); spot := place(ns, name)[0]}
+	names := [called | some name in alone(group); [at, called] := place(ns, name); at == where]
+	some batch in steps.batches(group.resource, names)
+	some step in as_told([group], [steps.remove(
+		sprintf("Delete the %s that refer to it, or have them refer to another: then it goes by itself", [group.resource]),
+		steps.deleted(batch, where),
+	)])
+]
 
 # alone are those that refer on their own account.
 alone(group) := [name | some name in group.names; not name in object.get(group, "owned", [])]

@@ -109,7 +109,10 @@ going_on := array.flatten([array.concat(
 		names := [name | some name in users.names; terminating(name); data.cluster.pods[request.namespace][name].node == node]
 		some step in steps.pods_off(node, request.namespace, names)
 	],
-	[steps.mend(sprintf("See what holds pod %[1]s, which is Terminating: kubectl termguard check pods/%[1]s -n %[2]s", [name, request.namespace]), []) |
+	[steps.mend(
+		sprintf("See what holds pod %[1]s, which is Terminating: kubectl termguard check pods/%[1]s -n %[2]s", [name, request.namespace]),
+		[],
+	) |
 		some name in users.names
 		terminating(name)
 		not on_stopped(name)

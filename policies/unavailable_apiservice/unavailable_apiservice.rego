@@ -100,7 +100,10 @@ finding(name, service, msg) := {
 			[],
 		),
 		steps.remove(
-			sprintf("If the software behind %s is gone for good, delete the APIService, which removes no data (clearing spec.finalizers would leave orphans)", [name]),
+			sprintf(
+				"If the software behind %s is gone for good, delete the APIService: no data is lost (clearing spec.finalizers would leave orphans)",
+				[name],
+			),
 			steps.deletion([sprintf("apiservices.apiregistration.k8s.io/%s", [name])], ""),
 		),
 	],

@@ -118,16 +118,6 @@ func TestUninstall(t *testing.T) {
 // operatorChart has an operator, and an object that it looks after.
 var operatorChart = filepath.Join("testdata", "operator")
 
-// shell runs lines of shell with a configuration of kubectl that they may change.
-func (s *site) shell(lines string) {
-	s.t.Helper()
-	config := filepath.Join(s.t.TempDir(), "kubeconfig")
-	r, err := s.Shell(s.t.Context(), "set -e; cp $KUBECONFIG "+config+"; export KUBECONFIG="+config+"\n"+lines)
-	if err != nil || r.Code != 0 {
-		s.t.Errorf("%s\n%v %d %s", lines, err, r.Code, r.Stderr)
-	}
-}
-
 // refuses asks about a namespace whose content a live webhook does not let go, with dry
 // runs and without: only they tell. Where the webhook says yes, nothing is told, and it goes.
 func (s *site) refuses() {
