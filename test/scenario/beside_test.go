@@ -92,7 +92,7 @@ type attack struct {
 }
 
 // everything that can be allowed without a name.
-var everyClass = []string{"--yes", "--allow=restore", "--allow=strip", "--timeout=5s"}
+var everyClass = []string{"--yes", "--allow=restore", "--allow=strip", "--allow=risk", "--timeout=5s"}
 
 var all = []attack{
 	{
