@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
@@ -68,11 +67,6 @@ func deletes(s policies.Step) bool {
 	return s.Action != nil && s.Action.Verb == policies.VerbDelete && !s.Action.Force
 }
 
-// volumes tells whether a step names a volume or a claim.
-func volumes(s policies.Step) bool {
-	return s.Action != nil && slices.ContainsFunc(s.Action.Objects, func(o string) bool { return strings.HasPrefix(o, "persistentvolume") })
-}
-
 // blockers are what the deletion of an object certainly waits for, as steps: what mends, and
 // what has to be deleted first.
 func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name Name) (steps []Step, err error) {
@@ -93,7 +87,7 @@ func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name 
 			if step.Kind != policies.Mend && step.Command != "" && !deletes(step) {
 				continue // which gives something up in place of waiting
 			}
-			if volumes(step) {
+			if step.Action != nil && slices.ContainsFunc(step.Action.Objects, policies.IsVolume) {
 				continue // which are no target of the plan, whatever its step deletes
 			}
 			step.Do = "For " + shown(report.Target, "") + ": " + lowered(step.Do)

@@ -43,10 +43,9 @@ func worldOf(t testing.TB, file string) *cluster.World {
 	return worldFrom(t, string(text))
 }
 
-// worldFrom is that of a text.
-func worldFrom(t testing.TB, text string) *cluster.World {
+// decodeAll decodes the objects of a text of several documents.
+func decodeAll(t testing.TB, text string) (objects []*unstructured.Unstructured) {
 	t.Helper()
-	var objects []*unstructured.Unstructured
 	for _, document := range strings.Split(strings.TrimSuffix(text, "\n---\n"), "\n---\n") {
 		object := &unstructured.Unstructured{}
 		asJSON, err := yaml.YAMLToJSON([]byte(document))
@@ -58,7 +57,13 @@ func worldFrom(t testing.TB, text string) *cluster.World {
 		}
 		objects = append(objects, object)
 	}
-	world, err := cluster.FromObjects(cluster.Options{}, objects)
+	return objects
+}
+
+// worldFrom is that of a text.
+func worldFrom(t testing.TB, text string) *cluster.World {
+	t.Helper()
+	world, err := cluster.FromObjects(cluster.Options{}, decodeAll(t, text))
 	if err != nil {
 		t.Fatal(err)
 	}

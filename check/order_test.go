@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
@@ -20,18 +18,7 @@ import (
 // together; of each, all is known, as in a cluster.
 func ordered(t *testing.T, world string, named ...string) Set {
 	t.Helper()
-	var objects []*unstructured.Unstructured
-	for _, document := range strings.Split(world, "\n---\n") {
-		object := &unstructured.Unstructured{}
-		asJSON, err := yaml.YAMLToJSON([]byte(document))
-		if err == nil {
-			err = object.UnmarshalJSON(asJSON)
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", document, err)
-		}
-		objects = append(objects, object)
-	}
+	objects := decodeAll(t, world)
 	w, err := cluster.FromObjects(cluster.Options{MaxNames: 500}, objects)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,9 @@ import (
 // along, where the owner of a finalizer might have kept it.
 var volumes = regexp.MustCompile(`(?i)\b(?:pvc?|persistentvolumes?|persistentvolumeclaims?)[/ ]`)
 
+// IsVolume reports whether an object of an action, RESOURCE/NAME, is a volume or a claim.
+func IsVolume(object string) bool { return volumes.MatchString(object) }
+
 // bounds are of what one request deletes, and tell what no step may do, whichever policy asks
 // for it: every step goes through here.
 type bounds struct {
@@ -42,7 +45,7 @@ func (b bounds) keep(f *Finding) {
 		}
 		return slices.ContainsFunc(s.Action.Objects, func(object string) bool {
 			resource, name, _ := strings.Cut(object, "/")
-			return volumes.MatchString(object) && !b.goes(resource, s.Action.Namespace, name) ||
+			return IsVolume(object) && !b.goes(resource, s.Action.Namespace, name) ||
 				slices.ContainsFunc(s.Strips(), func(finalizer string) bool {
 					return b.works(resource, s.Action.Namespace, name, finalizer)
 				})
