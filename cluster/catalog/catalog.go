@@ -209,6 +209,15 @@ func (w Workload) longer(name, image string) bool {
 	return glob("*-"+w.Name, image) && (name == image || strings.HasSuffix(name, "-"+image))
 }
 
+// Doubtful reports whether only the end of a name makes a workload that Matches finds the one
+// described: none of its images has the name of w, or of its image, in its own.
+func (w Workload) Doubtful(name string, images []string) bool {
+	return len(images) > 0 && !Generic(w.Name) && !glob(w.Name, name) && glob("*-"+w.Name, name) && !slices.ContainsFunc(images, func(ref string) bool {
+		image := imageName(ref)
+		return glob("*"+w.Name+"*", image) || w.Image != "" && strings.Contains(image, w.Image)
+	})
+}
+
 // glob tells whether a name matches a pattern; check has seen that it is one.
 func glob(pattern, name string) bool {
 	matched, err := path.Match(pattern, name)

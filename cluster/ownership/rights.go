@@ -30,6 +30,13 @@ func (q *asked) names(namespace string) bool {
 	return slices.ContainsFunc(q.entry.Workloads, func(w catalog.Workload) bool { return w.Namespace == namespace })
 }
 
+// doubts reports whether only the end of its name makes a workload one that the catalog means.
+func (q *asked) doubts(wl workload) bool {
+	return !slices.ContainsFunc(q.entry.Workloads, func(w catalog.Workload) bool {
+		return w.Matches(wl.kind, wl.namespace, wl.name, wl.images) && !w.Doubtful(wl.name, wl.images)
+	})
+}
+
 // mayTake reports whether RBAC lets one of the subjects of bindings take finalizers off objects.
 func (p *Part) mayTake(subjects []string, key verdictKey) bool {
 	return some(p.granting(subjects, key.namespace, p.taking(key.resource)))

@@ -166,9 +166,11 @@ func (m *match) note(key string, wl workload) {
 // who removes a finalizer, and those that only look so.
 func (p *Part) matching(q *asked) (admitted, namesakes []workload) {
 	for _, key := range p.matches.of(q.entry, p.workloads) {
-		if wl := p.workloads[key]; p.admits(q, wl.account) {
+		switch wl := p.workloads[key]; {
+		case p.options.Manifests && q.doubts(wl) && !p.mayTake(subjectsOf(wl.account), q.verdictKey): // another's, called after it
+		case p.admits(q, wl.account):
 			admitted = append(admitted, wl)
-		} else {
+		default:
 			namesakes = append(namesakes, wl)
 		}
 	}

@@ -1,0 +1,59 @@
+package lint_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/termguard/termguard/lint"
+)
+
+// provider is a Deployment whose name ends as that of Cluster API does, beside a Cluster.
+const provider = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: acme-capi-controller-manager, namespace: acme}
+spec:
+  selector: {matchLabels: {app: acme}}
+  template:
+    metadata: {labels: {app: acme}}
+    spec: {serviceAccountName: acme, containers: [{name: manager, image: "ghcr.io/acme/machines:v1"}]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: acme}
+rules: [{apiGroups: [cluster.x-k8s.io], resources: [clusters], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: acme}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: acme}
+subjects: [{kind: ServiceAccount, name: acme, namespace: acme}]
+---
+apiVersion: cluster.x-k8s.io/v1beta1
+kind: Cluster
+metadata: {name: c, namespace: a}
+`
+
+// TestNamesake: the end of a name alone makes no workload the owner of a finalizer, where its
+// image and its rights say otherwise.
+func TestNamesake(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		reason, from, to string
+		found            int
+	}{
+		"Another":  {"It runs another image, and may only read Clusters.", "", "", 0},
+		"Image":    {"Its image is Cluster API's.", "acme/machines", "mirror/cluster-api-controller", 1},
+		"Vendor":   {"So it is under the name of a vendor.", "acme/machines", "acme/mirrored-capi-controller-manager", 1},
+		"Rights":   {"It may take the finalizer off.", "verbs: [get]", "verbs: [get, patch]", 1},
+		"ItsName":  {"It is called as the catalog says.", "acme-capi-controller-manager", "capi-controller-manager", 1},
+		"NoImages": {"Nothing tells what it runs.", `[{name: manager, image: "ghcr.io/acme/machines:v1"}]`, "[]", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := strings.Replace(provider, tc.from, tc.to, 1)
+			if r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(text)}); len(r.Findings) != tc.found {
+				t.Errorf("%s: got %v, want %d findings", tc.reason, lines(r), tc.found)
+			}
+		})
+	}
+}
