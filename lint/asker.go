@@ -54,7 +54,7 @@ func (a *asker) ask(ctx context.Context, sub *subject) error {
 	if quiet(sub.Object) && len(sub.object.GetFinalizers()) == 0 {
 		return nil
 	}
-	questions := a.questions(sub)
+	questions := a.questions(ctx, sub)
 	if quiet(sub.Object) {
 		// With what works for them in the same set, they go together. One that deploys what
 		// works for it, takes that along.
@@ -95,7 +95,7 @@ type asked struct {
 	facts   policies.Facts
 }
 
-func (a *asker) questions(sub *subject) []asked {
+func (a *asker) questions(ctx context.Context, sub *subject) []asked {
 	onDelete := DeleteObject
 	if sub.resource.GroupResource() == question.Namespaces {
 		onDelete = DeleteNamespace
@@ -107,7 +107,7 @@ func (a *asker) questions(sub *subject) []asked {
 		// What has an owner is written down as its owner made it, and applied by nobody else.
 		if len(sub.object.GetOwnerReferences()) == 0 {
 			creation := sub.target().Create()
-			owners := a.unguessed(sub, owners)
+			owners := a.named(ctx, sub, owners)
 			all = append(all, asked{ApplyObject, sub, policies.Apply, creation.Input(owners, m.About(creation).Refusals()), owners, a.facts})
 		}
 		input := deletion.Input(owners, m.Refusals())
@@ -119,18 +119,25 @@ func (a *asker) questions(sub *subject) []asked {
 	return all
 }
 
-// unguessed are verdicts without the owner that only the domain of a finalizer speaks for, where
-// the finalizer is nearly one of the catalog's: it is misspelt.
-func (a *asker) unguessed(sub *subject, owners cluster.Verdicts) cluster.Verdicts {
+// named are verdicts on a manifest's own finalizers, of which the catalog or the domain names no
+// owner surely: none is one that is nearly one of the catalog's, as it is misspelt, and else it
+// is the project of that domain, where a file of the run runs it.
+func (a *asker) named(ctx context.Context, sub *subject, owners cluster.Verdicts) cluster.Verdicts {
 	for finalizer, verdict := range owners.All() {
 		entry, is := owners[finalizer].(map[string]any)
-		if !is || verdict.State != cluster.Unasked || verdict.Owner == "" || a.set.nearFinalizer(sub.Object, finalizer) == "" {
+		if !is || verdict.State != cluster.Unasked {
 			continue
 		}
-		entry = maps.Clone(entry)
-		delete(entry, "owner")
-		owners = maps.Clone(owners)
-		owners[finalizer] = entry
+		owner := verdict.Owner
+		if a.set.nearFinalizer(sub.Object, finalizer) != "" {
+			owner = ""
+		} else if owner == "" {
+			owner = a.set.run.kin(ctx, finalizer)
+		}
+		if owner != verdict.Owner {
+			entry, owners = maps.Clone(entry), maps.Clone(owners)
+			entry["owner"], owners[finalizer] = owner, entry
+		}
 	}
 	return owners
 }

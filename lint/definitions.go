@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/lint/source"
 )
 
@@ -51,6 +53,46 @@ func (r *run) readWorkloads(ctx context.Context, namespace string) (found []*uns
 		}})
 	}
 	return found
+}
+
+// kin is who removes the finalizers of a domain that the catalog knows, where a file has a
+// workload of it that runs; "" else.
+func (r *run) kin(ctx context.Context, finalizer string) string {
+	domain, _, found := strings.Cut(finalizer, "/")
+	if !found {
+		return ""
+	}
+	read, _ := r.projects.LoadOrStore(domain, sync.OnceValue(func() string {
+		catalogue := cmp.Or(r.options.Catalog, catalog.Default())
+		for _, e := range catalogue.Entries() {
+			if of, _, found := strings.Cut(e.Finalizer+e.Prefix, "/"); found && of == domain && slices.ContainsFunc(e.Workloads, func(w catalog.Workload) bool { return r.runs(ctx, w) }) {
+				return e.Owner
+			}
+		}
+		return ""
+	}))
+	return read.(func() string)()
+}
+
+// runs reports whether a file has a workload with the image that the catalog knows.
+func (r *run) runs(ctx context.Context, w catalog.Workload) bool {
+	if w.Image == "" || catalog.Generic(w.Image) {
+		return false
+	}
+	var files []*source.File
+	for _, i := range r.sets {
+		files = append(files, i.all()...)
+	}
+	return slices.ContainsFunc(r.reread(ctx, files, w.Image, "Deployment", "StatefulSet", "DaemonSet"), func(value map[string]any) bool {
+		items, _, _ := unstructured.NestedSlice(value, "spec", "template", "spec", "containers")
+		var images []string
+		for _, item := range items {
+			container, _ := item.(map[string]any)
+			image, _ := container["image"].(string)
+			images = append(images, image)
+		}
+		return w.Matches("", "", "", images)
+	})
 }
 
 const definitionKind = "CustomResourceDefinition"

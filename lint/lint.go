@@ -165,6 +165,7 @@ type run struct {
 	holders     func() holders
 	definitions func() defined
 	counted     sync.Map // workloads that budgets count, by namespace
+	projects    sync.Map // of which a file has a workload, by the domain of their finalizers
 
 	mu      sync.Mutex
 	stopped bool

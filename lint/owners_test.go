@@ -57,3 +57,30 @@ func TestNamesake(t *testing.T) {
 		})
 	}
 }
+
+// TestKin: a finalizer that the catalog does not know is that of the project of its domain,
+// where that runs somewhere in the same repository.
+func TestKin(t *testing.T) {
+	t.Parallel()
+	const configMap, mention = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\ndata: {a: kiali-operator}\n"
+	for name, tc := range map[string]struct {
+		reason, object, finalizer, operator string
+		found                               int
+	}{
+		"Project":  {"Its operator lies two folders away.", configMap, "kiali.io/other", kialiOperator, 0},
+		"Alone":    {"Nothing of the project is there.", configMap, "kiali.io/other", "", 1},
+		"Another":  {"Another operator is.", configMap, "kiali.io/other", strings.ReplaceAll(kialiOperator, "kiali-operator", "other-operator"), 1},
+		"Mention":  {"A text names the image, and no workload runs it.", configMap, "kiali.io/other", mention, 1},
+		"Stranger": {"The domain is no project's.", configMap, "example.com/other", kialiOperator, 1},
+		"Misspelt": {"It is nearly one that the catalog knows on the kind.", kiali, "kiali.io/finalizers", kialiOperator, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := strings.Replace(tc.object, "}", ", finalizers: ["+tc.finalizer+"]}", 1)
+			dir := write(t, map[string]string{"apps/a.yaml": object, "infra/kiali/base/o.yaml": tc.operator})
+			if r := run(t, lint.Options{Dir: dir, Paths: []string{"."}}); len(r.Findings) != tc.found {
+				t.Errorf("%s: got %v, want %d findings", tc.reason, lines(r), tc.found)
+			}
+		})
+	}
+}

@@ -123,7 +123,7 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 	if err != nil || len(handler.Errors) > 0 {
 		t.Fatalf("%s: %v %v", file, err, handler.Errors)
 	}
-	if err := a.evaluate(context.Background(), a.questions(target)[0]); err != nil {
+	if err := a.evaluate(context.Background(), a.questions(t.Context(), target)[0]); err != nil {
 		t.Fatal(err)
 	}
 	for i, f := range handler.Findings {
