@@ -11,6 +11,11 @@ import (
 // identity is what tells objects apart that would be one in a cluster.
 type identity struct{ group, kind, namespace, name string }
 
+func identityOf(o *source.Object) identity {
+	group, _ := path.Split(o.APIVersion)
+	return identity{group, o.Kind, o.Namespace, o.Name}
+}
+
 // apart parts a folder's set where files of it are alternatives, as an installer and a
 // quick start are: nobody applies both. Two are, where they define the same webhooks or
 // resources, or the same namespace and something in it. The one of the most objects stays
@@ -36,8 +41,7 @@ func (s *set) apart() []*set {
 			continue // a kustomization makes them one
 		}
 		count[o.File]++
-		group, _ := path.Split(o.APIVersion)
-		id := identity{group, o.Kind, o.Namespace, o.Name}
+		id := identityOf(o)
 		before := first[id]
 		if before == nil {
 			first[id] = o.File

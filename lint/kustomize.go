@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v4"
 
@@ -229,6 +230,28 @@ func (r *run) names(file *source.File) bool {
 	return !known || k.files[base]
 }
 
+// passedOver reports whether an object is in a file that no kustomization names, while one names
+// another file of the folder that has the object, too: that one is applied.
+func (r *run) passedOver(o *source.Object) bool {
+	folder, base := filepath.Split(o.File.Path)
+	folder = filepath.Clean(folder)
+	if files := r.named[folder]; len(files) == 0 || files[base] {
+		return false
+	}
+	read, _ := r.applied.LoadOrStore(folder, sync.OnceValue(func() map[identity]bool {
+		held := map[identity]bool{}
+		for name := range r.named[folder] {
+			for c := range (&source.File{Name: name, Path: filepath.Join(folder, name)}).Read() {
+				for _, other := range c.Objects {
+					held[identityOf(other)] = true
+				}
+			}
+		}
+		return held
+	}))
+	return read.(func() map[identity]bool)()[identityOf(o)]
+}
+
 // placeholder is the namespace that the files of a kubebuilder project are in, until the
 // kustomization beside them fills in another
 // (sigs.k8s.io/kubebuilder, pkg/plugins/common/kustomize/v2/scaffolds).
@@ -310,17 +333,17 @@ func (r *run) join() {
 		other.directories = append(other.directories, i.directories...)
 		return true
 	})
-	named := map[string]map[string]bool{} // files, by folder
+	r.named = map[string]map[string]bool{}
 	for folder, k := range r.kustomized {
 		for file := range k.files {
 			if filepath.Ext(file) == "" {
 				continue // a folder
 			}
 			below := filepath.Join(folder, filepath.Dir(file))
-			if named[below] == nil {
-				named[below] = map[string]bool{}
+			if r.named[below] == nil {
+				r.named[below] = map[string]bool{}
 			}
-			named[below][filepath.Base(file)] = true
+			r.named[below][filepath.Base(file)] = true
 		}
 	}
 	for _, i := range r.sets {
@@ -328,7 +351,7 @@ func (r *run) join() {
 			continue
 		}
 		for n, d := range i.directories {
-			files := named[d.Path]
+			files := r.named[d.Path]
 			if k, known := r.kustomized[d.Path]; known {
 				files = k.files
 			}

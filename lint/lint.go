@@ -161,7 +161,9 @@ type run struct {
 	covered map[string]bool         // files that it is made of, by their paths without links
 	held    int                     // bytes of what was rendered
 
-	kustomized  map[string]kustomized // folders with a kustomization that can be read, by path
+	kustomized  map[string]kustomized      // folders with a kustomization that can be read, by path
+	named       map[string]map[string]bool // files that kustomizations name, by folder
+	applied     sync.Map                   // the objects in them, by folder
 	holders     func() holders
 	definitions func() defined
 	counted     sync.Map // workloads that budgets count, by namespace

@@ -102,6 +102,10 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 		f.Severity = policies.Low
 		f.Evidence = append(slices.Clone(f.Evidence), "they are in several files, which no kustomization makes one: it depends on which of them are deleted together")
 	}
+	if a.set.run.passedOver(at.Object) && f.Severity != policies.Info {
+		f.Severity = policies.Low
+		f.Evidence = append(slices.Clone(f.Evidence), "no kustomization names this file, and one names another of its folder that has the same object")
+	}
 	if since := a.past(append([]policies.Object{sub.id, at.id}, f.Objects...)); since != "" && f.Severity != policies.Info {
 		f.Severity = policies.Low
 		f.Evidence = append(slices.Clone(f.Evidence), "as it stands, nobody can apply it: Kubernetes has not served its API version since "+since)

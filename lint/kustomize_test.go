@@ -1,0 +1,47 @@
+package lint_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/policies"
+)
+
+// TestPassedOver: what no kustomization names is not what is installed, where one names another
+// file of its folder that defines the same.
+func TestPassedOver(t *testing.T) {
+	t.Parallel()
+	old := fmt.Sprintf(webhook, "DELETE", "", "configmaps")
+	current := strings.Replace(old, "  rules:", "  namespaceSelector: {matchLabels: {guarded: 'yes'}}\n  rules:", 1)
+	for name, tc := range map[string]struct {
+		reason string
+		files  map[string]string
+		low    bool
+	}{
+		"Beside": {"The kustomization names the other.", map[string]string{"deploy/kustomization.yaml": "resources: [new.yaml]\n", "deploy/new.yaml": current}, true},
+		"Above":  {"So does one of a folder above.", map[string]string{"kustomization.yaml": "resources: [deploy/new.yaml]\n", "deploy/new.yaml": current}, true},
+		"Named":  {"It names this one.", map[string]string{"deploy/kustomization.yaml": "resources: [old.yaml]\n"}, false},
+		"None":   {"Nothing names either.", map[string]string{"deploy/new.yaml": current}, false},
+		"Other":  {"What it names is something else.", map[string]string{"deploy/kustomization.yaml": "resources: [new.yaml]\n", "deploy/new.yaml": strings.ReplaceAll(current, "name: guard", "name: other")}, false},
+		"Apart":  {"It lies in another folder, which is deployed by itself.", map[string]string{"config/kustomization.yaml": "resources: [new.yaml]\n", "config/new.yaml": current}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.files["deploy/old.yaml"] = old
+			said := 0
+			for _, f := range run(t, lint.Options{Dir: write(t, tc.files), Paths: []string{"."}}).Findings {
+				if f.Place.File != "deploy/old.yaml" {
+					continue
+				}
+				if said++; (f.Severity == policies.Low) != tc.low {
+					t.Errorf("%s: got %s: %s", tc.reason, f.Severity, f.Message)
+				}
+			}
+			if said == 0 {
+				t.Errorf("%s: nothing is said of it", tc.reason)
+			}
+		})
+	}
+}
