@@ -253,6 +253,13 @@ func (n Name) String() string {
 	return shown(policies.Object{Resource: n.Type, Namespace: n.Namespace, Name: n.Name}, "")
 }
 
+// Same reports whether two names are of one object, whatever their types are called.
+func (h *Hands) Same(a, b Name) bool {
+	typeA, errA := h.Types.Find(a.Type)
+	typeB, errB := h.Types.Find(b.Type)
+	return errA == nil && errB == nil && typeA.GroupResource() == typeB.GroupResource() && a.Name == b.Name && a.Namespace == b.Namespace
+}
+
 func (h *Hands) objects(name Name) (dynamic.ResourceInterface, Type, error) {
 	typ, err := h.Types.Find(name.Type)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/termguard/termguard/deletion"
 	"github.com/termguard/termguard/internal/race"
 )
 
@@ -353,7 +354,7 @@ func TestDeleteUnknownOwner(t *testing.T) {
 		code, out, errs := deleted(t.Context(), c, nil, args...)
 		var told struct {
 			Why   string
-			Yours []yours
+			Yours []deletion.Task
 		}
 		if err := json.Unmarshal(out.text.Bytes(), &told); err != nil || code != exitFound {
 			t.Fatalf("exit code %d, %v: %s%s", code, err, &out.text, errs)
@@ -361,7 +362,7 @@ func TestDeleteUnknownOwner(t *testing.T) {
 		if !strings.Contains(told.Why, "have finalizer acme.example/backup") && !strings.Contains(told.Why, "has finalizer acme.example/backup") || !strings.HasPrefix(told.Why, "hangs (Terminating for ") {
 			t.Errorf("the first line names no cause: %s", told.Why)
 		}
-		at := slices.IndexFunc(told.Yours, func(y yours) bool { return strings.Contains(y.Why, why) })
+		at := slices.IndexFunc(told.Yours, func(y deletion.Task) bool { return strings.Contains(y.Why, why) })
 		if at < 0 || strings.HasSuffix(told.Yours[at].Why, uncovered) != allow || told.Yours[at].Command == "" {
 			t.Errorf("allowed %v: %+v", allow, told.Yours)
 		}
@@ -415,8 +416,8 @@ func TestDeleteSkipsNothingUnsaid(t *testing.T) {
 	ask := func(c *fakeCluster, flags ...string) (code int, told struct {
 		Verdict, Why string
 		Done         []string
-		Questions    []question
-		Yours        []yours
+		Questions    []deletion.Question
+		Yours        []deletion.Task
 	}) {
 		code, out, errs := deleted(t.Context(), c, nil, append([]string{"clusterrolebinding/acme-operator", "--yes", "-o", "json", "--timeout=1ms"}, flags...)...)
 		if err := json.Unmarshal(out.text.Bytes(), &told); err != nil {
@@ -447,7 +448,7 @@ func TestDeleteBrokenAPI(t *testing.T) {
 `)
 	c.broken = "gone.example.com/v1beta1"
 	code, out, errs := deleted(t.Context(), c, nil, "ns/demo", "--yes", "-o", "json", "--timeout=1ms")
-	var told struct{ Questions []question }
+	var told struct{ Questions []deletion.Question }
 	if err := json.Unmarshal(out.text.Bytes(), &told); err != nil || code != exitAsked {
 		t.Fatalf("exit code %d, %v: %s%s", code, err, &out.text, errs)
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/termguard/termguard/deletion"
 )
 
 // bystanders are objects that nobody names: they must be the same afterwards.
@@ -280,7 +282,7 @@ func TestDeleteOpenQuestion(t *testing.T) {
 	code, out, errs := deleted(t.Context(), c, nil, "ns/demo", "--yes", "-o", "json")
 	var told struct {
 		Left      []string
-		Questions []question
+		Questions []deletion.Question
 	}
 	if err := json.Unmarshal(out.text.Bytes(), &told); err != nil || code != exitAsked || len(told.Questions) != 1 {
 		t.Fatalf("exit code %d, %v, %d questions: %s%s", code, err, len(told.Questions), &out.text, errs)

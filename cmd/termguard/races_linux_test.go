@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"unicode"
+
+	"github.com/termguard/termguard/deletion"
 )
 
 const (
@@ -293,7 +295,7 @@ func TestDeleteHostileNames(t *testing.T) {
 			}
 			// The flag, as a shell takes it, names it and no other.
 			code, out, errs := deleted(t.Context(), c, nil, "kiali/"+name, "-n", "demo", "--yes", "-o", "json")
-			var told struct{ Questions []question }
+			var told struct{ Questions []deletion.Question }
 			if err := json.Unmarshal(out.text.Bytes(), &told); err != nil || code != exitAsked {
 				t.Fatalf("exit code %d, %v: %s%s", code, err, out.text.String(), errs)
 			}

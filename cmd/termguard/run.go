@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/termguard/termguard/deletion"
 	"github.com/termguard/termguard/internal/nearest"
 	"github.com/termguard/termguard/internal/printable"
 )
@@ -50,7 +51,7 @@ func exitCode(err error) int {
 		return 0
 	case errors.Is(err, errFound):
 		return exitFound
-	case errors.Is(err, errQuestion):
+	case errors.Is(err, deletion.ErrQuestion):
 		return exitAsked
 	default:
 		return exitFailed

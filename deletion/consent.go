@@ -1,0 +1,195 @@
+package deletion
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/internal/shell"
+	"github.com/termguard/termguard/policies"
+)
+
+// Consents are the answers that a command line gives in advance.
+type Consents struct {
+	// Yes allows the classes wait and own.
+	Yes     bool
+	classes []check.Class
+	objects []consent // of the classes that name them
+}
+
+// consent allows one class of steps for one object.
+type consent struct {
+	class  check.Class
+	object check.Name
+}
+
+// ParseConsents reads values of --allow: CLASS, CLASS=TYPE/NAME or CLASS=TYPE/NAMESPACE/NAME.
+func ParseConsents(values []string) (c Consents, err error) {
+	for _, value := range values {
+		class, object, named := strings.Cut(value, "=")
+		at := slices.IndexFunc(check.Classes, func(m check.Meaning) bool { return string(m.Class) == class })
+		switch {
+		case at < 0:
+			return c, fmt.Errorf("--allow %s: there is no class %q: want risk, restore, strip, strip=TYPE/NAMESPACE/NAME, foreign=TYPE/NAMESPACE/NAME or force=TYPE/NAME", value, class)
+		case at <= slices.IndexFunc(check.Classes, func(m check.Meaning) bool { return m.Class == check.ClassOwn }):
+			return c, fmt.Errorf("--allow %s: --yes answers for that", value)
+		case named && (check.Class(class) == check.ClassRisk || check.Class(class) == check.ClassRestore):
+			return c, fmt.Errorf("--allow %s: %s names no object", value, class)
+		case !named && check.Classes[at].ByName:
+			return c, fmt.Errorf("--allow %s: name the object, as in --allow %s=nodes/worker-5 or --allow %s=pods/shop/web-0", value, class, class)
+		case !named:
+			c.classes = append(c.classes, check.Class(class))
+			continue
+		}
+		parts := strings.Split(object, "/")
+		if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
+			return c, fmt.Errorf("--allow %s: want TYPE/NAME, or TYPE/NAMESPACE/NAME of what is in a namespace", value)
+		}
+		name := check.Name{Type: parts[0], Name: parts[len(parts)-1]}
+		if len(parts) == 3 {
+			name.Namespace = parts[1]
+		}
+		c.objects = append(c.objects, consent{check.Class(class), name})
+	}
+	return c, nil
+}
+
+// has reports whether a flag allows anything of a class.
+func (c Consents) has(class check.Class) bool {
+	return slices.Contains(c.classes, class) || slices.ContainsFunc(c.objects, func(o consent) bool { return o.class == class })
+}
+
+// answer reports whether the flags answer a question with yes, for each object that it is about.
+// same reports whether two names, whose types may be written differently, are of one object.
+func (c Consents) answer(q Question, same func(flag, object check.Name) bool) bool {
+	return len(q.touched) > 0 && !slices.ContainsFunc(q.touched, func(o check.Touched) bool {
+		switch {
+		case o.Class == check.ClassOwn || o.Class == check.ClassWait:
+			return !c.Yes
+		case !o.Named && slices.Contains(c.classes, o.Class):
+			return false
+		}
+		return !slices.ContainsFunc(c.objects, func(allowed consent) bool {
+			return allowed.class == o.Class && same(allowed.object, o.Name)
+		})
+	})
+}
+
+// Question is a step, or several that do the same, that needs consent.
+type Question struct {
+	Class check.Class `json:"class"`
+	// Do says what is done, Why cites the finding that advises it, and Lost says what it costs.
+	Do        string             `json:"do"`
+	Why       string             `json:"why,omitempty"`
+	Certainty policies.Certainty `json:"certainty,omitempty"`
+	Lost      string             `json:"lost"`
+	Commands  []string           `json:"commands,omitempty"`
+	Objects   []Object           `json:"objects,omitempty"`
+	// Allow lists the flags that answer it.
+	Allow []string `json:"allow"`
+
+	touched []check.Touched
+	strips  []string // the finalizers, if the steps only remove some
+}
+
+// Object is an object that a question is about.
+type Object struct {
+	Object string `json:"object"`
+	Whose  string `json:"whose"`
+}
+
+// questionOf returns the question about steps that do the same, the zero Question for none.
+func questionOf(deeds []check.Deed) Question {
+	if len(deeds) == 0 {
+		return Question{}
+	}
+	first := deeds[0]
+	q := Question{Class: first.Class, Do: first.Do, Why: first.Why, Certainty: first.Certainty, Lost: check.MeaningOf(first.Class).Lost}
+	var steps []check.Step
+	for _, d := range deeds {
+		steps = append(steps, d.Step)
+		for _, o := range d.Objects {
+			q.Objects = append(q.Objects, Object{o.String(), o.Whose})
+			q.touched = append(q.touched, o)
+			if flag := flagFor(o); !slices.Contains(q.Allow, flag) {
+				q.Allow = append(q.Allow, flag)
+			}
+		}
+		for _, finalizer := range d.Strips() {
+			if d.Kind != policies.Force && !slices.Contains(q.strips, finalizer) {
+				q.strips = append(q.strips, finalizer)
+			}
+		}
+	}
+	q.Commands = check.Commands(steps)
+	return q
+}
+
+// flagFor returns the flag that allows a step for an object, quoted for a shell.
+func flagFor(o check.Touched) string {
+	switch {
+	case o.Class == check.ClassOwn || o.Class == check.ClassWait:
+		return "--yes"
+	case o.Named:
+		return "--allow " + shell.Quote(string(o.Class)+"="+path(o.Name))
+	}
+	return "--allow " + string(o.Class)
+}
+
+// path returns an object as --allow names it.
+func path(n check.Name) string {
+	if n.Namespace == "" {
+		return n.Type + "/" + n.Name
+	}
+	return n.Type + "/" + n.Namespace + "/" + n.Name
+}
+
+// Prompt returns the question as it precedes the answer. What a step that removes a finalizer
+// wants done before is left out: that is for the person to do.
+func (q Question) Prompt() string {
+	do := q.Do
+	if len(q.strips) > 0 {
+		noun := "finalizer "
+		if len(q.strips) > 1 {
+			noun = "finalizers "
+		}
+		var objects []string
+		for _, o := range q.Objects {
+			objects = append(objects, o.Object)
+		}
+		do = "Remove " + noun + abridge(q.strips) + " from " + abridge(objects)
+	}
+	return fmt.Sprintf("\n%s?\n  risked: %s\n%s", printable.Line(do), printable.Line(q.risk()), q.commands())
+}
+
+// risk returns what a yes costs, and whose objects it touches, in one line.
+func (q Question) risk() string {
+	if q.Class == check.ClassOwn || q.Class == check.ClassWait {
+		return q.Lost
+	}
+	var objects []string
+	for _, o := range q.Objects {
+		objects = append(objects, o.Object+" ("+o.Whose+")")
+	}
+	return q.Lost + "; it touches " + abridge(objects)
+}
+
+// commands returns the commands that do the same, a line each.
+func (q Question) commands() string {
+	var lines strings.Builder
+	for _, command := range q.Commands {
+		lines.WriteString("  $ " + printable.Line(command) + "\n")
+	}
+	return lines.String()
+}
+
+// abridge joins the first few of several names.
+func abridge(names []string) string {
+	const most = 5
+	if more := len(names) - most; more > 0 {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(names, ", ")
+}

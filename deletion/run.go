@@ -1,0 +1,603 @@
+// Package deletion carries out what an answer plans: it asks for consent to a step, takes it, waits
+// for its effect and looks again, until the targets are gone or nothing more may be done.
+package deletion
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/internal/background"
+	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/policies"
+)
+
+var (
+	// ErrLeft ends a run that leaves a target.
+	ErrLeft = errors.New("objects are left")
+	// ErrQuestion ends a run that leaves a target and a question without an answer.
+	ErrQuestion = errors.New("a question is open")
+
+	errChanged = errors.New("the answer has changed")
+)
+
+// interval is the time between two requests about what was changed.
+const interval = time.Second
+
+// Hands change the cluster. *check.Hands are those of a real one.
+type Hands interface {
+	// Note remembers the objects of a plan by their UIDs.
+	Note(ctx context.Context, plan []check.Step) error
+	// Weigh returns what a step means now, and for whose objects.
+	Weigh(ctx context.Context, s check.Step, targets []check.Subject) (check.Deed, error)
+	// Deletion returns the step that deletes a target.
+	Deletion(s check.Subject, options map[string]any) (check.Deed, error)
+	// Do takes a step, and returns a line for each object.
+	Do(ctx context.Context, s policies.Step) ([]string, error)
+	// Gone reports whether a target is gone, and whether another of its name exists.
+	Gone(ctx context.Context, s check.Subject) (gone, recreated bool, err error)
+	// Along returns what becomes of the volumes behind the targets, a line each.
+	Along(ctx context.Context, targets []check.Subject) ([]string, error)
+	// Same reports whether two names are of one object.
+	Same(a, b check.Name) bool
+}
+
+// Run is one deletion, from the question to the end.
+type Run struct {
+	Hands Hands
+	// Look evaluates the policies about the targets anew.
+	Look     func(context.Context) (View, error)
+	Consents Consents
+	// Ask puts a question to the person at the terminal; nil without one. The error is for an
+	// input that ended.
+	Ask func(context.Context, Question) (yes bool, err error)
+	// Say writes a line for a person.
+	Say func(format string, args ...any)
+	// Show writes what is still being deleted.
+	Show func(check.Terminating)
+	// Options are the DeleteOptions.
+	Options map[string]any
+	// DryRun has the API server check each step, and changes nothing.
+	DryRun bool
+	// Patience bounds the wait for the effect of a step, and for the deletion.
+	Patience time.Duration
+	// Glance is the time between two looks at what holds the targets.
+	Glance time.Duration
+
+	targets  []check.Subject
+	last     View
+	done     []string          // steps taken
+	left     []check.Subject   // targets that exist
+	declined map[string]bool   // commands without consent
+	advised  map[string]string // why commands are left to a person
+	moot     bool              // a step of the plan finds nothing to do any more
+	open     []Question        // without an answer
+	skipped  []Task            // steps of the plan that should have preceded the deletion
+}
+
+// Execute deletes the targets. The error is ErrLeft or ErrQuestion if a target stays, and the
+// cause if the run could not go on.
+func (r *Run) Execute(ctx context.Context) error {
+	r.declined, r.advised = map[string]bool{}, map[string]string{}
+	if err := r.look(ctx); err != nil {
+		return err
+	}
+	if len(r.last.Targets) == 0 {
+		return fmt.Errorf("nothing to delete: %w", errors.Join(r.last.Missing...))
+	}
+	var text strings.Builder
+	if err := r.last.Text(&text); err != nil {
+		return err
+	}
+	r.Say("%s", text.String())
+	r.targets, r.left = r.last.Targets, r.last.Targets
+	for _, s := range r.targets {
+		if s.UID() == "" {
+			return fmt.Errorf("%s may not be read: without its UID it is not deleted, as another of its name might be", s)
+		}
+	}
+	if err := r.along(ctx); err != nil {
+		return err
+	}
+	if r.DryRun {
+		return r.rehearse(ctx)
+	}
+	return r.loop(ctx)
+}
+
+// look evaluates the policies anew. The error is, among others, for a target that was recreated.
+func (r *Run) look(ctx context.Context) (err error) {
+	if r.last, err = r.Look(ctx); err != nil {
+		return err
+	}
+	if err := r.Hands.Note(ctx, r.last.Plan); err != nil {
+		return err
+	}
+	for _, now := range r.last.Targets {
+		for _, s := range r.targets {
+			if now.String() == s.String() && now.UID() != s.UID() {
+				return errRecreated(s)
+			}
+		}
+	}
+	return nil
+}
+
+// loop takes what steps it may, deletes, and waits, until the targets are gone.
+func (r *Run) loop(ctx context.Context) error {
+	var until time.Time // the end of the wait for the deletion
+	again := false      // the cluster was looked at once more, as others took the steps that were due
+	for {
+		if len(r.last.Targets) == 0 {
+			return r.gone(ctx)
+		}
+		due, err := r.due(ctx)
+		if err != nil {
+			return err
+		}
+		if len(due) == 0 && r.moot && !again {
+			again = true
+			if err := r.look(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		if len(due) > 0 {
+			if err := r.step(ctx, due); err != nil {
+				return err
+			}
+			until, again = time.Time{}, false
+			continue
+		}
+		if !r.last.terminating() {
+			switch err := r.delete(ctx); {
+			case errors.Is(err, errChanged):
+				continue
+			case err != nil:
+				return err
+			}
+		}
+		if until.IsZero() && r.last.Verdict == policies.Hangs && !r.last.Symptoms && len(r.done) == 0 {
+			return r.stay()
+		}
+		if until.IsZero() {
+			until = time.Now().Add(r.Patience)
+		}
+		if err := r.wait(ctx, min(r.Glance, time.Until(until))); err != nil {
+			return err
+		}
+		if len(r.left) > 0 {
+			if err := r.look(ctx); err != nil {
+				return err
+			}
+		}
+		if len(r.left) == 0 || len(r.last.Targets) == 0 {
+			return r.gone(ctx)
+		}
+		if r.last.hangs(len(r.done)) || time.Now().After(until) {
+			if due, err = r.due(ctx); err != nil || len(due) > 0 {
+				continue // which says it again
+			}
+			return r.stay()
+		}
+		ends, err := r.last.Ends(ctx)
+		if err != nil {
+			return err
+		}
+		r.Show(ends)
+	}
+}
+
+// along says what becomes of the volumes behind the targets.
+func (r *Run) along(ctx context.Context) error {
+	if !slices.ContainsFunc(r.targets, func(s check.Subject) bool {
+		return slices.Contains([]string{"namespaces", "persistentvolumeclaims"}, s.Type.Resource)
+	}) {
+		return nil
+	}
+	lines, err := r.Hands.Along(ctx, r.targets)
+	if err != nil && ctx.Err() == nil {
+		lines, err = append(lines, "not seen, of what becomes of volumes: "+err.Error()), nil
+	}
+	for _, line := range lines[:min(len(lines), 10)] {
+		r.Say("  %s\n", printable.Line(line))
+	}
+	if more := len(lines) - 10; more > 0 {
+		r.Say("  and %d more volumes\n", more)
+	}
+	return err
+}
+
+// stay ends a run whose targets hang, or outlast its patience.
+func (r *Run) stay() error {
+	r.Say("still there: %s: %s\n", printable.Line(list(r.left)), printable.Line(r.last.Why))
+	return r.end()
+}
+
+// gone ends a run whose targets are gone. That none could be read may have another cause.
+func (r *Run) gone(ctx context.Context) error {
+	if err := r.wait(ctx, 0); err != nil {
+		return err
+	}
+	if len(r.left) > 0 {
+		return fmt.Errorf("%s: %w", list(r.left), errors.Join(r.last.Missing...))
+	}
+	r.Say("gone: %s\n", printable.Line(list(r.targets)))
+	return nil
+}
+
+// due returns the first steps of the plan that do the same, are of one class, and may be taken.
+func (r *Run) due(ctx context.Context) (due []check.Deed, err error) {
+	r.moot = false
+	if r.last.Symptoms && len(r.done) > 0 {
+		return nil, nil
+	}
+	for _, steps := range check.Groups(r.last.Plan) {
+		for _, s := range steps {
+			if s.Action == nil || s.Advice != "" || r.declined[s.Command] {
+				continue
+			}
+			if r.last.Verdict == policies.Refused && !slices.Contains(r.last.refused, s.Command) {
+				continue // no other step helps as long as the deletion is refused
+			}
+			deed, err := r.Hands.Weigh(ctx, s, r.targets)
+			if err != nil {
+				return nil, err
+			}
+			switch {
+			case deed.Advice != "":
+				r.advised[s.Command] = deed.Advice
+			case len(deed.Objects) == 0:
+				r.moot = true
+			case len(due) > 0 && due[0].Class != deed.Class:
+			default:
+				due = append(due, deed)
+			}
+		}
+		if len(due) > 0 {
+			return due, nil
+		}
+	}
+	return nil, nil
+}
+
+// step takes steps that have consent, and waits for their effect. After a question it looks
+// again: the answer is valid for that question alone.
+func (r *Run) step(ctx context.Context, due []check.Deed) error {
+	question := questionOf(due)
+	if r.Ask == nil || r.answered(question) { // else the prompt says it
+		r.Say("\n%s\n%s", printable.Line(question.Do), question.commands())
+	}
+	yes, prompted, err := r.consent(ctx, question)
+	if err != nil {
+		return err
+	}
+	if !yes {
+		for _, s := range due {
+			r.declined[s.Command] = true
+		}
+		if prompted {
+			return r.look(ctx) // the answer may have taken long
+		}
+		return nil
+	}
+	if prompted {
+		if err := r.look(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.recreated(ctx); err != nil {
+		return err
+	}
+	if prompted {
+		now, err := r.due(ctx)
+		if err != nil {
+			return err
+		}
+		if !reflect.DeepEqual(questionOf(now), question) {
+			r.Say("  the answer has changed meanwhile: nothing was done\n")
+			return nil
+		}
+	}
+	failed, err := r.do(ctx, due)
+	if err != nil {
+		return err
+	}
+	if !failed {
+		return r.effect(ctx, due)
+	}
+	if err := r.look(ctx); err != nil {
+		return err
+	}
+	if len(r.last.unseen) > 0 || r.advises(due) {
+		r.Say("nothing more is done, as the next steps depend on it\n")
+		return ErrLeft
+	}
+	r.Say("  no longer needed: somebody else did it, or the answer was lost\n")
+	return nil
+}
+
+// advises reports whether the plan still holds one of the steps. A workload that was scaled up has
+// its effect once it runs: until then the plan has the same cause.
+func (r *Run) advises(due []check.Deed) bool {
+	return slices.ContainsFunc(r.last.Plan, func(s check.Step) bool {
+		return slices.ContainsFunc(due, func(t check.Deed) bool {
+			return t.Command == s.Command || t.Class == check.ClassRestore && t.Why == s.Why
+		})
+	})
+}
+
+// recreated returns an error if another object has the name of a target.
+func (r *Run) recreated(ctx context.Context) error {
+	for _, s := range r.targets {
+		if _, recreated, err := r.Hands.Gone(ctx, s); err != nil {
+			return err
+		} else if recreated {
+			return errRecreated(s)
+		}
+	}
+	return nil
+}
+
+func errRecreated(s check.Subject) error {
+	return fmt.Errorf("%s was deleted and created again: the new one is left alone, and the run ends; run it again for that one", s)
+}
+
+// do takes steps until one fails.
+func (r *Run) do(ctx context.Context, due []check.Deed) (failed bool, err error) {
+	for _, s := range due {
+		if s.Class == check.ClassWait {
+			continue // a second delete could change how the first goes on
+		}
+		lines, err := r.Hands.Do(ctx, s.Step.Step)
+		r.done = append(r.done, lines...)
+		if err != nil && ctx.Err() != nil {
+			return false, err
+		}
+		for _, line := range lines {
+			r.Say("  done: %s\n", printable.Line(line))
+		}
+		if err != nil {
+			r.Say("  failed: %s\n", printable.Lines(err.Error()))
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// effect waits until the plan holds none of the steps: those that follow depend on it.
+func (r *Run) effect(ctx context.Context, due []check.Deed) error {
+	for until := time.Now().Add(r.Patience); ; {
+		if err := r.look(ctx); err != nil {
+			return err
+		}
+		if !r.advises(due) {
+			return nil
+		}
+		if time.Now().After(until) {
+			r.Say("  no effect within %s: nothing more is done, as the next steps depend on it\n", r.Patience)
+			return r.end()
+		}
+		if err := background.Pause(ctx, interval); err != nil {
+			return err
+		}
+	}
+}
+
+// risks say what may become of a deletion, by the verdict.
+var risks = map[policies.Verdict]string{
+	policies.Hangs: "it hangs", policies.Refused: "it is refused", policies.AtRisk: "it may hang", policies.Unknown: "whether it hangs is unknown",
+}
+
+// delete deletes the targets if nothing is known to hold them, or if the person wants it all the
+// same. The error is errChanged if the verdict changed during the question.
+func (r *Run) delete(ctx context.Context) error {
+	now := r.last
+	hangs := now.Verdict == policies.Hangs || now.Verdict == policies.Refused
+	if hangs {
+		r.Say("\nnot deleted: %s\n", printable.Line(now.Why))
+		if r.Ask == nil || r.Consents.Yes {
+			return r.end()
+		}
+	}
+	var due []check.Deed
+	for _, s := range r.targets {
+		deletion, err := r.Hands.Deletion(s, r.Options)
+		if err != nil {
+			return err
+		}
+		if now.before != "" {
+			deletion.Class, deletion.Objects[0].Class = check.ClassRisk, check.ClassRisk
+		}
+		due = append(due, deletion)
+	}
+	question := questionOf(due)
+	for _, deletion := range due {
+		question.Class = check.Worse(question.Class, deletion.Class)
+	}
+	question.Lost, question.Do = check.MeaningOf(question.Class).Lost, "Delete "+list(r.targets)
+	if risk := risks[now.Verdict]; risk != "" {
+		question.Lost = risk + strings.TrimPrefix(now.Why, string(now.Verdict))
+	}
+	if hangs || now.before != "" {
+		question.Do += " all the same"
+	}
+	question.Why = now.before
+	yes, prompted, err := r.consent(ctx, question)
+	if err != nil {
+		return err
+	}
+	if !yes {
+		r.Say("nothing was deleted\n")
+		return r.end()
+	}
+	if prompted { // the answer may have taken long
+		if err := r.look(ctx); err != nil {
+			return err
+		}
+		if r.last.Verdict != now.Verdict {
+			r.Say("  the answer has changed meanwhile: nothing was deleted\n")
+			return errChanged
+		}
+	}
+	if now.Verdict != policies.Completes {
+		r.skipped = r.tasks()
+	}
+	for _, s := range r.skipped {
+		r.Say("  skipped: %s\n", printable.Line(s.Do))
+	}
+	for _, deletion := range due {
+		if deletion.Class == check.ClassWait {
+			continue // a second delete could change how the first goes on
+		}
+		lines, err := r.Hands.Do(ctx, deletion.Step.Step)
+		for _, line := range lines {
+			r.done = append(r.done, "deletion of "+line)
+		}
+		if err != nil {
+			return err
+		}
+		for _, line := range lines {
+			r.Say("  deletion asked for: %s\n", printable.Line(line))
+		}
+	}
+	return nil
+}
+
+// answered reports whether the flags answer a question.
+func (r *Run) answered(q Question) bool { return r.Consents.answer(q, r.Hands.Same) }
+
+// consent reports whether a question is answered with yes, and whether a person was prompted. A
+// question without an answer stays open.
+func (r *Run) consent(ctx context.Context, q Question) (yes, prompted bool, err error) {
+	if r.answered(q) {
+		return true, false, nil
+	}
+	if r.Ask == nil {
+		r.open = append(r.open, q)
+		return false, false, nil
+	}
+	yes, err = r.Ask(ctx, q)
+	return yes, true, err
+}
+
+// end ends a run that leaves a target: it says what is left to a person, and what had no consent.
+func (r *Run) end() error {
+	for _, q := range r.open {
+		r.Say("  not allowed: %s\n    to allow it: %s\n", printable.Line(q.Do), printable.Line(strings.Join(q.Allow, " ")))
+	}
+	for _, s := range r.last.Plan {
+		if r.declined[s.Command] && r.Ask != nil {
+			r.Say("  declined: %s\n", printable.Line(s.Do))
+		}
+	}
+	for _, s := range r.tasks() {
+		r.Say("  yours to do: %s\n", printable.Line(s.Do))
+		if s.Command != "" {
+			r.Say("    $ %s\n", printable.Line(s.Command))
+		}
+		if s.Why != "" {
+			r.Say("    termguard leaves it to you: %s\n", printable.Line(s.Why))
+		}
+	}
+	if len(r.open) > 0 {
+		return ErrQuestion
+	}
+	return ErrLeft
+}
+
+// tasks returns the steps of the plan that no consent has termguard take.
+func (r *Run) tasks() []Task {
+	all := []Task{}
+	for _, s := range r.last.Plan {
+		if r.declined[s.Command] {
+			continue
+		}
+		task := Task{Do: s.Do, Command: s.Command}
+		if s.Action != nil {
+			task.Why = cmp.Or(s.Advice, r.advised[s.Command])
+		}
+		if task.Why != "" && len(s.Strips()) > 0 && r.Consents.has(check.ClassStrip) {
+			task.Why += "; --allow strip does not cover that"
+		}
+		all = append(all, task)
+	}
+	return all
+}
+
+// wait returns when no target is left, or after a while.
+func (r *Run) wait(ctx context.Context, while time.Duration) error {
+	for until := time.Now().Add(while); ; {
+		var left []check.Subject
+		for _, s := range r.left {
+			gone, recreated, err := r.Hands.Gone(ctx, s)
+			if err != nil {
+				return err
+			}
+			if recreated {
+				return errRecreated(s)
+			}
+			if !gone {
+				left = append(left, s)
+			}
+		}
+		if r.left = left; len(left) == 0 || time.Now().After(until) {
+			return nil
+		}
+		if err := background.Pause(ctx, interval); err != nil {
+			return err
+		}
+	}
+}
+
+// rehearse has the API server check each step and the deletion.
+func (r *Run) rehearse(ctx context.Context) error {
+	r.Say("\ndry run: nothing is changed\n")
+	var failed bool
+	rehearse := func(step policies.Step) error {
+		lines, err := r.Hands.Do(ctx, step)
+		for _, line := range lines {
+			r.Say("  %s: %s\n", printable.Line(line), printable.Line(step.Do))
+		}
+		if err != nil && ctx.Err() == nil {
+			failed = true
+			r.Say("  would fail: %s\n", printable.Lines(err.Error()))
+			return nil
+		}
+		return err
+	}
+	for _, s := range r.last.Plan {
+		if s.Action == nil || s.Advice != "" {
+			r.Say("  yours to do: %s\n", printable.Line(s.Do))
+		} else if err := rehearse(s.Step); err != nil {
+			return err
+		}
+	}
+	for _, s := range r.targets {
+		deletion, err := r.Hands.Deletion(s, r.Options)
+		if err != nil {
+			return err
+		}
+		if err := rehearse(deletion.Step.Step); err != nil {
+			return err
+		}
+	}
+	if failed {
+		return ErrLeft
+	}
+	return nil
+}
+
+func list(subjects []check.Subject) string {
+	var names []string
+	for _, s := range subjects {
+		names = append(names, s.String())
+	}
+	return abridge(names)
+}
