@@ -658,6 +658,11 @@ func TestFailsOpen(t *testing.T) {
 			options: Options{Evaluator: refuses, Facts: brokenFacts{}},
 			request: deleteKiali(`{"name":"kiali"}`), want: panicked,
 		},
+		"PanicInPassing": {
+			reason:  "Nor is one before a goroutine was started for it.",
+			options: Options{Evaluator: hasty{}},
+			request: deleteNamespace, want: panicked,
+		},
 		"Error": {
 			reason: "The engine failed as a whole.",
 			options: Options{Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
@@ -740,6 +745,13 @@ func TestFailsOpen(t *testing.T) {
 type brokenFacts struct{ facts }
 
 func (brokenFacts) Ask(*question.Request, func(cluster.Moment)) { panic("boom") }
+
+// hasty panics while it looks in passing.
+type hasty struct{ asked }
+
+func (hasty) Quiet(policies.Trigger, map[string]any, policies.Facts) (policies.Result, bool) {
+	panic("boom")
+}
 
 // counted are the series of a counter that have counted, by a label.
 func counted(t *testing.T, registry prometheus.Gatherer, name, label string) map[string]float64 {
