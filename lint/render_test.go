@@ -7,10 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -271,7 +274,11 @@ func TestManyOverlays(t *testing.T) {
 	for i := range n {
 		files[fmt.Sprintf("o%d/kustomization.yaml", i)] = fmt.Sprintf("namePrefix: o%d-\nresources: [../base]\n", i)
 	}
+	held := peak()
 	r := run(t, lint.Options{Dir: write(t, files), Paths: []string{"."}, Render: true})
+	if most := held(); most > mostOverlays {
+		t.Errorf("it held %d MiB at once, want at most %d", most>>20, mostOverlays>>20)
+	}
 	if len(r.Findings) != 1 || r.Objects != 2*n || len(r.Notes) != 0 {
 		t.Fatalf("%d objects, %q; want %d, and what the base has once", r.Objects, lines(r), 2*n)
 	}
@@ -307,13 +314,50 @@ func TestTenThousandOverlays(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", filepath.Join(dir, "bin")+":/usr/bin:/bin")
+	held := peak()
 	r := run(t, lint.Options{Dir: dir, Paths: []string{"."}, Render: true})
+	if most := held(); most > mostOverlays {
+		t.Errorf("it held %d MiB at once, want at most %d", most>>20, mostOverlays>>20)
+	}
 	got := lines(r)
 	if want := []string{"base/pod.yaml:4:39 " + fmt.Sprintf(long, "o0000-a")}; !slices.Equal(got, want) || r.Objects != n {
 		t.Fatalf("%d objects, %.2000q; want %q once, and nothing else", r.Objects, got, want)
 	}
 	if last := r.Findings[0].Evidence[len(r.Findings[0].Evidence)-1]; last != "applied by overlays/o0000, overlays/o0001, overlays/o0002 and 9997 more" {
 		t.Error(last)
+	}
+}
+
+// mostOverlays bounds what lint holds of hundreds of overlays whose base has 100 KB, and of ten
+// thousand whose base has little, which was 56 and 76 MiB: all that was rendered, as text, and the
+// objects of one set.
+const mostOverlays = 100 << 20
+
+// peak watches how much live memory this process holds beyond what it holds now, in bytes.
+func peak() func() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	live := func() uint64 {
+		runtime.GC()
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
+	before, most := live(), uint64(0)
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			most = max(most, live())
+			select {
+			case <-done:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}()
+	return func() uint64 {
+		close(done)
+		<-stopped
+		return most - min(before, most)
 	}
 }
 
