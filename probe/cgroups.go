@@ -9,11 +9,11 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// maxCgroups bounds the cgroups that are looked at.
+// maxCgroups bounds the cgroups that an inspection visits.
 const maxCgroups = 20_000
 
-// lookAtCgroups finds frozen cgroups of pods: freezer.state of version 1, where a
-// frozen process cannot be killed, and cgroup.freeze of version 2, where it can.
+// lookAtCgroups finds frozen cgroups of pods. In version 1 (freezer.state) a frozen process cannot be killed;
+// in version 2 (cgroup.freeze) it can.
 func (l *look) lookAtCgroups() {
 	root, frozen := "sys/fs/cgroup/freezer", l.frozen1
 	if _, err := fs.Stat(l.node, "sys/fs/cgroup/cgroup.controllers"); err == nil {
@@ -25,7 +25,7 @@ func (l *look) lookAtCgroups() {
 			if name == root {
 				return err
 			}
-			return fs.SkipDir // it went
+			return fs.SkipDir // removed meanwhile
 		}
 		if !d.IsDir() {
 			return nil
@@ -44,8 +44,8 @@ func (l *look) lookAtCgroups() {
 	}
 }
 
-// frozen1 is about a cgroup of version 1. What is frozen by one above it is told of
-// that one. runc thaws the cgroup of a container when it kills it, and no other.
+// frozen1 reports a frozen cgroup of version 1. If an ancestor froze it, only the cgroup of the pod is
+// reported. To kill a container, runc thaws the container's cgroup and no other.
 func (l *look) frozen1(id, rest, name string) {
 	self, _, err := l.read(path.Join(name, "freezer.self_freezing"))
 	above := rest == "" && err == nil && strings.TrimSpace(l.value(name, "freezer.parent_freezing")) == "1"
@@ -69,8 +69,8 @@ func (l *look) frozen1(id, rest, name string) {
 	l.add(id, f)
 }
 
-// frozen2 is about one of version 2, where SIGKILL ends what is frozen, and TERM what does not
-// handle it (Documentation/admin-guide/cgroup-v2.rst, cgroup.freeze).
+// frozen2 reports a frozen cgroup of version 2: SIGKILL ends frozen processes there, and so does SIGTERM
+// unless they handle it (Documentation/admin-guide/cgroup-v2.rst, cgroup.freeze).
 func (l *look) frozen2(id, _, name string) {
 	if strings.TrimSpace(l.value(name, "cgroup.freeze")) != "1" {
 		return
@@ -82,6 +82,6 @@ func (l *look) frozen2(id, _, name string) {
 }
 
 func (l *look) value(cgroup, file string) string {
-	text, _, _ := l.read(path.Join(cgroup, file)) // one that went has none
+	text, _, _ := l.read(path.Join(cgroup, file)) // "" if the cgroup was removed
 	return text
 }

@@ -15,43 +15,42 @@ import (
 )
 
 const (
-	// maxDepth bounds how deep directories are followed: each level holds one open.
+	// maxDepth bounds the depth of directories: each level keeps one file descriptor open.
 	maxDepth = 64
-	// maxOfPod bounds the findings about files of one pod: one is enough.
+	// maxOfPod bounds the findings per pod: one blocks it already.
 	maxOfPod = 3
 )
 
-// removed are the kinds of volumes that the kubelet removes file by file
-// (pkg/volume/emptydir/empty_dir.go, teardownDefault; the others are made of it).
-// What is mounted there, a volume in memory, it unmounts.
+// fileVolumes are the volume plugins whose files the kubelet removes one by one
+// (pkg/volume/emptydir/empty_dir.go, teardownDefault; the others are built on it). A volume in memory is a
+// mount, which it unmounts.
 var removed = []string{"kubernetes.io~empty-dir", "kubernetes.io~configmap", "kubernetes.io~downward-api", "kubernetes.io~git-repo"}
 
-// errElsewhere is about a directory that is not looked into.
+// errSkip reports a directory that the walk does not enter.
 var errElsewhere = errors.New("a mount, a link, or gone")
 
-// attributes of a file.
+// attributes are the attributes of a file.
 type attributes struct {
 	immutable, appendOnly bool
-	known                 bool // the file system tells
+	known                 bool // whether the file system reports the flags
 	dir                   bool
 	inode                 uint64
 }
 
-// walk is one through the volumes of a pod.
+// walk is a walk through the volumes of one pod.
 type walk struct {
 	*look
 	id    string
 	limit *rate.Limiter
-	left  int // files that may be looked at
+	left  int // remaining budget of files
 	found int
-	blind bool // a file system does not tell
+	blind bool // a file system does not report the flags
 }
 
-// errEnough ends a walk.
+// errStop ends a walk.
 var errEnough = errors.New("enough")
 
-// lookAtFiles finds files with the attributes immutable and append-only where the
-// kubelet will have to remove them.
+// lookAtFiles finds immutable and append-only files in the volumes whose files the kubelet removes.
 func (l *look) lookAtFiles(ctx context.Context, limit *rate.Limiter) {
 	pods, err := os.Open(l.below(path.Join(l.Kubelet, "pods")))
 	if err != nil {
@@ -62,7 +61,8 @@ func (l *look) lookAtFiles(ctx context.Context, limit *rate.Limiter) {
 	blind := 0
 	ids := l.uids()
 	for i, id := range ids {
-		// One pod with many files takes nothing from the others but what they leave.
+		// Each pod gets an equal share of the remaining budget, so one with many files does not starve the
+		// others.
 		w := walk{look: l, id: id, limit: limit, left: (l.MaxFiles - l.report.Files) / (len(ids) - i)}
 		for _, kind := range removed {
 			err := w.into(ctx, pods, path.Join(id, "volumes", kind), path.Join(l.Kubelet, "pods", id, "volumes", kind), 0)
@@ -82,8 +82,7 @@ func (l *look) lookAtFiles(ctx context.Context, limit *rate.Limiter) {
 	}
 }
 
-// into looks at what a directory holds; shown is its path on the node. It stays on its
-// file system and follows no link.
+// into walks a directory, which is at shown on the node. It stays on one file system and follows no link.
 func (w *walk) into(ctx context.Context, parent *os.File, name, shown string, depth int) error {
 	dir, err := openBelow(parent, name, shown)
 	switch {
@@ -110,7 +109,7 @@ func (w *walk) into(ctx context.Context, parent *os.File, name, shown string, de
 	}
 }
 
-// file looks at one entry of a directory, and into it.
+// file checks one directory entry and, if it is a directory, walks it.
 func (w *walk) file(ctx context.Context, dir *os.File, name, shown string, depth int) error {
 	if w.left == 0 {
 		w.report.Miss("files in volumes of pod %s: not all were looked at, as there are more than its share of %d", w.id, w.MaxFiles)
@@ -120,7 +119,7 @@ func (w *walk) file(ctx context.Context, dir *os.File, name, shown string, depth
 	w.report.Files++
 	a, err := w.attributes(dir, name)
 	if err != nil {
-		return nil // it went
+		return nil // removed meanwhile
 	}
 	w.blind = w.blind || !a.known
 	if a.immutable || a.appendOnly {
@@ -139,7 +138,7 @@ func (w *walk) file(ctx context.Context, dir *os.File, name, shown string, depth
 	return w.into(ctx, dir, name, shown, depth+1)
 }
 
-// holding is about a file that cannot be removed.
+// undeletable returns the finding for a file that cannot be removed.
 func holding(a attributes, shown string) report.Finding {
 	var flags, words []string
 	if a.immutable {
@@ -153,7 +152,7 @@ func holding(a attributes, shown string) report.Finding {
 		Evidence: fmt.Sprintf("%s is %s (lsattr): nobody can remove it", shown, strings.Join(words, " and ")),
 	}
 	change := "chattr " + strings.Join(flags, " ")
-	if f.Remedy = command(change, shown); f.Remedy == "" { // its name cannot be typed
+	if f.Remedy = command(change, shown); f.Remedy == "" { // the name has unprintable characters
 		if dir, printable := quote(path.Dir(shown)); printable {
 			f.Remedy = fmt.Sprintf("find %s -inum %d -exec %s {} +", dir, a.inode, change)
 		}

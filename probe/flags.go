@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Flags are the options that people set. What is set already is their default.
+// Flags registers the command line options, with the current values as defaults.
 func (o *Options) Flags(flags *pflag.FlagSet) {
 	d := o.setDefaults()
 	flags.StringVar(&o.Node, "node", os.Getenv("NODE_NAME"), "name of this node in the cluster; NODE_NAME in the environment")

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Yield has this process get processor and disk only where nobody else wants them: nice 19,
-// and the idle class (ioprio_set(2)). A program with cgo cannot: errors.ErrUnsupported. Releases are made without.
+// Yield gives this process the lowest processor priority (nice 19) and the idle disk class (ioprio_set(2)).
+// With cgo it returns errors.ErrUnsupported; releases are built without.
 func Yield() error {
 	const process, idle = 1, 3 << 13 // IOPRIO_WHO_PROCESS, IOPRIO_CLASS_IDLE
 	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, 19); errno != 0 {
@@ -22,8 +22,8 @@ func Yield() error {
 	return nil
 }
 
-// attributesOf asks the kernel for what it knows (statx(2)), without opening the file,
-// following a link, mounting anything or asking a server.
+// attributesOf reads the attributes of a file (statx(2)) without opening it, following a link, triggering an
+// automount or asking a file server.
 func attributesOf(dir *os.File, name string) (attributes, error) {
 	var x unix.Statx_t
 	err := unix.Statx(int(dir.Fd()), name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &x)
@@ -34,8 +34,8 @@ func attributesOf(dir *os.File, name string) (attributes, error) {
 	}, err
 }
 
-// openBelow opens a directory below another, on the same file system and without
-// following a link. errElsewhere says that it is a mount or a link, or went.
+// openBelow opens a directory below another, on the same file system and without following links. It returns
+// errSkip for a mount, a link or a directory that was removed.
 func openBelow(parent *os.File, name, shown string) (*os.File, error) {
 	fd, err := unix.Openat2(int(parent.Fd()), name, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC,

@@ -7,13 +7,13 @@ import (
 	"os"
 )
 
-// Nodes run Linux: elsewhere, only the command has to be built.
+// Nodes run Linux; elsewhere these functions only let the command build.
 
 func attributesOf(*os.File, string) (attributes, error) { return attributes{}, errors.ErrUnsupported }
 
 func openBelow(*os.File, string, string) (*os.File, error) { return nil, errors.ErrUnsupported }
 
-// Yield and Drop are for nodes.
+// Yield and Drop work on Linux only.
 func Yield() error { return errors.ErrUnsupported }
 
 func Drop() error { return errors.ErrUnsupported }

@@ -11,17 +11,16 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// maxMounts bounds the mounts that are read: the kernel allows 100,000 in a
-// namespace (fs.mount-max).
+// maxMounts is the kernel's limit of mounts in a namespace (fs.mount-max).
 const maxMounts = 100_000
 
 // mount is a line of proc_pid_mountinfo(5).
 type mount struct {
 	point, kind, source string
-	readOnly            bool // the mount, or its file system
+	readOnly            bool // the mount or its file system
 }
 
-// parseMount reads one line.
+// parseMount parses one line of mountinfo.
 func parseMount(line string) (mount, error) {
 	fields := strings.Fields(line)
 	end := slices.Index(fields, "-")
@@ -38,7 +37,7 @@ func hasOption(options, option string) bool {
 	return slices.Contains(strings.Split(options, ","), option)
 }
 
-// unescape undoes what the kernel does to blanks and backslashes: \040 and the like.
+// unescape decodes the octal escapes that the kernel writes for blanks and backslashes, such as \040.
 func unescape(text string) string {
 	if !strings.Contains(text, `\`) {
 		return text
@@ -57,7 +56,7 @@ func unescape(text string) string {
 	return out.String()
 }
 
-// readMounts reads those of the first process, which the kubelet shares.
+// readMounts reads the mounts of process 1, whose mount namespace the kubelet shares.
 func (l *look) readMounts() {
 	text, whole, err := l.read("/proc/1/mountinfo")
 	if err != nil {
@@ -78,8 +77,8 @@ func (l *look) readMounts() {
 	}
 }
 
-// volume splits a path below a pod's volumes,
-// KUBELET/pods/UID/volumes/PLUGIN/NAME/REST (pkg/kubelet/kubelet_getters.go).
+// volume splits a path below a pod's volumes, KUBELET/pods/UID/volumes/PLUGIN/NAME/REST
+// (pkg/kubelet/kubelet_getters.go).
 func (l *look) volume(name string) (id, dir, rest string, ok bool) {
 	below, ok := strings.CutPrefix(name, l.Kubelet+"/pods/")
 	if !ok {
@@ -93,14 +92,14 @@ func (l *look) volume(name string) (id, dir, rest string, ok bool) {
 	if len(parts) == 5 {
 		rest = parts[4]
 	}
-	if parts[2] == "kubernetes.io~csi" { // which mounts at NAME/mount (pkg/volume/csi/csi_util.go, GetCSIMounterPath)
+	if parts[2] == "kubernetes.io~csi" { // CSI mounts at NAME/mount (pkg/volume/csi/csi_util.go, GetCSIMounterPath)
 		rest = strings.TrimPrefix(strings.TrimPrefix(rest, "mount"), "/")
 	}
 	return parts[0], dir, rest, true
 }
 
-// lookAtMounts finds mounts within volumes, which the kubelet neither made nor
-// unmounts, and volumes that are mounts and that others work in.
+// lookAtMounts finds mounts inside volumes, which the kubelet neither made nor unmounts, and mounted volumes
+// that other processes use.
 func (l *look) lookAtMounts() {
 	var all map[int]process
 	for _, m := range l.mounts {
@@ -129,7 +128,7 @@ func (l *look) lookAtMounts() {
 	}
 }
 
-// command is a command on a path, "" where the path cannot be shown as it is.
+// command returns a shell command on a path, or "" if the path has unprintable characters.
 func command(verb, name string) string {
 	word, printable := quote(name)
 	if !printable {
@@ -138,9 +137,9 @@ func command(verb, name string) string {
 	return verb + " " + word
 }
 
-// mountOf is the mount that a path is on.
+// mountOf returns the mount that a path is on.
 func (l *look) mountOf(name string) (found mount, ok bool) {
-	for _, m := range l.mounts { // of two at one point the later one is on top
+	for _, m := range l.mounts { // of two mounts at one point, the later covers the earlier
 		if (m.point == "/" || within(name, m.point)) && len(m.point) >= len(found.point) {
 			found, ok = m, true
 		}

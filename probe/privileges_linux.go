@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// needed are the capabilities that a look takes, each time anew since the node changes: to
-// search directories of others, and to see into other processes (/proc/PID/root, cwd, fd, wchan).
+// required are the capabilities that each inspection needs: to search directories of other users, and to read
+// /proc/PID/root, cwd, fd and wchan of their processes.
 const needed = 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_SYS_PTRACE
 
-// Drop gives up for good what a look does not take: every other capability, now and for what
-// might be executed, and any way to come by more (capabilities(7), PR_SET_NO_NEW_PRIVS). What
-// there is none of already, as in a pod, needs no right to be dropped.
+// Drop permanently drops every capability that an inspection does not need, also for programs it might execute, and
+// prevents gaining new ones (capabilities(7), PR_SET_NO_NEW_PRIVS). If they are dropped already, as in a pod,
+// it needs no privilege.
 //
-// It stays root: the runtime's socket is root's. Landlock, which could forbid to write files,
-// forbids to see into other processes with it (security/landlock/task.c).
+// The process stays root because the runtime's socket belongs to root. Landlock could forbid writing files,
+// but would also forbid inspecting other processes (security/landlock/task.c).
 func Drop() error {
 	prctl := func(option, value, third uintptr) syscall.Errno {
 		_, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, option, value, third, 0, 0, 0)
@@ -31,12 +31,12 @@ func Drop() error {
 	if err := unix.Capget(&header, &has[0]); err != nil {
 		return fmt.Errorf("read the capabilities: %w", err)
 	}
-	if has[0].Effective&(1<<unix.CAP_SETPCAP) != 0 { // without it, no_new_privs bounds what is executed
+	if has[0].Effective&(1<<unix.CAP_SETPCAP) != 0 { // without it, no_new_privs bounds executed programs
 		for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
 			if needed&(1<<c) != 0 {
 				continue
 			}
-			if errno := prctl(unix.PR_CAPBSET_DROP, c, 0); errno != 0 && errno != unix.EINVAL { // EINVAL: this kernel has not so many
+			if errno := prctl(unix.PR_CAPBSET_DROP, c, 0); errno != 0 && errno != unix.EINVAL { // EINVAL: unknown to this kernel
 				return fmt.Errorf("drop capability %d from the bounding set: %w", c, errno)
 			}
 		}

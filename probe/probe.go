@@ -17,31 +17,30 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// Options of a look. The zero value is a look at this node.
+// Options configure an inspection. The zero value inspects this node.
 type Options struct {
-	// Node is its name in the cluster. Defaults to "".
+	// Node is the node's name in the cluster. Defaults to "".
 	Node string
-	// Root is where the file system of the node is. Defaults to "/".
+	// Root is where the node's file system is mounted. Defaults to "/".
 	Root string
-	// Kubelet is the kubelet's directory (its --root-dir), and Logs the directory of
-	// the pods' logs (podLogsDir), from which their names are known. They default to
-	// /var/lib/kubelet and /var/log/pods.
+	// Kubelet is the kubelet's directory (its --root-dir), and Logs the directory of the pods' logs
+	// (podLogsDir), whose names contain the names of pods. They default to /var/lib/kubelet and
+	// /var/log/pods.
 	Kubelet, Logs string
 	// Runtime is the CRI socket. Defaults to /run/containerd/containerd.sock.
 	Runtime string
 	// RuntimeData is the runtime's directory. Defaults to /var/lib/containerd.
 	RuntimeData string
-	// MaxFiles bounds the files that are looked at. Defaults to 200,000.
+	// MaxFiles bounds the files that an inspection checks. Defaults to 200,000.
 	MaxFiles int
-	// FilesPerSecond bounds how fast: 8,000 a second by default; 10,000 took 6 % of a core (docs/probe.md).
+	// FilesPerSecond limits the rate. Defaults to 8,000; 10,000 took 6 % of a core (docs/probe.md).
 	FilesPerSecond int
-	// Patience bounds what may have to be waited for: an answer of the runtime, or
-	// the kernel's about a file system. Defaults to 5 s.
+	// Patience bounds the wait for an answer of the runtime, or of the kernel about a file system. Defaults
+	// to 5 s.
 	Patience time.Duration
-	// Again is when what may pass, a process in state D, is looked at once more.
-	// Defaults to 2 s.
+	// Again is the wait before a transient state, such as D, is checked a second time. Defaults to 2 s.
 	Again time.Duration
-	// Now tells the time. Defaults to time.Now.
+	// Now returns the time. Defaults to time.Now.
 	Now func() time.Time
 
 	attributes func(dir *os.File, name string) (attributes, error)
@@ -71,7 +70,7 @@ func (o Options) setDefaults() Options {
 	return o
 }
 
-// look is one look at a node.
+// look is the state of one inspection.
 type look struct {
 	Options
 	node   fs.FS // Root
@@ -80,8 +79,8 @@ type look struct {
 	report report.Report
 }
 
-// Look looks at a node once. It fails only where the kubelet's directory cannot be
-// read: then this is no node.
+// Look inspects the node once. It fails only if the kubelet's directory cannot be read, because then this is not
+// a node.
 func Look(ctx context.Context, options Options) (report.Report, error) {
 	l := &look{Options: options.setDefaults()}
 	l.report = report.New(l.Node)
@@ -103,13 +102,12 @@ func Look(ctx context.Context, options Options) (report.Report, error) {
 	return l.report, nil
 }
 
-// below is a path of the node, within Root.
+// below returns the path of a node's file within Root.
 func (l *look) below(name string) string { return path.Join(l.Root, name) }
 
-// findPods finds the pods that have a directory, and their names by that of their
-// logs, NAMESPACE_NAME_UID (pkg/kubelet/kuberuntime/helpers.go, BuildPodLogsDirectory).
-// Of two pods of one name the later one counts: the other was removed by force, and
-// what it left behind holds nobody up.
+// findPods lists the pods that have a kubelet directory and takes their names from their log directories,
+// NAMESPACE_NAME_UID (pkg/kubelet/kuberuntime/helpers.go, BuildPodLogsDirectory). Of two pods with one name
+// only the newer gets it: the other was force-deleted, and its remains block nothing.
 func (l *look) findPods() error {
 	entries, err := l.local(path.Join(l.Kubelet, "pods"))
 	if err != nil {
@@ -138,7 +136,7 @@ func (l *look) findPods() error {
 		}
 		info, err := e.Info()
 		if err != nil {
-			continue // it went
+			continue // removed meanwhile
 		}
 		key := named{parts[0], parts[1]}
 		if known := newest[key]; known == nil || known.ModTime().Before(info.ModTime()) {
@@ -152,7 +150,7 @@ func (l *look) findPods() error {
 	return nil
 }
 
-// local reads a directory, but none of a server: it might never answer, and hold the probe.
+// local reads a directory unless it is on a network file system, which might never answer.
 func (l *look) local(dir string) ([]fs.DirEntry, error) {
 	if m, ok := l.mountOf(dir); ok && remote(m.kind) {
 		return nil, fmt.Errorf("%s is on %s, at %s, which might not answer", dir, m.kind, m.point)
@@ -160,8 +158,8 @@ func (l *look) local(dir string) ([]fs.DirEntry, error) {
 	return fs.ReadDir(l.node, inside(dir))
 }
 
-// add is a finding about a pod of this node, by its UID. What concerns one whose
-// name is not known is a note: the cluster cannot know it either.
+// add adds a finding about a pod of this node. It is a note if the pod's name is unknown, because then the
+// API has no such pod either.
 func (l *look) add(id string, f report.Finding) {
 	pod, here := l.pods[id]
 	if !here {
@@ -174,5 +172,5 @@ func (l *look) add(id string, f report.Finding) {
 	l.report.Add(f)
 }
 
-// uids are those of the pods, in order.
+// uids returns the UIDs of the pods, sorted.
 func (l *look) uids() []string { return slices.Sorted(maps.Keys(l.pods)) }

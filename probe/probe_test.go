@@ -30,8 +30,7 @@ const (
 	pods = "/var/lib/kubelet/pods/"
 )
 
-// tree is a made node: files by path, directories where the content is "/", links where it
-// begins with "->".
+// tree describes the files of a fake node by path: content "/" makes a directory, "->" a link.
 type tree map[string]string
 
 func (files tree) make(t *testing.T) string {
@@ -61,7 +60,7 @@ func (files tree) make(t *testing.T) string {
 	return root
 }
 
-// calm is a node with a pod, where nothing is wrong.
+// healthyNode returns a node with one pod and no problems, plus the given files.
 func calm(more tree) tree {
 	files := tree{
 		pods + uidA: "/", "/var/log/pods/demo_web-0_" + uidA: "/",
@@ -71,14 +70,14 @@ func calm(more tree) tree {
 	return merged(files, more)
 }
 
-// stat is a line of /proc/PID/stat.
+// stat returns a line of /proc/PID/stat.
 func stat(pid int, name, state string, parent int) string {
 	return strings.Join([]string{strconv.Itoa(pid), "(" + name + ")", state, strconv.Itoa(parent), strings.Repeat("0 ", 17) + "77", "0 0\n"}, " ")
 }
 
 var aPod = &report.Pod{Namespace: "demo", Name: "web-0", UID: uidA}
 
-// TestLook holds what is found on a node, and what looks alike and is not.
+// TestLook checks what an inspection finds, and near misses that it must not report.
 func TestLook(t *testing.T) {
 	const (
 		volume = pods + uidA + "/volumes/kubernetes.io~empty-dir/v"
@@ -199,16 +198,16 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// byName has files with attributes by their names: none but root may set them.
+// byName fakes attributes from file names, since only root can set real ones.
 func byName(dir *os.File, name string) (attributes, error) {
 	info, err := os.Lstat(filepath.Join(dir.Name(), name))
-	if err != nil { // the directory's name is that on the node
+	if err != nil { // the kernel knows dir by its path on the node
 		return attributes{known: true, dir: !strings.Contains(name, "immutable"), inode: 7, immutable: strings.Contains(name, "immutable"), appendOnly: name == "append"}, nil
 	}
 	return attributes{known: true, dir: info.IsDir()}, nil
 }
 
-// byFile has a file system 99 % full where a file says so, and 89 % elsewhere.
+// byFile fakes a file system that is 99 % full if it has a file "full", and 89 % otherwise.
 func byFile(name string) (space, error) {
 	if _, err := os.Stat(filepath.Join(name, "full")); err == nil {
 		return space{blocks: 99, inodes: 10}, nil
@@ -224,12 +223,12 @@ func merged(a, b tree) tree {
 	return both
 }
 
-// TestPasses: what is over by the second look keeps nobody.
+// TestPasses checks that a state that has passed by the second look is not reported.
 func TestPasses(t *testing.T) {
 	group := "0::/kubepods/pod" + uidA + "\n"
 	for name, tc := range map[string]struct {
 		node tree
-		pass func(process string) error // within the directory of process 40
+		pass func(process string) error // gets the directory of process 40
 	}{
 		"a read that takes a second": {
 			tree{"/proc/40/stat": stat(40, "dd", "D", 1), "/proc/40/cgroup": group},
@@ -265,9 +264,8 @@ func TestPasses(t *testing.T) {
 	}
 }
 
-// TestClockJumps: whatever the node's clock does during a look, what is to be seen twice is
-// looked at again after as long, and what does not answer is waited for no longer. The clock
-// dates the report, and nothing else; how old that is, the API server's tells (report.Read).
+// TestClockJumps checks that jumps of the node's clock change neither the wait before the second look nor the
+// timeouts. The clock only dates the report, and report.Read prefers the API server's time.
 func TestClockJumps(t *testing.T) {
 	for name, jump := range map[string]time.Duration{"forward": 365 * 24 * time.Hour, "backward": -365 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -294,13 +292,13 @@ func TestClockJumps(t *testing.T) {
 				if want := began.Add(took + jump); !got.Time.Equal(want) {
 					t.Errorf("the report is of %s, want %s", got.Time, want)
 				}
-				time.Sleep(time.Minute) // for what answers late, in the bubble's time
+				time.Sleep(time.Minute) // let late answers arrive, in the bubble's time
 			})
 		})
 	}
 }
 
-// TestBounds: what is not looked at is said.
+// TestBounds checks that the report lists whatever was not inspected.
 func TestBounds(t *testing.T) {
 	files := tree{}
 	for i := range 50 {
@@ -346,7 +344,7 @@ func TestBounds(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(time.Minute) // for what answers late, in the bubble's time
+				time.Sleep(time.Minute) // let late answers arrive, in the bubble's time
 				if !slices.ContainsFunc(got.Unseen, func(u string) bool { return strings.Contains(u, tc.want) }) {
 					t.Errorf("%s\nunseen: got %q, want %q", tc.reason, got.Unseen, tc.want)
 				}
@@ -355,7 +353,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestShares: a pod with many files leaves the files of others to be looked at.
+// TestShares checks that a pod with many files leaves budget for the others.
 func TestShares(t *testing.T) {
 	uidB := strings.Replace(uidA, uidA[:1], "f", 1)
 	files := tree{pods + uidB + "/volumes/kubernetes.io~empty-dir/v/held": ""}
@@ -370,8 +368,8 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestManyFiles: a directory with many files is read in pieces, and no further than to the
-// bound, which is said. What a million costs is in docs/probe.md.
+// TestManyFiles checks that a large directory is read in batches, up to the limit, and that the report says
+// so. docs/probe.md has the cost of a million files.
 func TestManyFiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long: make check runs it")
@@ -403,13 +401,12 @@ func TestManyFiles(t *testing.T) {
 	if want := fmt.Sprintf("files in volumes of pod %s: not all were looked at, as there are more than its share of %d", uidA, files/2); !slices.Contains(got.Unseen, want) || looked != files/2 {
 		t.Errorf("looked at %d files of %d, and did not see %q", looked, files, got.Unseen)
 	}
-	if most > before+256<<10 { // their names alone would be more
+	if most > before+256<<10 { // the names alone would take more
 		t.Errorf("it took %d KiB", (most-before)>>10)
 	}
 }
 
-// TestLinks: a link out of a volume is not followed, and one that leads in a circle
-// neither.
+// TestLinks checks that links out of a volume and circular links are not followed.
 func TestLinks(t *testing.T) {
 	volume := pods + uidA + "/volumes/kubernetes.io~empty-dir/v"
 	root := calm(tree{"/elsewhere/immutable": "", volume: "/"}).make(t)
@@ -421,7 +418,7 @@ func TestLinks(t *testing.T) {
 	seen := []string{}
 	got, err := Look(t.Context(), Options{Root: root, space: byFile, answers: well, attributes: func(_ *os.File, name string) (attributes, error) {
 		seen = append(seen, name)
-		return attributes{known: true, dir: true}, nil // even where it claims to be a directory
+		return attributes{known: true, dir: true}, nil // even if it claims to be a directory
 	}})
 	slices.Sort(seen)
 	if diff := cmp.Diff([]string{"circle", "out", "v"}, seen); err != nil || diff != "" {
@@ -432,7 +429,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestRuntime: only an answer counts.
+// TestRuntime checks which responses count as an answer.
 func TestRuntime(t *testing.T) {
 	message := func(body string) []byte {
 		return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body))), body...)
@@ -481,8 +478,8 @@ func TestRuntime(t *testing.T) {
 	}
 }
 
-// TestSilentRuntime: a socket that accepts and never answers is a finding, and holds up
-// nobody.
+// TestSilentRuntime checks that a socket that accepts and never answers is a finding and does not block the
+// inspection.
 func TestSilentRuntime(t *testing.T) {
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
@@ -506,7 +503,7 @@ func TestSilentRuntime(t *testing.T) {
 	}
 }
 
-// TestKubeletOnServer: a directory of a server that may never answer is not read.
+// TestKubeletOnServer checks that a kubelet directory on a network file system is not read.
 func TestKubeletOnServer(t *testing.T) {
 	root := calm(tree{"/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:9 / /var/lib/kubelet rw - fuse.stuck stuck rw\n"}).make(t)
 	if _, err := Look(t.Context(), Options{Root: root}); err == nil || !strings.Contains(err.Error(), "which might not answer") {
@@ -514,14 +511,14 @@ func TestKubeletOnServer(t *testing.T) {
 	}
 }
 
-// TestNoNode: where no kubelet is, nothing is claimed.
+// TestNoNode checks that Look fails without a kubelet directory.
 func TestNoNode(t *testing.T) {
 	if _, err := Look(t.Context(), Options{Root: t.TempDir()}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// FuzzStat and FuzzMount: lines of the kernel hold names that anybody chose.
+// FuzzStat and FuzzMount guard the parsers: these lines contain names that any user can choose.
 func FuzzStat(f *testing.F) {
 	f.Add(stat(40, "a) D (b", "D", 1))
 	f.Add("40 ((((")

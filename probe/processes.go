@@ -16,19 +16,18 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// maxProcesses bounds the processes that are looked at: pid_max is 4 Mi.
+// maxProcesses bounds the processes that an inspection visits: pid_max can be 4 Mi.
 const maxProcesses = 100_000
 
-// process is what proc_pid_stat(5) tells of one.
+// process is a line of proc_pid_stat(5).
 type process struct {
 	pid, parent int
 	name        string // at most 15 bytes, anything but NUL
 	state       byte
-	start       uint64 // since boot, in ticks: with the PID, its identity
+	start       uint64 // ticks since boot; identifies the process together with the PID
 }
 
-// parseStat reads /proc/PID/stat. The name may hold anything, parentheses too, so it
-// ends at the last one.
+// parseStat parses /proc/PID/stat. The name may contain parentheses, so it ends at the last one.
 func parseStat(line string) (process, error) {
 	open, end := strings.IndexByte(line, '('), strings.LastIndexByte(line, ')')
 	if open < 0 || end < open {
@@ -53,8 +52,7 @@ func parseStat(line string) (process, error) {
 	return process{pid: pid, parent: parent, name: line[open+1 : end], state: fields[0][0], start: start}, nil
 }
 
-// processes are those of the node, by PID. One that vanishes while it is read is
-// left out.
+// processes lists the processes of the node by PID, leaving out any that end while they are read.
 func (l *look) processes() map[int]process {
 	entries, err := fs.ReadDir(l.node, "proc")
 	if err != nil {
@@ -81,8 +79,8 @@ func (l *look) processes() map[int]process {
 	return found
 }
 
-// cgroups are those of a process, by their controllers; of version 2, by "". One that
-// vanished has none.
+// cgroups iterates over the cgroups of a process as controllers and path; in version 2, controllers is "". A
+// process that ended has none.
 func (l *look) cgroups(pid int) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		text, _, err := l.read(fmt.Sprintf("/proc/%d/cgroup", pid))
@@ -90,7 +88,7 @@ func (l *look) cgroups(pid int) iter.Seq2[string, string] {
 			return
 		}
 		for line := range strings.Lines(text) {
-			// hierarchy-ID:controllers:path (cgroups(7)); a path may hold colons.
+			// hierarchy-ID:controllers:path (cgroups(7)); a path may contain colons.
 			parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
 			if len(parts) == 3 && !yield(parts[1], parts[2]) {
 				return
@@ -99,7 +97,7 @@ func (l *look) cgroups(pid int) iter.Seq2[string, string] {
 	}
 }
 
-// podOfProcess is the UID of the pod whose cgroup a process is in.
+// podOfProcess returns the UID of the pod whose cgroup the process is in.
 func (l *look) podOfProcess(pid int) (string, bool) {
 	for _, cgroup := range l.cgroups(pid) {
 		if id, _, ok := podOf(cgroup); ok {
@@ -109,7 +107,7 @@ func (l *look) podOfProcess(pid int) (string, bool) {
 	return "", false
 }
 
-// inFreezer tells whether a process is in a frozen cgroup of version 1.
+// inFreezer reports whether a process is in a frozen cgroup of version 1.
 func (l *look) inFreezer(pid int) bool {
 	for controllers, cgroup := range l.cgroups(pid) {
 		if controllers == "freezer" {
@@ -120,8 +118,8 @@ func (l *look) inFreezer(pid int) bool {
 	return false
 }
 
-// odd are the processes that may not end when they are told to: in state D, stopped
-// shims, and zombies that a shim does not reap.
+// suspects returns the processes that may ignore SIGKILL: those in state D, stopped shims, and zombies that a
+// shim does not reap.
 func odd(all map[int]process) map[int]process {
 	found := map[int]process{}
 	for pid, p := range all {
@@ -132,12 +130,12 @@ func odd(all map[int]process) map[int]process {
 	return found
 }
 
-// isShim tells by the name, of which the kernel keeps 15 bytes.
+// isShim reports whether the name, cut to 15 bytes by the kernel, is a container shim's.
 func (p process) isShim() bool {
 	return strings.HasPrefix(p.name, "containerd-shim") || p.name == "conmon"
 }
 
-// lookAtProcesses looks twice: what passes keeps nobody.
+// lookAtProcesses checks processes twice, to skip states that pass.
 func (l *look) lookAtProcesses(ctx context.Context) {
 	all := l.processes()
 	first := odd(all)
@@ -161,7 +159,7 @@ func (l *look) lookAtProcesses(ctx context.Context) {
 		case p.isShim() && p.state == 'T':
 			l.stoppedShim(p, all)
 		case p.state == 'D' && l.inFreezer(p.pid):
-			// It looks like D; what froze it is told of its cgroup.
+			// A frozen process looks the same; its cgroup is reported instead.
 		case p.state == 'D':
 			if id, ok := l.podOfProcess(p.pid); ok {
 				l.add(id, report.Finding{
@@ -180,7 +178,7 @@ func (l *look) lookAtProcesses(ctx context.Context) {
 	}
 }
 
-// podsOfShim are the pods of its children: of itself, no path tells.
+// podsOfShim returns the pods of the shim's children: no path names the pod of the shim itself.
 func (l *look) podsOfShim(shim int, all map[int]process) (ids []string) {
 	for _, pid := range sorted(all) {
 		if all[pid].parent != shim {
@@ -193,7 +191,7 @@ func (l *look) podsOfShim(shim int, all map[int]process) (ids []string) {
 	return ids
 }
 
-// stoppedShim concerns its pods: the runtime asks it to kill them, and waits.
+// stoppedShim reports a stopped shim for each of its pods: the runtime waits for it to kill them.
 func (l *look) stoppedShim(shim process, all map[int]process) {
 	for _, id := range l.podsOfShim(shim.pid, all) {
 		l.add(id, report.Finding{
@@ -204,8 +202,7 @@ func (l *look) stoppedShim(shim process, all map[int]process) {
 	}
 }
 
-// waitsIn is the function of the kernel that a process waits in, where it may be
-// known (proc_pid_wchan(5)).
+// waitsIn returns the kernel function that a process waits in, if readable (proc_pid_wchan(5)).
 func (l *look) waitsIn(pid int) string {
 	text, _, err := l.read(fmt.Sprintf("/proc/%d/wchan", pid))
 	if err != nil || text == "" || text == "0" {
@@ -214,9 +211,8 @@ func (l *look) waitsIn(pid int) string {
 	return ", in " + text
 }
 
-// holders are the processes that work in a directory, or hold files open there, and
-// do not belong to the pod. Links of /proc are read, not followed. At most a few are
-// named.
+// holders returns up to maxHolders processes outside the pod that have their working directory, root or open
+// files in dir. It reads links of /proc without following them.
 func (l *look) holders(dir, id string, all map[int]process) (holders []process) {
 	for _, pid := range sorted(all) {
 		if len(holders) == maxHolders {
@@ -234,11 +230,10 @@ func (l *look) holders(dir, id string, all map[int]process) (holders []process) 
 
 const (
 	maxHolders = 3
-	maxLinks   = 1024 // of open files of a process
+	maxLinks   = 1024 // open files to check per process
 )
 
-// uses tells whether a process has its working directory, its root or an open file
-// in a directory.
+// uses reports whether a process has its working directory, its root or an open file in a directory.
 func (l *look) uses(pid int, dir string) bool {
 	base := l.below("/proc/" + strconv.Itoa(pid))
 	links := []string{"cwd", "root"}
@@ -255,7 +250,7 @@ func (l *look) uses(pid int, dir string) bool {
 	})
 }
 
-// within tells whether a path is a directory or lies below it.
+// within reports whether a path is dir or lies below it.
 func within(name, dir string) bool {
 	rest, ok := strings.CutPrefix(name, dir)
 	return ok && (rest == "" || rest[0] == '/')

@@ -5,7 +5,7 @@ import (
 	"github.com/termguard/termguard/internal/shell"
 )
 
-// quote is a word for a shell, and false for what no terminal shows as it is.
+// quote quotes a word for a shell. It returns false if the word has unprintable characters.
 func quote(word string) (string, bool) {
 	return shell.Quote(word), printable.Line(word) == word
 }

@@ -10,24 +10,23 @@ import (
 )
 
 const (
-	// maxRead bounds what is read of one file of the kernel, in bytes: the mounts of
-	// a node with thousands of pods are about 2 MiB.
+	// maxRead bounds the bytes read of one kernel file: the mounts of a node with thousands of pods take
+	// about 2 MiB.
 	maxRead = 16 << 20
-	// batch is how many entries of a directory are read at once.
+	// batch is how many directory entries are read at once.
 	batch = 256
 )
 
-// uid is that of a pod: a UUID, or, of static pods, the hash of their manifest
+// uid matches the UID of a pod: a UUID or, for static pods, the hash of the manifest
 // (pkg/kubelet/config/common.go, applyDefaults).
 var uid = regexp.MustCompile(`^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})$`)
 
-// cgroupUID finds it in the path of a cgroup: pod<UID>, or
-// kubepods-…-pod<UID>.slice with "_" for "-"
+// cgroupUID finds the UID in the path of a cgroup: pod<UID>, or kubepods-…-pod<UID>.slice with "_" for "-"
 // (pkg/kubelet/cm/pod_container_manager_linux.go, GetPodContainerName).
 var cgroupUID = regexp.MustCompile(`(?:^|/|-)pod([0-9a-f]{32}|[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})(?:\.slice)?(/|$)`)
 
-// podOf is the UID of the pod that a cgroup belongs to, and rest what of its path
-// stands below the pod's own.
+// podOf returns the UID of the pod that a cgroup belongs to, and the rest of the path below the pod's own
+// cgroup.
 func podOf(cgroup string) (id, rest string, ok bool) {
 	at := cgroupUID.FindStringSubmatchIndex(cgroup)
 	if at == nil {
@@ -36,13 +35,13 @@ func podOf(cgroup string) (id, rest string, ok bool) {
 	return strings.ReplaceAll(cgroup[at[2]:at[3]], "_", "-"), strings.Trim(cgroup[at[1]:], "/"), true
 }
 
-// filesOf is a directory of the kernel's or the kubelet's own.
+// filesOf opens a directory that belongs to the kernel or the kubelet.
 func filesOf(root string) fs.FS { return os.DirFS(root) }
 
-// inside is an absolute path as package fs wants it.
+// inside returns an absolute path in the form that package fs expects.
 func inside(name string) string { return strings.TrimPrefix(path.Clean(name), "/") }
 
-// read is the content of a file of the kernel, of which no more than maxRead is read.
+// read reads up to maxRead bytes of a kernel file and reports whether that was all of it.
 func (l *look) read(name string) (text string, whole bool, err error) {
 	f, err := l.node.Open(inside(name))
 	if err != nil {

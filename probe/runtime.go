@@ -14,11 +14,11 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// maxAnswer bounds an answer of the runtime, in bytes: that of the CRI client in the
-// kubelet (k8s.io/cri-client/pkg/remote_runtime.go, maxMsgSize).
+// maxAnswer bounds an answer of the runtime, in bytes, as the kubelet's CRI client does
+// (k8s.io/cri-client/pkg/remote_runtime.go, maxMsgSize).
 const maxAnswer = 16 << 20
 
-// lookAtRuntime asks the runtime what the kubelet would, over the CRI.
+// lookAtRuntime calls the CRI methods that the kubelet depends on.
 func (l *look) lookAtRuntime(ctx context.Context) {
 	ask := l.answers
 	if ask == nil {
@@ -44,9 +44,9 @@ func (l *look) lookAtRuntime(ctx context.Context) {
 	}
 }
 
-// cri calls methods of runtime.v1.RuntimeService (k8s.io/cri-api) that need nothing
-// but an empty request. It is gRPC over HTTP/2 by hand, because its library would come
-// into a binary that starts for every check, with html/template and all.
+// cri calls methods of runtime.v1.RuntimeService (k8s.io/cri-api) that take an empty request. It speaks gRPC
+// over HTTP/2 itself because the gRPC library would add html/template and more to a binary that starts for
+// every check.
 type cri struct{ client http.Client }
 
 func newCRI(socket string) *cri {
@@ -63,9 +63,9 @@ func newCRI(socket string) *cri {
 
 func (c *cri) close() { c.client.CloseIdleConnections() }
 
-// call calls a method. What the answer says does not matter, as long as it is one.
+// call calls a method and checks that the answer is complete, not what it says.
 func (c *cri) call(ctx context.Context, method string) error {
-	// A message has a byte for compression and four for its length before it.
+	// A message is preceded by one byte for compression and four for its length.
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/runtime.v1.RuntimeService/"+method, bytes.NewReader(make([]byte, 5)))
 	if err != nil {
 		return err
@@ -95,13 +95,13 @@ func (c *cri) call(ctx context.Context, method string) error {
 	return nil
 }
 
-// told is the error of a call; what took too long is said so that people know.
+// callError returns the error of a call: errPatience if it timed out.
 func told(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errPatience
 	}
 	if asked, ok := errors.AsType[*url.Error](err); ok {
-		return asked.Err // without the URL, which is made up
+		return asked.Err // drop the URL, which is made up
 	}
 	return err
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// full is the share of a file system, in percent, from which on it is called full.
+// full is the usage of a file system, in percent, from which it counts as full.
 const full = 95
 
-// space of a file system, in percent of what is used.
+// space is the usage of a file system, in percent.
 type space struct{ blocks, inodes int }
 
-// used is in percent; of nothing, none is used.
+// percentUsed returns the usage in percent, 0 for an empty file system.
 func used(all, free uint64) int {
 	if all == 0 || free > all {
 		return 0
@@ -26,13 +26,13 @@ func used(all, free uint64) int {
 	return int(float64(all-free) / float64(all) * 100)
 }
 
-// remote are the kinds of file systems that ask a server, which may be gone.
+// remote reports whether file systems of this kind depend on a server, which may be down.
 func remote(kind string) bool {
 	return strings.HasPrefix(kind, "nfs") || strings.HasPrefix(kind, "fuse") ||
 		slices.Contains([]string{"cifs", "smb3", "ceph", "glusterfs", "9p", "afs", "lustre"}, kind)
 }
 
-// lookAtSpace looks at the file systems that kubelet and runtime write to.
+// lookAtSpace checks the file systems that the kubelet and the runtime write to.
 func (l *look) lookAtSpace(ctx context.Context) {
 	for _, dir := range []struct{ path, of string }{{path.Join(l.Kubelet, "pods"), "kubelet"}, {l.RuntimeData, "container runtime"}, {l.Logs, "logs"}} {
 		m, ok := l.mountOf(dir.path)
@@ -62,11 +62,11 @@ func (l *look) lookAtSpace(ctx context.Context) {
 	}
 }
 
-// errPatience is the answer of what does not answer.
+// errPatience is the error of a call that timed out.
 var errPatience = errors.New("no answer")
 
-// patiently waits for an answer of the kernel no longer than that. What never comes keeps
-// its goroutine: hence only local file systems are asked, and one question each.
+// patiently calls ask and waits for its result up to patience. A call that never returns keeps its goroutine,
+// hence only local file systems are checked, once each.
 func patiently[T any](ctx context.Context, patience time.Duration, ask func() (T, error)) (answer T, err error) {
 	type result struct {
 		answer T

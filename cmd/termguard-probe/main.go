@@ -1,7 +1,6 @@
-// Command termguard-probe looks at the node that it runs on, again and again, and writes what
-// it finds into a ConfigMap in termguard's namespace. termguard probe prints the same, once,
-// for people; this is a program of its own since it runs on every node, and so has to be small
-// (docs/probe.md).
+// Command termguard-probe inspects the node it runs on at regular intervals and writes the report into a
+// ConfigMap in termguard's namespace. termguard probe prints the same report once. This is a separate program
+// because it runs on every node and must be small (docs/probe.md).
 package main
 
 import (
@@ -30,20 +29,20 @@ var version = "(devel)"
 const (
 	// patience bounds one request to the API server.
 	patience = 30 * time.Second
-	// garbage is how much the heap may grow, in percent, before it is collected: a look keeps
-	// little, and this program's processor time is nobody's concern, its memory is.
+	// garbage is the heap growth, in percent, that triggers a collection: memory matters here, processor time
+	// does not.
 	garbage = 50
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process as if nobody had asked for the first
+	context.AfterFunc(ctx, stop) // a second signal kills the process at once
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-// run is the command, from its arguments to its exit code: 0, or 2 if it could not look.
+// run runs the command and returns its exit code: 0, or 2 if it could not inspect the node.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	complain := func(err error) { fmt.Fprintf(stderr, "termguard-probe: %s\n", printable.Lines(err.Error())) }
 	var (
@@ -54,7 +53,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		asked      bool
 	)
 	flags := pflag.NewFlagSet("termguard-probe", pflag.ContinueOnError)
-	flags.SetOutput(stdout) // of --help
+	flags.SetOutput(stdout) // for --help
 	options.Flags(flags)
 	flags.DurationVar(&every, "every", 2*time.Minute, "look again after this time, until told to stop; 0 looks once")
 	flags.StringVar(&teller.namespace, "namespace", "termguard-system", "namespace that termguard runs in, in which the report is written into the ConfigMap "+report.Prefix+"NODE")
@@ -79,7 +78,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// again looks and tells, again and again.
+// again inspects the node and publishes the report, repeatedly.
 func again(ctx context.Context, options probe.Options, t teller, kubeconfig string, every time.Duration, complain func(error)) error {
 	if options.Node == "" {
 		return errors.New("the report needs the name of the node in the cluster: --node")
@@ -91,7 +90,7 @@ func again(ctx context.Context, options probe.Options, t teller, kubeconfig stri
 	if t.client, err = newClient(config); err != nil {
 		return fmt.Errorf("connect to the cluster: %w", err)
 	}
-	if err := probe.Yield(); err != nil && !errors.Is(err, errors.ErrUnsupported) { // it looks nevertheless
+	if err := probe.Yield(); err != nil && !errors.Is(err, errors.ErrUnsupported) { // run at normal priority then
 		complain(err)
 	}
 	if err := probe.Drop(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
@@ -102,20 +101,20 @@ func again(ctx context.Context, options probe.Options, t teller, kubeconfig stri
 		if err == nil {
 			err = t.tell(ctx, r)
 		}
-		debug.FreeOSMemory() // which nothing needs until the next look
+		debug.FreeOSMemory() // nothing needs it until the next inspection
 		return err
 	}, complain)
 }
 
-// repeat looks once, or again and again, with a pause after each look that no change of the
-// clock makes longer or shorter. Of several looks, one may fail.
+// repeat calls look once if every is 0, and otherwise until ctx is done, pausing between calls by the
+// monotonic clock. It passes failures of repeated calls to complain.
 func repeat(ctx context.Context, every time.Duration, look func() error, complain func(error)) error {
 	for {
 		err := look()
 		if every == 0 {
 			return err
 		}
-		if err != nil && ctx.Err() == nil { // the next look may succeed
+		if err != nil && ctx.Err() == nil { // the next inspection may succeed
 			complain(err)
 		}
 		select {

@@ -19,7 +19,7 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// built is the program as releases have it.
+// buildProbe builds the program as releases do.
 func built(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "termguard-probe")
@@ -31,7 +31,7 @@ func built(t *testing.T) string {
 	return binary
 }
 
-// statuses are those of the threads of a process (proc_pid_status(5)).
+// statuses returns the status file of each thread of a process (proc_pid_status(5)).
 func statuses(t *testing.T, pid string) (all []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("/proc", pid, "task", "*", "status"))
@@ -46,8 +46,8 @@ func statuses(t *testing.T, pid string) (all []string) {
 	return all
 }
 
-// TestPrivileges runs the program and reads what it may do while it waits for the next look:
-// what a look takes, in each of its threads, and whatever it would execute.
+// TestPrivileges runs the program and checks, while it waits for the next inspection, that each thread, and
+// anything it could execute, has only the capabilities that an inspection needs.
 func TestPrivileges(t *testing.T) {
 	objects := fake.NewClientset()
 	root, config := t.TempDir(), filepath.Join(t.TempDir(), "config")
@@ -77,7 +77,7 @@ func TestPrivileges(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("no report within a minute")
 	}
-	// With CAP_SETPCAP, which a pod lacks, what it could execute may do no more either.
+	// Only with CAP_SETPCAP, which a pod lacks, can the program also bound what it could execute.
 	bounded := capabilities(t, statuses(t, "self")[0], "Eff")&(1<<8) != 0
 	const needed = 1<<2 | 1<<19 // CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE (capabilities(7))
 	for _, status := range statuses(t, strconv.Itoa(probe.Process.Pid)) {
@@ -98,7 +98,7 @@ func TestPrivileges(t *testing.T) {
 	}
 }
 
-// capabilities are those in a set of a thread.
+// capabilities returns one capability set of a thread.
 func capabilities(t *testing.T, status, set string) (has uint64) {
 	t.Helper()
 	_, rest, _ := strings.Cut(status, "Cap"+set+":")

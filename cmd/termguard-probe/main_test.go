@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestRepeat: it pauses after each look, however long that was, goes on where one failed, and
-// stops when it is told to.
+// TestRepeat checks that repeat pauses after each inspection whatever its length, continues after a failure, and
+// stops with its context.
 func TestRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -36,7 +36,7 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// TestUsage: what is not understood is said in one line, with the code that means it.
+// TestUsage checks the error line and the exit code of each misuse.
 func TestUsage(t *testing.T) {
 	t.Setenv("NODE_NAME", "")
 	for _, tc := range []struct {

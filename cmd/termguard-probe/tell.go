@@ -17,12 +17,12 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// condition is what a teller writes of a node, by the conventions of node-problem-detector:
-// True is bad, and the reason says what True and False mean.
+// condition is the type of the node condition, by the conventions of node-problem-detector: True is bad, and
+// the reason explains the status.
 const condition = "PodsCannotGo"
 
-// newClient speaks of what is in core/v1, and nothing else: a clientset knows the types of
-// all groups, which are four times this program.
+// newClient returns a client for core/v1 only: a clientset with the types of all groups would be four times
+// the size of this program.
 func newClient(config *rest.Config) (rest.Interface, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
@@ -35,11 +35,11 @@ func newClient(config *rest.Config) (rest.Interface, error) {
 	return rest.RESTClientFor(config)
 }
 
-// teller tells the cluster what a look found.
+// publisher writes the result of an inspection to the cluster.
 type teller struct {
 	client    rest.Interface
 	namespace string                 // termguard's
-	marks     bool                   // the condition of the node, too
+	marks     bool                   // whether to set the node condition, too
 	last      corev1.ConditionStatus // "" before the first
 }
 
@@ -51,8 +51,8 @@ func (t *teller) tell(ctx context.Context, r report.Report) error {
 	return err
 }
 
-// write writes a report into the ConfigMap of its node, and makes it where there is
-// none. Only probes of the node write it, so the newest report wins.
+// write writes a report into the ConfigMap of its node, creating it if needed. Only the probes of that node
+// write it, so the newest report wins.
 func (t *teller) write(ctx context.Context, r report.Report) error {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -69,7 +69,7 @@ func (t *teller) write(ctx context.Context, r report.Report) error {
 	if apierrors.IsNotFound(err) {
 		err = t.client.Post().Namespace(t.namespace).Resource("configmaps").Body(cm).Do(ctx).Error()
 	}
-	if apierrors.IsAlreadyExists(err) { // a probe beside this one, as while pods are replaced, was first
+	if apierrors.IsAlreadyExists(err) { // another probe of this node created it first, as happens during a rollout
 		err = update()
 	}
 	if err != nil {
@@ -78,8 +78,8 @@ func (t *teller) write(ctx context.Context, r report.Report) error {
 	return nil
 }
 
-// mark keeps the condition of the node current, and tells of its changes in events. Anybody
-// who may read nodes reads both, so messages hold no paths.
+// mark updates the condition of the node and records an event when its status changes. Anyone who may read
+// nodes can read both, so messages contain no paths.
 func (t *teller) mark(ctx context.Context, r report.Report) error {
 	now, message := metav1.NewTime(r.Time), r.Line()
 	c := map[string]any{"type": condition, "status": corev1.ConditionFalse, "reason": "PodsCanGo", "message": message, "lastHeartbeatTime": now}
@@ -90,7 +90,7 @@ func (t *teller) mark(ctx context.Context, r report.Report) error {
 	}
 	changed := t.last != status
 	if changed {
-		c["lastTransitionTime"] = now // what a patch leaves out stays
+		c["lastTransitionTime"] = now // a patch without it keeps the old time
 	}
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{c}}})
 	if err != nil {
@@ -105,7 +105,7 @@ func (t *teller) mark(ctx context.Context, r report.Report) error {
 	}
 	event := &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", r.Node, r.Time.UnixNano()), Namespace: metav1.NamespaceDefault},
-		InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: r.Node, UID: types.UID(r.Node)}, // as kubelets do
+		InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: r.Node, UID: types.UID(r.Node)}, // kubelets set the UID like this
 		Reason:         c["reason"].(string), Message: message, Type: severity,
 		Source:         corev1.EventSource{Component: "termguard-probe", Host: r.Node},
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,

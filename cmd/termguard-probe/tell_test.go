@@ -26,8 +26,7 @@ import (
 
 const home = "termguard-system"
 
-// served is an API server that answers the requests of a probe, and no other, and keeps what
-// it is told in a fake.
+// fakeServer serves only the requests that a probe sends, backed by a fake clientset.
 func served(t *testing.T, objects typedcorev1.CoreV1Interface) *httptest.Server {
 	t.Helper()
 	create := metav1.CreateOptions{}
@@ -76,7 +75,7 @@ func served(t *testing.T, objects typedcorev1.CoreV1Interface) *httptest.Server 
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(answer) // who hung up reads nothing
+		_ = json.NewEncoder(w).Encode(answer) // the client may have hung up
 	}))
 	t.Cleanup(server.Close)
 	return server
@@ -91,7 +90,7 @@ func tellerTo(t *testing.T, objects typedcorev1.CoreV1Interface) *teller {
 	return &teller{client: client, namespace: home}
 }
 
-// TestWrite: a report is made, then written anew, and read as it was.
+// TestWrite checks that a report is created, then updated, and reads back unchanged.
 func TestWrite(t *testing.T) {
 	objects := fake.NewClientset().CoreV1()
 	teller := tellerTo(t, objects)
@@ -106,7 +105,7 @@ func TestWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := report.Read(cm)
-		r.Time = got.Time // the API server knows better
+		r.Time = got.Time // set from the managed fields
 		if diff := cmp.Diff(r, got); err != nil || diff != "" || cm.Labels[report.Label] != "true" {
 			t.Errorf("%v, %v: -want +got\n%s", err, cm.Labels, diff)
 		}
@@ -117,8 +116,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestWriteBeside: where another probe of the node makes the ConfigMap at the same time, the
-// report is written all the same.
+// TestWriteBeside checks that the report is written even if another probe of the node creates the ConfigMap
+// at the same time.
 func TestWriteBeside(t *testing.T) {
 	client := fake.NewClientset()
 	other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: report.Prefix + "n1", Namespace: home}}
@@ -138,8 +137,8 @@ func TestWriteBeside(t *testing.T) {
 	}
 }
 
-// TestMark: the condition follows each report, its time of change and the events only what
-// changes. The conditions of others stay.
+// TestMark checks that the condition follows each report, that its transition time and the events follow only
+// changes of status, and that other conditions stay.
 func TestMark(t *testing.T) {
 	objects := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}).CoreV1()
 	teller := tellerTo(t, objects)

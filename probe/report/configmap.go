@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Read is the report in a ConfigMap. Its time is the API server's where that is known,
-// for the clock of a node may be wrong.
+// Read reads the report in a ConfigMap. It takes the time from the managed fields if present, because a
+// node's clock may be wrong.
 func Read(cm *corev1.ConfigMap) (Report, error) {
 	node, ok := NodeOf(cm.Name)
 	if !ok {

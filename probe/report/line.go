@@ -7,7 +7,7 @@ import (
 	"github.com/termguard/termguard/internal/printable"
 )
 
-// Whom is the pod that a finding is about.
+// Whom names the pod of a finding.
 func (f Finding) Whom() string {
 	switch {
 	case f.Pod == nil:
@@ -18,12 +18,12 @@ func (f Finding) Whom() string {
 	return "pod " + f.Pod.Namespace + "/" + f.Pod.Name
 }
 
-// maxLine is how many bytes node-problem-detector reads unless it is told otherwise
-// (max_output_length, pkg/custompluginmonitor/types/config.go).
+// maxLine is the number of bytes that node-problem-detector reads by default (max_output_length,
+// pkg/custompluginmonitor/types/config.go).
 const maxLine = 80
 
-// Line tells of the first finding, and how many there are: what a custom plugin of
-// node-problem-detector says.
+// Line returns the first finding and the number of others, as output for a custom plugin of
+// node-problem-detector.
 func (r Report) Line() string {
 	all := r.Holding()
 	if len(all) == 0 {

@@ -1,5 +1,5 @@
-// Package report is what a node probe writes and the facts read: its shape, its
-// bounds, and the ConfigMap that holds it. It looks at nothing itself.
+// Package report defines the report that the node probe writes and the facts read: its format, its limits,
+// and the ConfigMap that holds it.
 package report
 
 import (
@@ -14,16 +14,14 @@ import (
 )
 
 const (
-	// Label is on the ConfigMaps that hold reports, Prefix begins their name, and
-	// the node's name ends it: a Role or an admission policy can name the one that
-	// the probe of a node may write. Key is where the report stands in it.
+	// Label marks the ConfigMaps that hold reports. Their names are Prefix and the node's name, so a Role or
+	// an admission policy can restrict a probe to its own. Key is the report's key in the ConfigMap's data.
 	Label  = "termguard.dev/probe"
 	Prefix = "termguard-probe-"
 	Key    = "report.json"
 
-	// MaxSize bounds a report that is read, in bytes, MaxFindings what it holds, and
-	// MaxText each text in it, in bytes: 100 findings with two paths of 255 bytes
-	// to the name stay far below the 1 MiB of a ConfigMap.
+	// MaxSize bounds a report, in bytes; MaxFindings, its findings; MaxText, each text in it, in bytes. 100
+	// findings with two paths of 255 bytes in each name stay far below the 1 MiB of a ConfigMap.
 	MaxSize     = 256 << 10
 	MaxFindings = 100
 	MaxText     = 1024
@@ -32,31 +30,31 @@ const (
 	kind       = "Probe"
 )
 
-// Report is what one look at a node found, apiVersion termguard.dev/v1, kind Probe.
+// Report is the result of one inspection of a node: apiVersion termguard.dev/v1, kind Probe.
 type Report struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Node is its name in the cluster, "" where nobody said.
+	// Node is the node's name in the cluster, "" if not given.
 	Node string `json:"node,omitempty"`
-	// Time is when the look ended, by the node's clock.
+	// Time is when the inspection ended, by the node's clock.
 	Time time.Time `json:"time"`
-	// Pods and Files are how many were looked at.
+	// Pods and Files count what was visited.
 	Pods  int `json:"pods"`
 	Files int `json:"files"`
-	// Findings are at most MaxFindings; Omitted counts the others.
+	// Findings holds at most MaxFindings; Omitted counts the rest.
 	Findings []Finding `json:"findings"`
 	Omitted  int       `json:"omitted,omitempty"`
-	// Unseen is what was not looked at, and why.
+	// Unseen lists what was not inspected, and why.
 	Unseen []string `json:"unseen"`
 }
 
-// Cause is what keeps a pod from going.
+// Cause is the reason that a pod does not terminate.
 type Cause string
 
-// The causes, each of which one policy reads.
+// The causes; one policy reads each.
 const (
-	Immutable Cause = "immutable" // a file that nobody can remove
-	Busy      Cause = "busy"      // a mount that is in the way, or in use
+	Immutable Cause = "immutable" // a file that cannot be removed
+	Busy      Cause = "busy"      // a mount that is in the way or in use
 	Stuck     Cause = "stuck"     // processes that cannot be killed
 	Runtime   Cause = "runtime"   // the container runtime does not answer
 	Full      Cause = "full"      // a file system is full
@@ -66,38 +64,37 @@ const (
 // Certainty is how surely a deletion hangs.
 type Certainty string
 
-// The certainties.
 const (
 	Will Certainty = "will"
 	May  Certainty = "may"
-	Note Certainty = "note" // worth knowing, and no reason to hang
+	Note Certainty = "note" // worth knowing, but does not block a deletion
 )
 
-// Finding is one thing that is wrong on a node.
+// Finding is one problem of a node.
 type Finding struct {
 	Cause     Cause     `json:"cause"`
 	Certainty Certainty `json:"certainty"`
-	// Pod is whom it concerns: nil for all pods of the node.
+	// Pod is the affected pod, nil for all pods of the node.
 	Pod *Pod `json:"pod,omitempty"`
 	// Evidence names the file, the process or the mount.
 	Evidence string `json:"evidence"`
-	// Remedy is what to run on the node, "" if nothing is to be run.
+	// Remedy is a command to run on the node, "" if there is none.
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Pod is one that is on the node.
+// Pod is a pod on the node.
 type Pod struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
 }
 
-// New is an empty report.
+// New returns an empty report.
 func New(node string) Report {
 	return Report{APIVersion: apiVersion, Kind: kind, Node: node, Findings: []Finding{}, Unseen: []string{}}
 }
 
-// Add takes in a finding, within the bounds. Notes take no more than half of them.
+// Add adds a finding, within the limits. Notes take at most half of them.
 func (r *Report) Add(f Finding) {
 	if len(r.Findings) == MaxFindings || f.Certainty == Note && len(r.Findings) >= MaxFindings/2 {
 		r.Omitted++
@@ -105,19 +102,19 @@ func (r *Report) Add(f Finding) {
 	}
 	f.Evidence = shorten(f.Evidence)
 	if len(f.Remedy) > MaxText {
-		f.Remedy = "" // half a command is none
+		f.Remedy = "" // a truncated command is useless
 	}
 	r.Findings = append(r.Findings, f)
 }
 
-// Miss notes what was not looked at.
+// Miss records something that was not inspected.
 func (r *Report) Miss(format string, args ...any) {
 	if len(r.Unseen) < MaxFindings {
 		r.Unseen = append(r.Unseen, shorten(fmt.Sprintf(format, args...)))
 	}
 }
 
-// Holding are the findings that may keep a pod from going.
+// Holding returns the findings that may keep a pod from terminating.
 func (r Report) Holding() (all []Finding) {
 	for _, f := range r.Findings {
 		if f.Certainty != Note {
@@ -127,8 +124,8 @@ func (r Report) Holding() (all []Finding) {
 	return all
 }
 
-// Decode reads a report of a node and holds it to its bounds. Unknown fields are
-// ignored: they are those of a newer probe.
+// Decode parses the report of a node and enforces the limits. It ignores unknown fields, which a newer probe
+// may write.
 func Decode(text []byte, node string) (Report, error) {
 	if len(text) > MaxSize {
 		return Report{}, fmt.Errorf("the report has %d bytes: more than %d", len(text), MaxSize)
@@ -155,13 +152,13 @@ func Decode(text []byte, node string) (Report, error) {
 	return r, nil
 }
 
-// NodeOf is the node that a ConfigMap of this name is about.
+// NodeOf returns the node that a ConfigMap reports on, by its name.
 func NodeOf(configMap string) (node string, ok bool) {
 	node, ok = strings.CutPrefix(configMap, Prefix)
 	return node, ok && node != ""
 }
 
-// shorten keeps a text within MaxText, in whole characters.
+// shorten truncates a text to MaxText bytes, at a character boundary.
 func shorten(text string) string {
 	if len(text) <= MaxText {
 		return text

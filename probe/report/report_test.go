@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestBounds: a node full of trouble leaves a report that is read.
+// TestBounds checks that a report with too many findings stays readable.
 func TestBounds(t *testing.T) {
 	r := New("n1")
 	for range MaxFindings + 5 {
@@ -34,7 +34,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestNotesLeaveRoom: what holds nobody takes no place of what does.
+// TestNotesLeaveRoom checks that notes do not crowd out findings that block a pod.
 func TestNotesLeaveRoom(t *testing.T) {
 	r := New("n1")
 	for range MaxFindings {
@@ -46,7 +46,7 @@ func TestNotesLeaveRoom(t *testing.T) {
 	}
 }
 
-// TestRefused: what is no report of this node is none.
+// TestRefused checks that Read rejects anything but a report of this node.
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                  "read the report",
