@@ -12,9 +12,9 @@ import (
 // maxCgroups bounds the cgroups that an inspection visits.
 const maxCgroups = 20_000
 
-// lookAtCgroups finds frozen cgroups of pods. In version 1 (freezer.state) a frozen process cannot be killed;
+// inspectCgroups finds frozen cgroups of pods. In version 1 (freezer.state) a frozen process cannot be killed;
 // in version 2 (cgroup.freeze) it can.
-func (l *look) lookAtCgroups() {
+func (l *inspection) inspectCgroups() {
 	root, frozen := "sys/fs/cgroup/freezer", l.frozen1
 	if _, err := fs.Stat(l.node, "sys/fs/cgroup/cgroup.controllers"); err == nil {
 		root, frozen = "sys/fs/cgroup", l.frozen2
@@ -46,7 +46,7 @@ func (l *look) lookAtCgroups() {
 
 // frozen1 reports a frozen cgroup of version 1. If an ancestor froze it, only the cgroup of the pod is
 // reported. To kill a container, runc thaws the container's cgroup and no other.
-func (l *look) frozen1(id, rest, name string) {
+func (l *inspection) frozen1(id, rest, name string) {
 	self, _, err := l.read(path.Join(name, "freezer.self_freezing"))
 	above := rest == "" && err == nil && strings.TrimSpace(l.value(name, "freezer.parent_freezing")) == "1"
 	if err != nil || strings.TrimSpace(self) != "1" && !above {
@@ -71,7 +71,7 @@ func (l *look) frozen1(id, rest, name string) {
 
 // frozen2 reports a frozen cgroup of version 2: SIGKILL ends frozen processes there, and so does SIGTERM
 // unless they handle it (Documentation/admin-guide/cgroup-v2.rst, cgroup.freeze).
-func (l *look) frozen2(id, _, name string) {
+func (l *inspection) frozen2(id, _, name string) {
 	if strings.TrimSpace(l.value(name, "cgroup.freeze")) != "1" {
 		return
 	}
@@ -81,7 +81,7 @@ func (l *look) frozen2(id, _, name string) {
 	})
 }
 
-func (l *look) value(cgroup, file string) string {
+func (l *inspection) value(cgroup, file string) string {
 	text, _, _ := l.read(path.Join(cgroup, file)) // "" if the cgroup was removed
 	return text
 }

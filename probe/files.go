@@ -24,34 +24,34 @@ const (
 // fileVolumes are the volume plugins whose files the kubelet removes one by one
 // (pkg/volume/emptydir/empty_dir.go, teardownDefault; the others are built on it). A volume in memory is a
 // mount, which it unmounts.
-var removed = []string{"kubernetes.io~empty-dir", "kubernetes.io~configmap", "kubernetes.io~downward-api", "kubernetes.io~git-repo"}
+var fileVolumes = []string{"kubernetes.io~empty-dir", "kubernetes.io~configmap", "kubernetes.io~downward-api", "kubernetes.io~git-repo"}
 
 // errSkip reports a directory that the walk does not enter.
-var errElsewhere = errors.New("a mount, a link, or gone")
+var errSkip = errors.New("a mount, a link, or gone")
 
 // attributes are the attributes of a file.
 type attributes struct {
 	immutable, appendOnly bool
-	known                 bool // whether the file system reports the flags
+	supported             bool // whether the file system reports the flags
 	dir                   bool
 	inode                 uint64
 }
 
 // walk is a walk through the volumes of one pod.
 type walk struct {
-	*look
-	id    string
-	limit *rate.Limiter
-	left  int // remaining budget of files
-	found int
-	blind bool // a file system does not report the flags
+	*inspection
+	id          string
+	limit       *rate.Limiter
+	left        int // remaining budget of files
+	findings    int
+	unsupported bool // a file system does not report the flags
 }
 
 // errStop ends a walk.
-var errEnough = errors.New("enough")
+var errStop = errors.New("enough")
 
-// lookAtFiles finds immutable and append-only files in the volumes whose files the kubelet removes.
-func (l *look) lookAtFiles(ctx context.Context, limit *rate.Limiter) {
+// inspectFiles finds immutable and append-only files in the volumes whose files the kubelet removes.
+func (l *inspection) inspectFiles(ctx context.Context, limit *rate.Limiter) {
 	pods, err := os.Open(l.below(path.Join(l.Kubelet, "pods")))
 	if err != nil {
 		l.report.Miss("files in volumes: %v", err)
@@ -63,14 +63,14 @@ func (l *look) lookAtFiles(ctx context.Context, limit *rate.Limiter) {
 	for i, id := range ids {
 		// Each pod gets an equal share of the remaining budget, so one with many files does not starve the
 		// others.
-		w := walk{look: l, id: id, limit: limit, left: (l.MaxFiles - l.report.Files) / (len(ids) - i)}
-		for _, kind := range removed {
+		w := walk{inspection: l, id: id, limit: limit, left: (l.MaxFiles - l.report.Files) / (len(ids) - i)}
+		for _, kind := range fileVolumes {
 			err := w.into(ctx, pods, path.Join(id, "volumes", kind), path.Join(l.Kubelet, "pods", id, "volumes", kind), 0)
-			if errors.Is(err, errEnough) {
+			if errors.Is(err, errStop) {
 				break
 			}
 		}
-		if w.blind {
+		if w.unsupported {
 			blind++
 		}
 		if ctx.Err() != nil {
@@ -86,7 +86,7 @@ func (l *look) lookAtFiles(ctx context.Context, limit *rate.Limiter) {
 func (w *walk) into(ctx context.Context, parent *os.File, name, shown string, depth int) error {
 	dir, err := openBelow(parent, name, shown)
 	switch {
-	case errors.Is(err, errElsewhere):
+	case errors.Is(err, errSkip):
 		return nil
 	case err != nil:
 		w.report.Miss("files in %s: %v", shown, err)
@@ -96,7 +96,7 @@ func (w *walk) into(ctx context.Context, parent *os.File, name, shown string, de
 	for {
 		names, err := dir.Readdirnames(batch)
 		if err := w.limit.WaitN(ctx, max(1, len(names))); err != nil {
-			return errEnough
+			return errStop
 		}
 		for _, entry := range names {
 			if err := w.file(ctx, dir, entry, path.Join(shown, entry), depth); err != nil {
@@ -113,7 +113,7 @@ func (w *walk) into(ctx context.Context, parent *os.File, name, shown string, de
 func (w *walk) file(ctx context.Context, dir *os.File, name, shown string, depth int) error {
 	if w.left == 0 {
 		w.report.Miss("files in volumes of pod %s: not all were looked at, as there are more than its share of %d", w.id, w.MaxFiles)
-		return errEnough
+		return errStop
 	}
 	w.left--
 	w.report.Files++
@@ -121,11 +121,11 @@ func (w *walk) file(ctx context.Context, dir *os.File, name, shown string, depth
 	if err != nil {
 		return nil // removed meanwhile
 	}
-	w.blind = w.blind || !a.known
+	w.unsupported = w.unsupported || !a.supported
 	if a.immutable || a.appendOnly {
-		w.add(w.id, holding(a, shown))
-		if w.found++; w.found == maxOfPod {
-			return errEnough
+		w.add(w.id, undeletable(a, shown))
+		if w.findings++; w.findings == maxOfPod {
+			return errStop
 		}
 	}
 	if !a.dir {
@@ -139,7 +139,7 @@ func (w *walk) file(ctx context.Context, dir *os.File, name, shown string, depth
 }
 
 // undeletable returns the finding for a file that cannot be removed.
-func holding(a attributes, shown string) report.Finding {
+func undeletable(a attributes, shown string) report.Finding {
 	var flags, words []string
 	if a.immutable {
 		flags, words = append(flags, "-i"), append(words, "immutable")

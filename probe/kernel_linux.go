@@ -30,7 +30,7 @@ func attributesOf(dir *os.File, name string) (attributes, error) {
 	const both = unix.STATX_ATTR_IMMUTABLE | unix.STATX_ATTR_APPEND
 	return attributes{
 		immutable: x.Attributes&unix.STATX_ATTR_IMMUTABLE != 0, appendOnly: x.Attributes&unix.STATX_ATTR_APPEND != 0,
-		known: x.Attributes_mask&both == both, dir: x.Mode&unix.S_IFMT == unix.S_IFDIR, inode: x.Ino,
+		supported: x.Attributes_mask&both == both, dir: x.Mode&unix.S_IFMT == unix.S_IFDIR, inode: x.Ino,
 	}, err
 }
 
@@ -43,7 +43,7 @@ func openBelow(parent *os.File, name, shown string) (*os.File, error) {
 	})
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EXDEV), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
-		return nil, errElsewhere
+		return nil, errSkip
 	case err != nil:
 		return nil, err
 	}
@@ -55,5 +55,5 @@ func spaceOf(name string) (space, error) {
 	if err := unix.Statfs(name, &s); err != nil {
 		return space{}, err
 	}
-	return space{blocks: used(s.Blocks, s.Bavail), inodes: used(s.Files, s.Ffree)}, nil
+	return space{blocks: percentUsed(s.Blocks, s.Bavail), inodes: percentUsed(s.Files, s.Ffree)}, nil
 }

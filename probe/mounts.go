@@ -57,7 +57,7 @@ func unescape(text string) string {
 }
 
 // readMounts reads the mounts of process 1, whose mount namespace the kubelet shares.
-func (l *look) readMounts() {
+func (l *inspection) readMounts() {
 	text, whole, err := l.read("/proc/1/mountinfo")
 	if err != nil {
 		l.report.Miss("mounts: %v", err)
@@ -79,7 +79,7 @@ func (l *look) readMounts() {
 
 // volume splits a path below a pod's volumes, KUBELET/pods/UID/volumes/PLUGIN/NAME/REST
 // (pkg/kubelet/kubelet_getters.go).
-func (l *look) volume(name string) (id, dir, rest string, ok bool) {
+func (l *inspection) volume(name string) (id, dir, rest string, ok bool) {
 	below, ok := strings.CutPrefix(name, l.Kubelet+"/pods/")
 	if !ok {
 		return "", "", "", false
@@ -98,9 +98,9 @@ func (l *look) volume(name string) (id, dir, rest string, ok bool) {
 	return parts[0], dir, rest, true
 }
 
-// lookAtMounts finds mounts inside volumes, which the kubelet neither made nor unmounts, and mounted volumes
+// inspectMounts finds mounts inside volumes, which the kubelet neither made nor unmounts, and mounted volumes
 // that other processes use.
-func (l *look) lookAtMounts() {
+func (l *inspection) inspectMounts() {
 	var all map[int]process
 	for _, m := range l.mounts {
 		id, _, rest, ok := l.volume(m.point)
@@ -138,13 +138,13 @@ func command(verb, name string) string {
 }
 
 // mountOf returns the mount that a path is on.
-func (l *look) mountOf(name string) (found mount, ok bool) {
+func (l *inspection) mountOf(name string) (top mount, ok bool) {
 	for _, m := range l.mounts { // of two mounts at one point, the later covers the earlier
-		if (m.point == "/" || within(name, m.point)) && len(m.point) >= len(found.point) {
-			found, ok = m, true
+		if (m.point == "/" || within(name, m.point)) && len(m.point) >= len(top.point) {
+			top, ok = m, true
 		}
 	}
-	return found, ok
+	return top, ok
 }
 
 func sorted[V any](m map[int]V) []int { return slices.Sorted(maps.Keys(m)) }

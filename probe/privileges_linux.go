@@ -10,7 +10,7 @@ import (
 
 // required are the capabilities that each inspection needs: to search directories of other users, and to read
 // /proc/PID/root, cwd, fd and wchan of their processes.
-const needed = 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_SYS_PTRACE
+const required = 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_SYS_PTRACE
 
 // Drop permanently drops every capability that an inspection does not need, also for programs it might execute, and
 // prevents gaining new ones (capabilities(7), PR_SET_NO_NEW_PRIVS). If they are dropped already, as in a pod,
@@ -33,7 +33,7 @@ func Drop() error {
 	}
 	if has[0].Effective&(1<<unix.CAP_SETPCAP) != 0 { // without it, no_new_privs bounds executed programs
 		for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
-			if needed&(1<<c) != 0 {
+			if required&(1<<c) != 0 {
 				continue
 			}
 			if errno := prctl(unix.PR_CAPBSET_DROP, c, 0); errno != 0 && errno != unix.EINVAL { // EINVAL: unknown to this kernel
@@ -45,7 +45,7 @@ func Drop() error {
 		return fmt.Errorf("drop the ambient capabilities: %w", errno)
 	}
 	for i := range has {
-		keep := has[i].Permitted & uint32(uint64(needed)>>(32*i))
+		keep := has[i].Permitted & uint32(uint64(required)>>(32*i))
 		has[i] = unix.CapUserData{Effective: keep, Permitted: keep}
 	}
 	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&has[0])), 0); errno != 0 {

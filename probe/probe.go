@@ -43,9 +43,9 @@ type Options struct {
 	// Now returns the time. Defaults to time.Now.
 	Now func() time.Time
 
-	attributes func(dir *os.File, name string) (attributes, error)
-	space      func(path string) (space, error)
-	answers    func(ctx context.Context, method string) error
+	attributes  func(dir *os.File, name string) (attributes, error)
+	space       func(path string) (space, error)
+	callRuntime func(ctx context.Context, method string) error
 }
 
 func (o Options) setDefaults() Options {
@@ -70,8 +70,8 @@ func (o Options) setDefaults() Options {
 	return o
 }
 
-// look is the state of one inspection.
-type look struct {
+// inspection is the state of one Look.
+type inspection struct {
 	Options
 	node   fs.FS // Root
 	pods   map[string]report.Pod
@@ -82,19 +82,19 @@ type look struct {
 // Look inspects the node once. It fails only if the kubelet's directory cannot be read, because then this is not
 // a node.
 func Look(ctx context.Context, options Options) (report.Report, error) {
-	l := &look{Options: options.setDefaults()}
+	l := &inspection{Options: options.setDefaults()}
 	l.report = report.New(l.Node)
 	l.node = filesOf(l.Root)
 	l.readMounts()
 	if err := l.findPods(); err != nil {
 		return l.report, err
 	}
-	l.lookAtProcesses(ctx)
-	l.lookAtCgroups()
-	l.lookAtMounts()
-	l.lookAtSpace(ctx)
-	l.lookAtRuntime(ctx)
-	l.lookAtFiles(ctx, rate.NewLimiter(rate.Limit(l.FilesPerSecond), batch))
+	l.inspectProcesses(ctx)
+	l.inspectCgroups()
+	l.inspectMounts()
+	l.inspectSpace(ctx)
+	l.inspectRuntime(ctx)
+	l.inspectFiles(ctx, rate.NewLimiter(rate.Limit(l.FilesPerSecond), batch))
 	if ctx.Err() != nil {
 		l.report.Miss("the rest: %v", ctx.Err())
 	}
@@ -103,12 +103,12 @@ func Look(ctx context.Context, options Options) (report.Report, error) {
 }
 
 // below returns the path of a node's file within Root.
-func (l *look) below(name string) string { return path.Join(l.Root, name) }
+func (l *inspection) below(name string) string { return path.Join(l.Root, name) }
 
 // findPods lists the pods that have a kubelet directory and takes their names from their log directories,
 // NAMESPACE_NAME_UID (pkg/kubelet/kuberuntime/helpers.go, BuildPodLogsDirectory). Of two pods with one name
 // only the newer gets it: the other was force-deleted, and its remains block nothing.
-func (l *look) findPods() error {
+func (l *inspection) findPods() error {
 	entries, err := l.local(path.Join(l.Kubelet, "pods"))
 	if err != nil {
 		return fmt.Errorf("read the pods of the kubelet (is this a node, and is its directory %s?): %w", l.Kubelet, err)
@@ -139,7 +139,7 @@ func (l *look) findPods() error {
 			continue // removed meanwhile
 		}
 		key := named{parts[0], parts[1]}
-		if known := newest[key]; known == nil || known.ModTime().Before(info.ModTime()) {
+		if last := newest[key]; last == nil || last.ModTime().Before(info.ModTime()) {
 			newest[key] = info
 		}
 	}
@@ -151,7 +151,7 @@ func (l *look) findPods() error {
 }
 
 // local reads a directory unless it is on a network file system, which might never answer.
-func (l *look) local(dir string) ([]fs.DirEntry, error) {
+func (l *inspection) local(dir string) ([]fs.DirEntry, error) {
 	if m, ok := l.mountOf(dir); ok && remote(m.kind) {
 		return nil, fmt.Errorf("%s is on %s, at %s, which might not answer", dir, m.kind, m.point)
 	}
@@ -160,7 +160,7 @@ func (l *look) local(dir string) ([]fs.DirEntry, error) {
 
 // add adds a finding about a pod of this node. It is a note if the pod's name is unknown, because then the
 // API has no such pod either.
-func (l *look) add(id string, f report.Finding) {
+func (l *inspection) add(id string, f report.Finding) {
 	pod, here := l.pods[id]
 	if !here {
 		return
@@ -173,4 +173,4 @@ func (l *look) add(id string, f report.Finding) {
 }
 
 // uids returns the UIDs of the pods, sorted.
-func (l *look) uids() []string { return slices.Sorted(maps.Keys(l.pods)) }
+func (l *inspection) uids() []string { return slices.Sorted(maps.Keys(l.pods)) }

@@ -61,13 +61,13 @@ func (files tree) make(t *testing.T) string {
 }
 
 // healthyNode returns a node with one pod and no problems, plus the given files.
-func calm(more tree) tree {
+func healthyNode(more tree) tree {
 	files := tree{
 		pods + uidA: "/", "/var/log/pods/demo_web-0_" + uidA: "/",
 		"/proc/1/stat": stat(1, "init", "S", 0), "/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n",
 		"/sys/fs/cgroup/freezer/kubepods/pod" + uidA + "/c1/freezer.self_freezing": "0\n",
 	}
-	return merged(files, more)
+	return merge(files, more)
 }
 
 // stat returns a line of /proc/PID/stat.
@@ -178,12 +178,12 @@ func TestLook(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			root := calm(tc.node).make(t)
+			root := healthyNode(tc.node).make(t)
 			if _, there := tc.node["/sys/fs/cgroup/cgroup.controllers"]; there {
 				os.RemoveAll(filepath.Join(root, "sys/fs/cgroup/freezer"))
 			}
 			synctest.Test(t, func(t *testing.T) {
-				got, err := Look(t.Context(), Options{Root: root, attributes: byName, space: byFile, answers: well})
+				got, err := Look(t.Context(), Options{Root: root, attributes: byName, space: byFile, callRuntime: healthyRuntime})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -202,9 +202,9 @@ func TestLook(t *testing.T) {
 func byName(dir *os.File, name string) (attributes, error) {
 	info, err := os.Lstat(filepath.Join(dir.Name(), name))
 	if err != nil { // the kernel knows dir by its path on the node
-		return attributes{known: true, dir: !strings.Contains(name, "immutable"), inode: 7, immutable: strings.Contains(name, "immutable"), appendOnly: name == "append"}, nil
+		return attributes{supported: true, dir: !strings.Contains(name, "immutable"), inode: 7, immutable: strings.Contains(name, "immutable"), appendOnly: name == "append"}, nil
 	}
-	return attributes{known: true, dir: info.IsDir()}, nil
+	return attributes{supported: true, dir: info.IsDir()}, nil
 }
 
 // byFile fakes a file system that is 99 % full if it has a file "full", and 89 % otherwise.
@@ -215,9 +215,9 @@ func byFile(name string) (space, error) {
 	return space{blocks: 89, inodes: 89}, nil
 }
 
-func well(context.Context, string) error { return nil }
+func healthyRuntime(context.Context, string) error { return nil }
 
-func merged(a, b tree) tree {
+func merge(a, b tree) tree {
 	both := maps.Clone(a)
 	maps.Copy(both, b)
 	return both
@@ -248,14 +248,14 @@ func TestPasses(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			root := calm(tc.node).make(t)
+			root := healthyNode(tc.node).make(t)
 			synctest.Test(t, func(t *testing.T) {
 				time.AfterFunc(time.Second, func() {
 					if err := tc.pass(filepath.Join(root, "proc/40")); err != nil {
 						t.Error(err)
 					}
 				})
-				got, err := Look(t.Context(), Options{Root: root, attributes: byName, space: byFile, answers: well})
+				got, err := Look(t.Context(), Options{Root: root, attributes: byName, space: byFile, callRuntime: healthyRuntime})
 				if err != nil || len(got.Findings) > 0 {
 					t.Errorf("%v, and found %v", err, got.Findings)
 				}
@@ -269,14 +269,14 @@ func TestPasses(t *testing.T) {
 func TestClockJumps(t *testing.T) {
 	for name, jump := range map[string]time.Duration{"forward": 365 * 24 * time.Hour, "backward": -365 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			root := calm(tree{"/proc/40/stat": stat(40, "dd", "D", 1), "/proc/40/cgroup": "0::/kubepods/pod" + uidA + "\n"}).make(t)
+			root := healthyNode(tree{"/proc/40/stat": stat(40, "dd", "D", 1), "/proc/40/cgroup": "0::/kubepods/pod" + uidA + "\n"}).make(t)
 			synctest.Test(t, func(t *testing.T) {
-				began, asked := time.Now(), 0
+				began, calls := time.Now(), 0
 				now := func() time.Time {
-					asked++
-					return time.Now().Add(time.Duration(asked) * jump).Round(0)
+					calls++
+					return time.Now().Add(time.Duration(calls) * jump).Round(0)
 				}
-				got, err := Look(t.Context(), Options{Root: root, Now: now, attributes: byName, answers: well, space: func(path string) (space, error) {
+				got, err := Look(t.Context(), Options{Root: root, Now: now, attributes: byName, callRuntime: healthyRuntime, space: func(path string) (space, error) {
 					if strings.HasSuffix(path, "containerd") {
 						time.Sleep(time.Minute)
 					}
@@ -324,17 +324,17 @@ func TestBounds(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			root := calm(tc.node).make(t)
+			root := healthyNode(tc.node).make(t)
 			if name == "no mounts" {
 				os.Remove(filepath.Join(root, "proc/1/mountinfo"))
 			}
 			synctest.Test(t, func(t *testing.T) {
 				o := tc.options
-				o.Root, o.answers = root, well
+				o.Root, o.callRuntime = root, healthyRuntime
 				if o.attributes == nil {
 					o.attributes = func(_ *os.File, name string) (attributes, error) {
 						_, err := strconv.Atoi(name)
-						return attributes{known: true, dir: err != nil}, nil
+						return attributes{supported: true, dir: err != nil}, nil
 					}
 				}
 				if o.space == nil {
@@ -360,8 +360,8 @@ func TestShares(t *testing.T) {
 	for i := range 50 {
 		files[fmt.Sprintf("%s%s/volumes/kubernetes.io~empty-dir/v/%02d", pods, uidA, i)] = ""
 	}
-	got, err := Look(t.Context(), Options{Root: calm(files).make(t), space: byFile, answers: well, MaxFiles: 20, attributes: func(_ *os.File, name string) (attributes, error) {
-		return attributes{known: true, immutable: name == "held", dir: name == "v"}, nil
+	got, err := Look(t.Context(), Options{Root: healthyNode(files).make(t), space: byFile, callRuntime: healthyRuntime, MaxFiles: 20, attributes: func(_ *os.File, name string) (attributes, error) {
+		return attributes{supported: true, immutable: name == "held", dir: name == "v"}, nil
 	}})
 	if err != nil || !slices.ContainsFunc(got.Findings, func(f report.Finding) bool { return strings.Contains(f.Evidence, "/held is immutable") }) {
 		t.Errorf("%v: %+v", err, got)
@@ -376,7 +376,7 @@ func TestManyFiles(t *testing.T) {
 	}
 	const files = 20_000
 	volume := pods + uidA + "/volumes/kubernetes.io~empty-dir/v"
-	root := calm(tree{volume: "/"}).make(t)
+	root := healthyNode(tree{volume: "/"}).make(t)
 	for i := range files {
 		if err := os.WriteFile(filepath.Join(root, volume, strconv.Itoa(i)), nil, 0o644); err != nil {
 			t.Fatal(err)
@@ -388,18 +388,18 @@ func TestManyFiles(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	before, most, looked := heap(), uint64(0), 0
-	got, err := Look(t.Context(), Options{Root: root, space: byFile, answers: well, MaxFiles: files / 2, FilesPerSecond: 1 << 30, attributes: func(dir *os.File, name string) (attributes, error) {
-		if looked++; looked%(files/4) == 0 {
+	before, most, entries := heap(), uint64(0), 0
+	got, err := Look(t.Context(), Options{Root: root, space: byFile, callRuntime: healthyRuntime, MaxFiles: files / 2, FilesPerSecond: 1 << 30, attributes: func(dir *os.File, name string) (attributes, error) {
+		if entries++; entries%(files/4) == 0 {
 			most = max(most, heap())
 		}
-		return attributes{known: true, dir: name == "v"}, nil
+		return attributes{supported: true, dir: name == "v"}, nil
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := fmt.Sprintf("files in volumes of pod %s: not all were looked at, as there are more than its share of %d", uidA, files/2); !slices.Contains(got.Unseen, want) || looked != files/2 {
-		t.Errorf("looked at %d files of %d, and did not see %q", looked, files, got.Unseen)
+	if want := fmt.Sprintf("files in volumes of pod %s: not all were looked at, as there are more than its share of %d", uidA, files/2); !slices.Contains(got.Unseen, want) || entries != files/2 {
+		t.Errorf("looked at %d files of %d, and did not see %q", entries, files, got.Unseen)
 	}
 	if most > before+256<<10 { // the names alone would take more
 		t.Errorf("it took %d KiB", (most-before)>>10)
@@ -409,16 +409,16 @@ func TestManyFiles(t *testing.T) {
 // TestLinks checks that links out of a volume and circular links are not followed.
 func TestLinks(t *testing.T) {
 	volume := pods + uidA + "/volumes/kubernetes.io~empty-dir/v"
-	root := calm(tree{"/elsewhere/immutable": "", volume: "/"}).make(t)
+	root := healthyNode(tree{"/elsewhere/immutable": "", volume: "/"}).make(t)
 	for name, to := range map[string]string{"out": filepath.Join(root, "elsewhere"), "circle": "."} {
 		if err := os.Symlink(to, filepath.Join(root, volume, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	seen := []string{}
-	got, err := Look(t.Context(), Options{Root: root, space: byFile, answers: well, attributes: func(_ *os.File, name string) (attributes, error) {
+	got, err := Look(t.Context(), Options{Root: root, space: byFile, callRuntime: healthyRuntime, attributes: func(_ *os.File, name string) (attributes, error) {
 		seen = append(seen, name)
-		return attributes{known: true, dir: true}, nil // even if it claims to be a directory
+		return attributes{supported: true, dir: true}, nil // even if it claims to be a directory
 	}})
 	slices.Sort(seen)
 	if diff := cmp.Diff([]string{"circle", "out", "v"}, seen); err != nil || diff != "" {
@@ -486,7 +486,7 @@ func TestSilentRuntime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	root := calm(nil).make(t)
+	root := healthyNode(nil).make(t)
 	if err := os.Symlink(listener.Addr().String(), filepath.Join(root, "socket")); err != nil {
 		t.Fatal(err)
 	}
@@ -505,7 +505,7 @@ func TestSilentRuntime(t *testing.T) {
 
 // TestKubeletOnServer checks that a kubelet directory on a network file system is not read.
 func TestKubeletOnServer(t *testing.T) {
-	root := calm(tree{"/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:9 / /var/lib/kubelet rw - fuse.stuck stuck rw\n"}).make(t)
+	root := healthyNode(tree{"/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:9 / /var/lib/kubelet rw - fuse.stuck stuck rw\n"}).make(t)
 	if _, err := Look(t.Context(), Options{Root: root}); err == nil || !strings.Contains(err.Error(), "which might not answer") {
 		t.Errorf("got %v", err)
 	}
@@ -534,7 +534,7 @@ func FuzzMount(f *testing.F) {
 	f.Add("- - - - - - -")
 	f.Fuzz(func(_ *testing.T, line string) {
 		if m, err := parseMount(line); err == nil {
-			l := look{Options: Options{Kubelet: "/var/lib/kubelet"}}
+			l := inspection{Options: Options{Kubelet: "/var/lib/kubelet"}}
 			l.volume(m.point)
 			podOf(m.point)
 		}

@@ -53,18 +53,18 @@ func parseStat(line string) (process, error) {
 }
 
 // processes lists the processes of the node by PID, leaving out any that end while they are read.
-func (l *look) processes() map[int]process {
+func (l *inspection) processes() map[int]process {
 	entries, err := fs.ReadDir(l.node, "proc")
 	if err != nil {
 		l.report.Miss("processes: %v", err)
 		return nil
 	}
-	found := map[int]process{}
+	all := map[int]process{}
 	for _, e := range entries {
 		if _, err := strconv.Atoi(e.Name()); err != nil {
 			continue
 		}
-		if len(found) == maxProcesses {
+		if len(all) == maxProcesses {
 			l.report.Miss("processes: there are more than %d", maxProcesses)
 			break
 		}
@@ -73,15 +73,15 @@ func (l *look) processes() map[int]process {
 			continue
 		}
 		if p, err := parseStat(text); err == nil {
-			found[p.pid] = p
+			all[p.pid] = p
 		}
 	}
-	return found
+	return all
 }
 
 // cgroups iterates over the cgroups of a process as controllers and path; in version 2, controllers is "". A
 // process that ended has none.
-func (l *look) cgroups(pid int) iter.Seq2[string, string] {
+func (l *inspection) cgroups(pid int) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		text, _, err := l.read(fmt.Sprintf("/proc/%d/cgroup", pid))
 		if err != nil {
@@ -98,7 +98,7 @@ func (l *look) cgroups(pid int) iter.Seq2[string, string] {
 }
 
 // podOfProcess returns the UID of the pod whose cgroup the process is in.
-func (l *look) podOfProcess(pid int) (string, bool) {
+func (l *inspection) podOfProcess(pid int) (string, bool) {
 	for _, cgroup := range l.cgroups(pid) {
 		if id, _, ok := podOf(cgroup); ok {
 			return id, true
@@ -108,7 +108,7 @@ func (l *look) podOfProcess(pid int) (string, bool) {
 }
 
 // inFreezer reports whether a process is in a frozen cgroup of version 1.
-func (l *look) inFreezer(pid int) bool {
+func (l *inspection) inFreezer(pid int) bool {
 	for controllers, cgroup := range l.cgroups(pid) {
 		if controllers == "freezer" {
 			state := l.value(path.Join("/sys/fs/cgroup/freezer", cgroup), "freezer.state")
@@ -120,14 +120,14 @@ func (l *look) inFreezer(pid int) bool {
 
 // suspects returns the processes that may ignore SIGKILL: those in state D, stopped shims, and zombies that a
 // shim does not reap.
-func odd(all map[int]process) map[int]process {
-	found := map[int]process{}
+func suspects(all map[int]process) map[int]process {
+	suspects := map[int]process{}
 	for pid, p := range all {
 		if p.state == 'D' || p.isShim() && p.state == 'T' || p.state == 'Z' && all[p.parent].isShim() {
-			found[pid] = p
+			suspects[pid] = p
 		}
 	}
-	return found
+	return suspects
 }
 
 // isShim reports whether the name, cut to 15 bytes by the kernel, is a container shim's.
@@ -135,10 +135,10 @@ func (p process) isShim() bool {
 	return strings.HasPrefix(p.name, "containerd-shim") || p.name == "conmon"
 }
 
-// lookAtProcesses checks processes twice, to skip states that pass.
-func (l *look) lookAtProcesses(ctx context.Context) {
+// inspectProcesses checks processes twice, to skip states that pass.
+func (l *inspection) inspectProcesses(ctx context.Context) {
 	all := l.processes()
-	first := odd(all)
+	first := suspects(all)
 	if len(first) == 0 {
 		return
 	}
@@ -149,7 +149,7 @@ func (l *look) lookAtProcesses(ctx context.Context) {
 	case <-time.After(l.Again):
 	}
 	all = l.processes()
-	again := odd(all)
+	again := suspects(all)
 	for _, pid := range sorted(again) {
 		p := again[pid]
 		if before, same := first[pid]; !same || before.start != p.start || before.state != p.state {
@@ -179,7 +179,7 @@ func (l *look) lookAtProcesses(ctx context.Context) {
 }
 
 // podsOfShim returns the pods of the shim's children: no path names the pod of the shim itself.
-func (l *look) podsOfShim(shim int, all map[int]process) (ids []string) {
+func (l *inspection) podsOfShim(shim int, all map[int]process) (ids []string) {
 	for _, pid := range sorted(all) {
 		if all[pid].parent != shim {
 			continue
@@ -192,7 +192,7 @@ func (l *look) podsOfShim(shim int, all map[int]process) (ids []string) {
 }
 
 // stoppedShim reports a stopped shim for each of its pods: the runtime waits for it to kill them.
-func (l *look) stoppedShim(shim process, all map[int]process) {
+func (l *inspection) stoppedShim(shim process, all map[int]process) {
 	for _, id := range l.podsOfShim(shim.pid, all) {
 		l.add(id, report.Finding{
 			Cause: report.Stuck, Certainty: report.Will,
@@ -203,7 +203,7 @@ func (l *look) stoppedShim(shim process, all map[int]process) {
 }
 
 // waitsIn returns the kernel function that a process waits in, if readable (proc_pid_wchan(5)).
-func (l *look) waitsIn(pid int) string {
+func (l *inspection) waitsIn(pid int) string {
 	text, _, err := l.read(fmt.Sprintf("/proc/%d/wchan", pid))
 	if err != nil || text == "" || text == "0" {
 		return ""
@@ -213,7 +213,7 @@ func (l *look) waitsIn(pid int) string {
 
 // holders returns up to maxHolders processes outside the pod that have their working directory, root or open
 // files in dir. It reads links of /proc without following them.
-func (l *look) holders(dir, id string, all map[int]process) (holders []process) {
+func (l *inspection) holders(dir, id string, all map[int]process) (holders []process) {
 	for _, pid := range sorted(all) {
 		if len(holders) == maxHolders {
 			break
@@ -234,7 +234,7 @@ const (
 )
 
 // uses reports whether a process has its working directory, its root or an open file in a directory.
-func (l *look) uses(pid int, dir string) bool {
+func (l *inspection) uses(pid int, dir string) bool {
 	base := l.below("/proc/" + strconv.Itoa(pid))
 	links := []string{"cwd", "root"}
 	if f, err := os.Open(path.Join(base, "fd")); err == nil {

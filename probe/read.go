@@ -42,7 +42,7 @@ func filesOf(root string) fs.FS { return os.DirFS(root) }
 func inside(name string) string { return strings.TrimPrefix(path.Clean(name), "/") }
 
 // read reads up to maxRead bytes of a kernel file and reports whether that was all of it.
-func (l *look) read(name string) (text string, whole bool, err error) {
+func (l *inspection) read(name string) (text string, whole bool, err error) {
 	f, err := l.node.Open(inside(name))
 	if err != nil {
 		return "", false, err

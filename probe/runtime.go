@@ -18,17 +18,17 @@ import (
 // (k8s.io/cri-client/pkg/remote_runtime.go, maxMsgSize).
 const maxAnswer = 16 << 20
 
-// lookAtRuntime calls the CRI methods that the kubelet depends on.
-func (l *look) lookAtRuntime(ctx context.Context) {
-	ask := l.answers
-	if ask == nil {
+// inspectRuntime calls the CRI methods that the kubelet depends on.
+func (l *inspection) inspectRuntime(ctx context.Context) {
+	call := l.callRuntime
+	if call == nil {
 		c := newCRI(l.below(l.Runtime))
 		defer c.close()
-		ask = c.call
+		call = c.call
 	}
 	for _, method := range []string{"Version", "Status", "ListPodSandbox"} {
-		asked, cancel := context.WithTimeout(ctx, l.Patience)
-		err := ask(asked, method)
+		callCtx, cancel := context.WithTimeout(ctx, l.Patience)
+		err := call(callCtx, method)
 		cancel()
 		switch {
 		case ctx.Err() != nil:
@@ -74,12 +74,12 @@ func (c *cri) call(ctx context.Context, method string) error {
 	request.Header.Set("TE", "trailers")
 	response, err := c.client.Do(request)
 	if err != nil {
-		return told(ctx, err)
+		return callError(ctx, err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err != nil {
-		return told(ctx, err)
+		return callError(ctx, err)
 	}
 	status := response.Trailer.Get("Grpc-Status") + response.Header.Get("Grpc-Status") // an error may come without a body
 	switch {
@@ -96,12 +96,12 @@ func (c *cri) call(ctx context.Context, method string) error {
 }
 
 // callError returns the error of a call: errPatience if it timed out.
-func told(ctx context.Context, err error) error {
+func callError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errPatience
 	}
-	if asked, ok := errors.AsType[*url.Error](err); ok {
-		return asked.Err // drop the URL, which is made up
+	if netErr, ok := errors.AsType[*url.Error](err); ok {
+		return netErr.Err // drop the URL, which is made up
 	}
 	return err
 }

@@ -19,7 +19,7 @@ const full = 95
 type space struct{ blocks, inodes int }
 
 // percentUsed returns the usage in percent, 0 for an empty file system.
-func used(all, free uint64) int {
+func percentUsed(all, free uint64) int {
 	if all == 0 || free > all {
 		return 0
 	}
@@ -32,8 +32,8 @@ func remote(kind string) bool {
 		slices.Contains([]string{"cifs", "smb3", "ceph", "glusterfs", "9p", "afs", "lustre"}, kind)
 }
 
-// lookAtSpace checks the file systems that the kubelet and the runtime write to.
-func (l *look) lookAtSpace(ctx context.Context) {
+// inspectSpace checks the file systems that the kubelet and the runtime write to.
+func (l *inspection) inspectSpace(ctx context.Context) {
 	for _, dir := range []struct{ path, of string }{{path.Join(l.Kubelet, "pods"), "kubelet"}, {l.RuntimeData, "container runtime"}, {l.Logs, "logs"}} {
 		m, ok := l.mountOf(dir.path)
 		if !ok {
