@@ -46,32 +46,32 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	complain := func(err error) { fmt.Fprintf(stderr, "termguard-probe: %s\n", printable.Lines(err.Error())) }
 	var (
-		options    probe.Options
-		teller     teller
-		kubeconfig string
-		every      time.Duration
-		asked      bool
+		options     probe.Options
+		publisher   publisher
+		kubeconfig  string
+		every       time.Duration
+		showVersion bool
 	)
 	flags := pflag.NewFlagSet("termguard-probe", pflag.ContinueOnError)
 	flags.SetOutput(stdout) // for --help
 	options.Flags(flags)
 	flags.DurationVar(&every, "every", 2*time.Minute, "look again after this time, until told to stop; 0 looks once")
-	flags.StringVar(&teller.namespace, "namespace", "termguard-system", "namespace that termguard runs in, in which the report is written into the ConfigMap "+report.Prefix+"NODE")
-	flags.BoolVar(&teller.marks, "condition", false, "keep the condition "+condition+" of the node current, too, and tell of its changes in events")
+	flags.StringVar(&publisher.namespace, "namespace", "termguard-system", "namespace that termguard runs in, in which the report is written into the ConfigMap "+report.Prefix+"NODE")
+	flags.BoolVar(&publisher.condition, "condition", false, "keep the condition "+condition+" of the node current, too, and tell of its changes in events")
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `FILE` (default: the pod's own service account)")
-	flags.BoolVar(&asked, "version", false, "print the version")
+	flags.BoolVar(&showVersion, "version", false, "print the version")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):
 		return 0
 	case err != nil:
 		complain(err)
 		return 2
-	case asked:
+	case showVersion:
 		fmt.Fprintf(stdout, "termguard-probe version %s\n", version)
 		return 0
 	}
 	debug.SetGCPercent(garbage)
-	if err := again(ctx, options, teller, kubeconfig, every, complain); err != nil {
+	if err := again(ctx, options, publisher, kubeconfig, every, complain); err != nil {
 		complain(err)
 		return 2
 	}
@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // again inspects the node and publishes the report, repeatedly.
-func again(ctx context.Context, options probe.Options, t teller, kubeconfig string, every time.Duration, complain func(error)) error {
+func again(ctx context.Context, options probe.Options, p publisher, kubeconfig string, every time.Duration, complain func(error)) error {
 	if options.Node == "" {
 		return errors.New("the report needs the name of the node in the cluster: --node")
 	}
@@ -87,7 +87,7 @@ func again(ctx context.Context, options probe.Options, t teller, kubeconfig stri
 	if err != nil {
 		return fmt.Errorf("find the cluster: %w", err)
 	}
-	if t.client, err = newClient(config); err != nil {
+	if p.client, err = newClient(config); err != nil {
 		return fmt.Errorf("connect to the cluster: %w", err)
 	}
 	if err := probe.Yield(); err != nil && !errors.Is(err, errors.ErrUnsupported) { // run at normal priority then
@@ -99,7 +99,7 @@ func again(ctx context.Context, options probe.Options, t teller, kubeconfig stri
 	return repeat(ctx, every, func() error {
 		r, err := probe.Look(ctx, options)
 		if err == nil {
-			err = t.tell(ctx, r)
+			err = p.publish(ctx, r)
 		}
 		debug.FreeOSMemory() // nothing needs it until the next inspection
 		return err

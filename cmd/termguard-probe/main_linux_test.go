@@ -20,7 +20,7 @@ import (
 )
 
 // buildProbe builds the program as releases do.
-func built(t *testing.T) string {
+func buildProbe(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "termguard-probe")
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, ".")
@@ -56,7 +56,7 @@ func TestPrivileges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(config, []byte("{clusters: [{name: c, cluster: {server: '"+served(t, objects.CoreV1()).URL+"'}}], contexts: [{name: c, context: {cluster: c}}], current-context: c}"), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte("{clusters: [{name: c, cluster: {server: '"+fakeServer(t, objects.CoreV1()).URL+"'}}], contexts: [{name: c, context: {cluster: c}}], current-context: c}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	events, err := objects.CoreV1().ConfigMaps(home).Watch(t.Context(), metav1.ListOptions{})
@@ -64,7 +64,7 @@ func TestPrivileges(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stderr bytes.Buffer
-	probe := exec.CommandContext(t.Context(), built(t), "--node=n1", "--every=1h", "--root="+root, "--kubeconfig="+config)
+	probe := exec.CommandContext(t.Context(), buildProbe(t), "--node=n1", "--every=1h", "--root="+root, "--kubeconfig="+config)
 	probe.Stderr = &stderr
 	if err := probe.Start(); err != nil {
 		t.Fatal(err)

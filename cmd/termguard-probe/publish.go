@@ -36,24 +36,24 @@ func newClient(config *rest.Config) (rest.Interface, error) {
 }
 
 // publisher writes the result of an inspection to the cluster.
-type teller struct {
+type publisher struct {
 	client    rest.Interface
 	namespace string                 // termguard's
-	marks     bool                   // whether to set the node condition, too
+	condition bool                   // whether to set the node condition, too
 	last      corev1.ConditionStatus // "" before the first
 }
 
-func (t *teller) tell(ctx context.Context, r report.Report) error {
-	err := t.write(ctx, r)
-	if t.marks {
-		err = errors.Join(err, t.mark(ctx, r))
+func (p *publisher) publish(ctx context.Context, r report.Report) error {
+	err := p.write(ctx, r)
+	if p.condition {
+		err = errors.Join(err, p.mark(ctx, r))
 	}
 	return err
 }
 
 // write writes a report into the ConfigMap of its node, creating it if needed. Only the probes of that node
 // write it, so the newest report wins.
-func (t *teller) write(ctx context.Context, r report.Report) error {
+func (p *publisher) write(ctx context.Context, r report.Report) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -63,11 +63,11 @@ func (t *teller) write(ctx context.Context, r report.Report) error {
 		Data:       map[string]string{report.Key: string(text)},
 	}
 	update := func() error {
-		return t.client.Put().Namespace(t.namespace).Resource("configmaps").Name(cm.Name).Body(cm).Do(ctx).Error()
+		return p.client.Put().Namespace(p.namespace).Resource("configmaps").Name(cm.Name).Body(cm).Do(ctx).Error()
 	}
 	err = update()
 	if apierrors.IsNotFound(err) {
-		err = t.client.Post().Namespace(t.namespace).Resource("configmaps").Body(cm).Do(ctx).Error()
+		err = p.client.Post().Namespace(p.namespace).Resource("configmaps").Body(cm).Do(ctx).Error()
 	}
 	if apierrors.IsAlreadyExists(err) { // another probe of this node created it first, as happens during a rollout
 		err = update()
@@ -80,7 +80,7 @@ func (t *teller) write(ctx context.Context, r report.Report) error {
 
 // mark updates the condition of the node and records an event when its status changes. Anyone who may read
 // nodes can read both, so messages contain no paths.
-func (t *teller) mark(ctx context.Context, r report.Report) error {
+func (p *publisher) mark(ctx context.Context, r report.Report) error {
 	now, message := metav1.NewTime(r.Time), r.Line()
 	c := map[string]any{"type": condition, "status": corev1.ConditionFalse, "reason": "PodsCanGo", "message": message, "lastHeartbeatTime": now}
 	status, severity := corev1.ConditionFalse, corev1.EventTypeNormal
@@ -88,7 +88,7 @@ func (t *teller) mark(ctx context.Context, r report.Report) error {
 		status, severity = corev1.ConditionTrue, corev1.EventTypeWarning
 		c["status"], c["reason"] = status, "PodHeldOnNode"
 	}
-	changed := t.last != status
+	changed := p.last != status
 	if changed {
 		c["lastTransitionTime"] = now // a patch without it keeps the old time
 	}
@@ -96,11 +96,11 @@ func (t *teller) mark(ctx context.Context, r report.Report) error {
 	if err != nil {
 		return err
 	}
-	if err := t.client.Patch(types.StrategicMergePatchType).Resource("nodes").Name(r.Node).SubResource("status").Body(patch).Do(ctx).Error(); err != nil {
+	if err := p.client.Patch(types.StrategicMergePatchType).Resource("nodes").Name(r.Node).SubResource("status").Body(patch).Do(ctx).Error(); err != nil {
 		return fmt.Errorf("write condition %s of node %s (the probe needs patch on nodes/status): %w", condition, r.Node, err)
 	}
-	if first := t.last == ""; !changed || first && status == corev1.ConditionFalse {
-		t.last = status
+	if first := p.last == ""; !changed || first && status == corev1.ConditionFalse {
+		p.last = status
 		return nil
 	}
 	event := &corev1.Event{
@@ -110,9 +110,9 @@ func (t *teller) mark(ctx context.Context, r report.Report) error {
 		Source:         corev1.EventSource{Component: "termguard-probe", Host: r.Node},
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
-	if err := t.client.Post().Namespace(metav1.NamespaceDefault).Resource("events").Body(event).Do(ctx).Error(); err != nil {
+	if err := p.client.Post().Namespace(metav1.NamespaceDefault).Resource("events").Body(event).Do(ctx).Error(); err != nil {
 		return fmt.Errorf("tell of node %s in an event (the probe needs create on events in %s): %w", r.Node, metav1.NamespaceDefault, err)
 	}
-	t.last = status
+	p.last = status
 	return nil
 }

@@ -27,7 +27,7 @@ import (
 const home = "termguard-system"
 
 // fakeServer serves only the requests that a probe sends, backed by a fake clientset.
-func served(t *testing.T, objects typedcorev1.CoreV1Interface) *httptest.Server {
+func fakeServer(t *testing.T, objects typedcorev1.CoreV1Interface) *httptest.Server {
 	t.Helper()
 	create := metav1.CreateOptions{}
 	do := func(ctx context.Context, r *http.Request) (any, error) {
@@ -68,9 +68,9 @@ func served(t *testing.T, objects typedcorev1.CoreV1Interface) *httptest.Server 
 			status = http.StatusForbidden
 			answer = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Message: err.Error()}
 			if apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
-				told := err.(apierrors.APIStatus).Status()
-				told.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-				status, answer = int(told.Code), told
+				failure := err.(apierrors.APIStatus).Status()
+				failure.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+				status, answer = int(failure.Code), failure
 			}
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -81,23 +81,23 @@ func served(t *testing.T, objects typedcorev1.CoreV1Interface) *httptest.Server 
 	return server
 }
 
-func tellerTo(t *testing.T, objects typedcorev1.CoreV1Interface) *teller {
+func newPublisher(t *testing.T, objects typedcorev1.CoreV1Interface) *publisher {
 	t.Helper()
-	client, err := newClient(&rest.Config{Host: served(t, objects).URL})
+	client, err := newClient(&rest.Config{Host: fakeServer(t, objects).URL})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &teller{client: client, namespace: home}
+	return &publisher{client: client, namespace: home}
 }
 
 // TestWrite checks that a report is created, then updated, and reads back unchanged.
 func TestWrite(t *testing.T) {
 	objects := fake.NewClientset().CoreV1()
-	teller := tellerTo(t, objects)
+	publisher := newPublisher(t, objects)
 	for i := range 2 {
 		r := report.New("n1")
 		r.Pods = i
-		if err := teller.tell(t.Context(), r); err != nil {
+		if err := publisher.publish(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 		cm, err := objects.ConfigMaps(home).Get(t.Context(), report.Prefix+"n1", metav1.GetOptions{})
@@ -110,8 +110,8 @@ func TestWrite(t *testing.T) {
 			t.Errorf("%v, %v: -want +got\n%s", err, cm.Labels, diff)
 		}
 	}
-	teller.namespace = "elsewhere"
-	if err := teller.tell(t.Context(), report.New("n1")); err == nil || !strings.Contains(err.Error(), "needs create and update there") {
+	publisher.namespace = "elsewhere"
+	if err := publisher.publish(t.Context(), report.New("n1")); err == nil || !strings.Contains(err.Error(), "needs create and update there") {
 		t.Errorf("where it has no right, it says %v", err)
 	}
 }
@@ -125,7 +125,7 @@ func TestWriteBeside(t *testing.T) {
 		return false, nil, client.Tracker().Add(other)
 	})
 	objects := client.CoreV1()
-	if err := tellerTo(t, objects).tell(t.Context(), report.New("n1")); err != nil {
+	if err := newPublisher(t, objects).publish(t.Context(), report.New("n1")); err != nil {
 		t.Fatal(err)
 	}
 	cm, err := objects.ConfigMaps(home).Get(t.Context(), report.Prefix+"n1", metav1.GetOptions{})
@@ -141,8 +141,8 @@ func TestWriteBeside(t *testing.T) {
 // changes of status, and that other conditions stay.
 func TestMark(t *testing.T) {
 	objects := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}).CoreV1()
-	teller := tellerTo(t, objects)
-	teller.marks = true
+	publisher := newPublisher(t, objects)
+	publisher.condition = true
 	start := time.Date(2026, 11, 25, 8, 0, 0, 0, time.UTC)
 	held := report.Finding{Cause: report.Busy, Certainty: report.Will, Pod: &report.Pod{Namespace: "demo", Name: "web-0"}}
 	note := report.Finding{Cause: report.Stuck, Certainty: report.Note}
@@ -161,7 +161,7 @@ func TestMark(t *testing.T) {
 		r := report.New("n1")
 		r.Time = start.Add(time.Duration(i) * time.Minute)
 		r.Findings = step.findings
-		if err := teller.tell(t.Context(), r); err != nil {
+		if err := publisher.publish(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 		node, err := objects.Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
@@ -177,11 +177,11 @@ func TestMark(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var told []string
+		var got []string
 		for _, e := range events.Items {
-			told = append(told, e.Type+" "+e.Reason+" "+e.Message)
+			got = append(got, e.Type+" "+e.Reason+" "+e.Message)
 		}
-		if diff := cmp.Diff(step.events, told); diff != "" {
+		if diff := cmp.Diff(step.events, got); diff != "" {
 			t.Errorf("step %d: events: -want +got\n%s", i, diff)
 		}
 	}
