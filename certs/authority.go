@@ -14,33 +14,30 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Options configure an embedded authority. Namespace, Secret, Service and
-// Configuration are required.
+// Options configure an embedded authority. Namespace, Secret, Service and Configuration are required.
 type Options struct {
-	// Namespace holds the Secret and the Service.
+	// Namespace contains the Secret and the Service.
 	Namespace string
-	// Secret keeps the authority; all replicas share it.
+	// Secret stores the authority; all replicas share it.
 	Secret string
-	// Service is the name that the API server calls.
+	// Service is the Service that the API server calls.
 	Service string
-	// Configuration is the ValidatingWebhookConfiguration whose caBundle is
-	// kept current, in the webhooks that call Service.
+	// Configuration is the ValidatingWebhookConfiguration. In its webhooks that call Service, the caBundle is
+	// kept up to date.
 	Configuration string
-	// CADuration and LeafDuration bound the validity of the authority and of
-	// the certificates it signs. Both are renewed after two thirds of it.
-	// Default to 365 days and 7 days.
+	// CADuration and LeafDuration are the validity of the authority and of the certificates it signs. Both
+	// are renewed after two thirds of it. They default to 365 days and 7 days.
 	CADuration, LeafDuration time.Duration
 	// Log defaults to slog.Default().
 	Log *slog.Logger
 }
 
-// early is how long before its signature a certificate is valid, so that API servers
-// whose clocks are behind ours take it at once. It is short for one that does not live
-// long, or it would be renewed all the time.
+// early is how long before its signature a certificate becomes valid, so that API servers whose clocks are
+// behind accept it at once. It is short for short-lived certificates, which would otherwise be renewed
+// constantly.
 func early(duration time.Duration) time.Duration { return min(time.Hour, duration/10) }
 
-// commonName is that of the authority: the caBundle keeps certificates of this
-// name only.
+// commonName is the authority's name: certificates with other names are removed from the caBundle.
 const commonName = "termguard-webhook-ca"
 
 func (o *Options) setDefaults() {
@@ -55,9 +52,9 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Embedded is an authority of termguard's own: its key in a Secret, serving
-// certificates in memory only. It puts the authority's certificate into the
-// webhook configuration, and only then serves certificates that it signed.
+// Embedded returns a source with its own authority: the authority's key is in a Secret, serving certificates
+// only in memory. It adds the authority to the webhook configuration before it serves certificates signed by
+// it.
 func Embedded(config *rest.Config, options Options) (*Source, error) {
 	options.setDefaults()
 	client, err := kubernetes.NewForConfig(config)
@@ -67,7 +64,7 @@ func Embedded(config *rest.Config, options Options) (*Source, error) {
 	return embedded(client, nil, options), nil
 }
 
-// embedded signs by an authority, by default by the one in the Secret.
+// embedded returns a source that signs with authority, or with the authority in the Secret if that is nil.
 func embedded(client kubernetes.Interface, authority cmtls.Authority, options Options) *Source {
 	bundle := newBundle(client, options)
 	if authority == nil {
@@ -87,31 +84,29 @@ func embedded(client kubernetes.Interface, authority cmtls.Authority, options Op
 	}
 }
 
-// serverName is how the API server calls a Service
+// serverName is the host name by which the API server calls a Service
 // (k8s.io/apiserver/pkg/util/webhook/client.go).
 func serverName(o Options) string { return o.Service + "." + o.Namespace + ".svc" }
 
-// settle is how long a bundle must have stood in the configuration before a
-// certificate changes to an authority that is new in it: API servers learn of
-// both by watches of their own.
+// settle is how long a new authority must have been in the configuration before certificates signed by it are
+// served: each API server learns of the change by its own watch.
 const settle = 5 * time.Second
 
-// gate signs only what the API server trusts. When the authority changes, the
-// certificate of the previous one is served until the new one stands in the
-// webhook configuration, so that no review is lost in between.
+// gate signs only once the API server trusts the authority. While the authority changes, the previous
+// certificate is served, so that no review is lost.
 type gate struct {
 	cmtls.Authority
-	// trusts tells since when the webhook configuration trusts a certificate;
-	// an error says why it does not.
+	// trusts returns since when the webhook configuration trusts a certificate, or an error that says why it
+	// does not.
 	trusts func(leaf *x509.Certificate) (since time.Time, err error)
 
 	mu     sync.Mutex
 	signed bool
-	err    error // why the last certificate was held back
+	err    error // why the last certificate was withheld
 }
 
-// Sign implements cmtls.Authority. It returns ErrCertificateNotAvailable for
-// "not yet": the source asks again, and serves what it has until then.
+// Sign implements cmtls.Authority. If the certificate is not trusted yet it returns
+// ErrCertificateNotAvailable, so that the source keeps the previous one and retries.
 func (g *gate) Sign(template *x509.Certificate) (*x509.Certificate, error) {
 	leaf, err := g.Authority.Sign(template)
 	if err != nil {

@@ -24,20 +24,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// The authority's certificate in its Secret, beside its key in those of a TLS Secret:
-// as cert-manager's injector reads it (inject-ca-from-secret).
+// caKey is the key of the certificate in the Secret that cert-manager's injector reads
+// (inject-ca-from-secret); the rest is a TLS Secret.
 const caKey = "ca.crt"
 
 const (
-	// resync is how often a bundle is looked at when nothing changes:
-	// predecessors leave it.
+	// resync is how often the bundle is recomputed without any change, to drop predecessors in time.
 	resync = 10 * time.Minute
-	// retryPause is kept after a patch that failed.
+	// retryPause is the pause after a failed patch.
 	retryPause = time.Second
 )
 
-// bundle keeps the caBundle of the webhook configuration current. All replicas
-// do, and arrive at the same one.
+// bundle keeps the caBundle of the webhook configuration up to date. Every replica runs one, and all compute
+// the same bundle.
 type bundle struct {
 	client  kubernetes.Interface
 	options Options
@@ -47,9 +46,9 @@ type bundle struct {
 
 	mu        sync.Mutex
 	synced    bool
-	installed bool      // a webhook configuration calls our Service
-	seen      []byte    // the bundle that it holds
-	since     time.Time // when it was first seen
+	installed bool      // a webhook in the configuration calls our Service
+	seen      []byte    // the current caBundle
+	since     time.Time // when seen was first observed
 }
 
 func newBundle(client kubernetes.Interface, options Options) *bundle {
@@ -64,8 +63,7 @@ func newBundle(client kubernetes.Interface, options Options) *bundle {
 	b.configurations = informers.NewSharedInformerFactoryWithOptions(client, resync, only(options.Configuration)).
 		Admissionregistration().V1().ValidatingWebhookConfigurations().Informer()
 	for _, informer := range []cache.SharedIndexInformer{b.secrets, b.configurations} {
-		// Adding a handler fails on an informer that has stopped; these have
-		// not started.
+		// AddEventHandler fails only on a stopped informer; these have not started.
 		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(any) { b.kick() },
 			UpdateFunc: func(any, any) { b.kick() },
@@ -108,7 +106,7 @@ func (b *bundle) run(ctx context.Context) error {
 	}
 }
 
-// look notes which bundle the configuration holds.
+// look records the configuration's current bundle.
 func (b *bundle) look() {
 	configuration := b.configuration()
 	b.mu.Lock()
@@ -119,7 +117,7 @@ func (b *bundle) look() {
 	b.installed = len(ours) > 0
 	for _, w := range ours {
 		if seen = w.ClientConfig.CABundle; len(seen) == 0 {
-			break // one that trusts nobody yet
+			break // this webhook trusts no authority yet
 		}
 	}
 	if !bytes.Equal(b.seen, seen) {
@@ -127,7 +125,7 @@ func (b *bundle) look() {
 	}
 }
 
-// trusts tells since when the webhook configuration trusts a certificate.
+// trusts returns since when the webhook configuration trusts a certificate.
 func (b *bundle) trusts(leaf *x509.Certificate) (time.Time, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,14 +143,14 @@ func (b *bundle) trusts(leaf *x509.Certificate) (time.Time, error) {
 	return b.since, nil
 }
 
-// configuration is that of the cluster, nil where there is none.
+// configuration returns the ValidatingWebhookConfiguration, nil if it does not exist.
 func (b *bundle) configuration() *admissionv1.ValidatingWebhookConfiguration {
 	obj, _, _ := b.configurations.GetStore().GetByKey(b.options.Configuration)
 	configuration, _ := obj.(*admissionv1.ValidatingWebhookConfiguration)
 	return configuration
 }
 
-// ours are the webhooks that call our Service.
+// ours returns the webhooks that call our Service.
 func (b *bundle) ours(configuration *admissionv1.ValidatingWebhookConfiguration) []admissionv1.ValidatingWebhook {
 	if configuration == nil {
 		return nil
@@ -166,9 +164,8 @@ func (b *bundle) ours(configuration *admissionv1.ValidatingWebhookConfiguration)
 	return ours
 }
 
-// reconcile patches the webhooks whose bundle is not as it should be. The
-// resourceVersion makes the API server refuse a patch that rests on an older
-// state; the change then comes by the watch.
+// reconcile patches the webhooks whose bundle is out of date. The resourceVersion makes the API server reject
+// a patch based on older state; the watch then triggers another attempt.
 func (b *bundle) reconcile(ctx context.Context) error {
 	obj, found, err := b.secrets.GetStore().GetByKey(b.options.Namespace + "/" + b.options.Secret)
 	if err != nil || !found {
@@ -215,10 +212,9 @@ func (b *bundle) reconcile(ctx context.Context) error {
 	return nil
 }
 
-// extend is the bundle for an authority, the newest certificate first: its own;
-// those of its predecessors in the present bundle, for so long from the start of its
-// validity on, as certificates that they signed may be served; and any successor, of
-// which another replica has learned first.
+// extend returns the bundle for an authority, newest certificate first: its own; predecessors from the
+// present bundle, while certificates signed by them may still be served (keep, counted from the start of the
+// authority's validity); and any successor that another replica has added.
 func extend(present, authority []byte, keep time.Duration, now time.Time) ([]byte, error) {
 	own, err := parse(authority)
 	if err != nil {
@@ -231,7 +227,7 @@ func extend(present, authority []byte, keep time.Duration, now time.Time) ([]byt
 	trusted := []*x509.Certificate{current}
 	others, err := parse(present)
 	if err != nil {
-		others = nil // what cannot be read trusts nobody
+		others = nil // an unreadable bundle is replaced
 	}
 	for _, o := range others {
 		wanted := o.NotBefore.After(current.NotBefore) || now.Before(current.NotBefore.Add(keep))

@@ -1,6 +1,5 @@
-// Package certs brings the certificate that the API server trusts: from an
-// authority of termguard's own, or from files that somebody else renews, as
-// cert-manager does.
+// Package certs provides the webhook's serving certificate, from an embedded authority or from files that
+// something else, such as cert-manager, renews.
 package certs
 
 import (
@@ -20,15 +19,15 @@ import (
 type Source struct {
 	certificate cmtls.CertificateSource
 	start       []func(context.Context) error
-	why         func() string // there is no certificate yet, or ""
+	why         func() string // why there is no certificate yet, or ""
 	log         *slog.Logger
 }
 
-// restartPause is kept before a part that failed runs again.
+// restartPause is the pause before a failed part restarts.
 const restartPause = 5 * time.Second
 
-// Run keeps the certificate current until ctx ends. What fails is logged and
-// tried again: the last certificate is better than none.
+// Run keeps the certificate up to date until ctx ends. It logs failures and retries, because the last
+// certificate is better than none.
 func (s *Source) Run(ctx context.Context) {
 	ctx = logr.NewContext(ctx, logr.FromSlogHandler(atLeast{s.log.Handler(), slog.LevelWarn}))
 	done := make(chan struct{})
@@ -52,7 +51,7 @@ func (s *Source) Run(ctx context.Context) {
 	}
 }
 
-// GetCertificate is for tls.Config.
+// GetCertificate is a tls.Config.GetCertificate.
 func (s *Source) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return s.certificate.GetCertificate(hello)
 }
@@ -79,12 +78,12 @@ func (e notReadyError) Error() string {
 
 func (e notReadyError) Unwrap() error { return e.err }
 
-// Files is a certificate in files, which are read again every 10 s.
+// Files returns a source that rereads a certificate from files every 10 s.
 func Files(certificate, key string, log *slog.Logger) *Source {
 	source := &cmtls.FileCertificateSource{
 		CertPath:    certificate,
 		KeyPath:     key,
-		MaxFailures: math.MaxInt, // a rotation that takes long is no reason to stop serving
+		MaxFailures: math.MaxInt, // keep serving during a slow rotation
 	}
 	return &Source{
 		certificate: source,
@@ -94,7 +93,7 @@ func Files(certificate, key string, log *slog.Logger) *Source {
 	}
 }
 
-// atLeast drops records below a level: cert-manager's packages tell much.
+// atLeast drops records below a level: cert-manager's packages are verbose.
 type atLeast struct {
 	slog.Handler
 	level slog.Level

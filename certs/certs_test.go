@@ -66,7 +66,7 @@ func sign(t *testing.T, template, parent *x509.Certificate, public crypto.Public
 
 func (r root) pem() []byte { return encode(r.certificate) }
 
-// signer is an authority whose root the test changes.
+// signer is an authority whose root the test can replace.
 type signer struct {
 	t       *testing.T
 	mu      sync.Mutex
@@ -127,8 +127,8 @@ func secret(r root) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "guard", Name: "ca"}, Data: map[string][]byte{caKey: r.pem()}}
 }
 
-// trusted fails the test unless the webhook configuration trusts what the
-// source serves; it returns who signed that.
+// trusted fails the test unless the webhook configuration trusts the served certificate, and returns the name
+// of its signer.
 func trusted(t *testing.T, client *fake.Clientset, source *Source, roots map[string]root) string {
 	t.Helper()
 	c, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), "guard", metav1.GetOptions{})
@@ -181,10 +181,10 @@ func TestRotation(t *testing.T) {
 			t.Fatalf("signed by %s, ready: %v", by, source.Ready())
 		}
 
-		time.Sleep(8 * 24 * time.Hour) // a leaf has been renewed, the authority is no longer young
+		time.Sleep(8 * 24 * time.Hour) // the leaf has been renewed and the authority is not new
 		synctest.Wait()
 		roots["new"] = newRoot(t, commonName, time.Now())
-		signs.rotate(roots["new"]) // this replica hears of it before the Secret's watch
+		signs.rotate(roots["new"]) // this replica learns of it before the Secret's watch
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if by := trusted(t, client, source, roots); by != "old" {
@@ -204,7 +204,7 @@ func TestRotation(t *testing.T) {
 			t.Errorf("signed by %s at last", by)
 		}
 
-		time.Sleep(8 * 24 * time.Hour) // longer than a leaf lives
+		time.Sleep(8 * 24 * time.Hour) // longer than a leaf is valid
 		synctest.Wait()
 		if by := trusted(t, client, source, roots); by != "new" {
 			t.Errorf("signed by %s at last", by)
@@ -221,8 +221,8 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-// TestSkew: what a replica signs is valid for API servers whose clocks are ten minutes
-// off, either way, from the first second on.
+// TestSkew checks that certificates are valid at once for API servers whose clocks are ten minutes off in
+// either direction.
 func TestSkew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(configuration())
@@ -286,8 +286,8 @@ func TestNotInstalled(t *testing.T) {
 	})
 }
 
-// TestDeletedAndMadeAnew: without its webhook configuration a replica is not ready and
-// runs on, and one that is made anew is given the authority.
+// TestDeletedAndMadeAnew checks that a replica without its webhook configuration is not ready and keeps
+// running, and that a recreated configuration gets the authority.
 func TestDeletedAndMadeAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		roots := map[string]root{"ours": newRoot(t, commonName, time.Now())}

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Clients are those who may connect: they hold a certificate for clients by an
-// authority that is read from a file, and again when the file changes.
+// Clients verifies client certificates against an authority in a file, which it rereads when the file
+// changes.
 type Clients struct {
 	file  string
 	names []string
@@ -24,14 +24,14 @@ type Clients struct {
 	pool     *x509.CertPool
 }
 
-// NewClients returns Clients whose certificates bear one of the common names, or
-// any where there are none. The file holds PEM.
+// NewClients returns Clients that accept certificates with one of the common names, or with any if names is
+// empty. The file is in PEM.
 func NewClients(file string, names []string, log *slog.Logger) (*Clients, error) {
 	c := &Clients{file: file, names: names, log: log}
 	return c, c.read()
 }
 
-// read reads the file if it changed. The last authority is kept where it cannot.
+// read rereads the file if it changed. On failure the last authority stays.
 func (c *Clients) read() error {
 	info, err := os.Stat(c.file)
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *Clients) authority() *x509.CertPool {
 	return c.pool
 }
 
-// VerifyConnection is that of tls.Config, beside tls.RequireAnyClientCert.
+// VerifyConnection is a tls.Config.VerifyConnection, to be used with tls.RequireAnyClientCert.
 func (c *Clients) VerifyConnection(state tls.ConnectionState) error {
 	if len(state.PeerCertificates) == 0 {
 		return errors.New("the client has no certificate")

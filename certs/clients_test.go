@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// client is a certificate by an authority.
+// client returns a certificate signed by the authority.
 func (r root) client(t *testing.T, name string, usage x509.ExtKeyUsage, until time.Time) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -42,7 +42,7 @@ func (r root) write(t *testing.T, file string, at time.Time) {
 	}
 }
 
-// TestClients connects with all kinds of certificates.
+// TestClients connects with valid and invalid certificates.
 func TestClients(t *testing.T) {
 	now := time.Now()
 	ours, theirs := newRoot(t, "clients", now.Add(-time.Hour)), newRoot(t, "clients", now.Add(-time.Hour))
@@ -87,7 +87,7 @@ func TestClients(t *testing.T) {
 			}
 		})
 	}
-	// The file changes, breaks, and goes.
+	// The file changes, breaks, and is removed.
 	theirs.write(t, file, now.Add(time.Second))
 	if connects(apiserver) == nil || connects(theirs.client(t, "apiserver", x509.ExtKeyUsageClientAuth, later)) != nil {
 		t.Error("a new authority is not read")

@@ -25,25 +25,24 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// keeper is the authority in the Secret: it makes one where there is none that can
-// sign, and a new one when two thirds of its time are over. All replicas do; the
-// Secret's resourceVersion lets one of them win.
+// keeper maintains the authority in the Secret: it creates one if none there can sign, and replaces it after
+// two thirds of its validity. Every replica runs one; the Secret's resourceVersion lets only one of them
+// write.
 //
-// It is what cert-manager's DynamicAuthority is, save for the start of validity, which
-// that does not let one choose: what a replica signs whose clock is ahead of an API
-// server's is valid there at once (early).
+// It replaces cert-manager's DynamicAuthority, which cannot set the start of validity: certificates from a
+// replica whose clock is ahead must be valid at once on the API servers (early).
 type keeper struct {
 	client  kubernetes.Interface
 	options Options
-	secrets cache.SharedIndexInformer // which somebody else runs
+	secrets cache.SharedIndexInformer // run by the bundle
 	changed chan struct{}
 
 	mu      sync.Mutex
-	current []byte // the certificate that watches were told of
+	current []byte // the last certificate announced to watches
 	watches []chan<- struct{}
 }
 
-// checked is how often the authority's age is looked at.
+// checkInterval is how often the authority's age is checked.
 const checked = 10 * time.Second
 
 func newKeeper(client kubernetes.Interface, options Options, secrets cache.SharedIndexInformer) *keeper {
@@ -54,7 +53,7 @@ func newKeeper(client kubernetes.Interface, options Options, secrets cache.Share
 		default:
 		}
 	}
-	// Adding a handler fails on an informer that has stopped; this one has not started.
+	// AddEventHandler fails only on a stopped informer; this one has not started.
 	_, _ = secrets.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { kick() },
 		UpdateFunc: func(any, any) { kick() },
@@ -83,8 +82,7 @@ func (k *keeper) Run(ctx context.Context) error {
 	}
 }
 
-// ensure makes an authority where one is needed. Its arrival comes by the watch, and
-// then those are told who wait for it.
+// ensure creates an authority if needed. Watchers are notified once it arrives by the Secret's watch.
 func (k *keeper) ensure(ctx context.Context) error {
 	secret := k.secret()
 	pair, err := readPair(secret)
@@ -108,14 +106,13 @@ func (k *keeper) ensure(ctx context.Context) error {
 	for _, watch := range k.watches {
 		select {
 		case watch <- struct{}{}:
-		default: // it has been told, and has not looked yet
+		default: // already notified
 		}
 	}
 	return nil
 }
 
-// make writes a new authority into the Secret. That another replica was quicker is no
-// error.
+// make writes a new authority into the Secret. It is no error if another replica was first.
 func (k *keeper) make(ctx context.Context, secret *corev1.Secret) error {
 	key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	if err != nil {
@@ -154,14 +151,14 @@ func (k *keeper) make(ctx context.Context, secret *corev1.Secret) error {
 	return err
 }
 
-// secret is that of the cluster, nil where there is none.
+// secret returns the Secret, nil if it does not exist.
 func (k *keeper) secret() *corev1.Secret {
 	obj, _, _ := k.secrets.GetStore().GetByKey(k.options.Namespace + "/" + k.options.Secret)
 	secret, _ := obj.(*corev1.Secret)
 	return secret
 }
 
-// readPair is the authority in a Secret. The error says why it cannot sign.
+// readPair returns the authority in a Secret, or an error that says why it cannot sign.
 func readPair(secret *corev1.Secret) (tls.Certificate, error) {
 	if secret == nil {
 		return tls.Certificate{}, errors.New("there is no Secret")
@@ -179,8 +176,8 @@ func readPair(secret *corev1.Secret) (tls.Certificate, error) {
 	return pair, nil
 }
 
-// Sign implements cmtls.Authority: the certificate is valid for LeafDuration, or as long
-// as the authority is.
+// Sign implements cmtls.Authority. The certificate is valid for LeafDuration, but not longer than the
+// authority.
 func (k *keeper) Sign(template *x509.Certificate) (*x509.Certificate, error) {
 	if !k.secrets.HasSynced() {
 		return nil, authority.ErrCertificateNotAvailable
@@ -197,7 +194,7 @@ func (k *keeper) Sign(template *x509.Certificate) (*x509.Certificate, error) {
 	return issue(template, pair.Leaf, template.PublicKey, pair.PrivateKey, min(k.options.LeafDuration, left))
 }
 
-// issue signs a certificate that is valid for so long from now on, and a little earlier.
+// issue signs a certificate that is valid for duration from now, and slightly before.
 func issue(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.PrivateKey, duration time.Duration) (*x509.Certificate, error) {
 	now := time.Now()
 	template.NotBefore, template.NotAfter = now.Add(-early(duration)), now.Add(duration)
