@@ -1,5 +1,5 @@
-// Package config reads the configuration that the commands share: how findings are
-// enforced, who removes finalizers, and what policies are told.
+// Package config reads the configuration that the commands share: enforcement modes, finalizer owners, and
+// parameters of policies.
 package config
 
 import (
@@ -21,47 +21,44 @@ import (
 	"github.com/termguard/termguard/internal/nearest"
 )
 
-// maxConfig bounds a configuration, in bytes: that of a ConfigMap, 1 MiB.
+// maxConfig bounds a configuration, in bytes: 1 MiB, like a ConfigMap.
 const maxConfig = 1 << 20
 
-// Config is what users write, apiVersion termguard.dev/v1, kind Config.
+// Config is the configuration file: apiVersion termguard.dev/v1, kind Config.
 type Config struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Enforcement says what follows from findings.
+	// Enforcement sets the mode of each policy.
 	Enforcement Enforcement `json:"enforcement,omitempty"`
-	// TrustAnnotations says whose annotations count. Defaults to everybody's.
+	// TrustAnnotations restricts which annotations count. Defaults to all.
 	TrustAnnotations *Trust `json:"trustAnnotations,omitempty"`
 	Shared
 }
 
-// Shared is what every kind of configuration can say.
+// Shared is the part that every kind of configuration has.
 type Shared struct {
-	// FinalizerOwners says who removes a finalizer, by finalizer:
-	// "KIND/NAMESPACE/NAME" of a workload, or "external".
+	// FinalizerOwners maps a finalizer to what removes it: a workload, "KIND/NAMESPACE/NAME", or "external".
 	FinalizerOwners map[string]string `json:"finalizerOwners,omitempty"`
-	// Params are configuration of policies (data.params), by policy id.
+	// Params are the parameters of policies (data.params), by policy id.
 	Params map[string]any `json:"params,omitempty"`
-	// Catalog holds entries that come before those in the binary
-	// (cluster/catalog/finalizers.yaml).
+	// Catalog contains entries that take precedence over the built-in ones (cluster/catalog/finalizers.yaml).
 	Catalog []any `json:"catalog,omitempty"`
 }
 
-// noPolicy is for a configuration that names a policy that is not loaded.
+// noPolicy is the error for a configuration that names a policy that is not loaded.
 type noPolicy struct{ where, id, hint string }
 
 func (e *noPolicy) Error() string {
 	return fmt.Sprintf("%s: there is no policy %q%s", e.where, e.id, e.hint)
 }
 
-// OnlyNoPolicy tells whether nothing else is wrong with a configuration than that it
-// names policies that are not loaded: it can be gone by all the same.
+// OnlyNoPolicy reports whether the only errors in a configuration are names of policies that are not loaded.
+// Such a configuration can still be used.
 func OnlyNoPolicy(err error) bool {
 	return err != nil && allOf(err, func(err error) bool { _, is := err.(*noPolicy); return is })
 }
 
-// MeansAnother tells whether a configuration means one of these policies by a name that is not
-// quite theirs.
+// MeansAnother reports whether a configuration misspells the id of one of these policies.
 func MeansAnother(err error, ids []string) bool {
 	return err != nil && !allOf(err, func(err error) bool {
 		e, is := err.(*noPolicy)
@@ -69,7 +66,7 @@ func MeansAnother(err error, ids []string) bool {
 	})
 }
 
-// allOf tells whether something is true of all errors that are joined in one.
+// allOf reports whether is holds for every error joined in err.
 func allOf(err error, is func(error) bool) bool {
 	switch e := err.(type) {
 	case interface{ Unwrap() []error }:
@@ -81,8 +78,7 @@ func allOf(err error, is func(error) bool) bool {
 	}
 }
 
-// Read reads a configuration and checks it against the ids of the
-// policies that are loaded. Errors are joined where there are several.
+// Read reads a configuration and checks it against the ids of the loaded policies. It joins all errors.
 func Read(in io.Reader, policyIDs []string) (Config, error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxConfig+1))
 	if err != nil {
@@ -98,8 +94,8 @@ func Read(in io.Reader, policyIDs []string) (Config, error) {
 	return c, c.check(policyIDs)
 }
 
-// unmarshal reads the one document in text. Keys that it does not know, that
-// differ in case, or that stand there twice are errors.
+// unmarshal decodes text, which must be a single document. Unknown keys, keys that differ in case and
+// duplicate keys are errors.
 func unmarshal(text []byte, into any) error {
 	asJSON, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
@@ -163,7 +159,7 @@ func (c Config) check(policyIDs []string) error {
 	return errors.Join(errs...)
 }
 
-// CheckOwner says what is wrong with an owner in FinalizerOwners.
+// CheckOwner returns an error if an owner in FinalizerOwners is malformed.
 func CheckOwner(finalizer, owner string) error {
 	parts := strings.Split(owner, "/")
 	if owner != "external" && (len(parts) != 3 || slices.Contains(parts, "")) {
@@ -172,7 +168,7 @@ func CheckOwner(finalizer, owner string) error {
 	return nil
 }
 
-// Trust says whose annotations count.
+// Trust returns the annotations that count.
 func (c Config) Trust() Trust {
 	if c.TrustAnnotations == nil {
 		return Everybody
@@ -180,15 +176,14 @@ func (c Config) Trust() Trust {
 	return *c.TrustAnnotations
 }
 
-// FactsOptions are what the configuration says about finalizers, and about those
-// who annotate what has them.
+// FactsOptions returns the options for the facts, including whose annotations count.
 func (c Config) FactsOptions() (cluster.Options, error) {
 	options, err := c.Shared.FactsOptions()
 	options.Trusts = c.Trust().Place
 	return options, err
 }
 
-// FactsOptions are what the configuration says about finalizers.
+// FactsOptions returns the options for the facts: finalizer owners and catalog entries.
 func (s Shared) FactsOptions() (cluster.Options, error) {
 	options := cluster.Options{Owners: s.FinalizerOwners}
 	if len(s.Catalog) == 0 {

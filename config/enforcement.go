@@ -8,20 +8,19 @@ import (
 	"github.com/termguard/termguard/internal/nearest"
 )
 
-// Mode is what follows from the findings of a policy.
+// Mode is how the findings of a policy are enforced.
 type Mode string
 
-// The modes.
 const (
-	Deny   Mode = "deny"   // "will" findings refuse the request, others warn
+	Deny   Mode = "deny"   // "will" findings deny the request, others warn
 	Warn   Mode = "warn"   // findings are warnings
-	DryRun Mode = "dryrun" // findings show in metrics and audit annotations only
-	Off    Mode = "off"    // the policy has nothing to say
+	DryRun Mode = "dryrun" // findings only show in metrics and audit annotations
+	Off    Mode = "off"    // the policy is not evaluated
 )
 
 var modes = []Mode{Deny, Warn, DryRun, Off} // strictest first
 
-// Modes are all modes, the strictest first.
+// Modes returns all modes, strictest first.
 func Modes() []string {
 	var all []string
 	for _, m := range modes {
@@ -30,38 +29,37 @@ func Modes() []string {
 	return all
 }
 
-// Valid tells whether there is such a mode.
+// Valid reports whether the mode exists.
 func (m Mode) Valid() bool { return slices.Contains(modes, m) }
 
 func (m Mode) looserThan(other Mode) bool {
 	return slices.Index(modes, m) > slices.Index(modes, other)
 }
 
-// Keys that people set on objects.
+// Labels and annotations that users set.
 const (
-	// EnforceLabel of a namespace overrides the modes for everything in it;
-	// with "." and a policy's id behind it, that of one policy.
+	// EnforceLabel on a namespace overrides the modes for everything in it. EnforceLabel.POLICY-ID overrides
+	// the mode of one policy.
 	EnforceLabel = "termguard.dev/enforce"
-	// PolicyLabel is on ConfigMaps, in the namespace that termguard runs in, whose
-	// keys POLICY.rego are policies. Its value does not matter.
+	// PolicyLabel marks ConfigMaps in termguard's namespace whose keys POLICY.rego are policies. Its value
+	// does not matter.
 	PolicyLabel = "termguard.dev/policy"
 )
 
-// Enforcement says which mode policies have. The zero value warns.
+// Enforcement sets the modes of policies. The zero value warns.
 type Enforcement struct {
-	// Default is for policies that are not in Policies. Defaults to Warn.
+	// Default is the mode of policies that are not in Policies. Defaults to Warn.
 	Default Mode `json:"default,omitempty"`
-	// Policies are modes by policy id. A policy that is off here is not asked
-	// at all: a namespace cannot turn it on.
+	// Policies are modes by policy id. A policy that is off here is never evaluated: a namespace cannot turn
+	// it on.
 	Policies map[string]Mode `json:"policies,omitempty"`
-	// AllowLooser lets the label of a namespace say less than the configuration
-	// does: warn where that denies. Defaults to true.
+	// AllowLooser allows the label of a namespace to weaken the configured mode, from deny to warn for
+	// example. Defaults to true.
 	AllowLooser *bool `json:"allowLooser,omitempty"`
 }
 
-// Mode of a policy in a namespace with these labels: what stands closest
-// counts. The label for the policy comes before the label for all, and that
-// before configuration.
+// Mode returns the mode of a policy in a namespace with these labels. The label for the policy takes
+// precedence over EnforceLabel, and that over the configuration.
 func (e Enforcement) Mode(policy string, labels map[string]string) Mode {
 	configured := Warn
 	if e.Default != "" {
@@ -84,7 +82,7 @@ func (e Enforcement) Mode(policy string, labels map[string]string) Mode {
 	return configured
 }
 
-// EnforceLabels are the labels that set a mode, as key=value.
+// EnforceLabels returns the labels that set a mode, as key=value.
 func EnforceLabels(labels map[string]string) string {
 	var set []string
 	for key, value := range labels {
@@ -96,24 +94,23 @@ func EnforceLabels(labels map[string]string) string {
 	return strings.Join(set, ", ")
 }
 
-// IsEnforceLabel tells whether a key sets a mode.
+// IsEnforceLabel reports whether a key sets a mode.
 func IsEnforceLabel(key string) bool {
 	return key == EnforceLabel || strings.HasPrefix(key, EnforceLabel+".")
 }
 
-// Speaks tells whether people in a namespace with these labels are told
-// anything: where every policy only records or is off, nor are they told what
-// could not be seen.
+// Speaks reports whether users in a namespace with these labels see any findings. If every policy is dryrun
+// or off, they do not see missing facts either.
 func (e Enforcement) Speaks(labels map[string]string) bool {
 	return e.some(labels, func(m Mode) bool { return m == Deny || m == Warn })
 }
 
-// Denies tells whether a policy may refuse anything in a namespace with these labels.
+// Denies reports whether any policy may deny requests in a namespace with these labels.
 func (e Enforcement) Denies(labels map[string]string) bool {
 	return e.some(labels, func(m Mode) bool { return m == Deny })
 }
 
-// some tells whether some policy may have such a mode.
+// some reports whether is holds for the mode of any policy.
 func (e Enforcement) some(labels map[string]string, is func(Mode) bool) bool {
 	if is(e.Mode("", labels)) {
 		return true
@@ -131,7 +128,7 @@ func (e Enforcement) some(labels map[string]string, is func(Mode) bool) bool {
 	return false
 }
 
-// Off are the policies among ids that are not to be asked.
+// Off returns the policies that are turned off in the configuration.
 func (e Enforcement) Off(ids []string) map[string]bool {
 	off := map[string]bool{}
 	for _, id := range ids {
@@ -142,9 +139,8 @@ func (e Enforcement) Off(ids []string) map[string]bool {
 	return off
 }
 
-// Misspelt lists what is wrong with the labels of a namespace: a typing error
-// in them must not pass for protection. policyIDs are those that are loaded; nil
-// where that is not known.
+// Misspelt returns the errors in the labels of a namespace: a typo must not pass for protection. policyIDs
+// are the loaded policies, nil if unknown.
 func Misspelt(labels map[string]string, policyIDs []string) []string {
 	var wrong []string
 	for key, value := range labels {

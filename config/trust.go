@@ -6,19 +6,18 @@ import (
 	"slices"
 )
 
-// Trust says whose annotations count: AllowAnnotation, and the one that declares
-// who removes finalizers. Those of objects in no namespace but Namespaces
-// themselves always do: only who may edit what all share can set them.
+// Trust restricts whose annotations count: AllowAnnotation, and the annotation that declares a finalizer's
+// owner. On cluster-scoped objects other than Namespaces they always count, because only cluster
+// administrators can set them.
 type Trust struct {
-	// Namespaces are those where annotations count, by name or as a pattern
-	// ("team-*"). A Namespace is in itself.
+	// Namespaces are the namespaces whose annotations count, as names or patterns ("team-*"). They include
+	// the annotations on the Namespace itself.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Subjects are users and groups whose requests heed AllowAnnotation
-	// everywhere.
+	// Subjects are users and groups whose AllowAnnotation counts everywhere.
 	Subjects []string `json:"subjects,omitempty"`
 }
 
-// Everybody is trusted where nothing is configured.
+// Everybody is the default: all annotations count.
 var Everybody = Trust{Namespaces: []string{"*"}}
 
 func (t Trust) check() error {
@@ -30,16 +29,15 @@ func (t Trust) check() error {
 	return nil
 }
 
-// Place tells whether annotations count on the objects of a namespace, "" for
-// those in none.
+// Place reports whether annotations count in a namespace, "" for cluster-scoped objects.
 func (t Trust) Place(namespace string) bool {
 	return namespace == "" || slices.ContainsFunc(t.Namespaces, func(pattern string) bool {
-		matches, _ := path.Match(pattern, namespace) // patterns were checked
+		matches, _ := path.Match(pattern, namespace) // the patterns are valid
 		return matches
 	})
 }
 
-// Person tells whether a user is among the subjects, or in a group that is.
+// Person reports whether the user or one of the groups is a subject.
 func (t Trust) Person(user string, groups []string) bool {
 	return slices.ContainsFunc(t.Subjects, func(subject string) bool {
 		return subject == user || slices.Contains(groups, subject)
