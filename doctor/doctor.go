@@ -1,5 +1,5 @@
-// Package doctor tells whether termguard works in a cluster: what is installed, whether
-// the API server reaches it, and whether what people wrote is in force.
+// Package doctor checks an installation of termguard: what is installed, whether the API server reaches it,
+// and whether the users' configuration is in effect.
 package doctor
 
 import (
@@ -31,78 +31,77 @@ import (
 	"github.com/termguard/termguard/webhook"
 )
 
-// Options say where termguard is.
+// Options locate the installation.
 type Options struct {
-	Namespace     string // that it runs in
-	Configuration string // name of its ValidatingWebhookConfiguration
-	// Version of who asks, for replicas of another one. Defaults to not known.
+	Namespace     string // termguard's
+	Configuration string // name of the ValidatingWebhookConfiguration
+	// Version is the caller's, to detect replicas of other versions. Defaults to unknown.
 	Version string
-	// Now tells the time, for certificates. Defaults to time.Now.
+	// Now returns the time, for certificates. Defaults to time.Now.
 	Now func() time.Time
 }
 
-// Result is how a check ended.
+// Result is the outcome of a check.
 type Result string
 
-// The results.
 const (
 	OK      Result = "ok"
-	Warning Result = "warning" // it works, and somebody should look at it
+	Warning Result = "warning" // works, but needs attention
 	Failed  Result = "failed"
-	Unseen  Result = "unseen" // it could not be looked at
+	Unseen  Result = "unseen" // could not be checked
 )
 
-// Check is one thing that was looked at.
+// Check is the result of one check.
 type Check struct {
 	Name   string   `json:"name"` // as in docs/doctor.md
 	Result Result   `json:"result"`
-	Says   string   `json:"says"`           // what is the case
-	Also   []string `json:"also,omitempty"` // more of it
-	Do     string   `json:"do,omitempty"`   // what to do
-	More   string   `json:"more,omitempty"` // page about it
+	Says   string   `json:"says"`           // what was found
+	Also   []string `json:"also,omitempty"` // details
+	Do     string   `json:"do,omitempty"`   // the next step
+	More   string   `json:"more,omitempty"` // URL of its documentation
 }
 
-// Report is what was found. It is the contract of termguard doctor -o json.
+// Report is the output of termguard doctor -o json.
 type Report struct {
 	APIVersion string  `json:"apiVersion"`
 	Kind       string  `json:"kind"`
-	Healthy    bool    `json:"healthy"` // it answers, and nothing failed
+	Healthy    bool    `json:"healthy"` // replicas answer and no check failed
 	Checks     []Check `json:"checks"`
 }
 
-// page is where docs/doctor.md is read.
+// page is the URL of docs/doctor.md.
 const page = "https://github.com/termguard/termguard/blob/main/docs/doctor.md#"
 
 const (
-	oldest    = "1.30"              // API server that has what the configuration of the webhook uses
-	caSoon    = 14 * 24 * time.Hour // its own authority is renewed after two thirds of a year
-	leafSoon  = 24 * time.Hour      // its own certificate is renewed after two thirds of a week
-	maxNamed  = 10                  // namespaces whose labels are told of
+	oldest    = "1.30"              // first version with every field of the webhook's configuration
+	caSoon    = 14 * 24 * time.Hour // the embedded authority is renewed after two thirds of a year
+	leafSoon  = 24 * time.Hour      // the embedded certificate is renewed after two thirds of a week
+	maxNamed  = 10                  // namespaces listed for their labels
 	pageSize  = 500
-	questions = 3 // of a question that nobody answered within the second that the API server waits
+	questions = 3 // attempts while no replica answers within the second that the API server waits
 )
 
-// examination is one look at a cluster.
+// examination is the state of one Examine.
 type examination struct {
 	Options
 	client kubernetes.Interface
 	told   *told // warnings of the API server
 	report Report
 
-	hooks    *admissionregistrationv1.ValidatingWebhookConfiguration // nil where there is none to be seen
+	hooks    *admissionregistrationv1.ValidatingWebhookConfiguration // nil if absent or not readable
 	status   webhook.Status
 	answered bool
-	unrun    bool     // no pod has run yet, so none has a log
-	own      []string // ids of the policies that are not in the binary
+	unrun    bool     // no pod has run yet, so there are no logs
+	own      []string // ids of the policies that are not built in
 }
 
-// told keeps the warnings of requests.
+// warnings collects the warnings of the API server.
 type told struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-// HandleWarningHeader is for rest.Config.
+// HandleWarningHeader implements rest.WarningHandler.
 func (t *told) HandleWarningHeader(_ int, _, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,8 +116,8 @@ func (t *told) drain() []string {
 	return lines
 }
 
-// Examine looks at termguard in a cluster. It changes nothing: what it sends beside
-// reads is one dry run. An error means that the cluster could not be asked at all.
+// Examine checks the installation in a cluster. It only reads, except for one dry run. It fails only if the
+// cluster does not answer at all.
 func Examine(ctx context.Context, cluster *rest.Config, options Options) (Report, error) {
 	if options.Now == nil {
 		options.Now = time.Now
@@ -157,7 +156,7 @@ func (e *examination) say(c Check) {
 	e.report.Checks = append(e.report.Checks, c)
 }
 
-// unread tells that something could not be read.
+// unread reports that something could not be read.
 func (e *examination) unread(name, what, verb, resource string, err error) {
 	c := Check{Name: name, Result: Unseen, Says: fmt.Sprintf("%s cannot be read: %v", what, err)}
 	if apierrors.IsForbidden(err) {
@@ -175,7 +174,8 @@ func (e *examination) apiServer(gitVersion string) {
 	e.say(c)
 }
 
-// absent reports whether neither the webhook nor the workload is there, which is all there is to say.
+// absent reports whether neither the webhook nor the workload exists; if so, that is the only check in the
+// report.
 func (e *examination) absent(ctx context.Context) bool {
 	_, err := e.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, e.Configuration, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
@@ -188,7 +188,7 @@ func (e *examination) absent(ctx context.Context) bool {
 	return true
 }
 
-// hookNames are the webhooks of the configuration, by deploy/.
+// hookNames are the webhooks of the configuration in deploy/.
 var hookNames = []string{"delete.termguard.dev", "finalizer-edit.termguard.dev", "finalize.termguard.dev"}
 
 func (e *examination) installed(ctx context.Context) {
@@ -221,7 +221,7 @@ func (e *examination) installed(ctx context.Context) {
 	e.say(c)
 }
 
-// service is the one that the API server calls.
+// service returns the name of the Service that the API server calls.
 func (e *examination) service() string {
 	if e.hooks != nil {
 		for _, h := range e.hooks.Webhooks {
@@ -254,7 +254,7 @@ func (e *examination) replicas(ctx context.Context) {
 	e.say(e.replicasCheck(deployment, pods.Items))
 }
 
-// replicasCheck tells how many replicas are ready, of which versions.
+// replicasCheck reports how many replicas are ready, and their versions.
 func (e *examination) replicasCheck(deployment *appsv1.Deployment, pods []corev1.Pod) Check {
 	wanted, ready := int32(1), deployment.Status.ReadyReplicas
 	if deployment.Spec.Replicas != nil {
@@ -293,17 +293,17 @@ func (e *examination) replicasCheck(deployment *appsv1.Deployment, pods []corev1
 	return c
 }
 
-// young is the age up to which a pod may just need a little longer.
+// young is the age up to which a pod that is not ready may still be starting.
 const young = 2 * time.Minute
 
-// hasRun tells whether a container of a pod has ever run, and so may have a log.
+// hasRun reports whether a container of the pod ever ran, and so may have a log.
 func hasRun(pod corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodRunning || slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil || s.RestartCount > 0
 	})
 }
 
-// notReady is why a pod is not ready, "" where it is.
+// notReady returns why a pod is not ready, "" if it is.
 func notReady(pod corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -331,7 +331,7 @@ func notReady(pod corev1.Pod) string {
 	return "not ready"
 }
 
-// reachable asks for the status the way that a review goes.
+// reachable requests the status by the path that reviews take.
 func (e *examination) reachable(ctx context.Context) {
 	const name = "reachable"
 	if e.hooks == nil {
@@ -405,13 +405,13 @@ func (e *examination) certificate(context.Context) {
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// trustedUntil is when the first of the webhooks trusts nobody any more.
+// trustedUntil returns when the first of the webhooks stops trusting any authority.
 func trustedUntil(hooks []admissionregistrationv1.ValidatingWebhook) (until time.Time, err error) {
 	for _, h := range hooks {
 		if len(h.ClientConfig.CABundle) == 0 {
 			return until, fmt.Errorf("the caBundle of webhook %s is empty: the API server trusts no certificate", h.Name)
 		}
-		var last time.Time // of several authorities, one is enough
+		var last time.Time // one valid authority is enough
 		for rest := h.ClientConfig.CABundle; ; {
 			var block *pem.Block
 			if block, rest = pem.Decode(rest); block == nil {
@@ -438,7 +438,7 @@ func trustedUntil(hooks []admissionregistrationv1.ValidatingWebhook) (until time
 	return until, err
 }
 
-// silent tells that only a replica could answer, and none did.
+// silent reports that no replica answered, for checks that need one.
 func (e *examination) silent(name string) bool {
 	if !e.answered {
 		e.say(Check{Name: name, Result: Unseen, Says: "only a replica knows, and none answered"})
@@ -525,7 +525,7 @@ func (e *examination) configuration(ctx context.Context) {
 	}
 }
 
-// labels looks for labels and annotations of namespaces that mean nothing.
+// labels finds labels and annotations of namespaces that have no effect.
 func (e *examination) labels(ctx context.Context) {
 	const name = "labels"
 	embedded, err := policies.Load(policies.Embedded())
@@ -533,8 +533,8 @@ func (e *examination) labels(ctx context.Context) {
 		e.say(Check{Name: name, Result: Unseen, Says: err.Error()})
 		return
 	}
-	// Which policies there are beside those in the binary, only a replica knows; where it
-	// names not all of them, any label may be right.
+	// Only a replica knows the policies that are not built in; if its list is truncated, any label may be
+	// valid.
 	var ids []string
 	if cut := len(e.own) > 0 && strings.HasSuffix(e.own[len(e.own)-1], "…"); e.answered && !cut {
 		ids = append(embedded.IDs(), e.own...)
@@ -566,7 +566,7 @@ func (e *examination) labels(ctx context.Context) {
 	e.say(c)
 }
 
-// misspelt lists what an object's labels and annotations say to nobody.
+// misspelt lists the labels and annotations of an object that have no effect.
 func misspelt(o metav1.ObjectMeta, ids []string) []string {
 	wrong := config.Misspelt(o.Labels, ids)
 	for _, key := range slices.Sorted(maps.Keys(o.Labels)) {
@@ -585,7 +585,7 @@ func misspelt(o metav1.ObjectMeta, ids []string) []string {
 	return wrong
 }
 
-// unasked reads how often the API server let a request through without an answer.
+// unasked reads how often the API server let a request through because the webhook failed.
 func (e *examination) unasked(ctx context.Context) {
 	const name = "unasked"
 	text, err := e.client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)

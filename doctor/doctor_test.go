@@ -22,7 +22,7 @@ import (
 	"github.com/termguard/termguard/webhook"
 )
 
-// with is an examination of a cluster that has these objects, where a replica answered.
+// with returns an examination of a cluster with these objects and a replica that answered.
 func with(status webhook.Status, objects ...runtime.Object) *examination {
 	return &examination{
 		Options: Options{Namespace: "termguard-system", Configuration: "termguard", Now: func() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC) }},
@@ -34,8 +34,8 @@ func named(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}
 }
 
-// TestChecks holds each check to what it says and what it makes of it; each has its
-// section in docs/doctor.md, which its link leads to.
+// TestChecks checks the result and message of each check, and that each has a section in docs/doctor.md to
+// link to.
 func TestChecks(t *testing.T) {
 	page, err := os.ReadFile("../docs/doctor.md")
 	if err != nil {
@@ -92,7 +92,7 @@ func TestChecks(t *testing.T) {
 		e      *examination
 		look   func(*examination)
 		result Result
-		says   string // in what it says
+		says   string // part of its message
 	}{
 		{"a server of today", with(webhook.Status{}), func(e *examination) { e.apiServer("v1.36.3") }, OK, "v1.36.3"},
 		{"a server of old", with(webhook.Status{}), func(e *examination) { e.apiServer("v1.29.9") }, Failed, "older than 1.30"},
@@ -138,8 +138,8 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestReport holds a report to testdata/report.json, which its schema is tried on: that
-// of an API server that lets nobody look at anything.
+// TestReport checks the report on an API server that forbids everything against testdata/report.json, which
+// the schema's test reads.
 func TestReport(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
