@@ -9,26 +9,26 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Target is an object that somebody asks about where no API server does.
+// Target is an object that a command asks about without a request from an API server.
 type Target struct {
 	Kind            schema.GroupVersionKind
 	Resource        schema.GroupVersionResource
 	Namespace, Name string
-	// Object as the API server holds it, or as much of it as is known.
+	// Object is the object as the API server has it, as far as known.
 	Object map[string]any
-	// User who would ask; the zero value where that is not known.
+	// User is the user who would send the request; the zero value if unknown.
 	User authenticationv1.UserInfo
 }
 
-// Delete is the request for its deletion, with options of kind DeleteOptions.
+// Delete returns the request that deletes the target, with options of kind DeleteOptions.
 func (t Target) Delete(options map[string]any) *Request {
 	r := t.request(admissionv1.Delete, options)
 	r.OldObject = Part(t.Object)
 	return r
 }
 
-// Evict is the request for the eviction of a pod, with options for its deletion. It carries
-// no pod.
+// Evict returns the request that evicts the pod, with options for its deletion. The request does not carry
+// the pod.
 func (t Target) Evict(options map[string]any) *Request {
 	r := t.request(admissionv1.Create, createOptions)
 	r.SubResource, r.subject = "eviction", t.Object
@@ -40,33 +40,32 @@ func (t Target) Evict(options map[string]any) *Request {
 	return r
 }
 
-// Drain is the question of whether all pods of a node can be evicted. No API server
-// sends it: a drain is a loop of its client.
+// Drain returns the question whether all pods of a node can be evicted. API servers never see it: a client
+// drains a node by evicting its pods.
 func (t Target) Drain() *Request {
 	r := t.request(admissionv1.Connect, nil)
 	r.SubResource, r.subject = "drain", t.Object
 	return r
 }
 
-// Create is the request for its creation, as kubectl apply sends it.
+// Create returns the request that creates the target, as kubectl apply sends it.
 func (t Target) Create() *Request {
 	r := t.request(admissionv1.Create, createOptions)
 	r.Object = Part(t.Object)
 	return r
 }
 
-// What kubectl sends; nothing changes it.
+// createOptions are the options that kubectl sends. Read-only.
 var createOptions = map[string]any{"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"}
 
-// Edit is the request that makes another of it; Finalize is that for the finalizers in the
-// spec of a namespace.
+// Edit returns the request that updates the target to after.
 func (t Target) Edit(after map[string]any) *Request {
 	r := t.request(admissionv1.Update, nil)
 	r.OldObject, r.Object = Part(t.Object), Part(after)
 	return r
 }
 
-// Finalize is Edit through the subresource that namespaces have for it.
+// Finalize returns Edit through the finalize subresource of namespaces.
 func (t Target) Finalize(after map[string]any) *Request {
 	r := t.Edit(after)
 	r.SubResource = "finalize"
@@ -81,24 +80,23 @@ func (t Target) request(operation admissionv1.Operation, options map[string]any)
 	r.RequestKind, r.RequestResource = &r.Kind, &r.Resource
 	r.Name, r.Namespace = t.Name, t.Namespace
 	if r.GroupResource() == Namespaces {
-		r.Namespace = t.Name // a namespace's request carries its own name there
+		r.Namespace = t.Name // requests for a Namespace carry its name here
 	}
 	return r
 }
 
-// Set are objects that one command deletes: by resource, namespace and name, as
-// policies see them in data.cluster.set. The zero value is that of kubectl delete -f.
+// Set is the objects that one command deletes, by resource, namespace and name, as policies see them in
+// data.cluster.set. The zero value behaves as kubectl delete -f.
 type Set struct {
-	// By is the command, in words.
+	// By is the command, for messages.
 	By string
-	// Waits tells that the command goes on to the next place only when all of one are
-	// gone.
+	// Waits means that the command deletes each place only after every object of the previous one is deleted.
 	Waits   bool
 	objects map[string]any
 }
 
-// Add adds an object, by its resource (plural, or plural.group), with its place in the
-// order of the command. What has one place goes at once, or in an order that nobody knows.
+// Add adds an object, by resource (plural, or plural.group), with its place in the order of the command.
+// Objects in one place are deleted together, or in unknown order.
 func (s *Set) Add(resource, namespace, name string, place int) {
 	if s.objects == nil {
 		s.objects = map[string]any{}
@@ -115,15 +113,15 @@ func (s *Set) Add(resource, namespace, name string, place int) {
 	within[name] = place
 }
 
-// Empty tells whether nothing was added.
+// Empty reports whether the set has no objects.
 func (s *Set) Empty() bool { return len(s.objects) == 0 }
 
-// Facts are a facts document that stands still.
+// Facts is a facts document that does not change during View.
 type Facts interface {
 	View(f func(doc map[string]any))
 }
 
-// Over are facts with the set in them.
+// Over returns facts with the set in them.
 func (s *Set) Over(facts Facts) Facts { return over{facts, s} }
 
 type over struct {
@@ -135,8 +133,7 @@ func (o over) View(f func(doc map[string]any)) {
 	o.facts.View(func(doc map[string]any) { f(o.set.In(doc)) })
 }
 
-// In is a facts document with the set in it; of the document itself, the top level only is
-// copied.
+// In returns doc with the set in it. Only the top level is copied.
 func (s *Set) In(doc map[string]any) map[string]any {
 	doc = maps.Clone(doc)
 	doc["set"] = s.objects

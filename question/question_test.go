@@ -76,7 +76,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// asSent holds what policies read to what an API server sends.
+// asSent checks that policies read what an API server sends.
 func asSent(t *testing.T, r *Request) {
 	t.Helper()
 	text, err := json.Marshal(r.AdmissionRequest)
@@ -92,7 +92,7 @@ func asSent(t *testing.T, r *Request) {
 	}
 }
 
-// TestAsSent reads requests with every member that there is.
+// TestAsSent checks requests with every field set.
 func TestAsSent(t *testing.T) {
 	full := admissionv1.AdmissionRequest{
 		UID: "u", Kind: metav1.GroupVersionKind{Group: "g", Version: "v1", Kind: "K"}, Resource: metav1.GroupVersionResource{Group: "g", Version: "v1", Resource: "ks"},

@@ -1,6 +1,5 @@
-// Package question is what policies are asked about: an AdmissionRequest, as an API
-// server sends it, or would send it (k8s.io/api/admission/v1); and the facts of objects
-// that are deleted together.
+// Package question defines the input of policies: an AdmissionRequest as an API server sends it, or would
+// send it (k8s.io/api/admission/v1), and the objects that are deleted together.
 package question
 
 import (
@@ -18,47 +17,45 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Trigger is on what a request comes.
+// Trigger is the kind of a request.
 type Trigger string
 
-// Triggers. Apply and Drain are asked by nobody but termguard's commands.
+// Triggers. Only termguard's commands use OnApply and OnDrain.
 const (
 	OnDelete        Trigger = "delete"
 	OnEviction      Trigger = "eviction"
 	OnFinalizerEdit Trigger = "finalizer-edit"
-	OnFinalize      Trigger = "finalize" // of a namespace, through its subresource
+	OnFinalize      Trigger = "finalize" // the finalize subresource of a namespace
 	OnApply         Trigger = "apply"
 	OnDrain         Trigger = "drain"
 	OnOther         Trigger = "other"
 )
 
-// Resources that requests are about in a way of their own.
+// Resources whose requests need special handling.
 var (
 	Namespaces = schema.GroupResource{Resource: "namespaces"}
 	Nodes      = schema.GroupResource{Resource: "nodes"}
 	Pods       = schema.GroupResource{Resource: "pods"}
 )
 
-// Immortal tells whether a namespace is one whose deletion the API server refuses
-// (k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle/admission.go, as
-// kube-apiserver registers it).
+// Immortal reports whether the API server refuses to delete the namespace (k8s.io/apiserver,
+// pkg/admission/plugin/namespace/lifecycle/admission.go, as kube-apiserver registers it).
 func Immortal(namespace string) bool {
 	return slices.Contains([]string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}, namespace)
 }
 
-// Request is an AdmissionRequest. Its objects are decoded once, when they are first
-// looked at: not by several goroutines at the same time.
+// Request is an AdmissionRequest. Its objects are decoded on first use, so it is not safe for concurrent use.
 type Request struct {
 	admission.Request
-	// UnderWay says that an API server sends it: admission policies, and webhooks that
-	// mutate, have let it pass.
+	// UnderWay means that an API server sent the request: mutating webhooks and admission policies have
+	// admitted it.
 	UnderWay bool
 
-	subject map[string]any // the object that it is about, where the request does not carry it
+	subject map[string]any // the object it is about, if the request does not carry it
 	sent    map[string]any // see asSent
 }
 
-// errMissing is for a request of which a part is missing that each has.
+// Errors for requests that lack a required field.
 var (
 	errNoResource = errors.New("the request names no resource")
 	errNoOld      = errors.New("the request has no oldObject")
@@ -66,15 +63,15 @@ var (
 	errNoName     = errors.New("the request has no name")
 )
 
-// Review is the request of a review. With an error, which tells what is missing, it can be
-// asked all the same what it is about.
+// Review returns the request of an admission review. If a required field is missing, it returns both the
+// request, which can still describe itself, and an error.
 func Review(sent admission.Request) (*Request, error) {
 	r := &Request{Request: sent, UnderWay: true}
 	trigger := r.Trigger()
 	switch {
 	case r.Resource.Resource == "":
 		return r, errNoResource
-	case trigger == OnOther: // nobody looks into it
+	case trigger == OnOther: // not evaluated
 		return r, nil
 	case trigger != OnEviction && trigger != OnApply && r.Old() == nil:
 		return r, errNoOld
@@ -86,7 +83,7 @@ func Review(sent admission.Request) (*Request, error) {
 	return r, nil
 }
 
-// Trigger tells on what the request comes.
+// Trigger returns the kind of the request.
 func (r *Request) Trigger() Trigger {
 	resource, subresource := r.GroupResource(), r.SubResource
 	switch {
@@ -106,33 +103,33 @@ func (r *Request) Trigger() Trigger {
 	return OnOther
 }
 
-// EditsFinalizers tells whether the request changes an object that stays.
+// EditsFinalizers reports whether the request updates an object rather than deleting it.
 func (r *Request) EditsFinalizers() bool {
 	trigger := r.Trigger()
 	return trigger == OnFinalizerEdit || trigger == OnFinalize
 }
 
-// GroupResource is that of the object.
+// GroupResource returns the resource of the object.
 func (r *Request) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: r.Resource.Group, Resource: r.Resource.Resource}
 }
 
-// Key is the object's: its namespace is "" for what is in none, as namespaces are, whose
-// requests carry their own name there.
+// Key returns the object's namespace and name. The namespace of a cluster-scoped object is "", also of a
+// Namespace, whose requests carry its name there.
 func (r *Request) Key() types.NamespacedName {
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 	if r.GroupResource() == Namespaces {
 		key.Namespace = ""
 	}
 	for _, object := range []map[string]any{r.Old(), r.New()} {
-		if key.Name == "" { // the items of a deletecollection come without
+		if key.Name == "" { // missing for the items of a deletecollection
 			key.Name = (&unstructured.Unstructured{Object: object}).GetName()
 		}
 	}
 	return key
 }
 
-// Within is the namespace that the request is about, or in; a Namespace is in itself.
+// Within returns the namespace of the object; a Namespace is within itself.
 func (r *Request) Within() string {
 	key := r.Key()
 	if r.GroupResource() == Namespaces {
@@ -141,23 +138,23 @@ func (r *Request) Within() string {
 	return key.Namespace
 }
 
-// Dry tells whether nothing will come of it.
+// Dry reports whether the request is a dry run.
 func (r *Request) Dry() bool { return r.DryRun != nil && *r.DryRun }
 
-// Old is the object as it is, nil where the request carries none.
+// Old returns the object before the request, nil if the request has none.
 func (r *Request) Old() map[string]any { return decoded(&r.OldObject) }
 
-// New is the object as it will be, nil where the request carries none.
+// New returns the object after the request, nil if the request has none.
 func (r *Request) New() map[string]any { return decoded(&r.Object) }
 
-// With are the options of the request, such as DeleteOptions.
+// With returns the options of the request, such as DeleteOptions.
 func (r *Request) With() map[string]any { return decoded(&r.Options) }
 
-// decoded decodes a part of a request, and keeps it so. What is no object is none.
+// decode decodes a part of a request in place. It returns nil if the part is not an object.
 func decoded(part *runtime.RawExtension) map[string]any {
 	if part.Object == nil && len(part.Raw) > 0 {
 		object := &unstructured.Unstructured{}
-		// As the API does, with numbers without a fraction as int64.
+		// Integers become int64, as in the API server.
 		_ = kjson.UnmarshalCaseSensitivePreserveInts(part.Raw, &object.Object)
 		part.Object, part.Raw = object, nil
 	}
@@ -167,7 +164,7 @@ func decoded(part *runtime.RawExtension) map[string]any {
 	return nil
 }
 
-// Part is an object of a request that is decoded already; nil is none.
+// Part wraps a decoded object for a request; nil stays empty.
 func Part(object map[string]any) runtime.RawExtension {
 	if object == nil {
 		return runtime.RawExtension{}
@@ -175,8 +172,8 @@ func Part(object map[string]any) runtime.RawExtension {
 	return runtime.RawExtension{Object: &unstructured.Unstructured{Object: object}}
 }
 
-// Objects are those whose finalizers matter, as they are and as they will be: of an
-// eviction and a drain, which carry none, what is known of the object; nil for nothing.
+// Objects returns the objects whose finalizers matter: old and new, or for evictions and drains, which carry
+// neither, the object as far as known.
 func (r *Request) Objects() (objects []map[string]any) {
 	if r.Trigger() == OnEviction || r.Trigger() == OnDrain {
 		if r.subject == nil {
@@ -192,8 +189,8 @@ func (r *Request) Objects() (objects []map[string]any) {
 	return objects
 }
 
-// Annotation of the object under review; of an update, the new state counts: the same
-// edit may bring it.
+// Annotation returns an annotation of the object. The new state takes precedence, because the same edit may
+// add it.
 func (r *Request) Annotation(key string) string {
 	for _, object := range []map[string]any{r.New(), r.Old()} {
 		if value := (&unstructured.Unstructured{Object: object}).GetAnnotations()[key]; value != "" {
@@ -203,7 +200,7 @@ func (r *Request) Annotation(key string) string {
 	return ""
 }
 
-// SpecFinalizers are those of a namespace's spec, and nil for anything else.
+// SpecFinalizers returns the finalizers in a namespace's spec, nil for other resources.
 func (r *Request) SpecFinalizers(object map[string]any) []string {
 	if r.GroupResource() != Namespaces {
 		return nil
@@ -212,13 +209,13 @@ func (r *Request) SpecFinalizers(object map[string]any) []string {
 	return finalizers
 }
 
-// Finalizers are all of an object.
+// Finalizers returns all finalizers of an object.
 func (r *Request) Finalizers(object map[string]any) []string {
 	return slices.Concat((&unstructured.Unstructured{Object: object}).GetFinalizers(), r.SpecFinalizers(object))
 }
 
-// Input is what policies read: the request, who removes the finalizers of its object, and
-// what else refuses it at once. policies/schema/input.schema.json describes it.
+// Input returns the input of policies: the request, the owners of the object's finalizers, and other
+// refusals. policies/schema/input.schema.json describes it.
 func (r *Request) Input(ownership map[string]any, refusals []any) map[string]any {
 	input := map[string]any{"request": r.asSent(), "ownership": ownership}
 	if len(refusals) > 0 {
@@ -227,15 +224,15 @@ func (r *Request) Input(ownership map[string]any, refusals []any) map[string]any
 	return input
 }
 
-// asSent is the request as an API server sends it, in JSON. TestAsSent holds that it is.
-// It is made once.
+// asSent returns the JSON form of the request as an API server sends it, which TestAsSent checks. It is built
+// once.
 func (r *Request) asSent() map[string]any {
 	if r.sent != nil {
 		return r.sent
 	}
 	kind := kindOf(r.Kind)
 	resource := resourceOf(r.Resource)
-	r.sent = make(map[string]any, 14) // which is what most have
+	r.sent = make(map[string]any, 14) // the usual number
 	r.sent["uid"], r.sent["kind"], r.sent["resource"], r.sent["operation"] = string(r.UID), kind, resource, string(r.Operation)
 	r.sent["object"], r.sent["oldObject"], r.sent["options"] = orNull(r.New()), orNull(r.Old()), orNull(r.With())
 	r.sent["userInfo"] = userOf(r.UserInfo)
@@ -286,7 +283,7 @@ func userOf(user authenticationv1.UserInfo) map[string]any {
 	return info
 }
 
-// told sets a member that is left out where it is empty.
+// setNonEmpty sets a member unless value is empty.
 func told(in map[string]any, key, value string) {
 	if value != "" {
 		in[key] = value
@@ -301,7 +298,7 @@ func list[S ~[]string](texts S) []any {
 	return values
 }
 
-// orNull keeps a part that is not there from being a map without members.
+// orNull returns nil for a nil map, which would otherwise become an empty object.
 func orNull(object map[string]any) any {
 	if object == nil {
 		return nil
