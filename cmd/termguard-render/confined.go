@@ -12,8 +12,8 @@ import (
 
 var errOutside = errors.New("leads out of the repository, and is not read")
 
-// inside is an error unless a path is below root when links are followed: a repository may
-// hold a link to anything, and what it leads to would stand in findings.
+// inside returns an error unless path is below root after following links: a link in a repository could
+// otherwise bring any file into findings.
 func inside(root, path string) error {
 	real, err := filepath.EvalSymlinks(root)
 	if err != nil {
@@ -35,8 +35,7 @@ func inside(root, path string) error {
 	return nil
 }
 
-// confine is an error if a link below a folder leads out of root, also by way of other
-// folders that links lead to.
+// confine returns an error if a link below dir leads out of root, directly or through linked folders.
 func confine(root, dir string, seen map[string]bool) error {
 	if seen[dir] {
 		return nil
@@ -57,28 +56,26 @@ func confine(root, dir string, seen map[string]bool) error {
 	})
 }
 
-// confined is a file system of which only what is below root is read: ordinary files, up
-// to a size, all of which are noted.
+// confined is a file system restricted to root: it reads ordinary files up to a size, and records them.
 type confined struct {
 	filesys.FileSystem
 	root  string
-	files *[]string // that were read
-	left  *int64    // bytes that may still be read
-	// refused is why a file outside was not read, nil for none: kustomize calls a base there
-	// a folder without a kustomization.
+	files *[]string // files read
+	left  *int64    // remaining budget in bytes
+	// refused is the reason that a file outside root was not read: kustomize itself reports such a base as a
+	// folder without a kustomization.
 	refused *error
 }
 
-// maxFile bounds a file, and maxFiles what one kustomization reads, in bytes. An object has
-// 3 MiB at most (k8s.io/apiserver, pkg/server, MaxRequestBodyBytes); a file of generated
-// definitions has some 10 MiB.
+// maxFile bounds a file, and maxFiles the total of one kustomization, in bytes. An object has at most 3 MiB
+// (k8s.io/apiserver, pkg/server, MaxRequestBodyBytes); a file of generated definitions about 10 MiB.
 const maxFile, maxFiles = 16 << 20, 64 << 20
 
 func newConfined(root string) confined {
 	return confined{filesys.MakeFsOnDisk(), root, &[]string{}, new(int64(maxFiles)), new(error)}
 }
 
-// ReadFile reads a file below the root; it is what kustomize reads all files with.
+// ReadFile reads a file below root. kustomize reads all files with it.
 func (c confined) ReadFile(path string) ([]byte, error) {
 	if err := c.allow(path); err != nil {
 		return nil, err
@@ -86,7 +83,7 @@ func (c confined) ReadFile(path string) ([]byte, error) {
 	return c.FileSystem.ReadFile(path)
 }
 
-// Open opens a file below the root.
+// Open opens a file below root.
 func (c confined) Open(path string) (filesys.File, error) {
 	if err := c.allow(path); err != nil {
 		return nil, err

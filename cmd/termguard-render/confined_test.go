@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestLinks reads nothing that a link of a repository leads to outside of it.
+// TestLinks checks that links cannot lead out of the repository.
 func TestLinks(t *testing.T) {
 	outside := t.TempDir()
 	write := func(path, text string) {

@@ -1,10 +1,9 @@
-// Command termguard-render renders Helm charts and kustomizations for termguard
-// lint, with the libraries of helm and kustomize. They would make
-// termguard half as large again, and every start of it slower: so they are a
-// program, and a module, of their own.
+// Command termguard-render renders Helm charts and kustomizations for termguard lint with the libraries of
+// helm and kustomize. It is a separate program and module because they would make termguard half as large
+// again and slower to start.
 //
-// It opens no network connection and runs no other program: what a chart or a
-// kustomization needs from elsewhere is an error.
+// It opens no network connection and runs no other program: a chart or kustomization that needs remote
+// content is an error.
 package main
 
 import (
@@ -41,14 +40,14 @@ or {"kind": "kustomization", "root": DIR, "dir": DIR}, and answers each with
 of the root (default: dir) are an error`
 
 func main() {
-	log.SetOutput(io.Discard) // the libraries', which repeats what errors tell
+	log.SetOutput(io.Discard) // the libraries log errors that they also return
 	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, strings.TrimSpace(err.Error()))
 		os.Exit(1)
 	}
 }
 
-// offline refuses what would leave this machine.
+// offline rejects all network requests.
 type offline struct{}
 
 func (offline) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -57,7 +56,7 @@ func (offline) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func run(args []string, in io.Reader, out io.Writer) error {
 	http.DefaultTransport = offline{}
-	if err := os.Setenv("PATH", ""); err != nil { // kustomize would look for git
+	if err := os.Setenv("PATH", ""); err != nil { // kustomize would run git
 		return err
 	}
 	if len(args) != 1 || args[0] != "serve" {
@@ -69,8 +68,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	return serve(in, out)
 }
 
-// request is what is to be rendered. Root is what links may not lead out of; it defaults
-// to Dir.
+// request asks for one rendering. Links may not lead out of Root, which defaults to Dir.
 type request struct {
 	Kind   string   `json:"kind"`
 	Root   string   `json:"root"`
@@ -78,8 +76,8 @@ type request struct {
 	Values []string `json:"values"`
 }
 
-// answer is what a request gives. Files are those that were read of a kustomization,
-// Namespace is where a chart was installed.
+// answer is the result of a request. Files are the files that a kustomization read; Namespace is where a
+// chart was installed.
 type answer struct {
 	Text      string   `json:"text,omitempty"`
 	Files     []string `json:"files,omitempty"`
@@ -87,8 +85,7 @@ type answer struct {
 	Error     string   `json:"error,omitempty"`
 }
 
-// serve answers requests, one after the other: to start for each would take longer than
-// most take to render.
+// serve answers requests one by one: starting a process for each would take longer than most renderings.
 func serve(in io.Reader, out io.Writer) error {
 	requests, answers := json.NewDecoder(in), json.NewEncoder(out)
 	for {
@@ -112,7 +109,7 @@ func serve(in io.Reader, out io.Writer) error {
 	}
 }
 
-// guarded turns a panic of a library into an error.
+// renderSafely turns a panic of a library into an error.
 func (r request) guarded() (text string, files []string, err error) {
 	defer func() {
 		if failed := recover(); failed != nil {
@@ -141,12 +138,11 @@ func (r request) render() (text string, files []string, err error) {
 	return text, nil, err
 }
 
-// namespace is where a chart is installed: one that can be deleted, unlike default.
+// namespace is where charts are installed: unlike default, it can be deleted.
 const namespace = "release"
 
-// renderChart writes what helm template writes of a chart: the objects with
-// comments that name their templates, hooks too, in the order of an installation.
-// Values are not held to the chart's schema, which may name what is elsewhere.
+// renderChart returns the output of helm template: the objects, including hooks, in installation order, with
+// comments that name their templates. It skips the chart's values schema, which may refer to remote schemas.
 func renderChart(dir string, files []string) (string, error) {
 	c, err := loader.LoadDir(dir)
 	if err != nil && !unversioned(c) {
@@ -194,8 +190,8 @@ func renderChart(dir string, files []string) (string, error) {
 	return out.String(), nil
 }
 
-// unversioned tells whether all that a chart lacks is a version, which is filled in when it
-// is released, and gives it one. The charts that it depends on are not loaded then.
+// unversioned reports whether the chart lacks only a version, which some projects set at release, and sets
+// one. Its dependencies are not loaded in that case.
 func unversioned(c *chart.Chart) bool {
 	if c.Metadata == nil || len(c.Metadata.Dependencies) > 0 {
 		return false
@@ -204,7 +200,7 @@ func unversioned(c *chart.Chart) bool {
 	return c.Validate() == nil
 }
 
-// missingCharts are the dependencies of a chart that are not in its charts/.
+// missingCharts returns the dependencies that are not in the chart's charts/.
 func missingCharts(c *chart.Chart) (missing []string) {
 	for _, needed := range c.Metadata.Dependencies {
 		if !slices.ContainsFunc(c.Dependencies(), func(is *chart.Chart) bool { return is.Name() == needed.Name }) {
@@ -227,9 +223,9 @@ func readValues(file string) (map[string]any, error) {
 	return values, nil
 }
 
-// renderKustomization is what kustomize build writes, with comments that name the file that
-// each object is from, relative to the folder: of a generated one, the kustomization that
-// tells of it. Files outside the folder are not read, and no plugin runs.
+// renderKustomization returns the output of kustomize build, with a comment for each object that names its
+// file relative to dir or, for generated objects, the kustomization. It reads no files outside root and runs
+// no plugins.
 func renderKustomization(root, dir string) (text string, read []string, err error) {
 	if root == "" {
 		root = string(filepath.Separator)
@@ -279,7 +275,7 @@ func renderKustomization(root, dir string) (text string, read []string, err erro
 	return out.String(), *files.files, nil
 }
 
-// traced has the kustomization of a folder ask for the origin of each object.
+// traced adds to the kustomization in top the request for the origin of each object.
 type traced struct {
 	confined
 	top string
@@ -292,7 +288,7 @@ func (t traced) ReadFile(path string) ([]byte, error) {
 	}
 	var k map[string]any
 	if yaml.Unmarshal(text, &k) != nil || k == nil {
-		return text, nil // which kustomize tells
+		return text, nil // kustomize reports the error
 	}
 	options, _ := k["buildMetadata"].([]any)
 	k["buildMetadata"] = append(options, types.OriginAnnotations)

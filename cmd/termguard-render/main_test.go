@@ -168,7 +168,7 @@ func TestRun(t *testing.T) {
 	const pod, hook = "# Source: web/templates/pod.yaml\napiVersion: v1\nkind: Pod\nmetadata: {name: release-web}\nspec: {terminationGracePeriodSeconds: 30}", "# Source: web/templates/hook.yaml"
 	cases := map[string]struct {
 		args          string
-		want, wantNot []string // in what is printed
+		want, wantNot []string // in the output
 		err           string   // part of it
 	}{
 		"a chart without a version yet": {"chart unreleased", []string{"name: unreleased"}, nil, ""},
@@ -232,7 +232,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// rendered is what serve answers to one request.
+// serveOne returns the answer of serve to one request.
 func rendered(t *testing.T, r request) (string, error) {
 	t.Helper()
 	asked, err := json.Marshal(r)
@@ -250,14 +250,14 @@ func rendered(t *testing.T, r request) (string, error) {
 	return given.Text, nil
 }
 
-// TestUsage tells what it reads.
+// TestUsage checks the usage message.
 func TestUsage(t *testing.T) {
 	if err := run(nil, nil, nil); err == nil || !strings.Contains(err.Error(), "usage") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestServe answers one request after the other, whatever became of those before.
+// TestServe checks that each request is answered whatever happened to earlier ones.
 func TestServe(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"kustomization.yaml": "resources: [pod.yaml]", "pod.yaml": "{apiVersion: v1, kind: Pod, metadata: {name: it}}"} {

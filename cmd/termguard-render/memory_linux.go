@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Memory that rendering may take: beyond soft, garbage is collected more often, and
-// allocations beyond hard fail and end the program.
+// soft and hard bound the memory, in bytes: above soft, garbage is collected more often; above hard,
+// allocations fail and end the program.
 const soft, hard = 1 << 30, 4 << 30
 
 func boundMemory() error {

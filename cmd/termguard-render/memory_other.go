@@ -4,7 +4,7 @@ package main
 
 import "runtime/debug"
 
-// boundMemory bounds what is not garbage only softly: no limit of a process is known here.
+// boundMemory sets only a soft limit: there is no portable hard limit.
 func boundMemory() error {
 	debug.SetMemoryLimit(1 << 30)
 	return nil
