@@ -1,5 +1,4 @@
-// Package background keeps work going that nobody waits for: a panic in it must
-// neither end the process nor pass unnoticed. Pause is how such work rests.
+// Package background runs background tasks: a panic in one neither ends the process nor goes unreported.
 package background
 
 import (
@@ -10,21 +9,20 @@ import (
 	"time"
 )
 
-// restartPause is kept before a part runs again that failed.
+// restartPause is the pause before a task that panicked restarts.
 const restartPause = time.Second
 
-// Report tells of a panic in a part, with the stack.
+// Report handles a panic in a part.
 type Report func(part string, panicked any, stack []byte)
 
 type reportKey struct{}
 
-// With returns a context under which panics are reported. Without it they are
-// logged to slog.Default().
+// With returns a context in which panics are passed to report. By default they are logged to slog.Default().
 func With(ctx context.Context, report Report) context.Context {
 	return context.WithValue(ctx, reportKey{}, report)
 }
 
-// Try calls f. A panic in it is reported, and becomes an error.
+// Try calls f, reports a panic in it, and returns it as an error.
 func Try(ctx context.Context, part string, f func() error) (err error) {
 	defer func() {
 		p := recover()
@@ -43,7 +41,7 @@ func Try(ctx context.Context, part string, f func() error) (err error) {
 	return f()
 }
 
-// Keep runs a part until it returns. After a panic it runs again, until ctx ends.
+// Keep runs a part until it returns. After a panic it runs it again, until ctx ends.
 func Keep(ctx context.Context, part string, run func(context.Context)) {
 	for {
 		err := Try(ctx, part, func() error {
@@ -61,7 +59,7 @@ func Keep(ctx context.Context, part string, run func(context.Context)) {
 	}
 }
 
-// Pause waits, or returns why ctx ended before.
+// Pause sleeps for d. It returns early with the context's error if ctx ends.
 func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

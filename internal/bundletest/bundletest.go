@@ -11,8 +11,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/bundle"
 )
 
-// Archive is a bundle as opa build makes it, and as opa sign signs it with a secret;
-// later is put behind each of its files after that.
+// Archive returns a bundle as opa build makes it, signed with secret as opa sign does unless that is "".
+// later is appended to each file after signing.
 func Archive(t testing.TB, secret string, files map[string]string, later ...string) []byte {
 	t.Helper()
 	b := bundle.Bundle{Data: map[string]any{}}
@@ -35,7 +35,7 @@ func Archive(t testing.TB, secret string, files map[string]string, later ...stri
 	return archive.Bytes()
 }
 
-// KeyFile holds a secret.
+// KeyFile writes a secret to a file.
 func KeyFile(t testing.TB, secret string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "key")

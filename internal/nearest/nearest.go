@@ -1,4 +1,4 @@
-// Package nearest tells what somebody may have meant.
+// Package nearest suggests corrections for misspelt names.
 package nearest
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// Hint is a hint at what was meant by name, "" where nothing is near.
+// Hint suggests the candidate nearest to name, or returns "" if none is near.
 func Hint(name string, candidates []string) string {
 	best, distance := "", 1+min(max(2, len(name)/3), len(name)/2) // with more letters wrong than right, it is another word
 	for _, candidate := range candidates {
@@ -21,8 +21,7 @@ func Hint(name string, candidates []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// Misspelt tells whether a name is so near one of the candidates that it is hardly a name
-// of its own.
+// Misspelt reports whether a name is at most two letters off one of the candidates.
 func Misspelt(name string, candidates []string) bool {
 	const slips = 2
 	for _, candidate := range candidates {

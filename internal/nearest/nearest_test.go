@@ -13,7 +13,7 @@ func TestHint(t *testing.T) {
 		"podz":               `; did you mean "pods"?`,
 		"ndoes":              `; did you mean "nodes"?`,
 		"orphaned-finaliser": `; did you mean "orphaned-finalizer"?`,
-		"foo":                "", // one letter of three is no slip
+		"foo":                "", // one letter of three is not a typo
 		"x":                  "",
 		"":                   "",
 	} {

@@ -10,18 +10,17 @@ import (
 	"github.com/open-policy-agent/opa/v1/cover"
 )
 
-// Tracer follows the evaluations of an engine, as its EngineOptions.Tracer.
+// Tracer records the lines that an engine evaluates, as EngineOptions.Tracer.
 type Tracer struct{ *cover.Cover }
 
-// NewTracer returns a Tracer that has seen nothing.
+// NewTracer returns an empty Tracer.
 func NewTracer() *Tracer { return &Tracer{cover.New()} }
 
-// Reset forgets what was seen.
+// Reset clears the record.
 func (t *Tracer) Reset() { t.Cover = cover.New() }
 
-// Covered tells how many percent of the lines of a folder's Rego were evaluated, tests
-// left out, and which were not, as FILE:LINE. The folder is one of fsys, which the
-// engine's policies call dir.
+// Covered returns the percentage of lines of Rego in folder that were evaluated, without tests, and the
+// others as FILE:LINE. folder is relative to fsys, which the engine's policies call dir.
 func (t *Tracer) Covered(fsys fs.FS, dir, folder string) (percent float64, missed []string, err error) {
 	files, err := fs.Glob(fsys, folder+"/*.rego")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package policytest runs what shows that a policy works: its fixtures.
+// Package policytest runs the fixtures of policies.
 package policytest
 
 import (
@@ -26,17 +26,17 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Fixture is a file testdata/{hang,ok}_*.yaml of a policy: objects as kubectl
-// prints them, one document of kind Request, and one of kind Cluster for what
-// objects cannot show. Each finding must match a comment
+// Fixture is a file testdata/{hang,ok}_*.yaml of a policy: objects as kubectl prints them, one document of
+// kind Request, and optionally one of kind Cluster for facts that objects cannot show. Each finding must
+// match a comment
 //
-//	# want "regexp"
+// # want "regexp"
 //
-// on the line that it points at: that of its field in the document of its first
-// object, or of that object's name. The regexp is held against
-// "will hang: MESSAGE [policy-id]", or "forbidden: …", as policies.Finding.Says.
+// on the line that it points at: its field in the document of its first object, or else the name of that
+// object. The regexp is matched against "will hang: MESSAGE [policy-id]" or "forbidden: …", as
+// policies.Finding.Says.
 type Fixture struct {
-	// File is what it is called in messages.
+	// File is the name in messages.
 	File string
 
 	documents []document
@@ -44,7 +44,7 @@ type Fixture struct {
 	wants     map[int][]*regexp.Regexp // by line
 }
 
-// document is one object of a fixture, with the positions of its fields.
+// document is one object of a fixture with the positions of its fields.
 type document struct {
 	node   *yaml.Node
 	object *unstructured.Unstructured
@@ -63,11 +63,10 @@ type request struct {
 	Groups      []string       `json:"groups"`
 	Options     map[string]any `json:"options"`
 	DryRun      bool           `json:"dryRun"`
-	// Of an UPDATE that edits finalizers: those that it leaves in the metadata
-	// of the object, or, with subresource finalize, in its spec. The document
-	// is the object as it was before.
+	// Finalizers are the finalizers left by an UPDATE, in the metadata of the object or, with subresource
+	// finalize, in its spec. The document is the object before the update.
 	Finalizers []string `json:"finalizers"`
-	// Manifests is set where the objects are manifests of no cluster, as lint reads them.
+	// Manifests means that the objects are manifests, as lint reads them, and not in a cluster.
 	Manifests bool `json:"manifests"`
 }
 
@@ -86,7 +85,7 @@ var (
 	quoted      = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`")
 )
 
-// Parse reads a fixture; file is its name.
+// Parse parses a fixture; file is its name.
 func Parse(file string, text []byte) (Fixture, error) {
 	f := Fixture{File: file, wants: map[int][]*regexp.Regexp{}}
 	if err := f.parse(text); err != nil {
@@ -179,7 +178,7 @@ func (f Fixture) find(resource, namespace, name string) (document, bool) {
 	return document{}, false
 }
 
-// ask is the fixture's request, as the API server would send it.
+// ask returns the fixture's request as the API server would send it.
 func (f Fixture) ask() (*question.Request, error) {
 	r := f.request
 	found, is := f.find(r.Resource, r.Namespace, r.Name)
@@ -216,7 +215,7 @@ func (f Fixture) ask() (*question.Request, error) {
 	return asked, nil
 }
 
-// line is where a finding points at.
+// line returns the line that a finding points at.
 func (f Fixture) line(finding policies.Finding) (int, error) {
 	if len(finding.Objects) == 0 {
 		return 0, errors.New("it names no object")
@@ -234,14 +233,14 @@ func (f Fixture) line(finding policies.Finding) (int, error) {
 	return policies.LineOf(d.node, steps), nil
 }
 
-// Prepared is a fixture with its facts and its request.
+// Prepared is a fixture with its facts and its input.
 type Prepared struct {
 	Fixture
 	World *cluster.World
 	Input map[string]any
 }
 
-// Objects are those of the fixture's world, and what objects cannot show.
+// Objects returns all documents except the request.
 func (f Fixture) Objects() []*unstructured.Unstructured {
 	objects := make([]*unstructured.Unstructured, len(f.documents))
 	for i, d := range f.documents {
@@ -250,10 +249,10 @@ func (f Fixture) Objects() []*unstructured.Unstructured {
 	return objects
 }
 
-// Prepare builds the facts and the request of a fixture.
+// Prepare builds the facts and the input of a fixture.
 func (f Fixture) Prepare() (Prepared, error) { return f.PrepareWith(cluster.Options{}) }
 
-// PrepareWith is Prepare with options, but for the time, which is the fixture's.
+// PrepareWith is Prepare with options. The fixture sets the time.
 func (f Fixture) PrepareWith(options cluster.Options) (Prepared, error) {
 	now := time.Unix(0, 0)
 	for _, o := range f.Objects() {
@@ -281,7 +280,7 @@ func (f Fixture) PrepareWith(options cluster.Options) (Prepared, error) {
 	return p, nil
 }
 
-// Evaluate asks the policies about the fixture's request.
+// Evaluate evaluates the policies on the fixture's request.
 func (p Prepared) Evaluate(ctx context.Context, engine *policies.Engine) (policies.Result, error) {
 	result, err := engine.Evaluate(ctx, p.Trigger(), p.Input, p.World)
 	if err != nil {
@@ -295,13 +294,13 @@ func (p Prepared) Evaluate(ctx context.Context, engine *policies.Engine) (polici
 	return result, nil
 }
 
-// Hangs tells whether the fixture expects findings.
+// Hangs reports whether the fixture expects findings.
 func (f Fixture) Hangs() bool { return len(f.wants) > 0 }
 
-// Trigger is that of the fixture's request.
+// Trigger returns the trigger of the fixture's request.
 func (f Fixture) Trigger() policies.Trigger { return f.request.trigger() }
 
-// Problems compares findings with the comments of the fixture.
+// Problems compares findings with the fixture's comments.
 func (f Fixture) Problems(findings []policies.Finding) (problems []string) {
 	open := map[int][]*regexp.Regexp{}
 	for line, wants := range f.wants {

@@ -8,20 +8,20 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// GoldenFile stands beside the fixtures of a policy and holds what is found in each, whole.
+// GoldenFile is the file beside a policy's fixtures that records the findings in each.
 const GoldenFile = "findings.golden"
 
-// goldenHead opens a GoldenFile.
+// goldenHead is the first line of a GoldenFile.
 const goldenHead = "# The findings in each fixture, whole. Written by the tests: read the diff.\n"
 
-// Golden collects what is found in fixtures, for a GoldenFile: a line for each part of
-// each finding. Left out is what METADATA says of all findings of a policy.
+// Golden builds a GoldenFile, one line for each part of each finding. Parts that METADATA sets for all
+// findings of the policy are left out.
 type Golden struct {
 	of  map[string]policies.Policy
 	out strings.Builder
 }
 
-// NewGolden begins a GoldenFile of what policies of a set find.
+// NewGolden returns a Golden for the findings of a set of policies.
 func NewGolden(set *policies.Set) *Golden {
 	g := &Golden{of: map[string]policies.Policy{}}
 	for _, p := range set.Policies() {
@@ -36,7 +36,7 @@ func (g *Golden) line(depth int, format string, args ...any) {
 	fmt.Fprintf(&g.out, "%s%s\n", strings.Repeat("  ", depth), text)
 }
 
-// Add adds what was found in the fixture of that name.
+// Add adds the findings in a fixture.
 func (g *Golden) Add(fixture string, result policies.Result) {
 	g.line(0, "%s", fixture)
 	for _, f := range result.Findings {
@@ -88,14 +88,14 @@ func compact(value any) string {
 	var out strings.Builder
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(value) // plain fields, into memory
+	_ = encoder.Encode(value) // plain fields, written to memory
 	return strings.TrimSpace(out.String())
 }
 
-// String is the text of the GoldenFile.
+// String returns the text of the GoldenFile.
 func (g *Golden) String() string { return g.out.String() }
 
-// Differs tells where the text of a GoldenFile is another than want, "" if nowhere.
+// Differs describes the first difference from want, "" if there is none.
 func (g *Golden) Differs(want string) string {
 	wanted, got := strings.Split(want, "\n"), strings.Split(g.String(), "\n")
 	fixture := ""

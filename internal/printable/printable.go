@@ -1,5 +1,4 @@
-// Package printable makes text that anybody may have written, names and
-// annotations and events, fit for a terminal and for a line.
+// Package printable makes untrusted text, such as names, annotations and events, safe to print.
 package printable
 
 import (
@@ -10,16 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// Line returns text as one line of valid UTF-8 without control and format
-// characters, which could hide, reorder or repaint what stands beside them: each
-// becomes U+FFFD.
+// Line returns text as one line of valid UTF-8. Control and format characters, which could hide or reorder
+// other text, become U+FFFD.
 func Line(text string) string { return But(text, "") }
 
-// Lines is Line for each line of a text. A tab becomes a space, so that what stands below
-// it, as the mark of a compiler, keeps its column.
+// Lines applies Line to each line of a text. Tabs become spaces, so that columns below them stay aligned.
 func Lines(text string) string { return But(strings.ReplaceAll(text, "\t", " "), "\n") }
 
-// But is Line, and keeps some characters.
+// But is Line, but keeps the characters in kept.
 func But(text, kept string) string {
 	odd := func(r rune) bool { return odd(r) && !strings.ContainsRune(kept, r) }
 	if !strings.ContainsFunc(text, odd) {
@@ -33,7 +30,7 @@ func But(text, kept string) string {
 	}, text)
 }
 
-// JSON is a text in JSON in which such characters, which stand in strings only, are escaped.
+// JSON escapes such characters in a JSON text, where they can only be inside strings.
 func JSON(text string) string {
 	if Line(text) == text {
 		return text
@@ -53,10 +50,10 @@ func JSON(text string) string {
 	return out.String()
 }
 
-// odd are control characters, format characters (bidirectional ones among them),
-// separators of lines, private use, and what is no UTF-8.
+// odd reports whether r is a control or format character (including bidirectional ones), a line separator,
+// for private use, or not valid UTF-8.
 func odd(r rune) bool {
-	if r <= unicode.MaxASCII { // which most text is
+	if r <= unicode.MaxASCII { // the common case
 		return r < ' ' || r == '\x7f'
 	}
 	return r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co)

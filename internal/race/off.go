@@ -1,9 +1,9 @@
 //go:build !race
 
-// Package race lets tests that one goroutine runs do nothing, or a part of their cases,
-// under the race detector, which has nothing to see there and takes ten times as long.
-// make test and make check run them whole, without it.
+// Package race lets single-goroutine tests skip themselves, or some cases, under the race detector, which
+// takes ten times as long and cannot find anything there. make test and make check run them in full without
+// it.
 package race
 
-// Detector tells whether the race detector watches.
+// Detector reports whether the race detector is on.
 const Detector = false

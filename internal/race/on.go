@@ -2,5 +2,5 @@
 
 package race
 
-// Detector tells whether the race detector watches.
+// Detector reports whether the race detector is on.
 const Detector = true

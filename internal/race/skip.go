@@ -2,8 +2,8 @@ package race
 
 import "testing"
 
-// Skip leaves a test out under the race detector, which takes ten times as long: one that
-// runs in one goroutine, or starts those that other tests start as well.
+// Skip skips a test under the race detector. It is for tests that run in one goroutine, or whose goroutines
+// other tests start as well.
 func Skip(t testing.TB) {
 	t.Helper()
 	if Detector {

@@ -1,4 +1,4 @@
-// Package redact takes names out of a snapshot, so that it can be shown to others.
+// Package redact removes names from a snapshot, so that it can be shared.
 package redact
 
 import (
@@ -20,41 +20,40 @@ import (
 // public are names that every cluster has.
 var public = []string{"", "default", "kube-system", "kube-public", "kube-node-lease", "kubernetes", "termguard-system", "termguard"}
 
-// What a string of the facts holds, as "holds" of its schema says, or "keys" of a map for
-// each level of keys. Whatever says nothing is a name: a field that somebody forgets is
-// hidden. Several parts, "word/name", stand between slashes; the last is repeated.
+// Contents of a string in the facts, as "holds" in its schema or, for keys of maps, "keys" with one entry per
+// level. A string without either is treated as a name, so that new fields are redacted by default. Entries
+// such as "word/name" describe parts between slashes; the last one repeats.
 const (
-	nameOf     = "name"       // of something that somebody made: replaced
-	wordOf     = "word"       // of Kubernetes, of a program or of a definition: stays
-	textOf     = "text"       // for people: names that are known by other fields are replaced in it
-	expression = "expression" // in CEL: what it quotes is replaced
-	keyOf      = "key"        // of Kubernetes: stays; of others: replaced
+	nameOf     = "name"       // chosen by a user: replaced
+	wordOf     = "word"       // of Kubernetes, a program or a definition: kept
+	textOf     = "text"       // a sentence: names known from other fields are replaced in it
+	expression = "expression" // CEL: quoted strings are replaced
+	keyOf      = "key"        // kept if it belongs to Kubernetes, otherwise replaced
 )
 
 var (
 	word = regexp.MustCompile(`[A-Za-z0-9][A-Za-z0-9._-]*`)
-	// own is a key of Kubernetes itself.
+	// own matches keys of Kubernetes itself.
 	own = regexp.MustCompile(`^([a-z0-9.-]+\.)?(kubernetes|k8s)\.io/`)
-	// file is a path, and folder what of one says nothing of a cluster.
+	// file matches a path, and folder the path elements that reveal nothing about a cluster.
 	file   = regexp.MustCompile(`(/[^\s/'":,]+){2,}`)
 	folder = regexp.MustCompile(`^(var|lib|run|proc|sys|fs|cgroup|etc|mnt|tmp|kubelet|containerd|pods|volumes|mount|kubernetes\.io~[a-z-]+|\d+)?$`)
-	// object is an object as evidence names it: "Deployment ops/web", "Deployment/ops/web".
+	// object matches an object as evidence names it: "Deployment ops/web", "Deployment/ops/web".
 	object = regexp.MustCompile(`(?:Deployment|StatefulSet|DaemonSet|pod|account|Service|lease|Node|node)[ /]([a-z0-9][a-z0-9.-]*)(?:/([a-z0-9][a-z0-9.-]*))?|held by ([^\s,]+)`)
-	// quoted is a string in CEL.
+	// quoted matches a string in CEL.
 	quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
-	// operations are what CEL may quote of Kubernetes itself.
+	// operations are strings of Kubernetes itself that CEL may quote.
 	operations = []string{"CREATE", "UPDATE", "DELETE", "CONNECT"}
 )
 
-// Write writes to out what snapshot writes, with names replaced as by Snapshot, under
-// a key that nobody keeps.
+// Write writes a snapshot to out, with names replaced as by Snapshot under a random key that is discarded.
 func Write(out io.Writer, schema []byte, snapshot func(io.Writer) error) error {
 	var text bytes.Buffer
 	if err := snapshot(&text); err != nil {
 		return err
 	}
 	key := make([]byte, 32)
-	_, _ = rand.Read(key) // it never fails
+	_, _ = rand.Read(key) // never fails
 	redacted, err := Snapshot(text.Bytes(), schema, key)
 	if err != nil {
 		return err
@@ -65,11 +64,10 @@ func Write(out io.Writer, schema []byte, snapshot func(io.Writer) error) error {
 	return nil
 }
 
-// Snapshot replaces the names of objects and namespaces in a snapshot, wherever they
-// stand, by hashes: the same name by the same hash within one key, which is to be a new
-// one for each snapshot. schema is that of the facts: it tells names from the words of
-// the document. Kinds, API groups, finalizers, versions and images stay, and so may
-// names that only a message tells.
+// Snapshot replaces the names of objects and namespaces in a snapshot by hashes: the same name by the same
+// hash for one key, which should be new for each snapshot. schema is the schema of the facts, which tells
+// names from other strings. Kinds, API groups, finalizers, versions and images stay, and so may names that
+// appear only in messages.
 func Snapshot(text, schema, key []byte) ([]byte, error) {
 	var doc, shape map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -85,7 +83,7 @@ func Snapshot(text, schema, key []byte) ([]byte, error) {
 	}
 	r := &redactor{names: map[string]bool{}, key: key}
 	r.definitions, _ = shape["definitions"].(map[string]any)
-	r.value(doc, shape, nil) // which collects the names that texts may hold
+	r.value(doc, shape, nil) // collects the names for r.text
 	r.known = true
 	out, err := json.MarshalIndent(r.value(doc, shape, nil), "", "  ")
 	if err != nil {
@@ -95,14 +93,13 @@ func Snapshot(text, schema, key []byte) ([]byte, error) {
 }
 
 type redactor struct {
-	names       map[string]bool // that were met
-	known       bool            // all were
+	names       map[string]bool // collected so far
+	known       bool            // whether names is complete
 	key         []byte
 	definitions map[string]any
 }
 
-// value is a copy of a part of the document without names. keys are what the keys of the
-// maps below are.
+// value returns a copy of a node without names. keys describe the keys of the maps below.
 func (r *redactor) value(node any, schema map[string]any, keys []any) any {
 	if ref, ok := schema["$ref"].(string); ok {
 		schema, _ = r.definitions[strings.TrimPrefix(ref, "#/definitions/")].(map[string]any)
@@ -127,7 +124,7 @@ func (r *redactor) value(node any, schema map[string]any, keys []any) any {
 				redacted[name] = r.value(value, of, nil)
 			} else if data {
 				redacted[r.string(name, key)] = r.value(value, others, below)
-			} else { // a part of an object as the API has it
+			} else { // part of an object from the API
 				redacted[name] = r.value(value, nil, nil)
 			}
 		}
@@ -148,7 +145,7 @@ func (r *redactor) value(node any, schema map[string]any, keys []any) any {
 	return node
 }
 
-// string is one of the document without names; what says what it holds.
+// string redacts a string; what describes its contents.
 func (r *redactor) string(text string, what any) string {
 	switch what {
 	case wordOf:
@@ -187,7 +184,7 @@ func (r *redactor) name(name string) string {
 	return r.hash(name)
 }
 
-// text replaces the names in a text: whole words, and what stands between dots.
+// text replaces the names in a text: whole words, and parts between dots.
 func (r *redactor) text(text string) string {
 	if !r.known {
 		for _, found := range object.FindAllStringSubmatch(text, -1) {

@@ -42,7 +42,7 @@ status: {storedVersions: [v1]}
 {apiVersion: apps/v1, kind: Deployment, metadata: {name: clerk, namespace: payroll}, spec: {replicas: 0, selector: {}, template: {metadata: {labels: {app: clerk}}, spec: {containers: [{name: c, image: x}]}}}}
 `
 
-// snapshot of a cluster with the objects above.
+// snapshot returns a snapshot of a cluster with the objects above.
 func snapshot(t testing.TB) []byte {
 	t.Helper()
 	var list []*unstructured.Unstructured
@@ -101,7 +101,7 @@ func TestSnapshot(t *testing.T) {
 	if other, err := Snapshot(plain, schema, []byte("another")); err != nil || bytes.Equal(got, other) {
 		t.Errorf("two snapshots can be laid side by side (%v)", err)
 	}
-	// It can be asked as before: names that belong together still do.
+	// The snapshot still works: names that belong together still match.
 	if _, err := snapshots.Read(bytes.NewReader(got)); err != nil {
 		t.Error(err)
 	}
@@ -131,8 +131,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestWritten: what people wrote goes, too: who holds a lease, why something may hang, what a policy
-// says, paths of files, and keys of taints that are not of Kubernetes.
+// TestWritten checks that strings written by users are replaced: lease holders, reasons, messages of
+// policies, file paths, and taint keys outside Kubernetes.
 func TestWritten(t *testing.T) {
 	schema, err := policies.FactsSchema()
 	if err != nil {
@@ -155,8 +155,8 @@ func TestWritten(t *testing.T) {
 	}
 }
 
-// filler makes a document with something in every field of a schema: names with mark in
-// them, words with word.
+// filler builds a document with a value in every field of a schema: names contain mark, other strings contain
+// word.
 type filler struct {
 	definitions map[string]any
 	count       int
@@ -223,8 +223,7 @@ func (f *filler) fill(schema map[string]any, keys []any) any {
 	panic(fmt.Sprintf("a schema of type %v", schema["type"]))
 }
 
-// TestEveryField holds that no name stays in any field that the facts have, whoever adds it,
-// and that every word does.
+// TestEveryField checks that no field of the facts keeps a name and every field keeps its words.
 func TestEveryField(t *testing.T) {
 	schema, err := policies.FactsSchema()
 	if err != nil {
@@ -236,7 +235,7 @@ func TestEveryField(t *testing.T) {
 	}
 	f := filler{definitions: shape["definitions"].(map[string]any)}
 	doc := f.fill(shape, nil).(map[string]any)
-	doc["namespaces"].(map[string]any)["mark-elsewhere"] = map[string]any{} // of which texts tell
+	doc["namespaces"].(map[string]any)["mark-elsewhere"] = map[string]any{} // appears in texts
 	plain, err := json.Marshal(doc)
 	if err != nil {
 		t.Fatal(err)

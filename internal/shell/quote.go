@@ -1,4 +1,4 @@
-// Package shell writes words for a POSIX shell.
+// Package shell quotes words for a POSIX shell.
 package shell
 
 import (
@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// plain is a word that a shell takes as it stands.
+// plain matches words that need no quotes.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
-// Quote is a word as a shell takes it: names of objects may hold anything but "/" and "%"
-// (k8s.io/apimachinery, pkg/api/validation/path).
+// Quote quotes a word for a shell: object names may contain anything but "/" and "%" (k8s.io/apimachinery,
+// pkg/api/validation/path).
 func Quote(word string) string {
 	if plain.MatchString(word) {
 		return word
@@ -18,7 +18,7 @@ func Quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Join is a command of words.
+// Join returns the quoted words as a command.
 func Join(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestQuote holds that a shell takes quoted words as they are.
+// TestQuote checks that a shell reads quoted words unchanged.
 func TestQuote(t *testing.T) {
 	for _, word := range []string{"system:node:n1", "it's", "$(reboot)", "a b", "", "`x`;y", "''", "a\nb", `\'`, "*", "~", "#x", "-n"} {
 		got, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s. "+Quote(word)).Output()

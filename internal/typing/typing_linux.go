@@ -1,4 +1,4 @@
-// Package typing is a terminal for tests: somebody who types.
+// Package typing provides a terminal with a typing user for tests.
 package typing
 
 import (
@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open returns a terminal, and the keys: lines that are written to them are read from it.
+// Open returns a terminal, and keys: lines written to keys are read from the terminal.
 func Open() (terminal, keys *os.File, err error) {
 	if keys, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
 		return nil, nil, fmt.Errorf("open a terminal: %w", err)
