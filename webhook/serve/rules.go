@@ -34,27 +34,27 @@ import (
 )
 
 const (
-	// maxSource bounds the Rego of one folder, in bytes: that of a ConfigMap, 1 MiB.
+	// maxSource bounds the Rego of one source, in bytes: 1 MiB, like a ConfigMap.
 	maxSource = 1 << 20
-	// lookEvery is how often files are looked at: what changes is to be in force
-	// within 2 s, and to compile the policies takes up to one.
+	// lookEvery is how often files are checked: changes must take effect within 2 s, and compiling takes up
+	// to one.
 	lookEvery = 500 * time.Millisecond
 	// firstList bounds the wait for ConfigMaps at the start.
 	firstList = 5 * time.Second
 	resync    = 10 * time.Minute
 )
 
-// policySource is a folder, an OPA bundle or a ConfigMap with policies of people's own.
+// policySource is a folder, an OPA bundle or a ConfigMap with the users' own policies.
 type policySource struct {
-	name  string // the path of a file or folder, or "configmap termguard-system/team-a"
+	name  string // a path, or "configmap termguard-system/team-a"
 	files fstest.MapFS
 	ids   []string // of its policies, once compiled
-	err   error    // it cannot be read, or is not in force
+	err   error    // why it is not in force
 	sum   [sha256.Size]byte
 	about *corev1.ConfigMap // nil for a folder or bundle
 }
 
-// newSource takes its files as they are now, by path.
+// newSource returns a source with the given files, by path.
 func newSource(name string, files map[string]string, err error) policySource {
 	s := policySource{name: name, files: fstest.MapFS{}, err: err}
 	size, sum := 0, sha256.New()
@@ -73,18 +73,18 @@ func newSource(name string, files map[string]string, err error) policySource {
 	return s
 }
 
-// A reading is what was read of a folder, or of a bundle, and what its files were like then.
+// reading is the last content read from a folder or bundle, with its stamp.
 type reading struct {
 	stamp  string
 	source policySource
 }
 
-// settles is how long after the last change of a file its time tells of the next one: times
-// may be as coarse as a second.
+// settles is the age from which a file's modification time is reliable: some file systems store whole
+// seconds.
 const settles = 2 * time.Second
 
-// stampOf changes with the names, sizes and times of the files of a folder, or with those of
-// a bundle. It cannot be trusted where settled is false.
+// stampOf changes with the names, sizes and times of the files of a folder or bundle. If settled is false it
+// cannot be relied on.
 func stampOf(path string, now time.Time) (stamp string, settled bool) {
 	inside, err := filepath.Glob(filepath.Join(escapeGlob(path), "*", "*.rego"))
 	if err != nil {
@@ -103,7 +103,7 @@ func stampOf(path string, now time.Time) (stamp string, settled bool) {
 	return text.String(), settled
 }
 
-// folder is folderSource, which reads nothing again that has not changed.
+// folder returns folderSource, or the last reading if nothing changed.
 func (r *rules) folder(name string) policySource {
 	stamp, settled := stampOf(name, time.Now())
 	if last, known := r.readings[name]; known && settled && last.stamp == stamp {
@@ -114,7 +114,7 @@ func (r *rules) folder(name string) policySource {
 	return s
 }
 
-// folderSource reads the policies of a folder: FOLDER/POLICY/*.rego. A file is an OPA bundle.
+// folderSource reads the policies of a folder, FOLDER/POLICY/*.rego, or of an OPA bundle if folder is a file.
 func folderSource(folder string, key *policies.Key) policySource {
 	if info, err := os.Stat(folder); err == nil && !info.IsDir() {
 		unpacked, err := policies.ReadBundle(folder, key)
@@ -152,8 +152,7 @@ func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// configMapSource has the policies of a ConfigMap: key POLICY.rego is
-// POLICY/POLICY.rego.
+// configMapSource returns the policies of a ConfigMap: key POLICY.rego is the file POLICY/POLICY.rego.
 func configMapSource(cm *corev1.ConfigMap) policySource {
 	files := map[string]string{}
 	for key, text := range cm.Data {
@@ -170,7 +169,7 @@ func configMapSource(cm *corev1.ConfigMap) policySource {
 	return s
 }
 
-// compile finds the policies of a source, by itself, or what is wrong with them.
+// compile compiles the source on its own and records its policy ids, or the error.
 func (s *policySource) compile() {
 	if s.err != nil {
 		return
@@ -184,43 +183,41 @@ func (s *policySource) compile() {
 	}
 }
 
-// noPolicies tells of a folder without any. Whoever named it takes its rules to be in force;
-// but it may also be filled later, by what is mounted there.
+// noPolicies is the reason for a folder without policies. It may still be filled later by a mount.
 const noPolicies = "it holds no policies: name the folder that holds a folder for each policy, with POLICY/POLICY.rego in it"
 
-// empty tells whether a folder holds no policies.
+// empty reports whether a folder contains no policies.
 func (s policySource) empty() bool { return s.err == nil && s.about == nil && len(s.ids) == 0 }
 
 func (s policySource) fsys() fs.FS { return policies.Named(s.files, s.name) }
 
-// rules keep what reviews go by current: policies and configuration are read again
-// when they change. What is wrong with a new one is told, and the last good one
-// stays in force.
+// rules keeps the policies and the configuration current. It rereads them when they change; invalid versions
+// are reported and the last valid one stays in force.
 type rules struct {
 	options Options
 	use     func(webhook.Rules)
 	events  record.EventRecorder
 	log     *slog.Logger
 
-	informer cache.SharedIndexInformer // of ConfigMaps with config.PolicyLabel
+	informer cache.SharedIndexInformer // ConfigMaps with config.PolicyLabel
 	changed  chan struct{}
 
 	set      *policies.Set                // in force
 	inForce  map[string]policySource      // by name
-	tried    map[string][sha256.Size]byte // what was looked at last, by name
-	refused  map[string]string            // why, by name
+	tried    map[string][sha256.Size]byte // last version checked, by name
+	refused  map[string]string            // reasons, by name
 	readings map[string]reading           // of folders and bundles, by name
 
 	read   config.Config // in force
 	file   [sha256.Size]byte
-	taken  [sha256.Size]byte              // the file that is in force
-	status atomic.Pointer[webhook.Status] // what of it these rules know
+	taken  [sha256.Size]byte              // sum of the file in force
+	status atomic.Pointer[webhook.Status] // the part that rules knows
 
 	reloads *prometheus.CounterVec
 	sources *prometheus.GaugeVec
 }
 
-const configuration = "configuration" // in refused
+const configuration = "configuration" // key in refused
 
 func newRules(options Options, client kubernetes.Interface, events record.EventRecorder, registry prometheus.Registerer) *rules {
 	factory := promauto.With(registry)
@@ -247,15 +244,15 @@ func newRules(options Options, client kubernetes.Interface, events record.EventR
 		default:
 		}
 	}
-	// Adding a handler fails on an informer that has stopped; this one has not started.
+	// AddEventHandler fails only on a stopped informer; this one has not started.
 	_, _ = r.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { kick() }, UpdateFunc: func(any, any) { kick() }, DeleteFunc: func(any) { kick() },
 	})
 	return r
 }
 
-// start loads what is there. An error is for what an operator wrote on the command
-// line; a ConfigMap that is wrong is left out, as later.
+// start loads all sources. It returns an error for sources on the command line; invalid ConfigMaps are left
+// out, as later.
 func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*policies.Engine, error) {
 	var found []policySource
 	for _, folder := range r.options.Folders {
@@ -279,8 +276,8 @@ func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*polici
 	if err != nil {
 		return nil, err
 	}
-	// A policy may be gone whose ConfigMap somebody deleted: that must not keep
-	// termguard from starting, as a typing error must.
+	// A policy may be missing because its ConfigMap was deleted. Unlike a typo, that must not prevent the
+	// start.
 	if r.read, err = r.options.ReadConfig(set.IDs()); err != nil && (!config.OnlyNoPolicy(err) || config.MeansAnother(err, policies.EmbeddedIDs())) {
 		return nil, err
 	}
@@ -293,7 +290,7 @@ func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*polici
 	return r.engine(context.WithoutCancel(ctx), set)
 }
 
-// run reads again what changes, until ctx ends.
+// run rereads changed sources until ctx ends.
 func (r *rules) run(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -308,8 +305,7 @@ func (r *rules) run(ctx context.Context) {
 	}
 }
 
-// gather is what there is now. Until the ConfigMaps are listed, those in force are
-// taken as still there.
+// gather returns the current sources. Until the ConfigMaps are listed, the ones in force count as present.
 func (r *rules) gather() (found []policySource) {
 	for _, folder := range r.options.Folders {
 		found = append(found, r.folder(folder))
@@ -330,7 +326,7 @@ func (r *rules) gather() (found []policySource) {
 	return found
 }
 
-// look takes what has changed into use.
+// look puts changed sources into force.
 func (r *rules) look(ctx context.Context) {
 	found := r.gather()
 	now := map[string][sha256.Size]byte{}
@@ -339,7 +335,7 @@ func (r *rules) look(ctx context.Context) {
 	}
 	file, err := r.fileSum()
 	if err != nil {
-		return // it is being replaced; what was read stands
+		return // the file is being replaced
 	}
 	if maps.Equal(now, r.tried) && file == r.file {
 		return
@@ -368,8 +364,8 @@ func (r *rules) look(ctx context.Context) {
 	r.log.Info("read policies and configuration again", "policies", len(set.Policies()), "refused", len(r.refused))
 }
 
-// readAgain reads the configuration; what is in force stays where it is wrong. The
-// one in force may name policies that have gone since.
+// readAgain rereads the configuration. If it is invalid, the one in force stays, which may name policies that
+// were removed since.
 func (r *rules) readAgain(set *policies.Set) {
 	read, err := r.options.ReadConfig(set.IDs())
 	if err == nil && fixed(read) != fixed(r.read) {
@@ -386,7 +382,7 @@ func (r *rules) readAgain(set *policies.Set) {
 	r.took()
 }
 
-// took notes that what the file says is in force.
+// took records that the file's content is in force.
 func (r *rules) took() {
 	r.taken = r.file
 	if r.options.ConfigFile != "" && r.taken == noFile {
@@ -394,27 +390,26 @@ func (r *rules) took() {
 	}
 }
 
-// fixed is what the facts rest on, which are gathered once. What is empty is as what is
-// not there.
+// fixed returns the settings that the facts depend on, which only a restart applies. Empty settings equal
+// absent ones.
 func fixed(c config.Config) string {
 	c.Shared.Params = nil
 	text, err := json.Marshal([]any{c.Shared, c.Trust()})
 	if err != nil {
-		return err.Error() // it was read from JSON
+		return err.Error() // cannot happen: it was read from JSON
 	}
 	return string(text)
 }
 
-// take decides which version of each source is to be in force, and loads them
-// together, unless they are loaded already. A source counts whole, or not at
-// all: its last good version then.
+// take chooses the version of each source and loads them together, unless they are loaded already. A source
+// is used as a whole, or its last valid version.
 func (r *rules) take(found []policySource) (*policies.Set, error) {
 	slices.SortFunc(found, func(a, b policySource) int { return cmp.Compare(a.name, b.name) })
 	binary, err := policies.Load(policies.Embedded())
 	if err != nil {
 		return nil, err
 	}
-	owner := map[string]string{} // of policies, by id
+	owner := map[string]string{} // by policy id
 	for _, id := range binary.IDs() {
 		owner[id] = "termguard itself"
 	}
@@ -427,7 +422,7 @@ func (r *rules) take(found []policySource) (*policies.Set, error) {
 		} else {
 			s.compile()
 		}
-		// Who had a policy keeps it from others, unless it gives it up.
+		// A source keeps its policies from others until it gives them up.
 		for _, id := range last.ids {
 			if s.err != nil || slices.Contains(s.ids, id) {
 				owner[id] = s.name
@@ -487,7 +482,7 @@ func (r *rules) take(found []policySource) (*policies.Set, error) {
 	return set, nil
 }
 
-// engine asks the policies of a set.
+// engine returns an engine for a set of policies.
 func (r *rules) engine(ctx context.Context, set *policies.Set) (*policies.Engine, error) {
 	return policies.NewEngine(ctx, set, policies.EngineOptions{
 		Brief:    true,
@@ -497,12 +492,12 @@ func (r *rules) engine(ctx context.Context, set *policies.Set) (*policies.Engine
 	})
 }
 
-// with is what reviews go by with an engine.
+// with returns the rules for reviews with an engine.
 func (r *rules) with(engine *policies.Engine) webhook.Rules {
 	return webhook.Rules{Evaluator: engine, Enforcement: r.read.Enforcement, IDs: r.set.IDs()}
 }
 
-// refuse tells of a version that is not taken, once.
+// refuse reports a refused version, once.
 func (r *rules) refuse(name string, about *corev1.ConfigMap, err error) {
 	if r.refused[name] == err.Error() {
 		return
@@ -528,7 +523,7 @@ func (r *rules) accept(name string, about *corev1.ConfigMap) {
 	}
 }
 
-// cut keeps a message within the 1024 bytes of an Event.
+// cut truncates a message to fit the 1024 bytes of an Event.
 func cut(text string) string {
 	const limit = 900
 	if len(text) > limit {
@@ -537,7 +532,7 @@ func cut(text string) string {
 	return text
 }
 
-// count tells metrics and status what is in force, and what is not.
+// count updates metrics and status with the sources in force and the refused ones.
 func (r *rules) count() {
 	kinds := map[string]float64{"policies": 0, configuration: 0}
 	for name := range r.refused {
@@ -566,8 +561,7 @@ func (r *rules) count() {
 	r.status.Store(&status)
 }
 
-// notInForce names what is refused, without the reasons: whoever reaches the health
-// port may read it.
+// notInForce lists refused sources without reasons, because the health port is not authenticated.
 func (r *rules) notInForce() string {
 	report := ""
 	for _, refused := range r.status.Load().Refused {
@@ -581,7 +575,7 @@ func (r *rules) notInForce() string {
 	return report
 }
 
-// noFile is the sum of a configuration that is not there.
+// noFile is the sum of a missing configuration file.
 var noFile [sha256.Size]byte
 
 func (r *rules) fileSum() ([sha256.Size]byte, error) {

@@ -26,7 +26,7 @@ import (
 	"github.com/termguard/termguard/webhook"
 )
 
-// policyNamed is a policy that says msg of every deletion.
+// policyNamed returns a policy that reports msg for every deletion.
 func policyNamed(id, msg string) string {
 	return `# METADATA
 # title: Of our own
@@ -53,7 +53,7 @@ func policyMap(name string, files ...string) *corev1.ConfigMap {
 	return cm
 }
 
-// site is a rules with a cluster, a folder and a configuration of its own.
+// site is a rules with its own cluster, folder and configuration.
 type site struct {
 	*testing.T
 	*rules
@@ -120,7 +120,7 @@ func (s *site) put(cm *corev1.ConfigMap) {
 	}
 }
 
-// says are the messages about a deletion, once they are as wanted or time is up.
+// says waits until a deletion yields exactly these messages.
 func (s *site) says(want ...string) {
 	s.Helper()
 	deadline := time.Now().Add(30 * time.Second)
@@ -133,7 +133,7 @@ func (s *site) says(want ...string) {
 			}
 			return
 		}
-		select { // the watch brings what was put
+		select { // the watch delivers put
 		case <-s.changed:
 		case <-time.After(10 * time.Millisecond):
 		}
@@ -158,7 +158,7 @@ func (s *site) messages() []string {
 	return said
 }
 
-// told drains the Events.
+// drainEvents returns the Events so far.
 func (s *site) told() (all []string) {
 	for {
 		select {
@@ -170,7 +170,7 @@ func (s *site) told() (all []string) {
 	}
 }
 
-// refusals is termguard_refused_sources of one kind.
+// refusals returns the metric termguard_refused_sources of one kind.
 func (s *site) refusals(kind string) float64 {
 	s.Helper()
 	families, err := s.metrics.Gather()
@@ -215,8 +215,8 @@ func TestRulesFollow(t *testing.T) {
 	}
 }
 
-// TestRulesFollowBundles holds that a bundle counts once it is signed as it must be, and
-// that one that is not, or that is gone, leaves the last one in force.
+// TestRulesFollowBundles checks that a bundle is used once its signature is valid, and that an unsigned or
+// missing one leaves the last one in force.
 func TestRulesFollowBundles(t *testing.T) {
 	const secret = "correct horse battery staple"
 	s := newSite(t)
@@ -252,8 +252,8 @@ func TestRulesFollowBundles(t *testing.T) {
 	}
 }
 
-// TestRulesKeepTheLastGood holds that what is wrong takes nothing else with it, is
-// named, and leaves in force what was.
+// TestRulesKeepTheLastGood checks that an invalid source is named, stays without effect on others, and leaves
+// its last version in force.
 func TestRulesKeepTheLastGood(t *testing.T) {
 	s := newSite(t, policyMap("team-a", "a_rule.rego", policyNamed("a-rule", "one")), policyMap("team-b", "b_rule.rego", policyNamed("b-rule", "two")))
 	s.says("one", "two")
@@ -315,15 +315,15 @@ func TestConfigurationKeepsTheLastGood(t *testing.T) {
 			t.Errorf("%s: %v configurations are refused, want 1", name, got)
 		}
 	}
-	s.write(s.file, head+"finalizerOwners: {}\n") // is as if it were not there
+	s.write(s.file, head+"finalizerOwners: {}\n") // same as absent
 	s.look(t.Context())
 	if s.now.Enforcement.Policies != nil || len(s.refused) > 0 {
 		t.Errorf("after it was mended: enforcement %+v, refused %q", s.now.Enforcement, s.refused)
 	}
 }
 
-// TestConfigurationAppears: without a file the defaults are in force, as pods find it whose
-// ConfigMap nobody made; it is taken when it appears, and given up when it goes.
+// TestConfigurationAppears checks that the defaults are in force without a file, as in pods whose ConfigMap
+// does not exist, and that a file takes effect when it appears and stops when it is removed.
 func TestConfigurationAppears(t *testing.T) {
 	s := newSite(t)
 	fingerprint := func() string { return s.status.Load().Configuration }
@@ -342,8 +342,8 @@ func TestConfigurationAppears(t *testing.T) {
 	}
 }
 
-// TestPolicyGone: a configuration may name a policy whose ConfigMap somebody deleted.
-// That is told, and neither stops the next start nor turns the rest of it off.
+// TestPolicyGone checks that a configuration that names a policy whose ConfigMap was deleted is reported, and
+// neither prevents the next start nor disables the rest.
 func TestPolicyGone(t *testing.T) {
 	s := newSite(t, policyMap("team-a", "a_rule.rego", policyNamed("a-rule", "one")))
 	const head = "apiVersion: termguard.dev/v1\nkind: Config\n"
@@ -382,8 +382,7 @@ func TestPolicyGone(t *testing.T) {
 	}
 }
 
-// TestPolicyIsMisspelt: what is nearly the id of a policy in the binary keeps termguard from
-// starting, with the one that is meant.
+// TestPolicyIsMisspelt checks that a misspelt id of a built-in policy prevents the start, with a suggestion.
 func TestPolicyIsMisspelt(t *testing.T) {
 	s := newSite(t)
 	s.write(s.file, "apiVersion: termguard.dev/v1\nkind: Config\nenforcement: {policies: {gone: deny, orphaned-finalizr: deny}}\n")
@@ -393,8 +392,8 @@ func TestPolicyIsMisspelt(t *testing.T) {
 	}
 }
 
-// TestRulesStart holds that what the command line names must be right, and what
-// others wrote into the cluster need not.
+// TestRulesStart checks that errors in sources on the command line prevent the start, and errors in
+// ConfigMaps do not.
 func TestRulesStart(t *testing.T) {
 	s := newSite(t, policyMap("team-a", "a_rule.rego", "package"))
 	s.says()
@@ -415,7 +414,7 @@ func TestRulesStart(t *testing.T) {
 	}
 }
 
-// TestFolderIsReadOnce reads a folder again only when its files have changed.
+// TestFolderIsReadOnce checks that a folder is reread only after a change.
 func TestFolderIsReadOnce(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "a_rule", "a_rule.rego")
@@ -437,7 +436,7 @@ func TestFolderIsReadOnce(t *testing.T) {
 	r := &rules{readings: map[string]reading{}}
 	write("one", old)
 	first := r.folder(folder).sum
-	write("two", old) // as nobody writes: the size and the time of before
+	write("two", old) // no real write keeps both size and time
 	if r.folder(folder).sum != first {
 		t.Error("it was read again, though nothing tells of a change")
 	}

@@ -1,5 +1,4 @@
-// Package serve puts together what the webhook command runs: the policies, the
-// facts, the certificate, and the server that answers reviews with them.
+// Package serve assembles the webhook command: policies, facts, certificate and server.
 package serve
 
 import (
@@ -33,30 +32,27 @@ import (
 	"github.com/termguard/termguard/webhook"
 )
 
-// Options are what an operator chooses.
+// Options are the operator's settings.
 type Options struct {
-	// Config says how findings are enforced, and what the facts rest on.
+	// Config sets the enforcement and the options of the facts.
 	Config config.Config
-	// Folders hold policies beside those in the binary, or are OPA bundles, which Key
-	// must have signed. They are read again when they change, as ConfigMaps with
-	// PolicyLabel in the namespace of Certs.
+	// Folders are folders or OPA bundles with additional policies; bundles must be signed with Key. They are
+	// reread when they change, like ConfigMaps with PolicyLabel in Certs.Namespace.
 	Folders []string
 	Key     *policies.Key
-	// ReadConfig reads the configuration again, and checks it against the ids of
-	// the policies. ConfigFile is the file whose changes it is for, which may be
-	// missing for now; "" for none.
+	// ReadConfig rereads the configuration and checks it against the policy ids when ConfigFile changes.
+	// ConfigFile may be missing at first, or "" for none.
 	ReadConfig func(ids []string) (config.Config, error)
 	ConfigFile string
-	// Cluster is connected to, and Facts says how it is looked at.
+	// Cluster is the cluster to connect to, and Facts the options for reading it.
 	Cluster *rest.Config
 	Facts   cluster.Options
-	// CertificateFile and KeyFile are the serving certificate, which others
-	// renew. Without them there is an authority of our own, as Certs says,
-	// whose Namespace is also where termguard keeps what it learns.
+	// CertificateFile and KeyFile are an externally renewed serving certificate. Without them termguard has
+	// its own authority, configured by Certs. Certs.Namespace is also where termguard stores learned facts.
 	CertificateFile, KeyFile string
 	Certs                    certs.Options
-	// ClientCAFile and ClientNames say who may ask for reviews, as in
-	// certs.NewClients. Without a file anybody may.
+	// ClientCAFile and ClientNames restrict who may send reviews, as in certs.NewClients. Without a file
+	// anyone may.
 	ClientCAFile string
 	ClientNames  []string
 	// Deadline bounds one review.
@@ -67,14 +63,13 @@ type Options struct {
 	Listen, HealthListen string
 	Drain                time.Duration
 	Profile              bool
-	// Version is what status tells of this replica.
+	// Version is this replica's version in the status.
 	Version string
 	// Log must not be nil.
 	Log *slog.Logger
 }
 
-// Run serves until ctx ends, and then drains. An error is for what cannot be
-// mended by waiting.
+// Run serves until ctx ends, and then drains. It returns an error only for problems that waiting cannot fix.
 func Run(ctx context.Context, options Options) error {
 	var verify func(tls.ConnectionState) error
 	if options.ClientCAFile != "" {
@@ -89,7 +84,7 @@ func Run(ctx context.Context, options Options) error {
 		return err
 	}
 	defer s.broadcaster.Shutdown()
-	// What reviews need outlives ctx: the server drains after its end.
+	// The parts outlive ctx, because the server drains after its end.
 	behind, stop := context.WithCancel(background.With(context.WithoutCancel(ctx), s.panicked))
 	var running sync.WaitGroup
 	defer func() {
@@ -112,7 +107,7 @@ func Run(ctx context.Context, options Options) error {
 		Log:              options.Log,
 		Alive:            s.world.Reached,
 		Ready: []webhook.Check{
-			{Name: "policies", Check: func() error { return nil }, Note: s.rules.notInForce}, // there are some, or it would not have started
+			{Name: "policies", Check: func() error { return nil }, Note: s.rules.notInForce}, // never fails: without policies it would not have started
 			{Name: "facts", Check: s.factsReady},
 			{Name: "certificate", Check: s.source.Ready},
 		},
@@ -121,7 +116,7 @@ func Run(ctx context.Context, options Options) error {
 	return server.Start(ctx)
 }
 
-// parts are what runs.
+// parts are the running parts of the webhook.
 type parts struct {
 	registry    *prometheus.Registry
 	world       *cluster.World
@@ -137,13 +132,13 @@ type parts struct {
 	log         *slog.Logger
 }
 
-// panicked counts and logs the panic of a part that then starts again.
+// panicked counts and logs the panic of a part, which then restarts.
 func (s *parts) panicked(part string, panicked any, stack []byte) {
 	s.panics.WithLabelValues(part).Inc()
 	s.log.Error("a part failed and starts again", "part", part, "panic", panicked, "stack", string(stack))
 }
 
-// prepare does what can fail for good.
+// prepare does everything that can fail permanently.
 func prepare(ctx context.Context, options Options) (*parts, error) {
 	s := &parts{registry: prometheus.NewRegistry(), log: options.Log}
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -181,7 +176,7 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 	s.learner = cluster.NewLearner(world, core.CoreV1(), namespace, s.log)
 	s.grader = webhook.NewGrader(objects, world, s.registry, s.log)
 	trust := options.Config.Trust()
-	replica, _ := os.Hostname() // without, it has no name
+	replica, _ := os.Hostname() // "" if it fails
 	s.handler = webhook.NewHandler(webhook.Options{
 		Trust:           &trust,
 		Facts:           world,
@@ -213,7 +208,7 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 	return s, nil
 }
 
-// unseen names what the facts do not show, and why.
+// unseen names the resources that the facts could not read, and why.
 func unseen(world *cluster.World) (names []string) {
 	world.Read(func(f cluster.Facts) {
 		for _, hidden := range f.Unseen() {
@@ -232,8 +227,7 @@ func certificate(options Options) (*certs.Source, error) {
 	return certs.Embedded(options.Cluster, own)
 }
 
-// awaitFacts waits for the facts to be complete for the first time. Whatever is
-// lost later is unseen, which the facts say themselves.
+// awaitFacts waits until the facts are complete for the first time. The facts report later losses themselves.
 func (s *parts) awaitFacts(ctx context.Context) {
 	if err := s.live.WaitForSync(ctx); err != nil {
 		return // ctx has ended
