@@ -185,12 +185,12 @@ func (b *bundle) reconcile(ctx context.Context) error {
 	var patched []webhook
 	for _, w := range b.ours(configuration) {
 		keep := early(b.options.CADuration) + b.options.LeafDuration
-		wanted, err := extend(w.ClientConfig.CABundle, obj.(*corev1.Secret).Data[caKey], keep, time.Now())
+		want, err := extend(w.ClientConfig.CABundle, obj.(*corev1.Secret).Data[caKey], keep, time.Now())
 		if err != nil {
 			return fmt.Errorf("secret %s/%s: %w", b.options.Namespace, b.options.Secret, err)
 		}
-		if !bytes.Equal(wanted, w.ClientConfig.CABundle) {
-			patched = append(patched, webhook{w.Name, clientConfig{wanted}})
+		if !bytes.Equal(want, w.ClientConfig.CABundle) {
+			patched = append(patched, webhook{w.Name, clientConfig{want}})
 		}
 	}
 	if len(patched) == 0 {
@@ -224,39 +224,39 @@ func extend(present, authority []byte, keep time.Duration, now time.Time) ([]byt
 		return nil, fmt.Errorf("%s holds no certificate", caKey)
 	}
 	current := own[0]
-	trusted := []*x509.Certificate{current}
+	roots := []*x509.Certificate{current}
 	others, err := parse(present)
 	if err != nil {
 		others = nil // an unreadable bundle is replaced
 	}
 	for _, o := range others {
-		wanted := o.NotBefore.After(current.NotBefore) || now.Before(current.NotBefore.Add(keep))
-		if wanted && o.Subject.CommonName == commonName && now.Before(o.NotAfter) && !slices.ContainsFunc(trusted, o.Equal) {
-			trusted = append(trusted, o)
+		recent := o.NotBefore.After(current.NotBefore) || now.Before(current.NotBefore.Add(keep))
+		if recent && o.Subject.CommonName == commonName && now.Before(o.NotAfter) && !slices.ContainsFunc(roots, o.Equal) {
+			roots = append(roots, o)
 		}
 	}
-	slices.SortStableFunc(trusted, func(a, b *x509.Certificate) int {
+	slices.SortStableFunc(roots, func(a, b *x509.Certificate) int {
 		return cmp.Or(b.NotBefore.Compare(a.NotBefore), bytes.Compare(a.Raw, b.Raw))
 	})
 	var bundle []byte
-	for _, c := range trusted {
+	for _, c := range roots {
 		bundle = append(bundle, encode(c)...)
 	}
 	return bundle, nil
 }
 
 func parse(text []byte) ([]*x509.Certificate, error) {
-	var found []*x509.Certificate
+	var certificates []*x509.Certificate
 	for {
 		var block *pem.Block
 		if block, text = pem.Decode(text); block == nil {
-			return found, nil
+			return certificates, nil
 		}
 		certificate, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, certificate)
+		certificates = append(certificates, certificate)
 	}
 }
 

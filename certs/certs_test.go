@@ -127,9 +127,9 @@ func secret(r root) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "guard", Name: "ca"}, Data: map[string][]byte{caKey: r.pem()}}
 }
 
-// trusted fails the test unless the webhook configuration trusts the served certificate, and returns the name
+// servedSigner fails the test unless the webhook configuration trusts the served certificate, and returns the name
 // of its signer.
-func trusted(t *testing.T, client *fake.Clientset, source *Source, roots map[string]root) string {
+func servedSigner(t *testing.T, client *fake.Clientset, source *Source, roots map[string]root) string {
 	t.Helper()
 	c, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), "guard", metav1.GetOptions{})
 	if err != nil {
@@ -177,7 +177,7 @@ func TestRotation(t *testing.T) {
 		go func() { source.Run(ctx); close(stopped) }()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if by := trusted(t, client, source, roots); by != "old" || source.Ready() != nil {
+		if by := servedSigner(t, client, source, roots); by != "old" || source.Ready() != nil {
 			t.Fatalf("signed by %s, ready: %v", by, source.Ready())
 		}
 
@@ -187,7 +187,7 @@ func TestRotation(t *testing.T) {
 		signs.rotate(roots["new"]) // this replica learns of it before the Secret's watch
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if by := trusted(t, client, source, roots); by != "old" {
+		if by := servedSigner(t, client, source, roots); by != "old" {
 			t.Errorf("signed by %s before the configuration has the new authority", by)
 		}
 		if _, err := client.CoreV1().Secrets("guard").Update(t.Context(), secret(roots["new"]), metav1.UpdateOptions{}); err != nil {
@@ -195,18 +195,18 @@ func TestRotation(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if by := trusted(t, client, source, roots); by != "old" {
+		if by := servedSigner(t, client, source, roots); by != "old" {
 			t.Errorf("signed by %s before API servers know the new authority", by)
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if by := trusted(t, client, source, roots); by != "new" {
+		if by := servedSigner(t, client, source, roots); by != "new" {
 			t.Errorf("signed by %s at last", by)
 		}
 
 		time.Sleep(8 * 24 * time.Hour) // longer than a leaf is valid
 		synctest.Wait()
-		if by := trusted(t, client, source, roots); by != "new" {
+		if by := servedSigner(t, client, source, roots); by != "new" {
 			t.Errorf("signed by %s at last", by)
 		}
 		c, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), "guard", metav1.GetOptions{})
@@ -232,7 +232,7 @@ func TestSkew(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		stopped := make(chan struct{})
 		go func() { source.Run(ctx); close(stopped) }()
-		for _, made := range []string{"for want of one", "since the Secret was emptied", "since it was filled with nonsense"} {
+		for _, cause := range []string{"for want of one", "since the Secret was emptied", "since it was filled with nonsense"} {
 			time.Sleep(10 * time.Second)
 			synctest.Wait()
 			for _, skew := range []time.Duration{-10 * time.Minute, 0, 10 * time.Minute} {
@@ -247,7 +247,7 @@ func TestSkew(t *testing.T) {
 				pool := x509.NewCertPool()
 				pool.AppendCertsFromPEM(c.Webhooks[0].ClientConfig.CABundle)
 				if _, err := served.Leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: "guard.guard.svc", CurrentTime: time.Now().Add(skew)}); err != nil {
-					t.Errorf("an authority that was made %s, to an API server whose clock is off by %v: %v", made, skew, err)
+					t.Errorf("an authority that was made %s, to an API server whose clock is off by %v: %v", cause, skew, err)
 				}
 			}
 			secret, err := client.CoreV1().Secrets("guard").Get(t.Context(), "ca", metav1.GetOptions{})
@@ -255,7 +255,7 @@ func TestSkew(t *testing.T) {
 				t.Fatal(err)
 			}
 			secret.Data = map[string][]byte{caKey: []byte("nonsense"), corev1.TLSCertKey: []byte("nonsense")}
-			if made == "for want of one" {
+			if cause == "for want of one" {
 				secret.Data = nil
 			}
 			if _, err := client.CoreV1().Secrets("guard").Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
@@ -300,7 +300,7 @@ func TestDeletedAndMadeAnew(t *testing.T) {
 		go func() { source.Run(ctx); close(stopped) }()
 		settle := func() { time.Sleep(10 * time.Second); synctest.Wait() }
 		settle()
-		trusted(t, client, source, roots)
+		servedSigner(t, client, source, roots)
 
 		configurations := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 		if err := configurations.Delete(t.Context(), "guard", metav1.DeleteOptions{}); err != nil {
@@ -319,7 +319,7 @@ func TestDeletedAndMadeAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		settle()
-		if by := trusted(t, client, source, roots); by != "ours" || source.Ready() != nil {
+		if by := servedSigner(t, client, source, roots); by != "ours" || source.Ready() != nil {
 			t.Errorf("signed by %s, ready: %v", by, source.Ready())
 		}
 		cancel()

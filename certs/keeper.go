@@ -43,7 +43,7 @@ type keeper struct {
 }
 
 // checkInterval is how often the authority's age is checked.
-const checked = 10 * time.Second
+const checkInterval = 10 * time.Second
 
 func newKeeper(client kubernetes.Interface, options Options, secrets cache.SharedIndexInformer) *keeper {
 	k := &keeper{client: client, options: options, secrets: secrets, changed: make(chan struct{}, 1)}
@@ -68,7 +68,7 @@ func (k *keeper) Run(ctx context.Context) error {
 		return nil
 	}
 	for {
-		pause := checked
+		pause := checkInterval
 		if err := k.ensure(ctx); err != nil && ctx.Err() == nil {
 			k.options.Log.Warn("the certificate authority cannot be kept in its Secret; trying again", "secret", k.options.Namespace+"/"+k.options.Secret, "error", err)
 			pause = retryPause

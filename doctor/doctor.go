@@ -84,9 +84,9 @@ const (
 // examination is the state of one Examine.
 type examination struct {
 	Options
-	client kubernetes.Interface
-	told   *told // warnings of the API server
-	report Report
+	client   kubernetes.Interface
+	warnings *warnings // warnings of the API server
+	report   Report
 
 	hooks    *admissionregistrationv1.ValidatingWebhookConfiguration // nil if absent or not readable
 	status   webhook.Status
@@ -96,19 +96,19 @@ type examination struct {
 }
 
 // warnings collects the warnings of the API server.
-type told struct {
+type warnings struct {
 	mu    sync.Mutex
 	lines []string
 }
 
 // HandleWarningHeader implements rest.WarningHandler.
-func (t *told) HandleWarningHeader(_ int, _, text string) {
+func (t *warnings) HandleWarningHeader(_ int, _, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.lines = append(t.lines, text)
 }
 
-func (t *told) drain() []string {
+func (t *warnings) drain() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	lines := t.lines
@@ -123,8 +123,8 @@ func Examine(ctx context.Context, cluster *rest.Config, options Options) (Report
 		options.Now = time.Now
 	}
 	cluster = rest.CopyConfig(cluster)
-	e := &examination{Options: options, told: &told{}, report: Report{APIVersion: "termguard.dev/v1", Kind: "Doctor", Checks: []Check{}}}
-	cluster.WarningHandler, cluster.WarningHandlerWithContext = e.told, nil
+	e := &examination{Options: options, warnings: &warnings{}, report: Report{APIVersion: "termguard.dev/v1", Kind: "Doctor", Checks: []Check{}}}
+	cluster.WarningHandler, cluster.WarningHandlerWithContext = e.warnings, nil
 	client, err := kubernetes.NewForConfig(cluster)
 	if err != nil {
 		return e.report, fmt.Errorf("connect: %w", err)
@@ -156,8 +156,8 @@ func (e *examination) say(c Check) {
 	e.report.Checks = append(e.report.Checks, c)
 }
 
-// unread reports that something could not be read.
-func (e *examination) unread(name, what, verb, resource string, err error) {
+// sayUnread reports that something could not be read.
+func (e *examination) sayUnread(name, what, verb, resource string, err error) {
 	c := Check{Name: name, Result: Unseen, Says: fmt.Sprintf("%s cannot be read: %v", what, err)}
 	if apierrors.IsForbidden(err) {
 		c.Says = what + " may not be read by you"
@@ -199,7 +199,7 @@ func (e *examination) installed(ctx context.Context) {
 		e.say(Check{Name: name, Result: Failed, Says: fmt.Sprintf("there is no ValidatingWebhookConfiguration %s, so the API server does not ask termguard", e.Configuration), Do: install})
 		return
 	case err != nil:
-		e.unread(name, "ValidatingWebhookConfiguration "+e.Configuration, "get", "validatingwebhookconfigurations", err)
+		e.sayUnread(name, "ValidatingWebhookConfiguration "+e.Configuration, "get", "validatingwebhookconfigurations", err)
 		return
 	}
 	e.hooks = hooks
@@ -241,13 +241,13 @@ func (e *examination) replicas(ctx context.Context) {
 		e.say(Check{Name: name, Result: Failed, Says: fmt.Sprintf("there is no Deployment termguard in namespace %s", e.Namespace), Do: "install termguard, or name its namespace: --namespace"})
 		return
 	case err != nil:
-		e.unread(name, "Deployment termguard", "get", "deployments in namespace "+e.Namespace, err)
+		e.sayUnread(name, "Deployment termguard", "get", "deployments in namespace "+e.Namespace, err)
 		return
 	}
 	selector := metav1.FormatLabelSelector(deployment.Spec.Selector)
 	pods, err := e.client.CoreV1().Pods(e.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		e.unread(name, "pods of Deployment termguard", "list", "pods in namespace "+e.Namespace, err)
+		e.sayUnread(name, "pods of Deployment termguard", "list", "pods in namespace "+e.Namespace, err)
 		return
 	}
 	e.unrun = !slices.ContainsFunc(pods.Items, hasRun)
@@ -256,9 +256,9 @@ func (e *examination) replicas(ctx context.Context) {
 
 // replicasCheck reports how many replicas are ready, and their versions.
 func (e *examination) replicasCheck(deployment *appsv1.Deployment, pods []corev1.Pod) Check {
-	wanted, ready := int32(1), deployment.Status.ReadyReplicas
+	desired, ready := int32(1), deployment.Status.ReadyReplicas
 	if deployment.Spec.Replicas != nil {
-		wanted = *deployment.Spec.Replicas
+		desired = *deployment.Spec.Replicas
 	}
 	images := map[string]bool{}
 	var ailing []string
@@ -276,18 +276,18 @@ func (e *examination) replicasCheck(deployment *appsv1.Deployment, pods []corev1
 			ailing = append(ailing, fmt.Sprintf("pod %s: %s", pod.Name, why))
 		}
 	}
-	c := Check{Name: "replicas", Result: OK, Says: fmt.Sprintf("%d of %d are ready", ready, wanted), Also: ailing}
+	c := Check{Name: "replicas", Result: OK, Says: fmt.Sprintf("%d of %d are ready", ready, desired), Also: ailing}
 	if len(images) == 1 {
 		c.Says += ", all of " + slices.Collect(maps.Keys(images))[0]
 	}
 	switch {
 	case ready == 0 && !e.answered:
 		c.Result, c.Do = Failed, "kubectl -n "+e.Namespace+" describe pods -l app.kubernetes.io/name=termguard"
-	case ready < wanted:
+	case ready < desired:
 		c.Result, c.Do = Warning, "kubectl -n "+e.Namespace+" rollout status deployment/termguard"
 	case len(images) > 1:
 		c.Result, c.Says, c.Do = Warning, c.Says+", of several versions: "+strings.Join(slices.Sorted(maps.Keys(images)), ", "), "wait for the rollout: kubectl -n "+e.Namespace+" rollout status deployment/termguard"
-	case wanted < 2:
+	case desired < 2:
 		c.Result, c.Says, c.Do = Warning, c.Says+": while it restarts, nothing is checked", "run two replicas"
 	}
 	return c
@@ -340,20 +340,20 @@ func (e *examination) reachable(ctx context.Context) {
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"finalizers":[%q]}}`, webhook.StatusFinalizer)
 	for range questions {
-		e.told.drain()
+		e.warnings.drain()
 		_, err := e.client.CoreV1().Services(e.Namespace).Patch(ctx, e.service(), types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		switch {
 		case apierrors.IsNotFound(err):
 			e.say(Check{Name: name, Result: Failed, Says: fmt.Sprintf("there is no Service %s in namespace %s, so the API server cannot reach termguard", e.service(), e.Namespace), Do: "apply the manifests of your version again"})
 			return
 		case apierrors.IsForbidden(err):
-			e.unread(name, "the answer of termguard", "patch", "services in namespace "+e.Namespace+"; it is asked by a dry run", err)
+			e.sayUnread(name, "the answer of termguard", "patch", "services in namespace "+e.Namespace+"; it is asked by a dry run", err)
 			return
 		case err != nil:
 			e.say(Check{Name: name, Result: Failed, Says: fmt.Sprintf("a dry run in namespace %s fails: %v", e.Namespace, err)})
 			return
 		}
-		if e.status, e.answered = webhook.ParseStatus(e.told.drain()); e.answered {
+		if e.status, e.answered = webhook.ParseStatus(e.warnings.drain()); e.answered {
 			break
 		}
 	}
@@ -503,12 +503,12 @@ func (e *examination) configuration(ctx context.Context) {
 			return
 		}
 	}
-	written, err := e.client.CoreV1().ConfigMaps(e.Namespace).Get(ctx, "termguard-config", metav1.GetOptions{})
+	cm, err := e.client.CoreV1().ConfigMaps(e.Namespace).Get(ctx, "termguard-config", metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		e.unread(name, "ConfigMap termguard-config", "get", "configmaps in namespace "+e.Namespace, err)
+		e.sayUnread(name, "ConfigMap termguard-config", "get", "configmaps in namespace "+e.Namespace, err)
 		return
 	}
-	text, has := written.Data["config.yaml"]
+	text, has := cm.Data["config.yaml"]
 	fingerprint := ""
 	if has {
 		fingerprint = webhook.Fingerprint(sha256.Sum256([]byte(text)))
@@ -543,7 +543,7 @@ func (e *examination) labels(ctx context.Context) {
 	for next := ""; ; {
 		list, err := e.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
 		if err != nil {
-			e.unread(name, "the labels of namespaces", "list", "namespaces", err)
+			e.sayUnread(name, "the labels of namespaces", "list", "namespaces", err)
 			return
 		}
 		for _, ns := range list.Items {
@@ -590,7 +590,7 @@ func (e *examination) unasked(ctx context.Context) {
 	const name = "unasked"
 	text, err := e.client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
-		e.unread(name, "the API server's metrics", "get", "the non-resource URL /metrics", err)
+		e.sayUnread(name, "the API server's metrics", "get", "the non-resource URL /metrics", err)
 		return
 	}
 	total := 0.0

@@ -26,11 +26,11 @@ import (
 func with(status webhook.Status, objects ...runtime.Object) *examination {
 	return &examination{
 		Options: Options{Namespace: "termguard-system", Configuration: "termguard", Now: func() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC) }},
-		client:  fake.NewClientset(objects...), told: &told{}, answered: true, status: status,
+		client:  fake.NewClientset(objects...), warnings: &warnings{}, answered: true, status: status,
 	}
 }
 
-func named(namespace, name string) metav1.ObjectMeta {
+func meta(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}
 }
 
@@ -44,16 +44,16 @@ func TestChecks(t *testing.T) {
 	labelled := func(labels, annotations map[string]string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: labels, Annotations: annotations}}
 	}
-	configured := &corev1.ConfigMap{ObjectMeta: named("termguard-system", "termguard-config"), Data: map[string]string{"config.yaml": "x"}}
-	misnamed := &corev1.ConfigMap{ObjectMeta: named("termguard-system", "termguard-config"), Data: map[string]string{"config.yml": "x"}}
-	elsewhere := &corev1.ConfigMap{ObjectMeta: named("shop", "ours")}
+	configured := &corev1.ConfigMap{ObjectMeta: meta("termguard-system", "termguard-config"), Data: map[string]string{"config.yaml": "x"}}
+	misnamed := &corev1.ConfigMap{ObjectMeta: meta("termguard-system", "termguard-config"), Data: map[string]string{"config.yml": "x"}}
+	elsewhere := &corev1.ConfigMap{ObjectMeta: meta("shop", "ours")}
 	elsewhere.Labels = map[string]string{config.PolicyLabel: ""}
 	two := new(int32(2))
 	replicas := func(ready int32) *appsv1.Deployment {
-		return &appsv1.Deployment{ObjectMeta: named("termguard-system", "termguard"), Spec: appsv1.DeploymentSpec{Replicas: two, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}, Status: appsv1.DeploymentStatus{ReadyReplicas: ready}}
+		return &appsv1.Deployment{ObjectMeta: meta("termguard-system", "termguard"), Spec: appsv1.DeploymentSpec{Replicas: two, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}, Status: appsv1.DeploymentStatus{ReadyReplicas: ready}}
 	}
 	pod := func(name, image, waiting string) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: named("termguard-system", name), Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: image}}}}
+		p := &corev1.Pod{ObjectMeta: meta("termguard-system", name), Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: image}}}}
 		p.Labels = map[string]string{"a": "b"}
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		if waiting != "" {
@@ -62,7 +62,7 @@ func TestChecks(t *testing.T) {
 		return p
 	}
 	hooks := func(names ...string) *admissionregistrationv1.ValidatingWebhookConfiguration {
-		c := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: named("", "termguard")}
+		c := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta("", "termguard")}
 		for _, name := range names {
 			c.Webhooks = append(c.Webhooks, admissionregistrationv1.ValidatingWebhook{Name: name, ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "termguard-system", Name: "termguard"}}})
 		}

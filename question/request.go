@@ -65,8 +65,8 @@ var (
 
 // Review returns the request of an admission review. If a required field is missing, it returns both the
 // request, which can still describe itself, and an error.
-func Review(sent admission.Request) (*Request, error) {
-	r := &Request{Request: sent, UnderWay: true}
+func Review(request admission.Request) (*Request, error) {
+	r := &Request{Request: request, UnderWay: true}
 	trigger := r.Trigger()
 	switch {
 	case r.Resource.Resource == "":
@@ -142,16 +142,16 @@ func (r *Request) Within() string {
 func (r *Request) Dry() bool { return r.DryRun != nil && *r.DryRun }
 
 // Old returns the object before the request, nil if the request has none.
-func (r *Request) Old() map[string]any { return decoded(&r.OldObject) }
+func (r *Request) Old() map[string]any { return decode(&r.OldObject) }
 
 // New returns the object after the request, nil if the request has none.
-func (r *Request) New() map[string]any { return decoded(&r.Object) }
+func (r *Request) New() map[string]any { return decode(&r.Object) }
 
 // With returns the options of the request, such as DeleteOptions.
-func (r *Request) With() map[string]any { return decoded(&r.Options) }
+func (r *Request) With() map[string]any { return decode(&r.Options) }
 
 // decode decodes a part of a request in place. It returns nil if the part is not an object.
-func decoded(part *runtime.RawExtension) map[string]any {
+func decode(part *runtime.RawExtension) map[string]any {
 	if part.Object == nil && len(part.Raw) > 0 {
 		object := &unstructured.Unstructured{}
 		// Integers become int64, as in the API server.
@@ -251,10 +251,10 @@ func (r *Request) asSent() map[string]any {
 	if r.DryRun != nil {
 		r.sent["dryRun"] = *r.DryRun
 	}
-	told(r.sent, "subResource", r.SubResource)
-	told(r.sent, "requestSubResource", r.RequestSubResource)
-	told(r.sent, "name", r.Name)
-	told(r.sent, "namespace", r.Namespace)
+	setNonEmpty(r.sent, "subResource", r.SubResource)
+	setNonEmpty(r.sent, "requestSubResource", r.RequestSubResource)
+	setNonEmpty(r.sent, "name", r.Name)
+	setNonEmpty(r.sent, "namespace", r.Namespace)
 	return r.sent
 }
 
@@ -268,8 +268,8 @@ func resourceOf(r metav1.GroupVersionResource) map[string]any {
 
 func userOf(user authenticationv1.UserInfo) map[string]any {
 	info := map[string]any{}
-	told(info, "username", user.Username)
-	told(info, "uid", user.UID)
+	setNonEmpty(info, "username", user.Username)
+	setNonEmpty(info, "uid", user.UID)
 	if len(user.Groups) > 0 {
 		info["groups"] = list(user.Groups)
 	}
@@ -284,7 +284,7 @@ func userOf(user authenticationv1.UserInfo) map[string]any {
 }
 
 // setNonEmpty sets a member unless value is empty.
-func told(in map[string]any, key, value string) {
+func setNonEmpty(in map[string]any, key, value string) {
 	if value != "" {
 		in[key] = value
 	}

@@ -86,7 +86,7 @@ func TestLinks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			tc.make(root)
-			text, err := rendered(t, request{Kind: tc.kind, Root: root, Dir: filepath.Join(root, tc.dir)})
+			text, err := serveOne(t, request{Kind: tc.kind, Root: root, Dir: filepath.Join(root, tc.dir)})
 			if (err != nil) != tc.fails || strings.Contains(text, secret) {
 				t.Errorf("%s: error %v, want one: %t; printed:\n%s", tc.reason, err, tc.fails, text)
 			}

@@ -98,7 +98,7 @@ func serve(in io.Reader, out io.Writer) error {
 		}
 		var a answer
 		var err error
-		if a.Text, a.Files, err = r.guarded(); err != nil {
+		if a.Text, a.Files, err = r.renderSafely(); err != nil {
 			a = answer{Error: strings.TrimSpace(err.Error())}
 		} else if r.Kind == "chart" {
 			a.Namespace = namespace
@@ -110,7 +110,7 @@ func serve(in io.Reader, out io.Writer) error {
 }
 
 // renderSafely turns a panic of a library into an error.
-func (r request) guarded() (text string, files []string, err error) {
+func (r request) renderSafely() (text string, files []string, err error) {
 	defer func() {
 		if failed := recover(); failed != nil {
 			err = fmt.Errorf("the library failed: %v", failed)

@@ -214,7 +214,7 @@ func TestRun(t *testing.T) {
 					r.Root = words[i+1]
 				}
 			}
-			out, err := rendered(t, r)
+			out, err := serveOne(t, r)
 			if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 				t.Fatalf("want an error with %q, got %v", tc.err, err)
 			}
@@ -233,21 +233,21 @@ func TestRun(t *testing.T) {
 }
 
 // serveOne returns the answer of serve to one request.
-func rendered(t *testing.T, r request) (string, error) {
+func serveOne(t *testing.T, r request) (string, error) {
 	t.Helper()
-	asked, err := json.Marshal(r)
+	line, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	var given answer
-	if err := errors.Join(run([]string{"serve"}, strings.NewReader(string(asked)), &out), json.Unmarshal([]byte(out.String()), &given)); err != nil {
+	var reply answer
+	if err := errors.Join(run([]string{"serve"}, strings.NewReader(string(line)), &out), json.Unmarshal([]byte(out.String()), &reply)); err != nil {
 		t.Fatal(err)
 	}
-	if given.Error != "" {
-		return "", errors.New(given.Error)
+	if reply.Error != "" {
+		return "", errors.New(reply.Error)
 	}
-	return given.Text, nil
+	return reply.Text, nil
 }
 
 // TestUsage checks the usage message.

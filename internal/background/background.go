@@ -29,8 +29,8 @@ func Try(ctx context.Context, part string, f func() error) (err error) {
 		if p == nil {
 			return
 		}
-		report, known := ctx.Value(reportKey{}).(Report)
-		if !known {
+		report, ok := ctx.Value(reportKey{}).(Report)
+		if !ok {
 			report = func(part string, panicked any, stack []byte) {
 				slog.Default().Error("a part failed and starts again", "part", part, "panic", panicked, "stack", string(stack))
 			}

@@ -178,41 +178,41 @@ func (f Fixture) find(resource, namespace, name string) (document, bool) {
 	return document{}, false
 }
 
-// ask returns the fixture's request as the API server would send it.
-func (f Fixture) ask() (*question.Request, error) {
+// admissionRequest returns the fixture's request as the API server would send it.
+func (f Fixture) admissionRequest() (*question.Request, error) {
 	r := f.request
-	found, is := f.find(r.Resource, r.Namespace, r.Name)
+	subject, is := f.find(r.Resource, r.Namespace, r.Name)
 	if !is {
 		return nil, fmt.Errorf("%s: no document of the requested %s %s/%s", f.File, r.Resource, r.Namespace, r.Name)
 	}
 	target := question.Target{
-		Kind: found.object.GroupVersionKind(), Resource: schema.ParseGroupResource(r.Resource).WithVersion("v1"),
-		Namespace: r.Namespace, Name: r.Name, Object: found.object.Object,
+		Kind: subject.object.GroupVersionKind(), Resource: schema.ParseGroupResource(r.Resource).WithVersion("v1"),
+		Namespace: r.Namespace, Name: r.Name, Object: subject.object.Object,
 		User: authenticationv1.UserInfo{Username: r.User, Groups: r.Groups},
 	}
-	var asked *question.Request
+	var built *question.Request
 	switch {
 	case r.Subresource == "eviction":
-		asked = target.Evict(r.Options)
+		built = target.Evict(r.Options)
 	case r.Subresource == "drain":
-		asked = target.Drain()
+		built = target.Drain()
 	case r.Operation == "DELETE":
-		asked = target.Delete(r.Options)
+		built = target.Delete(r.Options)
 	case r.Finalizers != nil:
 		edit, place := target.Edit, "metadata"
 		if r.Subresource == "finalize" {
 			edit, place = target.Finalize, "spec"
 		}
-		after := found.object.DeepCopy()
+		after := subject.object.DeepCopy()
 		if err := unstructured.SetNestedStringSlice(after.Object, r.Finalizers, place, "finalizers"); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.File, err)
 		}
-		asked = edit(after.Object)
+		built = edit(after.Object)
 	default:
-		asked = target.Create()
+		built = target.Create()
 	}
-	asked.DryRun = &r.DryRun
-	return asked, nil
+	built.DryRun = &r.DryRun
+	return built, nil
 }
 
 // line returns the line that a finding points at.
@@ -256,9 +256,9 @@ func (f Fixture) Prepare() (Prepared, error) { return f.PrepareWith(cluster.Opti
 func (f Fixture) PrepareWith(options cluster.Options) (Prepared, error) {
 	now := time.Unix(0, 0)
 	for _, o := range f.Objects() {
-		if told, _, _ := unstructured.NestedString(o.Object, "now"); o.GetKind() == "Cluster" && told != "" {
+		if text, _, _ := unstructured.NestedString(o.Object, "now"); o.GetKind() == "Cluster" && text != "" {
 			var err error
-			if now, err = time.Parse(time.RFC3339, told); err != nil {
+			if now, err = time.Parse(time.RFC3339, text); err != nil {
 				return Prepared{}, fmt.Errorf("%s: now: %w", f.File, err)
 			}
 		}
@@ -271,12 +271,12 @@ func (f Fixture) PrepareWith(options cluster.Options) (Prepared, error) {
 	if err != nil {
 		return Prepared{}, fmt.Errorf("%s: %w", f.File, err)
 	}
-	asked, err := f.ask()
+	request, err := f.admissionRequest()
 	if err != nil {
 		return Prepared{}, err
 	}
 	p := Prepared{Fixture: f, World: world}
-	world.Ask(asked, func(m cluster.Moment) { p.Input = m.Input() })
+	world.Ask(request, func(m cluster.Moment) { p.Input = m.Input() })
 	return p, nil
 }
 
@@ -308,19 +308,19 @@ func (f Fixture) Problems(findings []policies.Finding) (problems []string) {
 	}
 findings:
 	for _, finding := range findings {
-		said := fmt.Sprintf("%s: %s [%s]", finding.Says(), finding.Message, finding.Policy)
+		text := fmt.Sprintf("%s: %s [%s]", finding.Says(), finding.Message, finding.Policy)
 		line, err := f.line(finding)
 		if err != nil {
-			problems = append(problems, fmt.Sprintf("%s: %q points nowhere: %v", f.File, said, err))
+			problems = append(problems, fmt.Sprintf("%s: %q points nowhere: %v", f.File, text, err))
 			continue
 		}
 		for i, want := range open[line] {
-			if want.MatchString(said) {
+			if want.MatchString(text) {
 				open[line] = append(open[line][:i], open[line][i+1:]...)
 				continue findings
 			}
 		}
-		problems = append(problems, fmt.Sprintf("%s:%d: unexpected: %s", f.File, line, said))
+		problems = append(problems, fmt.Sprintf("%s:%d: unexpected: %s", f.File, line, text))
 	}
 	for _, line := range slices.Sorted(maps.Keys(open)) {
 		for _, want := range open[line] {

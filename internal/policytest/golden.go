@@ -97,17 +97,17 @@ func (g *Golden) String() string { return g.out.String() }
 
 // Differs describes the first difference from want, "" if there is none.
 func (g *Golden) Differs(want string) string {
-	wanted, got := strings.Split(want, "\n"), strings.Split(g.String(), "\n")
+	expected, got := strings.Split(want, "\n"), strings.Split(g.String(), "\n")
 	fixture := ""
-	for i := range max(len(wanted), len(got)) {
+	for i := range max(len(expected), len(got)) {
 		have, expect := "nothing", "nothing"
 		if i < len(got) {
 			have = fmt.Sprintf("%q", got[i])
 		}
-		if i < len(wanted) {
-			expect = fmt.Sprintf("%q", wanted[i])
-			if strings.HasSuffix(wanted[i], ".yaml") {
-				fixture = wanted[i]
+		if i < len(expected) {
+			expect = fmt.Sprintf("%q", expected[i])
+			if strings.HasSuffix(expected[i], ".yaml") {
+				fixture = expected[i]
 			}
 		}
 		if have != expect {

@@ -84,7 +84,7 @@ func Snapshot(text, schema, key []byte) ([]byte, error) {
 	r := &redactor{names: map[string]bool{}, key: key}
 	r.definitions, _ = shape["definitions"].(map[string]any)
 	r.value(doc, shape, nil) // collects the names for r.text
-	r.known = true
+	r.complete = true
 	out, err := json.MarshalIndent(r.value(doc, shape, nil), "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("write the redacted snapshot: %w", err)
@@ -94,7 +94,7 @@ func Snapshot(text, schema, key []byte) ([]byte, error) {
 
 type redactor struct {
 	names       map[string]bool // collected so far
-	known       bool            // whether names is complete
+	complete    bool            // whether names is complete
 	key         []byte
 	definitions map[string]any
 }
@@ -120,7 +120,7 @@ func (r *redactor) value(node any, schema map[string]any, keys []any) any {
 		}
 		redacted := make(map[string]any, len(node))
 		for name, value := range node {
-			if of, known := properties[name].(map[string]any); known {
+			if of, ok := properties[name].(map[string]any); ok {
 				redacted[name] = r.value(value, of, nil)
 			} else if data {
 				redacted[r.string(name, key)] = r.value(value, others, below)
@@ -186,9 +186,9 @@ func (r *redactor) name(name string) string {
 
 // text replaces the names in a text: whole words, and parts between dots.
 func (r *redactor) text(text string) string {
-	if !r.known {
-		for _, found := range object.FindAllStringSubmatch(text, -1) {
-			for _, name := range found[1:] {
+	if !r.complete {
+		for _, match := range object.FindAllStringSubmatch(text, -1) {
+			for _, name := range match[1:] {
 				r.name(name)
 			}
 		}

@@ -106,7 +106,7 @@ func stampOf(path string, now time.Time) (stamp string, settled bool) {
 // folder returns folderSource, or the last reading if nothing changed.
 func (r *rules) folder(name string) policySource {
 	stamp, settled := stampOf(name, time.Now())
-	if last, known := r.readings[name]; known && settled && last.stamp == stamp {
+	if last, ok := r.readings[name]; ok && settled && last.stamp == stamp {
 		return last.source
 	}
 	s := folderSource(name, r.options.Key)
@@ -208,10 +208,10 @@ type rules struct {
 	refused  map[string]string            // reasons, by name
 	readings map[string]reading           // of folders and bundles, by name
 
-	read   config.Config // in force
-	file   [sha256.Size]byte
-	taken  [sha256.Size]byte              // sum of the file in force
-	status atomic.Pointer[webhook.Status] // the part that rules knows
+	read    config.Config // in force
+	file    [sha256.Size]byte
+	applied [sha256.Size]byte              // sum of the file in force
+	status  atomic.Pointer[webhook.Status] // the part that rules knows
 
 	reloads *prometheus.CounterVec
 	sources *prometheus.GaugeVec
@@ -254,13 +254,13 @@ func newRules(options Options, client kubernetes.Interface, events record.EventR
 // start loads all sources. It returns an error for sources on the command line; invalid ConfigMaps are left
 // out, as later.
 func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*policies.Engine, error) {
-	var found []policySource
+	var sources []policySource
 	for _, folder := range r.options.Folders {
 		s := folderSource(folder, r.options.Key)
 		if s.compile(); s.err != nil {
 			return nil, fmt.Errorf("%s: %w", s.name, s.err)
 		}
-		found = append(found, s)
+		sources = append(sources, s)
 	}
 	ctx, cancel := context.WithTimeout(ctx, firstList)
 	defer cancel()
@@ -270,9 +270,9 @@ func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*polici
 		list = &corev1.ConfigMapList{}
 	}
 	for i := range list.Items {
-		found = append(found, configMapSource(&list.Items[i]))
+		sources = append(sources, configMapSource(&list.Items[i]))
 	}
-	set, err := r.take(found)
+	set, err := r.take(sources)
 	if err != nil {
 		return nil, err
 	}
@@ -306,31 +306,31 @@ func (r *rules) run(ctx context.Context) {
 }
 
 // gather returns the current sources. Until the ConfigMaps are listed, the ones in force count as present.
-func (r *rules) gather() (found []policySource) {
+func (r *rules) gather() (sources []policySource) {
 	for _, folder := range r.options.Folders {
-		found = append(found, r.folder(folder))
+		sources = append(sources, r.folder(folder))
 	}
 	if !r.informer.HasSynced() {
 		for _, name := range slices.Sorted(maps.Keys(r.inForce)) {
 			if s := r.inForce[name]; s.about != nil {
-				found = append(found, s)
+				sources = append(sources, s)
 			}
 		}
-		return found
+		return sources
 	}
 	for _, object := range r.informer.GetStore().List() {
 		if cm, ok := object.(*corev1.ConfigMap); ok {
-			found = append(found, configMapSource(cm))
+			sources = append(sources, configMapSource(cm))
 		}
 	}
-	return found
+	return sources
 }
 
 // look puts changed sources into force.
 func (r *rules) look(ctx context.Context) {
-	found := r.gather()
+	sources := r.gather()
 	now := map[string][sha256.Size]byte{}
-	for _, s := range found {
+	for _, s := range sources {
 		now[s.name] = s.sum
 	}
 	file, err := r.fileSum()
@@ -341,7 +341,7 @@ func (r *rules) look(ctx context.Context) {
 		return
 	}
 	before, enforced := r.set, r.read
-	set, err := r.take(found)
+	set, err := r.take(sources)
 	if err != nil {
 		r.log.Error("the policies in force stay: those that are there now do not go together", "error", err)
 		return
@@ -376,7 +376,7 @@ func (r *rules) readAgain(set *policies.Set) {
 		return
 	}
 	r.read = read
-	if r.taken != r.file || r.refused[configuration] != "" {
+	if r.applied != r.file || r.refused[configuration] != "" {
 		r.accept(configuration, nil)
 	}
 	r.took()
@@ -384,8 +384,8 @@ func (r *rules) readAgain(set *policies.Set) {
 
 // took records that the file's content is in force.
 func (r *rules) took() {
-	r.taken = r.file
-	if r.options.ConfigFile != "" && r.taken == noFile {
+	r.applied = r.file
+	if r.options.ConfigFile != "" && r.applied == noFile {
 		r.log.Info("there is no configuration; the defaults are in force until there is one", "file", r.options.ConfigFile)
 	}
 }
@@ -403,8 +403,8 @@ func fixed(c config.Config) string {
 
 // take chooses the version of each source and loads them together, unless they are loaded already. A source
 // is used as a whole, or its last valid version.
-func (r *rules) take(found []policySource) (*policies.Set, error) {
-	slices.SortFunc(found, func(a, b policySource) int { return cmp.Compare(a.name, b.name) })
+func (r *rules) take(sources []policySource) (*policies.Set, error) {
+	slices.SortFunc(sources, func(a, b policySource) int { return cmp.Compare(a.name, b.name) })
 	binary, err := policies.Load(policies.Embedded())
 	if err != nil {
 		return nil, err
@@ -414,8 +414,8 @@ func (r *rules) take(found []policySource) (*policies.Set, error) {
 		owner[id] = "termguard itself"
 	}
 	r.tried = map[string][sha256.Size]byte{}
-	for i := range found {
-		s, last := &found[i], r.inForce[found[i].name]
+	for i := range sources {
+		s, last := &sources[i], r.inForce[sources[i].name]
 		r.tried[s.name] = s.sum
 		if s.sum == last.sum {
 			*s = last
@@ -430,9 +430,9 @@ func (r *rules) take(found []policySource) (*policies.Set, error) {
 		}
 	}
 	inForce := map[string]policySource{}
-	for _, s := range found {
+	for _, s := range sources {
 		for _, id := range s.ids {
-			if other, taken := owner[id]; taken && other != s.name && s.err == nil {
+			if other, ok := owner[id]; ok && other != s.name && s.err == nil {
 				s.err = fmt.Errorf("policy %q is already that of %s: rename it", id, other)
 			}
 		}
@@ -552,8 +552,8 @@ func (r *rules) count() {
 		}
 		status.Own = append(status.Own, r.inForce[name].ids...)
 	}
-	if r.taken != noFile {
-		status.Configuration = webhook.Fingerprint(r.taken)
+	if r.applied != noFile {
+		status.Configuration = webhook.Fingerprint(r.applied)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.refused)) {
 		status.Refused = append(status.Refused, name+": "+r.refused[name])

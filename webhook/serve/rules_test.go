@@ -150,16 +150,16 @@ func (s *site) messages() []string {
 	if err != nil {
 		s.Fatal(err)
 	}
-	var said []string
+	var texts []string
 	for _, f := range result.Findings {
-		said = append(said, f.Message)
+		texts = append(texts, f.Message)
 	}
-	slices.Sort(said)
-	return said
+	slices.Sort(texts)
+	return texts
 }
 
 // drainEvents returns the Events so far.
-func (s *site) told() (all []string) {
+func (s *site) drainEvents() (all []string) {
 	for {
 		select {
 		case e := <-s.events.Events:
@@ -257,7 +257,7 @@ func TestRulesFollowBundles(t *testing.T) {
 func TestRulesKeepTheLastGood(t *testing.T) {
 	s := newSite(t, policyMap("team-a", "a_rule.rego", policyNamed("a-rule", "one")), policyMap("team-b", "b_rule.rego", policyNamed("b-rule", "two")))
 	s.says("one", "two")
-	s.told()
+	s.drainEvents()
 	bad := map[string]struct {
 		cm   *corev1.ConfigMap
 		want string // in the Event
@@ -280,8 +280,8 @@ func TestRulesKeepTheLastGood(t *testing.T) {
 			s.look(t.Context())
 		}
 		s.says("one", "two")
-		if told := s.told(); len(told) == 0 || !strings.HasPrefix(told[0], "Warning PolicyRefused") || !strings.Contains(strings.Join(told, "\n"), tc.want) {
-			t.Errorf("%s: Events are %q, want one with %q", name, told, tc.want)
+		if events := s.drainEvents(); len(events) == 0 || !strings.HasPrefix(events[0], "Warning PolicyRefused") || !strings.Contains(strings.Join(events, "\n"), tc.want) {
+			t.Errorf("%s: Events are %q, want one with %q", name, events, tc.want)
 		}
 		if got := s.refusals("policies"); got != 1 {
 			t.Errorf("%s: %v sources are refused, want 1", name, got)
