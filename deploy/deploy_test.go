@@ -1,4 +1,4 @@
-// Package deploy_test holds the manifests to what they promise.
+// Package deploy_test checks the manifests in deploy.
 package deploy_test
 
 import (
@@ -41,15 +41,14 @@ import (
 	"github.com/termguard/termguard/webhook"
 )
 
-// rendered are the manifests that the chart renders (test/chart proves it), by
-// path.
+// rendered are manifests that equal the chart's output (checked in test/chart), by path.
 var rendered = []string{base, "overlays/cert-manager/install.yaml", "testdata/full.golden.yaml"}
 
-// base is what kubectl applies.
+// base is the manifest for kubectl apply.
 const base = "base/install.yaml"
 
-// manifests are the documents of a file, decoded strictly, save for kinds of the
-// Prometheus operator, whose types are not ours to carry.
+// manifests decodes the documents of a file strictly, except kinds of the Prometheus operator, whose types
+// this module does not import.
 func manifests(t *testing.T, path string) []runtime.Object {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -97,7 +96,7 @@ func find[T runtime.Object](t *testing.T, objects []runtime.Object) T {
 	return named[T](t, objects, "")
 }
 
-// named is find where there are several of a kind.
+// named returns the object of a type with a name, "" for any.
 func named[T runtime.Object](t *testing.T, objects []runtime.Object, name string) T {
 	t.Helper()
 	for _, o := range objects {
@@ -134,7 +133,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// The chart knows the ids of the policies in the binary.
+// TestChartKnowsThePolicies checks the chart's list of built-in policies.
 func TestChartKnowsThePolicies(t *testing.T) {
 	const path = "chart/policies.txt"
 	want := strings.Join(policies.EmbeddedIDs(), "\n") + "\n"
@@ -149,9 +148,8 @@ func TestChartKnowsThePolicies(t *testing.T) {
 	}
 }
 
-// What the schema of the chart's values knows of the configuration is what the
-// binary reads: no less, or nobody could set it, and no more, or the pods would
-// not start.
+// TestSchemaKnowsTheConfig checks that the chart's values schema allows exactly the configuration that the
+// binary reads: with less users could not set an option, with more pods would not start.
 func TestSchemaKnowsTheConfig(t *testing.T) {
 	text, err := os.ReadFile("chart/values.schema.json")
 	if err != nil {
@@ -214,8 +212,8 @@ func TestConfigIsRead(t *testing.T) {
 	}
 }
 
-// TestConfigIsLeftAlone: what kubectl applies has no configuration, which it would put back
-// at each upgrade; pods start without one.
+// TestConfigIsLeftAlone checks that the manifests contain no configuration, which kubectl apply would reset
+// at each upgrade. Pods start without one.
 func TestConfigIsLeftAlone(t *testing.T) {
 	const name = "termguard-config"
 	for _, path := range []string{base, "overlays/cert-manager/install.yaml"} {
@@ -233,7 +231,7 @@ func TestConfigIsLeftAlone(t *testing.T) {
 	}
 }
 
-// What is granted beyond reading is written down here, too.
+// TestRightsToWrite lists every right beyond reading.
 func TestRightsToWrite(t *testing.T) {
 	objects := manifests(t, base)
 	got := map[string]string{}
@@ -292,7 +290,7 @@ func TestNamesAgree(t *testing.T) {
 	}
 }
 
-// asker is who makes a request.
+// Users who send the requests.
 var (
 	person              = &user.DefaultInfo{Name: "ann", Groups: []string{"system:authenticated"}}
 	admin               = &user.DefaultInfo{Name: "kubernetes-admin", Groups: []string{"system:masters", "system:authenticated"}}
@@ -406,7 +404,7 @@ func TestSelectsExactlyWhatMatters(t *testing.T) {
 	configuration := find[*admissionv1.ValidatingWebhookConfiguration](t, manifests(t, base))
 	compiler := admissioncel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	matchers := map[string]matchconditions.Matcher{}
-	fail := admissionv1.Fail // an expression that fails must not pass for one that does not match
+	fail := admissionv1.Fail // an expression that fails must not count as no match
 	for _, w := range configuration.Webhooks {
 		var conditions []admissioncel.ExpressionAccessor
 		for _, c := range w.MatchConditions {
@@ -456,7 +454,7 @@ func TestSelectsExactlyWhatMatters(t *testing.T) {
 // noOptions stands for a request without options.
 var noOptions runtime.Object = &metav1.Status{}
 
-// orNil keeps a nil pointer from becoming an interface that is not nil.
+// orNil returns nil for a nil pointer, which would otherwise become a non-nil interface.
 func orNil(u *unstructured.Unstructured) runtime.Object {
 	if u == nil {
 		return nil
@@ -464,8 +462,7 @@ func orNil(u *unstructured.Unstructured) runtime.Object {
 	return u
 }
 
-// TestHeadlampLock: the plugin for Headlamp is built from packages whose hashes are known,
-// wherever they are fetched from.
+// TestHeadlampLock checks that every package of the Headlamp plugin is pinned by hash.
 func TestHeadlampLock(t *testing.T) {
 	text, err := os.ReadFile("headlamp/package-lock.json")
 	if err != nil {

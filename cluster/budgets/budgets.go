@@ -1,7 +1,6 @@
-// Package budgets tells which pods the API server does not let go by eviction, as
-// kubectl drain, Karpenter and Cluster API ask for it: those that a
-// PodDisruptionBudget covers that allows no disruption, or that two cover
-// (pkg/registry/core/pod/storage/eviction.go). A delete asks no budget.
+// Package budgets finds the pods that the API server refuses to evict, as kubectl drain, Karpenter and
+// Cluster API evict them: pods with a PodDisruptionBudget that allows no disruption, and pods with more than
+// one (pkg/registry/core/pod/storage/eviction.go). Deletions ignore budgets.
 package budgets
 
 import (
@@ -19,28 +18,26 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Why an eviction is refused.
+// The reasons that an eviction is refused.
 const (
 	// Never: the budget allows no disruption even while all its pods are healthy.
 	Never = "never"
 	// Several: more than one budget covers the pod, which evictions do not support.
 	Several = "several"
-	// Unsynced: the disruption controller cannot work the budget out.
+	// Unsynced: the disruption controller cannot evaluate the budget.
 	Unsynced = "unsynced"
 	// Now: too few pods are healthy at present.
 	Now = "now"
 )
 
-// Autoscaled is the annotation, among manifests, of a budget of pods that an autoscaler
-// scales: those that it expects are the fewest that there may be.
+// Autoscaled is an annotation that lint sets on a budget whose pods an autoscaler scales: its expected pods
+// are then a minimum.
 const Autoscaled = "termguard.dev/autoscaled"
 
-// maxBudgets bounds the budgets of one namespace that are looked at, and maxPerPod
-// those that are named of one pod.
+// maxBudgets bounds the budgets kept per namespace, and maxPerPod the budgets listed per pod.
 const maxBudgets, maxPerPod = 500, 5
 
-// Part is the part of the facts that tells it. Whoever calls its methods makes
-// sure that nobody else does.
+// Part is the part of the facts about evictions. It is not safe for concurrent use.
 type Part struct {
 	options    Options
 	doc        facts.Document
@@ -48,14 +45,14 @@ type Part struct {
 	namespaces map[string]*namespace
 }
 
-// Options of a Part. All are needed.
+// Options of a Part. All are required.
 type Options struct {
-	// Manifests says that the objects are manifests: what their budgets keep is told, and
-	// no pod of theirs, as none runs.
+	// Manifests means that the objects are manifests: the facts then list what their budgets allow, and no
+	// pods, since none run.
 	Manifests bool
-	// MaxNames bounds the names that the facts hold of a group of pods.
+	// MaxNames bounds the names listed per group of pods.
 	MaxNames int
-	// Sight is told of namespaces with more budgets than are kept.
+	// Sight records namespaces with more budgets than are kept.
 	Sight *facts.Sight
 }
 
@@ -65,41 +62,42 @@ type namespace struct {
 	sets    map[string]*set // by their labels, as text
 }
 
-// set are the pods of a namespace that have the same labels.
+// set is the pods of a namespace with the same labels.
 type set struct {
 	labels  labels.Set
 	text    string // of the labels
 	pods    int
-	budgets []string // that select them, by name
+	budgets []string // names of the budgets that select them
 }
 
-// pod is what is kept of one. There are many.
+// pod is the record of a pod, kept small because there are many.
 type pod struct {
 	name string
 	state
-	refused *[]string // the group of those that its budgets refuse that it is in, nil where they do not
+	refused *[]string // path of its group of unevictable pods, nil if it can be evicted
 }
 
-// Named is its name.
+// Named implements facts.Directory's element.
 func (o pod) Named() string { return o.name }
 
-// state is what an eviction of a pod depends on.
+// state is the state that decides whether a pod can be evicted.
 type state struct {
 	alike  *set
 	node   unique.Handle[string]
 	ready  bool
-	passes bool // no budget is asked about it
+	passes bool // evictions ignore its budgets
 	drains bool // kubectl drain evicts it
 }
 
 type budget struct {
 	selector labels.Selector
 	text     string // of the selector
-	// ready and unready say why the eviction of a pod is refused, "" if it is not.
+	// ready and unready are the reasons that the eviction of a ready or unready pod is refused, "" if it is
+	// allowed.
 	ready, unready string
 }
 
-// New returns a Part that has seen nothing and writes into doc.
+// New returns an empty Part that writes into doc.
 func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{"budgets", "unevictable", "unevictableOn"} {
 		doc[section] = map[string]any{}
@@ -107,7 +105,7 @@ func New(doc facts.Document, options Options) *Part {
 	return &Part{options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames), namespaces: map[string]*namespace{}}
 }
 
-// KeepPod takes in what an eviction of a pod depends on.
+// KeepPod records a pod.
 func (p *Part) KeepPod(o *corev1.Pod) bool {
 	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 	if o.Spec.NodeName == "" {
@@ -124,9 +122,9 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 	}
 	known := in.pods.At(o.Name)
 	if known != nil && known.state == now {
-		return true // as most news of a pod have it
+		return true // most updates change nothing here
 	}
-	now.alike.pods++ // first: it may have been in the same set before
+	now.alike.pods++ // before leave, which may delete the same set
 	if known == nil {
 		in.pods.Put(pod{name: o.Name})
 		known = in.pods.At(o.Name)
@@ -138,14 +136,14 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 	return true
 }
 
-// leave takes a pod out of a set.
+// leave removes a pod from a set.
 func (n *namespace) leave(alike *set) {
 	if alike.pods--; alike.pods == 0 {
 		delete(n.sets, alike.text)
 	}
 }
 
-// alike is the set of the pods with the same labels.
+// alike returns the set of pods with these labels.
 func (n *namespace) alike(of labels.Set) *set {
 	key := of.String()
 	if n.sets[key] == nil {
@@ -180,8 +178,7 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	p.prune(key.Namespace)
 }
 
-// KeepBudget takes in what a PodDisruptionBudget selects, and whether it allows a
-// disruption.
+// KeepBudget records which pods a PodDisruptionBudget selects, and whether it allows a disruption.
 func (p *Part) KeepBudget(o *policyv1.PodDisruptionBudget) bool {
 	if p.options.Manifests {
 		if o.Status.ExpectedPods > 0 {
@@ -191,7 +188,7 @@ func (p *Part) KeepBudget(o *policyv1.PodDisruptionBudget) bool {
 	}
 	selector, err := metav1.LabelSelectorAsSelector(o.Spec.Selector)
 	if err != nil {
-		selector = labels.Nothing() // as the API server has it
+		selector = labels.Nothing() // as the API server treats it
 	}
 	in := p.in(o.Namespace)
 	before := in.budgets[o.Name]
@@ -220,7 +217,7 @@ func (p *Part) KeepBudget(o *policyv1.PodDisruptionBudget) bool {
 	return true
 }
 
-// put writes down what the disruption controller has of a budget.
+// put writes the budget's status into the facts.
 func (p *Part) put(o *policyv1.PodDisruptionBudget) {
 	told := map[string]any{
 		"allowed": int(o.Status.DisruptionsAllowed), "healthy": int(o.Status.CurrentHealthy),
@@ -239,7 +236,7 @@ func (p *Part) ForgetBudget(key types.NamespacedName) {
 		return
 	}
 	delete(in.budgets, key.Name)
-	if len(in.budgets) == 0 { // until then, those that were left out may be there
+	if len(in.budgets) == 0 { // until then, budgets beyond the limit may remain
 		p.options.Sight.Cut("poddisruptionbudgets.policy", key.Namespace, "")
 	}
 	p.doc.Prune("budgets", key.Namespace, key.Name)
@@ -254,8 +251,8 @@ func (p *Part) ForgetBudget(key types.NamespacedName) {
 	p.prune(key.Namespace)
 }
 
-// refuses says why a budget refuses to let go of a pod that it covers alone, where
-// the pod is ready and where it is not; "" where it does not.
+// refuses returns why a budget refuses the eviction of a ready and of an unready pod that it alone covers; ""
+// means it allows it.
 func refuses(o *policyv1.PodDisruptionBudget) (ready, unready string) {
 	failed := meta.FindStatusCondition(o.Status.Conditions, policyv1.DisruptionAllowedCondition)
 	switch {
@@ -278,7 +275,7 @@ func refuses(o *policyv1.PodDisruptionBudget) (ready, unready string) {
 	return ready, ready
 }
 
-// cover notes whether a budget selects the pods of a set.
+// cover records whether a budget selects the pods of a set.
 func (s *set) cover(budget string, selects bool) {
 	at, covered := slices.BinarySearch(s.budgets, budget)
 	switch {
@@ -302,8 +299,7 @@ func (p *Part) judgeAll(namespace string, sets map[*set]bool) {
 	}
 }
 
-// judge puts a pod among those that cannot be evicted, by their node and what
-// refuses it, or takes it out.
+// judge lists a pod among the unevictable ones of its node, by reason, if its eviction is refused.
 func (p *Part) judge(namespace string, o *pod) {
 	p.release(namespace, o)
 	why := p.refusal(namespace, o)

@@ -25,7 +25,7 @@ func podOf(name string, change func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// budgetOf allows nothing though its only pod is healthy.
+// budgetOf returns a budget that allows no disruption although its only pod is healthy.
 func budgetOf(name string, change func(*policyv1.PodDisruptionBudget)) *policyv1.PodDisruptionBudget {
 	b := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
@@ -47,8 +47,7 @@ func why(doc facts.Document, name string) any {
 	return facts.Lookup(doc, "unevictable", "shop", name, "why")
 }
 
-// TestRefusals holds what is told to what the API server asks
-// (pkg/registry/core/pod/storage/eviction.go).
+// TestRefusals compares the reasons with the API server's checks (pkg/registry/core/pod/storage/eviction.go).
 func TestRefusals(t *testing.T) {
 	type (
 		edit  = func(*corev1.Pod)
@@ -110,8 +109,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestSeveral holds that two budgets over one pod refuse, whatever they allow, and
-// that its last word counts.
+// TestSeveral checks that a pod with two budgets is refused whatever they allow, until one is removed.
 func TestSeveral(t *testing.T) {
 	p, doc := newPart()
 	generous := func(b *policyv1.PodDisruptionBudget) { b.Status.DisruptionsAllowed = 1 }
@@ -136,7 +134,7 @@ func TestSeveral(t *testing.T) {
 	}
 }
 
-// TestNotDrained holds that pods of DaemonSets, and mirrors of static pods, hold up no drain.
+// TestNotDrained checks that pods of DaemonSets and mirror pods do not block a drain.
 func TestNotDrained(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Pod){
 		"DaemonSet": func(p *corev1.Pod) {
@@ -153,7 +151,7 @@ func TestNotDrained(t *testing.T) {
 	}
 }
 
-// TestForget holds that nothing is left.
+// TestForget checks that nothing is left in the facts.
 func TestForget(t *testing.T) {
 	p, doc := newPart()
 	for i := range 3 {
@@ -173,7 +171,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestTooMany holds that budgets beyond the bound are said to be unseen.
+// TestTooMany checks that budgets beyond the limit are reported as unseen.
 func TestTooMany(t *testing.T) {
 	p, doc := newPart()
 	for i := range maxBudgets + 1 {

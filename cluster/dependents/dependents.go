@@ -1,10 +1,8 @@
-// Package dependents keeps who holds up the deletion of its owner. An object that
-// is deleted in the foreground stays until each dependent whose owner reference
-// has blockOwnerDeletion is gone, which the garbage collector deletes the same way
-// (pkg/controller/garbagecollector). The section "owners" of the facts holds, by
-// the UID of the owner, just the dependents that may not go: those with
-// finalizers, those that are pods of a node that is not ready, and those that have
-// such dependents in turn. Which they are the other parts tell.
+// Package dependents finds the dependents that block the foreground deletion of their owner. The owner stays
+// until each dependent whose owner reference has blockOwnerDeletion is deleted, which the garbage collector
+// also does in the foreground (pkg/controller/garbagecollector). The section "owners" of the facts lists, by
+// UID of the owner, only dependents that may stay: those with finalizers, pods on nodes that are not ready,
+// and those with such dependents of their own. The other parts report them with Block.
 package dependents
 
 import (
@@ -14,13 +12,13 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Part is the part of the facts that tells it.
+// Part is the part of the facts about dependents.
 type Part struct {
 	doc      facts.Document
 	groups   facts.Groups
 	byObject map[object]*link
 	byUID    map[types.UID]*link
-	holding  map[types.UID]int // what holds an owner up: blockers, and dependents that are shown
+	holding  map[types.UID]int // blockers and shown dependents per owner
 }
 
 type object struct {
@@ -28,14 +26,13 @@ type object struct {
 	key      types.NamespacedName
 }
 
-// link says which object blocks the deletion of which: a dependent and the one
-// owner that it blocks.
+// link is a dependent and the one owner that it blocks.
 type link struct {
 	uid, owner types.UID
-	shown      bool // as a dependent that may not go
+	shown      bool // listed as a dependent that may stay
 }
 
-// New returns a Part that writes into doc and names at most limit objects of a group.
+// New returns a Part that writes into doc and lists at most limit objects per group.
 func New(doc facts.Document, limit int) *Part {
 	doc["owners"] = map[string]any{}
 	return &Part{
@@ -44,11 +41,10 @@ func New(doc facts.Document, limit int) *Part {
 	}
 }
 
-// leaves own nothing, by decision: there are too many of them to remember whom
-// they block.
+// leaves are resources treated as owning nothing, because they are too numerous to keep.
 var leaves = map[string]bool{"pods": true, "endpointslices.discovery.k8s.io": true, "controllerrevisions.apps": true}
 
-// Keep remembers whom an object blocks, and tells whether it blocks anybody.
+// Keep records which owner an object blocks, and reports whether it blocks one.
 func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object) bool {
 	if leaves[resource] {
 		return false
@@ -88,9 +84,8 @@ func (p *Part) Forget(resource string, key types.NamespacedName) {
 	p.chain(l.owner)
 }
 
-// Block puts something that may not go under the owner that it blocks: a name
-// in the group at path, below the owner. at is where a finalizer stands in it,
-// for a group that tells; facts.Nowhere for others.
+// Block lists an object that may stay under the owner that it blocks, by name in the group at path below the
+// owner. If placed is set, at is the index of a finalizer in the object; otherwise it is facts.Nowhere.
 func (p *Part) Block(owner types.UID, name string, placed bool, at int, path ...string) {
 	path = append([]string{"owners", string(owner)}, path...)
 	if g := p.groups.At(path...); g == nil || !g.Has(name) {
@@ -121,8 +116,8 @@ func (p *Part) release(owner types.UID) {
 	}
 }
 
-// chain makes the owner of an object show it as a dependent exactly if it has
-// such itself, and so on upwards as long as something changes.
+// chain shows an object as a dependent of its owner if something blocks it, hides it otherwise, and continues
+// upwards while anything changes.
 func (p *Part) chain(uid types.UID) {
 	for {
 		l := p.byUID[uid]
@@ -133,7 +128,7 @@ func (p *Part) chain(uid types.UID) {
 	}
 }
 
-// show tells whether it changed anything.
+// show sets whether a link is shown and reports whether that changed.
 func (p *Part) show(l *link, shown bool) bool {
 	if l.shown == shown {
 		return false

@@ -11,34 +11,33 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// This file keeps which volumes the CSI external-attacher cannot detach from their
-// nodes, as far as the API shows it.
+// This file finds the volumes that the CSI external-attacher cannot detach from their nodes, as far as the
+// API shows it.
 
-// attacherPrefix begins the finalizer that the external-attacher puts on an
-// attachment before it attaches, and takes off once it has detached (github.com/
-// kubernetes-csi/external-attacher, pkg/controller/util.go).
+// attacherPrefix begins the finalizer that the external-attacher sets before it attaches a volume and removes
+// after it has detached it (github.com/kubernetes-csi/external-attacher, pkg/controller/util.go).
 const attacherPrefix = "external-attacher/"
 
-// nodeIDAnnotation of an attachment is what the driver calls the node. The attacher
-// looks it up in the CSINode first (the same, csi_handler.go, getNodeID).
+// nodeIDAnnotation on an attachment is the driver's name of the node. The attacher first looks for it in the
+// CSINode (same repository, csi_handler.go, getNodeID).
 const nodeIDAnnotation = "csi.alpha.kubernetes.io/node-id"
 
-// Why a volume is not detached.
+// The reasons that a volume is not detached.
 const (
-	// lost: nothing tells what the driver calls the node any more.
+	// lost: the driver's name of the node is no longer known.
 	lost = "lost"
-	// fails: the attacher tried, and reports an error.
+	// fails: the attacher reports an error.
 	fails = "fails"
 )
 
 type attachment struct {
 	driver, volume, node string
-	hasID                bool     // an annotation tells what the driver calls the node
-	message              string   // of the last attempt to detach it
-	group                []string // of those of its volume that are not detached
+	hasID                bool     // an annotation has the driver's name of the node
+	message              string   // error of the last attempt to detach
+	group                []string // path of its group in the facts
 }
 
-// KeepAttachment takes in a VolumeAttachment that an attacher has to detach.
+// KeepAttachment records a VolumeAttachment that an attacher must detach.
 func (p *Part) KeepAttachment(o *storagev1.VolumeAttachment) bool {
 	p.ForgetAttachment(types.NamespacedName{Name: o.Name})
 	kept := &attachment{
@@ -73,7 +72,7 @@ func (p *Part) ForgetAttachment(key types.NamespacedName) {
 	}
 }
 
-// judgeAttachment writes what keeps an attachment, by its name and its volume.
+// judgeAttachment writes why an attachment stays, by its name and its volume.
 func (p *Part) judgeAttachment(name string) {
 	a := p.storage.attachments[name]
 	p.unlistAttachment(name, a)
@@ -100,8 +99,8 @@ func (p *Part) unlistAttachment(name string, a *attachment) {
 	p.doc.Prune("attachments", name)
 }
 
-// whyAttached says why an attachment stays, "" where nothing is known. Manifests do not show what is
-// registered on the nodes.
+// whyAttached returns why an attachment stays, "" if unknown. Manifests do not show which drivers are
+// registered on nodes.
 func (p *Part) whyAttached(a *attachment) string {
 	switch {
 	case !a.hasID && !slices.Contains(p.storage.nodes[a.node], a.driver) && !p.options.Manifests:

@@ -10,7 +10,7 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// KeepDaemonSet takes in on which nodes a DaemonSet's pods must be.
+// KeepDaemonSet records the required node affinity of a DaemonSet.
 func (p *Part) KeepDaemonSet(o *appsv1.DaemonSet) bool {
 	if affinity := requiredNodeAffinity(o.Spec.Template.Spec.Affinity); len(affinity) > 0 {
 		p.doc.Child("daemonsets", o.Namespace)[o.Name] = map[string]any{"nodeAffinity": affinity}
@@ -25,8 +25,8 @@ func (p *Part) ForgetDaemonSet(key types.NamespacedName) {
 	p.doc.Prune("daemonsets", key.Namespace, key.Name)
 }
 
-// requiredNodeAffinity lists the expressions of a pod template's required node
-// affinity, each with its path in a DaemonSet.
+// requiredNodeAffinity lists the expressions of a pod template's required node affinity, each with its path
+// in a DaemonSet.
 func requiredNodeAffinity(affinity *corev1.Affinity) []any {
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return nil

@@ -12,27 +12,25 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// This file keeps which DRA drivers a pod's node needs to give its devices back, and
-// which have devices on their nodes: without its driver's plugin a kubelet does not
-// finish with the pod (pkg/kubelet/cm/dra/manager.go, unprepareResources: "DRA driver
-// … is not registered").
+// This file finds pods whose node lacks a DRA driver that must release their devices: without the driver's
+// plugin a kubelet does not finish terminating the pod (pkg/kubelet/cm/dra/manager.go, unprepareResources:
+// "DRA driver … is not registered").
 
-// devices is what is kept to tell that.
+// devices is the state kept for DRA.
 type devices struct {
 	claims map[types.NamespacedName]claim
 	slices map[string]slice // by name
-	// local are how many slices a driver has on a node, by driver and node: a kubelet
-	// deletes them half a minute after the plugin has gone
-	// (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, wipeResourceSlices).
+	// local counts the slices by driver and node: a kubelet deletes them half a minute after the plugin is
+	// gone (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, wipeResourceSlices).
 	local map[string]map[string]int
 	users map[types.NamespacedName]map[types.NamespacedName]bool // pods, by claim
 }
 
-// claim is what is kept of a ResourceClaim that is allocated to a node.
+// claim is a ResourceClaim that is allocated on one node.
 type claim struct {
 	node    string
 	drivers []string
-	shared  bool // by several pods: the last one gives the devices back
+	shared  bool // several pods use it: only the last one releases the devices
 }
 
 type slice struct{ driver, node string }
@@ -44,9 +42,8 @@ func newDevices() devices {
 	}
 }
 
-// KeepClaim takes in a ResourceClaim whose devices are those of one node. Devices
-// that any node may use are not published by the plugin on it, so that nothing tells
-// whether it is there.
+// KeepClaim records a ResourceClaim whose devices belong to one node. The plugin on a node does not publish
+// devices that any node may use, so nothing shows whether it runs.
 func (p *Part) KeepClaim(o *resourcev1.ResourceClaim) bool {
 	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 	now := claim{node: nodeOf(o.Status.Allocation), shared: len(o.Status.ReservedFor) > 1}
@@ -72,8 +69,8 @@ func (p *Part) ForgetClaim(key types.NamespacedName) {
 	}
 }
 
-// nodeOf is the node that an allocation is tied to by its name, as it is where the
-// driver publishes the devices for that node; "" if there is none.
+// nodeOf returns the node to which an allocation is tied by name, as it is for devices that the driver
+// publishes for that node; "" if there is none.
 func nodeOf(allocation *resourcev1.AllocationResult) string {
 	if allocation == nil || allocation.NodeSelector == nil {
 		return ""
@@ -88,7 +85,7 @@ func nodeOf(allocation *resourcev1.AllocationResult) string {
 	return ""
 }
 
-// KeepSlice takes in that a driver has devices on a node.
+// KeepSlice records that a driver has devices on a node.
 func (p *Part) KeepSlice(o *resourcev1.ResourceSlice) bool {
 	p.ForgetSlice(types.NamespacedName{Name: o.Name})
 	now := slice{driver: o.Spec.Driver, node: facts.Or(o.Spec.NodeName, "")}
@@ -122,7 +119,7 @@ func (p *Part) ForgetSlice(key types.NamespacedName) {
 	p.remountNode(gone.node)
 }
 
-// claimsOf are the names of the ResourceClaims of a pod, in its namespace.
+// claimsOf returns the names of the pod's ResourceClaims, in its namespace.
 func claimsOf(o *corev1.Pod) []string {
 	found := map[string]bool{}
 	for _, c := range o.Spec.ResourceClaims {
@@ -138,8 +135,7 @@ func claimsOf(o *corev1.Pod) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// listUndriven puts a pod among those whose node has no devices of a driver that
-// they have a claim of.
+// listUndriven lists a pod whose node has no devices of a driver that one of its claims needs.
 func (p *Part) listUndriven(key types.NamespacedName, o *pod) {
 	u, node := o.uses(), o.on.name
 	missing := map[string]bool{}
@@ -163,7 +159,7 @@ func (p *Part) listUndriven(key types.NamespacedName, o *pod) {
 	}
 }
 
-// reprepare looks anew at the pods of a claim.
+// reprepare relists the pods of a claim.
 func (p *Part) reprepare(claim types.NamespacedName) {
 	for key := range p.devices.users[claim] {
 		o := p.pod(key)
@@ -171,18 +167,15 @@ func (p *Part) reprepare(claim types.NamespacedName) {
 	}
 }
 
-// pluginDir is the last part of the directory in which plugins of the kubelet
-// register, wherever that of the kubelet is.
+// pluginDir ends the path of the directory for kubelet plugins, whatever the kubelet's root directory is.
 const pluginDir = "/plugins_registry"
 
-// registersPlugin tells whether a pod may register a plugin with the kubelet of its
-// node, and comes up by itself.
+// registersPlugin reports whether a pod can register a plugin with its node's kubelet and is not failing.
 func registersPlugin(o *corev1.Pod) bool {
 	return !facts.Finished(o) && o.DeletionTimestamp == nil && facts.Failing(o) == "" && mountsHost(&o.Spec, pluginDir)
 }
 
-// mountsHost tells whether pods of a spec see a directory of their node whose path
-// has one of these ends.
+// mountsHost reports whether a spec mounts a host path with one of these ends.
 func mountsHost(spec *corev1.PodSpec, ends ...string) bool {
 	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
 		return v.HostPath != nil && slices.ContainsFunc(ends, func(end string) bool {

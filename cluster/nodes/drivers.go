@@ -13,39 +13,37 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// This file keeps which CSI drivers the volumes of a pod need, and which are
-// registered on its node: without its driver a kubelet unmounts nothing
-// (pkg/volume/csi/csi_client.go, "not found in the list of registered CSI
-// drivers").
+// This file finds pods whose node lacks a CSI driver that their volumes need: without it a kubelet cannot
+// unmount (pkg/volume/csi/csi_client.go, "not found in the list of registered CSI drivers").
 
-// storage is what is kept to tell that.
+// storage is the state kept for volumes.
 type storage struct {
-	volumes map[string]volume                        // bound PersistentVolumes of CSI drivers and of NFS servers, by name
+	volumes map[string]volume                        // bound PersistentVolumes with CSI or NFS, by name
 	claims  map[string]map[string]bool               // names of PersistentVolumes, by "namespace/claim"
-	nodes   map[string][]string                      // drivers registered on a node; nil entry: no CSINode seen
-	users   map[string]map[types.NamespacedName]*pod // pods that have something mounted, by node
+	nodes   map[string][]string                      // registered drivers by node; no entry if it has no CSINode
+	users   map[string]map[types.NamespacedName]*pod // pods with mounted volumes or devices, by node
 
 	attachments map[string]*attachment     // by name
-	attached    map[string]map[string]bool // their names, by node
+	attached    map[string]map[string]bool // names of attachments, by node
 }
 
 type volume struct {
-	driver string // "" of NFS
-	server string // the address that it names, "" for none
+	driver string // "" for NFS
+	server string // the server's address, "" for none
 	claim  string // "namespace/name"
 }
 
-// use is what a pod that runs has mounted, and which devices it was given.
+// use is the volumes and devices of a running pod.
 type use struct {
 	claims  []string   // names in the pod's namespace
 	drivers []string   // of its inline volumes
-	servers []string   // addresses that its inline volumes name
-	devices []string   // ResourceClaims, by their names in the pod's namespace
-	in      [][]string // groups of pods that it is in, by what it lacks and who serves it
-	// addresses are those that its volumes name, of any kind.
+	servers []string   // server addresses in its inline volumes
+	devices []string   // names of ResourceClaims in the pod's namespace
+	in      [][]string // groups in the facts that list it
+	// addresses are the servers of all its volumes.
 	addresses []string
-	// missing are CSI drivers, and undriven DRA drivers, that its node lacks, and unserved
-	// the Services of its volumes that are down, as the facts have them.
+	// missing are the CSI drivers, and undriven the DRA drivers, that its node lacks; unserved are the
+	// Services of its volumes without ready endpoints.
 	missing  []string
 	undriven []any
 	unserved []string
@@ -56,7 +54,7 @@ func newStorage() storage {
 		attachments: map[string]*attachment{}, attached: map[string]map[string]bool{}}
 }
 
-// KeepCSIDriver takes in a CSIDriver.
+// KeepCSIDriver records a CSIDriver.
 func (p *Part) KeepCSIDriver(o *storagev1.CSIDriver) bool {
 	p.doc.Child("csidrivers")[o.Name] = map[string]any{"attachRequired": facts.Or(o.Spec.AttachRequired, true)}
 	return true
@@ -65,12 +63,11 @@ func (p *Part) KeepCSIDriver(o *storagev1.CSIDriver) bool {
 // ForgetCSIDriver undoes KeepCSIDriver.
 func (p *Part) ForgetCSIDriver(key types.NamespacedName) { p.doc.Prune("csidrivers", key.Name) }
 
-// KeepVolume takes in which driver and which server serve a PersistentVolume, and for
-// which claim.
+// KeepVolume records the driver, the server and the claim of a PersistentVolume.
 func (p *Part) KeepVolume(pv *corev1.PersistentVolume) bool {
 	p.ForgetVolume(types.NamespacedName{Name: pv.Name})
 	if pv.Spec.CSI == nil && pv.Spec.NFS == nil || pv.Spec.ClaimRef == nil || pv.Status.Phase != corev1.VolumeBound {
-		return true // a released volume still names a claim, which may be another by now
+		return true // a released volume still names its claim, which may be a new object by now
 	}
 	v := volume{server: serverOf(pv), claim: pv.Spec.ClaimRef.Namespace + "/" + pv.Spec.ClaimRef.Name}
 	if pv.Spec.CSI != nil {
@@ -99,7 +96,7 @@ func (p *Part) ForgetVolume(key types.NamespacedName) {
 	p.remount(v.claim)
 }
 
-// KeepCSINode takes in the drivers that are registered on a node.
+// KeepCSINode records the drivers that are registered on a node.
 func (p *Part) KeepCSINode(n *storagev1.CSINode) bool {
 	drivers := []string{}
 	for _, d := range n.Spec.Drivers {
@@ -122,9 +119,8 @@ func (p *Part) ForgetCSINode(key types.NamespacedName) {
 	p.remountNode(key.Name)
 }
 
-// usesOf is what a pod that runs has mounted and was given, nil for nothing. One that
-// has not started has nothing that its kubelet could not forget, and one that has
-// finished the API server removes at once.
+// usesOf returns the volumes and devices of a running pod, nil if it has none. A pod that has not started
+// leaves nothing for its kubelet to clean up, and the API server removes a finished pod at once.
 func usesOf(o *corev1.Pod) *use {
 	if o.Spec.NodeName == "" || isMirror(o) || o.Status.Phase != corev1.PodRunning && !cleaningUp(o) {
 		return nil
@@ -149,7 +145,7 @@ func usesOf(o *corev1.Pod) *use {
 	return &u
 }
 
-// mount puts a pod among those that use something on their node.
+// mount records the volumes and devices of a pod.
 func (p *Part) mount(key types.NamespacedName, kept *pod) {
 	u := kept.uses()
 	if u == nil {
@@ -169,8 +165,7 @@ func (p *Part) mount(key types.NamespacedName, kept *pod) {
 	p.list(key, kept)
 }
 
-// cleaningUp tells whether a pod ran, has ended since it was deleted, and waits for
-// its node to unmount its volumes.
+// cleaningUp reports whether a deleted pod ran, has ended, and waits for its node to unmount its volumes.
 func cleaningUp(pod *corev1.Pod) bool {
 	_, leaves := leavingOf(pod)
 	return leaves && slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
@@ -196,7 +191,7 @@ func (p *Part) unmount(key types.NamespacedName, gone *pod) {
 	}
 }
 
-// list puts a pod among those whose node lacks a driver, and those that a Service serves.
+// list lists a pod in the groups for missing drivers and servers.
 func (p *Part) list(key types.NamespacedName, o *pod) {
 	if o.uses() == nil {
 		return
@@ -206,12 +201,12 @@ func (p *Part) list(key types.NamespacedName, o *pod) {
 	p.listServed(key, o)
 }
 
-// listDriverless puts a pod among those whose CSI driver is not registered on their node.
+// listDriverless lists a pod whose node lacks a CSI driver of its volumes.
 func (p *Part) listDriverless(key types.NamespacedName, o *pod) {
 	u := o.uses()
 	registered, seen := p.storage.nodes[o.on.name]
 	if !seen {
-		return // no CSINode: nothing is known of the node's drivers
+		return // no CSINode: the node's drivers are unknown
 	}
 	needed := map[string]bool{}
 	for _, driver := range u.drivers {
@@ -245,13 +240,13 @@ func (p *Part) unlist(key types.NamespacedName, o *pod) {
 	u.in, u.missing, u.undriven = nil, nil, nil
 }
 
-// relist puts a pod where it belongs now.
+// relist updates the groups of a pod.
 func (p *Part) relist(key types.NamespacedName, o *pod) {
 	p.unlist(key, o)
 	p.list(key, o)
 }
 
-// volumesOf are the PersistentVolumes that a pod has mounted.
+// volumesOf iterates over the pod's PersistentVolumes.
 func (p *Part) volumesOf(key types.NamespacedName, u *use) iter.Seq[volume] {
 	return func(yield func(volume) bool) {
 		for _, claim := range u.claims {
@@ -264,7 +259,7 @@ func (p *Part) volumesOf(key types.NamespacedName, u *use) iter.Seq[volume] {
 	}
 }
 
-// remount looks anew at the pods that use a claim.
+// remount relists the pods that use a claim.
 func (p *Part) remount(claim string) {
 	namespace, name, _ := strings.Cut(claim, "/")
 	users := p.groups.At("storage", "claims", namespace, name)
@@ -278,7 +273,7 @@ func (p *Part) remount(claim string) {
 	}
 }
 
-// remountNode looks anew at the pods of a node, and at what is attached to it.
+// remountNode relists the pods and the attachments of a node.
 func (p *Part) remountNode(node string) {
 	for key, o := range p.storage.users[node] {
 		p.relist(key, o)

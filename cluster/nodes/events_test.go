@@ -65,7 +65,7 @@ func TestTellsOfFailure(t *testing.T) {
 	}
 }
 
-// failureEvent is the i-th event of a flood.
+// failureEvent returns the i-th event of a flood.
 func failureEvent(i int, node string) *corev1.Event {
 	return &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: "demo", Name: fmt.Sprintf("e%05d", i)},
@@ -76,9 +76,8 @@ func failureEvent(i int, node string) *corev1.Event {
 	}
 }
 
-// TestKubeletEventsAreBounded holds that of 10,000 events the newest few of each node
-// stay, that who lists them is told of the others, and that nothing is left when
-// they go.
+// TestKubeletEventsAreBounded checks that of 10,000 events only the newest few per node are kept, that the
+// caller learns of the dropped ones, and that nothing remains after they are all forgotten.
 func TestKubeletEventsAreBounded(t *testing.T) {
 	for name, nodes := range map[string]int{"one node": 1, "many nodes": 1000} {
 		t.Run(name, func(t *testing.T) {
@@ -173,8 +172,8 @@ func TestHazards(t *testing.T) {
 	}
 }
 
-// TestMadeUpEvents: anybody may write events in a namespace and name a kubelet as
-// their source. What no kubelet tells is no evidence.
+// TestMadeUpEvents checks that events that no kubelet would send are ignored, because any tenant may write
+// events with a kubelet as their source.
 func TestMadeUpEvents(t *testing.T) {
 	for name, tc := range map[string]struct {
 		about corev1.ObjectReference

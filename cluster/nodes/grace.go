@@ -9,17 +9,16 @@ import (
 )
 
 const (
-	// minimumGrace is what the kubelet leaves a container however late it is
-	// asked to stop, in seconds (pkg/kubelet/kuberuntime/kuberuntime_container.go,
-	// minimumGracePeriodInSeconds).
+	// minimumGrace is the least time, in seconds, that the kubelet gives a container to stop
+	// (pkg/kubelet/kuberuntime/kuberuntime_container.go, minimumGracePeriodInSeconds).
 	minimumGrace = 2
-	// maxGrace bounds what is told, in seconds: 68 years. The API takes any
-	// int64, and beyond 292 years the kubelet's own arithmetic overflows.
+	// maxGrace bounds grace periods, in seconds: 68 years. The API accepts any int64, and beyond 292 years
+	// the kubelet's own arithmetic overflows.
 	maxGrace = 1<<31 - 16
 )
 
-// graceSeconds is a pod's grace period as the API server reads it: a negative
-// one is 1 (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).
+// graceSeconds returns a pod's grace period as the API server reads it: negative values become 1
+// (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).
 func graceSeconds(pod *corev1.Pod) int64 {
 	grace := facts.Or(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
 	if grace < 0 {
@@ -28,12 +27,10 @@ func graceSeconds(pod *corev1.Pod) int64 {
 	return min(grace, maxGrace)
 }
 
-// stopSeconds is how long the containers of a pod may take to stop, as
-// killContainer reckons: a preStop hook and a sidecar's wait for the other
-// containers are part of the grace period, and what is left after them is never
-// less than minimumGrace. Where nothing runs there is nothing to wait for; a
-// mirror pod goes as soon as its kubelet sees it
-// (pkg/kubelet/kubelet.go, tryReconcileMirrorPods).
+// stopSeconds returns how long the containers of a pod may take to stop, as in killContainer: preStop hooks
+// and a sidecar's wait for other containers count towards the grace period, and at least minimumGrace remains
+// after them. It is 0 if nothing runs, and for mirror pods, which are removed as soon as the kubelet sees the
+// deletion (pkg/kubelet/kubelet.go, tryReconcileMirrorPods).
 func stopSeconds(pod *corev1.Pod) int64 {
 	grace := graceSeconds(pod)
 	if grace == 0 || isMirror(pod) || nothingRuns(pod) {
@@ -44,7 +41,7 @@ func stopSeconds(pod *corev1.Pod) int64 {
 		if c.Lifecycle == nil || c.Lifecycle.PreStop == nil {
 			continue
 		}
-		hook := grace // as long as it may
+		hook := grace // unbounded hooks may take all of it
 		if sleep := c.Lifecycle.PreStop.Sleep; sleep != nil {
 			hook = min(grace, sleep.Seconds)
 		}
@@ -58,8 +55,7 @@ func stopSeconds(pod *corev1.Pod) int64 {
 	return seconds
 }
 
-// nothingRuns tells whether all containers of a pod wait, for their image or to
-// be restarted, or have ended.
+// nothingRuns reports whether every container of a pod is waiting or terminated.
 func nothingRuns(pod *corev1.Pod) bool {
 	idle := map[string]bool{}
 	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {

@@ -13,7 +13,7 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// nodeBugs are the known bugs of the kubelet and the runtime of a node, by id.
+// nodeBugs returns the known bugs of a node's kubelet and runtime, by id.
 func nodeBugs(node *corev1.Node) map[string]any {
 	info := node.Status.NodeInfo
 	runtime, _, _ := strings.Cut(info.ContainerRuntimeVersion, "://")
@@ -29,8 +29,7 @@ func nodeBugs(node *corev1.Node) map[string]any {
 	return found
 }
 
-// pressure is a condition of a node that is bad when it is True, as facts; nil
-// where it is not.
+// pressure returns a node condition that is bad when True, in the form of the facts; nil if it is not True.
 func pressure(node *corev1.Node, kind corev1.NodeConditionType) map[string]any {
 	for _, c := range node.Status.Conditions {
 		if c.Type == kind && c.Status == corev1.ConditionTrue {
@@ -40,19 +39,17 @@ func pressure(node *corev1.Node, kind corev1.NodeConditionType) map[string]any {
 	return nil
 }
 
-// Hazards: what a running pod may leave on its node that keeps the kubelet from
-// cleaning up after it.
+// Hazards are effects of a running pod that may keep the kubelet from cleaning up after it.
 const (
 	hazardImmutable = "immutable" // files with an attribute that forbids removing them
-	hazardMounts    = "mounts"    // mounts of its own in a directory of the kubelet
+	hazardMounts    = "mounts"    // mounts inside a directory of the kubelet
 )
 
-// hazards are those of a pod, as its manifest shows. Only an emptyDir on disk is
-// removed file by file (pkg/volume/emptydir/empty_dir.go, teardownDefault);
-// what is unmounted keeps its files.
+// hazards returns the hazards of a pod by its manifest. Only an emptyDir on disk is removed file by file
+// (pkg/volume/emptydir/empty_dir.go, teardownDefault); files in unmounted volumes stay.
 func hazards(pod *corev1.Pod) []string {
 	if pod.Status.Phase != corev1.PodRunning {
-		return nil // nothing has run yet, or the API server removes it at once
+		return nil // nothing has run, or the API server removes it at once
 	}
 	scratch := map[string]bool{}
 	for _, v := range pod.Spec.Volumes {
@@ -75,12 +72,11 @@ func hazards(pod *corev1.Pod) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// freezesFiles matches a command that sets the attributes immutable or append-only, and the
-// files behind it.
+// freezesFiles matches a command that sets the immutable or append-only attribute, with its files.
 var freezesFiles = regexp.MustCompile(`\bchattr\s+((?:-[A-Za-z]+\s+)*)\+[A-Za-z]*[ia]\w*([^;&|\n]*)`)
 
-// freezes tells whether the command of a container may set them on a file in a mount. A path
-// that only the shell or the working directory tells may lie in any.
+// freezes reports whether a container's command may set such an attribute on a file in a mount. Relative
+// paths and paths with shell expansions may be in any mount.
 func freezes(c corev1.Container, in corev1.VolumeMount) bool {
 	for _, found := range freezesFiles.FindAllStringSubmatch(strings.Join(slices.Concat(c.Command, c.Args), " "), -1) {
 		files := strings.Fields(found[2])
@@ -106,13 +102,12 @@ func freezes(c corev1.Container, in corev1.VolumeMount) bool {
 	return false
 }
 
-// below tells whether a path is a directory, or lies in it.
+// below reports whether file is directory or below it.
 func below(file, directory string) bool {
 	return strings.HasPrefix(path.Clean(file)+"/", strings.TrimSuffix(path.Clean(directory), "/")+"/")
 }
 
-// mayFreezeFiles tells whether a container has CAP_LINUX_IMMUTABLE, without
-// which the kernel refuses that.
+// mayFreezeFiles reports whether a container has CAP_LINUX_IMMUTABLE, which the kernel requires for that.
 func mayFreezeFiles(c corev1.Container) bool {
 	s := c.SecurityContext
 	if s == nil {
@@ -127,9 +122,8 @@ func mayFreezeFiles(c corev1.Container) bool {
 	})
 }
 
-// registrar is the directory that a CSI driver's sidecar registers with the
-// kubelet of its node, usually named after the driver; ok is false for a pod
-// that registers none, or will not come up by itself.
+// registrar returns the directory, usually named after the driver, that a CSI driver's sidecar registers with
+// the kubelet. ok is false if the pod registers none or is failing.
 func registrar(pod *corev1.Pod) (dir string, ok bool) {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil || facts.Failing(pod) != "" {
 		return "", false

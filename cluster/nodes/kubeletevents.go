@@ -11,31 +11,27 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Events are evidence, not inventory: they come by the thousand, so of those of
-// kubelets only the ones that tell of failures with stopping and cleaning up are
-// kept, and of those only so many; what others tell of webhooks, package refusals
-// reads.
+// Kubelet events are evidence and come by the thousand: only a bounded number of failures to stop or clean up
+// is kept. Package refusals reads events about webhooks.
 
 const (
-	// MaxKubeletEvents bounds the events that are kept of all nodes, and
-	// MaxNodeEvents those of one node: the newest.
+	// MaxKubeletEvents bounds the events kept in all, and MaxNodeEvents those of one node; the newest stay.
 	MaxKubeletEvents = 2000
 	MaxNodeEvents    = 16
-	// oftenKilled is how often a kubelet must have told that it kills the same
-	// container before that counts as trouble: it tells once for each attempt, and
-	// needs three where a shim was killed, after which the container does go.
+	// oftenKilled is how many times a kubelet must report killing the same container for that to count as a
+	// failure. It reports each attempt, and needs three after a shim was killed.
 	oftenKilled = 5
 )
 
-// failureReasons are the reasons that kubelets give for what keeps a pod from
-// going (pkg/kubelet/events/event.go), and those of releases before.
+// failureReasons are the reasons of kubelet events about pods that do not terminate
+// (pkg/kubelet/events/event.go, and earlier releases).
 var failureReasons = map[string]bool{
 	"FailedKillPod": true, "KillContainerError": true, "FailedSync": true, "ExceededGracePeriod": true,
 	"FailedUnmount": true, "FailedUnMount": true, "FailedUnmountDevice": true, "FailedUnmapDevice": true, "FailedDetachVolume": true,
 	"FreeDiskSpaceFailed": true, "ImageGCFailed": true, "ContainerGCFailed": true,
 }
 
-// kubeletEvent is one event that tells of a failure.
+// kubeletEvent is one event about a failure.
 type kubeletEvent struct {
 	key  types.NamespacedName // of the event
 	node string
@@ -52,12 +48,12 @@ func newKubeletEvents() kubeletEvents {
 	return kubeletEvents{byKey: map[types.NamespacedName]kubeletEvent{}, byNode: map[string]map[types.NamespacedName]kubeletEvent{}}
 }
 
-// KeepEvent takes in an event that tells of a failure, and tells whether it is one.
+// KeepEvent records an event about a failure, and reports whether it is one.
 func (p *Part) KeepEvent(e *corev1.Event) bool {
 	key := types.NamespacedName{Namespace: e.Namespace, Name: e.Name}
 	p.ForgetEvent(key)
 	node := cmp.Or(e.Source.Host, e.ReportingInstance)
-	// Kubelets tell of pods and of their node; anything else somebody made up.
+	// Kubelets only send events about pods and their own node; others are forged.
 	if kind := e.InvolvedObject.Kind; kind != "Pod" && (kind != "Node" || e.InvolvedObject.Name != node) {
 		return false
 	}
@@ -109,9 +105,8 @@ func (p *Part) ForgetEvent(key types.NamespacedName) {
 	p.doc.Prune("kubeletEvents", s.node, key.String())
 }
 
-// tellsOfFailure tells whether an event is about what keeps pods from going: by
-// its reason, by a full disk whatever failed for it, or by a container that is
-// killed again and again.
+// tellsOfFailure reports whether an event is about pods that do not terminate: by its reason, a full disk, or
+// repeated kills of a container.
 func tellsOfFailure(e *corev1.Event) bool {
 	return failureReasons[e.Reason] ||
 		strings.Contains(e.Message, "no space left on device") ||

@@ -11,19 +11,18 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// leaving is a pod that its kubelet has to finish with.
+// leaving is a deleted pod that waits for its kubelet.
 type leaving struct {
 	key      types.NamespacedName
 	node     string
 	asked    time.Time // when it was deleted
-	deadline time.Time // when its grace period is over
-	ended    bool      // its containers have ended: its node has only to clean up
+	deadline time.Time // end of its grace period
+	ended    bool      // its containers have ended; the node only has to clean up
 }
 
-// leavingOf tells whether a pod waits for its kubelet alone. With a grace
-// period of 0 the kubelet has finished with it, and finalizers hold it
-// (pkg/kubelet/status/status_manager.go); mirror pods come and go with a file
-// on the node, not with their grace period.
+// leavingOf reports whether a pod waits only for its kubelet. With grace period 0 the kubelet has finished
+// and finalizers hold the pod (pkg/kubelet/status/status_manager.go); a mirror pod follows a file on the
+// node, not its grace period.
 func leavingOf(pod *corev1.Pod) (leaving, bool) {
 	if pod.DeletionTimestamp == nil || pod.Spec.NodeName == "" || isMirror(pod) || facts.Or(pod.DeletionGracePeriodSeconds, 0) == 0 {
 		return leaving{}, false
@@ -37,7 +36,7 @@ func leavingOf(pod *corev1.Pod) (leaving, bool) {
 	}, true
 }
 
-// ended tells whether all containers of a pod have ended.
+// ended reports whether all containers of a pod have ended.
 func ended(pod *corev1.Pod) bool {
 	if facts.Finished(pod) {
 		return true
@@ -50,15 +49,14 @@ func ended(pod *corev1.Pod) bool {
 	return len(pod.Status.ContainerStatuses) > 0
 }
 
-// isMirror tells whether a pod only shows a static pod of its node.
+// isMirror reports whether a pod mirrors a static pod.
 func isMirror(pod *corev1.Pod) bool {
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return mirror
 }
 
-// leave puts a pod among those that leave its node and its namespace, and stay
-// takes it out. The facts follow with the next Settle: a namespace may lose
-// thousands of pods at once.
+// leave records that a pod is leaving its node and namespace; stay undoes it. Settle updates the facts,
+// because a namespace may lose thousands of pods at once.
 func (p *Part) leave(l *leaving) {
 	if l == nil {
 		return
@@ -89,8 +87,8 @@ func (l leaving) groups() []leavingGroup {
 	return []leavingGroup{{"nodes", l.node}, {"namespaces", l.key.Namespace}}
 }
 
-// settleLeaving writes how many pods leave each node and namespace, and those
-// whose deadline comes first.
+// settleLeaving writes how many pods are leaving each node and namespace, with the ones whose deadline is
+// first.
 func (p *Part) settleLeaving(yield func()) {
 	for group := range p.leavingDirty {
 		yield()

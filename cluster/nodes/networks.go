@@ -5,9 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// network is the DaemonSet that a pod is of, if it sees the directories of its node
-// that network plugins and their configuration are read from: it installs one. The
-// directories are /opt/cni/bin and /etc/cni/net.d, or lie elsewhere and end alike.
+// network returns the DaemonSet of a pod that installs a network plugin: one that mounts the node's directory
+// of plugins or of their configuration (usually /opt/cni/bin and /etc/cni/net.d).
 func network(o *corev1.Pod) (daemonSet string, installs bool) {
 	controller := metav1.GetControllerOf(o)
 	if controller == nil || controller.Kind != "DaemonSet" || !mountsHost(&o.Spec, "/cni/bin", "/cni/net.d") {
@@ -16,7 +15,7 @@ func network(o *corev1.Pod) (daemonSet string, installs bool) {
 	return controller.Name, true
 }
 
-// wire counts the pods of a node that a network plugin connected.
+// wire counts the pods of a node that are connected by a network plugin.
 func (p *Part) wire(on *host, pods int) {
 	if on.wired += pods; on.wired > 0 {
 		p.doc.Child("wired")[on.name] = on.wired

@@ -10,18 +10,17 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// What it takes longer for each pod where many of a node stop at once, in ms.
+// Additional time per pod, in ms, when many pods of a node stop at once.
 const (
-	// stopWork is the processor time of kubelet, runtime and their helpers: they measure
-	// 220 to 300 ms a pod of one container (test/results/node.md).
+	// stopWork is the processor time of the kubelet, the runtime and their helpers: measured at 220 to 300 ms
+	// per pod with one container (test/results/node.md).
 	stopWork = 250
-	// stopRequests is what the kubelet's four requests for each pod (it reads it and
-	// writes its status, then reads and deletes it: pkg/kubelet/status/status_manager.go)
-	// take at the 50 a second that it allows itself (kubeAPIQPS).
+	// stopRequests is the time of the kubelet's four requests per pod (get, status update, get, delete:
+	// pkg/kubelet/status/status_manager.go) at its limit of 50 per second (kubeAPIQPS).
 	stopRequests = 4 * 1000 / 50
 )
 
-// KeepNode takes in a node.
+// KeepNode records a node.
 func (p *Part) KeepNode(node *corev1.Node) bool {
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusNeverUpdated"}
 	for _, c := range node.Status.Conditions {
@@ -78,12 +77,12 @@ func (p *Part) KeepNode(node *corev1.Node) bool {
 	return true
 }
 
-// detectable are the conditions of node-problem-detector that are about what keeps pods from
-// going: config/kernel-monitor.json, readonly-monitor.json and health-checker-*.json of
+// detectable are the conditions of node-problem-detector that keep pods from terminating:
+// config/kernel-monitor.json, readonly-monitor.json and health-checker-*.json of
 // kubernetes/node-problem-detector.
 var detectable = []corev1.NodeConditionType{"KernelDeadlock", "ReadonlyFilesystem", "XfsShutdown", "ContainerRuntimeUnhealthy"}
 
-// detected are those that a node has.
+// problemsOf returns the detectable problems that a node has.
 func detected(node *corev1.Node) (problems []any) {
 	for _, c := range node.Status.Conditions {
 		if c.Status == corev1.ConditionTrue && slices.Contains(detectable, c.Type) {
@@ -106,14 +105,14 @@ func (p *Part) ForgetNode(key types.NamespacedName) {
 	p.restrand(key.Name)
 }
 
-// notReady tells whether a node exists and is not ready.
+// notReady reports whether a node exists and is not ready.
 func (p *Part) notReady(node string) bool {
 	ready, exists := p.nodes[node]
 	return exists && !ready
 }
 
-// restrand puts the pods of a node under their owners, or takes them out again,
-// when the node has become ready or not ready, or has ceased to be.
+// restrand lists or unlists the pods of a node under their owners after the node has become ready or not
+// ready, or was removed.
 func (p *Part) restrand(node string) {
 	for o := range p.hosts[node].pods() {
 		key := types.NamespacedName{Namespace: o.in.name, Name: o.name}
@@ -125,9 +124,8 @@ func (p *Part) restrand(node string) {
 	}
 }
 
-// settleGone writes the nodes that pods need to go and that do not exist: pod
-// garbage collection takes what is on them. Where no node is seen, nothing tells;
-// nor do the nodes among manifests, which need not be all that there are.
+// settleGone writes the nodes that pods wait for and that do not exist: pod garbage collection removes their
+// pods. If no nodes are seen, or among manifests, a missing node proves nothing.
 func (p *Part) settleGone() {
 	if len(p.waitingDirty) == 0 || p.options.Manifests {
 		return

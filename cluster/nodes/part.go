@@ -1,7 +1,6 @@
-// Package nodes tells what the nodes of a cluster keep pods from going with: nodes
-// that do not answer or do not exist, drivers that are not registered, known bugs,
-// full disks, and what pods leave on them. Who removes a finalizer and what
-// refuses a request, other parts tell.
+// Package nodes finds what keeps pods from terminating on their nodes: nodes that do not respond or do not
+// exist, missing drivers, known bugs, full disks, and effects of the pods themselves. Other parts find the
+// owners of finalizers and the refusals of requests.
 package nodes
 
 import (
@@ -11,20 +10,20 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Options of a Part. All are needed.
+// Options of a Part. All are required.
 type Options struct {
-	// Manifests says that the objects are manifests: what they do not hold is unknown.
+	// Manifests means that the objects are manifests: anything not among them is unknown.
 	Manifests bool
-	// MaxNames bounds the names that the facts hold of a group of objects.
+	// MaxNames bounds the names listed per group of objects.
 	MaxNames int
-	// Dropped is told of events that are kept no longer, for want of space.
+	// Dropped is called for each event that is dropped to make room.
 	Dropped func(event types.NamespacedName)
-	// Dependents are told of pods that hold up their owner.
+	// Dependents receives the pods that block their owner.
 	Dependents *dependents.Part
 }
 
-// Part is the part of the facts that tells it. Whoever calls its methods makes
-// sure that nobody else does; those that say so only read.
+// Part is the part of the facts about nodes. It is not safe for concurrent use, except for methods that only
+// read.
 type Part struct {
 	options Options
 	doc     facts.Document
@@ -34,21 +33,21 @@ type Part struct {
 	alike         facts.Shared[alike]
 	spaces        map[string]*space // namespaces with pods
 	hosts         map[string]*host  // nodes that pods name
-	nodes         map[string]bool   // that exist, and whether they are ready
-	stranded      map[*pod]bool     // pods under their owners, because their node is not ready
+	nodes         map[string]bool   // existing nodes, and whether they are ready
+	stranded      map[*pod]bool     // pods listed under their owners because their node is not ready
 	kubeletEvents kubeletEvents
 	storage       storage
 	devices       devices
 	servers       servers
 
-	stops        []Stop // pods that are gone
+	stops        []Stop // of pods that are gone
 	leaving      map[leavingGroup]map[types.NamespacedName]leaving
 	leavingDirty map[leavingGroup]bool // since the last Settle
-	waitingDirty map[string]bool       // nodes that came, went, or are waited for by others, since the last Settle
+	waitingDirty map[string]bool       // nodes added, removed, or newly waited for since the last Settle
 	nodesSeen    bool                  // at the last Settle
 }
 
-// New returns a Part that has seen nothing and writes into doc.
+// New returns an empty Part that writes into doc.
 func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{
 		"nodes", "notReady", "daemonsets", "csidrivers", "storage",
@@ -68,15 +67,14 @@ func New(doc facts.Document, options Options) *Part {
 	return p
 }
 
-// Settle brings what changes with many pods at once up to date. It calls yield
-// between two pieces of work: others may change the facts in it.
+// Settle updates facts that change with many pods at once. It calls yield between steps, during which others
+// may change the facts.
 func (p *Part) Settle(yield func()) {
 	p.settleLeaving(yield)
 	p.settleGone()
 }
 
-// NeedsKubelet tells whether pods in a namespace wait for their kubelet when they
-// are deleted. It only reads.
+// NeedsKubelet reports whether deleted pods in a namespace wait for their kubelet. It only reads.
 func (p *Part) NeedsKubelet(namespace string) bool {
 	in := p.spaces[namespace]
 	return in != nil && in.waits > 0

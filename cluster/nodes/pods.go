@@ -14,8 +14,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// pod is what is kept of one. There are many: what all of one workload share is kept
-// once, and what few have apart. Records and groups of them are made as they are read.
+// pod is the record of a pod, kept small because there are many: pods of one workload share alike, and few
+// need special. The facts about them are generated when they are read.
 type pod struct {
 	name    string
 	in      *space
@@ -26,28 +26,28 @@ type pod struct {
 	special *special // nil for most
 }
 
-// Named is its name.
+// Named implements facts.Directory's element.
 func (o *pod) Named() string { return o.name }
 
-// alike is what pods of one workload share, as long as they are in the same state.
+// alike is the data shared by the pods of one workload in the same state.
 type alike struct {
 	phase       corev1.PodPhase
-	kind, owner string    // of its controller, "" if there is none
-	workload    string    // as workloadOf has it
-	blocks      types.UID // whose foreground deletion waits for it, "" if none
-	grace       int64     // its grace period, in seconds
-	stops       int64     // as stopSeconds has it
-	waits       bool      // it needs its kubelet to go
-	wired       bool      // a network plugin connected it, and is asked when it goes
+	kind, owner string    // of its controller, "" if none
+	workload    string    // see workloadOf
+	blocks      types.UID // owner whose foreground deletion waits for it, "" if none
+	grace       int64     // grace period, in seconds
+	stops       int64     // see stopSeconds
+	waits       bool      // its deletion waits for its kubelet
+	wired       bool      // a network plugin connected it and must disconnect it
 	runs        bool      // it waits, and has not finished
 }
 
-// special is what most pods do not have.
+// special is data that most pods do not have.
 type special struct {
-	deleted             string // when it is to be gone, as the facts have it
+	deleted             string // end of its grace period, as the facts have it
 	finalizers, hazards []string
 	leaves              *leaving // nil unless it is being deleted
-	uses                *use     // nil unless it has something mounted
+	uses                *use     // nil unless it has volumes or devices
 	groups              [][]string
 }
 
@@ -55,18 +55,18 @@ type special struct {
 type space struct {
 	name  string
 	pods  facts.Directory[*pod]
-	waits int           // pods that need their kubelet to go
-	stops map[int64]int // those that run, by the seconds that they may take to stop
+	waits int           // pods whose deletion waits for their kubelet
+	stops map[int64]int // running pods, by stopSeconds
 }
 
 type host struct {
 	name  string
 	first *pod
-	waits int // pods that need their kubelet to go
-	wired int // pods that are not in the network of their node
+	waits int // pods whose deletion waits for their kubelet
+	wired int // pods with a network of their own
 }
 
-// pod is the one of a name, nil if there is none.
+// pod returns the pod with this name, nil if there is none.
 func (p *Part) pod(key types.NamespacedName) *pod {
 	if in := p.spaces[key.Namespace]; in != nil {
 		return in.pod(key.Name)
@@ -81,7 +81,7 @@ func (s *space) pod(name string) *pod {
 	return nil
 }
 
-// uses is what it has mounted, nil for nothing.
+// uses returns the pod's volumes and devices, nil if none.
 func (o *pod) uses() *use {
 	if o.special == nil {
 		return nil
@@ -89,7 +89,7 @@ func (o *pod) uses() *use {
 	return o.special.uses
 }
 
-// leaves tells of it that is being deleted, nil of others.
+// leaves returns the state of a pod that is being deleted, nil for others.
 func (o *pod) leaves() *leaving {
 	if o.special == nil {
 		return nil
@@ -97,12 +97,12 @@ func (o *pod) leaves() *leaving {
 	return o.special.leaves
 }
 
-// KeepPod takes in a pod, and which node's kubelet it needs to go.
+// KeepPod records a pod.
 func (p *Part) KeepPod(o *corev1.Pod) bool {
 	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 	of, special := alikeOf(o), specialOf(o)
 	if known := p.pod(key); known != nil && known.alike.Value == of && known.special == nil && special == nil && known.node() == o.Spec.NodeName {
-		return true // as most news of a pod have it
+		return true // most updates change nothing here
 	}
 	p.ForgetPod(key)
 	in := p.spaces[key.Namespace]
@@ -170,7 +170,7 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	}
 }
 
-// place puts a pod on its node, and displace takes it off.
+// place links a pod to its node; displace undoes it.
 func (p *Part) place(o *pod, node string) {
 	if node == "" {
 		return
@@ -204,7 +204,7 @@ func (p *Part) displace(o *pod) {
 	}
 }
 
-// pods are those on a node.
+// pods iterates over the pods on a node.
 func (h *host) pods() iter.Seq[*pod] {
 	return func(yield func(*pod) bool) {
 		if h == nil {
@@ -215,7 +215,7 @@ func (h *host) pods() iter.Seq[*pod] {
 	}
 }
 
-// node is the name of its node, "" for none.
+// node returns the name of its node, "" if none.
 func (o *pod) node() string {
 	if o.on == nil {
 		return ""
@@ -253,7 +253,7 @@ func specialOf(o *corev1.Pod) *special {
 	return &found
 }
 
-// record is a pod as the facts have it.
+// record returns the pod's entry in the facts.
 func (p *Part) record(o *pod) map[string]any {
 	of := o.alike.Value
 	found := map[string]any{"phase": string(of.phase)}
@@ -297,10 +297,9 @@ func (p *Part) record(o *pod) map[string]any {
 	return found
 }
 
-// sections are those of pods: records by namespace and name; those that need their
-// kubelet to go by namespace and node; those that run, by namespace and the seconds that
-// they may take to stop; and those that kubectl drain --ignore-daemonsets evicts, by node
-// and the same.
+// sections sets the generated sections: pods by namespace and name; pods that wait for their kubelet by
+// namespace and node; running pods by namespace and stop time; and pods that kubectl drain
+// --ignore-daemonsets evicts by node and stop time.
 func (p *Part) sections() {
 	p.doc["pods"] = facts.Section{
 		Keys: func() iter.Seq[string] { return maps.Keys(p.spaces) },
@@ -392,7 +391,7 @@ func (s *space) waitingFor() iter.Seq[string] {
 	return maps.Keys(nodes)
 }
 
-// names are those of the pods of a namespace.
+// names iterates over the names of the namespace's pods.
 func (s *space) names() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for o := range s.pods.All() {
@@ -403,8 +402,7 @@ func (s *space) names() iter.Seq[string] {
 	}
 }
 
-// stopping names the first few of those that run, by the seconds that they may take to
-// stop. It looks no further than to the last of them.
+// stopping returns the names of a few running pods for each stop time. It stops once it has them all.
 func (s *space) stopping(few int) map[int64][]string {
 	found, missing := map[int64][]string{}, 0
 	for _, count := range s.stops {
@@ -423,10 +421,9 @@ func (s *space) stopping(few int) map[int64][]string {
 	return found
 }
 
-// waits tells whether a pod needs its kubelet to go. Pods that are unscheduled,
-// have finished or have no grace period the API server removes at once
-// (pkg/registry/core/pod/strategy.go, CheckGracefulDelete); of one whose
-// containers have ended since it was deleted, the node has to clean up.
+// waits reports whether the pod's deletion waits for its kubelet. The API server itself removes pods that are
+// unscheduled, finished or without a grace period (pkg/registry/core/pod/strategy.go, CheckGracefulDelete),
+// unless a pod ended after its deletion and the node must still clean up.
 func waits(o *corev1.Pod) bool {
 	if o.Spec.NodeName == "" {
 		return false
@@ -438,7 +435,7 @@ func waits(o *corev1.Pod) bool {
 	return graceSeconds(o) > 0
 }
 
-// groupsOf are the groups that few pods are found by.
+// groupsOf returns the groups in the facts that list a pod.
 func groupsOf(o *corev1.Pod) [][]string {
 	if o.Spec.NodeName == "" {
 		return nil
@@ -459,7 +456,7 @@ func groupsOf(o *corev1.Pod) [][]string {
 			[]string{"networks", o.Namespace, name, o.Spec.NodeName},
 			[]string{"networkAccounts", o.Namespace, cmp.Or(o.Spec.ServiceAccountName, "default"), name})
 	}
-	// Even a finished pod holds its claims, if a node ran it
+	// Even a finished pod protects its claims, if a node ran it
 	// (pkg/controller/volume/pvcprotection/pvc_protection_controller.go).
 	for _, v := range o.Spec.Volumes {
 		switch {
@@ -472,8 +469,8 @@ func groupsOf(o *corev1.Pod) [][]string {
 	return paths
 }
 
-// strand puts a pod that needs its kubelet to go under the owner that it blocks,
-// if its node is not ready, and unstrand takes it out again.
+// strand lists a pod under the owner that it blocks if it waits for a node that is not ready; unstrand undoes
+// it.
 func (p *Part) strand(key types.NamespacedName, o *pod) {
 	of := o.alike.Value
 	if of.blocks == "" || !of.waits || !p.notReady(o.on.name) {

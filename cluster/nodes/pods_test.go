@@ -12,8 +12,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// A drain evicts what no DaemonSet runs, and waits for what takes time to stop. Two pods
-// of one name, in two namespaces, are two.
+// TestDrainedPods checks that drains skip pods of DaemonSets and list pods that take time to stop, and that
+// pods of one name in two namespaces are distinct.
 func TestDrainedPods(t *testing.T) {
 	doc := facts.Document{}
 	p := New(doc, Options{MaxNames: 2, Dependents: dependents.New(doc, 2)})
@@ -49,8 +49,8 @@ func TestDrainedPods(t *testing.T) {
 	}
 }
 
-// What is read of pods follows them: through news that change nothing, to another node
-// under the same name, until they are gone.
+// TestPodSections checks that the sections follow a pod through updates without changes, a move to another
+// node under the same name, and its removal.
 func TestPodSections(t *testing.T) {
 	doc := facts.Document{}
 	p := New(doc, Options{MaxNames: 1, Dependents: dependents.New(doc, 1)})

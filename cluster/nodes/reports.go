@@ -7,8 +7,8 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// KeepReport takes in what a node probe found, and could not look at. What found nothing and saw
-// all leaves nothing, so that policies are asked about pods of the other nodes only.
+// KeepReport records the findings of a node probe, and what it could not inspect. A report with neither
+// leaves no entry, so that policies are evaluated only for pods of other nodes.
 func (p *Part) KeepReport(r report.Report) {
 	p.ForgetReport(r.Node)
 	all, byPod := []any{}, map[string]any{}

@@ -13,19 +13,17 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// This file keeps which Services and pods serve the volumes of pods: a kubelet waits for ever
-// when it unmounts NFS whose server is gone
-// (https://github.com/kubernetes/kubernetes/issues/72048).
+// This file finds the Services and pods that serve the volumes of pods: a kubelet hangs when it unmounts NFS
+// after the server is gone (https://github.com/kubernetes/kubernetes/issues/72048).
 
-// serverAttribute is where the CSI driver for NFS keeps the address of the server
+// serverAttribute is the volume attribute with the server's address in the CSI driver for NFS
 // (https://github.com/kubernetes-csi/csi-driver-nfs/blob/v4.11.0/docs/driver-parameters.md).
 const serverAttribute = "server"
 
-// serving is the port of NFS (RFC 7530, section 3.1). A pod that declares it is a server whose
-// own address a volume may name.
+// serving is the port of NFS (RFC 7530, section 3.1). A pod that declares it may be the server of a volume.
 const serving = 2049
 
-// server is a Service, or a pod, by the section of the facts that tells of it.
+// server is a Service or a pod, with its section of the facts.
 type server struct {
 	section string
 	types.NamespacedName
@@ -35,28 +33,27 @@ func service(key types.NamespacedName) server { return server{"served", key} }
 
 func servingPod(key types.NamespacedName) server { return server{"servedByPods", key} }
 
-// servers tells which server is meant by an address: by an IP, or by the
-// "namespace/name" that a DNS name of a Service spells.
+// servers resolves an address, an IP or a "namespace/name" from the DNS name of a Service, to a server.
 type servers struct {
-	addresses map[server][]string                      // IPs of those that lead to something in the cluster
-	byIP      map[string]server                        // the same the other way round
-	users     map[string]map[types.NamespacedName]*pod // pods that have something mounted, by address
-	slices    map[types.NamespacedName]endpointSlice   // EndpointSlices
+	addresses map[server][]string                      // IPs of servers in the cluster
+	byIP      map[string]server                        // the inverse of addresses
+	users     map[string]map[types.NamespacedName]*pod // pods with mounted volumes, by server address
+	slices    map[types.NamespacedName]endpointSlice   // by name of the EndpointSlice
 	endpoints map[types.NamespacedName]endpoints       // by Service
 }
 
-// endpointSlice is one: whose it is, and whether it has a ready endpoint.
+// endpointSlice is the Service of an EndpointSlice, and whether it has a ready endpoint.
 type endpointSlice struct {
 	service types.NamespacedName
 	ready   bool
 }
 
-// endpoints are how many EndpointSlices a Service has, and how many with a ready endpoint.
+// endpoints counts the EndpointSlices of a Service, and those with a ready endpoint.
 type endpoints struct{ slices, ready int }
 
-// down tells of a Service that it has none. Where its selector finds no pod, it has a slice
-// without endpoints (staging/src/k8s.io/endpointslice/reconciler.go, placeholderSlice); where
-// it has no slice at all, nothing is known.
+// down reports whether a Service has no ready endpoint. A Service whose selector matches no pod has one slice
+// without endpoints (staging/src/k8s.io/endpointslice/reconciler.go, placeholderSlice); without any slice the
+// state is unknown.
 func (e endpoints) down() bool { return e.slices > 0 && e.ready == 0 }
 
 func newServers() servers {
@@ -66,12 +63,12 @@ func newServers() servers {
 	}
 }
 
-// KeepService takes in the addresses of a Service.
+// KeepService records the addresses of a Service.
 func (p *Part) KeepService(o *corev1.Service) bool {
 	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 	headless := o.Spec.ClusterIP == corev1.ClusterIPNone
 	if o.Spec.Type == corev1.ServiceTypeExternalName || headless && len(o.Spec.Selector) == 0 {
-		p.ForgetService(key) // its name means what stays when it goes
+		p.ForgetService(key) // its name refers to something outside that outlives it
 		return true
 	}
 	var ips []string
@@ -85,12 +82,12 @@ func (p *Part) KeepService(o *corev1.Service) bool {
 // ForgetService undoes KeepService.
 func (p *Part) ForgetService(key types.NamespacedName) { p.forgetServer(service(key)) }
 
-// KeepEndpointSlice takes in whether a Service has a ready endpoint.
+// KeepEndpointSlice records whether a Service has a ready endpoint.
 func (p *Part) KeepEndpointSlice(o *discoveryv1.EndpointSlice) bool {
 	kept := endpointSlice{types.NamespacedName{Namespace: o.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}, facts.AnyReady(o)}
 	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 	if before, known := p.servers.slices[key]; known && before == kept {
-		return true // as most news of one have it
+		return true // most updates change nothing here
 	}
 	p.ForgetEndpointSlice(key)
 	p.servers.slices[key] = kept
@@ -106,8 +103,8 @@ func (p *Part) ForgetEndpointSlice(key types.NamespacedName) {
 	}
 }
 
-// KeepServingPod takes in the addresses of a pod that serves files. One in the network of its
-// node has none of its own.
+// KeepServingPod records the addresses of a pod that serves NFS. A pod in the host network has no address of
+// its own.
 func (p *Part) KeepServingPod(o *corev1.Pod) bool {
 	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 	serves := slices.ContainsFunc(o.Spec.Containers, func(c corev1.Container) bool {
@@ -128,7 +125,7 @@ func (p *Part) KeepServingPod(o *corev1.Pod) bool {
 // ForgetServingPod undoes KeepServingPod.
 func (p *Part) ForgetServingPod(key types.NamespacedName) { p.forgetServer(servingPod(key)) }
 
-// countSlice counts an EndpointSlice, by 1 or -1.
+// countSlice adds by, 1 or -1, to the counts of an EndpointSlice's Service.
 func (p *Part) countSlice(o endpointSlice, by int) {
 	before := p.servers.endpoints[o.service]
 	now := before
@@ -163,14 +160,14 @@ func (p *Part) forgetServer(s server) {
 	}
 	delete(p.servers.addresses, s)
 	for _, ip := range ips {
-		if p.servers.byIP[ip] == s { // and not another's by now
+		if p.servers.byIP[ip] == s { // unless another server has it by now
 			delete(p.servers.byIP, ip)
 		}
 	}
 	p.reserve(s, ips)
 }
 
-// reserve looks anew at the pods whose volumes name a server.
+// reserve relists the pods whose volumes name a server.
 func (p *Part) reserve(s server, ips []string) {
 	for _, address := range append([]string{s.String()}, ips...) {
 		for key, o := range maps.Clone(p.servers.users[address]) {
@@ -179,8 +176,8 @@ func (p *Part) reserve(s server, ips []string) {
 	}
 }
 
-// listServed puts a pod among those whose volumes a server in the cluster serves, and among
-// those whose server is a Service that is down.
+// listServed lists a pod under the servers of its volumes, and records which of them are Services that are
+// down.
 func (p *Part) listServed(key types.NamespacedName, o *pod) {
 	u := o.uses()
 	named := map[string]bool{}
@@ -218,7 +215,7 @@ func (p *Part) listServed(key types.NamespacedName, o *pod) {
 	}
 }
 
-// unlistServed undoes listServed, but for the groups.
+// unlistServed undoes listServed, except for the groups.
 func (p *Part) unlistServed(key types.NamespacedName, u *use) {
 	for _, address := range u.addresses {
 		if delete(p.servers.users[address], key); len(p.servers.users[address]) == 0 {
@@ -228,9 +225,8 @@ func (p *Part) unlistServed(key types.NamespacedName, u *use) {
 	u.addresses, u.unserved = nil, nil
 }
 
-// addressOf is an IP, or "namespace/name" of the Service that a DNS name may mean
-// (https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/); "" for
-// what is neither.
+// addressOf returns the IP, or "namespace/name" of the Service, that a server address refers to
+// (https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/); "" if it is neither.
 func addressOf(server string) string {
 	if ip, err := netip.ParseAddr(strings.Trim(server, "[]")); err == nil {
 		return ip.String()
@@ -246,8 +242,8 @@ func addressOf(server string) string {
 	return labels[at-1] + "/" + labels[at-2]
 }
 
-// serverOf is the address that a PersistentVolume names, "" where there is none, or
-// where its client gives up after a while.
+// serverOf returns the server address of a PersistentVolume, "" if it has none or is mounted soft, so that
+// its client gives up.
 func serverOf(pv *corev1.PersistentVolume) string {
 	soft := slices.ContainsFunc(pv.Spec.MountOptions, func(option string) bool {
 		return slices.ContainsFunc(strings.Split(option, ","), func(o string) bool { return o == "soft" || o == "softerr" })
