@@ -74,7 +74,7 @@ type set struct {
 type pod struct {
 	name string
 	state
-	refused *[]string // path of its group of unevictable pods, nil if it can be evicted
+	group *[]string // path of its group of unevictable pods, nil if it can be evicted
 }
 
 // Named implements facts.Directory's element.
@@ -120,19 +120,19 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 		passes: facts.Finished(o) || o.Status.Phase == corev1.PodPending || o.DeletionTimestamp != nil,
 		drains: !mirror && (controller == nil || controller.Kind != "DaemonSet"),
 	}
-	known := in.pods.At(o.Name)
-	if known != nil && known.state == now {
+	entry := in.pods.At(o.Name)
+	if entry != nil && entry.state == now {
 		return true // most updates change nothing here
 	}
 	now.alike.pods++ // before leave, which may delete the same set
-	if known == nil {
+	if entry == nil {
 		in.pods.Put(pod{name: o.Name})
-		known = in.pods.At(o.Name)
+		entry = in.pods.At(o.Name)
 	} else {
-		in.leave(known.alike)
+		in.leave(entry.alike)
 	}
-	known.state = now
-	p.judge(o.Namespace, known)
+	entry.state = now
+	p.judge(o.Namespace, entry)
 	return true
 }
 
@@ -147,11 +147,11 @@ func (n *namespace) leave(alike *set) {
 func (n *namespace) alike(of labels.Set) *set {
 	key := of.String()
 	if n.sets[key] == nil {
-		made := &set{labels: of, text: key}
+		added := &set{labels: of, text: key}
 		for name, b := range n.budgets {
-			made.cover(name, b.selector.Matches(of))
+			added.cover(name, b.selector.Matches(of))
 		}
-		n.sets[key] = made
+		n.sets[key] = added
 	}
 	return n.sets[key]
 }
@@ -168,12 +168,12 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	if in == nil {
 		return
 	}
-	gone := in.pods.At(key.Name)
-	if gone == nil {
+	entry := in.pods.At(key.Name)
+	if entry == nil {
 		return
 	}
-	p.release(key.Namespace, gone)
-	in.leave(gone.alike)
+	p.release(key.Namespace, entry)
+	in.leave(entry.alike)
 	in.pods.Delete(key.Name)
 	p.prune(key.Namespace)
 }
@@ -219,14 +219,14 @@ func (p *Part) KeepBudget(o *policyv1.PodDisruptionBudget) bool {
 
 // put writes the budget's status into the facts.
 func (p *Part) put(o *policyv1.PodDisruptionBudget) {
-	told := map[string]any{
+	status := map[string]any{
 		"allowed": int(o.Status.DisruptionsAllowed), "healthy": int(o.Status.CurrentHealthy),
 		"needed": int(o.Status.DesiredHealthy), "expected": int(o.Status.ExpectedPods),
 	}
 	if p.options.Manifests && o.Annotations[Autoscaled] != "" {
-		told["autoscaled"] = true
+		status["autoscaled"] = true
 	}
-	p.doc.Put(told, "budgets", o.Namespace, o.Name)
+	p.doc.Put(status, "budgets", o.Namespace, o.Name)
 }
 
 // ForgetBudget undoes KeepBudget.
@@ -308,13 +308,13 @@ func (p *Part) judge(namespace string, o *pod) {
 	}
 	budgets := o.alike.budgets[:min(maxPerPod, len(o.alike.budgets))]
 	group := []string{"unevictableOn", o.node.Value(), namespace, why + " " + strings.Join(budgets, " ")}
-	o.refused = &group
-	told := map[string]any{"why": why, "budgets": facts.List(budgets)}
-	p.doc.Put(told, "unevictable", namespace, o.name)
+	o.group = &group
+	entry := map[string]any{"why": why, "budgets": facts.List(budgets)}
+	p.doc.Put(entry, "unevictable", namespace, o.name)
 	if o.drains {
 		p.groups.Add(o.name, group...)
-		shown := p.groups.At(group...).Facts()
-		shown["why"], shown["budgets"] = told["why"], told["budgets"]
+		listed := p.groups.At(group...).Facts()
+		listed["why"], listed["budgets"] = entry["why"], entry["budgets"]
 	}
 }
 
@@ -334,12 +334,12 @@ func (p *Part) refusal(namespace string, o *pod) string {
 
 // release undoes judge.
 func (p *Part) release(namespace string, o *pod) {
-	if o.refused == nil {
+	if o.group == nil {
 		return
 	}
 	p.doc.Prune("unevictable", namespace, o.name)
-	p.groups.Remove(o.name, *o.refused...)
-	o.refused = nil
+	p.groups.Remove(o.name, *o.group...)
+	o.group = nil
 }
 
 func (p *Part) in(name string) *namespace {

@@ -40,7 +40,7 @@ type attachment struct {
 // KeepAttachment records a VolumeAttachment that an attacher must detach.
 func (p *Part) KeepAttachment(o *storagev1.VolumeAttachment) bool {
 	p.ForgetAttachment(types.NamespacedName{Name: o.Name})
-	kept := &attachment{
+	a := &attachment{
 		driver: o.Spec.Attacher, node: o.Spec.NodeName, volume: facts.Or(o.Spec.Source.PersistentVolumeName, ""),
 		hasID: o.Annotations[nodeIDAnnotation] != "",
 	}
@@ -48,27 +48,27 @@ func (p *Part) KeepAttachment(o *storagev1.VolumeAttachment) bool {
 		return false
 	}
 	if failed := o.Status.DetachError; failed != nil {
-		kept.message = cmp.Or(facts.Shorten(failed.Message, facts.MaxText), "no reason given")
+		a.message = cmp.Or(facts.Shorten(failed.Message, facts.MaxText), "no reason given")
 	}
-	p.storage.attachments[o.Name] = kept
-	if p.storage.attached[kept.node] == nil {
-		p.storage.attached[kept.node] = map[string]bool{}
+	p.storage.attachments[o.Name] = a
+	if p.storage.attached[a.node] == nil {
+		p.storage.attached[a.node] = map[string]bool{}
 	}
-	p.storage.attached[kept.node][o.Name] = true
+	p.storage.attached[a.node][o.Name] = true
 	p.judgeAttachment(o.Name)
 	return true
 }
 
 // ForgetAttachment undoes KeepAttachment.
 func (p *Part) ForgetAttachment(key types.NamespacedName) {
-	gone := p.storage.attachments[key.Name]
-	if gone == nil {
+	a := p.storage.attachments[key.Name]
+	if a == nil {
 		return
 	}
-	p.unlistAttachment(key.Name, gone)
+	p.unlistAttachment(key.Name, a)
 	delete(p.storage.attachments, key.Name)
-	if delete(p.storage.attached[gone.node], key.Name); len(p.storage.attached[gone.node]) == 0 {
-		delete(p.storage.attached, gone.node)
+	if delete(p.storage.attached[a.node], key.Name); len(p.storage.attached[a.node]) == 0 {
+		delete(p.storage.attached, a.node)
 	}
 }
 
@@ -80,11 +80,11 @@ func (p *Part) judgeAttachment(name string) {
 	if why == "" {
 		return
 	}
-	found := map[string]any{"why": why, "volume": a.volume, "node": p.strings.Box(a.node), "driver": p.strings.Box(a.driver)}
+	entry := map[string]any{"why": why, "volume": a.volume, "node": p.strings.Box(a.node), "driver": p.strings.Box(a.driver)}
 	if a.message != "" {
-		found["message"] = a.message
+		entry["message"] = a.message
 	}
-	p.doc.Child("attachments")[name] = found
+	p.doc.Child("attachments")[name] = entry
 	if a.volume != "" {
 		a.group = []string{"attachmentsOf", a.volume, why}
 		p.groups.Add(name, a.group...)

@@ -32,13 +32,13 @@ func requiredNodeAffinity(affinity *corev1.Affinity) []any {
 		return nil
 	}
 	const path = "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[%d].%s[%d].values"
-	var found []any
+	var all []any
 	for i, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
 		for field, requirements := range map[string][]corev1.NodeSelectorRequirement{"matchExpressions": term.MatchExpressions, "matchFields": term.MatchFields} {
 			for j, r := range requirements {
-				found = append(found, map[string]any{"field": fmt.Sprintf(path, i, field, j), "key": r.Key, "operator": string(r.Operator), "values": facts.List(r.Values)})
+				all = append(all, map[string]any{"field": fmt.Sprintf(path, i, field, j), "key": r.Key, "operator": string(r.Operator), "values": facts.List(r.Values)})
 			}
 		}
 	}
-	return found
+	return all
 }

@@ -63,7 +63,7 @@ func (p *Part) KeepClaim(o *resourcev1.ResourceClaim) bool {
 
 // ForgetClaim undoes KeepClaim.
 func (p *Part) ForgetClaim(key types.NamespacedName) {
-	if _, known := p.devices.claims[key]; known {
+	if _, ok := p.devices.claims[key]; ok {
 		delete(p.devices.claims, key)
 		p.reprepare(key)
 	}
@@ -104,35 +104,35 @@ func (p *Part) KeepSlice(o *resourcev1.ResourceSlice) bool {
 
 // ForgetSlice undoes KeepSlice.
 func (p *Part) ForgetSlice(key types.NamespacedName) {
-	gone, known := p.devices.slices[key.Name]
-	if !known {
+	last, ok := p.devices.slices[key.Name]
+	if !ok {
 		return
 	}
 	delete(p.devices.slices, key.Name)
-	on := p.devices.local[gone.driver]
-	if on[gone.node]--; on[gone.node] > 0 {
+	on := p.devices.local[last.driver]
+	if on[last.node]--; on[last.node] > 0 {
 		return
 	}
-	if delete(on, gone.node); len(on) == 0 {
-		delete(p.devices.local, gone.driver)
+	if delete(on, last.node); len(on) == 0 {
+		delete(p.devices.local, last.driver)
 	}
-	p.remountNode(gone.node)
+	p.remountNode(last.node)
 }
 
 // claimsOf returns the names of the pod's ResourceClaims, in its namespace.
 func claimsOf(o *corev1.Pod) []string {
-	found := map[string]bool{}
+	names := map[string]bool{}
 	for _, c := range o.Spec.ResourceClaims {
-		found[facts.Or(c.ResourceClaimName, "")] = true
+		names[facts.Or(c.ResourceClaimName, "")] = true
 	}
 	for _, c := range o.Status.ResourceClaimStatuses {
-		found[facts.Or(c.ResourceClaimName, "")] = true
+		names[facts.Or(c.ResourceClaimName, "")] = true
 	}
 	if extended := o.Status.ExtendedResourceClaimStatus; extended != nil {
-		found[extended.ResourceClaimName] = true
+		names[extended.ResourceClaimName] = true
 	}
-	delete(found, "")
-	return slices.Sorted(maps.Keys(found))
+	delete(names, "")
+	return slices.Sorted(maps.Keys(names))
 }
 
 // listUndriven lists a pod whose node has no devices of a driver that one of its claims needs.

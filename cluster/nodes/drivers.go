@@ -85,8 +85,8 @@ func (p *Part) KeepVolume(pv *corev1.PersistentVolume) bool {
 // ForgetVolume undoes KeepVolume.
 func (p *Part) ForgetVolume(key types.NamespacedName) {
 	name := key.Name
-	v, known := p.storage.volumes[name]
-	if !known {
+	v, ok := p.storage.volumes[name]
+	if !ok {
 		return
 	}
 	delete(p.storage.volumes, name)
@@ -103,10 +103,10 @@ func (p *Part) KeepCSINode(n *storagev1.CSINode) bool {
 		drivers = append(drivers, d.Name)
 	}
 	slices.Sort(drivers)
-	before, known := p.storage.nodes[n.Name]
+	before, ok := p.storage.nodes[n.Name]
 	p.storage.nodes[n.Name] = drivers
 	p.doc.Child("csinodes")[n.Name] = map[string]any{"drivers": facts.List(drivers)}
-	if !known || !slices.Equal(before, drivers) {
+	if !ok || !slices.Equal(before, drivers) {
 		p.remountNode(n.Name)
 	}
 	return true
@@ -146,15 +146,15 @@ func usesOf(o *corev1.Pod) *use {
 }
 
 // mount records the volumes and devices of a pod.
-func (p *Part) mount(key types.NamespacedName, kept *pod) {
-	u := kept.uses()
+func (p *Part) mount(key types.NamespacedName, o *pod) {
+	u := o.uses()
 	if u == nil {
 		return
 	}
-	if p.storage.users[kept.on.name] == nil {
-		p.storage.users[kept.on.name] = map[types.NamespacedName]*pod{}
+	if p.storage.users[o.on.name] == nil {
+		p.storage.users[o.on.name] = map[types.NamespacedName]*pod{}
 	}
-	p.storage.users[kept.on.name][key] = kept
+	p.storage.users[o.on.name][key] = o
 	for _, name := range u.devices {
 		claim := types.NamespacedName{Namespace: key.Namespace, Name: name}
 		if p.devices.users[claim] == nil {
@@ -162,7 +162,7 @@ func (p *Part) mount(key types.NamespacedName, kept *pod) {
 		}
 		p.devices.users[claim][key] = true
 	}
-	p.list(key, kept)
+	p.list(key, o)
 }
 
 // cleaningUp reports whether a deleted pod ran, has ended, and waits for its node to unmount its volumes.
@@ -173,19 +173,19 @@ func cleaningUp(pod *corev1.Pod) bool {
 	})
 }
 
-func (p *Part) unmount(key types.NamespacedName, gone *pod) {
-	u := gone.uses()
+func (p *Part) unmount(key types.NamespacedName, o *pod) {
+	u := o.uses()
 	if u == nil {
 		return
 	}
-	p.unlist(key, gone)
+	p.unlist(key, o)
 	for _, name := range u.devices {
 		claim := types.NamespacedName{Namespace: key.Namespace, Name: name}
 		if delete(p.devices.users[claim], key); len(p.devices.users[claim]) == 0 {
 			delete(p.devices.users, claim)
 		}
 	}
-	node := gone.on.name
+	node := o.on.name
 	if delete(p.storage.users[node], key); len(p.storage.users[node]) == 0 {
 		delete(p.storage.users, node)
 	}

@@ -17,16 +17,16 @@ import (
 func nodeBugs(node *corev1.Node) map[string]any {
 	info := node.Status.NodeInfo
 	runtime, _, _ := strings.Cut(info.ContainerRuntimeVersion, "://")
-	found := map[string]any{}
+	bugs := map[string]any{}
 	for component, version := range map[string]string{"kubelet": info.KubeletVersion, runtime: info.ContainerRuntimeVersion} {
 		for id, bug := range catalog.Bugs(component, version) {
-			found[id] = map[string]any{
+			bugs[id] = map[string]any{
 				"component": component, "version": version,
 				"affected": bug.Affected, "fixedIn": bug.FixedIn, "symptom": bug.Symptom, "source": bug.Source,
 			}
 		}
 	}
-	return found
+	return bugs
 }
 
 // pressure returns a node condition that is bad when True, in the form of the facts; nil if it is not True.
@@ -55,21 +55,21 @@ func hazards(pod *corev1.Pod) []string {
 	for _, v := range pod.Spec.Volumes {
 		scratch[v.Name] = v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault
 	}
-	found := map[string]bool{}
+	kinds := map[string]bool{}
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		for _, m := range c.VolumeMounts {
 			if !scratch[m.Name] {
 				continue
 			}
 			if mayFreezeFiles(c) && freezes(c, m) {
-				found[hazardImmutable] = true
+				kinds[hazardImmutable] = true
 			}
 			if facts.Or(m.MountPropagation, corev1.MountPropagationNone) == corev1.MountPropagationBidirectional {
-				found[hazardMounts] = true
+				kinds[hazardMounts] = true
 			}
 		}
 	}
-	return slices.Sorted(maps.Keys(found))
+	return slices.Sorted(maps.Keys(kinds))
 }
 
 // freezesFiles matches a command that sets the immutable or append-only attribute, with its files.
@@ -78,8 +78,8 @@ var freezesFiles = regexp.MustCompile(`\bchattr\s+((?:-[A-Za-z]+\s+)*)\+[A-Za-z]
 // freezes reports whether a container's command may set such an attribute on a file in a mount. Relative
 // paths and paths with shell expansions may be in any mount.
 func freezes(c corev1.Container, in corev1.VolumeMount) bool {
-	for _, found := range freezesFiles.FindAllStringSubmatch(strings.Join(slices.Concat(c.Command, c.Args), " "), -1) {
-		files := strings.Fields(found[2])
+	for _, match := range freezesFiles.FindAllStringSubmatch(strings.Join(slices.Concat(c.Command, c.Args), " "), -1) {
+		files := strings.Fields(match[2])
 		if len(files) == 0 || slices.ContainsFunc(files, func(file string) bool {
 			file = strings.Trim(file, `"'`)
 			if at := strings.IndexAny(file, "$`*?["); at >= 0 {
@@ -89,7 +89,7 @@ func freezes(c corev1.Container, in corev1.VolumeMount) bool {
 				return true
 			}
 			file = path.Clean(file)
-			if strings.Contains(found[1], "R") && below(in.MountPath, file) {
+			if strings.Contains(match[1], "R") && below(in.MountPath, file) {
 				return true
 			}
 			return below(file, in.MountPath) && !slices.ContainsFunc(c.VolumeMounts, func(other corev1.VolumeMount) bool {

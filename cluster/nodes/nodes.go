@@ -34,7 +34,7 @@ func (p *Part) KeepNode(node *corev1.Node) bool {
 		taints[i] = taint.Key
 		outOfService = outOfService || taint.Key == corev1.TaintNodeOutOfService
 	}
-	found := map[string]any{
+	entry := map[string]any{
 		"ready":        string(ready.Status),
 		"reason":       ready.Reason,
 		"message":      ready.Message,
@@ -45,28 +45,28 @@ func (p *Part) KeepNode(node *corev1.Node) bool {
 		"runtime":      node.Status.NodeInfo.ContainerRuntimeVersion,
 	}
 	if cpu := node.Status.Capacity.Cpu().MilliValue(); cpu > 0 {
-		found["stopMillis"] = int(max(stopWork*1000/cpu, stopRequests))
+		entry["stopMillis"] = int(max(stopWork*1000/cpu, stopRequests))
 	}
 	if full := pressure(node, corev1.NodeDiskPressure); full != nil {
-		found["diskPressure"] = full
+		entry["diskPressure"] = full
 	}
 	if bugs := nodeBugs(node); len(bugs) > 0 {
-		found["bugs"] = bugs
-		p.doc.Child("buggy")[node.Name] = found
+		entry["bugs"] = bugs
+		p.doc.Child("buggy")[node.Name] = entry
 	} else {
 		p.doc.Prune("buggy", node.Name)
 	}
-	if problems := detected(node); len(problems) > 0 {
+	if problems := problemsOf(node); len(problems) > 0 {
 		p.doc.Child("nodeProblems")[node.Name] = problems
 	} else {
 		p.doc.Prune("nodeProblems", node.Name)
 	}
-	p.doc.Child("nodes")[node.Name] = found
+	p.doc.Child("nodes")[node.Name] = entry
 	isReady := ready.Status == corev1.ConditionTrue
 	if isReady {
 		p.doc.Prune("notReady", node.Name)
 	} else {
-		p.doc.Child("notReady")[node.Name] = found
+		p.doc.Child("notReady")[node.Name] = entry
 	}
 	before := p.notReady(node.Name)
 	p.nodes[node.Name] = isReady
@@ -83,7 +83,7 @@ func (p *Part) KeepNode(node *corev1.Node) bool {
 var detectable = []corev1.NodeConditionType{"KernelDeadlock", "ReadonlyFilesystem", "XfsShutdown", "ContainerRuntimeUnhealthy"}
 
 // problemsOf returns the detectable problems that a node has.
-func detected(node *corev1.Node) (problems []any) {
+func problemsOf(node *corev1.Node) (problems []any) {
 	for _, c := range node.Status.Conditions {
 		if c.Status == corev1.ConditionTrue && slices.Contains(detectable, c.Type) {
 			problems = append(problems, map[string]any{

@@ -75,8 +75,8 @@ func (p *Part) pod(key types.NamespacedName) *pod {
 }
 
 func (s *space) pod(name string) *pod {
-	if found := s.pods.At(name); found != nil {
-		return *found
+	if o := s.pods.At(name); o != nil {
+		return *o
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (o *pod) leaves() *leaving {
 func (p *Part) KeepPod(o *corev1.Pod) bool {
 	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 	of, special := alikeOf(o), specialOf(o)
-	if known := p.pod(key); known != nil && known.alike.Value == of && known.special == nil && special == nil && known.node() == o.Spec.NodeName {
+	if last := p.pod(key); last != nil && last.alike.Value == of && last.special == nil && special == nil && last.node() == o.Spec.NodeName {
 		return true // most updates change nothing here
 	}
 	p.ForgetPod(key)
@@ -110,63 +110,63 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 		in = &space{name: key.Namespace, stops: map[int64]int{}}
 		p.spaces[key.Namespace] = in
 	}
-	kept := &pod{name: key.Name, in: in, alike: p.alike.Take(of), special: special}
-	in.pods.Put(kept)
-	p.place(kept, o.Spec.NodeName)
+	entry := &pod{name: key.Name, in: in, alike: p.alike.Take(of), special: special}
+	in.pods.Put(entry)
+	p.place(entry, o.Spec.NodeName)
 	if of.runs {
 		in.stops[of.stops]++
 	}
 	if of.waits {
 		in.waits++
-		kept.on.waits++
-		p.waitingDirty[kept.on.name] = true
+		entry.on.waits++
+		p.waitingDirty[entry.on.name] = true
 	}
 	if of.wired {
-		p.wire(kept.on, 1)
+		p.wire(entry.on, 1)
 	}
-	p.strand(key, kept)
+	p.strand(key, entry)
 	if special != nil {
 		for _, path := range special.groups {
-			p.groups.Add(kept.name, path...)
+			p.groups.Add(entry.name, path...)
 		}
 		p.leave(special.leaves)
-		p.mount(key, kept)
+		p.mount(key, entry)
 	}
 	return true
 }
 
 // ForgetPod undoes KeepPod.
 func (p *Part) ForgetPod(key types.NamespacedName) {
-	gone := p.pod(key)
-	if gone == nil {
+	entry := p.pod(key)
+	if entry == nil {
 		return
 	}
-	if special := gone.special; special != nil {
+	if special := entry.special; special != nil {
 		p.stay(special.leaves)
-		p.unmount(key, gone)
+		p.unmount(key, entry)
 		for _, path := range special.groups {
-			p.groups.Remove(gone.name, path...)
+			p.groups.Remove(entry.name, path...)
 		}
 	}
-	p.unstrand(key, gone)
-	of := gone.alike.Value
+	p.unstrand(key, entry)
+	of := entry.alike.Value
 	if of.wired {
-		p.wire(gone.on, -1)
+		p.wire(entry.on, -1)
 	}
 	if of.waits {
-		gone.in.waits--
-		gone.on.waits--
-		p.waitingDirty[gone.on.name] = true
+		entry.in.waits--
+		entry.on.waits--
+		p.waitingDirty[entry.on.name] = true
 	}
 	if of.runs {
-		if gone.in.stops[of.stops]--; gone.in.stops[of.stops] == 0 {
-			delete(gone.in.stops, of.stops)
+		if entry.in.stops[of.stops]--; entry.in.stops[of.stops] == 0 {
+			delete(entry.in.stops, of.stops)
 		}
 	}
-	p.displace(gone)
-	p.alike.Drop(gone.alike)
-	if gone.in.pods.Delete(gone.name); gone.in.pods.Empty() {
-		delete(p.spaces, gone.in.name)
+	p.displace(entry)
+	p.alike.Drop(entry.alike)
+	if entry.in.pods.Delete(entry.name); entry.in.pods.Empty() {
+		delete(p.spaces, entry.in.name)
 	}
 }
 
@@ -240,61 +240,61 @@ func alikeOf(o *corev1.Pod) alike {
 }
 
 func specialOf(o *corev1.Pod) *special {
-	found := special{finalizers: o.Finalizers, hazards: hazards(o), groups: groupsOf(o), uses: usesOf(o)}
+	s := special{finalizers: o.Finalizers, hazards: hazards(o), groups: groupsOf(o), uses: usesOf(o)}
 	if o.DeletionTimestamp != nil {
-		found.deleted = facts.Timestamp(*o.DeletionTimestamp)
+		s.deleted = facts.Timestamp(*o.DeletionTimestamp)
 	}
 	if l, leaves := leavingOf(o); leaves {
-		found.leaves = &l
+		s.leaves = &l
 	}
-	if found.deleted == "" && found.leaves == nil && found.uses == nil && len(found.finalizers)+len(found.hazards)+len(found.groups) == 0 {
+	if s.deleted == "" && s.leaves == nil && s.uses == nil && len(s.finalizers)+len(s.hazards)+len(s.groups) == 0 {
 		return nil
 	}
-	return &found
+	return &s
 }
 
 // record returns the pod's entry in the facts.
 func (p *Part) record(o *pod) map[string]any {
 	of := o.alike.Value
-	found := map[string]any{"phase": string(of.phase)}
+	entry := map[string]any{"phase": string(of.phase)}
 	if o.on != nil {
-		found["node"] = o.on.name
+		entry["node"] = o.on.name
 	}
 	if of.grace != corev1.DefaultTerminationGracePeriodSeconds {
-		found["gracePeriodSeconds"] = int(of.grace)
+		entry["gracePeriodSeconds"] = int(of.grace)
 	}
 	if of.kind+of.owner != "" {
-		found["owner"] = map[string]any{"kind": of.kind, "name": of.owner}
+		entry["owner"] = map[string]any{"kind": of.kind, "name": of.owner}
 	}
 	if of.workload != "" {
-		found["workload"] = of.workload
+		entry["workload"] = of.workload
 	}
 	if o.special == nil {
-		return found
+		return entry
 	}
 	if o.special.deleted != "" {
-		found["deletionTimestamp"] = o.special.deleted
+		entry["deletionTimestamp"] = o.special.deleted
 	}
 	if len(o.special.finalizers) > 0 {
-		found["finalizers"] = facts.List(o.special.finalizers)
+		entry["finalizers"] = facts.List(o.special.finalizers)
 	}
 	if len(o.special.hazards) > 0 {
-		found["hazards"] = facts.List(o.special.hazards)
+		entry["hazards"] = facts.List(o.special.hazards)
 	}
 	uses := o.special.uses
 	if uses == nil {
-		return found
+		return entry
 	}
 	if len(uses.missing) > 0 {
-		found["missingDrivers"] = facts.List(uses.missing)
+		entry["missingDrivers"] = facts.List(uses.missing)
 	}
 	if len(uses.unserved) > 0 {
-		found["missingServers"] = facts.List(uses.unserved)
+		entry["missingServers"] = facts.List(uses.unserved)
 	}
 	if len(uses.undriven) > 0 {
-		found["missingPlugins"] = slices.Clone(uses.undriven)
+		entry["missingPlugins"] = slices.Clone(uses.undriven)
 	}
-	return found
+	return entry
 }
 
 // sections sets the generated sections: pods by namespace and name; pods that wait for their kubelet by
@@ -347,17 +347,17 @@ func (p *Part) sections() {
 			if in == nil || len(in.stops) == 0 {
 				return nil
 			}
-			found := map[string]any{}
+			counts := map[string]any{}
 			for seconds, names := range in.stopping(p.options.MaxNames) {
-				found[strconv.FormatInt(seconds, 10)] = map[string]any{"count": in.stops[seconds], "names": facts.List(names)}
+				counts[strconv.FormatInt(seconds, 10)] = map[string]any{"count": in.stops[seconds], "names": facts.List(names)}
 			}
-			return found
+			return counts
 		},
 	}
 	p.doc["drainedByGrace"] = facts.Section{
 		Keys: func() iter.Seq[string] { return maps.Keys(p.hosts) },
 		Below: func(node string) any {
-			found := map[string]any{}
+			counts := map[string]any{}
 			groups := map[int64]*facts.Names{}
 			for o := range p.hosts[node].pods() {
 				of := o.alike.Value
@@ -370,12 +370,12 @@ func (p *Part) sections() {
 				groups[of.stops].Add(o.in.name + "/" + o.name)
 			}
 			for seconds, group := range groups {
-				found[strconv.FormatInt(seconds, 10)] = group.Facts()
+				counts[strconv.FormatInt(seconds, 10)] = group.Facts()
 			}
-			if len(found) == 0 {
+			if len(counts) == 0 {
 				return nil
 			}
-			return found
+			return counts
 		},
 	}
 }
@@ -404,21 +404,21 @@ func (s *space) names() iter.Seq[string] {
 
 // stopping returns the names of a few running pods for each stop time. It stops once it has them all.
 func (s *space) stopping(few int) map[int64][]string {
-	found, missing := map[int64][]string{}, 0
+	names, missing := map[int64][]string{}, 0
 	for _, count := range s.stops {
 		missing += min(count, few)
 	}
 	for o := range s.pods.All() {
 		of := o.alike.Value
-		if !of.runs || len(found[of.stops]) == few {
+		if !of.runs || len(names[of.stops]) == few {
 			continue
 		}
-		found[of.stops] = append(found[of.stops], o.name)
+		names[of.stops] = append(names[of.stops], o.name)
 		if missing--; missing == 0 {
 			break
 		}
 	}
-	return found
+	return names
 }
 
 // waits reports whether the pod's deletion waits for its kubelet. The API server itself removes pods that are

@@ -16,15 +16,15 @@ func (p *Part) KeepReport(r report.Report) {
 		if f.Certainty != report.Will && f.Certainty != report.May {
 			continue
 		}
-		found := map[string]any{"cause": string(f.Cause), "certainty": string(f.Certainty), "evidence": f.Evidence, "remedy": f.Remedy}
+		entry := map[string]any{"cause": string(f.Cause), "certainty": string(f.Certainty), "evidence": f.Evidence, "remedy": f.Remedy}
 		if f.Pod == nil {
-			all = append(all, found)
+			all = append(all, entry)
 			continue
 		}
-		found["uid"] = f.Pod.UID
+		entry["uid"] = f.Pod.UID
 		in := facts.Document(byPod).Child(f.Pod.Namespace)
 		of, _ := in[f.Pod.Name].([]any)
-		in[f.Pod.Name] = append(of, found)
+		in[f.Pod.Name] = append(of, entry)
 	}
 	if len(all)+len(byPod)+len(r.Unseen) > 0 {
 		unseen := []any{}

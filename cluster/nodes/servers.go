@@ -84,22 +84,22 @@ func (p *Part) ForgetService(key types.NamespacedName) { p.forgetServer(service(
 
 // KeepEndpointSlice records whether a Service has a ready endpoint.
 func (p *Part) KeepEndpointSlice(o *discoveryv1.EndpointSlice) bool {
-	kept := endpointSlice{types.NamespacedName{Namespace: o.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}, facts.AnyReady(o)}
+	slice := endpointSlice{types.NamespacedName{Namespace: o.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}, facts.AnyReady(o)}
 	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
-	if before, known := p.servers.slices[key]; known && before == kept {
+	if before, ok := p.servers.slices[key]; ok && before == slice {
 		return true // most updates change nothing here
 	}
 	p.ForgetEndpointSlice(key)
-	p.servers.slices[key] = kept
-	p.countSlice(kept, 1)
+	p.servers.slices[key] = slice
+	p.countSlice(slice, 1)
 	return true
 }
 
 // ForgetEndpointSlice undoes KeepEndpointSlice.
 func (p *Part) ForgetEndpointSlice(key types.NamespacedName) {
-	if gone, known := p.servers.slices[key]; known {
+	if slice, ok := p.servers.slices[key]; ok {
 		delete(p.servers.slices, key)
-		p.countSlice(gone, -1)
+		p.countSlice(slice, -1)
 	}
 }
 
@@ -142,7 +142,7 @@ func (p *Part) countSlice(o endpointSlice, by int) {
 }
 
 func (p *Part) keepServer(s server, ips []string) {
-	if before, known := p.servers.addresses[s]; known && slices.Equal(before, ips) {
+	if before, ok := p.servers.addresses[s]; ok && slices.Equal(before, ips) {
 		return
 	}
 	p.forgetServer(s)
@@ -154,8 +154,8 @@ func (p *Part) keepServer(s server, ips []string) {
 }
 
 func (p *Part) forgetServer(s server) {
-	ips, known := p.servers.addresses[s]
-	if !known {
+	ips, ok := p.servers.addresses[s]
+	if !ok {
 		return
 	}
 	delete(p.servers.addresses, s)
@@ -180,26 +180,26 @@ func (p *Part) reserve(s server, ips []string) {
 // down.
 func (p *Part) listServed(key types.NamespacedName, o *pod) {
 	u := o.uses()
-	named := map[string]bool{}
+	addresses := map[string]bool{}
 	for _, server := range u.servers {
-		named[addressOf(server)] = true
+		addresses[addressOf(server)] = true
 	}
 	for v := range p.volumesOf(key, u) {
-		named[addressOf(v.server)] = true
+		addresses[addressOf(v.server)] = true
 	}
-	delete(named, "")
-	u.addresses = slices.Sorted(maps.Keys(named))
+	delete(addresses, "")
+	u.addresses = slices.Sorted(maps.Keys(addresses))
 	for _, address := range u.addresses {
 		if p.servers.users[address] == nil {
 			p.servers.users[address] = map[types.NamespacedName]*pod{}
 		}
 		p.servers.users[address][key] = o
-		by, known := p.servers.byIP[address]
+		by, ok := p.servers.byIP[address]
 		if namespace, name, isName := strings.Cut(address, "/"); isName {
 			by = service(types.NamespacedName{Namespace: namespace, Name: name})
-			_, known = p.servers.addresses[by]
+			_, ok = p.servers.addresses[by]
 		}
-		if !known {
+		if !ok {
 			continue
 		}
 		path := []string{by.section, by.Namespace, by.Name, key.Namespace}
