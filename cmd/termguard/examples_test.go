@@ -17,8 +17,9 @@ const examplesHead = `# Ten small policies
 
 <!-- Generated from deploy/policies: run "make docs". -->
 
-For whoever writes rules of their own: ten wishes that people have, each as a policy with the manifests that it is tried on. They
-are in this folder, are in force nowhere until you take them, and lie beside your own:
+Which small policies can I copy and change?
+
+Each folder here has one policy for a common wish, with its test manifests. None is in force until you copy it:
 
 ` + "```console" + `
 $ cp -r deploy/policies/no_fridays my-policies/
@@ -26,16 +27,16 @@ $ termguard policy test my-policies
 $ termguard check namespace/shop --policies my-policies
 ` + "```" + `
 
-[Policies of your own](../../docs/policies.md) tells how to write one, and how to put it into force. Names such as
-` + "`example.com/team`" + ` are yours to change. What can differ from cluster to cluster is read from ` + "`params`" + ` of the
-[configuration](../../docs/configuration.md), as the descriptions say. A test runs the fixtures of all ten, and another asks
-about those of six in a real cluster; the others look at the day, at pods and at nodes.
+[Policies of your own](../../docs/policies.md) explains how to write a policy and put it into force. Change names such as
+` + "`example.com/team`" + `. Values that differ between clusters are ` + "`params`" + ` of the [configuration](../../docs/configuration.md); the
+descriptions list them. A test runs the fixtures of all ten, and another one six of them in a real cluster; the others depend on the day,
+on pods and on nodes.
 
 ## In an editor
 
-[Regal](https://www.openpolicyagent.org/projects/regal) has a language server: mistakes as you type, what built-in
-functions do, formatting. Copy the library, the schemas, and settings by which Regal takes policies for what they are, from the
-repository at the version of your termguard (` + "`termguard version`" + `); then open that folder:
+[Regal](https://www.openpolicyagent.org/projects/regal) has a language server with diagnostics, documentation of built-in functions and
+formatting. Copy the library, the schemas and the settings for Regal from the repository at the version of your termguard
+(` + "`termguard version`" + `), and open that folder:
 
 ` + "```console" + `
 $ cp -r policies/lib policies/schema policies/termguard.rego deploy/policies/.regal my-policies/
@@ -45,9 +46,9 @@ $ regal lint my-policies
 $ (cd my-policies && regal language-server)
 ` + "```" + `
 
-The last line is what an editor starts, with an extension for OPA (VS Code), ` + "`regal`" + ` of nvim-lspconfig (Neovim), or Zed's for
-Rego. The server does not know the shapes of facts and request: ` + "`termguard policy test`" + ` holds policies to the schemas, and so
-does ` + "`opa check`" + `. A policy uses the library in the binary; ` + "`termguard policy test`" + ` says when the copy differs.
+Editors run the last command, through an extension for OPA (VS Code), ` + "`regal`" + ` of nvim-lspconfig (Neovim), or Zed's extension for Rego.
+The server does not know the schemas of facts and request; ` + "`termguard policy test`" + ` and ` + "`opa check`" + ` do. A policy uses the library in
+the binary; ` + "`termguard policy test`" + ` reports it if the copy differs.
 `
 
 // Each example passes its fixtures, in which it finds something and nothing, and is on its page.

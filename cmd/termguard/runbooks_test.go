@@ -18,27 +18,26 @@ const runbooksHead = `# You saw this warning. Now what?
 
 <!-- Generated from the METADATA of the policies: run "make docs". -->
 
-Reference for those who saw a warning or a refusal of termguard: what to do now.
+Reference: what do I do about a warning or a denial of termguard?
 
-Find the word in brackets, such as ` + "`[orphaned-finalizer]`" + `, below: it names the policy. First, in any case:
+Find the policy in brackets, such as ` + "`[orphaned-finalizer]`" + `, below. First:
 
-1. A warning stops nothing: the delete has begun, and waits. After a refusal nothing has happened.
-2. Run ` + "`termguard check TYPE/NAME -n NAMESPACE`" + `. It prints the evidence, and numbered steps with the commands for this very
-   object. It needs nothing but your kubeconfig: [how to get it](install.md#the-command-line-alone).
-3. Without termguard: follow the section of the policy below, in its order.
-4. Force last, and only what is said to be forced. A finalizer that is removed by hand leaves behind what it protected.
+1. After a warning, the deletion has started and waits. After a denial, nothing has happened.
+2. Run ` + "`termguard check TYPE/NAME -n NAMESPACE`" + `. It prints the evidence, and numbered steps with commands for this object. It needs
+   only your kubeconfig: [how to install it](install.md#the-command-line-alone).
+3. Without termguard, follow the section of the policy below.
+4. Use force as a last resort, and only as described. After a finalizer is removed by hand, anything not cleaned up is leaked.
 
-` + "`termguard delete TYPE/NAME`" + ` carries the steps out, and asks before each. In a script, say ` + "`--yes`" + ` and nothing more: what
-would touch anything else, or give something up, then ends the run with exit code 3, undone. ` + "`-o json`" + ` tells the open
-question, for a person, with the flag that answers it: [delete](delete.md#in-a-script). Where the webhook itself seems wrong,
-[termguard doctor](doctor.md) looks at it.
+` + "`termguard delete TYPE/NAME`" + ` runs the steps, and asks before each. In a script, use ` + "`--yes`" + ` alone: steps that change other
+objects, or lose something, are then not run, and the exit code is 3. ` + "`-o json`" + ` lists them for a person, with the flags that allow
+them: [delete](delete.md#in-a-script). If the webhook itself seems wrong, run [termguard doctor](doctor.md).
 `
 
 const runbooksHeadChinese = `# 看到了这条警告，怎么办？
 
 <!-- Generated from the METADATA of the policies and runbooks.zh-CN.yaml: run "make docs". -->
 
-参考资料，写给看到 termguard 警告或请求被拒绝的人：现在做什么。
+参考：看到 termguard 的警告，或请求被拒绝之后，现在做什么？
 
 在下面查找方括号里的词，例如 ` + "`[orphaned-finalizer]`" + `：它是策略的名字。无论哪种情况，先做这些：
 
