@@ -2,7 +2,9 @@ package lint
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -28,9 +30,9 @@ const prunes = "resources-finalizer.argocd.argoproj.io"
 // (argo-cd.readthedocs.io, user-guide/sync-options).
 const keeps = "Delete=false"
 
-// selves are the Applications of a set that deploy the very Argo CD that manages them. They
-// get the status that it writes, so that policies see what they say of a cluster; returned
-// is the controller, which then runs.
+// selves are the Applications of a set that deploy the very Argo CD that manages them, those too
+// that ApplicationSets make. They get the status that it writes, so that policies see what they
+// say of a cluster; returned is the controller, which then runs.
 func (s *set) selves(subjects []*subject) (controllers []*unstructured.Unstructured) {
 	for _, sub := range subjects {
 		if !s.self(sub.Object, sub.object.Object) {
@@ -54,11 +56,95 @@ func (s *set) selves(subjects []*subject) (controllers []*unstructured.Unstructu
 // deploysItself tells whether an object is such an Application, before anything else is
 // read of its set: what Applications deploy is elsewhere, as a rule.
 func (s *set) deploysItself(o *source.Object) bool {
-	if o.Kind != "Application" || !quiet(o) || !slices.ContainsFunc(o.Finalizers(), deletes) {
+	if !quiet(o) || !(o.Kind == "ApplicationSet" || o.Kind == "Application" && slices.ContainsFunc(o.Finalizers(), deletes)) {
 		return false
 	}
-	value, err := o.Value("metadata", "spec")
-	return err == nil && wellFormed(value) && s.self(o, value)
+	value, err := o.Value("kind", "metadata", "spec")
+	return err == nil && wellFormed(value) && (s.self(o, value) || s.makes(o, value) != nil)
+}
+
+// makes is the Application among those of an ApplicationSet that deploys the Argo CD that
+// manages it, nil if none surely does.
+func (s *set) makes(o *source.Object, value map[string]any) map[string]any {
+	if o.Kind != "ApplicationSet" || !quiet(o) {
+		return nil
+	}
+	template, _, _ := unstructured.NestedMap(value, "spec", "template")
+	metadata, _ := template["metadata"].(map[string]any)
+	namespace, _, _ := unstructured.NestedString(value, "metadata", "namespace")
+	if metadata == nil || !wellFormed(template) {
+		return nil
+	}
+	template["apiVersion"], template["kind"], metadata["namespace"] = o.APIVersion, "Application", namespace
+	preserves, _, _ := unstructured.NestedBool(value, "spec", "syncPolicy", "preserveResourcesOnDeletion")
+	if _, given := metadata["finalizers"]; !given && !preserves { // applicationset/utils/utils.go, RenderTemplateParams
+		metadata["finalizers"] = []any{prunes}
+	}
+	text, err := json.Marshal(template)
+	generators, _, _ := unstructured.NestedSlice(value, "spec", "generators")
+	if err != nil {
+		return nil
+	}
+	for _, generator := range generators {
+		fields, _ := generator.(map[string]any)
+		for _, filled := range s.generated(o, fields) {
+			var app map[string]any
+			if json.Unmarshal([]byte(filled.Replace(string(text))), &app) == nil && s.self(o, app) {
+				return app
+			}
+		}
+	}
+	return nil
+}
+
+// generated are what a generator puts into the template, for each Application. Of those that
+// are made of others, or ask elsewhere, nothing is known.
+func (s *set) generated(o *source.Object, generator map[string]any) (found []*strings.Replacer) {
+	fill := func(params map[string]string) {
+		var forms []string
+		for key, value := range params {
+			quoted, _ := json.Marshal(value)
+			for _, form := range []string{"{{KEY}}", "{{ KEY }}", "{{.KEY}}", "{{ .KEY }}"} {
+				forms = append(forms, strings.Replace(form, "KEY", key, 1), string(quoted[1:len(quoted)-1]))
+			}
+		}
+		found = append(found, strings.NewReplacer(forms...))
+	}
+	elements, _, _ := unstructured.NestedSlice(generator, "list", "elements")
+	for _, element := range elements {
+		params := map[string]string{}
+		fields, _ := element.(map[string]any)
+		for key, value := range fields {
+			if text, is := value.(string); is {
+				params[key] = text
+			}
+		}
+		fill(params)
+	}
+	if clusters, is := generator["clusters"].(map[string]any); is && clusters["selector"] == nil {
+		fill(map[string]string{"name": "in-cluster", "nameNormalized": "in-cluster", "server": "https://kubernetes.default.svc"})
+	}
+	directories, _, _ := unstructured.NestedSlice(generator, "git", "directories")
+	root := s.root(o)
+	var globs, except []string
+	for _, directory := range directories {
+		fields, _ := directory.(map[string]any)
+		if glob, _ := fields["path"].(string); fields["exclude"] == true {
+			except = append(except, glob)
+		} else if filepath.IsLocal(filepath.FromSlash(glob)) && root != "" {
+			globs = append(globs, glob)
+		}
+	}
+	for _, glob := range globs {
+		folders, _ := filepath.Glob(filepath.Join(root, filepath.FromSlash(glob)))
+		for _, folder := range folders {
+			folder = filepath.ToSlash(strings.TrimPrefix(folder, root+string(filepath.Separator)))
+			if !slices.ContainsFunc(except, func(glob string) bool { left, _ := path.Match(glob, folder); return left }) {
+				fill(map[string]string{"path": folder, "path.path": folder, "path.basename": path.Base(folder), "path.basenameNormalized": path.Base(folder)})
+			}
+		}
+	}
+	return found
 }
 
 // deletes tells whether a finalizer has Argo CD delete what an Application deploys.
@@ -70,7 +156,7 @@ func deletes(finalizer string) bool {
 // deploys, and deploys the Argo CD of its own namespace, in the cluster that it is in.
 // Anything that leaves room for another reading counts as no.
 func (s *set) self(o *source.Object, value map[string]any) bool {
-	if o.Kind != "Application" || !quiet(o) {
+	if value["kind"] != "Application" || !quiet(o) {
 		return false
 	}
 	app := &unstructured.Unstructured{Object: value}
@@ -107,19 +193,28 @@ func (s *set) self(o *source.Object, value map[string]any) bool {
 // CD. Whether the Application means this repository cannot be told, and matters little where
 // there is such a folder: but every repository has a root.
 func (s *set) installsArgo(o *source.Object, folder, namespace string) bool {
-	beside := s.folder
-	if o.File != nil && o.File.Path != "" && s.build == nil {
-		beside = filepath.Dir(o.File.Path)
-	}
-	if beside == "" || filepath.Clean(folder) == "." || !filepath.IsLocal(filepath.FromSlash(folder)) {
-		return false
-	}
-	root, err := s.run.tree(beside)
-	if err != nil {
+	root := s.root(o)
+	if root == "" || filepath.Clean(folder) == "." || !filepath.IsLocal(filepath.FromSlash(folder)) {
 		return false
 	}
 	found, kept := installsArgo(root, filepath.Join(root, filepath.FromSlash(folder)), namespace, maxDepth)
 	return found && !kept
+}
+
+// root is the folder of the repository that an object is in, "" if it is in none.
+func (s *set) root(o *source.Object) string {
+	beside := s.folder
+	if o.File != nil && o.File.Path != "" && s.build == nil {
+		beside = filepath.Dir(o.File.Path)
+	}
+	if beside == "" {
+		return ""
+	}
+	root, err := s.run.tree(beside)
+	if err != nil {
+		return ""
+	}
+	return root
 }
 
 // maxDepth bounds how many kustomizations are followed, one below the other.
@@ -164,7 +259,10 @@ func installsArgo(root, folder, namespace string, depth int) (found, kept bool) 
 	}
 	for _, charts := range [][]yaml.Node{k.HelmCharts, k.HelmChartInflationGenerator} {
 		for _, node := range charts {
-			var chart struct{ Name, ChartName string }
+			var chart struct {
+				Name      string
+				ChartName string `yaml:"chartName"`
+			}
 			found = found || node.Decode(&chart) == nil && (chart.Name == "argo-cd" || chart.ChartName == "argo-cd")
 		}
 	}
@@ -174,13 +272,13 @@ func installsArgo(root, folder, namespace string, depth int) (found, kept bool) 
 				remoteArgo.MatchString(strings.TrimPrefix(name, "https://"))
 			continue
 		}
-		path := filepath.Join(folder, filepath.FromSlash(name))
-		if info, err := os.Stat(path); err != nil {
+		part := filepath.Join(folder, filepath.FromSlash(name))
+		if info, err := os.Stat(part); err != nil {
 			continue
 		} else if !info.IsDir() {
-			found = found || tree.Inside(root, path) == nil && holdsController(path, namespace)
+			found = found || tree.Inside(root, part) == nil && holdsController(part, namespace)
 		} else if depth > 0 {
-			below, spared := installsArgo(root, path, namespace, depth-1)
+			below, spared := installsArgo(root, part, namespace, depth-1)
 			found, kept = found || below, kept || spared
 		}
 	}

@@ -48,6 +48,7 @@ func TestArgoDeploysItself(t *testing.T) {
 		"Kustomization": {"The folder names Argo CD's manifests.", selfManaged, map[string]string{"platform/argocd/kustomization.yaml": far}, true},
 		"Overlay":       {"A folder below it does.", change("platform/argocd", "platform/overlay"), map[string]string{"platform/overlay/kustomization.yaml": "resources: [../argocd]\n", "platform/argocd/kustomization.yaml": far}, true},
 		"HelmCharts":    {"The kustomization takes the chart.", selfManaged, map[string]string{"platform/argocd/kustomization.yaml": "helmCharts:\n- {name: argo-cd, repo: https://argoproj.github.io/argo-helm}\n"}, true},
+		"Inflation":     {"So it does as it was written before.", selfManaged, map[string]string{"platform/argocd/kustomization.yaml": "helmChartInflationGenerator:\n- {chartName: argo-cd, chartRepoUrl: https://argoproj.github.io/argo-helm}\n"}, true},
 		"Umbrella":      {"The folder is a chart made of that of Argo CD.", selfManaged, map[string]string{"platform/argocd/Chart.yaml": "name: argocd\nversion: 1.0.0\ndependencies:\n- {name: argo-cd, version: 9.0.0}\n"}, true},
 		"Chart":         {"The chart is Argo CD's.", chart, nil, true},
 		"Sources":       {"One of several sources is.", change("source: {repoURL: https://git.example.com/infra, path: platform/argocd}", "sources:\n  - {repoURL: https://git.example.com/infra, ref: values}\n  - {repoURL: https://argoproj.github.io/argo-helm, chart: argo-cd}"), nil, true},
@@ -132,5 +133,72 @@ func TestArgoInTheTopFolder(t *testing.T) {
 		if found := run(t, o).Findings; len(found) != 1 || found[0].Policy != "known-obstacle" {
 			t.Errorf("lint %s in %s: got %v, want one finding", o.Paths[0], o.Dir, found)
 		}
+	}
+}
+
+// TestArgoDeployedByASet: so does what an ApplicationSet makes.
+func TestArgoDeployedByASet(t *testing.T) {
+	t.Parallel()
+	const directories = `apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: platform, namespace: argocd}
+spec:
+  goTemplate: true
+  generators:
+  - git: {repoURL: https://git.example.com/infra, directories: [{path: platform/*}]}
+  template:
+    metadata: {name: '{{.path.basename}}'}
+    spec:
+      project: default
+      source: {repoURL: https://git.example.com/infra, path: '{{.path.path}}'}
+      destination: {server: https://kubernetes.default.svc, namespace: '{{.path.basename}}'}
+`
+	const chart = "helmCharts:\n- {name: argo-cd, repo: https://argoproj.github.io/argo-helm}\n"
+	change := func(from, to string) string {
+		if !strings.Contains(directories, from) {
+			t.Fatalf("no %q to change", from)
+		}
+		return strings.Replace(directories, from, to, 1)
+	}
+	list := func(path string) string {
+		return change("git: {repoURL: https://git.example.com/infra, directories: [{path: platform/*}]}", "list: {elements: [{path.path: "+path+", path.basename: argocd}]}")
+	}
+	const clusters = `apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: argocd, namespace: argocd}
+spec:
+  generators: [{clusters: {SELECTOR}}]
+  template:
+    metadata: {name: 'argocd-{{name}}'}
+    spec:
+      source: {repoURL: https://argoproj.github.io/argo-helm, chart: argo-cd}
+      destination: {server: '{{server}}', namespace: argocd}
+`
+	for name, tc := range map[string]struct {
+		reason, set string
+		told        bool
+	}{
+		"Directories": {"One of the folders installs Argo CD by its chart.", directories, true},
+		"List":        {"An element names the folder.", list("platform/argocd"), true},
+		"Clusters":    {"One of all clusters is the one that it is in.", strings.Replace(clusters, "SELECTOR", "", 1), true},
+
+		"Excluded":   {"It is left out.", change("{path: platform/*}", "{path: platform/*}, {path: platform/argocd, exclude: true}"), false},
+		"Elsewhere":  {"Other folders are deployed.", change("platform/*", "apps/*"), false},
+		"Element":    {"The element names another.", list("platform/web"), false},
+		"Selected":   {"Which clusters these are, nobody knows.", strings.Replace(clusters, "SELECTOR", "selector: {matchLabels: {a: b}}", 1), false},
+		"Preserved":  {"Nothing is deleted with what it makes.", change("  goTemplate: true\n", "  syncPolicy: {preserveResourcesOnDeletion: true}\n"), false},
+		"Finalizers": {"Neither is it with another finalizer.", change("metadata: {name: '{{.path.basename}}'}", "metadata: {name: a, finalizers: [a.example.com/b]}"), false},
+		"Outside":    {"Nothing is read there.", change("platform/*", "../*"), false},
+		"Functions":  {"What a template works out, nobody knows.", change("namespace: '{{.path.basename}}'", "namespace: '{{.path.basename | lower}}'"), false},
+		"Strange":    {"What is no template says nothing.", change("metadata: {name: '{{.path.basename}}'}", "metadata: 3"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := write(t, map[string]string{".git/HEAD": "", "sets/set.yaml": tc.set, "platform/argocd/kustomization.yaml": chart, "platform/web/a.yaml": "", "apps/web/a.yaml": ""})
+			found := run(t, lint.Options{Paths: []string{"."}, Dir: dir}).Findings
+			if told := len(found) == 1 && found[0].Policy == "known-obstacle" && found[0].Place.File == "sets/set.yaml"; told != tc.told || len(found) > 1 {
+				t.Errorf("%s: got %v", tc.reason, found)
+			}
+		})
 	}
 }

@@ -55,6 +55,10 @@ func (s *set) answer(ctx context.Context) error {
 		if sub := s.subject(o); sub != nil {
 			subjects = append(subjects, sub)
 			objects = append(objects, sub.object)
+			if app := s.makes(o, sub.object.Object); app != nil {
+				made := &subject{Object: o, object: &unstructured.Unstructured{Object: app}, implied: true}
+				subjects, objects = append(subjects, made), append(objects, made.object)
+			}
 		}
 	}
 	objects = append(objects, s.elsewhere(objects)...)
@@ -80,7 +84,7 @@ func (s *set) answer(ctx context.Context) error {
 	}
 	a := &asker{set: s, engine: engine, facts: cluster.NewLayers(world, snapshot), index: map[policies.Object]*subject{}}
 	for _, sub := range subjects {
-		sub.resource = resources[schema.FromAPIVersionAndKind(sub.APIVersion, sub.Kind)]
+		sub.resource = resources[sub.object.GroupVersionKind()]
 		sub.id = policies.Object{Resource: sub.resource.String(), Namespace: sub.object.GetNamespace(), Name: sub.object.GetName()}
 		a.index[sub.id] = sub
 	}
