@@ -230,28 +230,29 @@ func TestHome(t *testing.T) {
 		OwnPods     any
 		Everywhere  any
 		Home        any
+		Workloads   any
 	}
-	held := []any{"pods", "namespaces", "everything", "finalizers"}
+	held, own := []any{"pods", "namespaces", "everything", "finalizers"}, []any{"deployments.apps", "replicasets.apps"}
 	cases := map[string]struct {
 		reason  string
 		objects []string
 		want    means
 	}{
 		"ItsNamespace": {"once its backend has gone with it, nobody answers", []string{demo, inDemo, with(serviceW, "namespace: ops", "namespace: demo"), with(ready, "namespace: ops", "namespace: demo"), with(backendW, "namespace: ops", "namespace: demo")},
-			means{[]string{"DELETE configmaps ×2 will down", "UPDATE configmaps ×1 will down", "UPDATE namespaces/finalize ×1 will down", "UPDATE namespaces/status ×1 will down"}, "will", held, nil}},
-		"Another":      {"near miss: it is elsewhere", []string{demo, ops, hookOf, serviceW, ready, backendW}, means{nil, "will", held, nil}},
-		"NotItsPods":   {"it leaves its own pods out", []string{demo, ops, with(hookOf, "rules:", "objectSelector: {matchExpressions: [{key: app, operator: NotIn, values: [w]}]}, rules:"), serviceW, ready, backendW}, means{nil, nil, held, nil}},
-		"NotItsHome":   {"it leaves its own namespace out, and so its pods", []string{demo, ops, with(hookOf, "rules:", "namespaceSelector: {matchExpressions: [{key: team, operator: NotIn, values: [a]}]}, rules:"), serviceW, ready, backendW}, means{nil, nil, held, nil}},
+			means{[]string{"DELETE configmaps ×2 will down", "UPDATE configmaps ×1 will down", "UPDATE namespaces/finalize ×1 will down", "UPDATE namespaces/status ×1 will down"}, "will", held, nil, own}},
+		"Another":      {"near miss: it is elsewhere", []string{demo, ops, hookOf, serviceW, ready, backendW}, means{nil, "will", held, nil, own}},
+		"NotItsPods":   {"it leaves its own pods out", []string{demo, ops, with(hookOf, "rules:", "objectSelector: {matchExpressions: [{key: app, operator: NotIn, values: [w]}]}, rules:"), serviceW, ready, backendW}, means{nil, nil, held, nil, nil}},
+		"NotItsHome":   {"it leaves its own namespace out, and so its pods", []string{demo, ops, with(hookOf, "rules:", "namespaceSelector: {matchExpressions: [{key: team, operator: NotIn, values: [a]}]}, rules:"), serviceW, ready, backendW}, means{nil, nil, held, nil, nil}},
 		"OnlyLabelled": {"it is for what has its label", []string{demo, ops, with(hookOf, "rules:", "objectSelector: {matchLabels: {a: b}}, rules:"), serviceW, ready, backendW}, means{}},
-		"Workloads":    {"deletes of some kinds of workloads", []string{demo, ops, with(with(hookOf, "apiGroups: ['*']", "apiGroups: [apps, batch]"), "resources: ['*/*']", "resources: [deployments, jobs, deployments/status]"), serviceW, ready, backendW}, means{nil, nil, []any{"deployments.apps", "jobs.batch"}, nil}},
-		"ItsKinds":     {"custom resources in its own namespace", []string{demo, ops, with(with(hookOf, "apiGroups: ['*']", "apiGroups: [x.io]"), "resources: ['*/*']", "resources: [gadgets]"), serviceW, ready, backendW}, means{nil, nil, nil, []any{"DELETE gadgets.x.io", "UPDATE gadgets.x.io"}}},
+		"Workloads":    {"deletes of some kinds of workloads", []string{demo, ops, with(with(hookOf, "apiGroups: ['*']", "apiGroups: [apps, batch]"), "resources: ['*/*']", "resources: [deployments, jobs, deployments/status]"), serviceW, ready, backendW}, means{nil, nil, []any{"deployments.apps", "jobs.batch"}, nil, []any{"deployments.apps"}}},
+		"ItsKinds":     {"custom resources in its own namespace", []string{demo, ops, with(with(hookOf, "apiGroups: ['*']", "apiGroups: [x.io]"), "resources: ['*/*']", "resources: [gadgets]"), serviceW, ready, backendW}, means{nil, nil, nil, []any{"DELETE gadgets.x.io", "UPDATE gadgets.x.io"}, nil}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			p, doc := partWith(t, Options{}, tc.objects...)
 			p.Settle(contents{}, func() {})
 			of := p.webhooks["validating/c/w.x.io"]
-			got := means{told(doc, "selfBlocked", "demo", "validating/c/w.x.io"), of["ownPods"], of["everywhere"], of["home"]}
+			got := means{told(doc, "selfBlocked", "demo", "validating/c/w.x.io"), of["ownPods"], of["everywhere"], of["home"], of["ownWorkloads"]}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}

@@ -137,7 +137,7 @@ func (p *Part) OnlyManifests(contains func(is func(resource schema.GroupVersionR
 	for key, h := range p.hooks {
 		if !h.objects.Empty() && !contains(h.concerns) {
 			delete(p.hooks, key)
-			for _, section := range []string{"ownPods", "everywhere", "home"} {
+			for _, section := range []string{"ownPods", "ownWorkloads", "everywhere", "home"} {
 				delete(p.webhooks[key], section)
 			}
 		}

@@ -71,7 +71,9 @@ var (
 	}
 	// It takes its finalizer off the pods of a Job, once it has counted them.
 	jobController = &user.DefaultInfo{Name: "system:serviceaccount:kube-system:job-controller", Groups: namespaceController.Groups}
-	apiServer     = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:masters", "system:authenticated"}}
+	// It takes foregroundDeletion off what was deleted in the foreground.
+	garbageCollector = &user.DefaultInfo{Name: "system:serviceaccount:kube-system:generic-garbage-collector", Groups: namespaceController.Groups}
+	apiServer        = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:masters", "system:authenticated"}}
 	// Of which node a pod is makes no difference to conditions that are met in
 	// practice: they look at the group, or at the name's prefix.
 	kubeletUser        = &user.DefaultInfo{Name: "system:node:", Groups: []string{"system:nodes", "system:authenticated"}}
@@ -584,6 +586,31 @@ func (p *Part) settleOwn(key string, h *hook) {
 	home := facts.NamespaceOf(h.backend.service)
 	p.publishHeld(key, "everywhere", h.everywhere())
 	p.publishHeld(key, "home", h.ownKinds(home, p.namespaces[home].labels))
+	p.publishHeld(key, "ownWorkloads", p.ownWorkloads(h, home))
+}
+
+// ownWorkloads are the kinds of the workloads behind a webhook whose updates it surely sees: their
+// pods go first where they are deleted in the foreground, and nobody answers any more when
+// the garbage collector takes foregroundDeletion off them.
+func (p *Part) ownWorkloads(h *hook, home string) (held []string) {
+	if !h.selects(nil) || !p.foretells(h, home) {
+		return nil
+	}
+	for _, behind := range p.behind(h.backend.service, p.services[h.backend.service]) {
+		resource, _ := behind.(map[string]any)["resource"].(string)
+		kinds := []string{resource}
+		if resource == "deployments.apps" {
+			kinds = append(kinds, "replicasets.apps")
+		}
+		for _, kind := range kinds {
+			gvr := schema.ParseGroupResource(kind).WithVersion("v1")
+			if sure, _ := h.sees(admission.Update, gvr, "", home, p.namespaces[home].labels, garbageCollector); sure == will && !slices.Contains(held, kind) {
+				held = append(held, kind)
+			}
+		}
+	}
+	slices.Sort(held)
+	return held
 }
 
 // publishHeld publishes what a webhook holds while it is down.

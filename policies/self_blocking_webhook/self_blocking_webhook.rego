@@ -7,7 +7,8 @@
 #   namespace holds, or of everything, then nothing of that can be deleted, in any
 #   namespace that it selects, until the webhook configuration is deleted. If it sees updates of pods, that is so of the pods of
 #   Jobs, until they are counted: each has a finalizer. If it sees custom resources in its own namespace,
-#   they hold that namespace when it is deleted, for its pods go first.
+#   they hold that namespace when it is deleted, for its pods go first. If it sees updates of
+#   its own workloads, these stay when they are deleted in the foreground, as Argo CD does.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/
 #     description: Good practices, among them leaving out the namespace of the webhook.
@@ -21,7 +22,7 @@
 #   resources:
 #     - validatingwebhookconfigurations.admissionregistration.k8s.io
 #     - mutatingwebhookconfigurations.admissionregistration.k8s.io
-#   needs: [data.cluster.webhooks.*.ownPods, data.cluster.webhooks.*.everywhere, data.cluster.webhooks.*.home]
+#   needs: [data.cluster.webhooks.*.ownPods, data.cluster.webhooks.*.ownWorkloads, data.cluster.webhooks.*.everywhere, data.cluster.webhooks.*.home]
 #   remedy: >-
 #     Exclude the webhook's own namespace with a namespaceSelector on
 #     kubernetes.io/metadata.name (NotIn), select only what it is for (rules,
@@ -73,6 +74,23 @@ warn contains {
 		[losses.jobs | "jobs" in known.everywhere],
 	])
 	count(held) > 0
+}
+
+warn contains {
+	"msg": sprintf(
+		"webhook %s sees updates of its own %s: deleted in the foreground, they stay when their pods are gone",
+		[hook.name, known.ownWorkloads[0]],
+	),
+	"objects": array.concat([request.target], backend(hook)),
+	"evidence": [sprintf("failurePolicy Fail, and it sees UPDATE %s in its own namespace", [concat(", ", known.ownWorkloads)])],
+	"field": sprintf("webhooks[%d].rules", [i]),
+	"manifest": {"severity": "low"},
+} if {
+	request.applying
+	some i, hook in input.request.object.webhooks
+	known := data.cluster.webhooks[sprintf("%s/%s/%s", [type, request.name, hook.name])]
+	count(known.ownWorkloads) > 0
+	not "finalizers" in object.get(known, "everywhere", [])
 }
 
 # Operators do not ship custom resources: whether there are any in their own namespace
