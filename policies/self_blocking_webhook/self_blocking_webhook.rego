@@ -22,7 +22,11 @@
 #   resources:
 #     - validatingwebhookconfigurations.admissionregistration.k8s.io
 #     - mutatingwebhookconfigurations.admissionregistration.k8s.io
-#   needs: [data.cluster.webhooks.*.ownPods, data.cluster.webhooks.*.ownWorkloads, data.cluster.webhooks.*.everywhere, data.cluster.webhooks.*.home]
+#   needs:
+#     - data.cluster.webhooks.*.ownPods
+#     - data.cluster.webhooks.*.ownWorkloads
+#     - data.cluster.webhooks.*.everywhere
+#     - data.cluster.webhooks.*.home
 #   remedy: >-
 #     Exclude the webhook's own namespace with a namespaceSelector on
 #     kubernetes.io/metadata.name (NotIn), select only what it is for (rules,
