@@ -118,6 +118,21 @@ func (p *Part) servesOthers(account, driver string) bool {
 	return found
 }
 
+// servesDriver reports whether what runs under an account is surely not the sidecars of another
+// driver than that of the objects.
+func (p *Part) servesDriver(q *asked, account string) bool {
+	installed := p.installedDrivers()
+	if !q.sidecar || len(installed) == 1 && installed[q.object.driver] {
+		return true
+	}
+	for _, s := range p.sidecars {
+		if s.account == account && s.names(q.object.driver) {
+			return true
+		}
+	}
+	return false
+}
+
 // driversHidden says what of the drivers and their sidecars cannot be seen, "" if all can.
 func (p *Part) driversHidden() string {
 	for _, input := range []string{"pods", "deployments.apps", "statefulsets.apps", "daemonsets.apps", "csidrivers.storage.k8s.io", "csinodes.storage.k8s.io", "clusterroles" + rbacGroup, "clusterrolebindings" + rbacGroup} {

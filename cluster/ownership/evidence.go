@@ -25,6 +25,9 @@ type evidence struct {
 	// managers are the field managers that wrote the finalizer
 	// (k8s.io/apimachinery, ManagedFieldsEntry).
 	managers []string
+	// status are those that wrote the status, beside them, of a custom object whose finalizer the
+	// catalog does not know.
+	status []string
 	// owners are the kinds of the object's owner references, as Kind.group.
 	owners []string
 	// driver is the CSI driver that the object belongs to.
@@ -61,6 +64,9 @@ func (e evidence) signature() string {
 	}
 	if len(e.managers) > 0 {
 		parts = append(parts, "managers="+strings.Join(e.managers, ","))
+	}
+	if len(e.status) > 0 {
+		parts = append(parts, "status="+strings.Join(e.status, ","))
 	}
 	if len(e.owners) > 0 {
 		parts = append(parts, "owners="+strings.Join(e.owners, ","))
@@ -101,6 +107,11 @@ func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []tol
 				pauses = pausesOf(m)
 			}
 			e.paused = pausedBy(pauses, resource, e.finalizer)
+			for manager, finalizer := range claims(m) {
+				if finalizer == "" && p.Defined(resource) && !slices.Contains(slices.Concat(e.managers, e.status), manager) {
+					e.status = slices.Sorted(slices.Values(append(e.status, manager)))
+				}
+			}
 		}
 		if !known || len(entry.CreatesWhen)+len(entry.Obstacles) == 0 {
 			continue
@@ -194,7 +205,8 @@ func finalizersOf(m metav1.Object, spec []string, trusted bool) []told {
 
 // claims are the field managers of an object, each with a finalizer that its
 // managedFields claim: keys of the form v:"NAME" under f:metadata, f:finalizers (or
-// f:spec for those of a namespace's spec, which is an atomic list and names none).
+// f:spec for those of a namespace's spec, which is an atomic list and names none); "" stands for
+// the status.
 // Somebody's broken managedFields are no evidence.
 func claims(m metav1.Object) iter.Seq2[string, string] {
 	return func(yield func(manager, finalizer string) bool) {
@@ -213,13 +225,16 @@ func claims(m metav1.Object) iter.Seq2[string, string] {
 				entry, _ := entry.(map[string]any)
 				manager, _ := entry["manager"].(string)
 				finalizers, _ := facts.Lookup(entry, "fieldsV1", "f:metadata", "f:finalizers").(map[string]any)
-				if !claim(manager, finalizers) {
+				if !claim(manager, finalizers) || entry["subresource"] == "status" && !yield(manager, "") {
 					return
 				}
 			}
 			return
 		}
 		for _, entry := range m.GetManagedFields() {
+			if entry.Subresource == "status" && !yield(entry.Manager, "") {
+				return
+			}
 			var fields struct {
 				Metadata struct {
 					Finalizers map[string]any `json:"f:finalizers"`

@@ -46,7 +46,7 @@ func (p *Part) witness(q *asked, driver string) witness {
 				all.alive = fmt.Sprintf("%s, and pod %s is ready under it", did, p.readyPod(a))
 				return all
 			}
-			all.sure = all.sure && p.vouched(o, q)
+			all.sure = all.sure && p.trusted(o, q)
 			if all.barred == "" {
 				all.account, all.owner, all.barred = name, owner, did+", and "+why
 			}
@@ -59,7 +59,7 @@ func (p *Part) witness(q *asked, driver string) witness {
 				all.outside = did + ", from outside the cluster: whether it still runs, the cluster does not tell"
 			}
 		case a != nil && a.exists:
-			all.sure = all.sure && p.vouched(o, q)
+			all.sure = all.sure && p.trusted(o, q)
 			j := p.idle(name)
 			j.evidence = slices.Insert(j.evidence, 0, did)
 			j.owner = "controller under service account " + name
@@ -76,10 +76,10 @@ func (p *Part) witness(q *asked, driver string) witness {
 	return all
 }
 
-// vouched tells whether an account that was seen to remove a finalizer, and does not any
+// trusted tells whether an account that was seen to remove a finalizer, and does not any
 // more, is surely its owner: administrators gave it the right everywhere and a workload,
 // none of which another runs as well, as after a move to another account.
-func (p *Part) vouched(o learned.Owner, q *asked) bool {
+func (p *Part) trusted(o learned.Owner, q *asked) bool {
 	account, works := o.Account(), false
 	for _, wl := range p.workloads {
 		if wl.account != account {
@@ -139,7 +139,8 @@ func (p *Part) weigh(q *asked, surmised judgement) judgement {
 	switch {
 	case seen.barred != "" && (surmised.state != Alive || p.actsAs(surmised, seen.account)):
 		j.owner, j.workloads = cmp.Or(j.owner, seen.owner), p.workloadsUnder(seen.account)
-		alone := seen.down == nil && seen.outside == "" && surmised.hearsay == "" && (surmised.state == Absent || surmised.state == Alive)
+		alone := seen.down == nil && seen.outside == "" && (surmised.hearsay == "" || surmised.hearsay == byLearning) &&
+			slices.Contains([]string{Absent, Alive, Barred}, surmised.state)
 		return j.is(Barred, seen.sure && alone, "%s", seen.barred)
 	case seen.down != nil && !blind:
 		down := *seen.down

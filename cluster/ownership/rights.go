@@ -25,6 +25,47 @@ func (p *Part) admits(q *asked, account string) bool {
 	return false
 }
 
+// bereft is what would be the owner if it had the right, as far as that shows: what the catalog
+// means, or, where that knows nobody, what runs by the name of who wrote the finalizer or the
+// status. Anybody may have made that, unless it is vouched for: then a lease that is named after
+// the API group will do.
+func (p *Part) bereft(q *asked) (like workload, vouched bool) {
+	found := q.namesakes
+	if !q.named && q.custom {
+		managers := slices.DeleteFunc(slices.Concat(q.object.managers, q.object.status), catalog.Generic)
+		holders := map[string]bool{}
+		for _, l := range p.named(groupOf(q.resource)) {
+			if key, pod := p.holder(l); pod != nil && p.serves(key.Namespace, pod.Value) && p.vouched(q, pod.Value.account) {
+				holders[pod.Value.account] = true
+			}
+		}
+		found = p.workloadsWhere(func(wl workload) bool {
+			by := holders[wl.account] || slices.Contains(managers, wl.name) || slices.ContainsFunc(wl.images, func(image string) bool { return slices.Contains(managers, image) })
+			return by && p.up(wl) && p.ruled(wl.account) && !p.mayTake(subjectsOf(wl.account), q.verdictKey) && !p.impersonates(wl.account, q.namespace)
+		})
+	}
+	for _, wl := range found {
+		if p.vouched(q, wl.account) {
+			return wl, true
+		}
+		if like.name == "" {
+			like = wl
+		}
+	}
+	return like, false
+}
+
+// vouched reports whether administrators gave an account a right to objects of the API group in
+// the whole cluster, as no tenant can: by a role that is gone, or one for others of them.
+func (p *Part) vouched(q *asked, account string) bool {
+	group := groupOf(q.resource)
+	return strings.Contains(group, ".") && p.servesDriver(q, account) && slices.ContainsFunc(p.bound[account], func(key string) bool {
+		b := p.bindings[key]
+		grants, exists := p.roles[b.role]
+		return b.scope == "" && (!exists || slices.ContainsFunc(grants, func(g grant) bool { return !g.wide && groupOf(g.resource) == group }))
+	})
+}
+
 // names reports whether the catalog names a namespace as one of the owner's.
 func (q *asked) names(namespace string) bool {
 	return slices.ContainsFunc(q.entry.Workloads, func(w catalog.Workload) bool { return w.Namespace == namespace })

@@ -539,12 +539,12 @@ func (p *Part) askIdle(q *asked) (judgement, bool) {
 // usually runs outside the cluster, that it was seen in this one tells that here
 // it did not.
 func (p *Part) askNobody(q *asked) (judgement, bool) {
-	j := p.nobody(q)
-	if j.state != Absent || len(q.namesakes) == 0 {
+	like, vouched := p.bereft(q)
+	j := p.nobody(q, vouched || q.seen.gone != "" || q.seen.barred != "" && p.servesDriver(q, q.seen.account))
+	if j.state != Absent || like.name == "" {
 		return j, true
 	}
-	like := q.namesakes[0]
-	j.namesake, j.evidence = true, []string{p.runs(like)}
+	j.namesake, j.evidence = !vouched, []string{p.runs(like)}
 	if !p.up(like) {
 		proof, _ := p.whyDown(like)
 		j.evidence = []string{like.String() + " " + proof}
@@ -552,20 +552,20 @@ func (p *Part) askNobody(q *asked) (judgement, bool) {
 	return lacking(q, j, like.account, j.certain), true
 }
 
-// nobody is askNobody, whatever looks like the owner.
-func (p *Part) nobody(q *asked) judgement {
+// nobody is askNobody, whatever looks like the owner, which is known to have run here or not.
+func (p *Part) nobody(q *asked, here bool) judgement {
 	j := q.base
 	switch {
 	case !q.catalogued:
 		return j.is(Absent, false, "the catalog does not know it, and no controller runs with a role for %s", q.resource)
 	case q.entry.Component == "cloud-controller-manager" && len(p.clouds) == 0:
 		return j.is(Absent, true, "no cloud controller runs in the cluster, and no node has a provider ID: there is no cloud provider")
-	case q.entry.Component != "in-cluster" && q.seen.gone == "":
+	case q.entry.Component != catalog.InCluster && !here:
 		return j.is(Unknown, false, "it usually runs outside the cluster, which the cluster does not show")
 	case len(q.entry.Workloads) == 0:
 		return j.is(Absent, false, "no controller runs with a role for %s", q.resource)
 	}
-	if q.entry.Component != "in-cluster" {
+	if q.entry.Component != catalog.InCluster && (q.seen.gone != "" || q.seen.barred != "") {
 		j.hearsay = byLearning
 	}
 	return j.is(Absent, true, "no workload of it exists: looked for %s", wanted(q.entry))
