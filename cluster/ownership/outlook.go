@@ -7,12 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// watchVariables are environment variables by which operators are told the namespaces that
-// they watch, with commas between; empty or "*" is all. Who sets one need not read it
+// watchSuffix ends environment variables by which operators are told the namespaces that they
+// watch (WATCH_NAMESPACE of github.com/operator-framework/operator-sdk,
+// KEDA_HTTP_OPERATOR_WATCH_NAMESPACE of github.com/kedacore/http-add-on), and watchVariables are others, with commas between; empty or "*" is all. Who sets one need not read it
 // (github.com/kubevirt/kubevirt, pkg/virt-operator/resource/generate/components/deployments.go
 // says "not used yet"), so they tell what may be, never what is sure.
+const watchSuffix = "WATCH_NAMESPACE"
+
 var watchVariables = []string{
-	"WATCH_NAMESPACE",          // github.com/operator-framework/operator-sdk, the scaffold of operators
 	"WATCHED_NAMESPACE",        // github.com/minio/operator, pkg/controller/controller.go
 	"STRIMZI_NAMESPACE",        // github.com/strimzi/strimzi-kafka-operator, ClusterOperatorConfig.java
 	"OPERATOR_SCOPE_NAMESPACE", // github.com/rabbitmq/cluster-operator, main.go
@@ -49,7 +51,7 @@ func outlookOf(namespace string, template corev1.PodTemplateSpec) string {
 	for _, c := range template.Spec.Containers {
 		var watches, own []string
 		for _, e := range c.Env {
-			if !slices.Contains(watchVariables, e.Name) {
+			if !strings.HasSuffix(e.Name, watchSuffix) && !slices.Contains(watchVariables, e.Name) {
 				continue
 			}
 			switch field := e.ValueFrom; {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/facts"
 )
 
 // asked is what a verdict is asked about, with what several sources look at.
@@ -328,7 +329,7 @@ func (p *Part) askPermissions(q *asked) (judgement, bool) {
 		return j, false
 	}
 	account, named := q.onlyController()
-	if account == "" || !named {
+	if account == "" || !named && !p.leads(account, q.resource) {
 		return j, false
 	}
 	j.owner = cmp.Or(j.owner, "controller under service account "+account)
@@ -354,6 +355,21 @@ func (q *asked) onlyController() (account string, named bool) {
 		}
 	}
 	return account, named
+}
+
+// leads reports whether a service account that may update all of a group is that of its
+// controller: it may update objects of no other group of custom resources, as Cluster API's core
+// may, and what runs under it elects a leader, as mere helpers do not.
+func (p *Part) leads(account, resource string) bool {
+	group := groupOf(resource)
+	return !some(p.granting([]string{account}, "", func(role string) bool {
+		return slices.ContainsFunc(p.roles[role], func(g grant) bool {
+			return !g.wide && groupOf(g.resource) != group && strings.Contains(groupOf(g.resource), ".") && !slices.Contains(facts.BuiltinGroups(), groupOf(g.resource))
+		})
+	})) && slices.ContainsFunc(p.workloadsUnder(account), func(wl workload) bool {
+		l, elects := p.election(wl)
+		return elects && p.fresh(l)
+	})
 }
 
 // askLeases asks whether the holder of a lease that is named after the API group of a

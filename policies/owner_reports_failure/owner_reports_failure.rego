@@ -47,7 +47,7 @@ warn contains {
 	"objects": [request.target],
 	"evidence": [told(condition) | some condition in failing],
 	"field": field(worst),
-	"steps": [steps.mend(sprintf("Fix what %s%s", [names(worst), later(worst)]), [])],
+	"steps": [steps.mend(sprintf("%s what %s%s", [fix(worst), names(worst), later(worst)]), [])],
 } if {
 	who := sort([named(ownership) | some ownership in alive; count(failures(conditions, ownership)) > 0])[0]
 	failing := [condition |
@@ -67,7 +67,7 @@ warn contains {
 	"objects": [{"resource": of, "namespace": request.name, "name": name} | some name in names],
 	"evidence": [sprintf("of %s, %s", [name, told(failing[name][0])]) | some name in array.slice(names, 0, 5)],
 	"steps": [steps.mend(
-		sprintf("Fix what %s%s", [names_of(worst, of), later(worst)]),
+		sprintf("%s what %s%s", [fix(worst), names_of(worst, of), later(worst)]),
 		[],
 	)],
 } if {
@@ -195,7 +195,20 @@ names_of(condition, of) := sprintf("the Events of the %s tell of", [of]) if {
 	condition.last
 }
 
-later(condition) := request.ahead(sprintf("; delete when %s", [mended(condition)]))
+# fix is how a step begins: an object that was never ready often goes at once, as nothing was
+# made for it.
+fix(condition) := "Delete, and if it stays, fix" if idle(condition)
+
+fix(condition) := "Fix" if not idle(condition)
+
+idle(condition) if {
+	never_ready(condition)
+	not request.leaving
+}
+
+later(condition) := request.ahead(sprintf("; delete when %s", [mended(condition)])) if not idle(condition)
+
+later(condition) := "" if idle(condition)
 
 mended(condition) := "it is good again" if not condition.last
 

@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	coordinationv1client "k8s.io/client-go/applyconfigurations/coordination/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
@@ -130,6 +131,35 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 		}
 		return done
 	})
+	return nil
+}
+
+// Elect has the pod that runs under a service account hold a lease, as a controller does that
+// elects a leader, until ctx ends. It returns when it does.
+func (l *Lab) Elect(ctx context.Context, namespace, account, lease string) error {
+	admin, err := l.Client()
+	if err != nil {
+		return err
+	}
+	hold := func(ctx context.Context) error {
+		pods, err := admin.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(pods.Items, func(pod corev1.Pod) bool {
+			return pod.Spec.ServiceAccountName == account && pod.DeletionTimestamp == nil
+		})
+		if i < 0 {
+			return fmt.Errorf("no pod runs under %s/%s", namespace, account)
+		}
+		spec := coordinationv1client.LeaseSpec().WithHolderIdentity(pods.Items[i].Name + "_1").WithLeaseDurationSeconds(15).WithRenewTime(metav1.NowMicro())
+		_, err = admin.CoordinationV1().Leases(namespace).Apply(ctx, coordinationv1client.Lease(lease, namespace).WithSpec(spec), metav1.ApplyOptions{FieldManager: account, Force: true})
+		return err
+	}
+	if err := hold(ctx); err != nil {
+		return err
+	}
+	go every(ctx, 5*time.Second, func() { _ = hold(ctx) }) // the next round tries again
 	return nil
 }
 

@@ -232,6 +232,8 @@ type Controller struct {
 	Reads []string `json:"reads,omitempty"`
 	// Tells is the reason of the Events that it writes about each object, as one that fails.
 	Tells string `json:"tells,omitempty"`
+	// Elects is the lease, in the namespace of its pod, by which it elects a leader.
+	Elects string `json:"elects,omitempty"`
 	// Needs are objects without a namespace that must be there, by where the object
 	// names them.
 	Needs []Reference `json:"needs,omitempty"`
@@ -922,6 +924,11 @@ func (g *Guarded) operate(ctx context.Context, live Live, stage Stage) error {
 		}
 		if err := g.Controller(running, namespace, account, c.Finalizer, *gvr, cleaning...); err != nil {
 			return err
+		}
+		if c.Elects != "" {
+			if err := g.Elect(running, namespace, account, c.Elects); err != nil {
+				return err
+			}
 		}
 		if c.Tells != "" {
 			if err := g.Tell(running, namespace, account, c.Tells, *gvr); err != nil {
